@@ -1,0 +1,59 @@
+package registry
+
+import "encoding/json"
+
+// A NormalizedTool is one tool of one server, cleaned of what would break
+// clients and tagged with what it is good for. It is shared and never modified
+// once it is in the registry.
+type NormalizedTool struct {
+	ID     string `json:"id"`     // "server:name", the key
+	Server string `json:"server"` // the server's name in the configuration
+	Name   string `json:"name"`   // the tool's name, after any renaming by the configuration
+
+	// Original is the name by which the server knows the tool. It differs from
+	// Name only where the configuration renames it.
+	Original string `json:"original,omitempty"`
+
+	Title        string   `json:"title,omitempty"`
+	Description  string   `json:"description,omitempty"`
+	Capabilities []string `json:"capabilities,omitempty"` // sorted, lower-case tags such as "browser"
+	Hints        Hints    `json:"hints,omitzero"`
+
+	// InputSchema is the schema of the arguments, always an object schema.
+	InputSchema json.RawMessage `json:"input_schema"`
+
+	// Definition is the whole tool object as the server sent it, but for what
+	// Repairs names and for the name, which is Name.
+	Definition json.RawMessage `json:"definition"`
+
+	// Repairs says in plain words what was changed in the definition, and why.
+	Repairs []string `json:"repairs,omitempty"`
+}
+
+// ServerName returns the name by which the server knows the tool.
+func (t *NormalizedTool) ServerName() string {
+	if t.Original != "" {
+		return t.Original
+	}
+	return t.Name
+}
+
+// Hints are the tool's annotations; nil where the server says nothing.
+type Hints struct {
+	ReadOnly    *bool `json:"readOnlyHint,omitempty"`
+	Destructive *bool `json:"destructiveHint,omitempty"`
+	Idempotent  *bool `json:"idempotentHint,omitempty"`
+	OpenWorld   *bool `json:"openWorldHint,omitempty"`
+}
+
+// IsReadOnly reports whether the server says that the tool changes nothing.
+func (h Hints) IsReadOnly() bool { return h.ReadOnly != nil && *h.ReadOnly }
+
+// Repeatable reports whether the server says that a second call with the same
+// arguments does no harm.
+func (h Hints) Repeatable() bool {
+	return h.IsReadOnly() || h.Idempotent != nil && *h.Idempotent
+}
+
+// ToolID returns the key of a tool in the registry.
+func ToolID(server, name string) string { return server + ":" + name }
