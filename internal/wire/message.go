@@ -1,0 +1,174 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strconv"
+)
+
+// A Message is the envelope of a JSON-RPC message. The byte slices are parts of
+// the line that was parsed, nil where the member is absent.
+type Message struct {
+	ID     json.RawMessage // a number or a string; nil if absent or null
+	Method string
+	Params json.RawMessage
+	Result json.RawMessage
+	Error  json.RawMessage
+}
+
+// IsRequest, IsNotification and IsResponse tell the three kinds apart.
+func (m *Message) IsRequest() bool      { return m.Method != "" && m.ID != nil }
+func (m *Message) IsNotification() bool { return m.Method != "" && m.ID == nil }
+func (m *Message) IsResponse() bool     { return m.Method == "" && (m.Result != nil || m.Error != nil) }
+
+var errNoMessage = errors.New("no JSON-RPC message: neither method nor result nor error")
+
+// Parse finds the envelope of the one JSON-RPC message in line. It fails if line
+// is not a valid JSON object from its first byte to its last, or no message.
+func Parse(line []byte) (Message, error) {
+	var m Message
+	var method []byte
+	err := Members(line, func(key string, value []byte) bool {
+		switch key {
+		case "id":
+			m.ID = value
+		case "method":
+			method = value
+		case "params":
+			m.Params = value
+		case "result":
+			m.Result = value
+		case "error":
+			m.Error = value
+		}
+		return true
+	})
+	if err != nil {
+		return Message{}, err
+	}
+	if string(m.ID) == "null" {
+		m.ID = nil
+	}
+	if m.ID != nil && m.ID[0] != '"' && m.ID[0] != '-' && (m.ID[0] < '0' || m.ID[0] > '9') {
+		return m, errors.New("the id is neither a number nor a string")
+	}
+	if string(m.Error) == "null" { // some servers send both
+		m.Error = nil
+	}
+	if method != nil {
+		var ok bool
+		if m.Method, ok = String(method); !ok || m.Method == "" {
+			return m, errors.New("the method is not a string")
+		}
+	}
+	if m.Method == "" && m.Result == nil && m.Error == nil {
+		return m, errNoMessage
+	}
+	return m, nil
+}
+
+// Append functions add one message and a line end to dst. Parameters, results
+// and errors must be valid JSON without line ends; empty params are left out.
+
+func AppendRequest(dst []byte, id int64, method string, params []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = strconv.AppendInt(dst, id, 10)
+	return appendMethod(append(dst, ','), method, params)
+}
+
+func AppendNotification(dst []byte, method string, params []byte) []byte {
+	return appendMethod(append(dst, `{"jsonrpc":"2.0",`...), method, params)
+}
+
+func appendMethod(dst []byte, method string, params []byte) []byte {
+	dst = append(dst, `"method":`...)
+	dst = AppendString(dst, method)
+	if len(params) > 0 {
+		dst = append(dst, `,"params":`...)
+		dst = append(dst, params...)
+	}
+	return append(dst, "}\n"...)
+}
+
+func AppendResult(dst []byte, id, result []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = append(dst, id...)
+	dst = append(dst, `,"result":`...)
+	dst = append(dst, result...)
+	return append(dst, "}\n"...)
+}
+
+// AppendError adds an error response; a nil id is written as null.
+func AppendError(dst []byte, id, errorObject []byte) []byte {
+	if id == nil {
+		id = []byte("null")
+	}
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = append(dst, id...)
+	dst = append(dst, `,"error":`...)
+	dst = append(dst, errorObject...)
+	return append(dst, "}\n"...)
+}
+
+// AppendString adds s as a JSON string.
+func AppendString(dst []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
+			return append(dst, Marshal(s)...)
+		}
+	}
+	dst = append(dst, '"')
+	dst = append(dst, s...)
+	return append(dst, '"')
+}
+
+// Marshal encodes v without escaping <, > and &. It panics if v can't be
+// encoded, so v must be made of plain strings, numbers, maps, slices, structs
+// and valid raw messages.
+func Marshal(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("wire: " + err.Error())
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// SetMember returns the object with the member set to value: replaced where it
+// stands (every one of several), else added at the end. The rest stays as it is,
+// byte for byte. It returns object unchanged if that is no valid object.
+func SetMember(object []byte, key string, value []byte) []byte {
+	type span struct{ start, end int }
+	var old []span
+	empty := true
+	if members(object, func(k string, start, end int) bool {
+		empty = false
+		if k == key {
+			old = append(old, span{start, end})
+		}
+		return true
+	}) != nil {
+		return object
+	}
+	out := make([]byte, 0, len(object)+len(key)+len(value)+4)
+	if len(old) == 0 {
+		end := bytes.LastIndexByte(object, '}')
+		out = append(out, object[:end]...)
+		if !empty {
+			out = append(out, ',')
+		}
+		out = AppendString(out, key)
+		out = append(out, ':')
+		out = append(out, value...)
+		return append(out, object[end:]...)
+	}
+	at := 0
+	for _, s := range old {
+		out = append(out, object[at:s.start]...)
+		out = append(out, value...)
+		at = s.end
+	}
+	return append(out, object[at:]...)
+}

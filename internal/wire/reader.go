@@ -1,0 +1,110 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// MaxLine is the default bound of one message: 64 MiB.
+const MaxLine = 64 << 20
+
+// ErrTooLong is returned by Next for a line above the bound. The line has been
+// skipped; the next call goes on behind it.
+var ErrTooLong = errors.New("line longer than the limit")
+
+const (
+	minBuffer = 4 << 10
+	// Lines above this length are handed over with the buffer they were read
+	// into, shorter ones are copied out of it.
+	handOver = 64 << 10
+)
+
+// A Reader reads lines from a stream.
+type Reader struct {
+	r          io.Reader
+	max        int
+	buf        []byte
+	start, end int // the unread part of buf
+	skipping   bool
+}
+
+// NewReader returns a Reader of the lines of r that are at most max bytes long.
+func NewReader(r io.Reader, max int) *Reader {
+	return &Reader{r: r, max: max, buf: make([]byte, minBuffer)}
+}
+
+// Next returns the next line that is not blank, without its line end. The caller
+// owns it. A last line without line end counts. At the end of the stream Next
+// returns io.EOF.
+func (r *Reader) Next() ([]byte, error) {
+	searched := r.start
+	for {
+		if i := bytes.IndexByte(r.buf[searched:r.end], '\n'); i >= 0 {
+			line, err := r.take(searched + i)
+			if err != nil || len(line) > 0 {
+				return line, err
+			}
+			searched = r.start
+			continue
+		}
+		searched = r.end
+		if r.end-r.start > r.max {
+			r.skipping = true
+		}
+		if r.skipping {
+			r.start, r.end, searched = 0, 0, 0
+		}
+		if r.end == len(r.buf) {
+			searched -= r.start
+			r.makeRoom()
+		}
+		n, err := r.r.Read(r.buf[r.end:])
+		r.end += n
+		if n == 0 && err != nil {
+			if r.end > r.start || r.skipping {
+				line, takeErr := r.take(r.end)
+				if takeErr != nil || len(line) > 0 {
+					return line, takeErr
+				}
+			}
+			return nil, err
+		}
+	}
+}
+
+// makeRoom moves the unread part to the front of a buffer with free space.
+func (r *Reader) makeRoom() {
+	to := r.buf
+	if r.start == 0 {
+		to = make([]byte, 2*len(r.buf))
+	}
+	r.end = copy(to, r.buf[r.start:r.end])
+	r.start, r.buf = 0, to
+}
+
+// take returns the line that ends before buf[i], and moves on behind it.
+func (r *Reader) take(i int) ([]byte, error) {
+	line := r.buf[r.start:i]
+	next := min(i+1, r.end)
+	if r.skipping || len(line) > r.max {
+		r.skipping, r.start = false, next
+		return nil, ErrTooLong
+	}
+	if len(line) < handOver {
+		r.start = next
+		if len(r.buf) > handOver && r.end-r.start < minBuffer {
+			small := make([]byte, minBuffer)
+			line = bytes.Clone(bytes.TrimSpace(line))
+			r.end = copy(small, r.buf[r.start:r.end])
+			r.start, r.buf = 0, small
+			return line, nil
+		}
+		return bytes.Clone(bytes.TrimSpace(line)), nil
+	}
+	rest := r.buf[next:r.end]
+	buf := make([]byte, max(minBuffer, 2*len(rest)))
+	r.end = copy(buf, rest)
+	r.start, r.buf = 0, buf
+	return bytes.TrimSpace(line), nil
+}

@@ -1,0 +1,312 @@
+package wire
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// maxDepth bounds the nesting of a message, as encoding/json does.
+const maxDepth = 10000
+
+var errDepth = errors.New("nested too deep")
+
+type syntaxError struct {
+	offset int
+	what   string
+}
+
+func (e *syntaxError) Error() string {
+	return fmt.Sprintf("invalid JSON at byte %d: %s", e.offset, e.what)
+}
+
+// Members calls f for each member of the JSON object in b, in order, with the
+// unquoted key and the bytes of its value, which are a sub-slice of b. It stops
+// early, without an error, when f returns false. The whole of b up to that
+// point is checked to be valid JSON; surrounding white space is allowed.
+func Members(b []byte, f func(key string, value []byte) bool) error {
+	return members(b, func(key string, start, end int) bool { return f(key, b[start:end:end]) })
+}
+
+// members is Members with the offsets of the value.
+func members(b []byte, f func(key string, start, end int) bool) error {
+	i := skipSpace(b, 0)
+	if i >= len(b) || b[i] != '{' {
+		return &syntaxError{i, "not an object"}
+	}
+	i = skipSpace(b, i+1)
+	if i < len(b) && b[i] == '}' {
+		return trailing(b, i+1)
+	}
+	for {
+		keyStart := i
+		end, err := skipString(b, i)
+		if err != nil {
+			return err
+		}
+		key, err := unquote(b[keyStart:end])
+		if err != nil {
+			return err
+		}
+		i = skipSpace(b, end)
+		if i >= len(b) || b[i] != ':' {
+			return &syntaxError{i, "expected a colon"}
+		}
+		start := skipSpace(b, i+1)
+		if i, err = skipValue(b, start, 1); err != nil {
+			return err
+		}
+		if !f(key, start, i) {
+			return nil
+		}
+		i = skipSpace(b, i)
+		switch {
+		case i < len(b) && b[i] == ',':
+			i = skipSpace(b, i+1)
+		case i < len(b) && b[i] == '}':
+			return trailing(b, i+1)
+		default:
+			return &syntaxError{i, "expected a comma or the end of the object"}
+		}
+	}
+}
+
+// Member returns the value of the object's member named key, the last one if
+// there are several, or nil if there is none or b is no valid object.
+func Member(b []byte, key string) (value []byte) {
+	if Members(b, func(k string, v []byte) bool {
+		if k == key {
+			value = v
+		}
+		return true
+	}) != nil {
+		return nil
+	}
+	return value
+}
+
+// String returns the string that the JSON value b holds, false if it holds none.
+func String(b []byte) (string, bool) {
+	if len(b) == 0 || b[0] != '"' {
+		return "", false
+	}
+	s, err := unquote(b)
+	return s, err == nil
+}
+
+// IsObject reports whether the valid JSON value b is an object.
+func IsObject(b []byte) bool {
+	i := skipSpace(b, 0)
+	return i < len(b) && b[i] == '{'
+}
+
+// Valid reports whether b is one valid JSON value.
+func Valid(b []byte) bool {
+	i, err := skipValue(b, skipSpace(b, 0), 0)
+	return err == nil && trailing(b, i) == nil
+}
+
+func trailing(b []byte, i int) error {
+	if i = skipSpace(b, i); i < len(b) {
+		return &syntaxError{i, "unexpected bytes after the value"}
+	}
+	return nil
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skipValue returns the offset behind the value that begins at b[i].
+func skipValue(b []byte, i, depth int) (int, error) {
+	if i >= len(b) {
+		return i, &syntaxError{i, "expected a value"}
+	}
+	switch c := b[i]; {
+	case c == '"':
+		return skipString(b, i)
+	case c == '{' || c == '[':
+		return skipContainer(b, i, depth)
+	case c == 't':
+		return skipLiteral(b, i, "true")
+	case c == 'f':
+		return skipLiteral(b, i, "false")
+	case c == 'n':
+		return skipLiteral(b, i, "null")
+	case c == '-' || c >= '0' && c <= '9':
+		return skipNumber(b, i)
+	}
+	return i, &syntaxError{i, "expected a value"}
+}
+
+func skipContainer(b []byte, i, depth int) (int, error) {
+	if depth >= maxDepth {
+		return i, errDepth
+	}
+	object := b[i] == '{'
+	end := byte(']')
+	if object {
+		end = '}'
+	}
+	i = skipSpace(b, i+1)
+	if i < len(b) && b[i] == end {
+		return i + 1, nil
+	}
+	var err error
+	for {
+		if object {
+			if i, err = skipString(b, i); err != nil {
+				return i, err
+			}
+			if i = skipSpace(b, i); i >= len(b) || b[i] != ':' {
+				return i, &syntaxError{i, "expected a colon"}
+			}
+			i = skipSpace(b, i+1)
+		}
+		if i, err = skipValue(b, i, depth+1); err != nil {
+			return i, err
+		}
+		i = skipSpace(b, i)
+		switch {
+		case i < len(b) && b[i] == ',':
+			i = skipSpace(b, i+1)
+		case i < len(b) && b[i] == end:
+			return i + 1, nil
+		default:
+			return i, &syntaxError{i, "expected a comma or the end"}
+		}
+	}
+}
+
+func skipLiteral(b []byte, i int, word string) (int, error) {
+	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
+		return i, &syntaxError{i, "expected " + word}
+	}
+	return i + len(word), nil
+}
+
+func skipNumber(b []byte, i int) (int, error) {
+	if b[i] == '-' {
+		i++
+	}
+	switch {
+	case i < len(b) && b[i] == '0':
+		i++
+	case i < len(b) && b[i] >= '1' && b[i] <= '9':
+		i = skipDigits(b, i)
+	default:
+		return i, &syntaxError{i, "expected a digit"}
+	}
+	if i < len(b) && b[i] == '.' {
+		j := skipDigits(b, i+1)
+		if j == i+1 {
+			return j, &syntaxError{j, "expected a digit"}
+		}
+		i = j
+	}
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		j := skipDigits(b, i)
+		if j == i {
+			return j, &syntaxError{j, "expected a digit"}
+		}
+		i = j
+	}
+	return i, nil
+}
+
+func skipDigits(b []byte, i int) int {
+	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+// skipString returns the offset behind the string whose opening quote is b[i].
+// Eight bytes at a time are searched for what is not plain text, since nearly
+// all of a large message is inside strings.
+func skipString(b []byte, i int) (int, error) {
+	if i >= len(b) || b[i] != '"' {
+		return i, &syntaxError{i, "expected a string"}
+	}
+	i++
+	for {
+		for len(b)-i >= 8 {
+			mask := special(binary.LittleEndian.Uint64(b[i:]))
+			if mask != 0 {
+				i += bits.TrailingZeros64(mask) / 8
+				break
+			}
+			i += 8
+		}
+		for i < len(b) && b[i] >= 0x20 && b[i] != '"' && b[i] != '\\' {
+			i++
+		}
+		switch {
+		case i >= len(b):
+			return i, &syntaxError{i, "string without end"}
+		case b[i] == '"':
+			return i + 1, nil
+		case b[i] == '\\':
+			n := escapeLen(b[i:])
+			if n == 0 {
+				return i, &syntaxError{i, "invalid escape"}
+			}
+			i += n
+		default:
+			return i, &syntaxError{i, "control character in a string"}
+		}
+	}
+}
+
+// special returns a mask whose lowest set bit lies in the first byte of w (the
+// least significant) that is a quote, a backslash or a control character.
+func special(w uint64) uint64 {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	quote := w ^ ones*'"'
+	slash := w ^ ones*'\\'
+	return ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*0x20)&^w) & highs
+}
+
+// escapeLen returns the length of the escape sequence that b begins with, 0 if
+// it is none.
+func escapeLen(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if len(b) < 6 {
+			return 0
+		}
+		for _, c := range b[2:6] {
+			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
+				return 0
+			}
+		}
+		return 6
+	}
+	return 0
+}
+
+// unquote decodes a JSON string that skipString has accepted.
+func unquote(b []byte) (string, error) {
+	for _, c := range b[1 : len(b)-1] {
+		if c == '\\' {
+			var s string
+			err := json.Unmarshal(b, &s)
+			return s, err
+		}
+	}
+	return string(b[1 : len(b)-1]), nil
+}
