@@ -1,0 +1,113 @@
+package adapter
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// A catalog makes the registry and the store say what the servers' sessions
+// say. It is the supervisor's handler.
+type catalog struct {
+	tags      map[string][]string // the configuration's own capabilities, which stored tools depend on
+	discovery *discovery.Discovery
+	registry  *registry.Registry
+	store     *registry.Store
+	log       *zap.Logger
+
+	// mu guards known.
+	mu    sync.Mutex
+	known map[string]string // server -> the hash of the entry whose tools are in the registry
+}
+
+func newCatalog(tags map[string][]string, d *discovery.Discovery, r *registry.Registry, s *registry.Store, log *zap.Logger) *catalog {
+	return &catalog{tags: tags, discovery: d, registry: r, store: s, log: log.Named("catalog"), known: make(map[string]string)}
+}
+
+// storeKey returns the key of the server's stored tools: a hash of all that
+// determines what they are.
+func (c *catalog) storeKey(s config.Server) string {
+	rules := wire.Marshal([]any{s.Hash(), s.Tools, s.Capabilities, c.tags})
+	sum := sha256.Sum256(rules)
+	return hex.EncodeToString(sum[:12])
+}
+
+// recall puts the stored tools of servers into the registry that nothing is
+// known of, or nothing of their entry as it is now.
+func (c *catalog) recall(servers []config.Server) {
+	for _, s := range servers {
+		if s.Disabled || s.Self || s.Misconfigured != "" || c.Known(s) {
+			continue
+		}
+		tools, ok := c.store.Load(c.storeKey(s))
+		if !ok || c.mayHaveTools(s.Name) {
+			continue
+		}
+		if _, err := c.registry.Replace(s.Name, tools); err != nil {
+			c.log.Warn("can't index the stored tools", zap.String("server", s.Name), zap.Error(err))
+			continue
+		}
+		c.learned(s)
+	}
+}
+
+// mayHaveTools reports whether tools of the server are in the registry: those of
+// an edited entry stay until the new one is up.
+func (c *catalog) mayHaveTools(server string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.known[server]
+	return ok
+}
+
+// Learn implements [supervisor.Handler].
+func (c *catalog) Learn(ctx context.Context, entry config.Server, s session.Session) error {
+	listing, err := c.discovery.List(ctx, entry.Name, s, discovery.Rules{
+		Allow: entry.Tools.Allow, Deny: entry.Tools.Deny, Rename: entry.Tools.Rename,
+		Capabilities: entry.Capabilities,
+	})
+	if err != nil {
+		return err
+	}
+	for _, d := range listing.Dropped {
+		c.log.Debug("left out a tool", zap.String("server", entry.Name), zap.String("tool", d.Name), zap.String("reason", d.Reason))
+	}
+	if _, err := c.registry.Replace(entry.Name, listing.Tools); err != nil {
+		return err
+	}
+	c.learned(entry)
+	if err := c.store.Save(c.storeKey(entry), entry.Name, listing.Tools); err != nil {
+		c.log.Warn("can't store the tools; the next start will be slower", zap.String("server", entry.Name), zap.Error(err))
+	}
+	return nil
+}
+
+func (c *catalog) learned(entry config.Server) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known[entry.Name] = c.storeKey(entry)
+}
+
+// Known implements [supervisor.Handler].
+func (c *catalog) Known(entry config.Server) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known[entry.Name] == c.storeKey(entry)
+}
+
+// Forget implements [supervisor.Handler].
+func (c *catalog) Forget(server string) {
+	c.mu.Lock()
+	delete(c.known, server)
+	c.mu.Unlock()
+	c.registry.Remove(server)
+}

@@ -1,0 +1,268 @@
+// Package adapter is the router as a Go value. It is the only place that wires
+// the packages to each other.
+//
+// A [Router] knows the tools of all servers of a configuration, finds the one
+// that suits a task and runs it. Its methods may be called by many goroutines
+// at once, and answer from the stored catalog before any server is up.
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// Options are what a Router needs beside its configuration. The zero value
+// works.
+type Options struct {
+	// DataDir is where the catalog, servers' logs and eras are kept, readable by
+	// its owner alone. "" keeps nothing.
+	DataDir string
+
+	// Guard is the command line that runs [supervisor.Guard]; empty means that
+	// servers may outlive a router that is killed.
+	Guard []string
+
+	// OnDemand starts no server whose tools are known from the catalog until it
+	// is called.
+	OnDemand bool
+
+	Version string      // of the router, as told to servers
+	Log     *zap.Logger // nil is silence
+}
+
+// A Router routes to the servers of a configuration.
+type Router struct {
+	options    Options
+	log        *zap.Logger
+	config     atomic.Pointer[config.Config]
+	catalog    *catalog
+	registry   *registry.Registry
+	selector   *selector.Selector
+	supervisor *supervisor.Supervisor
+}
+
+// New returns a router of the configuration, which knows what the stored catalog
+// says. Servers start once Run is called.
+func New(c config.Config, o Options) *Router {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	node, err := os.Hostname()
+	if err != nil {
+		node = "local"
+	}
+	r := &Router{options: o, log: o.Log, registry: registry.New(o.Log)}
+	d := discovery.New(discovery.NewTaxonomy(c.Router.Capabilities), o.Log)
+	r.catalog = newCatalog(c.Router.Capabilities, d, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
+	r.supervisor = supervisor.New(r.catalog, supervisor.Options{
+		DataDir: o.DataDir, Guard: o.Guard, Version: o.Version,
+	}, o.Log)
+	r.selector = selector.New(r.registry, r, node, o.Log)
+	r.adopt(c)
+	return r
+}
+
+// Run keeps the servers running until ctx ends, and makes them follow the
+// configurations that come in; edits may be nil. When it returns, nothing that
+// it started is left.
+func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
+	configs := make(chan config.Config, 1)
+	configs <- r.prepared(*r.config.Load())
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.registry.Run(ctx) })
+	g.Go(func() error { return r.supervisor.Run(ctx, configs) })
+	g.Go(func() error {
+		for {
+			select {
+			case c := <-edits:
+				r.adopt(c)
+				select {
+				case configs <- r.prepared(c):
+				case <-ctx.Done():
+					return nil
+				}
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	return g.Wait()
+}
+
+// adopt makes c the configuration, and learns of its servers what is stored.
+func (r *Router) adopt(c config.Config) {
+	r.config.Store(&c)
+	r.catalog.recall(c.Servers)
+}
+
+// prepared returns c as the supervisor shall see it.
+func (r *Router) prepared(c config.Config) config.Config {
+	if r.options.OnDemand {
+		c.Servers = slices.Clone(c.Servers)
+		for i := range c.Servers {
+			c.Servers[i].Lazy = true
+		}
+	}
+	return c
+}
+
+// Config returns the configuration in use.
+func (r *Router) Config() config.Config { return *r.config.Load() }
+
+// Snapshot returns what is known of all tools at this moment.
+func (r *Router) Snapshot() *registry.Snapshot { return r.registry.Snapshot() }
+
+// Changed returns a channel that is closed at the next change of the snapshot.
+func (r *Router) Changed() <-chan struct{} { return r.registry.Changed() }
+
+// FindByCapability returns the tools that bear the tag, by ID.
+func (r *Router) FindByCapability(tag string) []*registry.NormalizedTool {
+	return r.registry.FindByCapability(tag)
+}
+
+// Find ranks the tools that suit a query.
+func (r *Router) Find(ctx context.Context, q selector.Query) (selector.Ranking, error) {
+	return r.selector.Find(ctx, q)
+}
+
+// Select picks the tool for a query.
+func (r *Router) Select(ctx context.Context, q selector.Query) (selector.Selection, error) {
+	return r.selector.Select(ctx, q)
+}
+
+// Execute runs a tool; see [selector.Selector.Execute].
+func (r *Router) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
+	return r.selector.Execute(ctx, c)
+}
+
+// Check validates arguments; see [selector.Selector.Check].
+func (r *Router) Check(t *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, faults []string) {
+	return r.selector.Check(t, args)
+}
+
+// Session returns a server's session; see [supervisor.Supervisor.Session].
+func (r *Router) Session(ctx context.Context, server string) (session.Session, error) {
+	return r.supervisor.Session(ctx, server)
+}
+
+// Restart stops a server and starts it again; see [supervisor.Supervisor.Restart].
+func (r *Router) Restart(ctx context.Context, server string) error {
+	return r.supervisor.Restart(ctx, server)
+}
+
+// Policy implements [selector.Sessions].
+func (r *Router) Policy(server string) selector.Policy {
+	for _, s := range r.config.Load().Servers {
+		if s.Name != server {
+			continue
+		}
+		p := selector.Policy{Timeout: s.Timeout}
+		switch s.Validate {
+		case config.ValidateWarn:
+			p.Validate = selector.Warn
+		case config.ValidateOff:
+			p.Validate = selector.Off
+		}
+		return p
+	}
+	return selector.Policy{Timeout: 5 * time.Minute}
+}
+
+// A ServerInfo is what there is to say about one server.
+type ServerInfo struct {
+	supervisor.Status
+	Tools int // that are known, running or not
+}
+
+// Servers returns what there is to say about each server, in the order of the
+// configuration.
+func (r *Router) Servers() []ServerInfo {
+	snapshot := r.Snapshot()
+	status := r.supervisor.Status()
+	if len(status) == 0 { // nothing runs yet
+		for _, s := range r.config.Load().Servers {
+			status = append(status, supervisor.Status{Name: s.Name, State: supervisor.Starting, Transport: string(s.Transport)})
+		}
+	}
+	all := make([]ServerInfo, len(status))
+	for i, st := range status {
+		all[i] = ServerInfo{st, len(snapshot.Server(st.Name))}
+	}
+	return all
+}
+
+// Complete reports whether the tools of every server that can run are known.
+func (r *Router) Complete() bool { return len(r.unknown()) == 0 }
+
+// unknown returns the names of servers that may have tools that nobody knows.
+func (r *Router) unknown() []string {
+	var names []string
+	for _, s := range r.config.Load().Servers {
+		if !s.Disabled && !s.Self && s.Misconfigured == "" && !r.catalog.Known(s) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// Settled returns when each server has been listed, if only from the stored
+// catalog, or has failed; or when ctx ends.
+func (r *Router) Settled(ctx context.Context) {
+	for {
+		changed := r.supervisor.Changed()
+		if r.settled() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *Router) settled() bool {
+	unknown := r.unknown()
+	if len(unknown) == 0 {
+		return true
+	}
+	state := make(map[string]supervisor.State)
+	for _, st := range r.supervisor.Status() {
+		state[st.Name] = st.State
+	}
+	for _, name := range unknown {
+		if s, ok := state[name]; !ok || s == supervisor.Starting {
+			return false
+		}
+	}
+	return true
+}
+
+// Await returns when the server is ready; its error says why it is not.
+func (r *Router) Await(ctx context.Context, server string) error {
+	_, err := r.Session(ctx, server)
+	var unavailable *supervisor.UnavailableError
+	if errors.As(err, &unavailable) {
+		return unavailable
+	}
+	if err != nil {
+		return fmt.Errorf("wait for server %q: %w", server, err)
+	}
+	return nil
+}

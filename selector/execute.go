@@ -1,0 +1,217 @@
+package selector
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// Sessions is what execution needs of whoever keeps the servers alive.
+type Sessions interface {
+	// Session returns the server's live session. It waits while the server is
+	// starting, until ctx ends; its errors wrap session.ErrNotSent and say what
+	// state the server is in and why.
+	Session(ctx context.Context, server string) (session.Session, error)
+
+	// Policy says how calls to the server are made.
+	Policy(server string) Policy
+}
+
+// A Policy says how calls to one server are made. The zero value sets no
+// deadline and validates.
+type Policy struct {
+	Timeout  time.Duration // of one call; 0 is none
+	Validate Validate
+}
+
+// Validate says what becomes of arguments that do not fit the tool's schema.
+type Validate int
+
+const (
+	Strict Validate = iota // answered with a tool error; the server is not called
+	Warn                   // logged; the server is called
+	Off                    // not looked at
+)
+
+// A Call is one execution of one tool.
+type Call struct {
+	Tool      *registry.NormalizedTool
+	Arguments json.RawMessage // a JSON object; nil is {}
+
+	// Params are the tools/call parameters of the client that asks, if one does:
+	// their other members (_meta, task) are passed on to the server. May be nil.
+	Params json.RawMessage
+}
+
+// A Result is the answer to a Call.
+type Result struct {
+	// JSON is the CallToolResult: the server's own bytes, with our keys added to
+	// _meta.
+	JSON    json.RawMessage
+	IsError bool
+}
+
+const (
+	// startWait is how long a call waits for its server to start: less than the
+	// minute after which common clients give up.
+	startWait = 45 * time.Second
+	// maxAttempts bounds how often a call that could not be sent is tried.
+	maxAttempts = 3
+)
+
+// Execute runs a tool: it checks the arguments against the tool's schema, waits
+// for the server's session if need be, and calls.
+//
+// A failure of the tool or of the way to it is a Result with IsError that says
+// what happened and what to do. The error is a [*session.Error] where the server
+// answered with one, or the cause of ctx's end.
+//
+// A call that was sent is never sent again.
+func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
+	run := newRun(s.node, c)
+	args, fault := s.admit(run, c)
+	if fault != "" {
+		return run.fail(fault), nil
+	}
+	params := callParams(c, args)
+	policy := s.sessions.Policy(c.Tool.Server)
+	for {
+		run.attempts++
+		raw, err := s.call(ctx, run, policy, params)
+		if errors.Is(err, session.ErrNotSent) && run.attempts < maxAttempts && run.session != nil && ctx.Err() == nil {
+			continue // the session ended just then; the next may be up
+		}
+		var refused *session.Error
+		switch {
+		case err == nil:
+			return run.finish(raw), nil
+		case errors.As(err, &refused):
+			return Result{}, refused
+		case ctx.Err() != nil:
+			return Result{}, context.Cause(ctx)
+		}
+		return run.fail(err.Error()), nil
+	}
+}
+
+// call makes one attempt.
+func (s *Selector) call(ctx context.Context, run *run, policy Policy, params json.RawMessage) (json.RawMessage, error) {
+	server := run.tool.Server
+	waiting, stop := context.WithTimeout(ctx, startWait)
+	defer stop()
+	run.session = nil
+	sess, err := s.sessions.Session(waiting, server)
+	if err != nil {
+		if ctx.Err() == nil && waiting.Err() != nil {
+			return nil, fmt.Errorf("%w; waited %s for it, try again in a minute", err, startWait)
+		}
+		return nil, err
+	}
+	run.session = sess
+	if policy.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, policy.Timeout, fmt.Errorf(
+			"server %q did not answer %s within %s, and was told to cancel; a longer \"timeout\" can be set in its entry", server, run.tool.ServerName(), policy.Timeout))
+		defer cancel()
+	}
+	raw, err := sess.Call(ctx, "tools/call", params)
+	if errors.Is(err, session.ErrClosed) {
+		return nil, fmt.Errorf("server %q ended during the call: %w; whether the call took effect is unknown, and it is not sent again; the server is started again", server, err)
+	}
+	return raw, err
+}
+
+// Check returns the arguments as they would be sent to the tool's server, and
+// what is wrong with them, a sentence for each fault; none if they fit.
+func (s *Selector) Check(t *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, faults []string) {
+	fixed, _, faults = s.check(t, args)
+	return fixed, faults
+}
+
+func (s *Selector) check(t *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, how string, faults []string) {
+	if len(bytes.TrimSpace(args)) == 0 {
+		args = json.RawMessage("{}")
+	}
+	schema := s.schemas.of(t)
+	object := wire.IsObject(args)
+	if object {
+		faults = schema.check(args)
+	} else {
+		faults = []string{"arguments: expected an object"}
+	}
+	if len(faults) == 0 {
+		return args, "", nil
+	}
+	if fixed, how = schema.repair(args); how != "" {
+		return fixed, how, nil
+	}
+	return args, "", faults
+}
+
+// admit returns the arguments to send, or why there is nothing to send.
+func (s *Selector) admit(run *run, c Call) (args json.RawMessage, fault string) {
+	mode := s.sessions.Policy(c.Tool.Server).Validate
+	if mode == Off && (len(c.Arguments) == 0 || wire.IsObject(c.Arguments)) {
+		return orEmpty(c.Arguments), ""
+	}
+	args, how, faults := s.check(c.Tool, c.Arguments)
+	run.repaired = how
+	run.verified = len(faults) == 0 && s.schemas.of(c.Tool).schema != nil
+	if len(faults) == 0 {
+		return args, ""
+	}
+	if mode == Warn && wire.IsObject(args) {
+		s.log.Warn("arguments do not fit the schema", zap.String("tool", c.Tool.ID), zap.Int("faults", len(faults)))
+		return args, ""
+	}
+	return nil, fmt.Sprintf("The arguments do not fit the schema of %s; nothing was called.\n- %s\nSchema: %s",
+		c.Tool.ID, strings.Join(faults, "\n- "), c.Tool.InputSchema)
+}
+
+func orEmpty(args json.RawMessage) json.RawMessage {
+	if len(args) == 0 {
+		return json.RawMessage("{}")
+	}
+	return args
+}
+
+// callParams returns the parameters for the server: its own name of the tool,
+// the arguments, and whatever else the client sent.
+func callParams(c Call, args json.RawMessage) json.RawMessage {
+	b := make([]byte, 0, len(args)+len(c.Params)+64)
+	b = append(b, `{"name":`...)
+	b = wire.AppendString(b, c.Tool.ServerName())
+	b = append(b, `,"arguments":`...)
+	b = appendLine(b, args)
+	wire.Members(c.Params, func(key string, value []byte) bool {
+		if key != "name" && key != "arguments" {
+			b = append(b, ',')
+			b = wire.AppendString(b, key)
+			b = append(b, ':')
+			b = appendLine(b, value)
+		}
+		return true
+	})
+	return append(b, '}')
+}
+
+// appendLine appends a JSON value without line ends, which would end a message.
+func appendLine(b, value []byte) []byte {
+	if bytes.ContainsAny(value, "\r\n") {
+		compact := bytes.NewBuffer(b)
+		if json.Compact(compact, value) == nil {
+			return compact.Bytes()
+		}
+	}
+	return append(b, value...)
+}

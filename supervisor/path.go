@@ -1,0 +1,132 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A finder finds executables. Clients with a window start us with a short PATH,
+// without what the user's shell adds to it, so more places are searched than
+// PATH names. The zero value is ready.
+type finder struct {
+	once  sync.Once
+	extra []string // folders beyond PATH
+}
+
+// find returns the executable that command names, and the PATH for it: the
+// server's own if it has one, else ours, with the folder in front in which the
+// command was found if PATH lacks it. dir is the folder that a relative path
+// with a separator starts from.
+func (f *finder) find(ctx context.Context, command, dir, own string) (executable, path string, err error) {
+	path = own
+	if path == "" {
+		path = os.Getenv("PATH")
+	}
+	if filepath.Base(command) != command {
+		if !filepath.IsAbs(command) && dir != "" {
+			command = filepath.Join(dir, command)
+		}
+		executable, err = exec.LookPath(command)
+		if err != nil {
+			return "", "", fmt.Errorf("command %s: %w", command, bare(err))
+		}
+		return executable, path, nil
+	}
+	if executable, ok := search(command, filepath.SplitList(path)); ok {
+		return executable, path, nil
+	}
+	f.once.Do(func() { f.extra = append(shellPath(ctx), usualPlaces()...) })
+	if executable, ok := search(command, f.extra); ok {
+		// What it calls in turn (node for npx) is often beside it.
+		return executable, strings.Join(append([]string{filepath.Dir(executable), path}, f.extra...), string(filepath.ListSeparator)), nil
+	}
+	return "", "", fmt.Errorf("command %q is not on PATH (%s), nor where the login shell or version managers keep programs; install it, or write its full path", command, path)
+}
+
+func bare(err error) error {
+	if e, ok := errors.AsType[*exec.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+func search(command string, folders []string) (string, bool) {
+	for _, folder := range folders {
+		if folder == "" {
+			continue
+		}
+		if found, err := exec.LookPath(filepath.Join(folder, command)); err == nil {
+			return found, true
+		}
+	}
+	return "", false
+}
+
+// shellPath asks the user's login shell for its PATH, for at most five seconds.
+func shellPath(ctx context.Context) []string {
+	shell := os.Getenv("SHELL")
+	if runtime.GOOS == "windows" || shell == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	const fence = "__METAROUTER_PATH__"
+	// Interactive too, since version managers write into the interactive start-up files.
+	cmd := exec.CommandContext(ctx, shell, "-ilc", `printf '`+fence+`%s`+fence+`' "$PATH"`)
+	detach(cmd)
+	cmd.WaitDelay = time.Second
+	out, _ := cmd.Output()
+	if parts := strings.Split(string(out), fence); len(parts) == 3 {
+		return filepath.SplitList(parts[1])
+	}
+	return nil
+}
+
+// usualPlaces are the folders in which package and version managers keep
+// programs, those of the newest version first.
+func usualPlaces() []string {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil
+	}
+	patterns := []string{
+		"~/.local/bin", "~/.nvm/versions/node/*/bin", "~/.local/share/fnm/aliases/default/bin",
+		"~/.local/share/mise/shims", "~/.asdf/shims", "~/.volta/bin", "~/.bun/bin", "~/.deno/bin",
+		"~/.cargo/bin", "~/.pyenv/shims", "~/go/bin",
+		"/opt/homebrew/bin", "/usr/local/bin", "/home/linuxbrew/.linuxbrew/bin", "/usr/bin", "/bin", "/snap/bin",
+	}
+	if runtime.GOOS == "windows" {
+		patterns = []string{
+			`~\AppData\Roaming\npm`, `~\AppData\Local\Volta\bin`, `~\scoop\shims`, `~\.local\bin`, `~\.cargo\bin`,
+			`~\AppData\Local\mise\shims`, `~\AppData\Roaming\nvm\*`, `~\.bun\bin`,
+			filepath.Join(os.Getenv("ProgramFiles"), "nodejs"),
+		}
+	}
+	var folders []string
+	for _, pattern := range patterns {
+		if rest, ok := strings.CutPrefix(pattern, "~"); ok {
+			pattern = home + rest
+		}
+		found, _ := filepath.Glob(pattern)
+		slices.SortFunc(found, newestFirst)
+		folders = append(folders, found...)
+	}
+	return folders
+}
+
+// newestFirst orders paths that differ in a version number.
+func newestFirst(a, b string) int {
+	if len(a) != len(b) { // v9 before v10 in letters, so longer is newer
+		return len(b) - len(a)
+	}
+	return strings.Compare(b, a)
+}

@@ -1,0 +1,178 @@
+package supervisor
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// What follows is what others see of a server and ask of it while run goes on.
+
+// wanted returns the entry that is to run.
+func (s *server) wanted() config.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running
+}
+
+// edit gives the server a new entry. A start under way ends.
+func (s *server) edit(entry config.Server) {
+	s.mu.Lock()
+	if s.entry.Equal(entry) {
+		s.mu.Unlock()
+		return
+	}
+	s.entry, s.running = entry, entry
+	s.status.Transport, s.status.LastError = string(entry.Transport), ""
+	abort := s.abort
+	s.mu.Unlock()
+	abort(errEdited)
+	notify(s.edited)
+}
+
+// revert makes the entry before an edit that does not start the one that runs,
+// until the next edit.
+func (s *server) revert(edited, before config.Server, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running.Equal(edited) {
+		s.running = before
+		s.status.LastError = why
+	}
+}
+
+// begin notes that a start is under way, which abort ends.
+func (s *server) begin(abort context.CancelCauseFunc) {
+	s.mu.Lock()
+	s.abort, s.tried = abort, time.Now()
+	s.starts++
+	s.mu.Unlock()
+	s.set(func(st *Status) {
+		if s.current == nil && st.State != Restarting {
+			st.State = Starting
+		}
+	})
+}
+
+// publish makes in the instance that everyone uses.
+func (s *server) publish(in *instance) {
+	s.set(func(st *Status) {
+		s.current = in
+		st.State, st.PID = Ready, in.info.PID
+		st.Era, st.ProtocolVersion = in.info.Era(), in.info.ProtocolVersion
+	})
+	s.log.Info("server is ready", zap.Int("pid", in.info.PID), zap.String("protocol", in.info.ProtocolVersion))
+}
+
+// withdraw lets nobody use in any more.
+func (s *server) withdraw(in *instance) {
+	s.set(func(st *Status) {
+		if s.current == in {
+			s.current = nil
+			st.State, st.PID = Restarting, 0
+		}
+	})
+}
+
+// set changes the status and tells whoever waits for a change.
+func (s *server) set(change func(*Status)) {
+	s.mu.Lock()
+	change(&s.status)
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mu.Unlock()
+	s.v.announce()
+}
+
+func (s *server) report() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.status
+	st.Stderr = s.tail.last(10)
+	if s.current != nil {
+		st.StrayLines = s.current.strays.Load()
+	}
+	return st
+}
+
+// session is Supervisor.Session for this server.
+func (s *server) session(ctx context.Context) (session.Session, error) {
+	for woke := (time.Time{}); ; {
+		s.mu.Lock()
+		in, st, tried, changed := s.current, s.status, s.tried, s.changed
+		s.mu.Unlock()
+		if in != nil && in.usable() {
+			return in, nil
+		}
+		unavailable := &UnavailableError{Server: s.name, State: st.State, Reason: st.LastError}
+		switch st.State {
+		case Idle:
+			notify(s.woken)
+		case Failed:
+			switch {
+			case woke.IsZero() && time.Since(tried) < retryOnCall, !woke.IsZero() && tried.After(woke):
+				return nil, unavailable
+			case woke.IsZero():
+				woke = time.Now()
+				notify(s.woken)
+			}
+		case Misconfigured, Disabled, Stopped, Self:
+			return nil, unavailable
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, unavailable
+		}
+	}
+}
+
+// restartNow is Supervisor.Restart for this server.
+func (s *server) restartNow(ctx context.Context) error {
+	s.mu.Lock()
+	before := s.starts
+	s.mu.Unlock()
+	notify(s.restart)
+	for {
+		s.mu.Lock()
+		st, starts, changed := s.status, s.starts, s.changed
+		s.mu.Unlock()
+		switch st.State {
+		case Misconfigured, Disabled, Stopped:
+			return &UnavailableError{Server: s.name, State: st.State, Reason: st.LastError}
+		case Ready:
+			if starts > before {
+				return nil
+			}
+		case Failed, Self:
+			if starts > before {
+				return &UnavailableError{Server: s.name, State: st.State, Reason: st.LastError}
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return &UnavailableError{Server: s.name, State: st.State, Reason: st.LastError}
+		}
+	}
+}
+
+// notify leaves a signal in c unless one is there.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// discard takes the signal out of c if one is there.
+func discard(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+	}
+}

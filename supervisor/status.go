@@ -1,0 +1,56 @@
+package supervisor
+
+import (
+	"fmt"
+
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// A State says where a server is in its life.
+type State string
+
+const (
+	Starting      State = "starting"      // its first session is being opened
+	Ready         State = "ready"         // it has a session
+	Idle          State = "idle"          // it does not run, and is started by the first call
+	Restarting    State = "restarting"    // it ended, and is being started again
+	Failed        State = "failed"        // it ended too often; tried again now and then
+	Misconfigured State = "misconfigured" // its entry can't be used
+	Disabled      State = "disabled"      // its entry says so
+	Stopped       State = "stopped"       // the router is going away
+	Self          State = "self"          // its entry would start a router
+)
+
+// A Status is a server's state at one moment.
+type Status struct {
+	Name            string
+	State           State
+	Transport       string
+	Era             string // "legacy", "modern", or "" before the first session
+	ProtocolVersion string
+	PID             int // 0 if no process runs
+	Restarts        int
+	LastError       string   // why it is not ready, or was not before; "" if nothing went wrong
+	Stderr          []string // the last lines that it printed there
+	StrayLines      int64    // lines on its stdout that were no messages, in this session
+}
+
+// An UnavailableError says why a server has no session. It wraps
+// [session.ErrNotSent].
+type UnavailableError struct {
+	Server string
+	State  State // "" if no server has that name
+	Reason string
+}
+
+func (e *UnavailableError) Error() string {
+	switch {
+	case e.State == "":
+		return fmt.Sprintf("no server is named %q", e.Server)
+	case e.Reason == "":
+		return fmt.Sprintf("server %q is %s", e.Server, e.State)
+	}
+	return fmt.Sprintf("server %q is %s: %s", e.Server, e.State, e.Reason)
+}
+
+func (e *UnavailableError) Unwrap() error { return session.ErrNotSent }

@@ -1,0 +1,365 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+const (
+	// stallTimeout is how long a server may leave its stdin unread before it
+	// counts as dead.
+	stallTimeout = 10 * time.Second
+	writeChunk   = 256 << 10
+	replyQueue   = 64
+)
+
+// A peer is the session with a server at the other end of a pair of byte
+// streams, one JSON-RPC message a line. The SDK's transport is not used for
+// this: it ends at the first line that is no message, and decodes results.
+type peer struct {
+	out     *lineWriter
+	replies chan []byte // to the server's own requests
+	nextID  atomic.Int64
+	strays  atomic.Int64 // lines skipped so far
+	stray   func(line []byte, why error)
+	info    session.Info    // set by the handshake, before the peer is shared
+	meta    json.RawMessage // what modern requests must carry in _meta; nil if legacy
+
+	listeners atomic.Pointer[[]*listener]
+
+	// mu guards pending, cause and the replacing of listeners.
+	mu      sync.Mutex
+	pending map[int64]chan wire.Message
+	idle    chan struct{} // closed while nothing is pending
+	refused bool          // no new calls: those under way may end, then the session does
+	cause   error
+	closed  chan struct{} // closed when cause is set
+}
+
+type listener struct{ f func(session.Message) }
+
+// newPeer returns a peer that writes to w. It lives once serve is called.
+func newPeer(w io.Writer, stray func(line []byte, why error)) *peer {
+	idle := make(chan struct{})
+	close(idle)
+	return &peer{
+		out:     &lineWriter{w: w, turn: make(chan struct{}, 1)},
+		replies: make(chan []byte, replyQueue),
+		stray:   stray,
+		pending: make(map[int64]chan wire.Message),
+		idle:    idle,
+		closed:  make(chan struct{}),
+	}
+}
+
+// serve reads what the server says until r ends, and returns why it ended.
+func (p *peer) serve(r io.Reader) error {
+	var replying sync.WaitGroup
+	replying.Go(p.reply)
+	defer replying.Wait()
+	defer close(p.replies)
+	lines := wire.NewReader(r, wire.MaxLine)
+	for {
+		line, err := lines.Next()
+		if errors.Is(err, wire.ErrTooLong) {
+			p.skip(nil, err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if m, err := wire.Parse(line); err != nil {
+			p.skip(line, err)
+		} else if err := p.take(m); err != nil {
+			p.skip(line, err)
+		}
+	}
+}
+
+func (p *peer) skip(line []byte, why error) {
+	p.strays.Add(1)
+	p.stray(line, why)
+}
+
+// take acts on one message. It does not block.
+func (p *peer) take(m wire.Message) error {
+	switch {
+	case m.IsResponse():
+		return p.deliver(m)
+	case m.Method == "ping" && m.IsRequest():
+		return p.queue(wire.AppendResult(nil, m.ID, []byte("{}")))
+	case m.IsRequest():
+		return p.queue(wire.AppendError(nil, m.ID, wire.Marshal(session.Error{
+			Code: session.CodeMethodNotFound, Message: "this client does not offer " + m.Method,
+		})))
+	}
+	if all := p.listeners.Load(); all != nil {
+		for _, l := range *all {
+			l.f(session.Message{ID: m.ID, Method: m.Method, Params: m.Params})
+		}
+	}
+	return nil
+}
+
+func (p *peer) deliver(m wire.Message) error {
+	id, err := strconv.ParseInt(strings.Trim(string(m.ID), `"`), 10, 64)
+	if err != nil {
+		return errors.New("response without a usable id")
+	}
+	p.mu.Lock()
+	answer, ok := p.pending[id]
+	p.mu.Unlock()
+	if ok {
+		select {
+		case answer <- m:
+		default: // answered twice
+		}
+	} else if id > p.nextID.Load() {
+		return errors.New("response to a request that was never made")
+	}
+	return nil
+}
+
+func (p *peer) queue(line []byte) error {
+	select {
+	case p.replies <- line:
+		return nil
+	default:
+		return errors.New("too many requests from the server at once")
+	}
+}
+
+func (p *peer) reply() {
+	for line := range p.replies {
+		if _, err := p.out.write(context.Background(), line); err != nil {
+			p.close(err)
+		}
+	}
+}
+
+// close ends the session: calls under way and to come fail with cause. Only the
+// first cause counts.
+func (p *peer) close(cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cause == nil {
+		p.cause = cause
+		close(p.closed)
+	}
+}
+
+// Call implements [session.Session].
+func (p *peer) Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	r, err := p.begin(ctx, method, p.stamp(params))
+	if err != nil {
+		return nil, err
+	}
+	defer p.end(r)
+	select {
+	case m := <-r.answer:
+		return result(m)
+	case <-ctx.Done():
+		p.cancel(r)
+		return nil, context.Cause(ctx)
+	case <-p.closed:
+		select {
+		case m := <-r.answer: // it came just in time
+			return result(m)
+		default:
+			return nil, fmt.Errorf("%w: %w", session.ErrClosed, p.cause)
+		}
+	}
+}
+
+// A request is one that was sent and has not ended.
+type request struct {
+	id     int64
+	answer chan wire.Message // receives at most one
+}
+
+// begin sends a request. Unless it fails, end must be called.
+func (p *peer) begin(ctx context.Context, method string, params json.RawMessage) (request, error) {
+	r := request{id: p.nextID.Add(1), answer: make(chan wire.Message, 1)}
+	p.mu.Lock()
+	if p.cause != nil {
+		p.mu.Unlock()
+		return r, fmt.Errorf("%w: %w", session.ErrNotSent, p.cause)
+	}
+	if p.refused {
+		p.mu.Unlock()
+		return r, fmt.Errorf("%w: the session is about to end", session.ErrNotSent)
+	}
+	if len(p.pending) == 0 {
+		p.idle = make(chan struct{})
+	}
+	p.pending[r.id] = r.answer
+	p.mu.Unlock()
+	line := make([]byte, 0, len(params)+len(method)+64)
+	n, err := p.out.write(ctx, wire.AppendRequest(line, r.id, method, params))
+	if err == nil {
+		return r, nil
+	}
+	p.end(r)
+	if n > 0 { // the stream is torn in the middle of a message
+		p.close(err)
+		return r, fmt.Errorf("%w: %w", session.ErrClosed, err)
+	}
+	return r, fmt.Errorf("%w: %w", session.ErrNotSent, err)
+}
+
+func (p *peer) end(r request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.pending, r.id)
+	if len(p.pending) == 0 {
+		select {
+		case <-p.idle:
+		default:
+			close(p.idle)
+		}
+	}
+}
+
+// cancel tells the server that nobody waits for the answer any more.
+func (p *peer) cancel(r request) {
+	ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer stop()
+	p.Notify(ctx, "notifications/cancelled", fmt.Appendf(nil, `{"requestId":%d,"reason":"cancelled by the client"}`, r.id))
+}
+
+// Notify implements [session.Session].
+func (p *peer) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	n, err := p.out.write(ctx, wire.AppendNotification(nil, method, params))
+	if n > 0 && err != nil {
+		p.close(err)
+	}
+	return err
+}
+
+// Listen implements [session.Session].
+func (p *peer) Listen(f func(session.Message)) (stop func()) {
+	l := &listener{f}
+	p.listen(func(all []*listener) []*listener { return append(all, l) })
+	return func() {
+		p.listen(func(all []*listener) []*listener {
+			for i := range all {
+				if all[i] == l {
+					return append(all[:i], all[i+1:]...)
+				}
+			}
+			return all
+		})
+	}
+}
+
+func (p *peer) listen(edit func([]*listener) []*listener) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []*listener
+	if old := p.listeners.Load(); old != nil {
+		all = append(all, *old...)
+	}
+	all = edit(all)
+	p.listeners.Store(&all)
+}
+
+// Info implements [session.Session].
+func (p *peer) Info() session.Info { return p.info }
+
+// quiet returns a channel that is closed when no call is under way, or was when
+// quiet was called.
+func (p *peer) quiet() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.idle
+}
+
+// refuse lets no new call begin.
+func (p *peer) refuse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refused = true
+}
+
+// usable reports whether a call can begin.
+func (p *peer) usable() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.refused && p.cause == nil
+}
+
+// stamp adds to a modern request's _meta what every one must carry, unless the
+// caller has set it.
+func (p *peer) stamp(params json.RawMessage) json.RawMessage {
+	if p.meta == nil {
+		return params
+	}
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	meta := wire.Member(params, "_meta")
+	if !wire.IsObject(meta) {
+		return wire.SetMember(params, "_meta", p.meta)
+	}
+	stamped := meta
+	wire.Members(p.meta, func(key string, value []byte) bool {
+		if wire.Member(meta, key) == nil {
+			stamped = wire.SetMember(stamped, key, value)
+		}
+		return true
+	})
+	return wire.SetMember(params, "_meta", stamped)
+}
+
+// result returns what a response holds.
+func result(m wire.Message) (json.RawMessage, error) {
+	if m.Error == nil {
+		return m.Result, nil
+	}
+	e := new(session.Error)
+	if err := json.Unmarshal(m.Error, e); err != nil {
+		return nil, &session.Error{Code: session.CodeInternal, Message: "the server answered with an error that is no JSON-RPC error object", Data: m.Error}
+	}
+	return nil, e
+}
+
+// A lineWriter lets one message at a time onto a stream.
+type lineWriter struct {
+	w    io.Writer
+	turn chan struct{} // holds a token while someone writes
+}
+
+// write writes the whole line, and returns how much was written. It waits for
+// its turn until ctx ends; once begun, it goes on for as long as the other side
+// keeps reading.
+func (l *lineWriter) write(ctx context.Context, line []byte) (n int, err error) {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	defer func() { <-l.turn }()
+	deadline, _ := l.w.(interface{ SetWriteDeadline(time.Time) error })
+	for n < len(line) {
+		if deadline != nil {
+			deadline.SetWriteDeadline(time.Now().Add(stallTimeout))
+		}
+		m, err := l.w.Write(line[n:min(len(line), n+writeChunk)])
+		n += m
+		if err != nil {
+			return n, fmt.Errorf("write to the server's stdin: %w", err)
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,294 @@
+package supervisor
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// A script is the server's side of a peer under test.
+type script struct {
+	t   *testing.T
+	in  *bufio.Reader // what the peer writes
+	out *io.PipeWriter
+}
+
+// pair returns a peer and the server's side of it. The peer ends with the test.
+func pair(t *testing.T) (*peer, *script) {
+	fromPeer, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	p := newPeer(toServer, func(line []byte, why error) { t.Logf("stray: %.40q %v", line, why) })
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		p.close(fmt.Errorf("it ended: %w", p.serve(fromServer)))
+	})
+	t.Cleanup(func() {
+		out.Close()
+		fromPeer.Close()
+		serving.Wait()
+	})
+	return p, &script{t, bufio.NewReader(fromPeer), out}
+}
+
+func (s *script) read() wire.Message {
+	s.t.Helper()
+	line, err := s.in.ReadBytes('\n')
+	if err != nil {
+		s.t.Errorf("the server's side: %v", err)
+		return wire.Message{}
+	}
+	m, err := wire.Parse(line)
+	if err != nil {
+		s.t.Errorf("the peer wrote %q: %v", line, err)
+	}
+	return m
+}
+
+func (s *script) write(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
+
+func TestCallPassesBytes(t *testing.T) {
+	p, s := pair(t)
+	const params, want = `{"b":12345678901234567890,"a":"é"}`, `{"z":1e400,"content":[{"type":"new"}],"a":1.0}`
+	go func() {
+		m := s.read()
+		if string(m.Params) != params {
+			t.Errorf("params arrived as %s", m.Params)
+		}
+		s.write("Banner! %d", 1)
+		s.write(`{"level":30,"msg":"a log line"}`)
+		s.write(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}`)
+		s.write(`{"jsonrpc":"2.0","id":99,"result":{}}`)
+		s.write(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, want)
+	}()
+	got, err := p.Call(t.Context(), "tools/call", json.RawMessage(params))
+	if err != nil || string(got) != want {
+		t.Errorf("Call = %s, %v, want %s", got, err, want)
+	}
+	if n := p.strays.Load(); n != 4 {
+		t.Errorf("%d lines counted as strays, want 4", n)
+	}
+}
+
+func TestCallKeepsError(t *testing.T) {
+	p, s := pair(t)
+	go func() {
+		s.write(`{"id":%s,"error":{"code":-32042,"message":"no <go>","data":{"x":[1,2]}}}`, s.read().ID)
+	}()
+	_, err := p.Call(t.Context(), "m", nil)
+	var e *session.Error
+	if !errors.As(err, &e) || e.Code != -32042 || e.Message != "no <go>" || string(e.Data) != `{"x":[1,2]}` {
+		t.Errorf("error = %#v", err)
+	}
+}
+
+// What a server sends before a result is heard before Call returns.
+func TestListenInWireOrder(t *testing.T) {
+	p, s := pair(t)
+	var heard []string // written on the reading goroutine, read after Call
+	stop := p.Listen(func(m session.Message) { heard = append(heard, string(m.Params)) })
+	go func() {
+		for range 2 {
+			m := s.read()
+			for i := range 1000 {
+				s.write(`{"method":"notifications/progress","params":%d}`, i)
+			}
+			s.write(`{"id":%s,"result":{}}`, m.ID)
+		}
+	}()
+	if _, err := p.Call(t.Context(), "m", nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(heard) != 1000 || heard[999] != "999" {
+		t.Errorf("%d notifications were heard before the result, want 1000 in order", len(heard))
+	}
+	stop()
+	if _, err := p.Call(t.Context(), "m", nil); err != nil || len(heard) != 1000 {
+		t.Errorf("after stop: %d heard, %v", len(heard), err)
+	}
+}
+
+func TestCallCancelled(t *testing.T) {
+	p, s := pair(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	told := make(chan string, 1)
+	go func() {
+		call := s.read()
+		cancel(errors.New("the user left"))
+		m := s.read()
+		told <- fmt.Sprint(m.Method, string(wire.Member(m.Params, "requestId")) == string(call.ID))
+		s.write(`{"id":%s,"result":{}}`, call.ID) // too late, and harmless
+	}()
+	if _, err := p.Call(ctx, "m", nil); err == nil || err.Error() != "the user left" {
+		t.Errorf("error = %v", err)
+	}
+	if got := <-told; got != "notifications/cancelledtrue" {
+		t.Errorf("the server was told %s", got)
+	}
+}
+
+func TestServerRequestsAnswered(t *testing.T) {
+	_, s := pair(t)
+	s.write(`{"id":"p","method":"ping"}`)
+	if m := s.read(); string(m.ID) != `"p"` || string(m.Result) != "{}" {
+		t.Errorf("ping was answered with %s", m.Result)
+	}
+	s.write(`{"id":7,"method":"roots/list"}`)
+	if m := s.read(); string(m.ID) != "7" || string(wire.Member(m.Error, "code")) != "-32601" {
+		t.Errorf("roots/list was answered with %s", m.Error)
+	}
+}
+
+func TestSessionEnds(t *testing.T) {
+	p, s := pair(t)
+	go func() {
+		s.read()
+		s.out.Close()
+	}()
+	_, err := p.Call(t.Context(), "m", nil)
+	if !errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrNotSent) {
+		t.Errorf("the call under way: %v, want ErrClosed", err)
+	}
+	if _, err := p.Call(t.Context(), "m", nil); !errors.Is(err, session.ErrNotSent) {
+		t.Errorf("a later call: %v, want ErrNotSent", err)
+	}
+}
+
+func TestRefuseDrains(t *testing.T) {
+	p, s := pair(t)
+	begun, done := make(chan json.RawMessage, 1), make(chan error, 1)
+	go func() {
+		_, err := p.Call(t.Context(), "m", nil)
+		done <- err
+	}()
+	begun <- s.read().ID
+	p.refuse()
+	if _, err := p.Call(t.Context(), "m", nil); !errors.Is(err, session.ErrNotSent) {
+		t.Errorf("a call on a draining session: %v, want ErrNotSent", err)
+	}
+	quiet := p.quiet()
+	if isClosed(quiet) {
+		t.Error("quiet with a call under way")
+	}
+	s.write(`{"id":%s,"result":{}}`, <-begun)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	<-quiet
+}
+
+func TestStamp(t *testing.T) {
+	p, _ := pair(t)
+	p.meta = json.RawMessage(`{"v":"2026","c":{}}`)
+	for in, want := range map[string]string{
+		``:                          `{"_meta":{"v":"2026","c":{}}}`,
+		`{"a":1}`:                   `{"a":1,"_meta":{"v":"2026","c":{}}}`,
+		`{"_meta":{"c":1,"t":"x"}}`: `{"_meta":{"c":1,"t":"x","v":"2026"}}`,
+	} {
+		if got := string(p.stamp(json.RawMessage(in))); got != want {
+			t.Errorf("stamp(%s) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+const initializeResult = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"hi"}`
+
+func TestHandshake(t *testing.T) {
+	const discovered = `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}}`
+	for _, tc := range []struct {
+		name     string
+		known    era
+		server   func(s *script)
+		revision string // "" if the handshake fails
+		err      string
+	}{
+		{"modern", unknownEra, func(s *script) {
+			s.write(`{"id":%s,"result":%s}`, s.read().ID, discovered)
+		}, session.Modern, ""},
+		{"legacy that knows no discover", unknownEra, func(s *script) {
+			s.write(`{"id":%s,"error":{"code":0,"message":"?"}}`, s.read().ID)
+			s.write(`{"id":%s,"result":%s}`, s.read().ID, initializeResult)
+			s.read()
+		}, "2025-06-18", ""},
+		{"legacy that ignores what it does not know", unknownEra, func(s *script) {
+			s.read()
+			s.write(`{"id":%s,"result":%s}`, s.read().ID, initializeResult)
+			s.read()
+		}, "2025-06-18", ""},
+		{"modern, but slow", unknownEra, func(s *script) {
+			probe := s.read()
+			s.read() // initialize, after the probe's patience
+			s.write(`{"id":%s,"result":%s}`, probe.ID, discovered)
+		}, session.Modern, ""},
+		{"remembered as legacy", legacyEra, func(s *script) {
+			m := s.read()
+			if m.Method != "initialize" {
+				t.Errorf("first message %s", m.Method)
+			}
+			s.write(`{"id":%s,"result":%s}`, m.ID, initializeResult)
+			s.read()
+		}, "2025-06-18", ""},
+		{"ends at the probe", unknownEra, func(s *script) { s.read(); s.out.Close() }, "", "ended at server/discover"},
+		{"refuses", legacyEra, func(s *script) {
+			s.write(`{"id":%s,"error":{"code":-1,"message":"no licence"}}`, s.read().ID)
+		}, "", "no licence"},
+		{"speaks another protocol", legacyEra, func(s *script) {
+			s.write(`{"id":%s,"result":{"protocolVersion":"1.0"}}`, s.read().ID)
+		}, "", `protocol "1.0"`},
+		{"mute", unknownEra, func(s *script) { s.read(); s.read() }, "", "deadline"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, s := pair(t)
+				ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+				defer cancel()
+				go tc.server(s)
+				err := p.handshake(ctx, tc.known, "1")
+				switch {
+				case tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)):
+					t.Errorf("error %v, want one with %q", err, tc.err)
+				case tc.err == "" && (err != nil || p.info.ProtocolVersion != tc.revision):
+					t.Errorf("revision %q, %v, want %q", p.info.ProtocolVersion, err, tc.revision)
+				}
+				if modern := p.meta != nil; tc.err == "" && modern != (tc.revision == session.Modern) {
+					t.Errorf("requests are stamped: %v", modern)
+				}
+			})
+		})
+	}
+}
+
+func TestHistory(t *testing.T) {
+	h := newHistory()
+	now := time.Now()
+	if wait, ok := h.failed(now, time.Hour); wait != 0 || !ok {
+		t.Errorf("after a healthy run: wait %v, %v, want none", wait, ok)
+	}
+	var last time.Duration
+	for i := range 3 {
+		wait, ok := h.failed(now.Add(time.Duration(i)*time.Second), time.Second)
+		if !ok || wait <= 0 || wait > 4*time.Second {
+			t.Errorf("failure %d: wait %v, %v", i+2, wait, ok)
+		}
+		last = wait
+	}
+	if last < 500*time.Millisecond {
+		t.Errorf("the wait did not grow: %v", last)
+	}
+	if _, ok := h.failed(now.Add(5*time.Second), 0); ok {
+		t.Error("five failures in a minute are no crash loop")
+	}
+	if _, ok := h.failed(now.Add(2*time.Minute), 0); !ok {
+		t.Error("failures of more than a minute ago count")
+	}
+}
