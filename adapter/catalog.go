@@ -48,7 +48,7 @@ func (c *catalog) recall(servers []config.Server) {
 		if s.Disabled || s.Self || s.Misconfigured != "" || c.Known(s) {
 			continue
 		}
-		tools, ok := c.store.Load(c.storeKey(s))
+		tools, ok := c.store.Load(c.storeKey(s), s.Name)
 		if !ok || c.mayHaveTools(s.Name) {
 			continue
 		}

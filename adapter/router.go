@@ -9,8 +9,6 @@ package adapter
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -223,10 +221,23 @@ func (r *Router) unknown() []string {
 
 // Settled returns when each server has been listed, if only from the stored
 // catalog, or has failed; or when ctx ends.
-func (r *Router) Settled(ctx context.Context) {
+func (r *Router) Settled(ctx context.Context) { r.until(ctx, r.settled) }
+
+// Started returns when no server is in its first start any more, or ctx ends.
+func (r *Router) Started(ctx context.Context) {
+	r.until(ctx, func() bool {
+		status := r.supervisor.Status()
+		return len(status) == len(r.config.Load().Servers) && !slices.ContainsFunc(status, func(s supervisor.Status) bool {
+			return s.State == supervisor.Starting
+		})
+	})
+}
+
+// until returns when done does after a change of any server, or when ctx ends.
+func (r *Router) until(ctx context.Context, done func() bool) {
 	for {
 		changed := r.supervisor.Changed()
-		if r.settled() {
+		if done() {
 			return
 		}
 		select {
@@ -252,17 +263,4 @@ func (r *Router) settled() bool {
 		}
 	}
 	return true
-}
-
-// Await returns when the server is ready; its error says why it is not.
-func (r *Router) Await(ctx context.Context, server string) error {
-	_, err := r.Session(ctx, server)
-	var unavailable *supervisor.UnavailableError
-	if errors.As(err, &unavailable) {
-		return unavailable
-	}
-	if err != nil {
-		return fmt.Errorf("wait for server %q: %w", server, err)
-	}
-	return nil
 }

@@ -66,6 +66,7 @@ type guard struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	pipe    *os.File
+	process int // its id
 	groups  map[int]string
 	closing bool
 }
@@ -97,7 +98,7 @@ func (g *guard) launch() error {
 		w.Close()
 		return fmt.Errorf("start the guard: %w", err)
 	}
-	g.pipe = w
+	g.pipe, g.process = w, cmd.Process.Pid
 	for group, mark := range g.groups {
 		g.tell("+ %d %s\n", group, mark)
 	}
@@ -133,6 +134,13 @@ func (g *guard) tell(format string, args ...any) {
 	if _, err := fmt.Fprintf(g.pipe, format, args...); err != nil && !errors.Is(err, syscall.EPIPE) {
 		g.log.Warn("the guard process does not listen", zap.Error(err))
 	}
+}
+
+// pid returns the id of the guard process.
+func (g *guard) pid() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.process
 }
 
 func (g *guard) add(group int, mark string) {

@@ -69,6 +69,9 @@ func (p *peer) handshake(ctx context.Context, known era, version string) error {
 				p.info = info
 				return nil
 			}
+			if _, err := result(m); isSelf(err) {
+				return err
+			}
 			probing = false
 		case <-patience:
 			probing = false

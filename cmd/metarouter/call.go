@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+func (a *app) call() *cobra.Command {
+	var raw string
+	cmd := a.jsonFlag(leaf("call TOOL [KEY=VALUE …]", "Run one tool",
+		`  metarouter call utilities:unit_convert value=5 from_unit=km to_unit=mi
+  metarouter call playwright:browser_navigate --args '{"url":"https://example.com"}'`,
+		cobra.MinimumNArgs(1), func(ctx context.Context, args []string) error {
+			c, err := a.load()
+			if err != nil {
+				return err
+			}
+			c = forTool(c, args[0])
+			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
+				t, err := a.resolve(ctx, c, r, args[0])
+				if err != nil {
+					return err
+				}
+				arguments, err := parseArguments(t, raw, args[1:])
+				if err != nil {
+					return usage(err)
+				}
+				result, err := r.Execute(ctx, selector.Call{Tool: t, Arguments: arguments})
+				if err != nil {
+					return fmt.Errorf("call %s: %w", t.ID, err)
+				}
+				if a.json {
+					err = a.printJSON(result.JSON)
+				} else {
+					err = a.printResult(result.JSON)
+				}
+				if err == nil && result.IsError {
+					err = &exitError{code: exitFailed}
+				}
+				return err
+			})
+		}))
+	cmd.Flags().StringVar(&raw, "args", "", "arguments as a `JSON` object")
+	return cmd
+}
+
+// parseArguments returns the arguments as an object: raw, and over it the pairs,
+// whose values are strings where the schema says so, else JSON if they are.
+func parseArguments(t *registry.NormalizedTool, raw string, pairs []string) (json.RawMessage, error) {
+	object := json.RawMessage("{}")
+	if raw != "" {
+		object = json.RawMessage(raw)
+		if !wire.Valid(object) || !wire.IsObject(object) {
+			return nil, errors.New(`--args is no JSON object; write for example --args '{"key": "value"}'`)
+		}
+	}
+	properties := wire.Member(t.InputSchema, "properties")
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, fmt.Errorf("argument %q: write key=value", pair)
+		}
+		encoded := []byte(value)
+		kind, _ := wire.String(wire.Member(wire.Member(properties, key), "type"))
+		if kind == "string" || !wire.Valid(encoded) {
+			encoded = wire.Marshal(value)
+		}
+		object = wire.SetMember(object, key, encoded)
+	}
+	return object, nil
+}
+
+// printResult prints the text of a result, and a line for what is no text.
+func (a *app) printResult(raw json.RawMessage) error {
+	var result struct {
+		Content []struct {
+			Type, Text, Data, MimeType, URI string
+			Resource                        struct{ URI, Text string }
+		}
+		StructuredContent json.RawMessage
+	}
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return a.printJSON(raw) // a shape that we do not know
+	}
+	for _, c := range result.Content {
+		switch c.Type {
+		case "text":
+			fmt.Fprintln(a.stdout, c.Text)
+		case "image", "audio":
+			fmt.Fprintf(a.stdout, "[%s %s, %d bytes; --json prints it]\n", c.Type, c.MimeType, base64.StdEncoding.DecodedLen(len(c.Data)))
+		case "resource":
+			fmt.Fprintf(a.stdout, "[resource %s]\n%s\n", c.Resource.URI, c.Resource.Text)
+		case "resource_link":
+			fmt.Fprintf(a.stdout, "[resource %s]\n", c.URI)
+		default:
+			fmt.Fprintf(a.stdout, "[%s; --json prints it]\n", c.Type)
+		}
+	}
+	if len(result.Content) == 0 && result.StructuredContent != nil {
+		return a.printJSON(result.StructuredContent)
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+// Command metarouter is one MCP server in front of many: it keeps the servers
+// of a .mcp.json running, finds the right tool for a task and runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker in released binaries.
+var version = "0.1.0-dev"
+
+// Exit codes, as scripts rely on them.
+const (
+	exitFailed = 1 // the tool or an operation failed
+	exitUsage  = 2 // wrong usage, or a bad config
+	exitNoTool = 3 // no tool fits
+)
+
+// An exitError ends the program with its code. Without an error nothing more is
+// printed.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{exitUsage, err}
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// run is the program; it returns its exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var exit *exitError
+	switch {
+	case err == nil:
+		return 0
+	case !errors.As(err, &exit): // cobra's own: an unknown command or flag
+		fmt.Fprintf(stderr, "metarouter: %v\nTry 'metarouter --help'.\n", err)
+		return exitUsage
+	case exit.err != nil:
+		fmt.Fprintf(stderr, "metarouter: %v\n", exit.err)
+	}
+	return exit.code
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "metarouter",
+		Short: "One MCP server in front of many",
+		Long: `metarouter keeps the MCP servers of a .mcp.json running, finds the right tool
+for a task, runs it on the right server, and shows all of them to a client as
+one MCP server.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	flags := root.PersistentFlags()
+	flags.StringArrayVar(&a.configs, "config", nil, "configuration `file`; repeatable, later wins (default ./.mcp.json, else the user's)")
+	flags.StringVar(&a.data, "data", defaultData(), "`folder` for the catalog and servers' logs; \"\" keeps nothing")
+	flags.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error (default info for serve, else warn)")
+	root.AddCommand(
+		a.serve(), a.route(), a.search(), a.call(), a.tools(), a.servers(), a.restart(),
+		a.capabilities(), a.check(), a.trust(), a.builtin(), a.version(), a.guard(),
+	)
+	return root
+}
+
+// leaf returns a subcommand. Errors of do are failures unless they say otherwise.
+func leaf(use, short, example string, args cobra.PositionalArgs, do func(ctx context.Context, args []string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Example: example, Args: args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := do(cmd.Context(), args)
+			var exit *exitError
+			if err != nil && !errors.As(err, &exit) {
+				return &exitError{exitFailed, err}
+			}
+			return err
+		},
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/daemon"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+func (a *app) serve() *cobra.Command {
+	var mode, names string
+	var noWatch bool
+	cmd := leaf("serve", "Be the MCP server for a client, over stdio",
+		`  metarouter serve
+  metarouter serve --config ~/team.mcp.json --mode search`,
+		cobra.NoArgs, func(ctx context.Context, _ []string) error {
+			if os.Getenv(supervisor.DepthVariable) != "" {
+				return a.refuse()
+			}
+			c, err := a.load()
+			if err != nil {
+				return err
+			}
+			if err := override(&c.Router, mode, names); err != nil {
+				return usage(err)
+			}
+			log, err := a.log(zapcore.InfoLevel)
+			if err != nil {
+				return err
+			}
+			for _, p := range c.Problems {
+				log.Warn(p.Error())
+			}
+			return a.face(ctx, c, log, noWatch)
+		})
+	cmd.Flags().StringVar(&mode, "mode", "", "auto, search or direct (default as configured, else auto)")
+	cmd.Flags().StringVar(&names, "names", "", "prefixed or bare (default as configured, else prefixed)")
+	cmd.Flags().BoolVar(&noWatch, "no-watch", false, "reload the configuration on SIGHUP only")
+	cmd.Flags().Bool("stdio", true, "speak over stdin and stdout")
+	cmd.Flags().Bool("standalone", false, "share nothing with other routers")
+	return cmd
+}
+
+// override sets in r what the flags say.
+func override(r *config.Router, mode, names string) error {
+	switch mode {
+	case "":
+	case "auto", "search", "direct":
+		r.Mode = mode
+	default:
+		return fmt.Errorf("--mode %q: write auto, search or direct", mode)
+	}
+	switch names {
+	case "":
+	case "prefixed", "bare":
+		r.Names = names
+	default:
+		return fmt.Errorf("--names %q: write prefixed or bare", names)
+	}
+	return nil
+}
+
+// refuse tells the router that started this one, in its own protocol, that it
+// must not.
+func (a *app) refuse() error {
+	const why = "a router was started inside a router"
+	id := json.RawMessage(nil)
+	if line, err := wire.NewReader(a.stdin, wire.MaxLine).Next(); err == nil {
+		if m, err := wire.Parse(line); err == nil {
+			id = m.ID
+		}
+	}
+	a.stdout.Write(wire.AppendError(nil, id, wire.Marshal(session.Error{
+		Code: supervisor.SelfCode, Message: why, Data: json.RawMessage(`{"metarouter":"self"}`),
+	})))
+	return usage(errors.New(why + "; take the entry out of the configuration"))
+}
+
+// face serves one client over stdio until it leaves or ctx ends.
+func (a *app) face(ctx context.Context, c config.Config, log *zap.Logger, noWatch bool) error {
+	edits := make(chan config.Config)
+	return a.running(ctx, adapter.New(c, a.options(log)), edits, func(ctx context.Context, r *adapter.Router) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() error {
+			if noWatch {
+				return reloadOnHangup(ctx, c, edits, log)
+			}
+			return config.Watch(ctx, c, edits, log)
+		})
+		g.Go(func() error {
+			if err := daemon.Serve(ctx, a.data, c.Files, r); err != nil {
+				log.Warn("commands can't ask this router", zap.Error(err))
+			}
+			return nil
+		})
+		g.Go(func() error {
+			defer cancel() // the client has left
+			return server.New(r, server.Options{
+				Mode: c.Router.Mode, Names: c.Router.Names, Separator: c.Router.Separator,
+				ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: c.Router.Pinned,
+				RouteThreshold: c.Router.RouteThreshold, Version: version, Log: log,
+			}).Run(ctx, a.stdin, a.stdout)
+		})
+		return g.Wait()
+	})
+}
+
+// reloadOnHangup reads the configuration again at each SIGHUP.
+func reloadOnHangup(ctx context.Context, c config.Config, edits chan<- config.Config, log *zap.Logger) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	for {
+		select {
+		case <-hangup:
+			next, err := config.Load(c.Files...)
+			if err != nil {
+				log.Error("can't reload the configuration; what runs stays", zap.Error(err))
+				continue
+			}
+			select {
+			case edits <- next:
+			case <-ctx.Done():
+				return nil
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,350 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/blevesearch/bleve/v2"
+	"github.com/blevesearch/bleve/v2/analysis/analyzer/custom"
+	"github.com/blevesearch/bleve/v2/analysis/analyzer/keyword"
+	"github.com/blevesearch/bleve/v2/analysis/tokenizer/whitespace"
+	"github.com/blevesearch/bleve/v2/index/scorch"
+	"github.com/blevesearch/bleve/v2/mapping"
+	"github.com/blevesearch/bleve/v2/search"
+	"github.com/blevesearch/bleve/v2/search/query"
+	bleveindex "github.com/blevesearch/bleve_index_api"
+)
+
+// ErrClosed is returned by searches in a registry that was closed.
+var ErrClosed = errors.New("registry closed")
+
+// An index is the bleve index, and the collection that says what is in it.
+//
+// Scorch in memory never merges its segments: each batch leaves one behind,
+// with the documents that were since deleted still in it. So after maxBatches
+// the whole index is built anew, beside the old one, which is searched until
+// then.
+type index struct {
+	ready atomic.Pointer[Collection] // what searches see
+
+	// turn holds a token while someone writes, who alone may use these:
+	turn    chan struct{}
+	next    *Collection // what was written so far; ahead of ready in the middle of catchUp
+	into    bleve.Index // what is written to; nil until there is something to write
+	batches int         // written to into
+
+	mu     sync.RWMutex // guards live and closed; held for reading throughout a search
+	live   bleve.Index  // what is searched; nil until something was written
+	closed bool
+}
+
+const (
+	batchSize  = 4000 // tools; a catchUp overstays its context by one batch at most
+	maxBatches = 64
+)
+
+func newIndex() *index {
+	x := &index{turn: make(chan struct{}, 1)}
+	x.next = x.empty()
+	x.ready.Store(x.empty())
+	return x
+}
+
+func (x *index) empty() *Collection {
+	return &Collection{Snapshot: &Snapshot{}, docs: map[string]*Document{}, docFreq: map[string]int{}, index: x}
+}
+
+// catchUp returns a collection that is no older than the snapshot. It does
+// itself what is left to do; what it has done when ctx ends is not lost.
+func (x *index) catchUp(ctx context.Context, want *Snapshot) (*Collection, error) {
+	if c := x.ready.Load(); c.Snapshot.Version >= want.Version {
+		return c, nil
+	}
+	select {
+	case x.turn <- struct{}{}:
+		defer func() { <-x.turn }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the index: %w", context.Cause(ctx))
+	}
+	ready := x.ready.Load()
+	if ready.Snapshot.Version >= want.Version {
+		return ready, nil // someone else's turn has done it
+	}
+	if x.isClosed() {
+		return nil, ErrClosed
+	}
+	if x.into == nil || x.batches >= maxBatches {
+		if err := x.startAnew(); err != nil {
+			return nil, err
+		}
+	}
+	stems := make(stemmer)
+	for ids := range slices.Chunk(x.outdated(want), batchSize) {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("wait for the index: %w", context.Cause(ctx))
+		}
+		docs := make([]*Document, len(ids)) // nil for tools that are gone
+		for i, id := range ids {
+			if t, ok := want.Tool(id); ok {
+				docs[i] = ready.docs[id]
+				if docs[i] == nil || docs[i].Tool != t {
+					docs[i] = newDocument(t, stems)
+				}
+			}
+		}
+		if err := x.write(ids, docs); err != nil {
+			return nil, fmt.Errorf("index tools: %w", err)
+		}
+	}
+	x.next.Snapshot = want
+	return x.publish()
+}
+
+// outdated returns the IDs of the tools whose entry in the index is not what
+// the snapshot says.
+func (x *index) outdated(want *Snapshot) []string {
+	var ids []string
+	for _, t := range want.tools {
+		if d, ok := x.next.docs[t.ID]; !ok || d.Tool != t {
+			ids = append(ids, t.ID)
+		}
+	}
+	for id := range x.next.docs {
+		if _, ok := want.Tool(id); !ok {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// startAnew begins an empty index, to which all tools are then outdated.
+func (x *index) startAnew() error {
+	if x.into != nil && x.into != x.live { // an earlier beginning that came to nothing
+		if err := x.into.Close(); err != nil {
+			return fmt.Errorf("drop the unfinished index: %w", err)
+		}
+	}
+	into, err := openBleve()
+	if err != nil {
+		return fmt.Errorf("open the index: %w", err)
+	}
+	x.into, x.batches, x.next = into, 0, x.empty()
+	return nil
+}
+
+// write brings tools into the index, or out of it where the document is nil,
+// in one batch.
+func (x *index) write(ids []string, docs []*Document) error {
+	batch := x.into.NewBatch()
+	for i, id := range ids {
+		if docs[i] == nil {
+			batch.Delete(id)
+		} else if err := batch.Index(id, entry(docs[i])); err != nil {
+			return err
+		}
+	}
+	if err := x.into.Batch(batch); err != nil {
+		return err
+	}
+	x.batches++
+	for i, id := range ids {
+		x.next.put(id, docs[i])
+	}
+	return nil
+}
+
+// publish lets searches see what was written.
+func (x *index) publish() (*Collection, error) {
+	c := x.next.clone()
+	x.ready.Store(c)
+	x.mu.Lock()
+	old := x.live
+	x.live = x.into
+	x.mu.Unlock()
+	if old != nil && old != x.into {
+		if err := old.Close(); err != nil {
+			return nil, fmt.Errorf("close the old index: %w", err)
+		}
+	}
+	return c, nil
+}
+
+func (x *index) isClosed() bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.closed
+}
+
+// close waits for who writes and who searches, and for bleve's goroutines.
+func (x *index) close() error {
+	x.turn <- struct{}{}
+	defer func() { <-x.turn }()
+	x.mu.Lock()
+	live := x.live
+	x.live, x.closed = nil, true
+	x.mu.Unlock()
+	var errs []error
+	if live != nil {
+		errs = append(errs, live.Close())
+	}
+	if x.into != nil && x.into != live {
+		errs = append(errs, x.into.Close())
+	}
+	x.into = nil
+	return errors.Join(errs...)
+}
+
+// The fields of a tool in bleve. There is one for all words, since term
+// frequencies must be summed before they are saturated.
+const (
+	textField       = "text"
+	serverField     = "server"
+	capabilityField = "capability"
+)
+
+// bm25 sets bleve's BM25 parameters, which are variables of the whole process.
+// They are chosen for the square root that bleve takes of the term frequency
+// and for its notion of average length, which is far below the mean.
+var bm25 = sync.OnceFunc(func() {
+	search.BM25_k1 = 5
+	search.BM25_b = 0.75
+})
+
+func openBleve() (bleve.Index, error) {
+	m, err := newMapping()
+	if err != nil {
+		return nil, err
+	}
+	bm25()
+	return bleve.NewUsing("", m, scorch.Name, scorch.Name, nil)
+}
+
+func newMapping() (mapping.IndexMapping, error) {
+	m := bleve.NewIndexMapping()
+	m.ScoringModel = bleveindex.BM25Scoring // the default is TF-IDF
+	if err := m.AddCustomAnalyzer("words", map[string]any{
+		"type":      custom.Name,
+		"tokenizer": whitespace.Name,
+	}); err != nil {
+		return nil, err
+	}
+	text := mapping.NewTextFieldMapping()
+	text.Analyzer = "words"
+	tag := mapping.NewTextFieldMapping()
+	tag.Analyzer = keyword.Name
+	for _, field := range []*mapping.FieldMapping{text, tag} {
+		field.Store, field.IncludeInAll, field.IncludeTermVectors, field.DocValues = false, false, false, false
+	}
+	tool := bleve.NewDocumentStaticMapping()
+	tool.AddFieldMappingsAt(textField, text)
+	tool.AddFieldMappingsAt(serverField, tag)
+	tool.AddFieldMappingsAt(capabilityField, tag)
+	m.DefaultMapping = tool
+	return m, nil
+}
+
+// repeats says how often a word of a field is written into the one field of
+// bleve, which is how it gets its weight.
+var repeats = [NumFields]int{
+	NameField:        6,
+	DescriptionField: 1,
+	ParameterField:   1,
+	ValueField:       1,
+	ServerField:      6,
+	CapabilityField:  1,
+}
+
+// entry returns a tool as bleve indexes it.
+func entry(d *Document) map[string]any {
+	var text strings.Builder
+	for _, term := range d.Terms {
+		n := 0
+		for f, count := range term.Count {
+			n += repeats[f] * int(count)
+		}
+		for range n {
+			text.WriteString(term.Word)
+			text.WriteByte(' ')
+		}
+	}
+	return map[string]any{
+		textField:       text.String(),
+		serverField:     d.Tool.Server,
+		capabilityField: d.Tool.Capabilities,
+	}
+}
+
+// search returns the best of the tools in c that have any of the words.
+func (x *index) search(ctx context.Context, c *Collection, words []weightedWord, q Query) ([]Hit, error) {
+	terms := make([]query.Query, len(words))
+	for i, w := range words {
+		terms[i] = termQuery(textField, w.word, w.weight)
+	}
+	var ask query.Query = query.NewDisjunctionQuery(terms)
+	if filter := newFilter(q); filter != nil {
+		filtered := query.NewBooleanQuery([]query.Query{ask}, nil, nil)
+		filtered.AddFilter(filter)
+		ask = filtered
+	}
+	request := bleve.NewSearchRequestOptions(ask, q.Limit, 0, false)
+	request.SortBy([]string{"-_score", "_id"})
+
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.closed {
+		return nil, ErrClosed
+	}
+	result, err := x.live.SearchInContext(ctx, request)
+	if err != nil {
+		return nil, fmt.Errorf("search tools: %w", err)
+	}
+	hits := make([]Hit, 0, len(result.Hits))
+	for _, match := range result.Hits {
+		if d, ok := c.docs[match.ID]; ok { // else it is newer than c
+			hits = append(hits, Hit{Tool: d.Tool, Score: match.Score})
+		}
+	}
+	return hits, nil
+}
+
+// newFilter returns what a tool must be to be looked at, nil for any tool.
+func newFilter(q Query) query.Query {
+	var all []query.Query
+	if len(q.Servers) > 0 {
+		all = append(all, anyOf(serverField, q.Servers, 1))
+	}
+	if tags := Tags(q.Capabilities); len(tags) > 0 {
+		least := len(tags)
+		if q.AtLeast > 0 {
+			least = min(least, q.AtLeast)
+		}
+		all = append(all, anyOf(capabilityField, tags, least))
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return query.NewConjunctionQuery(all)
+}
+
+func anyOf(field string, values []string, least int) query.Query {
+	var any []query.Query
+	for _, value := range values {
+		any = append(any, termQuery(field, value, 1))
+	}
+	q := query.NewDisjunctionQuery(any)
+	q.SetMin(float64(least))
+	return q
+}
+
+func termQuery(field, term string, boost float64) query.Query {
+	q := query.NewTermQuery(term)
+	q.SetField(field)
+	q.SetBoost(boost)
+	return q
+}

@@ -1,0 +1,189 @@
+package registry
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// A Store keeps the tools of servers on disk, so that they are known before
+// their server has started: one file a server, in the folder "catalog" of a data
+// directory, readable by its owner alone. Files are replaced as a whole, so that
+// many processes may read and write them at once.
+type Store struct {
+	dir string // "" keeps nothing
+	log *zap.Logger
+}
+
+// NewStore returns the store in the data directory, which need not exist. With
+// "" nothing is kept and nothing found.
+func NewStore(data string, log *zap.Logger) *Store {
+	s := &Store{log: log.Named("store")}
+	if data != "" {
+		s.dir = filepath.Join(data, "catalog")
+	}
+	return s
+}
+
+// A stored file is a line of magic and the checksum of the rest, which is a
+// listing as JSON.
+const magic = "metarouter catalog 1 "
+
+type listing struct {
+	Server string `json:"server"`
+	Tools  []row  `json:"tools"`
+}
+
+// A row is a tool with its raw JSON as bytes, which encoding/json would compact.
+type row struct {
+	NormalizedTool
+	InputSchema []byte `json:"input_schema"`
+	Definition  []byte `json:"definition"`
+}
+
+// Save keeps the tools of a server under a key of letters and digits, in place
+// of those kept under it before. If it fails, those are still there.
+func (s *Store) Save(key, server string, tools []NormalizedTool) error {
+	if s.dir == "" {
+		return nil
+	}
+	content := listing{Server: server, Tools: make([]row, len(tools))}
+	for i, t := range tools {
+		content.Tools[i] = row{NormalizedTool: t, InputSchema: t.InputSchema, Definition: t.Definition}
+	}
+	body, err := json.Marshal(content)
+	if err != nil {
+		return fmt.Errorf("store tools of %q: %w", server, err)
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("store tools of %q: %w", server, err)
+	}
+	if err := replaceFile(s.path(key, server), append([]byte(header(body)), body...)); err != nil {
+		return fmt.Errorf("store tools of %q: %w", server, err)
+	}
+	return nil
+}
+
+// Load returns the tools of a server that were kept under the key, if there are
+// any. A file that is damaged or of another version is removed.
+func (s *Store) Load(key, server string) ([]NormalizedTool, bool) {
+	if s.dir == "" {
+		return nil, false
+	}
+	path := s.path(key, server)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.log.Warn("can't read the stored tools", zap.String("server", server), zap.Error(err))
+		}
+		return nil, false
+	}
+	content, err := parse(data)
+	if err != nil {
+		s.log.Warn("dropped damaged stored tools", zap.String("server", server), zap.Error(err), zap.NamedError("remove", os.Remove(path)))
+		return nil, false
+	}
+	if content.Server != server {
+		return nil, false // another server whose name looks the same in a file's name
+	}
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // so that Prune leaves what is in use; no harm if it can't be said
+	tools := make([]NormalizedTool, len(content.Tools))
+	for i, r := range content.Tools {
+		tools[i] = r.NormalizedTool
+		tools[i].InputSchema, tools[i].Definition = r.InputSchema, r.Definition
+	}
+	return tools, true
+}
+
+// Prune removes what was neither saved nor loaded for maxAge.
+func (s *Store) Prune(maxAge time.Duration) error {
+	if s.dir == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("prune stored tools: %w", err)
+	}
+	var errs []error
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) <= maxAge {
+			continue
+		}
+		if err := os.Remove(filepath.Join(s.dir, entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("prune stored tools: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// path returns the file of a server: its name, as far as it can be part of a
+// file's name, and the key.
+func (s *Store) path(key, server string) string {
+	name := strings.Trim(clean(server), "_.")
+	return filepath.Join(s.dir, name[:min(len(name), 60)]+"-"+clean(key)+".tools")
+}
+
+// clean replaces all that is not safe in a file's name on every platform.
+func clean(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '.', r == '_':
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+func header(body []byte) string {
+	sum := sha256.Sum256(body)
+	return magic + hex.EncodeToString(sum[:]) + "\n"
+}
+
+func parse(data []byte) (listing, error) {
+	line, body, _ := bytes.Cut(data, []byte("\n"))
+	if !bytes.HasPrefix(line, []byte(magic)) {
+		return listing{}, errors.New("not a catalog of this version")
+	}
+	if string(line)+"\n" != header(body) {
+		return listing{}, errors.New("the checksum is wrong")
+	}
+	var content listing
+	if err := json.Unmarshal(body, &content); err != nil {
+		return listing{}, err
+	}
+	return content, nil
+}
+
+// replaceFile makes data the content of the file, at once or not at all. It is
+// not synced to disk: what a power cut damages is dropped by its checksum.
+func replaceFile(path string, data []byte) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(path), "tmp-*") // has mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(temp.Name()))
+		}
+	}()
+	_, err = temp.Write(data)
+	if err := errors.Join(err, temp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), path)
+}

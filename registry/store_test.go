@@ -1,0 +1,232 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+func stored(t *testing.T, server string) []NormalizedTool {
+	no, yes := false, true
+	odd := tool(server, "odd", "Über <b> & \u2028", "web")
+	odd.Original, odd.Title, odd.Repairs = "ODD", "Odd", []string{"renamed"}
+	odd.Hints = Hints{ReadOnly: &yes, Destructive: &no}
+	odd.InputSchema = json.RawMessage("{ \"type\" : \"object\",\n\t\"default\": 1.00e+2, \"x\":\"<\\u003c/&\\/\xff\" }")
+	odd.Definition = json.RawMessage(" {\"name\":\"odd\", \"big\": 123456789012345678901234567890}\r\n")
+	return []NormalizedTool{odd, tool(server, "plain", "")}
+}
+
+func storeFile(t *testing.T, s *Store) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.dir, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %q, error %v; want one file", files, err)
+	}
+	return files[0]
+}
+
+func TestStoreKeepsEveryByte(t *testing.T) {
+	s := NewStore(filepath.Join(t.TempDir(), "new"), zap.NewNop())
+	if _, ok := s.Load("k1", "a b/ü"); ok {
+		t.Error("loaded what was never saved")
+	}
+	want := stored(t, "a b/ü")
+	if err := s.Save("k1", "a b/ü", want); err != nil {
+		t.Fatal(err)
+	}
+	got, ok := s.Load("k1", "a b/ü")
+	if !ok || !reflect.DeepEqual(got, want) {
+		t.Errorf("loaded %v\n%+v\nwant\n%+v", ok, got, want)
+	}
+	if _, ok := s.Load("k2", "a b/ü"); ok {
+		t.Error("loaded under another key")
+	}
+	if _, ok := s.Load("k1", "a_b/ü"); ok {
+		t.Error("loaded another server's tools")
+	}
+	file := storeFile(t, s)
+	if base := filepath.Base(file); base != "a_b-k1.tools" {
+		t.Errorf("the file is named %q", base)
+	}
+	if runtime.GOOS != "windows" {
+		for path, want := range map[string]os.FileMode{file: 0o600, s.dir: 0o700} {
+			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+				t.Errorf("%s: %v, %v", path, info.Mode(), err)
+			}
+		}
+	}
+}
+
+func TestStoreWithoutDirectory(t *testing.T) {
+	s := NewStore("", zap.NewNop())
+	if err := s.Save("k", "s", stored(t, "s")); err != nil {
+		t.Error(err)
+	}
+	if _, ok := s.Load("k", "s"); ok {
+		t.Error("loaded something")
+	}
+	if err := s.Prune(0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStoreStaysInItsDirectory(t *testing.T) {
+	s := NewStore(t.TempDir(), zap.NewNop())
+	for _, server := range []string{"../../up", "/", "..", "", "C:\\x", strings.Repeat("long", 100), "nul\x00"} {
+		if err := s.Save("../k", server, nil); err != nil {
+			t.Errorf("%q: %v", server, err)
+		}
+		if rel, err := filepath.Rel(s.dir, s.path("../k", server)); err != nil || rel != filepath.Base(rel) {
+			t.Errorf("%q is kept in %q", server, rel)
+		}
+		if _, ok := s.Load("../k", server); !ok {
+			t.Errorf("%q was not found again", server)
+		}
+	}
+}
+
+func TestStoreDropsDamage(t *testing.T) {
+	s := NewStore(t.TempDir(), zap.NewNop())
+	if err := s.Save("k", "s", stored(t, "s")); err != nil {
+		t.Fatal(err)
+	}
+	path := storeFile(t, s)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage := map[string][]byte{
+		"empty":         {},
+		"other version": []byte(strings.Replace(string(good), "catalog 1", "catalog 9", 1)),
+		"header only":   good[:len(magic)+65],
+	}
+	for i := 0; i < len(good); i += 7 {
+		damage[fmt.Sprintf("cut at %d", i)] = good[:i]
+		flipped := append([]byte(nil), good...)
+		flipped[i] ^= 0x20
+		damage[fmt.Sprintf("byte %d flipped", i)] = flipped
+	}
+	for name, bad := range damage {
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if tools, ok := s.Load("k", "s"); ok {
+			t.Errorf("%s: loaded %v", name, tools)
+		}
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s: the file is still there: %v", name, err)
+		}
+	}
+}
+
+func TestStoreFailsWithoutHarm(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	under := NewStore(filepath.Join(root, "file"), zap.NewNop())
+	if err := under.Save("k", "s", stored(t, "s")); err == nil {
+		t.Error("saved below a file")
+	}
+	if _, ok := under.Load("k", "s"); ok {
+		t.Error("loaded from below a file")
+	}
+
+	s := NewStore(root, zap.NewNop())
+	blocked := s.path("k", "s")
+	if err := os.MkdirAll(filepath.Join(blocked, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Save("k", "s", stored(t, "s")); err == nil {
+		t.Error("saved over a directory")
+	}
+	if file := storeFile(t, s); file != blocked {
+		t.Errorf("a failed save left %q", file)
+	}
+
+	if os.Getuid() <= 0 {
+		t.Skip("the rest needs a user whom permissions bind")
+	}
+	s = NewStore(t.TempDir(), zap.NewNop())
+	want := stored(t, "s")
+	if err := s.Save("k", "s", want); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(s.dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(s.dir, 0o700)
+	if err := s.Save("k", "s", nil); err == nil {
+		t.Error("saved in a read-only directory")
+	}
+	if got, ok := s.Load("k", "s"); !ok || !reflect.DeepEqual(got, want) {
+		t.Error("the failed save harmed what was there")
+	}
+}
+
+func TestStoreIsSharedByManyProcesses(t *testing.T) {
+	dir := t.TempDir()
+	if err := NewStore(dir, zap.NewNop()).Save("k", "s", []NormalizedTool{tool("s", "t0", "")}); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for w := range 4 {
+		s := NewStore(dir, zap.NewNop())
+		all.Go(func() {
+			for i := range 50 {
+				listing := make([]NormalizedTool, 1+(w+i)%20)
+				for j := range listing {
+					listing[j] = tool("s", fmt.Sprintf("t%d", j), strings.Repeat("x", 1000))
+				}
+				if err := s.Save("k", "s", listing); err != nil && runtime.GOOS != "windows" {
+					t.Error(err) // Windows refuses while a reader has the file open
+				}
+			}
+		})
+		all.Go(func() {
+			for range 50 {
+				if tools, ok := s.Load("k", "s"); !ok || len(tools) == 0 {
+					t.Error("found nothing, or half of it")
+				}
+			}
+		})
+	}
+	all.Wait()
+	storeFile(t, NewStore(dir, zap.NewNop()))
+}
+
+func TestStorePrune(t *testing.T) {
+	s := NewStore(t.TempDir(), zap.NewNop())
+	if err := s.Prune(0); err != nil {
+		t.Errorf("before the first save: %v", err)
+	}
+	old := time.Now().Add(-48 * time.Hour)
+	for _, key := range []string{"unused", "used", "fresh"} {
+		if err := s.Save(key, "s", stored(t, "s")); err != nil {
+			t.Fatal(err)
+		}
+		if key != "fresh" {
+			if err := os.Chtimes(s.path(key, "s"), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.Load("used", "s")
+	if err := s.Prune(24 * time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]bool{"unused": false, "used": true, "fresh": true} {
+		if _, ok := s.Load(key, "s"); ok != want {
+			t.Errorf("%s is there: %v", key, ok)
+		}
+	}
+}

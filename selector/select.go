@@ -1,0 +1,171 @@
+package selector
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A Query asks for the tool that suits a task.
+type Query struct {
+	Task         string   // in plain words of any language and length; may be empty
+	Capabilities []string // tags that the tool must bear; see [Selector.Find]
+	Servers      []string // if not empty, only tools of these servers
+	Limit        int      // the most candidates to return; 0 means 10
+}
+
+// A Ranking is the answer to a Query.
+type Ranking struct {
+	Candidates []Candidate // best first
+
+	// Abstained is set where no tool suits the task. The candidates, if there are
+	// any, are then the nearest.
+	Abstained bool
+
+	// Partial holds the capabilities asked for that the first candidate lacks,
+	// sorted. It is empty where it bears them all.
+	Partial []string
+}
+
+// A Selection is the tool to use for a task.
+type Selection struct {
+	Tool              *registry.NormalizedTool // nil if Abstained
+	Score, Confidence float64                  // of Tool; see [Candidate]
+	Alternatives      []Candidate              // the next best; if Abstained, the nearest
+	Abstained         bool                     // no tool suits the task
+	Partial           []string                 // capabilities asked for that Tool lacks
+}
+
+const (
+	defaultLimit  = 10
+	maxCandidates = 100  // that are ranked
+	minConfidence = 0.25 // in the best candidate, below which the selector abstains
+)
+
+// Select returns the tool that suits the task best, and up to five
+// alternatives. Limit is not looked at.
+func (s *Selector) Select(ctx context.Context, q Query) (Selection, error) {
+	q.Limit = 6
+	r, err := s.Find(ctx, q)
+	if err != nil {
+		return Selection{}, err
+	}
+	if r.Abstained {
+		return Selection{Alternatives: r.Candidates[:min(len(r.Candidates), 5)], Abstained: true, Partial: r.Partial}, nil
+	}
+	best := r.Candidates[0]
+	return Selection{
+		Tool:         best.Tool,
+		Score:        best.Score,
+		Confidence:   best.Confidence,
+		Alternatives: r.Candidates[1:],
+		Partial:      r.Partial,
+	}, nil
+}
+
+// Find ranks the tools that suit the task.
+//
+// Where tools bear all the capabilities asked for, these are the candidates;
+// where none does, those that bear most of them, and Partial says what is
+// lacking; where none bears any, the task alone decides. Capabilities without a
+// task have their bearers by ID. A query that asks for nothing abstains.
+func (s *Selector) Find(ctx context.Context, q Query) (Ranking, error) {
+	if q.Limit <= 0 {
+		q.Limit = defaultLimit
+	}
+	c, err := s.registry.Collection(ctx)
+	if err != nil {
+		return Ranking{}, fmt.Errorf("find tools: %w", err)
+	}
+	tags := registry.Tags(q.Capabilities)
+	bearers, borne := bearingMost(c.Snapshot, tags, q.Servers)
+	request := registry.Query{Servers: q.Servers, Limit: maxCandidates}
+	if borne > 0 {
+		request.Capabilities, request.AtLeast = tags, borne
+	}
+	words := parse(q.Task)
+	request.Words = searchWords(words)
+	hits, err := c.Search(ctx, request)
+	if err != nil {
+		return Ranking{}, fmt.Errorf("find tools: %w", err)
+	}
+	documents := make([]*registry.Document, 0, len(hits))
+	for _, hit := range hits {
+		if d, ok := c.Document(hit.Tool.ID); ok {
+			documents = append(documents, d)
+		}
+	}
+	ranked := rank(words, documents, c)
+	if len(tags) > 0 {
+		ranked = appendMissing(ranked, bearers, q.Limit)
+		weighCapabilities(ranked, float64(borne)/float64(len(tags)), len(bearers))
+	}
+
+	answer := Ranking{Candidates: ranked[:min(len(ranked), q.Limit)], Partial: tags}
+	switch {
+	case len(ranked) == 0:
+		answer.Abstained = true
+	case len(words) > 0: // else the bearers of the capabilities are the answer
+		answer.Abstained = ranked[0].Confidence < minConfidence
+	}
+	if len(ranked) > 0 {
+		answer.Partial = slices.DeleteFunc(tags, func(tag string) bool {
+			return slices.Contains(ranked[0].Tool.Capabilities, tag)
+		})
+	}
+	return answer, nil
+}
+
+// bearingMost returns the tools of the servers (of all, if none is named) that
+// bear the most of the tags, by ID, and how many they bear: nil and 0 if no tool
+// bears any.
+func bearingMost(s *registry.Snapshot, tags, servers []string) (bearers []*registry.NormalizedTool, most int) {
+	for _, t := range s.Tools() {
+		if len(servers) > 0 && !slices.Contains(servers, t.Server) {
+			continue
+		}
+		n := t.Bears(tags)
+		if n > most {
+			bearers, most = nil, n
+		}
+		if n > 0 && n == most {
+			bearers = append(bearers, t)
+		}
+	}
+	return bearers, most
+}
+
+// appendMissing appends the tools that are not ranked yet, until there are limit
+// candidates.
+func appendMissing(ranked []Candidate, tools []*registry.NormalizedTool, limit int) []Candidate {
+	have := make(map[*registry.NormalizedTool]bool, len(ranked))
+	for _, c := range ranked {
+		have[c.Tool] = true
+	}
+	for _, t := range tools {
+		if len(ranked) >= limit {
+			break
+		}
+		if !have[t] {
+			ranked = append(ranked, Candidate{Tool: t})
+		}
+	}
+	return ranked
+}
+
+// weighCapabilities adds to each confidence what the capabilities say: to be one
+// of few bearers speaks for a tool even where no word does, and to lack some of
+// the capabilities against it. share is how many of those asked for the bearers
+// bear.
+func weighCapabilities(ranked []Candidate, share float64, bearers int) {
+	chance := 0.0
+	if bearers > 0 {
+		chance = 1 / float64(bearers)
+	}
+	for i := range ranked {
+		c := &ranked[i]
+		c.Confidence = (1 - (1-c.Confidence)*(1-chance)) * (1 + share) / 2
+	}
+}

@@ -1,0 +1,33 @@
+// Package selector picks the tool that suits a task, and runs it.
+//
+// Picking has two stages. The registry's index finds candidates by words; [Rank]
+// orders them, and says with what confidence each suits the task. When none
+// does, the selector abstains rather than offer the least bad one.
+//
+// Running checks the arguments against the tool's schema, finds the server's
+// session and calls. A result is passed on as the server's bytes, with what we
+// know of the execution added to its _meta.
+package selector
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A Selector picks tools from a registry and runs them. Its methods may be
+// called by many goroutines at once.
+type Selector struct {
+	registry *registry.Registry
+	sessions Sessions
+	node     string
+	log      *zap.Logger
+	schemas  schemas
+}
+
+// New returns a selector of the tools in r, which run in sessions. node names
+// this router in results.
+func New(r *registry.Registry, sessions Sessions, node string, log *zap.Logger) *Selector {
+	log = log.Named("selector")
+	return &Selector{registry: r, sessions: sessions, node: node, log: log, schemas: schemas{log: log}}
+}
