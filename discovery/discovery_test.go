@@ -1,0 +1,231 @@
+package discovery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// A fake is a session whose server answers tools/list with answer.
+type fake struct {
+	session.Session
+	capabilities string
+	answer       func(params string) (string, error)
+	asked        []string
+}
+
+func (f *fake) Info() session.Info {
+	return session.Info{Capabilities: json.RawMessage(f.capabilities)}
+}
+
+func (f *fake) Call(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	if method != "tools/list" {
+		return nil, fmt.Errorf("unexpected method %s", method)
+	}
+	f.asked = append(f.asked, string(params))
+	result, err := f.answer(string(params))
+	return json.RawMessage(result), err
+}
+
+// list runs List on a server that answers so.
+func list(t *testing.T, r Rules, answer func(params string) (string, error)) (Listing, []string, error) {
+	t.Helper()
+	s := &fake{capabilities: `{"tools":{}}`, answer: answer}
+	l, err := New(NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, r)
+	return l, s.asked, err
+}
+
+// one answers with a single page of these tools.
+func one(tools ...string) func(string) (string, error) {
+	return func(string) (string, error) { return `{"tools":[` + strings.Join(tools, ",") + `]}`, nil }
+}
+
+func named(name string) string {
+	return fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name)
+}
+
+func names(l Listing) []string {
+	var all []string
+	for _, t := range l.Tools {
+		all = append(all, t.Name)
+	}
+	return all
+}
+
+func TestListPages(t *testing.T) {
+	// The empty string is a cursor; a cursor goes back as it came.
+	pages := map[string]string{
+		`{}`:                    `{"tools":[` + named("a") + `],"nextCursor":""}`,
+		`{"cursor":""}`:         `{"tools":[],"nextCursor":"\u0062\n"}`,
+		`{"cursor":"\u0062\n"}`: `{"nextCursor":null,"tools":[` + named("b") + `,` + named("c") + `]}`,
+	}
+	l, asked, err := list(t, Rules{}, func(params string) (string, error) {
+		page, ok := pages[params]
+		if !ok {
+			t.Errorf("asked for %s", params)
+		}
+		return page, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(l); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("tools %q", got)
+	}
+	if len(asked) != 3 {
+		t.Errorf("asked %q", asked)
+	}
+}
+
+func TestListEnds(t *testing.T) {
+	page := 0
+	tests := map[string]struct {
+		answer func(string) (string, error)
+		want   string
+	}{
+		"cursor repeats": {
+			func(string) (string, error) { return `{"tools":[],"nextCursor":"x"}`, nil },
+			`cursor "x" came twice`,
+		},
+		"cursors without end": {
+			func(string) (string, error) { page++; return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, page), nil },
+			"more than 1000 pages",
+		},
+		"tools without end": {
+			func(string) (string, error) {
+				page++
+				return fmt.Sprintf(`{"tools":[%s0],"nextCursor":"%d"}`, strings.Repeat("0,", 30_000), page), nil
+			},
+			"more than 100000 tools",
+		},
+		"cursor is a number": {result(`{"tools":[],"nextCursor":1}`), "nextCursor is not a string"},
+		"no tools":           {result(`{"Tools":[]}`), "no array of tools"},
+		"tools no array":     {result(`{"tools":{}}`), "no array of tools"},
+		"not an object":      {result(`[]`), "not an object"},
+		"null":               {result(`null`), "not an object"},
+		"not JSON":           {result(`{`), "not an object"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := list(t, Rules{}, test.answer)
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "demo") {
+				t.Errorf("got error %v, want one with %q and the server's name", err, test.want)
+			}
+		})
+	}
+	if l, _, err := list(t, Rules{}, result(`{"tools":null}`)); err != nil || len(l.Tools) != 0 {
+		t.Errorf("null for no tools: %v, %v", l, err)
+	}
+}
+
+// result answers with this result, whatever it is asked.
+func result(json string) func(string) (string, error) {
+	return func(string) (string, error) { return json, nil }
+}
+
+func TestListError(t *testing.T) {
+	sent := &session.Error{Code: -32042, Message: "sign in first", Data: json.RawMessage(`{"url":"x"}`)}
+	_, _, err := list(t, Rules{}, func(string) (string, error) { return "", sent })
+	var got *session.Error
+	if !errors.As(err, &got) || got != sent {
+		t.Errorf("got %v, want the server's own error wrapped", err)
+	}
+}
+
+func TestListDeadline(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("gone")
+	page := 0
+	s := &fake{capabilities: `{"tools":{}}`, answer: func(string) (string, error) {
+		if page++; page == 3 {
+			cancel(gone)
+		}
+		return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, page), nil
+	}}
+	if _, err := New(NewTaxonomy(nil), zap.NewNop()).List(ctx, "demo", s, Rules{}); !errors.Is(err, gone) {
+		t.Errorf("got %v, want the cause", err)
+	}
+	if page != 3 {
+		t.Errorf("asked %d times, want 3", page)
+	}
+}
+
+func TestListWithoutToolsCapability(t *testing.T) {
+	for _, capabilities := range []string{``, `{}`, `{"tools":null}`, `{"prompts":{}}`} {
+		s := &fake{capabilities: capabilities}
+		l, err := New(NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
+		if err != nil || len(l.Tools)+len(l.Dropped) != 0 || s.asked != nil {
+			t.Errorf("%s: %v, %v, asked %q", capabilities, l, err, s.asked)
+		}
+	}
+}
+
+func TestListOneBadToolHarmsNoOther(t *testing.T) {
+	l, _, err := list(t, Rules{},
+		one(named("a"), `{"name":7}`, `null`, named("b"), `{"name":"a","title":"again"}`, `{"name":"c"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(l); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("tools %q", got)
+	}
+	if l.Tools[0].Title != "" {
+		t.Error("kept the second of two tools with one name")
+	}
+	want := []string{"#2: it has no name", "#3: it is not an object", "a: duplicate name"}
+	if len(l.Dropped) != len(want) {
+		t.Fatalf("dropped %v", l.Dropped)
+	}
+	for i, d := range l.Dropped {
+		if got := d.Name + ": " + d.Reason; !strings.HasPrefix(got, want[i]) {
+			t.Errorf("dropped %q, want %q", got, want[i])
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	tools := one(named("get_a"), named("get_b"), named("del_a"), named("x/y"))
+	tests := map[string]struct {
+		rules   Rules
+		want    []string
+		dropped int
+	}{
+		"none":             {Rules{}, []string{"get_a", "get_b", "del_a", "x/y"}, 0},
+		"allow all":        {Rules{Allow: []string{"*"}}, []string{"get_a", "get_b", "del_a", "x/y"}, 0},
+		"allow some":       {Rules{Allow: []string{"get_*"}}, []string{"get_a", "get_b"}, 2},
+		"deny wins":        {Rules{Allow: []string{"*_a"}, Deny: []string{"del*"}}, []string{"get_a"}, 3},
+		"rename":           {Rules{Rename: map[string]string{"get_a": "fetch"}}, []string{"fetch", "get_b", "del_a", "x/y"}, 0},
+		"globs see theirs": {Rules{Deny: []string{"fetch"}, Rename: map[string]string{"get_a": "fetch"}}, []string{"fetch", "get_b", "del_a", "x/y"}, 0},
+		"rename collides":  {Rules{Rename: map[string]string{"get_b": "get_a"}}, []string{"get_a", "del_a", "x/y"}, 1},
+		"swap":             {Rules{Rename: map[string]string{"get_a": "get_b", "get_b": "get_a"}}, []string{"get_b", "get_a", "del_a", "x/y"}, 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			l, _, err := list(t, test.rules, tools)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := names(l); !slices.Equal(got, test.want) {
+				t.Errorf("tools %q, want %q", got, test.want)
+			}
+			if len(l.Dropped) != test.dropped {
+				t.Errorf("dropped %v", l.Dropped)
+			}
+		})
+	}
+	if _, _, err := list(t, Rules{Deny: []string{"[a"}}, tools); err == nil {
+		t.Error("a bad pattern is no error")
+	}
+	l, _, _ := list(t, Rules{Capabilities: []string{"z", "demo", "delete"}}, one(named("delete_x")))
+	if got := l.Tools[0].Capabilities; !slices.Equal(got, []string{"delete", "demo", "z"}) {
+		t.Errorf("capabilities %q", got)
+	}
+}

@@ -1,0 +1,248 @@
+package discovery
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// The applicators that the Anthropic API refuses at the top level of a schema.
+var combiners = []string{"allOf", "anyOf", "oneOf"}
+
+// flatten merges the branches of allOf, anyOf and oneOf at the top level of a
+// schema into one plain object schema, which allows whatever the original
+// allows: all properties, and as required what every branch requires. It
+// returns a sentence for the tool's description on what the plain schema cannot
+// say, or "".
+func (r *repairs) flatten(schema object) (hint string) {
+	var merged []string
+	for _, keyword := range combiners {
+		if schema.get(keyword) != nil {
+			merged = append(merged, keyword)
+		}
+	}
+	if len(merged) == 0 {
+		return ""
+	}
+	m := merger{root: hujson.Value{Value: schema.Object}, budget: 4 << 20}
+	args := m.arguments(schema)
+	for _, keyword := range merged {
+		schema.remove(keyword)
+	}
+	properties, ok := asObject(schema.get("properties"))
+	if !ok {
+		properties = object{&hujson.Object{}}
+		schema.put("properties", properties.Object)
+	}
+	own := properties.index()
+	for _, name := range args.names {
+		merged := hujson.Literal(allOf(args.schemas[name])) // a literal packs as it is
+		if i, ok := own[name]; ok {
+			properties.Members[i].Value.Value = merged
+		} else {
+			properties.add(name, merged)
+		}
+	}
+	if len(args.required) > 0 {
+		schema.put("required", array(args.required))
+	}
+	r.note("inputSchema: merged its top-level %s into one object schema, since some clients refuse it; arguments are still checked against the original",
+		strings.Join(merged, " and "))
+	return args.hint
+}
+
+// arguments is what a schema says of an object's members.
+type arguments struct {
+	names    []string            // of the properties, in order
+	schemas  map[string][]string // of each property, as JSON; all of them hold
+	required []string
+	hint     string // what the others cannot say
+}
+
+// A merger reads arguments out of combined schemas. Branches may refer to the
+// root, and so to themselves; the budget, in bytes, ends that. An argument
+// that is left out for it is still allowed.
+type merger struct {
+	root   hujson.Value
+	budget int
+}
+
+// spend reports whether n more bytes may be read. Each thing costs a kilobyte
+// besides, so that there are never more than a few thousand.
+func (m *merger) spend(n int) bool {
+	m.budget -= 1<<10 + n
+	return m.budget >= 0
+}
+
+// arguments returns what a schema says of an object, its branches included.
+func (m *merger) arguments(schema object) arguments {
+	args := arguments{schemas: map[string][]string{}}
+	if !m.spend(0) {
+		return args
+	}
+	if own, ok := asObject(schema.get("properties")); ok {
+		for i := range own.Members {
+			v := hujson.Value{Value: schemaObject(&own.Members[i].Value)}
+			if json := v.String(); m.spend(len(json)) {
+				args.add(own.name(i), json)
+			} else {
+				break
+			}
+		}
+	}
+	if names, ok := texts(schema.get("required")); ok && m.spend(len(names)<<10) {
+		args.required = names
+	}
+	if ref, ok := text(schema.get("$ref")); ok && strings.HasPrefix(ref, "#") {
+		if target, ok := asObject(m.root.Find(ref[1:])); ok {
+			args.both(m.arguments(target))
+		}
+	}
+	for _, branch := range m.branches(schema.get("allOf")) {
+		args.both(branch)
+	}
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		if branches := m.branches(schema.get(keyword)); len(branches) > 0 {
+			args.narrow(either(branches))
+		}
+	}
+	return args
+}
+
+// branches returns the arguments of each branch that an object can satisfy.
+func (m *merger) branches(v *hujson.Value) []arguments {
+	if v == nil {
+		return nil
+	}
+	array, ok := v.Value.(*hujson.Array)
+	if !ok {
+		return nil
+	}
+	var all []arguments
+	for i := range array.Elements {
+		if m.budget < 0 {
+			return append(all, arguments{}) // the rest may ask for anything
+		}
+		v := &array.Elements[i]
+		if branch, ok := asObject(v); ok && branch.allowsObject() {
+			all = append(all, m.arguments(branch))
+		} else if v.Value.Kind() == 't' {
+			all = append(all, arguments{})
+		}
+	}
+	return all
+}
+
+// allowsObject reports whether an object can satisfy the schema's type.
+func (o object) allowsObject() bool {
+	v := o.get("type")
+	if s, ok := text(v); ok {
+		return s == "object"
+	}
+	types, ok := texts(v)
+	return !ok || slices.Contains(types, "object")
+}
+
+// add adds a schema to those that hold for a property.
+func (a *arguments) add(name, schema string) {
+	all, known := a.schemas[name]
+	if !known {
+		a.names = append(a.names, name)
+	}
+	if !slices.Contains(all, schema) {
+		a.schemas[name] = append(all, schema)
+	}
+}
+
+// both adds what holds beside a.
+func (a *arguments) both(b arguments) {
+	for _, name := range b.names {
+		for _, schema := range b.schemas[name] {
+			a.add(name, schema)
+		}
+	}
+	a.require(b)
+}
+
+// narrow adds what some branch says beside a. What a says of a property stands,
+// since another branch may leave it at that.
+func (a *arguments) narrow(b arguments) {
+	for _, name := range b.names {
+		if _, known := a.schemas[name]; !known {
+			a.add(name, allOf(b.schemas[name]))
+		}
+	}
+	a.require(b)
+}
+
+func (a *arguments) require(b arguments) {
+	for _, name := range b.required {
+		if !slices.Contains(a.required, name) {
+			a.required = append(a.required, name)
+		}
+	}
+	a.hint = strings.TrimSpace(a.hint + " " + b.hint)
+}
+
+// either returns the arguments of which each branch takes some.
+func either(branches []arguments) arguments {
+	sum := arguments{schemas: map[string][]string{}}
+	for _, b := range branches {
+		for _, name := range b.names {
+			sum.add(name, allOf(b.schemas[name]))
+		}
+	}
+	for name, schemas := range sum.schemas {
+		sum.schemas[name] = []string{combine("anyOf", schemas)}
+	}
+	for _, name := range branches[0].required {
+		if !slices.ContainsFunc(branches[1:], func(b arguments) bool { return !slices.Contains(b.required, name) }) {
+			sum.required = append(sum.required, name)
+		}
+	}
+	sum.hint = choice(branches, sum.required)
+	return sum
+}
+
+// choice says which arguments go together where each branch requires others
+// beyond those that all require.
+func choice(branches []arguments, common []string) string {
+	var sets []string
+	for _, b := range branches {
+		var own []string
+		for _, name := range b.required {
+			if !slices.Contains(common, name) {
+				own = append(own, name)
+			}
+		}
+		if len(own) == 0 {
+			return "" // this branch asks for nothing more, so nothing more is needed
+		}
+		if set := strings.Join(own, ", "); !slices.Contains(sets, set) {
+			sets = append(sets, set)
+		}
+	}
+	if len(sets) < 2 {
+		return ""
+	}
+	return "Give these arguments: " + strings.Join(sets, "; or ") + "."
+}
+
+func allOf(schemas []string) string { return combine("allOf", schemas) }
+
+// combine makes one schema of several.
+func combine(keyword string, schemas []string) string {
+	if len(schemas) == 1 {
+		return schemas[0]
+	}
+	return `{"` + keyword + `":[` + strings.Join(schemas, ",") + `]}`
+}
+
+func array(names []string) *hujson.Array {
+	var a hujson.Array
+	for _, name := range names {
+		a.Elements = append(a.Elements, hujson.Value{Value: hujson.String(name)})
+	}
+	return &a
+}

@@ -1,0 +1,304 @@
+package discovery
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// What needs no repair keeps every byte.
+func TestNormalizeKeepsBytes(t *testing.T) {
+	raw := `{ "zeta" : [1, 2.50, 12345678901234567890, 1e400] ,
+		"name":"na\u006De", "title":"T", "description":"D\u00e9 \ud83d\ude00",
+		"inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type" : "object","properties":{"DateCreated<":{"$ref":"#/$defs/d"},"n":{"anyOf":[{"const":1},true]}},
+		 "required":[ "n" ],"$defs":{"d":true},"additionalProperties":false},
+		"outputSchema":{"type":"object"},
+		"annotations":{"title":"Hm","readOnlyHint":true,"category":"x","openWorldHint":false},
+		"icons":[{"src":"data:,","sizes":["any"],"mimeType":"a/b","theme":"dark"}],
+		"execution":{"taskSupport":"optional","more":1},"_meta":{"ui":{"resourceUri":"ui://x"}} }`
+	got, err := Normalize("srv", json.RawMessage("\n"+raw+" "), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got.Definition) != raw {
+		t.Errorf("definition is now\n%s", got.Definition)
+	}
+	if len(got.Repairs) > 0 {
+		t.Errorf("repairs %q", got.Repairs)
+	}
+	if got.ID != "srv:name" || got.Name != "name" || got.Original != "" || got.Title != "T" || got.Description != "Dé 😀" {
+		t.Errorf("tool %+v", got)
+	}
+	h := got.Hints
+	if !h.IsReadOnly() || h.Destructive != nil || h.Idempotent != nil || h.OpenWorld == nil || *h.OpenWorld {
+		t.Errorf("hints %+v", h)
+	}
+}
+
+func TestNormalizeRepairs(t *testing.T) {
+	tests := map[string]struct{ raw, want, repair string }{
+		// schema: what is in inputSchema
+		"no schema":          {`{"name":"x"}`, `{"name":"x","inputSchema":{"type":"object"}}`, "was missing"},
+		"schema null":        {`{"name":"x","inputSchema":null}`, `{"name":"x","inputSchema":{"type":"object"}}`, "was null"},
+		"schema true":        {`{"name":"x","inputSchema":true}`, `{"name":"x","inputSchema":{"type":"object"}}`, "was a boolean"},
+		"schema array":       {`{"name":"x","inputSchema":[]}`, `{"name":"x","inputSchema":{"type":"object"}}`, "was an array"},
+		"no type":            {schema(`{"properties":{}}`), schema(`{"properties":{},"type":"object"}`), `added type "object"`},
+		"empty schema":       {schema(`{}`), schema(`{"type":"object"}`), `added type "object"`},
+		"type array":         {schema(`{"type": ["object","null"], "x":1}`), schema(`{"type": "object", "x":1}`), `["object","null"]`},
+		"type string":        {schema(`{"type":"string"}`), schema(`{"type":"object"}`), `"string" replaced`},
+		"type null":          {schema(`{"type":null}`), schema(`{"type":"object"}`), `null replaced`},
+		"boolean properties": {schema(`{"type":"object","properties":{"a":true, "b":false}}`), schema(`{"type":"object","properties":{"a":{}, "b":{"not":{}}}}`), `property "a" was a boolean`},
+		"property null":      {schema(`{"type":"object","properties":{"a":null}}`), schema(`{"type":"object","properties":{"a":{}}}`), `property "a" was null`},
+		"properties null":    {schema(`{"type":"object" , "properties":null }`), schema(`{"type":"object" }`), "removed properties"},
+		"required boolean":   {schema(`{"type":"object","required":true}`), schema(`{"type":"object"}`), "removed required"},
+		"required mixed":     {schema(`{"type":"object","required":["a",1]}`), schema(`{"type":"object"}`), "removed required"},
+		"type twice":         {schema(`{"type":"string","type":"object"}`), schema(`{"type":"object"}`), "inputSchema: removed 1 members"},
+
+		"description null":    {tool(`"description":null`), tool(``), "description: removed"},
+		"description object":  {tool(`"description":{}`), tool(``), "description: removed"},
+		"title null":          {tool(`"title":null`), tool(``), "title: removed"},
+		"annotations null":    {tool(`"annotations":null`), tool(``), "annotations: removed"},
+		"annotations array":   {tool(`"annotations":[]`), tool(``), "annotations: removed"},
+		"hint string":         {tool(`"annotations":{"readOnlyHint":"true" ,"x":1}`), tool(`"annotations":{"x":1}`), "readOnlyHint: removed"},
+		"hint object":         {tool(`"annotations":{"x":1 ,"readOnlyHint":{}}`), tool(`"annotations":{"x":1}`), "readOnlyHint: removed"},
+		"annotation title":    {tool(`"annotations":{"title":1}`), tool(`"annotations":{}`), "title: removed"},
+		"output null":         {tool(`"outputSchema":null`), tool(``), "outputSchema: removed"},
+		"output array":        {tool(`"outputSchema":{"type":"array"}`), tool(``), "outputSchema: removed"},
+		"output no type":      {tool(`"outputSchema":{}`), tool(``), "outputSchema: removed"},
+		"output boolean":      {tool(`"outputSchema":{"type":"object","properties":{"a":true}}`), tool(`"outputSchema":{"type":"object","properties":{"a":{}}}`), "outputSchema: property"},
+		"_meta null":          {tool(`"_meta":null`), tool(``), "_meta: removed"},
+		"icons null":          {tool(`"icons":null`), tool(``), "icons: removed"},
+		"icon without src":    {tool(`"icons":[{"src":"a"},{}]`), tool(``), "icons: removed"},
+		"icon sizes a string": {tool(`"icons":[{"src":"a","sizes":"any"}]`), tool(``), "icons: removed"},
+		"execution null":      {tool(`"execution":null`), tool(``), "execution: removed"},
+		"execution unknown":   {tool(`"execution":{"taskSupport":"maybe"}`), tool(``), "execution: removed"},
+		"name twice":          {`{"name":"y","inputSchema":{"type":"object"},"name":"x"}`, `{"inputSchema":{"type":"object"},"name":"x"}`, "the tool: removed 1 members"},
+		"not UTF-8":           {tool("\"title\":\"a\xff\""), tool("\"title\":\"a\uFFFD\""), "not UTF-8"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := Normalize("srv", json.RawMessage(test.raw), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got.Definition) != test.want {
+				t.Errorf("definition\n%s, want\n%s", got.Definition, test.want)
+			}
+			if !strings.Contains(strings.Join(got.Repairs, "\n"), test.repair) {
+				t.Errorf("repairs %q, want %q", got.Repairs, test.repair)
+			}
+		})
+	}
+}
+
+func schema(s string) string { return `{"name":"x","inputSchema":` + s + `}` }
+
+// tool returns a good tool with one more member.
+func tool(member string) string {
+	if member == "" {
+		return `{"name":"x","inputSchema":{"type":"object"}}`
+	}
+	return `{"name":"x","inputSchema":{"type":"object"},` + member + `}`
+}
+
+// The definition shows merged branches; the schema that validates keeps them.
+func TestNormalizeFlattens(t *testing.T) {
+	tests := map[string]struct{ in, want, hint string }{
+		"one of two arguments": {
+			`{"type":"object","properties":{"a":{}, "b":{}},"oneOf":[{"required":["a"]},{"required":["b"]}],"additionalProperties":false}`,
+			`{"type":"object","properties":{"a":{}, "b":{}},"additionalProperties":false}`,
+			"Give these arguments: a; or b.",
+		},
+		"union": {
+			`{"type":"object","anyOf":[{"properties":{"op":{"const":1},"x":{}},"required":["op","x"]},{"properties":{"op":{"const":2},"y":true},"required":["op","y"]}]}`,
+			`{"type":"object","properties":{"op":{"anyOf":[{"const":1},{"const":2}]},"x":{},"y":{}},"required":["op"]}`,
+			"Give these arguments: x; or y.",
+		},
+		"all of": {
+			`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"allOf":[{"properties":{"a":{"minLength":1},"b":{}},"required":["b"]},{"properties":{"b":{}}}]}`,
+			`{"type":"object","properties":{"a":{"allOf":[{"type":"string"},{"minLength":1}]},"b":{}},"required":["a","b"]}`,
+			"",
+		},
+		"what the base says stands": {
+			`{"type":"object","properties":{"a":{"type":"string"}},"anyOf":[{"properties":{"a":{"const":"q"}},"required":["a"]},{"required":["c"]}]}`,
+			`{"type":"object","properties":{"a":{"type":"string"}}}`,
+			"Give these arguments: a; or c.",
+		},
+		"references": {
+			`{"type":"object","anyOf":[{"$ref":"#/$defs/A"},{"$ref":"#/$defs/gone"},{"$ref":"http://x/y"}],"$defs":{"A":{"type":"object","properties":{"a":{"$ref":"#/$defs/B"}},"required":["a"]},"B":{}}}`,
+			`{"type":"object","$defs":{"A":{"type":"object","properties":{"a":{"$ref":"#/$defs/B"}},"required":["a"]},"B":{}},"properties":{"a":{"$ref":"#/$defs/B"}}}`,
+			"",
+		},
+		"no object": {
+			`{"type":"object","anyOf":[{"type":"null"},{"type":"array"},false,3,{"type":["object","null"],"properties":{"a":{}},"required":["a"]}]}`,
+			`{"type":"object","properties":{"a":{}},"required":["a"]}`,
+			"",
+		},
+		"an empty branch requires nothing": {
+			`{"type":"object","anyOf":[{"properties":{"a":{}},"required":["a"]},true]}`,
+			`{"type":"object","properties":{"a":{}}}`,
+			"",
+		},
+		"nested": {
+			`{"type":"object","allOf":[{"anyOf":[{"properties":{"a":{}},"required":["a"]},{"properties":{"b":{}},"required":["b"]}]}]}`,
+			`{"type":"object","properties":{"a":{},"b":{}}}`,
+			"Give these arguments: a; or b.",
+		},
+		"itself":    {`{"type":"object","anyOf":[{"$ref":"#"},{"$ref":"#/anyOf/0"}]}`, `{"type":"object","properties":{}}`, ""},
+		"no branch": {`{"type":"object","oneOf":null,"anyOf":[],"allOf":{}}`, `{"type":"object","properties":{}}`, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := Normalize("srv", json.RawMessage(`{"name":"x","description":"D.","inputSchema":`+test.in+`}`), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			description := "D."
+			if test.hint != "" {
+				description = `D.\n\n` + test.hint
+			}
+			want := `{"name":"x","description":"` + description + `","inputSchema":` + test.want + `}`
+			if string(got.Definition) != want {
+				t.Errorf("definition\n%s, want\n%s", got.Definition, want)
+			}
+			if string(got.InputSchema) != test.in {
+				t.Errorf("inputSchema became\n%s", got.InputSchema)
+			}
+			if got.Description != "D." || len(got.Repairs) != 1 || !strings.Contains(got.Repairs[0], "merged") {
+				t.Errorf("description %q, repairs %q", got.Description, got.Repairs)
+			}
+		})
+	}
+}
+
+func TestNormalizeDrops(t *testing.T) {
+	tests := map[string]struct{ raw, want string }{
+		"nothing":          {``, "not valid JSON"},
+		"half":             {`{"name":"x"`, "not valid JSON"},
+		"comment":          {`{"name":"x" /* hm */}`, "not valid JSON"},
+		"trailing comma":   {`{"name":"x",}`, "not valid JSON"},
+		"array":            {`["name"]`, "not an object"},
+		"string":           {`"x"`, "not an object"},
+		"no name":          {`{}`, "no name"},
+		"name null":        {`{"name":null}`, "no name"},
+		"name empty":       {`{"name":""}`, "no name"},
+		"name number":      {`{"name":1}`, "no name"},
+		"name in capitals": {`{"Name":"x"}`, "no name"},
+		"deep":             {schema(strings.Repeat(`{"items":`, 250) + `1` + strings.Repeat(`}`, 250)), "200 levels"},
+		"unclosed":         {strings.Repeat(`[`, 100_000), "200 levels"},
+		"huge":             {tool(`"description":"` + strings.Repeat("a", maxBytes) + `"`), "bytes"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Normalize("srv", json.RawMessage(test.raw), nil); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+	brackets := tool(`"description":"` + strings.Repeat(`[\"`, 300) + `"`)
+	if _, err := Normalize("srv", json.RawMessage(brackets), nil); err != nil {
+		t.Errorf("brackets in a string: %v", err)
+	}
+}
+
+func TestNormalizeRenames(t *testing.T) {
+	raw := `{"description":"name", "name" : "old" ,"inputSchema":{"type":"object"}}`
+	got, err := Normalize("srv", json.RawMessage(raw), map[string]string{"old": `ne"w`, "x": "y"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Replace(raw, `"old"`, `"ne\"w"`, 1); string(got.Definition) != want {
+		t.Errorf("definition %s, want %s", got.Definition, want)
+	}
+	if got.Name != `ne"w` || got.ServerName() != "old" || got.ID != registry.ToolID("srv", `ne"w`) || len(got.Repairs) > 0 {
+		t.Errorf("tool %+v", got)
+	}
+}
+
+// A definition as large as may be takes little time and few notes, whatever it
+// repeats.
+func TestNormalizeAtTheLimit(t *testing.T) {
+	many := func(s string) string {
+		return strings.TrimSuffix(strings.Repeat(s, (maxBytes-200)/len(s)), ",")
+	}
+	tests := map[string]string{
+		"one name":   schema(`{"properties":{` + many(`"a":0,`) + `}}`),
+		"references": schema(`{"anyOf":[` + many(`{"$ref":"#"},`) + `]}`),
+		"required":   schema(`{"allOf":[{"required":[` + many(`"a",`) + `]}]}`),
+		"words":      `{"name":"x","description":"` + many("fetch scrape ") + `"}`,
+	}
+	taxonomy := NewTaxonomy(nil)
+	for name, raw := range tests {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			got, err := Normalize("srv", json.RawMessage(raw), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			taxonomy.Infer(got)
+			if took := time.Since(start); took > 10*time.Second { // it would be minutes
+				t.Errorf("took %v", took)
+			}
+			if len(got.Repairs) > 21 {
+				t.Errorf("%d repairs", len(got.Repairs))
+			}
+		})
+	}
+}
+
+func FuzzNormalize(f *testing.F) {
+	f.Add([]byte(tool(`"annotations":{"readOnlyHint":1},"outputSchema":{},"icons":[{}],"execution":0`)))
+	f.Add([]byte(schema(`{"anyOf":[{"$ref":"#"},{"$ref":"#/properties/a"}],"properties":{"a":true},"required":[1]}`)))
+	f.Add([]byte(schema(`{"allOf":[{"properties":{"a":{}} ,"required":["a"]},true],"properties":{"a":{"x":1}} , "type" : []}`)))
+	f.Add([]byte("{\"name\" : \"x\\u0000\xff\" , \"name\":\"y\" , \"title\":null }"))
+	taxonomy := NewTaxonomy(nil)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		got, err := Normalize("srv", raw, map[string]string{"x": "renamed"})
+		if err != nil {
+			return
+		}
+		var d struct {
+			Name        *string
+			Title       *string
+			Description *string
+			InputSchema map[string]json.RawMessage `json:"inputSchema"`
+			Output      map[string]json.RawMessage `json:"outputSchema"`
+			Annotations map[string]json.RawMessage
+		}
+		var exact map[string]json.RawMessage
+		if err := json.Unmarshal(got.Definition, &exact); err != nil {
+			t.Fatalf("definition %s: %v", got.Definition, err)
+		}
+		for key := range exact { // encoding/json would take Name for name
+			if strings.ToLower(key) != key && key != "inputSchema" && key != "outputSchema" {
+				delete(exact, key)
+			}
+		}
+		clean, _ := json.Marshal(exact)
+		if err := json.Unmarshal(clean, &d); err != nil {
+			t.Fatalf("definition %s: %v", got.Definition, err)
+		}
+		if d.Name == nil || *d.Name != got.Name || got.Name == "" {
+			t.Errorf("name of %s is not %q", got.Definition, got.Name)
+		}
+		if string(d.InputSchema["type"]) != `"object"` {
+			t.Errorf("inputSchema of %s", got.Definition)
+		}
+		for _, keyword := range combiners {
+			if d.InputSchema[keyword] != nil {
+				t.Errorf("%s at the top level of %s", keyword, got.Definition)
+			}
+		}
+		var s map[string]json.RawMessage
+		if json.Unmarshal(got.InputSchema, &s) != nil || string(s["type"]) != `"object"` {
+			t.Errorf("InputSchema %s", got.InputSchema)
+		}
+		if again, err := Normalize("srv", got.Definition, nil); err != nil || string(again.Definition) != string(got.Definition) {
+			t.Errorf("normalized again, %s becomes %s (%v, %q)", got.Definition, again.Definition, err, again.Repairs)
+		}
+		taxonomy.Infer(got)
+	})
+}

@@ -1,0 +1,178 @@
+package discovery
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/tailscale/hujson"
+)
+
+// A definition beyond these bounds is not offered: no model could use it, and
+// clients that parse by recursion could break on it.
+const (
+	maxBytes = 1 << 20
+	maxDepth = 200
+)
+
+// parse turns JSON into a tree that packs to the same bytes wherever it was not
+// edited.
+func parse(raw []byte) (hujson.Value, error) {
+	switch {
+	case len(raw) > maxBytes:
+		return hujson.Value{}, fmt.Errorf("its definition has %d bytes, more than %d", len(raw), maxBytes)
+	case depth(raw) > maxDepth:
+		return hujson.Value{}, fmt.Errorf("its definition is nested more than %d levels deep", maxDepth)
+	case !json.Valid(raw): // hujson would allow comments
+		return hujson.Value{}, errors.New("its definition is not valid JSON")
+	}
+	return hujson.Parse(bytes.TrimSpace(raw))
+}
+
+// depth returns how deep arrays and objects are nested, without recursion.
+func depth(raw []byte) int {
+	var now, most int
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '{', '[':
+			now++
+			most = max(most, now)
+		case '}', ']':
+			now--
+		case '"':
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	return most
+}
+
+// An object is a JSON object that is edited in place. Members that are not
+// touched keep their bytes, their order and the space around them.
+type object struct{ *hujson.Object }
+
+// asObject returns v as an object, if it is one.
+func asObject(v *hujson.Value) (object, bool) {
+	if v == nil {
+		return object{}, false
+	}
+	o, ok := v.Value.(*hujson.Object)
+	return object{o}, ok
+}
+
+// get returns a member's value, or nil if there is none. The pointer is good
+// until a member is added or removed.
+func (o object) get(name string) *hujson.Value {
+	for i := range o.Members {
+		if o.name(i) == name {
+			return &o.Members[i].Value
+		}
+	}
+	return nil
+}
+
+// name returns the name of member i.
+func (o object) name(i int) string { return o.Members[i].Name.Value.(hujson.Literal).String() }
+
+// index returns where the last member of each name is.
+func (o object) index() map[string]int {
+	last := make(map[string]int, len(o.Members))
+	for i := range o.Members {
+		last[o.name(i)] = i
+	}
+	return last
+}
+
+// put replaces a member's value, or adds the member at the end.
+func (o object) put(name string, v hujson.ValueTrimmed) {
+	if old := o.get(name); old != nil {
+		old.Value = v
+	} else {
+		o.add(name, v)
+	}
+}
+
+func (o object) add(name string, v hujson.ValueTrimmed) {
+	o.Members = append(o.Members, hujson.ObjectMember{
+		Name:  hujson.Value{Value: hujson.String(name)},
+		Value: hujson.Value{Value: v},
+	})
+}
+
+// remove removes the members of that name.
+func (o object) remove(name string) {
+	o.keep(func(i int) bool { return o.name(i) != name })
+}
+
+// keep removes the members for which ok is false.
+func (o object) keep(ok func(i int) bool) {
+	kept := make([]hujson.ObjectMember, 0, len(o.Members))
+	for i, m := range o.Members {
+		if ok(i) {
+			kept = append(kept, m)
+		}
+	}
+	if n := len(kept); n > 0 {
+		kept[n-1].Value.AfterExtra = nil // else hujson packs a trailing comma
+	}
+	o.Members = kept
+}
+
+// unique removes all but the last of the members that share a name, as nearly
+// every JSON parser does, and returns how many it removed.
+func (o object) unique() (removed int) {
+	last := o.index()
+	if removed = len(o.Members) - len(last); removed > 0 {
+		o.keep(func(i int) bool { return last[o.name(i)] == i })
+	}
+	return removed
+}
+
+// text returns the string that v is, if it is one.
+func text(v *hujson.Value) (string, bool) {
+	if v == nil || v.Value.Kind() != '"' {
+		return "", false
+	}
+	return v.Value.(hujson.Literal).String(), true
+}
+
+// texts returns the strings of the array that v is, if it is one of strings.
+func texts(v *hujson.Value) ([]string, bool) {
+	if v == nil {
+		return nil, false
+	}
+	array, ok := v.Value.(*hujson.Array)
+	if !ok {
+		return nil, false
+	}
+	var all []string
+	for i := range array.Elements {
+		s, ok := text(&array.Elements[i])
+		if !ok {
+			return nil, false
+		}
+		all = append(all, s)
+	}
+	return all, true
+}
+
+// kind names a value's JSON type for a person.
+func kind(v *hujson.Value) string {
+	switch v.Value.Kind() {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "a boolean"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case '[':
+		return "an array"
+	}
+	return "an object"
+}

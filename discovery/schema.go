@@ -1,0 +1,89 @@
+package discovery
+
+import "github.com/tailscale/hujson"
+
+// inputSchema makes the tool's inputSchema an object schema and returns it.
+func (r *repairs) inputSchema(tool object) object {
+	v := tool.get("inputSchema")
+	schema, ok := asObject(v)
+	if !ok {
+		is := "missing"
+		if v != nil {
+			is = kind(v)
+		}
+		r.note("inputSchema: replaced by an empty object schema, since it was %s", is)
+		schema = object{&hujson.Object{}}
+		tool.put("inputSchema", schema.Object)
+	}
+	if typ := schema.get("type"); typ == nil {
+		if ok {
+			r.note(`inputSchema: added type "object"`)
+		}
+		schema.put("type", hujson.String("object"))
+	} else if s, _ := text(typ); s != "object" {
+		r.note(`inputSchema: type %.80s replaced by "object"`, hujson.Value{Value: typ.Value}.Pack())
+		schema.put("type", hujson.String("object"))
+	}
+	r.members(schema, "inputSchema")
+	return schema
+}
+
+// outputSchema removes an outputSchema that is not an object schema: clients of
+// revisions before 2026-07-28 refuse the whole list for it. What it says is of
+// use to no one who cannot read it, and results are passed on all the same.
+func (r *repairs) outputSchema(tool object) {
+	v := tool.get("outputSchema")
+	if v == nil {
+		return
+	}
+	schema, ok := asObject(v)
+	if !ok {
+		r.drop(tool, "outputSchema", "it must be an object and is "+kind(v))
+		return
+	}
+	if typ, _ := text(schema.get("type")); typ != "object" {
+		r.drop(tool, "outputSchema", `its type must be "object"`)
+		return
+	}
+	r.members(schema, "outputSchema")
+}
+
+// members makes properties a map of schema objects and required an array of
+// strings. A boolean is a schema too (JSON Schema, 4.3.2) but one that clients
+// refuse; it becomes the object that means the same.
+func (r *repairs) members(schema object, where string) {
+	r.unique(schema, where)
+	if v := schema.get("properties"); v != nil {
+		properties, ok := asObject(v)
+		if !ok {
+			schema.remove("properties")
+			r.note("%s: removed properties, since it must be an object and was %s", where, kind(v))
+		} else {
+			r.unique(properties, where+".properties")
+			for i := range properties.Members {
+				if v := &properties.Members[i].Value; v.Value.Kind() != '{' {
+					r.note("%s: property %.80q was %s instead of a schema object", where, properties.name(i), kind(v))
+					v.Value = schemaObject(v)
+				}
+			}
+		}
+	}
+	if v := schema.get("required"); v != nil {
+		if _, ok := texts(v); !ok {
+			schema.remove("required")
+			r.note("%s: removed required, since it must be an array of strings", where)
+		}
+	}
+}
+
+// schemaObject returns the object that means the same as a boolean schema. What
+// is no schema at all means nothing and forbids nothing.
+func schemaObject(v *hujson.Value) hujson.ValueTrimmed {
+	switch v.Value.Kind() {
+	case '{':
+		return v.Value
+	case 'f':
+		return hujson.Literal(`{"not":{}}`) // a literal packs as it is
+	}
+	return hujson.Literal(`{}`)
+}

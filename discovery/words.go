@@ -1,0 +1,135 @@
+package discovery
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+var address = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://\S+`)
+
+// prose returns the lower-case words of a text. An address counts as the word
+// url: what is in it says nothing of what is done with it.
+func prose(text string) []string {
+	return split(strings.ToLower(address.ReplaceAllString(text, " url ")))
+}
+
+// identifier returns the lower-case words of a name in camelCase, snake_case or
+// kebab-case. Behind them come the humps of camelCase joined in pairs, since
+// nothing tells GitHub from getFile.
+func identifier(name string) []string {
+	var words, joined []string
+	for _, part := range split(name) {
+		humps := camel(part)
+		for i, hump := range humps {
+			humps[i] = strings.ToLower(hump)
+			if i > 0 {
+				joined = append(joined, humps[i-1]+humps[i])
+			}
+		}
+		words = append(words, humps...)
+	}
+	return append(words, joined...)
+}
+
+func split(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+}
+
+// camel splits before each capital that follows a small letter or a digit, or
+// that a small letter follows: getURLOf is get, URL and Of.
+func camel(s string) (humps []string) {
+	runes := []rune(s)
+	from := 0
+	for i := 1; i < len(runes); i++ {
+		follows := !unicode.IsUpper(runes[i-1])
+		followed := i+1 < len(runes) && unicode.IsLower(runes[i+1])
+		if unicode.IsUpper(runes[i]) && (follows || followed) {
+			humps = append(humps, string(runes[from:i]))
+			from = i
+		}
+	}
+	return append(humps, string(runes[from:]))
+}
+
+// parameters returns the words of the names of a schema's properties, with an
+// empty word between the names.
+func parameters(schema []byte) []string {
+	var s struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(schema, &s) != nil {
+		return nil
+	}
+	const most = 100 // the more there are, the less each says
+	names := slices.Sorted(maps.Keys(s.Properties))
+	var words []string
+	for _, name := range names[:min(len(names), most)] {
+		words = append(append(words, identifier(name)...), "")
+	}
+	return words
+}
+
+// firstSentence returns the first sentence of a description, or its first line
+// if that ends sooner. A line of one or two words is a heading, not a sentence,
+// unless it is all there is.
+func firstSentence(text string) string {
+	text = strings.TrimSpace(text)
+	for line := range strings.Lines(text) {
+		if len(strings.Fields(line)) > 2 {
+			text = line
+			break
+		}
+	}
+	text, _, _ = strings.Cut(text, ". ")
+	return text
+}
+
+func stems(words []string) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = stem(w)
+	}
+	return out
+}
+
+func stemSet(words string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range stems(strings.Fields(words)) {
+		set[w] = true
+	}
+	return set
+}
+
+// stem takes inflection off an English word, and nothing more: create, creates,
+// created and creating are one word here, navigate and navigation are two.
+// What remains need not be a word.
+func stem(w string) string {
+	if len(w) <= 3 || w == "news" {
+		return w
+	}
+	switch {
+	case strings.HasSuffix(w, "ss"), strings.HasSuffix(w, "us"), strings.HasSuffix(w, "is"):
+	default:
+		w = strings.TrimSuffix(w, "s")
+	}
+	for _, ending := range []string{"ing", "ed"} {
+		if base, ok := strings.CutSuffix(w, ending); ok && len(base) > 2 && strings.ContainsAny(base, "aeiouy") {
+			w = base
+			if n := len(w); n > 3 && w[n-1] == w[n-2] && !strings.ContainsRune("lsz", rune(w[n-1])) {
+				w = w[:n-1] // dropped, but not filled
+			}
+			break
+		}
+	}
+	if len(w) > 3 {
+		w = strings.TrimSuffix(w, "e")
+	}
+	if base, ok := strings.CutSuffix(w, "y"); ok && len(w) > 3 {
+		w = base + "i" // query, queries
+	}
+	return w
+}
