@@ -107,12 +107,12 @@ func (s *server) run(ctx context.Context) {
 // rests returns the state of an entry that is not to be started, "" for others.
 func rests(entry config.Server) (State, string) {
 	switch {
-	case entry.Self:
-		return Self, "the entry would start a router inside the router"
 	case entry.Disabled:
 		return Disabled, ""
 	case entry.Misconfigured != "":
 		return Misconfigured, entry.Misconfigured
+	case entry.Self:
+		return Self, "the entry would start a router inside the router"
 	case entry.Transport != config.Stdio:
 		return Misconfigured, "remote servers are not supported yet: only entries with a command can be started"
 	}

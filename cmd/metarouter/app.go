@@ -141,12 +141,12 @@ func (a *app) with(ctx context.Context, c config.Config, do func(context.Context
 
 // briefly runs do with a router; onDemand is as in [adapter.Options].
 func (a *app) briefly(ctx context.Context, c config.Config, onDemand bool, do func(context.Context, *adapter.Router) error) error {
-	log, err := a.log(zapcore.WarnLevel)
+	log, err := a.log(zapcore.DPanicLevel) // the command itself says what went wrong
 	if err != nil {
 		return err
 	}
 	for _, p := range c.Problems {
-		log.Warn(p.Error())
+		fmt.Fprintln(a.stderr, p.Error())
 	}
 	o := a.options(log)
 	o.OnDemand = onDemand

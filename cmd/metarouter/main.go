@@ -85,7 +85,7 @@ one MCP server.`,
 	flags := root.PersistentFlags()
 	flags.StringArrayVar(&a.configs, "config", nil, "configuration `file`; repeatable, later wins (default ./.mcp.json, else the user's)")
 	flags.StringVar(&a.data, "data", defaultData(), "`folder` for the catalog and servers' logs; \"\" keeps nothing")
-	flags.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error (default info for serve, else warn)")
+	flags.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error (default info for serve, else silence)")
 	root.AddCommand(
 		a.serve(), a.route(), a.search(), a.call(), a.tools(), a.servers(), a.restart(),
 		a.capabilities(), a.check(), a.trust(), a.builtin(), a.version(), a.guard(),

@@ -71,7 +71,7 @@ func (a *app) complain(r *adapter.Router) {
 }
 
 func (a *app) printTools(c config.Config, snapshot *registry.Snapshot, tools []*registry.NormalizedTool) error {
-	names := server.NewNames(snapshot, c.Router.Names, c.Router.Separator)
+	names := server.NewNames(snapshot.Tools(), c.Router.Names, c.Router.Separator)
 	if a.json {
 		type row struct {
 			ID           string          `json:"id"`
@@ -84,7 +84,7 @@ func (a *app) printTools(c config.Config, snapshot *registry.Snapshot, tools []*
 		}
 		rows := []row{}
 		for _, t := range tools {
-			rows = append(rows, row{t.ID, t.Server, t.Name, names.Exposed(t.ID), tagsOf(t), t.Description, t.InputSchema})
+			rows = append(rows, row{t.ID, t.Server, t.Name, names.Exposed(t), tagsOf(t), t.Description, t.InputSchema})
 		}
 		return a.printJSON(rows)
 	}
@@ -117,7 +117,7 @@ func summary(description string) string {
 // the stored catalog does not tell.
 func (a *app) resolve(ctx context.Context, c config.Config, r *adapter.Router, name string) (*registry.NormalizedTool, error) {
 	find := func() (*registry.NormalizedTool, error) {
-		return server.NewNames(r.Snapshot(), c.Router.Names, c.Router.Separator).Resolve(name)
+		return server.NewNames(r.Snapshot().Tools(), c.Router.Names, c.Router.Separator).Resolve(name)
 	}
 	if t, err := find(); err == nil {
 		return t, nil

@@ -1,0 +1,229 @@
+package selector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// A stub is a server with one session, or with none.
+type stub struct {
+	call   func(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
+	absent error
+	policy Policy
+	asked  int // how often a session was asked for
+}
+
+func (s *stub) Session(ctx context.Context, server string) (session.Session, error) {
+	s.asked++
+	if s.absent != nil {
+		return nil, s.absent
+	}
+	return live{stub: s}, nil
+}
+func (s *stub) Policy(string) Policy { return s.policy }
+
+// live is a stub's session.
+type live struct {
+	session.Session // what execution has no use for
+	stub            *stub
+}
+
+func (live) Info() session.Info { return session.Info{Version: "1.2.3"} }
+func (s live) Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	return s.stub.call(ctx, params)
+}
+
+func tool(schema string) *registry.NormalizedTool {
+	return &registry.NormalizedTool{
+		ID: "srv:renamed", Server: "srv", Name: "renamed", Original: "original", InputSchema: json.RawMessage(schema),
+	}
+}
+
+const object = `{"type":"object"}`
+
+func execute(t *testing.T, s *stub, c Call) (Result, error) {
+	t.Helper()
+	return New(nil, s, "node", zap.NewNop()).Execute(t.Context(), c)
+}
+
+func textOf(r Result) string {
+	var v struct{ Content []struct{ Text string } }
+	if json.Unmarshal(r.JSON, &v) != nil || len(v.Content) == 0 {
+		return ""
+	}
+	return v.Content[0].Text
+}
+
+func TestExecutePassesBytes(t *testing.T) {
+	const theirs = `{"z":12345678901234567890,"content":[{"type":"hologram","x":1e400}],"_meta":{"own":"\u00e9","server":"liar"},"a":[]}`
+	var sent string
+	s := &stub{call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+		sent = string(params)
+		return json.RawMessage(theirs), nil
+	}}
+	r, err := execute(t, s, Call{
+		Tool:      tool(object),
+		Arguments: json.RawMessage("{\"b\": 1.0,\n\"a\":\"é\"}"),
+		Params: json.RawMessage(`{"name":"x","arguments":{},"task":{"ttl":5},
+			"_meta":{"traceparent":"00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"}}`),
+	})
+	if err != nil || r.IsError {
+		t.Fatalf("Execute = %s, %v", r.JSON, err)
+	}
+	if want := `{"name":"original","arguments":{"b":1.0,"a":"é"},"task":{"ttl":5},"_meta":{"traceparent":"00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"}}`; sent != want {
+		t.Errorf("sent %s\nwant %s", sent, want)
+	}
+	if got := wire.SetMember(r.JSON, "_meta", []byte("0")); string(got) != string(wire.SetMember([]byte(theirs), "_meta", []byte("0"))) {
+		t.Errorf("the result beside _meta is %s", got)
+	}
+	meta := wire.Member(r.JSON, "_meta")
+	for key, want := range map[string]string{
+		"own": `"\u00e9"`, "server": `"srv"`, "trace_id": `"0123456789abcdef0123456789abcdef"`, "tool_name": `"original"`,
+		"tool_version": `"1.2.3"`, "node_id": `"node"`, "execution_path": `["local"]`, "verified": "true", "degraded": "false", "attempts": "1",
+	} {
+		if got := string(wire.Member(meta, key)); got != want {
+			t.Errorf("_meta.%s = %s, want %s", key, got, want)
+		}
+	}
+	stamp, _ := wire.String(wire.Member(meta, "timestamp"))
+	if at, err := time.Parse(time.RFC3339, stamp); err != nil || !strings.HasSuffix(stamp, "Z") || time.Since(at) > time.Hour {
+		t.Errorf("_meta.timestamp = %s", stamp)
+	}
+}
+
+func TestExecuteValidates(t *testing.T) {
+	const schema = `{"type":"object","properties":{"n":{"type":"integer"},"list":{"type":"array","items":{"type":"string"}}},"required":["n"],"additionalProperties":false}`
+	const draft4 = `{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","properties":{"n":{"type":"number","maximum":3,"exclusiveMaximum":true}}}`
+	for _, tc := range []struct {
+		name, schema, args string
+		sent               string   // "" if nothing may be sent
+		says               []string // in the refusal
+		repaired           bool
+	}{
+		{"fits", schema, `{"n":1}`, `{"n":1}`, nil, false},
+		{"absent", object, ``, `{}`, nil, false},
+		{"missing", schema, ``, "", []string{"'n'", "nothing was called", "Schema: {"}, false},
+		{"wrong type, with its path", schema, `{"n":1,"list":["a",2]}`, "", []string{"arguments.list.1: got number, want string"}, false},
+		{"no object", object, `[1]`, "", []string{"expected an object"}, false},
+		{"nested", schema, `{"arguments":{"n":1}}`, `{"n":1}`, nil, true},
+		{"nested under any lone name", schema, `{"payload":{"n":1}}`, `{"n":1}`, nil, true},
+		{"nested beside the tool's name", schema, `{"tool":"x","parameters":{"n":1}}`, `{"n":1}`, nil, true},
+		{"a string", schema, `"{\"n\":1}"`, `{"n":1}`, nil, true},
+		{"nested as a string", schema, `{"arguments":"{\"n\":1}"}`, `{"n":1}`, nil, true},
+		{"as given where that fits", object, `{"arguments":{"n":1}}`, `{"arguments":{"n":1}}`, nil, false},
+		{"another draft", draft4, `{"n":3}`, "", []string{"arguments.n"}, false},
+		{"a schema that can't be compiled", `{"type":"object","properties":{"n":{"type":"nonsense"}}}`, `{"n":1}`, `{"n":1}`, nil, false},
+		{"a reference to the network", `{"type":"object","$ref":"http://127.0.0.1:1/x.json"}`, `{"n":1}`, `{"n":1}`, nil, false},
+		{"a pattern that Go does not know", `{"type":"object","properties":{"s":{"type":"string","pattern":"^(?=a).*$"}}}`, `{"s":"b"}`, `{"s":"b"}`, nil, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var sent json.RawMessage
+			s := &stub{call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+				sent = wire.Member(params, "arguments")
+				return json.RawMessage(`{"content":[]}`), nil
+			}}
+			r, err := execute(t, s, Call{Tool: tool(tc.schema), Arguments: json.RawMessage(tc.args)})
+			if err != nil || string(sent) != tc.sent || r.IsError != (tc.sent == "") {
+				t.Fatalf("sent %s, answered %s, %v", sent, r.JSON, err)
+			}
+			for _, want := range tc.says {
+				if !strings.Contains(textOf(r), want) {
+					t.Errorf("the refusal lacks %q:\n%s", want, textOf(r))
+				}
+			}
+			if got := wire.Member(wire.Member(r.JSON, "_meta"), "repaired") != nil; got != tc.repaired {
+				t.Errorf("repaired: %v, want %v", got, tc.repaired)
+			}
+		})
+	}
+}
+
+func TestExecuteWithoutValidation(t *testing.T) {
+	for _, mode := range []Validate{Warn, Off} {
+		s := &stub{policy: Policy{Validate: mode}, call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+			return params, nil
+		}}
+		r, err := execute(t, s, Call{Tool: tool(`{"type":"object","required":["n"]}`), Arguments: json.RawMessage(`{"m":1}`)})
+		if err != nil || r.IsError || string(wire.Member(wire.Member(r.JSON, "_meta"), "verified")) != "false" {
+			t.Errorf("mode %d: %s, %v", mode, r.JSON, err)
+		}
+	}
+}
+
+func TestExecuteFailures(t *testing.T) {
+	refusal := &session.Error{Code: -32042, Message: "no", Data: json.RawMessage(`[1]`)}
+	for _, tc := range []struct {
+		name  string
+		stub  stub
+		says  string // in a tool error; "" if the error is passed on
+		asked int
+	}{
+		{"the server refuses", stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, refusal }}, "", 1},
+		{"the server dies", stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return nil, fmt.Errorf("%w: exited with status 9", session.ErrClosed)
+		}}, `server "srv" ended during the call: session closed: exited with status 9`, 1},
+		{"the server is down", stub{absent: fmt.Errorf("server is failed: no licence: %w", session.ErrNotSent)}, "no licence", 1},
+		{"no session lives long enough", stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return nil, session.ErrNotSent
+		}}, "not sent", maxAttempts},
+		{"nonsense", stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`[]`), nil }}, "no result object", 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r, err := execute(t, &tc.stub, Call{Tool: tool(object)})
+			if tc.says == "" {
+				if got, ok := errors.AsType[*session.Error](err); !ok || got != refusal {
+					t.Errorf("error %v, want the server's own", err)
+				}
+			} else if err != nil || !r.IsError || !strings.Contains(textOf(r), tc.says) {
+				t.Errorf("answered %s, %v, want %q", r.JSON, err, tc.says)
+			}
+			if tc.stub.asked != tc.asked {
+				t.Errorf("%d attempts, want %d", tc.stub.asked, tc.asked)
+			}
+		})
+	}
+}
+
+func TestExecuteDeadlines(t *testing.T) {
+	hang := func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &stub{policy: Policy{Timeout: time.Minute}, call: hang}
+		r, err := execute(t, s, Call{Tool: tool(object)})
+		if err != nil || !r.IsError || !strings.Contains(textOf(r), `"srv" did not answer original within 1m`) {
+			t.Errorf("after the time-out: %s, %v", r.JSON, err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		left := errors.New("the client left")
+		go cancel(left)
+		if _, err := New(nil, s, "", zap.NewNop()).Execute(ctx, Call{Tool: tool(object)}); !errors.Is(err, left) {
+			t.Errorf("a cancelled call: %v", err)
+		}
+	})
+}
+
+func BenchmarkExecute(b *testing.B) {
+	result := json.RawMessage(`{"content":[{"type":"text","text":"ok"}]}`)
+	s := New(nil, &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return result, nil }}, "node", zap.NewNop())
+	c := Call{Tool: tool(`{"type":"object","properties":{"s":{"type":"string"}}}`), Arguments: json.RawMessage(`{"s":"hello"}`), Params: json.RawMessage(`{"name":"x","arguments":{"s":"hello"}}`)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if r, err := s.Execute(b.Context(), c); err != nil || r.IsError {
+			b.Fatal(err)
+		}
+	}
+}
