@@ -1,6 +1,28 @@
+// Package config turns .mcp.json files into a value, and tells of new values
+// while the files are edited.
+//
+// Load reads Claude Code's .mcp.json and its dialects (Claude Desktop, VS Code,
+// Cursor, Windsurf, Cline, Gemini, Zed), with comments and trailing commas.
+// It promises that one bad entry never stops the others: what is wrong becomes
+// a Problem that says where it is and what to write instead, and the server
+// that it concerns is Misconfigured. No value of a variable, of env or of
+// headers is ever in a Problem or in an error.
+//
+// Watch sends a new Config for each good edit that changes something.
+//
+// Everything here may be called from any goroutine; the values are shared
+// between them and never modified.
 package config
 
-import "time"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"time"
+)
 
 // A Config is one or more configuration files as a value. It is not modified
 // after Load has returned it.
@@ -20,6 +42,7 @@ type Server struct {
 	Command    string
 	Args       []string
 	Env        map[string]string // envFile's variables, then env's
+	EnvFile    string            // absolute path of the envFile that is already in Env, or ""
 	Cwd        string            // absolute, or "" for the router's own
 	InheritEnv []string          // names of further variables of ours that the child gets; "*" is all
 
@@ -108,11 +131,56 @@ type HTTP struct {
 	Rate           string // "" is no limit
 }
 
-// A Problem is one thing that is wrong in a file.
+// A Problem is one thing that is wrong in a file. It is an error, so that Load
+// can return the one that leaves nothing of the file.
 type Problem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`    // from 1; 0 if it is not about a place in the file
 	Column  int    `json:"column"`  // from 1, in bytes
 	Server  string `json:"server"`  // "" if it is not about one server
 	Message string `json:"message"` // what is wrong and what to write instead
+}
+
+func (p Problem) Error() string {
+	where := p.File
+	if p.Line > 0 {
+		where = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+	}
+	if p.Server != "" {
+		return fmt.Sprintf("%s: server %q: %s", where, p.Server, p.Message)
+	}
+	return where + ": " + p.Message
+}
+
+// Equal reports whether c and d say the same, problems and their places included.
+func (c Config) Equal(d Config) bool { return reflect.DeepEqual(c, d) }
+
+// Equal reports whether s and t are the same in every field.
+func (s Server) Equal(t Server) bool { return reflect.DeepEqual(s, t) }
+
+// SameSecrets reports whether s and t have the same env and headers. An entry
+// that was edited there must not fall back to what it said before: the old
+// secrets may have been taken back.
+func (s Server) SameSecrets(t Server) bool {
+	return maps.Equal(s.Env, t.Env) && maps.Equal(s.Headers, t.Headers)
+}
+
+// Hash is 32 hex digits over what determines what the server says: how it is
+// started or reached, and not its name or how we treat it. Stored catalogs are
+// kept under it.
+func (s Server) Hash() string {
+	said, err := json.Marshal(struct {
+		Transport Transport
+		Command   string
+		Args      []string          `json:",omitempty"`
+		Env       map[string]string `json:",omitempty"`
+		Cwd       string
+		URL       string
+		Headers   map[string]string `json:",omitempty"`
+	}{s.Transport, s.Command, s.Args, s.Env, s.Cwd, s.URL, s.Headers})
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	sum := sha256.Sum256(said)
+	return hex.EncodeToString(sum[:16])
 }

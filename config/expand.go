@@ -1,0 +1,96 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// reference is what may stand between ${ and }: a variable with, perhaps, a
+// default. Everything else, such as the shell's ${x%pattern}, is not ours.
+var reference = regexp.MustCompile(`^(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-((?s:.*)))?$`)
+
+// variables are those that an expansion asked for in vain.
+type variables struct {
+	unset   []string // names
+	prompts []string // VS Code's ${input:…}, as they were written
+}
+
+func addOnce(names *[]string, name string) {
+	if !slices.Contains(*names, name) {
+		*names = append(*names, name)
+	}
+}
+
+// expand replaces ${VAR}, ${env:VAR} and ${VAR:-default} in s. As in Claude
+// Code, a variable that is set to nothing is set, and $VAR is plain text. A
+// default may hold references. What can't be replaced stays and is added to
+// missing.
+func expand(s string, lookup func(string) (string, bool), missing *variables) string {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, "${")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		end := closing(rest)
+		if end < 0 {
+			out.WriteString("${")
+			s = rest
+			continue
+		}
+		body := rest[:end]
+		match := reference.FindStringSubmatch(body)
+		if match == nil {
+			if strings.HasPrefix(body, "input:") {
+				addOnce(&missing.prompts, "${"+body+"}")
+			}
+			out.WriteString("${")
+			s = rest
+			continue
+		}
+		s = rest[end+1:]
+		if value, ok := lookup(match[1]); ok {
+			out.WriteString(value)
+		} else if strings.Contains(body, ":-") {
+			out.WriteString(expand(match[2], lookup, missing))
+		} else {
+			addOnce(&missing.unset, match[1])
+			out.WriteString("${" + body + "}")
+		}
+	}
+}
+
+// closing is where the } is that belongs to a ${ just before s, or -1.
+func closing(s string) int {
+	open := 1
+	for i := range len(s) {
+		switch {
+		case s[i] == '}':
+			if open--; open == 0 {
+				return i
+			}
+		case strings.HasPrefix(s[i:], "${"):
+			open++
+		}
+	}
+	return -1
+}
+
+func (v variables) any() bool { return len(v.unset)+len(v.prompts) > 0 }
+
+// String says what to do about them.
+func (v variables) String() string {
+	var says []string
+	if n := len(v.unset); n == 1 {
+		says = append(says, fmt.Sprintf("the variable %s is not set; set it, or write ${%[1]s:-default}", v.unset[0]))
+	} else if n > 1 {
+		says = append(says, fmt.Sprintf("the variables %s are not set; set them, or write ${%s:-default}", strings.Join(v.unset, ", "), v.unset[0]))
+	}
+	if len(v.prompts) > 0 {
+		says = append(says, fmt.Sprintf("%s is a prompt, which only VS Code can show; write ${VAR} and set VAR in the environment", strings.Join(v.prompts, ", ")))
+	}
+	return strings.Join(says, "; ")
+}

@@ -1,0 +1,105 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestExpand(t *testing.T) {
+	vars := map[string]string{"A": "1", "EMPTY": "", "LIKE": "${A}"}
+	lookup := func(name string) (string, bool) { v, ok := vars[name]; return v, ok }
+	for _, tt := range []struct {
+		in, want       string
+		unset, prompts []string
+	}{
+		{in: "plain", want: "plain"},
+		{in: "${A}${A}", want: "11"},
+		{in: "x${env:A}y", want: "x1y"},
+		{in: "${A:-d}", want: "1"},
+		{in: "${NO:-d}", want: "d"},
+		{in: "${env:NO:-d}", want: "d"},
+		{in: "${NO:-}", want: ""},
+		{in: "${EMPTY}", want: ""},
+		{in: "${EMPTY:-d}", want: ""},
+		{in: "${NO:-http://x:1}", want: "http://x:1"},
+		{in: "${NO:-${A}}", want: "1"},
+		{in: "${NO:-a\nb}", want: "a\nb"},
+		{in: "${A:-${NO}}", want: "1"},
+		{in: "${NO:-${NEITHER}}", want: "${NEITHER}", unset: []string{"NEITHER"}},
+		{in: "${LIKE}", want: "${A}"},
+		{in: "$A $$ ${", want: "$A $$ ${"},
+		{in: "${x%pat} ${#A} ${1A} ${} ${A", want: "${x%pat} ${#A} ${1A} ${} ${A"},
+		{in: "${x%${A}}", want: "${x%1}"},
+		{in: "${NO} ${NEITHER} ${NO}", want: "${NO} ${NEITHER} ${NO}", unset: []string{"NO", "NEITHER"}},
+		{in: "${input:key}", want: "${input:key}", prompts: []string{"${input:key}"}},
+		{in: "${command:x}", want: "${command:x}"},
+	} {
+		var missing variables
+		if got := expand(tt.in, lookup, &missing); got != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.in, got, tt.want)
+		}
+		if want := (variables{tt.unset, tt.prompts}); !reflect.DeepEqual(missing, want) {
+			t.Errorf("%q: missing %+v, want %+v", tt.in, missing, want)
+		}
+	}
+}
+
+func FuzzExpand(f *testing.F) {
+	for _, s := range []string{"${A}", "${A:-${B}}", "${env:A}", "${input:x}", "${x%${A}}", "${${${", "${A:-}}"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var missing variables
+		got := expand(s, func(string) (string, bool) { return "", false }, &missing)
+		if !strings.Contains(s, "${") && got != s {
+			t.Errorf("%q became %q", s, got)
+		}
+		for _, name := range missing.unset {
+			if !strings.Contains(s, name) {
+				t.Errorf("%q is not in %q", name, s)
+			}
+		}
+	})
+}
+
+func TestDotenv(t *testing.T) {
+	got, err := parseDotenv("\ufeff# comment\r\n\r\nA=1\r\nexport B = two words # comment\nC=\nD=\"a\\n\\\"b\\\" # c\" # d\nE='$x \\n'\nF=\"l1\nl2\"\n  G=a#b\nH=#c\nI=x=y\nJ.K=1\nL=\"\"")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"A": "1", "B": "two words", "C": "", "D": "a\n\"b\" # c", "E": `$x \n`, "F": "l1\nl2",
+		"G": "a#b", "H": "", "I": "x=y", "J.K": "1", "L": "",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	for text, says := range map[string]string{
+		"A=1\nsk-secret":     "line 2 is not",
+		"A='sk-secret":       "line 1 has a quote",
+		"\nA=\"sk\\\"secret": "line 2 has a quote",
+		"A='1' sk-secret":    "line 1 has text",
+		"1A=sk-secret":       "line 1 is not",
+	} {
+		if _, err := parseDotenv(text); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "sk") {
+			t.Errorf("%q: got %v, want %q", text, err, says)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"args", "capabilities", "command", "cwd", "disabled", "env", "envFile", "retry", "timeout", "tools", "type", "url"}
+	for key, want := range map[string]string{
+		"comand": "command", "Command": "command", "commnad": "command", "cmd": "command",
+		"arg": "args", "agrs": "args", "arguments": "args", "enviroment": "env", "environment": "env",
+		"envfile": "envFile", "disable": "disabled", "URL": "url", "uri": "url", "capabilites": "capabilities",
+		"autoApprove": "", "alwaysAllow": "", "trust": "", "headersHelper": "", "oauth": "", "dev": "", "sandbox": "",
+		"description": "", "source": "", "settings": "", "gallery": "", "version": "", "name": "", "tags": "", "roots": "",
+		"protocolEra": "", "inputs": "", "_comment": "", "//": "", "icon": "", "": "",
+	} {
+		if got, _ := nearest(key, known); got != want {
+			t.Errorf("%q: got %q, want %q", key, got, want)
+		}
+	}
+}

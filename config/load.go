@@ -1,0 +1,191 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// Load reads the files. Of several, the later one wins, for each server and for
+// each key of "metarouter"; an entry that is overridden is not looked at.
+//
+// It returns an error only where a file can't be read or isn't an object of
+// JSON with comments; the latter is a Problem. Everything else that is wrong is
+// in Config.Problems.
+func Load(paths ...string) (Config, error) { return load(paths, system()) }
+
+// An environment is what Load asks of the world beside the files, so that
+// parsing is pure for whoever brings its own.
+type environment struct {
+	lookup     func(name string) (string, bool)
+	readFile   func(path string) ([]byte, error)
+	lookPath   func(program string) (string, error)
+	home       string // of the user, "" if unknown
+	executable string // of this process, "" if unknown
+}
+
+func system() environment {
+	home, _ := os.UserHomeDir()
+	executable, _ := os.Executable()
+	return environment{os.LookupEnv, os.ReadFile, exec.LookPath, home, executable}
+}
+
+func load(paths []string, env environment) (Config, error) {
+	var sources []source
+	for _, path := range paths {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return Config{}, fmt.Errorf("read config: %w", err)
+		}
+		data, err := env.readFile(path)
+		if err != nil {
+			return Config{}, fmt.Errorf("read config: %w", err)
+		}
+		s, err := parse(path, data)
+		if err != nil {
+			return Config{}, err
+		}
+		sources = append(sources, s)
+	}
+	return assemble(sources, env), nil
+}
+
+// assemble reads all "metarouter" objects before the first server, since
+// servers inherit from them.
+func assemble(sources []source, env environment) Config {
+	c := Config{Router: defaultRouter()}
+	d := decoder{env: env}
+	var entries []entry
+	place := make(map[string]int) // of a server's name in entries
+	for _, s := range sources {
+		c.Files = append(c.Files, s.path)
+		d.source = s
+		for _, e := range d.root(&c.Router) {
+			if i, again := place[e.name]; again {
+				entries[i] = e
+				continue
+			}
+			place[e.name] = len(entries)
+			entries = append(entries, e)
+		}
+	}
+	for _, e := range entries {
+		c.Servers = append(c.Servers, d.server(e, c.Router))
+	}
+	c.Problems = d.problems
+	slices.SortStableFunc(c.Problems, func(a, b Problem) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(c.Files, a.File), slices.Index(c.Files, b.File)),
+			cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Column, b.Column))
+	})
+	return c
+}
+
+// A source is the syntax tree of one file.
+type source struct {
+	path string
+	data []byte
+	root *hujson.Object
+}
+
+// maxDepth of nesting keeps the parser, which recurses, from running out of stack.
+const maxDepth = 1000
+
+func parse(path string, data []byte) (source, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	s := source{path: path, data: data}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return s, s.problem(0, `the file is empty; write {"mcpServers": {}}`)
+	}
+	if at, deep := tooDeep(data); deep {
+		return s, s.problem(at, "more than %d brackets are open here; write fewer", maxDepth)
+	}
+	// The newline is for a comment at the very end, which the parser wants closed.
+	value, err := hujson.Parse(append(slices.Clip(data), '\n'))
+	if err != nil {
+		return s, s.syntaxError(err)
+	}
+	root, ok := value.Value.(*hujson.Object)
+	if !ok {
+		return s, s.problem(value.StartOffset, `the file must hold an object; write {"mcpServers": {}}`)
+	}
+	s.root = root
+	return s, nil
+}
+
+// tooDeep counts brackets, those in strings and comments too: it only has to
+// tell a configuration from an attack.
+func tooDeep(data []byte) (at int, deep bool) {
+	depth := 0
+	for i, c := range data {
+		switch c {
+		case '{', '[':
+			if depth++; depth > maxDepth {
+				return i, true
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return 0, false
+}
+
+// syntaxError is the parser's error at its place, which the parser tells only
+// in words, with what to write instead. The parser quotes the literal that it
+// can't read; that may be a secret.
+func (s source) syntaxError(err error) Problem {
+	var line, column int
+	message := err.Error()
+	if n, _ := fmt.Sscanf(message, "hujson: line %d, column %d:", &line, &column); n == 2 {
+		message = strings.SplitN(message, ": ", 3)[2]
+	}
+	if literal := "invalid literal"; strings.HasPrefix(message, literal) {
+		message = literal
+	}
+	offset := max(column-1, 0)
+	for i, l := range bytes.SplitAfter(s.data, []byte("\n")) {
+		if i < line-1 {
+			offset += len(l)
+		}
+	}
+	return s.problem(offset, "%s; %s", message, s.advice(offset))
+}
+
+func (s source) advice(offset int) string {
+	if offset >= len(s.data) {
+		return "close every quote, bracket and brace"
+	}
+	switch s.data[offset] {
+	case '\'', '`':
+		return "write double quotes"
+	case '=':
+		return "write a colon between a key and its value"
+	case '"', '{', '[':
+		return "is a comma missing before it, or a backslash not doubled?"
+	case '}', ']', ',', ':':
+		return "is a value missing before it, or a bracket closed twice?"
+	case '/':
+		return "write comments as // … or /* … */"
+	default:
+		return "write keys and strings in double quotes"
+	}
+}
+
+// problem is one at a byte of the source.
+func (s source) problem(offset int, format string, args ...any) Problem {
+	before := s.data[:min(offset, len(s.data))]
+	return Problem{
+		File:    s.path,
+		Line:    bytes.Count(before, []byte("\n")) + 1,
+		Column:  len(before) - bytes.LastIndexByte(before, '\n'),
+		Message: fmt.Sprintf(format, args...),
+	}
+}

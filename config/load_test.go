@@ -1,0 +1,419 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fakeWorld is an environment of these files and variables, and nothing else.
+func fakeWorld(files, vars map[string]string) environment {
+	return environment{
+		lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok },
+		readFile: func(path string) ([]byte, error) {
+			if data, ok := files[filepath.ToSlash(path)]; ok {
+				return []byte(data), nil
+			}
+			return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+		},
+		lookPath:   func(string) (string, error) { return "", fs.ErrNotExist },
+		home:       "/home/me",
+		executable: "/opt/metarouter",
+	}
+}
+
+const testFile = "/project/.mcp.json"
+
+func loadText(t *testing.T, text string) Config {
+	t.Helper()
+	c, err := load([]string{testFile}, fakeWorld(map[string]string{
+		testFile:          text,
+		"/project/.env":   "FROM_FILE=file\nBOTH=file\n",
+		"/project/broken": "A=1\nnonsense with sk-secret\n",
+	}, map[string]string{"TOKEN": "sk-secret", "HOST": "example.com", "EMPTY": ""}))
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	return c
+}
+
+// only is the one server of a file, as far as the test says something about it.
+func only(t *testing.T, text string) Server {
+	t.Helper()
+	c := loadText(t, text)
+	if len(c.Problems) > 0 {
+		t.Errorf("problems: %v", c.Problems)
+	}
+	if len(c.Servers) != 1 {
+		t.Fatalf("got %d servers, want 1", len(c.Servers))
+	}
+	return c.Servers[0]
+}
+
+func TestDialects(t *testing.T) {
+	base := Server{
+		Name: "a", Timeout: 5 * time.Minute, StartTimeout: 90 * time.Second, MaxConcurrent: 8,
+		Validate: ValidateOn, Retry: "hints",
+	}
+	with := func(change func(*Server)) Server { s := base; change(&s); return s }
+	stdio := func(s *Server) { s.Transport, s.Command, s.Args = Stdio, "npx", []string{"-y", "pkg"} }
+	remote := func(t Transport) func(*Server) {
+		return func(s *Server) { s.Transport, s.URL = t, "https://example.com/mcp" }
+	}
+	const npx = `"command": "npx", "args": ["-y", "pkg"]`
+	const url = `"url": "https://example.com/mcp"`
+	for _, tt := range []struct {
+		name, text string
+		want       Server
+	}{
+		{"Claude Desktop", `{"mcpServers": {"a": {` + npx + `}}}`, with(stdio)},
+		{"comments and trailing commas", "// mine\n{\"mcpServers\": {\"a\": {" + npx + ",},}, /* end */}\n// eof", with(stdio)},
+		{"byte order mark", "\ufeff" + `{"mcpServers": {"a": {` + npx + `}}}`, with(stdio)},
+		{"VS Code", `{"inputs": [{"id": "x"}], "servers": {"a": {"type": "stdio", ` + npx + `}}}`, with(stdio)},
+		{"Zed today", `{"theme": "x", "context_servers": {"a": {"source": "custom", "enabled": true, ` + npx + `}}}`, with(stdio)},
+		{"Zed of old", `{"context_servers": {"a": {"command": {"path": "npx", "args": ["-y", "pkg"], "env": {"K": "v"}}, "settings": {}}}}`,
+			with(func(s *Server) { stdio(s); s.Env = map[string]string{"K": "v"} })},
+		{"bare map", `{"$schema": "x", "a": {` + npx + `}}`, with(stdio)},
+		{"Claude Code http", `{"mcpServers": {"a": {"type": "http", ` + url + `, "headers": {"Authorization": "Bearer ${TOKEN}"}}}}`,
+			with(func(s *Server) {
+				remote(StreamableHTTP)(s)
+				s.Headers = map[string]string{"Authorization": "Bearer sk-secret"}
+			})},
+		{"streamable-http", `{"mcpServers": {"a": {"type": "streamable-http", ` + url + `}}}`, with(remote(StreamableHTTP))},
+		{"streamableHttp", `{"mcpServers": {"a": {"transportType": "streamableHttp", ` + url + `}}}`, with(remote(StreamableHTTP))},
+		{"streamable_http", `{"mcpServers": {"a": {"transport": "streamable_http", ` + url + `}}}`, with(remote(StreamableHTTP))},
+		{"sse", `{"mcpServers": {"a": {"type": "sse", ` + url + `}}}`, with(remote(SSE))},
+		{"url alone", `{"mcpServers": {"a": {` + url + `}}}`, with(remote(AutoHTTP))},
+		{"Gemini httpUrl", `{"mcpServers": {"a": {"httpUrl": "https://example.com/mcp", "url": "https://old.example.com", "trust": true}}}`, with(remote(StreamableHTTP))},
+		{"Windsurf serverUrl", `{"mcpServers": {"a": {"serverUrl": "https://${HOST}/mcp"}}}`, with(remote(AutoHTTP))},
+		{"type chooses http", `{"mcpServers": {"a": {"type": "http", ` + npx + `, ` + url + `}}}`, with(remote(StreamableHTTP))},
+		{"type chooses stdio", `{"mcpServers": {"a": {"type": "stdio", ` + npx + `, ` + url + `}}}`, with(stdio)},
+		{"Cline", `{"mcpServers": {"a": {` + npx + `, "disabled": true, "autoApprove": ["x"], "alwaysAllow": [], "timeout": 60}}}`,
+			with(func(s *Server) { stdio(s); s.Disabled, s.Timeout = true, time.Minute })},
+		{"Gemini timeout and tools", `{"mcpServers": {"a": {` + npx + `, "timeout": 600000, "includeTools": ["x"], "excludeTools": ["y"]}}}`,
+			with(func(s *Server) {
+				stdio(s)
+				s.Timeout = 10 * time.Minute
+				s.Tools = ToolFilter{Allow: []string{"x"}, Deny: []string{"y"}}
+			})},
+		{"Windsurf disabledTools", `{"mcpServers": {"a": {` + npx + `, "disabledTools": ["y"]}}}`,
+			with(func(s *Server) { stdio(s); s.Tools.Deny = []string{"y"} })},
+		{"Copilot tools", `{"mcpServers": {"a": {"type": "local", ` + npx + `, "tools": ["*"]}}}`,
+			with(func(s *Server) { stdio(s); s.Tools.Allow = []string{"*"} })},
+		{"enabled false", `{"mcpServers": {"a": {` + npx + `, "enabled": false}}}`,
+			with(func(s *Server) { stdio(s); s.Disabled = true })},
+		{"disabled lacks nothing", `{"mcpServers": {"a": {"url": "${NOWHERE}", "envFile": "none", "disabled": true}}}`,
+			with(func(s *Server) {
+				s.Transport, s.URL, s.EnvFile, s.Disabled = AutoHTTP, "${NOWHERE}", "/project/none", true
+			})},
+		{"env file", `{"mcpServers": {"a": {` + npx + `, "envFile": ".env", "env": {"BOTH": "entry"}}}}`,
+			with(func(s *Server) {
+				stdio(s)
+				s.EnvFile = "/project/.env"
+				s.Env = map[string]string{"FROM_FILE": "file", "BOTH": "entry"}
+			})},
+		{"cwd", `{"mcpServers": {"a": {` + npx + `, "cwd": "sub/dir"}}}`, with(func(s *Server) { stdio(s); s.Cwd = "/project/sub/dir" })},
+		{"cwd at home", `{"mcpServers": {"a": {` + npx + `, "cwd": "~/x"}}}`, with(func(s *Server) { stdio(s); s.Cwd = "/home/me/x" })},
+		{"null is absent", `{"mcpServers": {"a": {` + npx + `, "env": null, "url": null}}, "metarouter": null}`, with(stdio)},
+		{"ours", `{"mcpServers": {"a": {` + npx + `, "inheritEnv": ["X"], "startTimeout": "10s", "lazy": true, "idleTimeout": "1h",
+			"maxConcurrent": 2, "capabilities": ["search"], "group": "g", "priority": -1, "validate": "warn", "retry": "never",
+			"maxResultTokens": 9, "cache": "1m", "tools": {"allow": ["a*"], "deny": ["b"], "rename": {"old": "new"}}}}}`,
+			with(func(s *Server) {
+				stdio(s)
+				s.InheritEnv, s.StartTimeout, s.Lazy, s.IdleTimeout = []string{"X"}, 10*time.Second, true, time.Hour
+				s.MaxConcurrent, s.Capabilities, s.Group, s.Priority = 2, []string{"search"}, "g", -1
+				s.Validate, s.Retry, s.MaxResultTokens, s.Cache = ValidateWarn, "never", 9, time.Minute
+				s.Tools = ToolFilter{Allow: []string{"a*"}, Deny: []string{"b"}, Rename: map[string]string{"old": "new"}}
+			})},
+		{"inherited", `{"mcpServers": {"a": {` + npx + `, "timeout": "1s"}}, "metarouter": {"lazy": true, "idleTimeout": "2s", "timeout": "3s", "validate": "off", "maxResultTokens": 4}}`,
+			with(func(s *Server) {
+				stdio(s)
+				s.Lazy, s.IdleTimeout, s.Timeout, s.Validate, s.MaxResultTokens = true, 2*time.Second, time.Second, ValidateOff, 4
+			})},
+		{"this binary", `{"mcpServers": {"a": {"command": "metarouter", "args": ["builtin", "files"]}}}`,
+			with(func(s *Server) {
+				s.Transport, s.Command, s.Args = Stdio, "/opt/metarouter", []string{"builtin", "files"}
+			})},
+		{"ourselves", `{"mcpServers": {"a": {"command": "metarouter", "args": ["serve"]}}}`,
+			with(func(s *Server) {
+				s.Transport, s.Command, s.Args, s.Self = Stdio, "metarouter", []string{"serve"}, true
+			})},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := only(t, tt.text); !got.Equal(tt.want) {
+				t.Errorf("got  %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestWorkspaceFolder(t *testing.T) {
+	for file, want := range map[string]string{
+		"/project/.mcp.json":        "/project",
+		"/project/.vscode/mcp.json": "/project",
+		"/project/.cursor/mcp.json": "/project",
+	} {
+		c, err := load([]string{file}, fakeWorld(map[string]string{
+			file: `{"servers": {"a": {"command": "${workspaceFolder}/run", "args": ["${userHome}"], "cwd": "sub"}}}`,
+		}, nil))
+		if err != nil || len(c.Problems) > 0 {
+			t.Fatal(err, c.Problems)
+		}
+		if s := c.Servers[0]; s.Command != want+"/run" || s.Args[0] != "/home/me" || s.Cwd != want+"/sub" {
+			t.Errorf("%s: got %q %q in %q", file, s.Command, s.Args, s.Cwd)
+		}
+	}
+}
+
+func TestRouter(t *testing.T) {
+	c := loadText(t, `{"metarouter": {"mode": "search", "names": "bare", "separator": ".", "toolBudget": 1, "listWait": "1s",
+		"pinned": ["files:read_file"], "routeThreshold": 0.75, "learning": false, "fillArguments": true, "accessLog": "x.log",
+		"http": {"addr": ":1", "allowedHosts": ["h"], "allowedOrigins": ["o"], "tokens": ["${TOKEN}"], "maxBody": "1KiB", "rate": "5/s"},
+		"capabilities": {"invoicing": ["invoice"]}, "classification": {"categories": [{"name": "x",},], /* c */}}}`)
+	want := Router{
+		Mode: "search", Names: "bare", Separator: ".", ToolBudget: 1, ListWait: time.Second,
+		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: ValidateOn,
+		RouteThreshold: 0.75, FillArguments: true, AccessLog: "x.log",
+		HTTP:           HTTP{Addr: ":1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []string{"sk-secret"}, MaxBody: 1024, Rate: "5/s"},
+		Capabilities:   map[string][]string{"invoicing": {"invoice"}},
+		Classification: []byte(`{"categories":[{"name":"x"}]}`),
+	}
+	if !reflect.DeepEqual(c.Router, want) {
+		t.Errorf("got  %+v\nwant %+v", c.Router, want)
+	}
+	if len(c.Problems) > 0 {
+		t.Errorf("problems: %v", c.Problems)
+	}
+	if c := loadText(t, "{}"); !reflect.DeepEqual(c.Router, defaultRouter()) || len(c.Problems) > 0 {
+		t.Errorf("empty file: got %+v", c)
+	}
+}
+
+func TestMerge(t *testing.T) {
+	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
+		"/1/a.json": `{"mcpServers": {"x": {"command": "${NOT_SET}"}, "y": {"command": "one"}}, "metarouter": {"mode": "direct", "lazy": true}}`,
+		"/2/b.json": `{"mcpServers": {"z": {"command": "two"}, "x": {"command": "two"}}, "metarouter": {"mode": "search"}}`,
+	}, nil))
+	if err != nil || len(c.Problems) > 0 {
+		t.Fatal(err, c.Problems)
+	}
+	var got []string
+	for _, s := range c.Servers {
+		got = append(got, fmt.Sprint(s.Name, "=", s.Command, s.Lazy))
+	}
+	if want := []string{"x=twotrue", "y=onetrue", "z=twotrue"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("servers: got %q, want %q", got, want)
+	}
+	if c.Router.Mode != "search" || !c.Router.Lazy {
+		t.Errorf("router: got %+v", c.Router)
+	}
+	if want := []string{"/1/a.json", "/2/b.json"}; !reflect.DeepEqual(c.Files, want) {
+		t.Errorf("files: got %q, want %q", c.Files, want)
+	}
+}
+
+// The place of the problem is marked with § in the text.
+func TestProblems(t *testing.T) {
+	entry := func(s string) string { return "{\"mcpServers\": {\n\t\"good\": {\"command\": \"x\"},\n\t" + s + "\n}}" }
+	for _, tt := range []struct {
+		name, text, server, says string
+		harmless                 bool // the server starts all the same
+	}{
+		{"not an object", entry(`§"a": "npx"`), "a", `write {"command": "…"`, false},
+		{"args", entry(`"a": {"command": "x", §"args": "y"}`), "a", `"args" must be an array of strings; write ["…"]`, false},
+		{"an argument", entry(`"a": {"command": "x", "args": ["y", §8080]}`), "a", `"args[1]" must be a string; put it in quotes`, false},
+		{"env", entry(`"a": {"command": "x", "env": {"A": "1", §"PORT": 3000}}`), "a", `"env.PORT" must be a string; put it in quotes`, false},
+		{"command", entry(`"a": {§"command": ["npx"]}`), "a", `"command" must be a string`, false},
+		{"timeout", entry(`"a": {"command": "x", §"timeout": "abc"}`), "a", `write it like "30s" or "5m"`, false},
+		{"no timeout", entry(`"a": {"command": "x", §"timeout": 0}`), "a", `must be longer than 0`, false},
+		{"negative", entry(`"a": {"command": "x", §"idleTimeout": "-1s"}`), "a", `must not be negative`, false},
+		{"huge", entry(`"a": {"command": "x", §"timeout": 1e300}`), "a", `must be a duration`, false},
+		{"disabled", entry(`"a": {"command": "x", §"disabled": "yes"}`), "a", `must be true or false, without quotes`, false},
+		{"maxConcurrent", entry(`"a": {"command": "x", §"maxConcurrent": 0}`), "a", `at least 1`, false},
+		{"validate", entry(`"a": {"command": "x", §"validate": "yes"}`), "a", `must be one of ["on" "warn" "off"]`, false},
+		{"retry", entry(`"a": {"command": "x", §"retry": true}`), "a", `must be one of ["hints" "never" "always"]`, false},
+		{"pattern", entry(`"a": {"command": "x", "tools": {"deny": [§"a["]}}`), "a", `"deny[0]" must be a name or a pattern`, false},
+		{"web socket", entry(`"a": {§"type": "ws", "url": "wss://x"}`), "a", `can't be a WebSocket; write "http"`, false},
+		{"type", entry(`"a": {§"type": "pipe", "command": "x"}`), "a", `must be "stdio", "http" or "sse"`, false},
+		{"nothing to start", entry(`§"a": {"args": []}`), "a", `write "command" and "args", or "url"`, false},
+		{"both", entry(`§"a": {"command": "x", "url": "https://x"}`), "a", `remove one, or add "type"`, false},
+		{"stdio without command", entry(`§"a": {"type": "stdio", "url": "https://x"}`), "a", `write "command"`, false},
+		{"http without url", entry(`§"a": {"type": "http", "command": "x"}`), "a", `write "url": "https://…"`, false},
+		{"half a url", entry(`§"a": {"url": "example.com/sk-secret"}`), "a", `write "https://host/path"`, false},
+		{"colon", entry(`§"a:b": {"command": "x"}`), "a:b", `write "a-b"`, false},
+		{"no name", entry(`§"": {"command": "x"}`), "", `a server needs a name`, false},
+		{"twice", entry(`"a": {"command": "x"}, §"a": {"command": "y"}`), "a", `twice and the last one counts`, true},
+		{"key twice", entry(`"a": {"command": "x", §"command": "y"}`), "a", `"command" is here twice`, true},
+		{"unset", entry(`"a": {"command": "x", "args": [§"${NOPE}", "${env:NADA}"], "env": {"A": "${NOPE}"}}`), "a",
+			`the variables NOPE, NADA are not set; set them, or write ${NOPE:-default}`, false},
+		{"prompt", entry(`"a": {"command": "x", "env": {"K": §"${input:key}"}}`), "a", `${input:key} is a prompt, which only VS Code can show; write ${VAR}`, false},
+		{"no env file", entry(`"a": {"command": "x", §"envFile": "none"}`), "a", `"envFile" can't be read: file does not exist`, false},
+		{"bad env file", entry(`"a": {"command": "x", §"envFile": "broken"}`), "a", `line 2 is not KEY=VALUE`, false},
+		{"comand", entry(`"a": {"command": "x", §"comand": "y"}`), "a", `did you mean "command"?`, true},
+		{"arg", entry(`"a": {"command": "x", §"arg": ["y"]}`), "a", `did you mean "args"?`, true},
+		{"enviroment", entry(`"a": {"command": "x", §"enviroment": {}}`), "a", `did you mean "env"?`, true},
+		{"envfile", entry(`"a": {"command": "x", §"env_file": ""}`), "a", `did you mean "envFile"?`, true},
+
+		{"root", `{§"mcpServer": {}}`, "", `did you mean "mcpServers"?`, true},
+		{"servers", `{§"mcpServers": []}`, "", `"mcpServers" must be an object`, true},
+		{"mode", `{"metarouter": {§"mode": "both"}}`, "", `must be one of ["auto" "search" "direct"]`, true},
+		{"names", `{"metarouter": {§"names": ""}}`, "", `must be one of ["prefixed" "bare"]`, true},
+		{"separator", `{"metarouter": {§"separator": ":"}}`, "", `must be one of ["__" "." "-" "/"]`, true},
+		{"threshold", `{"metarouter": {§"routeThreshold": 2}}`, "", `a number from 0 to 1`, true},
+		{"capability words", `{"metarouter": {"capabilities": {"a": ["x", §1]}}}`, "", `"capabilities.a[1]" must be a string`, true},
+		{"classification", `{"metarouter": {§"classification": []}}`, "", `must be an object`, true},
+		{"router typo", `{"metarouter": {§"pined": []}}`, "", `did you mean "pinned"?`, true},
+		{"router", `{§"metarouter": true}`, "", `"metarouter" must be an object`, true},
+		{"maxBody", `{"metarouter": {"http": {§"maxBody": "16 Mb/s"}}}`, "", `write it like "16MiB"`, true},
+		{"unset token", `{"metarouter": {"http": {"tokens": ["x", §"${NOPE}"]}}}`, "", `lets nobody in: the variable NOPE is not set`, true},
+		{"empty token", `{"metarouter": {"http": {"tokens": [§"${EMPTY}"]}}}`, "", `an empty token lets nobody in`, true},
+		{"tokens", `{"metarouter": {"http": {§"tokens": "${TOKEN}"}}}`, "", `must be an array of strings`, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before, after, ok := strings.Cut(tt.text, "§")
+			if !ok {
+				t.Fatal("no place is marked")
+			}
+			c := loadText(t, before+after)
+			if len(c.Problems) != 1 {
+				t.Fatalf("got %d problems, want 1: %v", len(c.Problems), c.Problems)
+			}
+			p := c.Problems[0]
+			line := strings.Count(before, "\n") + 1
+			column := len(before) - strings.LastIndex(before, "\n")
+			if p.File != testFile || p.Line != line || p.Column != column || p.Server != tt.server {
+				t.Errorf("got %s:%d:%d server %q, want %s:%d:%d server %q", p.File, p.Line, p.Column, p.Server, testFile, line, column, tt.server)
+			}
+			if !strings.Contains(p.Message, tt.says) {
+				t.Errorf("message %q does not say %q", p.Message, tt.says)
+			}
+			if strings.Contains(p.Message, "secret") {
+				t.Errorf("message %q tells a secret", p.Message)
+			}
+			for _, s := range c.Servers {
+				if fine := s.Name == "good" || tt.harmless; fine != (s.Misconfigured == "") {
+					t.Errorf("server %q is misconfigured: %q", s.Name, s.Misconfigured)
+				}
+			}
+		})
+	}
+}
+
+func TestTokensFailClosed(t *testing.T) {
+	for _, tokens := range []string{`["${NOPE}"]`, `["${EMPTY}"]`, `"${TOKEN}"`, `[5]`, `["${input:x}"]`} {
+		c := loadText(t, `{"metarouter": {"http": {"tokens": `+tokens+`}}}`)
+		if got := c.Router.HTTP.Tokens; !reflect.DeepEqual(got, []string{noToken}) {
+			t.Errorf("%s: got %q, want one that nobody has", tokens, got)
+		}
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		line, col  int
+		says       string
+	}{
+		{"empty", " \n", 1, 1, `write {"mcpServers": {}}`},
+		{"not an object", "\n  []", 2, 3, `must hold an object; write {"mcpServers": {}}`},
+		{"missing comma", "{\n \"a\": 1\n \"b\": 2}", 3, 2, "is a comma missing before it"},
+		{"single quotes", "{'a': 1}", 1, 2, "write double quotes"},
+		{"bare key", "{\n  mcpServers: {}}", 2, 3, "write keys and strings in double quotes"},
+		{"equals", `{"a" = 1}`, 1, 6, "write a colon"},
+		{"no end", "{\"a\": {}", 1, 9, "close every quote"},
+		{"open string", `{"a": "b`, 1, 9, "close every quote"},
+		{"bad escape", `{"a": "sk-secret\q"}`, 1, 7, "invalid literal; is a comma missing before it, or a backslash not doubled?"},
+		{"no quotes", `{"a": sk-secret}`, 1, 7, "write keys and strings in double quotes"},
+		{"two values", "{}\n{}", 2, 1, "after top-level value"},
+		{"too deep", strings.Repeat("[", maxDepth+1), 1, maxDepth + 1, "brackets"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := load([]string{testFile}, fakeWorld(map[string]string{testFile: tt.text}, nil))
+			p, ok := errors.AsType[Problem](err)
+			if !ok {
+				t.Fatalf("got %v, want a Problem", err)
+			}
+			if p.File != testFile || p.Line != tt.line || p.Column != tt.col || !strings.Contains(p.Message, tt.says) {
+				t.Errorf("got %v, want %d:%d and %q", p, tt.line, tt.col, tt.says)
+			}
+			if strings.Contains(err.Error(), "secret") {
+				t.Errorf("%v tells a secret", err)
+			}
+		})
+	}
+	if _, err := Load(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing file: got %v", err)
+	}
+}
+
+func TestProblemError(t *testing.T) {
+	for want, p := range map[string]Problem{
+		`f:1:2: server "s": m`: {"f", 1, 2, "s", "m"},
+		`f: m`:                 {File: "f", Message: "m"},
+	} {
+		if got := p.Error(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestHash(t *testing.T) {
+	a := Server{Name: "a", Transport: Stdio, Command: "x", Env: map[string]string{"K": "1"}}
+	same := a
+	same.Name, same.Timeout, same.Disabled, same.Args, same.Lazy = "b", 1, true, []string{}, true
+	if len(a.Hash()) != 32 || a.Hash() != same.Hash() {
+		t.Errorf("got %s and %s, want 32 equal digits", a.Hash(), same.Hash())
+	}
+	for what, change := range map[string]func(*Server){
+		"transport": func(s *Server) { s.Transport = SSE },
+		"command":   func(s *Server) { s.Command = "y" },
+		"args":      func(s *Server) { s.Args = []string{"y"} },
+		"env":       func(s *Server) { s.Env = map[string]string{"K": "2"} },
+		"cwd":       func(s *Server) { s.Cwd = "/y" },
+		"url":       func(s *Server) { s.URL = "y" },
+		"headers":   func(s *Server) { s.Headers = map[string]string{"K": "1"} },
+	} {
+		b := a
+		change(&b)
+		if a.Hash() == b.Hash() {
+			t.Errorf("another %s has the same hash", what)
+		}
+		if secret := what == "env" || what == "headers"; a.SameSecrets(b) == secret {
+			t.Errorf("another %s: SameSecrets is %v", what, !secret)
+		}
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(`{"mcpServers": {"a": {"command": "npx", "args": ["${A:-${B}}"], "env": {"K": 1}, "timeout": 1e3}}}`))
+	f.Add([]byte(`{"servers": {"a:": {"type": "ws", "httpUrl": "x", "tools": {"deny": ["["]}}}, "metarouter": {"http": {"tokens": [""]}}}`))
+	f.Add([]byte("{\"a\": {\"command\": {\"path\": \"sh\", \"args\": [\"-c\", \"x && metarouter serve\"]}, \"envFile\": \".env\"},}// c"))
+	f.Add([]byte(`{"a": "\q"`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		world := fakeWorld(map[string]string{testFile: string(data), "/project/.env": string(data)}, nil)
+		c, err := load([]string{testFile}, world)
+		problems := c.Problems
+		if p, ok := errors.AsType[Problem](err); ok {
+			problems = append(problems, p)
+		} else if err != nil {
+			t.Fatalf("got %v, want a Problem", err)
+		}
+		lines := strings.Split(strings.TrimPrefix(string(data), "\ufeff"), "\n")
+		for _, p := range problems {
+			if p.Line < 1 || p.Line > len(lines) || p.Column < 1 || p.Column > len(lines[p.Line-1])+1 {
+				t.Errorf("%v is not a place in the file", p)
+			}
+		}
+		for _, s := range c.Servers {
+			if s.Misconfigured == "" && s.Transport == "" {
+				t.Errorf("nothing is wrong with server %q, and nothing to start or reach", s.Name)
+			}
+			s.Hash()
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// wrappers are programs that run the one that their arguments name, each with
+// its options that take a value.
+var wrappers = map[string][]string{
+	"env":     {"-u", "--unset", "-C", "--chdir"},
+	"npx":     {"-p", "--package", "-w", "--workspace"},
+	"bunx":    {"-p", "--package"},
+	"uvx":     {"--from", "--with", "-p", "--python", "--directory", "--index-url"},
+	"sudo":    {"-u", "--user", "-g", "--group", "-C", "-D", "-h", "-p", "-r", "-t"},
+	"doas":    {"-u", "-C"},
+	"nice":    {"-n", "--adjustment"},
+	"nohup":   nil,
+	"setsid":  nil,
+	"time":    nil,
+	"exec":    nil,
+	"command": nil,
+}
+
+// shells run the text that follows their options.
+var shells = map[string][]string{
+	"sh": {"-o"}, "bash": {"-o", "--rcfile", "--init-file"}, "zsh": {"-o"}, "dash": {"-o"}, "ksh": {"-o"}, "fish": nil,
+	"cmd": nil, "powershell": nil, "pwsh": nil,
+}
+
+// startsRouter reports whether the command, or what it wraps, would start
+// another one of us. What hides deeper is for METAROUTER_DEPTH to find.
+func (e environment) startsRouter(command string, args []string, cwd string) bool {
+	name := programName(command)
+	if name == "metarouter" {
+		return subcommand(args) != "builtin"
+	}
+	if e.isOurselves(command, cwd) {
+		// Under another name this may be a program that embeds us, so only
+		// the word itself counts.
+		return slices.Contains(args, "serve")
+	}
+	if valued, ok := wrappers[name]; ok {
+		rest := afterOptions(args, valued)
+		return len(rest) > 0 && e.startsRouter(rest[0], rest[1:], cwd)
+	}
+	if valued, ok := shells[name]; ok {
+		script := strings.Join(afterOptions(args, valued), " ")
+		for _, words := range commands(script) {
+			if e.startsRouter(words[0], words[1:], cwd) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// programName is a command without its folder, .exe and npm's @version.
+func programName(command string) string {
+	name := strings.ToLower(command[strings.LastIndexAny(command, `/\`)+1:])
+	name, _, _ = strings.Cut(name, "@")
+	for _, ext := range []string{".exe", ".cmd", ".bat"} {
+		name = strings.TrimSuffix(name, ext)
+	}
+	return name
+}
+
+// isOurselves reports whether the command is our own executable, by whatever link.
+func (e environment) isOurselves(command, cwd string) bool {
+	if e.executable == "" {
+		return false
+	}
+	if !strings.ContainsAny(command, `/\`) {
+		found, err := e.lookPath(command)
+		if err != nil {
+			return false
+		}
+		command = found
+	} else if !filepath.IsAbs(command) {
+		command = filepath.Join(cwd, command)
+	}
+	theirs, err := os.Stat(command)
+	if err != nil {
+		return false
+	}
+	ours, err := os.Stat(e.executable)
+	return err == nil && os.SameFile(theirs, ours)
+}
+
+// subcommand is the first of our arguments that isn't an option.
+func subcommand(args []string) string {
+	if rest := afterOptions(args, []string{"--config", "--data", "--log-level"}); len(rest) > 0 {
+		return rest[0]
+	}
+	return ""
+}
+
+var assigned = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+
+// afterOptions drops options and their values, cmd's /c, and NAME=value.
+func afterOptions(args, valued []string) []string {
+	for len(args) > 0 {
+		switch arg := args[0]; {
+		case slices.Contains(valued, arg):
+			args = args[min(2, len(args)):]
+		case strings.HasPrefix(arg, "-"), len(arg) == 2 && arg[0] == '/', assigned.MatchString(arg):
+			args = args[1:]
+		default:
+			return args
+		}
+	}
+	return nil
+}
+
+// commands splits a shell script into its simple commands, each into words. It
+// knows quotes, and takes everything else that may stand between two commands
+// for an end.
+func commands(script string) [][]string {
+	var all [][]string
+	var words []string
+	var word strings.Builder
+	var quote rune
+	inWord := false
+	endWord := func() {
+		if inWord {
+			words = append(words, word.String())
+		}
+		word.Reset()
+		inWord = false
+	}
+	endCommand := func() {
+		endWord()
+		if words = afterOptions(words, nil); len(words) > 0 {
+			all = append(all, words)
+		}
+		words = nil
+	}
+	for _, c := range script {
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(c)
+		case c == '"' || c == '\'':
+			quote, inWord = c, true
+		case c == ' ' || c == '\t':
+			endWord()
+		case strings.ContainsRune("\n;&|(){}`", c):
+			endCommand()
+		default:
+			word.WriteRune(c)
+			inWord = true
+		}
+	}
+	endCommand()
+	return all
+}

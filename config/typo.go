@@ -1,0 +1,69 @@
+package config
+
+import "strings"
+
+// meant maps what people write for a key of an entry to the key.
+var meant = map[string]string{
+	"cmd": "command", "executable": "command", "program": "command",
+	"arguments": "args", "argv": "args", "params": "args",
+	"environment": "env", "environmentVariables": "env", "envVars": "env",
+	"uri": "url", "endpoint": "url", "baseUrl": "url",
+	"workingDirectory": "cwd", "workdir": "cwd", "directory": "cwd",
+	"timeoutMs": "timeout", "startupTimeout": "startTimeout",
+}
+
+// nearest finds the key that was probably meant by one that isn't known.
+func nearest(key string, known []string) (string, bool) {
+	best, distance := "", 3
+	try := func(spelling, means string) {
+		if n := edits(strings.ToLower(key), strings.ToLower(spelling)); n < distance && n <= tolerance(key, spelling) {
+			best, distance = means, n
+		}
+	}
+	for _, k := range known {
+		try(k, k)
+		for spelling, means := range meant {
+			if means == k {
+				try(spelling, means)
+			}
+		}
+	}
+	return best, best != ""
+}
+
+// tolerance is how many slips of the hand turn one word into the other before
+// they are simply different words.
+func tolerance(a, b string) int {
+	if min(len(a), len(b)) <= 5 {
+		return 1
+	}
+	return 2
+}
+
+// edits counts the insertions, deletions, replacements and swaps of neighbours
+// between a and b (optimal string alignment).
+func edits(a, b string) int {
+	if diff := len(a) - len(b); diff > 2 || diff < -2 {
+		return 3 // enough to be a different word
+	}
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+		for j := 1; j <= len(b); j++ {
+			if i == 0 {
+				rows[i][j] = j
+				continue
+			}
+			replaced := rows[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				replaced++
+			}
+			rows[i][j] = min(replaced, rows[i-1][j]+1, rows[i][j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}

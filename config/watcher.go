@@ -1,0 +1,144 @@
+package config
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"go.uber.org/zap"
+)
+
+// A watcher tells when what is read at some paths may have changed. It watches
+// folders, not files: an editor puts a new file in the place of the old one,
+// and Kubernetes a new symlink.
+type watcher struct {
+	events <-chan fsnotify.Event
+	errors <-chan error
+	poll   <-chan time.Time // nil while the system tells of every change
+
+	log    *zap.Logger
+	fs     *fsnotify.Watcher // nil if the system has none to give
+	ticker *time.Ticker      // behind poll
+	steps  map[string]bool   // paths whose events count, as folded by fold
+}
+
+const pollInterval = 2 * time.Second
+
+func newWatcher(log *zap.Logger) *watcher {
+	w := &watcher{log: log}
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		w.pollSince(err)
+		return w
+	}
+	w.fs, w.events, w.errors = watcher, watcher.Events, watcher.Errors
+	return w
+}
+
+func (w *watcher) close() {
+	if w.fs != nil {
+		w.fs.Close()
+	}
+	w.pollNoMore()
+}
+
+// follow makes the files, and no others, those that are watched. It reports
+// whether a folder is watched now that wasn't before.
+func (w *watcher) follow(files []string) (more bool) {
+	if w.fs == nil {
+		return false
+	}
+	w.steps = make(map[string]bool)
+	folders := make(map[string]bool)
+	for _, file := range files {
+		for _, step := range stepsTo(file) {
+			folder := filepath.Dir(step)
+			folders[folder] = true
+			w.steps[fold(step)] = true
+			w.steps[fold(folder)] = true // its own end is an event under its name
+		}
+	}
+	before := w.fs.WatchList()
+	for _, folder := range before {
+		if !folders[folder] {
+			w.fs.Remove(folder) // it may be gone already
+		}
+	}
+	var unwatched error
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		// Again for one that is watched: it may be another folder by now.
+		if err := w.fs.Add(folder); err != nil {
+			unwatched = err
+		} else if !slices.Contains(before, folder) {
+			more = true
+		}
+	}
+	if unwatched != nil {
+		w.pollSince(unwatched)
+	} else {
+		w.pollNoMore()
+	}
+	return more
+}
+
+// concerns reports whether the event is about a file that is followed.
+func (w *watcher) concerns(event fsnotify.Event) bool { return w.steps[fold(event.Name)] }
+
+// fold makes names equal that a file system may take for equal. One event too
+// many does no harm.
+func fold(path string) string { return strings.ToLower(path) }
+
+func (w *watcher) pollSince(err error) {
+	if w.ticker == nil {
+		w.log.Info("config is read every two seconds, since it can't be watched", zap.Error(err))
+		w.ticker = time.NewTicker(pollInterval)
+		w.poll = w.ticker.C
+	}
+}
+
+func (w *watcher) pollNoMore() {
+	if w.ticker != nil {
+		w.ticker.Stop()
+		w.ticker, w.poll = nil, nil
+	}
+}
+
+// stepsTo are the paths that decide what is read at path: each symlink on the
+// way, and at its end the file or the first folder that is missing. The folder
+// of each exists.
+func stepsTo(path string) (steps []string) {
+	const maxLinks = 40 // as in Linux
+	folder, rest := splitRoot(path)
+	for len(steps) < maxLinks {
+		name, after, _ := strings.Cut(rest, string(filepath.Separator))
+		here := filepath.Join(folder, name)
+		info, err := os.Lstat(here)
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 && after == "" {
+			return append(steps, here)
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			folder, rest = here, after
+			continue
+		}
+		steps = append(steps, here)
+		target, err := os.Readlink(here)
+		if err != nil {
+			return steps
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(folder, target)
+		}
+		folder, rest = splitRoot(filepath.Join(target, after))
+	}
+	return steps
+}
+
+func splitRoot(path string) (root, rest string) {
+	root = filepath.VolumeName(path) + string(filepath.Separator)
+	return root, strings.TrimPrefix(path, root)
+}
