@@ -1,0 +1,314 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// list asks for all pages, and returns the names on each.
+func (c *client) list() [][]string {
+	c.t.Helper()
+	var pages [][]string
+	cursor := ""
+	for {
+		params, _ := json.Marshal(map[string]string{"cursor": cursor})
+		if cursor == "" {
+			params = []byte("{}")
+		}
+		var m struct {
+			Result struct {
+				Tools      []struct{ Name string }
+				NextCursor string
+			}
+		}
+		answer := c.ask(`{"jsonrpc":"2.0","id":"list","method":"tools/list","params":` + string(params) + `}`)
+		if err := json.Unmarshal([]byte(answer), &m); err != nil || m.Result.Tools == nil {
+			c.t.Fatalf("list: %s", answer)
+		}
+		names := make([]string, len(m.Result.Tools))
+		for i, tool := range m.Result.Tools {
+			names[i] = tool.Name
+		}
+		pages = append(pages, names)
+		if cursor = m.Result.NextCursor; cursor == "" {
+			return pages
+		}
+	}
+}
+
+func TestListPages(t *testing.T) {
+	var tools []registry.NormalizedTool
+	for i := range 2500 {
+		tools = append(tools, tool("many", fmt.Sprintf("tool_%04d", i)))
+	}
+	c := connect(t, newFake(tools...), Options{Mode: Direct})
+	c.initialize()
+	pages := c.list()
+	if len(pages) != 3 || len(pages[0]) != 1000 || len(pages[1]) != 1000 || len(pages[2]) != 500 {
+		t.Fatalf("%d pages", len(pages))
+	}
+	all := slices.Concat(pages...)
+	if !slices.IsSorted(all) || len(slices.Compact(slices.Clone(all))) != 2500 || all[0] != "many__tool_0000" {
+		t.Error("the pages do not make up the list")
+	}
+}
+
+// Pages fit together though tools come and go between them.
+func TestPagesOfAChangingList(t *testing.T) {
+	var tools []registry.NormalizedTool
+	for i := range 1500 {
+		tools = append(tools, tool("many", fmt.Sprintf("tool_%04d", i)))
+	}
+	r := newFake(tools...)
+	s := New(r, Options{Mode: Direct})
+	r.replace("many", slices.Delete(slices.Clone(tools), 100, 1100)...) // the last of the page among them
+	page, ok := s.view().page(encodeCursor("many__tool_0999"))
+	if !ok || !strings.Contains(string(page), `"many__tool_1100"`) || strings.Contains(string(page), `"many__tool_0099"`) {
+		t.Errorf("%.200s", page)
+	}
+}
+
+func TestSearchList(t *testing.T) {
+	r := newFake(tool("files", "read"), tool("files", "write"), tool("git", "log"))
+	r.incomplete, r.settled = true, make(chan struct{}) // search mode never waits
+	c := connect(t, r, Options{Mode: Search, ListWait: time.Hour, Pinned: []string{"files:read", "files__read", "git.log", "no:such"}})
+	c.initialize()
+	want := [][]string{{"call_read_only_tool", "call_tool", "describe_tools", "files__read", "find_tools", "git__log", "route_task"}}
+	if got := c.list(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("list = %v, want %v", got, want)
+	}
+}
+
+func TestOwnDefinitions(t *testing.T) {
+	readOnly := map[string]bool{"find_tools": true, "describe_tools": true, "call_read_only_tool": true, "call_tool": false, "route_task": false}
+	s := New(newFake(), Options{})
+	if len(s.own) != len(readOnly) {
+		t.Errorf("%d tools", len(s.own))
+	}
+	for name, own := range s.own {
+		var d struct {
+			Name, Description string
+			InputSchema       struct {
+				Type                 string
+				AdditionalProperties *bool
+			}
+			Annotations map[string]any
+		}
+		if err := json.Unmarshal(own.Definition, &d); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(ownNames, name) {
+			t.Errorf("%s is not kept for us", name)
+		}
+		if d.Name != name || own.run == nil || d.Description == "" || d.InputSchema.Type != "object" || d.InputSchema.AdditionalProperties == nil || *d.InputSchema.AdditionalProperties {
+			t.Errorf("%s: %+v", name, d)
+		}
+		a := d.Annotations
+		if a["readOnlyHint"] != readOnly[name] || a["destructiveHint"] == readOnly[name] {
+			t.Errorf("%s: annotations %v", name, a)
+		}
+		if strings.ContainsAny(string(own.Definition), "\n\r") {
+			t.Errorf("%s: the definition has a line end", name)
+		}
+	}
+}
+
+func TestAutoMode(t *testing.T) {
+	r := newFake(tool("a", "b"))
+	cost := len(r.Tools()[0].Definition) / 4
+	for _, test := range []struct {
+		budget     int
+		incomplete bool
+		want       string
+	}{
+		{cost, false, Direct},
+		{cost - 1, false, Search},
+		{cost, true, Search},
+	} {
+		r.incomplete = test.incomplete
+		if got := New(r, Options{Mode: Auto, ToolBudget: test.budget}).Mode(); got != test.want {
+			t.Errorf("budget %d, incomplete %v: %s, want %s", test.budget, test.incomplete, got, test.want)
+		}
+	}
+}
+
+func TestListWaitsForNewServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake()
+		r.settled = make(chan struct{})
+		c := connect(t, r, Options{Mode: Direct, ListWait: 10 * time.Second})
+		c.initialize()
+		go func() {
+			time.Sleep(3 * time.Second)
+			r.replace("new", tool("new", "tool"))
+			close(r.settled)
+		}()
+		start := time.Now()
+		if got := c.list(); fmt.Sprint(got) != "[[new__tool]]" {
+			t.Errorf("list = %v", got)
+		}
+		if waited := time.Since(start); waited != 3*time.Second {
+			t.Errorf("waited %s", waited)
+		}
+	})
+}
+
+func TestListWaitsNoLongerThanListWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		r.settled = make(chan struct{})
+		c := connect(t, r, Options{Mode: Direct, ListWait: 5 * time.Second})
+		c.initialize()
+		start := time.Now()
+		for range 3 { // only the first waits
+			if got := c.list(); fmt.Sprint(got) != "[[a__b]]" {
+				t.Errorf("list = %v", got)
+			}
+		}
+		if waited := time.Since(start); waited != 5*time.Second {
+			t.Errorf("waited %s", waited)
+		}
+	})
+}
+
+const listChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}`
+
+func TestListChangedIsCoalesced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake()
+		c := connect(t, r, Options{Mode: Direct})
+		c.initialize()
+		synctest.Wait()
+		start := time.Now()
+		for i := range 10 { // all within 250 ms
+			r.replace(fmt.Sprint("s", i), tool(fmt.Sprint("s", i), "tool"))
+			time.Sleep(20 * time.Millisecond)
+		}
+		if got := c.receive(); got != listChanged {
+			t.Errorf("got %s", got)
+		}
+		if d := time.Since(start); d < coalesce || d > coalesce+50*time.Millisecond {
+			t.Errorf("told after %s", d)
+		}
+		r.replace("late", tool("late", "tool"))
+		if got := c.receive(); got != listChanged {
+			t.Errorf("got %s", got)
+		}
+		if d := time.Since(start); d < coalesce+announceEvery || d > coalesce+announceEvery+50*time.Millisecond {
+			t.Errorf("told again after %s", d)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(c.lines) > 0 {
+			t.Errorf("told of nothing: %s", <-c.lines)
+		}
+	})
+}
+
+// What clients do not see changes nothing for them.
+func TestListChangedOnlyIfTheListDid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		c := connect(t, r, Options{Mode: Search, Pinned: []string{"a:b"}})
+		c.initialize()
+		synctest.Wait()
+		r.replace("c", tool("c", "d"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(c.lines) > 0 {
+			t.Errorf("told of nothing: %s", <-c.lines)
+		}
+		r.replace("a")
+		if got := c.receive(); got != listChanged {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+// A client that has only asked who we are has not asked for notifications, nor
+// has a modern one without a subscription.
+func TestListChangedOnlyToThoseWhoWantIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake()
+		c := connect(t, r, Options{Mode: Direct})
+		c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":1,"result":`)
+		synctest.Wait()
+		r.replace("a", tool("a", "b"))
+		time.Sleep(time.Minute)
+		c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":2,"result":`)
+		r.replace("a", tool("a", "c"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(c.lines) > 0 {
+			t.Fatalf("told unasked: %s", <-c.lines)
+		}
+		c.wantPrefix(`{"jsonrpc":"2.0","id":"sub","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},`+modernMeta+`}}`,
+			`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"`)
+		r.replace("a", tool("a", "d"))
+		if got := c.receive(); !strings.Contains(got, `"method":"notifications/tools/list_changed"`) || !strings.Contains(got, `"io.modelcontextprotocol/subscriptionId":"sub"`) {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+func TestBudgetCrossed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.WarnLevel)
+		r := newFake(tool("a", "b"))
+		connect(t, r, Options{Mode: Auto, ToolBudget: 100, Log: zap.New(core)})
+		synctest.Wait()
+		for i := range 5 {
+			server := fmt.Sprint("s", i)
+			r.replace(server, tool(server, "tool"))
+			time.Sleep(5 * time.Second)
+		}
+		if logs.Len() != 1 {
+			t.Errorf("%d warnings", logs.Len())
+		}
+	})
+}
+
+func TestInstructions(t *testing.T) {
+	browse := tool("web", "open")
+	browse.Capabilities = []string{"browser", "web"}
+	r := newFake(browse, tool("git", "log"))
+	r.servers = []adapter.ServerInfo{info("web", supervisor.Ready, 1), info("git", supervisor.Idle, 1), info("slow", supervisor.Starting, 0), info("none", supervisor.Disabled, 0)}
+	search, direct := New(r, Options{Mode: Search}).instructions(), New(r, Options{Mode: Direct}).instructions()
+	for _, text := range []string{search, direct} {
+		for _, part := range []string{"2 tools of 3 MCP servers", "web (1), git (1), slow (starting).", "browser (1), web (1)."} {
+			if !strings.Contains(text, part) {
+				t.Errorf("lacks %q:\n%s", part, text)
+			}
+		}
+	}
+	if !strings.Contains(search, "find_tools") || strings.Contains(direct, "find_tools") {
+		t.Errorf("search:\n%s\ndirect:\n%s", search, direct)
+	}
+
+	for i := range 200 { // many servers, long names, several bytes a letter
+		server := fmt.Sprintf("sérver-with-a-long-name-%d", i)
+		one := tool(server, "tool")
+		one.Capabilities = []string{fmt.Sprintf("capability-%d", i)}
+		r.replace(server, one)
+		r.servers = append(r.servers, info(server, supervisor.Ready, 1))
+	}
+	for _, mode := range []string{Direct, Search} {
+		text := New(r, Options{Mode: mode}).instructions()
+		if len(text) > maxInstructions || len(text) < maxInstructions*3/4 || !utf8.ValidString(text) || strings.Count(text, " more.") != 2 {
+			t.Errorf("%s: %d bytes:\n%s", mode, len(text), text)
+		}
+	}
+}

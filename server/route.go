@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// What route_task takes.
+type routeArguments struct {
+	Task             string          `json:"task"`
+	Capabilities     []string        `json:"capabilities"`
+	Arguments        json.RawMessage `json:"arguments"`
+	AllowDestructive bool            `json:"allow_destructive"`
+}
+
+// A proposal is the answer of route_task where it ran nothing.
+type proposal struct {
+	Ran                 bool            `json:"ran"` // false
+	Reason              string          `json:"reason"`
+	Tool                string          `json:"tool,omitempty"`
+	Description         string          `json:"description,omitempty"`
+	Score               float64         `json:"score,omitempty"`
+	Confidence          float64         `json:"confidence,omitempty"`
+	Arguments           json.RawMessage `json:"arguments,omitempty"`
+	Missing             []string        `json:"missing,omitempty"`      // required arguments that were not given
+	Problems            []string        `json:"problems,omitempty"`     // why the arguments do not fit
+	InputSchema         json.RawMessage `json:"input_schema,omitempty"` // if they do not
+	MissingCapabilities []string        `json:"missing_capabilities,omitempty"`
+	Alternatives        []entry         `json:"alternatives,omitempty"`
+	Abstained           bool            `json:"abstained,omitempty"` // no tool fits
+	Nearest             []entry         `json:"nearest,omitempty"`   // then
+	ServersNotUp        []serverState   `json:"servers_not_up,omitempty"`
+}
+
+// A route is what _meta says of a tool that route_task ran.
+type route struct {
+	Tool                string   `json:"tool"`
+	Score               float64  `json:"score"`
+	Confidence          float64  `json:"confidence"`
+	MissingCapabilities []string `json:"missing_capabilities,omitempty"`
+}
+
+const (
+	shownAlternatives = 5
+	alternativeBudget = 500 // tokens
+)
+
+func (s *Server) routeTask(ctx context.Context, args, params json.RawMessage) (json.RawMessage, error) {
+	var a routeArguments
+	if err := json.Unmarshal(args, &a); err != nil {
+		return failure("route_task: %v", err), nil
+	}
+	query := selector.Query{Task: a.Task, Capabilities: a.Capabilities}
+	before := s.router.Snapshot()
+	selection, err := s.router.Select(ctx, query)
+	if err == nil && selection.Abstained && s.settle(ctx, before) {
+		selection, err = s.router.Select(ctx, query)
+	}
+	if err != nil {
+		return nil, err
+	}
+	others := selection.Alternatives[:min(len(selection.Alternatives), shownAlternatives)]
+	tool := selection.Tool
+	if selection.Abstained || tool == nil {
+		return answer(proposal{
+			Reason:       "no tool fits the task; find_tools searches with other words",
+			Abstained:    true,
+			Nearest:      describe(others, alternativeBudget),
+			ServersNotUp: s.notUp(others, nil),
+		}), nil
+	}
+
+	given := a.Arguments
+	if len(given) == 0 || string(given) == "null" {
+		given = json.RawMessage("{}")
+	}
+	p := proposal{
+		Tool:                tool.ID,
+		Description:         firstSentence(tool.Description),
+		Score:               round(selection.Score),
+		Confidence:          round(selection.Confidence),
+		Arguments:           given,
+		MissingCapabilities: selection.Partial,
+	}
+	fixed, problems := s.router.Check(tool, given)
+	safe, why := selector.MayRun(selection, s.opts.RouteThreshold)
+	switch {
+	case len(problems) > 0:
+		p.Reason = "the arguments do not fit the tool's schema"
+		p.Problems = problems
+		p.InputSchema = tool.InputSchema
+		if p.Missing = selector.Missing(tool, given); len(p.Missing) > 0 {
+			p.Reason = "arguments are missing"
+		}
+		if !safe {
+			p.Reason += "; and it is not run unasked: " + why
+		}
+	case !safe && !a.AllowDestructive:
+		p.Reason = "not run unasked: " + why + "; allow_destructive runs it"
+		p.Arguments = fixed
+	default:
+		result, err := s.execute(ctx, tool, given, params)
+		if err != nil {
+			return nil, err
+		}
+		return withMeta(result, "route", wire.Marshal(route{tool.ID, p.Score, p.Confidence, selection.Partial})), nil
+	}
+	p.Alternatives = describe(others, alternativeBudget)
+	return answer(p), nil
+}

@@ -1,0 +1,231 @@
+// Package server is the router's face: it shows all tools of all servers to a
+// client as one MCP server.
+//
+// [New] makes a [Server] of a [Router]; [Server.Run] serves one client over a
+// pair of streams, in both eras of the protocol. A tool call never enters the
+// SDK: it is found by scanning the line, runs in a lane of its own, and its
+// result leaves as the bytes that the tool's server sent. All other messages are
+// the SDK's, but for the lists and greetings, which a middleware answers from
+// the catalog.
+//
+// In direct mode a client sees every tool of every server under its exposed name
+// ([Names]). In search mode it sees five tools that find and run the others.
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// A Router knows the tools of all servers, and picks and runs them, as
+// [adapter.Router] does. Its methods may be called by many goroutines at once.
+type Router interface {
+	// Snapshot returns the catalog as it is now, and Changed a channel that is
+	// closed at its next change. Snapshot does not block.
+	Snapshot() *registry.Snapshot
+	Changed() <-chan struct{}
+
+	// Settled returns when every server without a stored catalog was listed or
+	// has failed, or when ctx ends.
+	Settled(ctx context.Context)
+
+	// Complete reports whether a catalog, stored or live, is known for every
+	// enabled server.
+	Complete() bool
+
+	// Servers returns what there is to say about each server of the configuration.
+	Servers() []adapter.ServerInfo
+
+	Find(ctx context.Context, q selector.Query) (selector.Ranking, error)
+	Select(ctx context.Context, q selector.Query) (selector.Selection, error)
+
+	// Execute runs a tool. Whatever goes wrong is a result with IsError, but for
+	// a JSON-RPC error of the server, which is a [*session.Error] and passed on
+	// as it is, and the end of ctx.
+	Execute(ctx context.Context, c selector.Call) (selector.Result, error)
+
+	// Check validates arguments, a JSON object, without running the tool. It
+	// returns them, repaired where that makes them fit, or a sentence for each
+	// fault.
+	Check(tool *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, problems []string)
+}
+
+// Modes.
+const (
+	Auto   = "auto"   // Direct while the list is cheap, else Search
+	Direct = "direct" // all tools are listed
+	Search = "search" // tools that find and run the others are listed
+)
+
+// Options say how the router shows itself. The zero value works.
+type Options struct {
+	Mode           string        // Auto, Direct or Search; Auto if empty
+	Names          string        // Prefixed or Bare; Prefixed if empty
+	Separator      string        // between server and tool; "__" if empty
+	ToolBudget     int           // tokens that the list may cost in Auto; a token is 4 bytes of JSON
+	ListWait       time.Duration // how long servers never seen before are waited for, once
+	Pinned         []string      // tools listed in search mode too, by any form of their names
+	RouteThreshold float64       // confidence below which route_task runs nothing unasked
+	Version        string        // of the router
+	Log            *zap.Logger   // nil is silence
+}
+
+// A Server is the MCP face of a router. It serves any number of clients.
+type Server struct {
+	router Router
+	opts   Options
+	log    *zap.Logger
+	search bool // else all tools are listed
+	own    map[string]*ownTool
+	mcp    *mcp.Server
+	info   json.RawMessage // our serverInfo
+
+	current atomic.Pointer[view]
+
+	firstWait sync.Once
+	waitUntil time.Time // set by firstWait
+}
+
+// New returns a server that shows r. The mode Auto is decided here and kept, so
+// the stored catalogs should be in r's snapshot.
+func New(r Router, o Options) *Server {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	s := &Server{router: r, opts: o, log: o.Log.Named("server")}
+	s.own = s.ownTools()
+	s.search = s.decideMode()
+
+	impl := &mcp.Implementation{Name: "metarouter", Title: "Metarouter", Version: cmp.Or(o.Version, "devel")}
+	s.info = wire.Marshal(impl)
+	s.mcp = mcp.NewServer(impl, &mcp.ServerOptions{
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
+	})
+	s.mcp.AddReceivingMiddleware(s.greetAndList)
+	s.mcp.AddSendingMiddleware(onlyToOpened)
+	return s
+}
+
+// Mode returns Direct or Search, which Auto was decided to be.
+func (s *Server) Mode() string {
+	if s.search {
+		return Search
+	}
+	return Direct
+}
+
+func (s *Server) decideMode() (search bool) {
+	switch s.opts.Mode {
+	case Direct:
+		return false
+	case Search:
+		return true
+	}
+	if !s.router.Complete() {
+		s.log.Info("search mode, since not all servers' tools are known yet")
+		return true
+	}
+	cost := s.cost()
+	search = cost > s.opts.ToolBudget
+	s.log.Info("mode decided by what the list of tools costs",
+		zap.Bool("search", search), zap.Int("tokens", cost), zap.Int("budget", s.opts.ToolBudget))
+	return search
+}
+
+// cost returns the tokens that a list of all servers' tools costs a model.
+func (s *Server) cost() int {
+	bytes := 0
+	for _, t := range s.router.Snapshot().Tools() {
+		bytes += len(t.Definition)
+	}
+	return bytes / bytesPerToken
+}
+
+const bytesPerToken = 4
+
+// call answers a tools/call request, given its parameters. An error is a
+// [*session.Error], or the request was cancelled.
+func (s *Server) call(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
+	modern, err := checkEra(params)
+	if err != nil {
+		return nil, err
+	}
+	var name, args json.RawMessage
+	if len(params) > 0 {
+		err = wire.Members(params, func(key string, value []byte) bool {
+			switch key {
+			case "name":
+				name = value
+			case "arguments":
+				args = value
+			}
+			return true
+		})
+	}
+	called, ok := wire.String(name)
+	if err != nil || !ok {
+		return nil, invalidParams("tools/call needs the name of a tool")
+	}
+	result, err := s.run(ctx, called, args, params)
+	if err != nil {
+		return nil, err
+	}
+	if modern {
+		result = s.complete(result)
+	}
+	return result, nil
+}
+
+func (s *Server) run(ctx context.Context, name string, args, params json.RawMessage) (json.RawMessage, error) {
+	if own, ok := s.own[name]; ok {
+		return s.runOwn(ctx, own, args, params)
+	}
+	tool, err := s.resolve(ctx, name)
+	if err != nil {
+		return nil, invalidParams(err.Error())
+	}
+	return s.execute(ctx, tool, args, params)
+}
+
+// resolve finds the tool that a client means.
+func (s *Server) resolve(ctx context.Context, name string) (*registry.NormalizedTool, error) {
+	v := s.view()
+	tool, err := v.names.Resolve(name)
+	if err != nil && s.settle(ctx, v.snapshot) {
+		tool, err = s.view().names.Resolve(name)
+	}
+	return tool, err
+}
+
+// settle waits for servers never seen before, and reports whether the catalog is
+// another than before. All requests together wait no longer than ListWait from
+// the first of them on.
+func (s *Server) settle(ctx context.Context, before *registry.Snapshot) (news bool) {
+	s.firstWait.Do(func() { s.waitUntil = time.Now().Add(s.opts.ListWait) })
+	ctx, cancel := context.WithDeadline(ctx, s.waitUntil)
+	defer cancel()
+	s.router.Settled(ctx)
+	return s.router.Snapshot() != before
+}
+
+func (s *Server) execute(ctx context.Context, tool *registry.NormalizedTool, args, params json.RawMessage) (json.RawMessage, error) {
+	result, err := s.router.Execute(ctx, selector.Call{Tool: tool, Arguments: args, Params: params})
+	return result.JSON, err
+}
+
+func invalidParams(message string) error {
+	return &session.Error{Code: session.CodeInvalidParams, Message: message}
+}

@@ -1,0 +1,555 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // bleve starts workers when it is imported
+}
+
+var _ Router = (*adapter.Router)(nil)
+
+// A fakeRouter has the real registry and the real validation; what it finds and
+// what tools answer is up to the test.
+type fakeRouter struct {
+	*registry.Registry
+	validate   *selector.Selector
+	incomplete bool
+	settled    chan struct{} // closed when all servers are listed
+	servers    []adapter.ServerInfo
+	ranking    selector.Ranking
+	selection  selector.Selection
+	query      selector.Query // the last one
+	execute    func(context.Context, selector.Call) (selector.Result, error)
+}
+
+func newFake(tools ...registry.NormalizedTool) *fakeRouter {
+	r := &fakeRouter{Registry: registry.New(zap.NewNop()), settled: make(chan struct{})}
+	close(r.settled)
+	r.validate = selector.New(r.Registry, nil, "node", zap.NewNop())
+	r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
+		return selector.Result{JSON: fmt.Appendf(nil, `{"content":[],"tool":%q,"arguments":%s}`, c.Tool.ID, c.Arguments)}, nil
+	}
+	byServer := map[string][]registry.NormalizedTool{}
+	for _, t := range tools {
+		byServer[t.Server] = append(byServer[t.Server], t)
+	}
+	for server, tools := range byServer {
+		r.replace(server, tools...)
+	}
+	return r
+}
+
+func (r *fakeRouter) replace(server string, tools ...registry.NormalizedTool) {
+	if _, err := r.Replace(server, tools); err != nil {
+		panic(err)
+	}
+}
+
+func (r *fakeRouter) Settled(ctx context.Context) {
+	select {
+	case <-r.settled:
+	case <-ctx.Done():
+	}
+}
+
+func (r *fakeRouter) Complete() bool                { return !r.incomplete }
+func (r *fakeRouter) Servers() []adapter.ServerInfo { return r.servers }
+
+// Find abstains while the catalog is empty, and so does Select.
+func (r *fakeRouter) Find(_ context.Context, q selector.Query) (selector.Ranking, error) {
+	r.query = q
+	if len(r.Tools()) == 0 {
+		return selector.Ranking{Abstained: true}, nil
+	}
+	return r.ranking, nil
+}
+
+func (r *fakeRouter) Select(_ context.Context, q selector.Query) (selector.Selection, error) {
+	r.query = q
+	if len(r.Tools()) == 0 {
+		return selector.Selection{Abstained: true}, nil
+	}
+	return r.selection, nil
+}
+
+func (r *fakeRouter) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
+	return r.execute(ctx, c)
+}
+
+func (r *fakeRouter) Check(t *registry.NormalizedTool, args json.RawMessage) (json.RawMessage, []string) {
+	return r.validate.Check(t, args)
+}
+
+// tool returns a tool whose definition has an odd order of keys, an integer that
+// no float holds, and a member that nobody knows.
+func tool(server, name string) registry.NormalizedTool {
+	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}}}`)
+	return registry.NormalizedTool{
+		ID: registry.ToolID(server, name), Server: server, Name: name, Description: "Does " + name + ". And more.",
+		InputSchema: schema,
+		Definition:  fmt.Appendf(nil, `{"x-new":[1,{"z":1,"a":2}],"inputSchema":%s,"name":%q,"description":"Does %[2]s <&>. And more."}`, schema, name),
+	}
+}
+
+func info(name string, state supervisor.State, tools int) adapter.ServerInfo {
+	return adapter.ServerInfo{Status: supervisor.Status{Name: name, State: state}, Tools: tools}
+}
+
+// A client speaks lines.
+type client struct {
+	t     *testing.T
+	in    io.WriteCloser
+	lines chan string
+	ended chan error // the result of Run
+}
+
+// connect serves one client until the test ends.
+func connect(t *testing.T, r Router, o Options) *client {
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	c := &client{t: t, in: inW, lines: make(chan string, 10000), ended: make(chan error, 1)}
+	s := New(r, o)
+	go func() {
+		err := s.Run(t.Context(), inR, outW)
+		outW.Close()
+		c.ended <- err
+	}()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		defer close(c.lines)
+		lines := bufio.NewReader(outR)
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			c.lines <- strings.TrimSuffix(line, "\n")
+		}
+	}()
+	t.Cleanup(func() {
+		inW.Close()
+		<-read
+	})
+	return c
+}
+
+func (c *client) send(line string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *client) receive() string {
+	c.t.Helper()
+	select {
+	case line, ok := <-c.lines:
+		if !ok {
+			c.t.Fatal("the server ended")
+		}
+		return line
+	case <-time.After(10 * time.Second):
+		c.t.Fatal("no answer")
+	}
+	return ""
+}
+
+// ask sends one line and returns the next that comes.
+func (c *client) ask(line string) string {
+	c.t.Helper()
+	c.send(line)
+	return c.receive()
+}
+
+func (c *client) want(line, want string) {
+	c.t.Helper()
+	if got := c.ask(line); got != want {
+		c.t.Errorf("%s\n got %s\nwant %s", line, got, want)
+	}
+}
+
+func (c *client) wantPrefix(line, want string) {
+	c.t.Helper()
+	if got := c.ask(line); !strings.HasPrefix(got, want) {
+		c.t.Errorf("%s\n got %s\nwant %s…", line, got, want)
+	}
+}
+
+const initialize = `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
+
+const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+
+func (c *client) initialize() {
+	c.t.Helper()
+	c.wantPrefix(initialize, `{"jsonrpc":"2.0","id":"init","result":{`)
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+}
+
+func TestInitializeBeforeAnythingIsUp(t *testing.T) {
+	r := newFake()
+	r.incomplete, r.settled = true, make(chan struct{})
+	c := connect(t, r, Options{Mode: Direct, ListWait: time.Hour, Version: "1.2.3"})
+	answer := c.ask(initialize)
+	for _, part := range []string{`"protocolVersion":"2025-11-25"`, `"capabilities":{"tools":{"listChanged":true}}`, `"version":"1.2.3"`, `"instructions":"`} {
+		if !strings.Contains(answer, part) {
+			t.Errorf("%s lacks %s", answer, part)
+		}
+	}
+	c.want(`{"jsonrpc":"2.0","id":2,"method":"ping"}`, `{"jsonrpc":"2.0","id":2,"result":{}}`)
+}
+
+func TestDiscoverThenInitialize(t *testing.T) {
+	c := connect(t, newFake(tool("a", "b")), Options{Mode: Direct})
+	answer := c.ask(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + modernMeta + `}}`)
+	for _, part := range []string{`"supportedVersions":["2026-07-28"`, `"resultType":"complete"`, `"cacheScope":"private"`, `"ttlMs":0`, `"instructions":"`, `"io.modelcontextprotocol/serverInfo":{"name":"metarouter"`} {
+		if !strings.Contains(answer, part) {
+			t.Errorf("%s lacks %s", answer, part)
+		}
+	}
+	c.initialize()
+	c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":2,"result":{"tools":[{"x-new":[1,{"z":1,"a":2}],"inputSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}}},"name":"a__b","description":"Does b <&>. And more."}]}}`)
+}
+
+func TestModernRequests(t *testing.T) {
+	c := connect(t, newFake(tool("a", "b")), Options{Mode: Direct})
+	list := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modernMeta + `}}`)
+	for _, part := range []string{`"resultType":"complete"`, `"cacheScope":"private"`, `"ttlMs":0`, `"io.modelcontextprotocol/serverInfo":{"name":"metarouter"`} {
+		if !strings.Contains(list, part) {
+			t.Errorf("%s lacks %s", list, part)
+		}
+	}
+	c.want(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b","arguments":{"n":9007199254740993},`+modernMeta+`}}`,
+		`{"jsonrpc":"2.0","id":2,"result":{"content":[],"tool":"a:b","arguments":{"n":9007199254740993},"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"metarouter","title":"Metarouter","version":"devel"}}}}`)
+	c.wantPrefix(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"a__b","_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01"}}}`,
+		`{"jsonrpc":"2.0","id":3,"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2026-07-28"`)
+	c.wantPrefix(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"a__b","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`,
+		`{"jsonrpc":"2.0","id":4,"error":{"code":-32602,`)
+}
+
+func TestBadMessages(t *testing.T) {
+	c := connect(t, newFake(tool("a", "b")), Options{Mode: Direct})
+	for _, test := range []struct{ line, want string }{
+		{`{"jsonrpc":"2.0","id":1,`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
+		{`hello`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
+		{`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
+		{`"text"`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
+		{`{"jsonrpc":"2.0","id":7}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32600,`},
+		{`{"jsonrpc":"2.0","id":8,"method":1}`, `{"jsonrpc":"2.0","id":8,"error":{"code":-32600,`},
+		{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
+		{`{"jsonrpc":"1.0","id":9,"method":"ping"}`, `{"jsonrpc":"2.0","id":9,"error":{"code":-32600,`},
+		{`{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"a__b"}}`, `{"jsonrpc":"2.0","id":10,"error":{"code":-32600,"message":"tools/call before initialize"}}`},
+	} {
+		c.wantPrefix(test.line, test.want)
+	}
+	c.initialize()
+	for _, test := range []struct{ line, want string }{
+		{`{"jsonrpc":"2.0","id":1,"method":"no/such"}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,`},
+		{`{"jsonrpc":"2.0","id":2,"method":"tools/call"}`, `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,`},
+		{`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":[]}`, `{"jsonrpc":"2.0","id":3,"error":{"code":-32602,`},
+		{`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"a__c"}}`, `{"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"unknown tool \"a__c\"`},
+		{`{"jsonrpc":"2.0","id":5,"method":"tools/list","params":{"cursor":"nonsense"}}`, `{"jsonrpc":"2.0","id":5,"error":{"code":-32602,`},
+	} {
+		c.wantPrefix(test.line, test.want)
+	}
+	c.want(`{"jsonrpc":"2.0","id":6,"method":"ping"}`, `{"jsonrpc":"2.0","id":6,"result":{}}`)
+}
+
+// A line above the limit is skipped, and the session goes on.
+func TestLineTooLong(t *testing.T) {
+	c := connect(t, newFake(), Options{Mode: Direct})
+	go func() {
+		chunk := strings.Repeat("x", 1<<20)
+		for range 65 {
+			io.WriteString(c.in, chunk)
+		}
+		io.WriteString(c.in, "\n")
+	}()
+	if got := c.receive(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`) {
+		t.Error(got)
+	}
+	c.initialize()
+}
+
+func TestCallPassesBytes(t *testing.T) {
+	r := newFake(tool("a", "b"))
+	const result = `{"zzz":1,"content":[{"type":"hologram","data":12345678901234567890.10,"b":1,"a":2},{"type":"text","text":"\u00e9 <&>"}],"isError":false,"_meta":{"n":9007199254740993}}`
+	var got selector.Call
+	r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
+		got = c
+		return selector.Result{JSON: json.RawMessage(result)}, nil
+	}
+	c := connect(t, r, Options{Mode: Direct})
+	c.initialize()
+	const params = `{"_meta":{"progressToken":9007199254740993},"name":"a__b","arguments":{"b":1,"a":12345678901234567890},"task":{"ttl":1}}`
+	for _, id := range []string{`12345678901234567890`, `"a\u0062c"`, `1`} {
+		c.want(`{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":`+params+`}`, `{"jsonrpc":"2.0","id":`+id+`,"result":`+result+`}`)
+	}
+	if string(got.Params) != params || string(got.Arguments) != `{"b":1,"a":12345678901234567890}` {
+		t.Errorf("executed with params %s, arguments %s", got.Params, got.Arguments)
+	}
+	// By call_tool, the same.
+	c.want(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"call_tool","arguments":{"tool":"a.b","arguments":{"n": 1}}}}`, `{"jsonrpc":"2.0","id":2,"result":`+result+`}`)
+	if string(got.Arguments) != `{"n": 1}` {
+		t.Errorf("executed with arguments %s", got.Arguments)
+	}
+}
+
+func TestServerErrorPassesOn(t *testing.T) {
+	r := newFake(tool("a", "b"))
+	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
+		return selector.Result{}, &session.Error{Code: -32042, Message: "go <there>", Data: json.RawMessage(`{"n":9007199254740993}`)}
+	}
+	c := connect(t, r, Options{Mode: Direct})
+	c.initialize()
+	c.want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"go <there>","data":{"n":9007199254740993}}}`)
+	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
+		return selector.Result{}, errors.New("out of luck")
+	}
+	c.want(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`,
+		`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"out of luck"}}`)
+}
+
+// hang makes tools not answer before they are cancelled.
+func (r *fakeRouter) hang() (started, cancelled chan string) {
+	started, cancelled = make(chan string, 2000), make(chan string, 2000)
+	r.execute = func(ctx context.Context, c selector.Call) (selector.Result, error) {
+		started <- string(c.Arguments)
+		<-ctx.Done()
+		cancelled <- string(c.Arguments)
+		return selector.Result{}, context.Cause(ctx)
+	}
+	return started, cancelled
+}
+
+func TestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		started, cancelled := r.hang()
+		c := connect(t, r, Options{Mode: Direct})
+		c.initialize()
+		call := `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"a__b","arguments":{}}}`
+		c.send(call)
+		<-started
+		c.wantPrefix(call, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`) // the id is in use
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x","reason":"no"}}`)
+		<-cancelled
+		synctest.Wait()
+		if len(c.lines) > 0 {
+			t.Errorf("a cancelled call was answered: %s", <-c.lines)
+		}
+		c.send(call) // the id is free again
+		<-started
+		c.want(`{"jsonrpc":"2.0","id":2,"method":"ping"}`, `{"jsonrpc":"2.0","id":2,"result":{}}`)
+	})
+}
+
+func TestEndOfInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		started, cancelled := r.hang()
+		c := connect(t, r, Options{Mode: Direct})
+		c.initialize()
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`)
+		<-started
+		c.in.Close()
+		if err := <-c.ended; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+		if len(cancelled) != 1 {
+			t.Error("Run returned with a call in flight")
+		}
+		if line, more := <-c.lines; more {
+			t.Errorf("answered: %s", line)
+		}
+	})
+}
+
+// Requests can be piped in: what they ask for is answered though the input ends
+// right behind them.
+func TestPipedRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		r.execute = func(context.Context, selector.Call) (selector.Result, error) {
+			time.Sleep(lastWords / 2)
+			return selector.Result{JSON: json.RawMessage(`{}`)}, nil
+		}
+		var out strings.Builder
+		in := initialize + "\n" +
+			`{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n" +
+			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`
+		if err := New(r, Options{Mode: Direct}).Run(t.Context(), strings.NewReader(in), &out); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{`"init"`, `1`, `2`} {
+			if !strings.Contains(out.String(), `"id":`+id+`,"result":`) {
+				t.Errorf("no answer to %s in %s", id, out.String())
+			}
+		}
+	})
+}
+
+func TestContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		r.settled = make(chan struct{})
+		started, cancelled := r.hang()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		in, inW := io.Pipe()
+		done := make(chan error)
+		go func() { done <- New(r, Options{Mode: Direct, ListWait: time.Hour}).Run(ctx, in, io.Discard) }()
+		fmt.Fprintln(inW, initialize)
+		fmt.Fprintln(inW, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`)
+		fmt.Fprintln(inW, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`) // waits for servers
+		<-started
+		cancel(errors.New("a signal, say"))
+		if err := <-done; err != nil || len(cancelled) != 1 {
+			t.Errorf("Run = %v with %d of 1 call cancelled", err, len(cancelled))
+		}
+	})
+}
+
+// A client that does not read cannot keep Run from returning.
+func TestClientDoesNotRead(t *testing.T) {
+	r := newFake(tool("a", "b"))
+	in, inW := io.Pipe()
+	outR, out := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- New(r, Options{Mode: Direct}).Run(ctx, in, out) }()
+	fmt.Fprintln(inW, initialize)
+	outR.Read(make([]byte, 1))
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("Run says nothing of it")
+	}
+	outR.Close()
+}
+
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestWriteFails(t *testing.T) {
+	full := errors.New("disk full")
+	for broken, want := range map[error]error{io.ErrClosedPipe: nil, full: full} {
+		in, inW := io.Pipe()
+		done := make(chan error)
+		go func() { done <- New(newFake(), Options{}).Run(t.Context(), in, brokenWriter{broken}) }()
+		fmt.Fprintln(inW, "nonsense")
+		if err := <-done; !errors.Is(err, want) {
+			t.Errorf("%v: Run = %v", broken, err)
+		}
+	}
+}
+
+func TestManyCallsAtOnce(t *testing.T) {
+	r := newFake(tool("a", "b"))
+	all := make(chan struct{})
+	arrived := make(chan struct{}, maxInFlight+1)
+	r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
+		arrived <- struct{}{}
+		<-all
+		return selector.Result{JSON: c.Arguments}, nil
+	}
+	c := connect(t, r, Options{Mode: Direct})
+	c.initialize()
+	call := func(id int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a__b","arguments":{"n":%[1]d}}}`, id)
+	}
+	for id := range maxInFlight {
+		c.send(call(id))
+	}
+	for range maxInFlight {
+		<-arrived
+	}
+	c.wantPrefix(call(maxInFlight), `{"jsonrpc":"2.0","id":1000,"error":{"code":-32603,"message":"busy`)
+	close(all)
+	seen := map[string]bool{}
+	for range maxInFlight {
+		var m struct {
+			ID     json.Number
+			Result struct{ N json.Number }
+		}
+		if err := json.Unmarshal([]byte(c.receive()), &m); err != nil || m.ID != m.Result.N || seen[m.ID.String()] {
+			t.Fatalf("%+v, %v", m, err)
+		}
+		seen[m.ID.String()] = true
+	}
+}
+
+// The SDK's own client, in both eras.
+func TestSDKClient(t *testing.T) {
+	for _, version := range []string{"", "2025-11-25"} {
+		t.Run(version, func(t *testing.T) {
+			r := newFake(tool("a", "one"), tool("a", "two"))
+			inR, inW := io.Pipe()
+			outR, outW := io.Pipe()
+			done := make(chan error)
+			go func() { done <- New(r, Options{Mode: Direct}).Run(t.Context(), inR, outW) }()
+			changed := make(chan struct{}, 10)
+			c := mcp.NewClient(&mcp.Implementation{Name: "test"}, &mcp.ClientOptions{
+				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
+			})
+			cs, err := c.Connect(t.Context(), &mcp.IOTransport{Reader: outR, Writer: inW}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := version
+			if want == "" {
+				want = session.Modern
+			}
+			if got := cs.InitializeResult(); got.ProtocolVersion != want || got.Instructions == "" {
+				t.Errorf("initialized with %+v", got)
+			}
+			list, err := cs.ListTools(t.Context(), nil)
+			if err != nil || len(list.Tools) != 2 || list.Tools[0].Name != "a__one" {
+				t.Fatalf("list = %+v, %v", list, err)
+			}
+			r.execute = func(context.Context, selector.Call) (selector.Result, error) {
+				return selector.Result{JSON: json.RawMessage(`{"content":[{"type":"text","text":"done"}]}`)}, nil
+			}
+			result, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__one"})
+			if err != nil || result.Content[0].(*mcp.TextContent).Text != "done" {
+				t.Fatalf("call = %+v, %v", result, err)
+			}
+			r.replace("b", tool("b", "three"))
+			select {
+			case <-changed:
+			case <-time.After(5 * time.Second):
+				t.Error("no list_changed")
+			}
+			if list, err = cs.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 3 {
+				t.Fatalf("list = %+v, %v", list, err)
+			}
+			if err := cs.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

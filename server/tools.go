@@ -1,0 +1,173 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// definitions are those of the router's own tools.
+//
+//go:embed tools.json
+var definitions []byte
+
+// An ownTool is a tool of the router itself.
+type ownTool struct {
+	registry.NormalizedTool
+	run handler
+}
+
+// A handler answers a call of one of our own tools, given its arguments, which
+// fit the tool's schema, and all parameters of the call. It fails as
+// [Router.Execute] does.
+type handler func(ctx context.Context, args, params json.RawMessage) (json.RawMessage, error)
+
+// ownTools returns the router's own tools by name.
+func (s *Server) ownTools() map[string]*ownTool {
+	handlers := map[string]handler{
+		"find_tools":          s.findTools,
+		"describe_tools":      s.describeTools,
+		"call_tool":           s.callTool,
+		"call_read_only_tool": s.callReadOnlyTool,
+		"route_task":          s.routeTask,
+	}
+	var all []json.RawMessage
+	if err := json.Unmarshal(definitions, &all); err != nil {
+		panic("tools.json: " + err.Error())
+	}
+	tools := make(map[string]*ownTool, len(all))
+	for _, indented := range all {
+		var definition bytes.Buffer
+		_ = json.Compact(&definition, indented)
+		t := &ownTool{}
+		t.Definition = definition.Bytes()
+		t.InputSchema = wire.Member(t.Definition, "inputSchema")
+		t.Name, _ = wire.String(wire.Member(t.Definition, "name"))
+		t.ID = registry.ToolID("", t.Name)
+		t.run = handlers[t.Name]
+		tools[t.Name] = t
+	}
+	return tools
+}
+
+// runOwn runs one of our own tools if its arguments are in order.
+func (s *Server) runOwn(ctx context.Context, t *ownTool, args, params json.RawMessage) (json.RawMessage, error) {
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	// Arguments within ours that came as a string are passed on as that: whoever
+	// executes the call mends them, and says so.
+	inner := wire.Member(args, "arguments")
+	_, isString := wire.String(inner)
+	if isString {
+		args = wire.SetMember(args, "arguments", []byte("{}"))
+	}
+	fixed, problems := s.router.Check(&t.NormalizedTool, args)
+	if len(problems) > 0 {
+		return failure("%s: the arguments do not fit.\n- %s\nThe schema: %s", t.Name, strings.Join(problems, "\n- "), t.InputSchema), nil
+	}
+	if isString {
+		fixed = wire.SetMember(fixed, "arguments", inner)
+	}
+	return t.run(ctx, fixed, params)
+}
+
+// What call_tool and call_read_only_tool take.
+type callArguments struct {
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+func (s *Server) callTool(ctx context.Context, args, params json.RawMessage) (json.RawMessage, error) {
+	var a callArguments
+	if err := json.Unmarshal(args, &a); err != nil {
+		return failure("call_tool: %v", err), nil
+	}
+	tool, err := s.resolve(ctx, a.Tool)
+	if err != nil {
+		return failure("%v", err), nil
+	}
+	return s.execute(ctx, tool, a.Arguments, params)
+}
+
+func (s *Server) callReadOnlyTool(ctx context.Context, args, params json.RawMessage) (json.RawMessage, error) {
+	var a callArguments
+	if err := json.Unmarshal(args, &a); err != nil {
+		return failure("call_read_only_tool: %v", err), nil
+	}
+	tool, err := s.resolve(ctx, a.Tool)
+	if err != nil {
+		return failure("%v", err), nil
+	}
+	if !tool.Hints.IsReadOnly() {
+		return failure("%s was not run: its server does not declare that it only reads (readOnlyHint). Use call_tool to run it.", tool.ID), nil
+	}
+	return s.execute(ctx, tool, a.Arguments, params)
+}
+
+type describeArguments struct {
+	IDs []string `json:"ids"`
+}
+
+// A description is what describe_tools says of one id: the definition, or why
+// there is none.
+type description struct {
+	ID           string          `json:"id"`
+	Capabilities []string        `json:"capabilities,omitempty"`
+	Definition   json.RawMessage `json:"definition,omitempty"`
+	Error        string          `json:"error,omitempty"`
+}
+
+func (s *Server) describeTools(ctx context.Context, args, _ json.RawMessage) (json.RawMessage, error) {
+	var a describeArguments
+	if err := json.Unmarshal(args, &a); err != nil {
+		return failure("describe_tools: %v", err), nil
+	}
+	described := make([]description, len(a.IDs))
+	for i, id := range a.IDs {
+		tool, err := s.resolve(ctx, id)
+		if err != nil {
+			described[i] = description{ID: id, Error: err.Error()}
+			continue
+		}
+		described[i] = description{ID: tool.ID, Capabilities: tool.Capabilities, Definition: tool.Definition}
+	}
+	return answer(map[string]any{"tools": described}), nil
+}
+
+// answer returns a tool result that holds v, as text and as structured content.
+func answer(v any) json.RawMessage {
+	structured := wire.Marshal(v)
+	return wire.Marshal(struct {
+		Content    []textContent   `json:"content"`
+		Structured json.RawMessage `json:"structuredContent"`
+	}{[]textContent{{"text", string(structured)}}, structured})
+}
+
+// failure returns a tool result that says what went wrong.
+func failure(format string, args ...any) json.RawMessage {
+	return wire.Marshal(struct {
+		Content []textContent `json:"content"`
+		IsError bool          `json:"isError"`
+	}{[]textContent{{"text", fmt.Sprintf(format, args...)}}, true})
+}
+
+type textContent struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+// round returns a score as it is shown.
+func round(score float64) float64 {
+	if math.IsNaN(score) || math.IsInf(score, 0) {
+		return 0
+	}
+	return math.Round(score*1000) / 1000
+}

@@ -1,0 +1,313 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// A toolResult is a CallToolResult whose structured content is a T.
+type toolResult[T any] struct {
+	Content           []struct{ Type, Text string }
+	StructuredContent T
+	IsError           bool
+}
+
+// call calls a tool and returns its result, having seen that text and structured
+// content are the same.
+func call[T any](t *testing.T, s *Server, name, args string) toolResult[T] {
+	t.Helper()
+	raw, err := s.call(t.Context(), fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, name, args))
+	if err != nil {
+		t.Fatalf("%s %s: %v", name, args, err)
+	}
+	var result toolResult[T]
+	if err := json.Unmarshal(raw, &result); err != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	if structured := wire.Member(raw, "structuredContent"); structured != nil && string(structured) != result.Content[0].Text {
+		t.Errorf("the text differs from the structured content:\n%s\n%s", result.Content[0].Text, structured)
+	}
+	return result
+}
+
+// fails calls a tool and wants a tool error that has all the parts.
+func fails(t *testing.T, s *Server, name, args string, parts ...string) {
+	t.Helper()
+	result := call[any](t, s, name, args)
+	if !result.IsError {
+		t.Errorf("%s %s: no error", name, args)
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(result.Content[0].Text, part) {
+			t.Errorf("%s %s: %q lacks %q", name, args, result.Content[0].Text, part)
+		}
+	}
+}
+
+func candidates(tools ...*registry.NormalizedTool) []selector.Candidate {
+	list := make([]selector.Candidate, len(tools))
+	for i, t := range tools {
+		list[i] = selector.Candidate{Tool: t, Score: float64(len(tools) - i), Confidence: 0.9 / float64(i+1)}
+	}
+	return list
+}
+
+func TestFindTools(t *testing.T) {
+	var tools []registry.NormalizedTool
+	for i := range 30 {
+		one := tool("s", fmt.Sprintf("tool%02d", i))
+		one.Capabilities = []string{"search"}
+		tools = append(tools, one)
+	}
+	r := newFake(tools...)
+	r.ranking = selector.Ranking{Candidates: candidates(r.Tools()...), Partial: []string{"write"}}
+	r.servers = append(r.servers, info("s", supervisor.Ready, 30), info("down", supervisor.Failed, 0), info("off", supervisor.Disabled, 0), info("known", supervisor.Restarting, 3))
+	s := New(r, Options{Mode: Search})
+
+	got := call[found](t, s, "find_tools", `{"query":"find it","capabilities":["search"],"servers":["s","down"],"limit":30.0}`).StructuredContent
+	if q := r.query; q.Task != "find it" || q.Capabilities[0] != "search" || len(q.Servers) != 2 || q.Limit != 30 {
+		t.Errorf("query = %+v", q)
+	}
+	if len(got.Tools) != 30 || got.Abstained || got.MissingCapabilities[0] != "write" || got.Omitted != 0 {
+		t.Errorf("found %+v", got)
+	}
+	best, second := got.Tools[0], got.Tools[1]
+	if best.ID != "s:tool00" || best.Description != tools[0].Description || string(best.InputSchema) != string(tools[0].InputSchema) || best.Capabilities[0] != "search" || best.Score != 30 || best.Confidence != 0.9 {
+		t.Errorf("best = %+v", best)
+	}
+	if second.InputSchema != nil || second.Signature != "tool01(n?: int) — Does tool01." || second.Confidence != 0.45 {
+		t.Errorf("second = %+v", second)
+	}
+	if len(got.ServersNotUp) != 1 || got.ServersNotUp[0].Name != "down" || got.ServersNotUp[0].State != "failed" {
+		t.Errorf("not up: %+v", got.ServersNotUp)
+	}
+
+	call[found](t, s, "find_tools", `{"query":"x"}`)
+	if r.query.Limit != 5 {
+		t.Errorf("limit = %d", r.query.Limit)
+	}
+
+	for _, budget := range []int{1, 50, 100, 300, 1000} {
+		result := call[found](t, s, "find_tools", fmt.Sprintf(`{"query":"x","limit":50,"budget_tokens":%d}`, budget))
+		got := result.StructuredContent
+		if len(got.Tools) == 0 || len(got.Tools)+got.Omitted != 30 {
+			t.Errorf("budget %d: %d tools and %d omitted", budget, len(got.Tools), got.Omitted)
+		}
+		listed, _ := json.Marshal(got.Tools)
+		if tokens := len(listed) / bytesPerToken; tokens > budget && budget > 50 {
+			t.Errorf("budget %d: %d tokens", budget, tokens)
+		}
+	}
+
+	r.ranking.Abstained, r.ranking.Partial = true, nil
+	got = call[found](t, s, "find_tools", `{"query":"x"}`).StructuredContent
+	if !got.Abstained || got.Tools == nil || len(got.Tools) != 0 || len(got.Nearest) == 0 {
+		t.Errorf("abstained: %+v", got)
+	}
+
+	got = call[found](t, s, "find_tools", `{"query":"x","kinds":["resource","prompt"]}`).StructuredContent
+	if len(got.Tools) != 0 || got.Note == "" {
+		t.Errorf("resources: %+v", got)
+	}
+
+	fails(t, s, "find_tools", `{"quer":"x"}`, "query", "quer", `"additionalProperties":false`)
+	fails(t, s, "find_tools", `{"query":"x","limit":"many"}`, "arguments.limit", "integer")
+	fails(t, s, "find_tools", `{"query":"x","limit":51}`, "arguments.limit", "50")
+	fails(t, s, "find_tools", `{"query":"x","kinds":["tool","thing"]}`, "arguments.kinds.1")
+	fails(t, s, "find_tools", `[]`, "object")
+}
+
+func TestDescribeTools(t *testing.T) {
+	s := New(newFake(tool("a", "b"), tool("c", "b")), Options{Mode: Direct}) // callable in any mode
+	got := call[struct{ Tools []description }](t, s, "describe_tools", `{"ids":["a:b","c__b","b","no"]}`).StructuredContent.Tools
+	if len(got) != 4 {
+		t.Fatalf("%d descriptions", len(got))
+	}
+	if want := tool("a", "b"); got[0].ID != "a:b" || string(got[0].Definition) != string(want.Definition) {
+		t.Errorf("a:b is %s", got[0].Definition)
+	}
+	if got[1].ID != "c:b" || got[2].Definition != nil || !strings.Contains(got[2].Error, "a:b, c:b") || !strings.Contains(got[3].Error, "unknown") {
+		t.Errorf("got %+v", got[1:])
+	}
+	fails(t, s, "describe_tools", `{"ids":[]}`, "arguments.ids")
+	fails(t, s, "describe_tools", `{"ids":[`+strings.Repeat(`"x",`, 20)+`"x"]}`, "arguments.ids", "20")
+}
+
+func TestCallTools(t *testing.T) {
+	read, write := tool("a", "read"), tool("a", "write")
+	yes := true
+	read.Hints.ReadOnly = &yes
+	r := newFake(read, write)
+	var got selector.Call
+	r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
+		got = c
+		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
+	}
+	s := New(r, Options{})
+	for _, test := range []struct{ name, args, tool, arguments string }{
+		{"call_tool", `{"tool":"a:write","arguments":{"n":1}}`, "a:write", `{"n":1}`},
+		{"call_tool", `{"tool":"write"}`, "a:write", ``},
+		{"call_tool", `{"tool":"a.read","arguments":"{\"n\":1}"}`, "a:read", `"{\"n\":1}"`}, // for Execute to mend
+		{"call_read_only_tool", `{"tool":"a__read","arguments":{}}`, "a:read", `{}`},
+		{"call_tool", `{"arguments":{"tool":"write","arguments":{"n":2}}}`, "a:write", `{"n":2}`}, // one level too deep
+	} {
+		got = selector.Call{}
+		if result := call[any](t, s, test.name, test.args); result.IsError || got.Tool == nil || got.Tool.ID != test.tool || string(got.Arguments) != test.arguments {
+			t.Errorf("%s %s executed %+v: %+v", test.name, test.args, got, result)
+		}
+	}
+	got = selector.Call{}
+	fails(t, s, "call_read_only_tool", `{"tool":"a:write"}`, "a:write", "call_tool")
+	fails(t, s, "call_read_only_tool", `{"tool":"nope"}`, "unknown tool")
+	fails(t, s, "call_tool", `{"tool":"a:reed"}`, "unknown tool", "a:read")
+	fails(t, s, "call_tool", `{"tool":1}`, "arguments.tool", "string")
+	fails(t, s, "call_tool", `{"tool":"a:write","args":{}}`, "args")
+	fails(t, s, "call_tool", `{"tool":"a:write","arguments":[1]}`, "arguments.arguments", "object")
+	if got.Tool != nil {
+		t.Errorf("executed %+v", got)
+	}
+}
+
+func TestRouteTask(t *testing.T) {
+	read, write := tool("a", "read"), tool("a", "write")
+	yes := true
+	read.Hints.ReadOnly = &yes
+	read.InputSchema = json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`)
+	r := newFake(read, write)
+	var executed []string
+	r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
+		executed = append(executed, c.Tool.ID+string(c.Arguments))
+		return selector.Result{JSON: json.RawMessage(`{"content":[{"type":"text","text":"1"}],"_meta":{"server":"a"}}`)}, nil
+	}
+	s := New(r, Options{RouteThreshold: 0.5})
+	all := candidates(r.Tools()...) // read, write
+	choose := func(i int, confidence float64) {
+		r.selection = selector.Selection{Tool: all[i].Tool, Score: 7.12345, Confidence: confidence, Alternatives: all[1-i : 2-i], Partial: []string{"web"}}
+		executed = nil
+	}
+
+	choose(0, 0.8)
+	raw, err := s.call(t.Context(), []byte(`{"name":"route_task","arguments":{"task":"read it","capabilities":["files"],"arguments":{"path":"x"}}}`))
+	if want := `{"content":[{"type":"text","text":"1"}],"_meta":{"server":"a","route":{"tool":"a:read","score":7.123,"confidence":0.8,"missing_capabilities":["web"]}}}`; err != nil || string(raw) != want {
+		t.Errorf("got %s, %v\nwant %s", raw, err, want)
+	}
+	if fmt.Sprint(executed) != `[a:read{"path":"x"}]` || r.query.Task != "read it" || r.query.Capabilities[0] != "files" {
+		t.Errorf("executed %v for %+v", executed, r.query)
+	}
+
+	for _, test := range []struct {
+		name       string
+		tool       int
+		confidence float64
+		args       string
+		want       proposal
+		reason     string
+	}{
+		{"missing", 0, 0.8, `{"task":"t"}`, proposal{Missing: []string{"path"}}, "missing"},
+		{"missing and unsure", 0, 0.1, `{"task":"t","allow_destructive":true}`, proposal{Missing: []string{"path"}}, "confidence"},
+		{"wrong", 0, 0.8, `{"task":"t","arguments":{"path":1}}`, proposal{Problems: []string{"arguments.path"}}, "do not fit"},
+		{"unsure", 0, 0.4, `{"task":"t","arguments":{"path":"x"}}`, proposal{}, "confidence 0.40 is below 0.50"},
+		{"not known to be harmless", 1, 0.9, `{"task":"t"}`, proposal{}, "allow_destructive"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			choose(test.tool, test.confidence)
+			result := call[proposal](t, s, "route_task", test.args)
+			p := result.StructuredContent
+			if result.IsError || p.Ran || p.Tool != all[test.tool].Tool.ID || len(p.Arguments) == 0 || len(p.Alternatives) != 1 || p.MissingCapabilities[0] != "web" {
+				t.Errorf("got %+v", result)
+			}
+			if !strings.Contains(p.Reason, test.reason) || strings.Join(p.Missing, " ") != strings.Join(test.want.Missing, " ") {
+				t.Errorf("reason %q, missing %v", p.Reason, p.Missing)
+			}
+			if faulty := len(p.Problems) > 0; faulty != (p.InputSchema != nil) || len(test.want.Problems) > 0 && !strings.HasPrefix(p.Problems[0], test.want.Problems[0]) {
+				t.Errorf("problems %v, schema %s", p.Problems, p.InputSchema)
+			}
+			if executed != nil {
+				t.Errorf("executed %v", executed)
+			}
+		})
+	}
+
+	choose(1, 0.1)
+	call[any](t, s, "route_task", `{"task":"t","allow_destructive":true,"arguments":"{\"n\":1}"}`)
+	if fmt.Sprint(executed) != `[a:write"{\"n\":1}"]` {
+		t.Errorf("executed %v", executed)
+	}
+
+	r.selection = selector.Selection{Abstained: true, Alternatives: all}
+	p := call[proposal](t, s, "route_task", `{"task":"t"}`).StructuredContent
+	if p.Ran || !p.Abstained || p.Tool != "" || len(p.Nearest) != 2 || p.Reason == "" {
+		t.Errorf("abstained: %+v", p)
+	}
+	fails(t, s, "route_task", `{"task":"t","allow_destructive":"yes"}`, "arguments.allow_destructive", "boolean")
+}
+
+// Whoever asks for what is not known yet waits for servers never seen before, but
+// not for ever.
+func TestFirstRequestsWait(t *testing.T) {
+	for name, args := range map[string]string{
+		"find_tools":     `{"query":"x"}`,
+		"describe_tools": `{"ids":["new:tool"]}`,
+		"call_tool":      `{"tool":"new:tool"}`,
+		"new__tool":      `{}`,
+		"route_task":     `{"task":"x","allow_destructive":true}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newFake()
+				r.settled = make(chan struct{})
+				s := New(r, Options{Mode: Search, ListWait: 10 * time.Second})
+				go func() {
+					time.Sleep(3 * time.Second)
+					r.replace("new", tool("new", "tool"))
+					r.ranking.Candidates = candidates(r.Tools()...)
+					r.selection.Tool = r.Tools()[0]
+					close(r.settled)
+				}()
+				raw, err := s.call(t.Context(), fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, name, args))
+				if err != nil || !strings.Contains(string(raw), "new:tool") || strings.Contains(string(raw), "rror") {
+					t.Errorf("got %s, %v", raw, err)
+				}
+			})
+			synctest.Test(t, func(t *testing.T) {
+				r := newFake()
+				r.settled = make(chan struct{})
+				s := New(r, Options{Mode: Search, ListWait: 10 * time.Second})
+				start := time.Now()
+				for range 3 {
+					_, _ = s.call(t.Context(), fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, name, args))
+				}
+				if waited := time.Since(start); waited != 10*time.Second {
+					t.Errorf("waited %s", waited)
+				}
+			})
+		})
+	}
+}
+
+func TestSignature(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"type":"object"}`: "f()",
+		`{"properties":{"b":{"type":"integer","default":5},"a":{"type":"string"}},"required":["a"]}`: "f(a: string, b?: int=5)",
+		`{"properties":{"l":{"type":"array","items":{"type":"boolean"}},"e":{"enum":["x",1]}}}`:      `f(l?: bool[], e?: "x"|1)`,
+		`{"properties":{"u":{"type":["string","null"]},"any":true,"ref":{"$ref":"#/x"}}}`:            "f(u?: string|null, any?: any, ref?: any)",
+		`{"properties":{"long":{"type":"string","default":"` + strings.Repeat("x", 50) + `"}}}`:      "f(long?: string)",
+		`{"properties":5,"required":"no"}`:      "f()",
+		`{"properties":{"x":{"type":"array"}}}`: "f(x?: any[])",
+	} {
+		if got := signature(&registry.NormalizedTool{Name: "f", InputSchema: json.RawMessage(schema)}); got != want {
+			t.Errorf("%s: %s, want %s", schema, got, want)
+		}
+	}
+}
