@@ -159,6 +159,19 @@ func (r *Router) Session(ctx context.Context, server string) (session.Session, e
 	return r.supervisor.Session(ctx, server)
 }
 
+// awaitTimeout is how long Await waits for a server that is starting: less than
+// the minute after which common clients give up.
+const awaitTimeout = 45 * time.Second
+
+// Await returns when the server can be called, after at most 45 seconds. Its
+// error wraps [session.ErrNotSent] and says why it can't.
+func (r *Router) Await(ctx context.Context, server string) error {
+	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
+	defer cancel()
+	_, err := r.Session(ctx, server)
+	return err
+}
+
 // Restart stops a server and starts it again; see [supervisor.Supervisor.Restart].
 func (r *Router) Restart(ctx context.Context, server string) error {
 	return r.supervisor.Restart(ctx, server)

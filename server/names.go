@@ -156,7 +156,7 @@ func (n *Names) Resolve(name string) (*registry.NormalizedTool, error) {
 // the server from the tool.
 func (n *Names) qualified(name string) []*registry.NormalizedTool {
 	var found []*registry.NormalizedTool
-	for _, separator := range []string{"__", ".", ":", n.separator} {
+	for _, separator := range separators(n.separator) {
 		for i := range len(name) {
 			if strings.HasPrefix(name[i:], separator) {
 				t, ok := n.byID[registry.ToolID(name[:i], name[i+len(separator):])]
@@ -167,6 +167,15 @@ func (n *Names) qualified(name string) []*registry.NormalizedTool {
 		}
 	}
 	return found
+}
+
+// separators are those that a caller may put between server and tool.
+func separators(inUse string) []string { return []string{"__", ".", ":", cmp.Or(inUse, "__")} }
+
+// separates reports whether rest, what follows a server's name, begins with a
+// separator.
+func separates(rest, inUse string) bool {
+	return slices.ContainsFunc(separators(inUse), func(s string) bool { return strings.HasPrefix(rest, s) })
 }
 
 // A NameError says that a name means no tool, or several.

@@ -16,6 +16,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +50,10 @@ type Router interface {
 
 	// Servers returns what there is to say about each server of the configuration.
 	Servers() []adapter.ServerInfo
+
+	// Await returns when the server can be called. Its error wraps
+	// [session.ErrNotSent] and says why it can't.
+	Await(ctx context.Context, server string) error
 
 	Find(ctx context.Context, q selector.Query) (selector.Ranking, error)
 	Select(ctx context.Context, q selector.Query) (selector.Selection, error)
@@ -194,20 +200,46 @@ func (s *Server) run(ctx context.Context, name string, args, params json.RawMess
 		return s.runOwn(ctx, own, args, params)
 	}
 	tool, err := s.resolve(ctx, name)
-	if err != nil {
-		return nil, invalidParams(err.Error())
+	switch {
+	case err == nil:
+		return s.execute(ctx, tool, args, params)
+	case errors.Is(err, session.ErrNotSent):
+		return failure("%s can't be called: %v", name, err), nil
 	}
-	return s.execute(ctx, tool, args, params)
+	return nil, invalidParams(err.Error())
 }
 
-// resolve finds the tool that a client means.
+// resolve finds the tool that a client means. If that may be a tool of servers
+// that were never seen before, it waits for them; an error that wraps
+// [session.ErrNotSent] says why such a server is not up.
 func (s *Server) resolve(ctx context.Context, name string) (*registry.NormalizedTool, error) {
 	v := s.view()
 	tool, err := v.names.Resolve(name)
-	if err != nil && s.settle(ctx, v.snapshot) {
-		tool, err = s.view().names.Resolve(name)
+	if err == nil {
+		return tool, nil
 	}
-	return tool, err
+	if server, ok := s.unlisted(name); ok {
+		if err := s.router.Await(ctx, server); err != nil {
+			return nil, err
+		}
+		return s.view().names.Resolve(name)
+	}
+	if s.settle(ctx, v.snapshot) {
+		return s.view().names.Resolve(name)
+	}
+	return nil, err
+}
+
+// unlisted returns the server without known tools that a name such as
+// server:tool begins with.
+func (s *Server) unlisted(name string) (server string, ok bool) {
+	for _, info := range s.router.Servers() {
+		rest, begins := strings.CutPrefix(name, info.Name)
+		if begins && info.Tools == 0 && len(info.Name) > len(server) && separates(rest, s.opts.Separator) {
+			server, ok = info.Name, true
+		}
+	}
+	return server, ok
 }
 
 // settle waits for servers never seen before, and reports whether the catalog is

@@ -73,6 +73,9 @@ func (r *fakeRouter) Settled(ctx context.Context) {
 	}
 }
 
+func (r *fakeRouter) Await(_ context.Context, server string) error {
+	return fmt.Errorf("server %q is failed: no licence: %w", server, session.ErrNotSent)
+}
 func (r *fakeRouter) Complete() bool                { return !r.incomplete }
 func (r *fakeRouter) Servers() []adapter.ServerInfo { return r.servers }
 
