@@ -1,0 +1,273 @@
+package builtin
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// tree makes a folder with a secret beside it, which no tool may reach.
+func tree(t *testing.T) (root string) {
+	t.Helper()
+	base := t.TempDir()
+	root = filepath.Join(base, "root")
+	for name, content := range map[string]string{
+		"secret.txt":                    "TOPSECRET",
+		"root/readme.md":                "Hello World\nsecond line\nhello again\n",
+		"root/empty":                    "",
+		"root/.hidden.md":               "hello hidden\n",
+		"root/docs/guide.md":            "a guide: HELLO\r\n",
+		"root/docs/deep/er/notes.txt":   "nothing here\n",
+		"root/bin.dat":                  "\x00\x01hello\xff",
+		"root/umlaut.txt":               "aäöü€",
+		"root/node_modules/x/readme.md": "hello module\n",
+	} {
+		write(t, filepath.Join(base, filepath.FromSlash(name)), content)
+	}
+	return root
+}
+
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func symlink(t *testing.T, target, name string) {
+	t.Helper()
+	if err := os.Symlink(target, name); err != nil {
+		t.Skip("no symbolic links here:", err)
+	}
+}
+
+func arguments(key string, value any, more ...any) string {
+	m := map[string]any{key: value}
+	for i := 0; i < len(more); i += 2 {
+		m[more[i].(string)] = more[i+1]
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func TestListDirectory(t *testing.T) {
+	cs := connect(t, "files", tree(t))
+	got := answer[listing](t, cs, "list_directory", `{}`)
+	var names []string
+	for _, e := range got.Entries {
+		names = append(names, e.Type+" "+e.Name)
+	}
+	want := []string{"file .hidden.md", "file bin.dat", "directory docs", "file empty", "directory node_modules", "file readme.md", "file umlaut.txt"}
+	if !slices.Equal(names, want) || got.Total != 7 || got.Truncated || got.Path != "." {
+		t.Errorf("got %+v", got)
+	}
+	if e := got.Entries[1]; e.Size == nil || *e.Size != 8 || e.Modified == "" {
+		t.Errorf("bin.dat: %+v", e)
+	}
+	if got := answer[listing](t, cs, "list_directory", `{"path":"docs/../docs/","limit":1}`); got.Path != "docs" || len(got.Entries) != 1 || got.Total != 2 || !got.Truncated {
+		t.Errorf("got %+v", got)
+	}
+	refuse(t, cs, "list_directory", `{"path":"readme.md"}`, "readme.md")
+	refuse(t, cs, "list_directory", `{"path":"missing"}`, "missing")
+	refuse(t, cs, "list_directory", `{"limit":0}`, "limit")
+	refuse(t, cs, "list_directory", `{"folder":"."}`, "folder")
+}
+
+func TestReadFile(t *testing.T) {
+	root := tree(t)
+	cs := connect(t, "files", root)
+	for _, test := range []struct {
+		args string
+		want fileContent
+	}{
+		{`{"path":"empty"}`, fileContent{"empty", 0, 0, "utf-8", "", nil}},
+		{`{"path":"./docs/guide.md"}`, fileContent{"docs/guide.md", 16, 0, "utf-8", "a guide: HELLO\r\n", nil}},
+		{`{"path":"readme.md","limit":5}`, fileContent{"readme.md", 36, 0, "utf-8", "Hello", new(int64(5))}},
+		{`{"path":"readme.md","offset":30}`, fileContent{"readme.md", 36, 30, "utf-8", "again\n", nil}},
+		{`{"path":"readme.md","offset":36}`, fileContent{"readme.md", 36, 36, "utf-8", "", nil}},
+		{`{"path":"bin.dat"}`, fileContent{"bin.dat", 8, 0, "base64", base64.StdEncoding.EncodeToString([]byte("\x00\x01hello\xff")), nil}},
+		// Characters are never cut: aäöü€ has them at bytes 0, 1, 3, 5 and 7.
+		{`{"path":"umlaut.txt","limit":4}`, fileContent{"umlaut.txt", 10, 0, "utf-8", "aä", new(int64(3))}},
+		{`{"path":"umlaut.txt","offset":2,"limit":5}`, fileContent{"umlaut.txt", 10, 3, "utf-8", "öü", new(int64(7))}},
+		{`{"path":"umlaut.txt","offset":7,"limit":2}`, fileContent{"umlaut.txt", 10, 7, "base64", "4oI=", new(int64(9))}},
+	} {
+		got := answer[fileContent](t, cs, "read_file", test.args)
+		if !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: got %+v, want %+v", test.args, got, test.want)
+		}
+	}
+	refuse(t, cs, "read_file", `{"path":"docs"}`, "directory")
+	refuse(t, cs, "read_file", `{"path":""}`, "directory")
+	refuse(t, cs, "read_file", `{"path":"readme.md","offset":37}`, "36 bytes")
+	refuse(t, cs, "read_file", `{"path":"readme.md","offset":-1}`, "offset")
+	refuse(t, cs, "read_file", `{"path":"readme.md","offset":1e300}`, "offset")
+	refuse(t, cs, "read_file", `{"path":"readme.md","limit":1048577}`, "limit")
+	refuse(t, cs, "read_file", `{}`, "path")
+}
+
+// Whatever its size, a file comes in pages that make it up.
+func TestReadFileInPages(t *testing.T) {
+	root := tree(t)
+	want := strings.Repeat("aäöü€🙂\n", 30_000)
+	write(t, filepath.Join(root, "big"), want)
+	cs := connect(t, "files", root)
+	var got strings.Builder
+	for offset := int64(0); ; {
+		page := answer[fileContent](t, cs, "read_file", arguments("path", "big", "offset", offset))
+		if page.Offset != offset || len(page.Content) > 65536 {
+			t.Fatalf("page at %d has %d bytes; asked for %d", page.Offset, len(page.Content), offset)
+		}
+		got.WriteString(page.Content)
+		if page.NextOffset == nil {
+			break
+		}
+		offset = *page.NextOffset
+	}
+	if got.String() != want {
+		t.Error("the pages do not make up the file")
+	}
+}
+
+func TestSearchFiles(t *testing.T) {
+	cs := connect(t, "files", tree(t))
+	for _, test := range []struct {
+		args string
+		want []string
+	}{
+		{`{"name":"*.md"}`, []string{".hidden.md", "docs/guide.md", "readme.md"}},
+		{`{"name":"*.md","path":"docs"}`, []string{"docs/guide.md"}},
+		{`{"name":"docs/**/*.*"}`, []string{"docs/deep/er/notes.txt", "docs/guide.md"}},
+		{`{"name":"**/notes.txt"}`, []string{"docs/deep/er/notes.txt"}},
+		{`{"name":"deep/*/notes.txt","path":"docs"}`, []string{"docs/deep/er/notes.txt"}},
+		{`{"name":"./.hidden.md"}`, []string{".hidden.md"}},
+		{`{"text":"hello"}`, []string{".hidden.md:1:hello hidden", "docs/guide.md:1:a guide: HELLO", "readme.md:1:Hello World", "readme.md:3:hello again"}},
+		{`{"text":"hello","case_sensitive":true}`, []string{".hidden.md:1:hello hidden", "readme.md:3:hello again"}},
+		{`{"text":"hello","name":"r*.md","path":"."}`, []string{"readme.md:1:Hello World", "readme.md:3:hello again"}},
+		{`{"text":"second","path":"readme.md"}`, []string{"readme.md:2:second line"}},
+		{`{"text":"hello","path":"node_modules"}`, []string{"node_modules/x/readme.md:1:hello module"}},
+		{`{"text":"l.*o"}`, nil},
+		{`{"text":"TOPSECRET"}`, nil},
+	} {
+		result := answer[searchResult](t, cs, "search_files", test.args)
+		var got []string
+		for _, m := range result.Matches {
+			s := m.Path
+			if m.Line > 0 {
+				s += fmt.Sprintf(":%d:%s", m.Line, m.Text)
+			}
+			got = append(got, s)
+		}
+		if !slices.Equal(got, test.want) || result.Truncated {
+			t.Errorf("%s: got %q, truncated %v; want %q", test.args, got, result.Truncated, test.want)
+		}
+	}
+	got := answer[searchResult](t, cs, "search_files", `{"text":"hello","max_results":2}`)
+	if len(got.Matches) != 2 || !got.Truncated || !strings.Contains(got.Note, "more than 2 matches") || !strings.Contains(got.Note, "1 not searched") {
+		t.Errorf("got %+v", got)
+	}
+	if got := answer[searchResult](t, cs, "search_files", `{"text":"hello","max_results":4}`); len(got.Matches) != 4 || got.Truncated {
+		t.Errorf("got %+v", got)
+	}
+	refuse(t, cs, "search_files", `{}`, "name, text")
+	refuse(t, cs, "search_files", `{"name":"[a"}`, "[a")
+	refuse(t, cs, "search_files", `{"name":"x","path":"missing"}`, "missing")
+	refuse(t, cs, "search_files", `{"name":"x","max_results":1001}`, "max_results")
+}
+
+func TestSearchSkipsLargeFilesAndCutsLines(t *testing.T) {
+	root := tree(t)
+	write(t, filepath.Join(root, "large.txt"), "needle"+strings.Repeat("x", maxSearchedFile))
+	write(t, filepath.Join(root, "line.txt"), strings.Repeat("ä", 5000)+"needle"+strings.Repeat("ä", 5000))
+	cs := connect(t, "files", root)
+	got := answer[searchResult](t, cs, "search_files", `{"text":"needle"}`)
+	if len(got.Matches) != 1 || got.Matches[0].Path != "line.txt" || !strings.Contains(got.Note, "2 not searched") {
+		t.Fatalf("got %+v", got)
+	}
+	if text := got.Matches[0].Text; len(text) > maxLineBytes || !strings.Contains(text, "needle") {
+		t.Errorf("excerpt %q", text)
+	}
+}
+
+// every calls all the tools with one path.
+func every(t *testing.T, cs *mcp.ClientSession, path string, check func(tool string, res *mcp.CallToolResult)) {
+	t.Helper()
+	for _, tool := range []string{"list_directory", "read_file", "search_files"} {
+		args := arguments("path", path)
+		if tool == "search_files" {
+			args = arguments("path", path, "text", "SECRET")
+		}
+		check(tool, call(t, cs, tool, args))
+	}
+}
+
+func TestNothingOutsideTheRoot(t *testing.T) {
+	root := tree(t)
+	outside := filepath.Dir(root)
+	paths := []string{
+		"..", "../secret.txt", "docs/../../secret.txt", "docs/deep/../../../secret.txt", "/etc/passwd", "/",
+		filepath.Join(outside, "secret.txt"), root, `..\secret.txt`, `docs\..\..\secret.txt`, `C:\Windows`, "file:///etc/passwd",
+		"readme.md\x00", "\x00", strings.Repeat("a", 5000), strings.Repeat("a/", 5000), strings.Repeat("../", 5000) + "etc/passwd", "~/x",
+	}
+	if runtime.GOOS != "windows" {
+		symlink(t, "../secret.txt", filepath.Join(root, "link-file"))
+		symlink(t, "..", filepath.Join(root, "link-dir"))
+		symlink(t, filepath.Join(outside, "secret.txt"), filepath.Join(root, "link-absolute"))
+		symlink(t, "link-dir", filepath.Join(root, "link-link"))
+		symlink(t, "loop", filepath.Join(root, "loop"))
+		paths = append(paths, "link-file", "link-dir", "link-dir/secret.txt", "link-absolute", "link-link/secret.txt", "docs/../link-dir/root/readme.md", "loop")
+	}
+	cs := connect(t, "files", root)
+	for _, path := range paths {
+		every(t, cs, path, func(tool string, res *mcp.CallToolResult) {
+			text := resultText(t, res)
+			if tool == "search_files" && !res.IsError { // a link is not entered, so nothing is found
+				text = strings.TrimPrefix(text, `{"matches":[],"truncated":false`)
+				if text != "}" {
+					t.Errorf("%s %.40q: %s", tool, path, text)
+				}
+				return
+			}
+			if !res.IsError || strings.Contains(text, "TOPSECRET") {
+				t.Errorf("%s %.40q is no error: %s", tool, path, text)
+			}
+		})
+	}
+	if got := answer[searchResult](t, cs, "search_files", `{"text":"SECRET"}`); len(got.Matches) != 0 {
+		t.Errorf("search followed a link out: %+v", got)
+	}
+	for _, e := range answer[listing](t, cs, "list_directory", `{}`).Entries {
+		if strings.HasPrefix(e.Name, "link-") && (e.Type != "symlink" || e.Size != nil) {
+			t.Errorf("%+v tells of what is outside", e)
+		}
+	}
+}
+
+func TestLinksInsideTheRoot(t *testing.T) {
+	root := tree(t)
+	symlink(t, "docs", filepath.Join(root, "link-dir"))
+	symlink(t, filepath.Join("..", "readme.md"), filepath.Join(root, "docs", "link-file"))
+	cs := connect(t, "files", root)
+	if got := answer[fileContent](t, cs, "read_file", `{"path":"link-dir/link-file","limit":5}`); got.Content != "Hello" {
+		t.Errorf("got %+v", got)
+	}
+	got := answer[listing](t, cs, "list_directory", `{"path":"link-dir"}`)
+	i := slices.IndexFunc(got.Entries, func(e entry) bool { return e.Name == "link-file" })
+	if i < 0 || got.Entries[i].Type != "file" || !got.Entries[i].Symlink || got.Entries[i].Size == nil {
+		t.Errorf("got %+v", got.Entries)
+	}
+}

@@ -1,0 +1,251 @@
+package builtin
+
+import (
+	"bytes"
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// redact replaces the email addresses and the phone numbers of a text and says
+// how many there were.
+func redact(text string, emails, phones bool, replacement string) (string, int) {
+	masked := []byte(text) // the same length, with underscores for what is no phone number
+	var found []span
+	for _, m := range email.FindAllStringIndex(text, -1) {
+		mask(masked, m)
+		if emails {
+			found = append(found, span{m[0], m[1]})
+		}
+	}
+	if phones {
+		for _, m := range notPhone.FindAllStringIndex(text, -1) {
+			mask(masked, m)
+		}
+		found = append(found, findPhones(string(masked))...)
+		slices.SortFunc(found, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	}
+	var out strings.Builder
+	end := 0
+	for _, s := range found {
+		out.WriteString(text[end:s.start])
+		out.WriteString(replacement)
+		end = s.end
+	}
+	out.WriteString(text[end:])
+	return out.String(), len(found)
+}
+
+// A span is text[start:end].
+type span struct{ start, end int }
+
+func mask(text []byte, m []int) {
+	copy(text[m[0]:m[1]], bytes.Repeat([]byte{'_'}, m[1]-m[0]))
+}
+
+var (
+	// email is an address as people write it: no quoted local part, and a domain
+	// with a dot or an address literal.
+	email = regexp.MustCompile(`[\pL\pN_+][\pL\pM\pN._%+'’-]*@` +
+		`(?:(?:[\pL\pN](?:[\pL\pM\pN-]*[\pL\pM\pN])?\.)+\pL[\pL\pM\pN-]*[\pL\pM\pN]|\[[0-9A-Fa-f.:]+\])`)
+
+	// notPhone is what has digits in groups as a phone number has: an IBAN, a
+	// payment card, a UUID.
+	notPhone = regexp.MustCompile(`\b(?:[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?|\d{4}(?:[ -]\d{4}){3}|` +
+		`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\b`)
+
+	// digitRun is digits with at most what may stand between those of a number.
+	digitRun = regexp.MustCompile(`[+(]{0,2}\d(?:[ \t\x{A0}\x{2009}\x{202F}.()/\-‐‑–]{0,3}\d)*`)
+
+	// group is a part of a run without spaces; its punctuation is not part of it.
+	group = regexp.MustCompile(`[+(]*\d(?:[.()/\-‐‑–]*\d)*\)?`)
+
+	// extension may follow a number.
+	extension = regexp.MustCompile(`^,? ?(?i:x|ext\.? ?|extension ?)\d{1,6}\b`)
+)
+
+// What the longest and the shortest way to write a phone number have: 15 digits
+// by ITU-T E.164, and before them an international prefix.
+const (
+	maxGroups = 8
+	minDigits = 7
+	maxDigits = 18
+)
+
+// findPhones finds the phone numbers of a text. A number is a sequence of whole
+// groups of a run, the longest that is written as phone numbers are; so
+// "2026-11-21 555-123-4567" has one, and "555-123-4567-89" none.
+func findPhones(text string) []span {
+	var found []span
+	end := 0 // of the last one found, whose extension may reach into the next run
+	for _, m := range digitRun.FindAllStringIndex(text, -1) {
+		groups := group.FindAllStringIndex(text[m[0]:m[1]], -1)
+		for i := 0; i < len(groups); {
+			start := m[0] + groups[i][0]
+			used := 0
+			for n := min(maxGroups, len(groups)-i); n > 0 && used == 0 && start >= end; n-- {
+				if s, ok := phoneAt(text, start, m[0]+groups[i+n-1][1]); ok {
+					found = append(found, s)
+					used, end = n, s.end
+				}
+			}
+			i += max(used, 1)
+		}
+	}
+	return found
+}
+
+// phoneAt reports whether text[start:end] is a phone number, and its span
+// without brackets around it and with its extension.
+func phoneAt(text string, start, end int) (span, bool) {
+	s := text[start:end]
+	if open := strings.IndexByte(s, '('); open == 0 && !strings.Contains(s[:len(s)-1], ")") {
+		start++ // "(555-123-4567)"
+	}
+	if strings.HasSuffix(s, ")") {
+		end-- // a number ends with a digit
+	}
+	if n := countDigits(text[start:end]); n < minDigits || n > maxDigits || !beginsWord(text[:start]) {
+		return span{}, false
+	}
+	s = normalizePhone(text[start:end])
+	before := text[:start]
+	if date.MatchString(s) || other.MatchString(s) || isDigits(s) && announces(otherLabel, before) {
+		return span{}, false
+	}
+	if !isPhone(s) && !announces(phoneLabel, before) {
+		return span{}, false
+	}
+	if m := extension.FindStringIndex(text[end:]); m != nil {
+		end += m[1]
+	}
+	return span{start, end}, endsWord(text[end:])
+}
+
+var spelling = strings.NewReplacer("\t", " ", "\u00a0", " ", "\u2009", " ", "\u202f", " ", "‐", "-", "‑", "-", "–", "-")
+
+// normalizePhone writes each separator in one way.
+func normalizePhone(s string) string {
+	s = strings.Join(strings.Fields(spelling.Replace(s)), " ")
+	return strings.ReplaceAll(s, " - ", "-")
+}
+
+var (
+	international = regexp.MustCompile(`^\(?(\+|00 ?|011[ -])\(?[1-9][\d ().\-/]*$`)
+	trunk         = regexp.MustCompile(`^\(?0[1-9]\d{0,4}\)?(?:[ .\-/]?\d{2,8})+$`)
+	national      = regexp.MustCompile(`^(?:` + strings.Join([]string{
+		`(?:1[ .-]?)?(?:\(\d{3}\)[ .-]?|\d{3}[ .-]|\d{3}/)\d{3}[ .-]\d{4}`, // North America
+		`(?:1[ .-]?)?\(\d{3}\) ?\d{7}`,
+		`1?[2-9]\d{9}`,
+		`555-\d{4}`,
+		`\(\d{2,5}\) ?\d{3,5}[ .-]?\d{3,5}`,       // an area code in brackets, as in Brazil
+		`[6-9]\d{4}[ -]\d{5}`,                     // India
+		`1[3-9]\d[ -]\d{4}[ -]\d{4}`,              // China
+		`1[38]00[ -]\d{3}[ -]\d{3}`,               // Australia
+		`[67]\d{2}[ .-]\d{2}[ .-]\d{2}[ .-]\d{2}`, // Spain
+	}, "|") + `)$`)
+
+	date = regexp.MustCompile(`(?:^| )(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|(?:0?[1-9]|[12]\d|3[01])[-/.](?:0?[1-9]|[12]\d|3[01])[-/.](?:\d\d){1,2})(?: |$)`)
+
+	// other is an IPv4 address, a ZIP+4 code, a social security number or a date
+	// and hour without separators.
+	other = regexp.MustCompile(`^(?:\d{1,3}(?:\.\d{1,3}){3}|\d{5}-\d{4}|\d{3}-\d\d-\d{4}|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d*)$`)
+)
+
+// isPhone reports whether s is written as phone numbers are, whatever stands
+// before it.
+func isPhone(s string) bool {
+	digits := countDigits(s)
+	if m := international.FindStringSubmatch(s); m != nil {
+		digits -= countDigits(m[1])
+		switch {
+		case m[1] != "+":
+			return digits >= 10 && digits <= 15
+		case strings.HasPrefix(strings.TrimLeft(s, "(+"), "1"):
+			return digits == 11
+		}
+		return digits >= 8 && digits <= 15
+	}
+	if trunk.MatchString(s) {
+		return digits >= 9 && digits <= 12 && (digits >= 10 && digits <= 11 || !isDigits(s))
+	}
+	return national.MatchString(s)
+}
+
+// labelBytes is how far before a number a label is looked for.
+const labelBytes = 48
+
+var (
+	// phoneLabel is what announces a phone number.
+	phoneLabel = regexp.MustCompile(`(?i)(?:^|[^\pL])(?:tel|telephone|phone|mobile|mob|cell|cellphone|fax|whatsapp|call|dial|sms|hotline|helpline|ph)s?` +
+		`[\s:._#="'’(-]*(?:(?:number|no|nr|line|us|me|him|her|them|is|at|on)[\s:._#="'’(-]+){0,3}$`)
+
+	// otherLabel is what announces a number of another kind.
+	otherLabel = regexp.MustCompile(`(?i)(?:^|[^\pL])(?:order|invoice|ticket|case|ref|reference|tracking|account|acct|id|sku|isbn|serial|timestamp|epoch|transaction|receipt|policy|item|part|build|version)` +
+		`[\s:._#="'’-]*(?:(?:number|num|no|nr|id|code|is)[\s:._#="'’-]+){0,2}$`)
+)
+
+// announces reports whether a text ends with a label.
+func announces(label *regexp.Regexp, text string) bool {
+	text = text[max(0, len(text)-labelBytes):]
+	said := strings.TrimRight(text, " ")
+	if said == "" || said[len(said)-1] >= '0' && said[len(said)-1] <= '9' {
+		return false // quickly, for tables of numbers
+	}
+	return label.MatchString(text)
+}
+
+// beginsWord reports whether a number can begin after the text before it, and
+// is not the rest of a word, a URL, an amount or a time.
+func beginsWord(before string) bool {
+	r, size := utf8.DecodeLastRuneInString(before)
+	previous, _ := utf8.DecodeLastRuneInString(before[:len(before)-size])
+	switch r {
+	case '_', '@', '#', '$', '€', '£', '¥', '+':
+		return false
+	case '-', '.', '/', '‐', '‑', '–':
+		return !isWord(previous)
+	case ':':
+		return !unicode.IsDigit(previous)
+	}
+	return !isWord(r)
+}
+
+// endsWord reports whether a number can end before the text after it.
+func endsWord(after string) bool {
+	r, size := utf8.DecodeRuneInString(after)
+	next, _ := utf8.DecodeRuneInString(after[size:])
+	switch r {
+	case '_', '@', '%', '°', '€', '£':
+		return false
+	case '-', '/', '‐', '‑', '–':
+		return !isWord(next)
+	case '.':
+		return !unicode.IsDigit(next) && !unicode.IsLower(next)
+	case ':':
+		return !unicode.IsDigit(next)
+	}
+	return !isWord(r)
+}
+
+// isWord reports whether r is part of a word, in scripts that put spaces between
+// words.
+func isWord(r rune) bool {
+	return unicode.IsDigit(r) || r == '_' ||
+		unicode.IsLetter(r) && !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai)
+}
+
+func isDigits(s string) bool { return countDigits(s) == len(s) }
+
+func countDigits(s string) int {
+	n := 0
+	for _, b := range []byte(s) {
+		if b >= '0' && b <= '9' {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,142 @@
+package builtin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// maxSchemaErrors is how many errors one validation reports.
+const maxSchemaErrors = 100
+
+// validateArgs is only there for the SDK: it decodes numbers as float64, so the
+// handler reads the arguments again, as they were sent.
+type validateArgs struct {
+	Schema any `json:"schema"`
+	Data   any `json:"data"`
+}
+
+type validation struct {
+	Valid  bool     `json:"valid"`
+	Errors []string `json:"errors"`
+}
+
+var jsonschemaValidateTool = readOnly("jsonschema_validate", "Validate JSON against a schema",
+	"Validate a JSON value against a JSON Schema (drafts 4, 6, 7, 2019-09 and 2020-12, by $schema; 2020-12 without it) "+
+		"and list every violation with its place. References to other documents are never fetched: put them under $defs.",
+	`{
+	"type": "object",
+	"properties": {
+		"schema": {"type": "object", "description": "The JSON Schema."},
+		"data": {"description": "The value to check: any JSON value."}
+	},
+	"required": ["schema", "data"],
+	"additionalProperties": false
+}`, `{
+	"type": "object",
+	"properties": {
+		"valid": {"type": "boolean", "description": "Whether the data conforms to the schema."},
+		"errors": {"type": "array", "items": {"type": "string"}, "description": "What is wrong, each as \"/path/in/data: what\"; empty if valid."}
+	},
+	"required": ["valid", "errors"],
+	"additionalProperties": false
+}`)
+
+func jsonschemaValidate(_ context.Context, req *mcp.CallToolRequest, _ validateArgs) (*mcp.CallToolResult, validation, error) {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(req.Params.Arguments))
+	if err != nil {
+		return nil, validation{}, fmt.Errorf("read arguments: %w", err)
+	}
+	args := v.(map[string]any) // as the input schema says
+	result, err := validate(args["schema"], args["data"])
+	return nil, result, err
+}
+
+// validate checks data against schema. The error is non-nil if it is the schema
+// that is wrong.
+func validate(schema, data any) (validation, error) {
+	const location = "mem:///schema"
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(noLoader{})
+	if err := compiler.AddResource(location, schema); err != nil {
+		return validation{}, fmt.Errorf("read schema: %w", err)
+	}
+	compiled, err := compiler.Compile(location)
+	if err != nil {
+		return validation{}, schemaError(err)
+	}
+	err = compiled.Validate(data)
+	if err == nil {
+		return validation{Valid: true, Errors: []string{}}, nil
+	}
+	violation, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return validation{}, fmt.Errorf("validate: %w", err)
+	}
+	all := explain(violation)
+	if more := len(all) - maxSchemaErrors; more > 0 {
+		all = append(all[:maxSchemaErrors], fmt.Sprintf("and %d more", more))
+	}
+	return validation{Errors: all}, nil
+}
+
+// schemaError says where a schema is wrong.
+func schemaError(err error) error {
+	if load, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
+		return fmt.Errorf("the schema refers to %s: %w", strings.TrimPrefix(load.URL, "mem:///"), load.Err)
+	}
+	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		if violation, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
+			return fmt.Errorf("the schema is not valid: %s", strings.Join(explain(violation), "; "))
+		}
+	}
+	return fmt.Errorf("the schema is not valid: %s", strings.ReplaceAll(err.Error(), "mem:///schema", ""))
+}
+
+// explain lists the innermost causes of e as "path: what". Alternatives of which
+// one would have been enough stay together.
+func explain(e *jsonschema.ValidationError) []string {
+	var causes []string
+	for _, cause := range e.Causes {
+		causes = append(causes, explain(cause)...)
+	}
+	what := e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+	switch e.ErrorKind.(type) {
+	case *kind.AnyOf, *kind.OneOf:
+		if len(causes) > 0 {
+			what += " (" + strings.Join(causes, " | ") + ")"
+		}
+	default:
+		if len(causes) > 0 {
+			return causes
+		}
+	}
+	return []string{pointer(e.InstanceLocation) + ": " + what}
+}
+
+// pointer is the RFC 6901 JSON pointer of a path, or "(root)".
+func pointer(path []string) string {
+	if len(path) == 0 {
+		return "(root)"
+	}
+	var b strings.Builder
+	for _, token := range path {
+		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token))
+	}
+	return b.String()
+}
+
+// noLoader keeps $ref from reading files and from the network.
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) {
+	return nil, errors.New("other documents are never fetched; put what is needed under $defs")
+}
