@@ -68,26 +68,29 @@ func (a *app) log(level zapcore.Level) (*zap.Logger, error) {
 	return zap.New(core), nil
 }
 
-// load finds and reads the configuration. A .mcp.json that nobody named must be
-// trusted.
+// load finds and reads the configuration.
 func (a *app) load() (config.Config, error) {
+	c, _, err := a.locate()
+	return c, err
+}
+
+// locate finds and reads the configuration. named is false for a .mcp.json that
+// was merely found; it is trusted as it is.
+func (a *app) locate() (c config.Config, named bool, err error) {
 	if os.Getenv(supervisor.DepthVariable) != "" {
-		return config.Config{}, usage(errors.New("this process was started by a metarouter, and a router inside a router would start itself without end; take the entry out of the configuration"))
+		return c, false, usage(errors.New("this process was started by a metarouter, and a router inside a router would start itself without end; take the entry out of the configuration"))
 	}
 	paths, named, err := config.Find(a.configs)
 	if err != nil {
-		return config.Config{}, usage(err)
+		return c, false, usage(err)
 	}
-	c, err := config.Load(paths...)
-	if err != nil {
-		return config.Config{}, usage(err)
+	if c, err = config.Load(paths...); err != nil {
+		return c, false, usage(err)
 	}
 	if !named {
-		if err := a.requireTrust(c, paths[0]); err != nil {
-			return config.Config{}, err
-		}
+		err = a.requireTrust(c, paths[0])
 	}
-	return c, nil
+	return c, named, err
 }
 
 // requireTrust makes sure that a file that was merely found may be used.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -33,7 +34,7 @@ func (a *app) serve() *cobra.Command {
 			if os.Getenv(supervisor.DepthVariable) != "" {
 				return a.refuse()
 			}
-			c, err := a.load()
+			c, named, err := a.locate()
 			if err != nil {
 				return err
 			}
@@ -47,7 +48,7 @@ func (a *app) serve() *cobra.Command {
 			for _, p := range c.Problems {
 				log.Warn(p.Error())
 			}
-			return a.face(ctx, c, log, noWatch)
+			return a.face(ctx, c, named, log, noWatch)
 		})
 	cmd.Flags().StringVar(&mode, "mode", "", "auto, search or direct (default as configured, else auto)")
 	cmd.Flags().StringVar(&names, "names", "", "prefixed or bare (default as configured, else prefixed)")
@@ -93,18 +94,20 @@ func (a *app) refuse() error {
 }
 
 // face serves one client over stdio until it leaves or ctx ends.
-func (a *app) face(ctx context.Context, c config.Config, log *zap.Logger, noWatch bool) error {
-	edits := make(chan config.Config)
+func (a *app) face(ctx context.Context, c config.Config, named bool, log *zap.Logger, noWatch bool) error {
+	signal.Ignore(syscall.SIGPIPE) // a client that has gone must not kill us before the servers are stopped
+	read, edits := make(chan config.Config), make(chan config.Config)
 	return a.running(ctx, adapter.New(c, a.options(log)), edits, func(ctx context.Context, r *adapter.Router) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error {
 			if noWatch {
-				return reloadOnHangup(ctx, c, edits, log)
+				return reloadOnHangup(ctx, c, read, log)
 			}
-			return config.Watch(ctx, c, edits, log)
+			return config.Watch(ctx, c, read, log)
 		})
+		g.Go(func() error { return a.approve(ctx, named, read, edits, log) })
 		g.Go(func() error {
 			if err := daemon.Serve(ctx, a.data, c.Files, r); err != nil {
 				log.Warn("commands can't ask this router", zap.Error(err))
@@ -121,6 +124,45 @@ func (a *app) face(ctx context.Context, c config.Config, log *zap.Logger, noWatc
 		})
 		return g.Wait()
 	})
+}
+
+// recheck is how often an edit that is not trusted is looked at again.
+const recheck = time.Second
+
+// approve passes edits on. Those of a file that was merely found wait until they
+// are trusted.
+func (a *app) approve(ctx context.Context, named bool, read <-chan config.Config, edits chan<- config.Config, log *zap.Logger) error {
+	var next config.Config
+	var pass chan<- config.Config // edits, while there is one to pass on
+	var again <-chan time.Time    // while one waits for trust
+	for {
+		select {
+		case next = <-read:
+			pass, again = edits, nil
+			if !named && !a.trusts(next) {
+				log.Warn("the edit is not trusted, since the file was found and not named: approve it with 'metarouter trust'", zap.Strings("file", next.Files))
+				pass, again = nil, time.After(recheck)
+			}
+		case <-again:
+			again = time.After(recheck)
+			if a.trusts(next) {
+				pass, again = edits, nil
+			}
+		case pass <- next:
+			pass = nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (a *app) trusts(c config.Config) bool {
+	for _, path := range c.Files {
+		if ok, err := config.Trusted(path, a.data); err != nil || !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // reloadOnHangup reads the configuration again at each SIGHUP.

@@ -89,6 +89,11 @@ func (s *setup) command(args ...string) []string {
 func (s *setup) serve(args ...string) *mcptest.Client {
 	s.t.Helper()
 	c := mcptest.Start(s.t, metarouter, s.command(append([]string{"serve"}, args...)...), s.dir, nil)
+	s.t.Cleanup(func() {
+		if strings.Contains(c.Stderr(), "DATA RACE") {
+			s.t.Errorf("the router has a data race:\n%s", c.Stderr())
+		}
+	})
 	if _, err := c.Initialize(within(s.t)); err != nil {
 		s.t.Fatalf("initialize: %v\n%s", err, c.Stderr())
 	}

@@ -1,0 +1,45 @@
+package mcptest
+
+import (
+	"os"
+	"strings"
+)
+
+// stray is what -noise writes before everything and before each message: none of
+// it is a message to anyone, though some of it is JSON-RPC.
+var stray = strings.Join([]string{
+	"Fake MCP server running on stdio",
+	`{"level":30,"time":1763700000000,"msg":"starting"}`,
+	`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"nobody asked"}}`,
+	`{"jsonrpc":"2.0","id":"nobody-asked","result":{}}`,
+	`{"jsonrpc":"2.0","id":1,"result":{"cut":`,
+	"",
+	"null",
+	"42",
+	"[]",
+	`"text"`,
+	"\x1b[32m[debug]\x1b[0m ready\r",
+	"\xff\xfe\x00",
+	"",
+}, "\n")
+
+const hugeLine = 20 << 20
+
+// makeNoise writes the stray lines, and twice in all a line of 20 MB: text first,
+// JSON before the first message.
+func (s *server) makeNoise() {
+	if !s.noise {
+		return
+	}
+	s.out.Lock()
+	defer s.out.Unlock()
+	os.Stdout.WriteString(stray)
+	switch {
+	case !s.banner:
+		s.banner = true
+		os.Stdout.WriteString(strings.Repeat("x", hugeLine) + "\n")
+	case !s.dump:
+		s.dump = true
+		os.Stdout.WriteString(`{"level":20,"dump":"` + strings.Repeat("y", hugeLine) + "\"}\n")
+	}
+}

@@ -1,0 +1,103 @@
+package mcptest
+
+import (
+	"flag"
+	"strings"
+	"time"
+)
+
+// options is everything that a fake server can be asked for, each by a flag of
+// the name given in parseOptions. All can be combined.
+type options struct {
+	name, version, instructions string
+
+	tools       []string // names, definitions as JSON objects, or "name: description"
+	generated   int
+	list        string
+	page        int
+	duplicate   bool
+	badSchemas  bool
+	withoutList bool
+
+	era             string
+	protocol        string
+	oneEra          bool
+	exitOnUnknown   bool
+	silentOnUnknown bool
+
+	exit         bool
+	exitAfter    int
+	mute         bool
+	hang         []string
+	startDelay   time.Duration
+	crashes      int
+	state        string
+	noise        bool
+	stderrFlood  int
+	ignoreEOF    bool
+	ignoreTerm   bool
+	exitDelay    time.Duration
+	grandchild   bool
+	setsid       bool
+	exclusive    string
+	pidFile      string
+	trace        string
+	lifetime     time.Duration
+	onlySleeping bool
+}
+
+func parseOptions(args []string) *options {
+	o := &options{}
+	f := flag.NewFlagSet(marker, flag.ExitOnError)
+
+	f.StringVar(&o.name, "name", "fake", "serverInfo.name")
+	f.StringVar(&o.version, "version", "1.0.0", "serverInfo.version")
+	f.StringVar(&o.instructions, "instructions", "", "the server's instructions")
+
+	f.Func("tools", "comma-separated tools (default echo); what each does goes by its name", func(s string) error {
+		o.tools = append(o.tools, strings.Split(s, ",")...)
+		return nil
+	})
+	f.Func("tool", "one tool: NAME, 'NAME: DESCRIPTION' or its definition as JSON (repeatable)", func(s string) error {
+		o.tools = append(o.tools, s)
+		return nil
+	})
+	f.IntVar(&o.generated, "n", 0, "this many generated tools, tool_0001 …, each an echo")
+	f.StringVar(&o.list, "list", "", `the tools of a FILE {"tools":[…]}, byte for byte, each an echo`)
+	f.IntVar(&o.page, "page", 0, "tools a page of tools/list; 0 is all at once")
+	f.BoolVar(&o.duplicate, "duplicate", false, "list the first tool's name twice")
+	f.BoolVar(&o.badSchemas, "bad-schemas", false, "a tool of each bad kind, and a good one named fine")
+	f.BoolVar(&o.withoutList, "no-tools", false, "no tools capability, and tools/list is unknown")
+
+	f.StringVar(&o.era, "era", "legacy", "legacy, modern or both")
+	f.StringVar(&o.protocol, "protocol", "2025-11-25", "the newest legacy version spoken")
+	f.BoolVar(&o.oneEra, "one-era", false, "refuse initialize once server/discover was answered")
+	f.BoolVar(&o.exitOnUnknown, "exit-on-unknown", false, "exit with status 5 at an unknown method")
+	f.BoolVar(&o.silentOnUnknown, "silent-on-unknown", false, "don't answer an unknown method")
+
+	f.BoolVar(&o.exit, "exit", false, "exit at once with status 3 and a line on stderr")
+	f.IntVar(&o.exitAfter, "exit-after", 0, "exit with status 4 after answering this many calls")
+	f.BoolVar(&o.mute, "mute", false, "read everything and answer nothing")
+	f.Func("hang", "comma-separated methods that are never answered", func(s string) error {
+		o.hang = append(o.hang, strings.Split(s, ",")...)
+		return nil
+	})
+	f.DurationVar(&o.startDelay, "start-delay", 0, "wait before reading anything")
+	f.IntVar(&o.crashes, "crash-at-start-times", 0, "exit with status 3 at the first N starts, which -state counts")
+	f.StringVar(&o.state, "state", "", "the file that counts the starts")
+	f.BoolVar(&o.noise, "noise", false, "write what is no message to stdout: before everything, before each message, and lines of 20 MB")
+	f.IntVar(&o.stderrFlood, "stderr-flood", 0, "write this many bytes to stderr before reading anything")
+	f.BoolVar(&o.ignoreEOF, "ignore-eof", false, "go on after the end of stdin")
+	f.BoolVar(&o.ignoreTerm, "ignore-term", false, "ignore SIGTERM, SIGINT and SIGHUP, grandchildren too")
+	f.DurationVar(&o.exitDelay, "exit-delay", 0, "wait after the end of stdin before exiting")
+	f.BoolVar(&o.grandchild, "grandchild", false, "leave a child in the same process group, holding stdout and stderr")
+	f.BoolVar(&o.setsid, "grandchild-setsid", false, "leave a child in a session of its own, holding stdout and stderr")
+	f.StringVar(&o.exclusive, "exclusive", "", "exit with status 6 if another instance holds this file")
+	f.StringVar(&o.pidFile, "pid-file", "", "append the pid to this file, grandchildren's too (see PIDs)")
+	f.StringVar(&o.trace, "trace", "", "append each line read to this file")
+	f.DurationVar(&o.lifetime, "lifetime", 10*time.Minute, "exit after this long, whatever happens")
+	f.BoolVar(&o.onlySleeping, "only-sleep", false, "be the grandchild: do nothing for a lifetime")
+
+	f.Parse(args) // exits on an error
+	return o
+}

@@ -1,0 +1,232 @@
+package mcptest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// RawResult is what the raw tool answers: valid JSON that no decoder of known
+// types keeps as it is. A modern server puts resultType before it.
+const RawResult = `{"content":[{"type":"text","text":"caf\u00e9 \u2028 <b> & \/ \ud83d\ude00 \ud800", "zeta":1, "alpha":[ ]},` +
+	`{"type":"hologram","frames":[9007199254740993,1e400,-0.0,1.10]},` +
+	`{"type":"resource","resource":{"uri":"fake://empty","text":""}}],` +
+	` "structuredContent" : {"b":12345678901234567890, "a" : 2},"unknown":{"deep":[ null ]},` +
+	`"_meta":{"example.com/n":9007199254740993}}`
+
+// RawError is the JSON-RPC error object that the error tool answers with.
+const RawError = `{"code":-31999,"message":"the error tool always fails","data":{"b":9007199254740993, "a":"\u00e9"}}`
+
+// tool is one entry of the list. The name is what it answers to.
+type tool struct {
+	name       string
+	definition json.RawMessage
+	act        action
+}
+
+// action answers a call with a CallToolResult, an error, or never if both are zero.
+type action func(*call) (result string, _ *rpcError)
+
+type call struct {
+	*server
+	ctx       context.Context // done once the client has cancelled the call
+	arguments json.RawMessage
+	token     json.RawMessage // of progress; nil if none is wanted
+}
+
+type behaviour struct {
+	description, properties, annotations string
+	act                                  action
+}
+
+// behaviours are the tools that do more than echo, or that have a better
+// description than one made of their name.
+func behaviours() map[string]behaviour {
+	return map[string]behaviour{
+		"echo":  {"Return the arguments as text.", `{"message":{"type":"string"}}`, safe, (*call).echo},
+		"pid":   {"Return the process id of this server.", `{}`, safe, func(*call) (string, *rpcError) { return text(fmt.Sprint(os.Getpid())), nil }},
+		"cwd":   {"Return the working directory of this server.", `{}`, safe, (*call).cwd},
+		"env":   {"Return the environment of this server, sorted, a variable a line.", `{}`, safe, (*call).env},
+		"sleep": {"Wait for a number of milliseconds, then answer.", `{"ms":{"type":"integer"}}`, safe, (*call).sleep},
+		"hang":  {"Never answer.", `{}`, "", func(*call) (string, *rpcError) { return "", nil }},
+		"crash": {"Exit in the middle of the call.", `{}`, "", func(*call) (string, *rpcError) { fail(7, "fatal: crash was called"); return "", nil }},
+		"fail":  {"Fail, as a tool does.", `{}`, "", func(*call) (string, *rpcError) { return failure("the fail tool always fails"), nil }},
+		"error": {"Fail with a JSON-RPC error.", `{}`, "", func(*call) (string, *rpcError) { return "", &rpcError{RawError} }},
+		"big":   {"Return a text of a number of bytes.", `{"bytes":{"type":"integer"}}`, safe, (*call).big},
+		"raw":   {"Return a result with unusual bytes.", `{}`, safe, func(*call) (string, *rpcError) { return RawResult, nil }},
+		"progress": {"Send a number of progress notifications, then answer.",
+			`{"n":{"type":"integer"}}`, safe, (*call).progress},
+		"grow":   {"Add a tool to this server.", `{}`, "", (*call).grow},
+		"shrink": {"Remove the last tool of this server.", `{}`, "", (*call).shrink},
+
+		"browser_navigate":   {"Navigate to a URL in the browser", `{"url":{"type":"string"}}`, "", (*call).echo},
+		"browser_screenshot": {"Take a screenshot of the current page", `{"full_page":{"type":"boolean"}}`, safe, (*call).echo},
+		"browser_click":      {"Click an element on the page", `{"selector":{"type":"string"}}`, "", (*call).echo},
+	}
+}
+
+const safe = `{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}`
+
+// toolsOf makes the list that the options ask for: echo if they ask for none.
+func toolsOf(o *options) []tool {
+	var list []tool
+	for _, asked := range o.tools {
+		list = append(list, newTool(asked))
+	}
+	for i := range o.generated {
+		list = append(list, newTool(fmt.Sprintf("tool_%04d: Generated tool number %d.", i+1, i+1)))
+	}
+	if o.list != "" {
+		list = append(list, toolsIn(o.list)...)
+	}
+	if o.badSchemas {
+		list = append(list, newTool("fine: A good tool among bad ones."))
+		for _, definition := range badTools {
+			list = append(list, tool{nameOf(definition), json.RawMessage(definition), (*call).echo})
+		}
+	}
+	if len(list) == 0 {
+		list = []tool{newTool("echo")}
+	}
+	if o.duplicate {
+		list = append(list, newTool(list[0].name+": The second tool of this name."))
+	}
+	return list
+}
+
+// newTool makes a tool of a name, of "name: description" or of a definition. The
+// name alone says what it does.
+func newTool(asked string) tool {
+	if strings.HasPrefix(asked, "{") {
+		name := nameOf(asked)
+		return tool{name, json.RawMessage(asked), actionOf(name)}
+	}
+	name, description, described := strings.Cut(asked, ": ")
+	properties, annotations := `{"message":{"type":"string"}}`, ""
+	if b, ok := behaviours()[name]; ok {
+		properties, annotations = b.properties, b.annotations
+		if !described {
+			description, described = b.description, true
+		}
+	}
+	if !described {
+		description = strings.ReplaceAll(name, "_", " ")
+	}
+	definition := fmt.Sprintf(`{"name":%s,"description":%s,"inputSchema":{"type":"object","properties":%s}`,
+		encode(name), encode(description), properties)
+	if annotations != "" {
+		definition += `,"annotations":` + annotations
+	}
+	return tool{name, json.RawMessage(definition + "}"), actionOf(name)}
+}
+
+func actionOf(name string) action {
+	if b, ok := behaviours()[name]; ok {
+		return b.act
+	}
+	return (*call).echo
+}
+
+// toolsIn reads the tools of a recorded tools/list.
+func toolsIn(file string) []tool {
+	var recorded struct{ Tools []json.RawMessage }
+	b, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(b, &recorded)
+	}
+	if err != nil {
+		fail(2, "read -list: %v", err)
+	}
+	var list []tool
+	for _, definition := range recorded.Tools {
+		// A line holds one message: a definition may not spread over several.
+		oneLine := strings.NewReplacer("\n", "", "\r", "").Replace(string(definition))
+		list = append(list, tool{nameOf(oneLine), json.RawMessage(oneLine), (*call).echo})
+	}
+	return list
+}
+
+// nameOf is a definition's name, "" if it has none.
+func nameOf(definition string) string {
+	var d struct{ Name string }
+	json.Unmarshal([]byte(definition), &d)
+	return d.Name
+}
+
+func (c *call) echo() (string, *rpcError) {
+	if c.arguments == nil {
+		return text("{}"), nil
+	}
+	return text(string(c.arguments)), nil
+}
+
+func (c *call) cwd() (string, *rpcError) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return failure(err.Error()), nil
+	}
+	return text(dir), nil
+}
+
+func (c *call) env() (string, *rpcError) {
+	return text(strings.Join(slices.Sorted(slices.Values(os.Environ())), "\n")), nil
+}
+
+// sleep is not answered if it is cancelled.
+func (c *call) sleep() (string, *rpcError) {
+	var a struct{ Ms int }
+	json.Unmarshal(c.arguments, &a)
+	select {
+	case <-time.After(time.Duration(a.Ms) * time.Millisecond):
+		return text(fmt.Sprintf("slept for %d ms", a.Ms)), nil
+	case <-c.ctx.Done():
+		return "", nil
+	}
+}
+
+func (c *call) big() (string, *rpcError) {
+	var a struct{ Bytes int }
+	json.Unmarshal(c.arguments, &a)
+	return text(strings.Repeat("x", max(a.Bytes, 0))), nil
+}
+
+func (c *call) progress() (string, *rpcError) {
+	var a struct{ N int }
+	json.Unmarshal(c.arguments, &a)
+	for i := range a.N {
+		if c.token != nil {
+			c.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"total":%d}}`,
+				c.token, i+1, a.N))
+		}
+	}
+	return text(fmt.Sprintf("made %d steps", a.N)), nil
+}
+
+func (c *call) grow() (string, *rpcError) {
+	c.mu.Lock()
+	c.grown++
+	t := newTool(fmt.Sprintf("grown_%d: A tool added while running.", c.grown))
+	c.list = append(c.list, t)
+	c.mu.Unlock()
+	c.changed()
+	return text("added " + t.name), nil
+}
+
+func (c *call) shrink() (string, *rpcError) {
+	c.mu.Lock()
+	last := len(c.list) - 1
+	removed := c.list[last].name
+	c.list = c.list[:last]
+	c.mu.Unlock()
+	c.changed()
+	return text("removed " + removed), nil
+}
+
+func text(s string) string { return fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, encode(s)) }
+func failure(s string) string {
+	return fmt.Sprintf(`{"content":[{"type":"text","text":%s}],"isError":true}`, encode(s))
+}
