@@ -25,8 +25,8 @@ const (
 
 	// coalesce is how long changes are gathered before clients are told, and
 	// announceEvery the least time between two notifications.
-	coalesce      = 250 * time.Millisecond
-	announceEvery = time.Second
+	coalesce      = 100 * time.Millisecond
+	announceEvery = 500 * time.Millisecond
 )
 
 // A view is the catalog as clients see it. It is immutable.

@@ -193,9 +193,9 @@ func TestListChangedIsCoalesced(t *testing.T) {
 		c.initialize()
 		synctest.Wait()
 		start := time.Now()
-		for i := range 10 { // all within 250 ms
+		for i := range 10 { // all while changes are gathered
 			r.replace(fmt.Sprint("s", i), tool(fmt.Sprint("s", i), "tool"))
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(coalesce / 12)
 		}
 		if got := c.receive(); got != listChanged {
 			t.Errorf("got %s", got)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,6 +39,8 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "router" {
 		beRouter(os.Args[2:])
 	}
+	flag.Parse()
+	flag.Set("test.parallel", "8") // the tests mostly wait for processes
 	goleak.VerifyTestMain(m)
 }
 
@@ -289,6 +292,20 @@ func TestNoiseAndFlood(t *testing.T) {
 	}
 	if st := f.state("flood"); len(st.Stderr) == 0 {
 		t.Error("nothing kept of stderr")
+	}
+}
+
+// Messages far above the 16 MiB at which the SDK's transport ends are passed on.
+func TestLargeMessages(t *testing.T) {
+	t.Parallel()
+	f := supervise(t, fake("s", "-tools", "big,echo"))
+	const size = 40 << 20
+	if got := f.mustCall("s", "big", fmt.Sprintf(`{"bytes":%d}`, size)); len(got) != size {
+		t.Errorf("a result of %d bytes, want %d", len(got), size)
+	}
+	argument := strings.Repeat("x", 20<<20)
+	if got := f.mustCall("s", "echo", `{"message":"`+argument+`"}`); !strings.Contains(got, argument) {
+		t.Errorf("an echo of %d bytes, want %d", len(got), len(argument))
 	}
 }
 

@@ -101,9 +101,10 @@ func (s *server) report() Status {
 
 // session is Supervisor.Session for this server.
 func (s *server) session(ctx context.Context) (session.Session, error) {
-	for woke := (time.Time{}); ; {
+	woken, startsThen := false, 0
+	for {
 		s.mu.Lock()
-		in, st, tried, changed := s.current, s.status, s.tried, s.changed
+		in, st, tried, starts, changed := s.current, s.status, s.tried, s.starts, s.changed
 		s.mu.Unlock()
 		if in != nil && in.usable() {
 			return in, nil
@@ -114,10 +115,10 @@ func (s *server) session(ctx context.Context) (session.Session, error) {
 			notify(s.woken)
 		case Failed:
 			switch {
-			case woke.IsZero() && time.Since(tried) < retryOnCall, !woke.IsZero() && tried.After(woke):
+			case !woken && time.Since(tried) < retryOnCall, woken && starts > startsThen:
 				return nil, unavailable
-			case woke.IsZero():
-				woke = time.Now()
+			case !woken:
+				woken, startsThen = true, starts
 				notify(s.woken)
 			}
 		case Misconfigured, Disabled, Stopped, Self:

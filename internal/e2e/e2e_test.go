@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,6 +24,8 @@ var metarouter string
 
 func TestMain(m *testing.M) {
 	mcptest.ServeIfAsked()
+	flag.Parse()
+	flag.Set("test.parallel", "8") // the tests mostly wait for processes
 	os.Exit(run(m))
 }
 

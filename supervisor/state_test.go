@@ -1,0 +1,71 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// A call has a failed server tried again, but not more often than every 15
+// seconds, and waits for how that goes.
+func TestFailedServerIsTriedOnACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(New(nil, Options{}, zap.NewNop()), config.Server{Name: "s"})
+		fail := func() { s.set(func(st *Status) { st.State, st.LastError = Failed, "no licence" }) }
+		s.begin(func(error) {})
+		fail()
+		call := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := s.session(ctx)
+			return err
+		}
+		var unavailable *UnavailableError
+		if err := call(); !errors.As(err, &unavailable) || unavailable.Reason != "no licence" || len(s.woken) != 0 {
+			t.Errorf("a call soon after a failure: %v, woken %d times, want neither a wait nor a try", err, len(s.woken))
+		}
+		time.Sleep(retryOnCall)
+		answered := make(chan error, 1)
+		began := time.Now()
+		go func() { answered <- call() }()
+		<-s.woken // as run does
+		s.begin(func(error) {})
+		time.Sleep(20 * time.Second)
+		fail()
+		if err := <-answered; !errors.As(err, &unavailable) || time.Since(began) != 20*time.Second {
+			t.Errorf("the call that had it tried again: %v after %v", err, time.Since(began))
+		}
+		if len(s.woken) != 0 {
+			t.Error("one call had it tried twice")
+		}
+	})
+}
+
+// A call waits while a server starts, and says so when its time is up.
+func TestCallWaitsForStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(New(nil, Options{}, zap.NewNop()), config.Server{Name: "s"})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		_, err := s.session(ctx)
+		var unavailable *UnavailableError
+		if !errors.As(err, &unavailable) || unavailable.State != Starting || time.Since(began) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		in := &instance{peer: newPeer(nil, nil)}
+		go func() {
+			time.Sleep(time.Second)
+			s.publish(in)
+		}()
+		if got, err := s.session(t.Context()); got != in || err != nil {
+			t.Errorf("session = %v, %v", got, err)
+		}
+	})
+}
