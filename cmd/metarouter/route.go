@@ -33,7 +33,7 @@ func (a *app) route() *cobra.Command {
 				}
 				answer := routed{Alternatives: candidates(sel.Alternatives)}
 				if sel.Abstained {
-					return a.answer(answer, "no tool fits; the nearest:", &exitError{code: exitNoTool})
+					return a.answer(answer, noFit(sel.Alternatives), &exitError{code: exitNoTool})
 				}
 				t := sel.Tool
 				answer.Tool, answer.Score, answer.Confidence = t.ID, sel.Score, sel.Confidence

@@ -69,9 +69,17 @@ func (a *app) search() *cobra.Command {
 	return cmd
 }
 
+// noFit says that no tool fits, before the nearest if there are any.
+func noFit(nearest []selector.Candidate) string {
+	if len(nearest) == 0 {
+		return "no tool fits"
+	}
+	return "no tool fits; the nearest:"
+}
+
 func (a *app) printRanking(found selector.Ranking) error {
 	if found.Abstained {
-		fmt.Fprintln(a.stderr, "no tool fits; the nearest:")
+		fmt.Fprintln(a.stderr, noFit(found.Candidates))
 	}
 	if len(found.Partial) > 0 {
 		fmt.Fprintf(a.stderr, "no tool bears all capabilities; these lack %s\n", strings.Join(found.Partial, ", "))

@@ -107,8 +107,8 @@ func summary(description string) string {
 	if i := strings.Index(line, ". "); i > 0 {
 		line = line[:i+1]
 	}
-	if runes := []rune(line); len(runes) > 70 {
-		line = string(runes[:69]) + "…"
+	if runes := []rune(line); len(runes) > 60 {
+		line = string(runes[:59]) + "…"
 	}
 	return line
 }

@@ -27,6 +27,8 @@ var allowed = map[string][]string{
 	"internal/builtin": {},
 	"internal/mcptest": {},
 	"internal/daemon":  {"adapter"},
+	"docs/demo":        {},
+	"internal/e2e":     {},
 	"cmd/metarouter": {
 		"adapter", "server", "config", "session", "registry", "selector", "supervisor",
 		"internal/builtin", "internal/daemon",

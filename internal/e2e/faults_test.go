@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,9 +25,9 @@ type fault struct {
 	// lists is a tool that the server must be listed with, "" if it can't be.
 	lists string
 	// call is called on it, and the answer must contain says; "" is no call.
-	call, arguments, says string
-	fails                 bool // the answer is an error that names the server
-	toolFails             bool // the answer is the tool's own failure
+	call, says string
+	fails      bool // the answer is an error that names the server
+	toolFails  bool // the answer is the tool's own failure
 }
 
 var faults = map[string]fault{
@@ -255,4 +256,69 @@ func TestStartsFromTheStoredCatalog(t *testing.T) {
 		t.Errorf("listed %s", got)
 	}
 	mustCall(t, second, "slow__echo", "{}")
+}
+
+// Commands ask the router that runs with the same configuration.
+func TestCommandsAskTheRunningRouter(t *testing.T) {
+	t.Parallel()
+	state := filepath.Join(t.TempDir(), "starts")
+	s := prepare(t, entries{
+		"s":      fake("-tools", "pid"),
+		"broken": fake("-crash-at-start-times", "5", "-exit-on-unknown", "-state", state),
+	}, nil)
+	c := s.serve("--mode", "direct")
+	pid := mustCall(t, c, "s__pid", "{}").text()
+	mcptest.WaitFor(t, "the broken server to fail", func() bool { return s.states()["broken"].State != "starting" })
+	if st := s.states()["s"]; st.State != "ready" || st.Tools != 1 {
+		t.Errorf("servers says %+v", st)
+	}
+	out, stderr, code := s.run("restart", "s")
+	if code != 0 || !strings.Contains(out, "ready") {
+		t.Errorf("restart: exit code %d, %s%s", code, out, stderr)
+	}
+	if again := mustCall(t, c, "s__pid", "{}").text(); again == pid {
+		t.Error("the same process after a restart")
+	}
+	mcptest.WaitFor(t, "the broken server to be mended by restarts", func() bool {
+		_, _, code := s.run("restart", "broken")
+		return code == 0
+	})
+	if _, stderr, code := s.run("restart", "nobody"); code != 2 || !strings.Contains(stderr, `no server is named "nobody"`) {
+		t.Errorf("restart of no server: exit code %d, %s", code, stderr)
+	}
+	c.Close()
+	if _, stderr, _ := s.run("restart", "s"); !strings.Contains(stderr, "no router runs") {
+		t.Errorf("restart without a router: %s", stderr)
+	}
+}
+
+// A found and trusted file that is edited waits for the edit to be trusted.
+func TestEditOfAFoundFile(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"one": fake("-tools", "echo")}, nil)
+	s.config = filepath.Join(s.dir, ".mcp.json")
+	s.write(entries{"one": fake("-tools", "echo")}, nil)
+	data := filepath.Join(s.dir, "data")
+	metarouterIn := func(args ...string) ([]byte, error) {
+		cmd := exec.Command(metarouter, append(args, "--data", data)...)
+		cmd.Dir = s.dir
+		return cmd.CombinedOutput()
+	}
+	if out, err := metarouterIn("trust"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	c := mcptest.Start(t, metarouter, []string{"serve", "--mode", "direct", "--data", data}, s.dir, nil)
+	if _, err := c.Initialize(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	mustCall(t, c, "one__echo", "{}")
+	s.write(entries{"one": fake("-tools", "echo"), "two": fake("-tools", "echo")}, nil)
+	mcptest.WaitFor(t, "the edit to be refused", func() bool { return strings.Contains(c.Stderr(), "not trusted") })
+	if got := fmt.Sprint(names(t, c)); got != "[one__echo]" {
+		t.Errorf("listed %s before the edit was trusted", got)
+	}
+	if out, err := metarouterIn("trust"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	mcptest.WaitFor(t, "the trusted edit to be used", func() bool { return len(names(t, c)) == 2 })
 }

@@ -1,0 +1,120 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zaptest"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+func TestMain(m *testing.M) { mcptest.Main(m) }
+
+func fake(name string, flags ...string) config.Server {
+	command, args := mcptest.Command(flags...)
+	return config.Server{Name: name, Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second}
+}
+
+// running runs a router of the servers until the test ends.
+func running(t *testing.T, o Options, servers ...config.Server) (*Router, chan<- config.Config) {
+	t.Helper()
+	o.Log = zaptest.NewLogger(t)
+	r := New(config.Config{Servers: servers}, o)
+	edits := make(chan config.Config)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx, edits) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return r, edits
+}
+
+func settled(t *testing.T, r *Router) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	r.Settled(ctx)
+	if ctx.Err() != nil {
+		t.Fatal("not settled in 30 s")
+	}
+}
+
+func TestRouter(t *testing.T) {
+	pids := t.TempDir() + "/pids"
+	browser := fake("browser", "-tools", "browser_navigate,browser_screenshot,browser_click", "-pid-file", pids)
+	browser.Capabilities = []string{"mine"}
+	browser.Tools = config.ToolFilter{Deny: []string{"*_click"}, Rename: map[string]string{"browser_navigate": "go_to"}}
+	r, edits := running(t, Options{DataDir: t.TempDir()}, browser, fake("bad", "-exit"))
+	settled(t, r)
+
+	tools := r.FindByCapability("mine")
+	if len(tools) != 2 || tools[0].ID != "browser:browser_screenshot" || tools[1].ID != "browser:go_to" {
+		t.Fatalf("tools that bear the entry's tag: %v", tools)
+	}
+	if got := strings.Join(tools[1].Capabilities, " "); got != "browser mine navigation web" {
+		t.Errorf("tags of the renamed tool: %s", got)
+	}
+	sel, err := r.Select(t.Context(), selector.Query{Task: "Take a screenshot", Capabilities: []string{"browser", "screenshot"}})
+	if err != nil || sel.Abstained || sel.Tool.ID != "browser:browser_screenshot" {
+		t.Errorf("selected %+v, %v", sel, err)
+	}
+	result, err := r.Execute(t.Context(), selector.Call{Tool: tools[1], Arguments: json.RawMessage(`{"url":"x"}`)})
+	if err != nil || result.IsError || !strings.Contains(string(result.JSON), `"tool_name":"browser_navigate"`) {
+		t.Errorf("Execute = %s, %v", result.JSON, err)
+	}
+	for _, s := range r.Servers() {
+		if s.Name == "browser" && (s.State != supervisor.Ready || s.Tools != 2) {
+			t.Errorf("status %+v", s)
+		}
+	}
+
+	// An edit that concerns the tools alone keeps the process.
+	changed := r.Changed()
+	browser.Tools = config.ToolFilter{}
+	edits <- config.Config{Servers: []config.Server{browser}}
+	<-changed
+	mcptest.WaitFor(t, "all tools of the edited entry", func() bool { return len(r.Snapshot().Server("browser")) == 3 })
+	if n := len(mcptest.PIDs(t, pids)); n != 1 {
+		t.Errorf("%d processes of the server, want 1", n)
+	}
+	edits <- config.Config{}
+	mcptest.WaitFor(t, "the tools of removed servers to go", func() bool { return len(r.Snapshot().Tools()) == 0 })
+}
+
+// With the stored catalog tools are known without a process, and on demand none
+// is started until a call.
+func TestOnDemand(t *testing.T) {
+	data, pids := t.TempDir(), t.TempDir()+"/pids"
+	entry := fake("s", "-tools", "echo", "-pid-file", pids)
+	first, _ := running(t, Options{DataDir: data, OnDemand: true}, entry)
+	settled(t, first)
+	second, _ := running(t, Options{DataDir: data, OnDemand: true}, entry)
+	if !second.Complete() {
+		t.Fatal("the stored catalog is not known")
+	}
+	settled(t, second)
+	if n := len(mcptest.PIDs(t, pids)); n != 1 {
+		t.Errorf("%d processes before the first call, want that of the listing alone", n)
+	}
+	tool, _ := second.Snapshot().Tool("s:echo")
+	if result, err := second.Execute(t.Context(), selector.Call{Tool: tool}); err != nil || result.IsError {
+		t.Errorf("Execute = %s, %v", result.JSON, err)
+	}
+	// Another entry of the same name is another server.
+	other := fake("s", "-tools", "pid")
+	third, _ := running(t, Options{DataDir: data, OnDemand: true}, other)
+	if third.Complete() {
+		t.Error("the tools of another entry are taken for this one's")
+	}
+}
