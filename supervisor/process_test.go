@@ -179,21 +179,6 @@ func (f *fixture) mustCall(server, tool, arguments string) string {
 
 func pidFile(t *testing.T) string { return filepath.Join(t.TempDir(), "pids") }
 
-func allDead(t *testing.T, file string, atLeast int) {
-	t.Helper()
-	mcptest.WaitFor(t, "all processes to be gone", func() bool {
-		for _, pid := range mcptest.PIDs(t, file) {
-			if mcptest.Alive(pid) {
-				return false
-			}
-		}
-		return true
-	})
-	if n := len(mcptest.PIDs(t, file)); n < atLeast {
-		t.Errorf("only %d processes were ever there, want at least %d", n, atLeast)
-	}
-}
-
 func TestServeAndStop(t *testing.T) {
 	t.Parallel()
 	pids := pidFile(t)
@@ -371,7 +356,7 @@ func TestStubbornServersAndTheirChildren(t *testing.T) {
 		return crashed == 3
 	})
 	f.stop()
-	allDead(t, pids, 10)
+	mcptest.Gone(t, pids, 10)
 }
 
 func TestToolsChange(t *testing.T) {
@@ -609,7 +594,7 @@ func TestNoOrphanWhenKilled(t *testing.T) {
 				"-ignore-eof,-ignore-term,-pid-file,"+pids,
 				"-grandchild,-grandchild-setsid,-ignore-eof,-ignore-term,-pid-file,"+pids)
 			kill(router)
-			allDead(t, pids, 5)
+			mcptest.Gone(t, pids, 5)
 			mcptest.WaitFor(t, "the guard to end", func() bool { return !mcptest.Alive(guard) })
 		})
 	}
@@ -625,7 +610,7 @@ func TestGuardComesBack(t *testing.T) {
 	syscall.Kill(first, syscall.SIGKILL)
 	mcptest.WaitFor(t, "a new guard", func() bool { pid := f.reaper.guard.pid(); return pid != first && mcptest.Alive(pid) })
 	f.stop()
-	allDead(t, pids, 1)
+	mcptest.Gone(t, pids, 1)
 }
 
 // A guard deaf to what ends a router kills a group that was registered when its

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"bytes"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,19 +25,9 @@ func lead(pid int) leader {
 func (l leader) alive() bool { return l.pid > 0 && lead(l.pid) == l }
 func (l leader) close()      {}
 
-// killMarked kills every process whose environment bears the mark, and every
+// killOnce kills the processes whose environment holds needle, and every
 // descendant of one: the environment of programs that the system protects can't
 // be read, but what they descend from can.
-func killMarked(mark string) {
-	needle := []byte("\x00" + markVariable + "=" + mark)
-	for range 50 {
-		if killOnce(needle) == 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
 func killOnce(needle []byte) (killed int) {
 	all, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {

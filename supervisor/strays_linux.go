@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,18 +32,7 @@ func (l leader) close() {
 	}
 }
 
-// killMarked kills every process whose environment bears the mark, wherever it
-// has gone, and goes on until there is none.
-func killMarked(mark string) {
-	needle := []byte("\x00" + markVariable + "=" + mark)
-	for range 50 {
-		if killOnce(needle) == 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
+// killOnce kills the processes whose environment holds needle.
 func killOnce(needle []byte) (killed int) {
 	proc, err := os.Open("/proc")
 	if err != nil {

@@ -177,20 +177,4 @@ func names(t *testing.T, c *mcptest.Client) []string {
 	return all
 }
 
-// gone waits until every process in the pid file is dead.
-func gone(t *testing.T, pids string, atLeast int) {
-	t.Helper()
-	mcptest.WaitFor(t, "all processes to be gone", func() bool {
-		for _, pid := range mcptest.PIDs(t, pids) {
-			if mcptest.Alive(pid) {
-				return false
-			}
-		}
-		return true
-	})
-	if n := len(mcptest.PIDs(t, pids)); n < atLeast {
-		t.Errorf("only %d processes were ever there, want at least %d", n, atLeast)
-	}
-}
-
 func writeFile(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }

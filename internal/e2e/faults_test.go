@@ -89,7 +89,7 @@ func TestFaults(t *testing.T) {
 			if err := c.Close(); err != nil {
 				t.Errorf("the router after its client has left: %v\n%s", err, c.Stderr())
 			}
-			gone(t, pids, 1)
+			mcptest.Gone(t, pids, 1)
 		})
 	}
 }
@@ -124,9 +124,9 @@ func TestNoOrphanWhenKilled(t *testing.T) {
 			}
 			kill(c)
 			<-c.Done
-			gone(t, pids, 0)
+			mcptest.Gone(t, pids, 0)
 			time.Sleep(200 * time.Millisecond) // what was being started
-			gone(t, pids, 0)
+			mcptest.Gone(t, pids, 0)
 		})
 	}
 }

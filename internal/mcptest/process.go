@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,5 +38,15 @@ func WaitFor(t testing.TB, what string, cond func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited 30 s in vain for: %s", what)
 		}
+	}
+}
+
+// Gone waits until every process in the -pid-file is dead, and fails the test if
+// fewer than atLeast were ever there. It must be called as WaitFor.
+func Gone(t testing.TB, file string, atLeast int) {
+	t.Helper()
+	WaitFor(t, "all processes to be gone", func() bool { return !slices.ContainsFunc(PIDs(t, file), Alive) })
+	if n := len(PIDs(t, file)); n < atLeast {
+		t.Errorf("only %d processes were ever there, want at least %d", n, atLeast)
 	}
 }
