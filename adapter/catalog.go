@@ -24,7 +24,7 @@ type catalog struct {
 	store     *registry.Store
 	log       *zap.Logger
 
-	// mu guards known.
+	// mu guards known, and has the registry change together with it.
 	mu    sync.Mutex
 	known map[string]string // server -> the hash of the entry whose tools are in the registry
 }
@@ -42,31 +42,32 @@ func (c *catalog) storeKey(s config.Server) string {
 }
 
 // recall puts the stored tools of servers into the registry that nothing is
-// known of, or nothing of their entry as it is now.
+// known of. Those of an edited entry stay until the new one is up.
 func (c *catalog) recall(servers []config.Server) {
 	for _, s := range servers {
-		if s.Disabled || s.Self || s.Misconfigured != "" || c.Known(s) {
+		if s.Disabled || s.Self || s.Misconfigured != "" || c.has(s.Name) {
 			continue
 		}
 		tools, ok := c.store.Load(c.storeKey(s), s.Name)
-		if !ok || c.mayHaveTools(s.Name) {
+		if !ok {
 			continue
 		}
-		if _, err := c.registry.Replace(s.Name, tools); err != nil {
-			c.log.Warn("can't index the stored tools", zap.String("server", s.Name), zap.Error(err))
-			continue
+		c.mu.Lock()
+		if c.known[s.Name] == "" {
+			if _, err := c.registry.Replace(s.Name, tools); err != nil {
+				c.log.Warn("can't use the stored tools", zap.String("server", s.Name), zap.Error(err))
+			} else {
+				c.known[s.Name] = c.storeKey(s)
+			}
 		}
-		c.learned(s)
+		c.mu.Unlock()
 	}
 }
 
-// mayHaveTools reports whether tools of the server are in the registry: those of
-// an edited entry stay until the new one is up.
-func (c *catalog) mayHaveTools(server string) bool {
+func (c *catalog) has(server string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, ok := c.known[server]
-	return ok
+	return c.known[server] != ""
 }
 
 // Learn implements [supervisor.Handler].
@@ -81,20 +82,32 @@ func (c *catalog) Learn(ctx context.Context, entry config.Server, s session.Sess
 	for _, d := range listing.Dropped {
 		c.log.Debug("left out a tool", zap.String("server", entry.Name), zap.String("tool", d.Name), zap.String("reason", d.Reason))
 	}
-	if _, err := c.registry.Replace(entry.Name, listing.Tools); err != nil {
+	news, err := c.adopt(ctx, entry, listing.Tools)
+	if err != nil || !news {
 		return err
 	}
-	c.learned(entry)
 	if err := c.store.Save(c.storeKey(entry), entry.Name, listing.Tools); err != nil {
 		c.log.Warn("can't store the tools; the next start will be slower", zap.String("server", entry.Name), zap.Error(err))
 	}
 	return nil
 }
 
-func (c *catalog) learned(entry config.Server) {
+// adopt makes the tools those of the server, unless ctx has ended. It reports
+// whether they differ from what is stored.
+func (c *catalog) adopt(ctx context.Context, entry config.Server, tools []registry.NormalizedTool) (news bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known[entry.Name] = c.storeKey(entry)
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	changed, err := c.registry.Replace(entry.Name, tools)
+	if err != nil {
+		return false, err
+	}
+	key := c.storeKey(entry)
+	news = changed || c.known[entry.Name] != key
+	c.known[entry.Name] = key
+	return news, nil
 }
 
 // Known implements [supervisor.Handler].
@@ -107,7 +120,7 @@ func (c *catalog) Known(entry config.Server) bool {
 // Forget implements [supervisor.Handler].
 func (c *catalog) Forget(server string) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	delete(c.known, server)
-	c.mu.Unlock()
 	c.registry.Remove(server)
 }

@@ -7,10 +7,11 @@ import (
 )
 
 const (
-	// healthyAfter is how long a server must have been ready for its end to be
-	// no part of a crash loop.
+	// healthyAfter is how long a server must have been ready to be started again
+	// at once when it ends.
 	healthyAfter = 10 * time.Second
-	// A crash loop is loopFailures ends within loopWindow.
+	// A crash loop is loopFailures ends within loopWindow, or as many in a row
+	// without a session between.
 	loopFailures = 5
 	loopWindow   = time.Minute
 	// retryFailed is how often a failed server is tried again unasked, and
@@ -22,6 +23,8 @@ const (
 // A history of failures says when to try again.
 type history struct {
 	times   []time.Time // of the failures within loopWindow
+	row     int         // failures since the last session
+	looping bool        // declared a crash loop, and not been healthy since
 	backoff *backoff.ExponentialBackOff
 }
 
@@ -35,25 +38,33 @@ func newHistory() *history {
 
 // failed records a failure after a session that lasted ready (0: there was
 // none). It returns how long to wait before the next try; ok is false for a
-// crash loop. The first failure after a session is tried again at once.
+// crash loop, and stays so until the server has been healthy. After a healthy
+// session, and at the first failure after any, there is no wait.
 func (h *history) failed(now time.Time, ready time.Duration) (wait time.Duration, ok bool) {
 	if ready >= healthyAfter {
-		h.reset()
+		h.looping = false
+		h.backoff.Reset()
 	}
+	if ready > 0 {
+		h.row = 0
+	}
+	h.row++
 	for len(h.times) > 0 && now.Sub(h.times[0]) > loopWindow {
 		h.times = h.times[1:]
 	}
 	h.times = append(h.times, now)
-	if len(h.times) >= loopFailures {
+	switch {
+	case h.looping || h.row >= loopFailures || len(h.times) >= loopFailures:
+		h.looping = true
 		return 0, false
-	}
-	if len(h.times) == 1 && ready > 0 {
+	case ready >= healthyAfter || ready > 0 && len(h.times) == 1:
 		return 0, true
 	}
 	return h.backoff.NextBackOff(), true
 }
 
+// reset forgets everything: what failed is not what will run.
 func (h *history) reset() {
-	h.times = nil
+	h.times, h.row, h.looping = nil, 0, false
 	h.backoff.Reset()
 }

@@ -36,7 +36,8 @@ var safeWindows = []string{
 }
 
 // environ returns a server's environment: of ours, the safe variables and those
-// whose names inherit lists ("*": all), then path as PATH, then own.
+// whose names inherit lists ("*": all), then path as PATH, which has own's in it,
+// then the rest of own.
 func environ(ours, inherit []string, path string, own map[string]string) []string {
 	allowed := append(slices.Clone(safe), inherit...)
 	if runtime.GOOS == "windows" {
@@ -52,11 +53,9 @@ func environ(ours, inherit []string, path string, own map[string]string) []strin
 			env = append(env, variable)
 		}
 	}
-	if own["PATH"] == "" {
-		env = append(env, "PATH="+path)
-	}
+	env = append(env, "PATH="+path)
 	for _, name := range slices.Sorted(maps.Keys(own)) {
-		if name != markVariable && name != DepthVariable {
+		if !reserved(name) {
 			env = append(env, name+"="+own[name])
 		}
 	}

@@ -19,28 +19,31 @@ import (
 	"go.uber.org/zap"
 )
 
-// Guard is the whole of the guard process. It reads from r which process groups
-// there are, a line for each change, until r ends: the router has closed the
-// pipe or is dead. Then it kills the groups that are still registered, and what
-// has left them but bears the router's mark. It is deaf to the signals that end
-// a router, and runs in a session of its own, out of reach of the terminal and
-// of whoever kills the router's group.
+// Guard is the whole of the guard process. It reads from r the router's mark and
+// which process groups there are, a line for each change, until r ends: the
+// router has closed the pipe or is dead. Then it kills the groups that are still
+// registered, and whatever bears the mark. It is deaf to the signals that end a
+// router, and runs in a session of its own, out of reach of the terminal and of
+// whoever kills the router's group.
+//
+// With the arguments "--" and a command it is to call [Gate] instead.
 func Guard(r io.Reader) {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	groups := make(map[int]leader)
-	marks := make(map[string]bool)
+	mark := ""
 	for lines := bufio.NewScanner(r); lines.Scan(); {
-		op, rest, _ := strings.Cut(lines.Text(), " ")
-		id, mark, _ := strings.Cut(rest, " ")
-		group, err := strconv.Atoi(id)
+		op, what, _ := strings.Cut(lines.Text(), " ")
+		if op == "mark" {
+			mark = what
+			continue
+		}
+		group, err := strconv.Atoi(what)
 		if err != nil || group <= 1 {
 			continue
 		}
 		switch op {
 		case "+":
 			groups[group] = lead(group)
-			router, _, _ := strings.Cut(mark, ".")
-			marks[router+"."] = true
 		case "-":
 			groups[group].close()
 			delete(groups, group)
@@ -51,31 +54,39 @@ func Guard(r io.Reader) {
 			syscall.Kill(-group, syscall.SIGKILL)
 		}
 	}
-	for mark := range marks {
-		killMarked(mark)
+	for range 2 { // a process that was just executing may bear its mark a moment later
+		if mark != "" {
+			killMarked(mark + ".")
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
+
+// guardPatience is how long the guard process may take to listen, or to end.
+const guardPatience = 2 * time.Second
 
 // A guard is the router's end of the guard process. Its methods do nothing on
 // nil.
 type guard struct {
 	command []string
+	mark    string
 	log     *zap.Logger
-	done    sync.WaitGroup
+	watched sync.WaitGroup
 
 	// mu guards what follows.
-	mu      sync.Mutex
-	pipe    *os.File
-	process int // its id
-	groups  map[int]string
-	closing bool
+	mu       sync.Mutex
+	pipe     *os.File
+	process  *os.Process
+	launched int // processes so far
+	groups   map[int]bool
+	closing  bool
 }
 
-func startGuard(command []string, log *zap.Logger) (*guard, error) {
+func startGuard(command []string, mark string, log *zap.Logger) (*guard, error) {
 	if len(command) == 0 {
 		return nil, nil
 	}
-	g := &guard{command: command, log: log, groups: make(map[int]string)}
+	g := &guard{command: command, mark: mark, log: log, groups: make(map[int]bool)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g, g.launch()
@@ -98,17 +109,21 @@ func (g *guard) launch() error {
 		w.Close()
 		return fmt.Errorf("start the guard: %w", err)
 	}
-	g.pipe, g.process = w, cmd.Process.Pid
-	for group, mark := range g.groups {
-		g.tell("+ %d %s\n", group, mark)
+	g.pipe, g.process = w, cmd.Process
+	g.launched++
+	g.tell("mark %s\n", g.mark)
+	for group := range g.groups {
+		g.tell("+ %d\n", group)
 	}
-	g.done.Go(func() { g.watch(cmd) })
+	g.watched.Go(func() { g.watch(cmd) })
 	return nil
 }
 
+// maxGuards bounds how often a guard process is started in a router's life.
+const maxGuards = 20
+
 // watch starts the guard anew if somebody kills it.
 func (g *guard) watch(cmd *exec.Cmd) {
-	began := time.Now()
 	err := cmd.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -117,12 +132,14 @@ func (g *guard) watch(cmd *exec.Cmd) {
 	}
 	g.pipe.Close()
 	g.pipe = nil
-	g.log.Warn("the guard process ended; if the router dies now, servers may outlive it", zap.Error(err))
-	if time.Since(began) < time.Second {
-		return // it would only go on like that
+	g.log.Warn("the guard process ended, starting another", zap.Error(err))
+	if g.launched == maxGuards {
+		err = errors.New("it ended too often")
+	} else {
+		err = g.launch()
 	}
-	if err := g.launch(); err != nil {
-		g.log.Error("no guard process", zap.Error(err))
+	if err != nil {
+		g.log.Error("no guard process: if the router is killed now, servers may outlive it", zap.Error(err))
 	}
 }
 
@@ -130,7 +147,7 @@ func (g *guard) tell(format string, args ...any) {
 	if g.pipe == nil {
 		return
 	}
-	g.pipe.SetWriteDeadline(time.Now().Add(stallTimeout))
+	g.pipe.SetWriteDeadline(time.Now().Add(guardPatience))
 	if _, err := fmt.Fprintf(g.pipe, format, args...); err != nil && !errors.Is(err, syscall.EPIPE) {
 		g.log.Warn("the guard process does not listen", zap.Error(err))
 	}
@@ -140,17 +157,17 @@ func (g *guard) tell(format string, args ...any) {
 func (g *guard) pid() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.process
+	return g.process.Pid
 }
 
-func (g *guard) add(group int, mark string) {
+func (g *guard) add(group int) {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.groups[group] = mark
-	g.tell("+ %d %s\n", group, mark)
+	g.groups[group] = true
+	g.tell("+ %d\n", group)
 }
 
 func (g *guard) remove(group int) {
@@ -163,7 +180,8 @@ func (g *guard) remove(group int) {
 	g.tell("- %d\n", group)
 }
 
-// close ends the guard process and waits for its end.
+// close ends the guard process and waits for its end. One that does not end by
+// itself is killed.
 func (g *guard) close() {
 	if g == nil {
 		return
@@ -173,6 +191,8 @@ func (g *guard) close() {
 	if g.pipe != nil {
 		g.pipe.Close()
 	}
+	late := time.AfterFunc(guardPatience, func() { g.process.Kill() })
 	g.mu.Unlock()
-	g.done.Wait()
+	g.watched.Wait()
+	late.Stop()
 }

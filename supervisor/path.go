@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,8 +20,8 @@ import (
 // without what the user's shell adds to it, so more places are searched than
 // PATH names. The zero value is ready.
 type finder struct {
-	once  sync.Once
-	extra []string // folders beyond PATH
+	mu    sync.Mutex // guards shell
+	shell []string   // the login shell's PATH, once it was told
 }
 
 // find returns the executable that command names, and the PATH for it: the
@@ -44,10 +46,10 @@ func (f *finder) find(ctx context.Context, command, dir, own string) (executable
 	if executable, ok := search(command, filepath.SplitList(path)); ok {
 		return executable, path, nil
 	}
-	f.once.Do(func() { f.extra = append(shellPath(ctx), usualPlaces()...) })
-	if executable, ok := search(command, f.extra); ok {
+	extra := append(f.shellPath(ctx), usualPlaces()...) // anew each time: it may just have been installed
+	if executable, ok := search(command, extra); ok {
 		// What it calls in turn (node for npx) is often beside it.
-		return executable, strings.Join(append([]string{filepath.Dir(executable), path}, f.extra...), string(filepath.ListSeparator)), nil
+		return executable, strings.Join(append([]string{filepath.Dir(executable), path}, extra...), string(filepath.ListSeparator)), nil
 	}
 	return "", "", fmt.Errorf("command %q is not on PATH (%s), nor where the login shell or version managers keep programs; install it, or write its full path", command, path)
 }
@@ -71,8 +73,19 @@ func search(command string, folders []string) (string, bool) {
 	return "", false
 }
 
-// shellPath asks the user's login shell for its PATH, for at most five seconds.
-func shellPath(ctx context.Context) []string {
+// shellPath returns the PATH of the user's login shell, which is asked until it
+// has answered once.
+func (f *finder) shellPath(ctx context.Context) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.shell == nil {
+		f.shell = askShell(ctx)
+	}
+	return slices.Clone(f.shell)
+}
+
+// askShell asks the login shell for its PATH, for at most five seconds.
+func askShell(ctx context.Context) []string {
 	shell := os.Getenv("SHELL")
 	if runtime.GOOS == "windows" || shell == "" {
 		return nil
@@ -125,8 +138,27 @@ func usualPlaces() []string {
 
 // newestFirst orders paths that differ in a version number.
 func newestFirst(a, b string) int {
-	if len(a) != len(b) { // v9 before v10 in letters, so longer is newer
-		return len(b) - len(a)
+	for a != "" && b != "" {
+		x, restA := number(a)
+		y, restB := number(b)
+		switch {
+		case restA != a && restB != b && x != y:
+			return cmp.Compare(y, x)
+		case restA != a && restB != b:
+			a, b = restA, restB
+		case a[0] != b[0]:
+			return cmp.Compare(a[0], b[0])
+		default:
+			a, b = a[1:], b[1:]
+		}
 	}
-	return strings.Compare(b, a)
+	return cmp.Compare(len(a), len(b))
+}
+
+// number returns the number that s begins with, and what follows it: s itself if
+// it begins with none.
+func number(s string) (n int, rest string) {
+	digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
+	n, _ = strconv.Atoi(s[:digits])
+	return n, s[digits:]
 }

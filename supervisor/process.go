@@ -55,7 +55,7 @@ func (r *reaper) start(path string, args, env []string, dir, mark string) (_ *pr
 		Stdin: files[0], Stdout: files[3], Stderr: files[5],
 	}
 	p := &process{stdin: files[1], stdout: files[2], stderr: files[4], exited: make(chan struct{})}
-	if err := p.tree.start(cmd, r.guard, mark); err != nil {
+	if err := p.tree.start(cmd, r.guard); err != nil {
 		return nil, err
 	}
 	p.pid = cmd.Process.Pid
@@ -71,10 +71,12 @@ func (r *reaper) start(path string, args, env []string, dir, mark string) (_ *pr
 }
 
 // stop ends the process: stdin closed, grace, SIGTERM to its group, grace,
-// SIGKILL. It returns when the child is reaped.
-func (p *process) stop() {
+// SIGKILL. One that has never spoken, such as a package runner that is still
+// downloading, is not waiting for the end of its stdin. It returns when the
+// child is reaped.
+func (p *process) stop(spoke bool) {
 	p.stdin.Close()
-	if within(p.exited, graceEOF) {
+	if p.hasExited() || spoke && within(p.exited, graceEOF) {
 		return
 	}
 	p.tree.terminate()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,6 +34,10 @@ import (
 func TestMain(m *testing.M) {
 	mcptest.ServeIfAsked()
 	if len(os.Args) > 1 && os.Args[1] == "guard" {
+		if len(os.Args) > 2 {
+			fmt.Fprintln(os.Stderr, Gate(os.Args[3:]))
+			os.Exit(1)
+		}
 		Guard(os.Stdin)
 		os.Exit(0)
 	}
@@ -606,11 +611,71 @@ func TestGuardComesBack(t *testing.T) {
 	f := supervise(t, fake("s", "-ignore-eof", "-pid-file", pids))
 	f.await("s", Ready)
 	first := f.reaper.guard.pid()
-	time.Sleep(time.Second) // one that dies younger is not started again
 	syscall.Kill(first, syscall.SIGKILL)
 	mcptest.WaitFor(t, "a new guard", func() bool { pid := f.reaper.guard.pid(); return pid != first && mcptest.Alive(pid) })
 	f.stop()
 	mcptest.Gone(t, pids, 1)
+}
+
+// ignoresTerm reports whether the process ignores SIGTERM; where the system does
+// not say, it leaves it some time.
+func ignoresTerm(t *testing.T, pid int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		time.Sleep(3 * time.Second)
+		return true
+	}
+	_, rest, _ := strings.Cut(string(status), "SigIgn:")
+	var mask uint64
+	if _, err := fmt.Sscanf(rest, "%x", &mask); err != nil {
+		t.Fatal(err)
+	}
+	return mask&(1<<(syscall.SIGTERM-1)) != 0
+}
+
+// Behind the gate nothing executes before the guard was told, nor if the router
+// dies before that.
+func TestGate(t *testing.T) {
+	t.Parallel()
+	for _, opened := range []bool{true, false} {
+		cmd := exec.Command("echo", "through")
+		g := &guard{command: guardCommand()}
+		open, shut, err := behindGate(cmd, g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if opened {
+			open()
+		} else {
+			shut()
+		}
+		said, _ := io.ReadAll(out)
+		cmd.Wait()
+		if want := map[bool]string{true: "through\n", false: ""}[opened]; string(said) != want {
+			t.Errorf("opened %v: the command said %q", opened, said)
+		}
+	}
+}
+
+// A stopped guard does not keep the router from ending.
+func TestStoppedGuard(t *testing.T) {
+	t.Parallel()
+	f := supervise(t, fake("s"))
+	f.await("s", Ready)
+	syscall.Kill(f.reaper.guard.pid(), syscall.SIGSTOP)
+	ended := make(chan struct{})
+	go func() { defer close(ended); f.stop() }()
+	if !within(ended, 20*time.Second) {
+		t.Error("Run has not returned")
+		syscall.Kill(f.reaper.guard.pid(), syscall.SIGCONT)
+	}
 }
 
 // A guard deaf to what ends a router kills a group that was registered when its
@@ -635,8 +700,8 @@ func TestGuardKillsWhatIsRegistered(t *testing.T) {
 	if err := guard.Start(); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(pipe, "+ %d m.1.\n+ %d m.2.\n- %d\nnonsense\n+ 1 x\n", registered.Process.Pid, struckOff.Process.Pid, struckOff.Process.Pid)
-	time.Sleep(200 * time.Millisecond) // for it to have become deaf
+	fmt.Fprintf(pipe, "mark of-this-test\n+ %d\n+ %d\n- %d\nnonsense\n+ 1\n", registered.Process.Pid, struckOff.Process.Pid, struckOff.Process.Pid)
+	mcptest.WaitFor(t, "the guard to be deaf", func() bool { return ignoresTerm(t, guard.Process.Pid) })
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		guard.Process.Signal(sig)
 	}

@@ -3,16 +3,10 @@
 package supervisor
 
 import (
-	"os"
 	"os/exec"
 	"sync"
 	"syscall"
 )
-
-// gate has a shell wait for a line on descriptor 3 and then become the command,
-// so that the guard knows the process before it executes. If the router dies in
-// between, the end of file makes the shell go away.
-const gate = `read -r go <&3 && exec "$@" 3<&-`
 
 // A tree is a child with its process group, whose id is the child's own.
 type tree struct {
@@ -24,32 +18,21 @@ type tree struct {
 	reaped bool
 }
 
-func (t *tree) start(cmd *exec.Cmd, g *guard, mark string) error {
+// start starts the command such that the guard knows of it before it executes.
+func (t *tree) start(cmd *exec.Cmd, g *guard) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if g == nil {
-		err := cmd.Start()
-		if err == nil {
-			t.group = cmd.Process.Pid
-		}
-		return err
-	}
-	r, w, err := os.Pipe()
+	open, shut, err := gate(cmd, g)
 	if err != nil {
 		return err
 	}
-	defer w.Close()
-	cmd.ExtraFiles = []*os.File{r}
-	cmd.Args = append([]string{"sh", "-c", gate, "sh", cmd.Path}, cmd.Args[1:]...)
-	cmd.Path = "/bin/sh"
-	err = cmd.Start()
-	r.Close()
-	if err != nil {
+	if err := cmd.Start(); err != nil {
+		shut()
 		return err
 	}
 	t.group = cmd.Process.Pid
-	g.add(t.group, mark)
-	_, err = w.WriteString("\n")
-	return err
+	g.add(t.group)
+	open()
+	return nil
 }
 
 // wait reaps the child. Between its death and its reaping its id can't be used

@@ -15,12 +15,15 @@ import (
 // job object is closed, which the router's death does.
 func Guard(io.Reader) {}
 
+// Gate does nothing; see [Guard].
+func Gate([]string) error { return nil }
+
 // A guard holds the router's own job object. Every process that the router
 // starts is in it from its first instruction, and the kernel kills them all when
 // the last handle to it is closed: when the router ends, however it ends.
 type guard struct{ job windows.Handle }
 
-func startGuard(command []string, _ *zap.Logger) (*guard, error) {
+func startGuard(command []string, _ string, _ *zap.Logger) (*guard, error) {
 	if len(command) == 0 {
 		return nil, nil
 	}
@@ -59,7 +62,7 @@ func newJob() (windows.Handle, error) {
 // A tree is a child with its descendants, all in one job object.
 type tree struct{ job windows.Handle }
 
-func (t *tree) start(cmd *exec.Cmd, _ *guard, _ string) error {
+func (t *tree) start(cmd *exec.Cmd, _ *guard) error {
 	job, err := newJob()
 	if err != nil {
 		return err

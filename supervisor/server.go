@@ -5,24 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/session"
 )
 
 const (
 	// drainTimeout is how long the calls of a session that is to end may go on.
 	drainTimeout = 30 * time.Second
-	// learnTimeout bounds a listing after the first, and relistEvery how often a
-	// server's announcements lead to one.
+	// learnTimeout bounds a listing after the first. A server's announcements
+	// lead to one every relistEvery at most, and every relistMax if it keeps on.
 	learnTimeout = 30 * time.Second
-	relistEvery  = 250 * time.Millisecond
+	relistEvery  = 200 * time.Millisecond
+	relistMax    = 10 * time.Second
 )
 
 // A server keeps one entry of the configuration running.
@@ -30,7 +29,7 @@ type server struct {
 	name   string
 	v      *Supervisor
 	log    *zap.Logger
-	tail   *tail
+	stderr *logFile
 	remove context.CancelCauseFunc
 	own    sync.WaitGroup // the goroutines of its instances
 
@@ -38,15 +37,17 @@ type server struct {
 	edited, woken, restart chan struct{}
 
 	// mu guards what follows.
-	mu      sync.Mutex
-	entry   config.Server // as configured
-	running config.Server // what is to run: entry, or the one before it where entry does not start
-	status  Status
-	current *instance               // the one in use, nil if there is none
-	abort   context.CancelCauseFunc // ends the start under way
-	tried   time.Time               // when the last start began
-	starts  int                     // how many have begun
-	changed chan struct{}           // closed at each change
+	mu        sync.Mutex
+	entry     config.Server // as configured
+	wants     config.Server // what is to run: entry, or the one before it where entry does not start
+	status    Status
+	listFault string                  // why its changed tools could not be listed, "" if they could
+	current   *instance               // the one in use, nil if there is none
+	latest    *instance               // the one started last, nil if there was none
+	abort     context.CancelCauseFunc // ends the start or listing under way
+	tried     time.Time               // when the last start began
+	starts    int                     // how many have begun
+	changed   chan struct{}           // closed at each change
 }
 
 func newServer(v *Supervisor, entry config.Server) *server {
@@ -54,12 +55,12 @@ func newServer(v *Supervisor, entry config.Server) *server {
 		name:    entry.Name,
 		v:       v,
 		log:     v.log.With(zap.String("server", entry.Name)),
-		tail:    newTail(v.options.DataDir, entry.Name),
+		stderr:  newLogFile(v.options.DataDir, entry.Name),
 		edited:  make(chan struct{}, 1),
 		woken:   make(chan struct{}, 1),
 		restart: make(chan struct{}, 1),
 		entry:   entry,
-		running: entry,
+		wants:   entry,
 		status:  Status{Name: entry.Name, State: Starting, Transport: string(entry.Transport)},
 		abort:   func(error) {},
 		changed: make(chan struct{}),
@@ -77,7 +78,8 @@ func (s *server) run(ctx context.Context) {
 	defer s.own.Wait()
 	defer s.set(func(st *Status) { st.State, st.PID = Stopped, 0 })
 	failures := newHistory()
-	for ctx.Err() == nil {
+	for called := false; ctx.Err() == nil; {
+		discard(s.edited) // before reading the entry, so that no edit is missed
 		entry := s.wanted()
 		if state, reason := rests(entry); state != "" {
 			s.v.handler.Forget(s.name)
@@ -85,13 +87,13 @@ func (s *server) run(ctx context.Context) {
 			s.await(ctx, nil, nil)
 			continue
 		}
-		if entry.Lazy && s.v.handler.Known(entry) {
+		if entry.Lazy && !called && s.v.handler.Known(entry) {
 			s.set(func(st *Status) { st.State = Idle })
-			s.await(ctx, nil, s.woken)
-			if ctx.Err() != nil || !s.wanted().Equal(entry) {
-				continue
-			}
+			by := s.await(ctx, nil, s.woken)
+			called = by == byCall || by == byRestart
+			continue
 		}
+		called = false
 		in, err := s.start(ctx, entry)
 		var ready time.Duration
 		if err == nil {
@@ -100,7 +102,7 @@ func (s *server) run(ctx context.Context) {
 			err = s.attend(ctx, in)
 			ready = max(1, time.Since(began))
 		}
-		s.recover(ctx, failures, err, ready)
+		called = s.pause(ctx, failures, err, ready)
 	}
 }
 
@@ -119,48 +121,69 @@ func rests(entry config.Server) (State, string) {
 	return "", ""
 }
 
-// recover waits for as long as the end of the server, for the reason err, asks
-// before the next start. A nil err asks for nothing.
-func (s *server) recover(ctx context.Context, failures *history, err error, ready time.Duration) {
-	var notFound *notFoundError
+// pause waits for as long as the server's end, for the reason err, asks before
+// the next start. It reports whether that shall come even if the server is lazy.
+func (s *server) pause(ctx context.Context, failures *history, err error, ready time.Duration) (insist bool) {
 	switch {
-	case ctx.Err() != nil || err == nil || errors.Is(err, errEdited):
-		return
-	case errors.Is(err, errRestarted):
+	case ctx.Err() != nil || err == nil:
+		return false
+	case errors.Is(err, errEdited):
 		failures.reset()
-		return
+		return false
+	case errors.Is(err, errRestarted):
+		return true
 	case errors.Is(err, errSelf):
 		s.set(func(st *Status) { st.State, st.LastError = Self, err.Error() })
-		s.await(ctx, nil, nil)
-		return
+		return s.await(ctx, nil, nil) == byRestart
 	}
 	wait, again := failures.failed(time.Now(), ready)
-	if errors.As(err, &notFound) {
+	if _, hopeless := errors.AsType[*notFoundError](err); hopeless {
 		again = false
 	}
+	by := byTime
 	if again {
-		s.set(func(st *Status) { st.State, st.LastError = Restarting, err.Error(); st.Restarts++ })
+		s.set(func(st *Status) { st.State, st.LastError = Restarting, err.Error() })
 		s.log.Warn("server ended, starting it again", zap.Error(err), zap.Duration("in", wait))
-		s.await(ctx, time.After(wait), nil)
-		return
+		by = s.await(ctx, time.After(wait), nil)
+	} else {
+		discard(s.woken) // an older call's wish
+		s.set(func(st *Status) { st.State, st.LastError = Failed, err.Error() })
+		s.log.Error("server failed", zap.Error(err), zap.Duration("next try in", retryFailed))
+		by = s.await(ctx, time.After(retryFailed), s.woken)
 	}
-	discard(s.woken) // an older call's wish
-	s.set(func(st *Status) { st.State, st.LastError = Failed, err.Error() })
-	s.log.Error("server failed", zap.Error(err), zap.Duration("next try in", retryFailed))
-	s.await(ctx, time.After(retryFailed), s.woken)
-	failures.reset()
-	s.set(func(st *Status) { st.Restarts++ })
+	if by == byEdit {
+		failures.reset()
+	} else if ctx.Err() == nil {
+		s.set(func(st *Status) { st.Restarts++ })
+	}
+	return by != byEdit
 }
+
+// A cause is what ended a wait.
+type cause int
+
+const (
+	byEnd cause = iota
+	byTime
+	byEdit
+	byRestart
+	byCall
+)
 
 // await returns when the entry is edited, a restart is asked for, timer or woken
 // fires, or ctx ends.
-func (s *server) await(ctx context.Context, timer <-chan time.Time, woken <-chan struct{}) {
+func (s *server) await(ctx context.Context, timer <-chan time.Time, woken <-chan struct{}) cause {
 	select {
 	case <-ctx.Done():
+		return byEnd
 	case <-s.edited:
+		return byEdit
 	case <-s.restart:
-	case <-timer:
+		return byRestart
 	case <-woken:
+		return byCall
+	case <-timer:
+		return byTime
 	}
 }
 
@@ -168,29 +191,32 @@ func (s *server) await(ctx context.Context, timer <-chan time.Time, woken <-chan
 // that was wanted.
 func (s *server) attend(ctx context.Context, in *instance) error {
 	var relist <-chan time.Time
+	var listed time.Time
+	every := relistEvery
 	for {
 		select {
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errRemoved) {
 				s.drain(in)
 			}
-			s.withdraw(in)
-			in.stop(context.Cause(ctx))
+			s.retire(in, context.Cause(ctx), Stopping)
 			return nil
 		case <-in.done:
-			s.withdraw(in)
+			s.withdraw(in, Restarting)
 			return in.err
 		case <-s.restart:
-			s.withdraw(in)
-			in.stop(errRestarted)
+			s.retire(in, errRestarted, Restarting)
 			return errRestarted
 		case <-in.listChanged:
+			if time.Since(listed) > relistMax {
+				every = relistEvery
+			}
 			if relist == nil {
-				relist = time.After(relistEvery)
+				relist = time.After(every)
 			}
 		case <-relist:
-			relist = nil
 			s.learn(ctx, in)
+			relist, listed, every = nil, time.Now(), min(2*every, relistMax)
 		case <-s.edited:
 			next, err := s.replace(ctx, in)
 			if next == nil {
@@ -204,13 +230,22 @@ func (s *server) attend(ctx context.Context, in *instance) error {
 // learn has the handler list the server's tools again. A failure leaves what was
 // known.
 func (s *server) learn(ctx context.Context, in *instance) {
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
 	ctx, cancel := context.WithTimeout(ctx, learnTimeout)
 	defer cancel()
+	s.mu.Lock()
+	s.abort = abort
+	s.mu.Unlock()
 	err := s.v.handler.Learn(ctx, in.entry, in)
-	if err != nil && !in.ended() {
+	fault := ""
+	if err != nil && ctx.Err() == nil && !isClosed(in.done) {
 		s.log.Warn("can't list the changed tools; the old list stays", zap.Error(err))
-		s.set(func(st *Status) { st.LastError = "list its changed tools: " + err.Error() })
+		fault = "list its changed tools: " + err.Error()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listFault = fault
 }
 
 // replace makes the running server what its edited entry asks for. It returns
@@ -226,9 +261,9 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 		return old, nil
 	}
 	if state, _ := rests(entry); state != "" {
+		s.v.handler.Forget(s.name)
 		s.drain(old)
-		s.withdraw(old)
-		old.stop(errEdited)
+		s.retire(old, errEdited, Stopping)
 		return nil, nil
 	}
 	if sameProcess(old.entry, entry) {
@@ -237,8 +272,8 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 		return old, nil
 	}
 	s.log.Info("entry edited, starting it anew")
-	next, beside := s.start(ctx, entry)
-	if beside == nil {
+	next, err := s.start(ctx, entry)
+	if err == nil {
 		s.publish(next)
 		s.own.Go(func() {
 			s.drain(old)
@@ -246,18 +281,31 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 		})
 		return next, nil
 	}
-	if ctx.Err() != nil || errors.Is(beside, errEdited) {
+	_, hopeless := errors.AsType[*notFoundError](err)
+	switch {
+	case ctx.Err() != nil || errors.Is(err, errEdited):
+		return old, nil
+	case errors.Is(err, errRestarted):
+		notify(s.restart) // for attend, which ends the old one
+		return old, nil
+	case hopeless && entry.SameSecrets(old.entry):
+		s.revert(entry, old.entry, err)
 		return old, nil
 	}
+	return s.startAlone(ctx, entry, old)
+}
+
+// startAlone ends the old instance and starts the entry in its place, or else
+// the old entry.
+func (s *server) startAlone(ctx context.Context, entry config.Server, old *instance) (*instance, error) {
 	s.drain(old)
-	s.withdraw(old)
-	old.stop(errEdited)
+	s.retire(old, errEdited, Restarting)
 	next, alone := s.start(ctx, entry)
 	if alone == nil {
 		s.publish(next)
 		return next, nil
 	}
-	if ctx.Err() != nil || errors.Is(alone, errEdited) || !entry.SameSecrets(old.entry) {
+	if ctx.Err() != nil || errors.Is(alone, errEdited) || errors.Is(alone, errRestarted) || !entry.SameSecrets(old.entry) {
 		return nil, alone
 	}
 	back, err := s.start(ctx, old.entry)
@@ -265,8 +313,7 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 		return nil, alone
 	}
 	s.publish(back)
-	s.revert(entry, old.entry, fmt.Sprintf("the edited entry does not start (%v); the entry before it runs", alone))
-	s.log.Error("the edited entry does not start; the entry before it runs", zap.Error(alone))
+	s.revert(entry, old.entry, alone)
 	return back, nil
 }
 
@@ -288,24 +335,35 @@ func (s *server) drain(in *instance) {
 	}
 }
 
+// retire lets nobody use the instance any more, and stops it.
+func (s *server) retire(in *instance, cause error, state State) {
+	s.withdraw(in, state)
+	in.stop(cause)
+}
+
 // start brings up an instance for the entry: a process, the handshake, and what
-// it offers learned.
+// it offers learned. An edit or a restart ends it with errEdited or errRestarted.
 func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, err error) {
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
+	defer func() {
+		if why := context.Cause(ctx); err != nil && (errors.Is(why, errEdited) || errors.Is(why, errRestarted)) {
+			err = why
+		}
+	}()
 	s.begin(abort)
+	if len(s.edited) > 0 { // since the entry was read
+		return nil, errEdited
+	}
 	release, err := s.v.slot(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	ctx, cancel := context.WithTimeoutCause(ctx, entry.StartTimeout, fmt.Errorf("not ready within %s (startTimeout)", entry.StartTimeout))
+	bounded, cancel := context.WithTimeoutCause(ctx, entry.StartTimeout, fmt.Errorf("not ready within %s (startTimeout)", entry.StartTimeout))
 	defer cancel()
-	in, err := s.connect(ctx, entry)
+	in, err := s.connect(bounded, entry)
 	if err != nil {
-		if errors.Is(context.Cause(ctx), errEdited) {
-			return nil, errEdited
-		}
 		return nil, err
 	}
 	in.Listen(func(m session.Message) {
@@ -313,14 +371,11 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 			notify(in.listChanged)
 		}
 	})
-	if err := s.v.handler.Learn(ctx, entry, in); err != nil {
+	in.subscribe(bounded)
+	if err := s.v.handler.Learn(bounded, entry, in); err != nil {
 		in.stop(err)
-		if errors.Is(context.Cause(ctx), errEdited) {
-			return nil, errEdited
-		}
-		return nil, s.explain(fmt.Errorf("list its tools: %w", err))
+		return nil, in.explain(fmt.Errorf("list its tools: %w", err))
 	}
-	in.subscribe(ctx)
 	return in, nil
 }
 
@@ -328,18 +383,17 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 func (s *server) connect(ctx context.Context, entry config.Server) (*instance, error) {
 	known := s.v.eras.get(entry)
 	in, err := s.open(ctx, entry, known)
-	var refusal *session.Error
+	_, refused := errors.AsType[*session.Error](err)
 	switch {
 	case errors.Is(err, errProbeExit):
 		in, err = s.open(ctx, entry, legacyEra)
-	case known == legacyEra && errors.As(err, &refusal):
+	case known == legacyEra && refused:
 		in, err = s.open(ctx, entry, unknownEra)
 	}
-	if err != nil {
-		return nil, s.explain(err)
+	if err == nil {
+		s.v.eras.put(entry, era(in.info.Era()))
 	}
-	s.v.eras.put(entry, era(in.info.Era()))
-	return in, nil
+	return in, err
 }
 
 // open starts a process and shakes hands with it.
@@ -353,41 +407,8 @@ func (s *server) open(ctx context.Context, entry config.Server, known era) (*ins
 		if isSelf(err) {
 			return nil, errSelf
 		}
-		return nil, err
+		return nil, in.explain(err)
 	}
 	in.info.PID = in.process.pid
 	return in, nil
-}
-
-// SelfCode and the member "metarouter": "self" in an error's data are how a
-// router that was started by a router says so.
-const SelfCode = -32000
-
-func isSelf(err error) bool {
-	var e *session.Error
-	return errors.As(err, &e) && e.Code == SelfCode && string(wire.Member(e.Data, "metarouter")) == `"self"`
-}
-
-// explain adds the server's last words to the reason why it does not start.
-func (s *server) explain(err error) error {
-	var notFound *notFoundError
-	var exit *exitError
-	if errors.As(err, &notFound) || errors.As(err, &exit) || errors.Is(err, errSelf) {
-		return err
-	}
-	return fmt.Errorf("%w%s", err, s.lastWords())
-}
-
-// lastWords returns the end of the server's stderr as part of a sentence, "" if
-// it printed nothing.
-func (s *server) lastWords() string {
-	lines := s.tail.last(5)
-	if len(lines) == 0 {
-		return ""
-	}
-	words := strings.Join(lines, " | ")
-	if len(words) > 1000 {
-		words = "…" + strings.ToValidUTF8(words[len(words)-1000:], "")
-	}
-	return "; its last lines on stderr: " + words
 }

@@ -16,42 +16,41 @@ import (
 func (s *server) wanted() config.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.running
+	return s.wants
 }
 
-// edit gives the server a new entry. A start under way ends.
+// edit gives the server a new entry. A start or listing under way ends.
 func (s *server) edit(entry config.Server) {
 	s.mu.Lock()
 	if s.entry.Equal(entry) {
 		s.mu.Unlock()
 		return
 	}
-	s.entry, s.running = entry, entry
+	s.entry, s.wants = entry, entry
 	s.status.Transport, s.status.LastError = string(entry.Transport), ""
 	abort := s.abort
+	notify(s.edited) // before abort, so that whoever that wakes finds it
 	s.mu.Unlock()
 	abort(errEdited)
-	notify(s.edited)
 }
 
 // revert makes the entry before an edit that does not start the one that runs,
-// until the next edit.
-func (s *server) revert(edited, before config.Server, why string) {
+// until the next edit or restart.
+func (s *server) revert(edited, before config.Server, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running.Equal(edited) {
-		s.running = before
-		s.status.LastError = why
+	if s.wants.Equal(edited) {
+		s.wants = before
+		s.status.LastError = "the edited entry does not start (" + why.Error() + "); the entry before it runs"
+		s.log.Error("the edited entry does not start; the entry before it runs", zap.Error(why))
 	}
 }
 
 // begin notes that a start is under way, which abort ends.
 func (s *server) begin(abort context.CancelCauseFunc) {
-	s.mu.Lock()
-	s.abort, s.tried = abort, time.Now()
-	s.starts++
-	s.mu.Unlock()
 	s.set(func(st *Status) {
+		s.abort, s.tried = abort, time.Now()
+		s.starts++
 		if s.current == nil && st.State != Restarting {
 			st.State = Starting
 		}
@@ -61,7 +60,7 @@ func (s *server) begin(abort context.CancelCauseFunc) {
 // publish makes in the instance that everyone uses.
 func (s *server) publish(in *instance) {
 	s.set(func(st *Status) {
-		s.current = in
+		s.current, s.listFault = in, ""
 		st.State, st.PID = Ready, in.info.PID
 		st.Era, st.ProtocolVersion = in.info.Era(), in.info.ProtocolVersion
 	})
@@ -69,11 +68,11 @@ func (s *server) publish(in *instance) {
 }
 
 // withdraw lets nobody use in any more.
-func (s *server) withdraw(in *instance) {
+func (s *server) withdraw(in *instance, state State) {
 	s.set(func(st *Status) {
 		if s.current == in {
 			s.current = nil
-			st.State, st.PID = Restarting, 0
+			st.State, st.PID = state, 0
 		}
 	})
 }
@@ -90,11 +89,16 @@ func (s *server) set(change func(*Status)) {
 
 func (s *server) report() Status {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	st := s.status
-	st.Stderr = s.tail.last(10)
-	if s.current != nil {
-		st.StrayLines = s.current.strays.Load()
+	st, latest, current := s.status, s.latest, s.current
+	if s.listFault != "" {
+		st.LastError = s.listFault
+	}
+	s.mu.Unlock()
+	if latest != nil {
+		st.Stderr = latest.stderr.last(10)
+	}
+	if current != nil {
+		st.StrayLines = current.strays.Load()
 	}
 	return st
 }
@@ -121,7 +125,7 @@ func (s *server) session(ctx context.Context) (session.Session, error) {
 				woken, startsThen = true, starts
 				notify(s.woken)
 			}
-		case Misconfigured, Disabled, Stopped, Self:
+		case Misconfigured, Disabled, Stopping, Stopped, Self:
 			return nil, unavailable
 		}
 		select {
@@ -135,30 +139,48 @@ func (s *server) session(ctx context.Context) (session.Session, error) {
 // restartNow is Supervisor.Restart for this server.
 func (s *server) restartNow(ctx context.Context) error {
 	s.mu.Lock()
-	before := s.starts
+	before, abort := s.starts, s.abort
+	state, reason := rests(s.entry)
+	if state == "" {
+		s.wants = s.entry // even if it did not start the last time
+		notify(s.restart)
+	}
 	s.mu.Unlock()
-	notify(s.restart)
+	if state != "" {
+		return &UnavailableError{Server: s.name, State: state, Reason: reason}
+	}
+	abort(errRestarted)
 	for {
 		s.mu.Lock()
 		st, starts, changed := s.status, s.starts, s.changed
 		s.mu.Unlock()
+		failure := &UnavailableError{Server: s.name, State: st.State, Reason: st.LastError}
 		switch st.State {
-		case Misconfigured, Disabled, Stopped:
-			return &UnavailableError{Server: s.name, State: st.State, Reason: st.LastError}
 		case Ready:
 			if starts > before {
 				return nil
 			}
 		case Failed, Self:
 			if starts > before {
-				return &UnavailableError{Server: s.name, State: st.State, Reason: st.LastError}
+				return failure
 			}
+		case Misconfigured, Disabled, Stopping, Stopped:
+			return failure
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return &UnavailableError{Server: s.name, State: st.State, Reason: st.LastError}
+			return failure
 		}
+	}
+}
+
+// wakeIfFailed has a failed server tried again.
+func (s *server) wakeIfFailed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.status.State == Failed {
+		notify(s.woken)
 	}
 }
 

@@ -17,6 +17,7 @@ const (
 	Failed        State = "failed"        // it ended too often; tried again now and then
 	Misconfigured State = "misconfigured" // its entry can't be used
 	Disabled      State = "disabled"      // its entry says so
+	Stopping      State = "stopping"      // it is being stopped
 	Stopped       State = "stopped"       // the router is going away
 	Self          State = "self"          // its entry would start a router
 )

@@ -2,6 +2,8 @@ package supervisor
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -17,33 +19,19 @@ const (
 	logFileMax    = 1 << 20 // then the file is renamed to .1, and a new one begun
 )
 
-// A tail keeps the last lines that a server printed on stderr, and all of them
-// in a file that is rotated.
+// A tail keeps the last lines that a process printed on stderr. The zero value
+// is empty.
 type tail struct {
-	path string // "": no file
-
-	// mu guards what follows.
 	mu    sync.Mutex
 	lines []string // at most stderrLines
-	file  *os.File
-	size  int64
 }
 
-// newTail returns the tail of the named server; dir may be "".
-func newTail(dir, server string) *tail {
-	if dir == "" {
-		return &tail{}
-	}
-	return &tail{path: filepath.Join(dir, "logs", fileName(server)+".log")}
-}
-
-// copy reads r to its end.
-func (t *tail) copy(r io.Reader) {
+// copy reads r to its end, into the tail and into the file.
+func (t *tail) copy(r io.Reader, file *logFile) {
 	lines := bufio.NewReaderSize(r, 4<<10)
 	for {
 		line, prefix, err := lines.ReadLine()
 		if err != nil {
-			t.close()
 			return
 		}
 		text := string(line[:min(len(line), stderrLineMax)])
@@ -51,6 +39,7 @@ func (t *tail) copy(r io.Reader) {
 			_, prefix, err = lines.ReadLine()
 		}
 		t.add(text)
+		file.add(text)
 	}
 }
 
@@ -61,44 +50,6 @@ func (t *tail) add(line string) {
 		t.lines = slices.Delete(t.lines, 0, 1)
 	}
 	t.lines = append(t.lines, line)
-	if t.path == "" || t.file == nil && t.open() != nil {
-		return
-	}
-	n, err := fmt.Fprintln(t.file, line)
-	t.size += int64(n)
-	if err != nil || t.size >= logFileMax {
-		t.file.Close()
-		t.file = nil
-		if err == nil {
-			os.Rename(t.path, t.path+".1")
-		}
-	}
-}
-
-// open opens the file; mu is held.
-func (t *tail) open() error {
-	err := os.MkdirAll(filepath.Dir(t.path), 0o700)
-	if err != nil {
-		t.path = ""
-		return err
-	}
-	if t.file, err = os.OpenFile(t.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-		t.path = "" // a full disk is no reason to try at every line
-		return err
-	}
-	if info, err := t.file.Stat(); err == nil {
-		t.size = info.Size()
-	}
-	return nil
-}
-
-func (t *tail) close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.file != nil {
-		t.file.Close()
-		t.file = nil
-	}
 }
 
 // last returns the last n lines.
@@ -108,12 +59,79 @@ func (t *tail) last(n int) []string {
 	return slices.Clone(t.lines[max(0, len(t.lines)-n):])
 }
 
-// fileName turns a server's name into that of a file.
+// A logFile is a file of what a server printed on stderr, which is rotated.
+type logFile struct {
+	mu   sync.Mutex // guards what follows
+	path string     // "": nothing is written
+	file *os.File
+	size int64
+}
+
+// newLogFile returns the file of the named server; with dir "" it is none.
+func newLogFile(dir, server string) *logFile {
+	if dir == "" {
+		return &logFile{}
+	}
+	return &logFile{path: filepath.Join(dir, "logs", fileName(server)+".log")}
+}
+
+// add writes a line. Once that fails, as on a full disk, nothing more is written.
+func (l *logFile) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.path == "" || l.file == nil && l.open() != nil {
+		return
+	}
+	n, err := fmt.Fprintln(l.file, line)
+	l.size += int64(n)
+	switch {
+	case err != nil:
+		l.file.Close()
+		l.file, l.path = nil, ""
+	case l.size >= logFileMax:
+		l.file.Close()
+		l.file = nil
+		os.Rename(l.path, l.path+".1")
+	}
+}
+
+// open opens the file; mu is held.
+func (l *logFile) open() error {
+	err := os.MkdirAll(filepath.Dir(l.path), 0o700)
+	if err == nil {
+		l.file, err = os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	}
+	if err != nil {
+		l.path = ""
+		return err
+	}
+	l.size = 0
+	if info, err := l.file.Stat(); err == nil {
+		l.size = info.Size()
+	}
+	return nil
+}
+
+func (l *logFile) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil {
+		l.file.Close()
+		l.file = nil
+	}
+}
+
+// fileName turns a server's name into that of a file, another for each name.
 func fileName(server string) string {
-	return strings.Map(func(r rune) rune {
+	safe := strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
 			return r
 		}
 		return '_'
 	}, server)
+	if safe != server {
+		sum := sha256.Sum256([]byte(server))
+		safe += "-" + hex.EncodeToString(sum[:4])
+	}
+	return safe
 }

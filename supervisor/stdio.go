@@ -17,28 +17,31 @@ import (
 )
 
 const (
-	// stallTimeout is how long a server may leave its stdin unread before it
-	// counts as dead.
-	stallTimeout = 10 * time.Second
-	writeChunk   = 256 << 10
-	replyQueue   = 64
+	writeChunk = 256 << 10
+	asideQueue = 64
 )
 
 // A peer is the session with a server at the other end of a pair of byte
 // streams, one JSON-RPC message a line. The SDK's transport is not used for
 // this: it ends at the first line that is no message, and decodes results.
+//
+// One goroutine reads, another writes: what it has begun to write it finishes,
+// whatever becomes of whoever asked for it, so that no message is torn.
 type peer struct {
-	out     *lineWriter
-	replies chan []byte // to the server's own requests
-	nextID  atomic.Int64
-	strays  atomic.Int64 // lines skipped so far
-	stray   func(line []byte, why error)
-	info    session.Info    // set by the handshake, before the peer is shared
-	meta    json.RawMessage // what modern requests must carry in _meta; nil if legacy
+	w      io.Writer
+	stall  time.Duration  // how long the server may leave what is written unread
+	lines  chan *outgoing // to write; whoever hands one over waits until its turn has come
+	aside  chan []byte    // answers and cancellations, which nobody waits for
+	nextID atomic.Int64
+	strays atomic.Int64 // lines skipped so far
+	spoke  atomic.Bool  // whether any message has come
+	stray  func(line []byte, why error)
+	info   session.Info    // set by the handshake, before the peer is shared
+	meta   json.RawMessage // what modern requests must carry in _meta; nil if legacy
 
 	listeners atomic.Pointer[[]*listener]
 
-	// mu guards pending, cause and the replacing of listeners.
+	// mu guards what follows, and the replacing of listeners.
 	mu      sync.Mutex
 	pending map[int64]chan wire.Message
 	idle    chan struct{} // closed while nothing is pending
@@ -47,15 +50,24 @@ type peer struct {
 	closed  chan struct{} // closed when cause is set
 }
 
+// An outgoing line; unsent is set before the peer closes if not one byte of it
+// was written.
+type outgoing struct {
+	line   []byte
+	unsent atomic.Bool
+}
+
 type listener struct{ f func(session.Message) }
 
-// newPeer returns a peer that writes to w. It lives once serve is called.
-func newPeer(w io.Writer, stray func(line []byte, why error)) *peer {
+// newPeer returns a peer that writes to w. It lives while read and write run.
+func newPeer(w io.Writer, stall time.Duration, stray func(line []byte, why error)) *peer {
 	idle := make(chan struct{})
 	close(idle)
 	return &peer{
-		out:     &lineWriter{w: w, turn: make(chan struct{}, 1)},
-		replies: make(chan []byte, replyQueue),
+		w:       w,
+		stall:   stall,
+		lines:   make(chan *outgoing),
+		aside:   make(chan []byte, asideQueue),
 		stray:   stray,
 		pending: make(map[int64]chan wire.Message),
 		idle:    idle,
@@ -63,12 +75,8 @@ func newPeer(w io.Writer, stray func(line []byte, why error)) *peer {
 	}
 }
 
-// serve reads what the server says until r ends, and returns why it ended.
-func (p *peer) serve(r io.Reader) error {
-	var replying sync.WaitGroup
-	replying.Go(p.reply)
-	defer replying.Wait()
-	defer close(p.replies)
+// read takes in what the server says until r ends.
+func (p *peer) read(r io.Reader) {
 	lines := wire.NewReader(r, wire.MaxLine)
 	for {
 		line, err := lines.Next()
@@ -77,13 +85,58 @@ func (p *peer) serve(r io.Reader) error {
 			continue
 		}
 		if err != nil {
-			return err
+			return
 		}
 		if m, err := wire.Parse(line); err != nil {
 			p.skip(line, err)
 		} else if err := p.take(m); err != nil {
 			p.skip(line, err)
 		}
+	}
+}
+
+// write writes what there is to write until the peer is closed. A server that
+// does not read for too long closes it.
+func (p *peer) write() {
+	for {
+		o := new(outgoing)
+		select {
+		case o = <-p.lines:
+		case o.line = <-p.aside:
+		case <-p.closed:
+			return
+		}
+		if n, err := p.writeLine(o.line); err != nil {
+			o.unsent.Store(n == 0)
+			p.close(fmt.Errorf("write to the server's stdin: %w", err))
+			return
+		}
+	}
+}
+
+func (p *peer) writeLine(line []byte) (n int, err error) {
+	deadline, _ := p.w.(interface{ SetWriteDeadline(time.Time) error })
+	for n < len(line) && err == nil {
+		if deadline != nil {
+			deadline.SetWriteDeadline(time.Now().Add(p.stall))
+		}
+		var m int
+		m, err = p.w.Write(line[n:min(len(line), n+writeChunk)])
+		n += m
+	}
+	return n, err
+}
+
+// send hands a line to the writer, and returns once its turn has come.
+func (p *peer) send(ctx context.Context, line []byte) (*outgoing, error) {
+	o := &outgoing{line: line}
+	select {
+	case p.lines <- o:
+		return o, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", session.ErrNotSent, context.Cause(ctx))
+	case <-p.closed:
+		return nil, fmt.Errorf("%w: %w", session.ErrNotSent, p.cause)
 	}
 }
 
@@ -94,13 +147,14 @@ func (p *peer) skip(line []byte, why error) {
 
 // take acts on one message. It does not block.
 func (p *peer) take(m wire.Message) error {
+	p.spoke.Store(true)
 	switch {
 	case m.IsResponse():
 		return p.deliver(m)
 	case m.Method == "ping" && m.IsRequest():
-		return p.queue(wire.AppendResult(nil, m.ID, []byte("{}")))
+		return p.sendAside(wire.AppendResult(nil, m.ID, []byte("{}")))
 	case m.IsRequest():
-		return p.queue(wire.AppendError(nil, m.ID, wire.Marshal(session.Error{
+		return p.sendAside(wire.AppendError(nil, m.ID, wire.Marshal(session.Error{
 			Code: session.CodeMethodNotFound, Message: "this client does not offer " + m.Method,
 		})))
 	}
@@ -131,20 +185,13 @@ func (p *peer) deliver(m wire.Message) error {
 	return nil
 }
 
-func (p *peer) queue(line []byte) error {
+// sendAside has a line written in its time. It does not wait.
+func (p *peer) sendAside(line []byte) error {
 	select {
-	case p.replies <- line:
+	case p.aside <- line:
 		return nil
 	default:
-		return errors.New("too many requests from the server at once")
-	}
-}
-
-func (p *peer) reply() {
-	for line := range p.replies {
-		if _, err := p.out.write(context.Background(), line); err != nil {
-			p.close(err)
-		}
+		return errors.New("the server does not read, or asks too much at once")
 	}
 }
 
@@ -177,45 +224,48 @@ func (p *peer) Call(ctx context.Context, method string, params json.RawMessage) 
 		case m := <-r.answer: // it came just in time
 			return result(m)
 		default:
-			return nil, fmt.Errorf("%w: %w", session.ErrClosed, p.cause)
 		}
+		if r.sent.unsent.Load() {
+			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, p.cause)
+		}
+		return nil, fmt.Errorf("%w: %w", session.ErrClosed, p.cause)
 	}
 }
 
-// A request is one that was sent and has not ended.
+// A request is one that was handed to the writer and has not ended.
 type request struct {
 	id     int64
 	answer chan wire.Message // receives at most one
+	sent   *outgoing
 }
 
 // begin sends a request. Unless it fails, end must be called.
-func (p *peer) begin(ctx context.Context, method string, params json.RawMessage) (request, error) {
-	r := request{id: p.nextID.Add(1), answer: make(chan wire.Message, 1)}
-	p.mu.Lock()
-	if p.cause != nil {
-		p.mu.Unlock()
-		return r, fmt.Errorf("%w: %w", session.ErrNotSent, p.cause)
+func (p *peer) begin(ctx context.Context, method string, params json.RawMessage) (r request, err error) {
+	r = request{id: p.nextID.Add(1), answer: make(chan wire.Message, 1)}
+	if err := p.register(r); err != nil {
+		return r, fmt.Errorf("%w: %w", session.ErrNotSent, err)
 	}
-	if p.refused {
-		p.mu.Unlock()
-		return r, fmt.Errorf("%w: the session is about to end", session.ErrNotSent)
+	line := make([]byte, 0, len(params)+len(method)+64)
+	if r.sent, err = p.send(ctx, wire.AppendRequest(line, r.id, method, params)); err != nil {
+		p.end(r)
+	}
+	return r, err
+}
+
+func (p *peer) register(r request) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.cause != nil:
+		return p.cause
+	case p.refused:
+		return errors.New("the session is about to end")
 	}
 	if len(p.pending) == 0 {
 		p.idle = make(chan struct{})
 	}
 	p.pending[r.id] = r.answer
-	p.mu.Unlock()
-	line := make([]byte, 0, len(params)+len(method)+64)
-	n, err := p.out.write(ctx, wire.AppendRequest(line, r.id, method, params))
-	if err == nil {
-		return r, nil
-	}
-	p.end(r)
-	if n > 0 { // the stream is torn in the middle of a message
-		p.close(err)
-		return r, fmt.Errorf("%w: %w", session.ErrClosed, err)
-	}
-	return r, fmt.Errorf("%w: %w", session.ErrNotSent, err)
+	return nil
 }
 
 func (p *peer) end(r request) {
@@ -233,17 +283,13 @@ func (p *peer) end(r request) {
 
 // cancel tells the server that nobody waits for the answer any more.
 func (p *peer) cancel(r request) {
-	ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer stop()
-	p.Notify(ctx, "notifications/cancelled", fmt.Appendf(nil, `{"requestId":%d,"reason":"cancelled by the client"}`, r.id))
+	params := fmt.Appendf(nil, `{"requestId":%d,"reason":"cancelled by the client"}`, r.id)
+	p.sendAside(wire.AppendNotification(nil, "notifications/cancelled", params))
 }
 
 // Notify implements [session.Session].
 func (p *peer) Notify(ctx context.Context, method string, params json.RawMessage) error {
-	n, err := p.out.write(ctx, wire.AppendNotification(nil, method, params))
-	if n > 0 && err != nil {
-		p.close(err)
-	}
+	_, err := p.send(ctx, wire.AppendNotification(nil, method, params))
 	return err
 }
 
@@ -332,34 +378,4 @@ func result(m wire.Message) (json.RawMessage, error) {
 		return nil, &session.Error{Code: session.CodeInternal, Message: "the server answered with an error that is no JSON-RPC error object", Data: m.Error}
 	}
 	return nil, e
-}
-
-// A lineWriter lets one message at a time onto a stream.
-type lineWriter struct {
-	w    io.Writer
-	turn chan struct{} // holds a token while someone writes
-}
-
-// write writes the whole line, and returns how much was written. It waits for
-// its turn until ctx ends; once begun, it goes on for as long as the other side
-// keeps reading.
-func (l *lineWriter) write(ctx context.Context, line []byte) (n int, err error) {
-	select {
-	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	}
-	defer func() { <-l.turn }()
-	deadline, _ := l.w.(interface{ SetWriteDeadline(time.Time) error })
-	for n < len(line) {
-		if deadline != nil {
-			deadline.SetWriteDeadline(time.Now().Add(stallTimeout))
-		}
-		m, err := l.w.Write(line[n:min(len(line), n+writeChunk)])
-		n += m
-		if err != nil {
-			return n, fmt.Errorf("write to the server's stdin: %w", err)
-		}
-	}
-	return n, nil
 }

@@ -28,10 +28,12 @@ type script struct {
 func pair(t *testing.T) (*peer, *script) {
 	fromPeer, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
-	p := newPeer(toServer, func(line []byte, why error) { t.Logf("stray: %.40q %v", line, why) })
+	p := newPeer(toServer, time.Minute, func(line []byte, why error) { t.Logf("stray: %.40q %v", line, why) })
 	var serving sync.WaitGroup
+	serving.Go(p.write)
 	serving.Go(func() {
-		p.close(fmt.Errorf("it ended: %w", p.serve(fromServer)))
+		p.read(fromServer)
+		p.close(errors.New("it ended"))
 	})
 	t.Cleanup(func() {
 		out.Close()
@@ -252,8 +254,10 @@ func TestHandshake(t *testing.T) {
 				p, s := pair(t)
 				ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 				defer cancel()
-				go tc.server(s)
+				var server sync.WaitGroup
+				server.Go(func() { tc.server(s) })
 				err := p.handshake(ctx, tc.known, "1")
+				server.Wait()
 				switch {
 				case tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)):
 					t.Errorf("error %v, want one with %q", err, tc.err)
@@ -268,27 +272,61 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
+// A call ends with its context though its message is stuck half-way, and the
+// message is finished once the server reads again.
+func TestCallEndsWhileWriting(t *testing.T) {
+	p, s := pair(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	large := json.RawMessage(`{"x":"` + strings.Repeat("y", 3*writeChunk) + `"}`)
+	go func() {
+		s.in.Peek(1) // the message has begun
+		cancel()
+	}()
+	if _, err := p.Call(ctx, "large", large); !errors.Is(err, context.Canceled) {
+		t.Errorf("the call: %v", err)
+	}
+	// Another waits for its turn, and was not sent when its time is up.
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := p.Call(ctx, "m", nil); !errors.Is(err, session.ErrNotSent) {
+		t.Errorf("a call whose turn did not come: %v, want ErrNotSent", err)
+	}
+	if m := s.read(); m.Method != "large" || string(m.Params) != string(large) {
+		t.Errorf("the large message arrived torn: %s, %d bytes", m.Method, len(m.Params))
+	}
+	if m := s.read(); m.Method != "notifications/cancelled" {
+		t.Errorf("then came %s, want the cancellation", m.Method)
+	}
+}
+
 func TestHistory(t *testing.T) {
-	h := newHistory()
-	now := time.Now()
-	if wait, ok := h.failed(now, time.Hour); wait != 0 || !ok {
-		t.Errorf("after a healthy run: wait %v, %v, want none", wait, ok)
-	}
-	var last time.Duration
-	for i := range 3 {
-		wait, ok := h.failed(now.Add(time.Duration(i)*time.Second), time.Second)
-		if !ok || wait <= 0 || wait > 4*time.Second {
-			t.Errorf("failure %d: wait %v, %v", i+2, wait, ok)
+	begin := time.Now()
+	for name, steps := range map[string][]struct {
+		at, ready time.Duration
+		immediate bool
+		loop      bool
+	}{
+		"a healthy server ends now and then": {
+			{0, time.Hour, true, false}, {time.Minute + 1, time.Minute, true, false}, {3 * time.Minute, time.Minute, true, false},
+		},
+		"the first end after a short session": {{0, time.Second, true, false}, {time.Second, time.Second, false, false}},
+		"five in a minute, healthy or not": {
+			{0, 10 * time.Second, true, false}, {11 * time.Second, 10 * time.Second, true, false}, {22 * time.Second, 10 * time.Second, true, false},
+			{33 * time.Second, 10 * time.Second, true, false}, {44 * time.Second, 10 * time.Second, true, true},
+		},
+		"five in a row that take long to fail": {
+			{0, 0, false, false}, {2 * time.Minute, 0, false, false}, {4 * time.Minute, 0, false, false},
+			{6 * time.Minute, 0, false, false}, {8 * time.Minute, 0, false, true},
+			{13 * time.Minute, 0, false, true}, // one try, and failed again
+			{18 * time.Minute, 20 * time.Second, true, false},
+		},
+	} {
+		h := newHistory()
+		for i, step := range steps {
+			wait, ok := h.failed(begin.Add(step.at), step.ready)
+			if ok == step.loop || ok && (wait == 0) != step.immediate || wait > 8*time.Second {
+				t.Errorf("%s: failure %d: wait %v, %v", name, i+1, wait, ok)
+			}
 		}
-		last = wait
-	}
-	if last < 500*time.Millisecond {
-		t.Errorf("the wait did not grow: %v", last)
-	}
-	if _, ok := h.failed(now.Add(5*time.Second), 0); ok {
-		t.Error("five failures in a minute are no crash loop")
-	}
-	if _, ok := h.failed(now.Add(2*time.Minute), 0); !ok {
-		t.Error("failures of more than a minute ago count")
 	}
 }

@@ -20,14 +20,15 @@ import (
 type Handler interface {
 	// Learn is shown each new session before anyone else may use it, and again
 	// when the server says that its tools have changed. The server is ready when
-	// Learn returns nil.
+	// Learn returns nil. It must change nothing once ctx has ended.
 	Learn(ctx context.Context, entry config.Server, s session.Session) error
 
 	// Known reports whether it is known what the server offers without starting
 	// it; only then a lazy server is left unstarted.
 	Known(entry config.Server) bool
 
-	// Forget is told that the server is no longer wanted.
+	// Forget is told that the server is no longer wanted. It may come while a
+	// Learn is under way, whose ctx has then ended.
 	Forget(server string)
 }
 
@@ -61,7 +62,7 @@ type Supervisor struct {
 	spawned atomic.Int64 // processes so far
 	running sync.WaitGroup
 	applied chan struct{} // closed once the first configuration is applied
-	ending  <-chan struct{}
+	ending  chan struct{} // closed when Run is to return
 
 	// mu guards what follows. It is never held while something stops.
 	mu      sync.Mutex
@@ -85,6 +86,7 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 		reaper:  reaper{mark: hex.EncodeToString(random[:])},
 		slots:   make(chan struct{}, o.MaxStarting),
 		applied: make(chan struct{}),
+		ending:  make(chan struct{}),
 		servers: make(map[string]*server),
 		changed: make(chan struct{}),
 	}
@@ -97,18 +99,19 @@ var errRemoved = errors.New("removed from the configuration")
 // Run makes what runs equal to the latest configuration until ctx ends. When it
 // returns, no process is left. It may be called once.
 func (v *Supervisor) Run(ctx context.Context, configs <-chan config.Config) error {
-	guard, err := startGuard(v.options.Guard, v.log)
+	guard, err := startGuard(v.options.Guard, v.reaper.mark, v.log)
 	if err != nil {
+		close(v.ending)
 		return err
 	}
-	v.reaper.guard = guard
-	v.ending = ctx.Done()
 	defer guard.close()
+	v.reaper.guard = guard
 	for {
 		select {
 		case c := <-configs:
 			v.apply(ctx, c)
 		case <-ctx.Done():
+			close(v.ending)
 			v.running.Wait()
 			if v.spawned.Load() > 0 {
 				killMarked(v.reaper.mark + ".")
@@ -143,13 +146,16 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 		own, cancel := context.WithCancelCause(ctx)
 		s.remove = cancel
 		v.servers[name] = s
-		v.running.Go(func() { s.run(own) })
+		v.running.Go(func() {
+			s.run(own)
+			v.freed()
+		})
 	}
 	v.order = order
 	v.mu.Unlock()
 	for _, s := range gone {
+		s.remove(errRemoved) // first, so that no Learn under way undoes Forget
 		v.handler.Forget(s.name)
-		s.remove(errRemoved)
 	}
 	select {
 	case <-v.applied:
@@ -157,6 +163,19 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 		close(v.applied)
 	}
 	v.announce()
+}
+
+// freed has failed servers tried again when one is gone: it may have held what
+// they want for themselves.
+func (v *Supervisor) freed() {
+	if v.isEnding() {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, s := range v.servers {
+		s.wakeIfFailed()
+	}
 }
 
 // Session returns the server's session. It waits while the server starts, until
@@ -173,6 +192,8 @@ func (v *Supervisor) Session(ctx context.Context, name string) (session.Session,
 func (v *Supervisor) lookup(ctx context.Context, name string) (*server, error) {
 	select {
 	case <-v.applied:
+	case <-v.ending:
+		return nil, &UnavailableError{Server: name, State: Stopped}
 	case <-ctx.Done():
 		return nil, &UnavailableError{Server: name, State: Starting, Reason: "the router is starting"}
 	}

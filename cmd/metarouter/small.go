@@ -127,13 +127,17 @@ func (a *app) version() *cobra.Command {
 		})
 }
 
-// guard is how the router starts its guard process; people have no use for it.
+// guard is how the router starts its guard process, and servers behind a gate;
+// people have no use for it.
 func (a *app) guard() *cobra.Command {
-	cmd := leaf("guard", "Kill servers whose router has died", "", cobra.NoArgs,
-		func(context.Context, []string) error {
+	cmd := leaf("guard", "Kill servers whose router has died", "", cobra.ArbitraryArgs,
+		func(_ context.Context, args []string) error {
+			if len(args) > 1 && args[0] == "--" {
+				return supervisor.Gate(args[1:])
+			}
 			supervisor.Guard(os.Stdin)
 			return nil
 		})
-	cmd.Hidden = true
+	cmd.Hidden, cmd.DisableFlagParsing = true, true
 	return cmd
 }
