@@ -18,6 +18,7 @@ import (
 // A catalog makes the registry and the store say what the servers' sessions
 // say. It is the supervisor's handler.
 type catalog struct {
+	onDemand  bool
 	tags      map[string][]string // the configuration's own capabilities, which stored tools depend on
 	discovery *discovery.Discovery
 	registry  *registry.Registry
@@ -29,8 +30,8 @@ type catalog struct {
 	known map[string]string // server -> the hash of the entry whose tools are in the registry
 }
 
-func newCatalog(tags map[string][]string, d *discovery.Discovery, r *registry.Registry, s *registry.Store, log *zap.Logger) *catalog {
-	return &catalog{tags: tags, discovery: d, registry: r, store: s, log: log.Named("catalog"), known: make(map[string]string)}
+func newCatalog(onDemand bool, tags map[string][]string, d *discovery.Discovery, r *registry.Registry, s *registry.Store, log *zap.Logger) *catalog {
+	return &catalog{onDemand: onDemand, tags: tags, discovery: d, registry: r, store: s, log: log.Named("catalog"), known: make(map[string]string)}
 }
 
 // storeKey returns the key of the server's stored tools: a hash of all that
@@ -111,7 +112,10 @@ func (c *catalog) adopt(ctx context.Context, entry config.Server, tools []regist
 }
 
 // Known implements [supervisor.Handler].
-func (c *catalog) Known(entry config.Server) bool {
+func (c *catalog) Known(entry config.Server) bool { return c.onDemand || c.listed(entry) }
+
+// listed reports whether the entry's tools are in the registry.
+func (c *catalog) listed(entry config.Server) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.known[entry.Name] == c.storeKey(entry)

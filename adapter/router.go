@@ -10,7 +10,9 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,8 +38,8 @@ type Options struct {
 	// servers may outlive a router that is killed.
 	Guard []string
 
-	// OnDemand starts no server whose tools are known from the catalog until it
-	// is called.
+	// OnDemand starts no server until it is called, or Settled is to find out
+	// what tools it has.
 	OnDemand bool
 
 	Version string      // of the router, as told to servers
@@ -67,7 +69,7 @@ func New(c config.Config, o Options) *Router {
 	}
 	r := &Router{options: o, log: o.Log, registry: registry.New(o.Log)}
 	d := discovery.New(discovery.NewTaxonomy(c.Router.Capabilities), o.Log)
-	r.catalog = newCatalog(c.Router.Capabilities, d, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
+	r.catalog = newCatalog(o.OnDemand, c.Router.Capabilities, d, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
 	r.supervisor = supervisor.New(r.catalog, supervisor.Options{
 		DataDir: o.DataDir, Guard: o.Guard, Version: o.Version,
 	}, o.Log)
@@ -105,7 +107,10 @@ func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 
 // adopt makes c the configuration, and learns of its servers what is stored.
 func (r *Router) adopt(c config.Config) {
-	r.config.Store(&c)
+	before := r.config.Swap(&c)
+	if before != nil && !reflect.DeepEqual(before.Router, c.Router) {
+		r.log.Warn("the edit of \"metarouter\" takes effect at the router's next start; that of the servers is live")
+	}
 	r.catalog.recall(c.Servers)
 }
 
@@ -119,9 +124,6 @@ func (r *Router) prepared(c config.Config) config.Config {
 	}
 	return c
 }
-
-// Config returns the configuration in use.
-func (r *Router) Config() config.Config { return *r.config.Load() }
 
 // Snapshot returns what is known of all tools at this moment.
 func (r *Router) Snapshot() *registry.Snapshot { return r.registry.Snapshot() }
@@ -225,7 +227,7 @@ func (r *Router) Complete() bool { return len(r.unknown()) == 0 }
 func (r *Router) unknown() []string {
 	var names []string
 	for _, s := range r.config.Load().Servers {
-		if !s.Disabled && !s.Self && s.Misconfigured == "" && !r.catalog.Known(s) {
+		if !s.Disabled && !s.Self && s.Misconfigured == "" && !r.catalog.listed(s) {
 			names = append(names, s.Name)
 		}
 	}
@@ -234,14 +236,34 @@ func (r *Router) unknown() []string {
 
 // Settled returns when each server has been listed, if only from the stored
 // catalog, or has failed; or when ctx ends.
-func (r *Router) Settled(ctx context.Context) { r.until(ctx, r.settled) }
+func (r *Router) Settled(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var waking sync.WaitGroup
+	defer waking.Wait()
+	defer cancel()
+	if r.options.OnDemand {
+		for _, name := range r.unknown() {
+			waking.Go(func() { r.Session(ctx, name) })
+		}
+	}
+	r.until(ctx, r.settled)
+}
 
-// Started returns when no server is in its first start any more, or ctx ends.
-func (r *Router) Started(ctx context.Context) {
+// Try starts every server that is not running, and returns when none of them is
+// in its first start any more, or ctx ends.
+func (r *Router) Try(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var waking sync.WaitGroup
+	defer waking.Wait()
+	defer cancel()
+	servers := r.config.Load().Servers
+	for _, s := range servers {
+		waking.Go(func() { r.Session(ctx, s.Name) })
+	}
 	r.until(ctx, func() bool {
 		status := r.supervisor.Status()
-		return len(status) == len(r.config.Load().Servers) && !slices.ContainsFunc(status, func(s supervisor.Status) bool {
-			return s.State == supervisor.Starting
+		return len(status) == len(servers) && !slices.ContainsFunc(status, func(s supervisor.Status) bool {
+			return s.State == supervisor.Starting || s.State == supervisor.Idle
 		})
 	})
 }
@@ -271,7 +293,7 @@ func (r *Router) settled() bool {
 		state[st.Name] = st.State
 	}
 	for _, name := range unknown {
-		if s, ok := state[name]; !ok || s == supervisor.Starting {
+		if s, ok := state[name]; !ok || s == supervisor.Starting || s == supervisor.Idle {
 			return false
 		}
 	}

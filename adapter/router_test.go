@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -116,5 +117,21 @@ func TestOnDemand(t *testing.T) {
 	third, _ := running(t, Options{DataDir: data, OnDemand: true}, other)
 	if third.Complete() {
 		t.Error("the tools of another entry are taken for this one's")
+	}
+}
+
+// What was listed for a server that was removed meanwhile is not adopted.
+func TestForgottenWhileListing(t *testing.T) {
+	r := New(config.Config{}, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	entry := fake("s")
+	tools := []registry.NormalizedTool{{ID: "s:a", Server: "s", Name: "a"}}
+	if _, err := r.catalog.adopt(ctx, entry, tools); err != nil || len(r.Snapshot().Tools()) != 1 {
+		t.Fatal(err)
+	}
+	cancel()
+	r.catalog.Forget("s")
+	if _, err := r.catalog.adopt(ctx, entry, tools); err == nil || len(r.Snapshot().Tools()) != 0 || r.catalog.listed(entry) {
+		t.Errorf("adopted after its end: %v", err)
 	}
 }

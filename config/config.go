@@ -31,6 +31,8 @@ type Config struct {
 	Servers  []Server // in the order of the files; names are unique
 	Router   Router
 	Problems []Problem // everything that is wrong, in the order of the files
+
+	digests []string // of what each of Files said
 }
 
 // A Server is one entry of mcpServers, expanded and ready to start, or with the

@@ -52,6 +52,16 @@ func TestFind(t *testing.T) {
 	check(filepath.Join(project, "x.json"), true, "x.json")
 }
 
+// loaded is the file as it is now.
+func loaded(t *testing.T, file string) Config {
+	t.Helper()
+	c, err := Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func TestTrust(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
@@ -59,14 +69,14 @@ func TestTrust(t *testing.T) {
 	check := func(text string, want bool) {
 		t.Helper()
 		write(t, file, text)
-		if got, err := Trusted(file, data); err != nil || got != want {
-			t.Errorf("%s: got %v %v, want %v", text, got, err, want)
+		if got := loaded(t, file).Trusted(data); got != want {
+			t.Errorf("%s: got %v, want %v", text, got, want)
 		}
 	}
 	const approved = `{"mcpServers": {"a": {"command": "x", "env": {"K": "${K}", "L": "1"}}}, "metarouter": {"mode": "auto"}}`
 
 	check(approved, false)
-	if err := Trust(file, data); err != nil {
+	if err := loaded(t, file).Trust(data); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("K", "another value")
@@ -80,7 +90,7 @@ func TestTrust(t *testing.T) {
 
 	const bare = `{"a": {"command": "x"}}`
 	check(bare, false)
-	if err := Trust(file, data); err != nil {
+	if err := loaded(t, file).Trust(data); err != nil {
 		t.Fatal(err)
 	}
 	check(bare, true)
@@ -89,14 +99,31 @@ func TestTrust(t *testing.T) {
 	copied := filepath.Join(dir, "copy.json")
 	write(t, copied, bare)
 	write(t, file, bare)
-	if got, err := Trusted(copied, data); err != nil || got {
-		t.Errorf("the same text elsewhere: got %v %v", got, err)
+	if got := loaded(t, copied).Trusted(data); got {
+		t.Error("the same text elsewhere is trusted")
 	}
-	if err := Trust(copied, data); err != nil {
+	if err := loaded(t, copied).Trust(data); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := Trusted(file, data); !got {
+	if got := loaded(t, file).Trusted(data); !got {
 		t.Error("one approval took another's place")
+	}
+
+	// An edit is judged by what it says, though the file says otherwise by then.
+	write(t, file, approved)
+	edit := loaded(t, file)
+	write(t, file, bare)
+	if edit.Trusted(data) {
+		t.Error("an edit that was undone is trusted")
+	}
+	if err := edit.Trust(data); err != nil {
+		t.Fatal(err)
+	}
+	check(bare, false)
+	check(approved, true)
+	write(t, file, bare)
+	if err := loaded(t, file).Trust(data); err != nil {
+		t.Fatal(err)
 	}
 
 	info, err := os.Stat(filepath.Join(data, "trust.json"))
@@ -107,16 +134,16 @@ func TestTrust(t *testing.T) {
 		t.Errorf("left behind: %q", left)
 	}
 	write(t, filepath.Join(data, "trust.json"), "damaged")
-	if got, err := Trusted(file, data); err != nil || got {
-		t.Errorf("damaged: got %v %v", got, err)
+	if got := loaded(t, file).Trusted(data); got {
+		t.Error("damaged approvals approve")
 	}
-	if err := Trust(file, data); err != nil {
+	if err := loaded(t, file).Trust(data); err != nil {
 		t.Errorf("damaged: %v", err)
 	}
-	if got, err := Trusted(file, ""); err != nil || got {
-		t.Errorf("no data folder: got %v %v", got, err)
+	if got := loaded(t, file).Trusted(""); got {
+		t.Error("trusted without a data folder")
 	}
-	if err := Trust(file, ""); err == nil {
+	if err := loaded(t, file).Trust(""); err == nil {
 		t.Error("no data folder: an approval was kept somewhere")
 	}
 }

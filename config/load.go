@@ -66,6 +66,7 @@ func assemble(sources []source, env environment) Config {
 	place := make(map[string]int) // of a server's name in entries
 	for _, s := range sources {
 		c.Files = append(c.Files, s.path)
+		c.digests = append(c.digests, s.digest())
 		d.source = s
 		for _, e := range d.root(&c.Router) {
 			if i, again := place[e.name]; again {

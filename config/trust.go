@@ -15,30 +15,34 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// Trusted reports whether the entries of the file, as they are now, were
+// Trusted reports whether what the files of c said when it was loaded was
 // approved with Trust. Another text of the same entries is the same: spaces,
 // comments, the order of keys and what other programs keep in the file don't
-// count, and variables count by their names.
-func Trusted(path, dataDir string) (bool, error) {
-	path, hash, err := entriesHash(path)
-	if err != nil {
-		return false, err
+// count, and variables count by their names. The files are not read again, so
+// that what was looked at is what runs.
+func (c Config) Trusted(dataDir string) bool {
+	if dataDir == "" {
+		return false
 	}
-	return dataDir != "" && approvals(dataDir)[path] == hash, nil
+	approved := approvals(dataDir)
+	for i, path := range c.Files {
+		if approved[path] != c.digests[i] {
+			return false
+		}
+	}
+	return true
 }
 
-// Trust approves the entries of the file as they are now. The approval is kept
-// in dataDir; without a dataDir there is nowhere to keep it.
-func Trust(path, dataDir string) error {
-	path, hash, err := entriesHash(path)
-	if err != nil {
-		return err
-	}
+// Trust approves what the files of c said when it was loaded. The approval is
+// kept in dataDir; without a dataDir there is nowhere to keep it.
+func (c Config) Trust(dataDir string) error {
 	if dataDir == "" {
 		return errors.New("trust: there is no data folder to keep the approval in; use --data DIR")
 	}
 	approved := approvals(dataDir)
-	approved[path] = hash
+	for i, path := range c.Files {
+		approved[path] = c.digests[i]
+	}
 	data, err := json.MarshalIndent(approved, "", "  ")
 	if err != nil {
 		return fmt.Errorf("trust: %w", err)
@@ -65,20 +69,8 @@ func approvals(dataDir string) map[string]string {
 	return approved
 }
 
-// entriesHash is over what the file says to us, in one canonical spelling.
-func entriesHash(path string) (absolute, hash string, err error) {
-	absolute, err = filepath.Abs(path)
-	if err != nil {
-		return "", "", fmt.Errorf("trust: %w", err)
-	}
-	data, err := os.ReadFile(absolute)
-	if err != nil {
-		return "", "", fmt.Errorf("trust: %w", err)
-	}
-	s, err := parse(absolute, data)
-	if err != nil {
-		return "", "", err
-	}
+// digest is a hash of what the source says to us, in one canonical spelling.
+func (s source) digest() string {
 	bare := (&decoder{source: s}).bare()
 	said := new(hujson.Object)
 	for _, m := range s.root.Members {
@@ -87,7 +79,7 @@ func entriesHash(path string) (absolute, hash string, err error) {
 		}
 	}
 	sum := sha256.Sum256(canonical(nil, said))
-	return absolute, hex.EncodeToString(sum[:]), nil
+	return hex.EncodeToString(sum[:])
 }
 
 // canonical appends v with its keys sorted and nothing that has no meaning. A

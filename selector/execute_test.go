@@ -120,6 +120,7 @@ func TestExecuteValidates(t *testing.T) {
 		{"nested", schema, `{"arguments":{"n":1}}`, `{"n":1}`, nil, true},
 		{"nested under any lone name", schema, `{"payload":{"n":1}}`, `{"n":1}`, nil, true},
 		{"nested beside the tool's name", schema, `{"tool":"x","parameters":{"n":1}}`, `{"n":1}`, nil, true},
+		{"nested beside other arguments", schema, `{"input":{"n":1},"list":[]}`, "", []string{"'n'"}, false},
 		{"a string", schema, `"{\"n\":1}"`, `{"n":1}`, nil, true},
 		{"nested as a string", schema, `{"arguments":"{\"n\":1}"}`, `{"n":1}`, nil, true},
 		{"as given where that fits", object, `{"arguments":{"n":1}}`, `{"arguments":{"n":1}}`, nil, false},

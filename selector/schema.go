@@ -130,26 +130,28 @@ func (s *compiledSchema) repair(args json.RawMessage) (fixed json.RawMessage, ho
 		}
 		args = inner
 	}
-	wrapped, name, members := json.RawMessage(nil), "", 0
+	var wrapped json.RawMessage
+	name := ""
+	lone := true
 	wire.Members(args, func(key string, value []byte) bool {
-		members++
-		if wrapped == nil || wrappers[key] {
+		switch {
+		case namesTool[key]:
+		case wrapped == nil:
 			wrapped, name = value, key
+		default:
+			lone = false
 		}
-		return true
+		return lone
 	})
-	if members > 1 && !wrappers[name] {
-		return nil, ""
-	}
 	if text, ok := wire.String(wrapped); ok {
 		wrapped = json.RawMessage(text)
 	}
-	if fits(wrapped) {
+	if lone && fits(wrapped) {
 		return wrapped, fmt.Sprintf("the arguments were nested in %q", name)
 	}
 	return nil, ""
 }
 
-// wrappers are the names under which models nest arguments beside a name of the
-// tool; a lone member may have any name.
-var wrappers = map[string]bool{"arguments": true, "parameters": true, "params": true, "args": true, "input": true}
+// namesTool are the members beside which models nest the arguments: they only
+// say again which tool is meant. Beside any other, nothing is taken apart.
+var namesTool = map[string]bool{"name": true, "tool": true, "tool_name": true}

@@ -209,33 +209,39 @@ func (s *Server) run(ctx context.Context, name string, args, params json.RawMess
 	return nil, invalidParams(err.Error())
 }
 
-// resolve finds the tool that a client means. If that may be a tool of servers
-// that were never seen before, it waits for them; an error that wraps
-// [session.ErrNotSent] says why such a server is not up.
+// resolve finds the tool that a client means; see [Resolve].
 func (s *Server) resolve(ctx context.Context, name string) (*registry.NormalizedTool, error) {
-	v := s.view()
-	tool, err := v.names.Resolve(name)
-	if err == nil {
-		return tool, nil
+	return Resolve(ctx, s.router, name, s.opts.Separator, func() *Names { return s.view().names },
+		func() bool { return s.settle(ctx, s.view().snapshot) })
+}
+
+// Resolve finds the tool that a name of any form means. A server that the name
+// begins with may have tools that the catalog does not know: it is waited for,
+// or started, and an error that wraps [session.ErrNotSent] says why it can't be
+// called. Any other name has settle wait for servers never seen before; it
+// reports whether there is news. names returns the names of what is known now.
+func Resolve(ctx context.Context, r Router, name, separator string, names func() *Names, settle func() (news bool)) (*registry.NormalizedTool, error) {
+	tool, err := names().Resolve(name)
+	if e, ok := errors.AsType[*NameError](err); !ok || len(e.Ambiguous) > 0 {
+		return tool, err
 	}
-	if server, ok := s.unlisted(name); ok {
-		if err := s.router.Await(ctx, server); err != nil {
+	if server, ok := serverOf(name, separator, r.Servers()); ok {
+		if err := r.Await(ctx, server); err != nil {
 			return nil, err
 		}
-		return s.view().names.Resolve(name)
+		return names().Resolve(name)
 	}
-	if s.settle(ctx, v.snapshot) {
-		return s.view().names.Resolve(name)
+	if settle() {
+		return names().Resolve(name)
 	}
 	return nil, err
 }
 
-// unlisted returns the server without known tools that a name such as
-// server:tool begins with.
-func (s *Server) unlisted(name string) (server string, ok bool) {
-	for _, info := range s.router.Servers() {
+// serverOf returns the server that a name such as server:tool begins with.
+func serverOf(name, separator string, servers []adapter.ServerInfo) (server string, ok bool) {
+	for _, info := range servers {
 		rest, begins := strings.CutPrefix(name, info.Name)
-		if begins && info.Tools == 0 && len(info.Name) > len(server) && separates(rest, s.opts.Separator) {
+		if begins && len(info.Name) > len(server) && separates(rest, separator) {
 			server, ok = info.Name, true
 		}
 	}

@@ -381,12 +381,12 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("INHERITED", "yes")
 	t.Setenv("HTTPS_PROXY", "http://proxy")
 	entry := fake("s", "-tools", "env,cwd")
-	entry.Env = map[string]string{"OWN": "1", DepthVariable: "7"}
+	entry.Env = map[string]string{"OWN": "1", DepthVariable: "7", "npm_config_@scope:registry": "x", "a.b": "y"}
 	entry.InheritEnv = []string{"INHERITED"}
 	entry.Cwd = t.TempDir()
 	f := supervise(t, entry)
 	env := f.mustCall("s", "env", "{}")
-	for _, want := range []string{"OWN=1", "INHERITED=yes", "HTTPS_PROXY=http://proxy", "PATH=", "HOME=", DepthVariable + "=1", markVariable + "="} {
+	for _, want := range []string{"OWN=1", "npm_config_@scope:registry=x", "a.b=y", "INHERITED=yes", "HTTPS_PROXY=http://proxy", "PATH=", "HOME=", DepthVariable + "=1", markVariable + "="} {
 		if !strings.Contains(env, want) {
 			t.Errorf("%s is missing from the environment", want)
 		}
@@ -499,6 +499,66 @@ func TestLazy(t *testing.T) {
 		t.Errorf("%d processes before the first call", n)
 	}
 	f.mustCall("s", "echo", "{}")
+}
+
+// An edit that is undone starts no idle server; a restart does.
+func TestIdleServerStaysIdle(t *testing.T) {
+	t.Parallel()
+	lazy := fake("s")
+	lazy.Lazy = true
+	f := supervise(t)
+	f.known["s"] = true
+	f.apply(lazy)
+	f.await("s", Idle)
+	edited := lazy
+	edited.Timeout = time.Minute
+	for range 20 {
+		f.apply(edited)
+		f.apply(lazy)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if st := f.state("s"); st.State != Idle || f.spawned.Load() != 0 {
+		t.Errorf("after edits that were undone: %+v", st)
+	}
+	for range 2 {
+		if err := f.Restart(t.Context(), "s"); err != nil || f.state("s").State != Ready {
+			t.Errorf("after a restart: %+v, %v", f.state("s"), err)
+		}
+	}
+}
+
+// A restart and an edit end a start that hangs.
+func TestHangingStartIsEnded(t *testing.T) {
+	t.Parallel()
+	f := supervise(t, fake("s", "-mute"))
+	mcptest.WaitFor(t, "the start to hang", func() bool { return f.spawned.Load() == 1 })
+	go f.Restart(t.Context(), "s")
+	mcptest.WaitFor(t, "another start", func() bool { return f.spawned.Load() == 2 })
+	f.apply(fake("s"))
+	f.await("s", Ready)
+	self := fake("self")
+	self.Self = true
+	f.apply(self)
+	f.await("self", Self)
+	if err := f.Restart(t.Context(), "self"); err == nil || !strings.Contains(err.Error(), "router") {
+		t.Errorf("restart of an entry that would start a router: %v", err)
+	}
+}
+
+// The words of an earlier process, or of another, are not this one's.
+func TestReasonsAreTheProcessesOwn(t *testing.T) {
+	t.Parallel()
+	missing := fake("missing")
+	missing.Cwd = "/no/such/folder"
+	f := supervise(t, missing, fake("s", "-stderr-flood", "1000"))
+	if st := f.await("missing", Failed); !strings.Contains(st.LastError, "/no/such/folder is no folder") {
+		t.Errorf("a missing working directory: %s", st.LastError)
+	}
+	f.await("s", Ready)
+	f.apply(config.Server{Name: "s", Transport: config.Stdio, StartTimeout: time.Minute, Command: "sh", Args: []string{"-c", "exit 9"}, Env: map[string]string{"K": "1"}})
+	if st := f.await("s", Failed); st.LastError != "exited with status 9" {
+		t.Errorf("last error %q", st.LastError)
+	}
 }
 
 func TestRestingEntries(t *testing.T) {

@@ -407,6 +407,9 @@ func (s *server) open(ctx context.Context, entry config.Server, known era) (*ins
 		if isSelf(err) {
 			return nil, errSelf
 		}
+		if exit, ok := errors.AsType[*exitError](err); ok && !errors.Is(err, errProbeExit) {
+			return nil, exit // that says it all
+		}
 		return nil, in.explain(err)
 	}
 	in.info.PID = in.process.pid

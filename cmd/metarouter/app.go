@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,63 +69,26 @@ func (a *app) log(level zapcore.Level) (*zap.Logger, error) {
 	return zap.New(core), nil
 }
 
-// load finds and reads the configuration.
-func (a *app) load() (config.Config, error) {
-	c, _, err := a.locate()
+// load finds and reads the configuration, and makes sure that it may be used.
+func (a *app) load(ctx context.Context) (config.Config, error) {
+	c, named, err := a.locate()
+	if err == nil && !named {
+		err = a.requireTrust(ctx, c)
+	}
 	return c, err
 }
 
 // locate finds and reads the configuration. named is false for a .mcp.json that
-// was merely found; it is trusted as it is.
+// was merely found, which must not be used unless it is trusted.
 func (a *app) locate() (c config.Config, named bool, err error) {
 	if os.Getenv(supervisor.DepthVariable) != "" {
 		return c, false, usage(errors.New("this process was started by a metarouter, and a router inside a router would start itself without end; take the entry out of the configuration"))
 	}
 	paths, named, err := config.Find(a.configs)
-	if err != nil {
-		return c, false, usage(err)
+	if err == nil {
+		c, err = config.Load(paths...)
 	}
-	if c, err = config.Load(paths...); err != nil {
-		return c, false, usage(err)
-	}
-	if !named {
-		err = a.requireTrust(c, paths[0])
-	}
-	return c, named, err
-}
-
-// requireTrust makes sure that a file that was merely found may be used.
-func (a *app) requireTrust(c config.Config, path string) error {
-	trusted, err := config.Trusted(path, a.data)
-	if err != nil {
-		return usage(err)
-	}
-	if trusted {
-		return nil
-	}
-	if !isTerminal(a.stdin) || !isTerminal(a.stderr) {
-		return usage(fmt.Errorf("%s is not trusted: it was found in this folder, and would run commands; look at it, then approve it with 'metarouter trust', or name it with --config", path))
-	}
-	fmt.Fprintf(a.stderr, "%s was found in this folder. It would run:\n%sUse it? [y/N] ", path, commands(c))
-	var answer string
-	fmt.Fscanln(a.stdin, &answer)
-	if !strings.HasPrefix(strings.ToLower(answer), "y") {
-		return usage(errors.New("not trusted, nothing was started"))
-	}
-	return config.Trust(path, a.data)
-}
-
-// commands lists what the servers of c run, a line each.
-func commands(c config.Config) string {
-	var b strings.Builder
-	for _, s := range c.Servers {
-		what := s.URL
-		if s.Command != "" {
-			what = strings.Join(append([]string{s.Command}, s.Args...), " ")
-		}
-		fmt.Fprintf(&b, "  %-20s %s\n", s.Name, what)
-	}
-	return b.String()
+	return c, named, usage(err)
 }
 
 // options returns the options of a router with this program as its guard.
@@ -139,11 +103,6 @@ func (a *app) options(log *zap.Logger) adapter.Options {
 // with runs do with a router that starts only the servers that are needed, and
 // stops them when do returns.
 func (a *app) with(ctx context.Context, c config.Config, do func(context.Context, *adapter.Router) error) error {
-	return a.briefly(ctx, c, true, do)
-}
-
-// briefly runs do with a router; onDemand is as in [adapter.Options].
-func (a *app) briefly(ctx context.Context, c config.Config, onDemand bool, do func(context.Context, *adapter.Router) error) error {
 	log, err := a.log(zapcore.DPanicLevel) // the command itself says what went wrong
 	if err != nil {
 		return err
@@ -152,8 +111,12 @@ func (a *app) briefly(ctx context.Context, c config.Config, onDemand bool, do fu
 		fmt.Fprintln(a.stderr, p.Error())
 	}
 	o := a.options(log)
-	o.OnDemand = onDemand
-	return a.running(ctx, adapter.New(c, o), nil, do)
+	o.OnDemand = true
+	err = a.running(ctx, adapter.New(c, o), nil, do)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
 }
 
 // running runs do while the router runs, and returns when nothing of it is left.
@@ -172,9 +135,25 @@ func (a *app) running(ctx context.Context, r *adapter.Router, edits <-chan confi
 }
 
 // settle waits until the tools of all servers are known or their servers have
-// failed.
-func (a *app) settle(ctx context.Context, r *adapter.Router) {
+// failed, and says on stderr which have.
+func (a *app) settle(ctx context.Context, r *adapter.Router) error {
 	a.waiting(r, func() { r.Settled(ctx) })
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	for _, s := range r.Servers() {
+		if s.LastError != "" && s.Tools == 0 {
+			fmt.Fprintf(a.stderr, "metarouter: server %q is %s: %s\n", s.Name, s.State, s.LastError)
+		}
+	}
+	return nil
+}
+
+// table prints what write writes in aligned columns.
+func (a *app) table(write func(*tabwriter.Writer)) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	write(w)
+	return w.Flush()
 }
 
 // waiting runs wait. On a terminal it says meanwhile what is being waited for.
@@ -213,8 +192,8 @@ func progress(servers []adapter.ServerInfo, waited time.Duration) string {
 			starting = append(starting, s.Name)
 		}
 	}
-	line := fmt.Sprintf("%3.0f s  %d tools so far; starting: %s", waited.Seconds(), tools, strings.Join(starting, ", "))
-	return line[:min(len(line), 100)]
+	line := []rune(fmt.Sprintf("%3.0f s  %d tools so far; starting: %s", waited.Seconds(), tools, strings.Join(starting, ", ")))
+	return string(line[:min(len(line), 100)])
 }
 
 func isTerminal(stream any) bool {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,11 +24,13 @@ func (a *app) call() *cobra.Command {
 		`  metarouter call utilities:unit_convert value=5 from_unit=km to_unit=mi
   metarouter call playwright:browser_navigate --args '{"url":"https://example.com"}'`,
 		cobra.MinimumNArgs(1), func(ctx context.Context, args []string) error {
-			c, err := a.load()
+			c, err := a.load(ctx)
+			if err == nil {
+				raw, err = a.readArguments(raw)
+			}
 			if err != nil {
 				return err
 			}
-			c = forTool(c, args[0])
 			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
 				t, err := a.resolve(ctx, c, r, args[0])
 				if err != nil {
@@ -51,20 +55,40 @@ func (a *app) call() *cobra.Command {
 				return err
 			})
 		}))
-	cmd.Flags().StringVar(&raw, "args", "", "arguments as a `JSON` object")
+	cmd.Flags().StringVar(&raw, "args", "", argsUsage)
 	return cmd
+}
+
+const argsUsage = "arguments as a `JSON` object; @FILE or - reads them"
+
+// readArguments returns the arguments that --args gives, names (@FILE) or has
+// read from stdin (-), an object in any case.
+func (a *app) readArguments(raw string) (string, error) {
+	var text []byte
+	var err error
+	switch {
+	case raw == "":
+		return "{}", nil
+	case raw == "-":
+		text, err = io.ReadAll(a.stdin)
+	case raw[0] == '@':
+		text, err = os.ReadFile(raw[1:])
+	default:
+		text = []byte(raw)
+	}
+	if err != nil {
+		return "", usage(fmt.Errorf("--args: %w", err))
+	}
+	if !wire.Valid(text) || !wire.IsObject(text) {
+		return "", usage(errors.New(`--args is no JSON object; write for example --args '{"key": "value"}'`))
+	}
+	return string(text), nil
 }
 
 // parseArguments returns the arguments as an object: raw, and over it the pairs,
 // whose values are strings where the schema says so, else JSON if they are.
 func parseArguments(t *registry.NormalizedTool, raw string, pairs []string) (json.RawMessage, error) {
-	object := json.RawMessage("{}")
-	if raw != "" {
-		object = json.RawMessage(raw)
-		if !wire.Valid(object) || !wire.IsObject(object) {
-			return nil, errors.New(`--args is no JSON object; write for example --args '{"key": "value"}'`)
-		}
-	}
+	object := json.RawMessage(raw)
 	properties := wire.Member(t.InputSchema, "properties")
 	for _, pair := range pairs {
 		key, value, ok := strings.Cut(pair, "=")
@@ -72,8 +96,9 @@ func parseArguments(t *registry.NormalizedTool, raw string, pairs []string) (jso
 			return nil, fmt.Errorf("argument %q: write key=value", pair)
 		}
 		encoded := []byte(value)
-		kind, _ := wire.String(wire.Member(wire.Member(properties, key), "type"))
-		if kind == "string" || !wire.Valid(encoded) {
+		kinds := string(wire.Member(wire.Member(properties, key), "type")) // a string, or an array of them
+		text := strings.Contains(kinds, `"string"`) && !strings.Contains(kinds, `"number"`) && !strings.Contains(kinds, `"integer"`)
+		if text || !wire.Valid(encoded) {
 			encoded = wire.Marshal(value)
 		}
 		object = wire.SetMember(object, key, encoded)

@@ -40,6 +40,23 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
+// errInterrupted is returned where a signal cut the work short.
+var errInterrupted = &exitError{exitFailed, errors.New("interrupted")}
+
+// checked is a writer that remembers its first error.
+type checked struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checked) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
 func usage(err error) error {
 	if err == nil {
 		return nil
@@ -53,10 +70,15 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	context.AfterFunc(ctx, stop) // a second signal ends us at once; the guard clears up
+	out := &checked{w: stdout}
+	a := &app{stdin: stdin, stdout: out, stderr: stderr}
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if err == nil && out.err != nil {
+		err = &exitError{exitFailed, fmt.Errorf("write the answer: %w", out.err)}
+	}
 	var exit *exitError
 	switch {
 	case err == nil:
@@ -72,8 +94,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "metarouter",
-		Short: "One MCP server in front of many",
+		Use:     "metarouter",
+		Short:   "One MCP server in front of many",
+		Version: version,
 		Long: `metarouter keeps the MCP servers of a .mcp.json running, finds the right tool
 for a task, runs it on the right server, and shows all of them to a client as
 one MCP server.`,
@@ -106,4 +129,12 @@ func leaf(use, short, example string, args cobra.PositionalArgs, do func(ctx con
 			return err
 		},
 	}
+}
+
+func (a *app) version() *cobra.Command {
+	return leaf("version", "Print the version", "  metarouter version", cobra.NoArgs,
+		func(context.Context, []string) error {
+			_, err := fmt.Fprintln(a.stdout, "metarouter", version)
+			return err
+		})
 }

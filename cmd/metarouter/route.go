@@ -20,45 +20,52 @@ func (a *app) route() *cobra.Command {
 		`  metarouter route "convert 5 kilometers to miles" --args '{"value":5,"from_unit":"km","to_unit":"mi"}'
   metarouter route "take a screenshot" -c browser -c screenshot --dry-run`,
 		cobra.MinimumNArgs(1), func(ctx context.Context, args []string) error {
-			c, err := a.load()
+			c, err := a.load(ctx)
+			if err == nil {
+				raw, err = a.readArguments(raw)
+			}
 			if err != nil {
 				return err
 			}
 			q := selector.Query{Task: strings.Join(args, " "), Capabilities: tags}
 			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
-				a.settle(ctx, r)
+				if err := a.settle(ctx, r); err != nil {
+					return err
+				}
 				sel, err := r.Select(ctx, q)
 				if err != nil {
 					return err
 				}
+				a.notePartial(sel.Partial)
 				answer := routed{Alternatives: candidates(sel.Alternatives)}
 				if sel.Abstained {
-					return a.answer(answer, noFit(sel.Alternatives), &exitError{code: exitNoTool})
+					fmt.Fprintln(a.stderr, noFit(sel.Alternatives))
+					return a.answer(answer, &exitError{code: exitNoTool})
 				}
 				t := sel.Tool
 				answer.Tool, answer.Score, answer.Confidence = t.ID, sel.Score, sel.Confidence
 				if dryRun {
-					return a.answer(answer, "", nil)
+					return a.answer(answer, nil)
 				}
-				arguments, err := parseArguments(t, raw, nil)
-				if err != nil {
-					return usage(err)
+				if missing := selector.Missing(t, json.RawMessage(raw)); len(missing) > 0 {
+					return a.answer(answer, &exitError{exitFailed, fmt.Errorf("%s was not run: --args lacks %s; its schema: %s",
+						t.ID, strings.Join(missing, ", "), t.InputSchema)})
 				}
 				if ok, why := selector.MayRun(sel, c.Router.RouteThreshold); !ok && !yes {
-					return a.answer(answer, "", &exitError{exitFailed, fmt.Errorf("%s was not run: %s; run it with --yes", t.ID, why)})
+					return a.answer(answer, &exitError{exitFailed, fmt.Errorf("%s was not run: %s; run it with --yes", t.ID, why)})
 				}
-				result, err := r.Execute(ctx, selector.Call{Tool: t, Arguments: arguments})
+				result, err := r.Execute(ctx, selector.Call{Tool: t, Arguments: json.RawMessage(raw)})
 				if err != nil {
 					return fmt.Errorf("call %s: %w", t.ID, err)
 				}
 				answer.Result = result.JSON
 				if result.IsError {
-					return a.answer(answer, "", &exitError{code: exitFailed})
+					return a.answer(answer, &exitError{code: exitFailed})
 				}
-				return a.answer(answer, "", nil)
+				return a.answer(answer, nil)
 			})
 		}))
-	cmd.Flags().StringVar(&raw, "args", "", "arguments as a `JSON` object")
+	cmd.Flags().StringVar(&raw, "args", "", argsUsage)
 	cmd.Flags().StringArrayVarP(&tags, "capability", "c", nil, "only tools that bear the `tag`; repeatable")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "pick, and run nothing")
 	cmd.Flags().BoolVar(&yes, "yes", false, "run it even if it may change or destroy something, or is a weak match")
@@ -74,30 +81,27 @@ type routed struct {
 	Result       json.RawMessage `json:"result,omitempty"`
 }
 
-// answer prints what route has to say, with note before the alternatives, and
-// returns the error that decides the exit code.
-func (a *app) answer(r routed, note string, verdict error) error {
+// answer prints what route has to say, and returns the error that decides the
+// exit code. Where a result is printed, the tool's name goes to stderr.
+func (a *app) answer(r routed, verdict error) error {
 	if a.json {
 		if err := a.printJSON(r); err != nil {
 			return err
 		}
 		return verdict
 	}
-	if r.Tool != "" {
-		fmt.Fprintf(a.stderr, "%s (confidence %.2f)\n", r.Tool, r.Confidence)
-	}
-	if note != "" {
-		fmt.Fprintln(a.stderr, note)
-	}
-	if r.Tool == "" || r.Result == nil {
-		for _, c := range r.Alternatives {
-			fmt.Fprintf(a.stderr, "  %.2f  %s  %s\n", c.Confidence, c.ID, summary(c.Description))
-		}
-	}
 	if r.Result != nil {
+		fmt.Fprintf(a.stderr, "%s (confidence %.2f)\n", r.Tool, r.Confidence)
 		if err := a.printResult(r.Result); err != nil {
 			return err
 		}
+		return verdict
+	}
+	if r.Tool != "" {
+		fmt.Fprintf(a.stdout, "%.2f  %s\n", r.Confidence, r.Tool)
+	}
+	for _, c := range r.Alternatives {
+		fmt.Fprintf(a.stdout, "%.2f  %s  %s\n", c.Confidence, c.ID, summary(c.Description))
 	}
 	return verdict
 }

@@ -43,12 +43,17 @@ func (a *app) search() *cobra.Command {
 			if query == "" && len(tags) == 0 {
 				return usage(fmt.Errorf("nothing to search for; write words or -c CAPABILITY"))
 			}
-			c, err := a.load()
+			if limit < 1 {
+				return usage(fmt.Errorf("-k %d: write 1 or more", limit))
+			}
+			c, err := a.load(ctx)
 			if err != nil {
 				return err
 			}
 			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
-				a.settle(ctx, r)
+				if err := a.settle(ctx, r); err != nil {
+					return err
+				}
 				found, err := r.Find(ctx, selector.Query{Task: query, Capabilities: tags, Limit: limit})
 				if err != nil {
 					return err
@@ -69,6 +74,13 @@ func (a *app) search() *cobra.Command {
 	return cmd
 }
 
+// notePartial says on stderr which capabilities no tool bears beside the others.
+func (a *app) notePartial(missing []string) {
+	if len(missing) > 0 {
+		fmt.Fprintf(a.stderr, "no tool bears all the capabilities asked for; missing: %s\n", strings.Join(missing, ", "))
+	}
+}
+
 // noFit says that no tool fits, before the nearest if there are any.
 func noFit(nearest []selector.Candidate) string {
 	if len(nearest) == 0 {
@@ -81,9 +93,7 @@ func (a *app) printRanking(found selector.Ranking) error {
 	if found.Abstained {
 		fmt.Fprintln(a.stderr, noFit(found.Candidates))
 	}
-	if len(found.Partial) > 0 {
-		fmt.Fprintf(a.stderr, "no tool bears all capabilities; these lack %s\n", strings.Join(found.Partial, ", "))
-	}
+	a.notePartial(found.Partial)
 	return a.table(func(w *tabwriter.Writer) {
 		for _, c := range found.Candidates {
 			fmt.Fprintf(w, "%.2f\t%s\t%s\t%s\n", c.Confidence, c.Tool.ID, strings.Join(c.Tool.Capabilities, " "), summary(c.Tool.Description))

@@ -35,6 +35,9 @@ func (a *app) serve() *cobra.Command {
 				return a.refuse()
 			}
 			c, named, err := a.locate()
+			if err == nil && !named {
+				err = a.requireTrust(ctx, c)
+			}
 			if err != nil {
 				return err
 			}
@@ -47,6 +50,9 @@ func (a *app) serve() *cobra.Command {
 			}
 			for _, p := range c.Problems {
 				log.Warn(p.Error())
+			}
+			if keys := notInEffect(c); len(keys) > 0 {
+				log.Warn("read, and not in effect in this version", zap.Strings("keys", keys))
 			}
 			return a.face(ctx, c, named, log, noWatch)
 		})
@@ -101,12 +107,10 @@ func (a *app) face(ctx context.Context, c config.Config, named bool, log *zap.Lo
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		g, ctx := errgroup.WithContext(ctx)
-		g.Go(func() error {
-			if noWatch {
-				return reloadOnHangup(ctx, c, read, log)
-			}
-			return config.Watch(ctx, c, read, log)
-		})
+		g.Go(func() error { return reloadOnHangup(ctx, c, read, log) })
+		if !noWatch {
+			g.Go(func() error { return config.Watch(ctx, c, read, log) })
+		}
 		g.Go(func() error { return a.approve(ctx, named, read, edits, log) })
 		g.Go(func() error {
 			if err := daemon.Serve(ctx, a.data, c.Files, r); err != nil {
@@ -139,13 +143,13 @@ func (a *app) approve(ctx context.Context, named bool, read <-chan config.Config
 		select {
 		case next = <-read:
 			pass, again = edits, nil
-			if !named && !a.trusts(next) {
+			if !named && !next.Trusted(a.data) {
 				log.Warn("the edit is not trusted, since the file was found and not named: approve it with 'metarouter trust'", zap.Strings("file", next.Files))
 				pass, again = nil, time.After(recheck)
 			}
 		case <-again:
 			again = time.After(recheck)
-			if a.trusts(next) {
+			if next.Trusted(a.data) {
 				pass, again = edits, nil
 			}
 		case pass <- next:
@@ -154,15 +158,6 @@ func (a *app) approve(ctx context.Context, named bool, read <-chan config.Config
 			return nil
 		}
 	}
-}
-
-func (a *app) trusts(c config.Config) bool {
-	for _, path := range c.Files {
-		if ok, err := config.Trusted(path, a.data); err != nil || !ok {
-			return false
-		}
-	}
-	return true
 }
 
 // reloadOnHangup reads the configuration again at each SIGHUP.

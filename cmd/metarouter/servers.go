@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/daemon"
 )
 
@@ -18,7 +19,7 @@ func (a *app) servers() *cobra.Command {
 		`  metarouter servers
   metarouter servers --json`,
 		cobra.NoArgs, func(ctx context.Context, _ []string) error {
-			c, err := a.load()
+			c, _, err := a.locate() // asking starts nothing, and needs no trust
 			if err != nil {
 				return err
 			}
@@ -27,8 +28,15 @@ func (a *app) servers() *cobra.Command {
 					return a.printServers(all)
 				}
 			}
-			return a.briefly(ctx, c, false, func(ctx context.Context, r *adapter.Router) error {
-				a.waiting(r, func() { r.Started(ctx) })
+			if c, err = a.load(ctx); err != nil {
+				return err
+			}
+			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
+				// No router runs: start each server to see whether it can.
+				a.waiting(r, func() { r.Try(ctx) })
+				if ctx.Err() != nil {
+					return errInterrupted
+				}
 				return a.printServers(daemon.Report(r.Servers()))
 			})
 		}))
@@ -52,24 +60,26 @@ func (a *app) restart() *cobra.Command {
 	return leaf("restart NAME", "Restart a server of the running router, now",
 		`  metarouter restart playwright`,
 		cobra.ExactArgs(1), func(ctx context.Context, args []string) error {
-			c, err := a.load()
+			c, err := a.load(ctx)
 			if err != nil {
 				return err
 			}
-			if c, err = narrowed(c, args[0]); err != nil {
+			entry, err := entryOf(c, args[0])
+			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(ctx, c.Servers[0].StartTimeout+10*time.Second)
+			bounded, cancel := context.WithTimeout(ctx, entry.StartTimeout+10*time.Second)
 			defer cancel()
-			if s, ok, err := daemon.Ask(a.data, c.Files).Restart(ctx, args[0]); ok {
+			if s, ok, err := daemon.Ask(a.data, c.Files).Restart(bounded, entry.Name); ok {
 				if err != nil {
 					return err
 				}
 				return a.printServers([]daemon.Server{s})
 			}
 			fmt.Fprintln(a.stderr, "no router runs with this configuration; starting the server once to see whether it can")
+			c.Servers = []config.Server{entry}
 			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
-				if _, err := r.Session(ctx, args[0]); err != nil {
+				if err := a.await(ctx, r, entry.Name); err != nil {
 					return err
 				}
 				return a.printServers(daemon.Report(r.Servers()))

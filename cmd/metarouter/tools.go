@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,22 +24,28 @@ func (a *app) tools() *cobra.Command {
 		`  metarouter tools
   metarouter tools --server playwright -c screenshot`,
 		cobra.NoArgs, func(ctx context.Context, _ []string) error {
-			c, err := a.load()
+			c, err := a.load(ctx)
+			if err == nil && only != "" {
+				_, err = entryOf(c, only)
+			}
 			if err != nil {
 				return err
 			}
-			if only != "" {
-				if c, err = narrowed(c, only); err != nil {
+			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
+				if only != "" { // what it has now, not what is stored
+					if err := a.await(ctx, r, only); err != nil {
+						return err
+					}
+				} else if err := a.settle(ctx, r); err != nil {
 					return err
 				}
-			}
-			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
-				a.settle(ctx, r)
-				a.complain(r)
 				snapshot := r.Snapshot()
-				tools := snapshot.Tools()
+				tools := slices.Clone(snapshot.Tools())
 				if len(tags) > 0 {
-					tools = snapshot.FindByCapability(tags...)
+					tools = slices.Clone(snapshot.FindByCapability(tags...))
+				}
+				if only != "" {
+					tools = slices.DeleteFunc(tools, func(t *registry.NormalizedTool) bool { return t.Server != only })
 				}
 				return a.printTools(c, snapshot, tools)
 			})
@@ -48,26 +55,22 @@ func (a *app) tools() *cobra.Command {
 	return cmd
 }
 
-// narrowed returns c with the one server.
-func narrowed(c config.Config, name string) (config.Config, error) {
+// entryOf returns the entry of the named server.
+func entryOf(c config.Config, name string) (config.Server, error) {
 	var names []string
 	for _, s := range c.Servers {
 		if s.Name == name {
-			c.Servers = []config.Server{s}
-			return c, nil
+			return s, nil
 		}
 		names = append(names, s.Name)
 	}
-	return c, usage(fmt.Errorf("no server is named %q; there are %s", name, strings.Join(names, ", ")))
+	return config.Server{}, usage(fmt.Errorf("no server is named %q; there are %s", name, strings.Join(names, ", ")))
 }
 
-// complain says on stderr which servers have no tools to show, and why.
-func (a *app) complain(r *adapter.Router) {
-	for _, s := range r.Servers() {
-		if s.LastError != "" && s.Tools == 0 {
-			fmt.Fprintf(a.stderr, "metarouter: server %q is %s: %s\n", s.Name, s.State, s.LastError)
-		}
-	}
+// await starts the server and waits for it.
+func (a *app) await(ctx context.Context, r *adapter.Router, name string) (err error) {
+	a.waiting(r, func() { err = r.Await(ctx, name) })
+	return err
 }
 
 func (a *app) printTools(c config.Config, snapshot *registry.Snapshot, tools []*registry.NormalizedTool) error {
@@ -113,30 +116,15 @@ func summary(description string) string {
 	return line
 }
 
-// resolve finds the tool that a name of any form means, starting servers only if
-// the stored catalog does not tell.
-func (a *app) resolve(ctx context.Context, c config.Config, r *adapter.Router, name string) (*registry.NormalizedTool, error) {
-	find := func() (*registry.NormalizedTool, error) {
-		return server.NewNames(r.Snapshot().Tools(), c.Router.Names, c.Router.Separator).Resolve(name)
+// resolve finds the tool that a name of any form means, and starts the servers
+// that may have it only if the stored catalog does not tell.
+func (a *app) resolve(ctx context.Context, c config.Config, r *adapter.Router, name string) (t *registry.NormalizedTool, err error) {
+	names := func() *server.Names {
+		return server.NewNames(r.Snapshot().Tools(), c.Router.Names, c.Router.Separator)
 	}
-	if t, err := find(); err == nil {
-		return t, nil
-	}
-	a.settle(ctx, r)
-	t, err := find()
-	if err != nil {
-		a.complain(r)
+	t, err = server.Resolve(ctx, r, name, c.Router.Separator, names, func() bool { return a.settle(ctx, r) == nil })
+	if _, ok := errors.AsType[*server.NameError](err); ok && ctx.Err() == nil {
 		return nil, usage(err)
 	}
-	return t, nil
-}
-
-// forTool returns c with only the server that a name of the form server:tool
-// means, so that no other is started.
-func forTool(c config.Config, name string) config.Config {
-	i := slices.IndexFunc(c.Servers, func(s config.Server) bool { return strings.HasPrefix(name, s.Name+":") })
-	if i >= 0 {
-		c.Servers = c.Servers[i : i+1]
-	}
-	return c
+	return t, err
 }

@@ -46,6 +46,7 @@ func Report(infos []adapter.ServerInfo) []Server {
 // folder returns where the sockets of routers are. A data folder whose path is
 // too long for a socket's address is stood in for by one of the user's.
 func folder(dataDir string) string {
+	dataDir = resolved(dataDir)
 	dir := filepath.Join(dataDir, "run")
 	if len(dir) > 70 {
 		sum := sha256.Sum256([]byte(dataDir))
@@ -57,8 +58,23 @@ func folder(dataDir string) string {
 // prefix returns how the names of sockets of routers begin that run with these
 // configuration files.
 func prefix(files []string) string {
-	sum := sha256.Sum256([]byte(strings.Join(files, "\x00")))
+	var paths []string
+	for _, file := range files {
+		paths = append(paths, resolved(file))
+	}
+	sum := sha256.Sum256([]byte(strings.Join(paths, "\x00")))
 	return hex.EncodeToString(sum[:6]) + "."
+}
+
+// resolved returns the path by which a file is known however it was named.
+func resolved(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path
 }
 
 // Serve answers questions about the router until ctx ends. Without a data folder
@@ -122,6 +138,9 @@ func handler(r *adapter.Router) http.Handler {
 	return mux
 }
 
+// answerTimeout is how long a router may take to say what it knows.
+const answerTimeout = 2 * time.Second
+
 // Routers are those that run with the same configuration files.
 type Routers struct{ sockets []string }
 
@@ -149,7 +168,10 @@ func Ask(dataDir string, files []string) Routers {
 // router runs.
 func (r Routers) Servers(ctx context.Context) (all []Server, ok bool) {
 	for _, socket := range r.sockets {
-		if err := ask(ctx, socket, http.MethodGet, "/servers", &all); err == nil {
+		bounded, cancel := context.WithTimeout(ctx, answerTimeout)
+		err := ask(bounded, socket, http.MethodGet, "/servers", &all)
+		cancel()
+		if err == nil {
 			return all, true
 		}
 	}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+func (a *app) check() *cobra.Command {
+	return a.jsonFlag(leaf("check", "Read the configuration and say every problem; start nothing",
+		`  metarouter check
+  metarouter check --config team.mcp.json --json`,
+		cobra.NoArgs, func(context.Context, []string) error {
+			paths, _, err := config.Find(a.configs)
+			if err != nil {
+				return usage(err)
+			}
+			c, err := config.Load(paths...)
+			if p, ok := errors.AsType[config.Problem](err); ok {
+				return a.printProblems(config.Config{Files: paths, Problems: []config.Problem{p}})
+			} else if err != nil {
+				return usage(err)
+			}
+			for _, key := range notInEffect(c) {
+				fmt.Fprintf(a.stderr, "%s is read, and not in effect in this version\n", key)
+			}
+			return a.printProblems(c)
+		}))
+}
+
+func (a *app) printProblems(c config.Config) error {
+	if a.json {
+		if err := a.printJSON(append([]config.Problem{}, c.Problems...)); err != nil {
+			return err
+		}
+	} else {
+		for _, p := range c.Problems {
+			fmt.Fprintln(a.stdout, p.Error())
+		}
+		fmt.Fprintf(a.stdout, "%s: %d servers, %d problems\n", strings.Join(c.Files, ", "), len(c.Servers), len(c.Problems))
+	}
+	if len(c.Problems) > 0 {
+		return &exitError{code: exitUsage}
+	}
+	return nil
+}
+
+// notInEffect names the keys that c sets and that nothing acts on yet.
+func notInEffect(c config.Config) []string {
+	var keys []string
+	add := func(set bool, format string, args ...any) {
+		if set {
+			keys = append(keys, fmt.Sprintf(format, args...))
+		}
+	}
+	for _, s := range c.Servers {
+		add(s.IdleTimeout > 0, "%s.idleTimeout", s.Name)
+		add(s.MaxConcurrent != 8, "%s.maxConcurrent", s.Name)
+		add(s.Group != "", "%s.group", s.Name)
+		add(s.Priority != 0, "%s.priority", s.Name)
+		add(s.Retry != "hints", "%s.retry", s.Name)
+		add(s.MaxResultTokens > 0, "%s.maxResultTokens", s.Name)
+		add(s.Cache > 0, "%s.cache", s.Name)
+	}
+	r := c.Router
+	add(r.IdleTimeout > 0, "metarouter.idleTimeout")
+	add(r.MaxResultTokens > 0, "metarouter.maxResultTokens")
+	add(r.FillArguments, "metarouter.fillArguments")
+	add(r.AccessLog != "", "metarouter.accessLog")
+	add(r.Classification != nil, "metarouter.classification")
+	return keys
+}
