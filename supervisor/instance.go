@@ -157,6 +157,10 @@ func (s *server) live(in *instance) {
 		within(eof, graceOutput)
 	case <-eof:
 		within(p.exited, graceOutput) // to learn how it ended, if it did
+	case <-in.broken:
+		if !within(p.exited, graceOutput) {
+			in.close(in.torn)
+		}
 	case <-in.closed:
 	}
 	if p.hasExited() {

@@ -39,6 +39,9 @@ type peer struct {
 	info   session.Info    // set by the handshake, before the peer is shared
 	meta   json.RawMessage // what modern requests must carry in _meta; nil if legacy
 
+	broken chan struct{} // closed when nothing can be written any more
+	torn   error         // why; valid after broken
+
 	listeners atomic.Pointer[[]*listener]
 
 	// mu guards what follows, and the replacing of listeners.
@@ -71,6 +74,7 @@ func newPeer(w io.Writer, stall time.Duration, stray func(line []byte, why error
 		stray:   stray,
 		pending: make(map[int64]chan wire.Message),
 		idle:    idle,
+		broken:  make(chan struct{}),
 		closed:  make(chan struct{}),
 	}
 }
@@ -95,8 +99,9 @@ func (p *peer) read(r io.Reader) {
 	}
 }
 
-// write writes what there is to write until the peer is closed. A server that
-// does not read for too long closes it.
+// write writes what there is to write until the peer is closed. If that fails,
+// because the server is gone or has not read for too long, it breaks the peer,
+// which whoever runs it must then close.
 func (p *peer) write() {
 	for {
 		o := new(outgoing)
@@ -108,7 +113,8 @@ func (p *peer) write() {
 		}
 		if n, err := p.writeLine(o.line); err != nil {
 			o.unsent.Store(n == 0)
-			p.close(fmt.Errorf("write to the server's stdin: %w", err))
+			p.torn = fmt.Errorf("write to the server's stdin: %w", err)
+			close(p.broken)
 			return
 		}
 	}

@@ -30,7 +30,10 @@ func pair(t *testing.T) (*peer, *script) {
 	fromServer, out := io.Pipe()
 	p := newPeer(toServer, time.Minute, func(line []byte, why error) { t.Logf("stray: %.40q %v", line, why) })
 	var serving sync.WaitGroup
-	serving.Go(p.write)
+	serving.Go(func() {
+		p.write()
+		p.close(errors.New("nothing can be written"))
+	})
 	serving.Go(func() {
 		p.read(fromServer)
 		p.close(errors.New("it ended"))
