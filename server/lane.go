@@ -114,6 +114,20 @@ func (l *lane) cancel(id json.RawMessage) bool {
 	return true
 }
 
+// abandon cancels all tool calls that are still open, and returns their ids.
+func (l *lane) abandon() (ids []json.RawMessage) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, r := range l.open {
+		if r.cancel != nil {
+			ids = append(ids, json.RawMessage(id))
+			r.cancel()
+			l.remove(id)
+		}
+	}
+	return ids
+}
+
 // remove closes the request. l.mu must be held.
 func (l *lane) remove(id string) {
 	delete(l.open, id)

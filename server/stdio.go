@@ -105,6 +105,9 @@ func (c *stdio) read(ctx context.Context) {
 			c.refuse(nil, &session.Error{Code: session.CodeInvalidRequest, Message: fmt.Sprintf("message longer than %d MiB", wire.MaxLine>>20)})
 		case errors.Is(err, io.EOF):
 			c.lane.drain(ctx, lastWords)
+			for _, id := range c.lane.abandon() {
+				c.refuse(id, &session.Error{Code: session.CodeInternal, Message: "the client's input ended before the call was done"})
+			}
 			c.end(io.EOF)
 			return
 		default:

@@ -75,6 +75,7 @@ var (
 
 // run is the server's life. When it returns, nothing of it is left.
 func (s *server) run(ctx context.Context) {
+	defer s.stderr.close()
 	defer s.own.Wait()
 	defer s.set(func(st *Status) { st.State, st.PID = Stopped, 0 })
 	failures := newHistory()
