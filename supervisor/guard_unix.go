@@ -33,9 +33,12 @@ func Guard(r io.Reader) {
 	mark := ""
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		op, what, _ := strings.Cut(lines.Text(), " ")
-		if op == "mark" {
+		switch op {
+		case "mark":
 			mark = what
 			continue
+		case "done": // the router has ended in order, and left nothing
+			return
 		}
 		group, err := strconv.Atoi(what)
 		if err != nil || group <= 1 {
@@ -180,14 +183,15 @@ func (g *guard) remove(group int) {
 	g.tell("- %d\n", group)
 }
 
-// close ends the guard process and waits for its end. One that does not end by
-// itself is killed.
+// close ends the guard process, when no server is left, and waits for its end.
+// One that does not end by itself is killed.
 func (g *guard) close() {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	g.closing = true
+	g.tell("done\n")
 	if g.pipe != nil {
 		g.pipe.Close()
 	}
