@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // A catalog makes the registry and the store say what the servers' sessions
@@ -46,7 +47,7 @@ func (c *catalog) storeKey(s config.Server) string {
 // known of. Those of an edited entry stay until the new one is up.
 func (c *catalog) recall(servers []config.Server) {
 	for _, s := range servers {
-		if s.Disabled || s.Self || s.Misconfigured != "" || c.has(s.Name) {
+		if !supervisor.Startable(s) || c.has(s.Name) {
 			continue
 		}
 		tools, ok := c.store.Load(c.storeKey(s), s.Name)

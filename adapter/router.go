@@ -161,14 +161,10 @@ func (r *Router) Session(ctx context.Context, server string) (session.Session, e
 	return r.supervisor.Session(ctx, server)
 }
 
-// awaitTimeout is how long Await waits for a server that is starting: less than
-// the minute after which common clients give up.
-const awaitTimeout = 45 * time.Second
-
-// Await returns when the server can be called, after at most 45 seconds. Its
-// error wraps [session.ErrNotSent] and says why it can't.
+// Await returns when the server can be called, after at most
+// [selector.StartWait]. Its error wraps [session.ErrNotSent] and says why it can't.
 func (r *Router) Await(ctx context.Context, server string) error {
-	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, selector.StartWait)
 	defer cancel()
 	_, err := r.Session(ctx, server)
 	return err
@@ -227,7 +223,7 @@ func (r *Router) Complete() bool { return len(r.unknown()) == 0 }
 func (r *Router) unknown() []string {
 	var names []string
 	for _, s := range r.config.Load().Servers {
-		if !s.Disabled && !s.Self && s.Misconfigured == "" && !r.catalog.listed(s) {
+		if supervisor.Startable(s) && !r.catalog.listed(s) {
 			names = append(names, s.Name)
 		}
 	}
@@ -237,39 +233,38 @@ func (r *Router) unknown() []string {
 // Settled returns when each server has been listed, if only from the stored
 // catalog, or has failed; or when ctx ends.
 func (r *Router) Settled(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	var waking sync.WaitGroup
-	defer waking.Wait()
-	defer cancel()
+	var asleep []string
 	if r.options.OnDemand {
-		for _, name := range r.unknown() {
-			waking.Go(func() { r.Session(ctx, name) })
-		}
+		asleep = r.unknown()
 	}
-	r.until(ctx, r.settled)
+	r.until(ctx, r.settled, asleep)
 }
 
 // Try starts every server that is not running, and returns when none of them is
 // in its first start any more, or ctx ends.
 func (r *Router) Try(ctx context.Context) {
+	var all []string
+	for _, s := range r.config.Load().Servers {
+		all = append(all, s.Name)
+	}
+	r.until(ctx, func() bool {
+		status := r.supervisor.Status()
+		return len(status) == len(all) && !slices.ContainsFunc(status, func(s supervisor.Status) bool {
+			return s.State == supervisor.Starting || s.State == supervisor.Idle
+		})
+	}, all)
+}
+
+// until has the named servers started, and returns when done does after a change
+// of any server, or when ctx ends.
+func (r *Router) until(ctx context.Context, done func() bool, wake []string) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waking sync.WaitGroup
 	defer waking.Wait()
 	defer cancel()
-	servers := r.config.Load().Servers
-	for _, s := range servers {
-		waking.Go(func() { r.Session(ctx, s.Name) })
+	for _, name := range wake {
+		waking.Go(func() { r.Session(ctx, name) })
 	}
-	r.until(ctx, func() bool {
-		status := r.supervisor.Status()
-		return len(status) == len(servers) && !slices.ContainsFunc(status, func(s supervisor.Status) bool {
-			return s.State == supervisor.Starting || s.State == supervisor.Idle
-		})
-	})
-}
-
-// until returns when done does after a change of any server, or when ctx ends.
-func (r *Router) until(ctx context.Context, done func() bool) {
 	for {
 		changed := r.supervisor.Changed()
 		if done() {

@@ -62,9 +62,9 @@ type Result struct {
 }
 
 const (
-	// startWait is how long a call waits for its server to start: less than the
+	// StartWait is how long a call waits for its server to start: less than the
 	// minute after which common clients give up.
-	startWait = 45 * time.Second
+	StartWait = 45 * time.Second
 	// maxAttempts bounds how often a call that could not be sent is tried.
 	maxAttempts = 3
 )
@@ -79,12 +79,12 @@ const (
 // A call that was sent is never sent again.
 func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 	run := newRun(s.node, c)
-	args, fault := s.admit(run, c)
+	policy := s.sessions.Policy(c.Tool.Server)
+	args, fault := s.admit(run, policy.Validate, c)
 	if fault != "" {
 		return run.fail(fault), nil
 	}
 	params := callParams(c, args)
-	policy := s.sessions.Policy(c.Tool.Server)
 	for {
 		run.attempts++
 		raw, err := s.call(ctx, run, policy, params)
@@ -107,13 +107,13 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 // call makes one attempt.
 func (s *Selector) call(ctx context.Context, run *run, policy Policy, params json.RawMessage) (json.RawMessage, error) {
 	server := run.tool.Server
-	waiting, stop := context.WithTimeout(ctx, startWait)
+	waiting, stop := context.WithTimeout(ctx, StartWait)
 	defer stop()
 	run.session = nil
 	sess, err := s.sessions.Session(waiting, server)
 	if err != nil {
 		if ctx.Err() == nil && waiting.Err() != nil {
-			return nil, fmt.Errorf("%w; waited %s for it, try again in a minute", err, startWait)
+			return nil, fmt.Errorf("%w; waited %s for it, try again in a minute", err, StartWait)
 		}
 		return nil, err
 	}
@@ -125,6 +125,9 @@ func (s *Selector) call(ctx context.Context, run *run, policy Policy, params jso
 		defer cancel()
 	}
 	raw, err := sess.Call(ctx, "tools/call", params)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx) // sent or not: its time is up for all attempts
+	}
 	if errors.Is(err, session.ErrClosed) {
 		return nil, fmt.Errorf("server %q ended during the call: %w; whether the call took effect is unknown, and it is not sent again; the server is started again", server, err)
 	}
@@ -139,12 +142,9 @@ func (s *Selector) Check(t *registry.NormalizedTool, args json.RawMessage) (fixe
 }
 
 func (s *Selector) check(t *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, how string, faults []string) {
-	if len(bytes.TrimSpace(args)) == 0 {
-		args = json.RawMessage("{}")
-	}
+	args = orEmpty(args)
 	schema := s.schemas.of(t)
-	object := wire.IsObject(args)
-	if object {
+	if wire.IsObject(args) {
 		faults = schema.check(args)
 	} else {
 		faults = []string{"arguments: expected an object"}
@@ -159,10 +159,9 @@ func (s *Selector) check(t *registry.NormalizedTool, args json.RawMessage) (fixe
 }
 
 // admit returns the arguments to send, or why there is nothing to send.
-func (s *Selector) admit(run *run, c Call) (args json.RawMessage, fault string) {
-	mode := s.sessions.Policy(c.Tool.Server).Validate
-	if mode == Off && (len(c.Arguments) == 0 || wire.IsObject(c.Arguments)) {
-		return orEmpty(c.Arguments), ""
+func (s *Selector) admit(run *run, mode Validate, c Call) (args json.RawMessage, fault string) {
+	if args = orEmpty(c.Arguments); mode == Off && wire.IsObject(args) {
+		return args, ""
 	}
 	args, how, faults := s.check(c.Tool, c.Arguments)
 	run.repaired = how
@@ -179,7 +178,7 @@ func (s *Selector) admit(run *run, c Call) (args json.RawMessage, fault string) 
 }
 
 func orEmpty(args json.RawMessage) json.RawMessage {
-	if len(args) == 0 {
+	if len(bytes.TrimSpace(args)) == 0 {
 		return json.RawMessage("{}")
 	}
 	return args

@@ -208,6 +208,16 @@ func TestExecuteDeadlines(t *testing.T) {
 		if err != nil || !r.IsError || !strings.Contains(textOf(r), `"srv" did not answer original within 1m`) {
 			t.Errorf("after the time-out: %s, %v", r.JSON, err)
 		}
+		// A call whose turn does not come in its time is not tried again.
+		s = &stub{policy: Policy{Timeout: time.Minute}, call: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, context.Cause(ctx))
+		}}
+		began := time.Now()
+		r, err = execute(t, s, Call{Tool: tool(object)})
+		if err != nil || !r.IsError || s.asked != 1 || time.Since(began) != time.Minute {
+			t.Errorf("a call that was never sent: %s, %v, %d attempts in %v", r.JSON, err, s.asked, time.Since(began))
+		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		left := errors.New("the client left")
 		go cancel(left)

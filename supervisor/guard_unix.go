@@ -156,13 +156,6 @@ func (g *guard) tell(format string, args ...any) {
 	}
 }
 
-// pid returns the id of the guard process.
-func (g *guard) pid() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.process.Pid
-}
-
 func (g *guard) add(group int) {
 	if g == nil {
 		return

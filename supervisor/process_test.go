@@ -621,6 +621,13 @@ func beRouter(servers []string) {
 	select {}
 }
 
+// pid returns the id of the guard process.
+func (g *guard) pid() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.process.Pid
+}
+
 // startRouter starts a router in a process group of its own.
 func startRouter(t *testing.T, servers ...string) (router *exec.Cmd, guard int) {
 	t.Helper()

@@ -107,6 +107,12 @@ func (s *server) run(ctx context.Context) {
 	}
 }
 
+// Startable reports whether a server of this entry can be started at all.
+func Startable(entry config.Server) bool {
+	state, _ := rests(entry)
+	return state == ""
+}
+
 // rests returns the state of an entry that is not to be started, "" for others.
 func rests(entry config.Server) (State, string) {
 	switch {
@@ -261,7 +267,7 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	if entry.Equal(old.entry) {
 		return old, nil
 	}
-	if state, _ := rests(entry); state != "" {
+	if !Startable(entry) {
 		s.v.handler.Forget(s.name)
 		s.drain(old)
 		s.retire(old, errEdited, Stopping)
