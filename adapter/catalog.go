@@ -28,36 +28,36 @@ type catalog struct {
 
 	// mu guards known, and has the registry change together with it.
 	mu    sync.Mutex
-	known map[string]string // server -> the hash of the entry whose tools are in the registry
+	known map[string]string // server -> the hash of the entry whose offer is in the registry
 }
 
 func newCatalog(onDemand bool, tags map[string][]string, d *discovery.Discovery, r *registry.Registry, s *registry.Store, log *zap.Logger) *catalog {
 	return &catalog{onDemand: onDemand, tags: tags, discovery: d, registry: r, store: s, log: log.Named("catalog"), known: make(map[string]string)}
 }
 
-// storeKey returns the key of the server's stored tools: a hash of all that
-// determines what they are.
+// storeKey returns the key of the server's stored offer: a hash of all that
+// determines what it is.
 func (c *catalog) storeKey(s config.Server) string {
 	rules := wire.Marshal([]any{s.Hash(), s.Tools, s.Capabilities, c.tags})
 	sum := sha256.Sum256(rules)
 	return hex.EncodeToString(sum[:12])
 }
 
-// recall puts the stored tools of servers into the registry that nothing is
+// recall puts the stored offers of servers into the registry that nothing is
 // known of. Those of an edited entry stay until the new one is up.
 func (c *catalog) recall(servers []config.Server) {
 	for _, s := range servers {
 		if !supervisor.Startable(s) || c.has(s.Name) {
 			continue
 		}
-		tools, ok := c.store.Load(c.storeKey(s), s.Name)
+		offer, ok := c.store.Load(c.storeKey(s), s.Name)
 		if !ok {
 			continue
 		}
 		c.mu.Lock()
 		if c.known[s.Name] == "" {
-			if _, err := c.registry.Replace(s.Name, tools); err != nil {
-				c.log.Warn("can't use the stored tools", zap.String("server", s.Name), zap.Error(err))
+			if _, err := c.registry.Replace(s.Name, offer); err != nil {
+				c.log.Warn("can't use the stored offer", zap.String("server", s.Name), zap.Error(err))
 			} else {
 				c.known[s.Name] = c.storeKey(s)
 			}
@@ -82,27 +82,27 @@ func (c *catalog) Learn(ctx context.Context, entry config.Server, s session.Sess
 		return err
 	}
 	for _, d := range listing.Dropped {
-		c.log.Debug("left out a tool", zap.String("server", entry.Name), zap.String("tool", d.Name), zap.String("reason", d.Reason))
+		c.log.Debug("left out", zap.String("server", entry.Name), zap.String(d.Kind, d.Name), zap.String("reason", d.Reason))
 	}
-	news, err := c.adopt(ctx, entry, listing.Tools)
+	news, err := c.adopt(ctx, entry, listing.Offer)
 	if err != nil || !news {
 		return err
 	}
-	if err := c.store.Save(c.storeKey(entry), entry.Name, listing.Tools); err != nil {
-		c.log.Warn("can't store the tools; the next start will be slower", zap.String("server", entry.Name), zap.Error(err))
+	if err := c.store.Save(c.storeKey(entry), entry.Name, listing.Offer); err != nil {
+		c.log.Warn("can't store what the server offers; the next start will be slower", zap.String("server", entry.Name), zap.Error(err))
 	}
 	return nil
 }
 
-// adopt makes the tools those of the server, unless ctx has ended. It reports
-// whether they differ from what is stored.
-func (c *catalog) adopt(ctx context.Context, entry config.Server, tools []registry.NormalizedTool) (news bool, err error) {
+// adopt makes the offer that of the server, unless ctx has ended. It reports
+// whether it differs from what is stored.
+func (c *catalog) adopt(ctx context.Context, entry config.Server, o registry.Offer) (news bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	changed, err := c.registry.Replace(entry.Name, tools)
+	changed, err := c.registry.Replace(entry.Name, o)
 	if err != nil {
 		return false, err
 	}
@@ -115,7 +115,7 @@ func (c *catalog) adopt(ctx context.Context, entry config.Server, tools []regist
 // Known implements [supervisor.Handler].
 func (c *catalog) Known(entry config.Server) bool { return c.onDemand || c.listed(entry) }
 
-// listed reports whether the entry's tools are in the registry.
+// listed reports whether the entry's offer is in the registry.
 func (c *catalog) listed(entry config.Server) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -38,6 +38,11 @@ type Options struct {
 	// servers may outlive a router that is killed.
 	Guard []string
 
+	// Sole says that the router has one client only, which is told to
+	// [Router.Attach]. Servers may then ask it for anything without a session of
+	// its own.
+	Sole bool
+
 	// OnDemand starts no server until it is called, or Settled is to find out
 	// what tools it has.
 	OnDemand bool
@@ -55,7 +60,11 @@ type Router struct {
 	registry   *registry.Registry
 	selector   *selector.Selector
 	supervisor *supervisor.Supervisor
+	listener   atomic.Pointer[listener]
 }
+
+// A listener is told what servers say that belongs to no request.
+type listener func(server string, owner session.Client, m session.Message)
 
 // New returns a router of the configuration, which knows what the stored catalog
 // says. Servers start once Run is called.
@@ -71,7 +80,7 @@ func New(c config.Config, o Options) *Router {
 	d := discovery.New(discovery.NewTaxonomy(c.Router.Capabilities), o.Log)
 	r.catalog = newCatalog(o.OnDemand, c.Router.Capabilities, d, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
 	r.supervisor = supervisor.New(r.catalog, supervisor.Options{
-		DataDir: o.DataDir, Guard: o.Guard, Version: o.Version,
+		DataDir: o.DataDir, Guard: o.Guard, Version: o.Version, Sole: o.Sole, Hear: r.hear,
 	}, o.Log)
 	r.selector = selector.New(r.registry, r, node, o.Log)
 	r.adopt(c)
@@ -156,17 +165,72 @@ func (r *Router) Check(t *registry.NormalizedTool, args json.RawMessage) (fixed 
 	return r.selector.Check(t, args)
 }
 
-// Session returns a server's session; see [supervisor.Supervisor.Session].
-func (r *Router) Session(ctx context.Context, server string) (session.Session, error) {
-	return r.supervisor.Session(ctx, server)
+// Relay sends a request to a server; see [selector.Selector.Relay].
+func (r *Router) Relay(ctx context.Context, server string, q session.Request) (json.RawMessage, error) {
+	return r.selector.Relay(ctx, server, q)
 }
+
+// Session returns a server's session; see [supervisor.Supervisor.Session].
+func (r *Router) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
+	return r.supervisor.Session(ctx, server, from)
+}
+
+// Subscribe has a server say when a resource changes, to whoever listens. done is
+// closed when its session has ended, and with it the subscription; cancel ends it
+// before. It fails as [Router.Relay] does.
+func (r *Router) Subscribe(ctx context.Context, server, uri string, from session.Client) (done <-chan struct{}, cancel func(), err error) {
+	waiting, stop := context.WithTimeout(ctx, selector.StartWait)
+	defer stop()
+	s, err := r.Session(waiting, server, from)
+	if err != nil {
+		return nil, nil, &session.Error{Code: session.CodeInternal, Message: err.Error()}
+	}
+	if cancel, err = s.Subscribe(waiting, uri); err != nil {
+		return nil, nil, err
+	}
+	return s.Done(), cancel, nil
+}
+
+// Listen has f told what servers say that belongs to no request, on the goroutine
+// that reads from the server, so that f must not block. owner is the only client
+// that uses the server's session, nil if several may. Only one listens at a time.
+func (r *Router) Listen(f func(server string, owner session.Client, m session.Message)) (stop func()) {
+	l := listener(f)
+	r.listener.Store(&l)
+	return func() { r.listener.CompareAndSwap(&l, nil) }
+}
+
+func (r *Router) hear(server string, owner session.Client, m session.Message) {
+	if f := r.listener.Load(); f != nil {
+		(*f)(server, owner, m)
+	}
+}
+
+// Attach says who the only client is of a router that is [Options.Sole].
+func (r *Router) Attach(home session.Client) {
+	if r.options.Sole {
+		r.supervisor.Attach(home)
+	}
+}
+
+// Release ends what servers run for a client that has left.
+func (r *Router) Release(home session.Client) { r.supervisor.Release(home) }
+
+// Tell sends a notification to all servers whose session is the client's alone.
+func (r *Router) Tell(home session.Client, method string, params json.RawMessage) {
+	r.supervisor.Tell(home, method, params)
+}
+
+// SetLevel has servers send log messages from the level on, such as "info". It
+// waits until they do, but not for long.
+func (r *Router) SetLevel(ctx context.Context, level string) { r.supervisor.SetLevel(ctx, level) }
 
 // Await returns when the server can be called, after at most
 // [selector.StartWait]. Its error wraps [session.ErrNotSent] and says why it can't.
 func (r *Router) Await(ctx context.Context, server string) error {
 	ctx, cancel := context.WithTimeout(ctx, selector.StartWait)
 	defer cancel()
-	_, err := r.Session(ctx, server)
+	_, err := r.Session(ctx, server, nil)
 	return err
 }
 
@@ -263,7 +327,7 @@ func (r *Router) until(ctx context.Context, done func() bool, wake []string) {
 	defer waking.Wait()
 	defer cancel()
 	for _, name := range wake {
-		waking.Go(func() { r.Session(ctx, name) })
+		waking.Go(func() { r.Session(ctx, name, nil) })
 	}
 	for {
 		changed := r.supervisor.Changed()

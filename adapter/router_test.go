@@ -120,18 +120,44 @@ func TestOnDemand(t *testing.T) {
 	}
 }
 
+// All that a server offers is learned and stored, so that the next router knows it
+// before anything runs.
+func TestOfferIsStored(t *testing.T) {
+	data := t.TempDir()
+	entry := fake("s", "-tools", "echo", "-prompts", "greet", "-resources", "file:///harbour.txt")
+	first, _ := running(t, Options{DataDir: data}, entry)
+	settled(t, first)
+	second := New(config.Config{Servers: []config.Server{entry}}, Options{DataDir: data})
+	for name, r := range map[string]*Router{"learned": first, "recalled": second} {
+		s := r.Snapshot()
+		if _, ok := s.Prompt("s:greet"); !ok {
+			t.Errorf("%s: prompts %v", name, s.Prompts())
+		}
+		if _, ok := s.Resource("s:file:///harbour.txt"); !ok {
+			t.Errorf("%s: resources %v", name, s.Resources())
+		}
+		if o := s.Offer("s"); len(o.Tools) != 1 || !strings.Contains(string(o.Capabilities), "prompts") {
+			t.Errorf("%s: %d tools, capabilities %s", name, len(o.Tools), o.Capabilities)
+		}
+	}
+	found, err := first.Find(t.Context(), selector.Query{Task: "harbour", Kinds: []string{"resource"}})
+	if err != nil || found.Abstained || found.Candidates[0].Resource == nil {
+		t.Errorf("found %+v, %v", found, err)
+	}
+}
+
 // What was listed for a server that was removed meanwhile is not adopted.
 func TestForgottenWhileListing(t *testing.T) {
 	r := New(config.Config{}, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	entry := fake("s")
-	tools := []registry.NormalizedTool{{ID: "s:a", Server: "s", Name: "a"}}
-	if _, err := r.catalog.adopt(ctx, entry, tools); err != nil || len(r.Snapshot().Tools()) != 1 {
+	offer := registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:a", Server: "s", Name: "a"}}}
+	if _, err := r.catalog.adopt(ctx, entry, offer); err != nil || len(r.Snapshot().Tools()) != 1 {
 		t.Fatal(err)
 	}
 	cancel()
 	r.catalog.Forget("s")
-	if _, err := r.catalog.adopt(ctx, entry, tools); err == nil || len(r.Snapshot().Tools()) != 0 || r.catalog.listed(entry) {
+	if _, err := r.catalog.adopt(ctx, entry, offer); err == nil || len(r.Snapshot().Tools()) != 0 || r.catalog.listed(entry) {
 		t.Errorf("adopted after its end: %v", err)
 	}
 }

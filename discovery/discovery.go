@@ -1,23 +1,24 @@
 // Package discovery makes the registry say what a live session says.
 //
-// It asks a server for all its tools, cleans each of what would break clients,
-// and tags it with what it is good for. One bad tool is repaired or left out
-// with its reason; it never spoils the list, and never panics.
+// It asks a server for all that it offers, cleans each tool, prompt, resource and
+// template of what would break clients, and tags tools with what they are good
+// for. One that is bad is repaired or left out with its reason; it never spoils
+// the list, and never panics.
 //
 // Everything here but [Discovery.List] is pure.
 package discovery
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/session"
 )
@@ -25,8 +26,13 @@ import (
 // A list longer than this is an error: the server is paging without end.
 const (
 	maxPages = 1000
-	maxTools = 100_000
+	maxItems = 100_000
 )
+
+// othersWait is how long a server may take to list its prompts, resources and
+// templates: less than a listing again may take in all, so that one that never
+// answers is used for its tools.
+const othersWait = 20 * time.Second
 
 // Rules are what the configuration says about one server's tools. The zero
 // value allows all and changes nothing.
@@ -37,19 +43,20 @@ type Rules struct {
 	Capabilities []string          // every tool bears them
 }
 
-// A Listing is what became of a server's list of tools.
+// A Listing is what became of a server's lists.
 type Listing struct {
-	Tools   []registry.NormalizedTool // in the server's order
-	Dropped []Dropped                 // in the server's order
+	registry.Offer
+	Dropped []Dropped // in the server's order, kind by kind
 }
 
-// Dropped is a tool that is not offered, and why.
+// Dropped is something that is not offered, and why.
 type Dropped struct {
-	Name   string // the server's own name, or "#3" for the third tool if it has none
+	Kind   string // such as registry.KindTool
+	Name   string // the server's own name or URI, or "#3" for the third if it has none
 	Reason string
 }
 
-// Discovery lists the tools of sessions. It may be used by many goroutines at
+// Discovery lists what sessions offer. It may be used by many goroutines at
 // once.
 type Discovery struct {
 	taxonomy *Taxonomy
@@ -61,60 +68,33 @@ func New(taxonomy *Taxonomy, log *zap.Logger) *Discovery {
 	return &Discovery{taxonomy: taxonomy, log: log.Named("discovery")}
 }
 
-// List asks a live session for all its tools, on as many pages as there are,
-// and returns them normalized. A server that did not declare the tools
-// capability has none and is not asked.
+// List asks a live session for all that it offers, on as many pages as there are,
+// and returns it normalized. The rules are for tools alone. What a server did not
+// declare as its capability it has not, and is not asked for.
 //
-// It is an error if the server does not answer with a list, or never ends it.
-// A JSON-RPC error from the server is a wrapped *[session.Error]. A tool that
-// cannot be offered is not an error: it is in Listing.Dropped.
+// It is an error if the server does not answer with a list of tools, or never
+// ends it. A JSON-RPC error from the server is a wrapped *[session.Error]. Where
+// another list fails, the server offers none of that kind: a server whose tools
+// work is of use. What cannot be offered is not an error: it is in
+// Listing.Dropped.
 func (d *Discovery) List(ctx context.Context, server string, s session.Session, r Rules) (Listing, error) {
-	if !s.Info().Has("tools") {
-		return Listing{}, nil
-	}
-	if err := r.check(); err != nil {
+	l := lister{server: server, session: s, rules: r, log: d.log.With(zap.String("server", server))}
+	if err := l.tools(ctx, d); err != nil {
 		return Listing{}, err
 	}
-	definitions, err := pages(ctx, s)
-	if err != nil {
-		return Listing{}, fmt.Errorf("list tools of %s: %w", server, err)
+	bounded, cancel := context.WithTimeoutCause(ctx, othersWait, fmt.Errorf("no answer within %s", othersWait))
+	defer cancel()
+	l.others(bounded)
+	if ctx.Err() != nil {
+		return Listing{}, context.Cause(ctx)
 	}
-
-	var list Listing
-	log := d.log.With(zap.String("server", server))
-	drop := func(i int, raw json.RawMessage, reason string) {
-		name := label(i, raw)
-		list.Dropped = append(list.Dropped, Dropped{Name: name, Reason: reason})
-		log.Warn("tool left out", zap.String("tool", name), zap.String("reason", reason))
+	if capabilities := s.Info().Capabilities; wire.IsObject(capabilities) {
+		l.listing.Capabilities = capabilities
+		if extensions := wire.Member(capabilities, "extensions"); wire.IsObject(extensions) {
+			l.listing.Extensions = extensions
+		}
 	}
-	theirs, ours := map[string]bool{}, map[string]bool{}
-	for i, raw := range definitions {
-		t, err := Normalize(server, raw, r.Rename)
-		if err != nil {
-			drop(i, raw, err.Error())
-			continue
-		}
-		if theirs[t.ServerName()] {
-			drop(i, raw, "duplicate name: the server lists it twice, and the first is kept")
-			continue
-		}
-		theirs[t.ServerName()] = true
-		if reason := r.refuse(t.ServerName()); reason != "" {
-			list.Dropped = append(list.Dropped, Dropped{Name: t.ServerName(), Reason: reason})
-			continue
-		}
-		if ours[t.Name] {
-			drop(i, raw, fmt.Sprintf("duplicate name: another tool is already called %q after renaming", t.Name))
-			continue
-		}
-		ours[t.Name] = true
-		t.Capabilities = d.capabilities(t, r)
-		if len(t.Repairs) > 0 {
-			log.Debug("tool repaired", zap.String("tool", t.Name), zap.Strings("repairs", t.Repairs))
-		}
-		list.Tools = append(list.Tools, t)
-	}
-	return list, nil
+	return l.listing, nil
 }
 
 // capabilities returns the tags inferred and the tags given, sorted.
@@ -125,74 +105,6 @@ func (d *Discovery) capabilities(t registry.NormalizedTool, r Rules) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// pages returns the tool objects of all pages of tools/list.
-//
-// "Clients SHOULD treat a missing nextCursor as the end of results" and "MUST
-// NOT" assume anything else about a cursor, so the empty string is one like any
-// other (specification, server/utilities/pagination).
-func pages(ctx context.Context, s session.Session) ([]json.RawMessage, error) {
-	var all []json.RawMessage
-	seen := map[string]bool{}
-	params := json.RawMessage(`{}`)
-	for range maxPages {
-		if err := ctx.Err(); err != nil {
-			return nil, context.Cause(ctx)
-		}
-		result, err := s.Call(ctx, "tools/list", params)
-		if err != nil {
-			return nil, err
-		}
-		tools, cursor, err := page(result)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, tools...)
-		if len(all) > maxTools {
-			return nil, fmt.Errorf("more than %d tools", maxTools)
-		}
-		if cursor == nil {
-			return all, nil
-		}
-		if seen[string(cursor)] {
-			return nil, fmt.Errorf("the list never ends: cursor %.80s came twice", cursor)
-		}
-		seen[string(cursor)] = true
-		params = slices.Concat(json.RawMessage(`{"cursor":`), cursor, json.RawMessage(`}`))
-	}
-	return nil, fmt.Errorf("more than %d pages", maxPages)
-}
-
-// page takes one result of tools/list apart. The cursor is a JSON string as
-// sent; it is nil on the last page, where some servers send null.
-func page(result json.RawMessage) (tools []json.RawMessage, cursor json.RawMessage, err error) {
-	// A map matches names exactly, where a struct would fold their case.
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(result, &members); err != nil || members == nil {
-		return nil, nil, errors.New("the result is not an object")
-	}
-	raw, ok := members["tools"]
-	if !ok || json.Unmarshal(raw, &tools) != nil {
-		return nil, nil, errors.New("the result has no array of tools")
-	}
-	cursor, ok = members["nextCursor"]
-	if !ok || string(cursor) == "null" {
-		return tools, nil, nil
-	}
-	if cursor[0] != '"' {
-		return nil, nil, errors.New("nextCursor is not a string")
-	}
-	return tools, cursor, nil
-}
-
-// label names a tool that could not be normalized.
-func label(i int, raw json.RawMessage) string {
-	var t struct{ Name string }
-	if json.Unmarshal(raw, &t) != nil || t.Name == "" {
-		return fmt.Sprintf("#%d", i+1)
-	}
-	return t.Name
 }
 
 // check reports a glob that can never match, which would let a tool through

@@ -14,11 +14,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/session"
 )
 
-// A fake is a session whose server answers tools/list with answer.
+// A fake is a session whose server answers tools/list with answer, and other
+// methods with what others holds; what that lacks it doesn't know.
 type fake struct {
 	session.Session
 	capabilities string
 	answer       func(params string) (string, error)
+	others       map[string]string
 	asked        []string
 }
 
@@ -26,12 +28,16 @@ func (f *fake) Info() session.Info {
 	return session.Info{Capabilities: json.RawMessage(f.capabilities)}
 }
 
-func (f *fake) Call(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	if method != "tools/list" {
-		return nil, fmt.Errorf("unexpected method %s", method)
+func (f *fake) Call(_ context.Context, r session.Request) (json.RawMessage, error) {
+	if r.Method != "tools/list" {
+		f.asked = append(f.asked, r.Method)
+		if result, ok := f.others[r.Method+string(r.Params)]; ok {
+			return json.RawMessage(result), nil
+		}
+		return nil, &session.Error{Code: session.CodeMethodNotFound, Message: "no " + r.Method}
 	}
-	f.asked = append(f.asked, string(params))
-	result, err := f.answer(string(params))
+	f.asked = append(f.asked, string(r.Params))
+	result, err := f.answer(string(r.Params))
 	return json.RawMessage(result), err
 }
 
@@ -158,8 +164,8 @@ func TestListDeadline(t *testing.T) {
 	}
 }
 
-func TestListWithoutToolsCapability(t *testing.T) {
-	for _, capabilities := range []string{``, `{}`, `{"tools":null}`, `{"prompts":{}}`} {
+func TestListWithoutCapability(t *testing.T) {
+	for _, capabilities := range []string{``, `{}`, `{"tools":null}`, `{"logging":{},"prompts":null}`} {
 		s := &fake{capabilities: capabilities}
 		l, err := New(NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
 		if err != nil || len(l.Tools)+len(l.Dropped) != 0 || s.asked != nil {

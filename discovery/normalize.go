@@ -26,19 +26,10 @@ import (
 // An error says why the tool cannot be offered at all.
 func Normalize(server string, raw json.RawMessage, rename map[string]string) (registry.NormalizedTool, error) {
 	var r repairs
-	if !utf8.Valid(raw) {
-		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
-		r.note("replaced bytes that are not UTF-8")
-	}
-	definition, err := parse(raw)
+	definition, tool, err := r.open(raw)
 	if err != nil {
 		return registry.NormalizedTool{}, err
 	}
-	tool, ok := asObject(&definition)
-	if !ok {
-		return registry.NormalizedTool{}, errors.New("it is not an object")
-	}
-	r.unique(tool, "the tool")
 	name, _ := text(tool.get("name"))
 	if name == "" {
 		return registry.NormalizedTool{}, errors.New("it has no name")
@@ -54,6 +45,9 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 	t.Description = r.text(tool, "description")
 	t.Hints = r.annotations(tool, &t)
 	r.optional(tool)
+	if v := tool.get("execution"); v != nil && !validExecution(v) {
+		r.drop(tool, "execution", "it must be an object whose taskSupport is forbidden, optional or required")
+	}
 
 	schema := r.inputSchema(tool)
 	t.InputSchema = hujson.Value{Value: schema.Object}.Pack()
@@ -62,12 +56,9 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 	}
 	r.outputSchema(tool)
 
-	t.Definition = definition.Pack()
-	if len(t.Definition) > maxBytes || depth(t.Definition) > maxDepth {
-		return registry.NormalizedTool{}, errors.New("its definition is too large or too deep once repaired")
-	}
+	t.Definition, err = pack(definition)
 	t.Repairs = r
-	return t, nil
+	return t, err
 }
 
 // repairs are the notes on what was changed, and the hands that change it.
@@ -83,6 +74,32 @@ func (r *repairs) note(format string, args ...any) {
 	case len(*r) == most:
 		*r = append(*r, "and more")
 	}
+}
+
+// open takes apart the definition of one thing that a server lists.
+func (r *repairs) open(raw json.RawMessage) (definition hujson.Value, o object, err error) {
+	if !utf8.Valid(raw) {
+		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
+		r.note("replaced bytes that are not UTF-8")
+	}
+	if definition, err = parse(raw); err != nil {
+		return definition, o, err
+	}
+	o, ok := asObject(&definition)
+	if !ok {
+		return definition, o, errors.New("it is not an object")
+	}
+	r.unique(o, "the definition")
+	return definition, o, nil
+}
+
+// pack is the end of what open begins.
+func pack(definition hujson.Value) (json.RawMessage, error) {
+	packed := definition.Pack()
+	if len(packed) > maxBytes || depth(packed) > maxDepth {
+		return nil, errors.New("its definition is too large or too deep once repaired")
+	}
+	return packed, nil
 }
 
 // unique leaves one member of each name in o.
@@ -108,6 +125,20 @@ func (r *repairs) text(o object, name string) string {
 	return s
 }
 
+// boolean returns a member that must be a boolean if it is there; nil if it is not.
+func (r *repairs) boolean(o object, name string) *bool {
+	v := o.get(name)
+	if v == nil {
+		return nil
+	}
+	b, ok := v.Value.(hujson.Literal)
+	if k := v.Value.Kind(); !ok || k != 't' && k != 'f' {
+		r.drop(o, name, "it must be a boolean and is "+kind(v))
+		return nil
+	}
+	return new(b.Bool())
+}
+
 // annotations returns the tool's hints; their title stands in for a missing one.
 func (r *repairs) annotations(tool object, t *registry.NormalizedTool) registry.Hints {
 	v := tool.get("annotations")
@@ -123,37 +154,22 @@ func (r *repairs) annotations(tool object, t *registry.NormalizedTool) registry.
 	if title := r.text(annotations, "title"); t.Title == "" {
 		t.Title = title
 	}
-	hint := func(name string) *bool {
-		v := annotations.get(name)
-		if v == nil {
-			return nil
-		}
-		b, ok := v.Value.(hujson.Literal)
-		if k := v.Value.Kind(); !ok || k != 't' && k != 'f' {
-			r.drop(annotations, name, "it must be a boolean and is "+kind(v))
-			return nil
-		}
-		return new(b.Bool())
-	}
 	return registry.Hints{
-		ReadOnly:    hint("readOnlyHint"),
-		Destructive: hint("destructiveHint"),
-		Idempotent:  hint("idempotentHint"),
-		OpenWorld:   hint("openWorldHint"),
+		ReadOnly:    r.boolean(annotations, "readOnlyHint"),
+		Destructive: r.boolean(annotations, "destructiveHint"),
+		Idempotent:  r.boolean(annotations, "idempotentHint"),
+		OpenWorld:   r.boolean(annotations, "openWorldHint"),
 	}
 }
 
 // optional removes the members that clients check and the router does not read,
 // where they have a form that a client refuses.
-func (r *repairs) optional(tool object) {
-	if v := tool.get("_meta"); v != nil && v.Value.Kind() != '{' {
-		r.drop(tool, "_meta", "it must be an object and is "+kind(v))
+func (r *repairs) optional(o object) {
+	if v := o.get("_meta"); v != nil && v.Value.Kind() != '{' {
+		r.drop(o, "_meta", "it must be an object and is "+kind(v))
 	}
-	if v := tool.get("icons"); v != nil && !validIcons(v) {
-		r.drop(tool, "icons", "it must be an array of icons, each with a src")
-	}
-	if v := tool.get("execution"); v != nil && !validExecution(v) {
-		r.drop(tool, "execution", "it must be an object whose taskSupport is forbidden, optional or required")
+	if v := o.get("icons"); v != nil && !validIcons(v) {
+		r.drop(o, "icons", "it must be an array of icons, each with a src")
 	}
 }
 

@@ -75,7 +75,7 @@ func TestNormalizeRepairs(t *testing.T) {
 		"icon sizes a string": {tool(`"icons":[{"src":"a","sizes":"any"}]`), tool(``), "icons: removed"},
 		"execution null":      {tool(`"execution":null`), tool(``), "execution: removed"},
 		"execution unknown":   {tool(`"execution":{"taskSupport":"maybe"}`), tool(``), "execution: removed"},
-		"name twice":          {`{"name":"y","inputSchema":{"type":"object"},"name":"x"}`, `{"inputSchema":{"type":"object"},"name":"x"}`, "the tool: removed 1 members"},
+		"name twice":          {`{"name":"y","inputSchema":{"type":"object"},"name":"x"}`, `{"inputSchema":{"type":"object"},"name":"x"}`, "the definition: removed 1 members"},
 		"not UTF-8":           {tool("\"title\":\"a\xff\""), tool("\"title\":\"a\uFFFD\""), "not UTF-8"},
 	}
 	for name, test := range tests {

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// A Query asks for tools by words.
+// A Query asks for items by words.
 type Query struct {
 	Text string // plain text of any length; no character in it has a special meaning
 
@@ -16,52 +16,47 @@ type Query struct {
 	// each weighs; a word of Text weighs 1.
 	Words map[string]float64
 
-	Capabilities []string // only tools that bear all of these tags
+	Capabilities []string // only items that bear all of these tags
 	AtLeast      int      // if not 0, how many of Capabilities are enough
-	Servers      []string // if not empty, only tools of these servers
+	Servers      []string // if not empty, only items of these servers
 	Limit        int      // the most hits to return; 0 means 100
 }
 
-// A Hit is a tool that matches a query. Scores compare the hits of one query
+// A Hit is an item that matches a query. Scores compare the hits of one query
 // and mean nothing beyond it.
 type Hit struct {
-	Tool  *NormalizedTool
+	*Document
 	Score float64
 }
 
-// A Collection is the catalog as words, at one moment. It is immutable.
+// A Collection is a part of the catalog as words, at one moment: its tools, or
+// all else. It is immutable.
 type Collection struct {
-	Snapshot *Snapshot // the tools that are in it
+	Snapshot *Snapshot // the catalog that it is of
 
-	docs    map[string]*Document // by tool ID
-	docFreq map[string]int       // how many tools have a word; no zeros
-	length  [NumFields]int       // how many words all tools together have in a field
+	docs    map[string]*Document // by docID
+	docFreq map[string]int       // how many items have a word; no zeros
+	length  [NumFields]int       // how many words all items together have in a field
 	index   *index
 }
 
-// Document returns the tool with the given ID as words.
-func (c *Collection) Document(id string) (*Document, bool) {
-	d, ok := c.docs[id]
-	return d, ok
-}
-
-// Has reports whether any tool has the word.
+// Has reports whether any item has the word.
 func (c *Collection) Has(word string) bool { return c.docFreq[word] > 0 }
 
 // IDF returns the inverse document frequency of a word as BM25 defines it,
-// ln(1 + (N−n+½)/(n+½)) for a word in n of N tools.
+// ln(1 + (N−n+½)/(n+½)) for a word in n of N items.
 func (c *Collection) IDF(word string) float64 {
 	all, n := float64(len(c.docs)), float64(c.docFreq[word])
 	return math.Log(1 + (all-n+0.5)/(n+0.5))
 }
 
-// MeanLen returns the mean number of words that a tool has in the field.
+// MeanLen returns the mean number of words that an item has in the field.
 func (c *Collection) MeanLen(f Field) float64 {
 	return float64(c.length[f]) / max(1, float64(len(c.docs)))
 }
 
-// Search returns the tools that best match the query, best first, those of
-// equal score by ID. A query whose words no tool has finds nothing.
+// Search returns the items that best match the query, best first, those of
+// equal score by ID. A query whose words no item has finds nothing.
 func (c *Collection) Search(ctx context.Context, q Query) ([]Hit, error) {
 	words := c.words(q)
 	if len(words) == 0 {
@@ -82,7 +77,7 @@ type weightedWord struct {
 	weight float64
 }
 
-// words returns the words of a query that any tool has, the most telling first.
+// words returns the words of a query that any item has, the most telling first.
 func (c *Collection) words(q Query) []weightedWord {
 	weights := maps.Clone(q.Words)
 	if weights == nil {
@@ -112,7 +107,7 @@ func (c *Collection) clone() *Collection {
 	return &copied
 }
 
-// put makes d the document of a tool; nil takes it out.
+// put makes d the document of an item; nil takes it out.
 func (c *Collection) put(id string, d *Document) {
 	if old, ok := c.docs[id]; ok {
 		c.count(old, -1)

@@ -8,33 +8,33 @@ import (
 	"slices"
 )
 
-// A Field is a part of a tool in which words are found.
+// A Field is a part of an item in which words are found.
 type Field int
 
 const (
-	NameField        Field = iota // the tool's name
-	DescriptionField              // its description
-	ParameterField                // the names of its parameters, nested ones too
+	NameField        Field = iota // the item's name
+	DescriptionField              // its description; its title too, unless it is a tool
+	ParameterField                // the names of its parameters, nested ones too, or its URI
 	ValueField                    // the descriptions and enumerated values of its parameters
-	ServerField                   // the name of its server, unless the tool has the same name
-	CapabilityField               // its capability tags
+	ServerField                   // the name of its server, unless the item has the same name
+	CapabilityField               // a tool's capability tags
 	NumFields
 )
 
-// A Document is a tool as words. It is immutable.
+// A Document is an item as words. It is immutable.
 type Document struct {
-	Tool  *NormalizedTool
+	Item
 	Terms []Term         // sorted by word, each once
 	Len   [NumFields]int // words in each field
 }
 
-// A Term is a word of a tool and how often it is in each field.
+// A Term is a word of an item and how often it is in each field.
 type Term struct {
 	Word  string
 	Count [NumFields]uint8 // 255 stands for that many or more
 }
 
-// Term returns the counts of a word, which are all zero if the tool lacks it.
+// Term returns the counts of a word, which are all zero if the item lacks it.
 func (d *Document) Term(word string) (count [NumFields]uint8, ok bool) {
 	i, ok := slices.BinarySearchFunc(d.Terms, word, func(t Term, word string) int {
 		return cmp.Compare(t.Word, word)
@@ -49,8 +49,8 @@ func (d *Document) Term(word string) (count [NumFields]uint8, ok bool) {
 // bytes long, but it does not need them to be found.
 const maxFieldWords = 1000
 
-func newDocument(t *NormalizedTool, stems stemmer) *Document {
-	d := &Document{Tool: t}
+func newDocument(i Item, stems stemmer) *Document {
+	d := &Document{Item: i}
 	counts := make(map[string]*[NumFields]uint8)
 	add := func(f Field, text string) {
 		for _, word := range stems.words(text) {
@@ -68,23 +68,62 @@ func newDocument(t *NormalizedTool, stems stemmer) *Document {
 			}
 		}
 	}
+	i.addWords(add)
+	d.Terms = make([]Term, 0, len(counts))
+	for _, word := range slices.Sorted(maps.Keys(counts)) {
+		d.Terms = append(d.Terms, Term{word, *counts[word]})
+	}
+	return d
+}
+
+// addWords adds the words of each field. Of a field that is too long the end is
+// cut off, so they come in the same order always.
+func (i Item) addWords(add func(Field, string)) {
+	switch {
+	case i.Tool != nil:
+		i.Tool.addWords(add)
+	case i.Prompt != nil:
+		p := i.Prompt
+		addOther(add, p.Server, p.Name, p.Title, p.Description)
+		for _, argument := range p.Arguments() {
+			add(ParameterField, argument.Name)
+			add(ValueField, argument.Description)
+		}
+	case i.Resource != nil:
+		r := i.Resource
+		addOther(add, r.Server, r.Name, r.Title, r.Description)
+		add(ParameterField, r.URI)
+	case i.Template != nil:
+		t := i.Template
+		addOther(add, t.Server, t.Name, t.Title, t.Description)
+		add(ParameterField, t.URITemplate)
+	}
+}
+
+func (t *NormalizedTool) addWords(add func(Field, string)) {
 	add(NameField, t.Name)
 	add(DescriptionField, t.Description)
 	var schema any
 	if json.Unmarshal(t.InputSchema, &schema) == nil { // else it has no words for us
 		addSchema(schema, 0, add)
 	}
-	if t.Server != t.Name {
-		add(ServerField, t.Server)
-	}
+	addServer(add, t.Server, t.Name)
 	for _, tag := range t.Capabilities {
 		add(CapabilityField, tag)
 	}
-	d.Terms = make([]Term, 0, len(counts))
-	for _, word := range slices.Sorted(maps.Keys(counts)) {
-		d.Terms = append(d.Terms, Term{word, *counts[word]})
+}
+
+func addOther(add func(Field, string), server, name, title, description string) {
+	add(NameField, name)
+	add(DescriptionField, title)
+	add(DescriptionField, description)
+	addServer(add, server, name)
+}
+
+func addServer(add func(Field, string), server, name string) {
+	if server != name {
+		add(ServerField, server)
 	}
-	return d
 }
 
 // maxSchemaDepth bounds how deep a schema is searched for parameters.

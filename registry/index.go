@@ -30,6 +30,7 @@ var ErrClosed = errors.New("registry closed")
 // the whole index is built anew, beside the old one, which is searched until
 // then.
 type index struct {
+	items func(*Snapshot) []Item     // what of a snapshot is in it
 	ready atomic.Pointer[Collection] // what searches see
 
 	// turn holds a token while someone writes, who alone may use these:
@@ -44,12 +45,12 @@ type index struct {
 }
 
 const (
-	batchSize  = 4000 // tools; a catchUp overstays its context by one batch at most
+	batchSize  = 4000 // items; a catchUp overstays its context by one batch at most
 	maxBatches = 64
 )
 
-func newIndex() *index {
-	x := &index{turn: make(chan struct{}, 1)}
+func newIndex(items func(*Snapshot) []Item) *index {
+	x := &index{items: items, turn: make(chan struct{}, 1)}
 	x.next = x.empty()
 	x.ready.Store(x.empty())
 	return x
@@ -78,44 +79,48 @@ func (x *index) catchUp(ctx context.Context, want *Snapshot) (*Collection, error
 	if x.isClosed() {
 		return nil, ErrClosed
 	}
-	if x.into == nil || x.batches >= maxBatches {
+	wanted := make(map[string]Item)
+	for _, item := range x.items(want) {
+		wanted[item.docID()] = item
+	}
+	if len(x.outdated(wanted)) > 0 && (x.into == nil || x.batches >= maxBatches) {
 		if err := x.startAnew(); err != nil {
 			return nil, err
 		}
 	}
 	stems := make(stemmer)
-	for ids := range slices.Chunk(x.outdated(want), batchSize) {
+	for ids := range slices.Chunk(x.outdated(wanted), batchSize) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("wait for the index: %w", context.Cause(ctx))
 		}
-		docs := make([]*Document, len(ids)) // nil for tools that are gone
+		docs := make([]*Document, len(ids)) // nil for items that are gone
 		for i, id := range ids {
-			if t, ok := want.Tool(id); ok {
+			if item, ok := wanted[id]; ok {
 				docs[i] = ready.docs[id]
-				if docs[i] == nil || docs[i].Tool != t {
-					docs[i] = newDocument(t, stems)
+				if docs[i] == nil || docs[i].Item != item {
+					docs[i] = newDocument(item, stems)
 				}
 			}
 		}
 		if err := x.write(ids, docs); err != nil {
-			return nil, fmt.Errorf("index tools: %w", err)
+			return nil, fmt.Errorf("write the index: %w", err)
 		}
 	}
 	x.next.Snapshot = want
 	return x.publish()
 }
 
-// outdated returns the IDs of the tools whose entry in the index is not what
-// the snapshot says.
-func (x *index) outdated(want *Snapshot) []string {
+// outdated returns the IDs of the items whose entry in the index is not what is
+// wanted.
+func (x *index) outdated(wanted map[string]Item) []string {
 	var ids []string
-	for _, t := range want.tools {
-		if d, ok := x.next.docs[t.ID]; !ok || d.Tool != t {
-			ids = append(ids, t.ID)
+	for id, item := range wanted {
+		if d, ok := x.next.docs[id]; !ok || d.Item != item {
+			ids = append(ids, id)
 		}
 	}
 	for id := range x.next.docs {
-		if _, ok := want.Tool(id); !ok {
+		if _, ok := wanted[id]; !ok {
 			ids = append(ids, id)
 		}
 	}
@@ -123,7 +128,7 @@ func (x *index) outdated(want *Snapshot) []string {
 	return ids
 }
 
-// startAnew begins an empty index, to which all tools are then outdated.
+// startAnew begins an empty index, to which all items are then outdated.
 func (x *index) startAnew() error {
 	if x.into != nil && x.into != x.live { // an earlier beginning that came to nothing
 		if err := x.into.Close(); err != nil {
@@ -138,7 +143,7 @@ func (x *index) startAnew() error {
 	return nil
 }
 
-// write brings tools into the index, or out of it where the document is nil,
+// write brings items into the index, or out of it where the document is nil,
 // in one batch.
 func (x *index) write(ids []string, docs []*Document) error {
 	batch := x.into.NewBatch()
@@ -200,7 +205,7 @@ func (x *index) close() error {
 	return errors.Join(errs...)
 }
 
-// The fields of a tool in bleve. There is one for all words, since term
+// The fields of an item in bleve. There is one for all words, since term
 // frequencies must be summed before they are saturated.
 const (
 	textField       = "text"
@@ -241,11 +246,11 @@ func newMapping() (mapping.IndexMapping, error) {
 	for _, field := range []*mapping.FieldMapping{text, tag} {
 		field.Store, field.IncludeInAll, field.IncludeTermVectors, field.DocValues = false, false, false, false
 	}
-	tool := bleve.NewDocumentStaticMapping()
-	tool.AddFieldMappingsAt(textField, text)
-	tool.AddFieldMappingsAt(serverField, tag)
-	tool.AddFieldMappingsAt(capabilityField, tag)
-	m.DefaultMapping = tool
+	item := bleve.NewDocumentStaticMapping()
+	item.AddFieldMappingsAt(textField, text)
+	item.AddFieldMappingsAt(serverField, tag)
+	item.AddFieldMappingsAt(capabilityField, tag)
+	m.DefaultMapping = item
 	return m, nil
 }
 
@@ -260,7 +265,7 @@ var repeats = [NumFields]int{
 	CapabilityField:  1,
 }
 
-// entry returns a tool as bleve indexes it.
+// entry returns an item as bleve indexes it.
 func entry(d *Document) map[string]any {
 	var text strings.Builder
 	for _, term := range d.Terms {
@@ -275,12 +280,12 @@ func entry(d *Document) map[string]any {
 	}
 	return map[string]any{
 		textField:       text.String(),
-		serverField:     d.Tool.Server,
-		capabilityField: d.Tool.Capabilities,
+		serverField:     d.Server(),
+		capabilityField: d.tags(),
 	}
 }
 
-// search returns the best of the tools in c that have any of the words.
+// search returns the best of the items in c that have any of the words.
 func (x *index) search(ctx context.Context, c *Collection, words []weightedWord, q Query) ([]Hit, error) {
 	terms := make([]query.Query, len(words))
 	for i, w := range words {
@@ -302,18 +307,18 @@ func (x *index) search(ctx context.Context, c *Collection, words []weightedWord,
 	}
 	result, err := x.live.SearchInContext(ctx, request)
 	if err != nil {
-		return nil, fmt.Errorf("search tools: %w", err)
+		return nil, fmt.Errorf("search the index: %w", err)
 	}
 	hits := make([]Hit, 0, len(result.Hits))
 	for _, match := range result.Hits {
 		if d, ok := c.docs[match.ID]; ok { // else it is newer than c
-			hits = append(hits, Hit{Tool: d.Tool, Score: match.Score})
+			hits = append(hits, Hit{Document: d, Score: match.Score})
 		}
 	}
 	return hits, nil
 }
 
-// newFilter returns what a tool must be to be looked at, nil for any tool.
+// newFilter returns what an item must be to be looked at, nil for any.
 func newFilter(q Query) query.Query {
 	var all []query.Query
 	if len(q.Servers) > 0 {

@@ -1,21 +1,25 @@
 package registry
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
 )
 
-// A Registry is the catalog of all servers' tools. All methods may be called by
+// A Registry is the catalog of all that servers offer. All methods may be called by
 // many goroutines at once.
 type Registry struct {
 	log      *zap.Logger
 	snapshot atomic.Pointer[Snapshot]
-	index    *index
+	tools    *index
+	others   *index // of prompts, resources and templates
 
 	mu      sync.Mutex    // guards changed, and lets one writer at a time replace snapshot
 	changed chan struct{} // closed when snapshot is replaced, then itself replaced
@@ -25,19 +29,21 @@ type Registry struct {
 // [Registry.Run]; from then on [Registry.Close] must be called, which Run does
 // when it returns.
 func New(log *zap.Logger) *Registry {
-	r := &Registry{log: log.Named("registry"), changed: make(chan struct{}), index: newIndex()}
+	r := &Registry{log: log.Named("registry"), changed: make(chan struct{}), tools: newIndex(toolItems), others: newIndex(otherItems)}
 	r.snapshot.Store(&Snapshot{})
 	return r
 }
 
-// Run keeps the search index up with the catalog until ctx ends, so that
-// searches find it ready, and then closes the registry's index. It is not
+// Run keeps the search indexes up with the catalog until ctx ends, so that
+// searches find them ready, and then closes the registry's indexes. It is not
 // needed for searches to be right, only for them to be quick after a change.
 func (r *Registry) Run(ctx context.Context) error {
 	for {
 		changed := r.Changed()
-		if _, err := r.Collection(ctx); err != nil && ctx.Err() == nil {
-			r.log.Error("index tools", zap.Error(err))
+		for _, index := range []*index{r.tools, r.others} {
+			if _, err := index.catchUp(ctx, r.Snapshot()); err != nil && ctx.Err() == nil {
+				r.log.Error("index the catalog", zap.Error(err))
+			}
 		}
 		select {
 		case <-changed:
@@ -47,58 +53,87 @@ func (r *Registry) Run(ctx context.Context) error {
 	}
 }
 
-// Close frees the search index. Searches that come later fail with
+// Close frees the search indexes. Searches that come later fail with
 // [ErrClosed]; the catalog itself stays readable.
-func (r *Registry) Close() error { return r.index.close() }
+func (r *Registry) Close() error { return errors.Join(r.tools.close(), r.others.close()) }
 
-// Replace says that the server has just these tools, in its own order. The
-// registry keeps them: their Definition and InputSchema must not be modified
-// any more. A listing equal to the one before changes nothing and signals
-// nobody; tools that stayed as they were keep their identity (the same
-// pointer) in the next snapshot.
+// Replace says that the server offers just this, in its own order. The registry
+// keeps it: the raw JSON in it must not be modified any more. An offer equal to
+// the one before changes nothing and signals nobody; what stayed as it was keeps
+// its identity (the same pointer) in the next snapshot.
 //
-// It is an error if a tool belongs to another server, has an ID that is not its
-// key, or comes twice; then nothing changes.
-func (r *Registry) Replace(server string, tools []NormalizedTool) (changed bool, err error) {
-	seen := make(map[string]bool, len(tools))
-	for i := range tools {
-		t := &tools[i]
-		switch {
-		case t.Server != server:
-			return false, fmt.Errorf("replace tools of %q: %q belongs to server %q", server, t.ID, t.Server)
-		case t.ID != ToolID(server, t.Name):
-			return false, fmt.Errorf("replace tools of %q: tool %q has the ID %q", server, t.Name, t.ID)
-		case seen[t.ID]:
-			return false, fmt.Errorf("replace tools of %q: %q is listed twice", server, t.Name)
-		}
-		seen[t.ID] = true
-	}
-
+// It is an error if something belongs to another server, has an ID that is not
+// its key, or comes twice; then nothing changes.
+func (r *Registry) Replace(server string, o Offer) (changed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.snapshot.Load()
-	old := now.Server(server)
-	listing := make([]*NormalizedTool, len(tools))
-	changed = len(tools) != len(old)
-	for i := range tools {
-		t := tools[i]
-		listing[i] = &t
-		if was, ok := now.Tool(t.ID); ok && reflect.DeepEqual(was, &t) {
-			listing[i] = was
-		}
-		changed = changed || listing[i] != old[i]
+	was := now.Offer(server)
+	next := Listing{Capabilities: o.Capabilities, Extensions: o.Extensions}
+	var errs [4]error
+	next.Tools, errs[0] = share(server, o.Tools, was.Tools)
+	next.Prompts, errs[1] = share(server, o.Prompts, was.Prompts)
+	next.Resources, errs[2] = share(server, o.Resources, was.Resources)
+	next.Templates, errs[3] = share(server, o.Templates, was.Templates)
+	if err := errors.Join(errs[:]...); err != nil {
+		return false, fmt.Errorf("replace the offer of %q: %w", server, err)
 	}
-	if changed {
-		r.publish(now.with(server, listing))
+	if next.equal(was) {
+		return false, nil
 	}
-	return changed, nil
+	if next.equal(Listing{}) {
+		r.publish(now.with(server, nil))
+	} else {
+		r.publish(now.with(server, &next))
+	}
+	return true, nil
 }
 
-// Remove forgets the server and its tools.
+// share returns pointers to the values: those that there were where these are
+// equal, else to copies.
+func share[T any, P interface {
+	*T
+	keyed
+}](server string, values []T, was []P) ([]P, error) {
+	known := make(map[string]P, len(was))
+	for _, p := range was {
+		id, _, _ := p.key()
+		known[id] = p
+	}
+	seen := make(map[string]bool, len(values))
+	shared := make([]P, len(values))
+	for i, v := range values {
+		p := P(&v)
+		id, of, name := p.key()
+		switch {
+		case of != server:
+			return nil, fmt.Errorf("%q belongs to server %q", id, of)
+		case id != ID(server, name):
+			return nil, fmt.Errorf("%q has the ID %q", name, id)
+		case seen[id]:
+			return nil, fmt.Errorf("%q is listed twice", name)
+		}
+		seen[id] = true
+		shared[i] = p
+		if old, ok := known[id]; ok && reflect.DeepEqual(old, p) {
+			shared[i] = old
+		}
+	}
+	return shared, nil
+}
+
+// equal reports whether a and b are the same things in the same order.
+func (a Listing) equal(b Listing) bool {
+	return slices.Equal(a.Tools, b.Tools) && slices.Equal(a.Prompts, b.Prompts) &&
+		slices.Equal(a.Resources, b.Resources) && slices.Equal(a.Templates, b.Templates) &&
+		bytes.Equal(a.Capabilities, b.Capabilities) && bytes.Equal(a.Extensions, b.Extensions)
+}
+
+// Remove forgets the server and all that it offers.
 func (r *Registry) Remove(server string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now := r.snapshot.Load(); len(now.Server(server)) > 0 {
+	if now := r.snapshot.Load(); now.servers[server] != nil {
 		r.publish(now.with(server, nil))
 	}
 }
@@ -140,10 +175,19 @@ func (r *Registry) Changed() <-chan struct{} {
 	return r.changed
 }
 
-// Collection returns what a search looks at, once the index has caught up with
-// the snapshot that is current now, or the error of ctx if that ends first.
+// Collection returns what a search for tools looks at, once the index has caught
+// up with the snapshot that is current now, or the error of ctx if that ends
+// first.
 func (r *Registry) Collection(ctx context.Context) (*Collection, error) {
-	return r.index.catchUp(ctx, r.Snapshot())
+	return r.tools.catchUp(ctx, r.Snapshot())
+}
+
+// Others returns what a search for prompts, resources and templates looks at, as
+// [Registry.Collection] does for tools. What is in it bears its kind as its one
+// capability, so that a search can ask for kinds; a template bears that of a
+// resource, too.
+func (r *Registry) Others(ctx context.Context) (*Collection, error) {
+	return r.others.catchUp(ctx, r.Snapshot())
 }
 
 // Search returns the tools that best match the query, best first. It is short

@@ -39,17 +39,18 @@ func tool(server, name, description string, tags ...string) NormalizedTool {
 
 func replace(t testing.TB, r *Registry, server string, tools ...NormalizedTool) bool {
 	t.Helper()
-	changed, err := r.Replace(server, tools)
+	changed, err := r.Replace(server, Offer{Tools: tools})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return changed
 }
 
-func ids(tools []*NormalizedTool) []string {
+func ids[T keyed](list []T) []string {
 	var all []string
-	for _, t := range tools {
-		all = append(all, t.ID)
+	for _, t := range list {
+		id, _, _ := t.key()
+		all = append(all, id)
 	}
 	return all
 }
@@ -161,7 +162,7 @@ func TestReplaceRefusesWhatIsNotTheServers(t *testing.T) {
 		{wrongID},
 		{tool("s", "two", ""), tool("s", "two", "")},
 	} {
-		if changed, err := r.Replace("s", bad); err == nil || changed {
+		if changed, err := r.Replace("s", Offer{Tools: bad}); err == nil || changed {
 			t.Errorf("Replace(%v) = %v, %v", bad, changed, err)
 		}
 	}
@@ -261,8 +262,8 @@ func TestIndexIsBuiltAnew(t *testing.T) {
 		want(t, "the old version", hits(t, r, Query{Text: fmt.Sprintf("version%d", i-1)}))
 		want(t, "what stays", hits(t, r, Query{Text: "steady"}), "stays:steady")
 	}
-	if r.index.batches > maxBatches {
-		t.Errorf("%d batches in the index", r.index.batches)
+	if r.tools.batches > maxBatches {
+		t.Errorf("%d batches in the index", r.tools.batches)
 	}
 }
 
@@ -297,7 +298,7 @@ func TestRunKeepsTheIndexUp(t *testing.T) {
 	go func() { done <- r.Run(ctx) }()
 	replace(t, r, "s", tool("s", "one", ""))
 	version := r.Snapshot().Version
-	for r.index.ready.Load().Snapshot.Version < version {
+	for r.tools.ready.Load().Snapshot.Version < version {
 		select {
 		case err := <-done:
 			t.Fatal(err)
@@ -321,13 +322,13 @@ func TestRunKeepsTheIndexUp(t *testing.T) {
 func TestSearchEndsWithItsContext(t *testing.T) {
 	r := newRegistry(t)
 	replace(t, r, "s", tool("s", "one", ""))
-	r.index.turn <- struct{}{} // someone is indexing
+	r.tools.turn <- struct{}{} // someone is indexing
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := r.Search(ctx, Query{Text: "one"}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	<-r.index.turn
+	<-r.tools.turn
 	want(t, "after the wait", hits(t, r, Query{Text: "one"}), "s:one")
 }
 
@@ -345,7 +346,7 @@ func TestConcurrentUse(t *testing.T) {
 		server := fmt.Sprintf("server%d", w)
 		work.Go(func() {
 			for i := range 50 {
-				if _, err := r.Replace(server, []NormalizedTool{tool(server, "steady", "common"), tool(server, fmt.Sprintf("tool%d", i), "common")}); err != nil {
+				if _, err := r.Replace(server, Offer{Tools: []NormalizedTool{tool(server, "steady", "common"), tool(server, fmt.Sprintf("tool%d", i), "common")}}); err != nil {
 					t.Error(err)
 				}
 				if i%10 == 9 {

@@ -1,38 +1,61 @@
 package registry
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// A Snapshot is all that is known of the tools at one moment. It is immutable,
-// and so are the tools in it; slices that it returns must not be modified
-// unless said otherwise.
+// A Snapshot is all that is known of what servers offer at one moment. It is
+// immutable, and so is all that is in it; slices that it returns must not be
+// modified unless said otherwise.
 type Snapshot struct {
 	// Version grows by one with each change; it is 0 for the empty registry.
 	Version uint64
 
-	tools   []*NormalizedTool            // by ID
-	servers map[string][]*NormalizedTool // in the server's own order; never an empty list
+	// By ID:
+	tools     []*NormalizedTool
+	prompts   []*Prompt
+	resources []*Resource
+	templates []*Template
+
+	servers map[string]*Listing // never an empty one
 }
 
 // Tool returns the tool with the given ID, "server:name".
-func (s *Snapshot) Tool(id string) (*NormalizedTool, bool) {
-	i, ok := slices.BinarySearchFunc(s.tools, id, func(t *NormalizedTool, id string) int {
-		return strings.Compare(t.ID, id)
-	})
-	if !ok {
-		return nil, false
-	}
-	return s.tools[i], true
-}
+func (s *Snapshot) Tool(id string) (*NormalizedTool, bool) { return find(s.tools, id) }
+
+// Prompt returns the prompt with the given ID, "server:name".
+func (s *Snapshot) Prompt(id string) (*Prompt, bool) { return find(s.prompts, id) }
+
+// Resource returns the resource with the given ID, "server:uri".
+func (s *Snapshot) Resource(id string) (*Resource, bool) { return find(s.resources, id) }
+
+// Template returns the resource template with the given ID, "server:uriTemplate".
+func (s *Snapshot) Template(id string) (*Template, bool) { return find(s.templates, id) }
 
 // Tools returns all tools, sorted by ID.
 func (s *Snapshot) Tools() []*NormalizedTool { return s.tools }
 
+// Prompts returns all prompts, sorted by ID.
+func (s *Snapshot) Prompts() []*Prompt { return s.prompts }
+
+// Resources returns all resources, sorted by ID.
+func (s *Snapshot) Resources() []*Resource { return s.resources }
+
+// Templates returns all resource templates, sorted by ID.
+func (s *Snapshot) Templates() []*Template { return s.templates }
+
 // Server returns the tools of one server in the server's own order.
-func (s *Snapshot) Server(name string) []*NormalizedTool { return s.servers[name] }
+func (s *Snapshot) Server(name string) []*NormalizedTool { return s.Offer(name).Tools }
+
+// Offer returns all that one server offers; nothing if it is not known.
+func (s *Snapshot) Offer(server string) Listing {
+	if l := s.servers[server]; l != nil {
+		return *l
+	}
+	return Listing{}
+}
 
 // FindByCapability returns the tools that bear all the given tags, sorted by
 // ID, in a new slice. Tags match whatever their case. Without a tag it finds
@@ -62,37 +85,66 @@ func (s *Snapshot) Capabilities() map[string]int {
 	return counts
 }
 
-// with returns the snapshot that follows s, in which the server has just these
-// tools.
-func (s *Snapshot) with(server string, tools []*NormalizedTool) *Snapshot {
-	next := &Snapshot{
-		Version: s.Version + 1,
-		tools:   make([]*NormalizedTool, 0, len(s.tools)+len(tools)),
-		servers: make(map[string][]*NormalizedTool, len(s.servers)+1),
+// with returns the snapshot that follows s, in which the server offers just what
+// is listed; nil for nothing at all.
+func (s *Snapshot) with(server string, l *Listing) *Snapshot {
+	servers := maps.Clone(s.servers)
+	if servers == nil {
+		servers = make(map[string]*Listing)
 	}
-	for name, listed := range s.servers {
-		if name != server {
-			next.servers[name] = listed
-		}
+	delete(servers, server)
+	var now Listing
+	if l != nil {
+		servers[server], now = l, *l
 	}
-	if len(tools) > 0 {
-		next.servers[server] = tools
+	was := s.Offer(server)
+	return &Snapshot{
+		Version:   s.Version + 1,
+		tools:     merge(s.tools, server, was.Tools, now.Tools),
+		prompts:   merge(s.prompts, server, was.Prompts, now.Prompts),
+		resources: merge(s.resources, server, was.Resources, now.Resources),
+		templates: merge(s.templates, server, was.Templates, now.Templates),
+		servers:   servers,
 	}
-	added := slices.SortedFunc(slices.Values(tools), byID)
-	for _, t := range s.tools {
-		if t.Server == server {
+}
+
+// merge returns all, which is sorted by ID, with what a server offers now in
+// place of what it offered.
+func merge[T keyed](all []T, server string, was, now []T) []T {
+	if slices.Equal(was, now) {
+		return all
+	}
+	added := slices.SortedFunc(slices.Values(now), byID)
+	merged := make([]T, 0, len(all)-len(was)+len(now))
+	for _, t := range all {
+		if _, of, _ := t.key(); of == server {
 			continue
 		}
 		for len(added) > 0 && byID(added[0], t) < 0 {
-			next.tools, added = append(next.tools, added[0]), added[1:]
+			merged, added = append(merged, added[0]), added[1:]
 		}
-		next.tools = append(next.tools, t)
+		merged = append(merged, t)
 	}
-	next.tools = append(next.tools, added...)
-	return next
+	return append(merged, added...)
 }
 
-func byID(a, b *NormalizedTool) int { return cmp.Compare(a.ID, b.ID) }
+func byID[T keyed](a, b T) int {
+	idA, _, _ := a.key()
+	idB, _, _ := b.key()
+	return strings.Compare(idA, idB)
+}
+
+// find returns the one that has the ID, of all sorted by ID.
+func find[T keyed](all []T, id string) (found T, ok bool) {
+	i, ok := slices.BinarySearchFunc(all, id, func(t T, id string) int {
+		of, _, _ := t.key()
+		return strings.Compare(of, id)
+	})
+	if ok {
+		found = all[i]
+	}
+	return found, ok
+}
 
 // Tags returns capability tags as tools bear them: trimmed, in lower case,
 // sorted, each once, none empty.

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// A Store keeps the tools of servers on disk, so that they are known before
+// A Store keeps the offers of servers on disk, so that they are known before
 // their server has started: one file a server, in the folder "catalog" of a data
 // directory, readable by its owner alone. Files are replaced as a whole, so that
 // many processes may read and write them at once.
@@ -36,74 +36,53 @@ func NewStore(data string, log *zap.Logger) *Store {
 }
 
 // A stored file is a line of magic and the checksum of the rest, which is a
-// listing as JSON.
-const magic = "metarouter catalog 1 "
+// server's offer as JSON.
+const magic = "metarouter catalog 2 "
 
-type listing struct {
-	Server string `json:"server"`
-	Tools  []row  `json:"tools"`
-}
-
-// A row is a tool with its raw JSON as bytes, which encoding/json would compact.
-type row struct {
-	NormalizedTool
-	InputSchema []byte `json:"input_schema"`
-	Definition  []byte `json:"definition"`
-}
-
-// Save keeps the tools of a server under a key of letters and digits, in place
-// of those kept under it before. If it fails, those are still there.
-func (s *Store) Save(key, server string, tools []NormalizedTool) error {
+// Save keeps the offer of a server under a key of letters and digits, in place
+// of what was kept under it before. If it fails, that is still there.
+func (s *Store) Save(key, server string, o Offer) error {
 	if s.dir == "" {
 		return nil
 	}
-	content := listing{Server: server, Tools: make([]row, len(tools))}
-	for i, t := range tools {
-		content.Tools[i] = row{NormalizedTool: t, InputSchema: t.InputSchema, Definition: t.Definition}
-	}
-	body, err := json.Marshal(content)
+	body, err := json.Marshal(store(server, o))
 	if err != nil {
-		return fmt.Errorf("store tools of %q: %w", server, err)
+		return fmt.Errorf("store the offer of %q: %w", server, err)
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("store tools of %q: %w", server, err)
+		return fmt.Errorf("store the offer of %q: %w", server, err)
 	}
 	if err := replaceFile(s.path(key, server), append([]byte(header(body)), body...)); err != nil {
-		return fmt.Errorf("store tools of %q: %w", server, err)
+		return fmt.Errorf("store the offer of %q: %w", server, err)
 	}
 	return nil
 }
 
-// Load returns the tools of a server that were kept under the key, if there are
-// any. A file that is damaged or of another version is removed.
-func (s *Store) Load(key, server string) ([]NormalizedTool, bool) {
+// Load returns the offer of a server that was kept under the key, if there is
+// one. A file that is damaged or of another version is removed.
+func (s *Store) Load(key, server string) (Offer, bool) {
 	if s.dir == "" {
-		return nil, false
+		return Offer{}, false
 	}
 	path := s.path(key, server)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			s.log.Warn("can't read the stored tools", zap.String("server", server), zap.Error(err))
+			s.log.Warn("can't read the stored offer", zap.String("server", server), zap.Error(err))
 		}
-		return nil, false
+		return Offer{}, false
 	}
 	content, err := parse(data)
 	if err != nil {
-		s.log.Warn("dropped damaged stored tools", zap.String("server", server), zap.Error(err), zap.NamedError("remove", os.Remove(path)))
-		return nil, false
+		s.log.Warn("dropped a damaged stored offer", zap.String("server", server), zap.Error(err), zap.NamedError("remove", os.Remove(path)))
+		return Offer{}, false
 	}
 	if content.Server != server {
-		return nil, false // another server whose name looks the same in a file's name
+		return Offer{}, false // another server whose name looks the same in a file's name
 	}
 	now := time.Now()
 	_ = os.Chtimes(path, now, now) // so that Prune leaves what is in use; no harm if it can't be said
-	tools := make([]NormalizedTool, len(content.Tools))
-	for i, r := range content.Tools {
-		tools[i] = r.NormalizedTool
-		tools[i].InputSchema, tools[i].Definition = r.InputSchema, r.Definition
-	}
-	return tools, true
+	return content.offer(), true
 }
 
 // Prune removes what was neither saved nor loaded for maxAge.
@@ -116,7 +95,7 @@ func (s *Store) Prune(maxAge time.Duration) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("prune stored tools: %w", err)
+		return fmt.Errorf("prune stored offers: %w", err)
 	}
 	var errs []error
 	for _, entry := range entries {
@@ -125,7 +104,7 @@ func (s *Store) Prune(maxAge time.Duration) error {
 			continue
 		}
 		if err := os.Remove(filepath.Join(s.dir, entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("prune stored tools: %w", err))
+			errs = append(errs, fmt.Errorf("prune stored offers: %w", err))
 		}
 	}
 	return errors.Join(errs...)
@@ -154,17 +133,17 @@ func header(body []byte) string {
 	return magic + hex.EncodeToString(sum[:]) + "\n"
 }
 
-func parse(data []byte) (listing, error) {
+func parse(data []byte) (storedOffer, error) {
 	line, body, _ := bytes.Cut(data, []byte("\n"))
 	if !bytes.HasPrefix(line, []byte(magic)) {
-		return listing{}, errors.New("not a catalog of this version")
+		return storedOffer{}, errors.New("not a catalog of this version")
 	}
 	if string(line)+"\n" != header(body) {
-		return listing{}, errors.New("the checksum is wrong")
+		return storedOffer{}, errors.New("the checksum is wrong")
 	}
-	var content listing
+	var content storedOffer
 	if err := json.Unmarshal(body, &content); err != nil {
-		return listing{}, err
+		return storedOffer{}, err
 	}
 	return content, nil
 }

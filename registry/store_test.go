@@ -15,14 +15,20 @@ import (
 	"go.uber.org/zap"
 )
 
-func stored(t *testing.T, server string) []NormalizedTool {
+func stored(t *testing.T, server string) Offer {
 	no, yes := false, true
 	odd := tool(server, "odd", "Über <b> & \u2028", "web")
 	odd.Original, odd.Title, odd.Repairs = "ODD", "Odd", []string{"renamed"}
 	odd.Hints = Hints{ReadOnly: &yes, Destructive: &no}
 	odd.InputSchema = json.RawMessage("{ \"type\" : \"object\",\n\t\"default\": 1.00e+2, \"x\":\"<\\u003c/&\\/\xff\" }")
 	odd.Definition = json.RawMessage(" {\"name\":\"odd\", \"big\": 123456789012345678901234567890}\r\n")
-	return []NormalizedTool{odd, tool(server, "plain", "")}
+	o := everything(server)
+	o.Tools = []NormalizedTool{odd, tool(server, "plain", "")}
+	o.Prompts[0].Definition = json.RawMessage(" {\"name\" :\"p\", \"n\": 1.00e+2}\r\n")
+	o.Resources[0].Repairs = []string{"named"}
+	o.Capabilities = json.RawMessage("{ \"tools\" : {}, \"extensions\":{ \"x\\/y\":1.0 }}")
+	o.Extensions = json.RawMessage("{ \"x\\/y\":1.0 }")
+	return o
 }
 
 func storeFile(t *testing.T, s *Store) string {
@@ -51,7 +57,7 @@ func TestStoreKeepsEveryByte(t *testing.T) {
 		t.Error("loaded under another key")
 	}
 	if _, ok := s.Load("k1", "a_b/ü"); ok {
-		t.Error("loaded another server's tools")
+		t.Error("loaded another server's offer")
 	}
 	file := storeFile(t, s)
 	if base := filepath.Base(file); base != "a_b-k1.tools" {
@@ -82,7 +88,7 @@ func TestStoreWithoutDirectory(t *testing.T) {
 func TestStoreStaysInItsDirectory(t *testing.T) {
 	s := NewStore(t.TempDir(), zap.NewNop())
 	for _, server := range []string{"../../up", "/", "..", "", "C:\\x", strings.Repeat("long", 100), "nul\x00"} {
-		if err := s.Save("../k", server, nil); err != nil {
+		if err := s.Save("../k", server, Offer{}); err != nil {
 			t.Errorf("%q: %v", server, err)
 		}
 		if rel, err := filepath.Rel(s.dir, s.path("../k", server)); err != nil || rel != filepath.Base(rel) {
@@ -106,7 +112,7 @@ func TestStoreDropsDamage(t *testing.T) {
 	}
 	damage := map[string][]byte{
 		"empty":         {},
-		"other version": []byte(strings.Replace(string(good), "catalog 1", "catalog 9", 1)),
+		"other version": []byte(strings.Replace(string(good), "catalog 2", "catalog 1", 1)),
 		"header only":   good[:len(magic)+65],
 	}
 	for i := 0; i < len(good); i += 7 {
@@ -119,8 +125,8 @@ func TestStoreDropsDamage(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if tools, ok := s.Load("k", "s"); ok {
-			t.Errorf("%s: loaded %v", name, tools)
+		if o, ok := s.Load("k", "s"); ok {
+			t.Errorf("%s: loaded %v", name, o)
 		}
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("%s: the file is still there: %v", name, err)
@@ -165,7 +171,7 @@ func TestStoreFailsWithoutHarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.Chmod(s.dir, 0o700)
-	if err := s.Save("k", "s", nil); err == nil {
+	if err := s.Save("k", "s", Offer{}); err == nil {
 		t.Error("saved in a read-only directory")
 	}
 	if got, ok := s.Load("k", "s"); !ok || !reflect.DeepEqual(got, want) {
@@ -175,7 +181,7 @@ func TestStoreFailsWithoutHarm(t *testing.T) {
 
 func TestStoreIsSharedByManyProcesses(t *testing.T) {
 	dir := t.TempDir()
-	if err := NewStore(dir, zap.NewNop()).Save("k", "s", []NormalizedTool{tool("s", "t0", "")}); err != nil {
+	if err := NewStore(dir, zap.NewNop()).Save("k", "s", Offer{Tools: []NormalizedTool{tool("s", "t0", "")}}); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
@@ -187,14 +193,14 @@ func TestStoreIsSharedByManyProcesses(t *testing.T) {
 				for j := range listing {
 					listing[j] = tool("s", fmt.Sprintf("t%d", j), strings.Repeat("x", 1000))
 				}
-				if err := s.Save("k", "s", listing); err != nil && runtime.GOOS != "windows" {
+				if err := s.Save("k", "s", Offer{Tools: listing}); err != nil && runtime.GOOS != "windows" {
 					t.Error(err) // Windows refuses while a reader has the file open
 				}
 			}
 		})
 		all.Go(func() {
 			for range 50 {
-				if tools, ok := s.Load("k", "s"); !ok || len(tools) == 0 {
+				if o, ok := s.Load("k", "s"); !ok || len(o.Tools) == 0 {
 					t.Error("found nothing, or half of it")
 				}
 			}

@@ -55,5 +55,5 @@ func (h Hints) Repeatable() bool {
 	return h.IsReadOnly() || h.Idempotent != nil && *h.Idempotent
 }
 
-// ToolID returns the key of a tool in the registry.
-func ToolID(server, name string) string { return server + ":" + name }
+// ToolID returns the key of a tool in the registry; see [ID].
+func ToolID(server, name string) string { return ID(server, name) }

@@ -21,7 +21,9 @@ type Sessions interface {
 	// Session returns the server's live session. It waits while the server is
 	// starting, until ctx ends; its errors wrap session.ErrNotSent and say what
 	// state the server is in and why.
-	Session(ctx context.Context, server string) (session.Session, error)
+	// from is the client that it is for, nil for the router itself: a server that
+	// asks things of its client may have a session of its own for it.
+	Session(ctx context.Context, server string, from session.Client) (session.Session, error)
 
 	// Policy says how calls to the server are made.
 	Policy(server string) Policy
@@ -48,9 +50,15 @@ type Call struct {
 	Tool      *registry.NormalizedTool
 	Arguments json.RawMessage // a JSON object; nil is {}
 
+	// From is the client on whose behalf the tool runs; nil for the router's own.
+	From session.Client
+
 	// Params are the tools/call parameters of the client that asks, if one does:
-	// their other members (_meta, task) are passed on to the server. May be nil.
+	// their other members (such as task) are passed on to the server. May be nil.
 	Params json.RawMessage
+
+	// Meta is what the server gets in _meta, an object; nil if nothing.
+	Meta json.RawMessage
 }
 
 // A Result is the answer to a Call.
@@ -79,38 +87,55 @@ const (
 // A call that was sent is never sent again.
 func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 	run := newRun(s.node, c)
-	policy := s.sessions.Policy(c.Tool.Server)
-	args, fault := s.admit(run, policy.Validate, c)
+	args, fault := s.admit(run, s.sessions.Policy(c.Tool.Server).Validate, c)
 	if fault != "" {
 		return run.fail(fault), nil
 	}
-	params := callParams(c, args)
+	request := session.Request{Method: "tools/call", Params: callParams(c, args), Meta: c.Meta, From: c.From}
+	raw, err := s.send(ctx, run, request, c.Tool.Server, c.Tool.ServerName())
+	switch refused, ok := errors.AsType[*session.Error](err); {
+	case err == nil:
+		return run.finish(raw), nil
+	case ok:
+		return Result{}, refused
+	case ctx.Err() != nil:
+		return Result{}, context.Cause(ctx)
+	}
+	return run.fail(err.Error()), nil
+}
+
+// Relay sends any other request to a server, once its session is up, and returns
+// the server's result as it is. The error is a [*session.Error], the server's own
+// or one that says why there is no answer, or the cause of ctx's end.
+func (s *Selector) Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error) {
+	raw, err := s.send(ctx, &run{}, r, server, r.Method)
+	if _, ok := errors.AsType[*session.Error](err); err == nil || ok {
+		return raw, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, &session.Error{Code: session.CodeInternal, Message: err.Error()}
+}
+
+// send sends a request, and again if it could not be sent, since the next session
+// may be up. what it asks for is named in errors.
+func (s *Selector) send(ctx context.Context, run *run, r session.Request, server, what string) (json.RawMessage, error) {
 	for {
 		run.attempts++
-		raw, err := s.call(ctx, run, policy, params)
+		raw, err := s.attempt(ctx, run, r, server, what)
 		if errors.Is(err, session.ErrNotSent) && run.attempts < maxAttempts && run.session != nil && ctx.Err() == nil {
-			continue // the session ended just then; the next may be up
+			continue
 		}
-		var refused *session.Error
-		switch {
-		case err == nil:
-			return run.finish(raw), nil
-		case errors.As(err, &refused):
-			return Result{}, refused
-		case ctx.Err() != nil:
-			return Result{}, context.Cause(ctx)
-		}
-		return run.fail(err.Error()), nil
+		return raw, err
 	}
 }
 
-// call makes one attempt.
-func (s *Selector) call(ctx context.Context, run *run, policy Policy, params json.RawMessage) (json.RawMessage, error) {
-	server := run.tool.Server
+func (s *Selector) attempt(ctx context.Context, run *run, r session.Request, server, what string) (json.RawMessage, error) {
 	waiting, stop := context.WithTimeout(ctx, StartWait)
 	defer stop()
 	run.session = nil
-	sess, err := s.sessions.Session(waiting, server)
+	sess, err := s.sessions.Session(waiting, server, r.From)
 	if err != nil {
 		if ctx.Err() == nil && waiting.Err() != nil {
 			return nil, fmt.Errorf("%w; waited %s for it, try again in a minute", err, StartWait)
@@ -118,13 +143,13 @@ func (s *Selector) call(ctx context.Context, run *run, policy Policy, params jso
 		return nil, err
 	}
 	run.session = sess
-	if policy.Timeout > 0 {
+	if timeout := s.sessions.Policy(server).Timeout; timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, policy.Timeout, fmt.Errorf(
-			"server %q did not answer %s within %s, and was told to cancel; a longer \"timeout\" can be set in its entry", server, run.tool.ServerName(), policy.Timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf(
+			"server %q did not answer %s within %s, and was told to cancel; a longer \"timeout\" can be set in its entry", server, what, timeout))
 		defer cancel()
 	}
-	raw, err := sess.Call(ctx, "tools/call", params)
+	raw, err := sess.Call(ctx, r)
 	if err != nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx) // sent or not: its time is up for all attempts
 	}
@@ -178,7 +203,7 @@ func (s *Selector) admit(run *run, mode Validate, c Call) (args json.RawMessage,
 }
 
 func orEmpty(args json.RawMessage) json.RawMessage {
-	if len(bytes.TrimSpace(args)) == 0 {
+	if args = bytes.TrimSpace(args); len(args) == 0 || string(args) == "null" {
 		return json.RawMessage("{}")
 	}
 	return args
@@ -193,7 +218,7 @@ func callParams(c Call, args json.RawMessage) json.RawMessage {
 	b = append(b, `,"arguments":`...)
 	b = appendLine(b, args)
 	wire.Members(c.Params, func(key string, value []byte) bool {
-		if key != "name" && key != "arguments" {
+		if key != "name" && key != "arguments" && key != "_meta" {
 			b = append(b, ',')
 			b = wire.AppendString(b, key)
 			b = append(b, ':')

@@ -20,12 +20,13 @@ import (
 // A stub is a server with one session, or with none.
 type stub struct {
 	call   func(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
+	meta   json.RawMessage // of the last call
 	absent error
 	policy Policy
 	asked  int // how often a session was asked for
 }
 
-func (s *stub) Session(ctx context.Context, server string) (session.Session, error) {
+func (s *stub) Session(_ context.Context, _ string, _ session.Client) (session.Session, error) {
 	s.asked++
 	if s.absent != nil {
 		return nil, s.absent
@@ -41,8 +42,9 @@ type live struct {
 }
 
 func (live) Info() session.Info { return session.Info{Version: "1.2.3"} }
-func (s live) Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	return s.stub.call(ctx, params)
+func (s live) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
+	s.stub.meta = r.Meta
+	return s.stub.call(ctx, r.Params)
 }
 
 func tool(schema string) *registry.NormalizedTool {
@@ -68,6 +70,7 @@ func textOf(r Result) string {
 
 func TestExecutePassesBytes(t *testing.T) {
 	const theirs = `{"z":12345678901234567890,"content":[{"type":"hologram","x":1e400}],"_meta":{"own":"\u00e9","server":"liar"},"a":[]}`
+	const trace = `{"traceparent":"00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"}`
 	var sent string
 	s := &stub{call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
 		sent = string(params)
@@ -76,14 +79,14 @@ func TestExecutePassesBytes(t *testing.T) {
 	r, err := execute(t, s, Call{
 		Tool:      tool(object),
 		Arguments: json.RawMessage("{\"b\": 1.0,\n\"a\":\"é\"}"),
-		Params: json.RawMessage(`{"name":"x","arguments":{},"task":{"ttl":5},
-			"_meta":{"traceparent":"00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"}}`),
+		Params:    json.RawMessage(`{"name":"x","arguments":{},"task":{"ttl":5}, "_meta":{"not":"this"}}`),
+		Meta:      json.RawMessage(trace),
 	})
 	if err != nil || r.IsError {
 		t.Fatalf("Execute = %s, %v", r.JSON, err)
 	}
-	if want := `{"name":"original","arguments":{"b":1.0,"a":"é"},"task":{"ttl":5},"_meta":{"traceparent":"00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"}}`; sent != want {
-		t.Errorf("sent %s\nwant %s", sent, want)
+	if want := `{"name":"original","arguments":{"b":1.0,"a":"é"},"task":{"ttl":5}}`; sent != want || string(s.meta) != trace {
+		t.Errorf("sent %s with %s\nwant %s with %s", sent, s.meta, want, trace)
 	}
 	if got := wire.SetMember(r.JSON, "_meta", []byte("0")); string(got) != string(wire.SetMember([]byte(theirs), "_meta", []byte("0"))) {
 		t.Errorf("the result beside _meta is %s", got)

@@ -25,13 +25,13 @@ type run struct {
 }
 
 func newRun(node string, c Call) *run {
-	return &run{tool: c.Tool, node: node, trace: traceID(c.Params), began: time.Now()}
+	return &run{tool: c.Tool, node: node, trace: traceID(c.Meta), began: time.Now()}
 }
 
 // traceID returns the trace id of the client's traceparent (W3C Trace Context),
 // or a new one.
-func traceID(params json.RawMessage) string {
-	if parent, ok := wire.String(wire.Member(wire.Member(params, "_meta"), "traceparent")); ok {
+func traceID(meta json.RawMessage) string {
+	if parent, ok := wire.String(wire.Member(meta, "traceparent")); ok {
 		if parts := strings.Split(parent, "-"); len(parts) == 4 && len(parts[1]) == 32 {
 			return parts[1]
 		}

@@ -8,17 +8,27 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A Candidate is a tool and how well it suits a task.
+// A Candidate is a tool and how well it suits a task. Where a [Query] asks for
+// other kinds, it is what one of the other fields holds; Tool is then nil.
 type Candidate struct {
-	Tool *registry.NormalizedTool
+	Tool     *registry.NormalizedTool
+	Prompt   *registry.Prompt
+	Resource *registry.Resource
+	Template *registry.Template
 
 	// Score orders the candidates of one task; it means nothing beyond it.
 	Score float64
 
 	// Confidence in [0,1] says how much of the task the tool is seen to cover,
-	// and how clearly it stands out. It never grows from one candidate to the
-	// next. It is evidence, not yet a calibrated probability.
+	// and how clearly it stands out. It never grows from one tool to the next, or
+	// from one to the next of what is no tool. It is evidence, not yet a
+	// calibrated probability.
 	Confidence float64
+}
+
+// Item returns what the candidate is.
+func (c Candidate) Item() registry.Item {
+	return registry.Item{Tool: c.Tool, Prompt: c.Prompt, Resource: c.Resource, Template: c.Template}
 }
 
 // fieldWeights holds the parameters of BM25F: how much a word counts in each
@@ -55,11 +65,14 @@ func rank(words []word, tools []*registry.Document, c *registry.Collection) []Ca
 	s := newScorer(words, c)
 	ranked := make([]Candidate, len(tools))
 	for i, d := range tools {
-		ranked[i] = Candidate{Tool: d.Tool, Score: s.score(d), Confidence: s.confidence(d)}
+		ranked[i] = Candidate{
+			Tool: d.Tool, Prompt: d.Prompt, Resource: d.Resource, Template: d.Template,
+			Score: s.score(d), Confidence: s.confidence(d),
+		}
 	}
 	addServerEvidence(ranked)
 	slices.SortFunc(ranked, func(a, b Candidate) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Tool.ID, b.Tool.ID))
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Item().ID(), b.Item().ID()))
 	})
 	standOut(ranked)
 	return ranked
@@ -210,7 +223,8 @@ func standOut(ranked []Candidate) {
 func addServerEvidence(ranked []Candidate) {
 	scores := make(map[string][]float64)
 	for _, c := range ranked {
-		scores[c.Tool.Server] = append(scores[c.Tool.Server], c.Score)
+		server := c.Item().Server()
+		scores[server] = append(scores[server], c.Score)
 	}
 	evidence := make(map[string]float64, len(scores))
 	for server, all := range scores {
@@ -221,6 +235,6 @@ func addServerEvidence(ranked []Candidate) {
 		}
 	}
 	for i := range ranked {
-		ranked[i].Score += serverWeight * evidence[ranked[i].Tool.Server]
+		ranked[i].Score += serverWeight * evidence[ranked[i].Item().Server()]
 	}
 }

@@ -1,19 +1,25 @@
 package selector
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A Query asks for the tool that suits a task.
+// A Query asks for what suits a task.
 type Query struct {
 	Task         string   // in plain words of any language and length; may be empty
 	Capabilities []string // tags that the tool must bear; see [Selector.Find]
 	Servers      []string // if not empty, only tools of these servers
 	Limit        int      // the most candidates to return; 0 means 10
+
+	// Kinds are what to look for, such as registry.KindPrompt; none means tools.
+	// Templates are resources, too. Capabilities are those of tools alone.
+	Kinds []string
 }
 
 // A Ranking is the answer to a Query.
@@ -24,8 +30,8 @@ type Ranking struct {
 	// any, are then the nearest.
 	Abstained bool
 
-	// Partial holds the capabilities asked for that the first candidate lacks,
-	// sorted. It is empty where it bears them all.
+	// Partial holds the capabilities asked for that the first tool lacks, sorted.
+	// It is empty where it bears them all.
 	Partial []string
 }
 
@@ -45,9 +51,9 @@ const (
 )
 
 // Select returns the tool that suits the task best, and up to five
-// alternatives. Limit is not looked at.
+// alternatives. Limit and Kinds are not looked at.
 func (s *Selector) Select(ctx context.Context, q Query) (Selection, error) {
-	q.Limit = 6
+	q.Limit, q.Kinds = 6, nil
 	r, err := s.Find(ctx, q)
 	if err != nil {
 		return Selection{}, err
@@ -65,7 +71,7 @@ func (s *Selector) Select(ctx context.Context, q Query) (Selection, error) {
 	}, nil
 }
 
-// Find ranks the tools that suit the task.
+// Find ranks what suits the task: tools, or what Kinds says.
 //
 // Where tools bear all the capabilities asked for, these are the candidates;
 // where none does, those that bear most of them, and Partial says what is
@@ -75,29 +81,83 @@ func (s *Selector) Find(ctx context.Context, q Query) (Ranking, error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultLimit
 	}
+	words := parse(q.Task)
+	others := slices.DeleteFunc(slices.Clone(q.Kinds), func(kind string) bool { return kind == registry.KindTool })
+	if len(others) == 0 {
+		return s.findTools(ctx, q, words)
+	}
+	found, err := s.findOthers(ctx, q, others, words)
+	if err != nil || len(others) == len(q.Kinds) {
+		return found, err
+	}
+	tools, err := s.findTools(ctx, q, words)
+	if err != nil {
+		return Ranking{}, err
+	}
+	return merge(tools, found, q.Limit), nil
+}
+
+// findOthers ranks what is no tool, of the given kinds.
+func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, words []word) (Ranking, error) {
+	c, err := s.registry.Others(ctx)
+	if err != nil {
+		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
+	}
+	ranked, err := search(ctx, c, words, registry.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers})
+	if err != nil {
+		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
+	}
+	return Ranking{
+		Candidates: ranked[:min(len(ranked), q.Limit)],
+		Abstained:  len(ranked) == 0 || ranked[0].Confidence < minConfidence,
+	}, nil
+}
+
+// search ranks what a collection has for the words.
+func search(ctx context.Context, c *registry.Collection, words []word, request registry.Query) ([]Candidate, error) {
+	request.Words, request.Limit = searchWords(words), maxCandidates
+	hits, err := c.Search(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	documents := make([]*registry.Document, len(hits))
+	for i, hit := range hits {
+		documents[i] = hit.Document
+	}
+	return rank(words, documents, c), nil
+}
+
+// merge joins two rankings by score. One that abstains has nothing to say beside
+// one that doesn't.
+func merge(tools, others Ranking, limit int) Ranking {
+	switch {
+	case others.Abstained && !tools.Abstained:
+		return tools
+	case tools.Abstained && !others.Abstained:
+		return others
+	}
+	all := slices.Concat(tools.Candidates, others.Candidates)
+	slices.SortStableFunc(all, func(a, b Candidate) int { return cmp.Compare(b.Score, a.Score) })
+	tools.Candidates = all[:min(len(all), limit)]
+	return tools
+}
+
+// findTools ranks tools.
+func (s *Selector) findTools(ctx context.Context, q Query, words []word) (Ranking, error) {
 	c, err := s.registry.Collection(ctx)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}
 	tags := registry.Tags(q.Capabilities)
 	bearers, borne := bearingMost(c.Snapshot, tags, q.Servers)
-	request := registry.Query{Servers: q.Servers, Limit: maxCandidates}
+	request := registry.Query{Servers: q.Servers}
 	if borne > 0 {
 		request.Capabilities, request.AtLeast = tags, borne
 	}
-	words := parse(q.Task)
-	request.Words = searchWords(words)
-	hits, err := c.Search(ctx, request)
+	ranked, err := search(ctx, c, words, request)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}
-	documents := make([]*registry.Document, 0, len(hits))
-	for _, hit := range hits {
-		if d, ok := c.Document(hit.Tool.ID); ok {
-			documents = append(documents, d)
-		}
-	}
-	ranked := rank(words, documents, c)
 	if len(tags) > 0 {
 		ranked = appendMissing(ranked, bearers, q.Limit)
 		weighCapabilities(ranked, float64(borne)/float64(len(tags)), len(bearers))

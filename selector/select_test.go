@@ -46,7 +46,7 @@ func picker(t testing.TB, lines ...string) *Selector {
 		servers[tool.Server] = append(servers[tool.Server], tool)
 	}
 	for server, tools := range servers {
-		if _, err := r.Replace(server, tools); err != nil {
+		if _, err := r.Replace(server, registry.Offer{Tools: tools}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,6 +164,100 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// library returns a selector of tools, prompts, resources and templates.
+func library(t *testing.T) *Selector {
+	s := picker(t, append(git, browser...)...)
+	o := registry.Offer{}
+	for _, p := range [][2]string{{"write_essay", "Write an essay on a topic"}, {"review_commit", "Review the commits of a branch"}} {
+		o.Prompts = append(o.Prompts, registry.Prompt{ID: "lib:" + p[0], Server: "lib", Name: p[0], Description: p[1],
+			Definition: json.RawMessage(`{"arguments":[{"name":"audience"}]}`)})
+	}
+	for _, r := range [][2]string{{"file:///docs/harbour.md", "Opening hours of the harbour"}, {"file:///docs/tides.md", "Tide tables"}} {
+		o.Resources = append(o.Resources, registry.Resource{ID: "lib:" + r[0], Server: "lib", URI: r[0], Name: r[0], Description: r[1]})
+	}
+	o.Templates = []registry.Template{{ID: "lib:weather://{city}", Server: "lib", URITemplate: "weather://{city}", Name: "weather", Description: "Weather of a city"}}
+	if _, err := s.registry.Replace("lib", o); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestFindKinds(t *testing.T) {
+	s := library(t)
+	all := []string{"tool", "prompt", "resource"}
+	for _, test := range []struct {
+		name      string
+		query     Query
+		want      string // the first candidate
+		abstained bool
+	}{
+		{"tools are the default", Query{Task: "commit log"}, "tool git:git_log", false},
+		{"tools", Query{Task: "commit log", Kinds: []string{"tool"}}, "tool git:git_log", false},
+		{"prompt", Query{Task: "write an essay", Kinds: []string{"prompt"}}, "prompt lib:write_essay", false},
+		{"argument of a prompt", Query{Task: "audience essay", Kinds: []string{"prompt"}}, "prompt lib:write_essay", false},
+		{"resource", Query{Task: "tide tables", Kinds: []string{"resource"}}, "resource lib:file:///docs/tides.md", false},
+		{"template", Query{Task: "weather of the city", Kinds: []string{"resource"}}, "template lib:weather://{city}", false},
+		{"template alone", Query{Task: "weather of the city", Kinds: []string{"template"}}, "template lib:weather://{city}", false},
+		{"a resource is no prompt", Query{Task: "tide tables", Kinds: []string{"prompt"}}, "", true},
+		{"a tool is no resource", Query{Task: "take a screenshot", Kinds: []string{"prompt", "resource"}}, "", true},
+		{"all kinds: a tool", Query{Task: "take a screenshot", Kinds: all}, "tool playwright:browser_take_screenshot", false},
+		{"all kinds: a resource", Query{Task: "harbour hours", Kinds: all}, "resource lib:file:///docs/harbour.md", false},
+		{"all kinds: nothing", Query{Task: "bake a chocolate cake", Kinds: all}, "", true},
+		{"capabilities are of tools", Query{Task: "tide tables", Capabilities: []string{"git"}, Kinds: []string{"resource"}}, "resource lib:file:///docs/tides.md", false},
+		{"another server", Query{Task: "tide tables", Servers: []string{"git"}, Kinds: []string{"resource"}}, "", true},
+		{"no words", Query{Kinds: []string{"resource"}}, "", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := s.Find(t.Context(), test.query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := ""
+			if len(r.Candidates) > 0 && !r.Abstained {
+				item := r.Candidates[0].Item()
+				first = item.Kind() + " " + item.ID()
+			}
+			if first != test.want || r.Abstained != test.abstained || len(r.Partial) > 0 {
+				t.Errorf("found %q, abstained %v, partial %q; want %q, %v", first, r.Abstained, r.Partial, test.want, test.abstained)
+			}
+		})
+	}
+	if got, err := s.Select(t.Context(), Query{Task: "tide tables", Kinds: all}); err != nil || !got.Abstained {
+		t.Errorf("selected %+v, error %v", got, err)
+	}
+}
+
+func TestFindMergesKinds(t *testing.T) {
+	s := library(t)
+	q := Query{Task: "review commit of a branch", Limit: 4}
+	tools, err := s.Find(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Kinds = []string{"resource", "tool", "prompt"}
+	r, err := s.Find(t.Context(), q)
+	if err != nil || len(r.Candidates) != 4 || r.Abstained {
+		t.Fatalf("%+v, error %v", r, err)
+	}
+	kinds := map[string]int{}
+	for i, c := range r.Candidates {
+		kinds[c.Item().Kind()]++
+		if i > 0 && c.Score > r.Candidates[i-1].Score {
+			t.Errorf("%s comes after one with less", c.Item().ID())
+		}
+		if c.Tool != nil && !slices.Contains(tools.Candidates, c) {
+			t.Errorf("%s has another rank among all than among tools", c.Tool.ID)
+		}
+	}
+	if kinds["tool"] == 0 || kinds["prompt"] == 0 {
+		t.Errorf("found %v", kinds)
+	}
+	q.Task = "bake a chocolate cake with candles and eat it on the branch of a tree by the harbour"
+	if r, err = s.Find(t.Context(), q); err != nil || !r.Abstained || len(r.Candidates) == 0 {
+		t.Errorf("the nearest of all kinds: %+v, error %v", r, err)
+	}
+}
+
 func TestFindLongTask(t *testing.T) {
 	s := picker(t, append(git, browser...)...)
 	var task strings.Builder
@@ -198,10 +292,16 @@ func TestRankIsDeterministic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		hits, err := c.Search(t.Context(), registry.Query{Text: "file"})
+		if err != nil || len(hits) != len(lines) {
+			t.Fatalf("%d hits, error %v", len(hits), err)
+		}
 		var docs []*registry.Document
-		for _, line := range lines {
-			d, _ := c.Document(parseTool(line).ID)
-			docs = append(docs, d)
+		for _, hit := range hits {
+			docs = append(docs, hit.Document)
+		}
+		if i%2 == 1 {
+			slices.Reverse(docs)
 		}
 		ranked := Rank("read a tool file of a", docs, c)
 		checkCandidates(t, ranked)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -32,14 +34,14 @@ type found struct {
 	Abstained           bool          `json:"abstained,omitempty"`            // nothing fits
 	Nearest             []entry       `json:"nearest,omitempty"`              // then
 	MissingCapabilities []string      `json:"missing_capabilities,omitempty"` // asked for, but the best tool lacks them
-	Omitted             int           `json:"omitted,omitempty"`              // tools that the budget had no room for
+	Omitted             int           `json:"omitted,omitempty"`              // of what was found: the budget had no room for it
 	ServersNotUp        []serverState `json:"servers_not_up,omitempty"`
-	Note                string        `json:"note,omitempty"`
 }
 
-// An entry is one tool in an answer, in as much detail as there is room for.
+// An entry is one thing in an answer, in as much detail as there is room for.
 type entry struct {
-	ID           string          `json:"id"`
+	ID string `json:"id"`
+	handle
 	Description  string          `json:"description,omitempty"`
 	Signature    string          `json:"signature,omitempty"`
 	Capabilities []string        `json:"capabilities,omitempty"`
@@ -48,19 +50,22 @@ type entry struct {
 	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
 }
 
-func (s *Server) findTools(ctx context.Context, args, _ json.RawMessage) (json.RawMessage, error) {
+// A handle says how to use what is no tool; it is empty for tools.
+type handle struct {
+	Kind        string                    `json:"kind,omitempty"`
+	URI         string                    `json:"uri,omitempty"`          // for resources/read
+	URITemplate string                    `json:"uri_template,omitempty"` // of such URIs
+	Name        string                    `json:"name,omitempty"`         // for prompts/get
+	Arguments   []registry.PromptArgument `json:"arguments,omitempty"`    // for prompts/get
+}
+
+func (s *Server) findTools(ctx context.Context, args json.RawMessage, _ *call) (json.RawMessage, error) {
 	a := findArguments{Limit: defaultLimit, Budget: defaultBudget}
 	if err := json.Unmarshal(args, &a); err != nil {
 		return failure("find_tools: %v", err), nil
 	}
 	reply := found{Tools: []entry{}}
-	if slices.ContainsFunc(a.Kinds, func(kind string) bool { return kind != "tool" }) {
-		reply.Note = "Only tools are searched; resources and prompts are not known to this search."
-		if !slices.Contains(a.Kinds, "tool") {
-			return answer(reply), nil
-		}
-	}
-	query := selector.Query{Task: a.Query, Capabilities: a.Capabilities, Servers: a.Servers, Limit: int(a.Limit)}
+	query := selector.Query{Task: a.Query, Kinds: a.Kinds, Capabilities: a.Capabilities, Servers: a.Servers, Limit: int(a.Limit)}
 	before := s.router.Snapshot()
 	ranking, err := s.router.Find(ctx, query)
 	if err == nil && ranking.Abstained && s.settle(ctx, before) {
@@ -69,7 +74,7 @@ func (s *Server) findTools(ctx context.Context, args, _ json.RawMessage) (json.R
 	if err != nil {
 		return nil, err
 	}
-	entries := describe(ranking.Candidates, int(a.Budget))
+	entries := s.describe(ranking.Candidates, int(a.Budget))
 	reply.MissingCapabilities = ranking.Partial
 	reply.Omitted = len(ranking.Candidates) - len(entries)
 	reply.ServersNotUp = s.notUp(ranking.Candidates, a.Servers)
@@ -82,7 +87,7 @@ func (s *Server) findTools(ctx context.Context, args, _ json.RawMessage) (json.R
 }
 
 // notUp returns the servers that do not run and that matter for what was found:
-// their tools are among it, or are not known at all and could have been. With
+// what they offer is among it, or is not known at all and could have been. With
 // servers given, only those could.
 func (s *Server) notUp(candidates []selector.Candidate, servers []string) []serverState {
 	var down []serverState
@@ -91,7 +96,7 @@ func (s *Server) notUp(candidates []selector.Candidate, servers []string) []serv
 			continue
 		}
 		unknown := i.Tools == 0 && (len(servers) == 0 || slices.Contains(servers, i.Name))
-		if unknown || slices.ContainsFunc(candidates, func(c selector.Candidate) bool { return c.Tool.Server == i.Name }) {
+		if unknown || slices.ContainsFunc(candidates, func(c selector.Candidate) bool { return c.Item().Server() == i.Name }) {
 			down = append(down, serverState{i.Name, string(i.State), firstSentence(i.LastError)})
 		}
 	}
@@ -113,53 +118,69 @@ func off(i adapter.ServerInfo) bool { return i.State == "disabled" || i.State ==
 
 // describe returns the candidates in as much detail as the budget allows: the
 // best with its schema, the others as signatures, then ids alone, then nothing.
-func describe(candidates []selector.Candidate, budget int) []entry {
+func (s *Server) describe(candidates []selector.Candidate, budget int) []entry {
 	entries := make([]entry, 0, len(candidates))
 	left := budget * bytesPerToken
 	for i, c := range candidates {
-		detail := details
+		details := s.details(c)
 		if i > 0 {
-			detail = details[2:]
+			details = details[len(details)-2:]
 		}
-		fits := slices.IndexFunc(detail, func(of func(selector.Candidate) entry) bool { return len(wire.Marshal(of(c))) <= left })
+		fits := slices.IndexFunc(details, func(e entry) bool { return len(wire.Marshal(e)) <= left })
 		if fits < 0 {
 			if i > 0 {
 				break
 			}
-			fits = len(detail) - 1 // the best is always named
+			fits = len(details) - 1 // the best is always named
 		}
-		e := detail[fits](c)
+		e := details[fits]
 		left -= len(wire.Marshal(e)) + 1
 		entries = append(entries, e)
 	}
 	return entries
 }
 
-// details are the ways to describe a candidate, most telling first.
-var details = []func(selector.Candidate) entry{
-	func(c selector.Candidate) entry {
-		e := identify(c)
-		e.Description, e.Capabilities, e.InputSchema = c.Tool.Description, c.Tool.Capabilities, c.Tool.InputSchema
-		return e
-	},
-	func(c selector.Candidate) entry {
-		e := identify(c)
-		e.Description, e.Capabilities, e.InputSchema = firstSentence(c.Tool.Description), c.Tool.Capabilities, c.Tool.InputSchema
-		return e
-	},
-	func(c selector.Candidate) entry {
-		e := identify(c)
-		e.Signature, e.Capabilities = signature(c.Tool), c.Tool.Capabilities
-		if sentence := firstSentence(c.Tool.Description); sentence != "" {
-			e.Signature += " — " + sentence
-		}
-		return e
-	},
-	identify,
+// details returns the ways to describe a candidate, most telling first. The last
+// two are without a schema.
+func (s *Server) details(c selector.Candidate) []entry {
+	if c.Tool == nil {
+		return s.otherDetails(c)
+	}
+	bare := entry{ID: c.Tool.ID, Score: round(c.Score), Confidence: round(c.Confidence)}
+	sentence := firstSentence(c.Tool.Description)
+
+	full := bare
+	full.Description, full.Capabilities, full.InputSchema = c.Tool.Description, c.Tool.Capabilities, c.Tool.InputSchema
+	brief := full
+	brief.Description = sentence
+	line := bare
+	line.Signature, line.Capabilities = signature(c.Tool), c.Tool.Capabilities
+	if sentence != "" {
+		line.Signature += " — " + sentence
+	}
+	return []entry{full, brief, line, bare}
 }
 
-func identify(c selector.Candidate) entry {
-	return entry{ID: c.Tool.ID, Score: round(c.Score), Confidence: round(c.Confidence)}
+// otherDetails is details of what is no tool.
+func (s *Server) otherDetails(c selector.Candidate) []entry {
+	full := entry{ID: c.Item().ID(), Score: round(c.Score), Confidence: round(c.Confidence)}
+	full.Kind = c.Item().Kind()
+	switch {
+	case c.Prompt != nil:
+		full.Name, full.Arguments = s.promptName(c.Prompt), c.Prompt.Arguments()
+		full.Description = cmp.Or(c.Prompt.Description, c.Prompt.Title)
+	case c.Resource != nil:
+		full.URI = s.resourceURI(c.Resource)
+		full.Description = cmp.Or(c.Resource.Description, c.Resource.Title, c.Resource.Name)
+	case c.Template != nil:
+		full.URITemplate = s.templateURI(c.Template)
+		full.Description = cmp.Or(c.Template.Description, c.Template.Title, c.Template.Name)
+	}
+	line := full
+	line.Description = firstSentence(full.Description)
+	bare := line
+	bare.Description, bare.Arguments = "", nil
+	return []entry{full, line, bare}
 }
 
 const maxSentence = 200

@@ -75,7 +75,7 @@ func TestPagesOfAChangingList(t *testing.T) {
 	r := newFake(tools...)
 	s := New(r, Options{Mode: Direct})
 	r.replace("many", slices.Delete(slices.Clone(tools), 100, 1100)...) // the last of the page among them
-	page, ok := s.view().page(encodeCursor("many__tool_0999"))
+	page, ok := s.view().lists["tools/list"].page(encodeCursor("many__tool_0999"))
 	if !ok || !strings.Contains(string(page), `"many__tool_1100"`) || strings.Contains(string(page), `"many__tool_0099"`) {
 		t.Errorf("%.200s", page)
 	}
@@ -184,7 +184,7 @@ func TestListWaitsNoLongerThanListWait(t *testing.T) {
 	})
 }
 
-const listChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}`
+const listChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 
 func TestListChangedIsCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -22,18 +22,24 @@ const (
 // and VS Code allow, less the mcp__metarouter__ that Claude Code puts before it.
 const maxName = 47
 
-// Names maps tools to the names that clients see, and back. It is immutable.
+// Names maps what servers offer to the names that clients see, and back. It is
+// immutable.
 //
-// An exposed name depends on its tool alone, so it stays the same over restarts
-// and in whatever order servers come up; in the bare style, it depends on
-// whether another server has a tool of that name.
-type Names struct {
+// An exposed name depends on its tool or prompt alone, so it stays the same over
+// restarts and in whatever order servers come up; in the bare style, it depends
+// on whether another server has one of that name.
+type Names[T comparable] struct {
+	kind      string // "tool" or "prompt"
 	separator string
-	exposed   map[string]string // by tool ID
-	tools     map[string]*registry.NormalizedTool
-	byID      map[string]*registry.NormalizedTool
-	byName    map[string][]*registry.NormalizedTool // by the tool's own name, sorted by ID
+	key       func(T) (server, name string)
+	exposed   map[string]string // by ID
+	items     map[string]T      // by exposed name
+	byID      map[string]T
+	byName    map[string][]T // by the server's own name, sorted by ID
 }
+
+// ToolNames are the names of tools.
+type ToolNames = Names[*registry.NormalizedTool]
 
 // ownNames are the names of the router's own tools, those of features that may be
 // switched off too. No server's tool is exposed under one of them.
@@ -43,65 +49,88 @@ var ownNames = []string{
 }
 
 // NewNames names the tools in the given style. The separator is "__" if empty.
-func NewNames(tools []*registry.NormalizedTool, style, separator string) *Names {
-	n := &Names{
+func NewNames(tools []*registry.NormalizedTool, style, separator string) *ToolNames {
+	return newNames("tool", tools, func(t *registry.NormalizedTool) (string, string) { return t.Server, t.Name }, style, separator, ownNames)
+}
+
+func newPromptNames(prompts []*registry.Prompt, style, separator string) *Names[*registry.Prompt] {
+	return newNames("prompt", prompts, func(p *registry.Prompt) (string, string) { return p.Server, p.Name }, style, separator, nil)
+}
+
+func newNames[T comparable](kind string, items []T, key func(T) (server, name string), style, separator string, reserved []string) *Names[T] {
+	n := &Names[T]{
+		kind:      kind,
 		separator: cmp.Or(separator, "__"),
-		exposed:   make(map[string]string, len(tools)),
-		tools:     make(map[string]*registry.NormalizedTool, len(tools)),
-		byID:      make(map[string]*registry.NormalizedTool, len(tools)),
-		byName:    make(map[string][]*registry.NormalizedTool, len(tools)),
+		key:       key,
+		exposed:   make(map[string]string, len(items)),
+		items:     make(map[string]T, len(items)),
+		byID:      make(map[string]T, len(items)),
+		byName:    make(map[string][]T, len(items)),
 	}
-	for _, name := range ownNames {
-		n.tools[name] = nil
+	var none T
+	for _, name := range reserved {
+		n.items[name] = none
 	}
-	tools = slices.SortedFunc(slices.Values(tools), func(a, b *registry.NormalizedTool) int { return cmp.Compare(a.ID, b.ID) })
-	for _, t := range tools {
-		n.byID[t.ID] = t
-		n.byName[t.Name] = append(n.byName[t.Name], t)
+	items = slices.SortedFunc(slices.Values(items), func(a, b T) int { return cmp.Compare(n.id(a), n.id(b)) })
+	for _, t := range items {
+		_, name := key(t)
+		n.byID[n.id(t)] = t
+		n.byName[name] = append(n.byName[name], t)
 	}
 	// Those that need no hash choose first, so that nobody takes their names.
 	if style == Bare {
-		for _, t := range tools {
-			if len(n.byName[t.Name]) == 1 && n.legal(t.Name) {
-				n.claim(t.Name, t)
+		for _, t := range items {
+			if _, name := key(t); len(n.byName[name]) == 1 && n.legal(name) {
+				n.claim(name, t)
 			}
 		}
 	}
-	for _, t := range tools {
-		if n.exposed[t.ID] == "" && n.plain(t) {
-			n.claim(t.Server+n.separator+t.Name, t)
+	for _, t := range items {
+		if name := n.prefixed(t); n.exposed[n.id(t)] == "" && n.plain(t) {
+			n.claim(name, t)
 		}
 	}
-	for _, t := range tools {
-		for attempt := 0; n.exposed[t.ID] == ""; attempt++ {
+	for _, t := range items {
+		for attempt := 0; n.exposed[n.id(t)] == ""; attempt++ {
 			n.claim(n.hashed(t, attempt), t)
 		}
 	}
-	for _, name := range ownNames {
-		delete(n.tools, name)
+	for _, name := range reserved {
+		delete(n.items, name)
 	}
 	return n
 }
 
-func (n *Names) claim(name string, t *registry.NormalizedTool) {
-	if _, taken := n.tools[name]; !taken {
-		n.tools[name] = t
-		n.exposed[t.ID] = name
+func (n *Names[T]) id(t T) string {
+	server, name := n.key(t)
+	return registry.ID(server, name)
+}
+
+func (n *Names[T]) prefixed(t T) string {
+	server, name := n.key(t)
+	return server + n.separator + name
+}
+
+func (n *Names[T]) claim(name string, t T) {
+	if _, taken := n.items[name]; !taken {
+		n.items[name] = t
+		n.exposed[n.id(t)] = name
 	}
 }
 
-// plain reports whether the tool may be called server__tool as it is: the name is
-// legal, and no other server and tool could give the same.
-func (n *Names) plain(t *registry.NormalizedTool) bool {
-	name := t.Server + n.separator + t.Name
-	return n.legal(name) && strings.Index(name, n.separator) == len(t.Server)
+// plain reports whether it may be called server__name as it is: that is legal,
+// and nothing else of any server could give the same.
+func (n *Names[T]) plain(t T) bool {
+	server, _ := n.key(t)
+	name := n.prefixed(t)
+	return n.legal(name) && strings.Index(name, n.separator) == len(server)
 }
 
-func (n *Names) legal(name string) bool {
+func (n *Names[T]) legal(name string) bool {
 	return name != "" && len(name) <= maxName && !strings.ContainsFunc(name, n.illegal)
 }
 
-func (n *Names) illegal(r rune) bool {
+func (n *Names[T]) illegal(r rune) bool {
 	switch {
 	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
 		return false
@@ -109,10 +138,11 @@ func (n *Names) illegal(r rune) bool {
 	return !strings.ContainsRune(n.separator, r)
 }
 
-// hashed returns the name cut and altered as needed, with a hash of the tool.
-// The attempt is above 0 only if two tools have the same hash.
-func (n *Names) hashed(t *registry.NormalizedTool, attempt int) string {
-	key := t.Server + "\x00" + t.Name + strings.Repeat("\x00", attempt)
+// hashed returns the name cut and altered as needed, with a hash of the whole.
+// The attempt is above 0 only if two have the same hash.
+func (n *Names[T]) hashed(t T, attempt int) string {
+	server, own := n.key(t)
+	key := server + "\x00" + own + strings.Repeat("\x00", attempt)
 	sum := sha256.Sum256([]byte(key))
 	hash := "_" + hex.EncodeToString(sum[:4])
 	name := strings.Map(func(r rune) rune {
@@ -120,20 +150,20 @@ func (n *Names) hashed(t *registry.NormalizedTool, attempt int) string {
 			return '_'
 		}
 		return r
-	}, t.Server+n.separator+t.Name)
+	}, n.prefixed(t))
 	return name[:min(len(name), maxName-len(hash))] + hash
 }
 
-// Exposed returns the name under which clients see the tool, "" if the tool is
-// not among those named.
-func (n *Names) Exposed(t *registry.NormalizedTool) string { return n.exposed[t.ID] }
+// Exposed returns the name under which clients see it, "" if it is not among
+// those named.
+func (n *Names[T]) Exposed(t T) string { return n.exposed[n.id(t)] }
 
-// Resolve finds the tool that a caller means: by its exposed name, by
-// server:tool, server__tool, server.tool or the separator in use, or by the
-// tool's own name where one server has it. The error names all tools that
-// could be meant, or the nearest ones if there is none.
-func (n *Names) Resolve(name string) (*registry.NormalizedTool, error) {
-	if t, ok := n.tools[name]; ok {
+// Resolve finds what a caller means: by its exposed name, by server:name,
+// server__name, server.name or the separator in use, or by its own name where one
+// server has it. The error names all that could be meant, or the nearest ones if
+// there is none.
+func (n *Names[T]) Resolve(name string) (T, error) {
+	if t, ok := n.items[name]; ok {
 		return t, nil
 	}
 	if t, ok := n.byID[name]; ok {
@@ -143,23 +173,24 @@ func (n *Names) Resolve(name string) (*registry.NormalizedTool, error) {
 	if len(found) == 0 {
 		found = n.byName[name]
 	}
+	var none T
 	switch len(found) {
 	case 0:
-		return nil, &NameError{Name: name, Nearest: n.nearest(name)}
+		return none, &NameError{Kind: n.kind, Name: name, Nearest: n.nearest(name)}
 	case 1:
 		return found[0], nil
 	}
-	return nil, &NameError{Name: name, Ambiguous: ids(found)}
+	return none, &NameError{Kind: n.kind, Name: name, Ambiguous: n.ids(found)}
 }
 
-// qualified returns the tools that name means if some separator in it divides
-// the server from the tool.
-func (n *Names) qualified(name string) []*registry.NormalizedTool {
-	var found []*registry.NormalizedTool
+// qualified returns what name means if some separator in it divides the server
+// from the rest.
+func (n *Names[T]) qualified(name string) []T {
+	var found []T
 	for _, separator := range separators(n.separator) {
 		for i := range len(name) {
 			if strings.HasPrefix(name[i:], separator) {
-				t, ok := n.byID[registry.ToolID(name[:i], name[i+len(separator):])]
+				t, ok := n.byID[registry.ID(name[:i], name[i+len(separator):])]
 				if ok && !slices.Contains(found, t) {
 					found = append(found, t)
 				}
@@ -178,21 +209,22 @@ func separates(rest, inUse string) bool {
 	return slices.ContainsFunc(separators(inUse), func(s string) bool { return strings.HasPrefix(rest, s) })
 }
 
-// A NameError says that a name means no tool, or several.
+// A NameError says that a name means no tool or prompt, or several.
 type NameError struct {
+	Kind      string // "tool" or "prompt"
 	Name      string
-	Ambiguous []string // the IDs of the tools that it could mean
-	Nearest   []string // the IDs of tools with names like it; may be empty
+	Ambiguous []string // the IDs of those that it could mean
+	Nearest   []string // the IDs of those with names like it; may be empty
 }
 
 func (e *NameError) Error() string {
 	switch {
 	case len(e.Ambiguous) > 0:
-		return fmt.Sprintf("several tools are named %q: %s", e.Name, strings.Join(e.Ambiguous, ", "))
+		return fmt.Sprintf("several %ss are named %q: %s", e.Kind, e.Name, strings.Join(e.Ambiguous, ", "))
 	case len(e.Nearest) > 0:
-		return fmt.Sprintf("unknown tool %q; the nearest are: %s", e.Name, strings.Join(e.Nearest, ", "))
+		return fmt.Sprintf("unknown %s %q; the nearest are: %s", e.Kind, e.Name, strings.Join(e.Nearest, ", "))
 	}
-	return fmt.Sprintf("unknown tool %q", e.Name)
+	return fmt.Sprintf("unknown %s %q", e.Kind, e.Name)
 }
 
 const (
@@ -200,8 +232,8 @@ const (
 	minSimilarity = 0.3
 )
 
-// nearest returns the IDs of the tools whose names are most like the given one.
-func (n *Names) nearest(name string) []string {
+// nearest returns the IDs of those whose names are most like the given one.
+func (n *Names[T]) nearest(name string) []string {
 	wanted := bigrams(name)
 	type near struct {
 		id         string
@@ -209,7 +241,8 @@ func (n *Names) nearest(name string) []string {
 	}
 	var all []near
 	for id, t := range n.byID {
-		s := max(dice(wanted, bigrams(t.Name)), dice(wanted, bigrams(id)))
+		_, own := n.key(t)
+		s := max(dice(wanted, bigrams(own)), dice(wanted, bigrams(id)))
 		if s >= minSimilarity {
 			all = append(all, near{id, s})
 		}
@@ -261,10 +294,10 @@ func dice(a, b []string) float64 {
 	return 2 * float64(common) / float64(len(a)+len(b))
 }
 
-func ids(tools []*registry.NormalizedTool) []string {
-	list := make([]string, len(tools))
-	for i, t := range tools {
-		list[i] = t.ID
+func (n *Names[T]) ids(items []T) []string {
+	list := make([]string, len(items))
+	for i, t := range items {
+		list[i] = n.id(t)
 	}
 	slices.Sort(list)
 	return list

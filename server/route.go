@@ -48,7 +48,7 @@ const (
 	alternativeBudget = 500 // tokens
 )
 
-func (s *Server) routeTask(ctx context.Context, args, params json.RawMessage) (json.RawMessage, error) {
+func (s *Server) routeTask(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
 	var a routeArguments
 	if err := json.Unmarshal(args, &a); err != nil {
 		return failure("route_task: %v", err), nil
@@ -68,7 +68,7 @@ func (s *Server) routeTask(ctx context.Context, args, params json.RawMessage) (j
 		return answer(proposal{
 			Reason:       "no tool fits the task; find_tools searches with other words",
 			Abstained:    true,
-			Nearest:      describe(others, alternativeBudget),
+			Nearest:      s.describe(others, alternativeBudget),
 			ServersNotUp: s.notUp(others, nil),
 		}), nil
 	}
@@ -102,12 +102,12 @@ func (s *Server) routeTask(ctx context.Context, args, params json.RawMessage) (j
 		p.Reason = "not run unasked: " + why + "; allow_destructive runs it"
 		p.Arguments = fixed
 	default:
-		result, err := s.execute(ctx, tool, given, params)
+		result, err := s.execute(ctx, tool, given, c)
 		if err != nil {
 			return nil, err
 		}
 		return withMeta(result, "route", wire.Marshal(route{tool.ID, p.Score, p.Confidence, selection.Partial})), nil
 	}
-	p.Alternatives = describe(others, alternativeBudget)
+	p.Alternatives = s.describe(others, alternativeBudget)
 	return answer(p), nil
 }

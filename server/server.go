@@ -1,12 +1,12 @@
 // Package server is the router's face: it shows all tools of all servers to a
 // client as one MCP server.
 //
-// [New] makes a [Server] of a [Router]; [Server.Run] serves one client over a
-// pair of streams, in both eras of the protocol. A tool call never enters the
-// SDK: it is found by scanning the line, runs in a lane of its own, and its
-// result leaves as the bytes that the tool's server sent. All other messages are
-// the SDK's, but for the lists and greetings, which a middleware answers from
-// the catalog.
+// [New] makes a [Server] of a [Router]. [Server.Serve] serves one client over a
+// pair of streams and [Server.Handler] any number of them over HTTP, in both eras
+// of the protocol, while [Server.Run] runs. Both hand messages to a conversation,
+// which knows a client and what is open with it; methods.go has all that a client
+// may ask for. What servers and clients say to each other leaves as the bytes
+// that came.
 //
 // In direct mode a client sees every tool of every server under its exposed name
 // ([Names]). In search mode it sees five tools that find and run the others.
@@ -15,6 +15,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/cipher"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -22,7 +23,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -57,6 +57,30 @@ type Router interface {
 
 	Find(ctx context.Context, q selector.Query) (selector.Ranking, error)
 	Select(ctx context.Context, q selector.Query) (selector.Selection, error)
+
+	// Relay sends a request to a server and returns the server's own result, or a
+	// [*session.Error], or the cause of ctx's end.
+	Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error)
+
+	// Subscribe has a server say when a resource changes. done is closed when the
+	// server has forgotten that; cancel ends it.
+	Subscribe(ctx context.Context, server, uri string, from session.Client) (done <-chan struct{}, cancel func(), err error)
+
+	// Listen has f told what servers say that belongs to no request; owner is the
+	// only client that uses the server's session, nil if several may. f must not
+	// block. Only one listens at a time.
+	Listen(f func(server string, owner session.Client, m session.Message)) (stop func())
+
+	// Attach says who the router's only client is, and Release that a client has
+	// left. Tell sends a notification to the servers whose session is the
+	// client's alone.
+	Attach(home session.Client)
+	Release(home session.Client)
+	Tell(home session.Client, method string, params json.RawMessage)
+
+	// SetLevel has servers send log messages from the level on. It waits until
+	// they do, but not for long.
+	SetLevel(ctx context.Context, level string)
 
 	// Execute runs a tool. Whatever goes wrong is a result with IsError, but for
 	// a JSON-RPC error of the server, which is a [*session.Error] and passed on
@@ -96,32 +120,49 @@ type Server struct {
 	log    *zap.Logger
 	search bool // else all tools are listed
 	own    map[string]*ownTool
-	mcp    *mcp.Server
 	info   json.RawMessage // our serverInfo
+	sealer cipher.AEAD     // of what clients keep for us
 
 	current atomic.Pointer[view]
 
 	firstWait sync.Once
-	waitUntil time.Time // set by firstWait
+	waitUntil time.Time // for servers never seen before; set by firstWait
+
+	touches  chan struct{}  // holds a signal when a list was touched
+	ending   chan struct{}  // closed when Run ends
+	parkings sync.WaitGroup // goroutines of requests that may be parked
+
+	mu            sync.Mutex // guards what follows
+	conversations map[*conversation]bool
+	listeners     map[*listener]bool
+	watches       map[*watch]bool
+	touched       map[string]bool // lists of which a server says that they have changed, by member of changes
+	parked        map[uint64]*parking
+	lastParked    uint64
 }
 
-// New returns a server that shows r. The mode Auto is decided here and kept, so
-// the stored catalogs should be in r's snapshot.
+// New returns the face of a router.
 func New(r Router, o Options) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	s := &Server{router: r, opts: o, log: o.Log.Named("server")}
+	s := &Server{
+		router: r, opts: o, log: o.Log.Named("server"), sealer: newSealer(),
+		touches:       make(chan struct{}, 1),
+		ending:        make(chan struct{}),
+		conversations: make(map[*conversation]bool),
+		listeners:     make(map[*listener]bool),
+		watches:       make(map[*watch]bool),
+		touched:       make(map[string]bool),
+		parked:        make(map[uint64]*parking),
+	}
 	s.own = s.ownTools()
 	s.search = s.decideMode()
-
-	impl := &mcp.Implementation{Name: "metarouter", Title: "Metarouter", Version: cmp.Or(o.Version, "devel")}
-	s.info = wire.Marshal(impl)
-	s.mcp = mcp.NewServer(impl, &mcp.ServerOptions{
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
-	})
-	s.mcp.AddReceivingMiddleware(s.greetAndList)
-	s.mcp.AddSendingMiddleware(onlyToOpened)
+	s.info = wire.Marshal(struct {
+		Name    string `json:"name"`
+		Title   string `json:"title"`
+		Version string `json:"version"`
+	}{"metarouter", "Metarouter", cmp.Or(o.Version, "devel")})
 	return s
 }
 
@@ -162,56 +203,29 @@ func (s *Server) cost() int {
 
 const bytesPerToken = 4
 
-// call answers a tools/call request, given its parameters. An error is a
-// [*session.Error], or the request was cancelled.
-func (s *Server) call(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
-	modern, err := checkEra(params)
-	if err != nil {
-		return nil, err
-	}
-	var name, args json.RawMessage
-	if len(params) > 0 {
-		err = wire.Members(params, func(key string, value []byte) bool {
-			switch key {
-			case "name":
-				name = value
-			case "arguments":
-				args = value
-			}
-			return true
-		})
-	}
-	called, ok := wire.String(name)
-	if err != nil || !ok {
+// callTool answers tools/call.
+func callTool(ctx context.Context, c *call) (json.RawMessage, error) {
+	called, ok := wire.String(c.name)
+	if !ok {
 		return nil, invalidParams("tools/call needs the name of a tool")
 	}
-	result, err := s.run(ctx, called, args, params)
-	if err != nil {
-		return nil, err
+	s := c.server
+	if own, ok := s.own[called]; ok {
+		return s.runOwn(ctx, own, c.args, c)
 	}
-	if modern {
-		result = s.complete(result)
-	}
-	return result, nil
-}
-
-func (s *Server) run(ctx context.Context, name string, args, params json.RawMessage) (json.RawMessage, error) {
-	if own, ok := s.own[name]; ok {
-		return s.runOwn(ctx, own, args, params)
-	}
-	tool, err := s.resolve(ctx, name)
+	tool, err := s.resolve(ctx, called)
 	switch {
 	case err == nil:
-		return s.execute(ctx, tool, args, params)
+		return s.execute(ctx, tool, c.args, c)
 	case errors.Is(err, session.ErrNotSent):
-		return failure("%s can't be called: %v", name, err), nil
+		return failure("%s can't be called: %v", called, err), nil
 	}
 	return nil, invalidParams(err.Error())
 }
 
 // resolve finds the tool that a client means; see [Resolve].
 func (s *Server) resolve(ctx context.Context, name string) (*registry.NormalizedTool, error) {
-	return Resolve(ctx, s.router, name, s.opts.Separator, func() *Names { return s.view().names },
+	return Resolve(ctx, s.router, name, s.opts.Separator, func() *ToolNames { return s.view().names },
 		func() bool { return s.settle(ctx, s.view().snapshot) })
 }
 
@@ -220,7 +234,7 @@ func (s *Server) resolve(ctx context.Context, name string) (*registry.Normalized
 // or started, and an error that wraps [session.ErrNotSent] says why it can't be
 // called. Any other name has settle wait for servers never seen before; it
 // reports whether there is news. names returns the names of what is known now.
-func Resolve(ctx context.Context, r Router, name, separator string, names func() *Names, settle func() (news bool)) (*registry.NormalizedTool, error) {
+func Resolve(ctx context.Context, r Router, name, separator string, names func() *ToolNames, settle func() (news bool)) (*registry.NormalizedTool, error) {
 	tool, err := names().Resolve(name)
 	if e, ok := errors.AsType[*NameError](err); !ok || len(e.Ambiguous) > 0 {
 		return tool, err
@@ -259,9 +273,10 @@ func (s *Server) settle(ctx context.Context, before *registry.Snapshot) (news bo
 	return s.router.Snapshot() != before
 }
 
-func (s *Server) execute(ctx context.Context, tool *registry.NormalizedTool, args, params json.RawMessage) (json.RawMessage, error) {
-	result, err := s.router.Execute(ctx, selector.Call{Tool: tool, Arguments: args, Params: params})
-	return result.JSON, err
+// execute runs a tool of a server for the call, which may name one of ours.
+func (s *Server) execute(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, c *call) (json.RawMessage, error) {
+	result, err := s.router.Execute(ctx, selector.Call{Tool: tool, Arguments: args, Params: c.params, Meta: c.callMeta(), From: c.from})
+	return ownTask(tool.Server, result.JSON), err
 }
 
 func invalidParams(message string) error {

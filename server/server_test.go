@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,12 +42,21 @@ type fakeRouter struct {
 	selection  selector.Selection
 	query      selector.Query // the last one
 	execute    func(context.Context, selector.Call) (selector.Result, error)
+	relay      func(context.Context, string, session.Request) (json.RawMessage, error)
+
+	hear         atomic.Pointer[func(string, session.Client, session.Message)] // who listens
+	level        atomic.Value                                                  // of log messages, a string
+	lost         chan struct{}                                                 // closed when subscriptions are forgotten
+	unsubscribed chan string
 }
 
 func newFake(tools ...registry.NormalizedTool) *fakeRouter {
-	r := &fakeRouter{Registry: registry.New(zap.NewNop()), settled: make(chan struct{})}
+	r := &fakeRouter{Registry: registry.New(zap.NewNop()), settled: make(chan struct{}), lost: make(chan struct{}), unsubscribed: make(chan string, 100)}
 	close(r.settled)
 	r.validate = selector.New(r.Registry, nil, "node", zap.NewNop())
+	r.relay = func(_ context.Context, server string, q session.Request) (json.RawMessage, error) {
+		return fmt.Appendf(nil, `{"server":%q,"method":%q,"params":%s}`, server, q.Method, q.Params), nil
+	}
 	r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
 		return selector.Result{JSON: fmt.Appendf(nil, `{"content":[],"tool":%q,"arguments":%s}`, c.Tool.ID, c.Arguments)}, nil
 	}
@@ -61,7 +71,7 @@ func newFake(tools ...registry.NormalizedTool) *fakeRouter {
 }
 
 func (r *fakeRouter) replace(server string, tools ...registry.NormalizedTool) {
-	if _, err := r.Replace(server, tools); err != nil {
+	if _, err := r.Replace(server, registry.Offer{Tools: tools}); err != nil {
 		panic(err)
 	}
 }
@@ -96,6 +106,23 @@ func (r *fakeRouter) Select(_ context.Context, q selector.Query) (selector.Selec
 	return r.selection, nil
 }
 
+func (r *fakeRouter) Relay(ctx context.Context, server string, q session.Request) (json.RawMessage, error) {
+	return r.relay(ctx, server, q)
+}
+
+func (r *fakeRouter) Subscribe(_ context.Context, server, uri string, _ session.Client) (<-chan struct{}, func(), error) {
+	return r.lost, func() { r.unsubscribed <- server + " " + uri }, nil
+}
+
+func (r *fakeRouter) Listen(f func(string, session.Client, session.Message)) func() {
+	r.hear.Store(&f)
+	return func() {}
+}
+func (r *fakeRouter) Attach(session.Client)                        {}
+func (r *fakeRouter) Release(session.Client)                       {}
+func (r *fakeRouter) Tell(session.Client, string, json.RawMessage) {}
+func (r *fakeRouter) SetLevel(_ context.Context, level string)     { r.level.Store(level) }
+
 func (r *fakeRouter) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
 	return r.execute(ctx, c)
 }
@@ -127,6 +154,18 @@ type client struct {
 	ended chan error // the result of Run
 }
 
+// serve serves one client while the server runs.
+func serve(ctx context.Context, s *Server, in io.Reader, out io.Writer) error {
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	ran := make(chan error, 1)
+	go func() { ran <- s.Run(running) }()
+	defer func() {
+		end()
+		<-ran
+	}()
+	return s.Serve(ctx, in, out)
+}
+
 // connect serves one client until the test ends.
 func connect(t *testing.T, r Router, o Options) *client {
 	inR, inW := io.Pipe()
@@ -134,7 +173,7 @@ func connect(t *testing.T, r Router, o Options) *client {
 	c := &client{t: t, in: inW, lines: make(chan string, 10000), ended: make(chan error, 1)}
 	s := New(r, o)
 	go func() {
-		err := s.Run(t.Context(), inR, outW)
+		err := serve(t.Context(), s, inR, outW)
 		outW.Close()
 		c.ended <- err
 	}()
@@ -200,13 +239,13 @@ func (c *client) wantPrefix(line, want string) {
 	}
 }
 
-const initialize = `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
+const initializing = `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
 func (c *client) initialize() {
 	c.t.Helper()
-	c.wantPrefix(initialize, `{"jsonrpc":"2.0","id":"init","result":{`)
+	c.wantPrefix(initializing, `{"jsonrpc":"2.0","id":"init","result":{`)
 	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
@@ -214,8 +253,8 @@ func TestInitializeBeforeAnythingIsUp(t *testing.T) {
 	r := newFake()
 	r.incomplete, r.settled = true, make(chan struct{})
 	c := connect(t, r, Options{Mode: Direct, ListWait: time.Hour, Version: "1.2.3"})
-	answer := c.ask(initialize)
-	for _, part := range []string{`"protocolVersion":"2025-11-25"`, `"capabilities":{"tools":{"listChanged":true}}`, `"version":"1.2.3"`, `"instructions":"`} {
+	answer := c.ask(initializing)
+	for _, part := range []string{`"protocolVersion":"2025-11-25"`, `"capabilities":{"tools":{"listChanged":true},`, `"version":"1.2.3"`, `"instructions":"`} {
 		if !strings.Contains(answer, part) {
 			t.Errorf("%s lacks %s", answer, part)
 		}
@@ -246,7 +285,7 @@ func TestModernRequests(t *testing.T) {
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b","arguments":{"n":9007199254740993},`+modernMeta+`}}`,
 		`{"jsonrpc":"2.0","id":2,"result":{"content":[],"tool":"a:b","arguments":{"n":9007199254740993},"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"metarouter","title":"Metarouter","version":"devel"}}}}`)
 	c.wantPrefix(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"a__b","_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01"}}}`,
-		`{"jsonrpc":"2.0","id":3,"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2026-07-28"`)
+		`{"jsonrpc":"2.0","id":3,"error":{"code":-32022,"message":"unsupported protocol version 2099-01-01","data":{"supported":["2026-07-28"`)
 	c.wantPrefix(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"a__b","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`,
 		`{"jsonrpc":"2.0","id":4,"error":{"code":-32602,`)
 }
@@ -297,7 +336,7 @@ func TestLineTooLong(t *testing.T) {
 
 func TestCallPassesBytes(t *testing.T) {
 	r := newFake(tool("a", "b"))
-	const result = `{"zzz":1,"content":[{"type":"hologram","data":12345678901234567890.10,"b":1,"a":2},{"type":"text","text":"\u00e9 <&>"}],"isError":false,"_meta":{"n":9007199254740993}}`
+	const result = `{"zzz":1,"content":[{"type":"text","text":"","data":12345678901234567890.10,"b":1,"a":2},{"type":"text","text":"\u00e9 <&>"}],"isError":false,"_meta":{"n":9007199254740993}}`
 	var got selector.Call
 	r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
 		got = c
@@ -309,7 +348,7 @@ func TestCallPassesBytes(t *testing.T) {
 	for _, id := range []string{`12345678901234567890`, `"a\u0062c"`, `1`} {
 		c.want(`{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":`+params+`}`, `{"jsonrpc":"2.0","id":`+id+`,"result":`+result+`}`)
 	}
-	if string(got.Params) != params || string(got.Arguments) != `{"b":1,"a":12345678901234567890}` {
+	if string(got.Params) != params || string(got.Meta) != `{"progressToken":9007199254740993}` || string(got.Arguments) != `{"b":1,"a":12345678901234567890}` {
 		t.Errorf("executed with params %s, arguments %s", got.Params, got.Arguments)
 	}
 	// By call_tool, the same.
@@ -400,10 +439,10 @@ func TestPipedRequests(t *testing.T) {
 			return selector.Result{JSON: json.RawMessage(`{}`)}, nil
 		}
 		var out strings.Builder
-		in := initialize + "\n" +
+		in := initializing + "\n" +
 			`{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n" +
 			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`
-		if err := New(r, Options{Mode: Direct}).Run(t.Context(), strings.NewReader(in), &out); err != nil {
+		if err := serve(t.Context(), New(r, Options{Mode: Direct}), strings.NewReader(in), &out); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range []string{`"init"`, `1`, `2`} {
@@ -422,8 +461,8 @@ func TestContextEnds(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		in, inW := io.Pipe()
 		done := make(chan error)
-		go func() { done <- New(r, Options{Mode: Direct, ListWait: time.Hour}).Run(ctx, in, io.Discard) }()
-		fmt.Fprintln(inW, initialize)
+		go func() { done <- serve(ctx, New(r, Options{Mode: Direct, ListWait: time.Hour}), in, io.Discard) }()
+		fmt.Fprintln(inW, initializing)
 		fmt.Fprintln(inW, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`)
 		fmt.Fprintln(inW, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`) // waits for servers
 		<-started
@@ -441,8 +480,8 @@ func TestClientDoesNotRead(t *testing.T) {
 	outR, out := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- New(r, Options{Mode: Direct}).Run(ctx, in, out) }()
-	fmt.Fprintln(inW, initialize)
+	go func() { done <- serve(ctx, New(r, Options{Mode: Direct}), in, out) }()
+	fmt.Fprintln(inW, initializing)
 	outR.Read(make([]byte, 1))
 	cancel()
 	if err := <-done; err == nil {
@@ -460,7 +499,7 @@ func TestWriteFails(t *testing.T) {
 	for broken, want := range map[error]error{io.ErrClosedPipe: nil, full: full} {
 		in, inW := io.Pipe()
 		done := make(chan error)
-		go func() { done <- New(newFake(), Options{}).Run(t.Context(), in, brokenWriter{broken}) }()
+		go func() { done <- serve(t.Context(), New(newFake(), Options{}), in, brokenWriter{broken}) }()
 		fmt.Fprintln(inW, "nonsense")
 		if err := <-done; !errors.Is(err, want) {
 			t.Errorf("%v: Run = %v", broken, err)
@@ -511,7 +550,7 @@ func TestSDKClient(t *testing.T) {
 			inR, inW := io.Pipe()
 			outR, outW := io.Pipe()
 			done := make(chan error)
-			go func() { done <- New(r, Options{Mode: Direct}).Run(t.Context(), inR, outW) }()
+			go func() { done <- serve(t.Context(), New(r, Options{Mode: Direct}), inR, outW) }()
 			changed := make(chan struct{}, 10)
 			c := mcp.NewClient(&mcp.Implementation{Name: "test"}, &mcp.ClientOptions{
 				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },

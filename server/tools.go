@@ -21,20 +21,20 @@ var definitions []byte
 // An ownTool is a tool of the router itself.
 type ownTool struct {
 	registry.NormalizedTool
-	run handler
+	run ownHandler
 }
 
-// A handler answers a call of one of our own tools, given its arguments, which
-// fit the tool's schema, and all parameters of the call. It fails as
+// An ownHandler answers a call of one of our own tools, given its arguments, which
+// fit the tool's schema. It fails as
 // [Router.Execute] does.
-type handler func(ctx context.Context, args, params json.RawMessage) (json.RawMessage, error)
+type ownHandler func(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error)
 
 // ownTools returns the router's own tools by name.
 func (s *Server) ownTools() map[string]*ownTool {
-	handlers := map[string]handler{
+	handlers := map[string]ownHandler{
 		"find_tools":          s.findTools,
 		"describe_tools":      s.describeTools,
-		"call_tool":           s.callTool,
+		"call_tool":           s.runTool,
 		"call_read_only_tool": s.callReadOnlyTool,
 		"route_task":          s.routeTask,
 	}
@@ -58,7 +58,7 @@ func (s *Server) ownTools() map[string]*ownTool {
 }
 
 // runOwn runs one of our own tools if its arguments are in order.
-func (s *Server) runOwn(ctx context.Context, t *ownTool, args, params json.RawMessage) (json.RawMessage, error) {
+func (s *Server) runOwn(ctx context.Context, t *ownTool, args json.RawMessage, c *call) (json.RawMessage, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
@@ -76,7 +76,7 @@ func (s *Server) runOwn(ctx context.Context, t *ownTool, args, params json.RawMe
 	if isString {
 		fixed = wire.SetMember(fixed, "arguments", inner)
 	}
-	return t.run(ctx, fixed, params)
+	return t.run(ctx, fixed, c)
 }
 
 // What call_tool and call_read_only_tool take.
@@ -85,7 +85,7 @@ type callArguments struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-func (s *Server) callTool(ctx context.Context, args, params json.RawMessage) (json.RawMessage, error) {
+func (s *Server) runTool(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
 	var a callArguments
 	if err := json.Unmarshal(args, &a); err != nil {
 		return failure("call_tool: %v", err), nil
@@ -94,10 +94,10 @@ func (s *Server) callTool(ctx context.Context, args, params json.RawMessage) (js
 	if err != nil {
 		return failure("%v", err), nil
 	}
-	return s.execute(ctx, tool, a.Arguments, params)
+	return s.execute(ctx, tool, a.Arguments, c)
 }
 
-func (s *Server) callReadOnlyTool(ctx context.Context, args, params json.RawMessage) (json.RawMessage, error) {
+func (s *Server) callReadOnlyTool(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
 	var a callArguments
 	if err := json.Unmarshal(args, &a); err != nil {
 		return failure("call_read_only_tool: %v", err), nil
@@ -109,7 +109,7 @@ func (s *Server) callReadOnlyTool(ctx context.Context, args, params json.RawMess
 	if !tool.Hints.IsReadOnly() {
 		return failure("%s was not run: its server does not declare that it only reads (readOnlyHint). Use call_tool to run it.", tool.ID), nil
 	}
-	return s.execute(ctx, tool, a.Arguments, params)
+	return s.execute(ctx, tool, a.Arguments, c)
 }
 
 type describeArguments struct {
@@ -120,26 +120,63 @@ type describeArguments struct {
 // there is none.
 type description struct {
 	ID           string          `json:"id"`
+	Kind         string          `json:"kind,omitempty"` // of what is no tool
 	Capabilities []string        `json:"capabilities,omitempty"`
 	Definition   json.RawMessage `json:"definition,omitempty"`
 	Error        string          `json:"error,omitempty"`
 }
 
-func (s *Server) describeTools(ctx context.Context, args, _ json.RawMessage) (json.RawMessage, error) {
+func (s *Server) describeTools(ctx context.Context, args json.RawMessage, _ *call) (json.RawMessage, error) {
 	var a describeArguments
 	if err := json.Unmarshal(args, &a); err != nil {
 		return failure("describe_tools: %v", err), nil
 	}
-	described := make([]description, len(a.IDs))
-	for i, id := range a.IDs {
-		tool, err := s.resolve(ctx, id)
-		if err != nil {
-			described[i] = description{ID: id, Error: err.Error()}
-			continue
-		}
-		described[i] = description{ID: tool.ID, Capabilities: tool.Capabilities, Definition: tool.Definition}
+	described := make([]description, 0, len(a.IDs))
+	for _, id := range a.IDs {
+		described = append(described, s.describeID(ctx, id)...)
 	}
 	return answer(map[string]any{"tools": described}), nil
+}
+
+// describeID describes all that has the id: a prompt may share it with a tool.
+func (s *Server) describeID(ctx context.Context, id string) []description {
+	items := s.router.Snapshot().Items(id)
+	if len(items) == 0 {
+		tool, err := s.resolve(ctx, id) // which takes names of other forms, and waits for servers
+		items = s.router.Snapshot().Items(id)
+		switch {
+		case len(items) > 0:
+		case err != nil:
+			return []description{{ID: id, Error: err.Error()}}
+		default:
+			items = []registry.Item{{Tool: tool}}
+		}
+	}
+	described := make([]description, len(items))
+	for i, item := range items {
+		described[i] = s.describeItem(item)
+	}
+	return described
+}
+
+// describeItem returns the definition, with the name or URI that clients use
+// where it is no tool.
+func (s *Server) describeItem(i registry.Item) description {
+	d := description{ID: i.ID()}
+	if i.Tool != nil {
+		d.Capabilities, d.Definition = i.Tool.Capabilities, i.Tool.Definition
+		return d
+	}
+	d.Kind = i.Kind()
+	switch {
+	case i.Prompt != nil:
+		d.Definition = named(i.Prompt.Definition, "name", s.promptName(i.Prompt))
+	case i.Resource != nil:
+		d.Definition = named(i.Resource.Definition, "uri", s.resourceURI(i.Resource))
+	case i.Template != nil:
+		d.Definition = named(i.Template.Definition, "uriTemplate", s.templateURI(i.Template))
+	}
+	return d
 }
 
 // answer returns a tool result that holds v, as text and as structured content.

@@ -33,19 +33,61 @@ type Session interface {
 	// A JSON-RPC error from the server is an *[Error] with its code, message and
 	// data as sent. Any other error wraps [ErrNotSent] if the request never left,
 	// or [ErrClosed] if the session ended before the answer came.
-	Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
+	Call(ctx context.Context, r Request) (json.RawMessage, error)
 
 	// Notify sends a notification. It does not wait for the server.
 	Notify(ctx context.Context, method string, params json.RawMessage) error
 
-	// Listen has f called with each message that the server sends unasked, in
-	// the order of the wire: all that came before a result has been handed to f
-	// when Call returns that result. f runs on the reading goroutine and must
-	// not block. stop ends it.
+	// Subscribe asks the server to say when the resource changes, which it does
+	// with notifications/resources/updated, until cancel is called.
+	Subscribe(ctx context.Context, uri string) (cancel func(), err error)
+
+	// Listen has f called with each notification that the server sends and that
+	// belongs to no request, in the order of the wire: all that came before a
+	// result has been handed to f when Call returns that result. f runs on the
+	// reading goroutine and must not block. stop ends it.
 	Listen(f func(Message)) (stop func())
+
+	// Done is closed when the session has ended.
+	Done() <-chan struct{}
 
 	// Info says who the server is. It does not change.
 	Info() Info
+}
+
+// A Request is what is asked of a server.
+type Request struct {
+	Method string
+	Params json.RawMessage // an object without _meta and without line ends; nil if absent
+	Meta   json.RawMessage // what the client says in _meta, an object; nil if absent
+	From   Client          // on whose behalf; nil for the router's own
+}
+
+// A Client is on whose behalf a request is made: one request of a client of the
+// router, or its home. All methods may be called by many goroutines at once.
+type Client interface {
+	// Home is the client's session, to which belongs what concerns no one
+	// request. It is the same for all requests of a client, and its own home;
+	// nil if there is none, as with the modern era over HTTP. Homes can be
+	// compared.
+	Home() Client
+
+	// Modern reports whether the client speaks the modern era: it answers
+	// input_required results itself.
+	Modern() bool
+
+	// Capabilities is the client's capabilities object, in which a server sees
+	// what it may ask.
+	Capabilities() json.RawMessage
+
+	// Notify is given what the server says because of the request, in the order
+	// of the wire and before the result: progress, with the client's own token,
+	// and log messages. It must not block.
+	Notify(server string, m Message)
+
+	// Ask puts a request of the server to the client and returns the client's
+	// result, or its error as an *[Error].
+	Ask(ctx context.Context, server string, m Message) (json.RawMessage, error)
 }
 
 // A Message is what a server sends unasked: a notification, or a request if ID
@@ -64,6 +106,7 @@ type Info struct {
 	Instructions    string          // may be empty
 	Capabilities    json.RawMessage // the server's capabilities object, as sent
 	PID             int             // of the child process; 0 if there is none
+	Remote          bool            // reached over HTTP
 }
 
 // Era returns "modern" for sessions of revision 2026-07-28 and later, else

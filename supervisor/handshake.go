@@ -30,54 +30,78 @@ const (
 	modernEra  era = "modern"
 )
 
+// A greeting is what a server is told of its client when the session begins.
+type greeting struct {
+	known        era             // "" if it has to be found out
+	version      string          // of the router
+	capabilities json.RawMessage // of the client
+}
+
+// offered are the capabilities that a session has which is not one client's: all
+// that any client may have, so that servers offer all that they can.
+var offered = json.RawMessage(`{"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}},` +
+	`"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`)
+
 // handshake opens the session and sets the peer's info. "Any other error or
 // time-out" than a discover result means legacy (2026-07-28,
 // transports/stdio#backward-compatibility), and a result that comes late still
 // counts.
-func (p *peer) handshake(ctx context.Context, known era, version string) error {
-	client := wire.Marshal(map[string]string{"name": "metarouter", "version": version})
-	var discovered, initialized request
+func (p *peer) handshake(ctx context.Context, g greeting) error {
+	client := wire.Marshal(map[string]string{"name": "metarouter", "version": g.version})
+	meta := wire.Marshal(map[string]any{
+		metaVersion: session.Modern, metaCapabilities: struct{}{}, metaClient: json.RawMessage(client),
+	})
+	var discovered, initialized chan reply
 	var patience <-chan time.Time
-	if known != legacyEra {
-		meta := wire.Marshal(map[string]any{
-			"io.modelcontextprotocol/protocolVersion":    session.Modern,
-			"io.modelcontextprotocol/clientCapabilities": struct{}{},
-			"io.modelcontextprotocol/clientInfo":         json.RawMessage(client),
-		})
-		var err error
-		if discovered, err = p.begin(ctx, "server/discover", fmt.Appendf(nil, `{"_meta":%s}`, meta)); err != nil {
+	probing, revision := g.known != legacyEra, session.LatestLegacy
+	repeated := false // the probe, since "clients retry with one of supported"
+	probe := session.Request{Method: discover, Params: withMeta(nil, meta)}
+	if probing {
+		r, err := p.begin(ctx, probe)
+		if err != nil {
 			return err
 		}
-		defer p.end(discovered)
+		defer p.end(r)
 		timer := time.NewTimer(probeTimeout)
 		defer timer.Stop()
-		patience = timer.C
-		p.meta = meta
+		discovered, patience = r.answer, timer.C
 	}
-	for probing := known != legacyEra; ; {
-		if !probing && initialized.answer == nil {
-			var err error
-			if initialized, err = p.begin(ctx, "initialize", fmt.Appendf(nil,
-				`{"protocolVersion":%q,"capabilities":{},"clientInfo":%s}`, session.LatestLegacy, client)); err != nil {
+	for {
+		if !probing && initialized == nil {
+			r, err := p.begin(ctx, session.Request{Method: initialize, Params: fmt.Appendf(nil,
+				`{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, revision, g.capabilities, client)})
+			if err != nil {
 				return err
 			}
-			defer p.end(initialized)
+			defer p.end(r)
+			initialized = r.answer
 		}
 		select {
-		case m := <-discovered.answer:
-			if info, ok := discoverInfo(m); ok {
-				p.info = info
+		case r := <-discovered:
+			if info, ok := p.discovered(r); ok {
+				p.info, p.meta = info, meta
 				return nil
 			}
-			if _, err := result(m); isSelf(err) {
+			_, err := r.result()
+			if isSelf(err) || r.err != nil {
 				return err
 			}
-			probing = false
+			versions := supported(err)
+			if probing && !repeated && slices.Contains(versions, session.Modern) {
+				repeated = true
+				r, err := p.begin(ctx, probe)
+				if err != nil {
+					return err
+				}
+				defer p.end(r)
+				discovered = r.answer
+				continue
+			}
+			probing, revision = false, newestLegacy(versions)
 		case <-patience:
 			probing = false
-		case m := <-initialized.answer:
-			p.meta = nil
-			return p.initialized(ctx, m)
+		case r := <-initialized:
+			return p.initialized(ctx, r)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-p.closed:
@@ -89,9 +113,28 @@ func (p *peer) handshake(ctx context.Context, known era, version string) error {
 	}
 }
 
-// discoverInfo returns what a modern server says of itself, false if the answer
+// supported returns the revisions that a server supports which has refused ours.
+func supported(err error) (versions []string) {
+	if e, ok := errors.AsType[*session.Error](err); ok && e.Code == codeUnsupportedVersion {
+		json.Unmarshal(wire.Member(e.Data, "supported"), &versions)
+	}
+	return versions
+}
+
+// newestLegacy returns the newest of the versions that opens with initialize and
+// that we know, our own choice if there is none.
+func newestLegacy(versions []string) string {
+	versions = slices.DeleteFunc(versions, func(v string) bool { return v < session.Oldest || v > session.LatestLegacy })
+	if len(versions) == 0 {
+		return session.LatestLegacy
+	}
+	return slices.Max(versions)
+}
+
+// discovered returns what a modern server says of itself, false if the answer
 // does not come from one that speaks our modern revision.
-func discoverInfo(m wire.Message) (session.Info, bool) {
+func (p *peer) discovered(answer reply) (session.Info, bool) {
+	m := answer.message
 	var r struct {
 		SupportedVersions []string
 		Capabilities      json.RawMessage
@@ -100,9 +143,10 @@ func discoverInfo(m wire.Message) (session.Info, bool) {
 			ServerInfo implementation `json:"io.modelcontextprotocol/serverInfo"`
 		} `json:"_meta"`
 	}
-	if m.Error != nil || json.Unmarshal(m.Result, &r) != nil || !slices.Contains(r.SupportedVersions, session.Modern) {
+	if answer.err != nil || m.Error != nil || json.Unmarshal(m.Result, &r) != nil || !slices.Contains(r.SupportedVersions, session.Modern) {
 		return session.Info{}, false
 	}
+	p.bothEras = slices.ContainsFunc(r.SupportedVersions, func(v string) bool { return v >= session.Oldest && v <= session.LatestLegacy })
 	return r.Meta.ServerInfo.info(session.Modern, r.Instructions, r.Capabilities), true
 }
 
@@ -116,8 +160,8 @@ func (i implementation) info(revision, instructions string, capabilities json.Ra
 }
 
 // initialized ends the legacy handshake with the answer to initialize.
-func (p *peer) initialized(ctx context.Context, m wire.Message) error {
-	raw, err := result(m)
+func (p *peer) initialized(ctx context.Context, answer reply) error {
+	raw, err := answer.result()
 	if err != nil {
 		return fmt.Errorf("initialize: %w", err)
 	}
@@ -134,5 +178,5 @@ func (p *peer) initialized(ctx context.Context, m wire.Message) error {
 		return fmt.Errorf("initialize: the server speaks protocol %q, which is not one of %s to %s", r.ProtocolVersion, session.Oldest, session.LatestLegacy)
 	}
 	p.info = r.ServerInfo.info(r.ProtocolVersion, r.Instructions, r.Capabilities)
-	return p.Notify(ctx, "notifications/initialized", nil)
+	return p.Notify(ctx, initialized, nil)
 }

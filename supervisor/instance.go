@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,24 +20,124 @@ import (
 	"github.com/mcp-metarouter/metarouter/session"
 )
 
-// An instance is one process of a server with its session.
+// An instance is one session with a server, and the process at its other end
+// unless it is remote.
 type instance struct {
 	*peer
-	process     *process
+	process     *process // nil if remote
+	lines       *lines   // the link to it
+	transport   config.Transport
 	entry       config.Server
+	declared    json.RawMessage // the client's capabilities, as told to the server
+	life        context.Context // of one that is lent: ends when the entry changes
+	roots       json.RawMessage // of the clients that it may be lent to; nil if it was told none
 	mark        string
 	stderr      tail
 	listChanged chan struct{} // holds at most one signal
+	changes     changes       // of lists, since they were last listed
 	done        chan struct{} // closed when the session has ended and the process is gone
 	err         error         // why; valid after done
+
+	lodging sync.Mutex     // guards what follows
+	owner   session.Client // the only client that uses it now; nil if several may, or none does
+	taken   chan struct{}  // closed when it has an owner
+}
+
+// Changes are the notifications that a list has changed.
+type changes struct {
+	mu      sync.Mutex
+	methods map[string]bool
+}
+
+// noteChange has the server's lists listed again.
+func (in *instance) noteChange(method string) {
+	in.changes.mu.Lock()
+	defer in.changes.mu.Unlock()
+	if in.changes.methods == nil {
+		in.changes.methods = make(map[string]bool)
+	}
+	in.changes.methods[method] = true
+	notify(in.listChanged)
+}
+
+// noted returns the changes noted since it was called last, sorted.
+func (in *instance) noted() []string {
+	in.changes.mu.Lock()
+	defer in.changes.mu.Unlock()
+	noted := slices.Sorted(maps.Keys(in.changes.methods))
+	clear(in.changes.methods)
+	return noted
+}
+
+// lodge makes c the only client that uses the instance.
+func (in *instance) lodge(c session.Client) {
+	in.lodging.Lock()
+	defer in.lodging.Unlock()
+	in.owner = c
+	if c == nil {
+		in.taken = make(chan struct{})
+	} else if in.taken != nil {
+		close(in.taken)
+		in.taken = nil
+	}
+}
+
+func (in *instance) lodger() session.Client {
+	in.lodging.Lock()
+	defer in.lodging.Unlock()
+	return in.owner
+}
+
+// lodged returns a channel that is closed when the instance, which has no owner,
+// has one.
+func (in *instance) lodged() <-chan struct{} {
+	in.lodging.Lock()
+	defer in.lodging.Unlock()
+	if in.taken == nil {
+		taken := make(chan struct{})
+		close(taken)
+		return taken
+	}
+	return in.taken
+}
+
+func (in *instance) pid() int {
+	if in.process == nil {
+		return 0
+	}
+	return in.process.pid
+}
+
+// newInstance returns an instance of the entry without a link.
+func (s *server) newInstance(entry config.Server) *instance {
+	in := &instance{entry: entry, listChanged: make(chan struct{}, 1), done: make(chan struct{})}
+	in.peer = newPeer(host{
+		server: s.name,
+		stray:  s.stray,
+		asked:  func() { s.v.traits.edit(entry, func(t *traits) { t.Asks = true }) },
+		owner: func(ctx context.Context) session.Client {
+			if c := in.lodger(); c != nil {
+				return c
+			}
+			return s.v.only(ctx)
+		},
+	})
+	s.mu.Lock()
+	s.latest = in
+	s.mu.Unlock()
+	return in
 }
 
 // defaultStall is how long a server may leave its stdin unread if its entry sets
 // no time-out: one that works on a long call may well not read meanwhile.
 const defaultStall = 5 * time.Minute
 
-// launch starts the entry's process and what reads from it and writes to it.
-func (s *server) launch(ctx context.Context, entry config.Server) (*instance, error) {
+// launch starts the entry's process and what reads from it and writes to it, or
+// reaches for the remote server.
+func (s *server) launch(ctx context.Context, entry config.Server, known traits) (*instance, error) {
+	if entry.Transport != config.Stdio {
+		return s.dial(ctx, entry, known)
+	}
 	path, search, err := s.v.finder.find(ctx, entry.Command, entry.Cwd, entry.Env["PATH"])
 	if err != nil {
 		return nil, &notFoundError{err}
@@ -58,29 +161,22 @@ func (s *server) launch(ctx context.Context, entry config.Server) (*instance, er
 	if stall == 0 {
 		stall = defaultStall
 	}
-	in := &instance{
-		peer:        newPeer(p.stdin, stall, s.stray),
-		process:     p,
-		entry:       entry,
-		mark:        mark,
-		listChanged: make(chan struct{}, 1),
-		done:        make(chan struct{}),
-	}
-	s.mu.Lock()
-	s.latest = in
-	s.mu.Unlock()
+	in := s.newInstance(entry)
+	in.process, in.mark, in.transport = p, mark, config.Stdio
+	in.lines = newLines(p.stdin, stall, in.closed)
+	in.link = in.lines
 	s.own.Go(func() { s.live(in) })
 	return in, nil
 }
 
-// stray notes a line on stdout that is no message. What looks like one may hold
-// a result, so it is not shown.
+// stray notes what the server said that is no message. What looks like one may
+// hold a result, so it is not shown.
 func (s *server) stray(line []byte, why error) {
 	shown := "{…}"
 	if len(line) > 0 && line[0] != '{' && line[0] != '[' {
 		shown = string(line[:min(len(line), 200)])
 	}
-	s.log.Debug("skipped a line on the server's stdout", zap.String("line", shown), zap.Int("bytes", len(line)), zap.Error(why))
+	s.log.Debug("skipped what the server said, which is no message", zap.String("line", shown), zap.Int("bytes", len(line)), zap.Error(why))
 }
 
 // A notFoundError is a command that can't be started at all: trying again at
@@ -88,6 +184,13 @@ func (s *server) stray(line []byte, why error) {
 type notFoundError struct{ error }
 
 func (e *notFoundError) Unwrap() error { return e.error }
+
+// isHopeless reports whether trying again at once is of no use.
+func isHopeless(err error) bool {
+	_, missing := errors.AsType[*notFoundError](err)
+	_, stranger := errors.AsType[*needsAuthError](err)
+	return missing || stranger
+}
 
 // An exitError says how a process ended and what it printed last.
 type exitError struct{ what string }
@@ -132,17 +235,6 @@ func (in *instance) stop(cause error) {
 	<-in.done
 }
 
-// subscribe asks a modern server to say when its tools change, as legacy ones
-// do unasked.
-func (in *instance) subscribe(ctx context.Context) {
-	if in.meta == nil || string(wire.Member(wire.Member(in.info.Capabilities, "tools"), "listChanged")) != "true" {
-		return
-	}
-	params := in.stamp(json.RawMessage(`{"notifications":{"toolsListChanged":true}}`))
-	// Nobody waits for the answer: it comes when the subscription ends.
-	in.send(ctx, wire.AppendRequest(nil, in.nextID.Add(1), "subscriptions/listen", params))
-}
-
 // live reads from the instance's process until it ends or is to end, and clears
 // away what it leaves.
 func (s *server) live(in *instance) {
@@ -150,16 +242,16 @@ func (s *server) live(in *instance) {
 	p := in.process
 	eof, copied, written := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() { defer close(copied); in.stderr.copy(p.stderr, s.stderr) }()
-	go func() { defer close(written); in.write() }()
+	go func() { defer close(written); in.lines.write() }()
 	go func() { defer close(eof); in.read(p.stdout) }()
 	select {
 	case <-p.exited: // what it printed last may still be under way
 		within(eof, graceOutput)
 	case <-eof:
 		within(p.exited, graceOutput) // to learn how it ended, if it did
-	case <-in.broken:
+	case <-in.lines.broken:
 		if !within(p.exited, graceOutput) {
-			in.close(in.torn)
+			in.close(in.lines.torn)
 		}
 	case <-in.closed:
 	}
@@ -175,6 +267,7 @@ func (s *server) live(in *instance) {
 	p.stdout.Close()
 	<-eof
 	<-written
+	in.owned.Wait()
 	within(copied, graceOutput)
 	p.stderr.Close()
 	<-copied

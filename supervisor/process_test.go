@@ -58,7 +58,7 @@ type learner struct {
 }
 
 func (l *learner) Learn(ctx context.Context, entry config.Server, s session.Session) error {
-	raw, err := s.Call(ctx, "tools/list", json.RawMessage("{}"))
+	raw, err := s.Call(ctx, session.Request{Method: "tools/list", Params: json.RawMessage("{}")})
 	if err != nil {
 		return err
 	}
@@ -158,11 +158,11 @@ func (f *fixture) await(name string, state State) Status {
 func (f *fixture) call(server, tool, arguments string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	s, err := f.Session(ctx, server)
+	s, err := f.Session(ctx, server, nil)
 	if err != nil {
 		return "", err
 	}
-	raw, err := s.Call(ctx, "tools/call", fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tool, arguments))
+	raw, err := s.Call(ctx, session.Request{Method: "tools/call", Params: fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tool, arguments)})
 	if err != nil {
 		return "", err
 	}
@@ -302,14 +302,14 @@ func TestLargeMessages(t *testing.T) {
 func TestHangingCallHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	f := supervise(t, fake("s", "-tools", "hang,echo"))
-	s, err := f.Session(t.Context(), "s")
+	s, err := f.Session(t.Context(), "s", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	hung := make(chan error, 1)
 	go func() {
-		_, err := s.Call(ctx, "tools/call", json.RawMessage(`{"name":"hang"}`))
+		_, err := s.Call(ctx, session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"hang"}`)})
 		hung <- err
 	}()
 	f.mustCall("s", "echo", "{}")
@@ -412,7 +412,7 @@ func TestEdit(t *testing.T) {
 		slow <- err
 	}()
 	mcptest.WaitFor(t, "the slow call to be under way", func() bool {
-		s, err := f.Session(t.Context(), "a")
+		s, err := f.Session(t.Context(), "a", nil)
 		return err == nil && !isClosed(s.(*instance).quiet())
 	})
 	edited := a
@@ -441,7 +441,7 @@ func TestEdit(t *testing.T) {
 		slow <- err
 	}()
 	mcptest.WaitFor(t, "the slow call to be under way", func() bool {
-		s, err := f.Session(t.Context(), "a")
+		s, err := f.Session(t.Context(), "a", nil)
 		return err == nil && !isClosed(s.(*instance).quiet())
 	})
 	f.apply(b)
@@ -613,7 +613,7 @@ func beRouter(servers []string) {
 	configs <- c
 	go v.Run(context.Background(), configs)
 	for _, s := range c.Servers {
-		if _, err := v.Session(context.Background(), s.Name); err != nil {
+		if _, err := v.Session(context.Background(), s.Name, nil); err != nil {
 			fmt.Println(err)
 		}
 	}

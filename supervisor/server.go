@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,8 +31,11 @@ type server struct {
 	v      *Supervisor
 	log    *zap.Logger
 	stderr *logFile
+	life   context.Context // of the server; remove ends it
 	remove context.CancelCauseFunc
 	own    sync.WaitGroup // the goroutines of its instances
+
+	lending chan struct{} // holds an item for each session that is lent
 
 	// Each holds at most one signal.
 	edited, woken, restart chan struct{}
@@ -48,6 +52,13 @@ type server struct {
 	tried     time.Time               // when the last start began
 	starts    int                     // how many have begun
 	changed   chan struct{}           // closed at each change
+
+	gone          bool            // nothing may be started any more
+	generation    context.Context // of what the entry asks for: ends when that changes
+	endGeneration context.CancelCauseFunc
+	tenants       map[session.Client]*tenant // by home
+	lendable      []*instance                // that nobody uses, the one used last at the end
+	source        *instance                  // from which lists are to be taken next; nil for current
 }
 
 func newServer(v *Supervisor, entry config.Server) *server {
@@ -64,6 +75,8 @@ func newServer(v *Supervisor, entry config.Server) *server {
 		status:  Status{Name: entry.Name, State: Starting, Transport: string(entry.Transport)},
 		abort:   func(error) {},
 		changed: make(chan struct{}),
+		lending: make(chan struct{}, maxLent),
+		tenants: make(map[session.Client]*tenant),
 	}
 }
 
@@ -77,6 +90,11 @@ var (
 func (s *server) run(ctx context.Context) {
 	defer s.stderr.close()
 	defer s.own.Wait()
+	defer func() {
+		s.mu.Lock()
+		s.gone = true
+		s.mu.Unlock()
+	}()
 	defer s.set(func(st *Status) { st.State, st.PID = Stopped, 0 })
 	failures := newHistory()
 	for called := false; ctx.Err() == nil; {
@@ -122,8 +140,6 @@ func rests(entry config.Server) (State, string) {
 		return Misconfigured, entry.Misconfigured
 	case entry.Self:
 		return Self, "the entry would start a router inside the router"
-	case entry.Transport != config.Stdio:
-		return Misconfigured, "remote servers are not supported yet: only entries with a command can be started"
 	}
 	return "", ""
 }
@@ -144,9 +160,11 @@ func (s *server) pause(ctx context.Context, failures *history, err error, ready 
 		return s.await(ctx, nil, nil) == byRestart
 	}
 	wait, again := failures.failed(time.Now(), ready)
-	if _, hopeless := errors.AsType[*notFoundError](err); hopeless {
-		again = false
+	failed := Failed
+	if _, unknown := errors.AsType[*needsAuthError](err); unknown {
+		failed = NeedsAuth
 	}
+	again = again && !isHopeless(err)
 	by := byTime
 	if again {
 		s.set(func(st *Status) { st.State, st.LastError = Restarting, err.Error() })
@@ -154,7 +172,7 @@ func (s *server) pause(ctx context.Context, failures *history, err error, ready 
 		by = s.await(ctx, time.After(wait), nil)
 	} else {
 		discard(s.woken) // an older call's wish
-		s.set(func(st *Status) { st.State, st.LastError = Failed, err.Error() })
+		s.set(func(st *Status) { st.State, st.LastError = failed, err.Error() })
 		s.log.Error("server failed", zap.Error(err), zap.Duration("next try in", retryFailed))
 		by = s.await(ctx, time.After(retryFailed), s.woken)
 	}
@@ -212,6 +230,7 @@ func (s *server) attend(ctx context.Context, in *instance) error {
 			s.withdraw(in, Restarting)
 			return in.err
 		case <-s.restart:
+			s.evict(errRestarted)
 			s.retire(in, errRestarted, Restarting)
 			return errRestarted
 		case <-in.listChanged:
@@ -222,7 +241,12 @@ func (s *server) attend(ctx context.Context, in *instance) error {
 				relist = time.After(every)
 			}
 		case <-relist:
-			s.learn(ctx, in)
+			source := s.takeSource(in)
+			changes := source.noted()
+			s.learn(ctx, source)
+			for _, method := range changes { // though the lists may be what they were
+				s.v.options.Hear(s.name, nil, session.Message{Method: method})
+			}
 			relist, listed, every = nil, time.Now(), min(2*every, relistMax)
 		case <-s.edited:
 			next, err := s.replace(ctx, in)
@@ -269,6 +293,7 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	}
 	if !Startable(entry) {
 		s.v.handler.Forget(s.name)
+		s.evict(errEdited)
 		s.drain(old)
 		s.retire(old, errEdited, Stopping)
 		return nil, nil
@@ -279,6 +304,7 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 		return old, nil
 	}
 	s.log.Info("entry edited, starting it anew")
+	s.evict(errEdited)
 	next, err := s.start(ctx, entry)
 	if err == nil {
 		s.publish(next)
@@ -288,14 +314,13 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 		})
 		return next, nil
 	}
-	_, hopeless := errors.AsType[*notFoundError](err)
 	switch {
 	case ctx.Err() != nil || errors.Is(err, errEdited):
 		return old, nil
 	case errors.Is(err, errRestarted):
 		notify(s.restart) // for attend, which ends the old one
 		return old, nil
-	case hopeless && entry.SameSecrets(old.entry):
+	case isHopeless(err) && entry.SameSecrets(old.entry):
 		s.revert(entry, old.entry, err)
 		return old, nil
 	}
@@ -369,16 +394,11 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 	defer release()
 	bounded, cancel := context.WithTimeoutCause(ctx, entry.StartTimeout, fmt.Errorf("not ready within %s (startTimeout)", entry.StartTimeout))
 	defer cancel()
-	in, err := s.connect(bounded, entry)
+	in, err := s.connect(bounded, entry, terms{capabilities: offered, shared: true})
 	if err != nil {
 		return nil, err
 	}
-	in.Listen(func(m session.Message) {
-		if m.Method == "notifications/tools/list_changed" {
-			notify(in.listChanged)
-		}
-	})
-	in.subscribe(bounded)
+	in.listenOn(s.log)
 	if err := s.v.handler.Learn(bounded, entry, in); err != nil {
 		in.stop(err)
 		return nil, in.explain(fmt.Errorf("list its tools: %w", err))
@@ -386,39 +406,122 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 	return in, nil
 }
 
-// connect opens a session in the era that the server speaks.
-func (s *server) connect(ctx context.Context, entry config.Server) (*instance, error) {
-	known := s.v.eras.get(entry)
-	in, err := s.open(ctx, entry, known)
+// Terms are those on which a session is opened.
+type terms struct {
+	capabilities json.RawMessage // of the client
+	owner        session.Client  // the only client that will use it; nil if several may
+	era          era             // that the client wants; "" is the server's choice
+	shared       bool            // the session from which the server's lists are known
+}
+
+// connect opens a session in an era that the server speaks.
+func (s *server) connect(ctx context.Context, entry config.Server, on terms) (*instance, error) {
+	known := s.v.traits.get(entry)
+	if on.era != unknownEra {
+		known.Era = on.era
+	}
+	open := func(known traits) (*instance, error) {
+		in, err := s.launch(ctx, entry, known)
+		if err != nil {
+			return nil, err
+		}
+		in.declared = on.capabilities
+		in.lodge(on.owner)
+		in.Listen(func(m session.Message) { s.hear(in, on, m) })
+		if in.transport == config.SSE {
+			known.Era = legacyEra // there is no other
+		}
+		return in, s.greet(ctx, in, known.Era)
+	}
+	in, err := open(known)
 	_, refused := errors.AsType[*session.Error](err)
 	switch {
 	case errors.Is(err, errProbeExit):
-		in, err = s.open(ctx, entry, legacyEra)
-	case known == legacyEra && refused:
-		in, err = s.open(ctx, entry, unknownEra)
+		known.Era = legacyEra
+		in, err = open(known)
+	case known.Era == legacyEra && on.era == unknownEra && (refused || notHere(err)):
+		known.Era = unknownEra
+		in, err = open(known)
 	}
-	if err == nil {
-		s.v.eras.put(entry, era(in.info.Era()))
+	if next, ok := other(entry, transport(entry, known), err); ok {
+		first := err
+		if in, err = open(traits{Transport: next}); err != nil {
+			err = fmt.Errorf("neither streamable HTTP nor SSE: %w; %w", first, err)
+		}
 	}
-	return in, err
-}
-
-// open starts a process and shakes hands with it.
-func (s *server) open(ctx context.Context, entry config.Server, known era) (*instance, error) {
-	in, err := s.launch(ctx, entry)
 	if err != nil {
 		return nil, err
 	}
-	if err := in.handshake(ctx, known, s.v.options.Version); err != nil {
-		in.stop(err)
-		if isSelf(err) {
-			return nil, errSelf
+	s.v.traits.edit(entry, func(t *traits) {
+		if on.era == unknownEra {
+			t.Era = era(in.info.Era())
 		}
-		if exit, ok := errors.AsType[*exitError](err); ok && !errors.Is(err, errProbeExit) {
-			return nil, exit // that says it all
+		if entry.Transport == config.AutoHTTP {
+			t.Transport = in.transport
 		}
-		return nil, in.explain(err)
-	}
-	in.info.PID = in.process.pid
+	})
+	s.v.mu.Lock()
+	level := s.v.level
+	s.v.mu.Unlock()
+	in.setLevel(ctx, level)
 	return in, nil
+}
+
+// hear takes in what the server says that belongs to no request.
+func (s *server) hear(in *instance, on terms, m session.Message) {
+	switch m.Method {
+	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
+		in.noteChange(m.Method)
+		if !on.shared {
+			s.announce(in)
+		}
+	case "notifications/subscriptions/acknowledged":
+	default:
+		var owner session.Client
+		if c := in.lodger(); c != nil {
+			owner = c.Home()
+		}
+		s.v.options.Hear(s.name, owner, m)
+	}
+}
+
+// announce has the lists taken from a session beside the shared one, which says
+// that they have changed: who said so last is right for all, since lists are the
+// same for all clients.
+func (s *server) announce(in *instance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil {
+		s.source = in
+		notify(s.current.listChanged)
+	}
+}
+
+// takeSource returns the session from which lists are to be taken next.
+func (s *server) takeSource(shared *instance) *instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	source := s.source
+	s.source = nil
+	if source == nil || !source.usable() {
+		return shared
+	}
+	return source
+}
+
+// greet shakes hands, and stops the instance if that fails.
+func (s *server) greet(ctx context.Context, in *instance, known era) error {
+	err := in.handshake(ctx, greeting{known: known, version: s.v.options.Version, capabilities: in.declared})
+	if err == nil {
+		in.info.PID, in.info.Remote = in.pid(), in.process == nil
+		return nil
+	}
+	in.stop(err)
+	if isSelf(err) {
+		return errSelf
+	}
+	if exit, ok := errors.AsType[*exitError](err); ok && !errors.Is(err, errProbeExit) {
+		return exit // that says it all
+	}
+	return in.explain(err)
 }

@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/session"
 )
 
 // What follows is what others see of a server and ask of it while run goes on.
@@ -90,6 +89,9 @@ func (s *server) set(change func(*Status)) {
 func (s *server) report() Status {
 	s.mu.Lock()
 	st, latest, current := s.status, s.latest, s.current
+	if found := s.v.traits.get(s.entry).Transport; st.Transport == string(config.AutoHTTP) && found != "" {
+		st.Transport = string(found)
+	}
 	if s.listFault != "" {
 		st.LastError = s.listFault
 	}
@@ -104,7 +106,7 @@ func (s *server) report() Status {
 }
 
 // session is Supervisor.Session for this server.
-func (s *server) session(ctx context.Context) (session.Session, error) {
+func (s *server) session(ctx context.Context) (*instance, error) {
 	woken, startsThen := false, 0
 	for {
 		s.mu.Lock()
@@ -117,7 +119,7 @@ func (s *server) session(ctx context.Context) (session.Session, error) {
 		switch st.State {
 		case Idle:
 			notify(s.woken)
-		case Failed:
+		case Failed, NeedsAuth:
 			switch {
 			case !woken && time.Since(tried) < retryOnCall, woken && starts > startsThen:
 				return nil, unavailable
@@ -160,7 +162,7 @@ func (s *server) restartNow(ctx context.Context) error {
 			if starts > before {
 				return nil
 			}
-		case Failed, Self:
+		case Failed, NeedsAuth, Self:
 			if starts > before {
 				return failure
 			}

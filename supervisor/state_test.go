@@ -59,7 +59,7 @@ func TestCallWaitsForStart(t *testing.T) {
 		if !errors.As(err, &unavailable) || unavailable.State != Starting || time.Since(began) != time.Minute {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		in := &instance{peer: newPeer(nil, 0, nil)}
+		in := &instance{peer: newPeer(host{})}
 		go func() {
 			time.Sleep(time.Second)
 			s.publish(in)

@@ -15,6 +15,7 @@ const (
 	Idle          State = "idle"          // it does not run, and is started by the first call
 	Restarting    State = "restarting"    // it ended, and is being started again
 	Failed        State = "failed"        // it ended too often; tried again now and then
+	NeedsAuth     State = "needs_auth"    // it wants a token; tried again now and then
 	Misconfigured State = "misconfigured" // its entry can't be used
 	Disabled      State = "disabled"      // its entry says so
 	Stopping      State = "stopping"      // it is being stopped

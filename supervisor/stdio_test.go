@@ -28,10 +28,17 @@ type script struct {
 func pair(t *testing.T) (*peer, *script) {
 	fromPeer, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
-	p := newPeer(toServer, time.Minute, func(line []byte, why error) { t.Logf("stray: %.40q %v", line, why) })
+	p := newPeer(host{
+		server: "s",
+		stray:  func(line []byte, why error) { t.Logf("stray: %.40q %v", line, why) },
+		asked:  func() {},
+		owner:  func(context.Context) session.Client { return nil },
+	})
+	link := newLines(toServer, time.Minute, p.closed)
+	p.link = link
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		p.write()
+		link.write()
 		p.close(errors.New("nothing can be written"))
 	})
 	serving.Go(func() {
@@ -76,7 +83,7 @@ func TestCallPassesBytes(t *testing.T) {
 		s.write(`{"jsonrpc":"2.0","id":99,"result":{}}`)
 		s.write(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, want)
 	}()
-	got, err := p.Call(t.Context(), "tools/call", json.RawMessage(params))
+	got, err := p.Call(t.Context(), session.Request{Method: "tools/call", Params: json.RawMessage(params)})
 	if err != nil || string(got) != want {
 		t.Errorf("Call = %s, %v, want %s", got, err, want)
 	}
@@ -90,7 +97,7 @@ func TestCallKeepsError(t *testing.T) {
 	go func() {
 		s.write(`{"id":%s,"error":{"code":-32042,"message":"no <go>","data":{"x":[1,2]}}}`, s.read().ID)
 	}()
-	_, err := p.Call(t.Context(), "m", nil)
+	_, err := p.Call(t.Context(), session.Request{Method: "m"})
 	var e *session.Error
 	if !errors.As(err, &e) || e.Code != -32042 || e.Message != "no <go>" || string(e.Data) != `{"x":[1,2]}` {
 		t.Errorf("error = %#v", err)
@@ -106,19 +113,19 @@ func TestListenInWireOrder(t *testing.T) {
 		for range 2 {
 			m := s.read()
 			for i := range 1000 {
-				s.write(`{"method":"notifications/progress","params":%d}`, i)
+				s.write(`{"method":"notifications/x","params":%d}`, i)
 			}
 			s.write(`{"id":%s,"result":{}}`, m.ID)
 		}
 	}()
-	if _, err := p.Call(t.Context(), "m", nil); err != nil {
+	if _, err := p.Call(t.Context(), session.Request{Method: "m"}); err != nil {
 		t.Fatal(err)
 	}
 	if len(heard) != 1000 || heard[999] != "999" {
 		t.Errorf("%d notifications were heard before the result, want 1000 in order", len(heard))
 	}
 	stop()
-	if _, err := p.Call(t.Context(), "m", nil); err != nil || len(heard) != 1000 {
+	if _, err := p.Call(t.Context(), session.Request{Method: "m"}); err != nil || len(heard) != 1000 {
 		t.Errorf("after stop: %d heard, %v", len(heard), err)
 	}
 }
@@ -134,7 +141,7 @@ func TestCallCancelled(t *testing.T) {
 		told <- fmt.Sprint(m.Method, string(wire.Member(m.Params, "requestId")) == string(call.ID))
 		s.write(`{"id":%s,"result":{}}`, call.ID) // too late, and harmless
 	}()
-	if _, err := p.Call(ctx, "m", nil); err == nil || err.Error() != "the user left" {
+	if _, err := p.Call(ctx, session.Request{Method: "m"}); err == nil || err.Error() != "the user left" {
 		t.Errorf("error = %v", err)
 	}
 	if got := <-told; got != "notifications/cancelledtrue" {
@@ -148,9 +155,9 @@ func TestServerRequestsAnswered(t *testing.T) {
 	if m := s.read(); string(m.ID) != `"p"` || string(m.Result) != "{}" {
 		t.Errorf("ping was answered with %s", m.Result)
 	}
-	s.write(`{"id":7,"method":"roots/list"}`)
+	s.write(`{"id":7,"method":"log"}`)
 	if m := s.read(); string(m.ID) != "7" || string(wire.Member(m.Error, "code")) != "-32601" {
-		t.Errorf("roots/list was answered with %s", m.Error)
+		t.Errorf("a request that no client answers was answered with %s", m.Error)
 	}
 }
 
@@ -160,11 +167,11 @@ func TestSessionEnds(t *testing.T) {
 		s.read()
 		s.out.Close()
 	}()
-	_, err := p.Call(t.Context(), "m", nil)
+	_, err := p.Call(t.Context(), session.Request{Method: "m"})
 	if !errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrNotSent) {
 		t.Errorf("the call under way: %v, want ErrClosed", err)
 	}
-	if _, err := p.Call(t.Context(), "m", nil); !errors.Is(err, session.ErrNotSent) {
+	if _, err := p.Call(t.Context(), session.Request{Method: "m"}); !errors.Is(err, session.ErrNotSent) {
 		t.Errorf("a later call: %v, want ErrNotSent", err)
 	}
 }
@@ -173,12 +180,12 @@ func TestRefuseDrains(t *testing.T) {
 	p, s := pair(t)
 	begun, done := make(chan json.RawMessage, 1), make(chan error, 1)
 	go func() {
-		_, err := p.Call(t.Context(), "m", nil)
+		_, err := p.Call(t.Context(), session.Request{Method: "m"})
 		done <- err
 	}()
 	begun <- s.read().ID
 	p.refuse()
-	if _, err := p.Call(t.Context(), "m", nil); !errors.Is(err, session.ErrNotSent) {
+	if _, err := p.Call(t.Context(), session.Request{Method: "m"}); !errors.Is(err, session.ErrNotSent) {
 		t.Errorf("a call on a draining session: %v, want ErrNotSent", err)
 	}
 	quiet := p.quiet()
@@ -193,15 +200,30 @@ func TestRefuseDrains(t *testing.T) {
 }
 
 func TestStamp(t *testing.T) {
-	p, _ := pair(t)
-	p.meta = json.RawMessage(`{"v":"2026","c":{}}`)
-	for in, want := range map[string]string{
-		``:                          `{"_meta":{"v":"2026","c":{}}}`,
-		`{"a":1}`:                   `{"a":1,"_meta":{"v":"2026","c":{}}}`,
-		`{"_meta":{"c":1,"t":"x"}}`: `{"_meta":{"c":1,"t":"x","v":"2026"}}`,
+	const modern = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	theirs := json.RawMessage(`{"progressToken":"t","io.modelcontextprotocol/clientCapabilities":{"roots":{}},"x":9007199254740993}`)
+	for name, tc := range map[string]struct {
+		meta          string // of the session; "" if legacy
+		request       session.Request
+		params, token string
+	}{
+		"modern, the router itself": {modern, session.Request{}, `{"_meta":` + modern + `}`, ""},
+		"modern, with parameters":   {modern, session.Request{Params: json.RawMessage(`{"a":1}`)}, `{"a":1,"_meta":` + modern + `}`, ""},
+		"modern, for a modern client": {modern, session.Request{Meta: theirs, From: &client{}},
+			`{"_meta":{"progressToken":7,"io.modelcontextprotocol/clientCapabilities":{"roots":{}},"x":9007199254740993,"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`, `"t"`},
+		"modern, for a legacy client": {modern, session.Request{From: &client{capabilities: `{"sampling":{}}`}},
+			`{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"sampling":{}},"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`, ""},
+		"legacy, for a modern client": {"", session.Request{Params: json.RawMessage(`{ }`), Meta: theirs, From: &client{}},
+			`{ "_meta":{"progressToken":7,"x":9007199254740993}}`, `"t"`},
+		"legacy, nothing to say": {"", session.Request{Meta: json.RawMessage(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`)}, ``, ""},
 	} {
-		if got := string(p.stamp(json.RawMessage(in))); got != want {
-			t.Errorf("stamp(%s) = %s, want %s", in, got, want)
+		p := newPeer(host{})
+		if tc.meta != "" {
+			p.meta = json.RawMessage(tc.meta)
+		}
+		params, token := p.stamp(tc.request, 7)
+		if string(params) != tc.params || string(token) != tc.token {
+			t.Errorf("%s: %s with token %s, want %s with %s", name, params, token, tc.params, tc.token)
 		}
 	}
 }
@@ -259,7 +281,7 @@ func TestHandshake(t *testing.T) {
 				defer cancel()
 				var server sync.WaitGroup
 				server.Go(func() { tc.server(s) })
-				err := p.handshake(ctx, tc.known, "1")
+				err := p.handshake(ctx, greeting{known: tc.known, version: "1", capabilities: json.RawMessage(`{}`)})
 				server.Wait()
 				switch {
 				case tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)):
@@ -285,13 +307,13 @@ func TestCallEndsWhileWriting(t *testing.T) {
 		s.in.Peek(1) // the message has begun
 		cancel()
 	}()
-	if _, err := p.Call(ctx, "large", large); !errors.Is(err, context.Canceled) {
+	if _, err := p.Call(ctx, session.Request{Method: "large", Params: large}); !errors.Is(err, context.Canceled) {
 		t.Errorf("the call: %v", err)
 	}
 	// Another waits for its turn, and was not sent when its time is up.
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := p.Call(ctx, "m", nil); !errors.Is(err, session.ErrNotSent) {
+	if _, err := p.Call(ctx, session.Request{Method: "m"}); !errors.Is(err, session.ErrNotSent) {
 		t.Errorf("a call whose turn did not come: %v, want ErrNotSent", err)
 	}
 	if m := s.read(); m.Method != "large" || string(m.Params) != string(large) {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,7 +37,7 @@ type Handler interface {
 
 // Options are what a Supervisor needs beside its handler. The zero value works.
 type Options struct {
-	// DataDir is where servers' logs and eras are kept; "" keeps nothing.
+	// DataDir is where servers' logs and traits are kept; "" keeps nothing.
 	DataDir string
 
 	// Guard is the command line of a process that runs [Guard] on its stdin: this
@@ -44,6 +47,14 @@ type Options struct {
 
 	// Version is what servers are told of the router's version.
 	Version string
+
+	// Sole says that the router has one client only, which is to be told to
+	// [Supervisor.Attach]: all servers' requests are for it.
+	Sole bool
+
+	// Hear is told what servers say that belongs to no request. owner is the only
+	// client that uses the session, nil if several may. It must not block.
+	Hear func(server string, owner session.Client, m session.Message)
 
 	// MaxStarting is how many servers may be starting at once; default 8. One
 	// that takes its time makes room for the next.
@@ -55,20 +66,22 @@ type Supervisor struct {
 	handler Handler
 	options Options
 	log     *zap.Logger
-	eras    eraStore
+	traits  *traitStore
 	finder  finder
 	reaper  reaper
 	slots   chan struct{}
 	spawned atomic.Int64 // processes so far
 	running sync.WaitGroup
-	applied chan struct{} // closed once the first configuration is applied
-	ending  chan struct{} // closed when Run is to return
+	sole    chan session.Client // holds the router's only client once that is attached
+	applied chan struct{}       // closed once the first configuration is applied
+	ending  chan struct{}       // closed when Run is to return
 
 	// mu guards what follows. It is never held while something stops.
 	mu      sync.Mutex
 	order   []string // names in the order of the configuration
 	servers map[string]*server
 	changed chan struct{} // closed when any status changes
+	level   string        // of the log messages that servers are to send; "" if nobody said
 }
 
 // New returns a Supervisor of no servers.
@@ -76,15 +89,19 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 	if o.MaxStarting <= 0 {
 		o.MaxStarting = 8
 	}
+	if o.Hear == nil {
+		o.Hear = func(string, session.Client, session.Message) {}
+	}
 	var random [8]byte
 	rand.Read(random[:])
 	return &Supervisor{
 		handler: h,
 		options: o,
 		log:     log.Named("supervisor"),
-		eras:    eraStore(o.DataDir),
+		traits:  newTraitStore(o.DataDir),
 		reaper:  reaper{mark: hex.EncodeToString(random[:])},
 		slots:   make(chan struct{}, o.MaxStarting),
+		sole:    make(chan session.Client, 1),
 		applied: make(chan struct{}),
 		ending:  make(chan struct{}),
 		servers: make(map[string]*server),
@@ -144,7 +161,8 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 		}
 		s := newServer(v, entry)
 		own, cancel := context.WithCancelCause(ctx)
-		s.remove = cancel
+		s.remove, s.life = cancel, own
+		s.generation, s.endGeneration = context.WithCancelCause(own)
 		v.servers[name] = s
 		v.running.Go(func() {
 			s.run(own)
@@ -181,12 +199,77 @@ func (v *Supervisor) freed() {
 // Session returns the server's session. It waits while the server starts, until
 // ctx ends, and has a failed one tried again if that was not done lately. Its
 // error is an [*UnavailableError].
-func (v *Supervisor) Session(ctx context.Context, name string) (session.Session, error) {
+//
+// A legacy server that has asked its client for something has a session of its
+// own for each client that may be asked, until [Supervisor.Release], and one that
+// speaks both eras has one for legacy clients. from is the client, nil if there is
+// none. All others share one.
+func (v *Supervisor) Session(ctx context.Context, name string, from session.Client) (session.Session, error) {
 	s, err := v.lookup(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return s.session(ctx)
+	in, err := s.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.suit(ctx, in, from)
+}
+
+// Attach says who the router's only client is, if it has but one.
+func (v *Supervisor) Attach(c session.Client) { v.sole <- c }
+
+// only returns the router's only client, nil if it may have several. It waits for
+// that client until ctx ends.
+func (v *Supervisor) only(ctx context.Context) session.Client {
+	if !v.options.Sole {
+		return nil
+	}
+	select {
+	case c := <-v.sole:
+		v.sole <- c
+		return c
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// Tell sends a notification to all servers whose session is the client's alone.
+// It does not wait for them.
+func (v *Supervisor) Tell(home session.Client, method string, params json.RawMessage) {
+	for _, s := range v.all() {
+		for _, in := range s.ownedBy(home) {
+			in.say(method, params)
+		}
+	}
+}
+
+// SetLevel has legacy servers send log messages from the level on, those too that
+// start later. It waits for them, but not for long.
+func (v *Supervisor) SetLevel(ctx context.Context, level string) {
+	v.mu.Lock()
+	v.level = level
+	v.mu.Unlock()
+	var setting sync.WaitGroup
+	for _, s := range v.all() {
+		for _, in := range s.running() {
+			setting.Go(func() { in.setLevel(ctx, level) })
+		}
+	}
+	setting.Wait()
+}
+
+// Release ends the sessions that were the client's alone.
+func (v *Supervisor) Release(home session.Client) {
+	for _, s := range v.all() {
+		s.release(home)
+	}
+}
+
+func (v *Supervisor) all() []*server {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Collect(maps.Values(v.servers))
 }
 
 func (v *Supervisor) lookup(ctx context.Context, name string) (*server, error) {

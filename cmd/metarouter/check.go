@@ -72,6 +72,7 @@ func notInEffect(c config.Config) []string {
 	add(r.MaxResultTokens > 0, "metarouter.maxResultTokens")
 	add(r.FillArguments, "metarouter.fillArguments")
 	add(r.AccessLog != "", "metarouter.accessLog")
+	add(r.HTTP.Rate != "", "metarouter.http.rate")
 	add(r.Classification != nil, "metarouter.classification")
 	return keys
 }

@@ -24,44 +24,77 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	mode, names string
+	noWatch     bool
+	http        string // address
+	overHTTP    bool
+	stdio       bool
+	tokenFile   string
+	hosts       []string
+}
+
 func (a *app) serve() *cobra.Command {
-	var mode, names string
-	var noWatch bool
-	cmd := leaf("serve", "Be the MCP server for a client, over stdio",
+	var f serveFlags
+	var cmd *cobra.Command
+	cmd = leaf("serve", "Be the MCP server for a client, over stdio, or for any number over HTTP",
 		`  metarouter serve
-  metarouter serve --config ~/team.mcp.json --mode search`,
+  metarouter serve --config ~/team.mcp.json --mode search
+  metarouter serve --http 127.0.0.1:8787
+  METAROUTER_TOKEN=… metarouter serve --http 0.0.0.0:8787 --allow-host router.example.com`,
 		cobra.NoArgs, func(ctx context.Context, _ []string) error {
 			if os.Getenv(supervisor.DepthVariable) != "" {
 				return a.refuse()
 			}
-			c, named, err := a.locate()
-			if err == nil && !named {
-				err = a.requireTrust(ctx, c)
-			}
-			if err != nil {
-				return err
-			}
-			if err := override(&c.Router, mode, names); err != nil {
-				return usage(err)
-			}
-			log, err := a.log(zapcore.InfoLevel)
-			if err != nil {
-				return err
-			}
-			for _, p := range c.Problems {
-				log.Warn(p.Error())
-			}
-			if keys := notInEffect(c); len(keys) > 0 {
-				log.Warn("read, and not in effect in this version", zap.Strings("keys", keys))
-			}
-			return a.face(ctx, c, named, log, noWatch)
+			f.overHTTP = cmd.Flags().Changed("http")
+			f.stdio = f.stdio && (!f.overHTTP || cmd.Flags().Changed("stdio"))
+			return a.serveWith(ctx, f)
 		})
-	cmd.Flags().StringVar(&mode, "mode", "", "auto, search or direct (default as configured, else auto)")
-	cmd.Flags().StringVar(&names, "names", "", "prefixed or bare (default as configured, else prefixed)")
-	cmd.Flags().BoolVar(&noWatch, "no-watch", false, "reload the configuration on SIGHUP only")
-	cmd.Flags().Bool("stdio", true, "speak over stdin and stdout")
-	cmd.Flags().Bool("standalone", false, "share nothing with other routers")
+	flags := cmd.Flags()
+	flags.StringVar(&f.mode, "mode", "", "auto, search or direct (default as configured, else auto)")
+	flags.StringVar(&f.names, "names", "", "prefixed or bare (default as configured, else prefixed)")
+	flags.BoolVar(&f.noWatch, "no-watch", false, "reload the configuration on SIGHUP only")
+	flags.StringVar(&f.http, "http", "", "serve over HTTP at this `address`; \"\" is the configured one, else 127.0.0.1:8787")
+	flags.BoolVar(&f.stdio, "stdio", true, "speak over stdin and stdout; beside --http only if it is given, and then all ends with the input")
+	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with a token that HTTP clients must bear (also METAROUTER_TOKEN)")
+	flags.StringArrayVar(&f.hosts, "allow-host", nil, "`name` by which HTTP clients may call this machine; repeatable")
+	flags.Bool("standalone", false, "share nothing with other routers")
 	return cmd
+}
+
+func (a *app) serveWith(ctx context.Context, f serveFlags) error {
+	c, named, err := a.locate()
+	if err == nil && !named {
+		err = a.requireTrust(ctx, c)
+	}
+	if err != nil {
+		return err
+	}
+	if !f.stdio && !f.overHTTP {
+		return usage(errors.New("--stdio=false leaves nothing to serve; add --http"))
+	}
+	if err := override(&c.Router, f.mode, f.names); err != nil {
+		return usage(err)
+	}
+	log, err := a.log(zapcore.InfoLevel)
+	if err != nil {
+		return err
+	}
+	for _, p := range c.Problems {
+		log.Warn(p.Error())
+	}
+	if keys := notInEffect(c); len(keys) > 0 {
+		log.Warn("read, and not in effect in this version", zap.Strings("keys", keys))
+	}
+	var web *web
+	if f.overHTTP {
+		if web, err = listenHTTP(ctx, c.Router.HTTP, f, log); err != nil {
+			return err
+		}
+		defer web.listener.Close()
+	}
+	return a.face(ctx, c, named, log, f, web)
 }
 
 // override sets in r what the flags say.
@@ -99,16 +132,21 @@ func (a *app) refuse() error {
 	return usage(errors.New(why + "; take the entry out of the configuration"))
 }
 
-// face serves one client over stdio until it leaves or ctx ends.
-func (a *app) face(ctx context.Context, c config.Config, named bool, log *zap.Logger, noWatch bool) error {
+// face serves clients until ctx ends, or the one on stdio leaves. web is nil
+// unless there are some over HTTP; the router goes on until they are answered.
+func (a *app) face(ctx context.Context, c config.Config, named bool, log *zap.Logger, f serveFlags, web *web) error {
 	signal.Ignore(syscall.SIGPIPE) // a client that has gone must not kill us before the servers are stopped
 	read, edits := make(chan config.Config), make(chan config.Config)
-	return a.running(ctx, adapter.New(c, a.options(log)), edits, func(ctx context.Context, r *adapter.Router) error {
+	o := a.options(log)
+	o.Sole = web == nil
+	signalled := ctx
+	return a.running(context.WithoutCancel(ctx), adapter.New(c, o), edits, func(ctx context.Context, r *adapter.Router) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		defer context.AfterFunc(signalled, cancel)()
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return reloadOnHangup(ctx, c, read, log) })
-		if !noWatch {
+		if !f.noWatch {
 			g.Go(func() error { return config.Watch(ctx, c, read, log) })
 		}
 		g.Go(func() error { return a.approve(ctx, named, read, edits, log) })
@@ -118,14 +156,21 @@ func (a *app) face(ctx context.Context, c config.Config, named bool, log *zap.Lo
 			}
 			return nil
 		})
-		g.Go(func() error {
-			defer cancel() // the client has left
-			return server.New(r, server.Options{
-				Mode: c.Router.Mode, Names: c.Router.Names, Separator: c.Router.Separator,
-				ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: c.Router.Pinned,
-				RouteThreshold: c.Router.RouteThreshold, Version: version, Log: log,
-			}).Run(ctx, a.stdin, a.stdout)
+		s := server.New(r, server.Options{
+			Mode: c.Router.Mode, Names: c.Router.Names, Separator: c.Router.Separator,
+			ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: c.Router.Pinned,
+			RouteThreshold: c.Router.RouteThreshold, Version: version, Log: log,
 		})
+		g.Go(func() error { return s.Run(ctx) })
+		if web != nil {
+			g.Go(func() error { return web.serve(ctx, s, log) })
+		}
+		if f.stdio {
+			g.Go(func() error {
+				defer cancel() // the client has left
+				return s.Serve(ctx, a.stdin, a.stdout)
+			})
+		}
 		return g.Wait()
 	})
 }

@@ -119,7 +119,7 @@ func summary(description string) string {
 // resolve finds the tool that a name of any form means, and starts the servers
 // that may have it only if the stored catalog does not tell.
 func (a *app) resolve(ctx context.Context, c config.Config, r *adapter.Router, name string) (t *registry.NormalizedTool, err error) {
-	names := func() *server.Names {
+	names := func() *server.ToolNames {
 		return server.NewNames(r.Snapshot().Tools(), c.Router.Names, c.Router.Separator)
 	}
 	t, err = server.Resolve(ctx, r, name, c.Router.Separator, names, func() bool { return a.settle(ctx, r) == nil })

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,9 @@ import (
 
 // metarouter is the path of the program under test.
 var metarouter string
+
+// builtVariable has that path if another run of these tests has built it.
+const builtVariable = "METAROUTER_E2E_BUILT"
 
 func TestMain(m *testing.M) {
 	mcptest.ServeIfAsked()
@@ -35,6 +39,9 @@ func run(m *testing.M) int {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
+	if metarouter = os.Getenv(builtVariable); metarouter != "" {
+		return m.Run()
+	}
 	metarouter = filepath.Join(dir, "metarouter")
 	build := exec.Command("go", "build", "-o", metarouter, "github.com/mcp-metarouter/metarouter/cmd/metarouter")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -91,15 +98,42 @@ func (s *setup) command(args ...string) []string {
 // serve starts the router for a client, which it initializes.
 func (s *setup) serve(args ...string) *mcptest.Client {
 	s.t.Helper()
+	c := s.start(args...)
+	if _, err := c.Initialize(within(s.t)); err != nil {
+		s.t.Fatalf("initialize: %v\n%s", err, c.Stderr())
+	}
+	return c
+}
+
+// serveHTTP starts the router behind HTTP, and returns its URL.
+func (s *setup) serveHTTP(args ...string) (url string, process *mcptest.Client) {
+	s.t.Helper()
+	address := mcptest.FreeAddress(s.t)
+	c := s.start(append([]string{"--http", address}, args...)...)
+	mcptest.WaitFor(s.t, "the router to listen", func() bool {
+		select {
+		case <-c.Done:
+			s.t.Fatalf("the router has ended:\n%s", c.Stderr())
+		default:
+		}
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return "http://" + address + "/mcp", c
+}
+
+// start starts the router.
+func (s *setup) start(args ...string) *mcptest.Client {
+	s.t.Helper()
 	c := mcptest.Start(s.t, metarouter, s.command(append([]string{"serve"}, args...)...), s.dir, nil)
 	s.t.Cleanup(func() {
 		if strings.Contains(c.Stderr(), "DATA RACE") {
 			s.t.Errorf("the router has a data race:\n%s", c.Stderr())
 		}
 	})
-	if _, err := c.Initialize(within(s.t)); err != nil {
-		s.t.Fatalf("initialize: %v\n%s", err, c.Stderr())
-	}
 	return c
 }
 

@@ -37,8 +37,10 @@ type Client struct {
 	pending   map[string]chan message // by id
 	ended     bool                    // nothing more comes from the server
 	isModern  bool
+	declared  json.RawMessage // the client's capabilities
 	onRequest func(method string, params json.RawMessage) (json.RawMessage, *Error)
 	stray     int
+	exchanges map[*Exchange]bool // under way
 
 	write sync.Mutex // guards in, line by line
 }
@@ -49,12 +51,23 @@ type Notification struct {
 	Params json.RawMessage
 }
 
-// Error is a JSON-RPC error. Object has the server's bytes of all of it.
+// Error is a JSON-RPC error. Object has the server's bytes of all of it, Status
+// the HTTP status, 0 over stdio.
 type Error struct {
 	Code    int
 	Message string
 	Data    json.RawMessage
 	Object  json.RawMessage `json:"-"`
+	Status  int             `json:"-"`
+}
+
+// Exchange is a request and what came of it. ID is the request's; Before is every
+// notification that came after the request was sent and before its answer, in
+// wire order, whether it belonged to the request or not.
+type Exchange struct {
+	ID     string
+	Before []Notification
+	Result json.RawMessage
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("JSON-RPC error %d: %s", e.Code, e.Message) }
@@ -93,7 +106,7 @@ func Start(t testing.TB, command string, args []string, dir string, env []string
 	c := &Client{
 		Cmd: cmd, Notifications: notifications, Done: done,
 		stderr: stderr.Name(), in: in,
-		pending: map[string]chan message{},
+		pending: map[string]chan message{}, exchanges: map[*Exchange]bool{},
 	}
 	read := make(chan struct{})
 	go func() {
@@ -116,8 +129,10 @@ func Start(t testing.TB, command string, args []string, dir string, env []string
 
 // Initialize does the legacy handshake and returns the result of initialize.
 func (c *Client) Initialize(ctx context.Context) (json.RawMessage, error) {
-	result, err := c.Request(ctx, "initialize", json.RawMessage(
-		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"mcptest","version":"1"}}`))
+	c.mu.Lock()
+	declared := c.declared
+	c.mu.Unlock()
+	result, err := c.Request(ctx, "initialize", initializeParams(declared))
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +149,14 @@ func (c *Client) Discover(ctx context.Context) (json.RawMessage, error) {
 	return c.Request(ctx, "server/discover", nil)
 }
 
+// Declare says the capabilities of the client, {} until then. It is for before
+// Initialize; in the modern era, for each request after it.
+func (c *Client) Declare(capabilities string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.declared = json.RawMessage(capabilities)
+}
+
 // OnRequest answers the server's requests. Without it, ping is answered, and
 // everything else is an unknown method.
 func (c *Client) OnRequest(f func(method string, params json.RawMessage) (result json.RawMessage, _ *Error)) {
@@ -146,41 +169,61 @@ func (c *Client) OnRequest(f func(method string, params json.RawMessage) (result
 // so, ErrEnded if it ends first, the context's error if that ends first, in which
 // case the server is told. Parameters that are a json.RawMessage go as they are.
 func (c *Client) Request(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	x, err := c.Exchange(ctx, method, params)
+	return x.Result, err
+}
+
+// Exchange is Request, with what came before the answer. The notifications are
+// handed out by Notifications as well.
+func (c *Client) Exchange(ctx context.Context, method string, params any) (*Exchange, error) {
 	c.mu.Lock()
 	if c.ended {
 		c.mu.Unlock()
-		return nil, ErrEnded
+		return &Exchange{}, ErrEnded
 	}
 	c.next++
-	id := strconv.Itoa(c.next)
+	x := &Exchange{ID: strconv.Itoa(c.next)}
 	answer := make(chan message, 1)
-	c.pending[id] = answer
-	isModern := c.isModern
+	c.pending[x.ID] = answer
+	c.exchanges[x] = true
+	raw := marshal(params)
+	if c.isModern {
+		raw = withModernMeta(raw, c.declared)
+	}
 	c.mu.Unlock()
 
-	raw := marshal(params)
-	if isModern {
-		raw = withModernMeta(raw)
-	}
-	c.send(`{"jsonrpc":"2.0","id":`+id+`,"method":`+string(encode(method)), raw) // if it fails, the server ends
+	c.send(`{"jsonrpc":"2.0","id":`+x.ID+`,"method":`+string(encode(method)), raw) // if it fails, the server ends
+	err := c.wait(ctx, x, answer)
+	c.mu.Lock()
+	delete(c.exchanges, x)
+	c.mu.Unlock()
+	return x, err
+}
+
+func (c *Client) wait(ctx context.Context, x *Exchange, answer <-chan message) error {
 	select {
 	case m, ok := <-answer:
 		switch {
 		case !ok:
-			return nil, ErrEnded
+			return ErrEnded
 		case m.Error != nil:
-			e := &Error{Object: m.Error}
-			json.Unmarshal(m.Error, e)
-			return nil, e
+			return newClientError(m.Error, 0)
 		}
-		return m.Result, nil
+		x.Result = m.Result
+		return nil
 	case <-ctx.Done():
 		c.mu.Lock()
-		delete(c.pending, id)
+		delete(c.pending, x.ID)
 		c.mu.Unlock()
-		c.Notify("notifications/cancelled", json.RawMessage(`{"requestId":`+id+`}`))
-		return nil, ctx.Err()
+		c.Notify("notifications/cancelled", json.RawMessage(`{"requestId":`+x.ID+`}`))
+		return ctx.Err()
 	}
+}
+
+func newClientError(object json.RawMessage, status int) *Error {
+	e := &Error{Object: object, Status: status}
+	json.Unmarshal(object, e)
+	return e
 }
 
 // Call asks for tools/call.
@@ -194,24 +237,37 @@ func (c *Client) Call(ctx context.Context, tool string, arguments any) (json.Raw
 
 // ListTools asks for every page of tools/list and returns the definitions.
 func (c *Client) ListTools(ctx context.Context) ([]json.RawMessage, error) {
-	var tools []json.RawMessage
+	return List(ctx, c, "tools/list", "tools")
+}
+
+// A Requester is a Client or an HTTPClient.
+type Requester interface {
+	Request(ctx context.Context, method string, params any) (json.RawMessage, error)
+}
+
+// List asks for every page of a list, and returns what the member of the results
+// has.
+func List(ctx context.Context, c Requester, method, member string) ([]json.RawMessage, error) {
+	var all []json.RawMessage
 	for params := json.RawMessage(`{}`); ; {
-		result, err := c.Request(ctx, "tools/list", params)
+		result, err := c.Request(ctx, method, params)
 		if err != nil {
 			return nil, err
 		}
-		var page struct {
-			Tools      []json.RawMessage
-			NextCursor *string
-		}
+		var page map[string]json.RawMessage
 		if err := json.Unmarshal(result, &page); err != nil {
-			return nil, fmt.Errorf("decode tools/list: %w", err)
+			return nil, fmt.Errorf("decode %s: %w", method, err)
 		}
-		tools = append(tools, page.Tools...)
-		if page.NextCursor == nil {
-			return tools, nil
+		var items []json.RawMessage
+		var cursor *string
+		if err := json.Unmarshal(page[member], &items); err != nil {
+			return nil, fmt.Errorf("decode %s of %s: %w", member, method, err)
 		}
-		params = encode(map[string]string{"cursor": *page.NextCursor})
+		all = append(all, items...)
+		if json.Unmarshal(page["nextCursor"], &cursor); cursor == nil {
+			return all, nil
+		}
+		params = encode(map[string]string{"cursor": *cursor})
 	}
 }
 
@@ -317,8 +373,14 @@ func (c *Client) receive(line []byte, notifications chan<- Notification) bool {
 	}
 	switch {
 	case m.Method != "" && m.ID == nil:
+		n := Notification{m.Method, m.Params}
+		c.mu.Lock()
+		for x := range c.exchanges {
+			x.Before = append(x.Before, n)
+		}
+		c.mu.Unlock()
 		select {
-		case notifications <- Notification{m.Method, m.Params}:
+		case notifications <- n:
 		default:
 		}
 		return true
@@ -331,6 +393,11 @@ func (c *Client) receive(line []byte, notifications chan<- Notification) bool {
 	answer, ok := c.pending[string(m.ID)]
 	if ok {
 		delete(c.pending, string(m.ID))
+		for x := range c.exchanges {
+			if x.ID == string(m.ID) {
+				delete(c.exchanges, x) // what comes from now on came after it
+			}
+		}
 		answer <- m
 	}
 	return ok
@@ -341,6 +408,11 @@ func (c *Client) reply(m message) {
 	c.mu.Lock()
 	f := c.onRequest
 	c.mu.Unlock()
+	c.SendLine(response(m, f))
+}
+
+// response is the answer to a request of a server's.
+func response(m message, f func(method string, params json.RawMessage) (json.RawMessage, *Error)) string {
 	var result json.RawMessage
 	e := &Error{Code: -32601, Message: "Method not found"}
 	switch {
@@ -350,10 +422,9 @@ func (c *Client) reply(m message) {
 		result, e = json.RawMessage(`{}`), nil
 	}
 	if e != nil {
-		c.SendLine(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, m.ID, e.Code, encode(e.Message)))
-		return
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, m.ID, e.Code, encode(e.Message))
 	}
-	c.SendLine(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result))
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
 
 // send finishes an open message with its parameters and sends it.
@@ -375,16 +446,30 @@ func marshal(v any) json.RawMessage {
 	return encode(v)
 }
 
-// withModernMeta adds what every modern request says of its client.
-func withModernMeta(params json.RawMessage) json.RawMessage {
+// withModernMeta adds what every modern request says of its client, unless the
+// parameters say it themselves.
+func withModernMeta(params, declared json.RawMessage) json.RawMessage {
 	members := map[string]json.RawMessage{}
 	json.Unmarshal(params, &members)
 	meta := map[string]json.RawMessage{
-		"io.modelcontextprotocol/clientCapabilities": json.RawMessage(`{}`),
-		"io.modelcontextprotocol/clientInfo":         json.RawMessage(`{"name":"mcptest","version":"1"}`),
-		keyVersion:                                   encode(modern),
+		keyCapabilities: orEmpty(declared),
+		keyClientInfo:   json.RawMessage(clientInfo),
+		keyVersion:      encode(modern),
 	}
 	json.Unmarshal(members["_meta"], &meta)
 	members["_meta"] = encode(meta)
 	return encode(members)
+}
+
+const clientInfo = `{"name":"mcptest","version":"1"}`
+
+func initializeParams(declared json.RawMessage) json.RawMessage {
+	return json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":` + string(orEmpty(declared)) + `,"clientInfo":` + clientInfo + `}`)
+}
+
+func orEmpty(object json.RawMessage) json.RawMessage {
+	if object == nil {
+		return json.RawMessage(`{}`)
+	}
+	return object
 }

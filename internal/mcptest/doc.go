@@ -10,8 +10,12 @@
 // server is not given the environment of whoever starts it. Whatever a fake
 // server leaves behind on purpose ends by itself after its -lifetime.
 //
-// The server and the client read and write plain lines with encoding/json, and
-// use nothing of what they test.
+// Remote starts the same server behind HTTP, with sessions, without them or with
+// the stream of 2024-11-05, and HTTPClient is the client for that. Conformance
+// runs the official suite, and EverythingServer is the server that passes it.
+//
+// Servers and clients read and write plain messages with encoding/json, and use
+// nothing of what they test.
 package mcptest
 
 import (

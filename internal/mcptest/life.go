@@ -26,6 +26,9 @@ func Serve(args []string) {
 	if o.ignoreTerm {
 		signal.Ignore(syscall.SIGTERM, os.Interrupt, syscall.SIGHUP)
 	}
+	if o.onlyEra != "" {
+		os.Exit(relay(o.onlyEra, o.command))
+	}
 	if o.onlySleeping {
 		os.Stdin.Close() // which leaveChild waits for
 		select {}

@@ -19,13 +19,20 @@ import (
 // skipped, or fails if CI is set in the environment.
 func NPM(t testing.TB) string {
 	t.Helper()
+	return modules(t, "testdata/npm")
+}
+
+// modules installs what a folder of this module locks, and returns the path of
+// its node_modules.
+func modules(t testing.TB, folder string) string {
+	t.Helper()
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		unavailable(t, "npm is not on PATH: no real servers to test with")
+		unavailable(t, "npm is not on PATH: nothing real to test with")
 	}
-	dir, err := install(npm)
+	dir, err := install(npm, folder)
 	if err != nil {
-		t.Fatalf("install testdata/npm: %v", err)
+		t.Fatalf("install %s: %v", folder, err)
 	}
 	return filepath.Join(dir, "node_modules")
 }
@@ -72,9 +79,9 @@ func newEnough(node string) bool {
 	return err == nil && scanErr == nil && (major > 22 || major == 22 && minor >= 19)
 }
 
-// install returns the folder with everything in testdata/npm and node_modules.
-func install(npm string) (string, error) {
-	source, err := testdata("npm")
+// install returns a folder with everything in the given one and node_modules.
+func install(npm, folder string) (string, error) {
+	source, err := inModule(folder)
 	if err != nil {
 		return "", err
 	}
@@ -82,9 +89,17 @@ func install(npm string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	entries, err := os.ReadDir(source) // sorted
+	if err != nil {
+		return "", err
+	}
 	files := map[string][]byte{}
 	hash := sha256.New()
-	for _, name := range []string{"client.mjs", "package-lock.json", "package.json"} {
+	for _, entry := range entries {
+		name := entry.Name()
+		if name == "README.md" || entry.IsDir() {
+			continue
+		}
 		if files[name], err = os.ReadFile(filepath.Join(source, name)); err != nil {
 			return "", err
 		}
@@ -118,9 +133,9 @@ func install(npm string) (string, error) {
 	return dir, os.WriteFile(done, nil, 0o644)
 }
 
-// testdata finds a folder of the module's testdata from any package's folder,
-// where go test starts its tests.
-func testdata(name string) (string, error) {
+// inModule finds a folder of this module from any package's folder, where go test
+// starts its tests.
+func inModule(folder string) (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -128,11 +143,11 @@ func testdata(name string) (string, error) {
 	for {
 		_, err := os.Stat(filepath.Join(dir, "go.mod"))
 		if err == nil {
-			return filepath.Join(dir, "testdata", name), nil
+			return filepath.Join(dir, filepath.FromSlash(folder)), nil
 		}
 		parent := filepath.Dir(dir)
 		if !errors.Is(err, fs.ErrNotExist) || parent == dir {
-			return "", fmt.Errorf("find the module's testdata: %w", err)
+			return "", fmt.Errorf("find this module's %s: %w", folder, err)
 		}
 		dir = parent
 	}

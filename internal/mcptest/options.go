@@ -19,6 +19,21 @@ type options struct {
 	badSchemas  bool
 	withoutList bool
 
+	prompts   []string
+	resources []string
+	templates []string
+	complete  bool
+	logging   bool
+	askRoots  bool
+
+	httpFile    string
+	sseFile     string
+	forgetAfter int
+	bearer      string
+	asJSON      bool
+	onlyEra     string
+	command     []string // what -only-era starts
+
 	era             string
 	protocol        string
 	oneEra          bool
@@ -49,15 +64,18 @@ type options struct {
 func parseOptions(args []string) *options {
 	o := &options{}
 	f := flag.NewFlagSet(marker, flag.ExitOnError)
+	commaSeparated := func(to *[]string, name, usage string) {
+		f.Func(name, usage, func(s string) error {
+			*to = append(*to, strings.Split(s, ",")...)
+			return nil
+		})
+	}
 
 	f.StringVar(&o.name, "name", "fake", "serverInfo.name")
 	f.StringVar(&o.version, "version", "1.0.0", "serverInfo.version")
 	f.StringVar(&o.instructions, "instructions", "", "the server's instructions")
 
-	f.Func("tools", "comma-separated tools (default echo); what each does goes by its name", func(s string) error {
-		o.tools = append(o.tools, strings.Split(s, ",")...)
-		return nil
-	})
+	commaSeparated(&o.tools, "tools", "comma-separated tools (default echo); what each does goes by its name")
 	f.Func("tool", "one tool: NAME, 'NAME: DESCRIPTION' or its definition as JSON (repeatable)", func(s string) error {
 		o.tools = append(o.tools, s)
 		return nil
@@ -69,6 +87,20 @@ func parseOptions(args []string) *options {
 	f.BoolVar(&o.badSchemas, "bad-schemas", false, "a tool of each bad kind, and a good one named fine")
 	f.BoolVar(&o.withoutList, "no-tools", false, "no tools capability, and tools/list is unknown")
 
+	commaSeparated(&o.prompts, "prompts", "comma-separated prompts; the one named ask asks the client")
+	commaSeparated(&o.resources, "resources", "comma-separated URIs of resources; .bin is a blob, and /ask asks the client")
+	commaSeparated(&o.templates, "templates", "comma-separated URI templates, each with its variable at the end")
+	f.BoolVar(&o.complete, "complete", false, "complete arguments of prompts and templates")
+	f.BoolVar(&o.logging, "logging", false, "know logging/setLevel")
+	f.BoolVar(&o.askRoots, "ask-roots", false, "ask for the roots once initialized, and when they change")
+
+	f.StringVar(&o.httpFile, "http", "", "serve streamable HTTP, and write its URL to this file")
+	f.StringVar(&o.sseFile, "sse", "", "serve HTTP with SSE as of 2024-11-05, and write its URL to this file")
+	f.IntVar(&o.forgetAfter, "forget-after", 0, "forget all HTTP sessions, once, after this many requests")
+	f.StringVar(&o.bearer, "bearer", "", "require this token over HTTP")
+	f.BoolVar(&o.asJSON, "json", false, "answer HTTP with JSON, never with a stream")
+	f.StringVar(&o.onlyEra, "only-era", "", "start the server that the other arguments say, and keep it to the legacy or the modern era")
+
 	f.StringVar(&o.era, "era", "legacy", "legacy, modern or both")
 	f.StringVar(&o.protocol, "protocol", "2025-11-25", "the newest legacy version spoken")
 	f.BoolVar(&o.oneEra, "one-era", false, "refuse initialize once server/discover was answered")
@@ -78,10 +110,7 @@ func parseOptions(args []string) *options {
 	f.BoolVar(&o.exit, "exit", false, "exit at once with status 3 and a line on stderr")
 	f.IntVar(&o.exitAfter, "exit-after", 0, "exit with status 4 after answering this many calls")
 	f.BoolVar(&o.mute, "mute", false, "read everything and answer nothing")
-	f.Func("hang", "comma-separated methods that are never answered", func(s string) error {
-		o.hang = append(o.hang, strings.Split(s, ",")...)
-		return nil
-	})
+	commaSeparated(&o.hang, "hang", "comma-separated methods that are never answered")
 	f.DurationVar(&o.startDelay, "start-delay", 0, "wait before reading anything")
 	f.IntVar(&o.crashes, "crash-at-start-times", 0, "exit with status 3 at the first N starts, which -state counts")
 	f.StringVar(&o.state, "state", "", "the file that counts the starts")
@@ -99,5 +128,6 @@ func parseOptions(args []string) *options {
 	f.BoolVar(&o.onlySleeping, "only-sleep", false, "be the grandchild: do nothing for a lifetime")
 
 	f.Parse(args) // exits on an error
+	o.command = f.Args()
 	return o
 }

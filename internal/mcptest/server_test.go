@@ -132,7 +132,7 @@ func TestBothEras(t *testing.T) {
 		t.Error(err)
 	}
 	c = fake(t, false, "-era", "both", "-one-era")
-	if _, err := c.Request(deadline(t), "server/discover", withModernMeta(nil)); err != nil {
+	if _, err := c.Request(deadline(t), "server/discover", withModernMeta(nil, nil)); err != nil {
 		t.Error(err)
 	}
 	var e *Error

@@ -1,7 +1,6 @@
 package mcptest
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -31,13 +30,6 @@ type tool struct {
 // action answers a call with a CallToolResult, an error, or never if both are zero.
 type action func(*call) (result string, _ *rpcError)
 
-type call struct {
-	*server
-	ctx       context.Context // done once the client has cancelled the call
-	arguments json.RawMessage
-	token     json.RawMessage // of progress; nil if none is wanted
-}
-
 type behaviour struct {
 	description, properties, annotations string
 	act                                  action
@@ -52,7 +44,7 @@ func behaviours() map[string]behaviour {
 		"cwd":   {"Return the working directory of this server.", `{}`, safe, (*call).cwd},
 		"env":   {"Return the environment of this server, sorted, a variable a line.", `{}`, safe, (*call).env},
 		"sleep": {"Wait for a number of milliseconds, then answer.", `{"ms":{"type":"integer"}}`, safe, (*call).sleep},
-		"hang":  {"Never answer.", `{}`, "", func(*call) (string, *rpcError) { return "", nil }},
+		"hang":  {"Never answer, but write 'cancelled ID' to the trace when the call is cancelled.", `{}`, "", (*call).hang},
 		"crash": {"Exit in the middle of the call.", `{}`, "", func(*call) (string, *rpcError) { fail(7, "fatal: crash was called"); return "", nil }},
 		"fail":  {"Fail, as a tool does.", `{}`, "", func(*call) (string, *rpcError) { return failure("the fail tool always fails"), nil }},
 		"error": {"Fail with a JSON-RPC error.", `{}`, "", func(*call) (string, *rpcError) { return "", &rpcError{RawError} }},
@@ -60,6 +52,18 @@ func behaviours() map[string]behaviour {
 		"raw":   {"Return a result with unusual bytes.", `{}`, safe, func(*call) (string, *rpcError) { return RawResult, nil }},
 		"progress": {"Send a number of progress notifications, then answer.",
 			`{"n":{"type":"integer"}}`, safe, (*call).progress},
+		"capabilities": {"Return the client's capabilities, as this server was told.", `{}`, safe, (*call).clientCapabilities},
+		"headers":      {"Return the HTTP headers of this call, sorted, one a line.", `{}`, safe, (*call).headers},
+		"log":          {"Send n log messages of a level.", `{"level":{"type":"string"},"n":{"type":"integer"}}`, safe, (*call).log},
+		"roots":        {"Return what this server was last told of the client's roots.", `{}`, safe, (*call).rootsTold},
+		"ask":          {"Ask the client and return its answers, a line each.", askSchema, "", (*call).askTool},
+		"later":        {"Ask the client 100 ms after this call; the trace has the answer.", askSchema, "", (*call).later},
+		"task":         {"Work as a task, if the client knows tasks.", `{}`, "", (*call).task},
+
+		"grow_prompts":   {"Add a prompt to this server.", `{}`, "", (*call).growPrompts},
+		"grow_resources": {"Add a resource to this server.", `{}`, "", (*call).growResources},
+		"touch":          {"Say that a resource has changed.", `{"uri":{"type":"string"}}`, "", (*call).touch},
+
 		"grow":   {"Add a tool to this server.", `{}`, "", (*call).grow},
 		"shrink": {"Remove the last tool of this server.", `{}`, "", (*call).shrink},
 
@@ -164,6 +168,12 @@ func (c *call) echo() (string, *rpcError) {
 	return text(string(c.arguments)), nil
 }
 
+func (c *call) hang() (string, *rpcError) {
+	<-c.ctx.Done()
+	c.traced("cancelled " + string(c.message.ID))
+	return "", nil
+}
+
 func (c *call) cwd() (string, *rpcError) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -198,9 +208,9 @@ func (c *call) progress() (string, *rpcError) {
 	var a struct{ N int }
 	json.Unmarshal(c.arguments, &a)
 	for i := range a.N {
-		if c.token != nil {
-			c.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"total":%d}}`,
-				c.token, i+1, a.N))
+		if token := c.meta["progressToken"]; token != nil {
+			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"total":%d}}`,
+				token, i+1, a.N))
 		}
 	}
 	return text(fmt.Sprintf("made %d steps", a.N)), nil
@@ -212,7 +222,7 @@ func (c *call) grow() (string, *rpcError) {
 	t := newTool(fmt.Sprintf("grown_%d: A tool added while running.", c.grown))
 	c.list = append(c.list, t)
 	c.mu.Unlock()
-	c.changed()
+	c.tellAll("notifications/tools/list_changed", "")
 	return text("added " + t.name), nil
 }
 
@@ -222,7 +232,7 @@ func (c *call) shrink() (string, *rpcError) {
 	removed := c.list[last].name
 	c.list = c.list[:last]
 	c.mu.Unlock()
-	c.changed()
+	c.tellAll("notifications/tools/list_changed", "")
 	return text("removed " + removed), nil
 }
 

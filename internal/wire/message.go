@@ -10,6 +10,7 @@ import (
 // A Message is the envelope of a JSON-RPC message. The byte slices are parts of
 // the line that was parsed, nil where the member is absent.
 type Message struct {
+	Version json.RawMessage // the member jsonrpc; nil if absent
 	ID     json.RawMessage // a number or a string; nil if absent or null
 	Method string
 	Params json.RawMessage
@@ -31,6 +32,8 @@ func Parse(line []byte) (Message, error) {
 	var method []byte
 	err := Members(line, func(key string, value []byte) bool {
 		switch key {
+		case "jsonrpc":
+			m.Version = value
 		case "id":
 			m.ID = value
 		case "method":
@@ -171,4 +174,27 @@ func SetMember(object []byte, key string, value []byte) []byte {
 		at = s.end
 	}
 	return append(out, object[at:]...)
+}
+
+// DeleteMember returns the object without the member. The rest stays as it is,
+// but for white space and the comma next to what is removed. It returns object
+// unchanged if that is no valid object or lacks the member.
+func DeleteMember(object []byte, key string) []byte {
+	out := make([]byte, 0, len(object))
+	found := false
+	if Members(object, func(k string, value []byte) bool {
+		if k == key {
+			found = true
+			return true
+		}
+		if len(out) > 0 {
+			out = append(out, ',')
+		}
+		out = append(AppendString(out, k), ':')
+		out = append(out, value...)
+		return true
+	}) != nil || !found {
+		return object
+	}
+	return append(append([]byte{'{'}, out...), '}')
 }

@@ -73,6 +73,38 @@ func members(b []byte, f func(key string, start, end int) bool) error {
 	}
 }
 
+// Elements calls f for each element of the JSON array in b, in order, with its
+// bytes, which are a sub-slice of b. It stops early, without an error, when f
+// returns false.
+func Elements(b []byte, f func(value []byte) bool) error {
+	i := skipSpace(b, 0)
+	if i >= len(b) || b[i] != '[' {
+		return &syntaxError{i, "not an array"}
+	}
+	i = skipSpace(b, i+1)
+	if i < len(b) && b[i] == ']' {
+		return trailing(b, i+1)
+	}
+	for {
+		end, err := skipValue(b, i, 1)
+		if err != nil {
+			return err
+		}
+		if !f(b[i:end:end]) {
+			return nil
+		}
+		i = skipSpace(b, end)
+		switch {
+		case i < len(b) && b[i] == ',':
+			i = skipSpace(b, i+1)
+		case i < len(b) && b[i] == ']':
+			return trailing(b, i+1)
+		default:
+			return &syntaxError{i, "expected a comma or the end of the array"}
+		}
+	}
+}
+
 // Member returns the value of the object's member named key, the last one if
 // there are several, or nil if there is none or b is no valid object.
 func Member(b []byte, key string) (value []byte) {

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/server"
+)
+
+const (
+	// lastCalls is how long calls may go on when the router is told to end.
+	lastCalls = 10 * time.Second
+
+	// lastBytes is how long answers may then be on their way.
+	lastBytes = 2 * time.Second
+
+	headerTime = 10 * time.Second
+	idleTime   = 2 * time.Minute
+)
+
+// tokenVariable names the variable with a token that HTTP clients must bear.
+const tokenVariable = "METAROUTER_TOKEN"
+
+// A web is what the router is reached by over HTTP.
+type web struct {
+	listener net.Listener
+	options  server.HTTPOptions
+}
+
+// listenHTTP listens where the flags or else the configuration say. Whoever can
+// reach us can run tools, so beyond this machine that takes a token.
+func listenHTTP(ctx context.Context, c config.HTTP, f serveFlags, log *zap.Logger) (*web, error) {
+	address := f.http
+	if address == "" {
+		address = c.Addr
+	}
+	tokens, err := tokens(c, f.tokenFile)
+	if err != nil {
+		return nil, usage(err)
+	}
+	resolved, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--http %s: %w", address, err))
+	}
+	local := resolved.IP.IsLoopback()
+	if !local && len(tokens) == 0 {
+		return nil, usage(fmt.Errorf("--http %s is open to other machines, so clients must bear a token: set %s, --token-file or metarouter.http.tokens; or listen on 127.0.0.1:%d", address, tokenVariable, resolved.Port))
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", resolved.String())
+	if err != nil {
+		return nil, err
+	}
+	bound := listener.Addr().String()
+	log.Info("serving MCP over HTTP", zap.String("url", "http://"+bound+"/mcp"), zap.Bool("token", len(tokens) > 0))
+	if !local {
+		log.Warn("other machines can reach this router, and what they send is not encrypted: put a proxy with TLS in front of it")
+	}
+	host, _, _ := net.SplitHostPort(address)
+	return &web{listener, server.HTTPOptions{
+		Bound: bound, AllowedHosts: slices.Concat(c.AllowedHosts, f.hosts, []string{host}), AllowedOrigins: c.AllowedOrigins,
+		Tokens: tokens, MaxBody: c.MaxBody,
+	}}, nil
+}
+
+// tokens returns all tokens of which a client must bear one.
+func tokens(c config.HTTP, file string) ([]string, error) {
+	all := []string{os.Getenv(tokenVariable)}
+	all = append(all, c.Tokens...)
+	if file != "" {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+		token := strings.TrimSpace(string(b))
+		if token == "" || strings.ContainsAny(token, " \t\r\n") {
+			return nil, fmt.Errorf("--token-file %s: there must be one token in it", file)
+		}
+		all = append(all, token)
+	}
+	return slices.DeleteFunc(all, func(token string) bool { return token == "" }), nil
+}
+
+// serve serves until ctx ends, and then lets calls finish for a while.
+func (w *web) serve(ctx context.Context, s *server.Server, log *zap.Logger) error {
+	handler := s.Handler(w.options)
+	problems, err := zap.NewStdLogAt(log.Named("http"), zap.DebugLevel)
+	if err != nil {
+		return err
+	}
+	h := &http.Server{Handler: handler, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, ErrorLog: problems}
+	served := make(chan error, 1)
+	go func() { served <- h.Serve(w.listener) }()
+	select {
+	case err := <-served:
+		handler.Close(ctx)
+		return fmt.Errorf("serve over HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	// Connections are still taken, since calls in flight may wait for what the
+	// client says on another one; the handler refuses new calls.
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastCalls)
+	defer cancel()
+	handler.Close(bounded)
+	sent, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastBytes)
+	defer cancel()
+	h.Shutdown(sent)
+	h.Close()
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

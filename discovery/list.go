@@ -1,0 +1,203 @@
+package discovery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// A lister makes one listing.
+type lister struct {
+	server  string
+	session session.Session
+	rules   Rules
+	log     *zap.Logger
+	listing Listing
+}
+
+// drop leaves something out, and says so.
+func (l *lister) drop(kind, name, reason string) {
+	l.listing.Dropped = append(l.listing.Dropped, Dropped{Kind: kind, Name: name, Reason: reason})
+	l.log.Warn(kind+" left out", zap.String(kind, name), zap.String("reason", reason))
+}
+
+// repaired says what was changed.
+func (l *lister) repaired(kind, name string, repairs []string) {
+	if len(repairs) > 0 {
+		l.log.Debug(kind+" repaired", zap.String(kind, name), zap.Strings("repairs", repairs))
+	}
+}
+
+// tools lists the tools.
+func (l *lister) tools(ctx context.Context, d *Discovery) error {
+	if !l.session.Info().Has("tools") {
+		return nil
+	}
+	r := l.rules
+	if err := r.check(); err != nil {
+		return err
+	}
+	definitions, err := pages(ctx, l.session, "tools/list", "tools")
+	if err != nil {
+		return fmt.Errorf("list tools of %s: %w", l.server, err)
+	}
+	theirs, ours := map[string]bool{}, map[string]bool{}
+	for i, raw := range definitions {
+		t, err := Normalize(l.server, raw, r.Rename)
+		if err != nil {
+			l.drop(registry.KindTool, label(i, raw, "name"), err.Error())
+			continue
+		}
+		name := t.ServerName()
+		if theirs[name] {
+			l.drop(registry.KindTool, name, "duplicate name: the server lists it twice, and the first is kept")
+			continue
+		}
+		theirs[name] = true
+		if reason := r.refuse(name); reason != "" { // as its owner wants it: no warning
+			l.listing.Dropped = append(l.listing.Dropped, Dropped{Kind: registry.KindTool, Name: name, Reason: reason})
+			continue
+		}
+		if ours[t.Name] {
+			l.drop(registry.KindTool, name, fmt.Sprintf("duplicate name: another tool is already called %q after renaming", t.Name))
+			continue
+		}
+		ours[t.Name] = true
+		t.Capabilities = d.capabilities(t, r)
+		l.repaired(registry.KindTool, t.Name, t.Repairs)
+		l.listing.Tools = append(l.listing.Tools, t)
+	}
+	return nil
+}
+
+// others lists all but the tools.
+func (l *lister) others(ctx context.Context) {
+	if l.session.Info().Has("prompts") {
+		l.listing.Prompts = collect(ctx, l, source{registry.KindPrompt, "prompts/list", "prompts", "name"},
+			NormalizePrompt, func(p registry.Prompt) (string, []string) { return p.Name, p.Repairs })
+	}
+	if l.session.Info().Has("resources") {
+		l.listing.Resources = collect(ctx, l, source{registry.KindResource, "resources/list", "resources", "uri"},
+			NormalizeResource, func(r registry.Resource) (string, []string) { return r.URI, r.Repairs })
+		l.listing.Templates = collect(ctx, l, source{registry.KindTemplate, "resources/templates/list", "resourceTemplates", "uriTemplate"},
+			NormalizeTemplate, func(t registry.Template) (string, []string) { return t.URITemplate, t.Repairs })
+	}
+}
+
+// A source is one of the lists that servers can be asked for.
+type source struct {
+	kind   string // of its elements
+	method string // asks for it
+	member string // of the result, holds the elements
+	key    string // the member in which no two elements are equal
+}
+
+// collect returns the elements of a list, normalized; about tells the key and
+// the repairs of one. A list that fails is logged and has none.
+func collect[T any](ctx context.Context, l *lister, what source,
+	normalize func(server string, raw json.RawMessage) (T, error), about func(T) (key string, repairs []string)) []T {
+	definitions, err := pages(ctx, l.session, what.method, what.member)
+	if err != nil {
+		refused, ok := errors.AsType[*session.Error](err)
+		hasNone := ok && refused.Code == session.CodeMethodNotFound
+		if !hasNone && !errors.Is(ctx.Err(), context.Canceled) {
+			l.log.Warn("can't list the "+what.member+"; the server is used without", zap.Error(err))
+		}
+		return nil
+	}
+	var all []T
+	seen := map[string]bool{}
+	for i, raw := range definitions {
+		t, err := normalize(l.server, raw)
+		if err != nil {
+			l.drop(what.kind, label(i, raw, what.key), err.Error())
+			continue
+		}
+		key, repairs := about(t)
+		if seen[key] {
+			l.drop(what.kind, key, "duplicate "+what.key+": the server lists it twice, and the first is kept")
+			continue
+		}
+		seen[key] = true
+		l.repaired(what.kind, key, repairs)
+		all = append(all, t)
+	}
+	return all
+}
+
+// pages returns the elements of all pages of a list: method asks for it, and
+// member is where a page has its elements.
+//
+// "Clients SHOULD treat a missing nextCursor as the end of results" and "MUST
+// NOT" assume anything else about a cursor, so the empty string is one like any
+// other (specification, server/utilities/pagination).
+func pages(ctx context.Context, s session.Session, method, member string) ([]json.RawMessage, error) {
+	var all []json.RawMessage
+	seen := map[string]bool{}
+	params := json.RawMessage(`{}`)
+	for range maxPages {
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
+		}
+		result, err := s.Call(ctx, session.Request{Method: method, Params: params})
+		if err != nil {
+			return nil, err
+		}
+		elements, cursor, err := page(result, member)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, elements...)
+		if len(all) > maxItems {
+			return nil, fmt.Errorf("more than %d %s", maxItems, member)
+		}
+		if cursor == nil {
+			return all, nil
+		}
+		if seen[string(cursor)] {
+			return nil, fmt.Errorf("the list never ends: cursor %.80s came twice", cursor)
+		}
+		seen[string(cursor)] = true
+		params = slices.Concat(json.RawMessage(`{"cursor":`), cursor, json.RawMessage(`}`))
+	}
+	return nil, fmt.Errorf("more than %d pages", maxPages)
+}
+
+// page takes one result of a list apart. The cursor is a JSON string as
+// sent; it is nil on the last page, where some servers send null.
+func page(result json.RawMessage, member string) (elements []json.RawMessage, cursor json.RawMessage, err error) {
+	// A map matches names exactly, where a struct would fold their case.
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(result, &members); err != nil || members == nil {
+		return nil, nil, errors.New("the result is not an object")
+	}
+	raw, ok := members[member]
+	if !ok || json.Unmarshal(raw, &elements) != nil {
+		return nil, nil, fmt.Errorf("the result has no array of %s", member)
+	}
+	cursor, ok = members["nextCursor"]
+	if !ok || string(cursor) == "null" {
+		return elements, nil, nil
+	}
+	if cursor[0] != '"' {
+		return nil, nil, errors.New("nextCursor is not a string")
+	}
+	return elements, cursor, nil
+}
+
+// label names an element that could not be normalized: by its key, if that is a
+// string, else by its place.
+func label(i int, raw json.RawMessage, key string) string {
+	if name, ok := wire.String(wire.Member(raw, key)); ok && name != "" {
+		return name
+	}
+	return fmt.Sprintf("#%d", i+1)
+}

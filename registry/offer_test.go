@@ -1,0 +1,231 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+)
+
+func prompt(server, name, description string) Prompt {
+	return Prompt{ID: ID(server, name), Server: server, Name: name, Description: description,
+		Definition: fmt.Appendf(nil, `{"name":%q,"arguments":[{"name":"topic","description":"What it is about","required":true},{"name":"tone"}]}`, name)}
+}
+
+func resource(server, uri, name string) Resource {
+	return Resource{ID: ID(server, uri), Server: server, URI: uri, Name: name, MIMEType: "text/plain", Definition: fmt.Appendf(nil, `{"uri":%q}`, uri)}
+}
+
+func template(server, uri, name string) Template {
+	return Template{ID: ID(server, uri), Server: server, URITemplate: uri, Name: name, Definition: fmt.Appendf(nil, `{"uriTemplate":%q}`, uri)}
+}
+
+// everything returns an offer that has one of each.
+func everything(server string) Offer {
+	return Offer{
+		Tools:        []NormalizedTool{tool(server, "send_letter", "Send a letter")},
+		Prompts:      []Prompt{prompt(server, "draft", "Draft a letter")},
+		Resources:    []Resource{resource(server, "file:///notes/harbour.md", "Harbour")},
+		Templates:    []Template{template(server, "mail://{folder}/{message}", "Message")},
+		Capabilities: json.RawMessage(`{"tools":{},"prompts":{},"extensions":{"x":1}}`),
+		Extensions:   json.RawMessage(`{"x":1}`),
+	}
+}
+
+func offer(t *testing.T, r *Registry, server string, o Offer) bool {
+	t.Helper()
+	changed, err := r.Replace(server, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changed
+}
+
+func TestSnapshotHoldsAll(t *testing.T) {
+	r := newRegistry(t)
+	offer(t, r, "b", everything("b"))
+	a := everything("a")
+	a.Prompts = append([]Prompt{prompt("a", "zeta", "")}, a.Prompts...)
+	offer(t, r, "a", a)
+	s := r.Snapshot()
+	want(t, "prompts", ids(s.Prompts()), "a:draft", "a:zeta", "b:draft")
+	want(t, "resources", ids(s.Resources()), "a:file:///notes/harbour.md", "b:file:///notes/harbour.md")
+	want(t, "templates", ids(s.Templates()), "a:mail://{folder}/{message}", "b:mail://{folder}/{message}")
+	want(t, "prompts in the server's order", ids(s.Offer("a").Prompts), "a:zeta", "a:draft")
+	if o := s.Offer("b"); string(o.Capabilities) != string(everything("b").Capabilities) || string(o.Extensions) != `{"x":1}` {
+		t.Errorf("capabilities %s, extensions %s", o.Capabilities, o.Extensions)
+	}
+	if o := s.Offer("unknown"); !o.equal(Listing{}) {
+		t.Errorf("an unknown server offers %+v", o)
+	}
+	for _, id := range []string{"b:send_letter", "b:draft", "b:file:///notes/harbour.md", "b:mail://{folder}/{message}"} {
+		if items := s.Items(id); len(items) != 1 || items[0].ID() != id || items[0].Server() != "b" {
+			t.Errorf("Items(%q) = %+v", id, items)
+		}
+	}
+	if p, ok := s.Prompt("a:zeta"); !ok || p.Name != "zeta" {
+		t.Errorf("Prompt = %v, %v", p, ok)
+	}
+	if _, ok := s.Resource("a:zeta"); ok {
+		t.Error("a prompt is taken for a resource")
+	}
+	r.Remove("b")
+	want(t, "prompts without b", ids(r.Snapshot().Prompts()), "a:draft", "a:zeta")
+}
+
+// One ID may mean one thing of each kind.
+func TestItemsOfOneID(t *testing.T) {
+	r := newRegistry(t)
+	offer(t, r, "s", Offer{
+		Tools: []NormalizedTool{tool("s", "x", "")}, Prompts: []Prompt{prompt("s", "x", "")},
+		Resources: []Resource{resource("s", "x", "")}, Templates: []Template{template("s", "x", "")},
+	})
+	var kinds []string
+	for _, item := range r.Snapshot().Items("s:x") {
+		kinds = append(kinds, item.Kind())
+	}
+	want(t, "kinds", kinds, KindTool, KindPrompt, KindResource, KindTemplate)
+	c, err := r.Others(t.Context())
+	if err != nil || len(c.docs) != 3 {
+		t.Errorf("%d documents, error %v", len(c.docs), err)
+	}
+}
+
+func TestReplaceComparesAll(t *testing.T) {
+	edits := map[string]func(*Offer){
+		"prompt":       func(o *Offer) { o.Prompts[0].Description = "other" },
+		"no prompt":    func(o *Offer) { o.Prompts = nil },
+		"resource":     func(o *Offer) { o.Resources[0].Definition = json.RawMessage(`{}`) },
+		"template":     func(o *Offer) { o.Templates[0].MIMEType = "a/b" },
+		"two":          func(o *Offer) { o.Templates = append(o.Templates, template("s", "x://{y}", "")) },
+		"capabilities": func(o *Offer) { o.Capabilities = json.RawMessage(`{}`) },
+		"extensions":   func(o *Offer) { o.Extensions = nil },
+		"all":          func(o *Offer) { *o = Offer{} },
+	}
+	for name, edit := range edits {
+		t.Run(name, func(t *testing.T) {
+			r := newRegistry(t)
+			changed := r.Changed()
+			offer(t, r, "s", everything("s"))
+			before := r.Snapshot()
+			<-changed
+			if offer(t, r, "s", everything("s")) || r.Snapshot() != before {
+				t.Fatal("an equal offer is a change")
+			}
+			o := everything("s")
+			edit(&o)
+			changed = r.Changed()
+			if !offer(t, r, "s", o) {
+				t.Fatal("an edit is no change")
+			}
+			<-changed
+			if name == "all" {
+				return
+			}
+			after := r.Snapshot()
+			if after.Tools()[0] != before.Tools()[0] {
+				t.Error("the tool has lost its identity")
+			}
+			if name != "resource" && after.Resources()[0] != before.Resources()[0] {
+				t.Error("the resource has lost its identity")
+			}
+		})
+	}
+}
+
+func TestReplaceRefusesOthersThatAreNotTheServers(t *testing.T) {
+	r := newRegistry(t)
+	wrongID := resource("s", "a://b", "")
+	wrongID.ID = "s:b"
+	for name, bad := range map[string]Offer{
+		"another server's": {Prompts: []Prompt{prompt("other", "p", "")}},
+		"wrong ID":         {Resources: []Resource{wrongID}},
+		"twice":            {Templates: []Template{template("s", "a://{b}", ""), template("s", "a://{b}", "")}},
+	} {
+		if changed, err := r.Replace("s", bad); err == nil || changed {
+			t.Errorf("%s: Replace = %v, %v", name, changed, err)
+		}
+	}
+	if s := r.Snapshot(); s.Version != 0 {
+		t.Errorf("the snapshot is now %+v", s)
+	}
+}
+
+func others(t *testing.T, r *Registry, q Query) []string {
+	t.Helper()
+	c, err := r.Others(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := c.Search(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, hit := range found {
+		all = append(all, hit.Kind()+" "+hit.ID())
+	}
+	return all
+}
+
+func TestSearchOthers(t *testing.T) {
+	r := newRegistry(t)
+	want(t, "in the empty registry", others(t, r, Query{Text: "anything"}))
+	o := everything("post")
+	o.Resources[0].Title = "Tides"
+	offer(t, r, "post", o)
+	offer(t, r, "archive", Offer{Resources: []Resource{resource("archive", "db://ledger", "Accounts")}})
+
+	const draft, harbour, message, ledger = "prompt post:draft", "resource post:file:///notes/harbour.md",
+		"template post:mail://{folder}/{message}", "resource archive:db://ledger"
+	want(t, "name", others(t, r, Query{Text: "drafting"}), draft)
+	want(t, "argument", others(t, r, Query{Text: "topic"}), draft)
+	want(t, "argument's description", others(t, r, Query{Text: "what is it about?"}), draft)
+	want(t, "title", others(t, r, Query{Text: "tide"}), harbour)
+	want(t, "words of a URI", others(t, r, Query{Text: "ledger"}), ledger)
+	want(t, "words of a template", others(t, r, Query{Text: "folder"}), message)
+	want(t, "server", others(t, r, Query{Text: "archive"}), ledger)
+	want(t, "resources", others(t, r, Query{Text: "post", Capabilities: []string{KindResource}}), message, harbour)
+	want(t, "prompts of a server", others(t, r, Query{Text: "draft ledger topic", Servers: []string{"archive"}}), ledger)
+	want(t, "tools", others(t, r, Query{Text: "send"}))
+	r.Remove("post")
+	want(t, "what is gone", others(t, r, Query{Text: "draft"}))
+}
+
+// What is no tool changes nothing in the search for tools.
+func TestToolsAreSearchedAlone(t *testing.T) {
+	r := newRegistry(t)
+	offer(t, r, "s", Offer{Tools: everything("s").Tools})
+	before, err := r.Collection(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * maxBatches {
+		o := everything("s")
+		o.Prompts[0].Description = fmt.Sprint("Send a letter ", i)
+		offer(t, r, "s", o)
+		after, err := r.Collection(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after.Snapshot != r.Snapshot() || fmt.Sprint(after.docFreq, after.length) != fmt.Sprint(before.docFreq, before.length) {
+			t.Fatalf("statistics of version %d: %v, before: %v", after.Snapshot.Version, after.docFreq, before.docFreq)
+		}
+	}
+	if r.tools.batches != 1 {
+		t.Errorf("%d batches were written into the index of tools", r.tools.batches)
+	}
+	want(t, "search", hits(t, r, Query{Text: "letter"}), "s:send_letter")
+}
+
+func TestPromptArguments(t *testing.T) {
+	p := prompt("s", "p", "")
+	want := []PromptArgument{{Name: "topic", Description: "What it is about", Required: true}, {Name: "tone"}}
+	if got := p.Arguments(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("arguments %+v", got)
+	}
+	for _, definition := range []string{``, `{}`, `{"Arguments":[{"name":"x"}]}`, `{"arguments":{}}`} {
+		if got := (&Prompt{Definition: json.RawMessage(definition)}).Arguments(); len(got) != 0 {
+			t.Errorf("%s has the arguments %+v", definition, got)
+		}
+	}
+}

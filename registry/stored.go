@@ -1,0 +1,78 @@
+package registry
+
+// A storedOffer is an offer as it is kept. Raw JSON is kept as bytes, since
+// encoding/json would compact it.
+type storedOffer struct {
+	Server       string           `json:"server"`
+	Tools        []storedTool     `json:"tools"`
+	Prompts      []storedPrompt   `json:"prompts"`
+	Resources    []storedResource `json:"resources"`
+	Templates    []storedTemplate `json:"templates"`
+	Capabilities []byte           `json:"capabilities"`
+	Extensions   []byte           `json:"extensions"`
+}
+
+// In each of these the outer fields hide the inner ones of the same name.
+type (
+	storedTool struct {
+		NormalizedTool
+		InputSchema []byte `json:"input_schema"`
+		Definition  []byte `json:"definition"`
+	}
+	storedPrompt struct {
+		Prompt
+		Definition []byte `json:"definition"`
+	}
+	storedResource struct {
+		Resource
+		Definition []byte `json:"definition"`
+	}
+	storedTemplate struct {
+		Template
+		Definition []byte `json:"definition"`
+	}
+)
+
+func store(server string, o Offer) storedOffer {
+	return storedOffer{
+		Server:       server,
+		Tools:        each(o.Tools, func(t NormalizedTool) storedTool { return storedTool{t, t.InputSchema, t.Definition} }),
+		Prompts:      each(o.Prompts, func(p Prompt) storedPrompt { return storedPrompt{p, p.Definition} }),
+		Resources:    each(o.Resources, func(r Resource) storedResource { return storedResource{r, r.Definition} }),
+		Templates:    each(o.Templates, func(t Template) storedTemplate { return storedTemplate{t, t.Definition} }),
+		Capabilities: o.Capabilities,
+		Extensions:   o.Extensions,
+	}
+}
+
+func (s storedOffer) offer() Offer {
+	return Offer{
+		Tools: each(s.Tools, func(t storedTool) NormalizedTool {
+			t.NormalizedTool.InputSchema, t.NormalizedTool.Definition = t.InputSchema, t.Definition
+			return t.NormalizedTool
+		}),
+		Prompts: each(s.Prompts, func(p storedPrompt) Prompt {
+			p.Prompt.Definition = p.Definition
+			return p.Prompt
+		}),
+		Resources: each(s.Resources, func(r storedResource) Resource {
+			r.Resource.Definition = r.Definition
+			return r.Resource
+		}),
+		Templates: each(s.Templates, func(t storedTemplate) Template {
+			t.Template.Definition = t.Definition
+			return t.Template
+		}),
+		Capabilities: s.Capabilities,
+		Extensions:   s.Extensions,
+	}
+}
+
+// each returns f of each element, nil for none.
+func each[A, B any](list []A, f func(A) B) []B {
+	var all []B
+	for _, a := range list {
+		all = append(all, f(a))
+	}
+	return all
+}

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// everything returns a router of a server that offers one of each kind.
+func everything(t *testing.T) *fakeRouter {
+	t.Helper()
+	r := newFake()
+	if _, err := r.Replace("lib", registry.Offer{
+		Tools: []registry.NormalizedTool{tool("lib", "essay")},
+		Prompts: []registry.Prompt{{
+			ID: "lib:essay", Server: "lib", Name: "essay", Description: "Writes an essay. At length.",
+			Definition: []byte(`{"x":1,"name":"essay","arguments":[{"name":"topic","required":true},{"name":"tone","description":"How"}]}`),
+		}},
+		Resources: []registry.Resource{{
+			ID: "lib:file:///tides", Server: "lib", URI: "file:///tides", Name: "tides", Title: "Tide tables",
+			Definition: []byte(`{"uri":"file:///tides","name":"tides","size":1.0}`),
+		}},
+		Templates: []registry.Template{{
+			ID: "lib:weather://{city}", Server: "lib", URITemplate: "weather://{city}", Name: "weather",
+			Definition: []byte(`{"uriTemplate":"weather://{city}","name":"weather"}`),
+		}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	snapshot := r.Snapshot()
+	r.ranking.Candidates = []selector.Candidate{
+		{Prompt: snapshot.Prompts()[0], Score: 4, Confidence: 0.8},
+		{Tool: snapshot.Tools()[0], Score: 3, Confidence: 0.7},
+		{Resource: snapshot.Resources()[0], Score: 2, Confidence: 0.6},
+		{Template: snapshot.Templates()[0], Score: 1, Confidence: 0.5},
+	}
+	return r
+}
+
+func TestFindOtherKinds(t *testing.T) {
+	r := everything(t)
+	s := New(r, Options{Mode: Search})
+	result := calls[found](t, s, "find_tools", `{"query":"x","kinds":["tool","resource","prompt"]}`)
+	if strings.Join(r.query.Kinds, " ") != "tool resource prompt" {
+		t.Errorf("asked for %q", r.query.Kinds)
+	}
+	text := result.Content[0].Text
+	for _, want := range []string{
+		`{"id":"lib:essay","kind":"prompt","name":"` + s.promptName(r.Snapshot().Prompts()[0]) + `","arguments":[{"name":"topic","required":true},{"name":"tone","description":"How"}],"description":"Writes an essay. At length.","score":4,"confidence":0.8}`,
+		`{"id":"lib:essay","signature":"essay(n?: int) — Does essay.","score":3,"confidence":0.7}`,
+		`{"id":"lib:file:///tides","kind":"resource","uri":"file:///tides","description":"Tide tables","score":2,"confidence":0.6}`,
+		`{"id":"lib:weather://{city}","kind":"template","uri_template":"weather://{city}","description":"weather","score":1,"confidence":0.5}`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the answer lacks %s:\n%s", want, text)
+		}
+	}
+
+	for _, budget := range []int{1, 40, 80, 120} {
+		got := calls[found](t, s, "find_tools", fmt.Sprintf(`{"query":"x","kinds":["prompt"],"budget_tokens":%d}`, budget)).StructuredContent
+		if len(got.Tools) == 0 || len(got.Tools)+got.Omitted != 4 || got.Tools[0].Kind != "prompt" || got.Tools[0].Name == "" {
+			t.Errorf("budget %d: %+v", budget, got)
+		}
+	}
+
+	r.ranking.Abstained = true
+	got := calls[found](t, s, "find_tools", `{"query":"x","kinds":["resource"]}`).StructuredContent
+	if !got.Abstained || len(got.Tools) != 0 || len(got.Nearest) != 4 || got.Nearest[2].URI != "file:///tides" {
+		t.Errorf("abstained: %+v", got)
+	}
+}
+
+func TestDescribeOtherKinds(t *testing.T) {
+	r := everything(t)
+	s := New(r, Options{Mode: Search})
+	got := calls[struct{ Tools []description }](t, s, "describe_tools", `{"ids":["lib:file:///tides","lib:weather://{city}","lib:essay"]}`).StructuredContent.Tools
+	want := []description{
+		{ID: "lib:file:///tides", Kind: "resource", Definition: r.Snapshot().Resources()[0].Definition},
+		{ID: "lib:weather://{city}", Kind: "template", Definition: r.Snapshot().Templates()[0].Definition},
+		{ID: "lib:essay", Definition: r.Snapshot().Tools()[0].Definition}, // the id is both a tool's
+		{ID: "lib:essay", Kind: "prompt", Definition: named(r.Snapshot().Prompts()[0].Definition, "name", s.promptName(r.Snapshot().Prompts()[0]))},
+	}
+	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	fails(t, s, "call_tool", `{"tool":"lib:file:///tides"}`, "unknown tool")
+}

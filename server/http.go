@@ -1,0 +1,223 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+const (
+	defaultMaxBody        = 16 << 20
+	defaultSessionTimeout = 30 * time.Minute
+	defaultMaxSessions    = 1000
+
+	// bodyTime is how long a client may take to send a message.
+	bodyTime = time.Minute
+)
+
+// HTTPOptions say for whom a [Handler] is there. The zero value serves programs
+// of this machine.
+type HTTPOptions struct {
+	Bound          string        // the address that is listened on, host:port
+	AllowedHosts   []string      // by which we may be called, beside loopback and Bound; with or without port
+	AllowedOrigins []string      // of web pages that may call us, such as https://example.com
+	Tokens         []string      // one of which requests must bear; none: nobody is asked for one
+	MaxBody        int64         // bytes of one message; default 16 MiB
+	SessionTimeout time.Duration // after which an idle session ends; default 30 minutes
+	MaxSessions    int           // default 1000
+}
+
+// A Handler serves MCP over HTTP: streamable HTTP of both eras and plain
+// JSON-RPC at /mcp, and what there is to say of the router at /health. It must
+// be closed.
+type Handler struct {
+	server *Server
+	opts   HTTPOptions
+	door   door
+	log    *zap.Logger
+	ctx    context.Context // ends when all has to
+	end    context.CancelCauseFunc
+
+	running sync.WaitGroup // HTTP requests, and what goes on without theirs
+
+	mu       sync.Mutex    // guards what follows, and what sessions say it does
+	closing  bool          // no more requests
+	closed   bool          // no more of anything
+	calls    int           // requests that are being answered, but for subscriptions
+	drained  chan struct{} // closed when calls becomes 0; nil if nobody waits
+	sessions map[string]*httpSession
+}
+
+// Handler returns a handler, which serves while [Server.Run] runs.
+func (s *Server) Handler(o HTTPOptions) *Handler {
+	if o.MaxBody == 0 {
+		o.MaxBody = defaultMaxBody
+	}
+	if o.SessionTimeout == 0 {
+		o.SessionTimeout = defaultSessionTimeout
+	}
+	if o.MaxSessions == 0 {
+		o.MaxSessions = defaultMaxSessions
+	}
+	h := &Handler{server: s, opts: o, door: newDoor(o), log: s.log.Named("http"), sessions: make(map[string]*httpSession)}
+	h.ctx, h.end = context.WithCancelCause(context.Background())
+	return h
+}
+
+// Close takes no more requests, lets those in flight be answered until ctx ends,
+// cancels the others and ends all sessions and streams. When it returns, nothing
+// of them runs.
+func (h *Handler) Close(ctx context.Context) {
+	h.mu.Lock()
+	h.closing = true
+	drained := make(chan struct{})
+	if h.drained = drained; h.calls == 0 {
+		close(drained)
+		h.drained = nil
+	}
+	h.mu.Unlock()
+	select {
+	case <-drained:
+	case <-ctx.Done():
+	}
+	h.end(errClosed)
+	h.mu.Lock()
+	h.closed = true
+	for _, s := range h.sessions {
+		h.remove(s)
+	}
+	h.mu.Unlock()
+	h.running.Wait()
+	h.server.dismiss()
+}
+
+// enter lets an HTTP request in.
+func (h *Handler) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.running.Add(1)
+	return true
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{h: h, w: w, r: r, control: http.NewResponseController(w)}
+	if !h.enter() {
+		x.refuse(http.StatusServiceUnavailable, nil, errClosed)
+		return
+	}
+	defer h.running.Done()
+	x.control.SetWriteDeadline(time.Time{})
+	defer context.AfterFunc(h.ctx, func() { x.control.SetWriteDeadline(time.Now().Add(lastPatience)) })()
+	// What the server itself still has to write has a deadline too.
+	defer func() { x.control.SetWriteDeadline(time.Now().Add(patience)) }()
+	if err := h.door.admit(r); err != nil {
+		x.refuse(http.StatusForbidden, nil, err)
+		return
+	}
+	if r.URL.Path == "/health" && r.Method == http.MethodGet {
+		x.json(http.StatusOK, h.health())
+		return
+	}
+	var ok bool
+	if x.principal, ok = h.door.identify(r); !ok {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		x.refuse(http.StatusUnauthorized, nil, errNoToken)
+		return
+	}
+	x.route()
+}
+
+var errNoToken = invalidRequest("the request bears no valid token: send Authorization: Bearer TOKEN")
+
+// route finds what is asked for.
+func (x *exchange) route() {
+	switch {
+	case x.r.URL.Path != "/mcp":
+		x.refuse(http.StatusNotFound, nil, invalidRequest("there is nothing at "+x.r.URL.Path+"; MCP is at /mcp"))
+	case x.r.Method == http.MethodPost:
+		x.post()
+	case x.r.Method == http.MethodGet && x.r.Header.Get(headerSession) != "":
+		x.get()
+	case x.r.Method == http.MethodDelete && x.r.Header.Get(headerSession) != "":
+		x.delete()
+	default:
+		x.w.Header().Set("Allow", http.MethodPost)
+		x.refuse(http.StatusMethodNotAllowed, nil, invalidRequest(x.r.Method+" needs a session; requests are sent with POST"))
+	}
+}
+
+// health says how the router is, to whom nothing was asked of; nothing more than
+// that it lives to whom may be a stranger.
+func (h *Handler) health() []byte {
+	if len(h.opts.Tokens) > 0 {
+		return []byte(`{"status":"ok"}` + "\n")
+	}
+	snapshot := h.server.router.Snapshot()
+	tools := len(snapshot.Tools())
+	return append(wire.Marshal(struct {
+		Status    string `json:"status"`
+		IndexSize int    `json:"index_size"`
+		Servers   int    `json:"servers"`
+		Tools     int    `json:"tools"`
+	}{
+		"ok", tools + len(snapshot.Prompts()) + len(snapshot.Resources()) + len(snapshot.Templates()),
+		len(h.server.router.Servers()), tools,
+	}), '\n')
+}
+
+// admit takes a request in, unless the handler is closing. What it returns must
+// be called when the request was answered.
+func (h *Handler) admit(method string) (done func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closing {
+		return nil, errClosed
+	}
+	if method == "subscriptions/listen" { // ends only if it is made to
+		return func() {}, nil
+	}
+	h.calls++
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.calls--
+		if h.calls == 0 && h.drained != nil {
+			close(h.drained)
+			h.drained = nil
+		}
+	}, nil
+}
+
+// carryOut answers the request on the stream, in a goroutine unless that is a
+// moment's work. done is called then.
+func (h *Handler) carryOut(r *request, s *stream, done func()) {
+	s.cut = func() {
+		h.log.Warn("the client does not read; its request is cancelled", zap.String("method", r.method))
+		r.end(errUnread)
+	}
+	answer := func() {
+		defer done()
+		line := r.run()
+		if line == nil && h.ctx.Err() != nil {
+			line = refusal(r.id, errClosed)
+		}
+		s.finish(line)
+	}
+	if methods[r.method].quick {
+		answer()
+		return
+	}
+	h.running.Go(answer)
+}
+
+var errUnread = errors.New("the client does not read what it is sent")

@@ -1,0 +1,262 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// The headers of MCP.
+const (
+	headerSession = "Mcp-Session-Id"
+	headerVersion = "Mcp-Protocol-Version"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+	headerParam   = "Mcp-Param-"
+	headerLastID  = "Last-Event-Id"
+)
+
+// patience is how long one write may take to a client that does not read, and
+// lastPatience that when all ends.
+const (
+	patience     = time.Minute
+	lastPatience = 2 * time.Second
+)
+
+// An exchange is one HTTP request and its response.
+type exchange struct {
+	h         *Handler
+	w         http.ResponseWriter
+	r         *http.Request
+	control   *http.ResponseController
+	principal string          // who asks; "" if nobody was asked for a token
+	over      <-chan struct{} // closed when nothing must be written any more; nil if that can't be
+}
+
+// message reads the one message of a POST. When it reports false, that it can't
+// was said; where the message is plain JSON-RPC, as a result of the protocol.
+func (x *exchange) message(plain bool) (m wire.Message, ok bool) {
+	if kind, _, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type")); kind != "application/json" {
+		x.refuse(http.StatusUnsupportedMediaType, nil, invalidRequest("the Content-Type must be application/json"))
+		return m, false
+	}
+	body, err := x.body()
+	if tooLong, is := errors.AsType[*http.MaxBytesError](err); is {
+		x.refuse(http.StatusRequestEntityTooLarge, nil, invalidRequest("message longer than "+strconv.FormatInt(tooLong.Limit, 10)+" bytes"))
+		return m, false
+	} else if err != nil {
+		x.refuse(http.StatusBadRequest, nil, invalidRequest("the body ended early"))
+		return m, false
+	}
+	m, err = parse(body)
+	if err != nil {
+		status := http.StatusBadRequest
+		if plain && asError(err).Code != session.CodeParse {
+			status = http.StatusOK
+		}
+		x.refuse(status, m.ID, err)
+		return m, false
+	}
+	oneLine(body)
+	return m, true
+}
+
+func (x *exchange) body() ([]byte, error) {
+	if x.r.ContentLength > x.h.opts.MaxBody {
+		return nil, &http.MaxBytesError{Limit: x.h.opts.MaxBody}
+	}
+	x.control.SetReadDeadline(time.Now().Add(bodyTime))
+	defer x.control.SetReadDeadline(time.Time{}) // else a slow answer would look like a client that has gone
+	var body bytes.Buffer
+	body.Grow(int(min(max(x.r.ContentLength, 0), 1<<20)) + bytes.MinRead)
+	_, err := body.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, x.h.opts.MaxBody))
+	return body.Bytes(), err
+}
+
+// oneLine makes valid JSON one line, since that is what messages are elsewhere.
+func oneLine(b []byte) {
+	for i, c := range b {
+		if c == '\n' || c == '\r' {
+			b[i] = ' '
+		}
+	}
+}
+
+// accepts reports whether the client takes answers of the type. named is whether
+// it says so in so many words.
+func (x *exchange) accepts(kind string) (ok, named bool) {
+	values := x.r.Header.Values("Accept")
+	family, _, _ := strings.Cut(kind, "/")
+	ok = len(values) == 0
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			part, _, _ = strings.Cut(part, ";")
+			switch strings.ToLower(strings.TrimSpace(part)) {
+			case kind:
+				return true, true
+			case family + "/*", "*/*":
+				ok = true
+			}
+		}
+	}
+	return ok, false
+}
+
+// refuse answers with a JSON-RPC error.
+func (x *exchange) refuse(status int, id json.RawMessage, err error) {
+	x.json(status, refusal(id, err))
+}
+
+// json answers with one JSON value.
+func (x *exchange) json(status int, body []byte) {
+	header := x.w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("X-Content-Type-Options", "nosniff")
+	x.w.WriteHeader(status)
+	x.write(body)
+}
+
+// accepted answers a message that has no answer.
+func (x *exchange) accepted() { x.w.WriteHeader(http.StatusAccepted) }
+
+var errOver = errors.New("the stream is cut, or another connection follows it")
+
+// write writes all of b, as long as the client reads.
+func (x *exchange) write(b []byte) error {
+	const chunk = 256 << 10
+	for len(b) > 0 {
+		x.control.SetWriteDeadline(time.Now().Add(patience))
+		if x.h.ctx.Err() != nil {
+			x.control.SetWriteDeadline(time.Now().Add(lastPatience))
+		}
+		select {
+		case <-x.over: // looked at after the deadline was set: see attachment.end
+			return errOver
+		default:
+		}
+		n, err := x.w.Write(b[:min(len(b), chunk)])
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// flush has what was written sent.
+func (x *exchange) flush() error {
+	if err := x.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}
+
+// startEvents begins a stream of server-sent events.
+func (x *exchange) startEvents() {
+	header := x.w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-cache, no-transform")
+	header.Set("X-Accel-Buffering", "no")
+	x.w.WriteHeader(http.StatusOK)
+}
+
+// comment writes what clients ignore and proxies pass on.
+func (x *exchange) comment(text string) error {
+	if err := x.write([]byte(": " + text + "\n\n")); err != nil {
+		return err
+	}
+	return x.flush()
+}
+
+// event writes a message. An empty id is left out.
+func (x *exchange) event(id string, message []byte) error {
+	message = bytes.TrimSuffix(message, []byte("\n"))
+	if bytes.IndexByte(message, '\n') >= 0 || bytes.IndexByte(message, '\r') >= 0 {
+		message = bytes.Clone(message)
+		oneLine(message)
+	}
+	head := "event: message\ndata: "
+	if id != "" {
+		head = "id: " + id + "\n" + head
+	}
+	if len(message) < 4<<10 {
+		return x.write(append(append(make([]byte, 0, len(head)+len(message)+2), head...), string(message)+"\n\n"...))
+	}
+	if err := x.write([]byte(head)); err != nil {
+		return err
+	}
+	if err := x.write(message); err != nil {
+		return err
+	}
+	return x.write([]byte("\n\n"))
+}
+
+// follow writes the events behind the numbered one as they come, until the stream
+// ends, the client leaves or another connection takes over. hello begins the
+// response. It reports false if a connection follows the stream already and must
+// not be replaced.
+func (x *exchange) follow(s *stream, number int, replace bool, hello func() error) bool {
+	over := make(chan struct{})
+	at := &attachment{over: over, abort: func() { x.control.SetWriteDeadline(time.Now()) }}
+	number, ok := s.attach(at, number, replace)
+	if !ok {
+		return false
+	}
+	defer s.detach(at)
+	x.over = over
+	x.startEvents()
+	err := hello()
+	quiet := time.NewTicker(keepAlive)
+	defer quiet.Stop()
+	for err == nil {
+		events, more, changed := s.after(number)
+		if len(events) > 0 {
+			number, err = x.events(s, events)
+			continue
+		}
+		if !more {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-quiet.C:
+			err = x.comment("still here")
+		case <-over:
+			return true
+		case <-x.r.Context().Done():
+			return true
+		}
+	}
+	return true
+}
+
+// events writes events of the stream, and returns the number of the last.
+func (x *exchange) events(s *stream, events []event) (last int, err error) {
+	for _, e := range events {
+		if err := x.event(s.eventID(e.number), e.message); err != nil {
+			return last, err
+		}
+		last = e.number
+	}
+	if err := x.flush(); err != nil {
+		return last, err
+	}
+	s.wrote(last)
+	return last, nil
+}
+
+// hello begins a stream on which nothing has happened yet.
+func (x *exchange) hello() error { return x.comment("open") }
+
+func invalidRequest(message string) error {
+	return &session.Error{Code: session.CodeInvalidRequest, Message: message}
+}

@@ -1,0 +1,271 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+const (
+	// lazily is how long an answer is waited for before a stream is begun.
+	lazily = 50 * time.Millisecond
+
+	// keepAlive is how often a stream on which nothing else happens is written to.
+	keepAlive = 25 * time.Second
+)
+
+var errNotAcceptable = invalidRequest("the client must accept application/json and text/event-stream")
+
+// post takes a message, of whichever era or none.
+func (x *exchange) post() {
+	version, id := x.r.Header.Get(headerVersion), x.r.Header.Get(headerSession)
+	streams, named := x.accepts("text/event-stream")
+	if !named && version == "" && id == "" {
+		x.plain()
+		return
+	}
+	if objects, _ := x.accepts("application/json"); !objects || !streams {
+		x.refuse(http.StatusNotAcceptable, nil, errNotAcceptable)
+		return
+	}
+	m, ok := x.message(false)
+	if !ok {
+		return
+	}
+	said := wire.Member(wire.Member(m.Params, "_meta"), metaVersion)
+	switch {
+	case version >= session.Modern, m.IsRequest() && said != nil,
+		m.IsRequest() && version == "" && id == "" && m.Method != "initialize" && m.Method != "ping":
+		x.modern(m)
+	case version != "" && !slices.Contains(legacyRevisions, version):
+		x.refuse(http.StatusBadRequest, m.ID, unsupported(version))
+	case id == "" && m.IsRequest() && m.Method == "initialize":
+		x.initialize(m)
+	case id == "":
+		x.refuse(http.StatusBadRequest, m.ID, invalidRequest("the message needs the "+headerSession+" that the answer to initialize bore"))
+	default:
+		x.legacy(m)
+	}
+}
+
+// A nowhere is an outlet to a client that takes nothing but the answer.
+type nowhere struct{}
+
+func (nowhere) send([]byte) error { return errStreamEnded }
+
+// plain answers a message of JSON-RPC, which knows nothing of MCP's transports.
+func (x *exchange) plain() {
+	m, ok := x.message(true)
+	switch {
+	case !ok:
+	case !m.IsRequest():
+		x.accepted()
+	case m.Method == "ping":
+		x.json(http.StatusOK, wire.AppendResult(nil, m.ID, []byte(`{"status":"ok"}`)))
+	case m.Method == "subscriptions/listen":
+		x.refuse(http.StatusOK, m.ID, invalidRequest(m.Method+" needs Accept: text/event-stream"))
+	default:
+		c := x.visit(true)
+		defer c.close()
+		x.once(c, m, nowhere{}, func(r *request, done func()) {
+			defer done()
+			if answer := r.run(); answer != nil {
+				x.json(http.StatusOK, answer)
+			}
+		}, func(err error) { x.refuse(http.StatusOK, m.ID, err) })
+	}
+}
+
+func (x *exchange) visit(plain bool) *conversation {
+	c := x.h.server.visit(plain)
+	c.principal = x.principal
+	return c
+}
+
+// modern answers a request that stands for itself.
+func (x *exchange) modern(m wire.Message) {
+	if m.IsResponse() {
+		x.refuse(http.StatusBadRequest, nil, invalidRequest("the client was asked nothing"))
+		return
+	}
+	if err := x.checkHeaders(m); err != nil {
+		x.refuse(http.StatusBadRequest, m.ID, err)
+		return
+	}
+	if m.IsNotification() {
+		x.accepted()
+		return
+	}
+	c := x.visit(false)
+	defer c.close()
+	s := newStream("")
+	x.once(c, m, s, func(r *request, done func()) {
+		x.h.carryOut(r, s, done)
+		x.respond(s, func(answer []byte) int { return answerStatus(answer, m.ID) }, x.hello)
+	}, func(err error) { x.refuse(refusalStatus(err), m.ID, err) })
+}
+
+// once begins a request that ends with its connection, and has it carried out or
+// refused.
+func (x *exchange) once(c *conversation, m wire.Message, out outlet, carryOut func(*request, func()), refuse func(error)) {
+	done, err := x.h.admit(m.Method)
+	if err != nil {
+		x.refuse(http.StatusServiceUnavailable, m.ID, err)
+		return
+	}
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(x.h.ctx, func() { cancel(errClosed) })()
+	r, err := c.begin(ctx, m, out)
+	if err != nil {
+		done()
+		refuse(err)
+		return
+	}
+	carryOut(r, done)
+}
+
+// initialize opens a session.
+func (x *exchange) initialize(m wire.Message) {
+	s, err := x.h.open(x.principal)
+	if err != nil {
+		x.refuse(http.StatusServiceUnavailable, m.ID, err)
+		return
+	}
+	defer x.h.release(s)
+	r, err := s.talk.begin(x.h.ctx, m, nowhere{})
+	if err != nil {
+		x.h.mu.Lock()
+		x.h.remove(s)
+		x.h.mu.Unlock()
+		x.refuse(http.StatusOK, m.ID, err)
+		return
+	}
+	x.w.Header().Set(headerSession, s.id)
+	x.json(http.StatusOK, r.run())
+}
+
+// legacy takes a message of a session.
+func (x *exchange) legacy(m wire.Message) {
+	s, ok := x.session()
+	if !ok {
+		return
+	}
+	defer x.h.release(s)
+	switch {
+	case m.IsResponse():
+		s.talk.responded(m)
+		x.accepted()
+	case m.IsNotification():
+		s.talk.notified(m)
+		x.accepted()
+	default:
+		x.legacyRequest(s, m)
+	}
+}
+
+// legacyRequest answers a request of a session. It goes on if the client is cut
+// off, which resumes the stream then.
+func (x *exchange) legacyRequest(s *httpSession, m wire.Message) {
+	done, err := x.h.admit(m.Method)
+	if err != nil {
+		x.refuse(http.StatusServiceUnavailable, m.ID, err)
+		return
+	}
+	st := s.newStream()
+	r, err := s.talk.begin(x.h.ctx, m, st)
+	if err != nil {
+		done()
+		status := http.StatusOK
+		if err == errClosed {
+			status = http.StatusNotFound // the session has just ended
+		}
+		x.refuse(status, m.ID, err)
+		return
+	}
+	x.h.mu.Lock()
+	x.h.occupy(s)
+	x.h.mu.Unlock()
+	x.h.carryOut(r, st, func() {
+		done()
+		x.h.release(s)
+	})
+	if !x.respond(st, func([]byte) int { return http.StatusOK }, func() error { return x.prime(s, st) }) {
+		st.discard() // the client does not know it, and can't resume it
+	}
+}
+
+// prime begins a stream with what the client needs to resume it.
+func (x *exchange) prime(s *httpSession, st *stream) error {
+	s.keep(st)
+	if s.talk.revision() < "2025-11-25" { // its clients take every event for a message
+		return x.hello()
+	}
+	if err := x.write([]byte("id: " + st.eventID(0) + "\nretry: " + retry + "\ndata:\n\n")); err != nil {
+		return err
+	}
+	return x.flush()
+}
+
+// refusalStatus is the status of a modern request that was not let in.
+func refusalStatus(err error) int {
+	switch {
+	case err == errClosed:
+		return http.StatusServiceUnavailable
+	case asError(err).Code == session.CodeMethodNotFound:
+		return http.StatusNotFound
+	}
+	return http.StatusBadRequest
+}
+
+// answerStatus is the status of the answer to a modern request with the id. It
+// says what clients and proxies can't see without reading the answer.
+func answerStatus(answer []byte, id json.RawMessage) int {
+	if !bytes.HasPrefix(answer, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":`, id)) {
+		return http.StatusOK
+	}
+	switch code, _ := strconv.Atoi(string(wire.Member(wire.Member(answer, "error"), "code"))); code {
+	case session.CodeMethodNotFound:
+		return http.StatusNotFound
+	case session.CodeParse, session.CodeInvalidRequest, codeHeaderMismatch, codeMissingCapability, codeUnsupportedVersion:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// respond answers with what comes on the stream: the answer alone, if that comes
+// first and soon, with the status that it deserves, else events, which open
+// begins. It reports false if the client left before anything was written. A
+// request that was cancelled has no answer.
+func (x *exchange) respond(s *stream, status func(answer []byte) int, open func() error) bool {
+	timer := time.NewTimer(lazily)
+	defer timer.Stop()
+	for {
+		answer, state, changed := s.peek()
+		switch state {
+		case answered:
+			x.json(status(answer), answer)
+			return true
+		case cancelled:
+			x.accepted()
+			return true
+		case begun:
+			return x.follow(s, 0, false, open)
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return x.follow(s, 0, false, open)
+		case <-x.r.Context().Done():
+			return false
+		}
+	}
+}

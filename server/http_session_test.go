@@ -1,0 +1,165 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// What belongs to no request waits for the stream that stands.
+func TestStandingStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+		header := w.session()
+		r.replace("c", tool("c", "d"))
+		time.Sleep(time.Second)
+		s := reading(t, w.get(header))
+		s.want("0_1", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		if status, _ := w.text(http.MethodGet, "/mcp", "", header...); status != 409 {
+			t.Errorf("a second stream: %d", status)
+		}
+		s.body.Close()
+		synctest.Wait()
+		r.replace("e", tool("e", "f"))
+		time.Sleep(time.Hour) // the session has expired meanwhile
+		if status, _ := w.text(http.MethodGet, "/mcp", "", header...); status != 404 {
+			t.Errorf("an expired session: %d", status)
+		}
+		header = w.session()
+		s = reading(t, w.get(header))
+		heard := make(chan struct{})
+		go func() {
+			defer close(heard)
+			s.want("0_1", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		}()
+		time.Sleep(time.Hour) // an open stream keeps it
+		r.replace("g", tool("g", "h"))
+		<-heard
+		if status, _ := w.text(http.MethodDelete, "/mcp", "", header...); status != 204 {
+			t.Errorf("DELETE: %d", status)
+		}
+		s.end()
+		if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), header...); status != 404 {
+			t.Errorf("a deleted session: %d", status)
+		}
+	})
+}
+
+// A full stream loses notifications, and no question unheard.
+func TestStandingStreamIsFull(t *testing.T) {
+	s := newStream("0")
+	s.standing = true
+	note, question := []byte(progressed(1)), []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	for range maxStandingMessages {
+		s.send(note)
+	}
+	for i := range maxStandingMessages {
+		if err := s.send(question); err != nil {
+			t.Fatalf("question %d: %v", i, err)
+		}
+	}
+	if err := s.send(question); err == nil {
+		t.Error("a question was lost in silence")
+	}
+	if err := s.send(note); err != nil {
+		t.Error(err)
+	}
+	if events, more, _ := s.after(0); !more || len(events) != maxStandingMessages || events[0].number != maxStandingMessages+1 {
+		t.Errorf("%d events from %d on, %v", len(events), events[0].number, more)
+	}
+	s.wrote(maxStandingMessages + 1)
+	if err := s.send(question); err != nil {
+		t.Error("no room, though one was read")
+	}
+}
+
+func TestSessionsMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := serveWeb(t, newFake(), Options{}, HTTPOptions{MaxSessions: 2})
+		first := w.session()
+		time.Sleep(time.Second)
+		second := w.session()
+		time.Sleep(time.Second)
+		w.text(http.MethodPost, "/mcp", rpc("ping", ""), first...)
+		w.session()
+		if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), second...); status != 404 {
+			t.Errorf("the one that was idle for the longest: %d", status)
+		}
+		defer w.get(first).Body.Close()
+		defer w.get(w.session()).Body.Close()
+		if status, answer := w.text(http.MethodPost, "/mcp", initializing, both...); status != 503 || !strings.Contains(answer, "too many sessions") {
+			t.Errorf("with no room: %d %s", status, answer)
+		}
+	})
+}
+
+// Close lets calls finish, for a while, and takes no more.
+func TestCloseHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		finish := make(chan struct{})
+		w := serveWeb(t, scripted(func(ctx context.Context, c selector.Call) {
+			progress(c, 1)
+			select {
+			case <-finish:
+			case <-ctx.Done():
+			}
+		}), Options{Mode: Direct}, HTTPOptions{})
+		header := w.session()
+		standing := reading(t, w.get(header))
+		call := reading(t, w.post(legacyCall, header))
+		call.want("1_0", "")
+		call.want("1_1", progressed(1))
+		stuck := reading(t, w.post(modernCall, modernHeaders("tools/call", "a__b")))
+		stuck.want("", progressed(1))
+		listening := reading(t, w.post(rpc("subscriptions/listen", `"notifications":{},`+modernMeta), modernHeaders("subscriptions/listen", "")))
+		closed := make(chan time.Duration)
+		go func() {
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			w.handler.Close(ctx)
+			closed <- time.Since(began)
+		}()
+		synctest.Wait()
+		if status, answer := w.text(http.MethodPost, "/mcp", legacyCall, header...); status != 503 {
+			t.Errorf("a new call: %d %s", status, answer)
+		}
+		finish <- struct{}{}
+		one, other := call, stuck
+		line, ok := one.next()
+		if !ok || !strings.HasPrefix(line.data, result) {
+			t.Errorf("the call that finished: %+v", line)
+		}
+		line, ok = other.next()
+		if !ok || !strings.Contains(line.data, `"error":{"code":-32603,"message":"the router is going away"`) {
+			t.Errorf("the call that did not: %+v", line)
+		}
+		if waited := <-closed; waited > 10*time.Second+2*lastPatience {
+			t.Errorf("closed after %v", waited)
+		}
+		for _, s := range []*events{standing, call, stuck} {
+			s.end()
+		}
+		listening.body.Close()
+		if status, _ := w.text(http.MethodGet, "/health", ""); status != 503 {
+			t.Errorf("after the end: %d", status)
+		}
+	})
+}
+
+// A panic is an error of one request.
+func TestPanic(t *testing.T) {
+	w := serveWeb(t, scripted(func(context.Context, selector.Call) { panic("oh") }), Options{Mode: Direct}, HTTPOptions{})
+	asking := strings.Replace(modernCall, `clientCapabilities":{}`, `clientCapabilities":{"sampling":{}}`, 1)
+	for body, header := range map[string][]string{legacyCall: w.session(), modernCall: modernHeaders("tools/call", "a__b"), asking: modernHeaders("tools/call", "a__b"), `{"id":1,"method":"tools/call","params":{"name":"a__b"}}`: nil} {
+		if _, answer := w.text(http.MethodPost, "/mcp", body, header...); !strings.HasPrefix(answer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,`) {
+			t.Errorf("%s: %s", body, answer)
+		}
+	}
+}

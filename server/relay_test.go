@@ -1,0 +1,321 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+func prompt(server, name string) registry.Prompt {
+	return registry.Prompt{ID: registry.ID(server, name), Server: server, Name: name,
+		Definition: fmt.Appendf(nil, `{"x":1e400,"name":%q}`, name)}
+}
+
+func resource(server, uri string) registry.Resource {
+	return registry.Resource{ID: registry.ID(server, uri), Server: server, URI: uri, Name: uri,
+		Definition: fmt.Appendf(nil, `{"uri":%q,"name":"n","x":[1]}`, uri)}
+}
+
+func uriTemplate(server, uri string) registry.Template {
+	return registry.Template{ID: registry.ID(server, uri), Server: server, URITemplate: uri, Name: uri,
+		Definition: fmt.Appendf(nil, `{"uriTemplate":%q,"name":"n"}`, uri)}
+}
+
+// offering returns a router of two servers that offer the same and more.
+func offering() *fakeRouter {
+	r := newFake()
+	r.servers = []adapter.ServerInfo{info("a", "ready", 0), info("b", "ready", 1)}
+	capabilities := json.RawMessage(`{"resources":{}}`)
+	r.offer("a", registry.Offer{Capabilities: capabilities,
+		Prompts:   []registry.Prompt{prompt("a", "greet"), prompt("a", "only")},
+		Resources: []registry.Resource{resource("a", "x:both"), resource("a", "x:a")},
+		Templates: []registry.Template{uriTemplate("a", "x:t/{id}")},
+	})
+	r.offer("b", registry.Offer{Capabilities: capabilities,
+		Prompts:   []registry.Prompt{prompt("b", "greet")},
+		Resources: []registry.Resource{resource("b", "x:both")},
+		Templates: []registry.Template{uriTemplate("b", "y:{id}")},
+		Tools: []registry.NormalizedTool{{ID: "b:chart", Server: "b", Name: "chart", InputSchema: json.RawMessage(`{"type":"object"}`),
+			Definition: json.RawMessage(`{"name":"chart","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://chart"}}}`)}},
+	})
+	return r
+}
+
+func (r *fakeRouter) offer(server string, o registry.Offer) {
+	if _, err := r.Replace(server, o); err != nil {
+		panic(err)
+	}
+}
+
+func TestListsOfOtherKinds(t *testing.T) {
+	c := connect(t, offering(), Options{Mode: Search, Names: Bare})
+	c.initialize()
+	c.want(`{"jsonrpc":"2.0","id":1,"method":"prompts/list"}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"prompts":[{"x":1e400,"name":"a__greet"},{"x":1e400,"name":"b__greet"},{"x":1e400,"name":"only"}]}}`)
+	c.want(`{"jsonrpc":"2.0","id":2,"method":"resources/list","params":{}}`,
+		`{"jsonrpc":"2.0","id":2,"result":{"resources":[{"uri":"metarouter://b/x:both","name":"n","x":[1]},{"uri":"x:a","name":"n","x":[1]},{"uri":"x:both","name":"n","x":[1]}]}}`)
+	c.want(`{"jsonrpc":"2.0","id":3,"method":"resources/templates/list"}`,
+		`{"jsonrpc":"2.0","id":3,"result":{"resourceTemplates":[{"uriTemplate":"x:t/{id}","name":"n"},{"uriTemplate":"y:{id}","name":"n"}]}}`)
+}
+
+// Where requests about prompts, resources and tasks go, and as what.
+func TestRelay(t *testing.T) {
+	r := offering()
+	c := connect(t, r, Options{Mode: Direct})
+	c.initialize()
+	for i, tc := range []struct{ method, params, want string }{
+		{"prompts/get", `{"name":"b__greet","arguments":{"n":9007199254740993},"x":1}`, `{"server":"b","method":"prompts/get","params":{"name":"greet","arguments":{"n":9007199254740993},"x":1}}`},
+		{"prompts/get", `{"_meta":{"traceparent":"t"},"name":"only"}`, `{"server":"a","method":"prompts/get","params":{"name":"only"}}`},
+		{"resources/read", `{"uri":"x:a"}`, `{"server":"a","method":"resources/read","params":{"uri":"x:a"}}`},
+		{"resources/read", `{"uri":"x:both"}`, `{"server":"a","method":"resources/read","params":{"uri":"x:both"}}`},
+		{"resources/read", `{"uri":"metarouter://b/x:both"}`, `{"server":"b","method":"resources/read","params":{"uri":"x:both"}}`},
+		{"resources/read", `{"uri":"y:1"}`, `{"server":"b","method":"resources/read","params":{"uri":"y:1"}}`},
+		{"resources/read", `{"uri":"ui://chart"}`, `{"server":"b","method":"resources/read","params":{"uri":"ui://chart"}}`},
+		{"resources/read", `{"uri":"z:unlisted"}`, `{"server":"a","method":"resources/read","params":{"uri":"z:unlisted"}}`},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"b__greet","title":"T"},"argument":{"name":"n","value":"v"}}`,
+			`{"server":"b","method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"greet","title":"T"},"argument":{"name":"n","value":"v"}}}`},
+		{"completion/complete", `{"ref":{"type":"ref/resource","uri":"y:{id}"},"argument":{"name":"id","value":""}}`,
+			`{"server":"b","method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":"y:{id}"},"argument":{"name":"id","value":""}}}`},
+	} {
+		c.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, i, tc.method, tc.params),
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, i, tc.want))
+	}
+	for i, tc := range []struct{ method, params, want string }{
+		{"prompts/get", `{"name":"greet"}`, `{"code":-32602,"message":"several prompts are named \"greet\": a:greet, b:greet"}`},
+		{"prompts/get", `{}`, `{"code":-32602,"message":"prompts/get needs the string name"}`},
+		{"resources/read", `{"uri":1}`, `{"code":-32602,"message":"resources/read needs the string uri"}`},
+		{"completion/complete", `{"ref":{"type":"ref/other"}}`, `{"code":-32602,`},
+		{"logging/setLevel", `{"level":"loud"}`, `{"code":-32602,"message":"unknown level loud`},
+	} {
+		c.wantPrefix(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, i, tc.method, tc.params),
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":%s`, i, tc.want))
+	}
+}
+
+// A resource that nobody lists is looked for at each server.
+func TestResourceLookedFor(t *testing.T) {
+	r := offering()
+	var tried []string
+	r.relay = func(_ context.Context, server string, q session.Request) (json.RawMessage, error) {
+		tried = append(tried, server)
+		if server == "a" {
+			return nil, &session.Error{Code: codeResourceNotFound, Message: "no", Data: json.RawMessage(`1`)}
+		}
+		if uri := wire.Member(q.Params, "uri"); string(uri) == `"z:none"` {
+			return nil, &session.Error{Code: codeResourceNotFound, Message: "neither", Data: json.RawMessage(`2`)}
+		}
+		return json.RawMessage(`{"contents":[{"uri":"x:both","text":"t"}]}`), nil
+	}
+	c := connect(t, r, Options{Mode: Direct})
+	c.initialize()
+	c.want(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"z:b"}}`, `{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":"x:both","text":"t"}]}}`)
+	c.want(`{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"metarouter://b/x:both"}}`, `{"jsonrpc":"2.0","id":2,"result":{"contents":[{"uri":"metarouter://b/x:both","text":"t"}]}}`)
+	c.want(`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"z:none"}}`, `{"jsonrpc":"2.0","id":3,"error":{"code":-32002,"message":"neither","data":2}}`)
+	c.want(`{"jsonrpc":"2.0","id":4,"method":"resources/read","params":{"uri":"z:none",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"neither","data":{"uri":"z:none"}}}`)
+	if got := strings.Join(tried, " "); got != "a b b a b a b" {
+		t.Errorf("servers tried: %s", got)
+	}
+}
+
+// A task is asked for at the server that runs it.
+func TestTasks(t *testing.T) {
+	r := newFake(tool("s/1", "long"))
+	r.offer("s/1", registry.Offer{Tools: []registry.NormalizedTool{tool("s/1", "long")}, Extensions: json.RawMessage(`{"io.modelcontextprotocol/tasks":{"v":1}}`)})
+	r.servers = append(r.servers, info("s/1", "ready", 1))
+	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
+		return selector.Result{JSON: json.RawMessage(`{"resultType":"task","taskId":"t/1","status":"working"}`)}, nil
+	}
+	r.relay = func(_ context.Context, server string, q session.Request) (json.RawMessage, error) {
+		return fmt.Appendf(nil, `{"taskId":"t/1","asked":%q,"params":%s}`, server, q.Params), nil
+	}
+	c := connect(t, r, Options{Mode: Direct})
+	if answer := c.ask(`{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{` + modernMeta + `}}`); !strings.Contains(answer, `"extensions":{"io.modelcontextprotocol/tasks":{"v":1}}`) {
+		t.Errorf("discover says %s", answer)
+	}
+	c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s:long","arguments":{},`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602`)
+	c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s/1:long",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"s%2F1/t/1","status":"working"`)
+	c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"s%2F1/t/1",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":2,"result":{"taskId":"s%2F1/t/1","asked":"s/1","params":{"taskId":"t/1"},"resultType":"complete"`)
+	c.wantPrefix(`{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"t",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":3,"error":{"code":-32602`)
+}
+
+const askingMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"roots":{}}}`
+
+// asking has the tool ask its client, and answer with what it was told.
+func (r *fakeRouter) asking(methods ...string) (ended chan error) {
+	ended = make(chan error, 10)
+	r.execute = func(ctx context.Context, c selector.Call) (selector.Result, error) {
+		told := ""
+		for _, method := range methods {
+			c.From.Notify("a", session.Message{Method: "notifications/progress", Params: json.RawMessage(`{"progressToken":"t"}`)})
+			answer, err := c.From.Ask(ctx, "a", session.Message{ID: json.RawMessage("1"), Method: method, Params: json.RawMessage(`{"message":"Who?"}`)})
+			if err != nil {
+				ended <- err
+				return selector.Result{}, err
+			}
+			told += string(answer)
+		}
+		ended <- nil
+		return selector.Result{JSON: fmt.Appendf(nil, `{"content":[],"told":%q}`, told)}, nil
+	}
+	return ended
+}
+
+// call asks for the tool with more parameters, and returns the result's member.
+func (c *client) callAsking(id int, more, member string) string {
+	c.t.Helper()
+	line := c.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a__b","arguments":{"n":1},%s%s}}`, id, askingMeta, more))
+	for strings.Contains(line, "notifications/progress") {
+		line = c.receive()
+	}
+	m, err := wire.Parse([]byte(line))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if m.Error != nil {
+		return string(m.Error)
+	}
+	return string(wire.Member(m.Result, member))
+}
+
+// A legacy server's questions to a modern client are results, and the client's
+// next request goes on with the call.
+func TestParkedCall(t *testing.T) {
+	r := newFake(tool("a", "b"))
+	ended := r.asking("elicitation/create", "roots/list")
+	c := connect(t, r, Options{Mode: Direct})
+	first := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b","arguments":{"n":1},` + askingMeta + `}}`)
+	if first = c.receive(); !strings.HasPrefix(first, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"input-1":{"method":"elicitation/create","params":{"message":"a: Who?"}}},"requestState":"mr1.`) {
+		t.Fatalf("the call was answered %s", first)
+	}
+	m, _ := wire.Parse([]byte(first))
+	state := string(wire.Member(m.Result, "requestState"))
+	for what, more := range map[string]string{
+		"altered":                           `,"requestState":"` + strings.TrimPrefix(strings.TrimSuffix(state, `"`), `"`) + `x"`,
+		"of another call":                   `,"x":1,"requestState":` + state,
+		"unknown":                           `,"requestState":"mr1.AAAA"`,
+		"with a response that is no object": `,"requestState":` + state + `,"inputResponses":{"input-1":7}`,
+	} {
+		if got := c.callAsking(2, more, "resultType"); !strings.Contains(got, "-32602") {
+			t.Errorf("a state that is %s: %s", what, got)
+		}
+	}
+	if got := c.callAsking(3, `,"requestState":`+state, "inputRequests"); !strings.Contains(got, `"input-1":`) {
+		t.Errorf("without the answer: %s", got)
+	}
+	got := c.callAsking(4, `,"inputResponses":{"input-1":{"action":"accept","n":9007199254740993},"other":{}},"requestState":`+state, "inputRequests")
+	if !strings.Contains(got, `"input-2":{"method":"roots/list"`) || strings.Contains(got, "input-1") {
+		t.Errorf("after the first answer: %s", got)
+	}
+	if got := c.callAsking(5, `,"inputResponses":{"input-2":{"roots":[]}},"requestState":`+state, "told"); got != `"{\"action\":\"accept\",\"n\":9007199254740993}{\"roots\":[]}"` {
+		t.Errorf("the tool was told %s", got)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got := c.callAsking(6, `,"requestState":`+state, "told"); !strings.Contains(got, "-32602") {
+		t.Errorf("the state of a call that has ended: %s", got)
+	}
+}
+
+// What cannot be asked is refused, and what nobody comes back for is given up.
+func TestParkedCallEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		ended := r.asking("sampling/createMessage")
+		c := connect(t, r, Options{Mode: Direct})
+		if got := c.callAsking(1, "", "told"); !strings.Contains(got, "does not support sampling") {
+			t.Errorf("a capability that the client lacks: %s", got)
+		}
+		<-ended
+		ended = r.asking("roots/list")
+		if got := c.callAsking(2, "", "resultType"); got != `"input_required"` {
+			t.Errorf("answered %s", got)
+		}
+		time.Sleep(parkTime + time.Second)
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "did not come back") {
+			t.Errorf("the call ended with %v", err)
+		}
+		if got := c.callAsking(3, "", "resultType"); got != `"input_required"` {
+			t.Errorf("answered %s", got)
+		}
+		c.in.Close()
+		if err := <-ended; err == nil {
+			t.Error("the call of a client that has left goes on")
+		}
+		<-c.ended
+	})
+}
+
+// A legacy client is asked on its stream, and its error is the server's answer.
+func TestAskLegacyClient(t *testing.T) {
+	r := newFake(tool("a", "b"))
+	ended := r.asking("elicitation/create")
+	c := connect(t, r, Options{Mode: Direct})
+	c.wantPrefix(strings.Replace(initializing, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1), `{"jsonrpc":"2.0","id":"init","result":{`)
+	c.want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t"}}`)
+	if got := c.receive(); got != `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"a: Who?"}}` {
+		t.Fatalf("the client was asked %s", got)
+	}
+	c.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"not now","data":[1]}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"not now","data":[1]}}`)
+	<-ended
+	// Cancelled by the client while it is asked: the question is withdrawn.
+	c.ask(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`)
+	c.receive()
+	c.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+	<-ended
+}
+
+// What servers say that belongs to no request goes to those whom it concerns.
+func TestHear(t *testing.T) {
+	r := offering()
+	c := connect(t, r, Options{Mode: Direct})
+	c.initialize()
+	hear := func(method, params string) {
+		(*r.hear.Load())("a", nil, session.Message{Method: method, Params: json.RawMessage(params)})
+	}
+	c.want(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"x:a"}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	hear("notifications/resources/updated", `{"uri":"x:other"}`)
+	hear("notifications/resources/updated", `{"uri":"x:a","n":1}`)
+	if got := c.receive(); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:a","n":1}}` {
+		t.Errorf("heard %s", got)
+	}
+	c.want(`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"error"}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`)
+	if got := r.level.Load(); got != "error" {
+		t.Errorf("servers were told the level %v", got)
+	}
+	hear("notifications/message", `{"level":"warning","data":1}`)
+	hear("notifications/message", `{"level":"alert","data":2}`)
+	if got := c.receive(); got != `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"alert","data":2}}` {
+		t.Errorf("heard %s", got)
+	}
+	hear("notifications/elicitation/complete", `{"elicitationId":"e"}`)
+	if got := c.receive(); !strings.Contains(got, "elicitation/complete") {
+		t.Errorf("heard %s", got)
+	}
+	c.want(`{"jsonrpc":"2.0","id":3,"method":"resources/unsubscribe","params":{"uri":"x:a"}}`, `{"jsonrpc":"2.0","id":3,"result":{}}`)
+	if got := <-r.unsubscribed; got != "a x:a" {
+		t.Errorf("unsubscribed from %s", got)
+	}
+	// That a list has changed is passed on, though it is what it was.
+	hear("notifications/prompts/list_changed", "")
+	if got := c.receive(); got != `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}` {
+		t.Errorf("heard %s", got)
+	}
+	// A modern client hears what it has subscribed to.
+	c.wantPrefix(`{"jsonrpc":"2.0","id":4,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["x:a"],"other":true},`+modernMeta+`}}`,
+		`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["x:a"]},"_meta":{"io.modelcontextprotocol/subscriptionId":4}}}`)
+	hear("notifications/resources/updated", `{"uri":"x:a"}`)
+	if got := c.receive(); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:a","_meta":{"io.modelcontextprotocol/subscriptionId":4}}}` {
+		t.Errorf("heard %s", got)
+	}
+}

@@ -1,0 +1,198 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Pipes are a network in memory, so that time can be faked.
+type pipes struct {
+	conns chan net.Conn
+	once  sync.Once
+	done  chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8787} }
+
+func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.conns <- theirs:
+		return ours, nil
+	case <-p.done:
+		return nil, errors.New("the server is closed")
+	}
+}
+
+// A web is a handler that is served, and a client of it.
+type web struct {
+	t       *testing.T
+	handler *Handler
+	client  *http.Client
+	dial    func(context.Context, string, string) (net.Conn, error)
+}
+
+func serveWeb(t *testing.T, r Router, o Options, h HTTPOptions) *web {
+	s := New(r, o)
+	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	transport := &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: 100}
+	w := &web{t: t, handler: s.Handler(h), client: &http.Client{Transport: transport}, dial: p.dial}
+	ctx, end := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx) })
+	server := &http.Server{Handler: w.handler, ErrorLog: log.New(io.Discard, "", 0)}
+	running.Go(func() { server.Serve(p) })
+	t.Cleanup(func() {
+		at, cancel := context.WithCancel(ctx)
+		cancel()
+		w.handler.Close(at)
+		end()
+		server.Close()
+		transport.CloseIdleConnections()
+		running.Wait()
+	})
+	return w
+}
+
+// header is what requests bear, as pairs.
+func (w *web) do(method, path, body string, header ...string) *http.Response {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), method, "http://localhost"+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+	}
+	response, err := w.client.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return response
+}
+
+// text is what a request is answered with.
+func (w *web) text(method, path, body string, header ...string) (status int, answer string) {
+	w.t.Helper()
+	response := w.do(method, path, body, header...)
+	defer response.Body.Close()
+	all, err := io.ReadAll(response.Body)
+	if err != nil {
+		w.t.Error(err)
+	}
+	if answer = string(all); response.Header.Get("Content-Type") == "application/json" && !json.Valid(all) {
+		w.t.Errorf("no JSON: %s", answer)
+	}
+	return response.StatusCode, strings.TrimSuffix(answer, "\n")
+}
+
+var both = []string{"Accept", "application/json, text/event-stream"}
+
+// session opens one, and returns the headers of its requests.
+func (w *web) session(header ...string) []string {
+	w.t.Helper()
+	response := w.do(http.MethodPost, "/mcp", initializing, append(both, header...)...)
+	defer response.Body.Close()
+	io.Copy(io.Discard, response.Body)
+	id := response.Header.Get("Mcp-Session-Id")
+	if response.StatusCode != http.StatusOK || id == "" {
+		w.t.Fatalf("initialize: %d, session %q", response.StatusCode, id)
+	}
+	header = slices.Concat(both, header, []string{"Mcp-Session-Id", id, "Mcp-Protocol-Version", "2025-11-25"})
+	w.text(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, header...)
+	return header
+}
+
+// A sent is a server-sent event.
+type sent struct{ id, data string }
+
+// An events reads server-sent events.
+type events struct {
+	t    *testing.T
+	body io.ReadCloser
+	in   *bufio.Reader
+}
+
+func reading(t *testing.T, response *http.Response) *events {
+	t.Helper()
+	if kind := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || kind != "text/event-stream" {
+		t.Fatalf("%d %s, not a stream", response.StatusCode, kind)
+	}
+	return &events{t, response.Body, bufio.NewReader(response.Body)}
+}
+
+// next returns the next event, or reports false at the end.
+func (e *events) next() (s sent, ok bool) {
+	e.t.Helper()
+	for {
+		line, err := e.in.ReadString('\n')
+		if err != nil {
+			return s, false
+		}
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		switch value = strings.TrimPrefix(value, " "); name {
+		case "id":
+			s.id, ok = value, true
+		case "data":
+			s.data, ok = value, true
+		case "":
+			if ok {
+				return s, true
+			}
+		}
+	}
+}
+
+func (e *events) want(id, data string) {
+	e.t.Helper()
+	if got, ok := e.next(); !ok || got.id != id || !strings.HasPrefix(got.data, data) {
+		e.t.Fatalf("event %+v, %v; want %q %s…", got, ok, id, data)
+	}
+}
+
+func (e *events) end() {
+	e.t.Helper()
+	if got, ok := e.next(); ok {
+		e.t.Errorf("event %+v behind the end", got)
+	}
+	e.body.Close()
+}
+
+const modernVersion = "2026-07-28"
+
+func modernHeaders(method, name string) []string {
+	header := append(both, "Mcp-Protocol-Version", modernVersion, "Mcp-Method", method)
+	if name != "" {
+		header = append(header, "Mcp-Name", name)
+	}
+	return header
+}
+
+func rpc(method, params string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`
+}

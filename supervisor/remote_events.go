@@ -1,0 +1,147 @@
+package supervisor
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// An event is one of a stream of server-sent events (HTML, section 9.2).
+type event struct {
+	name  string        // "" is "message"
+	data  []byte        // owned by whoever got the event; nil if there is none
+	id    string        // as far as hasID
+	hasID bool          // resets the stream's last id if id is empty
+	retry time.Duration // before the next connection; 0 if it does not say
+}
+
+// Events reads a stream of events.
+type events struct {
+	r       *bufio.Reader
+	max     int  // bytes of an event's data, and of a line
+	begun   bool // the byte order mark has been looked for
+	afterCR bool // a line feed that comes next belongs to the line end before
+	buf     []byte
+}
+
+func newEvents(r io.Reader, max int) *events {
+	return &events{r: bufio.NewReaderSize(r, 16<<10), max: max}
+}
+
+// next returns the next event that says anything. The error is [wire.ErrTooLong]
+// for one above the bound, which has been skipped, and that of the stream at its
+// end. An event counts that the end of the stream ends, as some servers forget
+// the blank line.
+func (e *events) next() (event, error) {
+	var ev event
+	said, tooLong := false, false
+	for {
+		line, err := e.line()
+		switch {
+		case err == wire.ErrTooLong:
+			said, tooLong = true, true
+			continue
+		case err != nil && ev.data == nil && !tooLong:
+			return event{}, err
+		case err == nil && len(line) > 0:
+			said = ev.field(line) || said
+			tooLong = tooLong || len(ev.data) > e.max
+			if tooLong {
+				ev.data = nil
+			}
+			continue
+		}
+		switch {
+		case tooLong:
+			return ev, wire.ErrTooLong
+		case said:
+			return ev, nil
+		}
+	}
+}
+
+// field takes in one line, and reports whether it says anything.
+func (ev *event) field(line []byte) bool {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "data":
+		if ev.data == nil {
+			ev.data = make([]byte, 0, len(value))
+		} else {
+			ev.data = append(ev.data, '\n')
+		}
+		ev.data = append(ev.data, value...)
+	case "event":
+		ev.name = string(value)
+	case "id":
+		if bytes.IndexByte(value, 0) >= 0 {
+			return false
+		}
+		ev.id, ev.hasID = string(value), true
+	case "retry":
+		ms, err := strconv.ParseUint(string(value), 10, 31)
+		if err != nil {
+			return false
+		}
+		ev.retry = time.Duration(ms) * time.Millisecond
+	default: // a comment, or unknown
+		return false
+	}
+	return true
+}
+
+// line returns the next line without its end, which is CR LF, LF or CR. It is
+// valid until the next call. What no line end ends is dropped.
+func (e *events) line() ([]byte, error) {
+	e.buf = e.buf[:0]
+	tooLong := false
+	for {
+		if _, err := e.r.Peek(1); err != nil {
+			return nil, err
+		}
+		chunk, _ := e.r.Peek(e.r.Buffered())
+		if e.afterCR && chunk[0] == '\n' {
+			e.afterCR = false
+			e.r.Discard(1)
+			continue
+		}
+		e.afterCR = false
+		end := bytes.IndexAny(chunk, "\r\n")
+		part := chunk
+		if end >= 0 {
+			part = chunk[:end]
+		}
+		if tooLong = tooLong || len(e.buf)+len(part) > e.max; !tooLong {
+			e.buf = append(e.buf, part...)
+		}
+		if end < 0 {
+			e.r.Discard(len(chunk))
+			continue
+		}
+		e.afterCR = chunk[end] == '\r'
+		e.r.Discard(end + 1)
+		if tooLong {
+			return nil, wire.ErrTooLong
+		}
+		return e.withoutMark(), nil
+	}
+}
+
+// withoutMark returns the line that was read, without the byte order mark that
+// the stream may begin with.
+func (e *events) withoutMark() []byte {
+	line := e.buf
+	if !e.begun {
+		e.begun = true
+		line = bytes.TrimPrefix(line, []byte("\ufeff"))
+	}
+	if cap(e.buf) > 1<<20 { // one long line is no reason to hold on to so much
+		e.buf = nil
+	}
+	return line
+}

@@ -1,0 +1,207 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+func TestRemoteNeedsAuth(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		for _, method := range []string{discover, "tools/call"} {
+			t.Run(fmt.Sprint(status, method), func(t *testing.T) {
+				t.Parallel()
+				var closed sync.Once
+				shut := make(chan struct{})
+				srv := newFar(t, func(f *far) {
+					f.early = func(w http.ResponseWriter, v visit) bool {
+						if v.m.Method == method {
+							closed.Do(func() { close(shut) })
+						}
+						if !isClosed(shut) {
+							return false
+						}
+						w.Header().Set("WWW-Authenticate", "Bearer")
+						w.WriteHeader(status)
+						return true
+					}
+				})
+				entry := at(srv.URL, config.AutoHTTP)
+				entry.Headers = nil
+				f := supervise(t, entry)
+				if method != discover {
+					f.await("r", Ready)
+				}
+				_, err := f.call("r", "echo", "{}")
+				if err == nil || !strings.Contains(err.Error(), `put "Authorization": "Bearer ${TOKEN}"`) || !errors.Is(err, session.ErrNotSent) {
+					t.Errorf("the call: %v", err)
+				}
+				st := f.await("r", NeedsAuth)
+				if !strings.Contains(st.LastError, "needs a token") {
+					t.Errorf("status says %q", st.LastError)
+				}
+				n := len(srv.seen(by("POST", discover))) + len(srv.seen(by("POST", initialize)))
+				if _, err := f.call("r", "echo", "{}"); err == nil || n > 3 {
+					t.Errorf("tried %d times; %v", n, err)
+				}
+			})
+		}
+	}
+}
+
+// Nothing is followed to another place, where the headers would be shown.
+func TestRemoteRedirects(t *testing.T) {
+	t.Parallel()
+	thief := newFar(t, func(f *far) {})
+	srv := newFar(t, func(f *far) {
+		f.early = func(w http.ResponseWriter, v visit) bool {
+			switch v.URL.Path {
+			case "/away":
+				http.Redirect(w, v.Request, thief.URL+"/?secret=1", http.StatusTemporaryRedirect)
+			case "/get":
+				http.Redirect(w, v.Request, "/", http.StatusFound)
+			case "/here":
+				http.Redirect(w, v.Request, "/", http.StatusTemporaryRedirect)
+			default:
+				return false
+			}
+			return true
+		}
+	})
+	away, get, here := at(srv.URL+"/away", config.AutoHTTP), at(srv.URL+"/get", config.AutoHTTP), at(srv.URL+"/here", config.AutoHTTP)
+	away.Name, get.Name, here.Name = "away", "get", "here"
+	f := supervise(t, away, get, here)
+	f.await("here", Ready)
+	for _, name := range []string{"away", "get"} {
+		mcptest.WaitFor(t, name+" to fail", func() bool { return f.state(name).LastError != "" })
+		if reason := f.state(name).LastError; !strings.Contains(reason, "redirects to http://127.0.0.1") || strings.Contains(reason, "secret") {
+			t.Errorf("%s: %s", name, reason)
+		}
+	}
+	if n := len(thief.seen(func(visit) bool { return true })); n > 0 {
+		t.Errorf("the other place was asked %d times", n)
+	}
+}
+
+func TestRemoteCancel(t *testing.T) {
+	t.Parallel()
+	for _, modern := range []bool{false, true} {
+		t.Run(fmt.Sprint("modern ", modern), func(t *testing.T) {
+			t.Parallel()
+			begun, ended := make(chan struct{}), make(chan struct{})
+			srv := newFar(t, func(f *far) {
+				f.modern = modern
+				f.answer = func(w http.ResponseWriter, v visit) bool {
+					if v.m.Method != "tools/call" {
+						return false
+					}
+					say(w, ": wait")
+					close(begun)
+					<-v.Context().Done()
+					close(ended)
+					return true
+				}
+			})
+			f := supervise(t, at(srv.URL, config.StreamableHTTP))
+			f.await("r", Ready)
+			s, err := f.Session(t.Context(), "r", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			go func() { <-begun; cancel(errors.New("the user left")) }()
+			if _, err := s.Call(ctx, session.Request{Method: "tools/call", Params: []byte(`{"name":"x"}`)}); err == nil || err.Error() != "the user left" {
+				t.Errorf("Call: %v", err)
+			}
+			<-ended
+			told := srv.seen(by("POST", cancelled))
+			if modern && len(told) != 0 || !modern && (len(told) != 1 || wire.Member(told[0].m.Params, "requestId") == nil) {
+				t.Errorf("the server was told %d times", len(told))
+			}
+		})
+	}
+}
+
+// A server that is gone is looked for again, as one that has crashed.
+func TestRemoteGone(t *testing.T) {
+	t.Parallel()
+	srv := newFar(t, func(f *far) { f.id = "s1" })
+	f := supervise(t, at(srv.URL, config.StreamableHTTP))
+	f.await("r", Ready)
+	s, err := f.Session(t.Context(), "r", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Close()
+	for i := range maxUnreached {
+		_, err := s.Call(t.Context(), session.Request{Method: "tools/list"})
+		stale := i == 0 && errors.Is(err, session.ErrClosed) // written to a connection that was just closed
+		if !stale && !errors.Is(err, session.ErrNotSent) {
+			t.Errorf("a call to a server that is gone: %v", err)
+		}
+	}
+	<-s.Done()
+	mcptest.WaitFor(t, "the server to be looked for", func() bool {
+		return strings.Contains(f.state("r").LastError, "connection refused")
+	})
+}
+
+// Whatever a server answers that is no answer is told, and harms no other call.
+func TestRemoteNonsense(t *testing.T) {
+	t.Parallel()
+	srv := newFar(t, func(f *far) {
+		f.id = "s1"
+		f.answer = func(w http.ResponseWriter, v visit) bool {
+			name, _ := wire.String(wire.Member(v.m.Params, "name"))
+			switch name {
+			case "html":
+				w.Header().Set("Content-Type", "text/html")
+				io.WriteString(w, "<html>  Sign\nin</html>")
+			case "502":
+				http.Error(w, strings.Repeat("bad ", 1000), http.StatusBadGateway)
+			case "huge":
+				for range wire.MaxLine>>20 + 1 {
+					if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+						break
+					}
+				}
+			case "accepted":
+				w.WriteHeader(http.StatusAccepted)
+			case "params":
+				w.WriteHeader(http.StatusBadRequest)
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"wrong"}}`, v.m.ID)
+			case "batch":
+				fmt.Fprintf(w, `[{"method":"notifications/message","params":1},{"id":%s,"result":{}}]`, v.m.ID)
+			default:
+				return false
+			}
+			return true
+		}
+	})
+	f := supervise(t, at(srv.URL, config.StreamableHTTP))
+	f.await("r", Ready)
+	for name, want := range map[string]string{
+		"html": "HTTP 200 OK: <html> Sign in</html>", "502": "HTTP 502 Bad Gateway: bad bad", "accepted": "HTTP 202 Accepted", "huge": "longer than 64 MiB", "params": "wrong (code -32602)", "batch": "",
+	} {
+		_, err := f.call("r", name, "{}")
+		if got := fmt.Sprint(err); want != "" && !strings.Contains(got, want) || want == "" && err != nil || len(got) > 300 {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	if n := len(srv.seen(by("POST", initialize))); n != 1 {
+		t.Errorf("%d sessions were opened", n)
+	}
+}

@@ -1,0 +1,107 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// An agreeable client accepts whatever a server asks for.
+type agreeable struct{ *client }
+
+func (agreeable) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {
+	switch m.Method {
+	case "sampling/createMessage":
+		return json.RawMessage(`{"role":"assistant","content":{"type":"text","text":"sampled"},"model":"m"}`), nil
+	case "roots/list":
+		return json.RawMessage(`{"roots":[]}`), nil
+	}
+	return json.RawMessage(`{"action":"accept","content":{"name":"Ann","username":"Ann"}}`), nil
+}
+
+// The SDK's own server, in both eras, with all that one can ask of the other.
+func TestRemoteSDK(t *testing.T) {
+	t.Parallel()
+	for _, modern := range []bool{false, true} {
+		name := map[bool]string{false: "legacy", true: "modern"}[modern]
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := supervise(t, at(mcptest.EverythingHTTP(t, modern), config.AutoHTTP))
+			if st := f.await("r", Ready); st.Era != name || st.Transport != "http" {
+				t.Fatalf("status = %+v", st)
+			}
+			c := clientOf("c")
+			c.capabilities = `{"sampling":{},"elicitation":{},"roots":{}}`
+			call := func(tool, arguments, want string) {
+				t.Helper()
+				s, err := f.Session(t.Context(), "r", c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				raw, err := s.Call(t.Context(), session.Request{
+					Method: "tools/call", Params: []byte(`{"name":"` + tool + `","arguments":` + arguments + `}`),
+					Meta: []byte(`{"progressToken":"p","` + metaLogLevel + `":"debug"}`), From: agreeable{c},
+				})
+				if err != nil || !strings.Contains(string(raw), want) {
+					t.Errorf("%s: %s, %v, want %q", tool, raw, err, want)
+				}
+			}
+			call("test_simple_text", `{}`, "simple text")
+			call("test_x_mcp_header", `{"region":" Malmö "}`, "region= Malmö ")
+			call("test_tool_with_progress", `{}`, "")
+			c.mu.Lock()
+			if heard := strings.Join(c.heard, " "); strings.Count(heard, `"progressToken":"p"`) != 3 {
+				t.Errorf("the client heard %s", heard)
+			}
+			c.heard = nil
+			c.mu.Unlock()
+			if modern {
+				call("test_tool_with_logging", `{}`, "successfully")
+				c.mu.Lock()
+				if heard := strings.Join(c.heard, " "); strings.Count(heard, "message{") != 3 {
+					t.Errorf("the client heard %s", heard)
+				}
+				c.mu.Unlock()
+				call("test_input_required_result_elicitation", `{}`, "Ann")
+				call("test_input_required_result_multi_round", `{}`, "")
+				call("test_input_required_result_sampling", `{}`, "sampled")
+			} else {
+				call("test_elicitation", `{"message":"who"}`, "Ann")
+				call("test_sampling", `{"prompt":"x"}`, "sampled") // over a session of the client's own
+			}
+			before, _ := f.listings("r")
+			call("test_trigger_tool_change", `{}`, "")
+			mcptest.WaitFor(t, "the changed tools to be listed", func() bool { n, _ := f.listings("r"); return n > before })
+		})
+	}
+}
+
+// An answer of the SDK's server whose stream was closed is fetched.
+func TestRemoteSDKResumes(t *testing.T) {
+	t.Parallel()
+	srv := mcp.NewServer(&mcp.Implementation{Name: "resumable", Version: "1"}, nil)
+	mcp.AddTool(srv, &mcp.Tool{Name: "close"}, func(ctx context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		r.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: time.Millisecond})
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "resumed"}}}, nil, nil
+	})
+	far := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv },
+		&mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)}))
+	t.Cleanup(far.Close)
+	f := supervise(t, at(far.URL, config.StreamableHTTP))
+	f.await("r", Ready)
+	if got := f.mustCall("r", "close", "{}"); !strings.Contains(got, "resumed") {
+		t.Errorf("the call answered %s", got)
+	}
+}

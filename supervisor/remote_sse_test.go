@@ -1,0 +1,231 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// newFarSSE returns a server of the transport of 2024-11-05 that names endpoint.
+func newFarSSE(t *testing.T, endpoint string) *far {
+	var mu sync.Mutex // guards stream
+	var stream http.ResponseWriter
+	return newFar(t, func(f *far) {
+		f.early = func(w http.ResponseWriter, v visit) bool {
+			switch {
+			case v.Request.Method == "GET":
+				mu.Lock()
+				stream = w
+				say(w, "event: endpoint\ndata: %s", endpoint)
+				mu.Unlock()
+				<-v.Context().Done()
+				mu.Lock()
+				if stream == w {
+					stream = nil
+				}
+				mu.Unlock()
+			case v.URL.Path != "/messages":
+				http.Error(w, "no POST here", http.StatusMethodNotAllowed)
+			case v.m.ID != nil:
+				mu.Lock()
+				defer mu.Unlock()
+				w.WriteHeader(http.StatusAccepted)
+				what := `{"content":[]}`
+				switch v.m.Method {
+				case initialize:
+					what = `{"protocolVersion":"2024-11-05","capabilities":{},"serverInfo":{"name":"far","version":"1"}}`
+				case "tools/list":
+					what = `{"tools":[]}`
+				}
+				if stream == nil {
+					break // who asked has left
+				}
+				say(stream, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}", v.m.ID, what)
+			default:
+				w.WriteHeader(http.StatusAccepted)
+			}
+			return true
+		}
+	})
+}
+
+func TestSSE(t *testing.T) {
+	t.Parallel()
+	srv := newFarSSE(t, "messages?session=1")
+	data := t.TempDir()
+	for run, want := range []string{
+		"POST server/discover, POST initialize, GET , POST initialize, POST notifications/initialized, POST tools/list, POST tools/call",
+		"GET , POST initialize, POST notifications/initialized, POST tools/list, POST tools/call", // it is remembered
+		"GET , POST server/discover, POST tools/list, POST tools/call",                            // it has learned
+	} {
+		t.Run(fmt.Sprint(run), func(t *testing.T) {
+			transport, revision := "sse", session.Oldest
+			if run == 2 {
+				srv.mu.Lock()
+				srv.early, srv.modern = nil, true
+				srv.mu.Unlock()
+				transport, revision = "http", session.Modern
+			}
+			f := superviseIn(t, data, at(srv.URL+"/sse", config.AutoHTTP))
+			st := f.await("r", Ready)
+			f.mustCall("r", "x", "{}")
+			f.stop()
+			if st.Transport != transport || st.ProtocolVersion != revision {
+				t.Errorf("status = %+v", st)
+			}
+			if got := strings.Join(methods(srv.seen(func(visit) bool { return true })), ", "); got != want {
+				t.Errorf("asked:\n%s, want\n%s", got, want)
+			}
+			srv.mu.Lock()
+			srv.visits = nil
+			srv.mu.Unlock()
+		})
+	}
+}
+
+func TestSSEEnds(t *testing.T) {
+	t.Parallel()
+	srv := newFarSSE(t, "/messages")
+	f := supervise(t, at(srv.URL, config.SSE))
+	f.await("r", Ready)
+	s, err := f.Session(t.Context(), "r", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.CloseClientConnections()
+	<-s.Done()
+	f.mustCall("r", "x", "{}") // over the next one
+}
+
+func TestSSERefused(t *testing.T) {
+	t.Parallel()
+	elsewhere := newFarSSE(t, "http://127.0.0.2:1/messages")
+	neither := newFar(t, func(f *far) {
+		f.early = func(w http.ResponseWriter, v visit) bool { http.NotFound(w, v.Request); return true }
+	})
+	a, b, c := at(elsewhere.URL, config.SSE), at(neither.URL, config.AutoHTTP), at(neither.URL, config.StreamableHTTP)
+	a.Name, b.Name, c.Name = "a", "b", "c"
+	f := supervise(t, a, b, c)
+	for name, want := range map[string]string{"a": "at another place", "b": "neither streamable HTTP nor SSE", "c": "HTTP 404"} {
+		mcptest.WaitFor(t, name+" to fail", func() bool { return f.state(name).LastError != "" })
+		if got := f.state(name).LastError; !strings.Contains(got, want) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if n := len(neither.seen(func(v visit) bool { return v.Request.Method == "GET" })); n == 0 || n > 10 {
+		t.Errorf("the event stream was asked for %d times", n)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	for in, want := range map[string]string{
+		"\ufeffdata: a\n\n":                               "a",
+		"data:a\r\n\r\ndata: b\r\rdata:c":                 "a|b",
+		"data: a\ndata\ndata: b\n\n":                      "a\n\nb",
+		": x\n\n\n\nevent: e\nid: 1\nretry: 5\ndata:\n\n": "e#1@5ms:",
+		"id: 1\n\nfoo: bar\nid: a\x00b\nretry: x\n\n":     "#1",
+		"data: a\n": "a",
+		"data: aaaaaaaaaaaaaaaaaaaaa\nid: 2\n\ndata: b\n\n":  "TOO LONG|b",
+		"data: aaaaaaaaaaaa\ndata: bbbbbbbbb\n\ndata: b\n\n": "TOO LONG|b",
+		"": "",
+	} {
+		var got []string
+		stream := newEvents(strings.NewReader(in), 20)
+		for {
+			ev, err := stream.next()
+			if err == wire.ErrTooLong {
+				got = append(got, "TOO LONG")
+				continue
+			}
+			if err != nil {
+				break
+			}
+			s := ev.name
+			if ev.hasID {
+				s += "#" + ev.id
+			}
+			if ev.retry > 0 {
+				s += "@" + ev.retry.String()
+			}
+			if s != "" && ev.data != nil {
+				s += ":"
+			}
+			got = append(got, s+string(ev.data))
+		}
+		if s := strings.Join(got, "|"); s != want {
+			t.Errorf("%q\nread as %q, want %q", in, s, want)
+		}
+	}
+}
+
+func FuzzEvents(f *testing.F) {
+	f.Add("id: 1\nretry: 5\ndata: a\r\ndata: b\r\r: c\n\n")
+	f.Fuzz(func(t *testing.T, in string) {
+		stream := newEvents(strings.NewReader(in), 20)
+		for n := 0; ; n++ {
+			ev, err := stream.next()
+			if err != nil && err != wire.ErrTooLong {
+				return
+			}
+			if n > len(in) || len(ev.data) > 20 {
+				t.Fatalf("event %d of %q has %d bytes", n, in, len(ev.data))
+			}
+		}
+	})
+}
+
+func TestHeaderValue(t *testing.T) {
+	for in, want := range map[string]string{ // the specification's own
+		"us-west1":           "us-west1",
+		"Hello, 世界":          "=?base64?SGVsbG8sIOS4lueVjA==?=",
+		" padded ":           "=?base64?IHBhZGRlZCA=?=",
+		"line1\nline2":       "=?base64?bGluZTEKbGluZTI=?=",
+		"=?base64?literal?=": "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=",
+		"a b":                "a b",
+		"":                   "=?base64??=",
+	} {
+		if got := headerValue(in); got != want {
+			t.Errorf("headerValue(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestMirrors(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}`:                                                    "A=x ",
+		`{"properties":{"o":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}}`:              "N=42 ",
+		`{"properties":{"t":{"type":["boolean","null"],"x-mcp-header":"T"},"z":{"type":"string","x-mcp-header":"Z"}}}`: "T=true ",
+		`{"properties":{"x-mcp-header":{"type":"string","default":{"x-mcp-header":1}}}}`:                               "",
+		`{"properties":{"a":{"type":"string","x-mcp-header":""}}}`:                                                     `"" is no name of a header`,
+		`{"properties":{"a":{"type":"string","x-mcp-header":"a b"}}}`:                                                  `"a b" is no name of a header`,
+		`{"properties":{"a":{"type":"string","x-mcp-header":7}}}`:                                                      `7 is no name of a header`,
+		`{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}`:                                                    `"A" is at a property whose type is none of string, integer and boolean`,
+		`{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}}}`:           `"a" is there twice`,
+		`{"x-mcp-header":"A"}`: `"A" is at a place that no chain of properties leads to`,
+		`{"anyOf":[{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}]}`:                                      `"A" is at a place that no chain of properties leads to`,
+		`{"properties":{"l":{"items":{"type":"string","x-mcp-header":"A"}}}}`:                                        `"A" is at a place that no chain of properties leads to`,
+		`{"$defs":{"d":{"type":"string","x-mcp-header":"A"}}}`:                                                       `"A" is at a place that no chain of properties leads to`,
+		`{"properties":{"d":` + strings.Repeat(`{"items":`, 300) + `{"x-mcp-header":"A"}` + strings.Repeat("}", 302): "its schema is nested too deep",
+	} {
+		var s mirrors
+		got := ""
+		s.learn([]byte(`{"tools":[{"name":"t","inputSchema":`+schema+`}]}`), func(tool string, why error) { got = why.Error() })
+		h := http.Header{}
+		s.set(h, "t", []byte(`{"a":"x","o":{"n":42.0},"t":true,"z":null}`))
+		for name, values := range h {
+			got += strings.TrimPrefix(name, "Mcp-Param-") + "=" + values[0] + " "
+		}
+		if got != want {
+			t.Errorf("%.200s\ngives %q, want %q", schema, got, want)
+		}
+	}
+}

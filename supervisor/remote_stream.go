@@ -1,0 +1,161 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+const (
+	// The pause before an event stream is asked for again, unless the server says
+	// how long it shall be: it doubles while nothing comes.
+	minReconnect, maxReconnect = time.Second, 30 * time.Second
+
+	// maxResumes is how often in vain the rest of an answer is asked for.
+	maxResumes = 5
+
+	// lingers is how long a stream may stay open behind the answer, so that its
+	// connection can be used again.
+	lingers = time.Second
+)
+
+// A position is how far an event stream has been read.
+type position struct {
+	id    string        // of the last event that had one
+	retry time.Duration // as the server asked; 0 if it did not
+	pause time.Duration // the next one, if it did not
+	vain  int           // connections since the last event
+}
+
+func (at *position) note(ev event) {
+	if ev.hasID {
+		at.id = ev.id
+	}
+	if ev.retry > 0 {
+		at.retry = ev.retry
+	}
+	at.pause, at.vain = 0, 0
+}
+
+// wait returns how long to wait before the next connection.
+func (at *position) wait() time.Duration {
+	at.vain++
+	if at.retry > 0 {
+		return at.retry
+	}
+	at.pause = min(max(minReconnect, 2*at.pause), maxReconnect)
+	return at.pause
+}
+
+// follow reads the event stream that answers a request until the answer has
+// come. Where one of the legacy era breaks, it is resumed.
+func (l *streamable) follow(ctx context.Context, resp *http.Response, o *outgoing, revision string) error {
+	var at position
+	for {
+		answered, err := l.read(resp.Body, o, &at, revision)
+		if answered {
+			late := time.AfterFunc(lingers, func() { resp.Body.Close() })
+			discardBody(resp)
+			late.Stop()
+		}
+		resp.Body.Close()
+		switch {
+		case answered || errors.Is(err, errTooLong):
+			return err
+		case at.id == "" || revision >= session.Modern:
+			return fmt.Errorf("%w: its event stream ended before the answer", session.ErrClosed)
+		}
+		if resp, err = l.resume(ctx, &at); err != nil {
+			return fmt.Errorf("%w: its event stream ended before the answer, and can't be resumed: %w", session.ErrClosed, err)
+		}
+	}
+}
+
+// resume asks for what follows in a stream that has ended.
+func (l *streamable) resume(ctx context.Context, at *position) (*http.Response, error) {
+	for {
+		if within(ctx.Done(), at.wait()) {
+			return nil, context.Cause(ctx)
+		}
+		resp, err := l.get(ctx, at.id)
+		if e, ok := errors.AsType[*statusError](err); err == nil || at.vain >= maxResumes || ok && e.status < 500 || ctx.Err() != nil {
+			return resp, err
+		}
+	}
+}
+
+// listen takes in what the server says by itself, if it does, until the session
+// has ended.
+func (l *streamable) listen() {
+	var at position
+	for opened := false; ; {
+		resp, err := l.get(l.ctx, at.id)
+		refusal, refused := errors.AsType[*statusError](err)
+		switch {
+		case err == nil:
+			opened = true
+			l.read(resp.Body, nil, &at, "")
+			resp.Body.Close()
+		case !opened && !errors.Is(err, session.ErrNotSent) && !errors.Is(err, session.ErrClosed) && !isBusy(refusal):
+			return // "405 Method Not Allowed, indicating that the server does not offer an SSE stream"
+		case refused && refusal.status == http.StatusNotFound:
+			l.peer.close(errForgotten)
+			return
+		}
+		if within(l.ctx.Done(), at.wait()) {
+			return
+		}
+	}
+}
+
+// isBusy reports whether the answer may be another one later.
+func isBusy(e *statusError) bool {
+	return e != nil && (e.status == http.StatusTooManyRequests || e.status > http.StatusNotImplemented)
+}
+
+// get opens an event stream, after the event lastID if that is not "".
+func (l *streamable) get(ctx context.Context, lastID string) (*http.Response, error) {
+	r, err := l.request(ctx, http.MethodGet, eventStream, nil)
+	if err != nil {
+		return nil, err
+	}
+	if lastID != "" {
+		r.Header.Set("Last-Event-ID", lastID)
+	}
+	resp, err := l.site.do(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK || !isEventStream(resp) {
+		body, _, _ := readRefusal(resp)
+		return nil, newStatusError(resp, body)
+	}
+	return resp, nil
+}
+
+// read takes in what comes on a stream of the request o, or of nobody if o is
+// nil, until the answer has come or the stream ends.
+func (l *streamable) read(body io.Reader, o *outgoing, at *position, revision string) (answered bool, err error) {
+	stream := newEvents(body, wire.MaxLine)
+	for {
+		ev, err := stream.next()
+		switch {
+		case errors.Is(err, wire.ErrTooLong) && o != nil:
+			return false, errTooLong
+		case errors.Is(err, wire.ErrTooLong):
+			l.peer.skip(nil, err)
+		case err != nil:
+			return false, err
+		}
+		at.note(ev)
+		if len(ev.data) > 0 && (ev.name == "" || ev.name == "message") && l.accept(ev.data, o, revision) {
+			return true, nil
+		}
+	}
+}

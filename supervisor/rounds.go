@@ -1,0 +1,135 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// maxRounds bounds how often a modern server may ask for more input before it
+// answers one request.
+const maxRounds = 10
+
+// The keys in _meta that make a request a modern one.
+const (
+	metaVersion      = "io.modelcontextprotocol/protocolVersion"
+	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaClient       = "io.modelcontextprotocol/clientInfo"
+	metaLogLevel     = "io.modelcontextprotocol/logLevel"
+)
+
+// stamp returns the parameters of the request with the _meta that the server's
+// era asks for: a modern server is told what the client can do, a legacy one
+// gets nothing of the modern era. The progress token becomes the request's id,
+// since tokens of several clients may be equal; the client's own is returned.
+func (p *peer) stamp(r session.Request, id int64) (params, token json.RawMessage) {
+	meta := []byte{'{'}
+	add := func(key string, value []byte) {
+		if len(meta) > 1 {
+			meta = append(meta, ',')
+		}
+		meta = wire.AppendString(meta, key)
+		meta = append(meta, ':')
+		meta = append(meta, value...)
+	}
+	given := make(map[string]bool)
+	wire.Members(r.Meta, func(key string, value []byte) bool {
+		switch key {
+		case metaVersion, metaCapabilities, metaClient, metaLogLevel:
+			if p.meta == nil {
+				return true
+			}
+			given[key] = true
+		case "progressToken":
+			if r.From != nil {
+				token, value = value, strconv.AppendInt(nil, id, 10)
+			}
+		}
+		add(key, value)
+		return true
+	})
+	if r.From != nil && p.meta != nil && !given[metaCapabilities] {
+		given[metaCapabilities] = true
+		add(metaCapabilities, r.From.Capabilities())
+	}
+	wire.Members(p.meta, func(key string, value []byte) bool {
+		if !given[key] {
+			add(key, value)
+		}
+		return true
+	})
+	if len(meta) == 1 {
+		return r.Params, token
+	}
+	return withMeta(r.Params, append(meta, '}')), token
+}
+
+// withMeta returns parameters that have no _meta with one.
+func withMeta(params, meta json.RawMessage) json.RawMessage {
+	out := make([]byte, 0, len(params)+len(meta)+12)
+	if end := bytes.LastIndexByte(params, '}'); end > 0 {
+		out = append(out, params[:end]...)
+		if len(bytes.TrimSpace(params[1:end])) > 0 {
+			out = append(out, ',')
+		}
+	} else {
+		out = append(out, '{')
+	}
+	out = append(out, `"_meta":`...)
+	out = append(out, meta...)
+	return append(out, '}')
+}
+
+// awaitsInput reports whether the result is a modern server's question to a
+// client that can't answer such a result itself.
+func (p *peer) awaitsInput(r session.Request, result json.RawMessage) bool {
+	return p.meta != nil && r.From != nil && !r.From.Modern() &&
+		bytes.Contains(result, []byte(`"input_required"`)) &&
+		string(wire.Member(result, "resultType")) == `"input_required"`
+}
+
+// fulfil puts what the result asks for to the client, and returns the parameters
+// with which the request is to be repeated.
+func (p *peer) fulfil(ctx context.Context, r session.Request, result json.RawMessage) (json.RawMessage, error) {
+	answers := []byte{'{'}
+	var failed error
+	err := wire.Members(wire.Member(result, "inputRequests"), func(key string, value []byte) bool {
+		method, _ := wire.String(wire.Member(value, "method"))
+		if !session.IsAsk(method) {
+			failed = &session.Error{Code: session.CodeInternal, Message: "the server asked the client for " + strconv.Quote(method) + ", which no client answers"}
+			return false
+		}
+		var answer json.RawMessage
+		if answer, failed = r.From.Ask(ctx, p.host.server, session.Message{Method: method, Params: wire.Member(value, "params")}); failed != nil {
+			return false
+		}
+		if len(answers) > 1 {
+			answers = append(answers, ',')
+		}
+		answers = append(append(wire.AppendString(answers, key), ':'), answer...)
+		return true
+	})
+	state := wire.Member(result, "requestState")
+	switch {
+	case failed != nil:
+		return nil, failed
+	case err != nil && state == nil:
+		return nil, errors.New("the server asked for input and did not say which")
+	}
+	params := r.Params
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	params = wire.SetMember(params, "inputResponses", append(answers, '}'))
+	if state != nil {
+		params = wire.SetMember(params, "requestState", state)
+	} else {
+		params = wire.DeleteMember(params, "requestState")
+	}
+	return params, nil
+}
