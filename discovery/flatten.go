@@ -14,8 +14,8 @@ var combiners = []string{"allOf", "anyOf", "oneOf"}
 // schema into one plain object schema, which allows whatever the original
 // allows: all properties, and as required what every branch requires. It
 // returns a sentence for the tool's description on what the plain schema cannot
-// say, or "".
-func (r *repairs) flatten(schema object) (hint string) {
+// say, or "", and whether there was anything to merge.
+func flatten(schema object) (hint string, flattened bool) {
 	var merged []string
 	for _, keyword := range combiners {
 		if schema.get(keyword) != nil {
@@ -23,7 +23,7 @@ func (r *repairs) flatten(schema object) (hint string) {
 		}
 	}
 	if len(merged) == 0 {
-		return ""
+		return "", false
 	}
 	m := merger{root: hujson.Value{Value: schema.Object}, budget: 4 << 20}
 	args := m.arguments(schema)
@@ -47,9 +47,7 @@ func (r *repairs) flatten(schema object) (hint string) {
 	if len(args.required) > 0 {
 		schema.put("required", array(args.required))
 	}
-	r.note("inputSchema: merged its top-level %s into one object schema, since some clients refuse it; arguments are still checked against the original",
-		strings.Join(merged, " and "))
-	return args.hint
+	return args.hint, true
 }
 
 // arguments is what a schema says of an object's members.

@@ -20,8 +20,7 @@ import (
 // The rules are those of the clients in use: the TypeScript SDK refuses a list
 // where a field has another type than the specification gives it or a schema is
 // no object schema, and the Anthropic API refuses a request where a schema has
-// anyOf, oneOf or allOf at its top level. InputSchema keeps these three, since
-// arguments are validated against it; Definition shows them merged.
+// anyOf, oneOf or allOf at its top level: Flat shows these three merged.
 //
 // An error says why the tool cannot be offered at all.
 func Normalize(server string, raw json.RawMessage, rename map[string]string) (registry.NormalizedTool, error) {
@@ -51,13 +50,17 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 
 	schema := r.inputSchema(tool)
 	t.InputSchema = hujson.Value{Value: schema.Object}.Pack()
-	if hint := r.flatten(schema); hint != "" {
-		tool.put("description", hujson.String(join(t.Description, hint)))
-	}
 	r.outputSchema(tool)
-
-	t.Definition, err = pack(definition)
 	t.Repairs = r
+	if t.Definition, err = pack(definition); err != nil {
+		return t, err
+	}
+	if hint, flattened := flatten(schema); flattened {
+		if hint != "" {
+			tool.put("description", hujson.String(join(t.Description, hint)))
+		}
+		t.Flat, err = pack(definition)
+	}
 	return t, err
 }
 

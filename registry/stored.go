@@ -18,6 +18,7 @@ type (
 		NormalizedTool
 		InputSchema []byte `json:"input_schema"`
 		Definition  []byte `json:"definition"`
+		Flat        []byte `json:"flat,omitempty"`
 	}
 	storedPrompt struct {
 		Prompt
@@ -36,7 +37,7 @@ type (
 func store(server string, o Offer) storedOffer {
 	return storedOffer{
 		Server:       server,
-		Tools:        each(o.Tools, func(t NormalizedTool) storedTool { return storedTool{t, t.InputSchema, t.Definition} }),
+		Tools:        each(o.Tools, func(t NormalizedTool) storedTool { return storedTool{t, t.InputSchema, t.Definition, t.Flat} }),
 		Prompts:      each(o.Prompts, func(p Prompt) storedPrompt { return storedPrompt{p, p.Definition} }),
 		Resources:    each(o.Resources, func(r Resource) storedResource { return storedResource{r, r.Definition} }),
 		Templates:    each(o.Templates, func(t Template) storedTemplate { return storedTemplate{t, t.Definition} }),
@@ -48,7 +49,7 @@ func store(server string, o Offer) storedOffer {
 func (s storedOffer) offer() Offer {
 	return Offer{
 		Tools: each(s.Tools, func(t storedTool) NormalizedTool {
-			t.NormalizedTool.InputSchema, t.NormalizedTool.Definition = t.InputSchema, t.Definition
+			t.NormalizedTool.InputSchema, t.NormalizedTool.Definition, t.NormalizedTool.Flat = t.InputSchema, t.Definition, t.Flat
 			return t.NormalizedTool
 		}),
 		Prompts: each(s.Prompts, func(p storedPrompt) Prompt {

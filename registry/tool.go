@@ -26,6 +26,11 @@ type NormalizedTool struct {
 	// Repairs names and for the name, which is Name.
 	Definition json.RawMessage `json:"definition"`
 
+	// Flat is Definition for clients that refuse allOf, anyOf and oneOf at the top
+	// level of a schema: they are merged into one object schema. Nil if there are
+	// none.
+	Flat json.RawMessage `json:"flat,omitempty"`
+
 	// Repairs says in plain words what was changed in the definition, and why.
 	Repairs []string `json:"repairs,omitempty"`
 }

@@ -154,7 +154,7 @@ func (s *Selector) attempt(ctx context.Context, run *run, r session.Request, ser
 		return nil, context.Cause(ctx) // sent or not: its time is up for all attempts
 	}
 	if errors.Is(err, session.ErrClosed) {
-		return nil, fmt.Errorf("server %q ended during the call: %w; whether the call took effect is unknown, and it is not sent again; the server is started again", server, err)
+		return nil, fmt.Errorf("server %q ended during the call: %w; whether the call took effect is unknown, and it is not sent again", server, err)
 	}
 	return raw, err
 }

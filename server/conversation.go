@@ -54,7 +54,8 @@ type conversation struct {
 	begun        bool       // any request was seen
 	version      string     // the legacy revision agreed on
 	capabilities json.RawMessage
-	level        string // the least severe log messages wanted; "" if the client did not say
+	info         json.RawMessage // clientInfo of a legacy client
+	level        string          // the least severe log messages wanted; "" if the client did not say
 	open         map[string]*request
 	answered     chan struct{} // closed when nothing is open any more; nil if nobody waits
 	closed       bool          // nothing enters any more
@@ -287,7 +288,10 @@ func (c *conversation) put(ctx context.Context, out outlet, server string, m ses
 	case r := <-answer:
 		return r.result, r.err
 	case <-ctx.Done():
-		out.send(wire.AppendNotification(nil, "notifications/cancelled", fmt.Appendf(nil, `{"requestId":%d}`, id)))
+		withdrawn := wire.AppendNotification(nil, "notifications/cancelled", fmt.Appendf(nil, `{"requestId":%d}`, id))
+		if out.send(withdrawn) != nil { // the request that it came with was answered meanwhile
+			c.out.send(withdrawn)
+		}
 		return nil, context.Cause(ctx)
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -21,12 +22,30 @@ func listItems(ctx context.Context, c *call) (json.RawMessage, error) {
 	}
 	var page json.RawMessage
 	if ok {
-		page, ok = s.view().lists[c.method].page(cursor)
+		method := c.method
+		if method == "tools/list" && c.wantsFlat() {
+			method = flatTools
+		}
+		page, ok = s.view().lists[method].page(cursor)
 	}
 	if !ok {
 		return nil, invalidParams("unknown cursor")
 	}
 	return page, nil
+}
+
+// wantsFlat reports whether the client gives the definitions of tools to the
+// Anthropic API, which refuses a whole request where a schema has allOf, anyOf or
+// oneOf at its top level. Its own clients pass on what they get.
+func (r *request) wantsFlat() bool {
+	info := wire.Member(r.meta, metaClient)
+	if !r.modern {
+		r.mu.Lock()
+		info = r.info
+		r.mu.Unlock()
+	}
+	name, _ := wire.String(wire.Member(info, "name"))
+	return strings.Contains(strings.ToLower(name), "claude")
 }
 
 // prompt finds the prompt that a client means.

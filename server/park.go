@@ -320,9 +320,17 @@ func (p *parking) Notify(server string, m session.Message) {
 	p.mu.Lock()
 	r := p.current
 	p.mu.Unlock()
-	if r != nil {
-		r.Notify(server, m)
+	if r == nil {
+		return
 	}
+	if m.Method == "notifications/progress" {
+		token := wire.Member(r.meta, "progressToken") // this may not be the request that began it
+		if token == nil {
+			return
+		}
+		m.Params = wire.SetMember(m.Params, "progressToken", token)
+	}
+	r.Notify(server, m)
 }
 
 // Ask implements [session.Client].

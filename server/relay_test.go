@@ -148,7 +148,7 @@ func TestTasks(t *testing.T) {
 	c.wantPrefix(`{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"t",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":3,"error":{"code":-32602`)
 }
 
-const askingMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"roots":{}}}`
+const askingMeta = `"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"roots":{}}}`
 
 // asking has the tool ask its client, and answer with what it was told.
 func (r *fakeRouter) asking(methods ...string) (ended chan error) {
@@ -194,6 +194,9 @@ func TestParkedCall(t *testing.T) {
 	ended := r.asking("elicitation/create", "roots/list")
 	c := connect(t, r, Options{Mode: Direct})
 	first := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b","arguments":{"n":1},` + askingMeta + `}}`)
+	if first != `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7}}` {
+		t.Errorf("first came %s", first)
+	}
 	if first = c.receive(); !strings.HasPrefix(first, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"input-1":{"method":"elicitation/create","params":{"message":"a: Who?"}}},"requestState":"mr1.`) {
 		t.Fatalf("the call was answered %s", first)
 	}

@@ -67,7 +67,8 @@ func (s *Server) view() *view {
 		exposed:   make(map[address]string),
 		lists:     make(map[string]list),
 	}
-	v.add("tools/list", "tools", s.tools(v.names))
+	v.add("tools/list", "tools", s.tools(v.names, func(t *registry.NormalizedTool) json.RawMessage { return t.Definition }))
+	v.add(flatTools, "tools", s.tools(v.names, flat))
 	v.add("prompts/list", "prompts", v.promptListings())
 	v.add("resources/list", "resources", v.resourceListings())
 	v.add("resources/templates/list", "resourceTemplates", v.templateListings())
@@ -81,8 +82,19 @@ func (v *view) add(method, member string, items []listing) {
 	v.lists[method] = list{member, items}
 }
 
+// flatTools is the list of tools for clients that pass definitions to a model that
+// refuses some.
+const flatTools = "tools/list, flat"
+
+func flat(t *registry.NormalizedTool) json.RawMessage {
+	if t.Flat != nil {
+		return t.Flat
+	}
+	return t.Definition
+}
+
 // tools returns the tools that are listed: all, or ours and those that are pinned.
-func (s *Server) tools(names *ToolNames) (items []listing) {
+func (s *Server) tools(names *ToolNames, definition func(*registry.NormalizedTool) json.RawMessage) (items []listing) {
 	tools := s.router.Snapshot().Tools()
 	if s.search {
 		tools = s.pinned(names)
@@ -92,7 +104,7 @@ func (s *Server) tools(names *ToolNames) (items []listing) {
 	}
 	for _, t := range tools {
 		name := names.Exposed(t)
-		items = append(items, listing{name, named(t.Definition, "name", name)})
+		items = append(items, listing{name, named(definition(t), "name", name)})
 	}
 	return items
 }

@@ -14,6 +14,10 @@ const (
 	// DepthVariable is set in the environment of every server. A router that
 	// finds it set was started by a router, and must not start.
 	DepthVariable = "METAROUTER_DEPTH"
+
+	// TokenVariable holds the token that clients must bear over HTTP. No server
+	// gets it.
+	TokenVariable = "METAROUTER_TOKEN"
 )
 
 // safe names the variables of ours that every server gets: what programs need to
@@ -63,7 +67,7 @@ func environ(ours, inherit []string, path string, own map[string]string) []strin
 }
 
 func reserved(name string) bool {
-	return name == markVariable || name == DepthVariable || strings.EqualFold(name, "PATH")
+	return name == markVariable || name == DepthVariable || name == TokenVariable || strings.EqualFold(name, "PATH")
 }
 
 // matches compares without regard to case: proxy variables are written both

@@ -39,41 +39,80 @@ type lent struct {
 
 // Call implements [session.Session].
 func (l *lent) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
-	b := &borrower{Client: r.From}
+	b := &borrower{Client: r.From, asking: make(chan struct{}, 1), quiet: make(chan struct{})}
 	in, err := l.s.lend(ctx, l.instance, b)
 	if err != nil {
 		return nil, err
 	}
-	defer l.s.takeBack(in, b)
 	in.follow(ctx, l.instance)
 	r.From = b
-	return in.Call(ctx, r)
+	result, err := in.Call(ctx, r)
+	l.s.takeBack(in, b, b.settle(ctx))
+	return result, err
 }
 
 // A borrower is the client of a request that has a session for itself. It is
 // asked for its roots once.
 type borrower struct {
 	session.Client
+	asking chan struct{} // holds an item while the client is asked for its roots
 
-	mu    sync.Mutex // held while the client is asked
+	mu    sync.Mutex // guards what follows
 	roots json.RawMessage
+	open  int           // questions that are not answered yet
+	quiet chan struct{} // closed when open becomes 0, then replaced
 }
 
 // Ask implements [session.Client].
 func (b *borrower) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {
+	b.count(1)
+	defer b.count(-1)
 	if m.Method != "roots/list" {
 		return b.Client.Ask(ctx, server, m)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.roots != nil {
-		return b.roots, nil
+	select {
+	case b.asking <- struct{}{}:
+		defer func() { <-b.asking }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if roots := b.known(); roots != nil {
+		return roots, nil
 	}
 	roots, err := b.Client.Ask(ctx, server, m)
 	if err == nil {
+		b.mu.Lock()
 		b.roots = roots
+		b.mu.Unlock()
 	}
 	return roots, err
+}
+
+func (b *borrower) count(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open += n; b.open == 0 {
+		close(b.quiet)
+		b.quiet = make(chan struct{})
+	}
+}
+
+// settle waits until the client has answered all that it was asked, and reports
+// whether it has before ctx ended.
+func (b *borrower) settle(ctx context.Context) bool {
+	for {
+		b.mu.Lock()
+		open, quiet := b.open, b.quiet
+		b.mu.Unlock()
+		if open == 0 {
+			return true
+		}
+		select {
+		case <-quiet:
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // known returns the roots that the client has told, nil if it has not.
@@ -161,8 +200,8 @@ func (s *server) openFor(ctx context.Context, shared *instance, to *borrower) (i
 	return in, err
 }
 
-// takeBack keeps the session for the next request.
-func (s *server) takeBack(in *instance, from *borrower) {
+// takeBack keeps the session for the next request if it is in order.
+func (s *server) takeBack(in *instance, from *borrower, inOrder bool) {
 	in.lodge(nil)
 	defer func() { <-s.lending }()
 	s.mu.Lock()
@@ -171,7 +210,7 @@ func (s *server) takeBack(in *instance, from *borrower) {
 		in.roots = from.known()
 	}
 	unwanted := in
-	if in.usable() && !s.gone && in.life.Err() == nil {
+	if inOrder && in.usable() && !s.gone && in.life.Err() == nil {
 		unwanted = nil
 		s.lendable = append(s.lendable, in)
 		s.own.Go(func() { s.shelve(in) })

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 const (
@@ -27,9 +28,6 @@ const (
 	headerTime = 10 * time.Second
 	idleTime   = 2 * time.Minute
 )
-
-// tokenVariable names the variable with a token that HTTP clients must bear.
-const tokenVariable = "METAROUTER_TOKEN"
 
 // A web is what the router is reached by over HTTP.
 type web struct {
@@ -54,7 +52,7 @@ func listenHTTP(ctx context.Context, c config.HTTP, f serveFlags, log *zap.Logge
 	}
 	local := resolved.IP.IsLoopback()
 	if !local && len(tokens) == 0 {
-		return nil, usage(fmt.Errorf("--http %s is open to other machines, so clients must bear a token: set %s, --token-file or metarouter.http.tokens; or listen on 127.0.0.1:%d", address, tokenVariable, resolved.Port))
+		return nil, usage(fmt.Errorf("--http %s is open to other machines, so clients must bear a token: set %s, --token-file or metarouter.http.tokens; or listen on 127.0.0.1:%d", address, supervisor.TokenVariable, resolved.Port))
 	}
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", resolved.String())
@@ -75,7 +73,7 @@ func listenHTTP(ctx context.Context, c config.HTTP, f serveFlags, log *zap.Logge
 
 // tokens returns all tokens of which a client must bear one.
 func tokens(c config.HTTP, file string) ([]string, error) {
-	all := []string{os.Getenv(tokenVariable)}
+	all := []string{os.Getenv(supervisor.TokenVariable)}
 	all = append(all, c.Tokens...)
 	if file != "" {
 		b, err := os.ReadFile(file)

@@ -74,7 +74,7 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 	if !f.stdio && !f.overHTTP {
 		return usage(errors.New("--stdio=false leaves nothing to serve; add --http"))
 	}
-	if err := override(&c.Router, f.mode, f.names); err != nil {
+	if err := f.override(&config.Router{}); err != nil {
 		return usage(err)
 	}
 	log, err := a.log(zapcore.InfoLevel)
@@ -98,20 +98,20 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 }
 
 // override sets in r what the flags say.
-func override(r *config.Router, mode, names string) error {
-	switch mode {
+func (f serveFlags) override(r *config.Router) error {
+	switch f.mode {
 	case "":
 	case "auto", "search", "direct":
-		r.Mode = mode
+		r.Mode = f.mode
 	default:
-		return fmt.Errorf("--mode %q: write auto, search or direct", mode)
+		return fmt.Errorf("--mode %q: write auto, search or direct", f.mode)
 	}
-	switch names {
+	switch f.names {
 	case "":
 	case "prefixed", "bare":
-		r.Names = names
+		r.Names = f.names
 	default:
-		return fmt.Errorf("--names %q: write prefixed or bare", names)
+		return fmt.Errorf("--names %q: write prefixed or bare", f.names)
 	}
 	return nil
 }
@@ -137,6 +137,10 @@ func (a *app) refuse() error {
 func (a *app) face(ctx context.Context, c config.Config, named bool, log *zap.Logger, f serveFlags, web *web) error {
 	signal.Ignore(syscall.SIGPIPE) // a client that has gone must not kill us before the servers are stopped
 	read, edits := make(chan config.Config), make(chan config.Config)
+	asRead := c
+	if err := f.override(&c.Router); err != nil {
+		return usage(err)
+	}
 	o := a.options(log)
 	o.Sole = web == nil
 	signalled := ctx
@@ -145,11 +149,11 @@ func (a *app) face(ctx context.Context, c config.Config, named bool, log *zap.Lo
 		defer cancel()
 		defer context.AfterFunc(signalled, cancel)()
 		g, ctx := errgroup.WithContext(ctx)
-		g.Go(func() error { return reloadOnHangup(ctx, c, read, log) })
+		g.Go(func() error { return reloadOnHangup(ctx, asRead, read, log) })
 		if !f.noWatch {
-			g.Go(func() error { return config.Watch(ctx, c, read, log) })
+			g.Go(func() error { return config.Watch(ctx, asRead, read, log) })
 		}
-		g.Go(func() error { return a.approve(ctx, named, read, edits, log) })
+		g.Go(func() error { return a.approve(ctx, named, f, read, edits, log) })
 		g.Go(func() error {
 			if err := daemon.Serve(ctx, a.data, c.Files, r); err != nil {
 				log.Warn("commands can't ask this router", zap.Error(err))
@@ -180,7 +184,7 @@ const recheck = time.Second
 
 // approve passes edits on. Those of a file that was merely found wait until they
 // are trusted.
-func (a *app) approve(ctx context.Context, named bool, read <-chan config.Config, edits chan<- config.Config, log *zap.Logger) error {
+func (a *app) approve(ctx context.Context, named bool, f serveFlags, read <-chan config.Config, edits chan<- config.Config, log *zap.Logger) error {
 	var next config.Config
 	var pass chan<- config.Config // edits, while there is one to pass on
 	var again <-chan time.Time    // while one waits for trust
@@ -188,6 +192,7 @@ func (a *app) approve(ctx context.Context, named bool, read <-chan config.Config
 		select {
 		case next = <-read:
 			pass, again = edits, nil
+			_ = f.override(&next.Router) // in order at the start, so it is now
 			if !named && !next.Trusted(a.data) {
 				log.Warn("the edit is not trusted, since the file was found and not named: approve it with 'metarouter trust'", zap.Strings("file", next.Files))
 				pass, again = nil, time.After(recheck)

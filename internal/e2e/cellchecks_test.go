@@ -93,6 +93,13 @@ func (c *cell) elicitationURL(t *testing.T) {
 }
 
 func (c *cell) roots(t *testing.T) {
+	if c.nameless() {
+		defer func(without *session) { c.session = without }(c.session)
+		c.session = c.another()
+		c.question(t, "roots/list", "")
+		c.question(t, "roots/list", "") // at a process that knows them already
+		return
+	}
 	c.question(t, "roots/list", "")
 	if c.clientEra == "modern" || c.serverEra == "modern" {
 		return // only a legacy server keeps what only a legacy client says unasked

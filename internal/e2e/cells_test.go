@@ -24,11 +24,18 @@ var everything = []string{
 
 const declared = `{"sampling":{},"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true}}`
 
+// withoutRoots is declared where a client has no session by which the router could
+// know it again: before each of its requests to a server that was told roots, it
+// is asked for its own, which the roots check sees and the others are spared.
+const withoutRoots = `{"sampling":{},"elicitation":{"form":{},"url":{}}}`
+
 // A cell is a session of a client of one era with a server of one era.
 type cell struct {
 	*session
 	way, clientEra, serverEra string
+	face                      string                 // "stdio" or "http"
 	trace                     string                 // the server's
+	another                   func() *session        // with roots, if nameless
 	seen                      []mcptest.Notification // by await
 }
 
@@ -61,7 +68,7 @@ func TestCells(t *testing.T) {
 }
 
 func newCell(t *testing.T, way, face, backend, clientEra, serverEra string) *cell {
-	c := &cell{way: way, clientEra: clientEra, serverEra: serverEra, trace: filepath.Join(t.TempDir(), "trace")}
+	c := &cell{way: way, face: face, clientEra: clientEra, serverEra: serverEra, trace: filepath.Join(t.TempDir(), "trace")}
 	flags := append(slices.Clone(everything), "-era", serverEra, "-trace", c.trace)
 	var url string
 	if backend == "http" {
@@ -90,6 +97,12 @@ func newCell(t *testing.T, way, face, backend, clientEra, serverEra string) *cel
 	return c
 }
 
+// nameless reports whether the router can't know the client of one request again
+// in the next, and the server needs it to.
+func (c *cell) nameless() bool {
+	return c.way == "router" && c.face == "http" && c.clientEra == "modern" && c.serverEra == "legacy"
+}
+
 func (c *cell) openStdio(t *testing.T, raw *mcptest.Client) {
 	c.session = open(t, raw, raw.Notifications, c.clientEra, declared, answer)
 	t.Cleanup(func() {
@@ -101,7 +114,15 @@ func (c *cell) openStdio(t *testing.T, raw *mcptest.Client) {
 
 func (c *cell) openHTTP(t *testing.T, url string) {
 	raw := mcptest.NewHTTPClient(t, url)
-	c.session = open(t, raw, raw.Notifications, c.clientEra, declared, answer)
+	capabilities := declared
+	if c.nameless() {
+		capabilities = withoutRoots
+		c.another = func() *session {
+			raw := mcptest.NewHTTPClient(t, url)
+			return open(t, raw, raw.Notifications, c.clientEra, declared, answer)
+		}
+	}
+	c.session = open(t, raw, raw.Notifications, c.clientEra, capabilities, answer)
 	if c.clientEra == "legacy" {
 		if _, err := raw.Open(t.Context()); err != nil {
 			t.Fatalf("open the GET stream: %v", err)

@@ -11,11 +11,11 @@ import (
 // the line that was parsed, nil where the member is absent.
 type Message struct {
 	Version json.RawMessage // the member jsonrpc; nil if absent
-	ID     json.RawMessage // a number or a string; nil if absent or null
-	Method string
-	Params json.RawMessage
-	Result json.RawMessage
-	Error  json.RawMessage
+	ID      json.RawMessage // a number or a string; nil if absent or null
+	Method  string
+	Params  json.RawMessage
+	Result  json.RawMessage
+	Error   json.RawMessage
 }
 
 // IsRequest, IsNotification and IsResponse tell the three kinds apart.
