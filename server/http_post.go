@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -241,10 +242,19 @@ func answerStatus(answer []byte, id json.RawMessage) int {
 	return http.StatusOK
 }
 
+// prefersStream reports whether the client names event streams before JSON in
+// Accept, as few do.
+func (x *exchange) prefersStream() bool {
+	accept := strings.Join(x.r.Header.Values("Accept"), ",")
+	stream, object := strings.Index(accept, "text/event-stream"), strings.Index(accept, "application/json")
+	return stream >= 0 && stream < object
+}
+
 // respond answers with what comes on the stream: the answer alone, if that comes
 // first and soon, with the status that it deserves, else events, which open
 // begins. It reports false if the client left before anything was written. A
-// request that was cancelled has no answer.
+// request that was cancelled has no answer. A client that prefers events gets them
+// in any case, unless the answer deserves a status of its own.
 func (x *exchange) respond(s *stream, status func(answer []byte) int, open func() error) bool {
 	timer := time.NewTimer(lazily)
 	defer timer.Stop()
@@ -252,7 +262,11 @@ func (x *exchange) respond(s *stream, status func(answer []byte) int, open func(
 		answer, state, changed := s.peek()
 		switch state {
 		case answered:
-			x.json(status(answer), answer)
+			code := status(answer)
+			if code == http.StatusOK && x.prefersStream() {
+				return x.follow(s, 0, false, open)
+			}
+			x.json(code, answer)
 			return true
 		case cancelled:
 			x.accepted()

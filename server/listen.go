@@ -218,9 +218,6 @@ func (s *Server) hear(server string, owner session.Client, m session.Message) {
 // touch has clients told that a list has changed, though it may be what it was: so
 // its server says.
 func (s *Server) touch(member string) {
-	if s.search && member == "toolsListChanged" {
-		return // that list is ours
-	}
 	s.mu.Lock()
 	s.touched[member] = true
 	s.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -56,6 +57,10 @@ type inFlight struct {
 	abort  context.CancelFunc
 }
 
+// openWait is how long the first request waits for the server's own stream to be
+// open: what it says there before that is lost.
+const openWait = time.Second
+
 func newStreamable(p *peer, s *site, log *zap.Logger) *streamable {
 	l := &streamable{peer: p, site: s, log: log, asides: make(chan struct{}, asideQueue), calls: make(map[int64]inFlight)}
 	l.ctx, l.abort = context.WithCancel(context.Background())
@@ -75,7 +80,10 @@ func (l *streamable) send(ctx context.Context, o *outgoing) error {
 			return err
 		}
 		l.abortProbe()
-		l.peer.spawn(l.listen)
+		listening := make(chan struct{})
+		if l.peer.spawn(func() { l.listen(sync.OnceFunc(func() { close(listening) })) }) {
+			within(listening, openWait)
+		}
 		return nil
 	}
 	call, abort := context.WithCancel(l.ctx)

@@ -20,6 +20,10 @@ const (
 	// maxResumes is how often in vain the rest of an answer is asked for.
 	maxResumes = 5
 
+	// lostWait is how long the answer may come on the server's own stream, where
+	// the server has ended that of the request and cannot resume it.
+	lostWait = 15 * time.Second
+
 	// lingers is how long a stream may stay open behind the answer, so that its
 	// connection can be used again.
 	lingers = time.Second
@@ -69,6 +73,9 @@ func (l *streamable) follow(ctx context.Context, resp *http.Response, o *outgoin
 		case answered || errors.Is(err, errTooLong):
 			return err
 		case at.id == "" || revision >= session.Modern:
+			if at.retry > 0 {
+				within(ctx.Done(), lostWait) // it ended the stream on purpose, and may answer on its own
+			}
 			return fmt.Errorf("%w: its event stream ended before the answer", session.ErrClosed)
 		}
 		if resp, err = l.resume(ctx, &at); err != nil {
@@ -91,11 +98,13 @@ func (l *streamable) resume(ctx context.Context, at *position) (*http.Response, 
 }
 
 // listen takes in what the server says by itself, if it does, until the session
-// has ended.
-func (l *streamable) listen() {
+// has ended. begun is called when the stream is open, or known not to be.
+func (l *streamable) listen(begun func()) {
+	defer begun()
 	var at position
 	for opened := false; ; {
 		resp, err := l.get(l.ctx, at.id)
+		begun()
 		refusal, refused := errors.AsType[*statusError](err)
 		switch {
 		case err == nil:

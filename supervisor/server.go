@@ -19,8 +19,10 @@ const (
 	// drainTimeout is how long the calls of a session that is to end may go on.
 	drainTimeout = 30 * time.Second
 	// learnTimeout bounds a listing after the first. A server's announcements
-	// lead to one every relistEvery at most, and every relistMax if it keeps on.
+	// lead to one after relistSoon, and then to one every relistEvery at most, and
+	// every relistMax if it keeps on.
 	learnTimeout = 30 * time.Second
+	relistSoon   = 50 * time.Millisecond
 	relistEvery  = 200 * time.Millisecond
 	relistMax    = 10 * time.Second
 )
@@ -234,11 +236,11 @@ func (s *server) attend(ctx context.Context, in *instance) error {
 			s.retire(in, errRestarted, Restarting)
 			return errRestarted
 		case <-in.listChanged:
-			if time.Since(listed) > relistMax {
-				every = relistEvery
+			if time.Since(listed) > every {
+				every = relistEvery // it does not keep on
 			}
 			if relist == nil {
-				relist = time.After(every)
+				relist = time.After(max(relistSoon, time.Until(listed.Add(every))))
 			}
 		case <-relist:
 			source := s.takeSource(in)
