@@ -237,9 +237,8 @@ func (x *exchange) get() {
 	defer x.h.release(s)
 	id := x.r.Header.Get(headerLastID)
 	if id == "" {
-		if !x.follow(s.standing, unwritten, false, x.hello) {
-			x.refuse(http.StatusConflict, nil, invalidRequest("the session has an open stream already"))
-		}
+		// One that is open still may be a connection that broke and does not know it.
+		x.follow(s.standing, unwritten, true, x.hello)
 		return
 	}
 	st, number, ok := s.find(id)

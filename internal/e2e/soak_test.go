@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"sync"
 	"testing"
 	"time"
@@ -54,6 +55,7 @@ func TestSoak(t *testing.T) {
 		}
 		return true
 	})
+	router.Cmd.Process.Signal(syscall.SIGTERM)
 	if err := router.Close(); err != nil {
 		t.Errorf("%v\n%s", err, router.Stderr())
 	}
@@ -84,6 +86,11 @@ func learn(t *testing.T, url string) offer {
 		o.prompts = listed(t, c, "prompts/list", "prompts", "name")
 		o.uris = listed(t, c, "resources/list", "resources", "uri")
 		w := &soaker{t: t, url: url, offer: o, modern: era == "modern", client: c, random: rand.New(rand.NewPCG(1, 2))}
+		for _, echo := range o.echoes { // each server, in this era
+			if _, err := c.Call(within(t), echo, json.RawMessage(`{"message":"a"}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		for _, use := range []func(context.Context) error{w.list, w.echo, w.read, w.prompt, w.withProgress} {
 			if err := use(within(t)); err != nil {
 				t.Fatal(err)
