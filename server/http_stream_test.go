@@ -199,7 +199,9 @@ func TestCancelOverHTTP(t *testing.T) {
 		started, cancelled := r.hang()
 		w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
 		header := w.session()
+		told := make(chan struct{})
 		go func() {
+			defer close(told)
 			<-started
 			w.text(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, header...)
 		}()
@@ -207,6 +209,7 @@ func TestCancelOverHTTP(t *testing.T) {
 			t.Errorf("%d %s", status, answer)
 		}
 		<-cancelled
+		<-told
 	})
 }
 

@@ -124,7 +124,7 @@ func TestScreenshot(t *testing.T) {
 	if r := call(t, c, "browser_navigate", `{"url":"`+page.URL+`"}`); r.IsError || !strings.Contains(r.text(), "A page") {
 		t.Fatalf("browser_navigate: %s", r.text())
 	}
-	r := call(t, c, "browser_take_screenshot", `{"filename":"shot.png","type":"png","scale":"css"}`)
+	r := call(t, c, "browser_take_screenshot", `{"type":"png","scale":"css"}`)
 	if r.IsError {
 		t.Fatalf("browser_take_screenshot: %s", r.text())
 	}
@@ -144,7 +144,11 @@ func TestScreenshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile(filepath.Join(dir, "shot.png"))
+	files, err := filepath.Glob(filepath.Join(dir, "*.png")) // what the browser saved
+	if err != nil || len(files) != 1 {
+		t.Fatalf("pictures in the folder: %v, %v", files, err)
+	}
+	want, err := os.ReadFile(files[0])
 	if err != nil {
 		t.Fatal(err)
 	}
