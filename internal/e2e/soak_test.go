@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +19,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/server"
 )
 
 const (
@@ -26,7 +35,7 @@ const (
 
 // TestSoak has many clients do everything that clients do, well and badly, and
 // then looks whether the router is as it was: the same open files, the same
-// processes. (Its goroutines can't be seen from here.)
+// processes.
 func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a while")
@@ -34,11 +43,7 @@ func TestSoak(t *testing.T) {
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
 		t.Skip("open files are counted in /proc")
 	}
-	servers := entries{}
-	for _, name := range []string{"a", "b", "c"} {
-		servers[name] = fake("-tools", "echo,sleep,progress", "-prompts", "p_"+name, "-resources", "fake://"+name+"/r", "-era", "both")
-	}
-	s := prepare(t, servers, nil)
+	s := prepare(t, soaked(), nil)
 	url, router := s.serveHTTP("--mode", "direct")
 	names := learn(t, url)
 	pid := router.Cmd.Process.Pid
@@ -59,6 +64,55 @@ func TestSoak(t *testing.T) {
 	if err := router.Close(); err != nil {
 		t.Errorf("%v\n%s", err, router.Stderr())
 	}
+}
+
+// TestSoakGoroutines does a part of it to a router in this process, whose
+// goroutines can be counted: none is left when it has ended.
+func TestSoakGoroutines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a while")
+	}
+	before := goleak.IgnoreCurrent()
+	s := prepare(t, soaked(), map[string]any{"mode": "direct"})
+	c, err := config.Load(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := adapter.New(c, adapter.Options{DataDir: t.TempDir()})
+	face := server.New(r, server.Options{Mode: c.Router.Mode, ListWait: c.Router.ListWait})
+	ctx, cancel := context.WithCancel(t.Context())
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.Run(ctx, nil) })
+	g.Go(func() error { return face.Run(ctx) })
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := face.Handler(server.HTTPOptions{Bound: listener.Addr().String()})
+	h := httptest.Server{Listener: listener, Config: &http.Server{Handler: handler}}
+	h.Start()
+	url := h.URL + "/mcp"
+
+	names := learn(t, url)
+	soak(t, url, names, soakClients, soakRequests/5)
+
+	handler.Close(within(t))
+	h.Close()
+	cancel()
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	goleak.VerifyNone(t, before)
+}
+
+// soaked are the servers of a soak.
+func soaked() entries {
+	servers := entries{}
+	for _, name := range []string{"a", "b", "c"} {
+		servers[name] = fake("-tools", "echo,sleep,progress", "-prompts", "p_"+name, "-resources", "fake://"+name+"/r", "-era", "both")
+	}
+	return servers
 }
 
 // offer is what the clients use.
