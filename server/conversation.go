@@ -120,8 +120,8 @@ func (c *conversation) close() {
 		c.running.Wait()
 		return
 	}
-	s.abandonParked(c)
 	c.running.Wait()
+	s.abandonParked(func(of *conversation) bool { return of == c })
 	s.mu.Lock()
 	delete(s.conversations, c)
 	s.mu.Unlock()

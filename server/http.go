@@ -94,7 +94,7 @@ func (h *Handler) Close(ctx context.Context) {
 	}
 	h.mu.Unlock()
 	h.running.Wait()
-	h.server.dismiss()
+	h.server.abandonParked(func(of *conversation) bool { return of.visitor })
 }
 
 // enter lets an HTTP request in.
@@ -117,7 +117,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.running.Done()
 	x.control.SetWriteDeadline(time.Time{})
-	defer context.AfterFunc(h.ctx, func() { x.control.SetWriteDeadline(time.Now().Add(lastPatience)) })()
+	if r.Body != http.NoBody { // what is left of it is read even if we don't
+		x.control.SetReadDeadline(time.Now().Add(bodyTime))
+	}
+	defer context.AfterFunc(h.ctx, x.hurry)()
 	// What the server itself still has to write has a deadline too.
 	defer func() { x.control.SetWriteDeadline(time.Now().Add(patience)) }()
 	if err := h.door.admit(r); err != nil {
@@ -143,9 +146,11 @@ var errNoToken = invalidRequest("the request bears no valid token: send Authoriz
 func (x *exchange) route() {
 	switch {
 	case x.r.URL.Path != "/mcp":
-		x.refuse(http.StatusNotFound, nil, invalidRequest("there is nothing at "+x.r.URL.Path+"; MCP is at /mcp"))
+		x.refuse(http.StatusNotFound, nil, invalidRequest("there is nothing at "+brief(x.r.URL.Path)+"; MCP is at /mcp"))
 	case x.r.Method == http.MethodPost:
 		x.post()
+	case x.r.Body != http.NoBody:
+		x.refuse(http.StatusBadRequest, nil, invalidRequest(x.r.Method+" has no body"))
 	case x.r.Method == http.MethodGet && x.r.Header.Get(headerSession) != "":
 		x.get()
 	case x.r.Method == http.MethodDelete && x.r.Header.Get(headerSession) != "":

@@ -37,17 +37,20 @@ func newDoor(o HTTPOptions) (d door) {
 // admit checks by which name we are called, and by which page.
 func (d door) admit(r *http.Request) error {
 	if !d.knows(r.Host, r) {
-		return invalidRequest("the host " + r.Host + " is not allowed; start the router with --allow-host")
+		return invalidRequest("the host " + brief(r.Host) + " is not allowed; start the router with --allow-host")
 	}
 	for _, origin := range r.Header.Values("Origin") {
 		page, err := url.Parse(origin)
 		if slices.Contains(d.origins, strings.ToLower(origin)) || err == nil && page.Host != "" && d.knows(page.Host, r) {
 			continue
 		}
-		return invalidRequest("the origin " + origin + " is not allowed; see http.allowedOrigins in the configuration")
+		return invalidRequest("the origin " + brief(origin) + " is not allowed; see http.allowedOrigins in the configuration")
 	}
 	return nil
 }
+
+// brief returns the beginning of what a stranger sent, to be repeated to him.
+func brief(s string) string { return s[:min(len(s), 200)] }
 
 // knows reports whether host, with or without a port, is loopback, an address we
 // are bound to or allowed.

@@ -73,12 +73,23 @@ func (x *exchange) body() ([]byte, error) {
 	if x.r.ContentLength > x.h.opts.MaxBody {
 		return nil, &http.MaxBytesError{Limit: x.h.opts.MaxBody}
 	}
-	x.control.SetReadDeadline(time.Now().Add(bodyTime))
-	defer x.control.SetReadDeadline(time.Time{}) // else a slow answer would look like a client that has gone
 	var body bytes.Buffer
 	body.Grow(int(min(max(x.r.ContentLength, 0), 1<<20)) + bytes.MinRead)
-	_, err := body.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, x.h.opts.MaxBody))
-	return body.Bytes(), err
+	if _, err := body.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, x.h.opts.MaxBody)); err != nil {
+		return nil, err
+	}
+	x.control.SetReadDeadline(time.Time{}) // else a slow answer would look like a client that has gone
+	if x.h.ctx.Err() != nil {
+		x.hurry()
+	}
+	return body.Bytes(), nil
+}
+
+// hurry has the request end soon, whatever its client does.
+func (x *exchange) hurry() {
+	end := time.Now().Add(lastPatience)
+	x.control.SetReadDeadline(end)
+	x.control.SetWriteDeadline(end)
 }
 
 // oneLine makes valid JSON one line, since that is what messages are elsewhere.

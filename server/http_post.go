@@ -147,7 +147,11 @@ func (x *exchange) initialize(m wire.Message) {
 		x.h.mu.Lock()
 		x.h.remove(s)
 		x.h.mu.Unlock()
-		x.refuse(http.StatusOK, m.ID, err)
+		status := http.StatusOK
+		if err == errClosed {
+			status = http.StatusServiceUnavailable
+		}
+		x.refuse(status, m.ID, err)
 		return
 	}
 	x.w.Header().Set(headerSession, s.id)

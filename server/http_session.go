@@ -44,8 +44,8 @@ type httpSession struct {
 
 var errNoRoom = &session.Error{Code: session.CodeInternal, Message: "busy: there are too many sessions, and none is idle"}
 
-// open makes a session, in the place of the one that is idle for the longest if
-// there are too many. It is busy.
+// open makes a session, which is busy. If there are too many, it takes the place
+// of an idle one.
 func (h *Handler) open(principal string) (*httpSession, error) {
 	s := &httpSession{id: rand.Text(), principal: principal, busy: 1, standing: newStream("0")}
 	s.standing.standing = true
@@ -55,7 +55,7 @@ func (h *Handler) open(principal string) (*httpSession, error) {
 		return nil, errClosed
 	}
 	if len(h.sessions) >= h.opts.MaxSessions {
-		idle := h.longestIdle()
+		idle := h.longestIdle(principal)
 		if idle == nil {
 			return nil, errNoRoom
 		}
@@ -67,11 +67,16 @@ func (h *Handler) open(principal string) (*httpSession, error) {
 	return s, nil
 }
 
-// longestIdle returns the session that is idle for the longest, nil if none is.
-// h.mu must be held.
-func (h *Handler) longestIdle() (idle *httpSession) {
+// longestIdle returns the session that is idle for the longest, one of the
+// principal's own if there is any; nil if none is idle. h.mu must be held.
+func (h *Handler) longestIdle(principal string) (idle *httpSession) {
 	for _, s := range h.sessions {
-		if s.busy == 0 && (idle == nil || s.idleSince.Before(idle.idleSince)) {
+		if s.busy > 0 {
+			continue
+		}
+		own := s.principal == principal
+		if idle == nil || own && idle.principal != principal ||
+			own == (idle.principal == principal) && s.idleSince.Before(idle.idleSince) {
 			idle = s
 		}
 	}
@@ -111,15 +116,18 @@ func (h *Handler) release(s *httpSession) {
 	s.expiry = time.AfterFunc(h.opts.SessionTimeout, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if s.busy == 0 && time.Since(s.idleSince) >= h.opts.SessionTimeout && h.sessions[s.id] == s {
+		if s.busy == 0 && time.Since(s.idleSince) >= h.opts.SessionTimeout {
 			h.log.Debug("a session has ended for being idle")
 			h.remove(s)
 		}
 	})
 }
 
-// remove ends a session. h.mu must be held, and h not have been closed before.
+// remove ends a session, unless it has ended. h.mu must be held.
 func (h *Handler) remove(s *httpSession) {
+	if h.sessions[s.id] != s {
+		return
+	}
 	delete(h.sessions, s.id)
 	if s.expiry != nil {
 		s.expiry.Stop()
@@ -138,9 +146,7 @@ func (x *exchange) delete() {
 	}
 	defer x.h.release(s)
 	x.h.mu.Lock()
-	if x.h.sessions[s.id] == s {
-		x.h.remove(s)
-	}
+	x.h.remove(s)
 	x.h.mu.Unlock()
 	x.w.WriteHeader(http.StatusNoContent)
 }

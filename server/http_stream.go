@@ -16,7 +16,7 @@ const (
 
 	// maxStanding and maxStandingMessages bound what is kept of the stream that
 	// belongs to no request.
-	maxStanding         = 8 << 20
+	maxStanding         = 1 << 20
 	maxStandingMessages = 1000
 )
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/session"
@@ -43,6 +44,9 @@ type listener struct {
 	early []session.Message // that came before the client knew what it subscribed to
 	ready bool
 }
+
+// maxListeners bounds the listeners of all clients together.
+const maxListeners = 10_000
 
 // maxEarly bounds what is kept until the client knows what it subscribed to.
 const maxEarly = 100
@@ -98,8 +102,14 @@ func listen(ctx context.Context, c *call) (json.RawMessage, error) {
 		}
 	}
 	s.mu.Lock()
-	s.listeners[l] = true
+	room := len(s.listeners) < maxListeners
+	if room {
+		s.listeners[l] = true
+	}
 	s.mu.Unlock()
+	if !room {
+		return nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("busy: clients have %d requests for changes open", maxListeners)}
+	}
 	defer func() {
 		s.mu.Lock()
 		delete(s.listeners, l)
@@ -109,13 +119,7 @@ func listen(ctx context.Context, c *call) (json.RawMessage, error) {
 	defer watching.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	known := []string{}
-	for _, uri := range uris {
-		if s.watch(ctx, ctx, &watching, c.request, uri, l.tell) == nil {
-			known = append(known, uri)
-		}
-	}
-	if len(known) > 0 {
+	if known := s.watchAll(ctx, &watching, c.request, uris, l.tell); len(known) > 0 {
 		agreed["resourceSubscriptions"] = known
 	}
 	l.acknowledge(wire.Marshal(agreed))
@@ -126,6 +130,37 @@ func listen(ctx context.Context, c *call) (json.RawMessage, error) {
 		return json.RawMessage("{}"), nil
 	}
 }
+
+// subscribersAtOnce bounds how many subscriptions of one request are made at a
+// time: each may wait for its server.
+const subscribersAtOnce = 16
+
+// watchAll subscribes to resources until ctx ends, and returns those that there
+// are.
+func (s *Server) watchAll(ctx context.Context, running *sync.WaitGroup, from session.Client, uris []string, tell func(session.Message)) (known []string) {
+	uris = slices.Clone(uris)
+	slices.Sort(uris)
+	uris = slices.Compact(uris)
+	watched := make([]bool, len(uris))
+	var g errgroup.Group
+	g.SetLimit(subscribersAtOnce)
+	for i, uri := range uris {
+		g.Go(func() error {
+			watched[i] = s.watch(ctx, ctx, running, from, uri, tell) == nil
+			return nil
+		})
+	}
+	g.Wait()
+	for i, uri := range uris {
+		if watched[i] {
+			known = append(known, uri)
+		}
+	}
+	return known
+}
+
+// maxWatches bounds the subscriptions of all clients together.
+const maxWatches = 20_000
 
 // A watch is a subscription to a resource on behalf of a client.
 type watch struct {
@@ -145,8 +180,14 @@ func (s *Server) watch(ctx, life context.Context, running *sync.WaitGroup, from 
 	at := found[0]
 	w := &watch{at: at, home: from.Home(), tell: tell, uri: uri}
 	s.mu.Lock()
-	s.watches[w] = true
+	room := len(s.watches) < maxWatches
+	if room {
+		s.watches[w] = true
+	}
 	s.mu.Unlock()
+	if !room {
+		return &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("busy: clients have %d subscriptions together", maxWatches)}
+	}
 	forget := func() {
 		s.mu.Lock()
 		delete(s.watches, w)
@@ -210,6 +251,11 @@ func (s *Server) hear(server string, owner session.Client, m session.Message) {
 	s.mu.Lock()
 	conversations := slices.Collect(maps.Keys(s.conversations))
 	s.mu.Unlock()
+	for _, c := range conversations {
+		if c.principal != conversations[0].principal {
+			return // it may be about what one of them does, and the others are not to know
+		}
+	}
 	for _, c := range conversations {
 		c.Notify(server, m)
 	}

@@ -29,8 +29,10 @@ const (
 	// parkTime is how long a parked request waits for the client.
 	parkTime = 10 * time.Minute
 
-	// maxParked bounds the requests that are parked.
-	maxParked = 1000
+	// maxParked bounds the requests of one principal that are parked, and
+	// maxAllParked those of all.
+	maxParked    = 100
+	maxAllParked = 1000
 
 	// statePrefix marks a requestState as ours.
 	statePrefix = "mr1."
@@ -42,13 +44,14 @@ var errEnded = errors.New("the request has ended")
 // A parking is a request to a server that outlives those of the client which
 // wait for it, one after the other. It is the server's client.
 type parking struct {
-	server   *Server
-	id       uint64
-	print    [sha256.Size]byte // of what was asked
-	cancel   context.CancelCauseFunc
-	finished chan struct{} // closed when result and err are set
-	result   json.RawMessage
-	err      error
+	server    *Server
+	id        uint64
+	principal string            // who asked
+	print     [sha256.Size]byte // of what was asked
+	cancel    context.CancelCauseFunc
+	finished  chan struct{} // closed when result and err are set
+	result    json.RawMessage
+	err       error
 
 	mu        sync.Mutex // guards what follows
 	current   *request   // which waits for it; nil while parked
@@ -83,12 +86,26 @@ func (r *request) interactive(handle handler) (json.RawMessage, error) {
 		r.server.unpark(p)
 		return p.result, p.err
 	case <-p.news:
-		return r.server.ask(p)
+		result, err := r.server.ask(p)
+		if err == nil {
+			r.left = p
+		}
+		return result, err
 	case <-r.ctx.Done():
-		p.cancel(context.Cause(r.ctx))
+	}
+	r.server.giveUp(context.Cause(r.ctx), p)
+	return nil, context.Cause(r.ctx)
+}
+
+// giveUp cancels requests that are parked or were about to be, and waits for
+// their end.
+func (s *Server) giveUp(why error, parked ...*parking) {
+	for _, p := range parked {
+		p.cancel(why)
+	}
+	for _, p := range parked {
 		<-p.finished
-		r.server.unpark(p)
-		return nil, context.Cause(r.ctx)
+		s.unpark(p)
 	}
 }
 
@@ -100,15 +117,16 @@ func (r *request) carry(p *parking) {
 	r.announce()
 }
 
-// park carries out a request in a goroutine of its own.
+// park carries out a request in a goroutine of its own, which is awaited by who
+// takes its result or gives it up.
 func (s *Server) park(r *request, handle handler) *parking {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.ctx))
 	p := &parking{
-		server: s, print: r.fingerprint(), cancel: cancel, current: r, last: r,
+		server: s, principal: r.principal, print: r.fingerprint(), cancel: cancel, current: r, last: r,
 		finished: make(chan struct{}), questions: make(map[string]*question), news: make(chan struct{}, 1),
 	}
 	r.carry(p)
-	s.parkings.Go(func() {
+	go func() {
 		defer cancel(nil)
 		p.carryOut(ctx, handle, r)
 		close(p.finished)
@@ -118,7 +136,7 @@ func (s *Server) park(r *request, handle handler) *parking {
 			q.answer <- reply{err: errEnded}
 		}
 		clear(p.questions)
-	})
+	}()
 	return p
 }
 
@@ -131,10 +149,11 @@ func (p *parking) carryOut(ctx context.Context, handle handler, r *request) {
 func (s *Server) ask(p *parking) (json.RawMessage, error) {
 	s.mu.Lock()
 	if _, known := s.parked[p.id]; !known {
-		if len(s.parked) >= maxParked {
+		if s.parkedFor(p.principal) >= maxParked || len(s.parked) >= maxAllParked {
 			s.mu.Unlock()
-			p.cancel(errors.New("too many requests wait for input"))
-			return nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("busy: %d requests wait for their clients' input", maxParked)}
+			err := &session.Error{Code: session.CodeInternal, Message: "busy: too many requests wait for their clients' input"}
+			s.giveUp(err, p)
+			return nil, err
 		}
 		s.lastParked++
 		p.id = s.lastParked
@@ -163,6 +182,17 @@ func (s *Server) ask(p *parking) (json.RawMessage, error) {
 	return fmt.Appendf(nil, `{"resultType":"input_required","inputRequests":%s},"requestState":%q}`, requests, state), nil
 }
 
+// parkedFor counts the requests of a principal that are parked. s.mu must be
+// held.
+func (s *Server) parkedFor(principal string) (n int) {
+	for _, p := range s.parked {
+		if p.principal == principal {
+			n++
+		}
+	}
+	return n
+}
+
 // expire gives up a request that is still parked.
 func (s *Server) expire(p *parking) {
 	p.mu.Lock()
@@ -174,34 +204,18 @@ func (s *Server) expire(p *parking) {
 	}
 }
 
-// abandonParked gives up the client's requests that are parked.
-func (s *Server) abandonParked(c *conversation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id, p := range s.parked {
-		if p.latest().conversation == c {
-			delete(s.parked, id)
-			p.cancel(errClosed)
-		}
-	}
-}
-
-// dismiss gives up the requests that are parked and whose clients have no session,
-// and waits for their end.
-func (s *Server) dismiss() {
+// abandonParked gives up the parked requests of which the last client that waited
+// was one of those.
+func (s *Server) abandonParked(those func(*conversation) bool) {
 	var parked []*parking
 	s.mu.Lock()
-	for id, p := range s.parked {
-		if p.latest().visitor {
+	for _, p := range s.parked {
+		if those(p.latest().conversation) {
 			parked = append(parked, p)
-			delete(s.parked, id)
 		}
 	}
 	s.mu.Unlock()
-	for _, p := range parked {
-		p.cancel(errClosed)
-		<-p.finished
-	}
+	s.giveUp(errClosed, parked...)
 }
 
 func (s *Server) unpark(p *parking) {
@@ -289,10 +303,7 @@ func (s *Server) unseal(state string) (id uint64, print [sha256.Size]byte, ok bo
 	return binary.BigEndian.Uint64(plain), print, time.Now().Before(until)
 }
 
-// newSealer returns a cipher whose key nobody knows.
-func newSealer() cipher.AEAD {
-	key := make([]byte, 32)
-	rand.Read(key)
+func newSealer(key []byte) cipher.AEAD {
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		panic(err) // the key has the right length

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"go.uber.org/zap"
 
@@ -26,10 +27,17 @@ type request struct {
 	ctx    context.Context
 	end    context.CancelCauseFunc
 	parked *parking // where questions to a modern client are put; guarded by conversation.mu
+	left   *parking // what the answer lets the client come back for
 }
+
+// maxID bounds the id of a request, in bytes.
+const maxID = 1024
 
 // begin lets a request in. Unless it fails, run must be called.
 func (c *conversation) begin(ctx context.Context, m wire.Message, out outlet) (*request, error) {
+	if len(m.ID) > maxID { // it is repeated in every notification of a subscription
+		return nil, &session.Error{Code: session.CodeInvalidRequest, Message: fmt.Sprintf("the id of the request is longer than %d bytes", maxID)}
+	}
 	r := &request{conversation: c, id: m.ID, method: m.Method, params: m.Params, out: out}
 	if err := r.read(); err != nil {
 		return nil, err
@@ -95,6 +103,9 @@ func (r *request) run() (answer []byte) {
 	result, err := r.dispatch()
 	if !r.leave(r) {
 		r.end(nil)
+		if r.left != nil { // nobody will come back for it
+			r.server.giveUp(errCancelled, r.left)
+		}
 		return nil
 	}
 	r.end(nil)

@@ -16,6 +16,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/cipher"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -121,6 +122,7 @@ type Server struct {
 	search bool // else all tools are listed
 	own    map[string]*ownTool
 	info   json.RawMessage // our serverInfo
+	secret []byte          // known to nobody else
 	sealer cipher.AEAD     // of what clients keep for us
 
 	current atomic.Pointer[view]
@@ -128,9 +130,8 @@ type Server struct {
 	firstWait sync.Once
 	waitUntil time.Time // for servers never seen before; set by firstWait
 
-	touches  chan struct{}  // holds a signal when a list was touched
-	ending   chan struct{}  // closed when Run ends
-	parkings sync.WaitGroup // goroutines of requests that may be parked
+	touches chan struct{} // holds a signal when a list was touched
+	ending  chan struct{} // closed when Run ends
 
 	mu            sync.Mutex // guards what follows
 	conversations map[*conversation]bool
@@ -146,8 +147,10 @@ func New(r Router, o Options) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	secret := make([]byte, 32)
+	rand.Read(secret)
 	s := &Server{
-		router: r, opts: o, log: o.Log.Named("server"), sealer: newSealer(),
+		router: r, opts: o, log: o.Log.Named("server"), secret: secret, sealer: newSealer(secret),
 		touches:       make(chan struct{}, 1),
 		ending:        make(chan struct{}),
 		conversations: make(map[*conversation]bool),
@@ -276,7 +279,7 @@ func (s *Server) settle(ctx context.Context, before *registry.Snapshot) (news bo
 // execute runs a tool of a server for the call, which may name one of ours.
 func (s *Server) execute(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, c *call) (json.RawMessage, error) {
 	result, err := s.router.Execute(ctx, selector.Call{Tool: tool, Arguments: args, Params: c.params, Meta: c.callMeta(), From: c.from})
-	return ownTask(tool.Server, result.JSON), err
+	return c.ownTask(tool.Server, result.JSON), err
 }
 
 func invalidParams(message string) error {

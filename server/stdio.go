@@ -35,7 +35,8 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	outer := ctx
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	p := &pipe{out: out, end: end}
+	p := &pipe{end: end}
+	p.queue = newQueue(out, p.failed)
 	p.conversation = s.converse(p)
 	s.router.Attach(p.conversation)
 	go p.read(ctx, in)
@@ -49,10 +50,12 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		defer close(finished)
 		p.conversation.close()
 		p.answers.Wait()
+		p.queue.close()
 	}()
 	select {
 	case <-finished:
 	case <-time.After(stuck):
+		p.queue.fail(errUnread)
 		return errors.New("the client does not read its answers")
 	}
 	if cause := context.Cause(ctx); cause != io.EOF && outer.Err() == nil {
@@ -66,9 +69,7 @@ type pipe struct {
 	conversation *conversation
 	end          context.CancelCauseFunc
 	answers      sync.WaitGroup // requests that are being answered
-
-	mu  sync.Mutex // guards out
-	out io.Writer
+	queue        *queue
 }
 
 // read takes lines until the input ends.
@@ -153,17 +154,14 @@ func parse(line []byte) (wire.Message, error) {
 }
 
 // send implements [outlet].
-func (p *pipe) send(message []byte) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, err := p.out.Write(message)
+func (p *pipe) send(message []byte) error { return p.queue.send(message) }
+
+// failed ends all, since nothing can be written any more.
+func (p *pipe) failed(err error) {
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe), errors.Is(err, os.ErrClosed):
 		p.end(io.EOF) // the client has gone: the input ends too, sooner or later
 	default:
 		p.end(fmt.Errorf("write to the client: %w", err))
 	}
-	return err
 }

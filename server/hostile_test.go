@@ -1,0 +1,223 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// A body that never comes holds nobody up: neither a request that is refused
+// before it is read nor the end of all.
+func TestUnsentBody(t *testing.T) {
+	for name, head := range map[string]string{
+		"refused":  "POST /mcp HTTP/1.1\r\nHost: " + strings.Repeat("a", 5000) + "\r\nContent-Length: 10\r\n\r\n",
+		"no token": "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n",
+		"half":     "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{",
+		"of a GET": "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\nAccept: text/event-stream\r\nMcp-Session-Id: x\r\nContent-Length: 10\r\n\r\n",
+	} {
+		for _, closing := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, closing %v", name, closing), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := serveWeb(t, newFake(tool("a", "b")), Options{}, HTTPOptions{Tokens: []string{"x"}})
+					conn, err := w.dial(t.Context(), "", "")
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer conn.Close()
+					answered := make(chan struct{})
+					go func() {
+						defer close(answered)
+						io.ReadAtLeast(conn, make([]byte, 4096), len("HTTP/1.1 400"))
+						io.Copy(io.Discard, conn)
+					}()
+					io.WriteString(conn, head)
+					synctest.Wait()
+					began := time.Now()
+					if closing {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+						defer cancel()
+						w.handler.Close(ctx)
+						if took := time.Since(began); took > 10*time.Second {
+							t.Errorf("Close took %v", took)
+						}
+						conn.Close()
+					}
+					<-answered
+					if took := time.Since(began); took > bodyTime+10*time.Second {
+						t.Errorf("the connection was held for %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A client that does not read must not hold up servers, or the end.
+func TestUnreadNotifications(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		in, inW := io.Pipe()
+		outR, out := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		s := New(r, Options{Mode: Direct})
+		ran, served := make(chan error, 1), make(chan error, 1)
+		go func() { ran <- s.Run(ctx) }()
+		go func() { served <- s.Serve(ctx, in, out) }()
+		fmt.Fprintln(inW, initializing)
+		outR.Read(make([]byte, 4096))
+		fmt.Fprintln(inW, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		synctest.Wait()
+		for range maxQueued + 10 { // on the goroutine that reads from the server
+			(*r.hear.Load())("a", nil, session.Message{Method: "notifications/message", Params: json.RawMessage(`{"level":"alert"}`)})
+		}
+		r.replace("a", tool("a", "c"))
+		time.Sleep(time.Second)
+		cancel()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err == nil {
+			t.Error("Serve says nothing of it")
+		}
+		outR.Close()
+	})
+}
+
+// What one principal has is none of another's business.
+func TestPrincipals(t *testing.T) {
+	r := newFake(tool("s", "long"))
+	r.offer("s", registry.Offer{Tools: []registry.NormalizedTool{tool("s", "long")}, Extensions: json.RawMessage(`{"io.modelcontextprotocol/tasks":{}}`)})
+	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
+		return selector.Result{JSON: json.RawMessage(`{"resultType":"task","taskId":"1","status":"working"}`)}, nil
+	}
+	r.relay = func(_ context.Context, _ string, q session.Request) (json.RawMessage, error) {
+		return fmt.Appendf(nil, `{"asked":%s}`, q.Params), nil
+	}
+	w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{Tokens: []string{"one", "two"}, MaxSessions: 2})
+	one, two := []string{"Authorization", "Bearer one"}, []string{"Authorization", "Bearer two"}
+
+	_, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", `"name":"s__long",`+modernMeta), append(modernHeaders("tools/call", "s__long"), one...)...)
+	_, id, _ := strings.Cut(answer, `"taskId":"`)
+	id, _, ok := strings.Cut(id, `"`)
+	if !ok {
+		t.Fatalf("no task: %s", answer)
+	}
+	get := rpc("tasks/get", `"taskId":"`+id+`",`+modernMeta)
+	if _, answer := w.text(http.MethodPost, "/mcp", get, append(modernHeaders("tasks/get", id), one...)...); !strings.Contains(answer, `"asked":{"taskId":"1"}`) {
+		t.Errorf("the task's owner: %s", answer)
+	}
+	if _, answer := w.text(http.MethodPost, "/mcp", get, append(modernHeaders("tasks/get", id), two...)...); !strings.Contains(answer, "no such task") {
+		t.Errorf("someone else: %s", answer)
+	}
+	if _, answer := w.text(http.MethodPost, "/mcp", strings.ReplaceAll(get, id, "s/1"), append(modernHeaders("tasks/get", "s/1"), two...)...); !strings.Contains(answer, "no such task") {
+		t.Errorf("a guess: %s", answer)
+	}
+
+	mine, theirs := w.session(one...), w.session(two...)
+	(*r.hear.Load())("s", nil, session.Message{Method: "notifications/message", Params: json.RawMessage(`{"level":"alert","data":"secret"}`)})
+	stream := reading(t, w.get(theirs))
+	defer stream.body.Close()
+	(*r.hear.Load())("s", nil, session.Message{Method: "notifications/tools/list_changed"})
+	stream.want("0_1", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"`)
+
+	w.session(one...) // in the place of an own one
+	if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), mine...); status != http.StatusNotFound {
+		t.Errorf("the principal's own idle session: %d", status)
+	}
+	if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), theirs...); status != http.StatusOK {
+		t.Errorf("another principal's session: %d", status)
+	}
+}
+
+// Ids, subscriptions and parked requests are bounded.
+func TestBounds(t *testing.T) {
+	r := offering()
+	c := connect(t, r, Options{Mode: Direct})
+	long := strings.Repeat("x", maxID)
+	c.wantPrefix(`{"jsonrpc":"2.0","id":"`+long+`","method":"ping"}`, `{"jsonrpc":"2.0","id":"`+long+`","error":{"code":-32600,`)
+	c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["x:a","x:a","x:none"]},`+modernMeta+`}}`,
+		`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["x:a","x:none"]}`)
+	for range 2 { // told once each
+		(*r.hear.Load())("a", nil, session.Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"x:a"}`)})
+		if got := c.receive(); !strings.Contains(got, "resources/updated") {
+			t.Errorf("heard %s", got)
+		}
+	}
+	c.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}
+{"jsonrpc":"2.0","id":3,"method":"ping","params":{}}`, `{"jsonrpc":"2.0","id":3,"result":{}}`)
+}
+
+// A request that is cancelled just when its question is put to the client is not
+// left behind, parked.
+func TestCancelledWhileParking(t *testing.T) {
+	r := newFake(tool("a", "b"))
+	ended := r.asking("roots/list")
+	s := New(r, Options{Mode: Direct})
+	for range 200 {
+		in, inW := io.Pipe()
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(t.Context(), in, io.Discard) }()
+		fmt.Fprintln(inW, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b",`+askingMeta+`}}`)
+		fmt.Fprintln(inW, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		inW.Close()
+		<-served
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Fatal("the call was answered")
+			}
+		default: // it was cancelled before it began
+		}
+		s.mu.Lock()
+		left := len(s.parked)
+		s.mu.Unlock()
+		if left > 0 {
+			t.Fatal("a request was left behind, parked")
+		}
+	}
+}
+
+// A queue keeps the order, and ends with what it writes to.
+func TestQueue(t *testing.T) {
+	in, out := io.Pipe()
+	failed := make(chan error, 1)
+	q := newQueue(out, func(err error) { failed <- err })
+	go func() {
+		for i := range 100 {
+			q.send(fmt.Appendf(nil, "%d\n", i))
+		}
+		q.close()
+		out.Close()
+	}()
+	all, err := io.ReadAll(in)
+	want := ""
+	for i := range 100 {
+		want += fmt.Sprintln(i)
+	}
+	if string(all) != want || err != nil {
+		t.Errorf("read %q, %v", all, err)
+	}
+	if err := q.send([]byte("x")); err == nil {
+		t.Error("a closed queue takes more")
+	}
+	broken := errors.New("broken")
+	q = newQueue(brokenWriter{broken}, func(err error) { failed <- err })
+	q.send([]byte("x"))
+	if err := <-failed; err != broken {
+		t.Errorf("failed with %v", err)
+	}
+	if err := q.send([]byte("x")); err != broken {
+		t.Errorf("send after a failure: %v", err)
+	}
+}
