@@ -13,6 +13,8 @@ import (
 	"strconv"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 )
 
 // Trusted reports whether what the files of c said when it was loaded was
@@ -50,7 +52,7 @@ func (c Config) Trust(dataDir string) error {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
-	if err := writeByRename(trustFile(dataDir), data); err != nil {
+	if err := atomicfile.Write(trustFile(dataDir), data, true); err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
 	return nil
@@ -108,18 +110,4 @@ func canonical(to []byte, v hujson.ValueTrimmed) []byte {
 		return append(to, v...)
 	}
 	return to
-}
-
-// writeByRename replaces the file in one step, readable by its owner alone.
-func writeByRename(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // nothing, once renamed
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

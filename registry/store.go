@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 )
 
 // A Store keeps the offers of servers on disk, so that they are known before
@@ -52,7 +54,7 @@ func (s *Store) Save(key, server string, o Offer) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("store the offer of %q: %w", server, err)
 	}
-	if err := replaceFile(s.path(key, server), append([]byte(header(body)), body...)); err != nil {
+	if err := atomicfile.Write(s.path(key, server), append([]byte(header(body)), body...), false); err != nil {
 		return fmt.Errorf("store the offer of %q: %w", server, err)
 	}
 	return nil
@@ -146,23 +148,4 @@ func parse(data []byte) (storedOffer, error) {
 		return storedOffer{}, err
 	}
 	return content, nil
-}
-
-// replaceFile makes data the content of the file, at once or not at all. It is
-// not synced to disk: what a power cut damages is dropped by its checksum.
-func replaceFile(path string, data []byte) (err error) {
-	temp, err := os.CreateTemp(filepath.Dir(path), "tmp-*") // has mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(temp.Name()))
-		}
-	}()
-	_, err = temp.Write(data)
-	if err := errors.Join(err, temp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temp.Name(), path)
 }

@@ -37,15 +37,19 @@ func (p *peer) answer(m wire.Message, origin int64) error {
 		cancel()
 		return p.respond(m, nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("%d requests of this server are not answered yet", maxAsks)})
 	}
-	p.asked[string(m.ID)] = cancel
+	q := &question{cancel}
+	p.asked[string(m.ID)] = q
+	p.answering++
 	p.owned.Go(func() {
+		defer p.answered()
 		defer cancel()
 		result, err := p.ask(ctx, m, origin)
 		p.mu.Lock()
-		open := p.asked[string(m.ID)] != nil
-		delete(p.asked, string(m.ID))
-		told := err == nil && m.Method == "roots/list"
-		p.told = p.told || told
+		open := p.asked[string(m.ID)] == q // else it was withdrawn, and its id may be another's
+		if open {
+			delete(p.asked, string(m.ID))
+		}
+		p.told = p.told || err == nil && m.Method == "roots/list"
 		p.mu.Unlock()
 		if open {
 			p.respond(m, result, err)
@@ -54,13 +58,41 @@ func (p *peer) answer(m wire.Message, origin int64) error {
 	return nil
 }
 
+// A question is a request of the server that is being answered.
+type question struct{ cancel context.CancelFunc }
+
+func (p *peer) answered() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answering--; p.answering == 0 {
+		close(p.calm)
+		p.calm = make(chan struct{})
+	}
+}
+
+// settled waits until nothing is done any more for what the server has asked, and
+// reports whether that was before ctx and the session ended.
+func (p *peer) settled(ctx context.Context) bool {
+	p.mu.Lock()
+	answering, calm := p.answering, p.calm
+	p.mu.Unlock()
+	if answering > 0 {
+		select {
+		case <-calm:
+		case <-p.closed:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil && !isClosed(p.closed)
+}
+
 // withdraw ends a request that the server has cancelled.
 func (p *peer) withdraw(id json.RawMessage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if cancel := p.asked[string(id)]; cancel != nil {
+	if q := p.asked[string(id)]; q != nil {
 		delete(p.asked, string(id))
-		cancel()
+		q.cancel()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,9 +29,11 @@ type instance struct {
 	lines       *lines   // the link to it
 	transport   config.Transport
 	entry       config.Server
-	declared    json.RawMessage // the client's capabilities, as told to the server
-	life        context.Context // of one that is lent: ends when the entry changes
-	roots       json.RawMessage // of the clients that it may be lent to; nil if it was told none
+	declared    json.RawMessage   // the client's capabilities, as told to the server
+	life        context.Context   // of one that is lent: ends when the entry changes
+	roots       json.RawMessage   // of the clients that it may be lent to; nil if it was told none
+	followed    map[string]func() // what ends the subscriptions of one that is lent, by URI
+	greeted     atomic.Bool       // what the server does because of the handshake is done
 	mark        string
 	stderr      tail
 	listChanged chan struct{} // holds at most one signal

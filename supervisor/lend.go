@@ -39,15 +39,23 @@ type lent struct {
 
 // Call implements [session.Session].
 func (l *lent) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
-	b := &borrower{Client: r.From, asking: make(chan struct{}, 1), quiet: make(chan struct{})}
+	b := &borrower{Client: r.From, asking: make(chan struct{}, 1)}
 	in, err := l.s.lend(ctx, l.instance, b)
 	if err != nil {
 		return nil, err
 	}
+	// From here on nobody else ends the session when the server's life does.
+	kept := context.AfterFunc(in.life, func() {
+		l.s.drain(in)
+		in.stop(context.Cause(in.life))
+	})
 	in.follow(ctx, l.instance)
 	r.From = b
 	result, err := in.Call(ctx, r)
-	l.s.takeBack(in, b, b.settle(ctx))
+	_, refused := errors.AsType[*session.Error](err)
+	// What the server still does for this client is not to be seen by the next.
+	inOrder := (err == nil || refused) && in.settled(ctx) && kept()
+	l.s.takeBack(in, b, inOrder)
 	return result, err
 }
 
@@ -57,16 +65,12 @@ type borrower struct {
 	session.Client
 	asking chan struct{} // holds an item while the client is asked for its roots
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards roots
 	roots json.RawMessage
-	open  int           // questions that are not answered yet
-	quiet chan struct{} // closed when open becomes 0, then replaced
 }
 
 // Ask implements [session.Client].
 func (b *borrower) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {
-	b.count(1)
-	defer b.count(-1)
 	if m.Method != "roots/list" {
 		return b.Client.Ask(ctx, server, m)
 	}
@@ -86,33 +90,6 @@ func (b *borrower) Ask(ctx context.Context, server string, m session.Message) (j
 		b.mu.Unlock()
 	}
 	return roots, err
-}
-
-func (b *borrower) count(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.open += n; b.open == 0 {
-		close(b.quiet)
-		b.quiet = make(chan struct{})
-	}
-}
-
-// settle waits until the client has answered all that it was asked, and reports
-// whether it has before ctx ended.
-func (b *borrower) settle(ctx context.Context) bool {
-	for {
-		b.mu.Lock()
-		open, quiet := b.open, b.quiet
-		b.mu.Unlock()
-		if open == 0 {
-			return true
-		}
-		select {
-		case <-quiet:
-		case <-ctx.Done():
-			return false
-		}
-	}
 }
 
 // known returns the roots that the client has told, nil if it has not.
@@ -245,14 +222,27 @@ func (s *server) shelve(in *instance) {
 	}
 }
 
-// follow subscribes to what is subscribed to on the shared session.
+// follow subscribes to just what is subscribed to on the shared session. Only who
+// has the session for himself may call it.
 func (in *instance) follow(ctx context.Context, shared *instance) {
-	for _, uri := range shared.subscriptions.wanted() {
-		if slices.Contains(in.subscriptions.wanted(), uri) {
+	wanted := shared.subscriptions.wanted()
+	for uri, unsubscribe := range in.followed {
+		if !slices.Contains(wanted, uri) {
+			unsubscribe()
+			delete(in.followed, uri)
+		}
+	}
+	for _, uri := range wanted {
+		if in.followed[uri] != nil {
 			continue
 		}
-		if _, err := in.Subscribe(ctx, uri); err != nil {
+		unsubscribe, err := in.Subscribe(ctx, uri)
+		if err != nil {
 			return // the call itself will say what is wrong
 		}
+		if in.followed == nil {
+			in.followed = make(map[string]func())
+		}
+		in.followed[uri] = unsubscribe
 	}
 }

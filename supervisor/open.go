@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/session"
@@ -68,15 +69,32 @@ func (s *server) connect(ctx context.Context, entry config.Server, on terms) (*i
 	level := s.v.level
 	s.v.mu.Unlock()
 	in.setLevel(ctx, level)
+	if !on.shared && in.meta == nil {
+		in.settle(ctx)
+	}
+	in.greeted.Store(true)
 	return in, nil
+}
+
+// settleTime bounds how long a session is waited for beyond the handshake.
+const settleTime = time.Second
+
+// settle waits until the server has done what it does because of the handshake:
+// the answer to a ping comes behind that.
+func (in *instance) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	in.Call(ctx, session.Request{Method: "ping"})
 }
 
 // hear takes in what the server says that belongs to no request.
 func (s *server) hear(in *instance, on terms, m session.Message) {
 	switch m.Method {
 	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
-		in.noteChange(m.Method)
-		if !on.shared {
+		if on.shared {
+			in.noteChange(m.Method)
+		} else if in.greeted.Load() { // else it is that client's capabilities that make its lists others
+			in.noteChange(m.Method)
 			s.announce(in)
 		}
 	case "notifications/subscriptions/acknowledged":

@@ -35,12 +35,15 @@ type peer struct {
 	// mu guards what follows, and the replacing of listeners.
 	mu      sync.Mutex
 	pending map[int64]*request
-	asked   map[string]context.CancelFunc // the server's requests that are being answered, by id
-	told    bool                          // a client's roots
-	idle    chan struct{}                 // closed while nothing is pending
-	refused bool                          // no new calls: those under way may end, then the session does
+	asked   map[string]*question // the server's requests that are not answered yet, by id
+	told    bool                 // a client's roots
+	idle    chan struct{}        // closed while nothing is pending
+	refused bool                 // no new calls: those under way may end, then the session does
 	cause   error
 	closed  chan struct{} // closed when cause is set
+
+	answering int           // goroutines that answer the server, some of them what it has withdrawn
+	calm      chan struct{} // closed when answering becomes 0, then replaced
 }
 
 // A link carries messages to a server. What comes back it hands to [peer.take].
@@ -80,11 +83,13 @@ func newPeer(h host) *peer {
 	idle := make(chan struct{})
 	close(idle)
 	return &peer{
-		host:    h,
-		pending: make(map[int64]*request),
-		asked:   make(map[string]context.CancelFunc),
-		idle:    idle,
-		closed:  make(chan struct{}),
+		host:          h,
+		pending:       make(map[int64]*request),
+		asked:         make(map[string]*question),
+		calm:          make(chan struct{}),
+		subscriptions: subscriptions{turn: make(chan struct{}, 1), count: make(map[string]int)},
+		idle:          idle,
+		closed:        make(chan struct{}),
 	}
 }
 
@@ -185,8 +190,8 @@ func (p *peer) close(cause error) {
 	}
 	p.cause = cause
 	close(p.closed)
-	for _, cancel := range p.asked {
-		cancel()
+	for _, q := range p.asked {
+		q.cancel()
 	}
 }
 

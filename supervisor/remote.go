@@ -122,14 +122,7 @@ func (p *peer) each(data []byte, f func(wire.Message) error) {
 		}
 		data = compact.Bytes()
 	}
-	all := []json.RawMessage{data}
-	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '[' {
-		if err := json.Unmarshal(trimmed, &all); err != nil {
-			p.skip(data, err)
-			return
-		}
-	}
-	for _, one := range all {
+	take := func(one []byte) {
 		m, err := wire.Parse(one)
 		if err == nil {
 			err = f(m)
@@ -138,6 +131,24 @@ func (p *peer) each(data []byte, f func(wire.Message) error) {
 			p.skip(one, err)
 		}
 	}
+	batch := bytes.TrimSpace(data)
+	if len(batch) == 0 || batch[0] != '[' {
+		take(data)
+		return
+	}
+	n := 0
+	if err := wire.Elements(batch, func(one []byte) bool {
+		take(one)
+		n++
+		return n < maxBatch
+	}); err != nil {
+		p.skip(nil, err)
+	} else if n == maxBatch {
+		p.skip(nil, fmt.Errorf("what follows %d messages in one batch", maxBatch))
+	}
 }
+
+// maxBatch bounds the messages that are taken of a batch.
+const maxBatch = 1000
 
 var errTooLong = fmt.Errorf("the answer is longer than %d MiB", wire.MaxLine>>20)

@@ -87,7 +87,10 @@ func (l *streamable) send(ctx context.Context, o *outgoing) error {
 		return nil
 	}
 	call, abort := context.WithCancel(l.ctx)
-	if o.id != 0 {
+	if o.id == 0 {
+		abort()
+		call, abort = context.WithTimeout(l.ctx, asideTimeout)
+	} else {
 		l.mu.Lock()
 		l.calls[o.id] = inFlight{modern: revision >= session.Modern, abort: abort}
 		l.mu.Unlock()
@@ -222,7 +225,7 @@ func (l *streamable) exchange(ctx context.Context, o *outgoing, revision string)
 
 // over returns why there can't be a session any more after err, nil if there can.
 func (l *streamable) over(err error) error {
-	if e, ok := errors.AsType[*needsAuthError](err); ok {
+	if e, ok := errors.AsType[*needsAuthError](err); ok && e.forAll() {
 		return e
 	}
 	switch {

@@ -147,6 +147,10 @@ type needsAuthError struct {
 	had    bool // an Authorization header
 }
 
+// forAll reports whether other requests would be refused too: 403 may be about
+// what was asked.
+func (e *needsAuthError) forAll() bool { return e.status == http.StatusUnauthorized }
+
 func (e *needsAuthError) Error() string {
 	if e.had {
 		return fmt.Sprintf(`needs a token: the one in "Authorization" of the entry's headers is refused (HTTP %d; OAuth is not supported yet)`, e.status)

@@ -117,7 +117,15 @@ func (l *eventLink) send(ctx context.Context, o *outgoing) error {
 		}
 		return err
 	}
-	if !l.peer.spawn(func() { l.deliver(l.ctx, o) }) {
+	// The answer comes on the event stream, so nothing is lost with the response.
+	call, abort := context.WithTimeout(l.ctx, asideTimeout)
+	forget := context.AfterFunc(ctx, abort)
+	if !l.peer.spawn(func() {
+		defer abort()
+		defer forget()
+		l.deliver(call, o)
+	}) {
+		abort()
 		return session.ErrClosed
 	}
 	return nil
@@ -155,7 +163,7 @@ func (l *eventLink) deliver(ctx context.Context, o *outgoing) {
 	} else if ctx.Err() == nil {
 		l.log.Debug("a message was not accepted", zap.String("method", o.method), zap.Error(err))
 	}
-	if e, ok := errors.AsType[*needsAuthError](err); ok && o.method != initialize {
+	if e, ok := errors.AsType[*needsAuthError](err); ok && e.forAll() && o.method != initialize {
 		l.peer.close(e)
 	} else if errors.Is(err, errForgotten) {
 		l.peer.close(errForgotten)

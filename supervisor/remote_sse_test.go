@@ -16,7 +16,8 @@ import (
 )
 
 // newFarSSE returns a server of the transport of 2024-11-05 that names endpoint.
-func newFarSSE(t *testing.T, endpoint string) *far {
+// Calls of tools are up to call, unless that is nil.
+func newFarSSE(t *testing.T, endpoint string, call http.HandlerFunc) *far {
 	var mu sync.Mutex // guards stream
 	var stream http.ResponseWriter
 	return newFar(t, func(f *far) {
@@ -35,6 +36,8 @@ func newFarSSE(t *testing.T, endpoint string) *far {
 				mu.Unlock()
 			case v.URL.Path != "/messages":
 				http.Error(w, "no POST here", http.StatusMethodNotAllowed)
+			case v.m.Method == "tools/call" && call != nil:
+				call(w, v.Request)
 			case v.m.ID != nil:
 				mu.Lock()
 				defer mu.Unlock()
@@ -60,7 +63,7 @@ func newFarSSE(t *testing.T, endpoint string) *far {
 
 func TestSSE(t *testing.T) {
 	t.Parallel()
-	srv := newFarSSE(t, "messages?session=1")
+	srv := newFarSSE(t, "messages?session=1", nil)
 	data := t.TempDir()
 	for run, want := range []string{
 		"POST server/discover, POST initialize, GET , POST initialize, POST notifications/initialized, POST tools/list, POST tools/call",
@@ -94,7 +97,7 @@ func TestSSE(t *testing.T) {
 
 func TestSSEEnds(t *testing.T) {
 	t.Parallel()
-	srv := newFarSSE(t, "/messages")
+	srv := newFarSSE(t, "/messages", nil)
 	f := supervise(t, at(srv.URL, config.SSE))
 	f.await("r", Ready)
 	s, err := f.Session(t.Context(), "r", nil)
@@ -108,7 +111,7 @@ func TestSSEEnds(t *testing.T) {
 
 func TestSSERefused(t *testing.T) {
 	t.Parallel()
-	elsewhere := newFarSSE(t, "http://127.0.0.2:1/messages")
+	elsewhere := newFarSSE(t, "http://127.0.0.2:1/messages", nil)
 	neither := newFar(t, func(f *far) {
 		f.early = func(w http.ResponseWriter, v visit) bool { http.NotFound(w, v.Request); return true }
 	})

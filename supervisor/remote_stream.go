@@ -14,8 +14,11 @@ import (
 
 const (
 	// The pause before an event stream is asked for again, unless the server says
-	// how long it shall be: it doubles while nothing comes.
+	// how long the first shall be: it doubles while nothing comes.
 	minReconnect, maxReconnect = time.Second, 30 * time.Second
+
+	// leastRetry and mostRetry bound what the server says of it.
+	leastRetry, mostRetry = 100 * time.Millisecond, time.Minute
 
 	// maxResumes is how often in vain the rest of an answer is asked for.
 	maxResumes = 5
@@ -33,7 +36,7 @@ const (
 type position struct {
 	id    string        // of the last event that had one
 	retry time.Duration // as the server asked; 0 if it did not
-	pause time.Duration // the next one, if it did not
+	pause time.Duration // the last one since an event came
 	vain  int           // connections since the last event
 }
 
@@ -42,7 +45,7 @@ func (at *position) note(ev event) {
 		at.id = ev.id
 	}
 	if ev.retry > 0 {
-		at.retry = ev.retry
+		at.retry = min(max(ev.retry, leastRetry), mostRetry)
 	}
 	at.pause, at.vain = 0, 0
 }
@@ -50,10 +53,11 @@ func (at *position) note(ev event) {
 // wait returns how long to wait before the next connection.
 func (at *position) wait() time.Duration {
 	at.vain++
-	if at.retry > 0 {
-		return at.retry
+	first := at.retry
+	if first == 0 {
+		first = minReconnect
 	}
-	at.pause = min(max(minReconnect, 2*at.pause), maxReconnect)
+	at.pause = max(first, min(2*at.pause, maxReconnect))
 	return at.pause
 }
 

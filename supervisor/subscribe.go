@@ -27,29 +27,43 @@ const (
 
 // subscriptions are the resources of which somebody wants to hear.
 type subscriptions struct {
-	mu    sync.Mutex // held while the server is told, so that it is told in order
-	count map[string]int
+	turn  chan struct{} // holds an item while the server is told, so that it is told in order
 	edits chan struct{} // holds a signal when count has changed; nil for legacy servers
+
+	mu    sync.Mutex // guards count, which is changed by who has the turn
+	count map[string]int
 }
 
 // Subscribe implements [session.Session].
 func (p *peer) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
 	s := &p.subscriptions
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.count[uri] == 0 && p.meta == nil {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if s.add(uri, 0) == 0 && p.meta == nil {
 		if _, err := p.Call(ctx, session.Request{Method: "resources/subscribe", Params: uriParams(uri)}); err != nil {
 			return nil, err
 		}
 	}
-	if s.count == nil {
-		s.count = make(map[string]int)
-	}
-	s.count[uri]++
-	if s.count[uri] == 1 && s.edits != nil {
+	if s.add(uri, 1) == 1 && s.edits != nil {
 		notify(s.edits)
 	}
 	return sync.OnceFunc(func() { p.unsubscribe(uri) }), nil
+}
+
+// add changes how many want to hear of the resource, and returns how many do.
+func (s *subscriptions) add(uri string, n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n = s.count[uri] + n; n == 0 {
+		delete(s.count, uri)
+	} else {
+		s.count[uri] = n
+	}
+	return n
 }
 
 // unsubscribe gives up one subscription. It does not wait for the server.
@@ -61,12 +75,11 @@ func (p *peer) unsubscribe(uri string) {
 	}
 	p.owned.Go(func() {
 		s := &p.subscriptions
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.count[uri]--; s.count[uri] > 0 {
+		s.turn <- struct{}{} // whoever has it gives it back in time
+		defer func() { <-s.turn }()
+		if s.add(uri, -1) > 0 {
 			return
 		}
-		delete(s.count, uri)
 		if p.meta != nil {
 			if s.edits != nil {
 				notify(s.edits)

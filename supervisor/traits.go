@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 )
 
 // Traits are what was found out about a server and is worth remembering over
@@ -66,12 +67,14 @@ func (s *traitStore) edit(entry config.Server, change func(*traits)) {
 	if change(&after); after == before {
 		return
 	}
+	delete(s.known, hash) // another router may have found out more
+	after = s.load(hash)
+	change(&after)
 	s.known[hash] = after
 	if s.dir == "" || os.MkdirAll(s.dir, 0o700) != nil {
 		return
 	}
-	b, err := json.Marshal(after)
-	if err == nil {
-		os.WriteFile(filepath.Join(s.dir, hash), b, 0o600) // if it fails, it is found out again
+	if b, err := json.Marshal(after); err == nil {
+		atomicfile.Write(filepath.Join(s.dir, hash), b, false) // if it fails, it is found out again
 	}
 }

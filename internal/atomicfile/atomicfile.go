@@ -1,0 +1,31 @@
+// Package atomicfile replaces files at once or not at all.
+package atomicfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// Write makes data the content of the file at path, which its owner alone can
+// then read. Who reads it meanwhile sees what was or what is to be. With sync
+// that also holds after a power cut.
+func Write(path string, data []byte, sync bool) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(path), "tmp-*") // has mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(temp.Name()))
+		}
+	}()
+	_, err = temp.Write(data)
+	if sync {
+		err = errors.Join(err, temp.Sync())
+	}
+	if err := errors.Join(err, temp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), path)
+}

@@ -1,0 +1,32 @@
+package atomicfile
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	for _, text := range []string{"a", "bb", ""} {
+		if err := Write(path, []byte(text), text == "bb"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("%q, %v; want %q", got, err, text)
+		}
+	}
+	if err := Write(filepath.Join(dir, "none", "f"), nil, false); err == nil {
+		t.Error("no error where there is no folder")
+	}
+	if err := os.Mkdir(filepath.Join(dir, "d"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(filepath.Join(dir, "d"), []byte("x"), false); err == nil {
+		t.Error("no error where a folder is in the way")
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 2 {
+		t.Errorf("left behind: %v", left)
+	}
+}
