@@ -30,6 +30,7 @@ const (
 	inParameter = 0.25
 	asProduct   = 0.8 // a product's name in the server's name
 	asPair      = 0.7 // two words of a pair, wherever they are
+	asHint      = 0.7 // the server's own word that the tool is destructive
 	inTask      = 0.7
 	weak        = 0.5 // times the value of a word marked as weak
 
@@ -139,9 +140,12 @@ func (x *Taxonomy) Infer(t registry.NormalizedTool) []Tag {
 	for term := range x.does(opening(sentence)) {
 		e.add(term, "description", asAction)
 	}
-	if t.Hints.IsReadOnly() { // the server knows better
+	switch { // the server knows better
+	case t.Hints.IsReadOnly():
 		delete(e, "write")
 		delete(e, "delete")
+	case t.Hints.IsDestructive() && e["delete"] == nil && slices.Contains(x.tags, "write"):
+		e.add(term{tag: "write", text: "destructive"}, "annotations", asHint)
 	}
 	return e.tags()
 }

@@ -85,6 +85,20 @@ func TestInferReadOnly(t *testing.T) {
 	}
 }
 
+// So is one that says that its tool destroys, unless the taxonomy has no write.
+func TestInferDestructive(t *testing.T) {
+	for name, want := range map[string]string{"rotor": "write", "delete_rotor": "delete"} {
+		tool := registry.NormalizedTool{Server: "x", Name: name, Hints: registry.Hints{Destructive: new(true)}}
+		if got := strings.Join(tagNames(NewTaxonomy(nil).Infer(tool)), " "); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	tool := registry.NormalizedTool{Server: "x", Name: "rotor", Hints: registry.Hints{Destructive: new(true)}}
+	if got := NewTaxonomy(map[string][]string{"write": nil}).Infer(tool); len(got) > 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestInferTask(t *testing.T) {
 	tests := map[string]string{
 		"Take a screenshot": "screenshot",

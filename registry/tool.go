@@ -54,6 +54,10 @@ type Hints struct {
 // IsReadOnly reports whether the server says that the tool changes nothing.
 func (h Hints) IsReadOnly() bool { return h.ReadOnly != nil && *h.ReadOnly }
 
+// IsDestructive reports whether the server says that the tool may destroy
+// something.
+func (h Hints) IsDestructive() bool { return h.Destructive != nil && *h.Destructive }
+
 // Repeatable reports whether the server says that a second call with the same
 // arguments does no harm.
 func (h Hints) Repeatable() bool {
