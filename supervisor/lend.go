@@ -26,6 +26,9 @@ const (
 
 	// lentIdle is how long one of them is kept for the next request.
 	lentIdle = 5 * time.Minute
+
+	// lastNotice is how long one that is not in order still has to read.
+	lastNotice = time.Second
 )
 
 var errUnused = errors.New("nobody uses it any more")
@@ -196,7 +199,12 @@ func (s *server) takeBack(in *instance, from *borrower, inOrder bool) {
 		unwanted, s.lendable = s.lendable[0], slices.Delete(s.lendable, 0, 1)
 	}
 	if unwanted != nil {
-		s.own.Go(func() { unwanted.stop(errUnused) })
+		s.own.Go(func() {
+			if !inOrder { // it may yet have to be told that its call is cancelled
+				within(unwanted.done, lastNotice)
+			}
+			unwanted.stop(errUnused)
+		})
 	}
 }
 
