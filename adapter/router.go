@@ -12,6 +12,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/usage"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/session"
@@ -60,6 +62,7 @@ type Router struct {
 	registry   *registry.Registry
 	selector   *selector.Selector
 	supervisor *supervisor.Supervisor
+	usage      *usage.Store // nil if nothing is to be learned
 	listener   atomic.Pointer[listener]
 }
 
@@ -83,8 +86,19 @@ func New(c config.Config, o Options) *Router {
 		DataDir: o.DataDir, Guard: o.Guard, Version: o.Version, Sole: o.Sole, Hear: r.hear,
 	}, o.Log)
 	r.selector = selector.New(r.registry, r, node, o.Log)
+	if c.Router.Learning {
+		if r.usage, err = OpenUsage(c, o.DataDir, o.Log); err != nil {
+			o.Log.Warn("can't read what was learned from use", zap.Error(err))
+		}
+		r.selector.Trust(r.usage)
+	}
 	r.adopt(c)
 	return r
+}
+
+// OpenUsage returns what was learned from use under the configuration.
+func OpenUsage(c config.Config, dataDir string, log *zap.Logger) (*usage.Store, error) {
+	return usage.Open(dataDir, strings.Join(c.Files, "\n"), log)
 }
 
 // Run keeps the servers running until ctx ends, and makes them follow the
@@ -95,6 +109,7 @@ func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 	configs <- r.prepared(*r.config.Load())
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.registry.Run(ctx) })
+	g.Go(func() error { return r.usage.Run(ctx) })
 	g.Go(func() error { return r.supervisor.Run(ctx, configs) })
 	g.Go(func() error {
 		for {
@@ -153,6 +168,13 @@ func (r *Router) Find(ctx context.Context, q selector.Query) (selector.Ranking, 
 // Select picks the tool for a query.
 func (r *Router) Select(ctx context.Context, q selector.Query) (selector.Selection, error) {
 	return r.selector.Select(ctx, q)
+}
+
+// Learn notes that the client called a tool that it had found for the task, so
+// that the tool is found sooner for such tasks. What one client does counts only
+// so much.
+func (r *Router) Learn(client, task, tool string, failed bool) {
+	r.usage.Record(usage.Use{Client: client, Words: selector.Words(task), Tool: tool, Failed: failed})
 }
 
 // Execute runs a tool; see [selector.Selector.Execute].

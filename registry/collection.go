@@ -6,6 +6,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
 // A Query asks for items by words.
@@ -34,11 +36,27 @@ type Hit struct {
 type Collection struct {
 	Snapshot *Snapshot // the catalog that it is of
 
-	docs    map[string]*Document // by docID
-	docFreq map[string]int       // how many items have a word; no zeros
-	length  [NumFields]int       // how many words all items together have in a field
-	index   *index
+	docs map[string]*Document // by docID
+	all  []*Document          // the same, by docID
+
+	// meanings are the vectors of all, one after the other.
+	meanings []float32
+	docFreq  map[string]int // how many items have a word; no zeros
+	length   [NumFields]int // how many words all items together have in a field
+	index    *index
 }
+
+// Documents returns all items, by ID. The slice must not be modified.
+func (c *Collection) Documents() []*Document { return c.all }
+
+// Document returns the item as words, if it is what it was when the index was made.
+func (c *Collection) Document(i Item) (*Document, bool) {
+	d, ok := c.docs[i.docID()]
+	return d, ok && d.Item == i
+}
+
+// Meaning returns the vector of a task's words.
+func (c *Collection) Meaning(words []string) vectors.Vector { return c.index.model.Task(words) }
 
 // Has reports whether any item has the word.
 func (c *Collection) Has(word string) bool { return c.docFreq[word] > 0 }
@@ -68,9 +86,67 @@ func (c *Collection) Search(ctx context.Context, q Query) ([]Hit, error) {
 	return c.index.search(ctx, c, words, q)
 }
 
+// Nearest returns the items whose meaning is nearest to v, the nearest first,
+// those at equal distance by ID. Words and Text of the query are not looked at.
+func (c *Collection) Nearest(v vectors.Vector, q Query) []*Document {
+	if v == nil || q.Limit <= 0 {
+		return nil
+	}
+	filtered := len(q.Servers) > 0 || len(q.Capabilities) > 0
+	best := make([]near, 0, 2*q.Limit)
+	least := float32(0) // what is no nearer is not looked at
+	for i, d := range c.all {
+		cosine := v.Dot(c.meanings[i*len(v) : (i+1)*len(v)])
+		if cosine <= least || filtered && !q.Admits(d) {
+			continue
+		}
+		if best = append(best, near{d, cosine}); len(best) == cap(best) {
+			best = nearestOf(best, q.Limit)
+			least = best[q.Limit-1].cosine
+		}
+	}
+	best = nearestOf(best, q.Limit)
+	found := make([]*Document, len(best))
+	for i, n := range best {
+		found[i] = n.document
+	}
+	return found
+}
+
+type near struct {
+	document *Document
+	cosine   float32
+}
+
+// nearestOf returns the nearest in order. Those at equal distance are in the order
+// of their IDs before.
+func nearestOf(all []near, limit int) []near {
+	slices.SortStableFunc(all, func(a, b near) int { return cmp.Compare(b.cosine, a.cosine) })
+	return all[:min(len(all), limit)]
+}
+
+// Admits reports whether the item is of the servers and bears the capabilities
+// that the query asks for.
+func (q *Query) Admits(d *Document) bool {
+	if len(q.Servers) > 0 && !slices.Contains(q.Servers, d.Server()) {
+		return false
+	}
+	tags := Tags(q.Capabilities)
+	lacking := len(tags)
+	if q.AtLeast > 0 {
+		lacking = min(lacking, q.AtLeast)
+	}
+	for _, tag := range tags {
+		if slices.Contains(d.tags(), tag) {
+			lacking--
+		}
+	}
+	return lacking <= 0
+}
+
 // maxQueryWords bounds the work of one search; a longer query is reduced to
 // its rarest words.
-const maxQueryWords = 128
+const maxQueryWords = 40
 
 type weightedWord struct {
 	word   string
@@ -104,6 +180,14 @@ func (c *Collection) words(q Query) []weightedWord {
 func (c *Collection) clone() *Collection {
 	copied := *c
 	copied.docs, copied.docFreq = maps.Clone(c.docs), maps.Clone(c.docFreq)
+	copied.all = make([]*Document, 0, len(c.docs))
+	dim := c.index.model.Dim()
+	copied.meanings = make([]float32, len(c.docs)*dim)
+	for i, id := range slices.Sorted(maps.Keys(c.docs)) {
+		d := c.docs[id]
+		copied.all = append(copied.all, d)
+		copy(copied.meanings[i*dim:(i+1)*dim], d.Vector)
+	}
 	return &copied
 }
 

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
 // A Field is a part of an item in which words are found.
@@ -21,11 +23,17 @@ const (
 	NumFields
 )
 
+// String returns the field's name.
+func (f Field) String() string {
+	return [NumFields]string{"name", "description", "parameters", "parameter descriptions", "server", "capabilities"}[f]
+}
+
 // A Document is an item as words. It is immutable.
 type Document struct {
 	Item
-	Terms []Term         // sorted by word, each once
-	Len   [NumFields]int // words in each field
+	Terms  []Term         // sorted by word, each once
+	Len    [NumFields]int // words in each field
+	Vector vectors.Vector // what it means
 }
 
 // A Term is a word of an item and how often it is in each field.
@@ -49,7 +57,12 @@ func (d *Document) Term(word string) (count [NumFields]uint8, ok bool) {
 // bytes long, but it does not need them to be found.
 const maxFieldWords = 1000
 
-func newDocument(i Item, stems stemmer) *Document {
+// NewDocument returns the item as words. Their meaning is the model's.
+func NewDocument(i Item, model *vectors.Model) *Document {
+	return newDocument(i, make(stemmer), model)
+}
+
+func newDocument(i Item, stems stemmer, model *vectors.Model) *Document {
 	d := &Document{Item: i}
 	counts := make(map[string]*[NumFields]uint8)
 	add := func(f Field, text string) {
@@ -70,9 +83,17 @@ func newDocument(i Item, stems stemmer) *Document {
 	}
 	i.addWords(add)
 	d.Terms = make([]Term, 0, len(counts))
+	meaning := model.NewBag()
 	for _, word := range slices.Sorted(maps.Keys(counts)) {
-		d.Terms = append(d.Terms, Term{word, *counts[word]})
+		t := Term{word, *counts[word]}
+		d.Terms = append(d.Terms, t)
+		for f, n := range t.Count {
+			if n > 0 {
+				meaning.Add(f, word, int(n))
+			}
+		}
 	}
+	d.Vector = meaning.Vector()
 	return d
 }
 

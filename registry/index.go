@@ -18,6 +18,8 @@ import (
 	"github.com/blevesearch/bleve/v2/search"
 	"github.com/blevesearch/bleve/v2/search/query"
 	bleveindex "github.com/blevesearch/bleve_index_api"
+
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
 // ErrClosed is returned by searches in a registry that was closed.
@@ -30,7 +32,8 @@ var ErrClosed = errors.New("registry closed")
 // the whole index is built anew, beside the old one, which is searched until
 // then.
 type index struct {
-	items func(*Snapshot) []Item     // what of a snapshot is in it
+	items func(*Snapshot) []Item // what of a snapshot is in it
+	model *vectors.Model
 	ready atomic.Pointer[Collection] // what searches see
 
 	// turn holds a token while someone writes, who alone may use these:
@@ -49,8 +52,8 @@ const (
 	maxBatches = 64
 )
 
-func newIndex(items func(*Snapshot) []Item) *index {
-	x := &index{items: items, turn: make(chan struct{}, 1)}
+func newIndex(items func(*Snapshot) []Item, model *vectors.Model) *index {
+	x := &index{items: items, model: model, turn: make(chan struct{}, 1)}
 	x.next = x.empty()
 	x.ready.Store(x.empty())
 	return x
@@ -98,7 +101,7 @@ func (x *index) catchUp(ctx context.Context, want *Snapshot) (*Collection, error
 			if item, ok := wanted[id]; ok {
 				docs[i] = ready.docs[id]
 				if docs[i] == nil || docs[i].Item != item {
-					docs[i] = newDocument(item, stems)
+					docs[i] = newDocument(item, stems, x.model)
 				}
 			}
 		}

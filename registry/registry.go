@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
 // A Registry is the catalog of all that servers offer. All methods may be called by
@@ -28,8 +30,15 @@ type Registry struct {
 // New returns an empty registry. It starts nothing until the first search or
 // [Registry.Run]; from then on [Registry.Close] must be called, which Run does
 // when it returns.
-func New(log *zap.Logger) *Registry {
-	r := &Registry{log: log.Named("registry"), changed: make(chan struct{}), tools: newIndex(toolItems), others: newIndex(otherItems)}
+func New(log *zap.Logger) *Registry { return NewWith(log, vectors.Embedded()) }
+
+// NewWith is New with a model of words of its own, as programs need that train
+// one.
+func NewWith(log *zap.Logger, model *vectors.Model) *Registry {
+	r := &Registry{
+		log: log.Named("registry"), changed: make(chan struct{}),
+		tools: newIndex(toolItems, model), others: newIndex(otherItems, model),
+	}
 	r.snapshot.Store(&Snapshot{})
 	return r
 }

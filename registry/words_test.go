@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
 func TestWords(t *testing.T) {
@@ -53,7 +55,7 @@ func TestDocument(t *testing.T) {
 		"filter":{"type":"object","properties":{"color":{"enum":["red","blue",1,null]}}},
 		"tags":{"type":"array","items":{"anyOf":[{"type":"object","properties":{"label":{}}}]}},
 		"odd":true}}`)
-	d := newDocument(Item{Tool: &tool}, make(stemmer))
+	d := newDocument(Item{Tool: &tool}, make(stemmer), vectors.Embedded())
 	in := func(f Field) string {
 		var words []string
 		for _, term := range d.Terms {
@@ -95,7 +97,7 @@ func TestDocumentOfHostileTools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tool := tool("s", "name", strings.Repeat("much ", 100_000))
 			tool.InputSchema = json.RawMessage(schema)
-			d := newDocument(Item{Tool: &tool}, make(stemmer))
+			d := newDocument(Item{Tool: &tool}, make(stemmer), vectors.Embedded())
 			for f, n := range d.Len {
 				if n > maxFieldWords {
 					t.Errorf("%d words in field %d", n, f)

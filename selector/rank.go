@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -16,14 +17,16 @@ type Candidate struct {
 	Resource *registry.Resource
 	Template *registry.Template
 
-	// Score orders the candidates of one task; it means nothing beyond it.
-	Score float64
+	// Score orders the candidates of one task; it means nothing beyond it. It is
+	// made of the Features, by their weights.
+	Score    float64
+	Features [NumFeatures]float64
 
-	// Confidence in [0,1] says how much of the task the tool is seen to cover,
-	// and how clearly it stands out. It never grows from one tool to the next, or
-	// from one to the next of what is no tool. It is evidence, not yet a
-	// calibrated probability.
+	// Confidence in [0,1] is the probability that the candidate is right for the
+	// task, as far as the Signs tell. It never grows from one tool to the next, or
+	// from one to the next of what is no tool.
 	Confidence float64
+	Signs      [NumSigns]float64
 }
 
 // Item returns what the candidate is.
@@ -47,47 +50,105 @@ const (
 	idfPower      = 1.25 // rare words count for more than BM25 has it
 	matchPower    = 0.2  // of the share of the task's words that a tool has
 	synonymWeight = 0.2  // of a synonym beside the word itself
-	serverWeight  = 0.1  // of the mean of the server's three best tools
 )
+
+// A Feature is a piece of evidence that a tool suits a task.
+type Feature int
+
+const (
+	StepFeature        Feature = iota // the words of the step that it suits best, beside the candidate that suits one best
+	MeaningFeature                    // the cosine of the meanings of task and tool
+	StepMeaningFeature                // that of the step that it suits best
+	ServerFeature                     // how well the three best tools of its server do by their steps
+	CoverageFeature                   // share of the task's words that the tool has, rare ones counting more
+	UseFeature                        // whether it was called after such tasks before
+	NumFeatures
+)
+
+// featureWeights are found by internal/train.
+var featureWeights = [NumFeatures]float64{
+	StepFeature:        1,
+	MeaningFeature:     1.5,
+	StepMeaningFeature: 1.9,
+	ServerFeature:      0.3,
+	CoverageFeature:    2,
+	UseFeature:         4,
+}
+
+// Weights returns by how much each feature counts.
+func Weights() [NumFeatures]float64 { return featureWeights }
 
 // Rank orders tools by how well they suit the task, best first, those of equal
 // score by ID. It is pure: the same arguments give the same order everywhere.
 //
-// The score is BM25F (Robertson, Zaragoza and Taylor, "Simple BM25 extension to
-// multiple weighted fields", 2004) over the task's words and, for less, their
-// synonyms; lowered where the tool lacks many of the task's words, and raised
-// where its server has other tools for the task.
+// The score is the weighted sum of the [Feature]s. That of a step's words is BM25F
+// (Robertson, Zaragoza and Taylor, "Simple BM25 extension to multiple weighted
+// fields", 2004), with synonyms for less, lowered where the tool lacks many of the
+// words.
 func Rank(task string, tools []*registry.Document, c *registry.Collection) []Candidate {
-	return rank(parse(task), tools, c)
+	return rank(parse(task), tools, c, nil)
 }
 
-func rank(words []word, tools []*registry.Document, c *registry.Collection) []Candidate {
-	s := newScorer(words, c)
+// rank is Rank with evidence from use, by tool ID.
+func rank(t task, tools []*registry.Document, c *registry.Collection, evidence map[string]float64) []Candidate {
+	s := newScorer(t, c)
 	ranked := make([]Candidate, len(tools))
+	m := newMatching(len(s.words))
 	for i, d := range tools {
+		s.match(d, m)
+		features := s.features(d, m)
+		if d.Tool != nil {
+			features[UseFeature] = evidence[d.Tool.ID]
+		}
 		ranked[i] = Candidate{
 			Tool: d.Tool, Prompt: d.Prompt, Resource: d.Resource, Template: d.Template,
-			Score: s.score(d), Confidence: s.confidence(d),
+			Features: features, Signs: s.signs(d, features, m),
 		}
 	}
+	relate(ranked, StepFeature)
 	addServerEvidence(ranked)
+	for i := range ranked {
+		for f, x := range ranked[i].Features {
+			ranked[i].Score += float64(featureWeights[f] * x) // the conversion keeps compilers from fusing
+		}
+		ranked[i].Score = max(0, ranked[i].Score)
+	}
 	slices.SortFunc(ranked, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Item().ID(), b.Item().ID()))
 	})
-	standOut(ranked)
+	judge(ranked)
 	return ranked
+}
+
+// relate divides a feature by the greatest that any candidate has.
+func relate(ranked []Candidate, f Feature) {
+	most := 0.0
+	for i := range ranked {
+		most = max(most, ranked[i].Features[f])
+	}
+	if most == 0 {
+		return
+	}
+	for i := range ranked {
+		ranked[i].Features[f] /= most
+	}
 }
 
 // A scorer scores tools for one task.
 type scorer struct {
-	words   []scoredWord
-	all     float64 // the weights of all words, as far as one tool can cover them
+	task    task
+	words   []scoredWord     // of the task
+	meaning vectors.Vector   // of the task
+	steps   []vectors.Vector // their meanings
+	all     float64          // the weights of all words, as far as one tool can cover them
+	crowd   int              // how many items there are
 	meanLen [registry.NumFields]float64
 }
 
 // A scoredWord is a word of the task as one collection sees it.
 type scoredWord struct {
 	forms  []form  // the word and its synonyms, without those that no tool has
+	share  float64 // of all words, by their inverse document frequencies
 	weight float64 // in what the tool covers of the task
 	names  bool    // whether it says something in the name of a tool
 }
@@ -98,17 +159,20 @@ type form struct {
 	synonym bool
 }
 
-func newScorer(words []word, c *registry.Collection) *scorer {
-	s := &scorer{}
+func newScorer(t task, c *registry.Collection) *scorer {
+	s := &scorer{task: t, meaning: c.Meaning(t.text), crowd: len(c.Documents())}
+	for _, step := range t.steps {
+		s.steps = append(s.steps, c.Meaning(step.text))
+	}
 	for f := range s.meanLen {
 		s.meanLen[f] = max(1, c.MeanLen(registry.Field(f)))
 	}
-	for _, w := range words {
+	for _, w := range t.words {
 		scored := scoredWord{weight: w.weight(c), names: !w.general()}
 		s.all += scored.weight
 		add := func(text string, synonym bool) {
 			if c.Has(text) {
-				gain := math.Sqrt(float64(w.count)) * math.Pow(c.IDF(text), idfPower) * (saturation + 1)
+				gain := math.Pow(c.IDF(text), idfPower) * (saturation + 1)
 				if synonym {
 					gain *= synonymWeight
 				}
@@ -121,120 +185,121 @@ func newScorer(words []word, c *registry.Collection) *scorer {
 		}
 		s.words = append(s.words, scored)
 	}
+	rare := 0.0
+	for i, w := range t.words {
+		s.words[i].share = c.IDF(w.text)
+		rare += s.words[i].share
+	}
+	for i := range s.words {
+		s.words[i].share /= rare
+	}
 	// A long task has several steps, and no tool is for all of them.
-	s.all /= math.Sqrt(max(1, float64(len(words))/10))
+	s.all /= math.Sqrt(max(1, float64(len(t.words))/10))
 	return s
 }
 
-// score returns the tool's BM25F score.
-func (s *scorer) score(d *registry.Document) float64 {
-	sum, matched := 0.0, 0.0
-	for _, w := range s.words {
-		found := 0.0
+// A matching is what a tool has of each word of the task.
+type matching struct {
+	scores  []float64 // what the word adds to its BM25F score
+	matched []float64 // how much of the word it has, for the score
+	covered []float64 // likewise, for the confidence
+	named   []float64 // how much of the word its name has
+}
+
+func newMatching(words int) *matching {
+	return &matching{make([]float64, words), make([]float64, words), make([]float64, words), make([]float64, words)}
+}
+
+func (s *scorer) match(d *registry.Document, m *matching) {
+	for i := range s.words {
+		m.scores[i], m.matched[i], m.covered[i], m.named[i] = 0, 0, 0, 0
+		w := &s.words[i]
 		for _, f := range w.forms {
-			tf := s.frequency(d, f.text)
-			if tf == 0 {
+			counts, ok := d.Term(f.text)
+			if !ok {
 				continue
 			}
-			sum += f.gain * tf / (saturation + tf)
+			tf := s.frequency(d, counts)
+			m.scores[i] += f.gain * tf / (saturation + tf)
+			matched, covered := 1.0, 1.0
 			if f.synonym {
-				found = max(found, synonymWeight)
-			} else {
-				found = 1
+				matched, covered = synonymWeight, synonymShare
+			}
+			m.matched[i] = max(m.matched[i], matched)
+			m.covered[i] = max(m.covered[i], covered)
+			if w.names && counts[registry.NameField] > 0 {
+				m.named[i] = max(m.named[i], covered)
 			}
 		}
-		matched += found
 	}
+}
+
+// features returns what speaks for the tool alone; see relate for what is then
+// seen beside others.
+func (s *scorer) features(d *registry.Document, m *matching) (f [NumFeatures]float64) {
+	f[MeaningFeature] = max(0, float64(s.meaning.Dot(d.Vector)))
+	for _, v := range s.steps {
+		f[StepMeaningFeature] = max(f[StepMeaningFeature], float64(v.Dot(d.Vector)))
+	}
+	for i := range s.words {
+		f[CoverageFeature] += float64(m.matched[i] * s.words[i].share)
+	}
+	for _, step := range s.task.steps {
+		sum, matched := 0.0, 0.0
+		for _, i := range step.words {
+			sum += m.scores[i]
+			matched += m.matched[i]
+		}
+		f[StepFeature] = max(f[StepFeature], sum*matchShare(matched, len(step.words)))
+	}
+	return f
+}
+
+// matchShare is by how much a score is lowered for the words that a tool lacks.
+func matchShare(matched float64, words int) float64 {
 	if matched == 0 {
 		return 0
 	}
-	return sum * math.Pow(matched/float64(len(s.words)), matchPower)
+	return math.Pow(matched/float64(words), matchPower)
 }
 
-// frequency returns how often the tool has the word, in each field according to
-// its weight and length.
-func (s *scorer) frequency(d *registry.Document, word string) float64 {
+// frequency returns how often the tool has a word, in each field according to its
+// weight and length.
+func (s *scorer) frequency(d *registry.Document, counts [registry.NumFields]uint8) float64 {
 	tf := 0.0
-	counts, _ := d.Term(word)
 	for f, count := range counts {
 		if count > 0 {
-			p := fieldWeights[f]
-			tf += p.w * float64(count) / (1 - p.b + p.b*float64(d.Len[f])/s.meanLen[f])
+			tf += s.inField(d, registry.Field(f), count)
 		}
 	}
 	return tf
 }
 
-// synonymShare is how much of a word a tool covers that has a synonym of it.
-const synonymShare = 0.75
-
-// confidence returns the share of the task's words that the tool has, each
-// counted by its weight, lifted where the tool's name has them.
-func (s *scorer) confidence(d *registry.Document) float64 {
-	covered, named := 0.0, 0.0
-	for _, w := range s.words {
-		share, nameShare := 0.0, 0.0
-		for _, f := range w.forms {
-			worth := 1.0
-			if f.synonym {
-				worth = synonymShare
-			}
-			if counts, ok := d.Term(f.text); ok {
-				share = max(share, worth)
-				if w.names && counts[registry.NameField] > 0 {
-					nameShare = max(nameShare, worth)
-				}
-			}
-		}
-		covered += share * w.weight
-		named += nameShare
-	}
-	if s.all == 0 {
-		return 0
-	}
-	coverage := min(1, covered/s.all)
-	name := min(1, named/float64(max(1, d.Len[registry.NameField])))
-	return lift(coverage, name/2)
+// inField returns what so many occurrences in a field come to.
+func (s *scorer) inField(d *registry.Document, f registry.Field, count uint8) float64 {
+	p := fieldWeights[f]
+	return p.w * float64(count) / (1 - p.b + float64(p.b*float64(d.Len[f])/s.meanLen[f]))
 }
 
-// lift raises a confidence by evidence in [0,1]: not at all where there is no
-// confidence, and never above 1.
-func lift(confidence, evidence float64) float64 {
-	return confidence + (1-confidence)*confidence*evidence
-}
+// serverBest is how many tools of a server speak for the others.
+const serverBest = 3
 
-// standOut lifts the confidence in the first candidate by its lead over the
-// second, and lets it grow nowhere below.
-func standOut(ranked []Candidate) {
-	if len(ranked) == 0 || ranked[0].Score == 0 {
-		return
-	}
-	lead := 1.0
-	if len(ranked) > 1 {
-		lead -= ranked[1].Score / ranked[0].Score
-	}
-	ranked[0].Confidence = lift(ranked[0].Confidence, lead/2)
-	for i := 1; i < len(ranked); i++ {
-		ranked[i].Confidence = min(ranked[i].Confidence, ranked[i-1].Confidence)
-	}
-}
-
-// addServerEvidence raises the tools of servers that have several for the task.
+// addServerEvidence sets how well the servers of the candidates do.
 func addServerEvidence(ranked []Candidate) {
-	scores := make(map[string][]float64)
-	for _, c := range ranked {
-		server := c.Item().Server()
-		scores[server] = append(scores[server], c.Score)
+	best := make(map[string][]float64)
+	for i := range ranked {
+		server := ranked[i].Item().Server()
+		best[server] = append(best[server], ranked[i].Features[StepFeature])
 	}
-	evidence := make(map[string]float64, len(scores))
-	for server, all := range scores {
+	evidence := make(map[string]float64, len(best))
+	for server, all := range best {
 		slices.Sort(all)
-		best := all[max(0, len(all)-3):]
-		for _, score := range best {
-			evidence[server] += score / float64(len(best))
+		all = all[max(0, len(all)-serverBest):]
+		for _, x := range all {
+			evidence[server] += x / float64(len(all))
 		}
 	}
 	for i := range ranked {
-		ranked[i].Score += serverWeight * evidence[ranked[i].Item().Server()]
+		ranked[i].Features[ServerFeature] = evidence[ranked[i].Item().Server()]
 	}
 }

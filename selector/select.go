@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -46,7 +47,8 @@ type Selection struct {
 
 const (
 	defaultLimit  = 10
-	maxCandidates = 100  // that are ranked
+	maxCandidates = 100  // by words, that are ranked
+	maxNearest    = 50   // by meaning
 	minConfidence = 0.25 // in the best candidate, below which the selector abstains
 )
 
@@ -81,16 +83,16 @@ func (s *Selector) Find(ctx context.Context, q Query) (Ranking, error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultLimit
 	}
-	words := parse(q.Task)
+	t := parse(q.Task)
 	others := slices.DeleteFunc(slices.Clone(q.Kinds), func(kind string) bool { return kind == registry.KindTool })
 	if len(others) == 0 {
-		return s.findTools(ctx, q, words)
+		return s.findTools(ctx, q, t)
 	}
-	found, err := s.findOthers(ctx, q, others, words)
+	found, err := s.findOthers(ctx, q, others, t)
 	if err != nil || len(others) == len(q.Kinds) {
 		return found, err
 	}
-	tools, err := s.findTools(ctx, q, words)
+	tools, err := s.findTools(ctx, q, t)
 	if err != nil {
 		return Ranking{}, err
 	}
@@ -98,12 +100,12 @@ func (s *Selector) Find(ctx context.Context, q Query) (Ranking, error) {
 }
 
 // findOthers ranks what is no tool, of the given kinds.
-func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, words []word) (Ranking, error) {
+func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t task) (Ranking, error) {
 	c, err := s.registry.Others(ctx)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
-	ranked, err := search(ctx, c, words, registry.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers})
+	ranked, err := search(ctx, c, t, registry.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers}, nil)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
@@ -113,22 +115,39 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, word
 	}, nil
 }
 
-// search ranks what a collection has for the words.
-func search(ctx context.Context, c *registry.Collection, words []word, request registry.Query) ([]Candidate, error) {
-	request.Words, request.Limit = searchWords(words), maxCandidates
+// search ranks what a collection has for the task: what has its words, what means
+// the same, and what did well before.
+func search(ctx context.Context, c *registry.Collection, t task, request registry.Query, evidence map[string]float64) ([]Candidate, error) {
+	request.Words, request.Limit = searchWords(t.words), maxCandidates
 	hits, err := c.Search(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	documents := make([]*registry.Document, len(hits))
-	for i, hit := range hits {
-		documents[i] = hit.Document
+	documents := make([]*registry.Document, 0, len(hits)+maxNearest)
+	for _, hit := range hits {
+		documents = append(documents, hit.Document)
 	}
-	return rank(words, documents, c), nil
+	add := func(d *registry.Document) {
+		if !slices.Contains(documents, d) {
+			documents = append(documents, d)
+		}
+	}
+	request.Limit = maxNearest
+	for _, d := range c.Nearest(c.Meaning(t.text), request) {
+		add(d)
+	}
+	for id, x := range evidence { // in any order: they are ranked
+		if tool, ok := c.Snapshot.Tool(id); ok && x > 0 {
+			if d, ok := c.Document(registry.Item{Tool: tool}); ok && request.Admits(d) {
+				add(d)
+			}
+		}
+	}
+	return rank(t, documents, c, evidence), nil
 }
 
-// merge joins two rankings by score. One that abstains has nothing to say beside
-// one that doesn't.
+// merge joins two rankings by confidence: scores compare candidates of one of them.
+// One that abstains has nothing to say beside one that doesn't.
 func merge(tools, others Ranking, limit int) Ranking {
 	switch {
 	case others.Abstained && !tools.Abstained:
@@ -137,13 +156,13 @@ func merge(tools, others Ranking, limit int) Ranking {
 		return others
 	}
 	all := slices.Concat(tools.Candidates, others.Candidates)
-	slices.SortStableFunc(all, func(a, b Candidate) int { return cmp.Compare(b.Score, a.Score) })
+	slices.SortStableFunc(all, func(a, b Candidate) int { return cmp.Compare(b.Confidence, a.Confidence) })
 	tools.Candidates = all[:min(len(all), limit)]
 	return tools
 }
 
 // findTools ranks tools.
-func (s *Selector) findTools(ctx context.Context, q Query, words []word) (Ranking, error) {
+func (s *Selector) findTools(ctx context.Context, q Query, t task) (Ranking, error) {
 	c, err := s.registry.Collection(ctx)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
@@ -154,7 +173,11 @@ func (s *Selector) findTools(ctx context.Context, q Query, words []word) (Rankin
 	if borne > 0 {
 		request.Capabilities, request.AtLeast = tags, borne
 	}
-	ranked, err := search(ctx, c, words, request)
+	var evidence map[string]float64
+	if s.experience != nil {
+		evidence = s.experience.Match(t.text, time.Now())
+	}
+	ranked, err := search(ctx, c, t, request, evidence)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}
@@ -167,7 +190,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, words []word) (Rankin
 	switch {
 	case len(ranked) == 0:
 		answer.Abstained = true
-	case len(words) > 0: // else the bearers of the capabilities are the answer
+	case len(t.words) > 0: // else the bearers of the capabilities are the answer
 		answer.Abstained = ranked[0].Confidence < minConfidence
 	}
 	if len(ranked) > 0 {

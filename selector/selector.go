@@ -10,6 +10,8 @@
 package selector
 
 import (
+	"time"
+
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -23,7 +25,20 @@ type Selector struct {
 	node     string
 	log      *zap.Logger
 	schemas  schemas
+
+	experience Experience // nil if there is none
 }
+
+// Experience is what was learned from use.
+type Experience interface {
+	// Match returns evidence by tool ID, from −0.3 to 1: whether the tool did well
+	// after tasks of such words.
+	Match(words []string, now time.Time) map[string]float64
+}
+
+// Trust lets the selector take experience into account. It must be called before
+// anything is looked for.
+func (s *Selector) Trust(e Experience) { s.experience = e }
 
 // New returns a selector of the tools in r, which run in sessions. node names
 // this router in results.

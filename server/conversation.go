@@ -125,6 +125,7 @@ func (c *conversation) close() {
 	s.mu.Lock()
 	delete(s.conversations, c)
 	s.mu.Unlock()
+	s.memory.forget(c)
 	s.router.Release(c)
 }
 

@@ -59,7 +59,7 @@ type handle struct {
 	Arguments   []registry.PromptArgument `json:"arguments,omitempty"`    // for prompts/get
 }
 
-func (s *Server) findTools(ctx context.Context, args json.RawMessage, _ *call) (json.RawMessage, error) {
+func (s *Server) findTools(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
 	a := findArguments{Limit: defaultLimit, Budget: defaultBudget}
 	if err := json.Unmarshal(args, &a); err != nil {
 		return failure("find_tools: %v", err), nil
@@ -75,6 +75,11 @@ func (s *Server) findTools(ctx context.Context, args json.RawMessage, _ *call) (
 		return nil, err
 	}
 	entries := s.describe(ranking.Candidates, int(a.Budget))
+	var ids []string
+	for _, e := range entries {
+		ids = append(ids, e.ID)
+	}
+	s.memory.note(c.finder(), a.Query, ids)
 	reply.MissingCapabilities = ranking.Partial
 	reply.Omitted = len(ranking.Candidates) - len(entries)
 	reply.ServersNotUp = s.notUp(ranking.Candidates, a.Servers)

@@ -102,6 +102,7 @@ func (s *Server) routeTask(ctx context.Context, args json.RawMessage, c *call) (
 		p.Reason = "not run unasked: " + why + "; allow_destructive runs it"
 		p.Arguments = fixed
 	default:
+		s.memory.note(c.finder(), a.Task, []string{tool.ID})
 		result, err := s.execute(ctx, tool, given, c)
 		if err != nil {
 			return nil, err

@@ -59,6 +59,9 @@ type Router interface {
 	Find(ctx context.Context, q selector.Query) (selector.Ranking, error)
 	Select(ctx context.Context, q selector.Query) (selector.Selection, error)
 
+	// Learn notes that the client called a tool that it had found for the task.
+	Learn(client, task, tool string, failed bool)
+
 	// Relay sends a request to a server and returns the server's own result, or a
 	// [*session.Error], or the cause of ctx's end.
 	Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error)
@@ -126,6 +129,7 @@ type Server struct {
 	sealer cipher.AEAD     // of what clients keep for us
 
 	current atomic.Pointer[view]
+	memory  memory
 
 	firstWait sync.Once
 	waitUntil time.Time // for servers never seen before; set by firstWait
@@ -279,6 +283,7 @@ func (s *Server) settle(ctx context.Context, before *registry.Snapshot) (news bo
 // execute runs a tool of a server for the call, which may name one of ours.
 func (s *Server) execute(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, c *call) (json.RawMessage, error) {
 	result, err := s.router.Execute(ctx, selector.Call{Tool: tool, Arguments: args, Params: c.params, Meta: c.callMeta(), From: c.from})
+	c.learn(tool, result.JSON, err)
 	return c.ownTask(tool.Server, result.JSON), err
 }
 

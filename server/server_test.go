@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -48,6 +49,9 @@ type fakeRouter struct {
 	level        atomic.Value                                                  // of log messages, a string
 	lost         chan struct{}                                                 // closed when subscriptions are forgotten
 	unsubscribed chan string
+
+	mu      sync.Mutex
+	learned []string
 }
 
 func newFake(tools ...registry.NormalizedTool) *fakeRouter {
@@ -104,6 +108,12 @@ func (r *fakeRouter) Select(_ context.Context, q selector.Query) (selector.Selec
 		return selector.Selection{Abstained: true}, nil
 	}
 	return r.selection, nil
+}
+
+func (r *fakeRouter) Learn(client, task, tool string, failed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.learned = append(r.learned, fmt.Sprintf("%s|%s|%s|%v", client, task, tool, failed))
 }
 
 func (r *fakeRouter) Relay(ctx context.Context, server string, q session.Request) (json.RawMessage, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -317,4 +318,53 @@ func TestSignature(t *testing.T) {
 			t.Errorf("%s: %s, want %s", schema, got, want)
 		}
 	}
+}
+
+// What is called after it was found is told to the router, with the task.
+func TestLearn(t *testing.T) {
+	r := newFake(tool("a", "b"), tool("a", "c"))
+	b, _ := r.Tool("a:b")
+	r.ranking = selector.Ranking{Candidates: []selector.Candidate{{Tool: b, Score: 1, Confidence: 0.9}}}
+	fails := false
+	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
+		return selector.Result{JSON: fmt.Appendf(nil, `{"content":[],"isError":%v}`, fails)}, nil
+	}
+	c := connect(t, r, Options{Mode: Search})
+	c.initialize()
+	call := func(name, args string) {
+		t.Helper()
+		c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","arguments":`+args+`}}`, `{"jsonrpc":"2.0","id":1,"result":`)
+	}
+	call("call_tool", `{"tool":"a:b","arguments":{}}`) // was not found before
+	call("find_tools", `{"query":"do it"}`)
+	call("call_tool", `{"tool":"a:c","arguments":{}}`) // neither
+	call("call_tool", `{"tool":"a:b","arguments":{}}`)
+	fails = true
+	call("a__b", `{}`)
+	if want := []string{"|do it|a:b|false", "|do it|a:b|true"}; !slices.Equal(r.learned, want) {
+		t.Errorf("learned %q, want %q", r.learned, want)
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m memory
+		for i := range 3 * maxClients {
+			m.note(i, "task", []string{"a:b"})
+		}
+		if len(m.clients) > maxClients {
+			t.Errorf("%d clients are remembered", len(m.clients))
+		}
+		for i := range 2 * maxRecalled {
+			m.note("x", fmt.Sprint(i), []string{fmt.Sprint("tool", i%2)})
+		}
+		if got := m.recall("x", "tool0"); got != fmt.Sprint(2*maxRecalled-2) || len(m.clients["x"]) != maxRecalled {
+			t.Errorf("recalls %q of %d", got, len(m.clients["x"]))
+		}
+		time.Sleep(recallTime + time.Second)
+		if got := m.recall("x", "tool0"); got != "" {
+			t.Errorf("recalls %q after a while", got)
+		}
+		m.forget("x")
+	})
 }

@@ -111,7 +111,7 @@ one MCP server.`,
 	flags.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error (default info for serve, else silence)")
 	root.AddCommand(
 		a.serve(), a.route(), a.search(), a.call(), a.tools(), a.servers(), a.restart(),
-		a.capabilities(), a.check(), a.trust(), a.builtin(), a.version(), a.guard(),
+		a.capabilities(), a.eval(), a.usage(), a.check(), a.trust(), a.builtin(), a.version(), a.guard(),
 	)
 	return root
 }

@@ -1,0 +1,236 @@
+// Package vectors knows words as vectors that were trained for tools: a task and
+// a tool that means the same point in similar directions, whatever their words.
+//
+// A model is a list of words (as registry.Words returns them), each with a vector
+// of small integers and two weights. internal/train makes it; docs/selection.md
+// says from what.
+package vectors
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+)
+
+//go:embed model.bin
+var embedded []byte
+
+// Embedded returns the model that is part of the program.
+var Embedded = sync.OnceValue(func() *Model {
+	m, err := Decode(embedded)
+	if err != nil {
+		panic(err) // a test decodes it
+	}
+	return m
+})
+
+// A Model is immutable.
+type Model struct {
+	dim    int
+	fields []float32 // how much each field of a tool counts
+	index  map[string]int32
+	scale  []float32 // by word: what a unit of its vector is worth
+	asked  []float32 // by word: how much it counts in a task, beside a tool
+	data   []byte    // by word: dim int8 values
+}
+
+// Dim returns the length of vectors.
+func (m *Model) Dim() int { return m.dim }
+
+// soften keeps a field of few or unknown words from counting in full.
+const soften = 0.3
+
+// A Vector has unit length, or is nil: no word of its text is known.
+type Vector []float32
+
+// Dot returns the cosine of the angle between two vectors, 0 if one is nil. It
+// is the same on every platform.
+func (v Vector) Dot(w Vector) float32 {
+	if len(v) == 0 || len(v) != len(w) {
+		return 0
+	}
+	var a, b, c, d float32
+	i := 0
+	for ; i+4 <= len(v); i += 4 {
+		x, y := v[i:i+4:i+4], w[i:i+4:i+4]
+		a += float32(x[0] * y[0]) // the conversions keep compilers from fusing, which rounds otherwise
+		b += float32(x[1] * y[1])
+		c += float32(x[2] * y[2])
+		d += float32(x[3] * y[3])
+	}
+	for ; i < len(v); i++ {
+		a += float32(v[i] * w[i])
+	}
+	return (a + b) + (c + d)
+}
+
+// norm makes a vector one of length |v|/(|v|+softening).
+func norm(v []float32, softening float32) bool {
+	sum := float32(0)
+	for _, x := range v {
+		sum += float32(x * x)
+	}
+	if sum == 0 {
+		return false
+	}
+	length := float32(math.Sqrt(float64(sum))) + softening
+	for i := range v {
+		v[i] /= length
+	}
+	return true
+}
+
+// add adds a word's vector to v.
+func (m *Model) add(v []float32, word int32, times float32) {
+	factor := m.scale[word] * times
+	for i, b := range m.data[int(word)*m.dim : (int(word)+1)*m.dim] {
+		v[i] += float32(factor * float32(int8(b)))
+	}
+}
+
+// Task returns the vector of a task's words.
+func (m *Model) Task(words []string) Vector {
+	v := make(Vector, m.dim)
+	for _, word := range words {
+		if i, ok := m.index[word]; ok {
+			m.add(v, i, m.asked[i])
+		}
+	}
+	if !norm(v, 0) {
+		return nil
+	}
+	return v
+}
+
+// A Bag gathers the words of a tool.
+type Bag struct {
+	m      *Model
+	fields []Vector
+}
+
+// NewBag returns an empty bag.
+func (m *Model) NewBag() *Bag { return &Bag{m, make([]Vector, len(m.fields))} }
+
+// Add adds a word of a field, which is one of name, description, names of
+// parameters, their descriptions, and server, in this order. Words of other
+// fields do not count.
+func (b *Bag) Add(field int, word string, count int) {
+	i, ok := b.m.index[word]
+	if !ok || field >= len(b.fields) {
+		return
+	}
+	if b.fields[field] == nil {
+		b.fields[field] = make(Vector, b.m.dim)
+	}
+	b.m.add(b.fields[field], i, float32(count))
+}
+
+// Vector returns the vector of all that was added, once.
+func (b *Bag) Vector() Vector {
+	v := make(Vector, b.m.dim)
+	for f, field := range b.fields {
+		if field == nil || !norm(field, soften) {
+			continue
+		}
+		for i, x := range field {
+			v[i] += float32(b.m.fields[f] * x)
+		}
+	}
+	if !norm(v, 0) {
+		return nil
+	}
+	return v
+}
+
+const magic = "mrv1"
+
+// A Word is one of a model, before it is encoded.
+type Word struct {
+	Text   string
+	Vector []float32 // as it counts in a tool
+	Asked  float32   // how much it counts in a task, beside a tool
+}
+
+// Encode returns a model in its binary form: the values of each vector become
+// int8. Words must be sorted.
+func Encode(words []Word, fields []float32) []byte {
+	var texts []string
+	for _, w := range words {
+		texts = append(texts, w.Text)
+	}
+	list := strings.Join(texts, "\n")
+	dim := 0
+	if len(words) > 0 {
+		dim = len(words[0].Vector)
+	}
+	b := []byte(magic)
+	for _, n := range []int{len(words), dim, len(fields), len(list)} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(n))
+	}
+	float := func(f float32) { b = binary.LittleEndian.AppendUint32(b, math.Float32bits(f)) }
+	for _, f := range fields {
+		float(f)
+	}
+	b = append(b, list...)
+	scales := make([]float32, len(words))
+	for i, w := range words {
+		for _, x := range w.Vector {
+			scales[i] = max(scales[i], float32(math.Abs(float64(x))))
+		}
+		scales[i] /= math.MaxInt8
+		float(scales[i])
+		float(w.Asked)
+	}
+	for i, w := range words {
+		for _, x := range w.Vector {
+			q := float32(0)
+			if scales[i] > 0 {
+				q = x / scales[i]
+			}
+			b = append(b, byte(int8(math.Round(float64(q)))))
+		}
+	}
+	return b
+}
+
+// Decode reads what Encode has written. The model keeps b.
+func Decode(b []byte) (*Model, error) {
+	const header = len(magic) + 4*4
+	if len(b) < header || string(b[:len(magic)]) != magic {
+		return nil, errors.New("vectors: not a model of this version")
+	}
+	var n [4]int
+	for i := range n {
+		n[i] = int(binary.LittleEndian.Uint32(b[len(magic)+4*i:]))
+	}
+	words, dim, fields, list := n[0], n[1], n[2], n[3]
+	if want := header + 4*fields + list + 8*words + words*dim; len(b) != want {
+		return nil, fmt.Errorf("vectors: %d bytes instead of %d", len(b), want)
+	}
+	b = b[header:]
+	float := func() float32 {
+		f := math.Float32frombits(binary.LittleEndian.Uint32(b))
+		b = b[4:]
+		return f
+	}
+	m := &Model{dim: dim, index: make(map[string]int32, words)}
+	for range fields {
+		m.fields = append(m.fields, float())
+	}
+	texts := strings.Split(string(b[:list]), "\n")
+	if words > 0 && len(texts) != words {
+		return nil, fmt.Errorf("vectors: %d words instead of %d", len(texts), words)
+	}
+	b = b[list:]
+	for i := range words {
+		m.index[texts[i]] = int32(i)
+		m.scale = append(m.scale, float())
+		m.asked = append(m.asked, float())
+	}
+	m.data = b
+	return m, nil
+}

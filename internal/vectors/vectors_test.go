@@ -1,0 +1,86 @@
+package vectors
+
+import (
+	"math"
+	"testing"
+)
+
+func small(t *testing.T) *Model {
+	t.Helper()
+	m, err := Decode(Encode([]Word{
+		{"cat", []float32{1, 0, 0, 0, 0.5}, 1},
+		{"dog", []float32{0.9, 0.1, 0, 0, 0.5}, 1},
+		{"rain", []float32{0, 0, -2, 1, 0}, 1},
+		{"the", []float32{0, 0.001, 0, 0, 0}, 0.001},
+	}, []float32{2, 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestMeaning(t *testing.T) {
+	m := small(t)
+	tool := func(words ...string) Vector {
+		b := m.NewBag()
+		for i, w := range words {
+			b.Add(i, w, 1)
+		}
+		return b.Vector()
+	}
+	task := m.Task([]string{"the", "cat", "unknown"})
+	near, far := task.Dot(tool("dog")), task.Dot(tool("rain"))
+	if near < 0.95 || near > 1 || far > 0.1 {
+		t.Errorf("cat is %v from dog and %v from rain", near, far)
+	}
+	if both := task.Dot(tool("dog", "rain")); both >= near || both <= far {
+		t.Errorf("cat is %v from a tool of both", both)
+	}
+	for _, v := range []Vector{task, tool("cat", "rain"), tool("", "rain")} {
+		if length := v.Dot(v); math.Abs(float64(length)-1) > 1e-5 {
+			t.Errorf("the length of %v is %v", v, length)
+		}
+	}
+	for _, v := range []Vector{m.Task(nil), m.Task([]string{"unknown"}), tool("unknown"), tool("", "", "cat")} {
+		if v != nil || v.Dot(task) != 0 {
+			t.Errorf("nothing known has the meaning %v", v)
+		}
+	}
+}
+
+func TestEmbedded(t *testing.T) {
+	m := Embedded()
+	if len(m.index) < 10_000 || len(m.fields) != 5 {
+		t.Fatalf("%d words, %d fields", len(m.index), len(m.fields))
+	}
+	related := m.Task([]string{"photo"}).Dot(m.Task([]string{"imag"}))
+	other := m.Task([]string{"photo"}).Dot(m.Task([]string{"invoic"}))
+	if related < other+0.2 {
+		t.Errorf("a photo is %v from an image and %v from an invoice", related, other)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(Encode([]Word{{"a", []float32{1, 2}, 1}, {"b", []float32{0, 0}, 1}}, []float32{1}))
+	f.Add(Encode(nil, nil))
+	f.Add([]byte(magic + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := Decode(b)
+		if err != nil {
+			return
+		}
+		bag := m.NewBag()
+		for w := range m.index {
+			bag.Add(0, w, 1)
+			m.Task([]string{w})
+		}
+		bag.Vector()
+	})
+}
+
+func BenchmarkDot(b *testing.B) {
+	v, w := make(Vector, 100), make(Vector, 100)
+	for b.Loop() {
+		v.Dot(w)
+	}
+}

@@ -1,0 +1,109 @@
+package selector
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// An Explanation says what a candidate's score is made of.
+type Explanation struct {
+	Features []FeatureShare `json:"features"` // by share, the greatest first
+	Words    []WordShare    `json:"words"`    // of the task, that the candidate has; likewise
+	Missing  []string       `json:"missing"`  // words of the task that it lacks
+}
+
+// A FeatureShare is what one feature brings.
+type FeatureShare struct {
+	Name   string  `json:"name"`
+	Value  float64 `json:"value"`
+	Weight float64 `json:"weight"`
+	Share  float64 `json:"share"` // of the score, in [0,1]
+}
+
+// A WordShare is what one word of the task brings.
+type WordShare struct {
+	Word   string             `json:"word"`
+	As     []string           `json:"as,omitempty"` // its synonyms in the candidate
+	Fields map[string]float64 `json:"fields"`       // share of the word's score by field, in [0,1]
+	Share  float64            `json:"share"`        // of the score of all words, in [0,1]
+}
+
+// String returns the feature's name.
+func (f Feature) String() string {
+	return [NumFeatures]string{
+		StepFeature: "words", MeaningFeature: "meaning", StepMeaningFeature: "step meaning",
+		ServerFeature: "server", CoverageFeature: "coverage", UseFeature: "use",
+	}[f]
+}
+
+// Explain says of tools that were found for a task what their scores are made
+// of.
+func (s *Selector) Explain(ctx context.Context, task string, candidates []Candidate) ([]Explanation, error) {
+	c, err := s.registry.Collection(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("explain: %w", err)
+	}
+	scorer := newScorer(parse(task), c)
+	all := make([]Explanation, len(candidates))
+	for i, candidate := range candidates {
+		d, ok := c.Document(candidate.Item())
+		if ok {
+			all[i] = scorer.explain(candidate, d)
+		}
+	}
+	return all, nil
+}
+
+func (s *scorer) explain(c Candidate, d *registry.Document) (e Explanation) {
+	for f, value := range c.Features {
+		share := FeatureShare{Name: Feature(f).String(), Value: value, Weight: featureWeights[f]}
+		if c.Score > 0 {
+			share.Share = value * share.Weight / c.Score
+		}
+		e.Features = append(e.Features, share)
+	}
+	slices.SortStableFunc(e.Features, func(a, b FeatureShare) int { return cmp.Compare(b.Share, a.Share) })
+	total := 0.0
+	e.Missing = []string{}
+	m := newMatching(len(s.words))
+	s.match(d, m)
+	for i, score := range m.scores {
+		if score == 0 {
+			e.Missing = append(e.Missing, s.task.words[i].text)
+			continue
+		}
+		total += score
+		e.Words = append(e.Words, s.explainWord(i, score, d))
+	}
+	for i := range e.Words {
+		e.Words[i].Share /= total
+	}
+	slices.SortStableFunc(e.Words, func(a, b WordShare) int { return cmp.Compare(b.Share, a.Share) })
+	return e
+}
+
+// explainWord returns what the word brings, with its score as its share.
+func (s *scorer) explainWord(i int, score float64, d *registry.Document) WordShare {
+	w := WordShare{Word: s.task.words[i].text, Fields: make(map[string]float64), Share: score}
+	for _, f := range s.words[i].forms {
+		counts, ok := d.Term(f.text)
+		if !ok {
+			continue
+		}
+		frequency := s.frequency(d, counts)
+		if f.synonym {
+			w.As = append(w.As, f.text)
+		}
+		gain := f.gain * frequency / (saturation + frequency)
+		for field, n := range counts {
+			if n > 0 {
+				w.Fields[registry.Field(field).String()] += gain * s.inField(d, registry.Field(field), n) / frequency / score
+			}
+		}
+	}
+	return w
+}
