@@ -170,6 +170,17 @@ func (r *Router) Select(ctx context.Context, q selector.Query) (selector.Selecti
 	return r.selector.Select(ctx, q)
 }
 
+// Plan returns the steps of a task for which different tools are right; see
+// [selector.Selector.Plan].
+func (r *Router) Plan(ctx context.Context, q selector.Query) ([]selector.Step, error) {
+	return r.selector.Plan(ctx, q)
+}
+
+// Explain says of tools that were found for a task what their scores are made of.
+func (r *Router) Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error) {
+	return r.selector.Explain(ctx, task, candidates)
+}
+
 // Learn notes that the client called a tool that it had found for the task, so
 // that the tool is found sooner for such tasks. What one client does counts only
 // so much.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
@@ -44,6 +45,8 @@ type Collection struct {
 	docFreq  map[string]int // how many items have a word; no zeros
 	length   [NumFields]int // how many words all items together have in a field
 	index    *index
+
+	spelling func() spelling // made when it is first needed
 }
 
 // Documents returns all items, by ID. The slice must not be modified.
@@ -188,6 +191,7 @@ func (c *Collection) clone() *Collection {
 		copied.all = append(copied.all, d)
 		copy(copied.meanings[i*dim:(i+1)*dim], d.Vector)
 	}
+	copied.spelling = sync.OnceValue(copied.spell)
 	return &copied
 }
 

@@ -60,7 +60,8 @@ func newIndex(items func(*Snapshot) []Item, model *vectors.Model) *index {
 }
 
 func (x *index) empty() *Collection {
-	return &Collection{Snapshot: &Snapshot{}, docs: map[string]*Document{}, docFreq: map[string]int{}, index: x}
+	c := &Collection{Snapshot: &Snapshot{}, docs: map[string]*Document{}, docFreq: map[string]int{}, index: x}
+	return c.clone()
 }
 
 // catchUp returns a collection that is no older than the snapshot. It does

@@ -25,22 +25,48 @@ const (
 
 // signWeights and confidences are found by internal/train.
 var (
-	signBias    = -7.57
+	signBias    = -7.03
 	signWeights = [NumSigns]float64{
-		CoveredSign:     1.57,
-		NamedSign:       0.244,
-		MeaningSign:     3.63,
-		StepMeaningSign: 5.33,
-		LeadSign:        5.4,
-		BehindSign:      -2.75,
-		CrowdSign:       -0.299,
-		LengthSign:      0.687,
+		CoveredSign:     0.619,
+		NamedSign:       0.228,
+		MeaningSign:     3.71,
+		StepMeaningSign: 5.32,
+		LeadSign:        5.7,
+		BehindSign:      -2.94,
+		CrowdSign:       -0.277,
+		LengthSign:      0.568,
 	}
 
 	// confidences are the confidence that belongs to a sum of signs, at so many
 	// points from leastSum on, linear between them.
-	confidences = [...]float64{0.08, 0.113, 0.115, 0.121, 0.135, 0.25, 0.324, 0.411, 0.577, 0.746, 0.8, 0.865, 0.912, 0.949, 0.968, 0.98, 0.98}
+	confidences = [...]float64{0.097, 0.13, 0.14, 0.149, 0.169, 0.236, 0.316, 0.406, 0.558, 0.72, 0.814, 0.882, 0.949, 0.969, 0.969, 0.98, 0.98}
 )
+
+// hopeWeights are those of the best candidate's signs for whether any tool will
+// do at all.
+var (
+	hopeBias    = -4.93
+	hopeWeights = [NumSigns]float64{
+		NamedSign:       0.48,
+		MeaningSign:     5.83,
+		StepMeaningSign: 5.84,
+		LeadSign:        0.862,
+		CrowdSign:       -0.468,
+	}
+)
+
+// Hope returns the probability that a right tool is among the first, by the signs
+// of the best, where as many tasks have one as have none.
+func Hope(best [NumSigns]float64) float64 {
+	return 1 / (1 + math.Exp(-weigh(hopeBias, hopeWeights, best)))
+}
+
+func weigh(bias float64, weights, signs [NumSigns]float64) float64 {
+	for i, x := range signs {
+		bias += float64(weights[i] * x) // the conversion keeps compilers from fusing
+	}
+	return bias
+}
 
 const (
 	leastSum = -4.0
@@ -49,22 +75,16 @@ const (
 
 // Belief returns the confidence that signs justify.
 func Belief(signs [NumSigns]float64) float64 {
-	sum := signBias
-	for i, x := range signs {
-		sum += float64(signWeights[i] * x) // the conversion keeps compilers from fusing
-	}
+	sum := weigh(signBias, signWeights, signs)
 	at := min(max(0, (sum-leastSum)/sumStep), float64(len(confidences)-1))
 	i := min(int(at), len(confidences)-2)
 	part := at - float64(i)
 	return float64(confidences[i]*(1-part)) + float64(confidences[i+1]*part)
 }
 
-// Where a candidate has no more of a task than an action that tools of all kinds
-// have, and does not mean the same either, that is no sign for it but one against.
-const (
-	sameMeaning = 0.5
-	nothingMet  = -2
-)
+// sameMeaning is how near a candidate's meaning must be to count, where it has no
+// more of the task's words than an action that tools of all kinds have.
+const sameMeaning = 0.5
 
 // synonymShare is how much of a word a tool covers that has a synonym of it.
 const synonymShare = 0.75
@@ -86,11 +106,10 @@ func (s *scorer) signs(d *registry.Document, f [NumFeatures]float64, m *matching
 	if s.all > 0 {
 		signs[CoveredSign] = min(1, covered/s.all)
 	}
-	if specific > 0 && met == 0 && max(f[MeaningFeature], f[StepMeaningFeature]) < sameMeaning {
-		signs[CoveredSign] = nothingMet
-	}
 	signs[NamedSign] = min(1, named/float64(max(1, d.Len[registry.NameField])))
-	signs[MeaningSign], signs[StepMeaningSign] = f[MeaningFeature], f[StepMeaningFeature]
+	if specific == 0 || met > 0 || max(f[MeaningFeature], f[StepMeaningFeature]) >= sameMeaning {
+		signs[MeaningSign], signs[StepMeaningSign] = f[MeaningFeature], f[StepMeaningFeature]
+	}
 	signs[CrowdSign] = math.Log(float64(1 + s.crowd))
 	signs[LengthSign] = math.Log(float64(1 + len(s.words)))
 	return signs

@@ -36,7 +36,7 @@ type WordShare struct {
 func (f Feature) String() string {
 	return [NumFeatures]string{
 		StepFeature: "words", MeaningFeature: "meaning", StepMeaningFeature: "step meaning",
-		ServerFeature: "server", CoverageFeature: "coverage", UseFeature: "use",
+		CoverageFeature: "coverage", UseFeature: "use",
 	}[f]
 }
 
@@ -47,7 +47,9 @@ func (s *Selector) Explain(ctx context.Context, task string, candidates []Candid
 	if err != nil {
 		return nil, fmt.Errorf("explain: %w", err)
 	}
-	scorer := newScorer(parse(task), c)
+	t := parse(task)
+	t.correct(c)
+	scorer := newScorer(t, c)
 	all := make([]Explanation, len(candidates))
 	for i, candidate := range candidates {
 		d, ok := c.Document(candidate.Item())

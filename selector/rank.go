@@ -59,7 +59,6 @@ const (
 	StepFeature        Feature = iota // the words of the step that it suits best, beside the candidate that suits one best
 	MeaningFeature                    // the cosine of the meanings of task and tool
 	StepMeaningFeature                // that of the step that it suits best
-	ServerFeature                     // how well the three best tools of its server do by their steps
 	CoverageFeature                   // share of the task's words that the tool has, rare ones counting more
 	UseFeature                        // whether it was called after such tasks before
 	NumFeatures
@@ -70,7 +69,6 @@ var featureWeights = [NumFeatures]float64{
 	StepFeature:        1,
 	MeaningFeature:     1.5,
 	StepMeaningFeature: 1.9,
-	ServerFeature:      0.3,
 	CoverageFeature:    2,
 	UseFeature:         4,
 }
@@ -106,7 +104,6 @@ func rank(t task, tools []*registry.Document, c *registry.Collection, evidence m
 		}
 	}
 	relate(ranked, StepFeature)
-	addServerEvidence(ranked)
 	for i := range ranked {
 		for f, x := range ranked[i].Features {
 			ranked[i].Score += float64(featureWeights[f] * x) // the conversion keeps compilers from fusing
@@ -279,27 +276,4 @@ func (s *scorer) frequency(d *registry.Document, counts [registry.NumFields]uint
 func (s *scorer) inField(d *registry.Document, f registry.Field, count uint8) float64 {
 	p := fieldWeights[f]
 	return p.w * float64(count) / (1 - p.b + float64(p.b*float64(d.Len[f])/s.meanLen[f]))
-}
-
-// serverBest is how many tools of a server speak for the others.
-const serverBest = 3
-
-// addServerEvidence sets how well the servers of the candidates do.
-func addServerEvidence(ranked []Candidate) {
-	best := make(map[string][]float64)
-	for i := range ranked {
-		server := ranked[i].Item().Server()
-		best[server] = append(best[server], ranked[i].Features[StepFeature])
-	}
-	evidence := make(map[string]float64, len(best))
-	for server, all := range best {
-		slices.Sort(all)
-		all = all[max(0, len(all)-serverBest):]
-		for _, x := range all {
-			evidence[server] += x / float64(len(all))
-		}
-	}
-	for i := range ranked {
-		ranked[i].Features[ServerFeature] = evidence[ranked[i].Item().Server()]
-	}
 }

@@ -49,7 +49,7 @@ const (
 	defaultLimit  = 10
 	maxCandidates = 100  // by words, that are ranked
 	maxNearest    = 50   // by meaning
-	minConfidence = 0.25 // in the best candidate, below which the selector abstains
+	minHope       = 0.15 // in there being a right tool, below which the selector abstains
 )
 
 // Select returns the tool that suits the task best, and up to five
@@ -111,13 +111,19 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t ta
 	}
 	return Ranking{
 		Candidates: ranked[:min(len(ranked), q.Limit)],
-		Abstained:  len(ranked) == 0 || ranked[0].Confidence < minConfidence,
+		Abstained:  hopeless(ranked),
 	}, nil
+}
+
+// hopeless reports whether no candidate is likely to be right.
+func hopeless(ranked []Candidate) bool {
+	return len(ranked) == 0 || ranked[0].Score == 0 || Hope(ranked[0].Signs) < minHope
 }
 
 // search ranks what a collection has for the task: what has its words, what means
 // the same, and what did well before.
 func search(ctx context.Context, c *registry.Collection, t task, request registry.Query, evidence map[string]float64) ([]Candidate, error) {
+	t.correct(c)
 	request.Words, request.Limit = searchWords(t.words), maxCandidates
 	hits, err := c.Search(ctx, request)
 	if err != nil {
@@ -191,7 +197,8 @@ func (s *Selector) findTools(ctx context.Context, q Query, t task) (Ranking, err
 	case len(ranked) == 0:
 		answer.Abstained = true
 	case len(t.words) > 0: // else the bearers of the capabilities are the answer
-		answer.Abstained = ranked[0].Confidence < minConfidence
+		// That a tool bears what was asked for is a sign, too.
+		answer.Abstained = hopeless(ranked) && (borne == 0 || ranked[0].Confidence < minHope)
 	}
 	if len(ranked) > 0 {
 		answer.Partial = slices.DeleteFunc(tags, func(tag string) bool {

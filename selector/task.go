@@ -90,6 +90,30 @@ func parse(text string) task {
 	return t
 }
 
+// correct makes of misspelt words those of the collection that were meant.
+func (t *task) correct(c *registry.Collection) {
+	for i := range t.words {
+		was := t.words[i].text
+		meant := c.Correct(was)
+		if meant == was {
+			continue
+		}
+		t.words[i].text, t.words[i].synonyms = meant, wordLists().synonyms[meant]
+		replace(t.text, was, meant)
+		for _, s := range t.steps {
+			replace(s.text, was, meant)
+		}
+	}
+}
+
+func replace(all []string, was, is string) {
+	for i := range all {
+		if all[i] == was {
+			all[i] = is
+		}
+	}
+}
+
 // stepEnds is what stands between the steps of a task.
 var stepEnds = regexp.MustCompile(`[.!?;:]\s|[\n•;。！？；，]|,\s|\s[—–-]\s|—|\b(?:then|and|also)\b`)
 
@@ -153,6 +177,9 @@ var chatterList string
 //go:embed general.txt
 var generalList string
 
+//go:embed actions.txt
+var actionList string
+
 //go:embed synonyms.txt
 var synonymList string
 
@@ -160,11 +187,12 @@ var synonymList string
 type lists struct {
 	chatter  map[string]bool     // how people ask, whatever they ask for
 	general  map[string]bool     // actions and qualities that tools of all kinds have
+	actions  map[string]bool     // with which a task may begin
 	synonyms map[string][]string // sorted, without the word itself
 }
 
 var wordLists = sync.OnceValue(func() lists {
-	l := lists{chatter: wordSet(chatterList), general: wordSet(generalList), synonyms: make(map[string][]string)}
+	l := lists{chatter: wordSet(chatterList), general: wordSet(generalList), actions: wordSet(actionList), synonyms: make(map[string][]string)}
 	for line := range strings.Lines(synonymList) {
 		group := registry.Words(line)
 		if strings.HasPrefix(line, "#") {

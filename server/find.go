@@ -26,6 +26,10 @@ type findArguments struct {
 const (
 	defaultLimit  = 5
 	defaultBudget = 2000
+
+	// maxMore is how many tools are named beyond the limit, if the budget allows:
+	// an ID costs little, and may be the right one.
+	maxMore = 10
 )
 
 // found is the answer of find_tools.
@@ -34,6 +38,7 @@ type found struct {
 	Abstained           bool          `json:"abstained,omitempty"`            // nothing fits
 	Nearest             []entry       `json:"nearest,omitempty"`              // then
 	MissingCapabilities []string      `json:"missing_capabilities,omitempty"` // asked for, but the best tool lacks them
+	More                []string      `json:"more,omitempty"`                 // IDs of what comes next; describe_tools says more
 	Omitted             int           `json:"omitted,omitempty"`              // of what was found: the budget had no room for it
 	ServersNotUp        []serverState `json:"servers_not_up,omitempty"`
 }
@@ -65,7 +70,8 @@ func (s *Server) findTools(ctx context.Context, args json.RawMessage, c *call) (
 		return failure("find_tools: %v", err), nil
 	}
 	reply := found{Tools: []entry{}}
-	query := selector.Query{Task: a.Query, Kinds: a.Kinds, Capabilities: a.Capabilities, Servers: a.Servers, Limit: int(a.Limit)}
+	limit := max(1, int(a.Limit))
+	query := selector.Query{Task: a.Query, Kinds: a.Kinds, Capabilities: a.Capabilities, Servers: a.Servers, Limit: limit + maxMore}
 	before := s.router.Snapshot()
 	ranking, err := s.router.Find(ctx, query)
 	if err == nil && ranking.Abstained && s.settle(ctx, before) {
@@ -74,15 +80,19 @@ func (s *Server) findTools(ctx context.Context, args json.RawMessage, c *call) (
 	if err != nil {
 		return nil, err
 	}
-	entries := s.describe(ranking.Candidates, int(a.Budget))
-	var ids []string
+	first := ranking.Candidates[:min(len(ranking.Candidates), limit)]
+	entries, left := s.describe(first, int(a.Budget))
+	if len(entries) == len(first) && !ranking.Abstained {
+		reply.More = idsOf(ranking.Candidates[len(first):], left)
+	}
+	ids := slices.Clone(reply.More)
 	for _, e := range entries {
 		ids = append(ids, e.ID)
 	}
 	s.memory.note(c.finder(), a.Query, ids)
 	reply.MissingCapabilities = ranking.Partial
-	reply.Omitted = len(ranking.Candidates) - len(entries)
-	reply.ServersNotUp = s.notUp(ranking.Candidates, a.Servers)
+	reply.Omitted = len(first) - len(entries)
+	reply.ServersNotUp = s.notUp(first, a.Servers)
 	if reply.Abstained = ranking.Abstained; ranking.Abstained {
 		reply.Nearest = entries
 	} else {
@@ -121,11 +131,24 @@ func up(i adapter.ServerInfo) bool { return i.State == "ready" || i.State == "id
 // off reports whether nobody expects the server to run.
 func off(i adapter.ServerInfo) bool { return i.State == "disabled" || i.State == "self" }
 
+// idsOf returns the IDs of candidates, as far as so many bytes go.
+func idsOf(candidates []selector.Candidate, left int) (ids []string) {
+	for _, c := range candidates {
+		id := c.Item().ID()
+		if left -= len(wire.Marshal(id)) + 1; left < 0 {
+			break
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
 // describe returns the candidates in as much detail as the budget allows: the
 // best with its schema, the others as signatures, then ids alone, then nothing.
-func (s *Server) describe(candidates []selector.Candidate, budget int) []entry {
-	entries := make([]entry, 0, len(candidates))
-	left := budget * bytesPerToken
+// left is how many bytes of it remain.
+func (s *Server) describe(candidates []selector.Candidate, budget int) (entries []entry, left int) {
+	entries = make([]entry, 0, len(candidates))
+	left = budget * bytesPerToken
 	for i, c := range candidates {
 		details := s.details(c)
 		if i > 0 {
@@ -142,7 +165,7 @@ func (s *Server) describe(candidates []selector.Candidate, budget int) []entry {
 		left -= len(wire.Marshal(e)) + 1
 		entries = append(entries, e)
 	}
-	return entries
+	return entries, left
 }
 
 // details returns the ways to describe a candidate, most telling first. The last

@@ -30,9 +30,19 @@ type proposal struct {
 	InputSchema         json.RawMessage `json:"input_schema,omitempty"` // if they do not
 	MissingCapabilities []string        `json:"missing_capabilities,omitempty"`
 	Alternatives        []entry         `json:"alternatives,omitempty"`
+	Plan                []step          `json:"plan,omitempty"`      // where the task needs several tools
 	Abstained           bool            `json:"abstained,omitempty"` // no tool fits
 	Nearest             []entry         `json:"nearest,omitempty"`   // then
 	ServersNotUp        []serverState   `json:"servers_not_up,omitempty"`
+}
+
+// A step is a part of a task and the tool for it.
+type step struct {
+	Task       string   `json:"task"`
+	Tool       string   `json:"tool"`
+	Signature  string   `json:"signature"`
+	Confidence float64  `json:"confidence"`
+	Missing    []string `json:"missing,omitempty"` // arguments that the tool requires
 }
 
 // A route is what _meta says of a tool that route_task ran.
@@ -62,13 +72,22 @@ func (s *Server) routeTask(ctx context.Context, args json.RawMessage, c *call) (
 	if err != nil {
 		return nil, err
 	}
+	if len(a.Arguments) == 0 { // else one call is meant
+		plan, err := s.router.Plan(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		if len(plan) > 0 {
+			return s.planned(plan, c), nil
+		}
+	}
 	others := selection.Alternatives[:min(len(selection.Alternatives), shownAlternatives)]
 	tool := selection.Tool
 	if selection.Abstained || tool == nil {
 		return answer(proposal{
 			Reason:       "no tool fits the task; find_tools searches with other words",
 			Abstained:    true,
-			Nearest:      s.describe(others, alternativeBudget),
+			Nearest:      s.alternatives(others),
 			ServersNotUp: s.notUp(others, nil),
 		}), nil
 	}
@@ -109,6 +128,25 @@ func (s *Server) routeTask(ctx context.Context, args json.RawMessage, c *call) (
 		}
 		return withMeta(result, "route", wire.Marshal(route{tool.ID, p.Score, p.Confidence, selection.Partial})), nil
 	}
-	p.Alternatives = s.describe(others, alternativeBudget)
+	p.Alternatives = s.alternatives(others)
 	return answer(p), nil
+}
+
+// planned answers with the steps of a task that no one tool does.
+func (s *Server) planned(plan []selector.Step, c *call) json.RawMessage {
+	p := proposal{Reason: "the task needs several tools; run each with call_tool"}
+	for _, part := range plan {
+		s.memory.note(c.finder(), part.Task, []string{part.Tool.ID})
+		p.Plan = append(p.Plan, step{
+			Task: part.Task, Tool: part.Tool.ID, Signature: signature(part.Tool),
+			Confidence: round(part.Confidence), Missing: selector.Missing(part.Tool, nil),
+		})
+	}
+	return answer(p)
+}
+
+// alternatives describes tools that were not chosen.
+func (s *Server) alternatives(others []selector.Candidate) []entry {
+	entries, _ := s.describe(others, alternativeBudget)
+	return entries
 }

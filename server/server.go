@@ -59,6 +59,10 @@ type Router interface {
 	Find(ctx context.Context, q selector.Query) (selector.Ranking, error)
 	Select(ctx context.Context, q selector.Query) (selector.Selection, error)
 
+	// Plan returns the steps of a task for which different tools are right, nil if
+	// one will do.
+	Plan(ctx context.Context, q selector.Query) ([]selector.Step, error)
+
 	// Learn notes that the client called a tool that it had found for the task.
 	Learn(client, task, tool string, failed bool)
 

@@ -41,6 +41,7 @@ type fakeRouter struct {
 	servers    []adapter.ServerInfo
 	ranking    selector.Ranking
 	selection  selector.Selection
+	plan       []selector.Step
 	query      selector.Query // the last one
 	execute    func(context.Context, selector.Call) (selector.Result, error)
 	relay      func(context.Context, string, session.Request) (json.RawMessage, error)
@@ -108,6 +109,10 @@ func (r *fakeRouter) Select(_ context.Context, q selector.Query) (selector.Selec
 		return selector.Selection{Abstained: true}, nil
 	}
 	return r.selection, nil
+}
+
+func (r *fakeRouter) Plan(context.Context, selector.Query) ([]selector.Step, error) {
+	return r.plan, nil
 }
 
 func (r *fakeRouter) Learn(client, task, tool string, failed bool) {

@@ -89,7 +89,7 @@ func TestFindTools(t *testing.T) {
 	s := New(r, Options{Mode: Search})
 
 	got := calls[found](t, s, "find_tools", `{"query":"find it","capabilities":["search"],"servers":["s","down"],"limit":30.0}`).StructuredContent
-	if q := r.query; q.Task != "find it" || q.Capabilities[0] != "search" || len(q.Servers) != 2 || q.Limit != 30 {
+	if q := r.query; q.Task != "find it" || q.Capabilities[0] != "search" || len(q.Servers) != 2 || q.Limit != 30+maxMore {
 		t.Errorf("query = %+v", q)
 	}
 	if len(got.Tools) != 30 || got.Abstained || got.MissingCapabilities[0] != "write" || got.Omitted != 0 {
@@ -107,10 +107,14 @@ func TestFindTools(t *testing.T) {
 	}
 
 	calls[found](t, s, "find_tools", `{"query":"x"}`)
-	if r.query.Limit != 5 {
+	if r.query.Limit != defaultLimit+maxMore {
 		t.Errorf("limit = %d", r.query.Limit)
 	}
 
+	few := calls[found](t, s, "find_tools", `{"query":"x","limit":2}`).StructuredContent
+	if len(few.Tools) != 2 || few.Omitted != 0 || len(few.More) != len(tools)-2 || few.More[0] != "s:tool02" {
+		t.Errorf("with a limit of two: %d tools, and %q", len(few.Tools), few.More)
+	}
 	for _, budget := range []int{1, 50, 100, 300, 1000} {
 		result := calls[found](t, s, "find_tools", fmt.Sprintf(`{"query":"x","limit":50,"budget_tokens":%d}`, budget))
 		got := result.StructuredContent
@@ -184,6 +188,31 @@ func TestCallTools(t *testing.T) {
 	fails(t, s, "call_tool", `{"tool":"a:write","arguments":[1]}`, "arguments.arguments", "object")
 	if got.Tool != nil {
 		t.Errorf("executed %+v", got)
+	}
+}
+
+// A task of several steps is answered with the tool of each.
+func TestRoutePlan(t *testing.T) {
+	read, write := tool("a", "read"), tool("a", "write")
+	read.InputSchema = json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`)
+	r := newFake(read, write)
+	all := candidates(r.Tools()...)
+	r.selection = selector.Selection{Tool: all[0].Tool, Confidence: 0.9}
+	r.plan = []selector.Step{
+		{Task: "read it", Selection: selector.Selection{Tool: all[0].Tool, Confidence: 0.91}},
+		{Task: "write it", Selection: selector.Selection{Tool: all[1].Tool, Confidence: 0.72}},
+	}
+	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
+		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
+	}
+	s := New(r, Options{})
+	p := calls[proposal](t, s, "route_task", `{"task":"read it and write it"}`).StructuredContent
+	if p.Ran || len(p.Plan) != 2 || p.Plan[0].Tool != "a:read" || p.Plan[0].Missing[0] != "path" || p.Plan[1].Signature != "write(n?: int)" {
+		t.Errorf("proposed %+v", p)
+	}
+	p = calls[proposal](t, s, "route_task", `{"task":"read it and write it","arguments":{}}`).StructuredContent
+	if len(p.Plan) > 0 {
+		t.Errorf("with arguments for one call: %+v", p)
 	}
 }
 

@@ -97,7 +97,6 @@ func (s *server) hear(in *instance, on terms, m session.Message) {
 			in.noteChange(m.Method)
 			s.announce(in)
 		}
-	case "notifications/subscriptions/acknowledged":
 	default:
 		var owner session.Client
 		if c := in.lodger(); c != nil {

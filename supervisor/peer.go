@@ -87,7 +87,7 @@ func newPeer(h host) *peer {
 		pending:       make(map[int64]*request),
 		asked:         make(map[string]*question),
 		calm:          make(chan struct{}),
-		subscriptions: subscriptions{turn: make(chan struct{}, 1), count: make(map[string]int)},
+		subscriptions: subscriptions{turn: make(chan struct{}, 1), count: make(map[string]int), news: make(chan struct{})},
 		idle:          idle,
 		closed:        make(chan struct{}),
 	}
@@ -116,18 +116,26 @@ func (p *peer) take(m wire.Message, origin int64) error {
 	case "notifications/cancelled":
 		p.withdraw(wire.Member(m.Params, "requestId"))
 		return nil
+	case "notifications/subscriptions/acknowledged":
+		p.subscriptions.agree(m.Params)
+		return nil
 	case "notifications/message":
 		if from := p.client(origin); from != nil {
 			from.Notify(p.host.server, session.Message{Method: m.Method, Params: m.Params})
 			return nil
 		}
 	}
+	p.tell(session.Message{Method: m.Method, Params: m.Params})
+	return nil
+}
+
+// tell has the listeners hear a notification.
+func (p *peer) tell(m session.Message) {
 	if all := p.listeners.Load(); all != nil {
 		for _, l := range *all {
-			l.f(session.Message{Method: m.Method, Params: m.Params})
+			l.f(m)
 		}
 	}
-	return nil
 }
 
 // progress hands on a notification about a request that is pending, under the

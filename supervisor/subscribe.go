@@ -30,28 +30,41 @@ type subscriptions struct {
 	turn  chan struct{} // holds an item while the server is told, so that it is told in order
 	edits chan struct{} // holds a signal when count has changed; nil for legacy servers
 
-	mu    sync.Mutex // guards count, which is changed by who has the turn
-	count map[string]int
+	mu     sync.Mutex     // guards what follows
+	count  map[string]int // changed by who has the turn
+	agreed []string       // of which a modern server has said that it will tell
+	news   chan struct{}  // closed when agreed is replaced, then itself replaced
 }
 
 // Subscribe implements [session.Session].
 func (p *peer) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
+	if err := p.subscribeTo(ctx, uri); err != nil {
+		return nil, err
+	}
+	if p.meta != nil && p.subscriptions.edits != nil {
+		p.subscriptions.awaitAgreement(ctx, uri, p.closed)
+	}
+	return sync.OnceFunc(func() { p.unsubscribe(uri) }), nil
+}
+
+// subscribeTo has the server told that somebody wants to hear of the resource.
+func (p *peer) subscribeTo(ctx context.Context, uri string) error {
 	s := &p.subscriptions
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	if s.add(uri, 0) == 0 && p.meta == nil {
 		if _, err := p.Call(ctx, session.Request{Method: "resources/subscribe", Params: uriParams(uri)}); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if s.add(uri, 1) == 1 && s.edits != nil {
 		notify(s.edits)
 	}
-	return sync.OnceFunc(func() { p.unsubscribe(uri) }), nil
+	return nil
 }
 
 // add changes how many want to hear of the resource, and returns how many do.
@@ -64,6 +77,52 @@ func (s *subscriptions) add(uri string, n int) int {
 		s.count[uri] = n
 	}
 	return n
+}
+
+// agreeWait is how long a modern server may take to say what it will tell of.
+// What changes before that may be lost.
+const agreeWait = time.Second
+
+// agreement returns what the server has last said it will tell of, and a channel
+// that is closed when it says so anew.
+func (s *subscriptions) agreement() (uris []string, news <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.agreed, s.news
+}
+
+// awaitAgreement waits until the server has said that it will tell of the resource.
+func (s *subscriptions) awaitAgreement(ctx context.Context, uri string, closed <-chan struct{}) {
+	patience := time.NewTimer(agreeWait)
+	defer patience.Stop()
+	for {
+		agreed, news := s.agreement()
+		if slices.Contains(agreed, uri) {
+			return
+		}
+		select {
+		case <-news:
+		case <-patience.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-closed:
+			return
+		}
+	}
+}
+
+// agree notes what a modern server has said that it will tell.
+func (s *subscriptions) agree(params json.RawMessage) {
+	var agreed []string
+	if json.Unmarshal(wire.Member(wire.Member(params, "notifications"), "resourceSubscriptions"), &agreed) != nil {
+		agreed = nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.agreed = agreed
+	close(s.news)
+	s.news = make(chan struct{})
 }
 
 // unsubscribe gives up one subscription. It does not wait for the server.
@@ -105,27 +164,36 @@ func (s *subscriptions) wanted() []string {
 
 // listenOn has a modern server say when its lists and resources change, as
 // legacy ones do unasked, until the session ends. A change of what is wanted is
-// a new subscription, in force before the old one ends.
+// a new subscription, in force before the old one ends. It returns when the first
+// is in force, so that no change after it is missed.
 func (p *peer) listenOn(log *zap.Logger) {
 	if p.meta == nil {
 		return
 	}
+	settled := make(chan struct{})
 	p.subscriptions.edits = make(chan struct{}, 1)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cause == nil {
-		p.owned.Go(func() { p.keepListening(log) })
+	if p.spawn(func() { p.keepListening(settled, log) }) {
+		<-settled
 	}
 }
 
-func (p *peer) keepListening(log *zap.Logger) {
+// keepListening closes settled when the first subscription is in force, or has
+// failed.
+func (p *peer) keepListening(settled chan struct{}, log *zap.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	settle := sync.OnceFunc(func() { close(settled) })
+	defer settle()
 	var current *request
 	pause := relistenAfter
-	for {
+	for lost := false; ; {
 		begun := time.Now()
-		next, err := p.subscribe(ctx)
+		_, news := p.subscriptions.agreement()
+		kinds := p.changingLists()
+		next, err := p.subscribe(ctx, kinds)
+		if err == nil && next != nil {
+			p.await(next, news)
+		}
 		if current != nil {
 			p.cancel(current)
 			p.end(current)
@@ -133,7 +201,13 @@ func (p *peer) keepListening(log *zap.Logger) {
 		if err != nil {
 			return
 		}
-		current = next
+		settle()
+		if lost { // what changed meanwhile was not told
+			for _, kind := range kinds {
+				p.tell(session.Message{Method: "notifications/" + kind + "/list_changed"})
+			}
+		}
+		current, lost = next, false
 		var ended chan reply // never, if nothing is subscribed to
 		if current != nil {
 			ended = current.answer
@@ -155,18 +229,36 @@ func (p *peer) keepListening(log *zap.Logger) {
 			if within(p.closed, pause) {
 				return
 			}
-			pause = min(2*pause, maxReconnect)
+			pause, lost = min(2*pause, maxReconnect), true
 		}
 	}
 }
 
+// await waits until a subscription is in force, or has ended.
+func (p *peer) await(subscription *request, news <-chan struct{}) {
+	patience := time.NewTimer(agreeWait)
+	defer patience.Stop()
+	select {
+	case <-news:
+	case r := <-subscription.answer:
+		subscription.answer <- r // for who listens for its end; there is but one
+	case <-patience.C:
+	case <-p.closed:
+	}
+}
+
+// changingLists returns the kinds of which the server says that their lists change.
+func (p *peer) changingLists() []string {
+	return slices.DeleteFunc([]string{"tools", "prompts", "resources"}, func(kind string) bool {
+		return string(wire.Member(wire.Member(p.info.Capabilities, kind), "listChanged")) != "true"
+	})
+}
+
 // subscribe sends a subscription to all that is wanted; nil if that is nothing.
-func (p *peer) subscribe(ctx context.Context) (*request, error) {
+func (p *peer) subscribe(ctx context.Context, kinds []string) (*request, error) {
 	filter := []byte{}
-	for _, kind := range []string{"tools", "prompts", "resources"} {
-		if string(wire.Member(wire.Member(p.info.Capabilities, kind), "listChanged")) == "true" {
-			filter = fmt.Appendf(filter, `,"%sListChanged":true`, kind)
-		}
+	for _, kind := range kinds {
+		filter = fmt.Appendf(filter, `,"%sListChanged":true`, kind)
 	}
 	if uris := p.subscriptions.wanted(); len(uris) > 0 {
 		filter = fmt.Appendf(filter, `,"resourceSubscriptions":%s`, wire.Marshal(uris))

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"go.uber.org/zap"
@@ -127,6 +130,9 @@ func (t *trainer) check(ctx context.Context) error {
 		return err
 	}
 	report(fmt.Sprintf("queries left out, in %d parts", t.folds), t.corpora, seen)
+	if err := t.write("parts", seen); err != nil {
+		return err
+	}
 
 	families := make(map[string]*vectors.Model)
 	for _, left := range t.corpora {
@@ -153,14 +159,17 @@ func (t *trainer) check(ctx context.Context) error {
 		return err
 	}
 	report("corpora left out", t.corpora, apart)
-	fit(t.corpora, seen, apart)
+	if err := t.write("corpora", apart); err != nil {
+		return err
+	}
+	fitWeights(t.corpora, seen, apart)
 	used, err := evaluateAll(ctx, t.corpora, func(_ *corpus, fold int) *vectors.Model { return parts[fold] }, t.folds,
 		asked{experience: func(c *corpus, fold int) selector.Experience { return past(c, fold, t.folds) }})
 	if err != nil {
 		return err
 	}
 	report("queries left out, the others having been asked before", t.corpora, used)
-	fit(t.corpora, used)
+	fitWeights(t.corpora, used)
 	without, err := evaluateAll(ctx, t.corpora, func(_ *corpus, fold int) *vectors.Model { return parts[fold] }, t.folds, asked{vain: true})
 	if err != nil {
 		return err
@@ -172,9 +181,30 @@ func (t *trainer) check(ctx context.Context) error {
 	return t.trust(ctx, []judged{{"large catalogs", seen, without}, {"small catalogs", smallWith, smallWithout}}, apart, families)
 }
 
-// fit looks for weights of the features that do best for both kinds of queries
+// write keeps the rankings of each corpus in a file, for other programs to score.
+func (t *trainer) write(what string, seen map[*corpus][]sighting) error {
+	if t.rankings == "" {
+		return nil
+	}
+	for c, all := range seen {
+		var lines []byte
+		for _, s := range all {
+			line, err := json.Marshal(evaluation.Ranking{ID: s.query.ID, Ranked: ids(s.found)})
+			if err != nil {
+				return err
+			}
+			lines = append(append(lines, line...), '\n')
+		}
+		if err := os.WriteFile(filepath.Join(t.rankings, c.name+"."+what+".jsonl"), lines, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fitWeights looks for weights of the features that do best for both kinds of queries
 // left out, changing one at a time.
-func fit(corpora []*corpus, kinds ...map[*corpus][]sighting) {
+func fitWeights(corpora []*corpus, kinds ...map[*corpus][]sighting) {
 	w := selector.Weights()
 	best := objectives(corpora, kinds, w)
 	for round, better := 0, true; better && round < 8; round++ {
@@ -268,7 +298,7 @@ func (t *trainer) trust(ctx context.Context, kinds []judged, apart map[*corpus][
 	}
 	var all []verdict
 	for _, k := range kinds {
-		reliability(k.name+", queries left out, as it is", t.corpora, k.with, k.without, selector.Belief)
+		reliability(k.name+", queries left out, as it is", t.corpora, k.with, selector.Belief)
 		all = append(all, verdicts(t.corpora, k.with, k.without)...)
 	}
 	w := logistic(all)
@@ -287,8 +317,20 @@ func (t *trainer) trust(ctx context.Context, kinds []judged, apart map[*corpus][
 		i := min(int(at), knots-2)
 		return confidences[i] + (confidences[i+1]-confidences[i])*(at-float64(i))
 	}
+	a := answerable(t.corpora, kinds)
+	fmt.Printf("signs of there being an answer %.3g\n", a)
+	for _, k := range append(slices.Clone(kinds), judged{"corpora left out", apart, apartWithout}) {
+		fmt.Println(k.name)
+		abstaining(t.corpora, k.with, k.without, func(signs [selector.NumSigns]float64) float64 {
+			sum := a[selector.NumSigns]
+			for i, x := range signs {
+				sum += a[i] * x
+			}
+			return 1 / (1 + math.Exp(-sum))
+		})
+	}
 	for _, k := range append(kinds, judged{"corpora left out", apart, apartWithout}) {
-		reliability(k.name+", fitted", t.corpora, k.with, k.without, belief)
+		reliability(k.name+", fitted", t.corpora, k.with, belief)
 	}
 	return nil
 }

@@ -126,6 +126,30 @@ func solve(a [selector.NumSigns + 1][selector.NumSigns + 1]float64, b [selector.
 	return x
 }
 
+// answerable fits weights of the best candidate's signs for whether a right tool
+// is among the first, as it is not where the servers that are needed are missing.
+func answerable(corpora []*corpus, kinds []judged) [selector.NumSigns + 1]float64 {
+	var all []verdict
+	for _, k := range kinds {
+		for _, c := range corpora {
+			if c.name == smallest {
+				continue
+			}
+			for _, s := range k.with[c] {
+				if len(s.found) > 0 && s.scores.Recall5 > 0 {
+					all = append(all, verdict{signs: s.found[0].Signs, right: 1, weight: 1 / float64(len(k.with[c])), match: true})
+				}
+			}
+			for _, s := range k.without[c] {
+				if len(s.found) > 0 {
+					all = append(all, verdict{signs: s.found[0].Signs, weight: 1 / float64(len(k.without[c])), match: true})
+				}
+			}
+		}
+	}
+	return logistic(all)
+}
+
 // calibrate finds the confidence that belongs to a sum of signs: the share of the
 // best candidates with that sum that were right, made never to fall (the pool of
 // adjacent violators) and read off at the knots.
@@ -169,9 +193,9 @@ func calibrate(all []verdict, sum func(verdict) float64, least, step float64, kn
 	return confidences
 }
 
-// reliability prints how often the best candidates were right beside how
-// confident the selector was, by corpus and overall, and what abstaining does.
-func reliability(title string, corpora []*corpus, with, without map[*corpus][]sighting, belief func([selector.NumSigns]float64) float64) {
+// reliability prints how often the best candidates were right beside how confident
+// the selector was, by corpus and overall.
+func reliability(title string, corpora []*corpus, with map[*corpus][]sighting, belief func([selector.NumSigns]float64) float64) {
 	fmt.Printf("%s: expected calibration error by corpus, and shares by confidence\n", title)
 	var bins [10]struct{ weight, confidence, right float64 }
 	total := 0.0
@@ -205,7 +229,12 @@ func reliability(title string, corpora []*corpus, with, without map[*corpus][]si
 		}
 	}
 	fmt.Printf("  all: %.3f\n", calibrationError(bins[:]))
-	for _, threshold := range []float64{0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5} {
+}
+
+// abstaining prints what it does to refuse tasks whose best candidate is believed
+// in less than some thresholds.
+func abstaining(corpora []*corpus, with, without map[*corpus][]sighting, belief func([selector.NumSigns]float64) float64) {
+	for _, threshold := range []float64{0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5} {
 		caught, vain, lost, lostRight, fine := 0.0, 0.0, 0.0, 0.0, 0.0
 		for _, c := range corpora {
 			if c.name == smallest {
@@ -213,13 +242,13 @@ func reliability(title string, corpora []*corpus, with, without map[*corpus][]si
 			}
 			for _, s := range without[c] {
 				vain += 1 / float64(len(without[c]))
-				if len(s.found) == 0 || belief(s.found[0].Signs) < threshold {
+				if refused(s.found, belief, threshold) {
 					caught += 1 / float64(len(without[c]))
 				}
 			}
 			for _, s := range with[c] {
 				fine += 1 / float64(len(with[c]))
-				if len(s.found) == 0 || belief(s.found[0].Signs) < threshold {
+				if refused(s.found, belief, threshold) {
 					lost += 1 / float64(len(with[c]))
 					if s.scores.Recall5 > 0 {
 						lostRight += 1 / float64(len(with[c]))
@@ -230,6 +259,11 @@ func reliability(title string, corpora []*corpus, with, without map[*corpus][]si
 		fmt.Printf("  abstaining below %.2f: precision %.3f, recall %.3f; of tasks with a tool %.3f are refused, %.3f though it is among the first five\n",
 			threshold, caught/(caught+lost), caught/vain, lost/fine, lostRight/fine)
 	}
+}
+
+// refused reports whether the selector abstains.
+func refused(found []selector.Candidate, belief func([selector.NumSigns]float64) float64, threshold float64) bool {
+	return len(found) == 0 || belief(found[0].Signs) < threshold
 }
 
 func calibrationError(bins []struct{ weight, confidence, right float64 }) float64 {

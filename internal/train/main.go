@@ -33,11 +33,12 @@ func main() {
 	large := flag.String("large", "livemcpbench,mcpbench,mcp-pool", "corpora that are also one, comma-separated")
 	epochs := flag.Int("epochs", 5, "over all pairs")
 	folds := flag.Int("folds", 3, "of queries, for check")
+	rankings := flag.String("rankings", "", "folder for the rankings of check")
 	out := flag.String("out", "internal/vectors/model.bin", "file for the vectors")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, flag.Arg(0), options{*data, *words, strings.Split(*large, ","), *epochs, *folds, *out}); err != nil {
+	if err := run(ctx, flag.Arg(0), options{*data, *words, strings.Split(*large, ","), *epochs, *folds, *rankings, *out}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -47,7 +48,7 @@ type options struct {
 	data, words   string
 	large         []string
 	epochs, folds int
-	out           string
+	rankings, out string
 }
 
 func run(ctx context.Context, what string, o options) error {
@@ -67,7 +68,8 @@ func run(ctx context.Context, what string, o options) error {
 		if err != nil {
 			return err
 		}
-		reliability("as trained", corpora, seen, without, selector.Belief)
+		reliability("as trained", corpora, seen, selector.Belief)
+		abstaining(corpora, seen, without, selector.Hope)
 		return nil
 	}
 	v, err := readVocabulary(o.words, corpora)

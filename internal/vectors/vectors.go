@@ -84,6 +84,9 @@ func norm(v []float32, softening float32) bool {
 	return true
 }
 
+// Knows reports whether the word has a meaning.
+func (m *Model) Knows(word string) bool { _, ok := m.index[word]; return ok }
+
 // add adds a word's vector to v.
 func (m *Model) add(v []float32, word int32, times float32) {
 	factor := m.scale[word] * times

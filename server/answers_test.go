@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/evaluation"
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// A searching router finds tools as the real one does.
+type searching struct {
+	*fakeRouter
+	selector *selector.Selector
+}
+
+func (r searching) Find(ctx context.Context, q selector.Query) (selector.Ranking, error) {
+	return r.selector.Find(ctx, q)
+}
+
+// TestAnswers says what find_tools costs on real tools and queries, and how often
+// a right tool is in its answers. METAROUTER_RETRIEVAL names a folder of corpora:
+// folders with tools.jsonl and queries.jsonl.
+func TestAnswers(t *testing.T) {
+	folder := os.Getenv("METAROUTER_RETRIEVAL")
+	if folder == "" {
+		t.Skip("METAROUTER_RETRIEVAL names no folder of corpora")
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "*", "queries.jsonl"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: no queries.jsonl in any folder, %v", folder, err)
+	}
+	for _, file := range files {
+		corpus := filepath.Dir(file)
+		tools, err := evaluation.ReadCatalog(zap.NewNop(), filepath.Join(corpus, "tools.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		queries, err := evaluation.ReadQueries(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := evaluation.Register(tools, vectors.Embedded(), zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fake := newFake()
+		fake.Registry = r
+		s := New(searching{fake, selector.New(r, nil, "", zap.NewNop())}, Options{Mode: Search})
+		var tokens []int
+		present := 0
+		const most = 400
+		for _, q := range queries[:min(len(queries), most)] {
+			args := wire.Marshal(map[string]string{"query": q.Text})
+			raw, err := perform(t.Context(), s, []byte(`{"name":"find_tools","arguments":`+string(args)+`}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var answer toolResult[json.RawMessage]
+			if err := json.Unmarshal(raw, &answer); err != nil {
+				t.Fatal(err)
+			}
+			tokens = append(tokens, len(answer.Content[0].Text)/bytesPerToken)
+			if slices.ContainsFunc(q.Relevant, func(r evaluation.Relevant) bool {
+				return strings.Contains(answer.Content[0].Text, `"`+r.Server+":"+r.Name+`"`)
+			}) {
+				present++
+			}
+		}
+		r.Close()
+		slices.Sort(tokens)
+		p99 := tokens[len(tokens)*99/100]
+		t.Logf("%-16s %4d queries: %4d tokens in the median, %4d at p99; a right tool is in %.3f of the answers",
+			filepath.Base(corpus), len(tokens), tokens[len(tokens)/2], p99, float64(present)/float64(len(tokens)))
+		if p99 > defaultBudget+200 { // what is said beside the tools
+			t.Errorf("%s: an answer costs %d tokens", corpus, p99)
+		}
+	}
+}
