@@ -1,11 +1,11 @@
 package registry
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
@@ -45,7 +45,7 @@ type Term struct {
 // Term returns the counts of a word, which are all zero if the item lacks it.
 func (d *Document) Term(word string) (count [NumFields]uint8, ok bool) {
 	i, ok := slices.BinarySearchFunc(d.Terms, word, func(t Term, word string) int {
-		return cmp.Compare(t.Word, word)
+		return strings.Compare(t.Word, word)
 	})
 	if !ok {
 		return count, false

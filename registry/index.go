@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -48,7 +49,7 @@ type index struct {
 }
 
 const (
-	batchSize  = 4000 // items; a catchUp overstays its context by one batch at most
+	batchSize  = 2000 // items; a catchUp overstays its context by one batch at most
 	maxBatches = 64
 )
 
@@ -92,7 +93,7 @@ func (x *index) catchUp(ctx context.Context, want *Snapshot) (*Collection, error
 			return nil, err
 		}
 	}
-	stems := make(stemmer)
+	stems, written := make(stemmer), 0
 	for ids := range slices.Chunk(x.outdated(wanted), batchSize) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("wait for the index: %w", context.Cause(ctx))
@@ -109,10 +110,19 @@ func (x *index) catchUp(ctx context.Context, want *Snapshot) (*Collection, error
 		if err := x.write(ids, docs); err != nil {
 			return nil, fmt.Errorf("write the index: %w", err)
 		}
+		written += len(ids)
 	}
 	x.next.Snapshot = want
-	return x.publish()
+	c, err := x.publish()
+	if written >= manyDocuments {
+		debug.FreeOSMemory()
+	}
+	return c, err
 }
+
+// manyDocuments is from how many written at once on the garbage of it is given
+// back at once: a process that then has little to do would keep it for long.
+const manyDocuments = batchSize
 
 // outdated returns the IDs of the items whose entry in the index is not what is
 // wanted.

@@ -91,9 +91,9 @@ func (s *scorer) explain(c Candidate, d *registry.Document) (e Explanation) {
 // explainWord returns what the word brings, with its score as its share.
 func (s *scorer) explainWord(i int, score float64, d *registry.Document) WordShare {
 	w := WordShare{Word: s.task.words[i].text, Fields: make(map[string]float64), Share: score}
-	for _, f := range s.words[i].forms {
+	for _, f := range s.forms {
 		counts, ok := d.Term(f.text)
-		if !ok {
+		if !ok || f.word != i {
 			continue
 		}
 		frequency := s.frequency(d, counts)

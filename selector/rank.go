@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -135,6 +136,7 @@ func relate(ranked []Candidate, f Feature) {
 type scorer struct {
 	task    task
 	words   []scoredWord     // of the task
+	forms   []form           // theirs, in alphabetical order
 	meaning vectors.Vector   // of the task
 	steps   []vectors.Vector // their meanings
 	all     float64          // the weights of all words, as far as one tool can cover them
@@ -144,14 +146,15 @@ type scorer struct {
 
 // A scoredWord is a word of the task as one collection sees it.
 type scoredWord struct {
-	forms  []form  // the word and its synonyms, without those that no tool has
 	share  float64 // of all words, by their inverse document frequencies
 	weight float64 // in what the tool covers of the task
 	names  bool    // whether it says something in the name of a tool
 }
 
+// A form is a word or a synonym of it that some tool has.
 type form struct {
 	text    string
+	word    int     // its index in the task
 	gain    float64 // what it adds to the score at full saturation
 	synonym bool
 }
@@ -164,24 +167,24 @@ func newScorer(t task, c *registry.Collection) *scorer {
 	for f := range s.meanLen {
 		s.meanLen[f] = max(1, c.MeanLen(registry.Field(f)))
 	}
-	for _, w := range t.words {
-		scored := scoredWord{weight: w.weight(c), names: !w.general()}
-		s.all += scored.weight
+	for i, w := range t.words {
+		s.words = append(s.words, scoredWord{weight: w.weight(c), names: !w.general()})
+		s.all += s.words[i].weight
 		add := func(text string, synonym bool) {
 			if c.Has(text) {
 				gain := math.Pow(c.IDF(text), idfPower) * (saturation + 1)
 				if synonym {
 					gain *= synonymWeight
 				}
-				scored.forms = append(scored.forms, form{text, gain, synonym})
+				s.forms = append(s.forms, form{text, i, gain, synonym})
 			}
 		}
 		add(w.text, false)
 		for _, text := range w.synonyms {
 			add(text, true)
 		}
-		s.words = append(s.words, scored)
 	}
+	slices.SortStableFunc(s.forms, func(a, b form) int { return strings.Compare(a.text, b.text) })
 	rare := 0.0
 	for i, w := range t.words {
 		s.words[i].share = c.IDF(w.text)
@@ -207,26 +210,39 @@ func newMatching(words int) *matching {
 	return &matching{make([]float64, words), make([]float64, words), make([]float64, words), make([]float64, words)}
 }
 
+func (m *matching) clear() {
+	clear(m.scores)
+	clear(m.matched)
+	clear(m.covered)
+	clear(m.named)
+}
+
+// match fills in what a tool has of the words. Forms and the tool's terms are both
+// sorted, so one pass over both meets all.
 func (s *scorer) match(d *registry.Document, m *matching) {
-	for i := range s.words {
-		m.scores[i], m.matched[i], m.covered[i], m.named[i] = 0, 0, 0, 0
-		w := &s.words[i]
-		for _, f := range w.forms {
-			counts, ok := d.Term(f.text)
-			if !ok {
-				continue
-			}
-			tf := s.frequency(d, counts)
-			m.scores[i] += f.gain * tf / (saturation + tf)
-			matched, covered := 1.0, 1.0
-			if f.synonym {
-				matched, covered = synonymWeight, synonymShare
-			}
-			m.matched[i] = max(m.matched[i], matched)
-			m.covered[i] = max(m.covered[i], covered)
-			if w.names && counts[registry.NameField] > 0 {
-				m.named[i] = max(m.named[i], covered)
-			}
+	m.clear()
+	terms := d.Terms
+	for _, f := range s.forms {
+		for len(terms) > 0 && terms[0].Word < f.text {
+			terms = terms[1:]
+		}
+		if len(terms) == 0 {
+			return
+		}
+		if terms[0].Word != f.text {
+			continue
+		}
+		counts, i := terms[0].Count, f.word
+		tf := s.frequency(d, counts)
+		m.scores[i] += f.gain * tf / (saturation + tf)
+		matched, covered := 1.0, 1.0
+		if f.synonym {
+			matched, covered = synonymWeight, synonymShare
+		}
+		m.matched[i] = max(m.matched[i], matched)
+		m.covered[i] = max(m.covered[i], covered)
+		if s.words[i].names && counts[registry.NameField] > 0 {
+			m.named[i] = max(m.named[i], covered)
 		}
 	}
 }

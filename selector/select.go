@@ -124,8 +124,15 @@ func hopeless(ranked []Candidate) bool {
 // the same, and what did well before.
 func search(ctx context.Context, c *registry.Collection, t task, request registry.Query, evidence map[string]float64) ([]Candidate, error) {
 	t.correct(c)
+	nearest := make(chan []*registry.Document, 1)
+	go func() {
+		alike := request
+		alike.Limit = maxNearest
+		nearest <- c.Nearest(c.Meaning(t.text), alike)
+	}()
 	request.Words, request.Limit = searchWords(t.words), maxCandidates
 	hits, err := c.Search(ctx, request)
+	alike := <-nearest
 	if err != nil {
 		return nil, err
 	}
@@ -138,8 +145,7 @@ func search(ctx context.Context, c *registry.Collection, t task, request registr
 			documents = append(documents, d)
 		}
 	}
-	request.Limit = maxNearest
-	for _, d := range c.Nearest(c.Meaning(t.text), request) {
+	for _, d := range alike {
 		add(d)
 	}
 	for id, x := range evidence { // in any order: they are ranked

@@ -96,6 +96,13 @@ func (s *Server) routeTask(ctx context.Context, args json.RawMessage, c *call) (
 	if len(given) == 0 || string(given) == "null" {
 		given = json.RawMessage("{}")
 	}
+	safe, why := selector.MayRun(selection, s.opts.RouteThreshold)
+	permitted := safe || a.AllowDestructive
+	if s.opts.FillArguments && wire.IsObject(given) {
+		var agreed bool
+		given, agreed = s.fill(ctx, c, a.Task, tool, given, permitted)
+		permitted = permitted || agreed
+	}
 	p := proposal{
 		Tool:                tool.ID,
 		Description:         firstSentence(tool.Description),
@@ -105,7 +112,6 @@ func (s *Server) routeTask(ctx context.Context, args json.RawMessage, c *call) (
 		MissingCapabilities: selection.Partial,
 	}
 	fixed, problems := s.router.Check(tool, given)
-	safe, why := selector.MayRun(selection, s.opts.RouteThreshold)
 	switch {
 	case len(problems) > 0:
 		p.Reason = "the arguments do not fit the tool's schema"
@@ -117,7 +123,7 @@ func (s *Server) routeTask(ctx context.Context, args json.RawMessage, c *call) (
 		if !safe {
 			p.Reason += "; and it is not run unasked: " + why
 		}
-	case !safe && !a.AllowDestructive:
+	case !permitted:
 		p.Reason = "not run unasked: " + why + "; allow_destructive runs it"
 		p.Arguments = fixed
 	default:

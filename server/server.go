@@ -117,6 +117,7 @@ type Options struct {
 	ListWait       time.Duration // how long servers never seen before are waited for, once
 	Pinned         []string      // tools listed in search mode too, by any form of their names
 	RouteThreshold float64       // confidence below which route_task runs nothing unasked
+	FillArguments  bool          // whether route_task asks the client for what is missing, and for leave
 	Version        string        // of the router
 	Log            *zap.Logger   // nil is silence
 }

@@ -70,7 +70,6 @@ func notInEffect(c config.Config) []string {
 	r := c.Router
 	add(r.IdleTimeout > 0, "metarouter.idleTimeout")
 	add(r.MaxResultTokens > 0, "metarouter.maxResultTokens")
-	add(r.FillArguments, "metarouter.fillArguments")
 	add(r.AccessLog != "", "metarouter.accessLog")
 	add(r.HTTP.Rate != "", "metarouter.http.rate")
 	add(r.Classification != nil, "metarouter.classification")

@@ -163,7 +163,7 @@ func (a *app) face(ctx context.Context, c config.Config, named bool, log *zap.Lo
 		s := server.New(r, server.Options{
 			Mode: c.Router.Mode, Names: c.Router.Names, Separator: c.Router.Separator,
 			ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: c.Router.Pinned,
-			RouteThreshold: c.Router.RouteThreshold, Version: version, Log: log,
+			RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, Version: version, Log: log,
 		})
 		g.Go(func() error { return s.Run(ctx) })
 		if web != nil {

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// Missing arguments come from the client's model, then from the person, who also
+// gives leave to run what is not run unasked. In both eras.
+func TestRouteTaskFills(t *testing.T) {
+	mail := tool("post", "mail")
+	mail.InputSchema = json.RawMessage(`{"type":"object","required":["to","subject"],"properties":{
+		"to":{"type":"string","format":"email"},"subject":{"type":"string","pattern":"x"},"cc":{"type":"array"}}}`)
+	list := tool("post", "list")
+	list.InputSchema = json.RawMessage(`{"type":"object","required":["cc"],"properties":{"cc":{"type":"array"}}}`)
+	read := tool("post", "read")
+	yes := true
+	read.Hints.ReadOnly = &yes
+	for _, tc := range []struct {
+		name      string
+		tool      int // read, mail, list
+		says      string
+		does      string
+		args      string
+		want      string // what ran, "" for nothing
+		wantAsked string // "sampling", "elicitation"
+	}{
+		{"both", 1, "Here: ```json\n{\"to\":\"a@b.c\",\"given\":9}\n```", "accept", `{"given":1}`,
+			`{"given":1,"to":"a@b.c","subject":"Hello x"}`, "sampling elicitation[subject]"},
+		{"person alone", 1, "no idea", "accept", `{}`, `{"subject":"Hello x","to":"me@x.y"}`, "sampling elicitation[subject to]"},
+		{"leave alone", 1, "", "accept", `{"to":"a@b.c","subject":"x"}`, `{"to":"a@b.c","subject":"x"}`, "elicitation[]"},
+		{"declined", 1, "", "decline", `{"to":"a@b.c","subject":"x"}`, ``, "elicitation[]"},
+		{"no form has a list", 2, "{}", "accept", `{}`, ``, "sampling"},
+		{"the model has it, and the person agrees", 2, `{"cc":["x"]}`, "accept", `{}`, `{"cc":["x"]}`, "sampling elicitation[]"},
+		{"nobody needs to be asked", 0, "", "decline", `{}`, `{}`, ""},
+	} {
+		for _, version := range []string{"", "2025-11-25"} {
+			t.Run(tc.name+" "+version, func(t *testing.T) {
+				r := newFake(mail, list, read)
+				ran := ""
+				r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
+					ran = string(c.Arguments)
+					return selector.Result{JSON: json.RawMessage(`{"content":[{"type":"text","text":"done"}]}`)}, nil
+				}
+				r.selection = selector.Selection{Tool: r.Tools()[[]int{2, 1, 0}[tc.tool]], Confidence: 0.9}
+				var asked []string
+				cs := connectSDK(t, New(r, Options{Mode: Search, RouteThreshold: 0.5, FillArguments: true}), version, &mcp.ClientOptions{
+					CreateMessageHandler: func(_ context.Context, q *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+						asked = append(asked, "sampling")
+						if text := q.Params.Messages[0].Content.(*mcp.TextContent).Text; !strings.Contains(text, "write to Ada") || !strings.Contains(text, `"required"`) {
+							t.Errorf("the model is asked %s", text)
+						}
+						return &mcp.CreateMessageResult{Model: "m", Role: "assistant", Content: &mcp.TextContent{Text: tc.says}}, nil
+					},
+					ElicitationHandler: func(_ context.Context, q *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+						schema := q.Params.RequestedSchema.(map[string]any)
+						content := map[string]any{}
+						var names []string
+						for _, name := range []string{"subject", "to"} {
+							if property, ok := schema["properties"].(map[string]any)[name].(map[string]any); ok {
+								names = append(names, name)
+								content[name] = map[string]string{"to": "me@x.y", "subject": "Hello x"}[name]
+								if property["pattern"] != nil {
+									t.Errorf("the form has %v", property)
+								}
+							}
+						}
+						asked = append(asked, "elicitation["+strings.Join(names, " ")+"]")
+						if !strings.HasPrefix(q.Params.Message, "metarouter: Run post:") {
+							t.Errorf("the person is asked %s", q.Params.Message)
+						}
+						return &mcp.ElicitResult{Action: tc.does, Content: content}, nil
+					},
+				})
+				result, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "route_task",
+					Arguments: json.RawMessage(`{"task":"write to Ada","arguments":` + tc.args + `}`)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !sameJSON(ran, tc.want) || strings.Join(asked, " ") != tc.wantAsked {
+					t.Errorf("ran %s, asked %q\nwant %s, asked %q", ran, asked, tc.want, tc.wantAsked)
+				}
+				if text := result.Content[0].(*mcp.TextContent).Text; (text == "done") != (ran != "") {
+					t.Errorf("answer %s", text)
+				}
+			})
+		}
+	}
+}
+
+// Who can be asked for nothing gets the proposal, and so do all unless the
+// configuration allows to ask.
+func TestRouteTaskAsksOnlyWhoAnswers(t *testing.T) {
+	mail := tool("post", "mail")
+	mail.InputSchema = json.RawMessage(`{"type":"object","required":["to"],"properties":{"to":{"type":"string"}}}`)
+	for _, fill := range []bool{false, true} {
+		r := newFake(mail)
+		r.selection = selector.Selection{Tool: r.Tools()[0], Confidence: 0.9}
+		options := &mcp.ClientOptions{}
+		if !fill {
+			options.ElicitationHandler = func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				t.Error("the person is asked though the configuration does not allow it")
+				return &mcp.ElicitResult{Action: "accept"}, nil
+			}
+		}
+		cs := connectSDK(t, New(r, Options{Mode: Search, FillArguments: fill}), "2025-11-25", options)
+		result, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "route_task", Arguments: json.RawMessage(`{"task":"write"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := result.Content[0].(*mcp.TextContent).Text; string(wire.Member([]byte(text), "missing")) != `["to"]` {
+			t.Errorf("fill %v: %s", fill, text)
+		}
+	}
+}
+
+// connectSDK connects the SDK's client over a pipe.
+func connectSDK(t *testing.T, s *Server, version string, options *mcp.ClientOptions) *mcp.ClientSession {
+	t.Helper()
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	done := make(chan error)
+	go func() { done <- serve(t.Context(), s, inR, outW) }()
+	c := mcp.NewClient(&mcp.Implementation{Name: "test"}, options)
+	cs, err := c.Connect(t.Context(), &mcp.IOTransport{Reader: outR, Writer: inW}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cs.Close()
+		<-done
+	})
+	return cs
+}
+
+func sameJSON(a, b string) bool {
+	if a == "" || b == "" {
+		return a == b
+	}
+	var x, y map[string]any
+	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && string(wire.Marshal(x)) == string(wire.Marshal(y))
+}
