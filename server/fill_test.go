@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 sampling is deprecated, and clients have it
+
 package server
 
 import (
