@@ -125,11 +125,9 @@ func hopeless(ranked []Candidate) bool {
 func search(ctx context.Context, c *registry.Collection, t task, request registry.Query, evidence map[string]float64) ([]Candidate, error) {
 	t.correct(c)
 	nearest := make(chan []*registry.Document, 1)
-	go func() {
-		alike := request
-		alike.Limit = maxNearest
-		nearest <- c.Nearest(c.Meaning(t.text), alike)
-	}()
+	byMeaning := request
+	byMeaning.Limit = maxNearest
+	go func() { nearest <- c.Nearest(c.Meaning(t.text), byMeaning) }()
 	request.Words, request.Limit = searchWords(t.words), maxCandidates
 	hits, err := c.Search(ctx, request)
 	alike := <-nearest

@@ -9,22 +9,26 @@ import (
 const (
 	maxQueued      = 10_000
 	maxQueuedBytes = 64 << 20
+
+	// maxTogether bounds the messages that are written as one piece, in bytes.
+	maxTogether = 32 << 10
 )
 
-// A queue writes messages in the order in which they are sent, one Write each.
-// Whoever sends an answer writes it, and what others have sent meanwhile;
+// A queue writes messages in the order in which they are sent. Whoever sends an
+// answer writes it, and what others have sent meanwhile, short messages together;
 // notifications come from goroutines that must never wait for a client, which
 // leave the writing to another one.
 type queue struct {
 	out    io.Writer
 	failed func(error) // told when out fails, once
 
-	mu      sync.Mutex // guards what follows
-	changed sync.Cond  // signalled when the queue gets shorter or ends
-	waiting [][]byte
-	size    int  // bytes of waiting
-	writing bool // someone is
-	err     error
+	mu       sync.Mutex // guards what follows
+	changed  sync.Cond  // signalled when the queue gets shorter or ends
+	waiting  [][]byte
+	size     int    // bytes of waiting
+	writing  bool   // someone is
+	together []byte // of whoever writes
+	err      error
 }
 
 func newQueue(out io.Writer, failed func(error)) *queue {
@@ -79,12 +83,9 @@ func (q *queue) drain() (err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.err == nil && len(q.waiting) > 0 {
-		message := q.waiting[0]
-		q.waiting[0] = nil
-		q.waiting = q.waiting[1:]
-		q.size -= len(message)
+		next := q.next()
 		q.mu.Unlock()
-		_, err = q.out.Write(message)
+		_, err = q.out.Write(next)
 		q.mu.Lock()
 		if err != nil {
 			q.stop(err)
@@ -94,6 +95,28 @@ func (q *queue) drain() (err error) {
 	q.writing = false
 	q.changed.Broadcast()
 	return err
+}
+
+// next takes what is to be written at once: a message, or several as one piece,
+// as far as they are short. q.mu must be held.
+func (q *queue) next() []byte {
+	size, n := 0, 0
+	for n < len(q.waiting) && (n == 0 || size+len(q.waiting[n]) <= maxTogether) {
+		size += len(q.waiting[n])
+		n++
+	}
+	next := q.waiting[0]
+	if n > 1 {
+		q.together = q.together[:0]
+		for _, message := range q.waiting[:n] {
+			q.together = append(q.together, message...)
+		}
+		next = q.together
+	}
+	clear(q.waiting[:n])
+	q.waiting = q.waiting[n:]
+	q.size -= size
+	return next
 }
 
 // stop ends the queue. q.mu must be held.

@@ -24,7 +24,7 @@ const (
 )
 
 // Serve serves one client, which sends a message a line on in and reads the
-// answers, each of which is one Write, on out. It returns when in ends or ctx
+// answers on out; a Write is one message or several short ones. It returns when in ends or ctx
 // does, or the client does not read any more: what is still in flight is
 // cancelled, and all goroutines are awaited. An error means that reading or
 // writing failed.

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/pipe"
 )
 
 const (
@@ -19,8 +21,8 @@ const (
 // A process is a running child with all that it started.
 type process struct {
 	pid    int
-	stdin  *os.File
-	stdout *os.File
+	stdin  *pipe.End
+	stdout *pipe.End
 	stderr *os.File
 	exited chan struct{}    // closed once the child is reaped and its group is gone
 	state  *os.ProcessState // valid after exited
@@ -54,7 +56,7 @@ func (r *reaper) start(path string, args, env []string, dir, mark string) (_ *pr
 		Env:   append(env, markVariable+"="+mark),
 		Stdin: files[0], Stdout: files[3], Stderr: files[5],
 	}
-	p := &process{stdin: files[1], stdout: files[2], stderr: files[4], exited: make(chan struct{})}
+	p := &process{stdin: pipe.New(files[1]), stdout: pipe.New(files[2]), stderr: files[4], exited: make(chan struct{})}
 	if err := p.tree.start(cmd, r.guard); err != nil {
 		return nil, err
 	}

@@ -20,12 +20,15 @@ const (
 // The SDK's transport is not used for this: it ends at the first line that is no
 // message, and decodes results.
 //
-// One goroutine reads, another writes: what it has begun to write it finishes,
-// whatever becomes of whoever asked for it, so that no message is torn.
+// One goroutine reads. Whoever sends a message writes it, as far as that does not
+// wait for the server; another goroutine writes the rest, and what nobody waits
+// for. What was begun is finished, whatever becomes of whoever asked for it, so
+// that no message is torn.
 type lines struct {
-	w     io.Writer
+	w     writer
 	stall time.Duration  // how long the server may leave what is written unread
-	queue chan *outgoing // to write; whoever hands one over waits until its turn has come
+	turn  chan struct{}  // holds an item while someone writes
+	rest  chan unwritten // from whoever has the turn, which goes with it
 	later chan *outgoing // what nobody waits for
 	ended <-chan struct{}
 
@@ -33,63 +36,101 @@ type lines struct {
 	torn   error         // why; valid after broken
 }
 
+// A writer is a server's stdin.
+type writer interface {
+	io.Writer
+	TryWrite(p []byte) (int, error) // what can be written without waiting
+	SetWriteDeadline(time.Time)
+}
+
+// Unwritten is what is left of a message that could not be written at once.
+type unwritten struct {
+	message *outgoing
+	written int // bytes of it
+}
+
 // newLines returns a link that writes to w until ended is closed. It lives while
 // write runs.
-func newLines(w io.Writer, stall time.Duration, ended <-chan struct{}) *lines {
+func newLines(w writer, stall time.Duration, ended <-chan struct{}) *lines {
 	return &lines{
 		w:      w,
 		stall:  stall,
-		queue:  make(chan *outgoing),
+		turn:   make(chan struct{}, 1),
+		rest:   make(chan unwritten, 1),
 		later:  make(chan *outgoing, asideQueue),
 		ended:  ended,
 		broken: make(chan struct{}),
 	}
 }
 
-// write writes what there is to write until the session has ended. If that
-// fails, because the server is gone or has not read for too long, it breaks the
-// link, and whoever runs it must end the session.
+// write writes what waits until the session has ended. If that fails, because the
+// server is gone or has not read for too long, it breaks the link, and whoever
+// runs it must end the session.
 func (l *lines) write() {
+	var waiting *outgoing // for its turn
 	for {
-		var o *outgoing
+		later, turn := l.later, (chan struct{})(nil)
+		if waiting != nil {
+			later, turn = nil, l.turn
+		}
+		var u unwritten
 		select {
-		case o = <-l.queue:
-		case o = <-l.later:
+		case u = <-l.rest:
+		case waiting = <-later:
+			continue
+		case turn <- struct{}{}:
+			u.message, waiting = waiting, nil
 		case <-l.ended:
 			return
 		}
-		if n, err := l.writeLine(o.line); err != nil {
-			o.unsent.Store(n == 0)
-			l.torn = fmt.Errorf("write to the server's stdin: %w", err)
-			close(l.broken)
+		if err := l.finish(&u); err != nil {
+			l.tear(u, err)
 			return
 		}
+		<-l.turn
 	}
 }
 
-func (l *lines) writeLine(line []byte) (n int, err error) {
-	deadline, _ := l.w.(interface{ SetWriteDeadline(time.Time) error })
-	for n < len(line) && err == nil {
-		if deadline != nil {
-			deadline.SetWriteDeadline(time.Now().Add(l.stall))
+// finish writes the rest of a message.
+func (l *lines) finish(u *unwritten) error {
+	line := u.message.line
+	for u.written < len(line) {
+		l.w.SetWriteDeadline(time.Now().Add(l.stall))
+		n, err := l.w.Write(line[u.written:min(len(line), u.written+writeChunk)])
+		u.written += n
+		if err != nil {
+			return err
 		}
-		var m int
-		m, err = l.w.Write(line[n:min(len(line), n+writeChunk)])
-		n += m
 	}
-	return n, err
+	return nil
+}
+
+// tear breaks the link in the turn of who calls it, which does not end.
+func (l *lines) tear(u unwritten, err error) {
+	u.message.unsent.Store(u.written == 0)
+	l.torn = fmt.Errorf("write to the server's stdin: %w", err)
+	close(l.broken)
 }
 
 // send implements [link].
 func (l *lines) send(ctx context.Context, o *outgoing) error {
 	select {
-	case l.queue <- o:
-		return nil
+	case l.turn <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-l.ended:
 		return session.ErrClosed
 	}
+	n, err := l.w.TryWrite(o.line)
+	switch u := (unwritten{o, n}); {
+	case err != nil:
+		l.tear(u, err)
+	case n < len(o.line):
+		l.rest <- u
+	default:
+		<-l.turn
+	}
+	return nil
 }
 
 // aside implements [link].

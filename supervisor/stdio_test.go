@@ -24,6 +24,12 @@ type script struct {
 	out *io.PipeWriter
 }
 
+// waits is a writer that can write nothing without waiting.
+type waits struct{ io.Writer }
+
+func (waits) TryWrite([]byte) (int, error) { return 0, nil }
+func (waits) SetWriteDeadline(time.Time)   {}
+
 // pair returns a peer and the server's side of it. The peer ends with the test.
 func pair(t *testing.T) (*peer, *script) {
 	fromPeer, toServer := io.Pipe()
@@ -34,7 +40,7 @@ func pair(t *testing.T) (*peer, *script) {
 		asked:  func() {},
 		owner:  func(context.Context) session.Client { return nil },
 	})
-	link := newLines(toServer, time.Minute, p.closed)
+	link := newLines(waits{toServer}, time.Minute, p.closed)
 	p.link = link
 	var serving sync.WaitGroup
 	serving.Go(func() {

@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/daemon"
+	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/session"
@@ -172,7 +173,14 @@ func (a *app) face(ctx context.Context, c config.Config, named bool, log *zap.Lo
 		if f.stdio {
 			g.Go(func() error {
 				defer cancel() // the client has left
-				return s.Serve(ctx, a.stdin, a.stdout)
+				in, out := a.stdin, a.stdout
+				if f, ok := in.(*os.File); ok {
+					in = pipe.New(f)
+				}
+				if f, ok := out.(*os.File); ok {
+					out = pipe.New(f)
+				}
+				return s.Serve(ctx, in, out)
 			})
 		}
 		return g.Wait()

@@ -26,6 +26,7 @@ type Reader struct {
 	max        int
 	buf        []byte
 	start, end int // the unread part of buf
+	long       int // the length of the last long line: the next one may be alike
 	skipping   bool
 }
 
@@ -77,7 +78,11 @@ func (r *Reader) Next() ([]byte, error) {
 func (r *Reader) makeRoom() {
 	to := r.buf
 	if r.start == 0 {
-		to = make([]byte, 2*len(r.buf))
+		size := 2 * len(r.buf)
+		if size > handOver {
+			size = max(size, r.long+r.long/8)
+		}
+		to = make([]byte, size)
 	}
 	r.end = copy(to, r.buf[r.start:r.end])
 	r.start, r.buf = 0, to
@@ -92,6 +97,7 @@ func (r *Reader) take(i int) ([]byte, error) {
 		return nil, ErrTooLong
 	}
 	if len(line) < handOver {
+		r.long = 0
 		r.start = next
 		if len(r.buf) > handOver && r.end-r.start < minBuffer {
 			small := make([]byte, minBuffer)
@@ -102,6 +108,7 @@ func (r *Reader) take(i int) ([]byte, error) {
 		}
 		return bytes.Clone(bytes.TrimSpace(line)), nil
 	}
+	r.long = len(line)
 	rest := r.buf[next:r.end]
 	buf := make([]byte, max(minBuffer, 2*len(rest)))
 	r.end = copy(buf, rest)

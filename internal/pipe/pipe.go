@@ -1,0 +1,93 @@
+// Package pipe makes pipes between processes fast: messages of a megabyte cross
+// one in large pieces, and writing does not wait where it need not.
+package pipe
+
+import (
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// usual is how much a pipe holds on Linux unless it is enlarged.
+	usual = 64 << 10
+
+	// enlarged is how much one holds then: what any user may ask for.
+	enlarged = 1 << 20
+
+	// maxEnlarged bounds the pipes that this process has enlarged at a time: a user
+	// may have 64 MiB in pipes, beyond which new ones are of a page each.
+	maxEnlarged = 24
+)
+
+// large counts the pipes that are enlarged.
+var large atomic.Int32
+
+// An End is one end of a pipe. It is enlarged when it turns out to be too small
+// for what goes through it, if the system allows. Of a file that is no pipe it is
+// just the file.
+type End struct {
+	*os.File
+	once  sync.Once
+	grown atomic.Bool
+	raw   syscall.RawConn // nil if every write waits
+}
+
+// New returns the file as an End.
+func New(f *os.File) *End { return &End{File: f, raw: immediate(f)} }
+
+// Read implements [io.Reader].
+func (e *End) Read(p []byte) (int, error) {
+	n, err := e.File.Read(p)
+	if n >= usual/2 {
+		e.grow()
+	}
+	return n, err
+}
+
+// Write implements [io.Writer].
+func (e *End) Write(p []byte) (int, error) {
+	if len(p) > usual {
+		e.grow()
+	}
+	return e.File.Write(p)
+}
+
+// TryWrite writes as much of p as can be written without waiting, which may be
+// nothing. It must not be called while a Write is under way.
+func (e *End) TryWrite(p []byte) (int, error) {
+	if len(p) > usual {
+		e.grow()
+	}
+	if e.raw == nil {
+		return 0, nil
+	}
+	return tryWrite(e.raw, p)
+}
+
+// SetWriteDeadline implements [os.File.SetWriteDeadline], without its error where
+// the file has no deadlines.
+func (e *End) SetWriteDeadline(t time.Time) { _ = e.File.SetWriteDeadline(t) }
+
+// Close implements [io.Closer].
+func (e *End) Close() error {
+	if e.grown.CompareAndSwap(true, false) {
+		large.Add(-1)
+	}
+	return e.File.Close()
+}
+
+func (e *End) grow() {
+	e.once.Do(func() {
+		if large.Add(1) > maxEnlarged || !enlarge(e.File) {
+			large.Add(-1)
+			return
+		}
+		e.grown.Store(true)
+	})
+}
+
+var _ io.ReadWriteCloser = (*End)(nil)
