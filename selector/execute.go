@@ -231,7 +231,7 @@ func callParams(c Call, args json.RawMessage) json.RawMessage {
 
 // appendLine appends a JSON value without line ends, which would end a message.
 func appendLine(b, value []byte) []byte {
-	if bytes.ContainsAny(value, "\r\n") {
+	if wire.HasLineEnd(value) {
 		compact := bytes.NewBuffer(b)
 		if json.Compact(compact, value) == nil {
 			return compact.Bytes()

@@ -87,6 +87,9 @@ func (r *run) finish(raw json.RawMessage) Result {
 		return r.fail("server " + r.tool.Server + " answered with something that is no result object")
 	}
 	ours := r.meta()
+	if theirs == nil {
+		return Result{JSON: wire.AddMember(raw, "_meta", ours), IsError: failed}
+	}
 	if wire.IsObject(theirs) {
 		merged := theirs
 		wire.Members(ours, func(key string, value []byte) bool {

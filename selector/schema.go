@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,6 +28,7 @@ type schemas struct {
 type compiledSchema struct {
 	tool   *registry.NormalizedTool // of which this is the schema
 	schema *jsonschema.Schema       // nil if it can't be compiled: it then validates nothing
+	blind  bool                     // to what is in long strings
 }
 
 // of returns the tool's compiled schema. Tools are never modified, so an equal
@@ -39,7 +41,7 @@ func (c *schemas) of(t *registry.NormalizedTool) *compiledSchema {
 	if err != nil {
 		c.log.Warn("can't compile the schema; arguments are not validated", zap.String("tool", t.ID), zap.Error(err))
 	}
-	s := &compiledSchema{t, schema}
+	s := &compiledSchema{t, schema, isBlind(t.InputSchema)}
 	c.compiled.Store(t.ID, s)
 	return s
 }
@@ -87,6 +89,16 @@ func (s *compiledSchema) check(args json.RawMessage) []string {
 	if s.schema == nil {
 		return nil
 	}
+	if s.blind && len(args) > longArguments {
+		if short := wire.Abridge(args, longString); len(short) < len(args) && s.validate(short) == nil {
+			return nil
+		} // else their faults are to be found where they are
+	}
+	return s.validate(args)
+}
+
+// validate is check of all that the arguments hold.
+func (s *compiledSchema) validate(args json.RawMessage) []string {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
 	if err != nil {
 		return []string{"arguments: " + err.Error()}
@@ -96,6 +108,52 @@ func (s *compiledSchema) check(args json.RawMessage) []string {
 		return nil
 	}
 	return faults(invalid, nil)
+}
+
+const (
+	longArguments = 8 << 10 // bytes from which on arguments are abridged to be checked
+	longString    = 1 << 10
+)
+
+// isBlind reports whether nothing in the schema can forbid a long string for what
+// is in it, so that another one may stand for it. Where the other one does not fit
+// (as with minLength), the string itself decides.
+func isBlind(schema json.RawMessage) bool {
+	var v any
+	return json.Unmarshal(schema, &v) == nil && !looksIntoStrings(v, false)
+}
+
+// looksIntoStrings reports whether there is a keyword in the schema for which the
+// content of strings matters. In an object of names, keys are no keywords.
+func looksIntoStrings(v any, names bool) bool {
+	switch v := v.(type) {
+	case []any:
+		return slices.ContainsFunc(v, func(v any) bool { return looksIntoStrings(v, false) })
+	case map[string]any:
+		for key, value := range v {
+			if names {
+				if looksIntoStrings(value, false) {
+					return true
+				}
+				continue
+			}
+			switch key {
+			case "pattern", "maxLength", "format", "contentEncoding", "contentMediaType", "contentSchema":
+				return true
+			case "enum", "const", "default", "examples", "description", "title":
+				continue // values
+			}
+			if looksIntoStrings(value, namesSchemas[key]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// namesSchemas are the keywords whose value is an object of schemas by name.
+var namesSchemas = map[string]bool{
+	"properties": true, "patternProperties": true, "dependentSchemas": true, "dependencies": true, "$defs": true, "definitions": true,
 }
 
 const maxFaults = 10

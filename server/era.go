@@ -60,10 +60,22 @@ func unsupported(version string) error {
 // complete adds what results of the modern era have and those of older servers
 // lack: the type of the result, and who answers.
 func (s *Server) complete(result json.RawMessage) json.RawMessage {
-	if wire.Member(result, "resultType") == nil {
-		result = wire.SetMember(result, "resultType", []byte(`"complete"`))
+	var kind, meta []byte
+	if wire.Members(result, func(key string, value []byte) bool {
+		switch key {
+		case "resultType":
+			kind = value
+		case "_meta":
+			meta = value
+		}
+		return true
+	}) != nil {
+		return result
 	}
-	if wire.Member(wire.Member(result, "_meta"), metaServer) == nil {
+	if kind == nil {
+		result = wire.AddMember(result, "resultType", []byte(`"complete"`))
+	}
+	if wire.Member(meta, metaServer) == nil {
 		result = withMeta(result, metaServer, s.info)
 	}
 	return result

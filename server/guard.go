@@ -84,7 +84,7 @@ func (m *mender) callResult(result json.RawMessage) json.RawMessage {
 		m.note("content: made an array")
 		result, content = wire.SetMember(result, "content", []byte("[]")), []byte("[]")
 	}
-	result = m.each(result, "content", m.block)
+	result = m.eachOf(result, "content", content, m.block)
 	if structured == nil || wire.IsObject(structured) {
 		return result
 	}
@@ -95,12 +95,16 @@ func (m *mender) callResult(result json.RawMessage) json.RawMessage {
 
 // each mends the elements of an array in the result.
 func (m *mender) each(result json.RawMessage, member string, mend func(where string, element json.RawMessage) json.RawMessage) json.RawMessage {
-	array := wire.Member(result, member)
+	return m.eachOf(result, member, wire.Member(result, member), mend)
+}
+
+// eachOf is each where the array is known.
+func (m *mender) eachOf(result json.RawMessage, member string, array json.RawMessage, mend func(where string, element json.RawMessage) json.RawMessage) json.RawMessage {
 	var mended []json.RawMessage
 	changed := false
 	wire.Elements(array, func(element []byte) bool {
 		next := mend(fmt.Sprintf("%s[%d]", member, len(mended)), element)
-		changed = changed || !bytes.Equal(next, element)
+		changed = changed || !unmended(next, element)
 		mended = append(mended, next)
 		return true
 	})
@@ -125,7 +129,15 @@ var kinds = map[string]struct {
 
 // block mends a content block.
 func (m *mender) block(where string, block json.RawMessage) json.RawMessage {
-	kind, _ := wire.String(wire.Member(block, "type"))
+	kind, has := "", make([]string, 0, 4)
+	wire.Members(block, func(key string, value []byte) bool {
+		if key == "type" {
+			kind, _ = wire.String(value)
+		} else if value[0] == '"' {
+			has = append(has, key)
+		}
+		return true
+	})
 	known, ok := kinds[kind]
 	switch {
 	case !ok:
@@ -136,13 +148,13 @@ func (m *mender) block(where string, block json.RawMessage) json.RawMessage {
 		return asText(block)
 	case kind == "resource":
 		resource := wire.Member(block, "resource")
-		if mended := m.contents(where+".resource", resource); !bytes.Equal(mended, resource) {
+		if mended := m.contents(where+".resource", resource); !unmended(mended, resource) {
 			return wire.SetMember(block, "resource", mended)
 		}
 		return block
 	}
 	for _, name := range known.strings {
-		if _, ok := wire.String(wire.Member(block, name)); !ok {
+		if !slices.Contains(has, name) {
 			m.note("%s: made text, since it lacks the string %s", where, name)
 			return asText(block)
 		}
@@ -156,7 +168,7 @@ func (m *mender) message(where string, message json.RawMessage) json.RawMessage 
 	if !wire.IsObject(content) {
 		return message
 	}
-	if mended := m.block(where+".content", content); !bytes.Equal(mended, content) {
+	if mended := m.block(where+".content", content); !unmended(mended, content) {
 		return wire.SetMember(message, "content", mended)
 	}
 	return message
@@ -164,11 +176,20 @@ func (m *mender) message(where string, message json.RawMessage) json.RawMessage 
 
 // contents mends the contents of a resource, which must be text or a blob.
 func (m *mender) contents(where string, contents json.RawMessage) json.RawMessage {
-	if !wire.IsObject(contents) || wire.Member(contents, "text") != nil || wire.Member(contents, "blob") != nil {
+	filled := false
+	if wire.Members(contents, func(key string, _ []byte) bool {
+		filled = filled || key == "text" || key == "blob"
+		return !filled
+	}) != nil || filled {
 		return contents
 	}
 	m.note("%s: added an empty text, since it has neither text nor blob", where)
 	return wire.SetMember(contents, "text", []byte(`""`))
+}
+
+// unmended reports whether nothing was mended.
+func unmended(mended, before []byte) bool {
+	return len(mended) == len(before) && (len(mended) == 0 || &mended[0] == &before[0])
 }
 
 // asText returns a text block that holds the JSON.

@@ -22,6 +22,7 @@ type request struct {
 	meta   json.RawMessage // the _meta in params; nil if absent
 	name   json.RawMessage // the name in params; nil if absent
 	args   json.RawMessage // the arguments in params; nil if absent
+	more   bool            // params has other members
 	modern bool
 	out    outlet // for what belongs to it
 	ctx    context.Context
@@ -66,6 +67,8 @@ func (r *request) read() error {
 			r.name = value
 		case "arguments":
 			r.args = value
+		default:
+			r.more = true
 		}
 		return true
 	})

@@ -287,7 +287,11 @@ func (s *Server) settle(ctx context.Context, before *registry.Snapshot) (news bo
 
 // execute runs a tool of a server for the call, which may name one of ours.
 func (s *Server) execute(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, c *call) (json.RawMessage, error) {
-	result, err := s.router.Execute(ctx, selector.Call{Tool: tool, Arguments: args, Params: c.params, Meta: c.callMeta(), From: c.from})
+	call := selector.Call{Tool: tool, Arguments: args, Meta: c.callMeta(), From: c.from}
+	if c.more {
+		call.Params = c.params
+	}
+	result, err := s.router.Execute(ctx, call)
 	c.learn(tool, result.JSON, err)
 	return c.ownTask(tool.Server, result.JSON), err
 }

@@ -114,7 +114,7 @@ func (p *peer) spawn(f func()) bool {
 // each calls f for each message in data, which holds one or a batch of them. What
 // is no message is skipped.
 func (p *peer) each(data []byte, f func(wire.Message) error) {
-	if bytes.ContainsAny(data, "\r\n") { // they would end a line elsewhere
+	if wire.HasLineEnd(data) { // they would end a line elsewhere
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, data); err != nil {
 			p.skip(data, err)

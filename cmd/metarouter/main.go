@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mcp-metarouter/metarouter/internal/pipe"
 )
 
 // version is set by the linker in released binaries.
@@ -71,6 +73,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends us at once; the guard clears up
+	if f, ok := stdout.(*os.File); ok {
+		stdout = pipe.New(f)
+	}
 	out := &checked{w: stdout}
 	a := &app{stdin: stdin, stdout: out, stderr: stderr}
 	root := a.root()

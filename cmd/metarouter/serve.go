@@ -173,14 +173,11 @@ func (a *app) face(ctx context.Context, c config.Config, named bool, log *zap.Lo
 		if f.stdio {
 			g.Go(func() error {
 				defer cancel() // the client has left
-				in, out := a.stdin, a.stdout
+				in := a.stdin
 				if f, ok := in.(*os.File); ok {
 					in = pipe.New(f)
 				}
-				if f, ok := out.(*os.File); ok {
-					out = pipe.New(f)
-				}
-				return s.Serve(ctx, in, out)
+				return s.Serve(ctx, in, a.stdout)
 			})
 		}
 		return g.Wait()

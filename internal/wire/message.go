@@ -145,9 +145,7 @@ func Marshal(v any) []byte {
 func SetMember(object []byte, key string, value []byte) []byte {
 	type span struct{ start, end int }
 	var old []span
-	empty := true
 	if members(object, func(k string, start, end int) bool {
-		empty = false
 		if k == key {
 			old = append(old, span{start, end})
 		}
@@ -155,18 +153,10 @@ func SetMember(object []byte, key string, value []byte) []byte {
 	}) != nil {
 		return object
 	}
-	out := make([]byte, 0, len(object)+len(key)+len(value)+4)
 	if len(old) == 0 {
-		end := bytes.LastIndexByte(object, '}')
-		out = append(out, object[:end]...)
-		if !empty {
-			out = append(out, ',')
-		}
-		out = AppendString(out, key)
-		out = append(out, ':')
-		out = append(out, value...)
-		return append(out, object[end:]...)
+		return AddMember(object, key, value)
 	}
+	out := make([]byte, 0, len(object)+len(value))
 	at := 0
 	for _, s := range old {
 		out = append(out, object[at:s.start]...)
@@ -174,6 +164,51 @@ func SetMember(object []byte, key string, value []byte) []byte {
 		at = s.end
 	}
 	return append(out, object[at:]...)
+}
+
+// AddMember returns the valid object with a member at its end, which it must lack.
+// Unlike [SetMember] it does not look through the object, which may be large.
+func AddMember(object []byte, key string, value []byte) []byte {
+	out := make([]byte, 0, len(object)+len(key)+len(value)+4)
+	end := bytes.LastIndexByte(object, '}')
+	out = append(out, object[:end]...)
+	if begin := skipSpace(object, 0) + 1; skipSpace(object, begin) < end {
+		out = append(out, ',')
+	}
+	out = AppendString(out, key)
+	out = append(out, ':')
+	out = append(out, value...)
+	return append(out, object[end:]...)
+}
+
+// Abridge returns the JSON value with another, short string for every one of its
+// strings that is longer than limit, in bytes; keys stay. It returns b unchanged
+// if that is no valid JSON.
+func Abridge(b []byte, limit int) []byte {
+	if !Valid(b) {
+		return b
+	}
+	const short = `"\u0000abridged"`
+	out := make([]byte, 0, min(len(b), 4*limit))
+	kept := 0 // what of b is in out
+	for i := 0; i < len(b); i++ {
+		if b[i] != '"' {
+			continue
+		}
+		end, _ := skipString(b, i)
+		if after := skipSpace(b, end); end-i > limit && (after == len(b) || b[after] != ':') {
+			out = append(append(out, b[kept:i]...), short...)
+			kept = end
+		}
+		i = end - 1
+	}
+	return append(out, b[kept:]...)
+}
+
+// HasLineEnd reports whether there is a line end in b, which in JSON is white space
+// and would end a message.
+func HasLineEnd(b []byte) bool {
+	return bytes.IndexByte(b, '\n') >= 0 || bytes.IndexByte(b, '\r') >= 0
 }
 
 // DeleteMember returns the object without the member. The rest stays as it is,

@@ -174,3 +174,29 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
+
+func TestAbridge(t *testing.T) {
+	long := strings.Repeat(`\"x`, 10)
+	for in, want := range map[string]string{
+		`{"a":"` + long + `","` + long + `" : "b","c":["` + long + `"]}`: `{"a":"\u0000abridged","` + long + `" : "b","c":["\u0000abridged"]}`,
+		`"` + long + `" `: `"\u0000abridged" `,
+		`{"a":1}`:         `{"a":1}`,
+		`{"a":"` + long:   `{"a":"` + long,
+	} {
+		if got := string(Abridge([]byte(in), 20)); got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", in, got, want)
+		}
+	}
+}
+
+func TestAddMember(t *testing.T) {
+	for in, want := range map[string]string{
+		`{}`:             `{"k":1}`,
+		" { } ":          ` { "k":1} `,
+		`{"a":{"k":2} }`: `{"a":{"k":2} ,"k":1}`,
+	} {
+		if got := string(AddMember([]byte(in), "k", []byte("1"))); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+}
