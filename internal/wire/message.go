@@ -182,12 +182,9 @@ func AddMember(object []byte, key string, value []byte) []byte {
 }
 
 // Abridge returns the JSON value with another, short string for every one of its
-// strings that is longer than limit, in bytes; keys stay. It returns b unchanged
-// if that is no valid JSON.
+// strings that is longer than limit, in bytes; keys stay. What is no valid JSON
+// remains so.
 func Abridge(b []byte, limit int) []byte {
-	if !Valid(b) {
-		return b
-	}
 	const short = `"\u0000abridged"`
 	out := make([]byte, 0, min(len(b), 4*limit))
 	kept := 0 // what of b is in out
@@ -195,7 +192,10 @@ func Abridge(b []byte, limit int) []byte {
 		if b[i] != '"' {
 			continue
 		}
-		end, _ := skipString(b, i)
+		end, err := skipString(b, i)
+		if err != nil {
+			return b
+		}
 		if after := skipSpace(b, end); end-i > limit && (after == len(b) || b[after] != ':') {
 			out = append(append(out, b[kept:i]...), short...)
 			kept = end

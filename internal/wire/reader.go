@@ -78,11 +78,7 @@ func (r *Reader) Next() ([]byte, error) {
 func (r *Reader) makeRoom() {
 	to := r.buf
 	if r.start == 0 {
-		size := 2 * len(r.buf)
-		if size > handOver {
-			size = max(size, r.long+r.long/8)
-		}
-		to = make([]byte, size)
+		to = make([]byte, max(2*len(r.buf), r.long+r.long/8))
 	}
 	r.end = copy(to, r.buf[r.start:r.end])
 	r.start, r.buf = 0, to
