@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -132,8 +133,8 @@ func (s *Selector) send(ctx context.Context, run *run, r session.Request, server
 }
 
 func (s *Selector) attempt(ctx context.Context, run *run, r session.Request, server, what string) (json.RawMessage, error) {
-	waiting, stop := context.WithTimeout(ctx, StartWait)
-	defer stop()
+	waiting := &patience{Context: ctx, limit: StartWait}
+	defer waiting.end()
 	run.session = nil
 	sess, err := s.sessions.Session(waiting, server, r.From)
 	if err != nil {
@@ -145,8 +146,7 @@ func (s *Selector) attempt(ctx context.Context, run *run, r session.Request, ser
 	run.session = sess
 	if timeout := s.sessions.Policy(server).Timeout; timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf(
-			"server %q did not answer %s within %s, and was told to cancel; a longer \"timeout\" can be set in its entry", server, what, timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, &lateError{server, what, timeout})
 		defer cancel()
 	}
 	raw, err := sess.Call(ctx, r)
@@ -157,6 +157,54 @@ func (s *Selector) attempt(ctx context.Context, run *run, r session.Request, ser
 		return nil, fmt.Errorf("server %q ended during the call: %w; whether the call took effect is unknown, and it is not sent again", server, err)
 	}
 	return raw, err
+}
+
+// A lateError says that a call took longer than it may.
+type lateError struct {
+	server, what string
+	limit        time.Duration
+}
+
+func (e *lateError) Error() string {
+	return fmt.Sprintf("server %q did not answer %s within %s, and was told to cancel; a longer \"timeout\" can be set in its entry", e.server, e.what, e.limit)
+}
+
+// A patience is a context with a time-out that begins when somebody first waits
+// for its end: most calls never do, and a timer costs as much as the rest of them.
+type patience struct {
+	context.Context
+	limit time.Duration
+
+	mu     sync.Mutex      // guards what follows
+	inner  context.Context // nil until then
+	cancel context.CancelFunc
+}
+
+func (p *patience) Done() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inner == nil {
+		p.inner, p.cancel = context.WithTimeout(p.Context, p.limit)
+	}
+	return p.inner.Done()
+}
+
+func (p *patience) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inner == nil {
+		return p.Context.Err()
+	}
+	return p.inner.Err()
+}
+
+// end gives up the timer. Nobody may wait any more.
+func (p *patience) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cancel != nil {
+		p.cancel()
+	}
 }
 
 // Check returns the arguments as they would be sent to the tool's server, and

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,33 +42,37 @@ func traceID(meta json.RawMessage) string {
 	return hex.EncodeToString(id[:])
 }
 
-// executionMeta are our keys in a result's _meta.
-type executionMeta struct {
-	TraceID       string   `json:"trace_id"`
-	ToolName      string   `json:"tool_name"`    // the server's own name of the tool
-	ToolVersion   string   `json:"tool_version"` // the server's version
-	Server        string   `json:"server"`
-	NodeID        string   `json:"node_id"`
-	ExecutionPath []string `json:"execution_path"`
-	Verified      bool     `json:"verified"` // the arguments fit the tool's schema
-	Degraded      bool     `json:"degraded"` // another than the chosen tool answered
-	Attempts      int      `json:"attempts"`
-	LatencyMS     int64    `json:"latency_ms"`
-	Timestamp     string   `json:"timestamp"`          // RFC 3339, UTC
-	Repaired      string   `json:"repaired,omitempty"` // what was done to the arguments
+// meta returns our keys in a result's _meta, an object. It is written by hand: it
+// is part of every call.
+func (r *run) meta() []byte {
+	version := ""
+	if r.session != nil {
+		version = r.session.Info().Version
+	}
+	now := time.Now()
+	b := make([]byte, 0, 384)
+	b = appendText(b, `{"trace_id":`, r.trace)
+	b = appendText(b, `,"tool_name":`, r.tool.ServerName())
+	b = appendText(b, `,"tool_version":`, version)
+	b = appendText(b, `,"server":`, r.tool.Server)
+	b = appendText(b, `,"node_id":`, r.node)
+	b = append(b, `,"execution_path":["local"],"verified":`...)
+	b = strconv.AppendBool(b, r.verified) // the arguments fit the tool's schema
+	b = append(b, `,"degraded":false,"attempts":`...)
+	b = strconv.AppendInt(b, int64(r.attempts), 10)
+	b = append(b, `,"latency_ms":`...)
+	b = strconv.AppendInt(b, now.Sub(r.began).Milliseconds(), 10)
+	b = append(b, `,"timestamp":"`...)
+	b = now.UTC().AppendFormat(b, time.RFC3339Nano)
+	b = append(b, '"')
+	if r.repaired != "" { // what was done to the arguments
+		b = appendText(b, `,"repaired":`, r.repaired)
+	}
+	return append(b, '}')
 }
 
-func (r *run) meta() []byte {
-	m := executionMeta{
-		TraceID: r.trace, ToolName: r.tool.ServerName(), Server: r.tool.Server, NodeID: r.node,
-		ExecutionPath: []string{"local"}, Verified: r.verified, Attempts: r.attempts,
-		LatencyMS: time.Since(r.began).Milliseconds(), Timestamp: time.Now().UTC().Format(time.RFC3339Nano),
-		Repaired: r.repaired,
-	}
-	if r.session != nil {
-		m.ToolVersion = r.session.Info().Version
-	}
-	return wire.Marshal(m)
+func appendText(b []byte, member, text string) []byte {
+	return wire.AppendString(append(b, member...), text)
 }
 
 // finish returns the server's result with our keys in its _meta.

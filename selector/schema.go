@@ -99,7 +99,7 @@ func (s *compiledSchema) check(args json.RawMessage) []string {
 
 // validate is check of all that the arguments hold.
 func (s *compiledSchema) validate(args json.RawMessage) []string {
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
+	v, err := wire.Decode(args)
 	if err != nil {
 		return []string{"arguments: " + err.Error()}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,7 +36,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	outer := ctx
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	p := &pipe{end: end}
+	p := &pipe{end: end, work: make(chan *request)}
 	p.queue = newQueue(out, p.failed)
 	p.conversation = s.converse(p)
 	s.router.Attach(p.conversation)
@@ -50,6 +51,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		defer close(finished)
 		p.conversation.close()
 		p.answers.Wait()
+		p.workers.Wait()
 		p.queue.close()
 	}()
 	select {
@@ -68,8 +70,11 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 type pipe struct {
 	conversation *conversation
 	end          context.CancelCauseFunc
-	answers      sync.WaitGroup // requests that are being answered
 	queue        *queue
+	answers      sync.WaitGroup // requests that are being answered
+	workers      sync.WaitGroup // goroutines that answer, or wait for something to answer
+	idle         atomic.Int32   // of them
+	work         chan *request  // to an idle one
 }
 
 // read takes lines until the input ends.
@@ -123,17 +128,43 @@ func (p *pipe) request(ctx context.Context, m wire.Message) {
 		p.send(refusal(id, err))
 		return
 	}
-	answer := func() {
-		if line := r.run(); line != nil {
-			p.send(line)
-		}
-	}
+	p.answers.Add(1)
 	if methods[m.Method].quick {
-		p.answers.Add(1)
-		defer p.answers.Done()
-		answer()
-	} else {
-		p.answers.Go(answer)
+		p.answer(r)
+		return
+	}
+	select {
+	case p.work <- r:
+	default:
+		p.workers.Go(func() { p.serve(ctx, r) })
+	}
+}
+
+func (p *pipe) answer(r *request) {
+	defer p.answers.Done()
+	if line := r.run(); line != nil {
+		p.send(line)
+	}
+}
+
+// maxIdle bounds the goroutines that wait for a request. A new one for each would
+// have to grow its stack each time.
+const maxIdle = 8
+
+// serve answers the request, and those that come while it is idle.
+func (p *pipe) serve(ctx context.Context, r *request) {
+	for {
+		p.answer(r)
+		if p.idle.Add(1) > maxIdle {
+			p.idle.Add(-1)
+			return
+		}
+		select {
+		case r = <-p.work:
+			p.idle.Add(-1)
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

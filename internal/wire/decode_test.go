@@ -1,0 +1,42 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{
+		`{"a":[1,-0.5e+3,true,false,null,"x\u00e9\n\ud83d\ude00"],"b":{},"c":[],"a":2}`, ` [ ] `, `{"a":}`, `[1,]`, `"`, `01`, `{"a":1}x`, "",
+		strings.Repeat("[", 300), `{"\ud800":"` + "\xff" + `"}`, `nul`, `-`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := Decode(b)
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.UseNumber()
+		var want any
+		wantErr := d.Decode(&want)
+		if wantErr == nil && !json.Valid(b) || !utf8.Valid(b) {
+			return // more follows the value; what is no text stays as it is
+		}
+		if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got, want) {
+			t.Errorf("%q\ngot  %#v, %v\nwant %#v, %v", b, got, err, want, wantErr)
+		}
+	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	text := []byte(`{"path":"docs/a.md","limit":10,"tags":["x","y"],"deep":{"a":true}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Decode(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
