@@ -74,7 +74,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends us at once; the guard clears up
 	if f, ok := stdout.(*os.File); ok {
-		stdout = pipe.New(f)
+		stdout = pipe.Inherited(f)
 	}
 	out := &checked{w: stdout}
 	a := &app{stdin: stdin, stdout: out, stderr: stderr}

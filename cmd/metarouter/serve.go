@@ -175,7 +175,7 @@ func (a *app) face(ctx context.Context, c config.Config, named bool, log *zap.Lo
 				defer cancel() // the client has left
 				in := a.stdin
 				if f, ok := in.(*os.File); ok {
-					in = pipe.New(f)
+					in = pipe.Inherited(f)
 				}
 				return s.Serve(ctx, in, a.stdout)
 			})

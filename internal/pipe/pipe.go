@@ -39,6 +39,15 @@ type End struct {
 // New returns the file as an End.
 func New(f *os.File) *End { return &End{File: f, raw: immediate(f)} }
 
+// Inherited returns the file, which this process was started with, as an End that
+// takes no thread to wait on, where the system allows. The file must be kept.
+func Inherited(f *os.File) *End {
+	if polled := polled(f); polled != nil {
+		return New(polled)
+	}
+	return New(f)
+}
+
 // Read implements [io.Reader].
 func (e *End) Read(p []byte) (int, error) {
 	n, err := e.File.Read(p)
