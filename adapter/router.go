@@ -278,7 +278,13 @@ func (r *Router) Policy(server string) selector.Policy {
 		if s.Name != server {
 			continue
 		}
-		p := selector.Policy{Timeout: s.Timeout}
+		p := selector.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent}
+		switch s.Retry {
+		case "never":
+			p.Retry = selector.NeverRetry
+		case "always":
+			p.Retry = selector.AlwaysRetry
+		}
 		switch s.Validate {
 		case config.ValidateWarn:
 			p.Validate = selector.Warn

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -33,9 +34,21 @@ type Sessions interface {
 // A Policy says how calls to one server are made. The zero value sets no
 // deadline and validates.
 type Policy struct {
-	Timeout  time.Duration // of one call; 0 is none
-	Validate Validate
+	Timeout       time.Duration // of one call, its repetitions included; 0 is none
+	Validate      Validate
+	MaxConcurrent int // calls under way at once, beyond which others wait; 0 is any number
+	Retry         Retry
 }
+
+// Retry says whether a call is made again whose server ended while it was under
+// way, so that nobody knows whether it took effect.
+type Retry int
+
+const (
+	IfHarmless  Retry = iota // if the server declares the tool read-only or idempotent
+	NeverRetry               // not even then
+	AlwaysRetry              // whatever the tool does
+)
 
 // Validate says what becomes of arguments that do not fit the tool's schema.
 type Validate int
@@ -85,15 +98,30 @@ const (
 // what happened and what to do. The error is a [*session.Error] where the server
 // answered with one, or the cause of ctx's end.
 //
-// A call that was sent is never sent again.
+// A call that may have taken effect is sent again only where the policy allows.
 func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 	run := newRun(s.node, c)
-	args, fault := s.admit(run, s.sessions.Policy(c.Tool.Server).Validate, c)
+	policy := s.sessions.Policy(c.Tool.Server)
+	args, fault := s.admit(run, policy.Validate, c)
 	if fault != "" {
 		return run.fail(fault), nil
 	}
+	gate := s.gates.of(c.Tool.Server)
+	leave, err := gate.enter(ctx, c.Tool.Server, policy.MaxConcurrent)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Result{}, err
+		}
+		return run.fail(err.Error()), nil
+	}
+	defer leave()
+	if c.From != nil {
+		c.From = &patron{c.From, leave}
+	}
+	run.again = policy.Retry == AlwaysRetry || policy.Retry == IfHarmless && c.Tool.Hints.Repeatable()
 	request := session.Request{Method: "tools/call", Params: callParams(c, args), Meta: c.Meta, From: c.From}
 	raw, err := s.send(ctx, run, request, c.Tool.Server, c.Tool.ServerName())
+	gate.judge(ctx, err)
 	switch refused, ok := errors.AsType[*session.Error](err); {
 	case err == nil:
 		return run.finish(raw), nil
@@ -125,10 +153,35 @@ func (s *Selector) send(ctx context.Context, run *run, r session.Request, server
 	for {
 		run.attempts++
 		raw, err := s.attempt(ctx, run, r, server, what)
-		if errors.Is(err, session.ErrNotSent) && run.attempts < maxAttempts && run.session != nil && ctx.Err() == nil {
-			continue
+		if err == nil || run.attempts == maxAttempts || run.session == nil || ctx.Err() != nil {
+			return raw, err
 		}
-		return raw, err
+		switch {
+		case errors.Is(err, session.ErrNotSent):
+		case run.again && errors.Is(err, session.ErrClosed):
+			if !pause(ctx, run.attempts) {
+				return raw, err
+			}
+		default:
+			return raw, err
+		}
+	}
+}
+
+// retryPause is how long a call waits before it is made again, at first; twice as
+// long each further time.
+const retryPause = 100 * time.Millisecond
+
+// pause waits before another attempt, and reports whether there is time for one.
+func pause(ctx context.Context, attempts int) bool {
+	wait := retryPause << (attempts - 1)
+	t := time.NewTimer(wait/2 + rand.N(wait))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -145,8 +198,11 @@ func (s *Selector) attempt(ctx context.Context, run *run, r session.Request, ser
 	}
 	run.session = sess
 	if timeout := s.sessions.Policy(server).Timeout; timeout > 0 {
+		if run.until.IsZero() {
+			run.until = time.Now().Add(timeout)
+		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, &lateError{server, what, timeout})
+		ctx, cancel = context.WithDeadlineCause(ctx, run.until, &lateError{server, what, timeout})
 		defer cancel()
 	}
 	raw, err := sess.Call(ctx, r)
@@ -154,7 +210,11 @@ func (s *Selector) attempt(ctx context.Context, run *run, r session.Request, ser
 		return nil, context.Cause(ctx) // sent or not: its time is up for all attempts
 	}
 	if errors.Is(err, session.ErrClosed) {
-		return nil, fmt.Errorf("server %q ended during the call: %w; whether the call took effect is unknown, and it is not sent again", server, err)
+		fate := "whether the call took effect is unknown, and it is not sent again"
+		if run.again {
+			fate = fmt.Sprintf("it was sent %d times", run.attempts)
+		}
+		return nil, fmt.Errorf("server %q ended during the call: %w; %s", server, err, fate)
 	}
 	return raw, err
 }

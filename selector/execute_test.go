@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,14 +21,18 @@ import (
 // A stub is a server with one session, or with none.
 type stub struct {
 	call   func(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
-	meta   json.RawMessage // of the last call
 	absent error
 	policy Policy
-	asked  int // how often a session was asked for
+
+	mu    sync.Mutex      // guards what follows
+	meta  json.RawMessage // of the last call
+	asked int             // how often a session was asked for
 }
 
 func (s *stub) Session(_ context.Context, _ string, _ session.Client) (session.Session, error) {
+	s.mu.Lock()
 	s.asked++
+	s.mu.Unlock()
 	if s.absent != nil {
 		return nil, s.absent
 	}
@@ -43,7 +48,9 @@ type live struct {
 
 func (live) Info() session.Info { return session.Info{Version: "1.2.3"} }
 func (s live) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
+	s.stub.mu.Lock()
 	s.stub.meta = r.Meta
+	s.stub.mu.Unlock()
 	return s.stub.call(ctx, r.Params)
 }
 
@@ -170,22 +177,22 @@ func TestExecuteFailures(t *testing.T) {
 	refusal := &session.Error{Code: -32042, Message: "no", Data: json.RawMessage(`[1]`)}
 	for _, tc := range []struct {
 		name  string
-		stub  stub
+		stub  *stub
 		says  string // in a tool error; "" if the error is passed on
 		asked int
 	}{
-		{"the server refuses", stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, refusal }}, "", 1},
-		{"the server dies", stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		{"the server refuses", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, refusal }}, "", 1},
+		{"the server dies", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 			return nil, fmt.Errorf("%w: exited with status 9", session.ErrClosed)
 		}}, `server "srv" ended during the call: session closed: exited with status 9`, 1},
-		{"the server is down", stub{absent: fmt.Errorf("server is failed: no licence: %w", session.ErrNotSent)}, "no licence", 1},
-		{"no session lives long enough", stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		{"the server is down", &stub{absent: fmt.Errorf("server is failed: no licence: %w", session.ErrNotSent)}, "no licence", 1},
+		{"no session lives long enough", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 			return nil, session.ErrNotSent
 		}}, "not sent", maxAttempts},
-		{"nonsense", stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`[]`), nil }}, "no result object", 1},
+		{"nonsense", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`[]`), nil }}, "no result object", 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r, err := execute(t, &tc.stub, Call{Tool: tool(object)})
+			r, err := execute(t, tc.stub, Call{Tool: tool(object)})
 			if tc.says == "" {
 				if got, ok := errors.AsType[*session.Error](err); !ok || got != refusal {
 					t.Errorf("error %v, want the server's own", err)

@@ -20,6 +20,8 @@ type run struct {
 	trace    string
 	began    time.Time
 	attempts int
+	until    time.Time // when the time of all attempts is up; zero until the first
+	again    bool      // what may have taken effect is sent again
 	verified bool
 	repaired string
 	session  session.Session // of the last attempt; nil if it found none

@@ -25,6 +25,7 @@ type Selector struct {
 	node     string
 	log      *zap.Logger
 	schemas  schemas
+	gates    gates
 
 	experience Experience // nil if there is none
 }

@@ -114,6 +114,7 @@ func TestCloseHandler(t *testing.T) {
 		call := reading(t, w.post(legacyCall, header))
 		call.want("1_0", "")
 		call.want("1_1", progressed(1))
+		synctest.Wait() // it is the first to wait for finish
 		stuck := reading(t, w.post(modernCall, modernHeaders("tools/call", "a__b")))
 		stuck.want("", progressed(1))
 		listening := reading(t, w.post(rpc("subscriptions/listen", `"notifications":{},`+modernMeta), modernHeaders("subscriptions/listen", "")))

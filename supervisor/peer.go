@@ -38,6 +38,7 @@ type peer struct {
 	asked   map[string]*question // the server's requests that are not answered yet, by id
 	told    bool                 // a client's roots
 	idle    chan struct{}        // closed while nothing is pending
+	since   time.Time            // when that began
 	refused bool                 // no new calls: those under way may end, then the session does
 	cause   error
 	closed  chan struct{} // closed when cause is set
@@ -89,6 +90,7 @@ func newPeer(h host) *peer {
 		calm:          make(chan struct{}),
 		subscriptions: subscriptions{turn: make(chan struct{}, 1), count: make(map[string]int), news: make(chan struct{})},
 		idle:          idle,
+		since:         time.Now(),
 		closed:        make(chan struct{}),
 	}
 }
@@ -322,8 +324,19 @@ func (p *peer) end(r *request) {
 		case <-p.idle:
 		default:
 			close(p.idle)
+			p.since = time.Now()
 		}
 	}
+}
+
+// unused returns for how long nobody has waited for anything.
+func (p *peer) unused() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busy() > 0 {
+		return 0
+	}
+	return time.Since(p.since)
 }
 
 // cancel tells the server that nobody waits for the answer any more.

@@ -501,6 +501,36 @@ func TestLazy(t *testing.T) {
 	f.mustCall("s", "echo", "{}")
 }
 
+// A server that nobody uses is stopped, and started again by the next call. No
+// call is lost by that, and none under way is cut short.
+func TestIdleTimeout(t *testing.T) {
+	t.Parallel()
+	entry := fake("s", "-tools", "echo,sleep")
+	entry.IdleTimeout = 30 * time.Millisecond
+	f := supervise(t)
+	f.known["s"] = true
+	f.apply(entry)
+	f.await("s", Idle)
+	before := f.spawned.Load()
+	if st := f.state("s"); st.PID != 0 || before != 1 {
+		t.Errorf("%d processes were started; %+v", before, st)
+	}
+	f.mustCall("s", "sleep", `{"ms":300}`)
+	if n := f.spawned.Load(); n != before+1 {
+		t.Errorf("the call took %d starts", n-before)
+	}
+	for i := range 8 { // some of them at the moment of the stop
+		if _, err := f.call("s", "echo", "{}"); err != nil && !errors.Is(err, session.ErrNotSent) {
+			t.Fatalf("lost: %v", err)
+		} // what was not sent is sent anew by whoever calls
+		time.Sleep(28*time.Millisecond + time.Duration(i)*500*time.Microsecond)
+	}
+	f.await("s", Idle)
+	entry.IdleTimeout = 0
+	f.apply(entry)
+	f.await("s", Ready)
+}
+
 // An edit that is undone starts no idle server; a restart does.
 func TestIdleServerStaysIdle(t *testing.T) {
 	t.Parallel()

@@ -85,6 +85,7 @@ var (
 	errEdited    = errors.New("its entry was edited")
 	errRestarted = errors.New("restarted by hand")
 	errSelf      = errors.New("it would start a router inside the router")
+	errIdle      = errors.New("it was not used for its idleTimeout")
 )
 
 // run is the server's life. When it returns, nothing of it is left.
@@ -98,6 +99,7 @@ func (s *server) run(ctx context.Context) {
 	}()
 	defer s.set(func(st *Status) { st.State, st.PID = Stopped, 0 })
 	failures := newHistory()
+	rested := false // for lack of calls
 	for called := false; ctx.Err() == nil; {
 		discard(s.edited) // before reading the entry, so that no edit is missed
 		entry := s.wanted()
@@ -107,13 +109,13 @@ func (s *server) run(ctx context.Context) {
 			s.await(ctx, nil, nil)
 			continue
 		}
-		if entry.Lazy && !called && s.v.handler.Known(entry) {
+		if (entry.Lazy || rested && entry.IdleTimeout > 0) && !called && s.v.handler.Known(entry) {
 			s.set(func(st *Status) { st.State = Idle })
 			by := s.await(ctx, nil, s.woken)
 			called = by == byCall || by == byRestart
 			continue
 		}
-		called = false
+		called, rested = false, false
 		in, err := s.start(ctx, entry)
 		var ready time.Duration
 		if err == nil {
@@ -121,6 +123,7 @@ func (s *server) run(ctx context.Context) {
 			s.publish(in)
 			err = s.attend(ctx, in)
 			ready = max(1, time.Since(began))
+			rested = errors.Is(err, errIdle)
 		}
 		called = s.pause(ctx, failures, err, ready)
 	}
@@ -149,7 +152,7 @@ func rests(entry config.Server) (State, string) {
 // the next start. It reports whether that shall come even if the server is lazy.
 func (s *server) pause(ctx context.Context, failures *history, err error, ready time.Duration) (insist bool) {
 	switch {
-	case ctx.Err() != nil || err == nil:
+	case ctx.Err() != nil || err == nil || errors.Is(err, errIdle):
 		return false
 	case errors.Is(err, errEdited):
 		failures.reset()
@@ -219,6 +222,7 @@ func (s *server) attend(ctx context.Context, in *instance) error {
 	var relist <-chan time.Time
 	var listed time.Time
 	every := relistEvery
+	idle := time.After(s.unusedIn(in))
 	for {
 		select {
 		case <-ctx.Done():
@@ -249,15 +253,44 @@ func (s *server) attend(ctx context.Context, in *instance) error {
 				s.v.options.Hear(s.name, nil, session.Message{Method: method})
 			}
 			relist, listed, every = nil, time.Now(), min(2*every, relistMax)
+		case <-idle:
+			if wait := s.unusedIn(in); wait > 0 {
+				idle = time.After(wait)
+				continue
+			}
+			s.log.Info("nobody uses it: stopping it until it is called")
+			s.evict(errIdle)
+			s.drain(in)
+			s.retire(in, errIdle, Idle)
+			return errIdle
 		case <-s.edited:
 			next, err := s.replace(ctx, in)
 			if next == nil {
 				return err
 			}
-			in = next
+			in, idle = next, time.After(s.unusedIn(next))
 		}
 	}
 }
+
+// unusedIn returns in how long the server will be unused for as long as it may be:
+// not above 0 if it is to be stopped now.
+func (s *server) unusedIn(in *instance) time.Duration {
+	limit := in.entry.IdleTimeout
+	if limit == 0 {
+		return never
+	}
+	s.mu.Lock()
+	alone := len(s.tenants) == 0 && len(s.lending) == 0
+	s.mu.Unlock()
+	if !alone || len(in.subscriptions.wanted()) > 0 || !s.v.handler.Known(in.entry) {
+		return limit
+	}
+	return limit - in.unused()
+}
+
+// never is longer than anything runs.
+const never = 100 * 365 * 24 * time.Hour
 
 // learn has the handler list the server's tools again. A failure leaves what was
 // known.

@@ -59,16 +59,12 @@ func notInEffect(c config.Config) []string {
 		}
 	}
 	for _, s := range c.Servers {
-		add(s.IdleTimeout > 0, "%s.idleTimeout", s.Name)
-		add(s.MaxConcurrent != 8, "%s.maxConcurrent", s.Name)
 		add(s.Group != "", "%s.group", s.Name)
 		add(s.Priority != 0, "%s.priority", s.Name)
-		add(s.Retry != "hints", "%s.retry", s.Name)
 		add(s.MaxResultTokens > 0, "%s.maxResultTokens", s.Name)
 		add(s.Cache > 0, "%s.cache", s.Name)
 	}
 	r := c.Router
-	add(r.IdleTimeout > 0, "metarouter.idleTimeout")
 	add(r.MaxResultTokens > 0, "metarouter.maxResultTokens")
 	add(r.AccessLog != "", "metarouter.accessLog")
 	add(r.HTTP.Rate != "", "metarouter.http.rate")
