@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -58,6 +57,7 @@ type Router struct {
 	options    Options
 	log        *zap.Logger
 	config     atomic.Pointer[config.Config]
+	policies   atomic.Pointer[map[string]selector.Policy] // by server
 	catalog    *catalog
 	registry   *registry.Registry
 	selector   *selector.Selector
@@ -132,6 +132,8 @@ func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 // adopt makes c the configuration, and learns of its servers what is stored.
 func (r *Router) adopt(c config.Config) {
 	before := r.config.Swap(&c)
+	all := policies(c.Servers)
+	r.policies.Store(&all)
 	if before != nil && !reflect.DeepEqual(before.Router, c.Router) {
 		r.log.Warn("the edit of \"metarouter\" takes effect at the router's next start; that of the servers is live")
 	}
@@ -270,30 +272,6 @@ func (r *Router) Await(ctx context.Context, server string) error {
 // Restart stops a server and starts it again; see [supervisor.Supervisor.Restart].
 func (r *Router) Restart(ctx context.Context, server string) error {
 	return r.supervisor.Restart(ctx, server)
-}
-
-// Policy implements [selector.Sessions].
-func (r *Router) Policy(server string) selector.Policy {
-	for _, s := range r.config.Load().Servers {
-		if s.Name != server {
-			continue
-		}
-		p := selector.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent}
-		switch s.Retry {
-		case "never":
-			p.Retry = selector.NeverRetry
-		case "always":
-			p.Retry = selector.AlwaysRetry
-		}
-		switch s.Validate {
-		case config.ValidateWarn:
-			p.Validate = selector.Warn
-		case config.ValidateOff:
-			p.Validate = selector.Off
-		}
-		return p
-	}
-	return selector.Policy{Timeout: 5 * time.Minute}
 }
 
 // A ServerInfo is what there is to say about one server.

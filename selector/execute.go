@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +39,8 @@ type Policy struct {
 	Validate      Validate
 	MaxConcurrent int // calls under way at once, beyond which others wait; 0 is any number
 	Retry         Retry
+	StandIns      []string // servers that may take its calls where it can't, the best first
+	Twins         []string // likewise, but only for tools that do no harm: the same server, run twice
 }
 
 // Retry says whether a call is made again whose server ended while it was under
@@ -81,6 +84,10 @@ type Result struct {
 	// _meta.
 	JSON    json.RawMessage
 	IsError bool
+
+	// Tool is the one that answered: another one than the Call's where that could
+	// not. nil if none did.
+	Tool *registry.NormalizedTool
 }
 
 const (
@@ -98,6 +105,9 @@ const (
 // what happened and what to do. The error is a [*session.Error] where the server
 // answered with one, or the cause of ctx's end.
 //
+// Where its server can't take the call, another one may that the policy lets stand
+// in for it, if it has a tool of the same name that the arguments fit.
+//
 // A call that may have taken effect is sent again only where the policy allows.
 func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 	run := newRun(s.node, c)
@@ -106,38 +116,62 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 	if fault != "" {
 		return run.fail(fault), nil
 	}
-	gate := s.gates.of(c.Tool.Server)
-	leave, err := gate.enter(ctx, c.Tool.Server, policy.MaxConcurrent)
-	if err != nil {
-		if ctx.Err() != nil {
-			return Result{}, err
+	var faults []string
+	for _, next := range s.choices(c.Tool, policy) {
+		run.turn(next.tool)
+		if next.tool != c.Tool {
+			policy = s.sessions.Policy(next.tool.Server)
+			fitting, _, wrong := s.check(next.tool, translate(args, next.tool))
+			if len(wrong) > 0 {
+				faults = append(faults, next.tool.ID+" takes other arguments: "+wrong[0])
+				continue
+			}
+			args = fitting
 		}
-		return run.fail(err.Error()), nil
+		raw, err := s.pass(ctx, run, next, policy, c, args)
+		switch refused, ok := errors.AsType[*session.Error](err); {
+		case err == nil:
+			return run.finish(raw), nil
+		case ok:
+			return Result{}, refused
+		case ctx.Err() != nil:
+			return Result{}, context.Cause(ctx)
+		}
+		if fault := err.Error(); !slices.Contains(faults, fault) {
+			faults = append(faults, fault)
+		}
+		if !run.again && !errors.Is(err, errNotLetIn) && !errors.Is(err, session.ErrNotSent) {
+			break // it may have taken effect
+		}
+	}
+	return run.fail(strings.Join(faults, "; ")), nil
+}
+
+// pass sends the call to the server of one choice, through its gate.
+func (s *Selector) pass(ctx context.Context, run *run, next choice, policy Policy, c Call, args json.RawMessage) (json.RawMessage, error) {
+	server := next.tool.Server
+	gate := s.gates.of(server)
+	leave, err := gate.enter(ctx, server, policy.MaxConcurrent)
+	if err != nil {
+		return nil, err
 	}
 	defer leave()
 	if c.From != nil {
 		c.From = &patron{c.From, leave}
 	}
-	run.again = policy.Retry == AlwaysRetry || policy.Retry == IfHarmless && c.Tool.Hints.Repeatable()
+	c.Tool = next.tool
+	run.again = policy.Retry == AlwaysRetry || policy.Retry == IfHarmless && next.tool.Hints.Repeatable()
 	request := session.Request{Method: "tools/call", Params: callParams(c, args), Meta: c.Meta, From: c.From}
-	raw, err := s.send(ctx, run, request, c.Tool.Server, c.Tool.ServerName())
+	raw, err := s.send(ctx, run, request, server, next.tool.ServerName(), next.patience)
 	gate.judge(ctx, err)
-	switch refused, ok := errors.AsType[*session.Error](err); {
-	case err == nil:
-		return run.finish(raw), nil
-	case ok:
-		return Result{}, refused
-	case ctx.Err() != nil:
-		return Result{}, context.Cause(ctx)
-	}
-	return run.fail(err.Error()), nil
+	return raw, err
 }
 
 // Relay sends any other request to a server, once its session is up, and returns
 // the server's result as it is. The error is a [*session.Error], the server's own
 // or one that says why there is no answer, or the cause of ctx's end.
 func (s *Selector) Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error) {
-	raw, err := s.send(ctx, &run{}, r, server, r.Method)
+	raw, err := s.send(ctx, &run{}, r, server, r.Method, StartWait)
 	if _, ok := errors.AsType[*session.Error](err); err == nil || ok {
 		return raw, err
 	}
@@ -149,17 +183,17 @@ func (s *Selector) Relay(ctx context.Context, server string, r session.Request) 
 
 // send sends a request, and again if it could not be sent, since the next session
 // may be up. what it asks for is named in errors.
-func (s *Selector) send(ctx context.Context, run *run, r session.Request, server, what string) (json.RawMessage, error) {
-	for {
+func (s *Selector) send(ctx context.Context, run *run, r session.Request, server, what string, wait time.Duration) (json.RawMessage, error) {
+	for attempt := 1; ; attempt++ {
 		run.attempts++
-		raw, err := s.attempt(ctx, run, r, server, what)
-		if err == nil || run.attempts == maxAttempts || run.session == nil || ctx.Err() != nil {
+		raw, err := s.attempt(ctx, run, r, server, what, wait)
+		if err == nil || attempt == maxAttempts || run.session == nil || ctx.Err() != nil {
 			return raw, err
 		}
 		switch {
 		case errors.Is(err, session.ErrNotSent):
 		case run.again && errors.Is(err, session.ErrClosed):
-			if !pause(ctx, run.attempts) {
+			if !pause(ctx, attempt) {
 				return raw, err
 			}
 		default:
@@ -185,14 +219,14 @@ func pause(ctx context.Context, attempts int) bool {
 	}
 }
 
-func (s *Selector) attempt(ctx context.Context, run *run, r session.Request, server, what string) (json.RawMessage, error) {
-	waiting := &patience{Context: ctx, limit: StartWait}
+func (s *Selector) attempt(ctx context.Context, run *run, r session.Request, server, what string, wait time.Duration) (json.RawMessage, error) {
+	waiting := &patience{Context: ctx, limit: wait}
 	defer waiting.end()
 	run.session = nil
 	sess, err := s.sessions.Session(waiting, server, r.From)
 	if err != nil {
 		if ctx.Err() == nil && waiting.Err() != nil {
-			return nil, fmt.Errorf("%w; waited %s for it, try again in a minute", err, StartWait)
+			return nil, fmt.Errorf("%w; waited %s for it, try again in a minute", err, wait)
 		}
 		return nil, err
 	}

@@ -22,6 +22,8 @@ const (
 	breakTime  = 10 * time.Second
 )
 
+var errNotLetIn = errors.New("nothing was called")
+
 // A gate is what the calls to one server pass: so many at a time, the others in
 // the order of their coming, and none for a while where none is answered.
 type gate struct {
@@ -40,8 +42,8 @@ func (g *gate) enter(ctx context.Context, server string, limit int) (leave func(
 	switch {
 	case g.unheard >= breakAfter && now.Before(g.shut):
 		defer g.mu.Unlock()
-		return nil, fmt.Errorf("server %q did not answer the last %d calls, so none is sent to it for the next %s; \"metarouter servers\" says how it is",
-			server, g.unheard, g.shut.Sub(now).Round(100*time.Millisecond))
+		return nil, fmt.Errorf("%w: server %q did not answer the last %d calls, so none is sent to it for the next %s; \"metarouter servers\" says how it is",
+			errNotLetIn, server, g.unheard, g.shut.Sub(now).Round(100*time.Millisecond))
 	case g.unheard >= breakAfter:
 		g.shut = now.Add(breakTime) // but for this one
 	}
@@ -52,8 +54,8 @@ func (g *gate) enter(ctx context.Context, server string, limit int) (leave func(
 	}
 	if len(g.waiting) >= maxQueued {
 		defer g.mu.Unlock()
-		return nil, fmt.Errorf("server %q is busy: %d calls are under way and %d wait; try again later, or set a higher \"maxConcurrent\" in its entry",
-			server, g.under, len(g.waiting))
+		return nil, fmt.Errorf("%w: server %q is busy: %d calls are under way and %d wait; try again later, or set a higher \"maxConcurrent\" in its entry",
+			errNotLetIn, server, g.under, len(g.waiting))
 	}
 	turn := make(chan struct{})
 	g.waiting = append(g.waiting, turn)

@@ -24,12 +24,22 @@ type run struct {
 	again    bool      // what may have taken effect is sent again
 	verified bool
 	repaired string
+	path     []string        // the IDs of the tools that were tried
 	session  session.Session // of the last attempt; nil if it found none
 }
 
 func newRun(node string, c Call) *run {
 	return &run{tool: c.Tool, node: node, trace: traceID(c.Meta), began: time.Now()}
 }
+
+// turn goes on with another choice.
+func (r *run) turn(t *registry.NormalizedTool) {
+	r.tool = t
+	r.path = append(r.path, t.ID)
+}
+
+// degraded reports whether another tool than the chosen one was tried last.
+func (r *run) degraded() bool { return len(r.path) > 0 && r.path[len(r.path)-1] != r.path[0] }
 
 // traceID returns the trace id of the client's traceparent (W3C Trace Context),
 // or a new one.
@@ -58,9 +68,17 @@ func (r *run) meta() []byte {
 	b = appendText(b, `,"tool_version":`, version)
 	b = appendText(b, `,"server":`, r.tool.Server)
 	b = appendText(b, `,"node_id":`, r.node)
-	b = append(b, `,"execution_path":["local"],"verified":`...)
+	b = append(b, `,"execution_path":["local"`...)
+	if r.degraded() {
+		for _, id := range r.path {
+			b = appendText(b, `,`, id)
+		}
+	}
+	b = append(b, `],"verified":`...)
 	b = strconv.AppendBool(b, r.verified) // the arguments fit the tool's schema
-	b = append(b, `,"degraded":false,"attempts":`...)
+	b = append(b, `,"degraded":`...)
+	b = strconv.AppendBool(b, r.degraded()) // another than the chosen tool answers
+	b = append(b, `,"attempts":`...)
 	b = strconv.AppendInt(b, int64(r.attempts), 10)
 	b = append(b, `,"latency_ms":`...)
 	b = strconv.AppendInt(b, now.Sub(r.began).Milliseconds(), 10)
@@ -95,7 +113,7 @@ func (r *run) finish(raw json.RawMessage) Result {
 	}
 	ours := r.meta()
 	if theirs == nil {
-		return Result{JSON: wire.AddMember(raw, "_meta", ours), IsError: failed}
+		return Result{JSON: wire.AddMember(raw, "_meta", ours), IsError: failed, Tool: r.tool}
 	}
 	if wire.IsObject(theirs) {
 		merged := theirs
@@ -105,7 +123,7 @@ func (r *run) finish(raw json.RawMessage) Result {
 		})
 		ours = merged
 	}
-	return Result{JSON: wire.SetMember(raw, "_meta", ours), IsError: failed}
+	return Result{JSON: wire.SetMember(raw, "_meta", ours), IsError: failed, Tool: r.tool}
 }
 
 // fail returns a tool error of our own.

@@ -293,6 +293,9 @@ func (s *Server) execute(ctx context.Context, tool *registry.NormalizedTool, arg
 	}
 	result, err := s.router.Execute(ctx, call)
 	c.learn(tool, result.JSON, err)
+	if result.Tool != nil {
+		tool = result.Tool
+	}
 	return c.ownTask(tool.Server, result.JSON), err
 }
 

@@ -59,8 +59,6 @@ func notInEffect(c config.Config) []string {
 		}
 	}
 	for _, s := range c.Servers {
-		add(s.Group != "", "%s.group", s.Name)
-		add(s.Priority != 0, "%s.priority", s.Name)
 		add(s.MaxResultTokens > 0, "%s.maxResultTokens", s.Name)
 		add(s.Cache > 0, "%s.cache", s.Name)
 	}

@@ -1,0 +1,59 @@
+package adapter
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// Policy implements [selector.Sessions].
+func (r *Router) Policy(server string) selector.Policy {
+	if p, ok := (*r.policies.Load())[server]; ok {
+		return p
+	}
+	return selector.Policy{Timeout: 5 * time.Minute}
+}
+
+// policies returns how calls to each server are made, by its name.
+func policies(servers []config.Server) map[string]selector.Policy {
+	ranked := slices.Clone(servers)
+	slices.SortStableFunc(ranked, func(a, b config.Server) int { return cmp.Compare(b.Priority, a.Priority) })
+	groups, twins := make(map[string][]string), make(map[string][]config.Server)
+	for _, s := range ranked {
+		if s.Group != "" {
+			groups[s.Group] = append(groups[s.Group], s.Name)
+		}
+		twins[s.Hash()] = append(twins[s.Hash()], s)
+	}
+	all := make(map[string]selector.Policy, len(servers))
+	for _, s := range servers {
+		p := selector.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent}
+		switch s.Retry {
+		case "never":
+			p.Retry = selector.NeverRetry
+		case "always":
+			p.Retry = selector.AlwaysRetry
+		}
+		switch s.Validate {
+		case config.ValidateWarn:
+			p.Validate = selector.Warn
+		case config.ValidateOff:
+			p.Validate = selector.Off
+		}
+		for _, name := range groups[s.Group] {
+			if name != s.Name {
+				p.StandIns = append(p.StandIns, name)
+			}
+		}
+		for _, o := range twins[s.Hash()] {
+			if o.Name != s.Name && !slices.Contains(p.StandIns, o.Name) && slices.Equal(o.InheritEnv, s.InheritEnv) && o.SameSecrets(s) {
+				p.Twins = append(p.Twins, o.Name)
+			}
+		}
+		all[s.Name] = p
+	}
+	return all
+}

@@ -1,0 +1,40 @@
+package adapter
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// Who may stand in for whom: servers of a group by priority, and those that are the
+// same server twice.
+func TestPolicies(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(file, []byte(`{"mcpServers": {
+		"a": {"command": "x", "group": "g", "maxConcurrent": 3, "retry": "always"},
+		"b": {"command": "y", "group": "g", "priority": 1},
+		"c": {"command": "z", "group": "g", "priority": 2, "retry": "never"},
+		"d": {"command": "x"},
+		"e": {"command": "x", "env": {"TOKEN": "1"}},
+		"f": {"command": "w"}
+	}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := policies(c.Servers)
+	for name, want := range map[string]string{"a": "c b / d", "b": "c a /", "c": "b a /", "d": "/ a", "e": "/", "f": "/"} {
+		p := all[name]
+		if got := strings.TrimSpace(strings.Join(p.StandIns, " ") + " / " + strings.Join(p.Twins, " ")); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if all["a"].MaxConcurrent != 3 || all["a"].Retry == all["b"].Retry || all["b"].Retry == all["c"].Retry {
+		t.Errorf("%+v, %+v, %+v", all["a"], all["b"], all["c"])
+	}
+}

@@ -1,0 +1,139 @@
+package selector
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// A pool is some servers, by name.
+type pool map[string]*stub
+
+func (p pool) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
+	if p[server].absent != nil {
+		<-ctx.Done() // it is starting
+	}
+	return p[server].Session(ctx, server, from)
+}
+func (p pool) Policy(server string) Policy { return p[server].policy }
+
+// Where a server can't take a call, one of its group does, under its own names for
+// the tool and the arguments.
+func TestFailover(t *testing.T) {
+	yes := true
+	down := fmt.Errorf("it is starting: %w", session.ErrNotSent)
+	died := fmt.Errorf("%w: it was killed", session.ErrClosed)
+	group := Policy{StandIns: []string{"other", "b"}}
+	for _, tc := range []struct {
+		name     string
+		policy   Policy
+		readOnly bool
+		absent   error // why a has no session
+		fails    error // or how its calls end
+		schema   string
+		want     string // the server that answers; "" for none
+		args     string // that it is sent
+		path     string
+		after    time.Duration // at most
+	}{
+		{"all is well", group, false, nil, nil, object, "a", `{"max_results":1}`, `["local"]`, 0},
+		{"it is down", group, false, down, nil, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
+		{"other names for the arguments", group, false, down, nil, `{"properties":{"maxResults":{"type":"integer"}},"additionalProperties":false}`, "b", `{"maxResults":1}`, `["local","a:find","b:find"]`, shortWait},
+		{"the arguments do not fit", group, false, down, nil, `{"required":["q"]}`, "", "", "", StartWait + 2*shortWait},
+		{"it dies, and reading is harmless", group, true, nil, died, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, time.Second},
+		{"it dies, and nobody knows what it did", group, false, nil, died, object, "", "", "", 0},
+		{"a twin, for what is harmless", Policy{Twins: []string{"b"}}, true, down, nil, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
+		{"a twin, for what is not", Policy{Twins: []string{"b"}}, false, down, nil, object, "", "", "", StartWait},
+		{"nobody stands in", Policy{}, false, down, nil, object, "", "", "", StartWait},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			sent := make(map[string]string)
+			answer := func(server string, err error) func(context.Context, json.RawMessage) (json.RawMessage, error) {
+				return func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+					sent[server] = string(wire.Member(params, "arguments"))
+					return json.RawMessage(fine), err
+				}
+			}
+			r := registry.New(zap.NewNop())
+			defer r.Close()
+			for server, schema := range map[string]string{"a": object, "b": tc.schema} {
+				find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(schema)}
+				if tc.readOnly {
+					find.Hints.ReadOnly = &yes
+				}
+				if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Test(t, func(t *testing.T) {
+				s := New(r, pool{
+					"a": {policy: tc.policy, absent: tc.absent, call: answer("a", tc.fails)},
+					"b": {call: answer("b", nil)},
+				}, "node", zap.NewNop())
+				find, _ := r.Snapshot().Tool("a:find")
+				began := time.Now()
+				result, err := s.Execute(t.Context(), Call{Tool: find, Arguments: json.RawMessage(`{"max_results":1}`)})
+				if took := time.Since(began); err != nil || took > tc.after {
+					t.Errorf("after %v: %v", took, err)
+				}
+				if tc.want == "" {
+					if !result.IsError || result.Tool != nil || sent["b"] != "" {
+						t.Errorf("answered %s, sent %v", result.JSON, sent)
+					}
+					return
+				}
+				meta := wire.Member(result.JSON, "_meta")
+				server, _ := wire.String(wire.Member(meta, "server"))
+				degraded := string(wire.Member(meta, "degraded"))
+				if result.IsError || server != tc.want || result.Tool == nil || result.Tool.Server != tc.want || sent[tc.want] != tc.args ||
+					string(wire.Member(meta, "execution_path")) != tc.path || degraded != fmt.Sprint(tc.want != "a") {
+					t.Errorf("answered %s, sent %v", result.JSON, sent)
+				}
+			})
+		})
+	}
+}
+
+// Where all are busy or silent, the answer says so of each.
+func TestFailoverOfNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := registry.New(zap.NewNop())
+		defer r.Close()
+		for _, server := range []string{"a", "b"} {
+			if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object)}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var sent atomic.Int32
+		silent := func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			sent.Add(1)
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		policy := Policy{Timeout: time.Second, StandIns: []string{"a", "b"}}
+		s := New(r, pool{"a": {policy: policy, call: silent}, "b": {policy: policy, call: silent}}, "node", zap.NewNop())
+		find, _ := r.Snapshot().Tool("a:find")
+		for range breakAfter {
+			s.Execute(t.Context(), Call{Tool: find}) // one that is late may have taken effect
+		}
+		if n := sent.Load(); n != breakAfter {
+			t.Errorf("%d calls sent", n)
+		}
+		s.gates.of("b").unheard, s.gates.of("b").shut = breakAfter, time.Now().Add(breakTime)
+		result, err := s.Execute(t.Context(), Call{Tool: find})
+		if text := textOf(result); err != nil || !result.IsError || !strings.Contains(text, `server "a" did not answer`) || !strings.Contains(text, `server "b" did not answer`) || sent.Load() != breakAfter {
+			t.Errorf("%s, %v", text, err)
+		}
+	})
+}
