@@ -30,7 +30,7 @@ func policies(servers []config.Server) map[string]selector.Policy {
 	}
 	all := make(map[string]selector.Policy, len(servers))
 	for _, s := range servers {
-		p := selector.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent}
+		p := selector.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent, MaxResultTokens: s.MaxResultTokens}
 		switch s.Retry {
 		case "never":
 			p.Retry = selector.NeverRetry

@@ -41,6 +41,10 @@ type Policy struct {
 	Retry         Retry
 	StandIns      []string // servers that may take its calls where it can't, the best first
 	Twins         []string // likewise, but only for tools that do no harm: the same server, run twice
+
+	// MaxResultTokens is how much of a result's text a client is to get at once, unless
+	// the tool declares that it may be more (anthropic/maxResultSizeChars); 0 is all.
+	MaxResultTokens int
 }
 
 // Retry says whether a call is made again whose server ended while it was under
@@ -84,6 +88,10 @@ type Result struct {
 	// _meta.
 	JSON    json.RawMessage
 	IsError bool
+
+	// Limit is how much of its text the client is to get at once, in tokens; 0 is
+	// all.
+	Limit int
 
 	// Tool is the one that answered: another one than the Call's where that could
 	// not. nil if none did.
@@ -131,7 +139,9 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 		raw, err := s.pass(ctx, run, next, policy, c, args)
 		switch refused, ok := errors.AsType[*session.Error](err); {
 		case err == nil:
-			return run.finish(raw), nil
+			r := run.finish(raw)
+			r.Limit = resultLimit(next.tool, policy)
+			return r, nil
 		case ok:
 			return Result{}, refused
 		case ctx.Err() != nil:
@@ -145,6 +155,19 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 		}
 	}
 	return run.fail(strings.Join(faults, "; ")), nil
+}
+
+// resultLimit returns how many tokens of the tool's text a client is to get at once.
+func resultLimit(t *registry.NormalizedTool, p Policy) int {
+	if p.MaxResultTokens == 0 {
+		return 0
+	}
+	var declared int
+	const bytesPerToken = 4
+	if json.Unmarshal(wire.Member(wire.Member(t.Definition, "_meta"), "anthropic/maxResultSizeChars"), &declared) != nil {
+		return p.MaxResultTokens
+	}
+	return max(p.MaxResultTokens, declared/bytesPerToken)
 }
 
 // pass sends the call to the server of one choice, through its gate.

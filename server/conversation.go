@@ -126,6 +126,7 @@ func (c *conversation) close() {
 	delete(s.conversations, c)
 	s.mu.Unlock()
 	s.memory.forget(c)
+	s.results.forget(c)
 	s.router.Release(c)
 }
 

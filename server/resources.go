@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -67,6 +68,9 @@ func readResource(ctx context.Context, c *call) (json.RawMessage, error) {
 	uri, err := c.text("uri")
 	if err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(uri, resultScheme) {
+		return c.server.readKept(uri, c)
 	}
 	found, err := c.server.locate(ctx, uri)
 	if err != nil {

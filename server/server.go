@@ -117,6 +117,7 @@ type Options struct {
 	ListWait       time.Duration // how long servers never seen before are waited for, once
 	Pinned         []string      // tools listed in search mode too, by any form of their names
 	RouteThreshold float64       // confidence below which route_task runs nothing unasked
+	LimitsResults  bool          // whether results may be cut, so that read_result is listed
 	FillArguments  bool          // whether route_task asks the client for what is missing, and for leave
 	Version        string        // of the router
 	Log            *zap.Logger   // nil is silence
@@ -135,6 +136,7 @@ type Server struct {
 
 	current atomic.Pointer[view]
 	memory  memory
+	results results
 
 	firstWait sync.Once
 	waitUntil time.Time // for servers never seen before; set by firstWait
@@ -296,7 +298,7 @@ func (s *Server) execute(ctx context.Context, tool *registry.NormalizedTool, arg
 	if result.Tool != nil {
 		tool = result.Tool
 	}
-	return c.ownTask(tool.Server, result.JSON), err
+	return s.limited(c.ownTask(tool.Server, result.JSON), result.Limit, c.finder()), err
 }
 
 func invalidParams(message string) error {

@@ -37,6 +37,7 @@ func (s *Server) ownTools() map[string]*ownTool {
 		"call_tool":           s.runTool,
 		"call_read_only_tool": s.callReadOnlyTool,
 		"route_task":          s.routeTask,
+		"read_result":         s.readResult,
 	}
 	var all []json.RawMessage
 	if err := json.Unmarshal(definitions, &all); err != nil {

@@ -98,7 +98,9 @@ func (s *Server) tools(names *ToolNames, definition func(*registry.NormalizedToo
 	tools := s.router.Snapshot().Tools()
 	if s.search {
 		tools = s.pinned(names)
-		for name, own := range s.own {
+	}
+	for name, own := range s.own {
+		if name == "read_result" && s.opts.LimitsResults || name != "read_result" && s.search {
 			items = append(items, listing{name, own.Definition})
 		}
 	}

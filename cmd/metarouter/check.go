@@ -59,11 +59,9 @@ func notInEffect(c config.Config) []string {
 		}
 	}
 	for _, s := range c.Servers {
-		add(s.MaxResultTokens > 0, "%s.maxResultTokens", s.Name)
 		add(s.Cache > 0, "%s.cache", s.Name)
 	}
 	r := c.Router
-	add(r.MaxResultTokens > 0, "metarouter.maxResultTokens")
 	add(r.AccessLog != "", "metarouter.accessLog")
 	add(r.HTTP.Rate != "", "metarouter.http.rate")
 	add(r.Classification != nil, "metarouter.classification")

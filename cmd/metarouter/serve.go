@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -164,7 +165,7 @@ func (a *app) face(ctx context.Context, c config.Config, named bool, log *zap.Lo
 		s := server.New(r, server.Options{
 			Mode: c.Router.Mode, Names: c.Router.Names, Separator: c.Router.Separator,
 			ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: c.Router.Pinned,
-			RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, Version: version, Log: log,
+			RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, LimitsResults: limitsResults(c), Version: version, Log: log,
 		})
 		g.Go(func() error { return s.Run(ctx) })
 		if web != nil {
@@ -237,4 +238,9 @@ func reloadOnHangup(ctx context.Context, c config.Config, edits chan<- config.Co
 			return nil
 		}
 	}
+}
+
+// limitsResults reports whether results of any server may be cut.
+func limitsResults(c config.Config) bool {
+	return slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.MaxResultTokens > 0 })
 }

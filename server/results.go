@@ -1,0 +1,221 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// Where a limit is set, a client gets the beginning of a result's text, and the
+// rest on request. What is kept for it is its own: nobody else can read it.
+
+const (
+	resultScheme = "metarouter-result:"
+
+	// maxKeptTime is how long the text of a result is kept, maxKeptBytes and
+	// maxAllKeptBytes how much of one client's and of all.
+	maxKeptTime     = 30 * time.Minute
+	maxKeptBytes    = 16 << 20
+	maxAllKeptBytes = 128 << 20
+)
+
+// results keeps texts that were too long to be given at once.
+type results struct {
+	mu    sync.Mutex // guards what follows
+	kept  map[string]*keptText
+	order []string // URIs, the oldest first
+}
+
+type keptText struct {
+	owner any
+	text  string
+	timer *time.Timer
+}
+
+// keep returns the URI of the text, "" if it is longer than what may be kept.
+func (r *results) keep(owner any, text string) string {
+	if len(text) > maxKeptBytes {
+		return ""
+	}
+	uri := resultScheme + rand.Text()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kept == nil {
+		r.kept = make(map[string]*keptText)
+	}
+	own, all := len(text), len(text)
+	for _, k := range r.kept {
+		all += len(k.text)
+		if k.owner == owner {
+			own += len(k.text)
+		}
+	}
+	for _, old := range slices.Clone(r.order) {
+		k := r.kept[old]
+		if k.owner == owner && own > maxKeptBytes {
+			own -= len(k.text)
+		} else if all <= maxAllKeptBytes {
+			continue
+		}
+		all -= len(k.text)
+		r.drop(old)
+	}
+	r.kept[uri] = &keptText{owner, text, time.AfterFunc(maxKeptTime, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.drop(uri)
+	})}
+	r.order = append(r.order, uri)
+	return uri
+}
+
+// drop forgets a text. r.mu must be held.
+func (r *results) drop(uri string) {
+	if k := r.kept[uri]; k != nil {
+		k.timer.Stop()
+		delete(r.kept, uri)
+		r.order = slices.DeleteFunc(r.order, func(u string) bool { return u == uri })
+	}
+}
+
+// forget drops what is kept for one who has left.
+func (r *results) forget(owner any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, uri := range slices.Clone(r.order) {
+		if r.kept[uri].owner == owner {
+			r.drop(uri)
+		}
+	}
+}
+
+func (r *results) find(owner any, uri string) (text string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k := r.kept[uri]; k != nil && k.owner == owner {
+		return k.text, true
+	}
+	return "", false
+}
+
+// truncation is what _meta says of a result whose text was too long.
+type truncation struct {
+	Bytes int    `json:"bytes"` // of the whole text
+	Shown int    `json:"shown"` // of them given
+	URI   string `json:"uri,omitempty"`
+}
+
+// limited returns the result with at most so many tokens of text, and a link to the
+// whole of it. Only text counts, and only text is cut.
+func (s *Server) limited(result json.RawMessage, tokens int, owner any) json.RawMessage {
+	limit := tokens * bytesPerToken
+	if tokens == 0 || len(result) <= limit {
+		return result
+	}
+	var content json.RawMessage
+	if wire.Members(result, func(key string, value []byte) bool {
+		if key == "content" {
+			content = value
+		}
+		return true
+	}) != nil {
+		return result
+	}
+	var texts []string
+	var others []json.RawMessage
+	wire.Elements(content, func(item []byte) bool {
+		if kind, _ := wire.String(wire.Member(item, "type")); kind == "text" {
+			text, _ := wire.String(wire.Member(item, "text"))
+			texts = append(texts, text)
+		} else {
+			others = append(others, item)
+		}
+		return true
+	})
+	text := strings.Join(texts, "\n")
+	if len(text) <= limit {
+		return result
+	}
+	shown := piece(text, 0, limit)
+	uri := s.results.keep(owner, text)
+	said := fmt.Sprintf("[the first %d of %d bytes; the rest is too long to be kept]", len(shown), len(text))
+	if uri != "" {
+		said = fmt.Sprintf("[the first %d of %d bytes; read_result {\"uri\": %q, \"offset\": %d} goes on]", len(shown), len(text), uri, len(shown))
+	}
+	items := []any{textContent{"text", shown}, textContent{"text", said}}
+	for _, item := range others {
+		items = append(items, item)
+	}
+	if uri != "" {
+		items = append(items, map[string]any{
+			"type": "resource_link", "uri": uri, "name": "the whole result", "mimeType": "text/plain", "size": len(text),
+		})
+	}
+	result = wire.SetMember(result, "content", wire.Marshal(items))
+	return withMeta(result, "truncated", wire.Marshal(truncation{len(text), len(shown), uri}))
+}
+
+// piece returns up to limit bytes of the text from the offset on, in whole
+// characters.
+func piece(text string, offset, limit int) string {
+	for offset < len(text) && !utf8.RuneStart(text[offset]) {
+		offset++
+	}
+	end := min(len(text), offset+max(limit, utf8.UTFMax))
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[offset:end]
+}
+
+// What read_result takes.
+type readArguments struct {
+	URI    string `json:"uri"`
+	Offset int    `json:"offset"`
+	Limit  int    `json:"limit"`
+}
+
+const defaultPiece = 8000 // bytes
+
+func (s *Server) readResult(_ context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
+	var a readArguments
+	if err := json.Unmarshal(args, &a); err != nil {
+		return failure("read_result: %v", err), nil
+	}
+	text, ok := s.results.find(c.finder(), a.URI)
+	switch {
+	case !ok:
+		return failure("read_result: no result is kept under %q: they are kept for %s, for the session that got them, and up to %d MiB; call the tool again",
+			a.URI, maxKeptTime, maxKeptBytes>>20), nil
+	case a.Offset > len(text):
+		return failure("read_result: the offset %d is behind the end, %d", a.Offset, len(text)), nil
+	}
+	shown := piece(text, a.Offset, cmp.Or(a.Limit, defaultPiece))
+	items := []textContent{{"text", shown}}
+	begin := a.Offset
+	for begin < len(text) && !utf8.RuneStart(text[begin]) {
+		begin++
+	}
+	if end := begin + len(shown); end < len(text) {
+		items = append(items, textContent{"text", fmt.Sprintf("[up to byte %d of %d]", end, len(text))})
+	}
+	return wire.Marshal(map[string]any{"content": items}), nil
+}
+
+// readKept answers resources/read of a kept result.
+func (s *Server) readKept(uri string, c *call) (json.RawMessage, error) {
+	text, ok := s.results.find(c.finder(), uri)
+	if !ok {
+		return nil, notFound(uri)
+	}
+	return wire.Marshal(map[string]any{"contents": []any{map[string]string{"uri": uri, "mimeType": "text/plain", "text": text}}}), nil
+}

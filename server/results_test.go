@@ -1,0 +1,162 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// long answers with a long text between other things.
+func long(text string, tokens int) *fakeRouter {
+	r := newFake(tool("a", "b"))
+	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
+		return selector.Result{Limit: tokens, JSON: fmt.Appendf(nil,
+			`{"x":1,"content":[{"type":"image","data":"%s","mimeType":"image/png"},{"type":"text","text":%s},{"type":"text","text":"end"}],"structuredContent":{"all":%s},"_meta":{"server":"a"}}`,
+			strings.Repeat("A", 9000), wire.Marshal(text), wire.Marshal(text))}, nil
+	}
+	return r
+}
+
+type cutResult struct {
+	Content []struct {
+		Type, Text, URI, Data string
+		Size                  int
+	}
+	Structured map[string]string `json:"structuredContent"`
+	Meta       struct {
+		Server    string
+		Truncated *truncation
+	} `json:"_meta"`
+	X       int
+	IsError bool
+}
+
+func (c *client) result(t *testing.T, line string) (r cutResult) {
+	t.Helper()
+	m, err := wire.Parse([]byte(c.ask(line)))
+	if err != nil || json.Unmarshal(m.Result, &r) != nil {
+		t.Fatalf("%s %s, %v", m.Result, m.Error, err)
+	}
+	return r
+}
+
+// A long text is cut, and the rest can be read piece by piece or as a resource.
+// Nothing else is touched.
+func TestLongResult(t *testing.T) {
+	text := strings.Repeat("äöü\n", 3000) // 21,000 bytes
+	c := connect(t, long(text, 1000), Options{Mode: Direct, LimitsResults: true})
+	c.initialize()
+	if list := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); !strings.Contains(list, `"read_result"`) {
+		t.Errorf("read_result is not listed: %.300s", list)
+	}
+	r := c.result(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`)
+	whole := text + "\nend"
+	if r.X != 1 || r.Structured["all"] != text || len(r.Content) != 4 || len(r.Content[2].Data) != 9000 || r.Meta.Server != "a" {
+		t.Errorf("got %.500v", r)
+	}
+	shown := r.Content[0].Text
+	if !strings.HasPrefix(whole, shown) || len(shown) < 3990 || len(shown) > 4000 {
+		t.Errorf("%d bytes are shown: …%q", len(shown), shown[len(shown)-10:])
+	}
+	link := r.Content[3]
+	if cut := r.Meta.Truncated; link.Type != "resource_link" || link.Size != len(whole) || cut == nil || *cut != (truncation{len(whole), len(shown), link.URI}) {
+		t.Errorf("link %+v, truncated %+v", link, cut)
+	}
+	if note := r.Content[1].Text; !strings.Contains(note, fmt.Sprintf(`read_result {"uri": %q, "offset": %d}`, link.URI, len(shown))) {
+		t.Errorf("note %s", note)
+	}
+	for id := 3; len(shown) < len(whole); id++ {
+		piece := c.result(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"read_result","arguments":{"uri":%q,"offset":%d,"limit":5000}}}`, id, link.URI, len(shown)))
+		if piece.IsError || piece.Content[0].Text == "" || (len(piece.Content) == 2) != (len(shown)+len(piece.Content[0].Text) < len(whole)) {
+			t.Fatalf("piece %+v", piece)
+		}
+		shown += piece.Content[0].Text
+	}
+	if shown != whole {
+		t.Error("the pieces are not the whole")
+	}
+	read := c.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":90,"method":"resources/read","params":{"uri":%q}}`, link.URI))
+	if want := fmt.Sprintf(`"text":%s,"uri":%s}]`, wire.Marshal(whole), wire.Marshal(link.URI)); !strings.Contains(read, want) {
+		t.Errorf("as a resource: %.200s", read)
+	}
+	for args, want := range map[string]string{
+		fmt.Sprintf(`{"uri":%q,"offset":99999}`, link.URI): "behind the end",
+		`{"uri":"metarouter-result:x"}`:                    "no result is kept",
+		fmt.Sprintf(`{"uri":%q,"offset":-1}`, link.URI):    "arguments.offset",
+	} {
+		r := c.result(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":91,"method":"tools/call","params":{"name":"read_result","arguments":%s}}`, args))
+		if !r.IsError || !strings.Contains(r.Content[0].Text, want) {
+			t.Errorf("%s: %+v", args, r)
+		}
+	}
+}
+
+// What is short enough, or not limited, stays byte for byte.
+func TestShortResult(t *testing.T) {
+	for _, tokens := range []int{0, 50_000, 251} {
+		r := long(strings.Repeat("x", 1000), tokens)
+		want, _ := r.execute(t.Context(), selector.Call{})
+		if got, err := perform(t.Context(), New(r, Options{Mode: Direct}), []byte(`{"name":"a__b"}`)); err != nil || string(got) != string(want.JSON) {
+			t.Errorf("%d tokens: %.200s, %v", tokens, got, err)
+		}
+	}
+}
+
+// What is kept is its session's alone, and not for ever, nor without bound.
+func TestKeptResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r results
+		mine := r.keep("me", "text")
+		if text, ok := r.find("me", mine); !ok || text != "text" {
+			t.Errorf("%q, %v", text, ok)
+		}
+		if _, ok := r.find("you", mine); ok {
+			t.Error("another session reads it")
+		}
+		yours := r.keep("you", "yours")
+		big := strings.Repeat("x", maxKeptBytes-4)
+		last := r.keep("me", big)
+		if _, ok := r.find("me", mine); !ok {
+			t.Error("what fits is dropped")
+		}
+		r.keep("me", "more")
+		if _, ok := r.find("me", mine); ok {
+			t.Error("the oldest stays beyond the bound")
+		}
+		if _, ok := r.find("me", last); !ok {
+			t.Error("more is dropped than need be")
+		}
+		if _, ok := r.find("you", yours); !ok {
+			t.Error("another's is dropped")
+		}
+		if r.keep("me", big+"12345") != "" {
+			t.Error("more than the bound is kept")
+		}
+		for i := range 20 {
+			r.keep(i, big)
+		}
+		all := 0
+		for _, k := range r.kept {
+			all += len(k.text)
+		}
+		if all > maxAllKeptBytes || len(r.order) != len(r.kept) {
+			t.Errorf("%d bytes are kept, in %d of %d texts", all, len(r.order), len(r.kept))
+		}
+		r.forget(19)
+		if len(r.order) != 7 {
+			t.Errorf("%d texts stay", len(r.order))
+		}
+		time.Sleep(maxKeptTime)
+		synctest.Wait()
+		if len(r.kept)+len(r.order) != 0 {
+			t.Errorf("%d texts stay for ever", len(r.kept))
+		}
+	})
+}
