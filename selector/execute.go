@@ -42,6 +42,10 @@ type Policy struct {
 	StandIns      []string // servers that may take its calls where it can't, the best first
 	Twins         []string // likewise, but only for tools that do no harm: the same server, run twice
 
+	// Cache is how long results are given again, of tools that declare to only read
+	// and to be idempotent; 0 is never.
+	Cache time.Duration
+
 	// MaxResultTokens is how much of a result's text a client is to get at once, unless
 	// the tool declares that it may be more (anthropic/maxResultSizeChars); 0 is all.
 	MaxResultTokens int
@@ -124,6 +128,17 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 	if fault != "" {
 		return run.fail(fault), nil
 	}
+	key, caches := cacheKey{}, false
+	if policy.Cache > 0 {
+		key, caches = cacheKeyOf(c, args)
+	}
+	if caches {
+		if raw, ok := s.cache.find(key); ok {
+			run.turn(c.Tool)
+			run.cached = true
+			return s.answered(run, raw, policy), nil
+		}
+	}
 	var faults []string
 	for _, next := range s.choices(c.Tool, policy) {
 		run.turn(next.tool)
@@ -139,8 +154,10 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 		raw, err := s.pass(ctx, run, next, policy, c, args)
 		switch refused, ok := errors.AsType[*session.Error](err); {
 		case err == nil:
-			r := run.finish(raw)
-			r.Limit = resultLimit(next.tool, policy)
+			r := s.answered(run, raw, policy)
+			if caches && next.tool == c.Tool && !r.IsError {
+				s.cache.keep(key, raw, policy.Cache)
+			}
 			return r, nil
 		case ok:
 			return Result{}, refused
@@ -155,6 +172,13 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 		}
 	}
 	return run.fail(strings.Join(faults, "; ")), nil
+}
+
+// answered returns the result of the tool whose turn it is.
+func (s *Selector) answered(run *run, raw json.RawMessage, p Policy) Result {
+	r := run.finish(raw)
+	r.Limit = resultLimit(run.tool, p)
+	return r
 }
 
 // resultLimit returns how many tokens of the tool's text a client is to get at once.

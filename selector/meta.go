@@ -25,6 +25,7 @@ type run struct {
 	verified bool
 	repaired string
 	path     []string        // the IDs of the tools that were tried
+	cached   bool            // the result was there already
 	session  session.Session // of the last attempt; nil if it found none
 }
 
@@ -85,6 +86,9 @@ func (r *run) meta() []byte {
 	b = append(b, `,"timestamp":"`...)
 	b = now.UTC().AppendFormat(b, time.RFC3339Nano)
 	b = append(b, '"')
+	if r.cached {
+		b = append(b, `,"cached":true`...)
+	}
 	if r.repaired != "" { // what was done to the arguments
 		b = appendText(b, `,"repaired":`, r.repaired)
 	}

@@ -26,6 +26,7 @@ type Selector struct {
 	log      *zap.Logger
 	schemas  schemas
 	gates    gates
+	cache    cache
 
 	experience Experience // nil if there is none
 }

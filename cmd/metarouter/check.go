@@ -58,9 +58,6 @@ func notInEffect(c config.Config) []string {
 			keys = append(keys, fmt.Sprintf(format, args...))
 		}
 	}
-	for _, s := range c.Servers {
-		add(s.Cache > 0, "%s.cache", s.Name)
-	}
 	r := c.Router
 	add(r.AccessLog != "", "metarouter.accessLog")
 	add(r.HTTP.Rate != "", "metarouter.http.rate")

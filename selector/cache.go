@@ -1,0 +1,98 @@
+package selector
+
+import (
+	"container/list"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// maxCached bounds the results that are kept to be given again, in bytes.
+const maxCached = 32 << 20
+
+// A cache keeps results of tools that only read and always answer alike, for as
+// long as their server's policy says.
+type cache struct {
+	mu    sync.Mutex // guards what follows
+	known map[cacheKey]*list.Element
+	used  list.List // of *cached, the one used last in front
+	size  int
+}
+
+// A cacheKey is one call of one client, since what a server tells one may not be
+// another's to know. A tool that has changed is another one.
+type cacheKey struct {
+	client session.Client // by its home; nil for the router itself
+	tool   *registry.NormalizedTool
+	args   string
+}
+
+// cacheKeyOf returns the key of a call, false if its result is not fit to be given
+// again: the tool does not declare so, or the client can't be told from others.
+func cacheKeyOf(c Call, args json.RawMessage) (key cacheKey, ok bool) {
+	hints := c.Tool.Hints
+	if !hints.IsReadOnly() || hints.Idempotent == nil || !*hints.Idempotent {
+		return key, false
+	}
+	key = cacheKey{tool: c.Tool, args: string(args)}
+	if c.From != nil {
+		if key.client = c.From.Home(); key.client == nil {
+			return key, false
+		}
+	}
+	return key, true
+}
+
+type cached struct {
+	key    cacheKey
+	result json.RawMessage
+	until  time.Time
+}
+
+func (c *cache) find(key cacheKey) (result json.RawMessage, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.known[key]
+	if e == nil {
+		return nil, false
+	}
+	found := e.Value.(*cached)
+	if time.Now().After(found.until) {
+		c.drop(e)
+		return nil, false
+	}
+	c.used.MoveToFront(e)
+	return found.result, true
+}
+
+func (c *cache) keep(key cacheKey, result json.RawMessage, limit time.Duration) {
+	entry := &cached{key, result, time.Now().Add(limit)}
+	if entry.bytes() > maxCached/8 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old := c.known[entry.key]; old != nil {
+		c.drop(old)
+	}
+	if c.known == nil {
+		c.known = make(map[cacheKey]*list.Element)
+	}
+	c.known[entry.key] = c.used.PushFront(entry)
+	c.size += entry.bytes()
+	for c.size > maxCached {
+		c.drop(c.used.Back())
+	}
+}
+
+// drop forgets a result. c.mu must be held.
+func (c *cache) drop(e *list.Element) {
+	entry := c.used.Remove(e).(*cached)
+	delete(c.known, entry.key)
+	c.size -= entry.bytes()
+}
+
+func (e *cached) bytes() int { return len(e.key.args) + len(e.result) + 200 }
