@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -61,18 +62,9 @@ func oneEdit(a, b []rune) bool {
 	}
 	switch {
 	case len(a) < len(b):
-		return same(a[i:], b[i+1:])
-	case same(a[i+1:], b[i+1:]):
+		return slices.Equal(a[i:], b[i+1:])
+	case slices.Equal(a[i+1:], b[i+1:]):
 		return true
 	}
-	return i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && same(a[i+2:], b[i+2:])
-}
-
-func same(a, b []rune) bool {
-	for i := range a {
-		if i >= len(b) || a[i] != b[i] {
-			return false
-		}
-	}
-	return len(a) == len(b)
+	return i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && slices.Equal(a[i+2:], b[i+2:])
 }

@@ -58,10 +58,14 @@ func (h Hints) IsReadOnly() bool { return h.ReadOnly != nil && *h.ReadOnly }
 // something.
 func (h Hints) IsDestructive() bool { return h.Destructive != nil && *h.Destructive }
 
+// IsIdempotent reports whether the server says that calls with the same arguments
+// have no more effect than one.
+func (h Hints) IsIdempotent() bool { return h.Idempotent != nil && *h.Idempotent }
+
 // Repeatable reports whether the server says that a second call with the same
 // arguments does no harm.
 func (h Hints) Repeatable() bool {
-	return h.IsReadOnly() || h.Idempotent != nil && *h.Idempotent
+	return h.IsReadOnly() || h.IsIdempotent()
 }
 
 // ToolID returns the key of a tool in the registry; see [ID].

@@ -33,8 +33,7 @@ type cacheKey struct {
 // cacheKeyOf returns the key of a call, false if its result is not fit to be given
 // again: the tool does not declare so, or the client can't be told from others.
 func cacheKeyOf(c Call, args json.RawMessage) (key cacheKey, ok bool) {
-	hints := c.Tool.Hints
-	if !hints.IsReadOnly() || hints.Idempotent == nil || !*hints.Idempotent {
+	if hints := c.Tool.Hints; !hints.IsReadOnly() || !hints.IsIdempotent() {
 		return key, false
 	}
 	key = cacheKey{tool: c.Tool, args: string(args)}

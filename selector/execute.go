@@ -142,6 +142,7 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 	var faults []string
 	for _, next := range s.choices(c.Tool, policy) {
 		run.turn(next.tool)
+		policy, args := policy, args // of this choice
 		if next.tool != c.Tool {
 			policy = s.sessions.Policy(next.tool.Server)
 			fitting, _, wrong := s.check(next.tool, translate(args, next.tool))
@@ -167,8 +168,8 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 		if fault := err.Error(); !slices.Contains(faults, fault) {
 			faults = append(faults, fault)
 		}
-		if !run.again && !errors.Is(err, errNotLetIn) && !errors.Is(err, session.ErrNotSent) {
-			break // it may have taken effect
+		if !errors.Is(err, errNotLetIn) && !run.mayRepeat(err) {
+			break
 		}
 	}
 	return run.fail(strings.Join(faults, "; ")), nil
@@ -181,17 +182,19 @@ func (s *Selector) answered(run *run, raw json.RawMessage, p Policy) Result {
 	return r
 }
 
+// BytesPerToken is how many bytes of JSON or text are counted as a token.
+const BytesPerToken = 4
+
 // resultLimit returns how many tokens of the tool's text a client is to get at once.
 func resultLimit(t *registry.NormalizedTool, p Policy) int {
 	if p.MaxResultTokens == 0 {
 		return 0
 	}
 	var declared int
-	const bytesPerToken = 4
 	if json.Unmarshal(wire.Member(wire.Member(t.Definition, "_meta"), "anthropic/maxResultSizeChars"), &declared) != nil {
 		return p.MaxResultTokens
 	}
-	return max(p.MaxResultTokens, declared/bytesPerToken)
+	return max(p.MaxResultTokens, declared/BytesPerToken)
 }
 
 // pass sends the call to the server of one choice, through its gate.
@@ -237,16 +240,16 @@ func (s *Selector) send(ctx context.Context, run *run, r session.Request, server
 		if err == nil || attempt == maxAttempts || run.session == nil || ctx.Err() != nil {
 			return raw, err
 		}
-		switch {
-		case errors.Is(err, session.ErrNotSent):
-		case run.again && errors.Is(err, session.ErrClosed):
-			if !pause(ctx, attempt) {
-				return raw, err
-			}
-		default:
+		if !run.mayRepeat(err) || !errors.Is(err, session.ErrNotSent) && !pause(ctx, attempt) {
 			return raw, err
 		}
 	}
+}
+
+// mayRepeat reports whether what ended so may be sent again: it had no effect, or
+// to have it twice is harmless.
+func (r *run) mayRepeat(err error) bool {
+	return errors.Is(err, session.ErrNotSent) || r.again && errors.Is(err, session.ErrClosed)
 }
 
 // retryPause is how long a call waits before it is made again, at first; twice as

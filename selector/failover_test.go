@@ -105,6 +105,51 @@ func TestFailover(t *testing.T) {
 	}
 }
 
+// What one server's tool calls its arguments is not sent to another, nor is one
+// blamed for the time that another took.
+func TestFailoverGoesBack(t *testing.T) {
+	const renamed = `{"properties":{"maxResults":{"type":"integer"}},"additionalProperties":false}`
+	yes := true
+	r := registry.New(zap.NewNop())
+	defer r.Close()
+	for server, schema := range map[string]string{"a": object, "b": renamed} {
+		find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(schema)}
+		find.Hints.ReadOnly = &yes
+		if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	find, _ := r.Snapshot().Tool("a:find")
+	call := Call{Tool: find, Arguments: json.RawMessage(`{"max_results":1}`)}
+	group := Policy{StandIns: []string{"b"}, Timeout: time.Second}
+	never := func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, session.ErrNotSent }
+	synctest.Test(t, func(t *testing.T) {
+		var sent []string
+		a := func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+			if sent = append(sent, string(wire.Member(params, "arguments"))); len(sent) <= maxAttempts {
+				return nil, session.ErrNotSent
+			}
+			return json.RawMessage(fine), nil
+		}
+		s := New(r, pool{"a": {policy: group, call: a}, "b": {policy: Policy{MaxResultTokens: 1}, call: never}}, "node", zap.NewNop())
+		result, err := s.Execute(t.Context(), call)
+		if err != nil || result.IsError || result.Limit != 0 || sent[len(sent)-1] != `{"max_results":1}` {
+			t.Errorf("sent %q, answered %s with the limit %d, %v", sent, result.JSON, result.Limit, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		late := func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		s := New(r, pool{"a": {policy: group, call: late}, "b": {policy: group, call: late}}, "node", zap.NewNop())
+		result, err := s.Execute(t.Context(), call)
+		if text := textOf(result); err != nil || !strings.Contains(text, `server "a" did not answer`) || strings.Contains(text, `"b"`) || s.gates.of("b").unheard != 0 {
+			t.Errorf("%s, %v; b has %d unanswered calls", text, err, s.gates.of("b").unheard)
+		}
+	})
+}
+
 // Where all are busy or silent, the answer says so of each.
 func TestFailoverOfNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -69,7 +69,7 @@ func TestAnswers(t *testing.T) {
 			if err := json.Unmarshal(raw, &answer); err != nil {
 				t.Fatal(err)
 			}
-			tokens = append(tokens, len(answer.Content[0].Text)/bytesPerToken)
+			tokens = append(tokens, len(answer.Content[0].Text)/selector.BytesPerToken)
 			if slices.ContainsFunc(q.Relevant, func(r evaluation.Relevant) bool {
 				return strings.Contains(answer.Content[0].Text, `"`+r.Server+":"+r.Name+`"`)
 			}) {

@@ -148,7 +148,7 @@ func idsOf(candidates []selector.Candidate, left int) (ids []string) {
 // left is how many bytes of it remain.
 func (s *Server) describe(candidates []selector.Candidate, budget int) (entries []entry, left int) {
 	entries = make([]entry, 0, len(candidates))
-	left = budget * bytesPerToken
+	left = budget * selector.BytesPerToken
 	for i, c := range candidates {
 		details := s.details(c)
 		if i > 0 {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // Where a limit is set, a client gets the beginning of a result's text, and the
@@ -117,7 +118,7 @@ type truncation struct {
 // limited returns the result with at most so many tokens of text, and a link to the
 // whole of it. Only text counts, and only text is cut.
 func (s *Server) limited(result json.RawMessage, tokens int, owner any) json.RawMessage {
-	limit := tokens * bytesPerToken
+	limit := tokens * selector.BytesPerToken
 	if tokens == 0 || len(result) <= limit {
 		return result
 	}

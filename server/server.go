@@ -212,10 +212,8 @@ func (s *Server) cost() int {
 	for _, t := range s.router.Snapshot().Tools() {
 		bytes += len(t.Definition)
 	}
-	return bytes / bytesPerToken
+	return bytes / selector.BytesPerToken
 }
-
-const bytesPerToken = 4
 
 // callTool answers tools/call.
 func callTool(ctx context.Context, c *call) (json.RawMessage, error) {

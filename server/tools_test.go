@@ -122,7 +122,7 @@ func TestFindTools(t *testing.T) {
 			t.Errorf("budget %d: %d tools and %d omitted", budget, len(got.Tools), got.Omitted)
 		}
 		listed, _ := json.Marshal(got.Tools)
-		if tokens := len(listed) / bytesPerToken; tokens > budget && budget > 50 {
+		if tokens := len(listed) / selector.BytesPerToken; tokens > budget && budget > 50 {
 			t.Errorf("budget %d: %d tokens", budget, tokens)
 		}
 	}

@@ -531,6 +531,29 @@ func TestIdleTimeout(t *testing.T) {
 	f.await("s", Ready)
 }
 
+// A server that nothing was sent to for longer than a call may take is no worse for
+// it.
+func TestLongSilence(t *testing.T) {
+	t.Parallel()
+	entry := fake("s", "-tools", "echo")
+	entry.Timeout = 100 * time.Millisecond
+	f := supervise(t, entry)
+	before := f.await("s", Ready)
+	s, err := f.Session(t.Context(), "s", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := fmt.Appendf(nil, `{"x":%q}`, strings.Repeat("x", 3<<20)) // than can be written at once
+	if err := s.Notify(t.Context(), "notifications/roots/list_changed", more); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * entry.Timeout)
+	f.mustCall("s", "echo", "{}")
+	if after := f.state("s"); after.PID != before.PID {
+		t.Errorf("it was started again: pid %d, then %d", before.PID, after.PID)
+	}
+}
+
 // An edit that is undone starts no idle server; a restart does.
 func TestIdleServerStaysIdle(t *testing.T) {
 	t.Parallel()

@@ -71,18 +71,10 @@ func (p *peer) stamp(r session.Request, id int64) (params, token json.RawMessage
 
 // withMeta returns parameters that have no _meta with one.
 func withMeta(params, meta json.RawMessage) json.RawMessage {
-	out := make([]byte, 0, len(params)+len(meta)+12)
-	if end := bytes.LastIndexByte(params, '}'); end > 0 {
-		out = append(out, params[:end]...)
-		if len(bytes.TrimSpace(params[1:end])) > 0 {
-			out = append(out, ',')
-		}
-	} else {
-		out = append(out, '{')
+	if params == nil {
+		params = json.RawMessage("{}")
 	}
-	out = append(out, `"_meta":`...)
-	out = append(out, meta...)
-	return append(out, '}')
+	return wire.AddMember(params, "_meta", meta)
 }
 
 // awaitsInput reports whether the result is a modern server's question to a

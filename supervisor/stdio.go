@@ -102,6 +102,7 @@ func (l *lines) finish(u *unwritten) error {
 			return err
 		}
 	}
+	l.w.SetWriteDeadline(time.Time{}) // it would end later writes too
 	return nil
 }
 
