@@ -113,6 +113,14 @@ func TestShortResult(t *testing.T) {
 func TestKeptResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r results
+		held := func() (bytes, texts, inOrder int) {
+			r.mu.Lock() // which timers want too
+			defer r.mu.Unlock()
+			for _, k := range r.kept {
+				bytes += len(k.text)
+			}
+			return bytes, len(r.kept), len(r.order)
+		}
 		mine := r.keep("me", "text")
 		if text, ok := r.find("me", mine); !ok || text != "text" {
 			t.Errorf("%q, %v", text, ok)
@@ -142,21 +150,17 @@ func TestKeptResults(t *testing.T) {
 		for i := range 20 {
 			r.keep(i, big)
 		}
-		all := 0
-		for _, k := range r.kept {
-			all += len(k.text)
-		}
-		if all > maxAllKeptBytes || len(r.order) != len(r.kept) {
-			t.Errorf("%d bytes are kept, in %d of %d texts", all, len(r.order), len(r.kept))
+		if bytes, texts, inOrder := held(); bytes > maxAllKeptBytes || texts != inOrder {
+			t.Errorf("%d bytes are kept, in %d texts, of which %d have an order", bytes, texts, inOrder)
 		}
 		r.forget(19)
-		if len(r.order) != 7 {
-			t.Errorf("%d texts stay", len(r.order))
+		if _, _, inOrder := held(); inOrder != 7 {
+			t.Errorf("%d texts stay", inOrder)
 		}
 		time.Sleep(maxKeptTime)
 		synctest.Wait()
-		if len(r.kept)+len(r.order) != 0 {
-			t.Errorf("%d texts stay for ever", len(r.kept))
+		if _, texts, inOrder := held(); texts+inOrder != 0 {
+			t.Errorf("%d texts stay for ever", texts)
 		}
 	})
 }
