@@ -79,7 +79,7 @@ func TestUnreadNotifications(t *testing.T) {
 		fmt.Fprintln(inW, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 		synctest.Wait()
 		for range maxQueued + 10 { // on the goroutine that reads from the server
-			(*r.hear.Load())("a", nil, session.Message{Method: "notifications/message", Params: json.RawMessage(`{"level":"alert"}`)})
+			r.say("a", nil, session.Message{Method: "notifications/message", Params: json.RawMessage(`{"level":"alert"}`)})
 		}
 		r.replace("a", tool("a", "c"))
 		time.Sleep(time.Second)
@@ -125,10 +125,10 @@ func TestPrincipals(t *testing.T) {
 	}
 
 	mine, theirs := w.session(one...), w.session(two...)
-	(*r.hear.Load())("s", nil, session.Message{Method: "notifications/message", Params: json.RawMessage(`{"level":"alert","data":"secret"}`)})
+	r.say("s", nil, session.Message{Method: "notifications/message", Params: json.RawMessage(`{"level":"alert","data":"secret"}`)})
 	stream := reading(t, w.get(theirs))
 	defer stream.body.Close()
-	(*r.hear.Load())("s", nil, session.Message{Method: "notifications/tools/list_changed"})
+	r.say("s", nil, session.Message{Method: "notifications/tools/list_changed"})
 	stream.want("0_1", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"`)
 
 	w.session(one...) // in the place of an own one
@@ -149,7 +149,7 @@ func TestBounds(t *testing.T) {
 	c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["x:a","x:a","x:none"]},`+modernMeta+`}}`,
 		`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["x:a","x:none"]}`)
 	for range 2 { // told once each
-		(*r.hear.Load())("a", nil, session.Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"x:a"}`)})
+		r.say("a", nil, session.Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"x:a"}`)})
 		if got := c.receive(); !strings.Contains(got, "resources/updated") {
 			t.Errorf("heard %s", got)
 		}

@@ -284,7 +284,7 @@ func TestHear(t *testing.T) {
 	c := connect(t, r, Options{Mode: Direct})
 	c.initialize()
 	hear := func(method, params string) {
-		(*r.hear.Load())("a", nil, session.Message{Method: method, Params: json.RawMessage(params)})
+		r.say("a", nil, session.Message{Method: method, Params: json.RawMessage(params)})
 	}
 	c.want(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"x:a"}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	hear("notifications/resources/updated", `{"uri":"x:other"}`)

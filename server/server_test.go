@@ -610,3 +610,11 @@ func TestSDKClient(t *testing.T) {
 		})
 	}
 }
+
+// say has the server's face hear what a server says, once it listens.
+func (r *fakeRouter) say(server string, to session.Client, m session.Message) {
+	for r.hear.Load() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	(*r.hear.Load())(server, to, m)
+}
