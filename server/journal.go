@@ -23,6 +23,7 @@ const (
 	unreadAt = 40 // which half, where in it what is unread begins and ends: 1, 31 and 32 bits
 	lostAt   = 48 // how much more is unread
 	keptAt   = 56 // which copy of the kept messages is valid: 0 or 1
+	tailAt   = 60 // how long the tail is: what came last of the unread that does not fit
 	openAt   = 64
 
 	slotSize = 128 // of one open request: the length of its id, and the id
@@ -31,13 +32,17 @@ const (
 	inputAt  = openAt + slots*slotSize
 	maxInput = 64 << 10
 
-	stateAt  = inputAt + 2*maxInput
+	tailText = inputAt + 2*maxInput
+	stateAt  = tailText + maxInput
 	maxState = 128 << 10
 
 	noSlot = -1
 
 	// tornAbove is the length of messages that a pipe may take in pieces.
 	tornAbove = 4 << 10
+
+	// endOfLine is how much of the end of a long line is in the tail.
+	endOfLine = 128
 
 	// hole stands where bytes of the input are missing. No JSON has it.
 	hole = 0
@@ -103,6 +108,11 @@ func (j *Journal) end(slots ...int) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.release(slots)
+}
+
+// release frees slots. j.mu must be held.
+func (j *Journal) release(slots []int) {
 	for _, slot := range slots {
 		if slot != noSlot {
 			j.slot(slot)[0] = 0
@@ -114,16 +124,21 @@ func (j *Journal) end(slots ...int) {
 // writing notes that n bytes are being written to the client.
 func (j *Journal) writing(n int) {
 	if j != nil && n > tornAbove {
+		j.mu.Lock()
+		defer j.mu.Unlock()
 		j.mem[tornAt] = 1
 	}
 }
 
 // wrote notes that they were, and with them the answers to these requests.
 func (j *Journal) wrote(slots []int) {
-	if j != nil {
-		j.mem[tornAt] = 0
-		j.end(slots...)
+	if j == nil {
+		return
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mem[tornAt] = 0
+	j.release(slots)
 }
 
 // keep notes a message to be replayed, in place of the one with the same key; nil
@@ -138,22 +153,29 @@ func (j *Journal) keep(key string, line []byte) {
 	switch {
 	case i >= 0 && line == nil:
 		j.kept = slices.Delete(j.kept, i, i+1)
-	case i >= 0:
-		j.kept[i].line = bytes.Clone(line)
-	case line != nil:
-		j.kept = append(j.kept, keptMessage{key, bytes.Clone(line)})
-	default:
+	case line == nil:
 		return
+	default:
+		size := 4
+		for _, m := range j.kept {
+			size += len(m.line) + 1
+		}
+		if size+len(line)+1 > maxState {
+			return
+		}
+		if i < 0 {
+			i = len(j.kept)
+			j.kept = append(j.kept, keptMessage{key: key})
+		}
+		j.kept[i].line = bytes.Clone(line)
 	}
 	next := 1 - j.mem[keptAt]&1
 	area := j.mem[stateAt+int(next)*maxState:][:maxState]
 	n := 4
 	for _, m := range j.kept {
-		if n+len(m.line)+1 <= len(area) {
-			n += copy(area[n:], m.line)
-			area[n] = '\n'
-			n++
-		}
+		n += copy(area[n:], m.line)
+		area[n] = '\n'
+		n++
 	}
 	binary.LittleEndian.PutUint32(area, uint32(n-4))
 	j.mem[keptAt] = next
@@ -174,10 +196,31 @@ type journaled struct {
 
 func (r *journaled) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
+	r.journal.mu.Lock()
+	defer r.journal.mu.Unlock()
 	r.journal.noteInput(p[:max(n, 0)])
 	return n, err
 }
 
+// passed notes that the lines returned by the reader since are open requests now,
+// or done with.
+func (j *Journal) passed(r *wire.Reader) {
+	n := r.Passed()
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	half, start, end, lost := j.unread()
+	if known := end - start; n <= known {
+		j.setUnread(half, start+n, end, lost)
+		return
+	}
+	j.setUnread(half, 0, 0, 0)
+	j.noteInput(r.Buffered())
+}
+
+// noteInput notes what was read. j.mu must be held, as for what follows.
 func (j *Journal) noteInput(p []byte) {
 	half, start, end, lost := j.unread()
 	n := 0
@@ -188,24 +231,38 @@ func (j *Journal) noteInput(p []byte) {
 			start, end = 0, copy(j.mem[inputAt+half*maxInput:], unread)
 		}
 		n = copy(j.mem[inputAt+half*maxInput:][end:maxInput], p)
+		j.setTail(nil)
+	}
+	if n < len(p) {
+		j.noteTail(p[n:])
 	}
 	j.setUnread(half, start, end+n, lost+len(p)-n)
 }
 
-// passed notes that the lines returned by the reader since are open requests now,
-// or done with.
-func (j *Journal) passed(r *wire.Reader) {
-	n := r.Passed()
-	if j == nil {
+// noteTail notes what does not fit: the end of the line, and all that comes after
+// it as far as there is room.
+func (j *Journal) noteTail(p []byte) {
+	tail := j.tail()
+	if bytes.IndexByte(tail, '\n') >= 0 {
+		j.setTail(append(tail, p...))
 		return
 	}
-	half, start, end, lost := j.unread()
-	if known := end - start; n <= known {
-		j.setUnread(half, start+n, end, lost)
-		return
+	end := bytes.IndexByte(p, '\n')
+	if end < 0 {
+		end = len(p)
 	}
-	j.setUnread(half, 0, 0, 0)
-	j.noteInput(r.Buffered())
+	tail = append(tail, p[max(0, end-endOfLine):end]...)
+	j.setTail(append(tail[max(0, len(tail)-endOfLine):], p[end:]...))
+}
+
+func (j *Journal) tail() []byte {
+	n := min(maxInput, binary.LittleEndian.Uint32(j.mem[tailAt:]))
+	return bytes.Clone(j.mem[tailText:][:n])
+}
+
+func (j *Journal) setTail(tail []byte) {
+	n := copy(j.mem[tailText:][:maxInput], tail)
+	binary.LittleEndian.PutUint32(j.mem[tailAt:], uint32(n))
 }
 
 func (j *Journal) unread() (half, start, end, lost int) {
@@ -264,7 +321,7 @@ func (j *Journal) inherit() *estate {
 		e.unread = bytes.Clone(j.mem[inputAt+half*maxInput:][start:end])
 	}
 	if lost > 0 {
-		e.unread = append(e.unread, hole)
+		e.unread = append(append(e.unread, hole), j.tail()...)
 	}
 	j.setUnread(0, 0, 0, 0) // it is noted again as it is read again
 	return e

@@ -70,7 +70,7 @@ type outgoing struct {
 type host struct {
 	server string
 	stray  func(line []byte, why error)
-	asked  func() // called when the server asks its client for something
+	asked  func(method string) // called when the server asks its client for something
 
 	// owner returns the only client that uses the session, nil if several may.
 	// It may wait for that client until ctx ends.
