@@ -40,7 +40,7 @@ type Policy struct {
 	MaxConcurrent int // calls under way at once, beyond which others wait; 0 is any number
 	Retry         Retry
 	StandIns      []string // servers that may take its calls where it can't, the best first
-	Twins         []string // likewise, but only for tools that do no harm: the same server, run twice
+	Twins         []string // likewise, but only for tools that only read: the same server, run twice
 
 	// Cache is how long results are given again, of tools that declare to only read
 	// and to be idempotent; 0 is never.
