@@ -206,14 +206,15 @@ func (s *Selector) pass(ctx context.Context, run *run, next choice, policy Polic
 		return nil, err
 	}
 	defer leave()
+	by := &patron{Client: c.From, leave: leave}
 	if c.From != nil {
-		c.From = &patron{c.From, leave}
+		c.From = by
 	}
 	c.Tool = next.tool
 	run.again = policy.Retry == AlwaysRetry || policy.Retry == IfHarmless && next.tool.Hints.Repeatable()
 	request := session.Request{Method: "tools/call", Params: callParams(c, args), Meta: c.Meta, From: c.From}
 	raw, err := s.send(ctx, run, request, server, next.tool.ServerName(), next.patience)
-	gate.judge(ctx, err)
+	gate.judge(ctx, err, by.asked.Load())
 	return raw, err
 }
 
