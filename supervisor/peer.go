@@ -422,6 +422,14 @@ func (p *peer) refuse() {
 	p.refused = true
 }
 
+// refuseUnlessBusy does so unless a call is under way, and reports whether it does.
+func (p *peer) refuseUnlessBusy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refused = p.refused || p.busy() == 0
+	return p.refused
+}
+
 // toldRoots reports whether the server was told a client's roots.
 func (p *peer) toldRoots() bool {
 	p.mu.Lock()
