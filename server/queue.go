@@ -16,8 +16,9 @@ const (
 
 // A queue writes messages in the order in which they are sent. Whoever sends an
 // answer writes it, and what others have sent meanwhile, short messages together;
-// notifications come from goroutines that must never wait for a client, which
-// leave the writing to another one.
+// notifications come from goroutines that must never wait for a client, and answers
+// also from the one that reads what the client sends: these leave the writing to
+// another one.
 type queue struct {
 	out     io.Writer
 	journal *Journal    // told of what is written; nil if there is none
@@ -48,13 +49,22 @@ func newQueue(out io.Writer, j *Journal, failed func(error)) *queue {
 
 // send has a message written. When too much waits already, a notification is
 // lost, and anything else waits. It fails if out did, or the queue was closed.
-func (q *queue) send(message []byte) error { return q.answer(message, noSlot) }
-
-// answer is send for the answer to a request that has a slot in the journal.
-func (q *queue) answer(message []byte, slot int) error {
+func (q *queue) send(message []byte) error {
 	patient := !isNotification(message)
+	return q.put(outgoing{message, noSlot}, patient, patient)
+}
+
+// answer is send for the answer to a request that has a slot in the journal. The
+// caller writes unless it has something better to do.
+func (q *queue) answer(message []byte, slot int, write bool) error {
+	return q.put(outgoing{message, slot}, true, write)
+}
+
+// put has a message written: by the caller or by another goroutine. One that is
+// not patient may be lost.
+func (q *queue) put(o outgoing, patient, write bool) error {
 	q.mu.Lock()
-	for q.err == nil && q.full(len(message)) {
+	for q.err == nil && q.full(len(o.message)) {
 		if !patient {
 			q.mu.Unlock()
 			return nil
@@ -65,15 +75,15 @@ func (q *queue) answer(message []byte, slot int) error {
 		defer q.mu.Unlock()
 		return q.err
 	}
-	q.waiting = append(q.waiting, outgoing{message, slot})
-	q.size += len(message)
-	write := !q.writing
+	q.waiting = append(q.waiting, o)
+	q.size += len(o.message)
+	idle := !q.writing
 	q.writing = true
 	q.mu.Unlock()
 	switch {
-	case write && patient:
+	case idle && write:
 		q.write()
-	case write:
+	case idle:
 		go q.write() // close waits for it
 	}
 	return nil

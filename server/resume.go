@@ -48,10 +48,10 @@ func (p *pipe) note(m wire.Message, line []byte) {
 func (p *pipe) resume(ctx context.Context, e *estate, in io.Reader) io.Reader {
 	p.conversation.resumed(e.lives)
 	if e.torn {
-		p.send([]byte("\n")) // ends what may be the beginning of a line
+		p.reply([]byte("\n")) // ends what may be the beginning of a line
 	}
 	for _, id := range e.open {
-		p.send(refusal(id, errRouterLost))
+		p.reply(refusal(id, errRouterLost))
 	}
 	p.journal.settled()
 	for _, m := range e.kept {

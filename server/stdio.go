@@ -96,11 +96,11 @@ func (p *pipe) read(ctx context.Context, in io.Reader) {
 		case err == nil:
 			p.take(ctx, line, lines)
 		case errors.Is(err, wire.ErrTooLong):
-			p.send(refusal(nil, errTooLong))
+			p.reply(refusal(nil, errTooLong))
 		case errors.Is(err, io.EOF):
 			p.conversation.drain(ctx, lastWords)
 			for _, id := range p.conversation.abandon() {
-				p.send(refusal(id, &session.Error{Code: session.CodeInternal, Message: "the client's input ended before the request was answered"}))
+				p.reply(refusal(id, &session.Error{Code: session.CodeInternal, Message: "the client's input ended before the request was answered"}))
 			}
 			p.end(io.EOF)
 			return
@@ -122,9 +122,9 @@ func (p *pipe) take(ctx context.Context, line []byte, from *wire.Reader) {
 	m, err := parse(line)
 	switch {
 	case err != nil && bytes.IndexByte(line, hole) >= 0: // a router was killed while it read the line
-		p.send(refusal(looseID(line), errRouterLost))
+		p.reply(refusal(looseID(line), errRouterLost))
 	case err != nil:
-		p.send(refusal(m.ID, err))
+		p.reply(refusal(m.ID, err))
 	case m.IsResponse():
 		p.conversation.responded(m)
 	case m.IsNotification():
@@ -143,14 +143,14 @@ func (p *pipe) request(ctx context.Context, m wire.Message, from *wire.Reader) {
 		if err == errIDInUse {
 			id = nil // with it, this would pass for the answer to the request that is in flight
 		}
-		p.send(refusal(id, err))
+		p.reply(refusal(id, err))
 		return
 	}
 	r.slot = p.journal.begin(r.id)
 	p.journal.passed(from) // from now on it is an open request, and no longer unread
 	p.answers.Add(1)
 	if methods[m.Method].quick {
-		p.answer(r)
+		p.answer(r, false)
 		return
 	}
 	select {
@@ -160,10 +160,14 @@ func (p *pipe) request(ctx context.Context, m wire.Message, from *wire.Reader) {
 	}
 }
 
-func (p *pipe) answer(r *request) {
+// reply sends what the goroutine that reads has to say, which must not wait for
+// the client.
+func (p *pipe) reply(message []byte) { p.queue.answer(message, noSlot, false) }
+
+func (p *pipe) answer(r *request, write bool) {
 	defer p.answers.Done()
 	if line := r.run(); line != nil {
-		p.queue.answer(line, r.slot)
+		p.queue.answer(line, r.slot, write)
 		return
 	}
 	if cause := context.Cause(r.ctx); cause != errClosed && cause != errEnding { // else another router is to answer it
@@ -178,7 +182,7 @@ const maxIdle = 8
 // serve answers the request, and those that come while it is idle.
 func (p *pipe) serve(ctx context.Context, r *request) {
 	for {
-		p.answer(r)
+		p.answer(r, true)
 		if p.idle.Add(1) > maxIdle {
 			p.idle.Add(-1)
 			return
