@@ -89,10 +89,12 @@ func (p *pipe) read(ctx context.Context, in io.Reader) {
 		in = p.resume(ctx, e, in)
 	}
 	lines := wire.NewReader(p.journal.input(in), wire.MaxLine)
-	for ctx.Err() == nil { // what is read later stays in the journal as unread
+	for {
 		p.journal.passed(lines)
 		line, err := lines.Next()
 		switch {
+		case ctx.Err() != nil:
+			return // a line stays in the journal as unread
 		case err == nil:
 			p.take(ctx, line, lines)
 		case errors.Is(err, wire.ErrTooLong):

@@ -101,9 +101,9 @@ func (a *app) host(ctx context.Context, c config.Config, named bool, f serveFlag
 	face.doors = []door{func(ctx context.Context, s *server.Server) error {
 		h := daemon.Host{
 			Size: server.JournalSize,
-			Terms: func() string {
-				now := c
-				now.Servers = router.Config().Servers // the rest is as it was when we started
+			Terms: func() daemon.Terms {
+				now := router.Config()
+				now.Router = c.Router // it takes effect at the start only
 				return a.terms(now, named, f)
 			},
 			Reload: func() {
@@ -134,8 +134,7 @@ func (a *app) host(ctx context.Context, c config.Config, named bool, f serveFlag
 // terms are what two clients must have in common to share a router: the same
 // program with the same flags in the same folder starts the same servers, in the
 // same environment, of a configuration that says the same.
-func (a *app) terms(c config.Config, named bool, f serveFlags) string {
-	f.host = false
+func (a *app) terms(c config.Config, named bool, f serveFlags) daemon.Terms {
 	folder, _ := os.Getwd()
 	var inherit []string
 	for _, s := range c.Servers {
@@ -148,10 +147,16 @@ func (a *app) terms(c config.Config, named bool, f serveFlags) string {
 		}
 	}
 	slices.Sort(environment)
-	said, err := json.Marshal([]any{
-		program(), os.Getuid(), folder, environment, a.data, a.logLevel, named,
-		f.mode, f.names, f.noWatch, c.Files, c.Servers, c.Router,
-	})
+	return daemon.Terms{
+		Place:   hash(program(), os.Getuid(), folder, a.data, a.logLevel, named, f.mode, f.names, f.noWatch, c.Files),
+		Text:    c.Digest(),
+		Servers: hash(environment, c.Servers, c.Router),
+	}
+}
+
+// hash is over values that are JSON.
+func hash(values ...any) string {
+	said, err := json.Marshal(values)
 	if err != nil {
 		panic(err) // strings and numbers always marshal
 	}

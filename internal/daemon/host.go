@@ -27,6 +27,13 @@ const (
 	upgrade = "metarouter"
 )
 
+// Terms are what decides which servers are started and how, as hashes.
+type Terms struct {
+	Place   string // what does not change while a process runs: program, flags, folder, environment
+	Text    string // of the configuration
+	Servers string // that come of it
+}
+
 // Streams are what a client of the router is served on.
 type Streams struct {
 	In, Out, Err *os.File
@@ -35,9 +42,8 @@ type Streams struct {
 
 // A Host is the process that serves the clients of several others.
 type Host struct {
-	// Terms are what a client must have in common with the host: all that decides
-	// what servers are started and how. Called at any time.
-	Terms func() string
+	// Terms are what a client must have in common with the host. Called at any time.
+	Terms func() Terms
 
 	// Serve serves a client until it leaves or ctx ends. The streams are closed
 	// afterwards.
@@ -125,12 +131,20 @@ func (h *Host) close() {
 	h.closed = true
 }
 
-// agrees reports whether the client's terms are the host's, now or in a moment.
-func (h *Host) agrees(ctx context.Context, terms string) bool {
+// agrees reports whether the client's terms are the host's: now, or in a moment if
+// the text of the configuration was edited.
+func (h *Host) agrees(ctx context.Context, want Terms) bool {
 	timeout := time.After(reloading)
 	again := time.NewTicker(reloading / 20)
 	defer again.Stop()
-	for h.Terms() != terms {
+	for {
+		have := h.Terms()
+		if have == want {
+			return true
+		}
+		if have.Place != want.Place || have.Text == want.Text {
+			return false
+		}
 		select {
 		case <-again.C:
 		case <-timeout:
@@ -139,12 +153,12 @@ func (h *Host) agrees(ctx context.Context, terms string) bool {
 			return false
 		}
 	}
-	return true
 }
 
 // join takes over the streams of a client and serves it.
 func (h *Host) join(ctx context.Context, w http.ResponseWriter, q *http.Request) {
-	if !h.agrees(q.Context(), q.Header.Get("Terms")) {
+	want := Terms{q.FormValue("place"), q.FormValue("text"), q.FormValue("servers")}
+	if !h.agrees(q.Context(), want) {
 		http.Error(w, "what you would start differs from what runs here", http.StatusConflict)
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -30,7 +31,7 @@ var errLost = errors.New("the shared router has ended")
 // A Client is a process that has another one serve its streams.
 type Client struct {
 	Place  Place
-	Terms  string   // see [Host.Terms]
+	Terms  Terms
 	Host   []string // the command line of a host, which is given the socket as its file 3
 	Log    string   // the file that gets what a host prints when it crashes
 	Reload <-chan os.Signal
@@ -151,11 +152,11 @@ func (c *Client) handOver(ctx context.Context, socket string, wait time.Duration
 }
 
 func (c *Client) ask(conn *net.UnixConn) error {
-	q, err := http.NewRequest(http.MethodPost, "http://router/join", nil)
+	terms := url.Values{"place": {c.Terms.Place}, "text": {c.Terms.Text}, "servers": {c.Terms.Servers}}
+	q, err := http.NewRequest(http.MethodPost, "http://router/join?"+terms.Encode(), nil)
 	if err != nil {
 		return err
 	}
-	q.Header.Set("Terms", c.Terms)
 	q.Header.Set("Connection", "Upgrade")
 	q.Header.Set("Upgrade", upgrade)
 	if err := q.Write(conn); err != nil {
