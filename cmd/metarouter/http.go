@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -98,7 +99,7 @@ func (w *web) serve(ctx context.Context, s *server.Server, log *zap.Logger) erro
 	}
 	h := &http.Server{Handler: handler, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, ErrorLog: problems}
 	served := make(chan error, 1)
-	go func() { served <- h.Serve(w.listener) }()
+	go func() { served <- h.Serve(pipe.Listen(w.listener)) }()
 	select {
 	case err := <-served:
 		handler.Close(ctx)

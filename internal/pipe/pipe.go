@@ -3,6 +3,7 @@
 package pipe
 
 import (
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -48,9 +49,19 @@ func Inherited(f *os.File) *End {
 	return New(f)
 }
 
+// errNotTried says that the file could not be tried: it is closed, or a deadline
+// has passed. Its own methods say which.
+var errNotTried = errors.New("closed or too late")
+
 // Read implements [io.Reader].
-func (e *End) Read(p []byte) (int, error) {
-	n, err := e.File.Read(p)
+func (e *End) Read(p []byte) (n int, err error) {
+	err = errNotTried
+	if e.raw != nil && len(p) > 0 {
+		n, err = tryRead(e.raw, p)
+	}
+	if errors.Is(err, errNotTried) {
+		n, err = e.File.Read(p)
+	}
 	if n >= usual/2 {
 		e.grow()
 	}
@@ -59,10 +70,12 @@ func (e *End) Read(p []byte) (int, error) {
 
 // Write implements [io.Writer].
 func (e *End) Write(p []byte) (int, error) {
-	if len(p) > usual {
-		e.grow()
+	n, err := e.TryWrite(p)
+	if n == len(p) || err != nil && !errors.Is(err, errNotTried) {
+		return n, err
 	}
-	return e.File.Write(p)
+	rest, err := e.File.Write(p[n:])
+	return n + rest, err
 }
 
 // TryWrite writes as much of p as can be written without waiting, which may be

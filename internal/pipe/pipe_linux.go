@@ -3,9 +3,23 @@ package pipe
 import (
 	"fmt"
 	"os"
+	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
+
+// quickly reads or writes a file on which neither waits. The scheduler is not told:
+// there is nothing that it could do meanwhile, and it would wake its watchdog, at
+// the price of several switches from thread to thread for every message. A signal
+// interrupts nothing that does not wait.
+func quickly(call, fd uintptr, p []byte) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), 0
+}
 
 // enlarge has the pipe hold more.
 func enlarge(f *os.File) bool {

@@ -3,8 +3,8 @@
 package pipe
 
 import (
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"syscall"
 
@@ -25,20 +25,35 @@ func immediate(f *os.File) syscall.RawConn {
 	return raw
 }
 
+// tryRead waits until there is something to read.
+func tryRead(raw syscall.RawConn, p []byte) (n int, err error) {
+	var errno syscall.Errno
+	err = raw.Read(func(fd uintptr) bool {
+		n, errno = quickly(syscall.SYS_READ, fd, p)
+		return errno != syscall.EAGAIN
+	})
+	switch {
+	case err != nil:
+		return 0, errNotTried
+	case errno != 0:
+		return 0, fmt.Errorf("read: %w", errno)
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
 func tryWrite(raw syscall.RawConn, p []byte) (n int, err error) {
-	var failed error
+	var errno syscall.Errno
 	err = raw.Write(func(fd uintptr) bool {
-		n, failed = unix.Write(int(fd), p)
+		n, errno = quickly(syscall.SYS_WRITE, fd, p)
 		return true
 	})
-	if err == nil {
-		err = failed
-	}
 	switch {
-	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EINTR):
-		err = nil
 	case err != nil:
-		err = fmt.Errorf("write: %w", err)
+		return 0, fmt.Errorf("write: %w", errNotTried)
+	case errno != 0 && errno != syscall.EAGAIN:
+		return 0, fmt.Errorf("write: %w", errno)
 	}
-	return max(0, n), err
+	return n, nil
 }

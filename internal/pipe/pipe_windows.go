@@ -9,3 +9,5 @@ import (
 func immediate(*os.File) syscall.RawConn { return nil }
 
 func tryWrite(syscall.RawConn, []byte) (int, error) { return 0, nil }
+
+func tryRead(syscall.RawConn, []byte) (int, error) { return 0, errNotTried }

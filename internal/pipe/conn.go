@@ -1,0 +1,72 @@
+package pipe
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+)
+
+// Listen returns the listener with connections that are read and written as an End
+// is, where the system allows.
+func Listen(l net.Listener) net.Listener { return listener{l} }
+
+type listener struct{ net.Listener }
+
+// Accept implements [net.Listener].
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return c, nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return c, nil
+	}
+	return &conn{tcp, raw}, nil
+}
+
+// A conn is a connection on which messages are short and many. Reads must be by
+// one goroutine at a time, and writes too.
+type conn struct {
+	*net.TCPConn
+	raw syscall.RawConn
+}
+
+// Read implements [io.Reader].
+func (c *conn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	n, err := tryRead(c.raw, p)
+	if errors.Is(err, errNotTried) {
+		return c.TCPConn.Read(p)
+	}
+	return n, c.error("read", err)
+}
+
+// Write implements [io.Writer].
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := tryWrite(c.raw, p)
+	if n == len(p) || err != nil && !errors.Is(err, errNotTried) {
+		return n, c.error("write", err)
+	}
+	rest, err := c.TCPConn.Write(p[n:])
+	return n + rest, err
+}
+
+// error makes an error what others expect of a connection.
+func (c *conn) error(op string, err error) error {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return err // nil, or the end
+	}
+	return &net.OpError{Op: op, Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: os.NewSyscallError(op, errno)}
+}
+
+var _ io.ReaderFrom = (*conn)(nil) // of [net.TCPConn], for files
