@@ -16,6 +16,7 @@ type traits struct {
 	Era       era              `json:"era,omitempty"`
 	Transport config.Transport `json:"transport,omitempty"` // of a url that does not say
 	Asks      bool             `json:"asks,omitempty"`      // the server has asked its client for something
+	Fetched   bool             `json:"fetched,omitempty"`   // its package is here, if its command fetches one
 }
 
 // A traitStore keeps traits by the hash of the server's entry: in memory, and in
