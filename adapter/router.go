@@ -115,6 +115,9 @@ func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 	g.Go(func() error { return r.registry.Run(ctx) })
 	g.Go(func() error { return r.usage.Run(ctx) })
 	g.Go(func() error { return r.supervisor.Run(ctx, configs) })
+	if !r.options.OnDemand {
+		g.Go(func() error { r.progress(ctx); return nil })
+	}
 	g.Go(func() error {
 		for {
 			select {

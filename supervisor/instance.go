@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -150,9 +151,9 @@ func (s *server) launch(ctx context.Context, entry config.Server, known traits) 
 	if err != nil {
 		return nil, err
 	}
-	stall := entry.Timeout
-	if stall == 0 {
-		stall = defaultStall
+	stall := cmp.Or(entry.Timeout, defaultStall)
+	for _, timeout := range entry.ToolTimeouts {
+		stall = max(stall, timeout)
 	}
 	in := s.newInstance(entry)
 	in.process, in.mark, in.transport = p, mark, config.Stdio

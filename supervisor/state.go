@@ -90,14 +90,15 @@ func (s *server) set(change func(*Status)) {
 func (s *server) report() Status {
 	s.mu.Lock()
 	st, latest, current := s.status, s.latest, s.current
-	st.Doing = s.waiting()
+	st.Doing = s.doing
+	waiting := s.waiting()
 	if found := s.v.traits.get(s.entry).Transport; st.Transport == string(config.AutoHTTP) && found != "" {
 		st.Transport = string(found)
 	}
 	if s.listFault != "" {
 		st.LastError = s.listFault
 	} else if st.LastError == "" {
-		st.LastError = st.Doing
+		st.LastError = waiting
 	}
 	s.mu.Unlock()
 	if latest != nil {
