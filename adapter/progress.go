@@ -14,8 +14,8 @@ const (
 	// progressAgain how often that is said if nothing else has changed.
 	progressEvery = 3 * time.Second
 	progressAgain = 15 * time.Second
-	// maxStarting is how many servers are named that are.
-	maxStarting = 10
+	// maxNamed is how many servers are named that are the same way.
+	maxNamed = 5
 )
 
 // progress says in the log which servers are starting, until none is: the first start
@@ -47,35 +47,42 @@ func (r *Router) progress(ctx context.Context) {
 // summary says in a line how many servers are ready, and which are not. Those that
 // nobody wants to run are left out. settled reports whether none is starting.
 func summary(all []supervisor.Status) (line string, settled bool) {
-	var ready int
-	var starting, failed []string
+	var ready, starting int
+	var doings, failed []string
+	names := make(map[string][]string) // of those that start, by what they wait for
 	for _, s := range all {
 		switch s.State {
 		case supervisor.Ready:
 			ready++
 		case supervisor.Starting:
-			name := s.Name
-			if s.Doing != "" {
-				name += " (" + s.Doing + ")"
+			if starting++; names[s.Doing] == nil {
+				doings = append(doings, s.Doing)
 			}
-			starting = append(starting, name)
+			names[s.Doing] = append(names[s.Doing], s.Name)
 		case supervisor.Restarting, supervisor.Failed, supervisor.NeedsAuth:
 			failed = append(failed, s.Name)
 		}
 	}
-	line = fmt.Sprintf("%d of %d servers ready", ready, ready+len(starting)+len(failed))
-	if len(starting) > 0 {
-		line += fmt.Sprintf(", %d starting: %s", len(starting), some(starting))
-	}
+	line = fmt.Sprintf("%d of %d servers ready", ready, ready+starting+len(failed))
 	if len(failed) > 0 {
 		line += fmt.Sprintf(", %d failed: %s", len(failed), some(failed))
 	}
-	return line, len(starting) == 0
+	for i, doing := range doings {
+		sep := ", "
+		if i == 0 {
+			sep = fmt.Sprintf(", %d starting: ", starting)
+		}
+		line += sep + some(names[doing])
+		if doing != "" {
+			line += " (" + doing + ")"
+		}
+	}
+	return line, starting == 0
 }
 
 func some(names []string) string {
-	if more := len(names) - maxStarting; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxStarting], ", "), more)
+	if more := len(names) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), more)
 	}
 	return strings.Join(names, ", ")
 }

@@ -17,7 +17,7 @@ func TestSummary(t *testing.T) {
 		server("d", supervisor.Failed, ""), server("e", supervisor.Idle, ""), server("f", supervisor.Disabled, ""),
 	}
 	line, settled := summary(all)
-	if want := "1 of 4 servers ready, 2 starting: b, c (npx is fetching pkg), 1 failed: d"; line != want || settled {
+	if want := "1 of 4 servers ready, 1 failed: d, 2 starting: b, c (npx is fetching pkg)"; line != want || settled {
 		t.Errorf("%q, %v, want %q", line, settled, want)
 	}
 	line, settled = summary(append(all[:1], all[3:]...))
@@ -28,7 +28,7 @@ func TestSummary(t *testing.T) {
 	for i := range 30 {
 		many = append(many, server(fmt.Sprint("s", i), supervisor.Starting, ""))
 	}
-	if line, _ = summary(many); !strings.HasSuffix(line, ", s9 and 20 more") {
+	if line, _ = summary(many); !strings.HasSuffix(line, ", s4 and 25 more") {
 		t.Errorf("%q", line)
 	}
 }

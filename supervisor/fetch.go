@@ -125,7 +125,7 @@ func (s *server) turn(ctx context.Context, entry config.Server) (done func(), er
 	if !ok || s.v.traits.get(entry).Fetched || f.ofNPM() && cachedByNPM(f.packages, entry.Env) {
 		return func() {}, nil
 	}
-	s.does("waiting until what other servers need is fetched")
+	s.does("waiting to be fetched")
 	return take(ctx, s.v.fetching, turnTime(entry))
 }
 

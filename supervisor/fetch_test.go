@@ -300,7 +300,7 @@ func TestFetchOneAtATime(t *testing.T) {
 	warm.file(t, "cache/_npx/"+npxFolder([]string{"pkg@latest"})+"/node_modules/pkg/package.json", "{}")
 	f.apply(append(entries, long.entry, warm.install(t))...)
 	f.await("warm", Ready)
-	if st := f.state("cold0"); st.State != Starting || st.Doing != "waiting until what other servers need is fetched" {
+	if st := f.state("cold0"); st.State != Starting || st.Doing != "waiting to be fetched" {
 		t.Errorf("another waits: %+v", st)
 	}
 	if st := f.state("long"); st.State != Starting || !strings.HasPrefix(st.LastError, "npx is fetching pkg, for ") {
