@@ -117,9 +117,10 @@ func uvPackages(args []string) []string {
 func turnTime(entry config.Server) time.Duration { return entry.StartTimeout / 3 }
 
 // turn waits until no other server's package is being fetched, if the entry's has
-// to be. Package managers that fetch at the same time are in each other's way: all
-// take longer, and npm's fail at times. done gives the turn back, as does the
-// passing of turnTime, so that one that hangs delays nobody for long.
+// to be. Those that are fetched at the same time are all ready late, each takes 200
+// MB or more meanwhile, and npm fails at times where several of it write its cache.
+// done gives the turn back, as does the passing of turnTime, so that one that hangs
+// delays nobody for long.
 func (s *server) turn(ctx context.Context, entry config.Server) (done func(), err error) {
 	f, ok := fetchOf(entry)
 	if !ok || s.v.traits.get(entry).Fetched || f.ofNPM() && cachedByNPM(f.packages, entry.Env) {

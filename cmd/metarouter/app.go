@@ -189,7 +189,11 @@ func progress(servers []adapter.ServerInfo, waited time.Duration) string {
 	tools := 0
 	for _, s := range servers {
 		tools += s.Tools
-		if s.State == supervisor.Starting {
+		switch {
+		case s.State != supervisor.Starting:
+		case s.Doing != "":
+			starting = append(starting, s.Name+" ("+s.Doing+")")
+		default:
 			starting = append(starting, s.Name)
 		}
 	}
