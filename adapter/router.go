@@ -197,6 +197,12 @@ func (r *Router) Learn(client, task, tool string, failed bool) {
 	r.usage.Record(usage.Use{Client: client, Words: selector.Words(task), Tool: tool, Failed: failed})
 }
 
+// Usage returns what was learned from use, nil if nothing is to be learned.
+func (r *Router) Usage() *usage.Store { return r.usage }
+
+// Config returns the configuration that is in use.
+func (r *Router) Config() config.Config { return *r.config.Load() }
+
 // Execute runs a tool; see [selector.Selector.Execute].
 func (r *Router) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
 	return r.selector.Execute(ctx, c)

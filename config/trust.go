@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tailscale/hujson"
 
@@ -33,6 +34,13 @@ func (c Config) Trusted(dataDir string) bool {
 		}
 	}
 	return true
+}
+
+// Digest is a hash of what the files of c said when it was loaded, in the sense of
+// Trusted: before variables are expanded.
+func (c Config) Digest() string {
+	sum := sha256.Sum256([]byte(strings.Join(c.digests, " ")))
+	return hex.EncodeToString(sum[:])
 }
 
 // Trust approves what the files of c said when it was loaded. The approval is

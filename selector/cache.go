@@ -1,6 +1,7 @@
 package selector
 
 import (
+	"bytes"
 	"container/list"
 	"encoding/json"
 	"sync"
@@ -14,7 +15,8 @@ import (
 const maxCached = 32 << 20
 
 // A cache keeps results of tools that only read and always answer alike, for as
-// long as their server's policy says.
+// long as their server's policy says and the session lives that gave them: what
+// runs after an edit or a restart may see other things.
 type cache struct {
 	mu    sync.Mutex // guards what follows
 	known map[cacheKey]*list.Element
@@ -31,9 +33,12 @@ type cacheKey struct {
 }
 
 // cacheKeyOf returns the key of a call, false if its result is not fit to be given
-// again: the tool does not declare so, or the client can't be told from others.
+// again: the tool does not declare so, the client can't be told from others, or
+// asks for more than the tool with its arguments, such as a task.
 func cacheKeyOf(c Call, args json.RawMessage) (key cacheKey, ok bool) {
-	if hints := c.Tool.Hints; !hints.IsReadOnly() || !hints.IsIdempotent() {
+	ok = c.Tool.Hints.IsReadOnly() && c.Tool.Hints.IsIdempotent()
+	c.others(func(string, []byte) { ok = false })
+	if !ok {
 		return key, false
 	}
 	key = cacheKey{tool: c.Tool, args: string(args)}
@@ -49,6 +54,17 @@ type cached struct {
 	key    cacheKey
 	result json.RawMessage
 	until  time.Time
+	ended  <-chan struct{} // closed with the session
+}
+
+// isOver reports whether the result must not be given any more.
+func (e *cached) isOver() bool {
+	select {
+	case <-e.ended:
+		return true
+	default:
+		return time.Now().After(e.until)
+	}
 }
 
 func (c *cache) find(key cacheKey) (result json.RawMessage, ok bool) {
@@ -59,7 +75,7 @@ func (c *cache) find(key cacheKey) (result json.RawMessage, ok bool) {
 		return nil, false
 	}
 	found := e.Value.(*cached)
-	if time.Now().After(found.until) {
+	if found.isOver() {
 		c.drop(e)
 		return nil, false
 	}
@@ -67,11 +83,13 @@ func (c *cache) find(key cacheKey) (result json.RawMessage, ok bool) {
 	return found.result, true
 }
 
-func (c *cache) keep(key cacheKey, result json.RawMessage, limit time.Duration) {
-	entry := &cached{key, result, time.Now().Add(limit)}
+// keep keeps a result until limit has passed or ended is closed.
+func (c *cache) keep(key cacheKey, result json.RawMessage, limit time.Duration, ended <-chan struct{}) {
+	entry := &cached{key, result, time.Now().Add(limit), ended}
 	if entry.bytes() > maxCached/8 {
 		return
 	}
+	entry.result = bytes.Clone(result) // it is a part of a line, in a buffer that may be large
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old := c.known[entry.key]; old != nil {

@@ -72,7 +72,7 @@ func TestCacheIsBounded(t *testing.T) {
 	big := json.RawMessage(strings.Repeat("x", maxCached/10))
 	key := func(args string) cacheKey { return cacheKey{tool: find, args: args} }
 	for i := range 30 {
-		c.keep(key(fmt.Sprint(i%15)), big, time.Hour)
+		c.keep(key(fmt.Sprint(i%15)), big, time.Hour, nil)
 		c.find(key("0")) // it is used
 	}
 	if c.size > maxCached || c.used.Len() != len(c.known) || c.used.Len() < 8 {
@@ -81,7 +81,7 @@ func TestCacheIsBounded(t *testing.T) {
 	if _, ok := c.find(key("0")); !ok {
 		t.Error("what is used is dropped")
 	}
-	c.keep(key(""), make(json.RawMessage, maxCached/2), time.Hour)
+	c.keep(key(""), make(json.RawMessage, maxCached/2), time.Hour, nil)
 	if _, ok := c.find(key("")); ok {
 		t.Error("one result takes half of the room")
 	}
@@ -119,5 +119,70 @@ func TestCacheIsOneClients(t *testing.T) {
 		if _, err := sel.Execute(t.Context(), Call{Tool: find, From: tc.from}); err != nil || calls != tc.want {
 			t.Errorf("call %d: the server was called %d times, want %d; %v", i, calls, tc.want, err)
 		}
+	}
+}
+
+// What is answered with a task or a question is no result to be given again, nor
+// is what was asked for in a way of its own.
+func TestCacheKeepsOnlyResults(t *testing.T) {
+	yes := true
+	for name, tc := range map[string]struct{ params, answer string }{
+		"a task was asked for": {`{"name":"x","task":{"ttl":5}}`, `{"task":{"taskId":"1","status":"working"}}`},
+		"a task":               {``, `{"resultType":"task","taskId":"1","status":"working"}`},
+		"a question":           {``, `{"resultType":"input_required","inputRequests":{},"requestState":"s"}`},
+		"an answer to one":     {`{"name":"x","inputResponses":{},"requestState":"s"}`, fine},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls := 0
+			s := &stub{policy: Policy{Cache: time.Minute}, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+				calls++
+				return json.RawMessage(tc.answer), nil
+			}}
+			sel := New(nil, s, "node", zap.NewNop())
+			find := tool(object)
+			find.Hints.ReadOnly, find.Hints.Idempotent = &yes, &yes
+			first := Call{Tool: find}
+			if tc.params != "" {
+				first.Params = json.RawMessage(tc.params)
+			}
+			for i, c := range []Call{first, first, {Tool: find}} {
+				if _, err := sel.Execute(t.Context(), c); err != nil || calls != i+1 {
+					t.Errorf("call %d: the server was called %d times, %v", i+1, calls, err)
+				}
+			}
+		})
+	}
+}
+
+// What a session gave is not given any more when it has ended: the next one may be
+// of an edited entry.
+func TestCacheEndsWithTheSession(t *testing.T) {
+	yes := true
+	calls := 0
+	s := &stub{policy: Policy{Cache: time.Minute}, ended: make(chan struct{}), call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		calls++
+		return json.RawMessage(fine), nil
+	}}
+	sel := New(nil, s, "node", zap.NewNop())
+	find := tool(object)
+	find.Hints.ReadOnly, find.Hints.Idempotent = &yes, &yes
+	for _, want := range []int{1, 1, 2, 2} {
+		if want == 2 && calls == 1 {
+			close(s.ended)
+			s.ended = make(chan struct{})
+		}
+		if _, err := sel.Execute(t.Context(), Call{Tool: find}); err != nil || calls != want {
+			t.Errorf("the server was called %d times, want %d; %v", calls, want, err)
+		}
+	}
+}
+
+// A small result does not keep the large buffer that it came in.
+func TestCacheKeepsNoBuffer(t *testing.T) {
+	var c cache
+	key := cacheKey{tool: tool(object)}
+	c.keep(key, make(json.RawMessage, 10, 1<<20), time.Hour, nil)
+	if kept, _ := c.find(key); cap(kept) > 1<<10 {
+		t.Errorf("%d bytes are kept for %d", cap(kept), len(kept))
 	}
 }

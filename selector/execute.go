@@ -41,7 +41,7 @@ type Policy struct {
 	MaxConcurrent int // calls under way at once, beyond which others wait; 0 is any number
 	Retry         Retry
 	StandIns      []string // servers that may take its calls where it can't, the best first
-	Twins         []string // likewise, but only for tools that do no harm: the same server, run twice
+	Twins         []string // likewise, but only for tools that only read: the same server, run twice
 
 	// Cache is how long results are given again, of tools that declare to only read
 	// and to be idempotent; 0 is never.
@@ -189,8 +189,8 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 		switch refused, ok := errors.AsType[*session.Error](err); {
 		case err == nil:
 			r := s.answered(run, raw, policy)
-			if caches && next.tool == c.Tool && !r.IsError {
-				s.cache.keep(key, raw, policy.Cache)
+			if caches && next.tool == c.Tool && !r.IsError && isFinal(raw) {
+				s.cache.keep(key, raw, policy.Cache, run.session.Done())
 			}
 			return r, nil
 		case ok:
@@ -213,6 +213,13 @@ func (s *Selector) answered(run *run, raw json.RawMessage, p Policy) Result {
 	r := run.finish(raw)
 	r.Limit = resultLimit(run.tool, p)
 	return r
+}
+
+// isFinal reports whether the result is what was asked for: not a task that will
+// have it, nor a question to the client.
+func isFinal(raw json.RawMessage) bool {
+	kind := wire.Member(raw, "resultType")
+	return kind == nil || string(kind) == `"complete"`
 }
 
 // BytesPerToken is how many bytes of JSON or text are counted as a token.
@@ -242,14 +249,15 @@ func (s *Selector) pass(ctx context.Context, run *run, next choice, policy Polic
 		return nil, err
 	}
 	defer leave()
+	by := &patron{Client: c.From, leave: leave}
 	if c.From != nil {
-		c.From = &patron{c.From, leave}
+		c.From = by
 	}
 	c.Tool = next.tool
 	run.again = policy.Retry == AlwaysRetry || policy.Retry == IfHarmless && next.tool.Hints.Repeatable()
 	request := session.Request{Method: "tools/call", Params: callParams(c, args), Meta: c.Meta, From: c.From}
 	raw, err := s.send(ctx, run, request, server, next.tool.ServerName(), next.patience)
-	gate.judge(ctx, err)
+	gate.judge(ctx, err, by.asked.Load())
 	return raw, err
 }
 
@@ -451,16 +459,23 @@ func callParams(c Call, args json.RawMessage) json.RawMessage {
 	b = wire.AppendString(b, c.Tool.ServerName())
 	b = append(b, `,"arguments":`...)
 	b = appendLine(b, args)
+	c.others(func(key string, value []byte) {
+		b = append(b, ',')
+		b = wire.AppendString(b, key)
+		b = append(b, ':')
+		b = appendLine(b, value)
+	})
+	return append(b, '}')
+}
+
+// others calls f for what the client sent beside the name, the arguments and _meta.
+func (c *Call) others(f func(key string, value []byte)) {
 	wire.Members(c.Params, func(key string, value []byte) bool {
 		if key != "name" && key != "arguments" && key != "_meta" {
-			b = append(b, ',')
-			b = wire.AppendString(b, key)
-			b = append(b, ':')
-			b = appendLine(b, value)
+			f(key, value)
 		}
 		return true
 	})
-	return append(b, '}')
 }
 
 // appendLine appends a JSON value without line ends, which would end a message.

@@ -23,6 +23,7 @@ type stub struct {
 	call   func(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
 	absent error
 	policy Policy
+	ended  chan struct{} // closed with the session; nil if it does not end
 
 	mu    sync.Mutex      // guards what follows
 	meta  json.RawMessage // of the last call
@@ -45,6 +46,8 @@ type live struct {
 	session.Session // what execution has no use for
 	stub            *stub
 }
+
+func (s live) Done() <-chan struct{} { return s.stub.ended }
 
 func (live) Info() session.Info { return session.Info{Version: "1.2.3"} }
 func (s live) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {

@@ -21,11 +21,12 @@ type choice struct {
 const shortWait = time.Second
 
 // choices returns the tool, and then the tools of the same name on the servers
-// that may stand in for its own. Where none of them answers at once, the tool's own
-// server is waited for after all.
+// that may stand in for its own; one that only reads is not replaced by one that
+// may do more. Where none of them answers at once, the tool's own server is waited
+// for after all.
 func (s *Selector) choices(t *registry.NormalizedTool, p Policy) []choice {
-	others := p.StandIns
-	if t.Hints.Repeatable() {
+	others, reads := p.StandIns, t.Hints.IsReadOnly()
+	if reads {
 		others = slices.Concat(p.StandIns, p.Twins)
 	}
 	if len(others) == 0 {
@@ -35,10 +36,13 @@ func (s *Selector) choices(t *registry.NormalizedTool, p Policy) []choice {
 	known := s.registry.Snapshot()
 	for _, server := range others {
 		for _, other := range known.Server(server) {
-			if other.Name == t.Name || other.ServerName() == t.ServerName() {
-				all = append(all, choice{other, shortWait})
-				break
+			if other.Name != t.Name && other.ServerName() != t.ServerName() {
+				continue
 			}
+			if !reads || other.Hints.IsReadOnly() {
+				all = append(all, choice{other, shortWait})
+			}
+			break
 		}
 	}
 	if len(all) == 1 {
@@ -61,6 +65,7 @@ func translate(args json.RawMessage, to *registry.NormalizedTool) json.RawMessag
 	changed := false
 	wire.Members(args, func(key string, value []byte) bool {
 		if name, ok := names[plain(key)]; ok && !slices.Contains(known, key) && wire.Member(args, name) == nil {
+			delete(names, plain(key)) // there is but one of the name
 			key, changed = name, true
 		}
 		if len(out) > 1 {

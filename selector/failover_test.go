@@ -182,3 +182,92 @@ func TestFailoverOfNobody(t *testing.T) {
 		}
 	})
 }
+
+// Who may run only what reads is not given a tool instead that may do more; and a
+// server that is merely the same as another is not written to in its place.
+func TestFailoverDoesNoMoreHarm(t *testing.T) {
+	yes := true
+	reads, same := registry.Hints{ReadOnly: &yes}, registry.Hints{Idempotent: &yes}
+	for _, tc := range []struct {
+		name   string
+		policy Policy
+		a, b   registry.Hints
+		want   bool // whether b answers
+	}{
+		{"both read", Policy{StandIns: []string{"b"}}, reads, reads, true},
+		{"the other may write", Policy{StandIns: []string{"b"}}, reads, registry.Hints{}, false},
+		{"the other only reads", Policy{StandIns: []string{"b"}}, registry.Hints{}, reads, true},
+		{"a twin reads", Policy{Twins: []string{"b"}}, reads, reads, true},
+		{"a twin writes", Policy{Twins: []string{"b"}}, same, same, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := registry.New(zap.NewNop())
+			defer r.Close()
+			for server, hints := range map[string]registry.Hints{"a": tc.a, "b": tc.b} {
+				find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object), Hints: hints}
+				if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Test(t, func(t *testing.T) {
+				called := false
+				s := New(r, pool{
+					"a": {policy: tc.policy, absent: session.ErrNotSent},
+					"b": {call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+						called = true
+						return json.RawMessage(fine), nil
+					}},
+				}, "node", zap.NewNop())
+				find, _ := r.Snapshot().Tool("a:find")
+				if result, err := s.Execute(t.Context(), Call{Tool: find}); err != nil || called != tc.want || result.IsError == tc.want {
+					t.Errorf("the other was called: %v; %s, %v", called, result.JSON, err)
+				}
+			})
+		})
+	}
+}
+
+// One server is not blamed for the time that another took, and has its own.
+func TestFailoverHasItsOwnTime(t *testing.T) {
+	yes := true
+	r := registry.New(zap.NewNop())
+	defer r.Close()
+	for _, server := range []string{"a", "b"} {
+		find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object)}
+		find.Hints.ReadOnly = &yes
+		if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	find, _ := r.Snapshot().Tool("a:find")
+	synctest.Test(t, func(t *testing.T) {
+		takes := func(d time.Duration, err error) func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+				select {
+				case <-time.After(d):
+					return json.RawMessage(fine), err
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
+			}
+		}
+		s := New(r, pool{
+			"a": {policy: Policy{Timeout: 10 * time.Second, Retry: IfHarmless, StandIns: []string{"b"}}, call: takes(3100*time.Millisecond, session.ErrClosed)},
+			"b": {policy: Policy{Timeout: 10 * time.Second}, call: takes(time.Second, nil)},
+		}, "node", zap.NewNop())
+		result, err := s.Execute(t.Context(), Call{Tool: find})
+		if err != nil || result.IsError || s.gates.of("b").unheard != 0 {
+			t.Errorf("%s, %v; b has %d unanswered calls", result.JSON, err, s.gates.of("b").unheard)
+		}
+	})
+}
+
+// No argument is sent twice.
+func TestTranslateIsUnique(t *testing.T) {
+	to := tool(`{"properties":{"userID":{}}}`)
+	got := translate(json.RawMessage(`{"user_id":1,"user-id":2,"x":3}`), to)
+	names := make(map[string]int)
+	if err := wire.Members(got, func(key string, _ []byte) bool { names[key]++; return true }); err != nil || fmt.Sprint(names) != "map[user-id:1 userID:1 x:1]" {
+		t.Errorf("%s, %v", got, err)
+	}
+}

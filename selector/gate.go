@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/session"
@@ -38,23 +39,37 @@ type gate struct {
 // be done more than once. At most limit calls are let in at a time; 0 is any number.
 func (g *gate) enter(ctx context.Context, server string, limit int) (leave func(), err error) {
 	g.mu.Lock()
-	now := time.Now()
-	switch {
-	case g.unheard >= breakAfter && now.Before(g.shut):
-		defer g.mu.Unlock()
-		return nil, fmt.Errorf("%w: server %q did not answer the last %d calls, so none is sent to it for the next %s; \"metarouter servers\" says how it is",
-			errNotLetIn, server, g.unheard, g.shut.Sub(now).Round(100*time.Millisecond))
-	case g.unheard >= breakAfter:
-		g.shut = now.Add(breakTime) // but for this one
+	defer g.mu.Unlock()
+	if g.isShut() {
+		return nil, g.silence(server)
 	}
 	if limit == 0 || g.under < limit && len(g.waiting) == 0 {
 		g.under++
-		g.mu.Unlock()
-		return g.leaver(limit), nil
+	} else if err := g.wait(ctx, server, limit); err != nil {
+		return nil, err
+	} else if g.isShut() { // meanwhile
+		g.next(limit)
+		return nil, g.silence(server)
 	}
+	if g.unheard >= breakAfter {
+		g.shut = time.Now().Add(breakTime) // but for this one
+	}
+	return g.leaver(limit), nil
+}
+
+// isShut reports whether no call passes now. g.mu must be held.
+func (g *gate) isShut() bool { return g.unheard >= breakAfter && time.Now().Before(g.shut) }
+
+// silence says why no call passes now. g.mu must be held.
+func (g *gate) silence(server string) error {
+	return fmt.Errorf("%w: server %q did not answer the last %d calls, so none is sent to it for the next %s; \"metarouter servers\" says how it is",
+		errNotLetIn, server, g.unheard, time.Until(g.shut).Round(100*time.Millisecond))
+}
+
+// wait waits for a turn. g.mu must be held, and is not meanwhile.
+func (g *gate) wait(ctx context.Context, server string, limit int) error {
 	if len(g.waiting) >= maxQueued {
-		defer g.mu.Unlock()
-		return nil, fmt.Errorf("%w: server %q is busy: %d calls are under way and %d wait; try again later, or set a higher \"maxConcurrent\" in its entry",
+		return fmt.Errorf("%w: server %q is busy: %d calls are under way and %d wait; try again later, or set a higher \"maxConcurrent\" in its entry",
 			errNotLetIn, server, g.under, len(g.waiting))
 	}
 	turn := make(chan struct{})
@@ -62,17 +77,17 @@ func (g *gate) enter(ctx context.Context, server string, limit int) (leave func(
 	g.mu.Unlock()
 	select {
 	case <-turn:
-		return g.leaver(limit), nil
+		g.mu.Lock()
+		return nil
 	case <-ctx.Done():
+		g.mu.Lock()
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	if i := slices.Index(g.waiting, turn); i >= 0 {
 		g.waiting = slices.Delete(g.waiting, i, i+1)
 	} else { // it came at the same time
 		g.next(limit)
 	}
-	return nil, context.Cause(ctx)
+	return context.Cause(ctx)
 }
 
 func (g *gate) leaver(limit int) func() {
@@ -93,14 +108,15 @@ func (g *gate) next(limit int) {
 	}
 }
 
-// judge takes down what the end of a call says of the server.
-func (g *gate) judge(ctx context.Context, err error) {
+// judge takes down what the end of a call says of the server. One that asked its
+// client something may have waited for that.
+func (g *gate) judge(ctx context.Context, err error, asked bool) {
 	_, refused := errors.AsType[*session.Error](err)
 	_, late := errors.AsType[*lateError](err)
 	switch {
 	case err == nil || refused:
 		g.note(true)
-	case late || errors.Is(err, session.ErrClosed) && !errors.Is(err, session.ErrNotSent) && ctx.Err() == nil:
+	case late && !asked || errors.Is(err, session.ErrClosed) && !errors.Is(err, session.ErrNotSent) && ctx.Err() == nil:
 		g.note(false)
 	}
 }
@@ -134,9 +150,11 @@ func (g *gates) of(server string) *gate {
 type patron struct {
 	session.Client
 	leave func()
+	asked atomic.Bool
 }
 
 func (p *patron) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {
+	p.asked.Store(true)
 	p.leave()
 	return p.Client.Ask(ctx, server, m)
 }

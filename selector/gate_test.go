@@ -271,3 +271,66 @@ func TestRetryHasOneDeadline(t *testing.T) {
 		}
 	})
 }
+
+// What waits for its turn is not sent either to a server that answers no call.
+func TestBreakerStopsTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent atomic.Int32
+		heals := false
+		s := &stub{policy: Policy{Timeout: time.Second, MaxConcurrent: 1}, call: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			if sent.Add(1); heals {
+				return json.RawMessage(fine), nil
+			}
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}}
+		sel := New(nil, s, "node", zap.NewNop())
+		began := time.Now()
+		var calls sync.WaitGroup
+		for range 100 {
+			calls.Go(func() { sel.Execute(t.Context(), Call{Tool: tool(object)}) })
+		}
+		calls.Wait()
+		if took := time.Since(began); sent.Load() != breakAfter || took != breakAfter*time.Second {
+			t.Errorf("%d calls were sent in %v", sent.Load(), took)
+		}
+		heals = true
+		time.Sleep(breakTime)
+		for range 10 {
+			calls.Go(func() {
+				if r, err := sel.Execute(t.Context(), Call{Tool: tool(object)}); err != nil || r.IsError && !strings.Contains(textOf(r), "none is sent") {
+					t.Errorf("%s, %v", textOf(r), err)
+				}
+			})
+		}
+		calls.Wait()
+		if r, err := sel.Execute(t.Context(), Call{Tool: tool(object)}); err != nil || r.IsError || sel.gates.of("srv").under != 0 {
+			t.Errorf("healed: %s, %v, %d under way", textOf(r), err, sel.gates.of("srv").under)
+		}
+	})
+}
+
+// A person who takes their time does not speak against the server that asked.
+func TestBreakerForgivesQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &asking{}
+		s.policy.Timeout = time.Second
+		sel := New(nil, s, "node", zap.NewNop())
+		for range breakAfter {
+			if r, err := sel.Execute(t.Context(), Call{Tool: tool(object), From: away{}}); err != nil || !r.IsError {
+				t.Errorf("%s, %v", r.JSON, err)
+			}
+		}
+		if r, err := sel.Execute(t.Context(), Call{Tool: tool(object)}); err != nil || r.IsError {
+			t.Errorf("%s, %v", textOf(r), err)
+		}
+	})
+}
+
+// away is a client whose person is.
+type away struct{ session.Client }
+
+func (away) Ask(ctx context.Context, _ string, _ session.Message) (json.RawMessage, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}

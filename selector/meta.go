@@ -20,7 +20,7 @@ type run struct {
 	trace    string
 	began    time.Time
 	attempts int
-	until    time.Time // when the time of all attempts is up; zero until the first
+	until    time.Time // when the time of all attempts at tool is up; zero until the first
 	again    bool      // what may have taken effect is sent again
 	verified bool
 	repaired string
@@ -33,9 +33,9 @@ func newRun(node string, c Call) *run {
 	return &run{tool: c.Tool, node: node, trace: traceID(c.Meta), began: time.Now()}
 }
 
-// turn goes on with another choice.
+// turn goes on with another choice, whose server has its own time.
 func (r *run) turn(t *registry.NormalizedTool) {
-	r.tool = t
+	r.tool, r.until = t, time.Time{}
 	r.path = append(r.path, t.ID)
 }
 

@@ -99,6 +99,14 @@ func (s *Server) visit(plain bool) *conversation {
 	}
 }
 
+// resumed has the conversation go on where so many routers before it were killed.
+// What the client is asked gets ids that none of them has used.
+func (c *conversation) resumed(routers uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nextAsk = int64(routers&0xffff) << 32
+}
+
 // close cancels what is open, waits until nothing of it runs, and gives up what
 // servers hold for the client.
 func (c *conversation) close() {

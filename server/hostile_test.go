@@ -73,7 +73,7 @@ func TestUnreadNotifications(t *testing.T) {
 		s := New(r, Options{Mode: Direct})
 		ran, served := make(chan error, 1), make(chan error, 1)
 		go func() { ran <- s.Run(ctx) }()
-		go func() { served <- s.Serve(ctx, in, out) }()
+		go func() { served <- s.Serve(ctx, in, out, nil) }()
 		fmt.Fprintln(inW, initializing)
 		outR.Read(make([]byte, 4096))
 		fmt.Fprintln(inW, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -167,7 +167,7 @@ func TestCancelledWhileParking(t *testing.T) {
 	for range 200 {
 		in, inW := io.Pipe()
 		served := make(chan error, 1)
-		go func() { served <- s.Serve(t.Context(), in, io.Discard) }()
+		go func() { served <- s.Serve(t.Context(), in, io.Discard, nil) }()
 		fmt.Fprintln(inW, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b",`+askingMeta+`}}`)
 		fmt.Fprintln(inW, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 		inW.Close()
@@ -192,7 +192,7 @@ func TestCancelledWhileParking(t *testing.T) {
 func TestQueue(t *testing.T) {
 	in, out := io.Pipe()
 	failed := make(chan error, 1)
-	q := newQueue(out, func(err error) { failed <- err })
+	q := newQueue(out, nil, func(err error) { failed <- err })
 	go func() {
 		for i := range 100 {
 			q.send(fmt.Appendf(nil, "%d\n", i))
@@ -212,7 +212,7 @@ func TestQueue(t *testing.T) {
 		t.Error("a closed queue takes more")
 	}
 	broken := errors.New("broken")
-	q = newQueue(brokenWriter{broken}, func(err error) { failed <- err })
+	q = newQueue(brokenWriter{broken}, nil, func(err error) { failed <- err })
 	q.send([]byte("x"))
 	if err := <-failed; err != broken {
 		t.Errorf("failed with %v", err)

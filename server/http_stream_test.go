@@ -239,7 +239,7 @@ func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cut := make(chan error, 1)
 		w := serveWeb(t, scripted(func(ctx context.Context, c selector.Call) {
-			for range maxUnreadMessages + 2 {
+			for range maxUnreadMessages + 1000 { // some are read into buffers
 				progress(c, 1)
 			}
 			<-ctx.Done()
@@ -274,6 +274,7 @@ func TestStuckReader(t *testing.T) {
 		}
 		defer conn.Close()
 		fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: a__b\r\nContent-Length: %d\r\n\r\n%s", len(modernCall), modernCall)
+		defer bounded(conn)()
 		time.Sleep(patience + time.Second)
 		if all, err := io.ReadAll(conn); err != nil || len(all) > 0 {
 			t.Errorf("%s, %v", all, err)
@@ -295,7 +296,10 @@ func TestListenOverHTTP(t *testing.T) {
 		began := time.Now()
 		line := ""
 		for !strings.HasPrefix(line, ": still here") {
-			line, _ = s.in.ReadString('\n')
+			var err error
+			if line, err = s.in.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if waited := time.Since(began); waited > keepAlive {
 			t.Errorf("kept alive after %v", waited)

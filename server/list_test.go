@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/session"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -216,6 +217,26 @@ func TestListChangedIsCoalesced(t *testing.T) {
 			t.Errorf("told of nothing: %s", <-c.lines)
 		}
 	})
+}
+
+// What changes before anybody looks has changed for who has listed it.
+func TestListChangedBeforeRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		w := serveWeb(t, late{r}, Options{Mode: Direct}, HTTPOptions{})
+		s := reading(t, w.get(w.session()))
+		r.replace("c", tool("c", "d"))
+		s.want("0_1", listChanged)
+		s.body.Close()
+	})
+}
+
+// late is a router that it takes time to listen to.
+type late struct{ *fakeRouter }
+
+func (l late) Listen(f func(string, session.Client, session.Message)) func() {
+	time.Sleep(time.Second)
+	return l.fakeRouter.Listen(f)
 }
 
 // What clients do not see changes nothing for them.

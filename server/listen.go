@@ -278,7 +278,7 @@ func (s *Server) touch(member string) {
 func (s *Server) Run(ctx context.Context) error {
 	defer s.router.Listen(s.hear)()
 	defer close(s.ending)
-	last, crossed := s.view().lists, false
+	last, crossed := s.firstLists(), false
 	for {
 		changed := s.router.Changed()
 		if now := s.view().lists; s.tellChanges(last, now) {
@@ -301,6 +301,17 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// firstLists returns the lists as they were when the server was made: clients may
+// have them.
+func (s *Server) firstLists() map[string]list {
+	first := s.view()
+	if first.snapshot != s.began {
+		first = s.viewOf(s.began)
+	}
+	s.began = nil
+	return first.lists
 }
 
 // tellChanges tells all clients that want it which lists differ or were touched,

@@ -16,23 +16,33 @@ const (
 
 // A queue writes messages in the order in which they are sent. Whoever sends an
 // answer writes it, and what others have sent meanwhile, short messages together;
-// notifications come from goroutines that must never wait for a client, which
-// leave the writing to another one.
+// notifications come from goroutines that must never wait for a client, and answers
+// also from the one that reads what the client sends: these leave the writing to
+// another one.
 type queue struct {
-	out    io.Writer
-	failed func(error) // told when out fails, once
+	out     io.Writer
+	journal *Journal    // told of what is written; nil if there is none
+	failed  func(error) // told when out fails, once
 
 	mu       sync.Mutex // guards what follows
 	changed  sync.Cond  // signalled when the queue gets shorter or ends
-	waiting  [][]byte
+	waiting  []outgoing
 	size     int    // bytes of waiting
 	writing  bool   // someone is
 	together []byte // of whoever writes
+	slots    []int  // likewise
 	err      error
 }
 
-func newQueue(out io.Writer, failed func(error)) *queue {
-	q := &queue{out: out, failed: failed}
+// An outgoing message ends the request in a slot of the journal when it is
+// written, if that is a slot.
+type outgoing struct {
+	message []byte
+	slot    int
+}
+
+func newQueue(out io.Writer, j *Journal, failed func(error)) *queue {
+	q := &queue{out: out, journal: j, failed: failed}
 	q.changed.L = &q.mu
 	return q
 }
@@ -41,8 +51,20 @@ func newQueue(out io.Writer, failed func(error)) *queue {
 // lost, and anything else waits. It fails if out did, or the queue was closed.
 func (q *queue) send(message []byte) error {
 	patient := !isNotification(message)
+	return q.put(outgoing{message, noSlot}, patient, patient)
+}
+
+// answer is send for the answer to a request that has a slot in the journal. The
+// caller writes unless it has something better to do.
+func (q *queue) answer(message []byte, slot int, write bool) error {
+	return q.put(outgoing{message, slot}, true, write)
+}
+
+// put has a message written: by the caller or by another goroutine. One that is
+// not patient may be lost.
+func (q *queue) put(o outgoing, patient, write bool) error {
 	q.mu.Lock()
-	for q.err == nil && q.full(len(message)) {
+	for q.err == nil && q.full(len(o.message)) {
 		if !patient {
 			q.mu.Unlock()
 			return nil
@@ -53,15 +75,15 @@ func (q *queue) send(message []byte) error {
 		defer q.mu.Unlock()
 		return q.err
 	}
-	q.waiting = append(q.waiting, message)
-	q.size += len(message)
-	write := !q.writing
+	q.waiting = append(q.waiting, o)
+	q.size += len(o.message)
+	idle := !q.writing
 	q.writing = true
 	q.mu.Unlock()
 	switch {
-	case write && patient:
+	case idle && write:
 		q.write()
-	case write:
+	case idle:
 		go q.write() // close waits for it
 	}
 	return nil
@@ -83,9 +105,11 @@ func (q *queue) drain() (err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.err == nil && len(q.waiting) > 0 {
-		next := q.next()
+		next, slots := q.next()
 		q.mu.Unlock()
+		q.journal.writing(len(next))
 		_, err = q.out.Write(next)
+		q.journal.wrote(slots)
 		q.mu.Lock()
 		if err != nil {
 			q.stop(err)
@@ -98,25 +122,28 @@ func (q *queue) drain() (err error) {
 }
 
 // next takes what is to be written at once: a message, or several as one piece,
-// as far as they are short. q.mu must be held.
-func (q *queue) next() []byte {
+// as far as they are short. The slots are valid until the next call. q.mu must be
+// held.
+func (q *queue) next() (piece []byte, slots []int) {
 	size, n := 0, 0
-	for n < len(q.waiting) && (n == 0 || size+len(q.waiting[n]) <= maxTogether) {
-		size += len(q.waiting[n])
+	q.slots = q.slots[:0]
+	for n < len(q.waiting) && (n == 0 || size+len(q.waiting[n].message) <= maxTogether) {
+		size += len(q.waiting[n].message)
+		q.slots = append(q.slots, q.waiting[n].slot)
 		n++
 	}
-	next := q.waiting[0]
+	piece = q.waiting[0].message
 	if n > 1 {
 		q.together = q.together[:0]
-		for _, message := range q.waiting[:n] {
-			q.together = append(q.together, message...)
+		for _, next := range q.waiting[:n] {
+			q.together = append(q.together, next.message...)
 		}
-		next = q.together
+		piece = q.together
 	}
 	clear(q.waiting[:n])
 	q.waiting = q.waiting[n:]
 	q.size -= size
-	return next
+	return piece, q.slots
 }
 
 // stop ends the queue. q.mu must be held.

@@ -25,6 +25,7 @@ type request struct {
 	more   bool            // params has other members
 	modern bool
 	out    outlet // for what belongs to it
+	slot   int    // in the journal of its pipe
 	ctx    context.Context
 	end    context.CancelCauseFunc
 	parked *parking // where questions to a modern client are put; guarded by conversation.mu

@@ -2,11 +2,11 @@ package server
 
 import (
 	"cmp"
+	linked "container/list"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,68 +23,90 @@ const (
 	resultScheme = "metarouter-result:"
 
 	// maxKeptTime is how long the text of a result is kept, maxKeptBytes and
-	// maxAllKeptBytes how much of one client's and of all.
+	// maxAllKeptBytes how much of one client's and of all. Each text counts for
+	// keptOverhead more.
 	maxKeptTime     = 30 * time.Minute
 	maxKeptBytes    = 16 << 20
 	maxAllKeptBytes = 128 << 20
+	keptOverhead    = 512
 )
 
 // results keeps texts that were too long to be given at once.
 type results struct {
-	mu    sync.Mutex // guards what follows
-	kept  map[string]*keptText
-	order []string // URIs, the oldest first
+	mu      sync.Mutex // guards what follows
+	kept    map[string]*keptText
+	all     shelf
+	shelves map[any]*shelf // by owner; none is empty
 }
 
 type keptText struct {
-	owner any
-	text  string
-	timer *time.Timer
+	uri        string
+	owner      any
+	text       string
+	timer      *time.Timer
+	inAll, own *linked.Element // its places
 }
+
+// A shelf holds texts.
+type shelf struct {
+	texts linked.List // of *keptText, the oldest first
+	size  int         // of them, in bytes
+}
+
+func (s *shelf) put(k *keptText) *linked.Element {
+	s.size += k.size()
+	return s.texts.PushBack(k)
+}
+
+func (s *shelf) take(e *linked.Element) {
+	s.size -= s.texts.Remove(e).(*keptText).size()
+}
+
+func (s *shelf) oldest() *keptText { return s.texts.Front().Value.(*keptText) }
+
+func (k *keptText) size() int { return len(k.text) + keptOverhead }
 
 // keep returns the URI of the text, "" if it is longer than what may be kept.
 func (r *results) keep(owner any, text string) string {
-	if len(text) > maxKeptBytes {
+	k := &keptText{uri: resultScheme + rand.Text(), owner: owner, text: text}
+	if k.size() > maxKeptBytes {
 		return ""
 	}
-	uri := resultScheme + rand.Text()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for own := r.shelves[owner]; own != nil && own.size+k.size() > maxKeptBytes; {
+		r.drop(own.oldest())
+	}
+	for r.all.size+k.size() > maxAllKeptBytes {
+		r.drop(r.all.oldest())
+	}
 	if r.kept == nil {
-		r.kept = make(map[string]*keptText)
+		r.kept, r.shelves = make(map[string]*keptText), make(map[any]*shelf)
 	}
-	own, all := len(text), len(text)
-	for _, k := range r.kept {
-		all += len(k.text)
-		if k.owner == owner {
-			own += len(k.text)
-		}
+	if r.shelves[owner] == nil {
+		r.shelves[owner] = new(shelf)
 	}
-	for _, old := range slices.Clone(r.order) {
-		k := r.kept[old]
-		if k.owner == owner && own > maxKeptBytes {
-			own -= len(k.text)
-		} else if all <= maxAllKeptBytes {
-			continue
-		}
-		all -= len(k.text)
-		r.drop(old)
-	}
-	r.kept[uri] = &keptText{owner, text, time.AfterFunc(maxKeptTime, func() {
+	r.kept[k.uri] = k
+	k.inAll, k.own = r.all.put(k), r.shelves[owner].put(k)
+	k.timer = time.AfterFunc(maxKeptTime, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.drop(uri)
-	})}
-	r.order = append(r.order, uri)
-	return uri
+		r.drop(k)
+	})
+	return k.uri
 }
 
-// drop forgets a text. r.mu must be held.
-func (r *results) drop(uri string) {
-	if k := r.kept[uri]; k != nil {
-		k.timer.Stop()
-		delete(r.kept, uri)
-		r.order = slices.DeleteFunc(r.order, func(u string) bool { return u == uri })
+// drop forgets a text, unless it is forgotten. r.mu must be held.
+func (r *results) drop(k *keptText) {
+	if r.kept[k.uri] != k {
+		return
+	}
+	k.timer.Stop()
+	delete(r.kept, k.uri)
+	r.all.take(k.inAll)
+	own := r.shelves[k.owner]
+	if own.take(k.own); own.size == 0 {
+		delete(r.shelves, k.owner)
 	}
 }
 
@@ -92,10 +114,8 @@ func (r *results) drop(uri string) {
 func (r *results) forget(owner any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, uri := range slices.Clone(r.order) {
-		if r.kept[uri].owner == owner {
-			r.drop(uri)
-		}
+	for own := r.shelves[owner]; own != nil && own.size > 0; {
+		r.drop(own.oldest())
 	}
 }
 
@@ -142,7 +162,7 @@ func (s *Server) limited(result json.RawMessage, tokens int, owner any) json.Raw
 		}
 		return true
 	})
-	text := strings.Join(texts, "\n")
+	text := strings.ToValidUTF8(strings.Join(texts, "\n"), string(utf8.RuneError))
 	if len(text) <= limit {
 		return result
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -119,7 +120,7 @@ func TestKeptResults(t *testing.T) {
 			for _, k := range r.kept {
 				bytes += len(k.text)
 			}
-			return bytes, len(r.kept), len(r.order)
+			return bytes, len(r.kept), r.all.texts.Len()
 		}
 		mine := r.keep("me", "text")
 		if text, ok := r.find("me", mine); !ok || text != "text" {
@@ -129,7 +130,7 @@ func TestKeptResults(t *testing.T) {
 			t.Error("another session reads it")
 		}
 		yours := r.keep("you", "yours")
-		big := strings.Repeat("x", maxKeptBytes-4)
+		big := strings.Repeat("x", maxKeptBytes-4-2*keptOverhead)
 		last := r.keep("me", big)
 		if _, ok := r.find("me", mine); !ok {
 			t.Error("what fits is dropped")
@@ -144,7 +145,7 @@ func TestKeptResults(t *testing.T) {
 		if _, ok := r.find("you", yours); !ok {
 			t.Error("another's is dropped")
 		}
-		if r.keep("me", big+"12345") != "" {
+		if r.keep("me", strings.Repeat("x", maxKeptBytes)) != "" {
 			t.Error("more than the bound is kept")
 		}
 		for i := range 20 {
@@ -163,4 +164,40 @@ func TestKeptResults(t *testing.T) {
 			t.Errorf("%d texts stay for ever", texts)
 		}
 	})
+}
+
+// Whatever bytes a text is of, its pieces go on until the end.
+func TestPiecesOfInvalidText(t *testing.T) {
+	text := strings.Repeat("é"+strings.Repeat("\x80", 100)+"a\xff\xf0\x9f", 1000)
+	raw := append(append([]byte(`{"content":[{"type":"text","text":"`), text...), `"}]}`...)
+	s := New(newFake(), Options{})
+	var cut cutResult
+	if err := json.Unmarshal(s.limited(raw, 10, "me"), &cut); err != nil || cut.Meta.Truncated == nil {
+		t.Fatalf("%+v, %v", cut, err)
+	}
+	kept, _ := s.results.find("me", cut.Meta.Truncated.URI)
+	offset := cut.Meta.Truncated.Shown
+	for shown := offset; offset < len(kept); offset += shown {
+		if shown = len(piece(kept, offset, 10)); shown == 0 {
+			t.Fatalf("nothing is shown from byte %d of %d on", offset, len(kept))
+		}
+	}
+	if !utf8.ValidString(kept) || cut.Meta.Truncated.Bytes != len(kept) {
+		t.Errorf("%d bytes are kept, %+v", len(kept), cut.Meta.Truncated)
+	}
+}
+
+// Many short texts count for what it takes to keep them.
+func TestKeptShortResults(t *testing.T) {
+	var r results
+	for range maxKeptBytes / keptOverhead * 5 / 4 {
+		r.keep("me", "short")
+	}
+	if n := len(r.kept); n > maxKeptBytes/keptOverhead || r.all.texts.Len() != n {
+		t.Errorf("%d texts are kept, %d in order", n, r.all.texts.Len())
+	}
+	r.forget("me")
+	if len(r.kept)+len(r.shelves)+r.all.size != 0 {
+		t.Errorf("%d texts stay", len(r.kept))
+	}
 }

@@ -141,8 +141,9 @@ type Server struct {
 	firstWait sync.Once
 	waitUntil time.Time // for servers never seen before; set by firstWait
 
-	touches chan struct{} // holds a signal when a list was touched
-	ending  chan struct{} // closed when Run ends
+	began   *registry.Snapshot // what was known at first; Run's alone
+	touches chan struct{}      // holds a signal when a list was touched
+	ending  chan struct{}      // closed when Run ends
 
 	mu            sync.Mutex // guards what follows
 	conversations map[*conversation]bool
@@ -162,6 +163,7 @@ func New(r Router, o Options) *Server {
 	rand.Read(secret)
 	s := &Server{
 		router: r, opts: o, log: o.Log.Named("server"), secret: secret, sealer: newSealer(secret),
+		began:         r.Snapshot(),
 		touches:       make(chan struct{}, 1),
 		ending:        make(chan struct{}),
 		conversations: make(map[*conversation]bool),

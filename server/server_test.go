@@ -178,7 +178,7 @@ func serve(ctx context.Context, s *Server, in io.Reader, out io.Writer) error {
 		end()
 		<-ran
 	}()
-	return s.Serve(ctx, in, out)
+	return s.Serve(ctx, in, out, nil)
 }
 
 // connect serves one client until the test ends.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,12 +33,16 @@ const (
 //
 // At the end, in is closed if it is an [io.Closer]. A Read that then still does
 // not return, as of a terminal, is abandoned.
-func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+//
+// With a journal in which another router has written, Serve goes on where that one
+// was killed; nil keeps none.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, j *Journal) error {
 	outer := ctx
-	ctx, end := context.WithCancelCause(ctx)
+	ctx, end := context.WithCancelCause(context.WithoutCancel(outer))
 	defer end(nil)
-	p := &pipe{end: end, work: make(chan *request)}
-	p.queue = newQueue(out, p.failed)
+	defer context.AfterFunc(outer, func() { end(errEnding) })()
+	p := &pipe{end: end, journal: j, work: make(chan *request)}
+	p.queue = newQueue(out, j, p.failed)
 	p.conversation = s.converse(p)
 	s.router.Attach(p.conversation)
 	go p.read(ctx, in)
@@ -70,6 +75,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 type pipe struct {
 	conversation *conversation
 	end          context.CancelCauseFunc
+	journal      *Journal // nil if there is none
 	queue        *queue
 	answers      sync.WaitGroup // requests that are being answered
 	workers      sync.WaitGroup // goroutines that answer, or wait for something to answer
@@ -79,18 +85,24 @@ type pipe struct {
 
 // read takes lines until the input ends.
 func (p *pipe) read(ctx context.Context, in io.Reader) {
-	lines := wire.NewReader(in, wire.MaxLine)
+	if e := p.journal.inherit(); e != nil {
+		in = p.resume(ctx, e, in)
+	}
+	lines := wire.NewReader(p.journal.input(in), wire.MaxLine)
 	for {
+		p.journal.passed(lines)
 		line, err := lines.Next()
 		switch {
+		case ctx.Err() != nil:
+			return // a line stays in the journal as unread
 		case err == nil:
-			p.take(ctx, line)
+			p.take(ctx, line, lines)
 		case errors.Is(err, wire.ErrTooLong):
-			p.send(refusal(nil, errTooLong))
+			p.reply(refusal(nil, errTooLong))
 		case errors.Is(err, io.EOF):
 			p.conversation.drain(ctx, lastWords)
 			for _, id := range p.conversation.abandon() {
-				p.send(refusal(id, &session.Error{Code: session.CodeInternal, Message: "the client's input ended before the request was answered"}))
+				p.reply(refusal(id, &session.Error{Code: session.CodeInternal, Message: "the client's input ended before the request was answered"}))
 			}
 			p.end(io.EOF)
 			return
@@ -101,36 +113,46 @@ func (p *pipe) read(ctx context.Context, in io.Reader) {
 	}
 }
 
+// errEnding is what becomes of requests that are under way when the router is told
+// to end.
+var errEnding = &session.Error{Code: session.CodeInternal, Message: "the router ended while the request was under way; whether it was carried out is not known"}
+
 var errTooLong = &session.Error{Code: session.CodeInvalidRequest, Message: fmt.Sprintf("message longer than %d MiB", wire.MaxLine>>20)}
 
-// take handles one line.
-func (p *pipe) take(ctx context.Context, line []byte) {
+// take handles one line, which is from the reader.
+func (p *pipe) take(ctx context.Context, line []byte, from *wire.Reader) {
 	m, err := parse(line)
 	switch {
+	case err != nil && bytes.IndexByte(line, hole) >= 0: // a router was killed while it read the line
+		p.reply(refusal(looseID(line), errRouterLost))
 	case err != nil:
-		p.send(refusal(m.ID, err))
+		p.reply(refusal(m.ID, err))
 	case m.IsResponse():
 		p.conversation.responded(m)
 	case m.IsNotification():
+		p.note(m, line)
 		p.conversation.notified(m)
 	default:
-		p.request(ctx, m)
+		p.note(m, line)
+		p.request(ctx, m, from)
 	}
 }
 
-func (p *pipe) request(ctx context.Context, m wire.Message) {
+func (p *pipe) request(ctx context.Context, m wire.Message, from *wire.Reader) {
 	r, err := p.conversation.begin(ctx, m, p)
 	if err != nil {
 		id := m.ID
 		if err == errIDInUse {
 			id = nil // with it, this would pass for the answer to the request that is in flight
 		}
-		p.send(refusal(id, err))
+		p.reply(refusal(id, err))
 		return
 	}
+	r.slot = p.journal.begin(r.id)
+	p.journal.passed(from) // from now on it is an open request, and no longer unread
 	p.answers.Add(1)
 	if methods[m.Method].quick {
-		p.answer(r)
+		p.answer(r, false)
 		return
 	}
 	select {
@@ -140,10 +162,18 @@ func (p *pipe) request(ctx context.Context, m wire.Message) {
 	}
 }
 
-func (p *pipe) answer(r *request) {
+// reply sends what the goroutine that reads has to say, which must not wait for
+// the client.
+func (p *pipe) reply(message []byte) { p.queue.answer(message, noSlot, false) }
+
+func (p *pipe) answer(r *request, write bool) {
 	defer p.answers.Done()
 	if line := r.run(); line != nil {
-		p.send(line)
+		p.queue.answer(line, r.slot, write)
+		return
+	}
+	if cause := context.Cause(r.ctx); cause != errClosed && cause != errEnding { // else another router is to answer it
+		p.journal.end(r.slot)
 	}
 }
 
@@ -154,7 +184,7 @@ const maxIdle = 8
 // serve answers the request, and those that come while it is idle.
 func (p *pipe) serve(ctx context.Context, r *request) {
 	for {
-		p.answer(r)
+		p.answer(r, true)
 		if p.idle.Add(1) > maxIdle {
 			p.idle.Add(-1)
 			return

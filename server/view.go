@@ -59,6 +59,13 @@ func (s *Server) view() *view {
 	if v := s.current.Load(); v != nil && v.snapshot == snapshot {
 		return v
 	}
+	v := s.viewOf(snapshot)
+	s.current.Store(v)
+	return v
+}
+
+// viewOf returns the view of a catalog.
+func (s *Server) viewOf(snapshot *registry.Snapshot) *view {
 	v := &view{
 		snapshot:  snapshot,
 		names:     NewNames(snapshot.Tools(), s.opts.Names, s.opts.Separator),
@@ -73,7 +80,6 @@ func (s *Server) view() *view {
 	v.add("resources/list", "resources", v.resourceListings())
 	v.add("resources/templates/list", "resourceTemplates", v.templateListings())
 	v.noteInterfaces()
-	s.current.Store(v)
 	return v
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Pipes are a network in memory, so that time can be faked.
@@ -101,6 +102,7 @@ func (w *web) text(method, path, body string, header ...string) (status int, ans
 	w.t.Helper()
 	response := w.do(method, path, body, header...)
 	defer response.Body.Close()
+	defer bounded(response.Body)()
 	all, err := io.ReadAll(response.Body)
 	if err != nil {
 		w.t.Error(err)
@@ -146,9 +148,16 @@ func reading(t *testing.T, response *http.Response) *events {
 	return &events{t, response.Body, bufio.NewReader(response.Body)}
 }
 
+// bounded closes what is read when it has not ended for a day: a stream is kept
+// alive, so that time that is faked would go on for ever.
+func bounded(body io.Closer) (stop func() bool) {
+	return time.AfterFunc(24*time.Hour, func() { body.Close() }).Stop
+}
+
 // next returns the next event, or reports false at the end.
 func (e *events) next() (s sent, ok bool) {
 	e.t.Helper()
+	defer bounded(e.body)()
 	for {
 		line, err := e.in.ReadString('\n')
 		if err != nil {

@@ -25,7 +25,7 @@ func (p *peer) answer(m wire.Message, origin int64) error {
 	if !session.IsAsk(m.Method) {
 		return p.respond(m, nil, &session.Error{Code: session.CodeMethodNotFound, Message: "this client does not offer " + m.Method})
 	}
-	p.host.asked()
+	p.host.asked(m.Method)
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,6 +67,26 @@ func (p *peer) answered() {
 	if p.answering--; p.answering == 0 {
 		close(p.calm)
 		p.calm = make(chan struct{})
+	}
+}
+
+// rooted waits until the server was told its client's roots, or ctx ends, and
+// reports whether it was.
+func (p *peer) rooted(ctx context.Context) bool {
+	for {
+		p.mu.Lock()
+		told, calm := p.told, p.calm
+		p.mu.Unlock()
+		if told {
+			return true
+		}
+		select {
+		case <-calm: // something that it had asked is answered
+		case <-p.closed:
+			return false
+		case <-ctx.Done():
+			return false
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func TestAskAttributed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, s := pair(t)
 			var asked bool
-			p.host.asked = func() { asked = true }
+			p.host.asked = func(string) { asked = true }
 			p.host.owner = func(context.Context) session.Client { return tc.owner }
 			var calls sync.WaitGroup
 			var origin int64

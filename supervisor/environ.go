@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"maps"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -64,6 +65,12 @@ func environ(ours, inherit []string, path string, own map[string]string) []strin
 		}
 	}
 	return env
+}
+
+// Inherited returns the variables of ours that a server with this inheritEnv gets,
+// and the PATH that it is searched in.
+func Inherited(ours, inherit []string) []string {
+	return environ(ours, inherit, os.Getenv("PATH"), nil)
 }
 
 func reserved(name string) bool {

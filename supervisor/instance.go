@@ -116,7 +116,9 @@ func (s *server) newInstance(entry config.Server) *instance {
 	in.peer = newPeer(host{
 		server: s.name,
 		stray:  s.stray,
-		asked:  func() { s.v.traits.edit(entry, func(t *traits) { t.Asks = true }) },
+		asked: func(method string) {
+			s.v.traits.edit(entry, func(t *traits) { t.Asks, t.AsksRoots = true, t.AsksRoots || method == "roots/list" })
+		},
 		owner: func(ctx context.Context) session.Client {
 			if c := in.lodger(); c != nil {
 				return c

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/session"
 )
 
@@ -70,7 +71,7 @@ func (s *server) connect(ctx context.Context, entry config.Server, on terms) (*i
 	s.v.mu.Unlock()
 	in.setLevel(ctx, level)
 	if !on.shared && in.meta == nil {
-		in.settle(ctx)
+		in.settle(ctx, known.AsksRoots)
 	}
 	in.greeted.Store(true)
 	return in, nil
@@ -79,12 +80,29 @@ func (s *server) connect(ctx context.Context, entry config.Server, on terms) (*i
 // settleTime bounds how long a session is waited for beyond the handshake.
 const settleTime = time.Second
 
+const (
+	// rootsTime is how long a server that asks for roots is waited for to do so, and
+	// digestTime what it then gets to look at them.
+	rootsTime  = 500 * time.Millisecond
+	digestTime = 20 * time.Millisecond
+)
+
 // settle waits until the server has done what it does because of the handshake:
-// the answer to a ping comes behind that.
-func (in *instance) settle(ctx context.Context) {
+// the answer to a ping comes behind that. One that asks for roots has then got them.
+func (in *instance) settle(ctx context.Context, asksRoots bool) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	in.Call(ctx, session.Request{Method: "ping"})
+	if !asksRoots || wire.Member(in.declared, "roots") == nil {
+		return
+	}
+	asked, cancel := context.WithTimeout(ctx, rootsTime)
+	defer cancel()
+	if in.rooted(asked) {
+		digested, cancel := context.WithTimeout(ctx, digestTime)
+		defer cancel()
+		<-digested.Done()
+	}
 }
 
 // hear takes in what the server says that belongs to no request.

@@ -70,7 +70,7 @@ type outgoing struct {
 type host struct {
 	server string
 	stray  func(line []byte, why error)
-	asked  func() // called when the server asks its client for something
+	asked  func(method string) // called when the server asks its client for something
 
 	// owner returns the only client that uses the session, nil if several may.
 	// It may wait for that client until ctx ends.
@@ -420,6 +420,14 @@ func (p *peer) refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refused = true
+}
+
+// refuseUnlessBusy does so unless a call is under way, and reports whether it does.
+func (p *peer) refuseUnlessBusy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refused = p.refused || p.busy() == 0
+	return p.refused
 }
 
 // toldRoots reports whether the server was told a client's roots.

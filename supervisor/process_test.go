@@ -538,6 +538,30 @@ func TestIdleTimeout(t *testing.T) {
 	f.await("s", Ready)
 }
 
+// Calls that wake a server together do not wake it again when it is idle.
+func TestIdleServerIsWokenOnce(t *testing.T) {
+	t.Parallel()
+	entry := fake("s", "-tools", "echo")
+	entry.Lazy, entry.IdleTimeout = true, 30*time.Millisecond
+	f := supervise(t)
+	f.known["s"] = true
+	f.apply(entry)
+	f.await("s", Idle)
+	f.mustCall("s", "echo", "{}")
+	f.Supervisor.mu.Lock()
+	s := f.servers["s"]
+	f.Supervisor.mu.Unlock()
+	s.mu.Lock()
+	in := s.latest
+	s.mu.Unlock()
+	notify(s.woken) // as a call does that saw it idle just before
+	<-in.done
+	time.Sleep(10 * entry.IdleTimeout)
+	if n := f.spawned.Load(); n != 1 {
+		t.Errorf("one call took %d starts", n)
+	}
+}
+
 // A server that nothing was sent to for longer than a call may take is no worse for
 // it.
 func TestLongSilence(t *testing.T) {

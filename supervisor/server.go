@@ -114,6 +114,7 @@ func (s *server) run(ctx context.Context) {
 			continue
 		}
 		if (entry.Lazy || rested && entry.IdleTimeout > 0) && !called && s.v.handler.Known(entry) {
+			discard(s.woken) // an older call's wish; who waits asks again at the change
 			s.set(func(st *Status) { st.State = Idle })
 			by := s.await(ctx, nil, s.woken)
 			called = by == byCall || by == byRestart
@@ -258,13 +259,15 @@ func (s *server) attend(ctx context.Context, in *instance) error {
 			}
 			relist, listed, every = nil, time.Now(), min(2*every, relistMax)
 		case <-idle:
-			if wait := s.unusedIn(in); wait > 0 {
+			wait := s.unusedIn(in)
+			if wait <= 0 && !s.rest(in) {
+				wait = in.entry.IdleTimeout
+			}
+			if wait > 0 {
 				idle = time.After(wait)
 				continue
 			}
 			s.log.Info("nobody uses it: stopping it until it is called")
-			s.evict(errIdle)
-			s.drain(in)
 			s.retire(in, errIdle, Idle)
 			return errIdle
 		case <-s.edited:
@@ -291,6 +294,18 @@ func (s *server) unusedIn(in *instance) time.Duration {
 		return limit
 	}
 	return limit - in.unused()
+}
+
+// rest has nobody begin anything on the server's sessions, if nobody uses them, and
+// reports whether that is so: a call either keeps the server or waits for the next.
+func (s *server) rest(in *instance) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.tenants) > 0 || len(s.lending) > 0 || !in.refuseUnlessBusy() {
+		return false
+	}
+	s.nextGeneration(errIdle)
+	return true
 }
 
 // never is longer than anything runs.

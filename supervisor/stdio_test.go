@@ -37,7 +37,7 @@ func pair(t *testing.T) (*peer, *script) {
 	p := newPeer(host{
 		server: "s",
 		stray:  func(line []byte, why error) { t.Logf("stray: %.40q %v", line, why) },
-		asked:  func() {},
+		asked:  func(string) {},
 		owner:  func(context.Context) session.Client { return nil },
 	})
 	link := newLines(waits{toServer}, time.Minute, p.closed)

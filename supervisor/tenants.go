@@ -162,6 +162,11 @@ func (s *server) running() (all []*instance) {
 func (s *server) evict(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.nextGeneration(cause)
+}
+
+// nextGeneration ends what began under the entry. s.mu must be held.
+func (s *server) nextGeneration(cause error) {
 	s.endGeneration(cause)
 	s.generation, s.endGeneration = context.WithCancelCause(s.life)
 }

@@ -17,6 +17,7 @@ type traits struct {
 	Transport config.Transport `json:"transport,omitempty"` // of a url that does not say
 	Asks      bool             `json:"asks,omitempty"`      // the server has asked its client for something
 	Fetched   bool             `json:"fetched,omitempty"`   // its package is here, if its command fetches one
+	AsksRoots bool             `json:"asksRoots,omitempty"` // for its roots, which servers do when the session begins
 }
 
 // A traitStore keeps traits by the hash of the server's entry: in memory, and in

@@ -27,10 +27,17 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
-	configs  []string
-	data     string
-	logLevel string
-	json     bool
+	args    []string // of the command line, after the program's name
+	streams [3]any   // stdin, stdout and stderr as this process was started with them
+
+	configs    []string
+	data       string
+	logLevel   string
+	json       bool
+	standalone bool // ask no running router, and share none
+
+	input  string          // what --args gave, named or had read
+	router *adapter.Router // the running one that carries out the command for another process; else nil
 }
 
 func defaultData() string {
@@ -71,6 +78,9 @@ func (a *app) log(level zapcore.Level) (*zap.Logger, error) {
 
 // load finds and reads the configuration, and makes sure that it may be used.
 func (a *app) load(ctx context.Context) (config.Config, error) {
+	if a.router != nil {
+		return a.router.Config(), nil
+	}
 	c, named, err := a.locate()
 	if err == nil && !named {
 		err = a.requireTrust(ctx, c)
@@ -101,9 +111,16 @@ func (a *app) options(log *zap.Logger) adapter.Options {
 	return o
 }
 
-// with runs do with a router that starts only the servers that are needed, and
-// stops them when do returns.
+// with has the running router of the same files carry out the command. Where there
+// is none, it runs do with a router that starts only the servers that are needed,
+// and stops them when do returns.
 func (a *app) with(ctx context.Context, c config.Config, do func(context.Context, *adapter.Router) error) error {
+	if a.router != nil {
+		return do(ctx, a.router)
+	}
+	if done, err := a.ask(ctx, c, false); done {
+		return err
+	}
 	log, err := a.log(zapcore.DPanicLevel) // the command itself says what went wrong
 	if err != nil {
 		return err

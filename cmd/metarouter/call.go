@@ -67,8 +67,10 @@ func (a *app) readArguments(raw string) (string, error) {
 	var text []byte
 	var err error
 	switch {
+	case a.router != nil:
+		return a.input, nil
 	case raw == "":
-		return "{}", nil
+		text = []byte("{}")
 	case raw == "-":
 		text, err = io.ReadAll(a.stdin)
 	case raw[0] == '@':
@@ -82,7 +84,8 @@ func (a *app) readArguments(raw string) (string, error) {
 	if !wire.Valid(text) || !wire.IsObject(text) {
 		return "", usage(errors.New(`--args is no JSON object; write for example --args '{"key": "value"}'`))
 	}
-	return string(text), nil
+	a.input = string(text)
+	return a.input, nil
 }
 
 // parseArguments returns the arguments as an object: raw, and over it the pairs,

@@ -83,17 +83,27 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends us at once; the guard clears up
-	if f, ok := stdout.(*os.File); ok {
-		stdout = pipe.Inherited(f)
-	}
 	out := &checked{w: stdout}
-	a := &app{stdin: stdin, stdout: out, stderr: stderr}
-	root := a.root()
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	if f, ok := stdout.(*os.File); ok {
+		out.w = pipe.Inherited(f)
+	}
+	a := &app{stdin: stdin, stdout: out, stderr: stderr, args: args, streams: [...]any{stdin, stdout, stderr}}
+	err := a.execute(ctx)
 	if err == nil && out.err != nil {
 		err = &exitError{exitFailed, fmt.Errorf("write the answer: %w", out.err)}
 	}
+	return exitCode(err, stderr)
+}
+
+// execute runs the command that the arguments name.
+func (a *app) execute(ctx context.Context) error {
+	root := a.root()
+	root.SetArgs(a.args)
+	return root.ExecuteContext(ctx)
+}
+
+// exitCode prints an error, and returns what the program exits with.
+func exitCode(err error, stderr io.Writer) int {
 	var exit *exitError
 	switch {
 	case err == nil:
@@ -124,10 +134,15 @@ one MCP server.`,
 	flags.StringArrayVar(&a.configs, "config", nil, "configuration `file`; repeatable, later wins (default ./.mcp.json, else the user's)")
 	flags.StringVar(&a.data, "data", defaultData(), "`folder` for the catalog and servers' logs; \"\" keeps nothing")
 	flags.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error (default info for serve, else silence)")
-	root.AddCommand(
-		a.serve(), a.route(), a.search(), a.call(), a.tools(), a.servers(), a.restart(),
-		a.capabilities(), a.eval(), a.usage(), a.check(), a.trust(), a.builtin(), a.version(), a.guard(),
-	)
+	for _, cmd := range []*cobra.Command{
+		a.route(), a.search(), a.call(), a.tools(), a.servers(), a.restart(), a.capabilities(), a.usage(),
+	} {
+		cmd.Flags().BoolVar(&a.standalone, "standalone", false, "do not ask a running router")
+		root.AddCommand(cmd)
+	}
+	if a.router == nil {
+		root.AddCommand(a.serve(), a.eval(), a.check(), a.trust(), a.builtin(), a.version(), a.guard())
+	}
 	return root
 }
 

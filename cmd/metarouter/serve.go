@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -35,6 +37,7 @@ type serveFlags struct {
 	stdio       bool
 	tokenFile   string
 	hosts       []string
+	host        bool // serve the clients that other processes hand over
 }
 
 func (a *app) serve() *cobra.Command {
@@ -61,7 +64,9 @@ func (a *app) serve() *cobra.Command {
 	flags.BoolVar(&f.stdio, "stdio", true, "speak over stdin and stdout; beside --http only if it is given, and then all ends with the input")
 	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with a token that HTTP clients must bear (also METAROUTER_TOKEN)")
 	flags.StringArrayVar(&f.hosts, "allow-host", nil, "`name` by which HTTP clients may call this machine; repeatable")
-	flags.Bool("standalone", false, "share nothing with other routers")
+	flags.BoolVar(&a.standalone, "standalone", false, "share no servers with other clients' routers of the same configuration")
+	flags.BoolVar(&f.host, hostFlag, false, "")
+	flags.MarkHidden(hostFlag)
 	return cmd
 }
 
@@ -79,6 +84,9 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 	if err := f.override(&config.Router{}); err != nil {
 		return usage(err)
 	}
+	if f.host {
+		return a.host(ctx, c, named, f)
+	}
 	log, err := a.log(zapcore.InfoLevel)
 	if err != nil {
 		return err
@@ -89,14 +97,32 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 	if keys := notInEffect(c); len(keys) > 0 {
 		log.Warn("read, and not in effect in this version", zap.Strings("keys", keys))
 	}
-	var web *web
+	face := face{app: a, config: c, named: named, flags: f, log: log, sole: true, hangup: make(chan os.Signal, 1)}
+	var journal *server.Journal
 	if f.overHTTP {
-		if web, err = listenHTTP(ctx, c.Router.HTTP, f, log); err != nil {
+		web, err := listenHTTP(ctx, c.Router.HTTP, f, log)
+		if err != nil {
 			return err
 		}
 		defer web.listener.Close()
+		face.sole = false
+		face.doors = append(face.doors, func(ctx context.Context, s *server.Server) error { return web.serve(ctx, s, log) })
+	} else if a.mayShare() {
+		if journal, err = a.share(ctx, c, named, f, log); !errors.Is(err, daemon.ErrCannotShare) {
+			return err
+		}
+		log.Info("serving the client in a process of its own", zap.Error(err))
 	}
-	return a.face(ctx, c, named, log, f, web)
+	if f.stdio {
+		face.doors = append(face.doors, func(ctx context.Context, s *server.Server) error {
+			in := a.stdin
+			if f, ok := in.(*os.File); ok {
+				in = pipe.Inherited(f)
+			}
+			return cmp.Or(s.Serve(ctx, in, a.stdout, journal), errLeft)
+		})
+	}
+	return face.serve(ctx)
 }
 
 // override sets in r what the flags say.
@@ -134,55 +160,75 @@ func (a *app) refuse() error {
 	return usage(errors.New(why + "; take the entry out of the configuration"))
 }
 
-// face serves clients until ctx ends, or the one on stdio leaves. web is nil
-// unless there are some over HTTP; the router goes on until they are answered.
-func (a *app) face(ctx context.Context, c config.Config, named bool, log *zap.Logger, f serveFlags, web *web) error {
+// errLeft says that the client has left for whose sake the router runs.
+var errLeft = errors.New("the client has left")
+
+// A face is a router that clients can reach.
+type face struct {
+	app    *app
+	config config.Config
+	named  bool // the configuration was named, not found
+	flags  serveFlags
+	log    *zap.Logger
+	sole   bool                  // there is one client only, ever
+	hangup chan os.Signal        // has the configuration read again
+	open   func(*adapter.Router) // is told the router; nil: commands are served beside the doors
+	doors  []door
+}
+
+// A door is where clients come in. It returns when it is closed, errLeft if the
+// router is to end with it.
+type door func(ctx context.Context, s *server.Server) error
+
+// serve serves clients until ctx ends or a door says so. The router goes on until
+// those over HTTP are answered.
+func (f *face) serve(ctx context.Context) error {
 	signal.Ignore(syscall.SIGPIPE) // a client that has gone must not kill us before the servers are stopped
+	a, c, log := f.app, f.config, f.log
 	read, edits := make(chan config.Config), make(chan config.Config)
-	asRead := c
-	if err := f.override(&c.Router); err != nil {
+	if err := f.flags.override(&c.Router); err != nil {
 		return usage(err)
 	}
 	o := a.options(log)
-	o.Sole = web == nil
+	o.Sole = f.sole
 	signalled := ctx
-	return a.running(context.WithoutCancel(ctx), adapter.New(c, o), edits, func(ctx context.Context, r *adapter.Router) error {
+	err := a.running(context.WithoutCancel(ctx), adapter.New(c, o), edits, func(ctx context.Context, r *adapter.Router) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(signalled, cancel)()
 		g, ctx := errgroup.WithContext(ctx)
-		g.Go(func() error { return reloadOnHangup(ctx, asRead, read, log) })
-		if !f.noWatch {
-			g.Go(func() error { return config.Watch(ctx, asRead, read, log) })
+		g.Go(func() error { return reloadOnHangup(ctx, f.config, f.hangup, read, log) })
+		if !f.flags.noWatch {
+			g.Go(func() error { return config.Watch(ctx, f.config, read, log) })
 		}
-		g.Go(func() error { return a.approve(ctx, named, f, read, edits, log) })
-		g.Go(func() error {
-			if err := daemon.Serve(ctx, a.data, c.Files, r); err != nil {
-				log.Warn("commands can't ask this router", zap.Error(err))
-			}
-			return nil
-		})
+		g.Go(func() error { return a.approve(ctx, f.named, f.flags, read, edits, log) })
 		s := server.New(r, server.Options{
 			Mode: c.Router.Mode, Names: c.Router.Names, Separator: c.Router.Separator,
 			ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: c.Router.Pinned,
 			RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, LimitsResults: limitsResults(c), Version: version, Log: log,
 		})
 		g.Go(func() error { return s.Run(ctx) })
-		if web != nil {
-			g.Go(func() error { return web.serve(ctx, s, log) })
-		}
-		if f.stdio {
+		if f.open != nil {
+			f.open(r)
+		} else {
+			mux := http.NewServeMux()
+			a.carryOut(mux, r)
 			g.Go(func() error {
-				defer cancel() // the client has left
-				in := a.stdin
-				if f, ok := in.(*os.File); ok {
-					in = pipe.Inherited(f)
+				if err := daemon.Serve(ctx, daemon.PlaceOf(a.data, c.Files), mux); err != nil {
+					log.Warn("commands can't ask this router", zap.Error(err))
 				}
-				return s.Serve(ctx, in, a.stdout)
+				return nil
 			})
+		}
+		for _, door := range f.doors {
+			g.Go(func() error { return door(ctx, s) })
 		}
 		return g.Wait()
 	})
+	if errors.Is(err, errLeft) {
+		return nil
+	}
+	return err
 }
 
 // recheck is how often an edit that is not trusted is looked at again.
@@ -217,8 +263,7 @@ func (a *app) approve(ctx context.Context, named bool, f serveFlags, read <-chan
 }
 
 // reloadOnHangup reads the configuration again at each SIGHUP.
-func reloadOnHangup(ctx context.Context, c config.Config, edits chan<- config.Config, log *zap.Logger) error {
-	hangup := make(chan os.Signal, 1)
+func reloadOnHangup(ctx context.Context, c config.Config, hangup chan os.Signal, edits chan<- config.Config, log *zap.Logger) error {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	for {

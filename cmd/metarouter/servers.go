@@ -10,43 +10,58 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/daemon"
 )
 
+// A serverRow is a server's state as JSON.
+type serverRow struct {
+	Name            string `json:"name"`
+	State           string `json:"state"`
+	Transport       string `json:"transport"`
+	Era             string `json:"era"`
+	ProtocolVersion string `json:"protocol_version"`
+	Tools           int    `json:"tools"`
+	PID             int    `json:"pid"`
+	Restarts        int    `json:"restarts"`
+	LastError       string `json:"last_error"`
+}
+
 func (a *app) servers() *cobra.Command {
-	var standalone bool
-	cmd := a.jsonFlag(leaf("servers", "Show every server's state",
+	return a.jsonFlag(leaf("servers", "Show every server's state",
 		`  metarouter servers
   metarouter servers --json`,
 		cobra.NoArgs, func(ctx context.Context, _ []string) error {
-			c, _, err := a.locate() // asking starts nothing, and needs no trust
+			if a.router == nil { // asking starts nothing, and needs no trust
+				c, _, err := a.locate()
+				if err != nil {
+					return err
+				}
+				if done, err := a.ask(ctx, c, false); done {
+					return err
+				}
+			}
+			c, err := a.load(ctx)
 			if err != nil {
 				return err
 			}
-			if !standalone {
-				if all, ok := daemon.Ask(a.data, c.Files).Servers(ctx); ok {
-					return a.printServers(all)
-				}
-			}
-			if c, err = a.load(ctx); err != nil {
-				return err
-			}
 			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
-				// No router runs: start each server to see whether it can.
-				a.waiting(r, func() { r.Try(ctx) })
+				if a.router == nil { // start each server to see whether it can
+					a.waiting(r, func() { r.Try(ctx) })
+				}
 				if ctx.Err() != nil {
 					return errInterrupted
 				}
-				return a.printServers(daemon.Report(r.Servers()))
+				return a.printServers(r.Servers())
 			})
 		}))
-	cmd.Flags().BoolVar(&standalone, "standalone", false, "do not ask a running router")
-	return cmd
 }
 
-func (a *app) printServers(all []daemon.Server) error {
+func (a *app) printServers(all []adapter.ServerInfo) error {
 	if a.json {
-		return a.printJSON(all)
+		rows := []serverRow{}
+		for _, s := range all {
+			rows = append(rows, serverRow{s.Name, string(s.State), s.Transport, s.Era, s.ProtocolVersion, s.Tools, s.PID, s.Restarts, s.LastError})
+		}
+		return a.printJSON(rows)
 	}
 	return a.table(func(w *tabwriter.Writer) {
 		fmt.Fprintln(w, "SERVER\tSTATE\tTOOLS\tPROTOCOL\tPID\tRESTARTS\tLAST ERROR")
@@ -57,7 +72,7 @@ func (a *app) printServers(all []daemon.Server) error {
 }
 
 func (a *app) restart() *cobra.Command {
-	return leaf("restart NAME", "Restart a server of the running router, now",
+	return leaf("restart NAME", "Restart a server of the running routers, now",
 		`  metarouter restart playwright`,
 		cobra.ExactArgs(1), func(ctx context.Context, args []string) error {
 			c, err := a.load(ctx)
@@ -70,19 +85,29 @@ func (a *app) restart() *cobra.Command {
 			}
 			bounded, cancel := context.WithTimeout(ctx, entry.StartTimeout+10*time.Second)
 			defer cancel()
-			if s, ok, err := daemon.Ask(a.data, c.Files).Restart(bounded, entry.Name); ok {
+			if done, err := a.ask(bounded, c, true); done {
+				return err
+			}
+			if a.router == nil {
+				fmt.Fprintln(a.stderr, "no router runs with this configuration; starting the server once to see whether it can")
+				c.Servers = []config.Server{entry}
+			}
+			return a.with(bounded, c, func(ctx context.Context, r *adapter.Router) error {
+				if a.router != nil {
+					err = r.Restart(ctx, entry.Name)
+				} else {
+					err = a.await(ctx, r, entry.Name)
+				}
 				if err != nil {
 					return err
 				}
-				return a.printServers([]daemon.Server{s})
-			}
-			fmt.Fprintln(a.stderr, "no router runs with this configuration; starting the server once to see whether it can")
-			c.Servers = []config.Server{entry}
-			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
-				if err := a.await(ctx, r, entry.Name); err != nil {
-					return err
+				var that []adapter.ServerInfo
+				for _, s := range r.Servers() {
+					if s.Name == entry.Name {
+						that = append(that, s)
+					}
 				}
-				return a.printServers(daemon.Report(r.Servers()))
+				return a.printServers(that)
 			})
 		})
 }

@@ -10,6 +10,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/config"
+	uses "github.com/mcp-metarouter/metarouter/internal/usage"
 )
 
 func (a *app) usage() *cobra.Command {
@@ -22,11 +24,10 @@ func (a *app) usage() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			log, err := a.log(zapcore.WarnLevel)
-			if err != nil {
+			if done, err := a.ask(ctx, c, false); done {
 				return err
 			}
-			s, err := adapter.OpenUsage(c, a.data, log)
+			s, err := a.learned(c)
 			if err != nil {
 				return err
 			}
@@ -58,4 +59,18 @@ func (a *app) usage() *cobra.Command {
 		}))
 	cmd.Flags().BoolVar(&clear, "clear", false, "forget it all")
 	return cmd
+}
+
+// learned returns what was learned from use under the configuration.
+func (a *app) learned(c config.Config) (*uses.Store, error) {
+	if a.router != nil {
+		if s := a.router.Usage(); s != nil {
+			return s, nil
+		}
+	}
+	log, err := a.log(zapcore.WarnLevel)
+	if err != nil {
+		return nil, err
+	}
+	return adapter.OpenUsage(c, a.data, log)
 }

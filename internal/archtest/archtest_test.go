@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	"server":              {"adapter", "registry", "selector", "session"},
 	"internal/builtin":    {},
 	"internal/mcptest":    {},
-	"internal/daemon":     {"adapter"},
+	"internal/daemon":     {},
 	"docs/demo":           {},
 	"internal/evaluation": {"discovery", "registry", "selector"},
 	"internal/train":      {"internal/evaluation", "internal/usage", "registry", "selector"},
@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	"internal/e2e":        {},
 	"cmd/metarouter": {
 		"adapter", "server", "config", "session", "registry", "selector", "supervisor",
-		"internal/builtin", "internal/daemon", "internal/evaluation", "internal/pipe",
+		"internal/builtin", "internal/daemon", "internal/evaluation", "internal/pipe", "internal/usage",
 	},
 }
 

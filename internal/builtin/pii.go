@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -15,14 +16,14 @@ import (
 func redact(text string, emails, phones bool, replacement string) (string, int) {
 	masked := []byte(text) // the same length, with underscores for what is no phone number
 	var found []span
-	for _, m := range email.FindAllStringIndex(text, -1) {
+	for _, m := range email().FindAllStringIndex(text, -1) {
 		mask(masked, m)
 		if emails {
 			found = append(found, span{m[0], m[1]})
 		}
 	}
 	if phones {
-		for _, m := range notPhone.FindAllStringIndex(text, -1) {
+		for _, m := range notPhone().FindAllStringIndex(text, -1) {
 			mask(masked, m)
 		}
 		found = append(found, findPhones(string(masked))...)
@@ -42,6 +43,12 @@ func redact(text string, emails, phones bool, replacement string) (string, int) 
 // A span is text[start:end].
 type span struct{ start, end int }
 
+// pattern is a regular expression that is compiled when it is first used, since
+// most processes of this program never redact anything.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 func mask(text []byte, m []int) {
 	copy(text[m[0]:m[1]], bytes.Repeat([]byte{'_'}, m[1]-m[0]))
 }
@@ -49,22 +56,22 @@ func mask(text []byte, m []int) {
 var (
 	// email is an address as people write it: no quoted local part, and a domain
 	// with a dot or an address literal.
-	email = regexp.MustCompile(`[\pL\pN_+][\pL\pM\pN._%+'’-]*@` +
+	email = pattern(`[\pL\pN_+][\pL\pM\pN._%+'’-]*@` +
 		`(?:(?:[\pL\pN](?:[\pL\pM\pN-]*[\pL\pM\pN])?\.)+\pL[\pL\pM\pN-]*[\pL\pM\pN]|\[[0-9A-Fa-f.:]+\])`)
 
 	// notPhone is what has digits in groups as a phone number has: an IBAN, a
 	// payment card, a UUID.
-	notPhone = regexp.MustCompile(`\b(?:[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?|\d{4}(?:[ -]\d{4}){3}|` +
+	notPhone = pattern(`\b(?:[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?|\d{4}(?:[ -]\d{4}){3}|` +
 		`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\b`)
 
 	// digitRun is digits with at most what may stand between those of a number.
-	digitRun = regexp.MustCompile(`[+(]{0,2}\d(?:[ \t\x{A0}\x{2009}\x{202F}.()/\-‐‑–]{0,3}\d)*`)
+	digitRun = pattern(`[+(]{0,2}\d(?:[ \t\x{A0}\x{2009}\x{202F}.()/\-‐‑–]{0,3}\d)*`)
 
 	// group is a part of a run without spaces; its punctuation is not part of it.
-	group = regexp.MustCompile(`[+(]*\d(?:[.()/\-‐‑–]*\d)*\)?`)
+	group = pattern(`[+(]*\d(?:[.()/\-‐‑–]*\d)*\)?`)
 
 	// extension may follow a number.
-	extension = regexp.MustCompile(`^,? ?(?i:x|ext\.? ?|extension ?)\d{1,6}\b`)
+	extension = pattern(`^,? ?(?i:x|ext\.? ?|extension ?)\d{1,6}\b`)
 )
 
 // What the longest and the shortest way to write a phone number have: 15 digits
@@ -81,8 +88,8 @@ const (
 func findPhones(text string) []span {
 	var found []span
 	end := 0 // of the last one found, whose extension may reach into the next run
-	for _, m := range digitRun.FindAllStringIndex(text, -1) {
-		groups := group.FindAllStringIndex(text[m[0]:m[1]], -1)
+	for _, m := range digitRun().FindAllStringIndex(text, -1) {
+		groups := group().FindAllStringIndex(text[m[0]:m[1]], -1)
 		for i := 0; i < len(groups); {
 			start := m[0] + groups[i][0]
 			used := 0
@@ -113,13 +120,13 @@ func phoneAt(text string, start, end int) (span, bool) {
 	}
 	s = normalizePhone(text[start:end])
 	before := text[:start]
-	if date.MatchString(s) || other.MatchString(s) || isDigits(s) && announces(otherLabel, before) {
+	if date().MatchString(s) || other().MatchString(s) || isDigits(s) && announces(otherLabel(), before) {
 		return span{}, false
 	}
-	if !isPhone(s) && !announces(phoneLabel, before) {
+	if !isPhone(s) && !announces(phoneLabel(), before) {
 		return span{}, false
 	}
-	if m := extension.FindStringIndex(text[end:]); m != nil {
+	if m := extension().FindStringIndex(text[end:]); m != nil {
 		end += m[1]
 	}
 	return span{start, end}, endsWord(text[end:])
@@ -134,9 +141,9 @@ func normalizePhone(s string) string {
 }
 
 var (
-	international = regexp.MustCompile(`^\(?(\+|00 ?|011[ -])\(?[1-9][\d ().\-/]*$`)
-	trunk         = regexp.MustCompile(`^\(?0[1-9]\d{0,4}\)?(?:[ .\-/]?\d{2,8})+$`)
-	national      = regexp.MustCompile(`^(?:` + strings.Join([]string{
+	international = pattern(`^\(?(\+|00 ?|011[ -])\(?[1-9][\d ().\-/]*$`)
+	trunk         = pattern(`^\(?0[1-9]\d{0,4}\)?(?:[ .\-/]?\d{2,8})+$`)
+	national      = pattern(`^(?:` + strings.Join([]string{
 		`(?:1[ .-]?)?(?:\(\d{3}\)[ .-]?|\d{3}[ .-]|\d{3}/)\d{3}[ .-]\d{4}`, // North America
 		`(?:1[ .-]?)?\(\d{3}\) ?\d{7}`,
 		`1?[2-9]\d{9}`,
@@ -148,18 +155,18 @@ var (
 		`[67]\d{2}[ .-]\d{2}[ .-]\d{2}[ .-]\d{2}`, // Spain
 	}, "|") + `)$`)
 
-	date = regexp.MustCompile(`(?:^| )(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|(?:0?[1-9]|[12]\d|3[01])[-/.](?:0?[1-9]|[12]\d|3[01])[-/.](?:\d\d){1,2})(?: |$)`)
+	date = pattern(`(?:^| )(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|(?:0?[1-9]|[12]\d|3[01])[-/.](?:0?[1-9]|[12]\d|3[01])[-/.](?:\d\d){1,2})(?: |$)`)
 
 	// other is an IPv4 address, a ZIP+4 code, a social security number or a date
 	// and hour without separators.
-	other = regexp.MustCompile(`^(?:\d{1,3}(?:\.\d{1,3}){3}|\d{5}-\d{4}|\d{3}-\d\d-\d{4}|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d*)$`)
+	other = pattern(`^(?:\d{1,3}(?:\.\d{1,3}){3}|\d{5}-\d{4}|\d{3}-\d\d-\d{4}|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d*)$`)
 )
 
 // isPhone reports whether s is written as phone numbers are, whatever stands
 // before it.
 func isPhone(s string) bool {
 	digits := countDigits(s)
-	if m := international.FindStringSubmatch(s); m != nil {
+	if m := international().FindStringSubmatch(s); m != nil {
 		digits -= countDigits(m[1])
 		switch {
 		case m[1] != "+":
@@ -169,10 +176,10 @@ func isPhone(s string) bool {
 		}
 		return digits >= 8 && digits <= 15
 	}
-	if trunk.MatchString(s) {
+	if trunk().MatchString(s) {
 		return digits >= 9 && digits <= 12 && (digits >= 10 && digits <= 11 || !isDigits(s))
 	}
-	return national.MatchString(s)
+	return national().MatchString(s)
 }
 
 // labelBytes is how far before a number a label is looked for.
@@ -180,11 +187,11 @@ const labelBytes = 48
 
 var (
 	// phoneLabel is what announces a phone number.
-	phoneLabel = regexp.MustCompile(`(?i)(?:^|[^\pL])(?:tel|telephone|phone|mobile|mob|cell|cellphone|fax|whatsapp|call|dial|sms|hotline|helpline|ph)s?` +
+	phoneLabel = pattern(`(?i)(?:^|[^\pL])(?:tel|telephone|phone|mobile|mob|cell|cellphone|fax|whatsapp|call|dial|sms|hotline|helpline|ph)s?` +
 		`[\s:._#="'’(-]*(?:(?:number|no|nr|line|us|me|him|her|them|is|at|on)[\s:._#="'’(-]+){0,3}$`)
 
 	// otherLabel is what announces a number of another kind.
-	otherLabel = regexp.MustCompile(`(?i)(?:^|[^\pL])(?:order|invoice|ticket|case|ref|reference|tracking|account|acct|id|sku|isbn|serial|timestamp|epoch|transaction|receipt|policy|item|part|build|version)` +
+	otherLabel = pattern(`(?i)(?:^|[^\pL])(?:order|invoice|ticket|case|ref|reference|tracking|account|acct|id|sku|isbn|serial|timestamp|epoch|transaction|receipt|policy|item|part|build|version)` +
 		`[\s:._#="'’-]*(?:(?:number|num|no|nr|id|code|is)[\s:._#="'’-]+){0,2}$`)
 )
 

@@ -1,69 +1,51 @@
-// Package daemon lets commands ask the routers that run with the same
-// configuration, over a local socket that only their user can open.
+// Package daemon joins processes of this program that have the same
+// configuration files, over local sockets that only their user can open: commands
+// have a running router carry them out ([Run]), and clients of several programs
+// share one router, whose process serves them all ([Host], [Join]).
+//
+// A socket speaks HTTP. Its name tells which files its router has; what else must
+// be equal is compared when it is asked.
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/mcp-metarouter/metarouter/adapter"
 )
 
-// A Server is a server's state as JSON.
-type Server struct {
-	Name            string `json:"name"`
-	State           string `json:"state"`
-	Transport       string `json:"transport"`
-	Era             string `json:"era"`
-	ProtocolVersion string `json:"protocol_version"`
-	Tools           int    `json:"tools"`
-	PID             int    `json:"pid"`
-	Restarts        int    `json:"restarts"`
-	LastError       string `json:"last_error"`
+// A Place is where the sockets are of routers with the same configuration files.
+// The zero value is nowhere.
+type Place struct {
+	dir    string
+	prefix string // of the sockets' names
 }
 
-// Report returns the servers' states as JSON has them.
-func Report(infos []adapter.ServerInfo) []Server {
-	all := make([]Server, len(infos))
-	for i, s := range infos {
-		all[i] = Server{s.Name, string(s.State), s.Transport, s.Era, s.ProtocolVersion, s.Tools, s.PID, s.Restarts, s.LastError}
+// PlaceOf returns the place of routers that have these files and keep their data
+// in dataDir; without a dataDir there is none.
+func PlaceOf(dataDir string, files []string) Place {
+	if dataDir == "" {
+		return Place{}
 	}
-	return all
-}
-
-// folder returns where the sockets of routers are. A data folder whose path is
-// too long for a socket's address is stood in for by one of the user's.
-func folder(dataDir string) string {
 	dataDir = resolved(dataDir)
 	dir := filepath.Join(dataDir, "run")
-	if len(dir) > 70 {
+	if len(dir) > 70 { // too long for a socket's address
 		sum := sha256.Sum256([]byte(dataDir))
 		dir = filepath.Join(os.TempDir(), fmt.Sprintf("metarouter-%d-%s", os.Getuid(), hex.EncodeToString(sum[:6])))
 	}
-	return dir
-}
-
-// prefix returns how the names of sockets of routers begin that run with these
-// configuration files.
-func prefix(files []string) string {
 	var paths []string
 	for _, file := range files {
 		paths = append(paths, resolved(file))
 	}
 	sum := sha256.Sum256([]byte(strings.Join(paths, "\x00")))
-	return hex.EncodeToString(sum[:6]) + "."
+	return Place{dir, hex.EncodeToString(sum[:6]) + "."}
 }
 
 // resolved returns the path by which a file is known however it was named.
@@ -77,28 +59,75 @@ func resolved(path string) string {
 	return path
 }
 
-// Serve answers questions about the router until ctx ends. Without a data folder
-// it has no place for a socket, and only waits.
-func Serve(ctx context.Context, dataDir string, files []string, r *adapter.Router) error {
-	if dataDir == "" {
-		<-ctx.Done()
-		return nil
+// open makes sure that the folder is there and closed to others.
+func (p Place) open() error {
+	if p.dir == "" {
+		return errors.New("there is no data folder to keep a socket in")
 	}
-	dir := folder(dataDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return fmt.Errorf("make a folder for the socket: %w", err)
 	}
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("the folder for the socket, %s, is open to others; remove it", dir)
+	if info, err := os.Lstat(p.dir); err != nil || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("the folder for the socket, %s, is open to others; remove it", p.dir)
 	}
-	path := filepath.Join(dir, fmt.Sprintf("%s%d", prefix(files), os.Getpid()))
+	return nil
+}
+
+// shared begins the names of the sockets of routers that clients may share, after
+// the prefix.
+const shared = "shared-"
+
+// listen makes a socket of this process.
+func (p Place) listen(kind string) (*net.UnixListener, error) {
+	if err := p.open(); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(p.dir, fmt.Sprintf("%s%s%d", p.prefix, kind, os.Getpid()))
 	os.Remove(path) // of an earlier process with our id
-	l, err := net.Listen("unix", path)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
-		return fmt.Errorf("listen for commands: %w", err)
+		return nil, fmt.Errorf("listen for other processes: %w", err)
 	}
 	os.Chmod(path, 0o600) // the folder is closed to others already
-	s := &http.Server{Handler: handler(r), ReadHeaderTimeout: 5 * time.Second}
+	return l, nil
+}
+
+// sockets returns those of routers that run, of this kind. Those that dead routers
+// have left are removed.
+func (p Place) sockets(kind string) (alive []string) {
+	if p.dir == "" {
+		return nil
+	}
+	found, _ := filepath.Glob(filepath.Join(p.dir, p.prefix+kind+"*"))
+	for _, path := range found {
+		c, err := net.DialTimeout("unix", path, time.Second)
+		if err == nil {
+			c.Close()
+			alive = append(alive, path)
+			continue
+		}
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > staleAfter { // else it may be about to listen
+			os.Remove(path)
+		}
+	}
+	return alive
+}
+
+// staleAfter is how old a socket is that nobody listens on, at least, when it is
+// taken for one that a dead router has left.
+const staleAfter = 2 * time.Second
+
+// Serve answers what other processes with the same files ask, until ctx ends.
+func Serve(ctx context.Context, p Place, h http.Handler) error {
+	l, err := p.listen("")
+	if err != nil {
+		return err
+	}
+	return serve(ctx, l, h)
+}
+
+func serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)
@@ -108,7 +137,7 @@ func Serve(ctx context.Context, dataDir string, files []string, r *adapter.Route
 			s.Close()
 		}
 	})
-	err = s.Serve(l)
+	err := s.Serve(l)
 	if !stop() {
 		<-done
 	}
@@ -116,99 +145,4 @@ func Serve(ctx context.Context, dataDir string, files []string, r *adapter.Route
 		return nil
 	}
 	return err
-}
-
-func handler(r *adapter.Router) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /servers", func(w http.ResponseWriter, _ *http.Request) {
-		json.NewEncoder(w).Encode(Report(r.Servers()))
-	})
-	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, q *http.Request) {
-		name := q.FormValue("server")
-		if err := r.Restart(q.Context(), name); err != nil {
-			http.Error(w, err.Error(), http.StatusConflict)
-			return
-		}
-		for _, s := range Report(r.Servers()) {
-			if s.Name == name {
-				json.NewEncoder(w).Encode(s)
-			}
-		}
-	})
-	return mux
-}
-
-// answerTimeout is how long a router may take to say what it knows.
-const answerTimeout = 2 * time.Second
-
-// Routers are those that run with the same configuration files.
-type Routers struct{ sockets []string }
-
-// Ask returns the routers that run with these files and keep their data in
-// dataDir. Sockets that dead routers left are removed.
-func Ask(dataDir string, files []string) Routers {
-	if dataDir == "" {
-		return Routers{}
-	}
-	found, _ := filepath.Glob(filepath.Join(folder(dataDir), prefix(files)+"*"))
-	var alive []string
-	for _, path := range found {
-		c, err := net.DialTimeout("unix", path, time.Second)
-		if err != nil {
-			os.Remove(path)
-			continue
-		}
-		c.Close()
-		alive = append(alive, path)
-	}
-	return Routers{alive}
-}
-
-// Servers returns the states of the first router's servers; ok is false if no
-// router runs.
-func (r Routers) Servers(ctx context.Context) (all []Server, ok bool) {
-	for _, socket := range r.sockets {
-		bounded, cancel := context.WithTimeout(ctx, answerTimeout)
-		err := ask(bounded, socket, http.MethodGet, "/servers", &all)
-		cancel()
-		if err == nil {
-			return all, true
-		}
-	}
-	return nil, false
-}
-
-// Restart restarts the server in every router; ok is false if none runs. It
-// returns the server's state in the last.
-func (r Routers) Restart(ctx context.Context, name string) (s Server, ok bool, err error) {
-	for _, socket := range r.sockets {
-		ok = true
-		err = errors.Join(err, ask(ctx, socket, http.MethodPost, "/restart?server="+url.QueryEscape(name), &s))
-	}
-	return s, ok, err
-}
-
-// ask makes one request and decodes the answer into v.
-func ask(ctx context.Context, socket, method, path string, v any) error {
-	client := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		},
-	}}
-	q, err := http.NewRequestWithContext(ctx, method, "http://router"+path, nil)
-	if err != nil {
-		return err
-	}
-	answer, err := client.Do(q)
-	if err != nil {
-		return fmt.Errorf("ask the running router: %w", err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		var text bytes.Buffer
-		text.ReadFrom(answer.Body)
-		return errors.New(strings.TrimSpace(text.String()))
-	}
-	return json.NewDecoder(answer.Body).Decode(v)
 }

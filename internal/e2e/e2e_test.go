@@ -133,6 +133,9 @@ func (s *setup) start(args ...string) *mcptest.Client {
 		if strings.Contains(c.Stderr(), "DATA RACE") {
 			s.t.Errorf("the router has a data race:\n%s", c.Stderr())
 		}
+		if crash, _ := os.ReadFile(filepath.Join(s.dir, "data", "crashes.log")); len(crash) > 0 {
+			s.t.Errorf("the shared router has crashed:\n%s", crash)
+		}
 	})
 	return c
 }

@@ -83,6 +83,7 @@ func (e *End) SetWriteDeadline(t time.Time) { _ = e.File.SetWriteDeadline(t) }
 
 // Close implements [io.Closer].
 func (e *End) Close() error {
+	e.once.Do(func() {}) // it is not enlarged any more, or has been
 	if e.grown.CompareAndSwap(true, false) {
 		large.Add(-1)
 	}

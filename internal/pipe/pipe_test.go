@@ -88,3 +88,24 @@ func TestEnlarged(t *testing.T) {
 		t.Errorf("when another is closed, one holds %d bytes", n)
 	}
 }
+
+// A pipe that is closed while it is being enlarged does not count for ever.
+func TestClosedWhileEnlarged(t *testing.T) {
+	before := large.Load()
+	data := make([]byte, usual+1)
+	for range 2000 {
+		r, w := open(t)
+		tried := make(chan struct{})
+		go func() {
+			defer close(tried)
+			w.TryWrite(data)
+		}()
+		runtime.Gosched()
+		w.Close()
+		<-tried
+		r.Close()
+	}
+	if n := large.Load() - before; n != 0 {
+		t.Errorf("%d pipes count as enlarged that are closed", n)
+	}
+}

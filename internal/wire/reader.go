@@ -27,6 +27,7 @@ type Reader struct {
 	buf        []byte
 	start, end int // the unread part of buf
 	long       int // the length of the last long line: the next one may be alike
+	passed     int // bytes gone by since Passed was last called
 	skipping   bool
 }
 
@@ -54,6 +55,7 @@ func (r *Reader) Next() ([]byte, error) {
 			r.skipping = true
 		}
 		if r.skipping {
+			r.passed += r.end - r.start
 			r.start, r.end, searched = 0, 0, 0
 		}
 		if r.end == len(r.buf) {
@@ -74,6 +76,18 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
+// Passed returns how many bytes of the stream went by with the lines that Next has
+// returned since Passed was last called.
+func (r *Reader) Passed() int {
+	n := r.passed
+	r.passed = 0
+	return n
+}
+
+// Buffered returns what was read of the stream and did not go by yet. It is valid
+// until Next is called.
+func (r *Reader) Buffered() []byte { return r.buf[r.start:r.end] }
+
 // makeRoom moves the unread part to the front of a buffer with free space.
 func (r *Reader) makeRoom() {
 	to := r.buf
@@ -88,6 +102,7 @@ func (r *Reader) makeRoom() {
 func (r *Reader) take(i int) ([]byte, error) {
 	line := r.buf[r.start:i]
 	next := min(i+1, r.end)
+	r.passed += next - r.start
 	if r.skipping || len(line) > r.max {
 		r.skipping, r.start = false, next
 		return nil, ErrTooLong

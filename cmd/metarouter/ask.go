@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/daemon"
+)
+
+// ask has a running router of the same files carry out the command, or every such
+// router. done is false if there is none, or it is not to be asked.
+func (a *app) ask(ctx context.Context, c config.Config, all bool) (done bool, err error) {
+	if a.standalone || a.router != nil {
+		return false, nil
+	}
+	command := daemon.Command{Program: program(), Args: a.args, Input: a.input}
+	o, done, err := daemon.Run(ctx, daemon.PlaceOf(a.data, c.Files), command, all)
+	switch {
+	case ctx.Err() != nil:
+		return true, errInterrupted
+	case err != nil || !done:
+		return done, err
+	}
+	a.stderr.Write(o.Stderr)
+	if _, err := a.stdout.Write(o.Stdout); err != nil {
+		return true, err
+	}
+	if o.Code != 0 {
+		return true, &exitError{code: o.Code}
+	}
+	return true, nil
+}
+
+// carryOut has the router carry out the commands of other processes.
+func (a *app) carryOut(mux *http.ServeMux, r *adapter.Router) {
+	daemon.Commands(mux, program(), func(ctx context.Context, c daemon.Command) daemon.Outcome {
+		var stdout, stderr bytes.Buffer
+		b := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, args: c.Args, data: a.data, input: c.Input, router: r}
+		code := exitCode(b.execute(ctx), &stderr)
+		return daemon.Outcome{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: code}
+	})
+}
+
+// program tells this build of the program from others.
+func program() string {
+	path, err := os.Executable()
+	if err != nil {
+		return version
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return version
+	}
+	return fmt.Sprintf("%s %s %d %d", version, path, info.Size(), info.ModTime().UnixNano())
+}

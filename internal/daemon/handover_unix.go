@@ -1,0 +1,134 @@
+//go:build unix
+
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// CanShare says whether processes can hand over their streams here.
+const CanShare = true
+
+// sendFiles hands over files.
+func sendFiles(c *net.UnixConn, files []*os.File) error {
+	var fds []int
+	for _, f := range files {
+		raw, err := f.SyscallConn() // Fd would have reading and writing wait, for all who share the file
+		if err == nil {
+			err = raw.Control(func(fd uintptr) { fds = append(fds, int(fd)) })
+		}
+		if err != nil {
+			return fmt.Errorf("hand over %s: %w", f.Name(), err)
+		}
+	}
+	_, _, err := c.WriteMsgUnix([]byte{'F'}, unix.UnixRights(fds...), nil)
+	runtime.KeepAlive(files)
+	return err
+}
+
+// receiveFiles takes n files over.
+func receiveFiles(c *net.UnixConn, n int) ([]*os.File, error) {
+	control := make([]byte, unix.CmsgSpace(4*n))
+	_, length, _, _, err := c.ReadMsgUnix(make([]byte, 1), control)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:length])
+	if err != nil {
+		return nil, err
+	}
+	var files []*os.File
+	for _, m := range messages {
+		fds, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			return nil, err
+		}
+		for _, fd := range fds {
+			unix.CloseOnExec(fd)
+			files = append(files, os.NewFile(uintptr(fd), "handed over"))
+		}
+	}
+	if len(files) != n {
+		closeAll(files)
+		return nil, fmt.Errorf("%d files came, not %d", len(files), n)
+	}
+	return files, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// NewMemory returns memory that other processes can map too, and the file by which
+// it is handed over.
+func NewMemory(size int) ([]byte, *os.File, error) {
+	f, err := memoryFile()
+	if err != nil {
+		return nil, nil, fmt.Errorf("make memory to be shared: %w", err)
+	}
+	if err := f.Truncate(int64(size)); err != nil {
+		f.Close()
+		return nil, nil, fmt.Errorf("make memory to be shared: %w", err)
+	}
+	mem, err := mapped(f, size)
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return mem, f, nil
+}
+
+// mapped returns the file's first size bytes as memory.
+func mapped(f *os.File, size int) ([]byte, error) {
+	if info, err := f.Stat(); err != nil || info.Size() < int64(size) {
+		return nil, errors.New("the file to be mapped is too short")
+	}
+	mem, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map memory: %w", err)
+	}
+	return mem, nil
+}
+
+func unmap(mem []byte) { unix.Munmap(mem) }
+
+// lock keeps other processes from looking for a router to share and starting one,
+// until unlock is called.
+func (p Place) lock() (unlock func(), err error) {
+	if err := p.open(); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(p.dir, "lock."+p.prefix), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for until := time.Now().Add(lockWait); ; time.Sleep(lockPoll) {
+		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+		case err == nil:
+			return func() { f.Close() }, nil
+		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR), time.Now().After(until):
+			f.Close()
+			return nil, fmt.Errorf("lock: %w", err)
+		}
+	}
+}
+
+const (
+	lockWait = 5 * time.Second
+	lockPoll = 2 * time.Millisecond
+)
+
+// detach has the command run in a session of its own.
+func detach(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

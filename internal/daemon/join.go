@@ -1,0 +1,203 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+const (
+	// joinWait is how long a router that runs may take to take a client over, and
+	// startWait one that was just started.
+	joinWait  = 3 * time.Second
+	startWait = 15 * time.Second
+)
+
+// ErrCannotShare says that no other process can serve the client.
+var ErrCannotShare = errors.New("can't share a router")
+
+// errLost says that the host ended and did not say so.
+var errLost = errors.New("the shared router has ended")
+
+// A Client is a process that has another one serve its streams.
+type Client struct {
+	Place  Place
+	Terms  Terms
+	Host   []string // the command line of a host, which is given the socket as its file 3
+	Log    string   // the file that gets what a host prints when it crashes
+	Reload <-chan os.Signal
+
+	// Lost is told of a host that has ended while it served the client.
+	Lost func(error)
+
+	In, Out, Err, Memory *os.File
+}
+
+// maxLost bounds how many hosts may end, one after the other, while each serves
+// the client for less than aWhile.
+const (
+	maxLost = 3
+	aWhile  = time.Minute
+)
+
+// Run has the streams served by a router that runs with the same terms, or by one
+// that it starts, until the client leaves or ctx ends, and then until the router
+// has ended, if that was its last client. If the router ends before, another one
+// goes on. An error that wraps [ErrCannotShare] says that the streams are to be
+// served by this process; what else is wrong is the host's own error.
+func (c *Client) Run(ctx context.Context) error {
+	for lost := 0; ; {
+		began := time.Now()
+		conn, err := c.join(ctx)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrCannotShare, err)
+		}
+		err = c.follow(ctx, conn)
+		if !errors.Is(err, errLost) || ctx.Err() != nil {
+			return err
+		}
+		c.Lost(err)
+		if lost++; time.Since(began) > aWhile {
+			lost = 0
+		}
+		if lost == maxLost {
+			return fmt.Errorf("%w: %d have ended", ErrCannotShare, lost)
+		}
+	}
+}
+
+// join finds a router or starts one, and hands over the streams.
+func (c *Client) join(ctx context.Context) (*net.UnixConn, error) {
+	unlock, err := c.Place.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	for _, socket := range c.Place.sockets(shared) {
+		if conn, err := c.handOver(ctx, socket, joinWait); err == nil {
+			return conn, nil
+		}
+	}
+	socket, err := c.start()
+	if err != nil {
+		return nil, err
+	}
+	return c.handOver(ctx, socket, startWait)
+}
+
+// maxLog is the size above which the file for crashes is begun anew.
+const maxLog = 1 << 20
+
+// start starts a host.
+func (c *Client) start() (socket string, err error) {
+	l, err := c.Place.listen(shared)
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	l.SetUnlinkOnClose(false)
+	f, err := l.File()
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
+	if info, err := os.Stat(c.Log); err == nil && info.Size() > maxLog {
+		flags |= os.O_TRUNC
+	}
+	crashes, err := os.OpenFile(c.Log, flags, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer crashes.Close()
+	host := exec.Command(c.Host[0], c.Host[1:]...)
+	host.ExtraFiles = []*os.File{f}
+	host.Stderr = crashes
+	detach(host)
+	if err := host.Start(); err != nil {
+		return "", fmt.Errorf("start a shared router: %w", err)
+	}
+	go host.Wait() // it outlives us or not
+	return l.Addr().String(), nil
+}
+
+// handOver hands the streams to the router at the socket.
+func (c *Client) handOver(ctx context.Context, socket string, wait time.Duration) (*net.UnixConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	conn, err := dial(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	local := conn.(*net.UnixConn)
+	err = c.ask(local)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		local.Close()
+		return nil, err
+	}
+	return local, nil
+}
+
+func (c *Client) ask(conn *net.UnixConn) error {
+	terms := url.Values{"place": {c.Terms.Place}, "text": {c.Terms.Text}, "servers": {c.Terms.Servers}}
+	q, err := http.NewRequest(http.MethodPost, "http://router/join?"+terms.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	q.Header.Set("Connection", "Upgrade")
+	q.Header.Set("Upgrade", upgrade)
+	if err := q.Write(conn); err != nil {
+		return err
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), q)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusSwitchingProtocols {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1000))
+		return fmt.Errorf("join a router: %s", strings.TrimSpace(string(text)))
+	}
+	return sendFiles(conn, []*os.File{c.In, c.Out, c.Err, c.Memory})
+}
+
+// follow waits until the client has left, and the host has ended if it must.
+func (c *Client) follow(ctx context.Context, conn *net.UnixConn) error {
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { io.WriteString(conn, wordLeave) })()
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for {
+			select {
+			case <-c.Reload:
+				io.WriteString(conn, wordReload)
+			case <-done:
+				return
+			}
+		}
+	}()
+	lines := bufio.NewReader(conn)
+	line, err := lines.ReadString('\n')
+	text, bye := strings.CutPrefix(line, wordBye)
+	if err != nil || !bye {
+		return errLost
+	}
+	lines.ReadByte() // until the host closes the connection, or ends
+	if text = strings.TrimSpace(text); text != "" {
+		return errors.New(text)
+	}
+	return nil
+}

@@ -1,0 +1,309 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+)
+
+// host returns the id of the process that serves the clients of s.
+func (s *setup) host() int {
+	s.t.Helper()
+	all, err := exec.Command("pgrep", "-f", "--", s.config+".*--host-of-clients").Output()
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.Fields(string(all))[0])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return pid
+}
+
+// kill sends a signal to the host of s, once there is one.
+func (s *setup) kill(signal syscall.Signal) {
+	s.t.Helper()
+	pid := 0
+	mcptest.WaitFor(s.t, "a shared router", func() bool {
+		pid = s.host()
+		return pid != 0
+	})
+	syscall.Kill(pid, signal)
+}
+
+// Many clients of one configuration have one set of servers, which ends with the
+// last of them.
+func TestSharedServers(t *testing.T) {
+	t.Parallel()
+	const clients, servers = 5, 20
+	pids := filepath.Join(t.TempDir(), "pids")
+	all := entries{}
+	for i := range servers {
+		all[fmt.Sprintf("s%02d", i)] = fake("-tools", "pid", "-pid-file", pids)
+	}
+	s := prepare(t, all, map[string]any{"mode": "direct"})
+	var running []*mcptest.Client
+	for range clients {
+		running = append(running, s.serve())
+	}
+	seen := make(map[string]bool)
+	for _, c := range running {
+		for name := range all {
+			seen[mustCall(t, c, name+"__pid", "{}").text()] = true
+		}
+	}
+	if len(seen) != servers || len(mcptest.PIDs(t, pids)) != servers {
+		t.Errorf("%d clients of %d servers called %d processes, and %d were started", clients, servers, len(seen), len(mcptest.PIDs(t, pids)))
+	}
+	if err := running[0].Close(); err != nil {
+		t.Errorf("the first client's leaving: %v\n%s", err, running[0].Stderr())
+	}
+	running[1].Cmd.Process.Kill()
+	<-running[1].Done
+	mustCall(t, running[2], "s00__pid", "{}")
+	for _, c := range running[2:] {
+		if err := c.Close(); err != nil {
+			t.Errorf("a client's leaving: %v\n%s", err, c.Stderr())
+		}
+	}
+	for _, pid := range mcptest.PIDs(t, pids) { // the last client waits until they are
+		if mcptest.Alive(pid) {
+			t.Errorf("process %d is alive", pid)
+		}
+	}
+	if pid := s.host(); pid != 0 {
+		t.Errorf("the shared router %d is alive", pid)
+	}
+}
+
+// Only what would start the same servers in the same way is shared.
+func TestSharedByEquals(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": {"command": fake()["command"], "args": fake("-tools", "pid")["args"], "env": map[string]string{"X": "${E2E_X:-0}"}}}, map[string]any{"mode": "direct"})
+	first := mustCall(t, s.serve(), "s__pid", "{}").text()
+	serve := func(dir string, env []string, args ...string) string {
+		c := mcptest.Start(t, metarouter, s.command(append([]string{"serve"}, args...)...), dir, env)
+		if _, err := c.Initialize(within(t)); err != nil {
+			t.Fatalf("initialize: %v\n%s", err, c.Stderr())
+		}
+		return mustCall(t, c, "s:pid", "{}").text()
+	}
+	if serve(s.dir, nil) != first {
+		t.Error("the same is not shared")
+	}
+	for name, other := range map[string]string{
+		"another folder":      serve(t.TempDir(), nil),
+		"another variable":    serve(s.dir, append(os.Environ(), "E2E_X=1")),
+		"another PATH":        serve(s.dir, append(os.Environ(), "PATH="+os.Getenv("PATH")+":/nonexistent")),
+		"another mode":        serve(s.dir, nil, "--mode", "search"),
+		"a router of its own": serve(s.dir, nil, "--standalone"),
+	} {
+		if other == first {
+			t.Errorf("%s: it is shared", name)
+		}
+	}
+}
+
+// A client that comes after an edit shares with those that were there before.
+func TestSharedAfterAnEdit(t *testing.T) {
+	t.Parallel()
+	own := map[string]any{"mode": "direct"}
+	s := prepare(t, entries{"s": fake("-tools", "pid")}, own)
+	before := mustCall(t, s.serve(), "s__pid", "{}").text()
+	s.write(entries{"s": fake("-tools", "pid", "-name", "edited")}, own)
+	at := s.serve() // while the edit is being read
+	edited := mustCall(t, at, "s__pid", "{}").text()
+	later := mustCall(t, s.serve(), "s__pid", "{}").text()
+	out, stderr, code := s.run("call", "s:pid")
+	if edited == before || later != edited || strings.TrimSpace(out) != edited || code != 0 {
+		t.Errorf("before the edit %s, at it %s, later %s, and call says %s%s", before, edited, later, out, stderr)
+	}
+}
+
+// When the shared router is killed, each call that it was carrying out gets an
+// error that says so, and all clients go on with another, as if nothing had been.
+func TestSharedRouterIsKilled(t *testing.T) {
+	t.Parallel()
+	pids := filepath.Join(t.TempDir(), "pids")
+	s := prepare(t, entries{"s": fake("-tools", "echo,pid,sleep", "-pid-file", pids)}, map[string]any{"mode": "direct"})
+	clients := []*mcptest.Client{s.serve(), s.serve(), s.serve()}
+	for round := range 3 {
+		var calls sync.WaitGroup
+		for i, c := range clients {
+			before := mustCall(t, c, "s__pid", "{}").text()
+			calls.Go(func() {
+				_, err := c.Call(within(t), "s__sleep", json.RawMessage(`{"ms":600000}`))
+				if err == nil || !strings.Contains(err.Error(), "the router ended while the request was under way") {
+					t.Errorf("client %d: the call in flight got %v", i, err)
+				}
+				if after := mustCall(t, c, "s__pid", "{}").text(); after == before {
+					t.Errorf("client %d: the server has outlived its router", i)
+				}
+			})
+		}
+		time.Sleep(100 * time.Millisecond) // the calls are in flight
+		kill := syscall.SIGKILL
+		if round == 1 {
+			kill = syscall.SIGTERM
+		}
+		s.kill(kill)
+		calls.Wait()
+		for _, c := range clients {
+			if got := mustCall(t, c, "s__echo", `{"text":"after"}`).text(); !strings.Contains(got, "after") {
+				t.Errorf("echo after: %s", got)
+			}
+			if c.Stray() > 0 {
+				t.Errorf("%d lines are no messages", c.Stray())
+			}
+		}
+	}
+	for _, c := range clients {
+		if err := c.Close(); err != nil {
+			t.Errorf("leaving: %v\n%s", err, c.Stderr())
+		}
+	}
+	mcptest.Gone(t, pids, 3)
+}
+
+// Calls large and small that are on their way when the router is killed are all
+// answered once: with what they asked for, or with an error that says why.
+func TestSharedRouterIsKilledUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	c := s.serve()
+	mustCall(t, c, "s__echo", `{"text":"warm"}`)
+	var callers sync.WaitGroup
+	stop := make(chan struct{})
+	var mu sync.Mutex
+	right, failed := 0, 0
+	for caller := range 8 {
+		callers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				text := fmt.Sprintf("%d.%d ", caller, i) + strings.Repeat("x", []int{10, 10, 10_000, 500_000}[i%4])
+				raw, err := c.Call(within(t), "s__echo", map[string]string{"text": text})
+				mu.Lock()
+				switch {
+				case err == nil && strings.Contains(string(raw), text):
+					right++
+				case err != nil && strings.Contains(err.Error(), "the router ended"):
+					failed++
+				default:
+					t.Errorf("the call got %.300s, %v", raw, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for range 3 { // after the third it serves the client itself
+		time.Sleep(300 * time.Millisecond)
+		s.kill(syscall.SIGKILL)
+	}
+	time.Sleep(300 * time.Millisecond)
+	close(stop)
+	callers.Wait()
+	t.Logf("%d calls answered, %d failed", right, failed)
+	if right == 0 {
+		t.Error("no call was answered")
+	}
+	mustCall(t, c, "s__echo", `{}`)
+	if !strings.Contains(c.Stderr(), "in a process of its own") || s.host() != 0 {
+		t.Error("one more shared router was started")
+	}
+}
+
+// The process of a client that is killed takes nothing with it, and the last one
+// all, at once, as if the router itself were killed.
+func TestLastClientIsKilled(t *testing.T) {
+	t.Parallel()
+	pids := filepath.Join(t.TempDir(), "pids")
+	s := prepare(t, entries{"deaf": fake("-tools", "echo", "-ignore-eof", "-ignore-term", "-pid-file", pids)}, nil)
+	one, two := s.serve(), s.serve()
+	mustCallWhenUp(t, one, "deaf:echo")
+	one.Cmd.Process.Kill()
+	<-one.Done
+	mustCallWhenUp(t, two, "deaf:echo")
+	began := time.Now()
+	two.Cmd.Process.Kill()
+	<-two.Done
+	mcptest.Gone(t, pids, 1)
+	t.Logf("gone after %v", time.Since(began))
+	mcptest.WaitFor(t, "the router to end", func() bool { return s.host() == 0 })
+}
+
+// A router that was started for a client which never came ends by itself, and what
+// is in the way of sharing leaves the client with a router of its own.
+func TestCannotShare(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo")}, nil)
+	run := filepath.Join(s.dir, "data", "run")
+	if err := os.MkdirAll(run, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(run, 0o777); err != nil { // open to others: nobody may listen there
+		t.Fatal(err)
+	}
+	c := s.serve()
+	mustCallWhenUp(t, c, "s:echo")
+	if pid := s.host(); pid != 0 {
+		t.Errorf("a router is shared: %d", pid)
+	}
+	if !strings.Contains(c.Stderr(), "open to others") {
+		t.Errorf("stderr: %s", c.Stderr())
+	}
+}
+
+// A reload that one client's process is told to make is made for all.
+func TestSharedReload(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"one": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	a, b := s.serve("--no-watch"), s.serve("--no-watch")
+	mustCall(t, a, "one__echo", `{}`)
+	s.write(entries{"one": fake("-tools", "echo"), "two": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	a.Cmd.Process.Signal(syscall.SIGHUP)
+	mcptest.WaitFor(t, "the other client to see it", func() bool { return slices.Contains(names(t, b), "two__echo") })
+}
+
+// The shared router keeps nothing of clients that have left.
+func TestSharedRouterForgets(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("open files are counted in /proc")
+	}
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	first := s.serve()
+	mustCall(t, first, "s__echo", `{}`)
+	visit := func() {
+		c := s.serve()
+		mustCall(t, c, "s__echo", `{}`)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	visit()
+	host := s.host()
+	before := openFiles(t, host)
+	for range 10 {
+		visit()
+	}
+	mcptest.WaitFor(t, "as many open files as before", func() bool { return openFiles(t, host) <= before })
+	mustCall(t, first, "s__echo", `{}`)
+}

@@ -1,0 +1,335 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// JournalSize is the size of the memory of a [Journal], in bytes. Most of it is
+// never touched.
+const JournalSize = stateAt + 2*maxState
+
+const (
+	journalMagic = "metarouter journal 1"
+
+	livesAt  = 32 // how many routers have served the client
+	tornAt   = 36 // 1 while something is being written that may come out in pieces
+	unreadAt = 40 // which half, where in it what is unread begins and ends: 1, 31 and 32 bits
+	lostAt   = 48 // how much more is unread
+	keptAt   = 56 // which copy of the kept messages is valid: 0 or 1
+	tailAt   = 60 // how long the tail is: what came last of the unread that does not fit
+	openAt   = 64
+
+	slotSize = 128 // of one open request: the length of its id, and the id
+	slots    = maxInFlight + 1
+
+	inputAt  = openAt + slots*slotSize
+	maxInput = 64 << 10
+
+	tailText = inputAt + 2*maxInput
+	stateAt  = tailText + maxInput
+	maxState = 128 << 10
+
+	noSlot = -1
+
+	// tornAbove is the length of messages that a pipe may take in pieces.
+	tornAbove = 4 << 10
+
+	// endOfLine is how much of the end of a long line is in the tail.
+	endOfLine = 128
+
+	// hole stands where bytes of the input are missing. No JSON has it.
+	hole = 0
+)
+
+// A Journal has what another router needs to go on serving a client of a router
+// that was killed: which requests are open, what the client said at its beginning,
+// and what was read from it and not looked at yet. It is kept in memory that
+// outlives the router, such as a mapped file. All methods may be called on nil,
+// and then do nothing.
+type Journal struct {
+	mu   sync.Mutex // guards what follows
+	mem  []byte
+	free []int16 // slots; the one that was freed last is taken first
+	kept []keptMessage
+}
+
+// A keptMessage is one of the client's that has lasting effect.
+type keptMessage struct {
+	key  string
+	line []byte
+}
+
+// NewJournal returns the journal in the memory, of [JournalSize] bytes: what
+// another wrote there, or an empty one.
+func NewJournal(mem []byte) *Journal {
+	j := &Journal{mem: mem[:JournalSize]}
+	if string(mem[:len(journalMagic)]) != journalMagic {
+		clear(mem[:openAt])
+		copy(mem, journalMagic)
+	}
+	for i := slots - 1; i >= 0; i-- {
+		j.free = append(j.free, int16(i))
+	}
+	return j
+}
+
+func (j *Journal) slot(i int) []byte { return j.mem[openAt+i*slotSize:][:slotSize] }
+
+// begin notes that a request is open, and returns its slot, for end.
+func (j *Journal) begin(id []byte) (slot int) {
+	if j == nil || len(id) >= slotSize {
+		return noSlot
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.free) == 0 {
+		return noSlot
+	}
+	last := len(j.free) - 1
+	slot = int(j.free[last])
+	j.free = j.free[:last]
+	s := j.slot(slot)
+	copy(s[1:], id)
+	s[0] = byte(len(id))
+	return slot
+}
+
+// end notes that requests are answered, or need no answer.
+func (j *Journal) end(slots ...int) {
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.release(slots)
+}
+
+// release frees slots. j.mu must be held.
+func (j *Journal) release(slots []int) {
+	for _, slot := range slots {
+		if slot != noSlot {
+			j.slot(slot)[0] = 0
+			j.free = append(j.free, int16(slot))
+		}
+	}
+}
+
+// writing notes that n bytes are being written to the client.
+func (j *Journal) writing(n int) {
+	if j != nil && n > tornAbove {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.mem[tornAt] = 1
+	}
+}
+
+// wrote notes that they were, and with them the answers to these requests.
+func (j *Journal) wrote(slots []int) {
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mem[tornAt] = 0
+	j.release(slots)
+}
+
+// keep notes a message to be replayed, in place of the one with the same key; nil
+// takes that away. What does not fit is not kept.
+func (j *Journal) keep(key string, line []byte) {
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	i := slices.IndexFunc(j.kept, func(m keptMessage) bool { return m.key == key })
+	switch {
+	case i >= 0 && line == nil:
+		j.kept = slices.Delete(j.kept, i, i+1)
+	case line == nil:
+		return
+	default:
+		size := 4
+		for _, m := range j.kept {
+			size += len(m.line) + 1
+		}
+		if size+len(line)+1 > maxState {
+			return
+		}
+		if i < 0 {
+			i = len(j.kept)
+			j.kept = append(j.kept, keptMessage{key: key})
+		}
+		j.kept[i].line = bytes.Clone(line)
+	}
+	next := 1 - j.mem[keptAt]&1
+	area := j.mem[stateAt+int(next)*maxState:][:maxState]
+	n := 4
+	for _, m := range j.kept {
+		n += copy(area[n:], m.line)
+		area[n] = '\n'
+		n++
+	}
+	binary.LittleEndian.PutUint32(area, uint32(n-4))
+	j.mem[keptAt] = next
+}
+
+// input returns in, of which everything that is read is noted until passed.
+func (j *Journal) input(in io.Reader) io.Reader {
+	if j == nil {
+		return in
+	}
+	return &journaled{in, j}
+}
+
+type journaled struct {
+	io.Reader
+	journal *Journal
+}
+
+func (r *journaled) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.journal.mu.Lock()
+	defer r.journal.mu.Unlock()
+	r.journal.noteInput(p[:max(n, 0)])
+	return n, err
+}
+
+// passed notes that the lines returned by the reader since are open requests now,
+// or done with.
+func (j *Journal) passed(r *wire.Reader) {
+	n := r.Passed()
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	half, start, end, lost := j.unread()
+	if known := end - start; n <= known {
+		j.setUnread(half, start+n, end, lost)
+		return
+	}
+	j.setUnread(half, 0, 0, 0)
+	j.noteInput(r.Buffered())
+}
+
+// noteInput notes what was read. j.mu must be held, as for what follows.
+func (j *Journal) noteInput(p []byte) {
+	half, start, end, lost := j.unread()
+	n := 0
+	if lost == 0 {
+		if end+len(p) > maxInput && start > 0 { // on to the other half
+			unread := j.mem[inputAt+half*maxInput:][start:end]
+			half = 1 - half
+			start, end = 0, copy(j.mem[inputAt+half*maxInput:], unread)
+		}
+		n = copy(j.mem[inputAt+half*maxInput:][end:maxInput], p)
+		j.setTail(nil)
+	}
+	if n < len(p) {
+		j.noteTail(p[n:])
+	}
+	j.setUnread(half, start, end+n, lost+len(p)-n)
+}
+
+// noteTail notes what does not fit: the end of the line, and all that comes after
+// it as far as there is room.
+func (j *Journal) noteTail(p []byte) {
+	tail := j.tail()
+	if bytes.IndexByte(tail, '\n') >= 0 {
+		j.setTail(append(tail, p...))
+		return
+	}
+	end := bytes.IndexByte(p, '\n')
+	if end < 0 {
+		end = len(p)
+	}
+	tail = append(tail, p[max(0, end-endOfLine):end]...)
+	j.setTail(append(tail[max(0, len(tail)-endOfLine):], p[end:]...))
+}
+
+func (j *Journal) tail() []byte {
+	n := min(maxInput, binary.LittleEndian.Uint32(j.mem[tailAt:]))
+	return bytes.Clone(j.mem[tailText:][:n])
+}
+
+func (j *Journal) setTail(tail []byte) {
+	n := copy(j.mem[tailText:][:maxInput], tail)
+	binary.LittleEndian.PutUint32(j.mem[tailAt:], uint32(n))
+}
+
+func (j *Journal) unread() (half, start, end, lost int) {
+	word := binary.LittleEndian.Uint64(j.mem[unreadAt:])
+	return int(word >> 63), int(word>>32) & (1<<31 - 1), int(uint32(word)), int(binary.LittleEndian.Uint64(j.mem[lostAt:]))
+}
+
+// setUnread writes each of its two words at once, so that they are never half
+// written.
+func (j *Journal) setUnread(half, start, end, lost int) {
+	if start == end {
+		start, end = 0, 0
+	}
+	binary.LittleEndian.PutUint64(j.mem[lostAt:], uint64(lost))
+	binary.LittleEndian.PutUint64(j.mem[unreadAt:], uint64(half)<<63|uint64(start)<<32|uint64(end))
+}
+
+// An estate is what a router that was killed left in a journal.
+type estate struct {
+	lives  uint32            // routers before
+	torn   bool              // what it wrote last may be incomplete
+	open   []json.RawMessage // ids of requests that were not answered
+	kept   []wire.Message    // to be replayed
+	unread []byte            // what it read of the input, and did not look at
+}
+
+// inherit returns what a router before has left in the journal, nil if there was
+// none. Its input is no longer there, as it is about to be noted again.
+func (j *Journal) inherit() *estate {
+	if j == nil {
+		return nil
+	}
+	lives := binary.LittleEndian.Uint32(j.mem[livesAt:])
+	binary.LittleEndian.PutUint32(j.mem[livesAt:], lives+1)
+	if lives == 0 {
+		return nil
+	}
+	e := &estate{lives: lives, torn: j.mem[tornAt] == 1}
+	for i := range slots {
+		if s := j.slot(i); s[0] > 0 {
+			e.open = append(e.open, bytes.Clone(s[1:][:min(int(s[0]), slotSize-1)]))
+		}
+	}
+	area := j.mem[stateAt+int(j.mem[keptAt]&1)*maxState:][:maxState]
+	kept := area[4:][:min(int(binary.LittleEndian.Uint32(area)), maxState-4)]
+	for line := range bytes.Lines(kept) {
+		line = bytes.Clone(bytes.TrimSpace(line))
+		if m, err := wire.Parse(line); err == nil {
+			key, _ := lasting(m)
+			j.kept = append(j.kept, keptMessage{key, line})
+			e.kept = append(e.kept, m)
+		}
+	}
+	half, start, end, lost := j.unread()
+	if start < end && end <= maxInput {
+		e.unread = bytes.Clone(j.mem[inputAt+half*maxInput:][start:end])
+	}
+	if lost > 0 {
+		e.unread = append(append(e.unread, hole), j.tail()...)
+	}
+	j.setUnread(0, 0, 0, 0) // it is noted again as it is read again
+	return e
+}
+
+// settled notes that the open requests which inherit has returned are answered.
+func (j *Journal) settled() {
+	for i := range slots {
+		j.slot(i)[0] = 0
+	}
+}

@@ -1,0 +1,239 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// handedOn is a client whose router is replaced while it goes on.
+type handedOn struct {
+	input chan string
+	lines chan string
+}
+
+func newHandedOn(t *testing.T) (c *handedOn, out io.Writer) {
+	c = &handedOn{input: make(chan string, 100), lines: make(chan string, 1000)}
+	from, to := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for lines := bufio.NewScanner(from); lines.Scan(); {
+			c.lines <- lines.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		to.Close()
+		<-done
+	})
+	return c, to
+}
+
+func (c *handedOn) send(line string) { c.input <- line + "\n" }
+
+// A living router reads what the client sends while it lives.
+type living struct {
+	input <-chan string
+	life  context.Context
+}
+
+func (l *living) Read(p []byte) (int, error) {
+	select {
+	case line := <-l.input:
+		return copy(p, line), nil
+	case <-l.life.Done():
+		return 0, io.ErrClosedPipe
+	}
+}
+
+// A router that is killed leaves nothing undone: what was open gets an error, what
+// was read and not looked at is done by the next one, and the client need not
+// begin again.
+func TestTakeOver(t *testing.T) {
+	c, out := newHandedOn(t)
+	mem := make([]byte, JournalSize)
+	j := NewJournal(mem)
+	called := make(chan string, 100)
+	r := newFake(tool("a", "b"))
+	r.execute = func(ctx context.Context, call selector.Call) (selector.Result, error) {
+		called <- string(call.Arguments)
+		<-ctx.Done()
+		return selector.Result{}, context.Cause(ctx)
+	}
+	first, kill := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- New(r, Options{Mode: Direct}).Serve(first, &living{c.input, first}, out, j)
+	}()
+	c.send(initializing)
+	<-c.lines
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.send(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"error"}}`)
+	<-c.lines
+	c.send(`{"jsonrpc":"2.0","id":"open","method":"tools/call","params":{"name":"a__b","arguments":{"n":1}}}`)
+	<-called
+	j.mu.Lock()
+	left := bytes.Clone(mem) // as if it were killed at this moment
+	j.mu.Unlock()
+	kill()
+	<-ended
+	for len(c.lines) > 0 { // what it said after that
+		<-c.lines
+	}
+
+	r = newFake(tool("a", "b"))
+	second, end := context.WithCancel(t.Context())
+	go func() {
+		ended <- New(r, Options{Mode: Direct}).Serve(second, &living{c.input, second}, out, NewJournal(left))
+	}()
+	if got := <-c.lines; !strings.Contains(got, `"id":"open","error"`) || !strings.Contains(got, "another router has taken over") {
+		t.Errorf("the open call got %s", got)
+	}
+	c.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b","arguments":{"n":2}}}`)
+	if got := <-c.lines; !strings.Contains(got, `"id":2,"result":{"content":[]`) {
+		t.Errorf("the next call got %s", got)
+	}
+	if level := r.level.Load(); level != "error" {
+		t.Errorf("the level of log messages is %v", level)
+	}
+	end()
+	<-ended
+}
+
+// Whenever a router is killed, each request that the client has sent is open, or
+// is to be read, and none is both or torn.
+func TestJournalLosesNothing(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		var sent bytes.Buffer
+		ids := 1 + random.IntN(30)
+		for i := range ids {
+			size := random.IntN(300)
+			if random.IntN(10) == 0 {
+				size = random.IntN(3 * maxInput)
+			}
+			fmt.Fprintf(&sent, `{"jsonrpc":"2.0","method":"m","params":{"s":"%s"},"id":%d}`+"\n", strings.Repeat("x", size), i)
+		}
+		mem := make([]byte, JournalSize)
+		j := NewJournal(mem)
+		j.inherit()
+		in := bytes.NewReader(sent.Bytes())
+		lines := wire.NewReader(j.input(&pieces{in, random}), wire.MaxLine)
+		killed := random.IntN(ids)
+		for range killed {
+			line, err := lines.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, _ := wire.Parse(line)
+			j.begin(m.ID)
+			j.passed(lines)
+		}
+		if random.IntN(2) == 0 { // in the middle of reading
+			lines.Next()
+		}
+		e := NewJournal(bytes.Clone(mem)).inherit()
+		var got []string
+		for _, id := range e.open {
+			got = append(got, string(id))
+		}
+		rest := wire.NewReader(io.MultiReader(bytes.NewReader(e.unread), in), wire.MaxLine)
+		for {
+			line, err := rest.Next()
+			if err != nil {
+				break
+			}
+			m, err := wire.Parse(line)
+			switch {
+			case err == nil:
+				got = append(got, string(m.ID))
+			case bytes.IndexByte(line, hole) >= 0:
+				got = append(got, string(looseID(line)))
+			default:
+				t.Fatalf("seed %d: torn: %.100s", seed, line)
+			}
+		}
+		var want []string
+		for i := range ids {
+			want = append(want, fmt.Sprint(i))
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Fatalf("seed %d: %d of %d read: got %v, want %v", seed, killed, ids, got, want)
+		}
+	}
+}
+
+// pieces gives any number of bytes at a time.
+type pieces struct {
+	io.Reader
+	random *rand.Rand
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	return p.Reader.Read(b[:1+p.random.IntN(len(b))])
+}
+
+func TestJournal(t *testing.T) {
+	mem := make([]byte, JournalSize)
+	j := NewJournal(mem)
+	if j.inherit() != nil {
+		t.Error("an empty journal has an estate")
+	}
+	var taken []int
+	for i := range slots + 5 {
+		taken = append(taken, j.begin(fmt.Append(nil, i)))
+	}
+	if taken[slots] != noSlot || slices.Contains(taken[:slots], noSlot) {
+		t.Error("slots are not as many as they should be")
+	}
+	j.end(taken...)
+	j.begin([]byte(`"it"`))
+	j.keep("a", []byte(`{"method":"initialize"}`))
+	j.keep("b", []byte(`{"method":"logging/setLevel","params":1}`))
+	j.keep("b", []byte(`{"method":"logging/setLevel","params":2}`))
+	j.keep("c", []byte(`{"method":"resources/subscribe","params":{"uri":"x:c"}}`))
+	j.keep("c", nil)
+	j.keep("big", bytes.Repeat([]byte("x"), maxState))
+	j.writing(tornAbove + 1)
+
+	next := NewJournal(mem)
+	e := next.inherit()
+	if len(e.open) != 1 || string(e.open[0]) != `"it"` || !e.torn || e.lives != 1 {
+		t.Errorf("open %s, torn %v, lives %d", e.open, e.torn, e.lives)
+	}
+	if len(e.kept) != 2 || e.kept[0].Method != "initialize" || string(e.kept[1].Params) != "2" {
+		t.Errorf("kept %+v", e.kept)
+	}
+	next.settled()
+	next.wrote(nil)
+	if e := NewJournal(mem).inherit(); len(e.open) != 0 || e.torn || len(e.kept) != 2 || e.lives != 2 {
+		t.Errorf("left by the second: %+v", e)
+	}
+}
+
+func TestLooseID(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":7,"method":"m","params":{"s":"` + "\x00" + `"}}`:   `7`,
+		`{"method":"m","params":{"s":"` + "\x00" + `"},"jsonrpc":"2.0","id":"a"}`: `"a"`,
+		`{"method":"m","params":{"s":"` + "\x00" + `"},"jsonrpc":"2.0"}`:          ``,
+		`{"method":"m","params":{"s":"` + "\x00" + `","id":3}}`:                   ``,
+		"\x00":           ``,
+		"\x00\"id\":}":   ``,
+		"\x00\"id\":{}}": ``,
+	} {
+		if got := string(looseID([]byte(line))); got != want {
+			t.Errorf("%q: %s, want %s", line, got, want)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A client that gives up its end of the input, though it never reads, does not
+// keep Serve from returning: not even if an answer was written where its messages
+// are read.
+func TestUnreadQuickAnswer(t *testing.T) {
+	for name, last := range map[string]string{
+		"a quick answer": `{"jsonrpc":"2.0","id":2,"method":"ping"}`,
+		"a refusal":      `{"jsonrpc":"2.0","id":2}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in, inW := io.Pipe()
+				outR, out := io.Pipe()
+				served := make(chan error, 1)
+				go func() { served <- serve(t.Context(), New(newFake(), Options{}), in, out) }()
+				fmt.Fprintln(inW, initializing)
+				outR.Read(make([]byte, 4096))
+				fmt.Fprintln(inW, last)
+				inW.Close()
+				select {
+				case <-served:
+				case <-time.After(time.Minute):
+					t.Error("Serve does not return")
+				}
+				outR.Close()
+			})
+		})
+	}
+}
+
+// A client may write many requests before it reads the first answer.
+func TestPipelinedPings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, inW := io.Pipe()
+		outR, out := io.Pipe()
+		served := make(chan error, 1)
+		go func() {
+			served <- serve(t.Context(), New(newFake(), Options{}), in, out)
+			out.Close()
+		}()
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			fmt.Fprintln(inW, initializing)
+			for i := range 100 {
+				fmt.Fprintf(inW, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
+			}
+			inW.Close()
+		}()
+		select {
+		case <-written:
+		case <-time.After(time.Minute):
+			t.Error("the requests are not read")
+		}
+		all, _ := io.ReadAll(outR)
+		if n := strings.Count(string(all), "\n"); n != 101 {
+			t.Errorf("%d answers", n)
+		}
+		<-served
+	})
+}
