@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 )
@@ -14,7 +15,7 @@ import (
 func TestPolicies(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcp.json")
 	if err := os.WriteFile(file, []byte(`{"mcpServers": {
-		"a": {"command": "x", "group": "g", "maxConcurrent": 3, "retry": "always"},
+		"a": {"command": "x", "group": "g", "maxConcurrent": 3, "retry": "always", "tools": {"timeout": {"x": "1h"}, "maxResultTokens": {"y": 5}}},
 		"b": {"command": "y", "group": "g", "priority": 1},
 		"c": {"command": "z", "group": "g", "priority": 2, "retry": "never"},
 		"d": {"command": "x"},
@@ -33,6 +34,9 @@ func TestPolicies(t *testing.T) {
 		if got := strings.TrimSpace(strings.Join(p.StandIns, " ") + " / " + strings.Join(p.Twins, " ")); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
+	}
+	if all["a"].Timeouts["x"] != time.Hour || all["a"].ResultTokens["y"] != 5 {
+		t.Errorf("%+v", all["a"])
 	}
 	if all["a"].MaxConcurrent != 3 || all["a"].Retry == all["b"].Retry || all["b"].Retry == all["c"].Retry {
 		t.Errorf("%+v, %+v, %+v", all["a"], all["b"], all["c"])

@@ -39,6 +39,10 @@ type Options struct {
 	// servers may outlive a router that is killed.
 	Guard []string
 
+	// Reporter is the path of a program that calls [supervisor.Report]; without one
+	// npx stays between servers and the router.
+	Reporter string
+
 	// Sole says that the router has one client only, which is told to
 	// [Router.Attach]. Servers may then ask it for anything without a session of
 	// its own.
@@ -83,7 +87,7 @@ func New(c config.Config, o Options) *Router {
 	d := discovery.New(discovery.NewTaxonomy(c.Router.Capabilities), o.Log)
 	r.catalog = newCatalog(o.OnDemand, c.Router.Capabilities, d, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
 	r.supervisor = supervisor.New(r.catalog, supervisor.Options{
-		DataDir: o.DataDir, Guard: o.Guard, Version: o.Version, Sole: o.Sole, Hear: r.hear,
+		DataDir: o.DataDir, Guard: o.Guard, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Hear: r.hear,
 	}, o.Log)
 	r.selector = selector.New(r.registry, r, node, o.Log)
 	if c.Router.Learning {
@@ -111,6 +115,9 @@ func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 	g.Go(func() error { return r.registry.Run(ctx) })
 	g.Go(func() error { return r.usage.Run(ctx) })
 	g.Go(func() error { return r.supervisor.Run(ctx, configs) })
+	if !r.options.OnDemand {
+		g.Go(func() error { r.progress(ctx); return nil })
+	}
 	g.Go(func() error {
 		for {
 			select {

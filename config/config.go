@@ -67,6 +67,11 @@ type Server struct {
 	Cache           time.Duration
 	Tools           ToolFilter
 
+	// For some of its tools, by patterns as ToolFilter has them. Of several that match
+	// a tool its own name counts, else the longest.
+	ToolTimeouts     map[string]time.Duration // instead of Timeout
+	ToolResultTokens map[string]int           // instead of MaxResultTokens
+
 	// Misconfigured says why the server can't be started, "" if it can.
 	Misconfigured string
 	// Self is set where the entry would start a router. It is never started.

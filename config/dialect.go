@@ -229,6 +229,8 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 		"cache":           set(d, &s.Cache, duration(orZero)),
 		"tools": d.orInside(set(d, &s.Tools.Allow, list(glob)), fields{ // the plain list is Copilot's
 			"allow": set(d, &s.Tools.Allow, list(glob)), "deny": set(d, &s.Tools.Deny, list(glob)), "rename": set(d, &s.Tools.Rename, dict(text)),
+			"timeout":         set(d, &s.ToolTimeouts, patterned(duration(positive))),
+			"maxResultTokens": set(d, &s.ToolResultTokens, patterned(atLeast(0))),
 		}),
 		"includeTools": set(d, &include, list(glob)), "excludeTools": set(d, &exclude, list(glob)), "disabledTools": set(d, &off, list(glob)),
 	})
@@ -345,11 +347,31 @@ func transport(v hujson.Value) (Transport, error) {
 func glob(v hujson.Value) (string, error) {
 	s, err := text(v)
 	if err == nil {
-		if _, bad := path.Match(s, ""); bad != nil {
-			err = errors.New(`must be a name or a pattern such as "read_*"; close every [ and write \\ before one that is meant as such`)
-		}
+		err = checkGlob(s)
 	}
 	return s, err
+}
+
+func checkGlob(s string) error {
+	if _, bad := path.Match(s, ""); bad != nil {
+		return errors.New(`must be a name or a pattern such as "read_*"; close every [ and write \\ before one that is meant as such`)
+	}
+	return nil
+}
+
+// patterned reads an object whose keys are patterns.
+func patterned[T any](read reader[T]) reader[map[string]T] {
+	return func(v hujson.Value) (map[string]T, error) {
+		all, err := dict(read)(v)
+		if o, ok := v.Value.(*hujson.Object); ok && err == nil {
+			for _, m := range o.Members {
+				if bad := checkGlob(keyOf(m)); bad != nil {
+					return nil, inside(m.Name.StartOffset, "."+keyOf(m), bad)
+				}
+			}
+		}
+		return all, err
+	}
 }
 
 // expanded reads a string and puts in the variables.

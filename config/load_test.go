@@ -122,13 +122,15 @@ func TestDialects(t *testing.T) {
 		{"null is absent", `{"mcpServers": {"a": {` + npx + `, "env": null, "url": null}}, "metarouter": null}`, with(stdio)},
 		{"ours", `{"mcpServers": {"a": {` + npx + `, "inheritEnv": ["X"], "startTimeout": "10s", "lazy": true, "idleTimeout": "1h",
 			"maxConcurrent": 2, "capabilities": ["search"], "group": "g", "priority": -1, "validate": "warn", "retry": "never",
-			"maxResultTokens": 9, "cache": "1m", "tools": {"allow": ["a*"], "deny": ["b"], "rename": {"old": "new"}}}}}`,
+			"maxResultTokens": 9, "cache": "1m", "tools": {"allow": ["a*"], "deny": ["b"], "rename": {"old": "new"},
+				"timeout": {"slow_*": "20m"}, "maxResultTokens": {"page": 0}}}}}`,
 			with(func(s *Server) {
 				stdio(s)
 				s.InheritEnv, s.StartTimeout, s.Lazy, s.IdleTimeout = []string{"X"}, 10*time.Second, true, time.Hour
 				s.MaxConcurrent, s.Capabilities, s.Group, s.Priority = 2, []string{"search"}, "g", -1
 				s.Validate, s.Retry, s.MaxResultTokens, s.Cache = ValidateWarn, "never", 9, time.Minute
 				s.Tools = ToolFilter{Allow: []string{"a*"}, Deny: []string{"b"}, Rename: map[string]string{"old": "new"}}
+				s.ToolTimeouts, s.ToolResultTokens = map[string]time.Duration{"slow_*": 20 * time.Minute}, map[string]int{"page": 0}
 			})},
 		{"inherited", `{"mcpServers": {"a": {` + npx + `, "timeout": "1s"}}, "metarouter": {"lazy": true, "idleTimeout": "2s", "timeout": "3s", "validate": "off", "maxResultTokens": 4}}`,
 			with(func(s *Server) {
@@ -238,6 +240,9 @@ func TestProblems(t *testing.T) {
 		{"validate", entry(`"a": {"command": "x", §"validate": "yes"}`), "a", `must be one of ["on" "warn" "off"]`, false},
 		{"retry", entry(`"a": {"command": "x", §"retry": true}`), "a", `must be one of ["hints" "never" "always"]`, false},
 		{"pattern", entry(`"a": {"command": "x", "tools": {"deny": [§"a["]}}`), "a", `"deny[0]" must be a name or a pattern`, false},
+		{"tool pattern", entry(`"a": {"command": "x", "tools": {"timeout": {§"a[": "1s"}}}`), "a", `"timeout.a[" must be a name or a pattern`, false},
+		{"tool timeout", entry(`"a": {"command": "x", "tools": {"timeout": {"b": "1s", §"a*": "soon"}}}`), "a", `"timeout.a*" must be a duration`, false},
+		{"tool tokens", entry(`"a": {"command": "x", "tools": {"maxResultTokens": {§"a": "9"}}}`), "a", `"maxResultTokens.a" must be a whole number`, false},
 		{"web socket", entry(`"a": {§"type": "ws", "url": "wss://x"}`), "a", `can't be a WebSocket; write "http"`, false},
 		{"type", entry(`"a": {§"type": "pipe", "command": "x"}`), "a", `must be "stdio", "http" or "sse"`, false},
 		{"nothing to start", entry(`§"a": {"args": []}`), "a", `write "command" and "args", or "url"`, false},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -49,6 +50,38 @@ type Policy struct {
 	// MaxResultTokens is how much of a result's text a client is to get at once, unless
 	// the tool declares that it may be more (anthropic/maxResultSizeChars); 0 is all.
 	MaxResultTokens int
+
+	// For some of its tools, instead of Timeout and MaxResultTokens, by patterns as in
+	// path.Match over the server's own names; see [forTool].
+	Timeouts     map[string]time.Duration
+	ResultTokens map[string]int
+}
+
+// forTool returns what the patterns say of a tool, and which of them does, "" if
+// none matches. Of several its own name counts, else the longest, and of equally long
+// ones the first in the alphabet.
+func forTool[T any](patterns map[string]T, tool string) (value T, pattern string) {
+	if v, ok := patterns[tool]; ok {
+		return v, tool
+	}
+	for p, v := range patterns {
+		if ok, _ := path.Match(p, tool); ok && (len(p) > len(pattern) || len(p) == len(pattern) && p < pattern) {
+			value, pattern = v, p
+		}
+	}
+	return value, pattern
+}
+
+// timeout returns the time that a call may take, of a tool unless t is nil, and the
+// pattern that says so, if one does.
+func (p *Policy) timeout(t *registry.NormalizedTool) (limit time.Duration, pattern string) {
+	if t != nil {
+		limit, pattern = forTool(p.Timeouts, t.ServerName())
+	}
+	if pattern == "" {
+		limit = p.Timeout
+	}
+	return limit, pattern
 }
 
 // Retry says whether a call is made again whose server ended while it was under
@@ -194,6 +227,9 @@ const BytesPerToken = 4
 
 // resultLimit returns how many tokens of the tool's text a client is to get at once.
 func resultLimit(t *registry.NormalizedTool, p Policy) int {
+	if limit, pattern := forTool(p.ResultTokens, t.ServerName()); pattern != "" {
+		return limit // whatever the tool declares
+	}
 	if p.MaxResultTokens == 0 {
 		return 0
 	}
@@ -289,12 +325,13 @@ func (s *Selector) attempt(ctx context.Context, run *run, r session.Request, ser
 		return nil, err
 	}
 	run.session = sess
-	if timeout := s.sessions.Policy(server).Timeout; timeout > 0 {
+	policy := s.sessions.Policy(server)
+	if timeout, pattern := policy.timeout(run.tool); timeout > 0 {
 		if run.until.IsZero() {
 			run.until = time.Now().Add(timeout)
 		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, run.until, &lateError{server, what, timeout})
+		ctx, cancel = context.WithDeadlineCause(ctx, run.until, &lateError{server, what, timeout, pattern})
 		defer cancel()
 	}
 	raw, err := sess.Call(ctx, r)
@@ -315,10 +352,15 @@ func (s *Selector) attempt(ctx context.Context, run *run, r session.Request, ser
 type lateError struct {
 	server, what string
 	limit        time.Duration
+	pattern      string // that set the limit, "" if it is the server's
 }
 
 func (e *lateError) Error() string {
-	return fmt.Sprintf("server %q did not answer %s within %s, and was told to cancel; a longer \"timeout\" can be set in its entry", e.server, e.what, e.limit)
+	where := `"timeout" can be set in its entry`
+	if e.pattern != "" {
+		where = fmt.Sprintf(`time can be set in its entry, in "tools", "timeout", %q`, e.pattern)
+	}
+	return fmt.Sprintf("server %q did not answer %s within %s, and was told to cancel; a longer %s", e.server, e.what, e.limit, where)
 }
 
 // A patience is a context with a time-out that begins when somebody first waits

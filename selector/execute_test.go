@@ -210,6 +210,63 @@ func TestExecuteFailures(t *testing.T) {
 	}
 }
 
+// A tool's own limits come before its server's: those under its name, else under the
+// longest pattern.
+func TestPolicyForTool(t *testing.T) {
+	p := Policy{
+		Timeout:         time.Minute,
+		Timeouts:        map[string]time.Duration{"*": 2, "slow_*": 3, "slow_[ab]": 4, "slow_?z": 5, "slow_az": 6, "a?": 7, "?a": 8},
+		MaxResultTokens: 100,
+		ResultTokens:    map[string]int{"page*": 0, "page_1": 7},
+	}
+	for name, want := range map[string]struct {
+		time    time.Duration
+		pattern string
+		tokens  int
+	}{
+		"other": {2, "*", 100}, "slow_x": {3, "slow_*", 100}, "slow_a": {4, "slow_[ab]", 100}, "slow_bz": {5, "slow_?z", 100},
+		"slow_az": {6, "slow_az", 100}, "aa": {8, "?a", 100}, "page": {2, "*", 0}, "page_1": {2, "*", 7},
+	} {
+		tool := &registry.NormalizedTool{Name: "renamed", Original: name}
+		if limit, pattern := p.timeout(tool); limit != want.time || pattern != want.pattern {
+			t.Errorf("%s may take %d by %q, want %d by %q", name, limit, pattern, want.time, want.pattern)
+		}
+		if got := resultLimit(tool, p); got != want.tokens {
+			t.Errorf("%s may say %d tokens, want %d", name, got, want.tokens)
+		}
+	}
+	if limit, pattern := p.timeout(nil); limit != time.Minute || pattern != "" {
+		t.Errorf("another request may take %v by %q", limit, pattern)
+	}
+	declares := &registry.NormalizedTool{Original: "page_1", Definition: json.RawMessage(`{"_meta":{"anthropic/maxResultSizeChars":4000}}`)}
+	if got := resultLimit(declares, p); got != 7 {
+		t.Errorf("one that declares more may say %d tokens", got)
+	}
+}
+
+// A call that waits for its server says in time for the client what it waited for.
+func TestExecuteStartWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		r, err := New(nil, starting{}, "node", zap.NewNop()).Execute(t.Context(), Call{Tool: tool(object)})
+		if want := "npx is fetching pkg, for 50s; waited 45s for it, try again in a minute"; err != nil || !r.IsError || !strings.Contains(textOf(r), want) {
+			t.Errorf("answered %s, %v", textOf(r), err)
+		}
+		if waited := time.Since(began); waited != StartWait {
+			t.Errorf("after %v", waited)
+		}
+	})
+}
+
+// Starting is a server that does not become ready.
+type starting struct{}
+
+func (starting) Session(ctx context.Context, _ string, _ session.Client) (session.Session, error) {
+	<-ctx.Done()
+	return nil, fmt.Errorf(`%w: server "srv" is starting: npx is fetching pkg, for 50s`, session.ErrNotSent)
+}
+func (starting) Policy(string) Policy { return Policy{} }
+
 func TestExecuteDeadlines(t *testing.T) {
 	hang := func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 		<-ctx.Done()
@@ -221,12 +278,18 @@ func TestExecuteDeadlines(t *testing.T) {
 		if err != nil || !r.IsError || !strings.Contains(textOf(r), `"srv" did not answer original within 1m`) {
 			t.Errorf("after the time-out: %s, %v", r.JSON, err)
 		}
+		began := time.Now()
+		s = &stub{policy: Policy{Timeout: time.Minute, Timeouts: map[string]time.Duration{"orig*": time.Hour}}, call: hang}
+		r, err = execute(t, s, Call{Tool: tool(object)})
+		if err != nil || time.Since(began) != time.Hour || !strings.Contains(textOf(r), `within 1h0m0s, and was told to cancel; a longer time can be set in its entry, in "tools", "timeout", "orig*"`) {
+			t.Errorf("after the tool's own time: %s, %v", r.JSON, err)
+		}
 		// A call whose turn does not come in its time is not tried again.
 		s = &stub{policy: Policy{Timeout: time.Minute}, call: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 			<-ctx.Done()
 			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, context.Cause(ctx))
 		}}
-		began := time.Now()
+		began = time.Now()
 		r, err = execute(t, s, Call{Tool: tool(object)})
 		if err != nil || !r.IsError || s.asked != 1 || time.Since(began) != time.Minute {
 			t.Errorf("a call that was never sent: %s, %v, %d attempts in %v", r.JSON, err, s.asked, time.Since(began))

@@ -1,13 +1,12 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -143,28 +142,20 @@ func (s *server) launch(ctx context.Context, entry config.Server, known traits) 
 	if entry.Transport != config.Stdio {
 		return s.dial(ctx, entry, known)
 	}
-	path, search, err := s.v.finder.find(ctx, entry.Command, entry.Cwd, entry.Env["PATH"])
+	c, err := s.command(ctx, entry)
 	if err != nil {
-		return nil, &notFoundError{err}
-	}
-	if entry.Cwd != "" {
-		if info, err := os.Stat(entry.Cwd); err != nil || !info.IsDir() {
-			return nil, &notFoundError{fmt.Errorf("its working directory %s is no folder", entry.Cwd)}
-		}
-	}
-	mark := fmt.Sprintf("%s.%d.", s.v.reaper.mark, s.v.spawned.Add(1))
-	env := environ(os.Environ(), entry.InheritEnv, search, entry.Env)
-	p, err := s.v.reaper.start(path, entry.Args, env, entry.Cwd, mark)
-	if err != nil {
-		err = fmt.Errorf("start %s: %w", path, err)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			return nil, &notFoundError{err}
-		}
 		return nil, err
 	}
-	stall := entry.Timeout
-	if stall == 0 {
-		stall = defaultStall
+	if planned, ok := s.planned(entry); ok {
+		c = planned
+	}
+	p, mark, err := s.spawn(c)
+	if err != nil {
+		return nil, err
+	}
+	stall := cmp.Or(entry.Timeout, defaultStall)
+	for _, timeout := range entry.ToolTimeouts {
+		stall = max(stall, timeout)
 	}
 	in := s.newInstance(entry)
 	in.process, in.mark, in.transport = p, mark, config.Stdio
@@ -221,8 +212,10 @@ func (in *instance) explain(err error) error {
 
 // lastWords returns the end of the process's stderr as part of a sentence, "" if
 // it printed nothing.
-func (in *instance) lastWords() string {
-	lines := in.stderr.last(5)
+func (in *instance) lastWords() string { return lastWords(&in.stderr) }
+
+func lastWords(stderr *tail) string {
+	lines := stderr.last(5)
 	if len(lines) == 0 {
 		return ""
 	}

@@ -29,9 +29,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/session"
 )
 
-// The test binary plays the fake server, the guard, and a router that is to be
-// killed.
+// The test binary plays the fake server, the guard, npm's shell, and a router that
+// is to be killed.
 func TestMain(m *testing.M) {
+	if os.Getenv(ReportVariable) != "" {
+		if err := Report(os.Stdout, os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	mcptest.ServeIfAsked()
 	if len(os.Args) > 1 && os.Args[1] == "guard" {
 		if len(os.Args) > 2 {
@@ -116,7 +123,7 @@ func superviseIn(t *testing.T, data string, entries ...config.Server) *fixture {
 	log := zaptest.NewLogger(t, zaptest.Level(zap.DebugLevel))
 	l := &learner{learned: make(map[string]int), tools: make(map[string]string), known: make(map[string]bool)}
 	f := &fixture{t: t, learner: l, data: data, configs: make(chan config.Config)}
-	f.Supervisor = New(l, Options{DataDir: data, Guard: guardCommand(), Version: "test"}, log)
+	f.Supervisor = New(l, Options{DataDir: data, Guard: guardCommand(), Reporter: guardCommand()[0], Version: "test"}, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx, f.configs) }()

@@ -60,6 +60,10 @@ type server struct {
 	tenants       map[session.Client]*tenant // by home
 	lendable      []*instance                // that nobody uses, the one used last at the end
 	source        *instance                  // from which lists are to be taken next; nil for current
+
+	doing  string    // what its start waits for, "" if for nothing but the server
+	since  time.Time // when that began
+	direct *direct   // what is run instead of a command that fetches it, nil if that itself
 }
 
 func newServer(v *Supervisor, entry config.Server) *server {
@@ -436,6 +440,12 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 	if len(s.edited) > 0 { // since the entry was read
 		return nil, errEdited
 	}
+	defer s.does("")
+	fetched, err := s.turn(ctx, entry) // none of this time is the server's own
+	if err != nil {
+		return nil, err
+	}
+	defer fetched()
 	release, err := s.v.slot(ctx)
 	if err != nil {
 		return nil, err
@@ -443,6 +453,11 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 	defer release()
 	bounded, cancel := context.WithTimeoutCause(ctx, entry.StartTimeout, fmt.Errorf("not ready within %s (startTimeout)", entry.StartTimeout))
 	defer cancel()
+	if done, err := s.prepare(bounded, entry); err != nil {
+		return nil, err
+	} else if done {
+		fetched()
+	}
 	in, err := s.connect(bounded, entry, terms{capabilities: offered, shared: true})
 	if err != nil {
 		return nil, err
@@ -452,5 +467,6 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 		in.stop(err)
 		return nil, in.explain(fmt.Errorf("list its tools: %w", err))
 	}
+	s.noteFetched(entry)
 	return in, nil
 }

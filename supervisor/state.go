@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -89,11 +90,15 @@ func (s *server) set(change func(*Status)) {
 func (s *server) report() Status {
 	s.mu.Lock()
 	st, latest, current := s.status, s.latest, s.current
+	st.Doing = s.doing
+	waiting := s.waiting()
 	if found := s.v.traits.get(s.entry).Transport; st.Transport == string(config.AutoHTTP) && found != "" {
 		st.Transport = string(found)
 	}
 	if s.listFault != "" {
 		st.LastError = s.listFault
+	} else if st.LastError == "" {
+		st.LastError = waiting
 	}
 	s.mu.Unlock()
 	if latest != nil {
@@ -133,9 +138,23 @@ func (s *server) session(ctx context.Context) (*instance, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.doing != "" {
+				unavailable.Reason = s.waiting()
+			}
 			return nil, unavailable
 		}
 	}
+}
+
+// waiting says what the server's start waits for, and for how long already; s.mu is
+// held.
+func (s *server) waiting() string {
+	if s.doing == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s, for %s", s.doing, time.Since(s.since).Round(time.Second))
 }
 
 // restartNow is Supervisor.Restart for this server.

@@ -34,6 +34,7 @@ type Status struct {
 	Restarts        int
 	LastError       string   // why it is not ready, or was not before; "" if nothing went wrong
 	Stderr          []string // the last lines that it printed there
+	Doing           string   // what its start waits for, "" if for nothing but the server itself
 	StrayLines      int64    // lines on its stdout that were no messages, in this session
 }
 

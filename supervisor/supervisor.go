@@ -45,6 +45,11 @@ type Options struct {
 	// covers the router's sudden death.
 	Guard []string
 
+	// Reporter is the path of a program that calls [Report] where ReportVariable is
+	// set: this very binary. With it npx only fetches servers, and does not stay
+	// between them and the router. "" runs npx as entries have it.
+	Reporter string
+
 	// Version is what servers are told of the router's version.
 	Version string
 
@@ -70,11 +75,13 @@ type Supervisor struct {
 	finder  finder
 	reaper  reaper
 	slots   chan struct{}
-	spawned atomic.Int64 // processes so far
-	running sync.WaitGroup
-	sole    chan session.Client // holds the router's only client once that is attached
-	applied chan struct{}       // closed once the first configuration is applied
-	ending  chan struct{}       // closed when Run is to return
+	// fetching holds an item while a server's package is fetched.
+	fetching chan struct{}
+	spawned  atomic.Int64 // processes so far
+	running  sync.WaitGroup
+	sole     chan session.Client // holds the router's only client once that is attached
+	applied  chan struct{}       // closed once the first configuration is applied
+	ending   chan struct{}       // closed when Run is to return
 
 	// mu guards what follows. It is never held while something stops.
 	mu      sync.Mutex
@@ -95,17 +102,18 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 	var random [8]byte
 	rand.Read(random[:])
 	return &Supervisor{
-		handler: h,
-		options: o,
-		log:     log.Named("supervisor"),
-		traits:  newTraitStore(o.DataDir),
-		reaper:  reaper{mark: hex.EncodeToString(random[:])},
-		slots:   make(chan struct{}, o.MaxStarting),
-		sole:    make(chan session.Client, 1),
-		applied: make(chan struct{}),
-		ending:  make(chan struct{}),
-		servers: make(map[string]*server),
-		changed: make(chan struct{}),
+		handler:  h,
+		options:  o,
+		log:      log.Named("supervisor"),
+		traits:   newTraitStore(o.DataDir),
+		reaper:   reaper{mark: hex.EncodeToString(random[:])},
+		slots:    make(chan struct{}, o.MaxStarting),
+		fetching: make(chan struct{}, 1),
+		sole:     make(chan session.Client, 1),
+		applied:  make(chan struct{}),
+		ending:   make(chan struct{}),
+		servers:  make(map[string]*server),
+		changed:  make(chan struct{}),
 	}
 }
 
@@ -336,14 +344,20 @@ const slotTime = 3 * time.Second
 // slot waits for one of the places for starting servers. release gives it back,
 // as does the passing of slotTime, so that slow servers delay nobody for long.
 func (v *Supervisor) slot(ctx context.Context) (release func(), err error) {
+	return take(ctx, v.slots, slotTime)
+}
+
+// take waits for one of the places, which release or the passing of limit gives
+// back.
+func take(ctx context.Context, places chan struct{}, limit time.Duration) (release func(), err error) {
 	select {
-	case v.slots <- struct{}{}:
+	case places <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	var once sync.Once
-	free := func() { once.Do(func() { <-v.slots }) }
-	timer := time.AfterFunc(slotTime, free)
+	free := func() { once.Do(func() { <-places }) }
+	timer := time.AfterFunc(limit, free)
 	return func() { timer.Stop(); free() }, nil
 }
 

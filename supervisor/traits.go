@@ -16,6 +16,7 @@ type traits struct {
 	Era       era              `json:"era,omitempty"`
 	Transport config.Transport `json:"transport,omitempty"` // of a url that does not say
 	Asks      bool             `json:"asks,omitempty"`      // the server has asked its client for something
+	Fetched   bool             `json:"fetched,omitempty"`   // its package is here, if its command fetches one
 	AsksRoots bool             `json:"asksRoots,omitempty"` // for its roots, which servers do when the session begins
 }
 

@@ -101,11 +101,12 @@ func (a *app) locate() (c config.Config, named bool, err error) {
 	return c, named, usage(err)
 }
 
-// options returns the options of a router with this program as its guard.
+// options returns the options of a router with this program as its guard, and as
+// what npx reports to.
 func (a *app) options(log *zap.Logger) adapter.Options {
 	o := adapter.Options{DataDir: a.data, Version: version, Log: log}
 	if exe, err := os.Executable(); err == nil {
-		o.Guard = []string{exe, "guard"}
+		o.Guard, o.Reporter = []string{exe, "guard"}, exe
 	}
 	return o
 }
@@ -205,7 +206,11 @@ func progress(servers []adapter.ServerInfo, waited time.Duration) string {
 	tools := 0
 	for _, s := range servers {
 		tools += s.Tools
-		if s.State == supervisor.Starting {
+		switch {
+		case s.State != supervisor.Starting:
+		case s.Doing != "":
+			starting = append(starting, s.Name+" ("+s.Doing+")")
+		default:
 			starting = append(starting, s.Name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // version is set by the linker in released binaries.
@@ -66,7 +67,16 @@ func usage(err error) error {
 	return &exitError{exitUsage, err}
 }
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	if os.Getenv(supervisor.ReportVariable) != "" { // npx was told that this is its shell
+		if err := supervisor.Report(os.Stdout, os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, "metarouter:", err)
+			os.Exit(exitFailed)
+		}
+		return
+	}
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
 
 // run is the program; it returns its exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {

@@ -287,5 +287,5 @@ func reloadOnHangup(ctx context.Context, c config.Config, hangup chan os.Signal,
 
 // limitsResults reports whether results of any server may be cut.
 func limitsResults(c config.Config) bool {
-	return slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.MaxResultTokens > 0 })
+	return slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.MaxResultTokens > 0 || len(s.ToolResultTokens) > 0 })
 }

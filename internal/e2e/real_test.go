@@ -150,7 +150,7 @@ func withoutMeta(t *testing.T, object json.RawMessage) []byte {
 // A state is a server's as the servers command prints it.
 type state struct {
 	Name, State, Era string
-	Tools            int
+	Tools, PID       int
 	LastError        string `json:"last_error"`
 }
 

@@ -1,0 +1,119 @@
+package mcptest
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha512"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A Registry is one of npm's, with as many packages as are asked for: each is a server
+// whose tool "who" tells its process, its parent's and its arguments as JSON. It ends
+// only by a signal.
+type Registry struct {
+	URL string
+
+	mu         sync.Mutex // guards what follows
+	asked      map[string]int
+	under      int // way
+	mostAtOnce int
+}
+
+// NewRegistry returns one that serves until the test ends.
+func NewRegistry(t testing.TB) *Registry {
+	r := &Registry{asked: make(map[string]int)}
+	s := httptest.NewServer(r)
+	t.Cleanup(s.Close)
+	r.URL = s.URL
+	return r
+}
+
+// Asked returns how often the package was asked for.
+func (r *Registry) Asked(name string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked[name]
+}
+
+// MostAtOnce returns how many packages were fetched at the same time at most.
+func (r *Registry) MostAtOnce() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mostAtOnce
+}
+
+const registryVersion = "1.0.0"
+
+func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	name, isFile := strings.TrimPrefix(q.URL.Path, "/"), strings.HasSuffix(q.URL.Path, ".tgz")
+	if isFile {
+		name = strings.TrimSuffix(path.Base(name), ".tgz")
+	}
+	manifest := fmt.Sprintf(`"name":%q,"version":%q,"bin":{%[1]q:"server.js"}`, name, registryVersion)
+	file := packed(map[string]string{"package.json": "{" + manifest + "}", "server.js": registryServer})
+	if isFile {
+		r.mu.Lock()
+		r.under++
+		r.mostAtOnce = max(r.mostAtOnce, r.under)
+		r.mu.Unlock()
+		time.Sleep(200 * time.Millisecond)
+		r.mu.Lock()
+		r.under--
+		r.mu.Unlock()
+		w.Write(file)
+		return
+	}
+	if !strings.HasPrefix(name, "fake-") {
+		http.Error(w, `{"error":"not found"}`, http.StatusNotFound)
+		return
+	}
+	r.mu.Lock()
+	r.asked[name]++
+	r.mu.Unlock()
+	sum := sha512.Sum512(file)
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"name":%q,"dist-tags":{"latest":%q},"versions":{%[2]q:{%[3]s,"dist":{"tarball":"http://%[4]s/files/%[1]s.tgz","integrity":"sha512-%[5]s"}}}}`,
+		name, registryVersion, manifest, q.Host, base64.StdEncoding.EncodeToString(sum[:]))
+}
+
+// packed returns the files as npm packs them.
+func packed(files map[string]string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	t := tar.NewWriter(z)
+	for _, name := range []string{"package.json", "server.js"} {
+		t.WriteHeader(&tar.Header{Name: "package/" + name, Mode: 0o644, Size: int64(len(files[name])), Typeflag: tar.TypeReg})
+		t.Write([]byte(files[name]))
+	}
+	t.Close()
+	z.Close()
+	return b.Bytes()
+}
+
+const registryServer = `#!/usr/bin/env node
+process.on('SIGTERM', () => { console.error('ended by SIGTERM'); process.exit(0) })
+setInterval(() => {}, 1000)
+const who = { name: 'who', description: 'Tells who it is.', inputSchema: { type: 'object' }, annotations: { readOnlyHint: true } }
+const answers = {
+  initialize: p => ({ protocolVersion: p.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'fake', version: '1.0.0' } }),
+  'tools/list': () => ({ tools: [who] }),
+  'tools/call': () => ({ content: [{ type: 'text', text: JSON.stringify({
+    pid: process.pid, parent: process.ppid, arguments: process.argv.slice(2), event: process.env.npm_lifecycle_event,
+  }) }] }),
+}
+require('readline').createInterface({ input: process.stdin }).on('line', line => {
+  const { id, method, params } = JSON.parse(line)
+  if (id === undefined) return
+  const answer = answers[method]
+  console.log(JSON.stringify({ jsonrpc: '2.0', id, ...(answer ? { result: answer(params) } : { error: { code: -32601, message: 'no such method' } }) }))
+})
+`

@@ -1,0 +1,399 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+)
+
+func TestFetchOf(t *testing.T) {
+	for command, want := range map[string]string{
+		"npx -y pkg":                     "npx: pkg",
+		"npx pkg@1.2.3 --flag -p x":      "npx: pkg@1.2.3",
+		"/usr/bin/npx -y -- @a/b@latest": "npx: @a/b@latest",
+		"npx.cmd --yes @a/b@^1.0.0":      "npx: @a/b@^1.0.0",
+		"npx -y -p a -p @b/c cmd x":      "npx: a @b/c",
+		"npx --package=a@1.x cmd":        "npx: a@1.x",
+		"npx --prefer-offline a":         "npx: a",
+		"npm exec --yes a -- --b":        "npm: a",
+		"npm x a":                        "npm: a",
+		"uvx mcp-server-time --tz UTC":   "uvx: mcp-server-time",
+		"uvx --from a[b]==1 c":           "uvx: a[b]==1",
+		"uvx --python 3.12 c d":          "uvx: c",
+		"uv tool run c":                  "uv: c",
+
+		"npm run x":                    "",
+		"npx":                          "",
+		"npx -y":                       "",
+		"npx -p":                       "",
+		"npx -p a":                     "",
+		"npx -c a":                     "",
+		"npx --workspace w a":          "",
+		"npx --yes=false a":            "",
+		"npx -y ./folder":              "",
+		"npx -y ../folder":             "",
+		"npx -y /folder":               "",
+		"npx -y user/repository":       "",
+		"npx -y git+ssh://host/a.git":  "",
+		"npx -y https://host/a.tgz":    "",
+		"npx -y github:a/b":            "",
+		"npx -y a@npm:b":               "",
+		"npx -y a.tgz@file:x":          "",
+		"uv run x":                     "",
+		"docker run -i --rm image npx": "",
+		"node npx.js":                  "",
+	} {
+		words := strings.Fields(command)
+		f, ok := fetchOf(config.Server{Transport: config.Stdio, Command: words[0], Args: words[1:]})
+		got := ""
+		if ok {
+			got = f.by + ": " + strings.Join(f.packages, " ")
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+	if _, ok := fetchOf(config.Server{Transport: config.StreamableHTTP}); ok {
+		t.Error("a remote server fetches nothing")
+	}
+}
+
+// The folder is the one that npm 11 makes.
+func TestNPXFolder(t *testing.T) {
+	if got := npxFolder([]string{"@modelcontextprotocol/server-memory@2026.8.31"}); got != "c98ccc168155bafa" {
+		t.Error(got)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for command, want := range map[string][]string{
+		`'mcp-server' 'a b' 'it'\''s' '' '{"x":1}' '$HOME' plain`: {"mcp-server", "a b", "it's", "", `{"x":1}`, "$HOME", "plain"},
+		`"server"  --a=b é`: {"server", "--a=b", "é"},
+		`'a'"b"c`:           {"abc"},
+		``:                  nil,
+		`a; b`:              nil,
+		`a $HOME`:           nil,
+		`a "$HOME"`:         nil,
+		`a 'b`:              nil,
+		"a `b`":             nil,
+		`a *.js`:            nil,
+		`~/a`:               nil,
+		`a {b,c}`:           nil,
+		"a\nb":              nil,
+		"a \\\nb":           nil,
+		`a > b`:             nil,
+	} {
+		got, ok := words(command)
+		if ok != (want != nil) || ok && !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v, want %q", command, got, ok, want)
+		}
+	}
+}
+
+// A fakeNPM is an npx that "fetches" a package whose program is the fake server.
+type fakeNPM struct {
+	dir     string
+	version string // of npm
+	fetch   string // what it does before, as a shell script
+	shebang string // the first line of the package's program
+	entry   config.Server
+}
+
+// newNPM returns one in a folder of the test.
+func newNPM(t *testing.T, name, spec string) *fakeNPM {
+	dir := t.TempDir()
+	entry := config.Server{
+		Name: name, Transport: config.Stdio, StartTimeout: 30 * time.Second,
+		Command: filepath.Join(dir, "bin", "npx"), Args: []string{"-y", spec, "an argument"},
+		Env: map[string]string{"npm_config_cache": filepath.Join(dir, "cache")},
+	}
+	return &fakeNPM{dir: dir, version: "11.0.0", shebang: "#!/bin/sh", entry: entry}
+}
+
+// file writes a file below its folder.
+func (n *fakeNPM) file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(n.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// install writes the scripts and returns the entry. The file "runs" gets a line
+// when npx begins, and one when it has fetched.
+func (n *fakeNPM) install(t *testing.T) config.Server {
+	t.Helper()
+	n.file(t, "npm/package.json", fmt.Sprintf(`{"name":"npm","version":%q}`, n.version))
+	n.file(t, "pkg/package.json", `{"name":"pkg","version":"1.2.3"}`)
+	n.file(t, "pkg/dist/package.json", `{"type":"module"}`)
+	command, args := mcptest.Command("-name", n.entry.Name, "-tools", "echo,pid,env", "-pid-file", filepath.Join(n.dir, "servers"))
+	// The fake server refuses arguments that it does not know, so they are kept aside.
+	program := n.file(t, "pkg/dist/server", fmt.Sprintf("%s\necho \"$*\" > %s/arguments\nexec '%s' '%s'\n", n.shebang, n.dir, command, strings.Join(args, "' '")))
+	bin := filepath.Join(n.dir, "bin")
+	os.MkdirAll(bin, 0o755)
+	if err := os.Symlink(program, filepath.Join(bin, "pkg-server")); err != nil {
+		t.Fatal(err)
+	}
+	n.file(t, "npm/bin/npx-cli.js", fmt.Sprintf(`#!/bin/sh
+cd %q
+echo $$ >> npx
+echo begin >> runs
+%s
+echo fetched >> runs
+export PATH="%s:$PATH" npm_lifecycle_event=npx npm_config_user_agent=npm/11
+"${npm_config_script_shell:-/bin/sh}" -c "'pkg-server' 'an argument'"
+`, n.dir, n.fetch, bin))
+	if err := os.Symlink("../npm/bin/npx-cli.js", n.entry.Command); err != nil {
+		t.Fatal(err)
+	}
+	return n.entry
+}
+
+// runs returns how often npx began.
+func (n *fakeNPM) runs() int {
+	b, _ := os.ReadFile(filepath.Join(n.dir, "runs"))
+	return strings.Count(string(b), "begin")
+}
+
+// Under npx there is nothing but the server: it has npx's environment, its
+// arguments, and all signals.
+func TestNPXDoesNotStay(t *testing.T) {
+	t.Parallel()
+	n := newNPM(t, "a", "pkg")
+	// What packages run while they are installed gets a shell.
+	n.fetch = `[ -z "$npm_config_script_shell" ] || npm_lifecycle_event=postinstall "$npm_config_script_shell" -c 'echo "[$METAROUTER_REPORT$npm_config_script_shell]" > postinstall'`
+	f := supervise(t, n.install(t))
+	pid := f.mustCall("a", "pid", "{}")
+	if st := f.await("a", Ready); fmt.Sprint(st.PID) != pid || st.LastError != "" || st.Doing != "" {
+		t.Errorf("the server is %s, the status %+v", pid, st)
+	}
+	env := f.mustCall("a", "env", "{}")
+	for _, want := range []string{"npm_lifecycle_event=npx", "npm_config_user_agent=npm/11", "PATH=" + filepath.Join(n.dir, "bin") + ":"} {
+		if !strings.Contains(env, want) {
+			t.Errorf("no %s in %s", want, env)
+		}
+	}
+	for _, ours := range []string{ReportVariable, shellVariable} {
+		if strings.Contains(env, ours) {
+			t.Errorf("%s is in the server's environment", ours)
+		}
+	}
+	if b, _ := os.ReadFile(filepath.Join(n.dir, "arguments")); string(b) != "an argument\n" {
+		t.Errorf("its arguments are %q", b)
+	}
+	if b, _ := os.ReadFile(filepath.Join(n.dir, "postinstall")); string(b) != "[]\n" {
+		t.Errorf("an install script found %q", b)
+	}
+	mcptest.Gone(t, filepath.Join(n.dir, "npx"), 1)
+	f.stop()
+	mcptest.Gone(t, filepath.Join(n.dir, "servers"), 1)
+}
+
+// An exact version is looked for once, a tag at each start, as npx does.
+func TestNPXFreshness(t *testing.T) {
+	t.Parallel()
+	for spec, want := range map[string]int{"pkg@1.2.3": 1, "pkg@latest": 2, "pkg": 2, "pkg@1.2.4": 2} {
+		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
+			n := newNPM(t, "a", spec)
+			f := supervise(t, n.install(t))
+			f.await("a", Ready)
+			if err := f.Restart(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			if got := n.runs(); got != want {
+				t.Errorf("npx ran %d times, want %d", got, want)
+			}
+			// Another version in its place is not taken for it.
+			n.file(t, "pkg/package.json", `{"name":"pkg","version":"1.2.5"}`)
+			if err := f.Restart(t.Context(), "a"); err != nil || n.runs() != want+1 {
+				t.Errorf("npx ran %d times, %v", n.runs(), err)
+			}
+		})
+	}
+}
+
+// Where npx can't be had to report, it stays.
+func TestNPXAsWritten(t *testing.T) {
+	t.Parallel()
+	for why, change := range map[string]func(*fakeNPM){
+		"an old npm":             func(n *fakeNPM) { n.version = "6.14.18" },
+		"a shell of one's own":   func(n *fakeNPM) { n.entry.Env["NPM_CONFIG_SCRIPT_SHELL"] = "/bin/bash" },
+		"no #!":                  func(n *fakeNPM) { n.shebang = "# no interpreter" },
+		"an unusual option":      func(n *fakeNPM) { n.entry.Args = append([]string{"--no-audit"}, n.entry.Args...) },
+		"npx that ends in peace": func(n *fakeNPM) { n.fetch = `[ -z "$METAROUTER_REPORT" ] || exit 0` },
+	} {
+		t.Run(why, func(t *testing.T) {
+			t.Parallel()
+			n := newNPM(t, "a", "pkg")
+			change(n)
+			f := supervise(t, n.install(t))
+			pid := f.mustCall("a", "pid", "{}")
+			if st := f.await("a", Ready); fmt.Sprint(st.PID) == pid {
+				t.Error("npx did not stay")
+			}
+			f.stop()
+			mcptest.Gone(t, filepath.Join(n.dir, "npx"), 1)
+			mcptest.Gone(t, filepath.Join(n.dir, "servers"), 1)
+		})
+	}
+}
+
+// What npm says is the reason why the server fails, and there is no use in asking
+// for a package again that is not there.
+func TestNPXFails(t *testing.T) {
+	t.Parallel()
+	n := newNPM(t, "a", "@a/b@1.0.0")
+	n.fetch = `cat >&2 <<-'E'
+	npm warn something
+	npm error code E404
+	npm error 404 Not Found - GET http://registry/@a%2fb
+	npm error 404
+	npm error 404  The requested resource '@a/b@1.0.0' could not be found
+	npm error 404
+	npm error 404 Note that you can also install from a
+	npm error 404 tarball, folder, http url, or git url.
+	npm error A complete log of this run can be found in: /a/log
+	E
+	exit 1`
+	f := supervise(t, n.install(t))
+	st := f.await("a", Failed)
+	if want := "npx could not fetch @a/b@1.0.0: it exited with status 1; npm error code E404 | 404 Not Found - GET http://registry/@a%2fb | " +
+		"404  The requested resource '@a/b@1.0.0' could not be found"; !strings.HasPrefix(st.LastError, want) {
+		t.Errorf("it failed with %q", st.LastError)
+	}
+	if n.runs() != 1 {
+		t.Errorf("npx ran %d times", n.runs())
+	}
+	if b, err := os.ReadFile(filepath.Join(f.data, "logs", "a.log")); err != nil || !strings.Contains(string(b), "A complete log") {
+		t.Errorf("the server's log says %q, %v", b, err)
+	}
+}
+
+// Packages are fetched one after another; what is cached does not wait for them.
+func TestFetchOneAtATime(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "log")
+	var entries []config.Server
+	for i := range 5 {
+		n := newNPM(t, fmt.Sprint("cold", i), "pkg")
+		n.fetch = fmt.Sprintf("echo + >> %s; sleep 0.3; echo - >> %[1]s", log)
+		entries = append(entries, n.install(t))
+	}
+	long := newNPM(t, "long", "pkg")
+	long.fetch = "while [ ! -e go-on ]; do sleep 0.05; done"
+	f := supervise(t, long.install(t))
+	mcptest.WaitFor(t, "npx to run", func() bool { return long.runs() > 0 })
+	warm := newNPM(t, "warm", "pkg@latest")
+	warm.file(t, "cache/_npx/"+npxFolder([]string{"pkg@latest"})+"/node_modules/pkg/package.json", "{}")
+	f.apply(append(entries, long.entry, warm.install(t))...)
+	f.await("warm", Ready)
+	if st := f.state("cold0"); st.State != Starting || st.Doing != "waiting to be fetched" {
+		t.Errorf("another waits: %+v", st)
+	}
+	if st := f.state("long"); st.State != Starting || !strings.HasPrefix(st.LastError, "npx is fetching pkg, for ") {
+		t.Errorf("one fetches: %+v", st)
+	}
+	long.file(t, "go-on", "")
+	for _, e := range append(entries, long.entry) {
+		f.await(e.Name, Ready)
+	}
+	b, _ := os.ReadFile(log)
+	if got, want := string(b), strings.Repeat("+\n-\n", 5); got != want {
+		t.Errorf("fetched in the order %q", got)
+	}
+}
+
+// A fetch that hangs keeps others waiting for its share of time only, and ends with
+// its startTimeout. A call says meanwhile what it waits for.
+func TestFetchHangs(t *testing.T) {
+	t.Parallel()
+	hung := newNPM(t, "hung", "pkg")
+	hung.entry.StartTimeout = 3 * time.Second
+	hung.fetch = "sleep 1000 & echo $! >> npx; wait"
+	f := supervise(t, hung.install(t))
+	mcptest.WaitFor(t, "npx to run", func() bool { return hung.runs() > 0 })
+	other := newNPM(t, "other", "pkg")
+	f.apply(hung.entry, other.install(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+	defer cancel()
+	if _, err := f.Session(ctx, "hung", nil); err == nil || !strings.Contains(err.Error(), `server "hung" is starting: npx is fetching pkg, for 1s`) {
+		t.Errorf("a call says %v", err)
+	}
+	f.await("other", Ready)
+	if st := f.state("hung"); st.State != Starting {
+		t.Errorf("the other had to wait until this one is %+v", st)
+	}
+	mcptest.WaitFor(t, "the hung one to fail", func() bool {
+		return strings.Contains(f.state("hung").LastError, "npx is fetching pkg: not ready within 3s (startTimeout)")
+	})
+	f.stop()
+	mcptest.Gone(t, filepath.Join(hung.dir, "npx"), 2)
+}
+
+// An edit ends a fetch under way.
+func TestFetchEdited(t *testing.T) {
+	t.Parallel()
+	n := newNPM(t, "a", "pkg")
+	n.fetch = "sleep 1000"
+	f := supervise(t, n.install(t))
+	mcptest.WaitFor(t, "npx to run", func() bool { return n.runs() > 0 })
+	f.apply(fake("a"))
+	f.await("a", Ready)
+	mcptest.Gone(t, filepath.Join(n.dir, "npx"), 1)
+}
+
+// uvx does not say when it has fetched, so others wait until its server is ready;
+// one that was ready once is taken to be cached.
+func TestUVX(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
+	var entries []config.Server
+	for i := range 3 {
+		command, args := mcptest.Command("-name", fmt.Sprint("s", i), "-start-delay", "200ms")
+		uvx := filepath.Join(dir, fmt.Sprint(i), "uvx")
+		os.Mkdir(filepath.Dir(uvx), 0o755)
+		script := fmt.Sprintf("#!/bin/sh\necho %d >> %s\nexec '%s' '%s'\n", i, log, command, strings.Join(args, "' '"))
+		if err := os.WriteFile(uvx, []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, config.Server{
+			Name: fmt.Sprint("s", i), Transport: config.Stdio, Command: uvx, Args: []string{fmt.Sprint("mcp-", i)}, StartTimeout: 30 * time.Second,
+		})
+	}
+	data := t.TempDir()
+	f := superviseIn(t, data, entries...)
+	mcptest.WaitFor(t, "all to be ready", func() bool {
+		started, _ := os.ReadFile(log)
+		var ready int
+		for _, st := range f.Status() {
+			if st.State == Ready {
+				ready++
+			}
+		}
+		if n := strings.Count(string(started), "\n"); n > ready+1 {
+			t.Fatalf("%d were started while %d were ready", n, ready)
+		}
+		return ready == len(entries)
+	})
+	f.stop()
+	f = superviseIn(t, data)
+	f.fetching <- struct{}{} // as if another fetched
+	f.apply(entries...)
+	for _, e := range entries {
+		f.await(e.Name, Ready)
+	}
+}

@@ -1,0 +1,45 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// ReportVariable is set where [Options.Reporter] is to call [Report].
+const ReportVariable = "METAROUTER_REPORT"
+
+// shellVariable tells npm which shell runs its scripts.
+const shellVariable = "npm_config_script_shell"
+
+// A report says what npx gave to its shell.
+type report struct {
+	Command []byte   `json:"command"`
+	Env     [][]byte `json:"env"` // bytes, since not all that is in an environment is UTF-8
+}
+
+// Report is the whole of the program that stands in for npm's shell. It writes the
+// command that npx has for a shell to w, as a line that begins with the value of
+// ReportVariable. Other scripts that npm runs meanwhile, of packages that it
+// installs, it gives to the shell.
+func Report(w io.Writer, args []string) error {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, ReportVariable+"=") || strings.HasPrefix(v, shellVariable+"=")
+	})
+	if len(args) != 2 || args[0] != "-c" || os.Getenv("npm_lifecycle_event") != "npx" {
+		return syscall.Exec("/bin/sh", append([]string{"sh"}, args...), env)
+	}
+	r := report{Command: []byte(args[1])}
+	for _, v := range env {
+		r.Env = append(r.Env, []byte(v))
+	}
+	b, err := json.Marshal(r)
+	if err == nil {
+		_, err = fmt.Fprintf(w, "%s %s\n", os.Getenv(ReportVariable), b)
+	}
+	return err
+}
