@@ -9,26 +9,19 @@ import (
 	"time"
 )
 
-// A panel is one diagram of the plot, over the same time as the others.
+// A panel is one diagram of the plot, over the same time as the others. It has a
+// value for each sample but the first.
 type panel struct {
-	title string
-	lines []line
-}
-
-// A line has a value for each sample.
-type line struct {
-	name, color string
-	value       func(before, now sample) float64
+	title, color string
+	value        func(before, now sample) float64
 }
 
 var panels = []panel{
-	{"calls per second", []line{
-		{"answered", "#1b7837", rate(func(t tally) int { return t.Right })},
-		{"failed for a named reason", "#c2410c", rate(func(t tally) int { return t.Failed })},
-	}},
-	{"resident memory of all routers, MB", []line{{"", "#2563eb", func(_, now sample) float64 { return float64(now.memory) / (1 << 20) }}}},
-	{"open descriptors of all routers", []line{{"", "#7c3aed", func(_, now sample) float64 { return float64(now.files) }}}},
-	{"server processes", []line{{"", "#475569", func(_, now sample) float64 { return float64(now.count[servers]) }}}},
+	{"calls answered rightly, per second", "#1b7837", rate(func(t tally) int { return t.Right })},
+	{"calls failed for a named reason, per second", "#c2410c", rate(func(t tally) int { return t.Failed })},
+	{"resident memory of all routers, MB", "#2563eb", func(_, now sample) float64 { return float64(now.memory) / (1 << 20) }},
+	{"open descriptors of all routers", "#7c3aed", func(_, now sample) float64 { return float64(now.files) }},
+	{"server processes", "#475569", func(_, now sample) float64 { return float64(now.count[servers]) }},
 }
 
 // rate is how fast a count grows, a second.
@@ -41,7 +34,7 @@ func rate(count func(tally) int) func(before, now sample) float64 {
 // The measures of the plot, in pixels.
 const (
 	plotWidth, left, right             = 860, 60, 20
-	panelHeight, titleHeight, panelGap = 110, 24, 18
+	panelHeight, titleHeight, panelGap = 90, 24, 16
 	footHeight                         = 34
 )
 
@@ -64,14 +57,12 @@ func plot(samples []sample) string {
 // draw draws the panel with its upper edge at y.
 func (p panel) draw(b *strings.Builder, y int, samples []sample, last time.Duration) {
 	fmt.Fprintf(b, `<text x="%d" y="%d" font-weight="bold">%s</text>`+"\n", left, y+16, p.title)
-	values := make([][]float64, len(p.lines))
+	var values []float64
 	highest := 1.0
-	for i, l := range p.lines {
-		for j := 1; j < len(samples); j++ {
-			v := l.value(samples[j-1], samples[j])
-			values[i] = append(values[i], v)
-			highest = max(highest, v)
-		}
+	for i := 1; i < len(samples); i++ {
+		v := p.value(samples[i-1], samples[i])
+		values = append(values, v)
+		highest = max(highest, v)
 	}
 	step := roundStep(highest / 3)
 	top := math.Ceil(highest/step) * step
@@ -81,18 +72,11 @@ func (p panel) draw(b *strings.Builder, y int, samples []sample, last time.Durat
 		fmt.Fprintf(b, `<path d="M%d %.1fH%d" stroke="#e2e8f0"/><text x="%d" y="%.1f" text-anchor="end">%g</text>`+"\n",
 			left, height(v), plotWidth-right, left-6, height(v)+4, v)
 	}
-	legend := plotWidth - right
-	for i, l := range p.lines {
-		var points strings.Builder
-		for j, v := range values[i] {
-			fmt.Fprintf(&points, "%.1f,%.1f ", across(samples[j+1].at, last), height(v))
-		}
-		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="1.5"/>`+"\n", strings.TrimSpace(points.String()), l.color)
-		if l.name != "" {
-			fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end" fill="%s">%s</text>`+"\n", legend, y+16, l.color, l.name)
-			legend -= 8*len(l.name) + 10
-		}
+	var points strings.Builder
+	for i, v := range values {
+		fmt.Fprintf(&points, "%.1f,%.1f ", across(samples[i+1].at, last), height(v))
 	}
+	fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="1.5"/>`+"\n", strings.TrimSpace(points.String()), p.color)
 }
 
 // timeAxis writes the times below the last panel.
