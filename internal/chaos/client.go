@@ -44,16 +44,17 @@ type client struct {
 	mayEnd bool         // routers are killed on purpose
 	report func(string) // of what must not happen
 
-	mu     sync.Mutex // guards what follows
-	link   link
-	closed bool
+	using sync.RWMutex // held by calls, and by who ends the link in between
+
+	mu   sync.Mutex // guards what follows
+	link link
 }
 
 // current is the link, which is opened if there is none.
 func (c *client) current(ctx context.Context) (link, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.link != nil || c.closed {
+	if c.link != nil {
 		return c.link, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, deadline)
@@ -87,10 +88,12 @@ func (c *client) rest() {
 	}
 }
 
-func (c *client) close() error {
+// leave ends the link when no call is under way. The next call opens another.
+func (c *client) leave() error {
+	c.using.Lock()
+	defer c.using.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed = true
 	if c.link == nil {
 		return nil
 	}
@@ -119,6 +122,8 @@ func (c *client) work(ctx context.Context, random *rand.Rand) {
 // make makes one call, has the ledger note what becomes of it, and reports whether
 // the answer was the right one.
 func (c *client) make(ctx context.Context, one call) (right bool, err error) {
+	c.using.RLock()
+	defer c.using.RUnlock()
 	l, err := c.current(ctx)
 	if err != nil {
 		c.excuseOrLose(one, err)

@@ -18,7 +18,8 @@ import (
 )
 
 // A fault is something that goes wrong. do lets it happen, and returns what undoes
-// it after the time lasts; done is false if there was nothing that it could befall.
+// it within the time lasts, if anything does; done is false if there was nothing
+// that it could befall.
 type fault struct {
 	what   string
 	weight int // how often it is chosen, relative to others
@@ -35,10 +36,11 @@ var faults = map[string]fault{
 	"cut":     {"a server writes half a message", 4, 0, signalServer(cutLine)},
 	"edit":    {"the configuration is edited", 10, 5 * time.Second, (*faulter).edit},
 	"slow":    {"a client reads at a crawl for up to 6 s", 8, 6 * time.Second, (*faulter).slowClient},
+	"leave":   {"a client leaves, and comes back at its next call", 3, time.Second, (*faulter).leave},
 	"disk":    {"the disk of the data folder is full for up to 5 s", 4, 5 * time.Second, (*faulter).fillDisk},
 	"files":   {"a router may open no more files for up to 5 s", 5, 5 * time.Second, (*faulter).fewFiles},
 	"pause":   {"a router is stopped for up to 12 s, so that all its deadlines pass at once", 4, 12 * time.Second, (*faulter).pauseRouter},
-	"router":  {"a router is killed", 2, 0, (*faulter).killRouter},
+	"router":  {"a router is killed", 2, 5 * time.Second, (*faulter).killRouter},
 }
 
 // usual are the faults of "all": killing a router costs its clients their calls.
@@ -87,16 +89,17 @@ func (f *faulter) rampage(ctx context.Context) {
 		}
 		name := f.choose()
 		undo, done := faults[name].do(f)
+		if undo == nil {
+			undo = func() {}
+		}
 		if !done {
+			undo()
 			continue
 		}
 		f.mu.Lock()
 		f.count[name]++
 		f.mu.Unlock()
-		if undo == nil {
-			continue
-		}
-		after := time.Duration(f.random.Int64N(int64(faults[name].lasts)))
+		after := time.Duration(f.random.Int64N(int64(faults[name].lasts) + 1))
 		undoing.Go(func() {
 			select {
 			case <-ctx.Done():
@@ -169,7 +172,23 @@ func (f *faulter) stop(r role) (undo func(), done bool) {
 
 func (f *faulter) killRouter() (undo func(), done bool) {
 	p, ok := f.any(routers)
-	return nil, ok && syscall.Kill(p.pid, syscall.SIGKILL) == nil
+	if !ok || !f.begin("router") { // not the next at once, so that clients do more than come back
+		return nil, false
+	}
+	return func() { f.end("router") }, syscall.Kill(p.pid, syscall.SIGKILL) == nil
+}
+
+func (f *faulter) leave() (undo func(), done bool) {
+	c := f.all[f.random.IntN(len(f.all))]
+	if !f.begin("leave " + c.name) {
+		return nil, false
+	}
+	return func() {
+		if err := c.leave(); err != nil && !c.mayEnd {
+			f.problem("a client leaves: %v", err)
+		}
+		f.end("leave " + c.name)
+	}, true
 }
 
 func (f *faulter) edit() (undo func(), done bool) {

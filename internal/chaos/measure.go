@@ -103,6 +103,9 @@ const (
 	// replaced may go on for 30 s, and the runtime gives memory back within minutes.
 	settling = 90 * time.Second
 
+	// lingering is how long a process may outlive the last client.
+	lingering = time.Minute
+
 	// By so much memory may be more than it was: the heap's size depends on when it
 	// was last cleared up.
 	memoryFactor = 1.3
@@ -151,7 +154,7 @@ func (r *run) tellDifference(before, now sample, limit int64) {
 
 // lookForRemains notes what a run has left that should be gone.
 func (r *run) lookForRemains() {
-	until := time.Now().Add(patience)
+	until := time.Now().Add(lingering)
 	for len(processes(r.bin)) > 0 && time.Now().Before(until) {
 		time.Sleep(200 * time.Millisecond)
 	}

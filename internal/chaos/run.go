@@ -220,7 +220,7 @@ func (r *run) stop() {
 	var all sync.WaitGroup
 	for _, c := range r.all {
 		all.Go(func() {
-			if err := c.close(); err != nil {
+			if err := c.leave(); err != nil {
 				r.problem("%v", err)
 			}
 		})
