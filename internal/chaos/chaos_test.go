@@ -71,9 +71,14 @@ func TestLedger(t *testing.T) {
 		"a failure, named":    {func(l *ledger, c call) { l.settle(c, result(`server "s01" is busy`, true), 0) }, tally{Failed: 1}, true},
 		"an error, named":     {func(l *ledger, c call) { l.settle(c, answer{fault: `unknown tool "s01:echo"`}, 0) }, tally{Failed: 1}, true},
 		"an error, not named": {func(l *ledger, c call) { l.settle(c, answer{fault: "internal error"}, 0) }, tally{Wrong: 1}, false},
-		"no result at all":    {func(l *ledger, c call) { l.settle(c, answer{}, 0) }, tally{Wrong: 1}, false},
-		"lost":                {func(l *ledger, c call) { l.lose(c, errors.New("late")) }, tally{Lost: 1}, false},
-		"never settled":       {func(*ledger, call) {}, tally{}, false},
+		"a router's end":      {func(l *ledger, c call) { l.settle(c, answer{fault: "the router ended"}, 0) }, tally{Wrong: 1}, false},
+		"one on purpose": {func(l *ledger, c call) {
+			l.mayEnd = true
+			l.settle(c, answer{fault: "the router ended"}, 0)
+		}, tally{Failed: 1}, true},
+		"no result at all": {func(l *ledger, c call) { l.settle(c, answer{}, 0) }, tally{Wrong: 1}, false},
+		"lost":             {func(l *ledger, c call) { l.lose(c, errors.New("late")) }, tally{Lost: 1}, false},
+		"never settled":    {func(*ledger, call) {}, tally{}, false},
 		"twice": {func(l *ledger, c call) {
 			l.came(c.id)
 			l.settle(c, result(c.want, false), 0)
@@ -85,7 +90,7 @@ func TestLedger(t *testing.T) {
 			l.garbled([]byte("{"))
 		}, tally{Right: 1, Garbled: 1}, false},
 	} {
-		l := newLedger()
+		l := newLedger(false)
 		test.becomes(l, echoCall(l.next(), "s01", "echo", 3))
 		test.want.Made = 1
 		if got := l.sum(); got != test.want || got.sound() != test.sound {

@@ -67,8 +67,8 @@ func (c *client) current(ctx context.Context) (link, error) {
 	return l, nil
 }
 
-// dropped gives up a link whose router has ended.
-func (c *client) dropped(l link) {
+// bereaved gives up a link whose router has ended.
+func (c *client) bereaved(l link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.link != l {
@@ -88,10 +88,25 @@ func (c *client) rest() {
 	}
 }
 
-// leave ends the link when no call is under way. The next call opens another.
+// leave ends the link when no call is under way.
 func (c *client) leave() error {
 	c.using.Lock()
 	defer c.using.Unlock()
+	return c.drop()
+}
+
+// comeBack is leave, and another link.
+func (c *client) comeBack() error {
+	c.using.Lock()
+	defer c.using.Unlock()
+	err := c.drop()
+	return errors.Join(err, c.config.whole(func() error {
+		_, err := c.current(context.Background())
+		return err
+	}))
+}
+
+func (c *client) drop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.link == nil {
@@ -136,7 +151,7 @@ func (c *client) make(ctx context.Context, one call) (right bool, err error) {
 	a, err := l.call(waits, one)
 	if err != nil {
 		if errors.Is(err, errGone) {
-			c.dropped(l)
+			c.bereaved(l)
 		}
 		c.excuseOrLose(one, err)
 		return false, nil
@@ -148,7 +163,7 @@ func (c *client) make(ctx context.Context, one call) (right bool, err error) {
 
 func (c *client) excuseOrLose(one call, err error) {
 	if c.mayEnd && !errors.Is(err, context.DeadlineExceeded) {
-		c.ledger.excuse("the router was killed during the call, or had not come back")
+		c.ledger.excuse()
 		time.Sleep(100 * time.Millisecond) // it comes back
 		return
 	}

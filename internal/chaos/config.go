@@ -22,7 +22,9 @@ type configuration struct {
 	binary string // that plays the servers
 	base   []string
 
-	mu      sync.Mutex // guards what follows, and the file
+	file sync.Mutex // guards the file's content; held for as long as it is broken
+
+	mu      sync.Mutex // guards what follows
 	entries map[string]any
 	edits   int
 }
@@ -66,32 +68,34 @@ func (c *configuration) names() []string {
 
 // restore makes the configuration what it was at first, but for versions.
 func (c *configuration) restore() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for name := range c.entries {
-		if !slices.Contains(c.base, name) {
-			delete(c.entries, name)
+	c.file.Lock()
+	defer c.file.Unlock()
+	return c.save(false, func() {
+		maps.DeleteFunc(c.entries, func(name string, _ any) bool { return !slices.Contains(c.base, name) })
+		for _, name := range c.base {
+			if c.entries[name] == nil {
+				c.entries[name] = c.entry(name, c.edits)
+			}
 		}
-	}
-	for _, name := range c.base {
-		if c.entries[name] == nil {
-			c.entries[name] = c.entry(name, c.edits)
-		}
-	}
-	return c.save(false)
+	})
 }
 
-// write puts the entries into the file: by rename as most editors do it, or in
-// place and slowly, so that half of it can be read.
-func (c *configuration) write(inPlace bool) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.save(inPlace)
+// whole runs do while the file is in order and nobody changes it: a router that
+// starts with a broken one is right to give up.
+func (c *configuration) whole(do func() error) error {
+	c.file.Lock()
+	defer c.file.Unlock()
+	return do()
 }
 
-// save is write with c.mu held.
-func (c *configuration) save(inPlace bool) error {
+// save has change change the entries, and puts them into the file: by rename as
+// most editors do it, or in place and slowly, so that half of it can be read.
+// c.file must be held.
+func (c *configuration) save(inPlace bool, change func()) error {
+	c.mu.Lock()
+	change()
 	text, err := json.MarshalIndent(map[string]any{"mcpServers": c.entries, "metarouter": map[string]any{"mode": "direct"}}, "", "  ")
+	c.mu.Unlock()
 	if err != nil {
 		return err
 	}
@@ -115,39 +119,45 @@ func (c *configuration) save(inPlace bool) error {
 	return os.Rename(beside, c.path)
 }
 
-// edit changes the configuration in a random way, and returns what undoes it, nil
-// if it may stay.
-func (c *configuration) edit(random *rand.Rand) (undo func() error, err error) {
-	inPlace := random.IntN(2) == 0
+// edit changes the configuration in a random way, unless that is broken or must
+// stay as it is. It returns what undoes that, nil if it may stay.
+func (c *configuration) edit(random *rand.Rand) (undo func() error, done bool, err error) {
+	inPlace, kind := random.IntN(2) == 0, random.IntN(5)
 	name := c.base[random.IntN(len(c.base))]
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.edits++
-	restore := func() error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.entries[name] = c.entry(name, c.edits)
-		return c.save(inPlace)
+	if !c.file.TryLock() {
+		return nil, false, nil
 	}
-	switch random.IntN(5) {
-	case 0: // it changes
-		c.entries[name] = c.entry(name, c.edits)
-	case 1: // it is removed for a while
-		delete(c.entries, name)
-		undo = restore
-	case 2: // one is added for a while
-		added := fmt.Sprintf("x%03d", c.edits)
-		c.entries[added] = c.entry(added, c.edits)
-		undo = func() error {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			delete(c.entries, added)
-			return c.save(inPlace)
+	if kind == 0 { // the file is broken for a while
+		return func() error {
+			defer c.file.Unlock()
+			return c.save(inPlace, func() {})
+		}, true, os.WriteFile(c.path, []byte(`{"mcpServers": {"s01": `), 0o600)
+	}
+	defer c.file.Unlock()
+	later := func(change func()) func() error {
+		return func() error {
+			c.file.Lock()
+			defer c.file.Unlock()
+			return c.save(inPlace, change)
 		}
-	case 3: // the file is broken for a while
-		undo = func() error { return c.write(inPlace) }
-		return undo, os.WriteFile(c.path, []byte(`{"mcpServers": {"s01": `), 0o600)
-	case 4: // nothing changes but the file
 	}
-	return undo, c.save(inPlace)
+	err = c.save(inPlace, func() {
+		c.edits++
+		changed := c.entry(name, c.edits)
+		put := func() { c.entries[name] = changed }
+		switch kind {
+		case 1: // an entry changes
+			put()
+		case 2: // one is removed for a while
+			delete(c.entries, name)
+			undo = later(put)
+		case 3: // one is added for a while
+			name = fmt.Sprintf("x%03d", c.edits)
+			changed = c.entry(name, c.edits)
+			put()
+			undo = later(func() { delete(c.entries, name) })
+		case 4: // nothing changes but the file
+		}
+	})
+	return undo, true, err
 }

@@ -36,7 +36,7 @@ var faults = map[string]fault{
 	"cut":     {"a server writes half a message", 4, 0, signalServer(cutLine)},
 	"edit":    {"the configuration is edited", 10, 5 * time.Second, (*faulter).edit},
 	"slow":    {"a client reads at a crawl for up to 6 s", 8, 6 * time.Second, (*faulter).slowClient},
-	"leave":   {"a client leaves, and comes back at its next call", 3, time.Second, (*faulter).leave},
+	"leave":   {"a client leaves and comes back", 3, time.Second, (*faulter).leave},
 	"disk":    {"the disk of the data folder is full for up to 5 s", 4, 5 * time.Second, (*faulter).fillDisk},
 	"files":   {"a router may open no more files for up to 5 s", 5, 5 * time.Second, (*faulter).fewFiles},
 	"pause":   {"a router is stopped for up to 12 s, so that all its deadlines pass at once", 4, 12 * time.Second, (*faulter).pauseRouter},
@@ -184,26 +184,26 @@ func (f *faulter) leave() (undo func(), done bool) {
 		return nil, false
 	}
 	return func() {
-		if err := c.leave(); err != nil && !c.mayEnd {
-			f.problem("a client leaves: %v", err)
+		if err := c.comeBack(); err != nil && !c.mayEnd {
+			f.problem("a client leaves and comes back: %v", err)
 		}
 		f.end("leave " + c.name)
 	}, true
 }
 
 func (f *faulter) edit() (undo func(), done bool) {
-	back, err := f.config.edit(f.random)
+	back, done, err := f.config.edit(f.random)
 	if err != nil {
 		f.problem("edit the configuration: %v", err)
 	}
-	if back == nil {
-		return nil, err == nil
-	}
 	return func() {
+		if back == nil {
+			return
+		}
 		if err := back(); err != nil {
 			f.problem("edit the configuration: %v", err)
 		}
-	}, err == nil
+	}, done
 }
 
 func (f *faulter) slowClient() (undo func(), done bool) {

@@ -47,6 +47,8 @@ func (t tally) sound() bool {
 
 // A ledger knows every call and what became of it.
 type ledger struct {
+	mayEnd bool // routers are killed on purpose, so that calls may fail for that
+
 	mu       sync.Mutex // guards what follows
 	tally    tally
 	answers  []uint8        // how many each call had, by id
@@ -55,8 +57,8 @@ type ledger struct {
 	slowest  time.Duration // until a right answer
 }
 
-func newLedger() *ledger {
-	return &ledger{reasons: map[string]int{}, examples: map[string]string{}}
+func newLedger(mayEnd bool) *ledger {
+	return &ledger{mayEnd: mayEnd, reasons: map[string]int{}, examples: map[string]string{}}
 }
 
 // next is the id of the next call, which is made now.
@@ -88,6 +90,7 @@ func (l *ledger) settle(c call, a answer, took time.Duration) {
 		text, isError = textOf(a.result)
 	}
 	reason, named := reasonOf(text, c.server)
+	named = named || l.mayEnd && reason == routerKilled
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -121,11 +124,11 @@ func (l *ledger) garbled(line []byte) {
 }
 
 // excuse notes that a call has no answer because its router was killed on purpose.
-func (l *ledger) excuse(why string) {
+func (l *ledger) excuse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tally.Failed++
-	l.reasons[why]++
+	l.reasons[routerKilled]++
 }
 
 // example keeps the first text of each kind. l.mu must be held.
@@ -159,8 +162,11 @@ func textOf(result json.RawMessage) (text string, isError bool) {
 	return r.Content[0].Text, r.IsError
 }
 
+const routerKilled = "the router was killed during the call, or had not come back"
+
 // reasons are the words by which reasons are told apart, the more telling first.
 var reasons = []struct{ words, reason string }{
+	{"the router ended", routerKilled},
 	{"ended during the call", "the server ended during the call"},
 	{"did not answer the last", "the server had answered nothing for a while, and was left alone"},
 	{"did not answer", "the server did not answer within its timeout"},

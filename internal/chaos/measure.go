@@ -169,7 +169,8 @@ func (r *run) lookForRemains() {
 		return nil
 	})
 	logs, _ := filepath.Glob(filepath.Join(r.dir, "*.log"))
-	for _, log := range logs {
+	crashes, _ := filepath.Glob(filepath.Join(r.data, "*.log"))
+	for _, log := range append(logs, crashes...) {
 		b, err := os.ReadFile(log)
 		if err != nil {
 			r.problem("read a log: %v", err)

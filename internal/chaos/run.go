@@ -50,7 +50,8 @@ func do(ctx context.Context, o options) (ok bool, err error) {
 		return false, err
 	}
 	r := &run{options: o, dir: dir, bin: filepath.Join(dir, "bin"), data: filepath.Join(dir, "data"), temp: filepath.Join(dir, "tmp"),
-		ledger: newLedger(), seen: map[string]bool{}}
+		seen: map[string]bool{}}
+	r.ledger = newLedger(r.killsRouters())
 	if err := r.prepare(ctx); err != nil {
 		return false, err
 	}
@@ -120,7 +121,7 @@ func (r *run) prepare(ctx context.Context) error {
 		return fmt.Errorf("get the router: %w", err)
 	}
 	r.config = newConfiguration(filepath.Join(r.dir, "mcp.json"), filepath.Join(r.bin, serverName), r.servers)
-	if err := r.config.write(false); err != nil {
+	if err := r.config.restore(); err != nil {
 		return err
 	}
 	r.meter = &meter{run: r}
