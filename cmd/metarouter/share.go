@@ -67,8 +67,13 @@ func (a *app) share(ctx context.Context, c config.Config, named bool, f serveFla
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	client := daemon.Client{
-		Place:  daemon.PlaceOf(a.data, c.Files),
-		Terms:  a.terms(c, named, f),
+		Place: daemon.PlaceOf(a.data, c.Files),
+		Terms: func() daemon.Terms {
+			if now, err := config.Load(c.Files...); err == nil { // else a host keeps to what it has, too
+				return a.terms(now, named, f)
+			}
+			return a.terms(c, named, f)
+		},
 		Host:   append([]string{exe}, append(a.args, "--"+hostFlag)...),
 		Log:    filepath.Join(a.data, "crashes.log"),
 		Reload: hangup,

@@ -39,6 +39,7 @@ var allowed = map[string][]string{
 	"internal/train":      {"internal/evaluation", "internal/usage", "registry", "selector"},
 	"internal/usage":      {},
 	"internal/e2e":        {},
+	"internal/chaos":      {"internal/mcptest"},
 	"cmd/metarouter": {
 		"adapter", "server", "config", "session", "registry", "selector", "supervisor",
 		"internal/builtin", "internal/daemon", "internal/evaluation", "internal/pipe", "internal/usage",

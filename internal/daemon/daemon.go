@@ -82,6 +82,7 @@ func (p Place) listen(kind string) (*net.UnixListener, error) {
 	if err := p.open(); err != nil {
 		return nil, err
 	}
+	p.sockets("") // which removes those that dead routers have left
 	path := filepath.Join(p.dir, fmt.Sprintf("%s%s%d", p.prefix, kind, os.Getpid()))
 	os.Remove(path) // of an earlier process with our id
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})

@@ -31,9 +31,9 @@ var errLost = errors.New("the shared router has ended")
 // A Client is a process that has another one serve its streams.
 type Client struct {
 	Place  Place
-	Terms  Terms
-	Host   []string // the command line of a host, which is given the socket as its file 3
-	Log    string   // the file that gets what a host prints when it crashes
+	Terms  func() Terms // as they are now: the configuration may be edited while the client is there
+	Host   []string     // the command line of a host, which is given the socket as its file 3
+	Log    string       // the file that gets what a host prints when it crashes
 	Reload <-chan os.Signal
 
 	// Lost is told of a host that has ended while it served the client.
@@ -152,7 +152,8 @@ func (c *Client) handOver(ctx context.Context, socket string, wait time.Duration
 }
 
 func (c *Client) ask(conn *net.UnixConn) error {
-	terms := url.Values{"place": {c.Terms.Place}, "text": {c.Terms.Text}, "servers": {c.Terms.Servers}}
+	now := c.Terms()
+	terms := url.Values{"place": {now.Place}, "text": {now.Text}, "servers": {now.Servers}}
 	q, err := http.NewRequest(http.MethodPost, "http://router/join?"+terms.Encode(), nil)
 	if err != nil {
 		return err

@@ -1,0 +1,163 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+)
+
+// A configuration is the file that all routers of the run watch.
+type configuration struct {
+	path   string
+	binary string // that plays the servers
+	base   []string
+
+	file sync.Mutex // guards the file's content; held for as long as it is broken
+
+	mu      sync.Mutex // guards what follows
+	entries map[string]any
+	edits   int
+}
+
+func newConfiguration(path, binary string, servers int) *configuration {
+	c := &configuration{path: path, binary: binary, entries: map[string]any{}}
+	for i := range servers {
+		name := fmt.Sprintf("s%02d", i+1)
+		c.base = append(c.base, name)
+		c.entries[name] = c.entry(name, 0)
+	}
+	return c
+}
+
+// entry is a server's entry; another edit makes it another one.
+func (c *configuration) entry(name string, edit int) map[string]any {
+	flags := []string{"-name", name, "-tools", "echo,note", "-lifetime", "24h", "-version", fmt.Sprintf("1.0.%d", edit)}
+	// They are not all alike. Of a tool that is known as "sleep" alone, the fake server
+	// says that it is harmless, so that it is called again if its server dies.
+	sleep := "sleep"
+	switch name[len(name)-1] % 4 {
+	case 0:
+		flags = append(flags, "-era", "both")
+	case 1:
+		flags = append(flags, "-ignore-eof")
+	case 2:
+		sleep = `{"name":"sleep","description":"Wait, and do who knows what.","inputSchema":{"type":"object"}}`
+	}
+	flags = append(flags, "-tool", sleep)
+	_, args := mcptest.Command(flags...)
+	// Shorter than the defaults, so that a minute sees many deadlines pass.
+	return map[string]any{"command": c.binary, "args": args, "timeout": "8s", "startTimeout": "20s"}
+}
+
+// names are the servers that there are now.
+func (c *configuration) names() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.entries))
+}
+
+// restore makes the configuration what it was at first, but for versions.
+func (c *configuration) restore() error {
+	c.file.Lock()
+	defer c.file.Unlock()
+	return c.save(false, func() {
+		maps.DeleteFunc(c.entries, func(name string, _ any) bool { return !slices.Contains(c.base, name) })
+		for _, name := range c.base {
+			if c.entries[name] == nil {
+				c.entries[name] = c.entry(name, c.edits)
+			}
+		}
+	})
+}
+
+// whole runs do while the file is in order and nobody changes it: a router that
+// starts with a broken one is right to give up.
+func (c *configuration) whole(do func() error) error {
+	c.file.Lock()
+	defer c.file.Unlock()
+	return do()
+}
+
+// save has change change the entries, and puts them into the file: by rename as
+// most editors do it, or in place and slowly, so that half of it can be read.
+// c.file must be held.
+func (c *configuration) save(inPlace bool, change func()) error {
+	c.mu.Lock()
+	change()
+	text, err := json.MarshalIndent(map[string]any{"mcpServers": c.entries, "metarouter": map[string]any{"mode": "direct"}}, "", "  ")
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if inPlace {
+		f, err := os.Create(c.path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if _, err := f.Write(text[:len(text)/2]); err != nil {
+			return err
+		}
+		time.Sleep(30 * time.Millisecond)
+		_, err = f.Write(text[len(text)/2:])
+		return err
+	}
+	beside := filepath.Join(filepath.Dir(c.path), "edited")
+	if err := os.WriteFile(beside, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(beside, c.path)
+}
+
+// edit changes the configuration in a random way, unless that is broken or must
+// stay as it is. It returns what undoes that, nil if it may stay.
+func (c *configuration) edit(random *rand.Rand) (undo func() error, done bool, err error) {
+	inPlace, kind := random.IntN(2) == 0, random.IntN(5)
+	name := c.base[random.IntN(len(c.base))]
+	if !c.file.TryLock() {
+		return nil, false, nil
+	}
+	if kind == 0 { // the file is broken for a while
+		return func() error {
+			defer c.file.Unlock()
+			return c.save(inPlace, func() {})
+		}, true, os.WriteFile(c.path, []byte(`{"mcpServers": {"s01": `), 0o600)
+	}
+	defer c.file.Unlock()
+	later := func(change func()) func() error {
+		return func() error {
+			c.file.Lock()
+			defer c.file.Unlock()
+			return c.save(inPlace, change)
+		}
+	}
+	err = c.save(inPlace, func() {
+		c.edits++
+		changed := c.entry(name, c.edits)
+		put := func() { c.entries[name] = changed }
+		switch kind {
+		case 1: // an entry changes
+			put()
+		case 2: // one is removed for a while
+			delete(c.entries, name)
+			undo = later(put)
+		case 3: // one is added for a while
+			name = fmt.Sprintf("x%03d", c.edits)
+			changed = c.entry(name, c.edits)
+			put()
+			undo = later(func() { delete(c.entries, name) })
+		case 4: // nothing changes but the file
+		}
+	})
+	return undo, true, err
+}
