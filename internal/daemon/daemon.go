@@ -9,6 +9,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -83,8 +84,8 @@ func (p Place) listen(kind string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	p.sockets("") // which removes those that dead routers have left
-	path := filepath.Join(p.dir, fmt.Sprintf("%s%s%d", p.prefix, kind, os.Getpid()))
-	os.Remove(path) // of an earlier process with our id
+	// One that is about to end removes its socket, so no two may have the same name.
+	path := filepath.Join(p.dir, p.prefix+kind+rand.Text()[:12])
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("listen for other processes: %w", err)

@@ -126,7 +126,7 @@ func (p Place) lock() (unlock func(), err error) {
 }
 
 const (
-	lockWait = 5 * time.Second
+	lockWait = 30 * time.Second // others may be waiting for a router to start
 	lockPoll = 2 * time.Millisecond
 )
 

@@ -162,7 +162,7 @@ func (h *Host) join(ctx context.Context, w http.ResponseWriter, q *http.Request)
 		http.Error(w, "what you would start differs from what runs here", http.StatusConflict)
 		return
 	}
-	if !h.enter() {
+	if ctx.Err() != nil || !h.enter() {
 		http.Error(w, "about to end", http.StatusServiceUnavailable)
 		return
 	}
@@ -182,10 +182,7 @@ func (h *Host) join(ctx context.Context, w http.ResponseWriter, q *http.Request)
 
 // accept makes the request's connection one for a client, and takes its streams.
 func (h *Host) accept(w http.ResponseWriter) (c *net.UnixConn, s Streams, err error) {
-	w.Header().Set("Connection", "Upgrade")
-	w.Header().Set("Upgrade", upgrade)
-	w.WriteHeader(http.StatusSwitchingProtocols)
-	conn, _, err := http.NewResponseController(w).Hijack()
+	conn, _, err := http.NewResponseController(w).Hijack() // first, since net/http reads in the background until then
 	if err != nil {
 		return nil, s, err
 	}
@@ -195,7 +192,10 @@ func (h *Host) accept(w http.ResponseWriter) (c *net.UnixConn, s Streams, err er
 		return nil, s, errors.New("no local socket")
 	}
 	c.SetDeadline(time.Now().Add(handover))
-	files, err := receiveFiles(c, 4)
+	var files []*os.File
+	if _, err = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+upgrade+"\r\n\r\n"); err == nil {
+		files, err = receiveFiles(c, 4)
+	}
 	if err == nil {
 		s = Streams{In: files[0], Out: files[1], Err: files[2]}
 		if s.Memory, err = mapped(files[3], h.Size); err != nil {

@@ -58,10 +58,11 @@ func (c *Client) Run(ctx context.Context) error {
 	for lost := 0; ; {
 		began := time.Now()
 		conn, err := c.join(ctx)
-		if err != nil {
+		if err == nil {
+			err = c.follow(ctx, conn)
+		} else if !errors.Is(err, errLost) {
 			return fmt.Errorf("%w: %w", ErrCannotShare, err)
 		}
-		err = c.follow(ctx, conn)
 		if !errors.Is(err, errLost) || ctx.Err() != nil {
 			return err
 		}
@@ -70,7 +71,7 @@ func (c *Client) Run(ctx context.Context) error {
 			lost = 0
 		}
 		if lost == maxLost {
-			return fmt.Errorf("%w: %d have ended", ErrCannotShare, lost)
+			return fmt.Errorf("%w: %d have ended, the last of them: %w", ErrCannotShare, lost, err)
 		}
 	}
 }
@@ -91,7 +92,11 @@ func (c *Client) join(ctx context.Context) (*net.UnixConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.handOver(ctx, socket, startWait)
+	conn, err := c.handOver(ctx, socket, startWait)
+	if err != nil {
+		return nil, fmt.Errorf("%w before it took the client over: %w", errLost, err)
+	}
+	return conn, nil
 }
 
 // maxLog is the size above which the file for crashes is begun anew.

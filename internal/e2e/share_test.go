@@ -43,6 +43,7 @@ func (s *setup) kill(signal syscall.Signal) {
 		return pid != 0
 	})
 	syscall.Kill(pid, signal)
+	mcptest.WaitFor(s.t, "the router to end", func() bool { return !mcptest.Alive(pid) })
 }
 
 // Many clients of one configuration have one set of servers, which ends with the
@@ -148,7 +149,7 @@ func TestSharedRouterIsKilled(t *testing.T) {
 			calls.Go(func() {
 				_, err := c.Call(within(t), "s__sleep", json.RawMessage(`{"ms":600000}`))
 				if err == nil || !strings.Contains(err.Error(), "the router ended while the request was under way") {
-					t.Errorf("client %d: the call in flight got %v", i, err)
+					t.Errorf("client %d, round %d: the call in flight got %v\n%s", i, round, err, c.Stderr())
 				}
 				if after := mustCall(t, c, "s__pid", "{}").text(); after == before {
 					t.Errorf("client %d: the server has outlived its router", i)
@@ -185,6 +186,11 @@ func TestSharedRouterIsKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	c := s.serve()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Stderr())
+		}
+	})
 	mustCall(t, c, "s__echo", `{"text":"warm"}`)
 	var callers sync.WaitGroup
 	stop := make(chan struct{})
@@ -208,6 +214,8 @@ func TestSharedRouterIsKilledUnderLoad(t *testing.T) {
 					failed++
 				default:
 					t.Errorf("the call got %.300s, %v", raw, err)
+					mu.Unlock()
+					return
 				}
 				mu.Unlock()
 			}
