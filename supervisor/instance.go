@@ -28,6 +28,7 @@ type instance struct {
 	lines       *lines   // the link to it
 	transport   config.Transport
 	entry       config.Server
+	hash        string            // of the entry
 	declared    json.RawMessage   // the client's capabilities, as told to the server
 	life        context.Context   // of one that is lent: ends when the entry changes
 	roots       json.RawMessage   // of the clients that it may be lent to; nil if it was told none

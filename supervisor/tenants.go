@@ -43,7 +43,7 @@ func (s *server) suit(ctx context.Context, in *instance, from session.Client) (s
 			return nil, err
 		}
 	}
-	if s.v.options.Sole || in.meta != nil || !s.v.traits.get(in.entry).Asks || !session.AnswersAny(from.Capabilities()) {
+	if s.v.options.Sole || in.meta != nil || !s.v.traits.of(in.hash).Asks || !session.AnswersAny(from.Capabilities()) {
 		return in, nil
 	}
 	home := from.Home()

@@ -37,10 +37,13 @@ func newTraitStore(data string) *traitStore {
 	return s
 }
 
-func (s *traitStore) get(entry config.Server) traits {
+func (s *traitStore) get(entry config.Server) traits { return s.of(entry.Hash()) }
+
+// of is get for the entry with the hash, which takes time to compute.
+func (s *traitStore) of(hash string) traits {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.load(entry.Hash())
+	return s.load(hash)
 }
 
 // load returns what is known. s.mu must be held.
