@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -47,6 +48,11 @@ type Options struct {
 	// [Router.Attach]. Servers may then ask it for anything without a session of
 	// its own.
 	Sole bool
+
+	// HeadStart is how long the servers are not started yet if the tools of all of
+	// them are known: so that clients are answered first, and do not compete with
+	// them for the machine.
+	HeadStart time.Duration
 
 	// OnDemand starts no server until it is called, or Settled is to find out
 	// what tools it has.
@@ -110,7 +116,6 @@ func OpenUsage(c config.Config, dataDir string, log *zap.Logger) (*usage.Store, 
 // it started is left.
 func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 	configs := make(chan config.Config, 1)
-	configs <- r.prepared(*r.config.Load())
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.registry.Run(ctx) })
 	g.Go(func() error { return r.usage.Run(ctx) })
@@ -119,15 +124,22 @@ func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 		g.Go(func() error { r.progress(ctx); return nil })
 	}
 	g.Go(func() error {
+		c := *r.config.Load()
+		if r.Complete() {
+			select {
+			case <-time.After(r.options.HeadStart):
+			case <-ctx.Done():
+			}
+		}
 		for {
 			select {
-			case c := <-edits:
+			case configs <- r.prepared(c):
+			case <-ctx.Done():
+				return nil
+			}
+			select {
+			case c = <-edits:
 				r.adopt(c)
-				select {
-				case configs <- r.prepared(c):
-				case <-ctx.Done():
-					return nil
-				}
 			case <-ctx.Done():
 				return nil
 			}
@@ -341,12 +353,20 @@ func (r *Router) Try(ctx context.Context) {
 	for _, s := range r.config.Load().Servers {
 		all = append(all, s.Name)
 	}
-	r.until(ctx, func() bool {
-		status := r.supervisor.Status()
-		return len(status) == len(all) && !slices.ContainsFunc(status, func(s supervisor.Status) bool {
-			return s.State == supervisor.Starting || s.State == supervisor.Idle
-		})
-	}, all)
+	r.until(ctx, func() bool { return r.none(supervisor.Starting, supervisor.Idle) }, all)
+}
+
+// Started returns when no server is starting, or ctx ends.
+func (r *Router) Started(ctx context.Context) {
+	r.until(ctx, func() bool { return r.none(supervisor.Starting) }, nil)
+}
+
+// none reports whether no server is in one of the states.
+func (r *Router) none(states ...supervisor.State) bool {
+	status := r.supervisor.Status()
+	return len(status) == len(r.config.Load().Servers) && !slices.ContainsFunc(status, func(s supervisor.Status) bool {
+		return slices.Contains(states, s.State)
+	})
 }
 
 // until has the named servers started, and returns when done does after a change

@@ -17,7 +17,7 @@ import (
 const (
 	// maxKept bounds the bytes of events that are kept of one session, so that
 	// streams can be resumed, and maxKeptStreams the streams.
-	maxKept        = 8 << 20
+	maxKept        = 2 << 20
 	maxKeptStreams = 100
 
 	// retry is after how many milliseconds a client shall resume a stream that

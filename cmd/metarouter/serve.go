@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -160,6 +161,9 @@ func (a *app) refuse() error {
 	return usage(errors.New(why + "; take the entry out of the configuration"))
 }
 
+// headStart is about what a client's first requests take.
+const headStart = 40 * time.Millisecond
+
 // errLeft says that the client has left for whose sake the router runs.
 var errLeft = errors.New("the client has left")
 
@@ -190,7 +194,7 @@ func (f *face) serve(ctx context.Context) error {
 		return usage(err)
 	}
 	o := a.options(log)
-	o.Sole = f.sole
+	o.Sole, o.HeadStart = f.sole, headStart
 	signalled := ctx
 	err := a.running(context.WithoutCancel(ctx), adapter.New(c, o), edits, func(ctx context.Context, r *adapter.Router) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -208,6 +212,11 @@ func (f *face) serve(ctx context.Context) error {
 			RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, LimitsResults: limitsResults(c), Version: version, Log: log,
 		})
 		g.Go(func() error { return s.Run(ctx) })
+		g.Go(func() error {
+			r.Started(ctx)
+			debug.FreeOSMemory() // what only the start has needed
+			return nil
+		})
 		if f.open != nil {
 			f.open(r)
 		} else {

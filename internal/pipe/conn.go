@@ -28,14 +28,18 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return c, nil
 	}
-	return &conn{tcp, raw}, nil
+	made := &conn{TCPConn: tcp}
+	if made.read, made.write = attempts(raw); made.read == nil {
+		return c, nil
+	}
+	return made, nil
 }
 
 // A conn is a connection on which messages are short and many. Reads must be by
 // one goroutine at a time, and writes too.
 type conn struct {
 	*net.TCPConn
-	raw syscall.RawConn
+	read, write *attempt
 }
 
 // Read implements [io.Reader].
@@ -43,7 +47,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	n, err := tryRead(c.raw, p)
+	n, err := tryRead(c.read, p)
 	if errors.Is(err, errNotTried) {
 		return c.TCPConn.Read(p)
 	}
@@ -52,7 +56,7 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // Write implements [io.Writer].
 func (c *conn) Write(p []byte) (int, error) {
-	n, err := tryWrite(c.raw, p)
+	n, err := tryWrite(c.write, p)
 	if n == len(p) || err != nil && !errors.Is(err, errNotTried) {
 		return n, c.error("write", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -29,16 +28,21 @@ var large atomic.Int32
 
 // An End is one end of a pipe. It is enlarged when it turns out to be too small
 // for what goes through it, if the system allows. Of a file that is no pipe it is
-// just the file.
+// just the file. Only one may read at a time, and one write.
 type End struct {
 	*os.File
 	once  sync.Once
 	grown atomic.Bool
-	raw   syscall.RawConn // nil if every write waits
+
+	read, write *attempt // nil if each of them waits
 }
 
 // New returns the file as an End.
-func New(f *os.File) *End { return &End{File: f, raw: immediate(f)} }
+func New(f *os.File) *End {
+	e := &End{File: f}
+	e.read, e.write = attempts(immediate(f))
+	return e
+}
 
 // Inherited returns the file, which this process was started with, as an End that
 // takes no thread to wait on, where the system allows. The file must be kept.
@@ -56,8 +60,8 @@ var errNotTried = errors.New("closed or too late")
 // Read implements [io.Reader].
 func (e *End) Read(p []byte) (n int, err error) {
 	err = errNotTried
-	if e.raw != nil && len(p) > 0 {
-		n, err = tryRead(e.raw, p)
+	if e.read != nil && len(p) > 0 {
+		n, err = tryRead(e.read, p)
 	}
 	if errors.Is(err, errNotTried) {
 		n, err = e.File.Read(p)
@@ -84,10 +88,10 @@ func (e *End) TryWrite(p []byte) (int, error) {
 	if len(p) > usual {
 		e.grow()
 	}
-	if e.raw == nil {
+	if e.write == nil {
 		return 0, nil
 	}
-	return tryWrite(e.raw, p)
+	return tryWrite(e.write, p)
 }
 
 // SetWriteDeadline implements [os.File.SetWriteDeadline], without its error where

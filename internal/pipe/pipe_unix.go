@@ -25,35 +25,67 @@ func immediate(f *os.File) syscall.RawConn {
 	return raw
 }
 
-// tryRead waits until there is something to read.
-func tryRead(raw syscall.RawConn, p []byte) (n int, err error) {
-	var errno syscall.Errno
-	err = raw.Read(func(fd uintptr) bool {
-		n, errno = quickly(syscall.SYS_READ, fd, p)
-		return errno != syscall.EAGAIN
-	})
+// An attempt is a read or a write of a file, made as soon as the file is ready for
+// it. It is used for one call at a time, again and again, since that allocates
+// nothing.
+type attempt struct {
+	wait  func(func(fd uintptr) bool) error
+	call  uintptr
+	p     []byte
+	n     int
+	errno syscall.Errno
+	do    func(fd uintptr) bool
+}
+
+// attempts returns how a file is read and written. Both are nil if that waits.
+func attempts(raw syscall.RawConn) (read, write *attempt) {
+	if raw == nil {
+		return nil, nil
+	}
+	read = &attempt{wait: raw.Read, call: syscall.SYS_READ}
+	read.do = func(fd uintptr) bool {
+		read.n, read.errno = quickly(read.call, fd, read.p)
+		return read.errno != syscall.EAGAIN // else it waits, and is called again
+	}
+	write = &attempt{wait: raw.Write, call: syscall.SYS_WRITE}
+	write.do = func(fd uintptr) bool {
+		write.n, write.errno = quickly(write.call, fd, write.p)
+		return true
+	}
+	return read, write
+}
+
+// try makes the attempt.
+func (a *attempt) try(p []byte) (n int, err error) {
+	a.p = p
+	err = a.wait(a.do)
+	a.p = nil
 	switch {
 	case err != nil:
 		return 0, errNotTried
-	case errno != 0:
-		return 0, fmt.Errorf("read: %w", errno)
+	case a.errno != 0 && a.errno != syscall.EAGAIN:
+		return 0, a.errno
+	}
+	return a.n, nil
+}
+
+// tryRead waits until there is something to read.
+func tryRead(a *attempt, p []byte) (int, error) {
+	n, err := a.try(p)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("read: %w", err)
 	case n == 0:
 		return 0, io.EOF
 	}
 	return n, nil
 }
 
-func tryWrite(raw syscall.RawConn, p []byte) (n int, err error) {
-	var errno syscall.Errno
-	err = raw.Write(func(fd uintptr) bool {
-		n, errno = quickly(syscall.SYS_WRITE, fd, p)
-		return true
-	})
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("write: %w", errNotTried)
-	case errno != 0 && errno != syscall.EAGAIN:
-		return 0, fmt.Errorf("write: %w", errno)
+// tryWrite writes what can be written at once.
+func tryWrite(a *attempt, p []byte) (int, error) {
+	n, err := a.try(p)
+	if err != nil {
+		return 0, fmt.Errorf("write: %w", err)
 	}
 	return n, nil
 }

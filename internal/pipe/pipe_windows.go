@@ -8,6 +8,8 @@ import (
 // immediate returns nil: pipes here always wait.
 func immediate(*os.File) syscall.RawConn { return nil }
 
-func tryWrite(syscall.RawConn, []byte) (int, error) { return 0, nil }
+type attempt struct{}
 
-func tryRead(syscall.RawConn, []byte) (int, error) { return 0, errNotTried }
+func attempts(syscall.RawConn) (read, write *attempt) { return nil, nil }
+func tryRead(*attempt, []byte) (int, error)           { return 0, errNotTried }
+func tryWrite(*attempt, []byte) (int, error)          { return 0, errNotTried }

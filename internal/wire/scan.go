@@ -46,9 +46,11 @@ func members(b []byte, f func(key string, start, end int) bool) error {
 		if err != nil {
 			return err
 		}
-		key, err := unquote(b[keyStart:end])
-		if err != nil {
-			return err
+		key, usual := usualKeys[string(b[keyStart+1:end-1])]
+		if !usual {
+			if key, err = unquote(b[keyStart:end]); err != nil {
+				return err
+			}
 		}
 		i = skipSpace(b, end)
 		if i >= len(b) || b[i] != ':' {
@@ -72,6 +74,18 @@ func members(b []byte, f func(key string, start, end int) bool) error {
 		}
 	}
 }
+
+// usualKeys are those of nearly every message, which need no new string each time.
+var usualKeys = func() map[string]string {
+	keys := make(map[string]string)
+	for _, key := range []string{
+		"jsonrpc", "id", "method", "params", "result", "error",
+		"name", "arguments", "_meta", "content", "structuredContent", "isError", "resultType", "type", "text", "uri",
+	} {
+		keys[key] = key
+	}
+	return keys
+}()
 
 // Elements calls f for each element of the JSON array in b, in order, with its
 // bytes, which are a sub-slice of b. It stops early, without an error, when f
