@@ -20,18 +20,50 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/mcptest"
 )
 
-// host returns the id of the process that serves the clients of s.
+// host returns the id of the process that serves the clients of s, 0 if there is
+// none.
 func (s *setup) host() int {
 	s.t.Helper()
-	all, err := exec.Command("pgrep", "-f", "--", s.config+".*--host-of-clients").Output()
-	if err != nil {
+	var hosts []int
+	mcptest.WaitFor(s.t, "the shared router to start no process", func() bool { // which has its command line at first
+		hosts = nil
+		for pid, line := range commandLines(s.t) {
+			if strings.Contains(line, s.config) && strings.HasSuffix(line, "--host-of-clients") {
+				hosts = append(hosts, pid)
+			}
+		}
+		return len(hosts) <= 1
+	})
+	if len(hosts) == 0 {
 		return 0
 	}
-	pid, err := strconv.Atoi(strings.Fields(string(all))[0])
-	if err != nil {
-		s.t.Fatal(err)
+	return hosts[0]
+}
+
+// commandLines returns those of all processes, by their ids.
+func commandLines(t *testing.T) map[int]string {
+	t.Helper()
+	lines := make(map[int]string)
+	if runtime.GOOS == "linux" {
+		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil { // else it has ended meanwhile
+				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+				lines[pid] = strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " "))
+			}
+		}
+		return lines
 	}
-	return pid
+	out, err := exec.Command("ps", "-A", "-o", "pid=,args=").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		pid, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, _ := strconv.Atoi(pid)
+		lines[n] = strings.TrimSpace(rest)
+	}
+	return lines
 }
 
 // kill sends a signal to the host of s, once there is one.
