@@ -55,8 +55,8 @@ const (
 // and then do nothing.
 type Journal struct {
 	mu   sync.Mutex // guards what follows
-	mem  []byte
-	free []int16 // slots; the one that was freed last is taken first
+	mem  []byte     // nil once the memory is no longer ours
+	free []int16    // slots; the one that was freed last is taken first
 	kept []keptMessage
 }
 
@@ -80,6 +80,16 @@ func NewJournal(mem []byte) *Journal {
 	return j
 }
 
+// close has the journal touch its memory no more.
+func (j *Journal) close() {
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mem = nil
+}
+
 func (j *Journal) slot(i int) []byte { return j.mem[openAt+i*slotSize:][:slotSize] }
 
 // begin notes that a request is open, and returns its slot, for end.
@@ -89,7 +99,7 @@ func (j *Journal) begin(id []byte) (slot int) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.free) == 0 {
+	if j.mem == nil || len(j.free) == 0 {
 		return noSlot
 	}
 	last := len(j.free) - 1
@@ -114,7 +124,7 @@ func (j *Journal) end(slots ...int) {
 // release frees slots. j.mu must be held.
 func (j *Journal) release(slots []int) {
 	for _, slot := range slots {
-		if slot != noSlot {
+		if slot != noSlot && j.mem != nil {
 			j.slot(slot)[0] = 0
 			j.free = append(j.free, int16(slot))
 		}
@@ -123,9 +133,12 @@ func (j *Journal) release(slots []int) {
 
 // writing notes that n bytes are being written to the client.
 func (j *Journal) writing(n int) {
-	if j != nil && n > tornAbove {
-		j.mu.Lock()
-		defer j.mu.Unlock()
+	if j == nil || n <= tornAbove {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.mem != nil {
 		j.mem[tornAt] = 1
 	}
 }
@@ -137,8 +150,10 @@ func (j *Journal) wrote(slots []int) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.mem[tornAt] = 0
-	j.release(slots)
+	if j.mem != nil {
+		j.mem[tornAt] = 0
+		j.release(slots)
+	}
 }
 
 // keep notes a message to be replayed, in place of the one with the same key; nil
@@ -149,6 +164,9 @@ func (j *Journal) keep(key string, line []byte) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.mem == nil {
+		return
+	}
 	i := slices.IndexFunc(j.kept, func(m keptMessage) bool { return m.key == key })
 	switch {
 	case i >= 0 && line == nil:
@@ -198,7 +216,9 @@ func (r *journaled) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	r.journal.mu.Lock()
 	defer r.journal.mu.Unlock()
-	r.journal.noteInput(p[:max(n, 0)])
+	if r.journal.mem != nil {
+		r.journal.noteInput(p[:max(n, 0)])
+	}
 	return n, err
 }
 
@@ -211,6 +231,9 @@ func (j *Journal) passed(r *wire.Reader) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.mem == nil {
+		return
+	}
 	half, start, end, lost := j.unread()
 	if known := end - start; n <= known {
 		j.setUnread(half, start+n, end, lost)

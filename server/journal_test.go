@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -242,5 +243,28 @@ func TestLooseID(t *testing.T) {
 		if got := string(looseID([]byte(line))); got != want {
 			t.Errorf("%q: %s, want %s", line, got, want)
 		}
+	}
+}
+
+// The memory may be anything else once Serve has returned, though a Read goes on.
+func TestJournalAfterServe(t *testing.T) {
+	mem := make([]byte, JournalSize)
+	ctx, cancel := context.WithCancel(t.Context())
+	input, life := make(chan string), t.Context()
+	served := make(chan error, 1)
+	go func() {
+		served <- New(newFake(), Options{}).Serve(ctx, &living{input, life}, io.Discard, NewJournal(mem))
+	}()
+	input <- initializing + "\n"
+	cancel()
+	<-served
+	clear(mem)
+	select {
+	case input <- initializing + "\n": // to the Read that goes on
+	case <-time.After(time.Second): // it had ended
+	}
+	time.Sleep(10 * time.Millisecond)
+	if !bytes.Equal(mem, make([]byte, JournalSize)) {
+		t.Error("the memory was written to")
 	}
 }

@@ -21,6 +21,9 @@ const (
 	// input, so that requests can be piped in.
 	lastWords = time.Second
 
+	// lastRead is how long a Read may take that has not returned at the end.
+	lastRead = 100 * time.Millisecond
+
 	// stuck is how long Serve waits for a write to a client that does not read.
 	stuck = 2 * time.Second
 )
@@ -35,17 +38,23 @@ const (
 // not return, as of a terminal, is abandoned.
 //
 // With a journal in which another router has written, Serve goes on where that one
-// was killed; nil keeps none.
+// was killed; nil keeps none. The journal's memory is not touched after Serve has
+// returned.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, j *Journal) error {
 	outer := ctx
 	ctx, end := context.WithCancelCause(context.WithoutCancel(outer))
 	defer end(nil)
 	defer context.AfterFunc(outer, func() { end(errEnding) })()
 	p := &pipe{end: end, journal: j, work: make(chan *request)}
+	defer j.close()
 	p.queue = newQueue(out, j, p.failed)
 	p.conversation = s.converse(p)
 	s.router.Attach(p.conversation)
-	go p.read(ctx, in)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		p.read(ctx, in)
+	}()
 
 	<-ctx.Done()
 	if closer, ok := in.(io.Closer); ok {
@@ -58,6 +67,12 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, j *Jour
 		p.answers.Wait()
 		p.workers.Wait()
 		p.queue.close()
+		if j != nil { // what is read at this moment is to be in it
+			select {
+			case <-read:
+			case <-time.After(lastRead):
+			}
+		}
 	}()
 	select {
 	case <-finished:

@@ -113,7 +113,7 @@ func (in *instance) pid() int {
 
 // newInstance returns an instance of the entry without a link.
 func (s *server) newInstance(entry config.Server) *instance {
-	in := &instance{entry: entry, listChanged: make(chan struct{}, 1), done: make(chan struct{})}
+	in := &instance{entry: entry, hash: entry.Hash(), listChanged: make(chan struct{}, 1), done: make(chan struct{})}
 	in.peer = newPeer(host{
 		server: s.name,
 		stray:  s.stray,
