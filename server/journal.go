@@ -24,6 +24,7 @@ const (
 	lostAt   = 48 // how much more is unread
 	keptAt   = 56 // which copy of the kept messages is valid: 0 or 1
 	tailAt   = 60 // how long the tail is: what came last of the unread that does not fit
+	stagedAt = 37 // 1 while the stage has what is not noted as unread yet
 	openAt   = 64
 
 	slotSize = 128 // of one open request: the length of its id, and the id
@@ -33,7 +34,8 @@ const (
 	maxInput = 64 << 10
 
 	tailText = inputAt + 2*maxInput
-	stateAt  = tailText + maxInput
+	stageAt  = tailText + maxInput
+	stateAt  = stageAt + maxInput
 	maxState = 128 << 10
 
 	noSlot = -1
@@ -80,14 +82,19 @@ func NewJournal(mem []byte) *Journal {
 	return j
 }
 
-// close has the journal touch its memory no more.
+// close has the journal touch its memory no more. There must be no Read under way.
 func (j *Journal) close() {
-	if j == nil {
-		return
-	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.mem = nil
+}
+
+// Closed reports whether the memory may be used for something else. It may not if
+// Serve had to leave a Read behind that did not return.
+func (j *Journal) Closed() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.mem == nil
 }
 
 func (j *Journal) slot(i int) []byte { return j.mem[openAt+i*slotSize:][:slotSize] }
@@ -212,13 +219,21 @@ type journaled struct {
 	journal *Journal
 }
 
+// Read reads by way of the stage, which is zero where nothing was read: so that
+// what is read is never in this process alone, not even before its length is known.
 func (r *journaled) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	r.journal.mu.Lock()
-	defer r.journal.mu.Unlock()
-	if r.journal.mem != nil {
-		r.journal.noteInput(p[:max(n, 0)])
-	}
+	j := r.journal
+	j.mu.Lock()
+	stage := j.mem[stageAt:][:min(len(p), maxInput)]
+	j.mem[stagedAt] = 1
+	j.mu.Unlock()
+	n, err := r.Reader.Read(stage)
+	n = copy(p, stage[:max(n, 0)])
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.noteInput(stage[:n])
+	j.mem[stagedAt] = 0
+	clear(stage[:n])
 	return n, err
 }
 
@@ -346,6 +361,15 @@ func (j *Journal) inherit() *estate {
 	if lost > 0 {
 		e.unread = append(append(e.unread, hole), j.tail()...)
 	}
+	if j.mem[stagedAt] == 1 {
+		stage := j.mem[stageAt:][:maxInput]
+		if n := bytes.IndexByte(stage, 0); n >= 0 {
+			stage = stage[:n]
+		}
+		e.unread = append(e.unread, stage...)
+		j.mem[stagedAt] = 0
+	}
+	clear(j.mem[stageAt:][:maxInput])
 	j.setUnread(0, 0, 0, 0) // it is noted again as it is read again
 	return e
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -246,25 +245,41 @@ func TestLooseID(t *testing.T) {
 	}
 }
 
-// The memory may be anything else once Serve has returned, though a Read goes on.
-func TestJournalAfterServe(t *testing.T) {
-	mem := make([]byte, JournalSize)
-	ctx, cancel := context.WithCancel(t.Context())
-	input, life := make(chan string), t.Context()
-	served := make(chan error, 1)
-	go func() {
-		served <- New(newFake(), Options{}).Serve(ctx, &living{input, life}, io.Discard, NewJournal(mem))
-	}()
-	input <- initializing + "\n"
-	cancel()
-	<-served
-	clear(mem)
-	select {
-	case input <- initializing + "\n": // to the Read that goes on
-	case <-time.After(time.Second): // it had ended
+// The memory may be used for something else once nothing reads into it any more.
+func TestJournalClosed(t *testing.T) {
+	for name, ends := range map[string]bool{"a Read that ends": true, "one that goes on": false} {
+		j := NewJournal(make([]byte, JournalSize))
+		ctx, cancel := context.WithCancel(t.Context())
+		in := &living{make(chan string), ctx}
+		if !ends {
+			in.life = t.Context()
+		}
+		served := make(chan error, 1)
+		go func() { served <- New(newFake(), Options{}).Serve(ctx, in, io.Discard, j) }()
+		cancel()
+		<-served
+		if j.Closed() != ends {
+			t.Errorf("%s: closed: %v", name, j.Closed())
+		}
 	}
-	time.Sleep(10 * time.Millisecond)
-	if !bytes.Equal(mem, make([]byte, JournalSize)) {
-		t.Error("the memory was written to")
+}
+
+// What was read is not lost even if the router is killed before it knows how much
+// it is.
+func TestJournalStage(t *testing.T) {
+	mem := make([]byte, JournalSize)
+	j := NewJournal(mem)
+	j.inherit()
+	in := j.input(strings.NewReader("{}\n{\"a\":"))
+	in.Read(make([]byte, 4))
+	killed := bytes.Clone(mem)
+	killed[stagedAt] = 1
+	copy(killed[stageAt:], "\"a\":")
+	e := NewJournal(killed).inherit()
+	if string(e.unread) != "{}\n{\"a\":" {
+		t.Errorf("unread: %q", e.unread)
+	}
+	if e := NewJournal(killed).inherit(); len(e.unread) > 0 {
+		t.Errorf("unread again: %q", e.unread)
 	}
 }

@@ -38,15 +38,14 @@ const (
 // not return, as of a terminal, is abandoned.
 //
 // With a journal in which another router has written, Serve goes on where that one
-// was killed; nil keeps none. The journal's memory is not touched after Serve has
-// returned.
+// was killed; nil keeps none. Afterwards, [Journal.Closed] says whether its memory
+// may be used for something else.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, j *Journal) error {
 	outer := ctx
 	ctx, end := context.WithCancelCause(context.WithoutCancel(outer))
 	defer end(nil)
 	defer context.AfterFunc(outer, func() { end(errEnding) })()
 	p := &pipe{end: end, journal: j, work: make(chan *request)}
-	defer j.close()
 	p.queue = newQueue(out, j, p.failed)
 	p.conversation = s.converse(p)
 	s.router.Attach(p.conversation)
@@ -70,6 +69,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, j *Jour
 		if j != nil { // what is read at this moment is to be in it
 			select {
 			case <-read:
+				j.close()
 			case <-time.After(lastRead):
 			}
 		}

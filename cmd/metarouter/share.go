@@ -117,11 +117,13 @@ func (a *app) host(ctx context.Context, c config.Config, named bool, f serveFlag
 				default: // one is on its way
 				}
 			},
-			Serve: func(ctx context.Context, streams daemon.Streams) error {
+			Serve: func(ctx context.Context, streams daemon.Streams) (done bool, err error) {
 				defer lines.To(streams.Err)()
 				out := pipe.Inherited(streams.Out)
 				defer out.Close()
-				return s.Serve(ctx, pipe.Inherited(streams.In), out, server.NewJournal(streams.Memory))
+				journal := server.NewJournal(streams.Memory)
+				err = s.Serve(ctx, pipe.Inherited(streams.In), out, journal)
+				return journal.Closed(), err
 			},
 		}
 		killed, err := h.Run(ctx, os.NewFile(hostSocket, "socket"), mux)

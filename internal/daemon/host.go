@@ -46,8 +46,8 @@ type Host struct {
 	Terms func() Terms
 
 	// Serve serves a client until it leaves or ctx ends. The streams are closed
-	// afterwards.
-	Serve func(ctx context.Context, s Streams) error
+	// afterwards. Done says that the client's memory is no longer used.
+	Serve func(ctx context.Context, s Streams) (done bool, err error)
 
 	// Reload has the configuration read again.
 	Reload func()
@@ -240,9 +240,11 @@ func (h *Host) host(ctx context.Context, c *net.UnixConn, s Streams) (last bool)
 			}
 		}
 	}()
-	err := h.Serve(serving, s)
+	unused, err := h.Serve(serving, s)
 	closeAll([]*os.File{s.In, s.Out, s.Err})
-	unmap(s.Memory)
+	if unused {
+		unmap(s.Memory)
+	}
 	if ctx.Err() != nil { // we are told to end: the client is to go on with another router
 		h.leave(true, false)
 		return false

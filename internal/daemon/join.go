@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -118,6 +119,9 @@ func (c *Client) start() (socket string, err error) {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
 	if info, err := os.Stat(c.Log); err == nil && info.Size() > maxLog {
 		flags |= os.O_TRUNC
+	}
+	if err := os.MkdirAll(filepath.Dir(c.Log), 0o700); err != nil {
+		return "", err
 	}
 	crashes, err := os.OpenFile(c.Log, flags, 0o600)
 	if err != nil {
