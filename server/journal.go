@@ -3,8 +3,8 @@ package server
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 
@@ -60,6 +60,7 @@ type Journal struct {
 	mem  []byte     // nil once the memory is no longer ours
 	free []int16    // slots; the one that was freed last is taken first
 	kept []keptMessage
+	left []byte // of what another router has read and not looked at: what is not read again yet
 }
 
 // A keptMessage is one of the client's that has lasting effect.
@@ -77,7 +78,9 @@ func NewJournal(mem []byte) *Journal {
 		copy(mem, journalMagic)
 	}
 	for i := slots - 1; i >= 0; i-- {
-		j.free = append(j.free, int16(i))
+		if j.slot(i)[0] == 0 {
+			j.free = append(j.free, int16(i))
+		}
 	}
 	return j
 }
@@ -206,11 +209,13 @@ func (j *Journal) keep(key string, line []byte) {
 	j.mem[keptAt] = next
 }
 
-// input returns in, of which everything that is read is noted until passed.
-func (j *Journal) input(in io.Reader) io.Reader {
+// input returns in, of which everything that is read is noted until passed, behind
+// what another router has read and is noted already.
+func (j *Journal) input(in io.Reader, left []byte) io.Reader {
 	if j == nil {
 		return in
 	}
+	j.left = left
 	return &journaled{in, j}
 }
 
@@ -224,6 +229,12 @@ type journaled struct {
 func (r *journaled) Read(p []byte) (int, error) {
 	j := r.journal
 	j.mu.Lock()
+	if len(j.left) > 0 {
+		defer j.mu.Unlock()
+		n := copy(p, j.left)
+		j.left = j.left[n:]
+		return n, nil
+	}
 	stage := j.mem[stageAt:][:min(len(p), maxInput)]
 	j.mem[stagedAt] = 1
 	j.mu.Unlock()
@@ -256,6 +267,7 @@ func (j *Journal) passed(r *wire.Reader) {
 	}
 	j.setUnread(half, 0, 0, 0)
 	j.noteInput(r.Buffered())
+	j.noteInput(j.left)
 }
 
 // noteInput notes what was read. j.mu must be held, as for what follows.
@@ -320,15 +332,15 @@ func (j *Journal) setUnread(half, start, end, lost int) {
 
 // An estate is what a router that was killed left in a journal.
 type estate struct {
-	lives  uint32            // routers before
-	torn   bool              // what it wrote last may be incomplete
-	open   []json.RawMessage // ids of requests that were not answered
-	kept   []wire.Message    // to be replayed
-	unread []byte            // what it read of the input, and did not look at
+	lives  uint32         // routers before
+	torn   bool           // what it wrote last may be incomplete
+	open   map[int][]byte // ids of requests that were not answered, by their slots
+	kept   []wire.Message // to be replayed
+	unread []byte         // what it read of the input, and did not look at
 }
 
 // inherit returns what a router before has left in the journal, nil if there was
-// none. Its input is no longer there, as it is about to be noted again.
+// none. It stays there until it is dealt with, since this router may be killed too.
 func (j *Journal) inherit() *estate {
 	if j == nil {
 		return nil
@@ -338,10 +350,10 @@ func (j *Journal) inherit() *estate {
 	if lives == 0 {
 		return nil
 	}
-	e := &estate{lives: lives, torn: j.mem[tornAt] == 1}
+	e := &estate{lives: lives, torn: j.mem[tornAt] == 1, open: make(map[int][]byte)}
 	for i := range slots {
 		if s := j.slot(i); s[0] > 0 {
-			e.open = append(e.open, bytes.Clone(s[1:][:min(int(s[0]), slotSize-1)]))
+			e.open[i] = bytes.Clone(s[1:][:min(int(s[0]), slotSize-1)])
 		}
 	}
 	area := j.mem[stateAt+int(j.mem[keptAt]&1)*maxState:][:maxState]
@@ -354,6 +366,15 @@ func (j *Journal) inherit() *estate {
 			e.kept = append(e.kept, m)
 		}
 	}
+	if j.mem[stagedAt] == 1 {
+		stage := j.mem[stageAt:][:maxInput]
+		if n := bytes.IndexByte(stage, 0); n >= 0 {
+			stage = stage[:n]
+		}
+		j.noteInput(stage)
+		j.mem[stagedAt] = 0
+	}
+	clear(j.mem[stageAt:][:maxInput])
 	half, start, end, lost := j.unread()
 	if start < end && end <= maxInput {
 		e.unread = bytes.Clone(j.mem[inputAt+half*maxInput:][start:end])
@@ -361,22 +382,12 @@ func (j *Journal) inherit() *estate {
 	if lost > 0 {
 		e.unread = append(append(e.unread, hole), j.tail()...)
 	}
-	if j.mem[stagedAt] == 1 {
-		stage := j.mem[stageAt:][:maxInput]
-		if n := bytes.IndexByte(stage, 0); n >= 0 {
-			stage = stage[:n]
+	if i := bytes.IndexByte(e.unread, '\n'); i >= 0 && lost == 0 { // begun, and then killed before that was noted
+		m, err := wire.Parse(bytes.TrimSpace(e.unread[:i]))
+		if err == nil && slices.ContainsFunc(slices.Collect(maps.Values(e.open)), func(id []byte) bool { return bytes.Equal(id, m.ID) }) {
+			e.unread = e.unread[i+1:]
+			j.setUnread(half, start+i+1, end, 0)
 		}
-		e.unread = append(e.unread, stage...)
-		j.mem[stagedAt] = 0
 	}
-	clear(j.mem[stageAt:][:maxInput])
-	j.setUnread(0, 0, 0, 0) // it is noted again as it is read again
 	return e
-}
-
-// settled notes that the open requests which inherit has returned are answered.
-func (j *Journal) settled() {
-	for i := range slots {
-		j.slot(i)[0] = 0
-	}
 }

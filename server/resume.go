@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
-	"slices"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/session"
@@ -43,30 +41,21 @@ func (p *pipe) note(m wire.Message, line []byte) {
 }
 
 // resume takes over from a router that was killed: it answers the requests that
-// were open with an error, and brings the conversation to where it was. It returns
-// the input with what that router had read and not looked at.
-func (p *pipe) resume(ctx context.Context, e *estate, in io.Reader) io.Reader {
+// were open with an error, and brings the conversation to where it was.
+func (p *pipe) resume(ctx context.Context, e *estate) {
 	p.conversation.resumed(e.lives)
 	if e.torn {
 		p.reply([]byte("\n")) // ends what may be the beginning of a line
 	}
-	for _, id := range e.open {
-		p.reply(refusal(id, errRouterLost))
+	for slot, id := range e.open {
+		p.queue.answer(refusal(id, errRouterLost), slot, false)
 	}
-	p.journal.settled()
 	for _, m := range e.kept {
 		p.replay(ctx, m)
 	}
 	for _, change := range changes {
 		p.conversation.server.touch(change.member) // whatever has changed meanwhile, nobody was told
 	}
-	unread := e.unread
-	if i := bytes.IndexByte(unread, '\n'); i >= 0 { // begun, and then killed before that was noted
-		if m, err := wire.Parse(bytes.TrimSpace(unread[:i])); err == nil && slices.ContainsFunc(e.open, func(id json.RawMessage) bool { return bytes.Equal(id, m.ID) }) {
-			unread = unread[i+1:]
-		}
-	}
-	return io.MultiReader(bytes.NewReader(unread), in)
 }
 
 // replay acts on a message once more, whose answer the client has.

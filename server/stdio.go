@@ -100,10 +100,12 @@ type pipe struct {
 
 // read takes lines until the input ends.
 func (p *pipe) read(ctx context.Context, in io.Reader) {
+	var left []byte
 	if e := p.journal.inherit(); e != nil {
-		in = p.resume(ctx, e, in)
+		p.resume(ctx, e)
+		left = e.unread
 	}
-	lines := wire.NewReader(p.journal.input(in), wire.MaxLine)
+	lines := wire.NewReader(p.journal.input(in, left), wire.MaxLine)
 	for {
 		p.journal.passed(lines)
 		line, err := lines.Next()
