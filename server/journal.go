@@ -51,12 +51,12 @@ const (
 // A Journal has what another router needs to go on serving a client of a router
 // that was killed: which requests are open, what the client said at its beginning,
 // and what was read from it and not looked at yet. It is kept in memory that
-// outlives the router, such as a mapped file. All methods may be called on nil,
-// and then do nothing.
+// outlives the router, such as a mapped file. All methods may be called on nil and
+// after close, and then do nothing.
 type Journal struct {
 	mu   sync.Mutex // guards what follows
-	mem  []byte
-	free []int16 // slots; the one that was freed last is taken first
+	mem  []byte     // nil once the journal is closed
+	free []int16    // slots; the one that was freed last is taken first
 	kept []keptMessage
 }
 
@@ -80,14 +80,35 @@ func NewJournal(mem []byte) *Journal {
 	return j
 }
 
+// lock locks j.mu, if there is a journal and it is open.
+func (j *Journal) lock() bool {
+	if j == nil {
+		return false
+	}
+	j.mu.Lock()
+	if j.mem == nil {
+		j.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+// close lets go of the memory, which may be unmapped then. Nothing is noted of what
+// is done later by those who were abandoned.
+func (j *Journal) close() {
+	if j.lock() {
+		defer j.mu.Unlock()
+		j.mem = nil
+	}
+}
+
 func (j *Journal) slot(i int) []byte { return j.mem[openAt+i*slotSize:][:slotSize] }
 
 // begin notes that a request is open, and returns its slot, for end.
 func (j *Journal) begin(id []byte) (slot int) {
-	if j == nil || len(id) >= slotSize {
+	if len(id) >= slotSize || !j.lock() {
 		return noSlot
 	}
-	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.free) == 0 {
 		return noSlot
@@ -103,10 +124,9 @@ func (j *Journal) begin(id []byte) (slot int) {
 
 // end notes that requests are answered, or need no answer.
 func (j *Journal) end(slots ...int) {
-	if j == nil {
+	if !j.lock() {
 		return
 	}
-	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.release(slots)
 }
@@ -123,8 +143,7 @@ func (j *Journal) release(slots []int) {
 
 // writing notes that n bytes are being written to the client.
 func (j *Journal) writing(n int) {
-	if j != nil && n > tornAbove {
-		j.mu.Lock()
+	if n > tornAbove && j.lock() {
 		defer j.mu.Unlock()
 		j.mem[tornAt] = 1
 	}
@@ -132,10 +151,9 @@ func (j *Journal) writing(n int) {
 
 // wrote notes that they were, and with them the answers to these requests.
 func (j *Journal) wrote(slots []int) {
-	if j == nil {
+	if !j.lock() {
 		return
 	}
-	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.mem[tornAt] = 0
 	j.release(slots)
@@ -144,10 +162,9 @@ func (j *Journal) wrote(slots []int) {
 // keep notes a message to be replayed, in place of the one with the same key; nil
 // takes that away. What does not fit is not kept.
 func (j *Journal) keep(key string, line []byte) {
-	if j == nil {
+	if !j.lock() {
 		return
 	}
-	j.mu.Lock()
 	defer j.mu.Unlock()
 	i := slices.IndexFunc(j.kept, func(m keptMessage) bool { return m.key == key })
 	switch {
@@ -196,9 +213,10 @@ type journaled struct {
 
 func (r *journaled) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
-	r.journal.mu.Lock()
-	defer r.journal.mu.Unlock()
-	r.journal.noteInput(p[:max(n, 0)])
+	if r.journal.lock() {
+		defer r.journal.mu.Unlock()
+		r.journal.noteInput(p[:max(n, 0)])
+	}
 	return n, err
 }
 
@@ -206,10 +224,9 @@ func (r *journaled) Read(p []byte) (int, error) {
 // or done with.
 func (j *Journal) passed(r *wire.Reader) {
 	n := r.Passed()
-	if j == nil {
+	if !j.lock() {
 		return
 	}
-	j.mu.Lock()
 	defer j.mu.Unlock()
 	half, start, end, lost := j.unread()
 	if known := end - start; n <= known {
@@ -292,9 +309,10 @@ type estate struct {
 // inherit returns what a router before has left in the journal, nil if there was
 // none. Its input is no longer there, as it is about to be noted again.
 func (j *Journal) inherit() *estate {
-	if j == nil {
+	if !j.lock() {
 		return nil
 	}
+	defer j.mu.Unlock()
 	lives := binary.LittleEndian.Uint32(j.mem[livesAt:])
 	binary.LittleEndian.PutUint32(j.mem[livesAt:], lives+1)
 	if lives == 0 {
@@ -329,6 +347,10 @@ func (j *Journal) inherit() *estate {
 
 // settled notes that the open requests which inherit has returned are answered.
 func (j *Journal) settled() {
+	if !j.lock() {
+		return
+	}
+	defer j.mu.Unlock()
 	for i := range slots {
 		j.slot(i)[0] = 0
 	}

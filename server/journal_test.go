@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -226,6 +227,80 @@ func TestJournal(t *testing.T) {
 	next.wrote(nil)
 	if e := NewJournal(mem).inherit(); len(e.open) != 0 || e.torn || len(e.kept) != 2 || e.lives != 2 {
 		t.Errorf("left by the second: %+v", e)
+	}
+}
+
+// deaf neither returns what it read nor has written what it was given before it is
+// let.
+type deaf struct{ let chan struct{} }
+
+func (d deaf) Read(p []byte) (int, error) {
+	<-d.let
+	return copy(p, "{}\n"), nil
+}
+
+func (d deaf) Write([]byte) (int, error) {
+	<-d.let
+	return 1, io.ErrShortWrite
+}
+
+// Who was abandoned in a read or a write does not touch the memory any more, which
+// is unmapped when Serve has returned.
+func TestJournalIsLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := make([]byte, JournalSize)
+		ctx, cancel := context.WithCancel(t.Context())
+		d := deaf{make(chan struct{})}
+		in := io.MultiReader(strings.NewReader(initializing+"\n"), d)
+		served := make(chan error, 1)
+		go func() { served <- New(newFake(), Options{}).Serve(ctx, in, d, NewJournal(mem)) }()
+		synctest.Wait()
+		cancel()
+		<-served
+		before := bytes.Clone(mem)
+		close(d.let)
+		synctest.Wait()
+		if !bytes.Equal(mem, before) {
+			t.Error("the memory was touched after Serve had returned")
+		}
+		if e := NewJournal(before).inherit(); len(e.open) != 1 {
+			t.Errorf("open: %s; want the request whose answer was not written", e.open)
+		}
+	})
+}
+
+// A write that fails answers nothing, and may have been torn.
+func TestJournalOfAFailedWrite(t *testing.T) {
+	j := NewJournal(make([]byte, JournalSize))
+	j.inherit()
+	let := make(chan struct{})
+	close(let)
+	q := newQueue(deaf{let}, j, func(error) {})
+	q.answer(make([]byte, tornAbove+1), j.begin([]byte("7")), true)
+	if e := NewJournal(j.mem).inherit(); len(e.open) != 1 || !e.torn {
+		t.Errorf("open %s, torn %v", e.open, e.torn)
+	}
+}
+
+// A request that comes while the router ends is left to the next one, with all that
+// it would change.
+func TestRequestAtTheEnd(t *testing.T) {
+	j := NewJournal(make([]byte, JournalSize))
+	j.inherit()
+	p := &pipe{journal: j}
+	p.queue = newQueue(io.Discard, j, func(error) {})
+	p.conversation = New(newFake(), Options{}).converse(p)
+	p.conversation.close()
+	lines := wire.NewReader(j.input(strings.NewReader(initializing+"\n")), wire.MaxLine)
+	line, err := lines.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.take(t.Context(), line, lines) {
+		t.Error("it was taken")
+	}
+	if e := NewJournal(j.mem).inherit(); !strings.Contains(string(e.unread), initializing) || len(e.kept)+len(e.open) > 0 {
+		t.Errorf("unread %q, open %s, kept %v", e.unread, e.open, e.kept)
 	}
 }
 
