@@ -68,10 +68,16 @@ func (p Place) open() error {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return fmt.Errorf("make a folder for the socket: %w", err)
 	}
-	if info, err := os.Lstat(p.dir); err != nil || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("the folder for the socket, %s, is open to others; remove it", p.dir)
+	if !p.isOurs() {
+		return fmt.Errorf("the folder for the socket, %s, is open to others or belongs to another; remove it", p.dir)
 	}
 	return nil
+}
+
+// isOurs reports whether nobody else can have put anything into the folder.
+func (p Place) isOurs() bool {
+	info, err := os.Lstat(p.dir)
+	return err == nil && info.IsDir() && isPrivate(info)
 }
 
 // shared begins the names of the sockets of routers that clients may share, after
@@ -97,11 +103,15 @@ func (p Place) listen(kind string) (*net.UnixListener, error) {
 // sockets returns those of routers that run, of this kind. Those that dead routers
 // have left are removed.
 func (p Place) sockets(kind string) (alive []string) {
-	if p.dir == "" {
+	if p.dir == "" || !p.isOurs() {
 		return nil
 	}
-	found, _ := filepath.Glob(filepath.Join(p.dir, p.prefix+kind+"*"))
-	for _, path := range found {
+	found, _ := os.ReadDir(p.dir)
+	for _, f := range found {
+		if !strings.HasPrefix(f.Name(), p.prefix+kind) {
+			continue
+		}
+		path := filepath.Join(p.dir, f.Name())
 		c, err := net.DialTimeout("unix", path, time.Second)
 		if err == nil {
 			c.Close()
