@@ -23,10 +23,10 @@ const (
 	unreadAt = 40 // which half, where in it what is unread begins and ends: 1, 31 and 32 bits
 	lostAt   = 48 // how much more is unread
 	keptAt   = 56 // which copy of the kept messages is valid: 0 or 1
-	tailAt   = 60 // how long the tail is: what came last of the unread that does not fit
+	tailAt   = 60 // how long the tail is: what does not fit of the unread
 	openAt   = 64
 
-	slotSize = 128 // of one open request: the length of its id, and the id
+	slotSize = 2 + maxID // of one open request: the length of its id, and the id
 	slots    = maxInFlight + 1
 
 	inputAt  = openAt + slots*slotSize
@@ -41,7 +41,7 @@ const (
 	// tornAbove is the length of messages that a pipe may take in pieces.
 	tornAbove = 4 << 10
 
-	// endOfLine is how much of the end of a long line is in the tail.
+	// endOfLine is how much of a long line is in the tail, of either end.
 	endOfLine = 128
 
 	// hole stands where bytes of the input are missing. No JSON has it.
@@ -106,7 +106,7 @@ func (j *Journal) slot(i int) []byte { return j.mem[openAt+i*slotSize:][:slotSiz
 
 // begin notes that a request is open, and returns its slot, for end.
 func (j *Journal) begin(id []byte) (slot int) {
-	if len(id) >= slotSize || !j.lock() {
+	if len(id) > maxID || !j.lock() {
 		return noSlot
 	}
 	defer j.mu.Unlock()
@@ -117,8 +117,8 @@ func (j *Journal) begin(id []byte) (slot int) {
 	slot = int(j.free[last])
 	j.free = j.free[:last]
 	s := j.slot(slot)
-	copy(s[1:], id)
-	s[0] = byte(len(id))
+	n := copy(s[2:], id)
+	binary.LittleEndian.PutUint16(s, uint16(n))
 	return slot
 }
 
@@ -135,7 +135,7 @@ func (j *Journal) end(slots ...int) {
 func (j *Journal) release(slots []int) {
 	for _, slot := range slots {
 		if slot != noSlot {
-			j.slot(slot)[0] = 0
+			binary.LittleEndian.PutUint16(j.slot(slot), 0)
 			j.free = append(j.free, int16(slot))
 		}
 	}
@@ -256,20 +256,30 @@ func (j *Journal) noteInput(p []byte) {
 	j.setUnread(half, start, end+n, lost+len(p)-n)
 }
 
-// noteTail notes what does not fit: the end of the line, and all that comes after
-// it as far as there is room.
+// noteTail notes what does not fit, and of long lines only where they begin and end
+// if that does not either.
 func (j *Journal) noteTail(p []byte) {
 	tail := j.tail()
-	if bytes.IndexByte(tail, '\n') >= 0 {
-		j.setTail(append(tail, p...))
-		return
+	if len(tail)+len(p) > maxInput {
+		tail, p = abridged(tail), abridged(p)
 	}
-	end := bytes.IndexByte(p, '\n')
-	if end < 0 {
-		end = len(p)
+	tail = append(tail, p...)
+	if len(tail) > maxInput {
+		tail = append(tail[:maxInput-1], hole)
 	}
-	tail = append(tail, p[max(0, end-endOfLine):end]...)
-	j.setTail(append(tail[max(0, len(tail)-endOfLine):], p[end:]...))
+	j.setTail(tail)
+}
+
+// abridged returns the lines with a hole in each that is long.
+func abridged(lines []byte) (short []byte) {
+	for line := range bytes.Lines(lines) {
+		if len(line) > 2*endOfLine {
+			short = append(append(short, line[:endOfLine]...), hole)
+			line = line[len(line)-endOfLine:]
+		}
+		short = append(short, line...)
+	}
+	return short
 }
 
 func (j *Journal) tail() []byte {
@@ -320,8 +330,9 @@ func (j *Journal) inherit() *estate {
 	}
 	e := &estate{lives: lives, torn: j.mem[tornAt] == 1}
 	for i := range slots {
-		if s := j.slot(i); s[0] > 0 {
-			e.open = append(e.open, bytes.Clone(s[1:][:min(int(s[0]), slotSize-1)]))
+		s := j.slot(i)
+		if n := binary.LittleEndian.Uint16(s); n > 0 {
+			e.open = append(e.open, bytes.Clone(s[2:][:min(n, maxID)]))
 		}
 	}
 	area := j.mem[stateAt+int(j.mem[keptAt]&1)*maxState:][:maxState]
@@ -352,6 +363,6 @@ func (j *Journal) settled() {
 	}
 	defer j.mu.Unlock()
 	for i := range slots {
-		j.slot(i)[0] = 0
+		binary.LittleEndian.PutUint16(j.slot(i), 0)
 	}
 }

@@ -182,6 +182,45 @@ func TestJournalLosesNothing(t *testing.T) {
 	}
 }
 
+// Many requests that were read behind a large one, more than there is room for, are
+// not lost either.
+func TestJournalOfMuchUnread(t *testing.T) {
+	const behind = 100
+	var sent bytes.Buffer
+	request := func(id, size int) {
+		fmt.Fprintf(&sent, `{"jsonrpc":"2.0","method":"m","params":{"s":"%s"},"id":%d}`+"\n", strings.Repeat("x", size), id)
+	}
+	request(0, 600<<10)
+	for i := range behind {
+		request(1+i, 4000)
+	}
+	mem := make([]byte, JournalSize)
+	j := NewJournal(mem)
+	j.inherit()
+	lines := wire.NewReader(j.input(&sent), wire.MaxLine)
+	if _, err := lines.Next(); err != nil {
+		t.Fatal(err)
+	}
+	j.begin([]byte("0"))
+	j.passed(lines)
+	got := make(map[string]bool)
+	rest := wire.NewReader(io.MultiReader(bytes.NewReader(NewJournal(mem).inherit().unread), &sent), wire.MaxLine)
+	for {
+		line, err := rest.Next()
+		if err != nil {
+			break
+		}
+		m, err := wire.Parse(line)
+		if err != nil {
+			m.ID = looseID(line)
+		}
+		got[string(m.ID)] = true
+	}
+	if len(got) != behind {
+		t.Errorf("%d of %d requests are known", len(got), behind)
+	}
+}
+
 // pieces gives any number of bytes at a time.
 type pieces struct {
 	io.Reader
@@ -206,7 +245,8 @@ func TestJournal(t *testing.T) {
 		t.Error("slots are not as many as they should be")
 	}
 	j.end(taken...)
-	j.begin([]byte(`"it"`))
+	id := `"` + strings.Repeat("i", maxID-2) + `"`
+	j.begin([]byte(id))
 	j.keep("a", []byte(`{"method":"initialize"}`))
 	j.keep("b", []byte(`{"method":"logging/setLevel","params":1}`))
 	j.keep("b", []byte(`{"method":"logging/setLevel","params":2}`))
@@ -217,7 +257,7 @@ func TestJournal(t *testing.T) {
 
 	next := NewJournal(mem)
 	e := next.inherit()
-	if len(e.open) != 1 || string(e.open[0]) != `"it"` || !e.torn || e.lives != 1 {
+	if len(e.open) != 1 || string(e.open[0]) != id || !e.torn || e.lives != 1 {
 		t.Errorf("open %s, torn %v, lives %d", e.open, e.torn, e.lives)
 	}
 	if len(e.kept) != 2 || e.kept[0].Method != "initialize" || string(e.kept[1].Params) != "2" {
