@@ -14,10 +14,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -100,13 +102,15 @@ func (p Place) listen(kind string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// sockets returns those of routers that run, of this kind. Those that dead routers
+// sockets returns those of routers that run, of this kind, the newest first: an old
+// one that hangs is to delay nobody for whom there is another. Those that dead routers
 // have left are removed.
 func (p Place) sockets(kind string) (alive []string) {
 	if p.dir == "" || !p.isOurs() {
 		return nil
 	}
 	found, _ := os.ReadDir(p.dir)
+	slices.SortStableFunc(found, func(a, b fs.DirEntry) int { return made(b).Compare(made(a)) })
 	for _, f := range found {
 		if !strings.HasPrefix(f.Name(), p.prefix+kind) {
 			continue
@@ -123,6 +127,14 @@ func (p Place) sockets(kind string) (alive []string) {
 		}
 	}
 	return alive
+}
+
+// made returns when a socket was made, as far as is known.
+func made(socket fs.DirEntry) (at time.Time) {
+	if info, err := socket.Info(); err == nil {
+		at = info.ModTime()
+	}
+	return at
 }
 
 // staleAfter is how old a socket is that nobody listens on, at least, when it is

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 )
@@ -62,6 +63,27 @@ func TestSocketInAnyFolder(t *testing.T) {
 	defer l.Close()
 	if got := place.sockets(shared); len(got) != 1 || got[0] != l.Addr().String() {
 		t.Errorf("%q; want %s", got, l.Addr())
+	}
+}
+
+// The newest router is asked first, whatever its socket's name.
+func TestNewestSocketFirst(t *testing.T) {
+	place := Place{filepath.Join(t.TempDir(), "run"), "x."}
+	var paths []string
+	for i := range 5 {
+		l, err := place.listen(shared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		at := time.Now().Add(time.Duration(i) * time.Minute)
+		if err := os.Chtimes(l.Addr().String(), at, at); err != nil {
+			t.Fatal(err)
+		}
+		paths = append([]string{l.Addr().String()}, paths...)
+	}
+	if got := place.sockets(shared); !slices.Equal(got, paths) {
+		t.Errorf("%q; want %q", got, paths)
 	}
 }
 
