@@ -23,11 +23,11 @@ const (
 	unreadAt = 40 // which half, where in it what is unread begins and ends: 1, 31 and 32 bits
 	lostAt   = 48 // how much more is unread
 	keptAt   = 56 // which copy of the kept messages is valid: 0 or 1
-	tailAt   = 60 // how long the tail is: what came last of the unread that does not fit
+	tailAt   = 60 // how long the tail is: what does not fit of the unread
 	stagedAt = 37 // 1 while the stage has what is not noted as unread yet
 	openAt   = 64
 
-	slotSize = 128 // of one open request: the length of its id, and the id
+	slotSize = 2 + maxID // of one open request: the length of its id, and the id
 	slots    = maxInFlight + 1
 
 	inputAt  = openAt + slots*slotSize
@@ -43,7 +43,7 @@ const (
 	// tornAbove is the length of messages that a pipe may take in pieces.
 	tornAbove = 4 << 10
 
-	// endOfLine is how much of the end of a long line is in the tail.
+	// endOfLine is how much of a long line is in the tail, of either end.
 	endOfLine = 128
 
 	// hole stands where bytes of the input are missing. No JSON has it.
@@ -53,8 +53,8 @@ const (
 // A Journal has what another router needs to go on serving a client of a router
 // that was killed: which requests are open, what the client said at its beginning,
 // and what was read from it and not looked at yet. It is kept in memory that
-// outlives the router, such as a mapped file. All methods may be called on nil,
-// and then do nothing.
+// outlives the router, such as a mapped file. All methods may be called on nil and
+// after close, and then do nothing.
 type Journal struct {
 	mu   sync.Mutex // guards what follows
 	mem  []byte     // nil once the memory is no longer ours
@@ -78,11 +78,24 @@ func NewJournal(mem []byte) *Journal {
 		copy(mem, journalMagic)
 	}
 	for i := slots - 1; i >= 0; i-- {
-		if j.slot(i)[0] == 0 {
+		if binary.LittleEndian.Uint16(j.slot(i)) == 0 {
 			j.free = append(j.free, int16(i))
 		}
 	}
 	return j
+}
+
+// lock locks j.mu, if there is a journal and it is open.
+func (j *Journal) lock() bool {
+	if j == nil {
+		return false
+	}
+	j.mu.Lock()
+	if j.mem == nil {
+		j.mu.Unlock()
+		return false
+	}
+	return true
 }
 
 // close has the journal touch its memory no more. There must be no Read under way.
@@ -104,29 +117,27 @@ func (j *Journal) slot(i int) []byte { return j.mem[openAt+i*slotSize:][:slotSiz
 
 // begin notes that a request is open, and returns its slot, for end.
 func (j *Journal) begin(id []byte) (slot int) {
-	if j == nil || len(id) >= slotSize {
+	if len(id) > maxID || !j.lock() {
 		return noSlot
 	}
-	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.mem == nil || len(j.free) == 0 {
+	if len(j.free) == 0 {
 		return noSlot
 	}
 	last := len(j.free) - 1
 	slot = int(j.free[last])
 	j.free = j.free[:last]
 	s := j.slot(slot)
-	copy(s[1:], id)
-	s[0] = byte(len(id))
+	n := copy(s[2:], id)
+	binary.LittleEndian.PutUint16(s, uint16(n))
 	return slot
 }
 
 // end notes that requests are answered, or need no answer.
 func (j *Journal) end(slots ...int) {
-	if j == nil {
+	if !j.lock() {
 		return
 	}
-	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.release(slots)
 }
@@ -134,8 +145,8 @@ func (j *Journal) end(slots ...int) {
 // release frees slots. j.mu must be held.
 func (j *Journal) release(slots []int) {
 	for _, slot := range slots {
-		if slot != noSlot && j.mem != nil {
-			j.slot(slot)[0] = 0
+		if slot != noSlot {
+			binary.LittleEndian.PutUint16(j.slot(slot), 0)
 			j.free = append(j.free, int16(slot))
 		}
 	}
@@ -143,40 +154,29 @@ func (j *Journal) release(slots []int) {
 
 // writing notes that n bytes are being written to the client.
 func (j *Journal) writing(n int) {
-	if j == nil || n <= tornAbove {
-		return
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.mem != nil {
+	if n > tornAbove && j.lock() {
+		defer j.mu.Unlock()
 		j.mem[tornAt] = 1
 	}
 }
 
 // wrote notes that they were, and with them the answers to these requests.
 func (j *Journal) wrote(slots []int) {
-	if j == nil {
+	if !j.lock() {
 		return
 	}
-	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.mem != nil {
-		j.mem[tornAt] = 0
-		j.release(slots)
-	}
+	j.mem[tornAt] = 0
+	j.release(slots)
 }
 
 // keep notes a message to be replayed, in place of the one with the same key; nil
 // takes that away. What does not fit is not kept.
 func (j *Journal) keep(key string, line []byte) {
-	if j == nil {
+	if !j.lock() {
 		return
 	}
-	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.mem == nil {
-		return
-	}
 	i := slices.IndexFunc(j.kept, func(m keptMessage) bool { return m.key == key })
 	switch {
 	case i >= 0 && line == nil:
@@ -252,14 +252,10 @@ func (r *journaled) Read(p []byte) (int, error) {
 // or done with.
 func (j *Journal) passed(r *wire.Reader) {
 	n := r.Passed()
-	if j == nil {
+	if !j.lock() {
 		return
 	}
-	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.mem == nil {
-		return
-	}
 	half, start, end, lost := j.unread()
 	if known := end - start; n <= known {
 		j.setUnread(half, start+n, end, lost)
@@ -289,20 +285,30 @@ func (j *Journal) noteInput(p []byte) {
 	j.setUnread(half, start, end+n, lost+len(p)-n)
 }
 
-// noteTail notes what does not fit: the end of the line, and all that comes after
-// it as far as there is room.
+// noteTail notes what does not fit, and of long lines only where they begin and end
+// if that does not either.
 func (j *Journal) noteTail(p []byte) {
 	tail := j.tail()
-	if bytes.IndexByte(tail, '\n') >= 0 {
-		j.setTail(append(tail, p...))
-		return
+	if len(tail)+len(p) > maxInput {
+		tail, p = abridged(tail), abridged(p)
 	}
-	end := bytes.IndexByte(p, '\n')
-	if end < 0 {
-		end = len(p)
+	tail = append(tail, p...)
+	if len(tail) > maxInput {
+		tail = append(tail[:maxInput-1], hole)
 	}
-	tail = append(tail, p[max(0, end-endOfLine):end]...)
-	j.setTail(append(tail[max(0, len(tail)-endOfLine):], p[end:]...))
+	j.setTail(tail)
+}
+
+// abridged returns the lines with a hole in each that is long.
+func abridged(lines []byte) (short []byte) {
+	for line := range bytes.Lines(lines) {
+		if len(line) > 2*endOfLine {
+			short = append(append(short, line[:endOfLine]...), hole)
+			line = line[len(line)-endOfLine:]
+		}
+		short = append(short, line...)
+	}
+	return short
 }
 
 func (j *Journal) tail() []byte {
@@ -342,9 +348,10 @@ type estate struct {
 // inherit returns what a router before has left in the journal, nil if there was
 // none. It stays there until it is dealt with, since this router may be killed too.
 func (j *Journal) inherit() *estate {
-	if j == nil {
+	if !j.lock() {
 		return nil
 	}
+	defer j.mu.Unlock()
 	lives := binary.LittleEndian.Uint32(j.mem[livesAt:])
 	binary.LittleEndian.PutUint32(j.mem[livesAt:], lives+1)
 	if lives == 0 {
@@ -352,8 +359,9 @@ func (j *Journal) inherit() *estate {
 	}
 	e := &estate{lives: lives, torn: j.mem[tornAt] == 1, open: make(map[int][]byte)}
 	for i := range slots {
-		if s := j.slot(i); s[0] > 0 {
-			e.open[i] = bytes.Clone(s[1:][:min(int(s[0]), slotSize-1)])
+		s := j.slot(i)
+		if n := binary.LittleEndian.Uint16(s); n > 0 {
+			e.open[i] = bytes.Clone(s[2:][:min(n, maxID)])
 		}
 	}
 	area := j.mem[stateAt+int(j.mem[keptAt]&1)*maxState:][:maxState]

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -200,6 +201,46 @@ func idOf(t *testing.T, line []byte) string {
 	return string(looseID(line))
 }
 
+// Many requests that were read behind a large one, more than there is room for, are
+// not lost either.
+func TestJournalOfMuchUnread(t *testing.T) {
+	const behind = 100
+	var sent bytes.Buffer
+	request := func(id, size int) {
+		fmt.Fprintf(&sent, `{"jsonrpc":"2.0","method":"m","params":{"s":"%s"},"id":%d}`+"\n", strings.Repeat("x", size), id)
+	}
+	request(0, 600<<10)
+	for i := range behind {
+		request(1+i, 4000)
+	}
+	mem := make([]byte, JournalSize)
+	j := NewJournal(mem)
+	j.inherit()
+	lines := wire.NewReader(j.input(&sent, nil), wire.MaxLine)
+	if _, err := lines.Next(); err != nil {
+		t.Fatal(err)
+	}
+	j.begin([]byte("0"))
+	j.passed(lines)
+	got := make(map[string]bool)
+	next := NewJournal(mem)
+	rest := wire.NewReader(next.input(&sent, next.inherit().unread), wire.MaxLine)
+	for {
+		line, err := rest.Next()
+		if err != nil {
+			break
+		}
+		m, err := wire.Parse(line)
+		if err != nil {
+			m.ID = looseID(line)
+		}
+		got[string(m.ID)] = true
+	}
+	if len(got) != behind {
+		t.Errorf("%d of %d requests are known", len(got), behind)
+	}
+}
+
 // pieces gives any number of bytes at a time.
 type pieces struct {
 	io.Reader
@@ -224,7 +265,8 @@ func TestJournal(t *testing.T) {
 		t.Error("slots are not as many as they should be")
 	}
 	j.end(taken...)
-	slot := j.begin([]byte(`"it"`))
+	id := `"` + strings.Repeat("i", maxID-2) + `"`
+	slot := j.begin([]byte(id))
 	j.keep("a", []byte(`{"method":"initialize"}`))
 	j.keep("b", []byte(`{"method":"logging/setLevel","params":1}`))
 	j.keep("b", []byte(`{"method":"logging/setLevel","params":2}`))
@@ -235,7 +277,7 @@ func TestJournal(t *testing.T) {
 
 	next := NewJournal(mem)
 	e := next.inherit()
-	if len(e.open) != 1 || string(e.open[slot]) != `"it"` || !e.torn || e.lives != 1 {
+	if len(e.open) != 1 || string(e.open[slot]) != id || !e.torn || e.lives != 1 {
 		t.Errorf("open %v, torn %v, lives %d", e.open, e.torn, e.lives)
 	}
 	if len(e.kept) != 2 || e.kept[0].Method != "initialize" || string(e.kept[1].Params) != "2" {
@@ -244,6 +286,84 @@ func TestJournal(t *testing.T) {
 	next.wrote(slices.Collect(maps.Keys(e.open)))
 	if e := NewJournal(mem).inherit(); len(e.open) != 0 || e.torn || len(e.kept) != 2 || e.lives != 2 {
 		t.Errorf("left by the second: %+v", e)
+	}
+}
+
+// deaf neither returns what it read nor has written what it was given before it is
+// let.
+type deaf struct{ let chan struct{} }
+
+func (d deaf) Read(p []byte) (int, error) {
+	<-d.let
+	return copy(p, "{}\n"), nil
+}
+
+func (d deaf) Write([]byte) (int, error) {
+	<-d.let
+	return 1, io.ErrShortWrite
+}
+
+// Who was abandoned in a write does not touch the memory any more, which may be
+// unmapped when Serve has returned.
+func TestJournalIsLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := make([]byte, JournalSize)
+		ctx, cancel := context.WithCancel(t.Context())
+		d := deaf{make(chan struct{})}
+		in := io.MultiReader(strings.NewReader(initializing+"\n"), &living{nil, ctx})
+		served := make(chan error, 1)
+		j := NewJournal(mem)
+		go func() { served <- New(newFake(), Options{}).Serve(ctx, in, d, j) }()
+		synctest.Wait()
+		cancel()
+		<-served
+		if !j.Closed() {
+			t.Error("the memory is still in use")
+		}
+		before := bytes.Clone(mem)
+		close(d.let)
+		synctest.Wait()
+		if !bytes.Equal(mem, before) {
+			t.Error("the memory was touched after Serve had returned")
+		}
+		if e := NewJournal(before).inherit(); len(e.open) != 1 {
+			t.Errorf("open: %v; want the request whose answer was not written", e.open)
+		}
+	})
+}
+
+// A write that fails answers nothing, and may have been torn.
+func TestJournalOfAFailedWrite(t *testing.T) {
+	j := NewJournal(make([]byte, JournalSize))
+	j.inherit()
+	let := make(chan struct{})
+	close(let)
+	q := newQueue(deaf{let}, j, func(error) {})
+	q.answer(make([]byte, tornAbove+1), j.begin([]byte("7")), true)
+	if e := NewJournal(j.mem).inherit(); len(e.open) != 1 || !e.torn {
+		t.Errorf("open %v, torn %v", e.open, e.torn)
+	}
+}
+
+// A request that comes while the router ends is left to the next one, with all that
+// it would change.
+func TestRequestAtTheEnd(t *testing.T) {
+	j := NewJournal(make([]byte, JournalSize))
+	j.inherit()
+	p := &pipe{journal: j}
+	p.queue = newQueue(io.Discard, j, func(error) {})
+	p.conversation = New(newFake(), Options{}).converse(p)
+	p.conversation.close()
+	lines := wire.NewReader(j.input(strings.NewReader(initializing+"\n"), nil), wire.MaxLine)
+	line, err := lines.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.take(t.Context(), line, lines) {
+		t.Error("it was taken")
+	}
+	if e := NewJournal(j.mem).inherit(); !strings.Contains(string(e.unread), initializing) || len(e.kept)+len(e.open) > 0 {
+		t.Errorf("unread %q, open %v, kept %v", e.unread, e.open, e.kept)
 	}
 }
 

@@ -108,8 +108,9 @@ func (q *queue) drain() (err error) {
 		next, slots := q.next()
 		q.mu.Unlock()
 		q.journal.writing(len(next))
-		_, err = q.out.Write(next)
-		q.journal.wrote(slots)
+		if _, err = q.out.Write(next); err == nil { // else another router is to answer
+			q.journal.wrote(slots)
+		}
 		q.mu.Lock()
 		if err != nil {
 			q.stop(err)

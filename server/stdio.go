@@ -21,10 +21,8 @@ const (
 	// input, so that requests can be piped in.
 	lastWords = time.Second
 
-	// lastRead is how long a Read may take that has not returned at the end.
-	lastRead = 100 * time.Millisecond
-
-	// stuck is how long Serve waits for a write to a client that does not read.
+	// stuck is how long Serve waits for a write to a client that does not read, and
+	// for a read that is to be noted in a journal.
 	stuck = 2 * time.Second
 )
 
@@ -49,15 +47,24 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, j *Jour
 	p.queue = newQueue(out, j, p.failed)
 	p.conversation = s.converse(p)
 	s.router.Attach(p.conversation)
-	read := make(chan struct{})
+	reading := make(chan struct{})
 	go func() {
-		defer close(read)
+		defer close(reading)
 		p.read(ctx, in)
 	}()
 
 	<-ctx.Done()
 	if closer, ok := in.(io.Closer); ok {
 		closer.Close()
+	}
+	if j != nil { // what was read just now is to be noted
+		defer func() {
+			select {
+			case <-reading:
+				j.close()
+			case <-time.After(stuck):
+			}
+		}()
 	}
 	finished := make(chan struct{})
 	go func() {
@@ -66,13 +73,6 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, j *Jour
 		p.answers.Wait()
 		p.workers.Wait()
 		p.queue.close()
-		if j != nil { // what is read at this moment is to be in it
-			select {
-			case <-read:
-				j.close()
-			case <-time.After(lastRead):
-			}
-		}
 	}()
 	select {
 	case <-finished:
@@ -113,7 +113,9 @@ func (p *pipe) read(ctx context.Context, in io.Reader) {
 		case ctx.Err() != nil:
 			return // a line stays in the journal as unread
 		case err == nil:
-			p.take(ctx, line, lines)
+			if !p.take(ctx, line, lines) {
+				return // likewise
+			}
 		case errors.Is(err, wire.ErrTooLong):
 			p.reply(refusal(nil, errTooLong))
 		case errors.Is(err, io.EOF):
@@ -136,8 +138,9 @@ var errEnding = &session.Error{Code: session.CodeInternal, Message: "the router 
 
 var errTooLong = &session.Error{Code: session.CodeInvalidRequest, Message: fmt.Sprintf("message longer than %d MiB", wire.MaxLine>>20)}
 
-// take handles one line, which is from the reader.
-func (p *pipe) take(ctx context.Context, line []byte, from *wire.Reader) {
+// take handles one line, which is from the reader. It reports whether it did: a
+// request that comes at the end is left to another router.
+func (p *pipe) take(ctx context.Context, line []byte, from *wire.Reader) bool {
 	m, err := parse(line)
 	switch {
 	case err != nil && bytes.IndexByte(line, hole) >= 0: // a router was killed while it read the line
@@ -150,33 +153,38 @@ func (p *pipe) take(ctx context.Context, line []byte, from *wire.Reader) {
 		p.note(m, line)
 		p.conversation.notified(m)
 	default:
-		p.note(m, line)
-		p.request(ctx, m, from)
+		return p.request(ctx, m, line, from)
 	}
+	return true
 }
 
-func (p *pipe) request(ctx context.Context, m wire.Message, from *wire.Reader) {
+func (p *pipe) request(ctx context.Context, m wire.Message, line []byte, from *wire.Reader) (taken bool) {
 	r, err := p.conversation.begin(ctx, m, p)
+	if err == errClosed {
+		return false
+	}
 	if err != nil {
 		id := m.ID
 		if err == errIDInUse {
 			id = nil // with it, this would pass for the answer to the request that is in flight
 		}
 		p.reply(refusal(id, err))
-		return
+		return true
 	}
+	p.note(m, line)
 	r.slot = p.journal.begin(r.id)
 	p.journal.passed(from) // from now on it is an open request, and no longer unread
 	p.answers.Add(1)
 	if methods[m.Method].quick {
 		p.answer(r, false)
-		return
+		return true
 	}
 	select {
 	case p.work <- r:
 	default:
 		p.workers.Go(func() { p.serve(ctx, r) })
 	}
+	return true
 }
 
 // reply sends what the goroutine that reads has to say, which must not wait for

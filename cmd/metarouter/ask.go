@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -47,8 +48,9 @@ func (a *app) carryOut(mux *http.ServeMux, r *adapter.Router) {
 	})
 }
 
-// program tells this build of the program from others.
-func program() string {
+// program tells this build of the program from others. It is what the program's
+// file was like at first: a newer one may come in its place.
+var program = sync.OnceValue(func() string {
 	path, err := os.Executable()
 	if err != nil {
 		return version
@@ -58,4 +60,4 @@ func program() string {
 		return version
 	}
 	return fmt.Sprintf("%s %s %d %d", version, path, info.Size(), info.ModTime().UnixNano())
-}
+})

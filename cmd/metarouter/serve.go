@@ -72,6 +72,9 @@ func (a *app) serve() *cobra.Command {
 }
 
 func (a *app) serveWith(ctx context.Context, f serveFlags) error {
+	// A client that has gone must not kill us before the servers are stopped, which
+	// would inherit it if the signal were ignored.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	c, named, err := a.locate()
 	if err == nil && !named {
 		err = a.requireTrust(ctx, c)
@@ -187,7 +190,6 @@ type door func(ctx context.Context, s *server.Server) error
 // serve serves clients until ctx ends or a door says so. The router goes on until
 // those over HTTP are answered.
 func (f *face) serve(ctx context.Context) error {
-	signal.Ignore(syscall.SIGPIPE) // a client that has gone must not kill us before the servers are stopped
 	a, c, log := f.app, f.config, f.log
 	read, edits := make(chan config.Config), make(chan config.Config)
 	if err := f.flags.override(&c.Router); err != nil {

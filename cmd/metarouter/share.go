@@ -155,10 +155,20 @@ func (a *app) terms(c config.Config, named bool, f serveFlags) daemon.Terms {
 	}
 	slices.Sort(environment)
 	return daemon.Terms{
-		Place:   hash(program(), os.Getuid(), folder, a.data, a.logLevel, named, f.mode, f.names, f.noWatch, c.Files),
+		Place:   hash(program(), os.Getuid(), namespaces(), folder, a.data, a.logLevel, named, f.mode, f.names, f.noWatch, c.Files),
 		Text:    c.Digest(),
 		Servers: hash(environment, c.Servers, c.Router),
 	}
+}
+
+// namespaces tell containers apart, in which the same path may be another folder.
+// There are none but on Linux.
+func namespaces() (all []string) {
+	for _, kind := range []string{"mnt", "net", "pid", "user"} {
+		name, _ := os.Readlink("/proc/self/ns/" + kind)
+		all = append(all, name)
+	}
+	return all
 }
 
 // hash is over values that are JSON.

@@ -14,10 +14,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -68,10 +70,16 @@ func (p Place) open() error {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return fmt.Errorf("make a folder for the socket: %w", err)
 	}
-	if info, err := os.Lstat(p.dir); err != nil || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("the folder for the socket, %s, is open to others; remove it", p.dir)
+	if !p.isOurs() {
+		return fmt.Errorf("the folder for the socket, %s, is open to others or belongs to another; remove it", p.dir)
 	}
 	return nil
+}
+
+// isOurs reports whether nobody else can have put anything into the folder.
+func (p Place) isOurs() bool {
+	info, err := os.Lstat(p.dir)
+	return err == nil && info.IsDir() && isPrivate(info)
 }
 
 // shared begins the names of the sockets of routers that clients may share, after
@@ -94,14 +102,20 @@ func (p Place) listen(kind string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// sockets returns those of routers that run, of this kind. Those that dead routers
+// sockets returns those of routers that run, of this kind, the newest first: an old
+// one that hangs is to delay nobody for whom there is another. Those that dead routers
 // have left are removed.
 func (p Place) sockets(kind string) (alive []string) {
-	if p.dir == "" {
+	if p.dir == "" || !p.isOurs() {
 		return nil
 	}
-	found, _ := filepath.Glob(filepath.Join(p.dir, p.prefix+kind+"*"))
-	for _, path := range found {
+	found, _ := os.ReadDir(p.dir)
+	slices.SortStableFunc(found, func(a, b fs.DirEntry) int { return made(b).Compare(made(a)) })
+	for _, f := range found {
+		if !strings.HasPrefix(f.Name(), p.prefix+kind) {
+			continue
+		}
+		path := filepath.Join(p.dir, f.Name())
 		c, err := net.DialTimeout("unix", path, time.Second)
 		if err == nil {
 			c.Close()
@@ -113,6 +127,14 @@ func (p Place) sockets(kind string) (alive []string) {
 		}
 	}
 	return alive
+}
+
+// made returns when a socket was made, as far as is known.
+func made(socket fs.DirEntry) (at time.Time) {
+	if info, err := socket.Info(); err == nil {
+		at = info.ModTime()
+	}
+	return at
 }
 
 // staleAfter is how old a socket is that nobody listens on, at least, when it is

@@ -3,13 +3,16 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -78,7 +81,7 @@ func NewMemory(size int) ([]byte, *os.File, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("make memory to be shared: %w", err)
 	}
-	if err := f.Truncate(int64(size)); err != nil {
+	if err := errors.Join(f.Truncate(int64(size)), seal(f)); err != nil {
 		f.Close()
 		return nil, nil, fmt.Errorf("make memory to be shared: %w", err)
 	}
@@ -92,8 +95,8 @@ func NewMemory(size int) ([]byte, *os.File, error) {
 
 // mapped returns the file's first size bytes as memory.
 func mapped(f *os.File, size int) ([]byte, error) {
-	if info, err := f.Stat(); err != nil || info.Size() < int64(size) {
-		return nil, errors.New("the file to be mapped is too short")
+	if info, err := f.Stat(); err != nil || info.Size() < int64(size) || !isSealed(f) {
+		return nil, errors.New("the file to be mapped is too short, or may become so")
 	}
 	mem, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -106,7 +109,7 @@ func unmap(mem []byte) { unix.Munmap(mem) }
 
 // lock keeps other processes from looking for a router to share and starting one,
 // until unlock is called.
-func (p Place) lock() (unlock func(), err error) {
+func (p Place) lock(ctx context.Context) (unlock func(), err error) {
 	if err := p.open(); err != nil {
 		return nil, err
 	}
@@ -118,7 +121,7 @@ func (p Place) lock() (unlock func(), err error) {
 		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 		case err == nil:
 			return func() { f.Close() }, nil
-		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR), time.Now().After(until):
+		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR), time.Now().After(until), ctx.Err() != nil:
 			f.Close()
 			return nil, fmt.Errorf("lock: %w", err)
 		}
@@ -130,5 +133,20 @@ const (
 	lockPoll = 2 * time.Millisecond
 )
 
-// detach has the command run in a session of its own.
-func detach(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+// detach has the command run in a session of its own, with none of the files that
+// somebody left open in this process: it would keep them open for longer.
+func detach(c *exec.Cmd) {
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	open, _ := os.ReadDir("/dev/fd")
+	for _, f := range open {
+		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+}
+
+// isPrivate reports whether the folder is this user's, and closed to others.
+func isPrivate(folder fs.FileInfo) bool {
+	st, ok := folder.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid() && folder.Mode().Perm()&0o077 == 0
+}

@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -17,8 +19,13 @@ func receiveFiles(*net.UnixConn, int) ([]*os.File, error) { return nil, errNoHan
 func closeAll([]*os.File)                                 {}
 func mapped(*os.File, int) ([]byte, error)                { return nil, errNoHandover }
 func unmap([]byte)                                        {}
-func (p Place) lock() (unlock func(), err error)          { return nil, errNoHandover }
 func detach(*exec.Cmd)                                    {}
+
+func (p Place) lock(context.Context) (unlock func(), err error) { return nil, errNoHandover }
+
+// isPrivate trusts in the user's own folders being closed to others: that is not
+// among what the mode says here.
+func isPrivate(fs.FileInfo) bool { return true }
 
 // NewMemory fails: there is nobody to share memory with.
 func NewMemory(int) ([]byte, *os.File, error) { return nil, nil, errNoHandover }

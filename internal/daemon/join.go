@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -59,13 +60,19 @@ func (c *Client) Run(ctx context.Context) error {
 	for lost := 0; ; {
 		began := time.Now()
 		conn, err := c.join(ctx)
-		if err == nil {
+		switch {
+		case err == nil:
 			err = c.follow(ctx, conn)
-		} else if !errors.Is(err, errLost) {
+		case ctx.Err() != nil: // nobody need serve the client any more
+			return nil
+		case !errors.Is(err, errLost):
 			return fmt.Errorf("%w: %w", ErrCannotShare, err)
 		}
-		if !errors.Is(err, errLost) || ctx.Err() != nil {
+		switch {
+		case !errors.Is(err, errLost):
 			return err
+		case ctx.Err() != nil: // likewise
+			return nil
 		}
 		c.Lost(err)
 		if lost++; time.Since(began) > aWhile {
@@ -79,7 +86,7 @@ func (c *Client) Run(ctx context.Context) error {
 
 // join finds a router or starts one, and hands over the streams.
 func (c *Client) join(ctx context.Context) (*net.UnixConn, error) {
-	unlock, err := c.Place.lock()
+	unlock, err := c.Place.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -89,12 +96,16 @@ func (c *Client) join(ctx context.Context) (*net.UnixConn, error) {
 			return conn, nil
 		}
 	}
-	socket, err := c.start()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	socket, host, err := c.start()
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.handOver(ctx, socket, startWait)
+	conn, err := c.handOver(context.WithoutCancel(ctx), socket, startWait) // since one that serves us can be told to leave, and waited for
 	if err != nil {
+		host.Signal(syscall.SIGTERM) // else it would wait for others
 		return nil, fmt.Errorf("%w before it took the client over: %w", errLost, err)
 	}
 	return conn, nil
@@ -104,16 +115,16 @@ func (c *Client) join(ctx context.Context) (*net.UnixConn, error) {
 const maxLog = 1 << 20
 
 // start starts a host.
-func (c *Client) start() (socket string, err error) {
+func (c *Client) start() (socket string, process *os.Process, err error) {
 	l, err := c.Place.listen(shared)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	defer l.Close()
 	l.SetUnlinkOnClose(false)
 	f, err := l.File()
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	defer f.Close()
 	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
@@ -121,11 +132,11 @@ func (c *Client) start() (socket string, err error) {
 		flags |= os.O_TRUNC
 	}
 	if err := os.MkdirAll(filepath.Dir(c.Log), 0o700); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	crashes, err := os.OpenFile(c.Log, flags, 0o600)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	defer crashes.Close()
 	host := exec.Command(c.Host[0], c.Host[1:]...)
@@ -133,13 +144,14 @@ func (c *Client) start() (socket string, err error) {
 	host.Stderr = crashes
 	detach(host)
 	if err := host.Start(); err != nil {
-		return "", fmt.Errorf("start a shared router: %w", err)
+		return "", nil, fmt.Errorf("start a shared router: %w", err)
 	}
 	go host.Wait() // it outlives us or not
-	return l.Addr().String(), nil
+	return l.Addr().String(), host.Process, nil
 }
 
-// handOver hands the streams to the router at the socket.
+// handOver hands the streams to the router at the socket. It fails only if the
+// router has not got them.
 func (c *Client) handOver(ctx context.Context, socket string, wait time.Duration) (*net.UnixConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -147,16 +159,21 @@ func (c *Client) handOver(ctx context.Context, socket string, wait time.Duration
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	late := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(late)
+		conn.SetDeadline(time.Unix(1, 0))
+	})
 	local := conn.(*net.UnixConn)
 	err = c.ask(local)
-	if !stop() && err == nil {
-		err = ctx.Err()
+	if !stop() {
+		<-late
 	}
 	if err != nil {
 		local.Close()
 		return nil, err
 	}
+	local.SetDeadline(time.Time{})
 	return local, nil
 }
 

@@ -159,8 +159,8 @@ func TestSharedAfterAnEdit(t *testing.T) {
 	before := mustCall(t, s.serve(), "s__pid", "{}").text()
 	s.write(entries{"s": fake("-tools", "pid", "-name", "edited")}, own)
 	at := s.serve() // while the edit is being read
-	edited := before
-	mcptest.WaitFor(t, "the edit", func() bool {
+	var edited string
+	mcptest.WaitFor(t, "the edited server to take the old one's place", func() bool {
 		edited = mustCall(t, at, "s__pid", "{}").text()
 		return edited != before
 	})
@@ -350,4 +350,159 @@ func TestSharedRouterForgets(t *testing.T) {
 	}
 	mcptest.WaitFor(t, "as many open files as before", func() bool { return openFiles(t, host) <= before })
 	mustCall(t, first, "s__echo", `{}`)
+}
+
+// A new build of the program does not join a router of the old one, nor the other
+// way round; and a router that was started in vain ends.
+func TestSharedAfterAnUpgrade(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
+	program := filepath.Join(s.dir, "metarouter")
+	install := func() {
+		t.Helper()
+		text, err := os.ReadFile(metarouter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(program+".new", text, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(program+".new", program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serve := func() *mcptest.Client {
+		t.Helper()
+		c := mcptest.Start(t, program, s.command("serve"), s.dir, nil)
+		if _, err := c.Initialize(within(t)); err != nil {
+			t.Fatalf("initialize: %v\n%s", err, c.Stderr())
+		}
+		return c
+	}
+	install()
+	before := serve()
+	first := mustCall(t, before, "s__pid", "{}").text()
+	install()
+	after := serve()
+	if mustCall(t, after, "s__pid", "{}").text() == first {
+		t.Error("the new build is served by the old one")
+	}
+	if err := after.Close(); err != nil {
+		t.Errorf("leaving: %v\n%s", err, after.Stderr())
+	}
+	s.kill(syscall.SIGKILL)
+	mustCall(t, before, "s__pid", "{}")
+	if !strings.Contains(before.Stderr(), "in a process of its own") {
+		t.Errorf("the old build is served by the new one:\n%s", before.Stderr())
+	}
+	began := time.Now()
+	mcptest.WaitFor(t, "the routers to end that were started in vain", func() bool { return s.host() == 0 })
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("those that were started in vain ended after %v", took)
+	}
+}
+
+// Containers may have the same paths for different things.
+func TestSharedInOneContainer(t *testing.T) {
+	if exec.Command("unshare", "--mount", "true").Run() != nil {
+		t.Skip("can't make a container")
+	}
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
+	first := mustCall(t, s.serve(), "s__pid", "{}").text()
+	c := mcptest.Start(t, "unshare", append([]string{"--mount", metarouter}, s.command("serve")...), s.dir, nil)
+	if _, err := c.Initialize(within(t)); err != nil {
+		t.Fatalf("initialize: %v\n%s", err, c.Stderr())
+	}
+	if mustCall(t, c, "s__pid", "{}").text() == first {
+		t.Error("a router of another container is shared")
+	}
+}
+
+// Files that the first client's process was started with are not kept open by the
+// router, which outlives it.
+func TestSharedRouterKeepsNoFiles(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	fifo := filepath.Join(s.dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		os.ReadFile(fifo)
+	}()
+	first := mcptest.Start(t, "sh", append([]string{"-c", `exec 7>"$0"; exec "$@"`, fifo, metarouter}, s.command("serve")...), s.dir, nil)
+	if _, err := first.Initialize(within(t)); err != nil {
+		t.Fatalf("initialize: %v\n%s", err, first.Stderr())
+	}
+	other := s.serve()
+	if err := first.Close(); err != nil {
+		t.Errorf("leaving: %v\n%s", err, first.Stderr())
+	}
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Error("somebody keeps the first client's file open")
+	}
+	mustCall(t, other, "s__echo", `{}`)
+}
+
+// A client's process that is told to end while it starts a router ends in order, and
+// the router with it.
+func TestEndWhileARouterStarts(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the router is found in /proc as soon as it is there")
+	}
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	c := s.start()
+	var pid int
+	for began := time.Now(); pid == 0 && time.Since(began) < 10*time.Second; {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.Cmd.Process.Pid))
+		for _, task := range tasks {
+			if text, _ := os.ReadFile(task); len(text) > 0 {
+				pid, _ = strconv.Atoi(strings.Fields(string(text))[0])
+			}
+		}
+	}
+	if pid == 0 {
+		t.Fatal("no router is started")
+	}
+	syscall.Kill(pid, syscall.SIGSTOP)
+	c.Cmd.Process.Signal(syscall.SIGTERM)
+	time.Sleep(100 * time.Millisecond)
+	syscall.Kill(pid, syscall.SIGCONT)
+	<-c.Done
+	if code := c.Cmd.ProcessState.ExitCode(); code != 0 || mcptest.Alive(pid) {
+		t.Errorf("exit code %d, router %d alive: %v\n%s", code, pid, mcptest.Alive(pid), c.Stderr())
+	}
+}
+
+// A client's process whose stderr nobody reads goes on when the router is killed, and
+// servers get signals as usual.
+func TestBrokenPipes(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("signals that are ignored are read in /proc")
+	}
+	t.Parallel()
+	command, args := mcptest.Command("-tools", "echo")
+	ignored := filepath.Join(t.TempDir(), "ignored")
+	s := prepare(t, entries{"s": {"command": "sh", "args": append([]string{"-c", `grep SigIgn /proc/$$/status > "$0"; exec "$@"`, ignored, command}, args...)}}, map[string]any{"mode": "direct"})
+	c := mcptest.Start(t, "bash", append([]string{"-c", `exec "$0" "$@" 2> >(exec true)`, metarouter}, s.command("serve")...), s.dir, nil)
+	if _, err := c.Initialize(within(t)); err != nil {
+		t.Fatalf("initialize: %v", err)
+	}
+	mustCall(t, c, "s__echo", `{}`)
+	text, err := os.ReadFile(ignored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mask, err := strconv.ParseUint(strings.Fields(string(text))[1], 16, 64)
+	if err != nil || mask&(1<<(syscall.SIGPIPE-1)) != 0 {
+		t.Errorf("%v: the server ignores SIGPIPE: %s", err, text)
+	}
+	s.kill(syscall.SIGKILL)
+	mustCall(t, c, "s__echo", `{}`)
 }
