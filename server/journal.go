@@ -21,11 +21,11 @@ const (
 	livesAt  = 32 // how many routers have served the client
 	tornAt   = 36 // 1 while something is being written that may come out in pieces
 	unreadAt = 40 // which half, where in it what is unread begins and ends: 1, 31 and 32 bits
-	lostAt   = 48 // how much more is unread
-	keptAt   = 56 // which copy of the kept messages is valid: 0 or 1
-	tailAt   = 60 // how long the tail is: what does not fit of the unread
 	stagedAt = 37 // 1 while the stage has what is not noted as unread yet
-	openAt   = 64
+	keptAt   = 48 // which copy of the kept messages is valid: 0 or 1
+	lostAt   = 56 // how much more is unread, for each half
+	tailAt   = 72 // how long the tail is, likewise: what does not fit of the unread
+	openAt   = 80
 
 	slotSize = 2 + maxID // of one open request: the length of its id, and the id
 	slots    = maxInFlight + 1
@@ -34,7 +34,7 @@ const (
 	maxInput = 64 << 10
 
 	tailText = inputAt + 2*maxInput
-	stageAt  = tailText + maxInput
+	stageAt  = tailText + 2*maxInput
 	stateAt  = stageAt + maxInput
 	maxState = 128 << 10
 
@@ -261,14 +261,17 @@ func (j *Journal) passed(r *wire.Reader) {
 		j.setUnread(half, start+n, end, lost)
 		return
 	}
-	j.setUnread(half, 0, 0, 0)
-	j.noteInput(r.Buffered())
-	j.noteInput(j.left)
+	j.noteBehind(1-half, 0, 0, 0, slices.Concat(r.Buffered(), j.left)) // what was noted holds until this is
 }
 
 // noteInput notes what was read. j.mu must be held, as for what follows.
 func (j *Journal) noteInput(p []byte) {
 	half, start, end, lost := j.unread()
+	j.noteBehind(half, start, end, lost, p)
+}
+
+// noteBehind notes p behind what is unread of a half.
+func (j *Journal) noteBehind(half, start, end, lost int, p []byte) {
 	n := 0
 	if lost == 0 {
 		if end+len(p) > maxInput && start > 0 { // on to the other half
@@ -277,18 +280,18 @@ func (j *Journal) noteInput(p []byte) {
 			start, end = 0, copy(j.mem[inputAt+half*maxInput:], unread)
 		}
 		n = copy(j.mem[inputAt+half*maxInput:][end:maxInput], p)
-		j.setTail(nil)
+		j.setTail(half, nil)
 	}
 	if n < len(p) {
-		j.noteTail(p[n:])
+		j.noteTail(half, p[n:])
 	}
 	j.setUnread(half, start, end+n, lost+len(p)-n)
 }
 
 // noteTail notes what does not fit, and of long lines only where they begin and end
 // if that does not either.
-func (j *Journal) noteTail(p []byte) {
-	tail := j.tail()
+func (j *Journal) noteTail(half int, p []byte) {
+	tail := j.tail(half)
 	if len(tail)+len(p) > maxInput {
 		tail, p = abridged(tail), abridged(p)
 	}
@@ -296,7 +299,7 @@ func (j *Journal) noteTail(p []byte) {
 	if len(tail) > maxInput {
 		tail = append(tail[:maxInput-1], hole)
 	}
-	j.setTail(tail)
+	j.setTail(half, tail)
 }
 
 // abridged returns the lines with a hole in each that is long.
@@ -311,19 +314,20 @@ func abridged(lines []byte) (short []byte) {
 	return short
 }
 
-func (j *Journal) tail() []byte {
-	n := min(maxInput, binary.LittleEndian.Uint32(j.mem[tailAt:]))
-	return bytes.Clone(j.mem[tailText:][:n])
+func (j *Journal) tail(half int) []byte {
+	n := min(maxInput, binary.LittleEndian.Uint32(j.mem[tailAt+4*half:]))
+	return bytes.Clone(j.mem[tailText+half*maxInput:][:n])
 }
 
-func (j *Journal) setTail(tail []byte) {
-	n := copy(j.mem[tailText:][:maxInput], tail)
-	binary.LittleEndian.PutUint32(j.mem[tailAt:], uint32(n))
+func (j *Journal) setTail(half int, tail []byte) {
+	n := copy(j.mem[tailText+half*maxInput:][:maxInput], tail)
+	binary.LittleEndian.PutUint32(j.mem[tailAt+4*half:], uint32(n))
 }
 
 func (j *Journal) unread() (half, start, end, lost int) {
 	word := binary.LittleEndian.Uint64(j.mem[unreadAt:])
-	return int(word >> 63), int(word>>32) & (1<<31 - 1), int(uint32(word)), int(binary.LittleEndian.Uint64(j.mem[lostAt:]))
+	half = int(word >> 63)
+	return half, int(word>>32) & (1<<31 - 1), int(uint32(word)), int(binary.LittleEndian.Uint64(j.mem[lostAt+8*half:]))
 }
 
 // setUnread writes each of its two words at once, so that they are never half
@@ -332,7 +336,7 @@ func (j *Journal) setUnread(half, start, end, lost int) {
 	if start == end {
 		start, end = 0, 0
 	}
-	binary.LittleEndian.PutUint64(j.mem[lostAt:], uint64(lost))
+	binary.LittleEndian.PutUint64(j.mem[lostAt+8*half:], uint64(lost))
 	binary.LittleEndian.PutUint64(j.mem[unreadAt:], uint64(half)<<63|uint64(start)<<32|uint64(end))
 }
 
@@ -388,7 +392,7 @@ func (j *Journal) inherit() *estate {
 		e.unread = bytes.Clone(j.mem[inputAt+half*maxInput:][start:end])
 	}
 	if lost > 0 {
-		e.unread = append(append(e.unread, hole), j.tail()...)
+		e.unread = append(append(e.unread, hole), j.tail(half)...)
 	}
 	if i := bytes.IndexByte(e.unread, '\n'); i >= 0 && lost == 0 { // begun, and then killed before that was noted
 		m, err := wire.Parse(bytes.TrimSpace(e.unread[:i]))

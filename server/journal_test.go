@@ -221,7 +221,13 @@ func TestJournalOfMuchUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.begin([]byte("0"))
+	before, valid := NewJournal(bytes.Clone(mem)).inherit().unread, bytes.Clone(mem[unreadAt:][:8])
 	j.passed(lines)
+	killed := bytes.Clone(mem)
+	copy(killed[unreadAt:], valid) // as if it were killed before what it noted last was valid
+	if !bytes.Equal(NewJournal(killed).inherit().unread, before) {
+		t.Error("what was noted before is gone before the next is there")
+	}
 	got := make(map[string]bool)
 	next := NewJournal(mem)
 	rest := wire.NewReader(next.input(&sent, next.inherit().unread), wire.MaxLine)
