@@ -121,6 +121,11 @@ func (a *app) with(ctx context.Context, c config.Config, do func(context.Context
 	if done, err := a.ask(ctx, c, false); done {
 		return err
 	}
+	return a.alone(ctx, c, do)
+}
+
+// alone is with where no running router is to be asked, or none was there.
+func (a *app) alone(ctx context.Context, c config.Config, do func(context.Context, *adapter.Router) error) error {
 	log, err := a.log(zapcore.DPanicLevel) // the command itself says what went wrong
 	if err != nil {
 		return err

@@ -9,9 +9,12 @@ import (
 	"strings"
 	"sync"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/daemon"
+	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // ask has a running router of the same files carry out the command, or every such
@@ -46,6 +49,18 @@ func (a *app) carryOut(mux *http.ServeMux, r *adapter.Router) {
 		code := exitCode(b.execute(ctx), &stderr)
 		return daemon.Outcome{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: code}
 	})
+}
+
+// commands is a door for the commands of other processes.
+func (a *app) commands(c config.Config, log *zap.Logger) door {
+	return func(ctx context.Context, r *adapter.Router, _ *server.Server) error {
+		mux := http.NewServeMux()
+		a.carryOut(mux, r)
+		if err := daemon.Serve(ctx, daemon.PlaceOf(a.data, c.Files), mux); err != nil {
+			log.Warn("commands can't ask this router", zap.Error(err))
+		}
+		return nil
+	}
 }
 
 // program tells this build of the program from others. It is what the program's

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -110,7 +109,7 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 		}
 		defer web.listener.Close()
 		face.sole = false
-		face.doors = append(face.doors, func(ctx context.Context, s *server.Server) error { return web.serve(ctx, s, log) })
+		face.doors = append(face.doors, func(ctx context.Context, _ *adapter.Router, s *server.Server) error { return web.serve(ctx, s, log) })
 	} else if a.mayShare() {
 		if journal, err = a.share(ctx, c, named, f, log); !errors.Is(err, daemon.ErrCannotShare) {
 			return err
@@ -118,7 +117,7 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 		log.Info("serving the client in a process of its own", zap.Error(err))
 	}
 	if f.stdio {
-		face.doors = append(face.doors, func(ctx context.Context, s *server.Server) error {
+		face.doors = append(face.doors, func(ctx context.Context, _ *adapter.Router, s *server.Server) error {
 			in := a.stdin
 			if f, ok := in.(*os.File); ok {
 				in = pipe.Inherited(f)
@@ -126,6 +125,7 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 			return cmp.Or(s.Serve(ctx, in, a.stdout, journal), errLeft)
 		})
 	}
+	face.doors = append(face.doors, a.commands(c, log))
 	return face.serve(ctx)
 }
 
@@ -177,15 +177,14 @@ type face struct {
 	named  bool // the configuration was named, not found
 	flags  serveFlags
 	log    *zap.Logger
-	sole   bool                  // there is one client only, ever
-	hangup chan os.Signal        // has the configuration read again
-	open   func(*adapter.Router) // is told the router; nil: commands are served beside the doors
+	sole   bool           // there is one client only, ever
+	hangup chan os.Signal // has the configuration read again
 	doors  []door
 }
 
 // A door is where clients come in. It returns when it is closed, errLeft if the
 // router is to end with it.
-type door func(ctx context.Context, s *server.Server) error
+type door func(ctx context.Context, r *adapter.Router, s *server.Server) error
 
 // serve serves clients until ctx ends or a door says so. The router goes on until
 // those over HTTP are answered.
@@ -219,20 +218,8 @@ func (f *face) serve(ctx context.Context) error {
 			debug.FreeOSMemory() // what only the start has needed
 			return nil
 		})
-		if f.open != nil {
-			f.open(r)
-		} else {
-			mux := http.NewServeMux()
-			a.carryOut(mux, r)
-			g.Go(func() error {
-				if err := daemon.Serve(ctx, daemon.PlaceOf(a.data, c.Files), mux); err != nil {
-					log.Warn("commands can't ask this router", zap.Error(err))
-				}
-				return nil
-			})
-		}
 		for _, door := range f.doors {
-			g.Go(func() error { return door(ctx, s) })
+			g.Go(func() error { return door(ctx, r, s) })
 		}
 		return g.Wait()
 	})

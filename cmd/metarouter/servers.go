@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -30,23 +31,21 @@ func (a *app) servers() *cobra.Command {
 		`  metarouter servers
   metarouter servers --json`,
 		cobra.NoArgs, func(ctx context.Context, _ []string) error {
-			if a.router == nil { // asking starts nothing, and needs no trust
-				c, _, err := a.locate()
-				if err != nil {
-					return err
-				}
-				if done, err := a.ask(ctx, c, false); done {
-					return err
-				}
+			if a.router != nil {
+				return a.printServers(a.router.Servers())
 			}
-			c, err := a.load(ctx)
+			c, _, err := a.locate() // asking starts nothing, and needs no trust
 			if err != nil {
 				return err
 			}
-			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
-				if a.router == nil { // start each server to see whether it can
-					a.waiting(r, func() { r.Try(ctx) })
-				}
+			if done, err := a.ask(ctx, c, false); done {
+				return err
+			}
+			if c, err = a.load(ctx); err != nil {
+				return err
+			}
+			return a.alone(ctx, c, func(ctx context.Context, r *adapter.Router) error {
+				a.waiting(r, func() { r.Try(ctx) }) // start each server to see whether it can
 				if ctx.Err() != nil {
 					return errInterrupted
 				}
@@ -71,6 +70,10 @@ func (a *app) printServers(all []adapter.ServerInfo) error {
 	})
 }
 
+func (a *app) printServer(r *adapter.Router, name string) error {
+	return a.printServers(slices.DeleteFunc(r.Servers(), func(s adapter.ServerInfo) bool { return s.Name != name }))
+}
+
 func (a *app) restart() *cobra.Command {
 	return leaf("restart NAME", "Restart a server of the running routers, now",
 		`  metarouter restart playwright`,
@@ -85,29 +88,22 @@ func (a *app) restart() *cobra.Command {
 			}
 			bounded, cancel := context.WithTimeout(ctx, entry.StartTimeout+10*time.Second)
 			defer cancel()
+			if a.router != nil {
+				if err := a.router.Restart(bounded, entry.Name); err != nil {
+					return err
+				}
+				return a.printServer(a.router, entry.Name)
+			}
 			if done, err := a.ask(bounded, c, true); done {
 				return err
 			}
-			if a.router == nil {
-				fmt.Fprintln(a.stderr, "no router runs with this configuration; starting the server once to see whether it can")
-				c.Servers = []config.Server{entry}
-			}
-			return a.with(bounded, c, func(ctx context.Context, r *adapter.Router) error {
-				if a.router != nil {
-					err = r.Restart(ctx, entry.Name)
-				} else {
-					err = a.await(ctx, r, entry.Name)
-				}
-				if err != nil {
+			fmt.Fprintln(a.stderr, "no router runs with this configuration; starting the server once to see whether it can")
+			c.Servers = []config.Server{entry}
+			return a.alone(bounded, c, func(ctx context.Context, r *adapter.Router) error {
+				if err := a.await(ctx, r, entry.Name); err != nil {
 					return err
 				}
-				var that []adapter.ServerInfo
-				for _, s := range r.Servers() {
-					if s.Name == entry.Name {
-						that = append(that, s)
-					}
-				}
-				return a.printServers(that)
+				return a.printServer(r, entry.Name)
 			})
 		})
 }

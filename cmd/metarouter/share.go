@@ -67,18 +67,16 @@ func (a *app) share(ctx context.Context, c config.Config, named bool, f serveFla
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	client := daemon.Client{
-		Place: daemon.PlaceOf(a.data, c.Files),
-		Terms: func() daemon.Terms {
-			if now, err := config.Load(c.Files...); err == nil { // else a host keeps to what it has, too
-				return a.terms(now, named, f)
-			}
-			return a.terms(c, named, f)
-		},
+		Place:  daemon.PlaceOf(a.data, c.Files),
+		Terms:  func() daemon.Terms { return a.terms(c, named, f) },
 		Host:   append([]string{exe}, append(a.args, "--"+hostFlag)...),
 		Log:    filepath.Join(a.data, "crashes.log"),
 		Reload: hangup,
 		Lost: func(err error) {
 			log.Warn("the shared router has ended; another takes over", zap.Error(err))
+			if now, err := config.Load(c.Files...); err == nil { // else a host keeps to what it has, too
+				c = now
+			}
 		},
 		In: a.streams[0].(*os.File), Out: a.streams[1].(*os.File), Err: a.streams[2].(*os.File), Memory: file,
 	}
@@ -94,16 +92,8 @@ func (a *app) host(ctx context.Context, c config.Config, named bool, f serveFlag
 		return err
 	}
 	hangup := make(chan os.Signal, 1)
-	var router *adapter.Router
-	mux := http.NewServeMux()
-	face := face{
-		app: a, config: c, named: named, flags: f, log: log, hangup: hangup,
-		open: func(r *adapter.Router) {
-			router = r
-			a.carryOut(mux, r)
-		},
-	}
-	face.doors = []door{func(ctx context.Context, s *server.Server) error {
+	face := face{app: a, config: c, named: named, flags: f, log: log, hangup: hangup}
+	face.doors = []door{func(ctx context.Context, router *adapter.Router, s *server.Server) error {
 		h := daemon.Host{
 			Size: server.JournalSize,
 			Terms: func() daemon.Terms {
@@ -126,6 +116,8 @@ func (a *app) host(ctx context.Context, c config.Config, named bool, f serveFlag
 				return journal.Closed(), err
 			},
 		}
+		mux := http.NewServeMux()
+		a.carryOut(mux, router)
 		killed, err := h.Run(ctx, os.NewFile(hostSocket, "socket"), mux)
 		if killed {
 			time.AfterFunc(lastMoment, func() { os.Exit(exitFailed) })

@@ -1,7 +1,7 @@
 // Package daemon joins processes of this program that have the same
 // configuration files, over local sockets that only their user can open: commands
 // have a running router carry them out ([Run]), and clients of several programs
-// share one router, whose process serves them all ([Host], [Join]).
+// share one router, whose process serves them all ([Host], [Client]).
 //
 // A socket speaks HTTP. Its name tells which files its router has; what else must
 // be equal is compared when it is asked.

@@ -166,10 +166,10 @@ func (h *Host) join(ctx context.Context, w http.ResponseWriter, q *http.Request)
 		http.Error(w, "about to end", http.StatusServiceUnavailable)
 		return
 	}
+	defer h.served.Done()
 	c, streams, err := h.accept(w)
 	if err != nil {
 		h.leave(true, true)
-		h.served.Done()
 		return
 	}
 	// The last client waits until the connection ends with the process, when nothing
@@ -177,7 +177,6 @@ func (h *Host) join(ctx context.Context, w http.ResponseWriter, q *http.Request)
 	if last := h.host(ctx, c, streams); !last {
 		c.Close()
 	}
-	h.served.Done()
 }
 
 // accept makes the request's connection one for a client, and takes its streams.

@@ -33,7 +33,7 @@ var errLost = errors.New("the shared router has ended")
 // A Client is a process that has another one serve its streams.
 type Client struct {
 	Place  Place
-	Terms  func() Terms // as they are now: the configuration may be edited while the client is there
+	Terms  func() Terms // asked for at each join: the configuration may be edited while the client is there
 	Host   []string     // the command line of a host, which is given the socket as its file 3
 	Log    string       // the file that gets what a host prints when it crashes
 	Reload <-chan os.Signal
@@ -91,8 +91,9 @@ func (c *Client) join(ctx context.Context) (*net.UnixConn, error) {
 		return nil, err
 	}
 	defer unlock()
+	terms := c.Terms()
 	for _, socket := range c.Place.sockets(shared) {
-		if conn, err := c.handOver(ctx, socket, joinWait); err == nil {
+		if conn, err := c.handOver(ctx, socket, terms, joinWait); err == nil {
 			return conn, nil
 		}
 	}
@@ -103,7 +104,7 @@ func (c *Client) join(ctx context.Context) (*net.UnixConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.handOver(context.WithoutCancel(ctx), socket, startWait) // since one that serves us can be told to leave, and waited for
+	conn, err := c.handOver(context.WithoutCancel(ctx), socket, terms, startWait) // since one that serves us can be told to leave, and waited for
 	if err != nil {
 		host.Signal(syscall.SIGTERM) // else it would wait for others
 		return nil, fmt.Errorf("%w before it took the client over: %w", errLost, err)
@@ -152,7 +153,7 @@ func (c *Client) start() (socket string, process *os.Process, err error) {
 
 // handOver hands the streams to the router at the socket. It fails only if the
 // router has not got them.
-func (c *Client) handOver(ctx context.Context, socket string, wait time.Duration) (*net.UnixConn, error) {
+func (c *Client) handOver(ctx context.Context, socket string, terms Terms, wait time.Duration) (*net.UnixConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	conn, err := dial(ctx, socket)
@@ -165,7 +166,7 @@ func (c *Client) handOver(ctx context.Context, socket string, wait time.Duration
 		conn.SetDeadline(time.Unix(1, 0))
 	})
 	local := conn.(*net.UnixConn)
-	err = c.ask(local)
+	err = c.ask(local, terms)
 	if !stop() {
 		<-late
 	}
@@ -177,10 +178,9 @@ func (c *Client) handOver(ctx context.Context, socket string, wait time.Duration
 	return local, nil
 }
 
-func (c *Client) ask(conn *net.UnixConn) error {
-	now := c.Terms()
-	terms := url.Values{"place": {now.Place}, "text": {now.Text}, "servers": {now.Servers}}
-	q, err := http.NewRequest(http.MethodPost, "http://router/join?"+terms.Encode(), nil)
+func (c *Client) ask(conn *net.UnixConn, terms Terms) error {
+	values := url.Values{"place": {terms.Place}, "text": {terms.Text}, "servers": {terms.Servers}}
+	q, err := http.NewRequest(http.MethodPost, "http://router/join?"+values.Encode(), nil)
 	if err != nil {
 		return err
 	}

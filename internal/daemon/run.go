@@ -29,9 +29,6 @@ type Outcome struct {
 // maxCommand bounds a command, in bytes.
 const maxCommand = 64 << 20
 
-// errOther is the answer to another program.
-var errOther = errors.New("the running router is another build of the program")
-
 // Commands has run carry out the commands of processes of the same program, at
 // POST /run.
 func Commands(mux *http.ServeMux, program string, run func(context.Context, Command) Outcome) {
@@ -42,15 +39,15 @@ func Commands(mux *http.ServeMux, program string, run func(context.Context, Comm
 			return
 		}
 		if c.Program != program {
-			http.Error(w, errOther.Error(), http.StatusConflict)
+			http.Error(w, "the running router is another build of the program", http.StatusConflict)
 			return
 		}
 		json.NewEncoder(w).Encode(run(q.Context(), c))
 	})
 }
 
-// Run has the first running router of the place that can carry out the command; with all set,
-// every one, of which the last one's outcome counts. ok is false if none did. A
+// Run has the newest running router of the place that can, or all of them, carry out
+// the command; of all, the last one's outcome counts. ok is false if none did. A
 // router that ends before it has answered is an error, since it may have carried
 // out the command.
 func Run(ctx context.Context, p Place, c Command, all bool) (o Outcome, ok bool, err error) {

@@ -171,6 +171,33 @@ func TestSharedAfterAnEdit(t *testing.T) {
 	}
 }
 
+// Clients that shared a router share the next one too if that is killed, though the
+// configuration was edited since they came.
+func TestSharedAgainAfterAnEdit(t *testing.T) {
+	t.Parallel()
+	servers := entries{"s": fake("-tools", "pid")}
+	s := prepare(t, servers, nil)
+	one, two := s.serve("--mode", "direct"), s.serve("--mode", "direct")
+	pid := mustCallWhenUp(t, one, "s:pid").text()
+	if other := mustCallWhenUp(t, two, "s:pid").text(); other != pid {
+		t.Fatal("two clients of the same configuration share no router")
+	}
+	servers["new"] = fake("-tools", "echo")
+	s.write(servers, nil)
+	mustCallWhenUp(t, one, "new:echo")
+
+	s.kill(syscall.SIGKILL)
+	next := mustCallWhenUp(t, one, "s:pid").text()
+	if other := mustCallWhenUp(t, two, "s:pid").text(); other != next || next == pid {
+		t.Errorf("after the shared router was killed, one client's server is %s and the other's %s; before, %s was both's", next, other, pid)
+	}
+	for _, c := range []*mcptest.Client{one, two} {
+		if strings.Contains(c.Stderr(), "process of its own") {
+			t.Errorf("a client shares no more:\n%s", c.Stderr())
+		}
+	}
+}
+
 // When the shared router is killed, each call that it was carrying out gets an
 // error that says so, and all clients go on with another, as if nothing had been.
 func TestSharedRouterIsKilled(t *testing.T) {

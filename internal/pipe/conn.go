@@ -44,28 +44,21 @@ type conn struct {
 
 // Read implements [io.Reader].
 func (c *conn) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	n, err := tryRead(c.read, p)
-	if errors.Is(err, errNotTried) {
-		return c.TCPConn.Read(p)
-	}
+	n, err := readBy(c.read, c.TCPConn, p)
 	return n, c.error("read", err)
 }
 
 // Write implements [io.Writer].
 func (c *conn) Write(p []byte) (int, error) {
-	n, err := tryWrite(c.write, p)
-	if n == len(p) || err != nil && !errors.Is(err, errNotTried) {
-		return n, c.error("write", err)
-	}
-	rest, err := c.TCPConn.Write(p[n:])
-	return n + rest, err
+	n, err := writeBy(c.write, c.TCPConn, p)
+	return n, c.error("write", err)
 }
 
-// error makes an error what others expect of a connection.
+// error makes the error of an attempt what others expect of a connection.
 func (c *conn) error(op string, err error) error {
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return err
+	}
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
 		return err // nil, or the end

@@ -58,27 +58,41 @@ func Inherited(f *os.File) *End {
 var errNotTried = errors.New("closed or too late")
 
 // Read implements [io.Reader].
-func (e *End) Read(p []byte) (n int, err error) {
-	err = errNotTried
-	if e.read != nil && len(p) > 0 {
-		n, err = tryRead(e.read, p)
-	}
-	if errors.Is(err, errNotTried) {
-		n, err = e.File.Read(p)
-	}
+func (e *End) Read(p []byte) (int, error) {
+	n, err := readBy(e.read, e.File, p)
 	if n >= usual/2 {
 		e.grow()
 	}
 	return n, err
 }
 
+// readBy makes the attempt, or has slow read where there is none or it can't be
+// made.
+func readBy(a *attempt, slow io.Reader, p []byte) (int, error) {
+	if a != nil && len(p) > 0 {
+		if n, err := tryRead(a, p); !errors.Is(err, errNotTried) {
+			return n, err
+		}
+	}
+	return slow.Read(p)
+}
+
 // Write implements [io.Writer].
 func (e *End) Write(p []byte) (int, error) {
-	n, err := e.TryWrite(p)
-	if n == len(p) || err != nil && !errors.Is(err, errNotTried) {
-		return n, err
+	if len(p) > usual {
+		e.grow()
 	}
-	rest, err := e.File.Write(p[n:])
+	return writeBy(e.write, e.File, p)
+}
+
+// writeBy makes the attempt, and has slow write what that leaves.
+func writeBy(a *attempt, slow io.Writer, p []byte) (n int, err error) {
+	if a != nil {
+		if n, err = tryWrite(a, p); n == len(p) || err != nil && !errors.Is(err, errNotTried) {
+			return n, err
+		}
+	}
+	rest, err := slow.Write(p[n:])
 	return n + rest, err
 }
 
