@@ -125,7 +125,62 @@ type Router struct {
 	AccessLog       string
 	HTTP            HTTP
 	Capabilities    map[string][]string // tag -> words that imply it; adds to and overrides the taxonomy
-	Classification  []byte              // the "classification" object as plain JSON, nil if absent
+	Classification  *Classification     // nil if absent
+}
+
+// A Classification is the "classification" object: into which categories texts are
+// sorted, and by whom.
+type Classification struct {
+	Categories   []Category // in the order of their class indices; none: the capability tags
+	Rules        []Rule     // for all categories, after those of the category
+	Model        string     // for whatever no category and no rule has one; default "default"
+	UseReasoning bool       // likewise
+	Threshold    float64    // the confidence below which the fallback is the answer; default 0.6
+	Fallback     string     // a category's name; "" is none
+	MaxText      int        // bytes of a text; default 8192
+
+	Outside *Outside // another classification server that is asked first; nil if there is none
+}
+
+// A Category is a class of texts.
+type Category struct {
+	Name         string
+	Description  string
+	SystemPrompt string
+	Keywords     []string
+	Examples     []string // texts of the category
+	Model        string   // "" is the Classification's
+	UseReasoning *bool    // nil is the Classification's
+	Rules        []Rule   // the first that applies decides
+}
+
+// A Rule sets the model and the use of reasoning for texts of which all that it
+// says is true.
+type Rule struct {
+	Categories      []string // one of these; none: any
+	ConfidenceBelow float64  // 0: any
+	MinWords        int      // at least so many; 0: any
+	MaxWords        int      // at most so many; 0: any
+	Patterns        []string // regular expressions (RE2) of which one matches; none: any text
+
+	Model        string // "" leaves it as it is
+	UseReasoning *bool  // nil leaves it as it is
+}
+
+// An Outside is a classification server of somebody else's: an entry of the
+// configuration, or a URL.
+type Outside struct {
+	Server  string // the name of an entry; "" if URL is set
+	URL     string
+	Headers map[string]string // of requests to URL
+
+	ClassifyTool    string        // default "classify_text"
+	ListTool        string        // default "list_categories"
+	Timeout         time.Duration // of one attempt; default 5s
+	MaxRetries      int           // after the first attempt; default 3
+	CacheCategories bool          // the list is asked for every RefreshInterval only; default true
+	RefreshInterval time.Duration // default 5m
+	NumCategories   int           // how many it must have; 0: any number
 }
 
 // HTTP is where and for whom the HTTP face serves.

@@ -257,13 +257,3 @@ func dict[T any](read reader[T]) reader[map[string]T] {
 		return out, nil
 	}
 }
-
-// raw reads an object as plain JSON, for whoever knows what is in it.
-func raw(v hujson.Value) ([]byte, error) {
-	if v.Value.Kind() != '{' {
-		return nil, errors.New("must be an object; write {…}")
-	}
-	v = v.Clone()
-	v.Minimize()
-	return v.Pack(), nil
-}

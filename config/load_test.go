@@ -176,14 +176,13 @@ func TestRouter(t *testing.T) {
 	c := loadText(t, `{"metarouter": {"mode": "search", "names": "bare", "separator": ".", "toolBudget": 1, "listWait": "1s",
 		"pinned": ["files:read_file"], "routeThreshold": 0.75, "learning": false, "fillArguments": true, "accessLog": "x.log",
 		"http": {"addr": ":1", "allowedHosts": ["h"], "allowedOrigins": ["o"], "tokens": ["${TOKEN}"], "maxBody": "1KiB", "rate": "5/s"},
-		"capabilities": {"invoicing": ["invoice"]}, "classification": {"categories": [{"name": "x",},], /* c */}}}`)
+		"capabilities": {"invoicing": ["invoice"]}}}`)
 	want := Router{
 		Mode: "search", Names: "bare", Separator: ".", ToolBudget: 1, ListWait: time.Second,
 		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: ValidateOn,
 		RouteThreshold: 0.75, FillArguments: true, AccessLog: "x.log",
 		HTTP:           HTTP{Addr: ":1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []string{"sk-secret"}, MaxBody: 1024, Rate: "5/s"},
 		Capabilities:   map[string][]string{"invoicing": {"invoice"}},
-		Classification: []byte(`{"categories":[{"name":"x"}]}`),
 	}
 	if !reflect.DeepEqual(c.Router, want) {
 		t.Errorf("got  %+v\nwant %+v", c.Router, want)
@@ -271,7 +270,6 @@ func TestProblems(t *testing.T) {
 		{"separator", `{"metarouter": {§"separator": ":"}}`, "", `must be one of ["__" "." "-" "/"]`, true},
 		{"threshold", `{"metarouter": {§"routeThreshold": 2}}`, "", `a number from 0 to 1`, true},
 		{"capability words", `{"metarouter": {"capabilities": {"a": ["x", §1]}}}`, "", `"capabilities.a[1]" must be a string`, true},
-		{"classification", `{"metarouter": {§"classification": []}}`, "", `must be an object`, true},
 		{"router typo", `{"metarouter": {§"pined": []}}`, "", `did you mean "pinned"?`, true},
 		{"router", `{§"metarouter": true}`, "", `"metarouter" must be an object`, true},
 		{"maxBody", `{"metarouter": {"http": {§"maxBody": "16 Mb/s"}}}`, "", `write it like "16MiB"`, true},
