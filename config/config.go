@@ -176,7 +176,7 @@ type Outside struct {
 
 	ClassifyTool    string        // default "classify_text"
 	ListTool        string        // default "list_categories"
-	Timeout         time.Duration // of one attempt; default 5s
+	Timeout         time.Duration // of one classification, all attempts together; default 5s
 	MaxRetries      int           // after the first attempt; default 3
 	CacheCategories bool          // the list is asked for every RefreshInterval only; default true
 	RefreshInterval time.Duration // default 5m

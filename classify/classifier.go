@@ -1,0 +1,220 @@
+package classify
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// A Classifier sorts texts into categories. Where the configuration names an
+// outside classification server, that is asked; while it is down, slow or wrong,
+// the built-in classifier answers in its place. Its methods may be called by many
+// goroutines at once.
+type Classifier struct {
+	config  config.Classification
+	outside *outside // nil if there is none
+	log     *zap.Logger
+
+	mu    sync.Mutex // lets one writer at a time replace known
+	known atomic.Pointer[known]
+}
+
+// known is what there is to choose from. It is immutable.
+type known struct {
+	categories []config.Category
+	builtin    func() *Lexical // trained by the first use
+}
+
+// New returns the classifier of a configuration. Categories are those of the
+// configuration, else tags; those that only the outside server has come after
+// them, in the order in which they were heard of, and instead of tags. So the index
+// of a category never changes while the router runs, but for the tags' when the
+// outside server is first heard.
+//
+// servers is how the outside server is reached if it is an entry of the
+// configuration.
+func New(c config.Classification, tags []config.Category, servers Sessions, log *zap.Logger) *Classifier {
+	k := &Classifier{config: c, log: log.Named("classify")}
+	categories := c.Categories
+	if len(categories) == 0 {
+		categories = tags
+	}
+	k.know(categories)
+	if c.Outside != nil {
+		k.outside = newOutside(*c.Outside, servers, k.log)
+	}
+	return k
+}
+
+func (k *Classifier) know(categories []config.Category) {
+	k.known.Store(&known{
+		categories: categories,
+		builtin:    sync.OnceValue(func() *Lexical { return NewLexical(categories) }),
+	})
+}
+
+// Run keeps in touch with the outside server until ctx ends. Without one it
+// returns at once.
+func (k *Classifier) Run(ctx context.Context) error {
+	if k.outside == nil {
+		return nil
+	}
+	defer k.outside.close()
+	return k.outside.run(ctx, k.learn)
+}
+
+// learn takes in the outside server's list, and returns our index of each of its
+// categories.
+func (k *Classifier) learn(list List) (index []int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := k.known.Load().categories
+	categories := slices.Clone(before)
+	if len(k.config.Categories) == 0 && !k.outside.heard() {
+		categories = nil // they were tags
+	}
+	for _, name := range list.Categories {
+		i := slices.IndexFunc(categories, func(c config.Category) bool { return c.Name == name })
+		if i < 0 {
+			i = len(categories)
+			categories = append(categories, config.Category{Name: name})
+		}
+		c := &categories[i]
+		if c.Description == "" {
+			c.Description = list.Descriptions[name]
+		}
+		if c.SystemPrompt == "" {
+			c.SystemPrompt = list.SystemPrompts[name]
+		}
+		index = append(index, i)
+	}
+	if !slices.EqualFunc(before, categories, func(a, b config.Category) bool {
+		return a.Name == b.Name && a.Description == b.Description && a.SystemPrompt == b.SystemPrompt
+	}) {
+		k.know(categories)
+	}
+	return index
+}
+
+// A List is what list_categories answers.
+type List struct {
+	Categories    []string          `json:"categories"` // in the order of their class indices
+	Descriptions  map[string]string `json:"category_descriptions,omitempty"`
+	SystemPrompts map[string]string `json:"category_system_prompts,omitempty"`
+}
+
+// Categories returns the categories, in the order of their class indices.
+func (k *Classifier) Categories(ctx context.Context) List {
+	if k.outside != nil {
+		k.outside.await(ctx)
+		if !k.config.Outside.CacheCategories && k.outside.up() {
+			k.outside.refresh(ctx, k.learn)
+		}
+	}
+	categories := k.known.Load().categories
+	list := List{Categories: make([]string, len(categories)), Descriptions: make(map[string]string), SystemPrompts: make(map[string]string)}
+	for i, c := range categories {
+		list.Categories[i] = c.Name
+		if c.Description != "" {
+			list.Descriptions[c.Name] = c.Description
+		}
+		if c.SystemPrompt != "" {
+			list.SystemPrompts[c.Name] = c.SystemPrompt
+		}
+	}
+	return list
+}
+
+// Who classified.
+const (
+	Builtin = "builtin"
+	Outside = "outside"
+)
+
+// An Outcome is what a text was found to be.
+type Outcome struct {
+	Answer
+	Source   string `json:"source"`             // Builtin or Outside
+	Degraded bool   `json:"degraded,omitempty"` // the built-in classifier stands in for the outside one
+}
+
+// ErrNoCategories says that there is nothing to sort texts into.
+var ErrNoCategories = errors.New(`there are no categories: write some into "metarouter": {"classification": {"categories": […]}}`)
+
+// Classify sorts a text. It fails only if the text is none, see [Check], or if there
+// are no categories; an outside server that fails is stood in for.
+func (k *Classifier) Classify(ctx context.Context, text string) (Outcome, error) {
+	if err := Check(text, k.config.MaxText); err != nil {
+		return Outcome{}, err
+	}
+	if k.outside != nil {
+		k.outside.await(ctx)
+		if a, err := k.ask(ctx, text); err == nil {
+			return Outcome{Answer: a, Source: Outside}, nil
+		}
+	}
+	known := k.known.Load()
+	if len(known.categories) == 0 {
+		return Outcome{}, ErrNoCategories
+	}
+	a := Decide(&k.config, known.categories, text, known.builtin().Probabilities(text))
+	return Outcome{Answer: a, Source: Builtin, Degraded: k.outside != nil}, nil
+}
+
+// ask has the outside server classify.
+func (k *Classifier) ask(ctx context.Context, text string) (Answer, error) {
+	verdict, index, err := k.outside.classify(ctx, text)
+	if err != nil {
+		return Answer{}, err
+	}
+	categories := k.known.Load().categories
+	p := make([]float64, len(categories))
+	for theirs, ours := range index {
+		p[ours] += verdict.Probabilities[theirs]
+	}
+	a := Decide(&k.config, categories, text, p)
+	if a.Class == index[verdict.Class] { // else the fallback has its own
+		if verdict.Model != "" {
+			a.Model = verdict.Model
+		}
+		if verdict.UseReasoning != nil {
+			a.UseReasoning = *verdict.UseReasoning
+		}
+	}
+	return a, nil
+}
+
+// Health is how classification is.
+type Health struct {
+	Categories []string       `json:"categories"`
+	Model      string         `json:"model"`
+	Outside    *OutsideHealth `json:"outside,omitempty"` // nil if there is none
+}
+
+// An OutsideHealth is how the outside server is.
+type OutsideHealth struct {
+	Address string    `json:"address"` // the server's name, or its URL
+	State   string    `json:"state"`   // "starting", "up" or "down"
+	Since   time.Time `json:"since"`
+	Error   string    `json:"error,omitempty"` // why it is down
+	Source  string    `json:"source"`          // who classifies now
+}
+
+// Health returns at once.
+func (k *Classifier) Health() Health {
+	h := Health{Categories: []string{}, Model: k.config.Model}
+	for _, c := range k.known.Load().categories {
+		h.Categories = append(h.Categories, c.Name)
+	}
+	if k.outside != nil {
+		h.Outside = k.outside.health()
+	}
+	return h
+}
