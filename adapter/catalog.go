@@ -24,15 +24,40 @@ type catalog struct {
 	discovery *discovery.Discovery
 	registry  *registry.Registry
 	store     *registry.Store
+	labels    *labels // nil if nobody gives tools further tags
 	log       *zap.Logger
 
-	// mu guards known, and has the registry change together with it.
-	mu    sync.Mutex
-	known map[string]string // server -> the hash of the entry whose offer is in the registry
+	// mu guards what follows, and has the registry change together with it.
+	mu     sync.Mutex
+	known  map[string]string         // server -> the hash of the entry whose offer is in the registry
+	offers map[string]registry.Offer // by server, before labels; nil if there are none
 }
 
 func newCatalog(onDemand bool, tags map[string][]string, d *discovery.Discovery, r *registry.Registry, s *registry.Store, log *zap.Logger) *catalog {
-	return &catalog{onDemand: onDemand, tags: tags, discovery: d, registry: r, store: s, log: log.Named("catalog"), known: make(map[string]string)}
+	return &catalog{
+		onDemand: onDemand, tags: tags, discovery: d, registry: r, store: s, log: log.Named("catalog"),
+		known: make(map[string]string), offers: make(map[string]registry.Offer),
+	}
+}
+
+// publish puts the offer into the registry. c.mu must be held.
+func (c *catalog) publish(server string, o registry.Offer) (changed bool, err error) {
+	if c.labels != nil {
+		c.offers[server] = o
+		o = c.labels.label(o)
+	}
+	return c.registry.Replace(server, o)
+}
+
+// relabel puts all offers into the registry anew, with the tags that they have now.
+func (c *catalog) relabel() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for server, o := range c.offers {
+		if _, err := c.publish(server, o); err != nil {
+			c.log.Error("tag tools", zap.String("server", server), zap.Error(err))
+		}
+	}
 }
 
 // storeKey returns the key of the server's stored offer: a hash of all that
@@ -56,7 +81,7 @@ func (c *catalog) recall(servers []config.Server) {
 		}
 		c.mu.Lock()
 		if c.known[s.Name] == "" {
-			if _, err := c.registry.Replace(s.Name, offer); err != nil {
+			if _, err := c.publish(s.Name, offer); err != nil {
 				c.log.Warn("can't use the stored offer", zap.String("server", s.Name), zap.Error(err))
 			} else {
 				c.known[s.Name] = c.storeKey(s)
@@ -102,7 +127,7 @@ func (c *catalog) adopt(ctx context.Context, entry config.Server, o registry.Off
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	changed, err := c.registry.Replace(entry.Name, o)
+	changed, err := c.publish(entry.Name, o)
 	if err != nil {
 		return false, err
 	}
@@ -127,5 +152,6 @@ func (c *catalog) Forget(server string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.known, server)
+	delete(c.offers, server)
 	c.registry.Remove(server)
 }

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/usage"
@@ -73,6 +74,7 @@ type Router struct {
 	selector   *selector.Selector
 	supervisor *supervisor.Supervisor
 	usage      *usage.Store // nil if nothing is to be learned
+	classifier *classify.Classifier
 	listener   atomic.Pointer[listener]
 }
 
@@ -90,12 +92,18 @@ func New(c config.Config, o Options) *Router {
 		node = "local"
 	}
 	r := &Router{options: o, log: o.Log, registry: registry.New(o.Log)}
-	d := discovery.New(discovery.NewTaxonomy(c.Router.Capabilities), o.Log)
+	taxonomy := discovery.NewTaxonomy(c.Router.Capabilities)
+	d := discovery.New(taxonomy, o.Log)
 	r.catalog = newCatalog(o.OnDemand, c.Router.Capabilities, d, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
 	r.supervisor = supervisor.New(r.catalog, supervisor.Options{
 		DataDir: o.DataDir, Guard: o.Guard, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Hear: r.hear,
 	}, o.Log)
 	r.selector = selector.New(r.registry, r, node, o.Log)
+	r.classifier = classify.New(c.Router.Classification, tagCategories(c, taxonomy), r, o.Log)
+	if r.classifier.HasOutside() {
+		r.catalog.labels = newLabels(r.classifier)
+		r.selector.Consult(sorter{r.classifier})
+	}
 	if c.Router.Learning {
 		if r.usage, err = OpenUsage(c, o.DataDir, o.Log); err != nil {
 			o.Log.Warn("can't read what was learned from use", zap.Error(err))
@@ -119,6 +127,10 @@ func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.registry.Run(ctx) })
 	g.Go(func() error { return r.usage.Run(ctx) })
+	g.Go(func() error { return r.classifier.Run(ctx) })
+	if labels := r.catalog.labels; labels != nil {
+		g.Go(func() error { return labels.run(ctx, r.catalog.relabel) })
+	}
 	g.Go(func() error { return r.supervisor.Run(ctx, configs) })
 	if !r.options.OnDemand {
 		g.Go(func() error { r.progress(ctx); return nil })
@@ -211,6 +223,10 @@ func (r *Router) Learn(client, task, tool string, failed bool) {
 
 // Usage returns what was learned from use, nil if nothing is to be learned.
 func (r *Router) Usage() *usage.Store { return r.usage }
+
+// Classifier returns what sorts texts into the categories of the configuration, or
+// into capability tags if it has none.
+func (r *Router) Classifier() *classify.Classifier { return r.classifier }
 
 // Config returns the configuration that is in use.
 func (r *Router) Config() config.Config { return *r.config.Load() }

@@ -160,12 +160,38 @@ func (k *Classifier) Classify(ctx context.Context, text string) (Outcome, error)
 			return Outcome{Answer: a, Source: Outside}, nil
 		}
 	}
+	return k.StandIn(text)
+}
+
+// StandIn is Classify without the outside server.
+func (k *Classifier) StandIn(text string) (Outcome, error) {
+	if err := Check(text, k.config.MaxText); err != nil {
+		return Outcome{}, err
+	}
 	known := k.known.Load()
 	if len(known.categories) == 0 {
 		return Outcome{}, ErrNoCategories
 	}
 	a := Decide(&k.config, known.categories, text, known.builtin().Probabilities(text))
 	return Outcome{Answer: a, Source: Builtin, Degraded: k.outside != nil}, nil
+}
+
+// Changed returns a channel that is closed when the outside server goes down or
+// comes up; nil if there is none.
+func (k *Classifier) Changed() <-chan struct{} {
+	if k.outside == nil {
+		return nil
+	}
+	return k.outside.changed()
+}
+
+// HasOutside reports whether there is an outside server, up or down.
+func (k *Classifier) HasOutside() bool { return k.outside != nil }
+
+// Fits reports whether the outcome says anything: that it is of a category which is
+// not the fallback, and at least as likely as the threshold.
+func (k *Classifier) Fits(o Outcome) bool {
+	return o.Category != k.config.Fallback && o.Confidence >= k.config.Threshold
 }
 
 // ask has the outside server classify.

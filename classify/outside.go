@@ -78,13 +78,14 @@ type outside struct {
 	index    []int      // ours of each of them
 	err      error      // why it is down; nil if it is up
 	since    time.Time
-	refusals int // in a row
+	refusals int           // in a row
+	flipped  chan struct{} // closed when it goes down or comes up, then itself replaced
 }
 
 var errNotTried = errors.New("it was not asked yet")
 
 func newOutside(o config.Outside, servers Sessions, log *zap.Logger) *outside {
-	s := &outside{options: o, log: log, tried: make(chan struct{}), fell: make(chan struct{}, 1), err: errNotTried, since: time.Now()}
+	s := &outside{options: o, log: log, tried: make(chan struct{}), fell: make(chan struct{}, 1), flipped: make(chan struct{}), err: errNotTried, since: time.Now()}
 	if o.Server != "" {
 		s.caller = entry{o.Server, servers}
 	} else {
@@ -183,6 +184,8 @@ func (s *outside) note(err error) {
 	s.err = err
 	if (was == nil) != (err == nil) {
 		s.since = time.Now()
+		close(s.flipped)
+		s.flipped = make(chan struct{})
 	}
 	switch {
 	case was != nil && err == nil:
@@ -196,6 +199,12 @@ func (s *outside) note(err error) {
 		default:
 		}
 	}
+}
+
+func (s *outside) changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flipped
 }
 
 func (s *outside) address() string { return cmp.Or(s.options.Server, s.options.URL) }

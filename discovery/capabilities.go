@@ -45,7 +45,8 @@ var embedded string
 // A Taxonomy knows which words speak for which capability. It is immutable.
 type Taxonomy struct {
 	tags  []string
-	terms map[string][]term // by the stem of their first word
+	words map[string][]string // by tag, as a person reads them
+	terms map[string][]term   // by the stem of their first word
 }
 
 // A term is one entry of the taxonomy.
@@ -72,12 +73,13 @@ func NewTaxonomy(overrides map[string][]string) *Taxonomy {
 	for tag, list := range overrides {
 		words[strings.ToLower(strings.TrimSpace(tag))] = list
 	}
-	x := &Taxonomy{terms: map[string][]term{}}
+	x := &Taxonomy{words: map[string][]string{}, terms: map[string][]term{}}
 	for _, tag := range slices.Sorted(maps.Keys(words)) {
 		known := false
 		for _, word := range words[tag] {
 			if t := parseTerm(tag, word); len(t.stems) > 0 {
 				x.terms[t.stems[0]] = append(x.terms[t.stems[0]], t)
+				x.words[tag] = append(x.words[tag], strings.ReplaceAll(t.text, "+", " "))
 				known = true
 			}
 		}
@@ -102,6 +104,10 @@ func parseTerm(tag, s string) term {
 
 // Tags returns all capabilities, sorted.
 func (x *Taxonomy) Tags() []string { return slices.Clone(x.tags) }
+
+// Words returns the words, phrases and names that speak for a tag, in the order of
+// their listing.
+func (x *Taxonomy) Words(tag string) []string { return slices.Clone(x.words[tag]) }
 
 // Infer returns the capabilities of a tool, sorted by name, from its name,
 // title, description, parameters, annotations and the name of its server. It

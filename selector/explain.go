@@ -36,7 +36,7 @@ type WordShare struct {
 func (f Feature) String() string {
 	return [NumFeatures]string{
 		StepFeature: "words", MeaningFeature: "meaning", StepMeaningFeature: "step meaning",
-		CoverageFeature: "coverage", UseFeature: "use",
+		CoverageFeature: "coverage", UseFeature: "use", CategoryFeature: "category",
 	}[f]
 }
 

@@ -62,6 +62,7 @@ const (
 	StepMeaningFeature                // that of the step that it suits best
 	CoverageFeature                   // share of the task's words that the tool has, rare ones counting more
 	UseFeature                        // whether it was called after such tasks before
+	CategoryFeature                   // how sure a classifier is that the task is of a category whose tag the tool bears
 	NumFeatures
 )
 
@@ -72,6 +73,7 @@ var featureWeights = [NumFeatures]float64{
 	StepMeaningFeature: 1.9,
 	CoverageFeature:    2,
 	UseFeature:         4,
+	CategoryFeature:    0.5, // not found so: no corpus has categories
 }
 
 // Weights returns by how much each feature counts.
@@ -85,11 +87,18 @@ func Weights() [NumFeatures]float64 { return featureWeights }
 // fields", 2004), with synonyms for less, lowered where the tool lacks many of the
 // words.
 func Rank(task string, tools []*registry.Document, c *registry.Collection) []Candidate {
-	return rank(parse(task), tools, c, nil)
+	return rank(parse(task), tools, c, belief{})
 }
 
-// rank is Rank with evidence from use, by tool ID.
-func rank(t task, tools []*registry.Document, c *registry.Collection, evidence map[string]float64) []Candidate {
+// A belief is what is known of a task beside its words. The zero value is nothing.
+type belief struct {
+	use      map[string]float64 // evidence from use, by tool ID
+	category string             // the tag of the task's category
+	sure     float64            // how likely it is of that
+}
+
+// rank is Rank with what else is known of the task.
+func rank(t task, tools []*registry.Document, c *registry.Collection, b belief) []Candidate {
 	s := newScorer(t, c)
 	ranked := make([]Candidate, len(tools))
 	m := newMatching(len(s.words))
@@ -97,7 +106,10 @@ func rank(t task, tools []*registry.Document, c *registry.Collection, evidence m
 		s.match(d, m)
 		features := s.features(d, m)
 		if d.Tool != nil {
-			features[UseFeature] = evidence[d.Tool.ID]
+			features[UseFeature] = b.use[d.Tool.ID]
+			if b.sure > 0 && slices.Contains(d.Tool.Capabilities, b.category) {
+				features[CategoryFeature] = b.sure
+			}
 		}
 		ranked[i] = Candidate{
 			Tool: d.Tool, Prompt: d.Prompt, Resource: d.Resource, Template: d.Template,

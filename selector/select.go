@@ -105,7 +105,7 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t ta
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
-	ranked, err := search(ctx, c, t, registry.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers}, nil)
+	ranked, err := search(ctx, c, t, registry.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers}, belief{})
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
@@ -122,7 +122,7 @@ func hopeless(ranked []Candidate) bool {
 
 // search ranks what a collection has for the task: what has its words, what means
 // the same, and what did well before.
-func search(ctx context.Context, c *registry.Collection, t task, request registry.Query, evidence map[string]float64) ([]Candidate, error) {
+func search(ctx context.Context, c *registry.Collection, t task, request registry.Query, b belief) ([]Candidate, error) {
 	t.correct(c)
 	nearest := make(chan []*registry.Document, 1)
 	byMeaning := request
@@ -146,14 +146,14 @@ func search(ctx context.Context, c *registry.Collection, t task, request registr
 	for _, d := range alike {
 		add(d)
 	}
-	for id, x := range evidence { // in any order: they are ranked
+	for id, x := range b.use { // in any order: they are ranked
 		if tool, ok := c.Snapshot.Tool(id); ok && x > 0 {
 			if d, ok := c.Document(registry.Item{Tool: tool}); ok && request.Admits(d) {
 				add(d)
 			}
 		}
 	}
-	return rank(t, documents, c, evidence), nil
+	return rank(t, documents, c, b), nil
 }
 
 // merge joins two rankings by confidence: scores compare candidates of one of them.
@@ -183,11 +183,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t task) (Ranking, err
 	if borne > 0 {
 		request.Capabilities, request.AtLeast = tags, borne
 	}
-	var evidence map[string]float64
-	if s.experience != nil {
-		evidence = s.experience.Match(t.text, time.Now())
-	}
-	ranked, err := search(ctx, c, t, request, evidence)
+	ranked, err := search(ctx, c, t, request, s.belief(ctx, q.Task, t))
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}
@@ -210,6 +206,20 @@ func (s *Selector) findTools(ctx context.Context, q Query, t task) (Ranking, err
 		})
 	}
 	return answer, nil
+}
+
+// belief returns what is known of a task beside its words.
+func (s *Selector) belief(ctx context.Context, text string, t task) (b belief) {
+	if len(t.words) == 0 {
+		return b
+	}
+	if s.experience != nil {
+		b.use = s.experience.Match(t.text, time.Now())
+	}
+	if s.classifier != nil {
+		b.category, b.sure = s.classifier.Category(ctx, text)
+	}
+	return b
 }
 
 // bearingMost returns the tools of the servers (of all, if none is named) that

@@ -10,6 +10,7 @@
 package selector
 
 import (
+	"context"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,6 +30,7 @@ type Selector struct {
 	cache    cache
 
 	experience Experience // nil if there is none
+	classifier Classifier // nil if there is none
 }
 
 // Experience is what was learned from use.
@@ -41,6 +43,17 @@ type Experience interface {
 // Trust lets the selector take experience into account. It must be called before
 // anything is looked for.
 func (s *Selector) Trust(e Experience) { s.experience = e }
+
+// A Classifier knows categories of tasks, of which tools bear the tags.
+type Classifier interface {
+	// Category returns the tag of the task's category and how likely it is of that, in
+	// [0,1]; 0 if it is of none. It answers in time, whatever is wrong.
+	Category(ctx context.Context, task string) (tag string, likely float64)
+}
+
+// Consult lets the selector take into account of what category a task is. It must be
+// called before anything is looked for.
+func (s *Selector) Consult(c Classifier) { s.classifier = c }
 
 // New returns a selector of the tools in r, which run in sessions. node names
 // this router in results.
