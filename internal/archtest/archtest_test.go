@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"config":              {},
 	"session":             {},
 	"registry":            {},
+	"classify":            {"config", "session"},
 	"supervisor":          {"internal/pipe", "config", "session"},
 	"discovery":           {"registry", "session", "classify"},
 	"selector":            {"registry", "session", "classify"},
