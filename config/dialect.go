@@ -120,6 +120,7 @@ func (d *decoder) router(r *Router) fields {
 		"fillArguments":   set(d, &r.FillArguments, boolean),
 		"accessLog":       set(d, &r.AccessLog, text),
 		"capabilities":    set(d, &r.Capabilities, dict(list(text))),
+		"classification":  d.classification(&r.Classification),
 		"http": d.in(fields{
 			"addr":           set(d, &r.HTTP.Addr, text),
 			"allowedHosts":   set(d, &r.HTTP.AllowedHosts, list(text)),

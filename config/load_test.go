@@ -181,8 +181,8 @@ func TestRouter(t *testing.T) {
 		Mode: "search", Names: "bare", Separator: ".", ToolBudget: 1, ListWait: time.Second,
 		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: ValidateOn,
 		RouteThreshold: 0.75, FillArguments: true, AccessLog: "x.log",
-		HTTP:           HTTP{Addr: ":1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []string{"sk-secret"}, MaxBody: 1024, Rate: "5/s"},
-		Capabilities:   map[string][]string{"invoicing": {"invoice"}},
+		HTTP:         HTTP{Addr: ":1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []string{"sk-secret"}, MaxBody: 1024, Rate: "5/s"},
+		Capabilities: map[string][]string{"invoicing": {"invoice"}},
 	}
 	if !reflect.DeepEqual(c.Router, want) {
 		t.Errorf("got  %+v\nwant %+v", c.Router, want)
@@ -396,6 +396,8 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{"mcpServers": {"a": {"command": "npx", "args": ["${A:-${B}}"], "env": {"K": 1}, "timeout": 1e3}}}`))
 	f.Add([]byte(`{"servers": {"a:": {"type": "ws", "httpUrl": "x", "tools": {"deny": ["["]}}}, "metarouter": {"http": {"tokens": [""]}}}`))
 	f.Add([]byte("{\"a\": {\"command\": {\"path\": \"sh\", \"args\": [\"-c\", \"x && metarouter serve\"]}, \"envFile\": \".env\"},}// c"))
+	f.Add([]byte(`{"metarouter": {"classification": {"categories": [{"name": "a", "rules": [{"patterns": ["("]}]}, 1], "fallback": "b",
+		"type": "mcp", "url": "${A}", "headers": {"B": "${C}"}}}}`))
 	f.Add([]byte(`{"a": "\q"`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		world := fakeWorld(map[string]string{testFile: string(data), "/project/.env": string(data)}, nil)

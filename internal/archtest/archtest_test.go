@@ -27,6 +27,7 @@ var allowed = map[string][]string{
 	"session":             {},
 	"classify":            {"config", "session"},
 	"registry":            {},
+	"classify":            {"config", "session"},
 	"supervisor":          {"internal/pipe", "config", "session"},
 	"discovery":           {"registry", "session", "classify"},
 	"selector":            {"registry", "session", "classify"},

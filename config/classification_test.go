@@ -1,0 +1,167 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestClassification(t *testing.T) {
+	yes, no := true, false
+	outside := func(change func(*Outside)) Classification {
+		o := Outside{
+			ClassifyTool: "classify_text", ListTool: "list_categories", Timeout: 5 * time.Second,
+			MaxRetries: 3, CacheCategories: true, RefreshInterval: 5 * time.Minute,
+		}
+		change(&o)
+		return Classification{Model: "default", Threshold: 0.6, MaxText: 8192, Outside: &o}
+	}
+	for _, tt := range []struct {
+		name, text string
+		want       Classification
+	}{
+		{"defaults", `{}`, Classification{Model: "default", Threshold: 0.6, MaxText: 8192}},
+		{"all of ours", `{"categories": [
+				{"name": "a", "description": "d", "keywords": ["k"], "examples": ["e", "f"], "system_prompt": "s", "model": "m", "use_reasoning": true,
+					"rules": [{"min_words": 3, "max_words": 4, "use_reasoning": false,}]},
+				{"name": "b"}],
+			"rules": [{"categories": ["a", "b"], "confidence_below": 0.5, "patterns": ["^x", "\\d+"], "model": "n"}],
+			"model": "x", "use_reasoning": true, "threshold": 0, "fallback": "b", "max_text": 9}`,
+			Classification{
+				Categories: []Category{
+					{Name: "a", Description: "d", SystemPrompt: "s", Keywords: []string{"k"}, Examples: []string{"e", "f"}, Model: "m", UseReasoning: &yes,
+						Rules: []Rule{{MinWords: 3, MaxWords: 4, UseReasoning: &no}}},
+					{Name: "b"},
+				},
+				Rules: []Rule{{Categories: []string{"a", "b"}, ConfidenceBelow: 0.5, Patterns: []string{"^x", `\d+`}, Model: "n"}},
+				Model: "x", UseReasoning: true, Fallback: "b", MaxText: 9,
+			}},
+		{"their words for the same", `{"confidence_threshold": 0.7, "fallback_category": "other"}`,
+			Classification{Model: "default", Threshold: 0.7, Fallback: "other", MaxText: 8192}},
+		{"null is absent", `{"categories": null, "type": null, "model": null}`, Classification{Model: "default", Threshold: 0.6, MaxText: 8192}},
+		{"outside by name", `{"type": "mcp", "server": "s"}`, outside(func(o *Outside) { o.Server = "s" })},
+		{"outside by url", `{"type": "mcp", "url": "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}, "tools": {"classify": "c", "list_categories": "l"},
+			"timeout": "1s", "max_retries": 0, "cache_categories": false, "refresh_interval": "1m", "num_categories": 14}`,
+			outside(func(o *Outside) {
+				*o = Outside{
+					URL: "https://example.com/mcp", Headers: map[string]string{"Authorization": "Bearer sk-secret"},
+					ClassifyTool: "c", ListTool: "l", Timeout: time.Second, RefreshInterval: time.Minute, NumCategories: 14,
+				}
+			})},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := loadText(t, `{"metarouter": {"classification": `+tt.text+`}}`)
+			if len(c.Problems) > 0 {
+				t.Errorf("problems: %v", c.Problems)
+			}
+			if got := c.Router.Classification; !reflect.DeepEqual(got, &tt.want) {
+				t.Errorf("got  %+v\nwant %+v", got, &tt.want)
+			}
+		})
+	}
+	if c := loadText(t, `{"metarouter": {"classification": null}}`); c.Router.Classification != nil {
+		t.Errorf("null: got %+v", c.Router.Classification)
+	}
+}
+
+// The place of the problem is marked with § in the text. What is left shows that
+// the others are as they were.
+func TestClassificationProblems(t *testing.T) {
+	categories := func(s string) string {
+		return "{\n\t\"categories\": [{\"name\": \"a\"}, " + s + ", {\"name\": \"z\"}]\n}"
+	}
+	rules := func(s string) string {
+		return "{\n\t\"rules\": [{\"model\": \"a\"}, " + s + ", {\"model\": \"z\"}]\n}"
+	}
+	outside := func(s string) string { return `{"type": "mcp", ` + s + `}` }
+	for _, tt := range []struct {
+		name, text, says, left string
+	}{
+		{"no name", categories(`§{"keywords": ["k"]}`), `write "name": "…"`, "a z"},
+		{"empty name", categories(`{§"name": " "}`), `must not be empty`, "a z"},
+		{"a number for a name", categories(`{§"name": 1}`), `must be a string; put it in quotes`, "a z"},
+		{"twice", categories(`{§"name": "a", "model": "m"}`), `there is a category "a" already`, "a z"},
+		{"a string", categories(`§"b"`), `"categories[1]" must be an object; write [{"name": "…"}]`, "a z"},
+		{"no list", `{§"categories": {"name": "a"}}`, `must be an array of objects; write [{"name": "…"}]`, ""},
+		{"a keyword", categories(`{"name": "b", "keywords": ["k", §1]}`), `"keywords[1]" must be a string`, "a b z"},
+		{"key of a category", categories(`{"name": "b", §"keyword": []}`), `did you mean "keywords"?`, "a b z"},
+		{"rule of a category", categories(`{"name": "b", "rules": [{"model": "m", §"min_words": -1}]}`), `at least 0`, "a b z"},
+
+		{"fallback", `{"categories": [{"name": "a"}], §"fallback": "b"}`, `"fallback" is "b", which is no category`, "a"},
+		{"fallback before", `{§"fallback_category": "b", "categories": [{"name": "a"}]}`, `"fallback_category" is "b"`, "a"},
+		{"threshold", `{§"threshold": 1.5}`, `a number from 0 to 1`, ""},
+		{"max_text", `{§"max_text": 0}`, `at least 1`, ""},
+		{"key", `{§"treshold": 0.5}`, `did you mean "threshold"?`, ""},
+		{"no object", `§7`, `"classification" must be an object`, ""},
+
+		{"pattern", rules(`{"patterns": ["ok", §"("], "model": "b"}`), `"patterns[1]" must be a regular expression (missing closing ))`, "a z"},
+		{"rule's category", `{"categories": [{"name": "a"}], "rules": [{"categories": ["a", §"b"], "model": "m"}]}`, `is "b", which is no category`, "a m"},
+		{"sets nothing", rules(`§{"min_words": 5}`), `the rule sets nothing; write "model"`, "a z"},
+		{"never applies", rules(`§{"min_words": 5, "max_words": 4, "model": "b"}`), `not above "max_words"`, "a z"},
+		{"misspelt condition", rules(`{§"min_word": 5, "model": "b"}`), `did you mean "min_words"?`, "a z"},
+		{"confidence", rules(`{§"confidence_below": "0.5", "model": "b"}`), `a number from 0 to 1`, "a z"},
+
+		{"type", `{§"type": "http", "url": "https://x"}`, `must be "mcp"; leave it out`, ""},
+		{"no type", `§{"url": "https://x"}`, `add "type": "mcp"`, ""},
+		{"neither", `§{"type": "mcp"}`, `can't be reached; write "server"`, ""},
+		{"both", `§` + outside(`"server": "s", "url": "https://x"`), `both "server" and "url"; remove one`, ""},
+		{"url", outside(`§"url": "ws://x/sk-secret"`), `write "https://host/path"`, ""},
+		{"half a url", outside(`§"url": "example.com"`), `write "https://host/path"`, ""},
+		{"unset", outside(`"url": "https://x", "headers": {"A": "${TOKEN}", "B": §"${NOPE}", "C": "${NADA}"}`), `no other classifier is asked: the variables NOPE, NADA are not set`, ""},
+		{"timeout", outside(`"server": "s", §"timeout": 0`), `must be longer than 0`, ""},
+		{"tools", outside(`"server": "s", "tools": {§"classify": ""}`), `must not be empty`, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text := `{"metarouter": {"classification": ` + tt.text + `}}`
+			if strings.HasPrefix(tt.text, "§") {
+				text = `{"metarouter": {§"classification": ` + strings.TrimPrefix(tt.text, "§") + `}}`
+			}
+			before, after, _ := strings.Cut(text, "§")
+			c := loadText(t, before+after)
+			if len(c.Problems) != 1 {
+				t.Fatalf("got %d problems, want 1: %v", len(c.Problems), c.Problems)
+			}
+			p := c.Problems[0]
+			line := strings.Count(before, "\n") + 1
+			column := len(before) - strings.LastIndex(before, "\n")
+			if p.File != testFile || p.Line != line || p.Column != column {
+				t.Errorf("got %v, want %d:%d", p, line, column)
+			}
+			if !strings.Contains(p.Message, tt.says) {
+				t.Errorf("message %q does not say %q", p.Message, tt.says)
+			}
+			if strings.Contains(p.Message, "secret") {
+				t.Errorf("message %q tells a secret", p.Message)
+			}
+			var left []string
+			for _, k := range c.Router.Classification.Categories {
+				left = append(left, k.Name)
+			}
+			for _, r := range c.Router.Classification.Rules {
+				left = append(left, r.Model)
+			}
+			if got := strings.Join(left, " "); got != tt.left {
+				t.Errorf("left are %q, want %q", got, tt.left)
+			}
+			if c.Router.Classification.Outside != nil || c.Router.Classification.Fallback != "" {
+				t.Errorf("got %+v with what is wrong in it", c.Router.Classification)
+			}
+		})
+	}
+}
+
+func TestMergeClassification(t *testing.T) {
+	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
+		"/1/a.json": `{"metarouter": {"classification": {"categories": [{"name": "x"}, {"name": "y"}], "threshold": 0.9, "type": "mcp", "server": "s"}}}`,
+		"/2/b.json": `{"metarouter": {"classification": {"categories": [{"name": "z"}], "fallback": "z", "timeout": "1s"}}}`,
+	}, nil))
+	if err != nil || len(c.Problems) > 0 {
+		t.Fatal(err, c.Problems)
+	}
+	k := c.Router.Classification
+	if got := fmt.Sprint(k.Categories[0].Name, len(k.Categories), k.Threshold, k.Fallback, k.Outside.Server, k.Outside.Timeout); got != "z1 0.9zs1s" {
+		t.Errorf("got %s", got)
+	}
+}
