@@ -56,7 +56,7 @@ func clip(text string) string {
 // maxLabels bounds what is remembered of the outside server's answers.
 const maxLabels = 50_000
 
-type digest [16]byte
+type digest [sha256.Size]byte
 
 // labels are the tags that an outside classification server gives to tools. What it
 // has not said yet, the built-in classifier says.
@@ -91,7 +91,7 @@ var apart = strings.NewReplacer("_", " ", "-", " ", ".", " ", "/", " ")
 // of returns the tag of a tool's category, "" for none.
 func (l *labels) of(t *registry.NormalizedTool) string {
 	text := clip(apart.Replace(t.Name) + ". " + t.Description)
-	key := digest(sha256.Sum256([]byte(text))[:16])
+	key := digest(sha256.Sum256([]byte(text)))
 	l.mu.Lock()
 	tag, known := l.known[key]
 	if !known {

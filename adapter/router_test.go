@@ -26,8 +26,13 @@ func fake(name string, flags ...string) config.Server {
 // running runs a router of the servers until the test ends.
 func running(t *testing.T, o Options, servers ...config.Server) (*Router, chan<- config.Config) {
 	t.Helper()
+	return runningWith(t, config.Config{Servers: servers}, o)
+}
+
+func runningWith(t *testing.T, c config.Config, o Options) (*Router, chan<- config.Config) {
+	t.Helper()
 	o.Log = zaptest.NewLogger(t)
-	r := New(config.Config{Servers: servers}, o)
+	r := New(c, o)
 	edits := make(chan config.Config)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -18,7 +18,7 @@ import (
 // the built-in classifier answers in its place. Its methods may be called by many
 // goroutines at once.
 type Classifier struct {
-	config  config.Classification
+	config  *config.Classification
 	outside *outside // nil if there is none
 	log     *zap.Logger
 
@@ -39,8 +39,11 @@ type known struct {
 // outside server is first heard.
 //
 // servers is how the outside server is reached if it is an entry of the
-// configuration.
-func New(c config.Classification, tags []config.Category, servers Sessions, log *zap.Logger) *Classifier {
+// configuration. c may be nil, for the defaults.
+func New(c *config.Classification, tags []config.Category, servers Sessions, log *zap.Logger) *Classifier {
+	if c == nil {
+		c = config.DefaultClassification()
+	}
 	k := &Classifier{config: c, log: log.Named("classify")}
 	categories := c.Categories
 	if len(categories) == 0 {
@@ -172,7 +175,7 @@ func (k *Classifier) StandIn(text string) (Outcome, error) {
 	if len(known.categories) == 0 {
 		return Outcome{}, ErrNoCategories
 	}
-	a := Decide(&k.config, known.categories, text, known.builtin().Probabilities(text))
+	a := Decide(k.config, known.categories, text, known.builtin().Probabilities(text))
 	return Outcome{Answer: a, Source: Builtin, Degraded: k.outside != nil}, nil
 }
 
@@ -205,7 +208,7 @@ func (k *Classifier) ask(ctx context.Context, text string) (Answer, error) {
 	for theirs, ours := range index {
 		p[ours] += verdict.Probabilities[theirs]
 	}
-	a := Decide(&k.config, categories, text, p)
+	a := Decide(k.config, categories, text, p)
 	if a.Class == index[verdict.Class] { // else the fallback has its own
 		if verdict.Model != "" {
 			a.Model = verdict.Model
@@ -221,8 +224,11 @@ func (k *Classifier) ask(ctx context.Context, text string) (Answer, error) {
 type Health struct {
 	Categories []string       `json:"categories"`
 	Model      string         `json:"model"`
-	Outside    *OutsideHealth `json:"outside,omitempty"` // nil if there is none
+	Outside    *OutsideHealth `json:"outside_classifier,omitempty"` // nil if there is none
 }
+
+// Degraded reports whether the built-in classifier stands in for the outside one.
+func (h Health) Degraded() bool { return h.Outside != nil && h.Outside.Source == Builtin }
 
 // An OutsideHealth is how the outside server is.
 type OutsideHealth struct {

@@ -13,7 +13,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-func defaultClassification() *Classification {
+// DefaultClassification returns what holds where nothing is written.
+func DefaultClassification() *Classification {
 	return &Classification{Model: "default", Threshold: 0.6, MaxText: 8192}
 }
 
@@ -38,7 +39,7 @@ type mention struct {
 func (d *decoder) classification(to **Classification) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		if *to == nil {
-			*to = defaultClassification()
+			*to = DefaultClassification()
 		}
 		c := *to
 		var mentions []mention

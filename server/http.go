@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -161,21 +162,28 @@ func (x *exchange) route() {
 	}
 }
 
-// health says how the router is, to whom nothing was asked of; nothing more than
-// that it lives to whom may be a stranger.
+// health says how the router is, to whom nothing was asked of; to whom may be a
+// stranger only the status: "ok", or "degraded" while the outside classifier is down
+// and the built-in one stands in for it.
 func (h *Handler) health() []byte {
+	classification := h.server.router.Classifier().Health()
+	status := "ok"
+	if classification.Degraded() {
+		status = "degraded"
+	}
 	if len(h.opts.Tokens) > 0 {
-		return []byte(`{"status":"ok"}` + "\n")
+		return []byte(`{"status":"` + status + `"}` + "\n")
 	}
 	snapshot := h.server.router.Snapshot()
 	tools := len(snapshot.Tools())
 	return append(wire.Marshal(struct {
-		Status    string `json:"status"`
-		IndexSize int    `json:"index_size"`
-		Servers   int    `json:"servers"`
-		Tools     int    `json:"tools"`
+		Status string `json:"status"`
+		classify.Health
+		IndexSize int `json:"index_size"` // all that can be found: tools, prompts, resources, templates
+		Servers   int `json:"servers"`
+		Tools     int `json:"tools"`
 	}{
-		"ok", tools + len(snapshot.Prompts()) + len(snapshot.Resources()) + len(snapshot.Templates()),
+		status, classification, tools + len(snapshot.Prompts()) + len(snapshot.Resources()) + len(snapshot.Templates()),
 		len(h.server.router.Servers()), tools,
 	}), '\n')
 }

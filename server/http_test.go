@@ -112,7 +112,7 @@ func TestOtherRoutes(t *testing.T) {
 		status       int
 		want         string
 	}{
-		{"GET", "/health", 200, `{"status":"ok","index_size":1,"servers":2,"tools":1}`},
+		{"GET", "/health", 200, `{"status":"ok","categories":["math","history"],"model":"default","index_size":1,"servers":2,"tools":1}`},
 		{"GET", "/", 404, `{"jsonrpc":"2.0","id":null,"error":`},
 		{"GET", "/mcp", 405, `{"jsonrpc":"2.0","id":null,"error":`},
 		{"DELETE", "/mcp", 405, `{"jsonrpc":"2.0","id":null,"error":`},

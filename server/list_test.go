@@ -94,7 +94,7 @@ func TestSearchList(t *testing.T) {
 }
 
 func TestOwnDefinitions(t *testing.T) {
-	readOnly := map[string]bool{"find_tools": true, "describe_tools": true, "call_read_only_tool": true, "read_result": true, "call_tool": false, "route_task": false}
+	readOnly := map[string]bool{"find_tools": true, "describe_tools": true, "call_read_only_tool": true, "read_result": true, "list_categories": true, "classify_text": true, "call_tool": false, "route_task": false}
 	s := New(newFake(), Options{})
 	if len(s.own) != len(readOnly) {
 		t.Errorf("%d tools", len(s.own))

@@ -27,6 +27,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -62,6 +63,9 @@ type Router interface {
 	// Plan returns the steps of a task for which different tools are right, nil if
 	// one will do.
 	Plan(ctx context.Context, q selector.Query) ([]selector.Step, error)
+
+	// Classifier sorts texts into categories.
+	Classifier() *classify.Classifier
 
 	// Learn notes that the client called a tool that it had found for the task.
 	Learn(client, task, tool string, failed bool)
@@ -118,6 +122,7 @@ type Options struct {
 	Pinned         []string      // tools listed in search mode too, by any form of their names
 	RouteThreshold float64       // confidence below which route_task runs nothing unasked
 	LimitsResults  bool          // whether results may be cut, so that read_result is listed
+	Classifies     bool          // whether list_categories and classify_text are listed; they can be called in any case
 	FillArguments  bool          // whether route_task asks the client for what is missing, and for leave
 	Version        string        // of the router
 	Log            *zap.Logger   // nil is silence

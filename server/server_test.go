@@ -19,6 +19,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/session"
@@ -113,6 +115,16 @@ func (r *fakeRouter) Select(_ context.Context, q selector.Query) (selector.Selec
 
 func (r *fakeRouter) Plan(context.Context, selector.Query) ([]selector.Step, error) {
 	return r.plan, nil
+}
+
+// Classifier knows two categories.
+func (r *fakeRouter) Classifier() *classify.Classifier {
+	c := config.DefaultClassification()
+	c.Categories = []config.Category{
+		{Name: "math", Description: "Numbers", Examples: []string{"What is 2 + 2?", "Solve the equation", "the area of a circle"}},
+		{Name: "history", SystemPrompt: "You remember.", Examples: []string{"Who was the first emperor of Rome?", "When did the war begin?"}},
+	}
+	return classify.New(c, nil, nil, zap.NewNop())
 }
 
 func (r *fakeRouter) Learn(client, task, tool string, failed bool) {

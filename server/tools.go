@@ -38,6 +38,8 @@ func (s *Server) ownTools() map[string]*ownTool {
 		"call_read_only_tool": s.callReadOnlyTool,
 		"route_task":          s.routeTask,
 		"read_result":         s.readResult,
+		"list_categories":     s.listCategories,
+		"classify_text":       s.classifyText,
 	}
 	var all []json.RawMessage
 	if err := json.Unmarshal(definitions, &all); err != nil {

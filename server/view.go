@@ -106,7 +106,7 @@ func (s *Server) tools(names *ToolNames, definition func(*registry.NormalizedToo
 		tools = s.pinned(names)
 	}
 	for name, own := range s.own {
-		if name == "read_result" && s.opts.LimitsResults || name != "read_result" && s.search {
+		if s.lists(name) {
 			items = append(items, listing{name, own.Definition})
 		}
 	}
@@ -115,6 +115,17 @@ func (s *Server) tools(names *ToolNames, definition func(*registry.NormalizedToo
 		items = append(items, listing{name, named(definition(t), "name", name)})
 	}
 	return items
+}
+
+// lists reports whether the tool of our own is listed.
+func (s *Server) lists(name string) bool {
+	switch name {
+	case "read_result":
+		return s.opts.LimitsResults
+	case "list_categories", "classify_text":
+		return s.opts.Classifies
+	}
+	return s.search
 }
 
 // pinned returns those of the pinned tools that there are, each once.

@@ -61,6 +61,5 @@ func notInEffect(c config.Config) []string {
 	r := c.Router
 	add(r.AccessLog != "", "metarouter.accessLog")
 	add(r.HTTP.Rate != "", "metarouter.http.rate")
-	add(r.Classification != nil, "metarouter.classification")
 	return keys
 }

@@ -135,7 +135,7 @@ one MCP server.`,
 	flags.StringVar(&a.data, "data", defaultData(), "`folder` for the catalog and servers' logs; \"\" keeps nothing")
 	flags.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error (default info for serve, else silence)")
 	for _, cmd := range []*cobra.Command{
-		a.route(), a.search(), a.call(), a.tools(), a.servers(), a.restart(), a.capabilities(), a.usage(),
+		a.route(), a.search(), a.call(), a.tools(), a.servers(), a.restart(), a.capabilities(), a.classify(), a.usage(),
 	} {
 		cmd.Flags().BoolVar(&a.standalone, "standalone", false, "do not ask a running router")
 		root.AddCommand(cmd)

@@ -210,7 +210,7 @@ func (f *face) serve(ctx context.Context) error {
 		s := server.New(r, server.Options{
 			Mode: c.Router.Mode, Names: c.Router.Names, Separator: c.Router.Separator,
 			ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: c.Router.Pinned,
-			RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, LimitsResults: limitsResults(c), Version: version, Log: log,
+			RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, LimitsResults: limitsResults(c), Classifies: c.Router.Classification != nil, Version: version, Log: log,
 		})
 		g.Go(func() error { return s.Run(ctx) })
 		g.Go(func() error {

@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 	"internal/e2e":        {},
 	"internal/chaos":      {"internal/mcptest"},
 	"cmd/metarouter": {
-		"adapter", "server", "config", "session", "registry", "selector", "supervisor",
+		"adapter", "server", "config", "session", "registry", "selector", "supervisor", "classify",
 		"internal/builtin", "internal/daemon", "internal/evaluation", "internal/pipe", "internal/usage",
 	},
 }
