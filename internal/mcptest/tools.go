@@ -60,6 +60,10 @@ func behaviours() map[string]behaviour {
 		"later":        {"Ask the client 100 ms after this call; the trace has the answer.", askSchema, "", (*call).later},
 		"task":         {"Work as a task, if the client knows tasks.", `{}`, "", (*call).task},
 
+		"list_categories": {"List the categories: animal, plant and other.", `{}`, safe,
+			func(*call) (string, *rpcError) { return text(`{"categories":["animal","plant","other"]}`), nil }},
+		"classify_text": {"Say whether a text is about an animal or a plant.", `{"text":{"type":"string"}}`, safe, (*call).classify},
+
 		"grow_prompts":   {"Add a prompt to this server.", `{}`, "", (*call).growPrompts},
 		"grow_resources": {"Add a resource to this server.", `{}`, "", (*call).growResources},
 		"touch":          {"Say that a resource has changed.", `{"uri":{"type":"string"}}`, "", (*call).touch},
@@ -202,6 +206,19 @@ func (c *call) big() (string, *rpcError) {
 	var a struct{ Bytes int }
 	json.Unmarshal(c.arguments, &a)
 	return text(strings.Repeat("x", max(a.Bytes, 0))), nil
+}
+
+// classify knows the categories of list_categories.
+func (c *call) classify() (string, *rpcError) {
+	var a struct{ Text string }
+	json.Unmarshal(c.arguments, &a)
+	switch {
+	case strings.Contains(a.Text, "cat"):
+		return text(`{"class":0,"confidence":0.9,"model":"zoo","use_reasoning":true,"probabilities":[0.9,0.06,0.04]}`), nil
+	case strings.Contains(a.Text, "tree"):
+		return text(`{"class":1,"confidence":0.8}`), nil
+	}
+	return text(`{"class":2,"confidence":0.7}`), nil
 }
 
 func (c *call) progress() (string, *rpcError) {
