@@ -64,6 +64,17 @@ func InspectorCLI(t testing.TB) string {
 	return filepath.Join(NPM(t), "@modelcontextprotocol", "inspector", "clients", "launcher", "build", "index.js")
 }
 
+// Interpreter is the path of a program that runs scripts, such as python3. Without
+// it on PATH the test is skipped, or fails if CI is set in the environment.
+func Interpreter(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		unavailable(t, name+" is not on PATH")
+	}
+	return path
+}
+
 func unavailable(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {

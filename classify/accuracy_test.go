@@ -1,0 +1,266 @@
+package classify_test
+
+import (
+	"bufio"
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+)
+
+// classifier sorts texts as the configuration says, at its threshold.
+var classifier func(*config.Classification) func(text string) (category string, confidence float64)
+
+// leastAccuracy is the share of texts that must be given their category.
+const leastAccuracy = 0.85
+
+// TestAccuracy sorts texts that nobody has looked at while building: entries of
+// WordNet, whose lexicographers have said to which subject each belongs.
+func TestAccuracy(t *testing.T) {
+	report(t, sampled(entries(t, mcptest.WordNet(t)), 60))
+}
+
+// TestAccuracyOfFiles sorts other labelled texts: lines of {"text", "category"}
+// in the files that METAROUTER_CLASSIFIED lists, as PATH lists folders.
+func TestAccuracyOfFiles(t *testing.T) {
+	files := filepath.SplitList(os.Getenv("METAROUTER_CLASSIFIED"))
+	if len(files) == 0 {
+		t.Skip("METAROUTER_CLASSIFIED names no file of labelled texts")
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) { report(t, read(t, file)) })
+	}
+}
+
+// A labelled text is one whose category its authors gave.
+type labelled struct{ Text, Category string }
+
+// report sorts the texts into the example's categories, logs what became of
+// them, and fails if too few are where they belong.
+func report(t *testing.T, texts []labelled) {
+	t.Helper()
+	if classifier == nil {
+		t.Skip("there is no classifier")
+	}
+	c, err := config.Load(filepath.Join("..", "categories.example.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Router.Classification == nil {
+		t.Fatal("the example has no classification")
+	}
+	var names []string
+	for _, category := range c.Router.Classification.Categories {
+		names = append(names, category.Name)
+	}
+
+	sort := classifier(c.Router.Classification)
+	type answer struct{ of, as string }
+	answers := map[answer]int{} // how many texts of a category were taken as which
+	var right, unsure int
+	for _, text := range texts {
+		if !slices.Contains(names, text.Category) {
+			t.Fatalf("a text is labelled %q, which is no category of the example", text.Category)
+		}
+		category, confidence := sort(text.Text)
+		answers[answer{text.Category, category}]++
+		if category == text.Category {
+			right++
+		}
+		if confidence < c.Router.Classification.Threshold {
+			unsure++
+		}
+	}
+
+	var b strings.Builder
+	row := func(first string, cells []string) {
+		fmt.Fprintf(&b, "\n%-12s", first)
+		for _, cell := range cells {
+			fmt.Fprintf(&b, "%12s", cell)
+		}
+	}
+	row("", append(slices.Clone(names), "recall", "precision"))
+	for _, of := range names {
+		var cells []string
+		var all, given int
+		for _, as := range names {
+			cells = append(cells, strconv.Itoa(answers[answer{of, as}]))
+			all += answers[answer{of, as}]
+			given += answers[answer{as, of}]
+		}
+		hits := answers[answer{of, of}]
+		row(of, append(cells, share(hits, all), share(hits, given)))
+	}
+	t.Logf("%d texts, %s right, %d with a confidence below the threshold; rows are the texts' own categories:%s",
+		len(texts), share(right, len(texts)), unsure, b.String())
+	if accuracy := float64(right) / float64(len(texts)); !(accuracy >= leastAccuracy) {
+		t.Errorf("%.3f of the texts are given their category; at least %.3f should be", accuracy, leastAccuracy)
+	}
+}
+
+func share(part, whole int) string {
+	if whole == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", float64(part)/float64(whole))
+}
+
+// read returns the labelled texts of a file of JSON lines.
+func read(t *testing.T, path string) []labelled {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var texts []labelled
+	for lines := json.NewDecoder(f); lines.More(); {
+		var text labelled
+		if err := lines.Decode(&text); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// sampled returns n texts of each category, always the same ones: those whose
+// hashes are first.
+func sampled(texts []labelled, n int) []labelled {
+	slices.SortFunc(texts, func(a, b labelled) int {
+		hashA, hashB := sha256.Sum256([]byte(a.Text)), sha256.Sum256([]byte(b.Text))
+		return cmp.Or(slices.Compare(hashA[:], hashB[:]), cmp.Compare(a.Category, b.Category))
+	})
+	taken := map[string]int{}
+	return slices.DeleteFunc(slices.Compact(texts), func(text labelled) bool {
+		taken[text.Category]++
+		return taken[text.Category] > n
+	})
+}
+
+// subjects maps WordNet's topic domains, by the first word of each, to
+// categories. What could be argued to be of two, such as logic, military or
+// medicine, is left out.
+var subjects = bySubject(map[string]string{
+	"math":       "mathematics geometry arithmetic statistics algebra calculus trigonometry topology",
+	"science":    "chemistry biology physics botany genetics geology astronomy zoology physiology meteorology biochemistry ecology cosmology optics microbiology physical_chemistry particle_physics crystallography embryology thermodynamics mineralogy",
+	"technology": "computer_science computer electronics telecommunication telephone programming electricity engineering",
+	"history":    "history antiquity Middle_Ages",
+	"general":    "law music cooking commerce religion sport baseball golf football tennis card_game chess linguistics grammar poetry literature art performing_arts dramaturgy dancing photography fashion handicraft government politics economics accounting tax finance stock_exchange psychology philosophy farming driving writing printing",
+})
+
+// events maps the kinds of which WordNet has instances to history: battles and
+// wars, revolutions and treaties, periods and monarchs.
+var events = bySubject(map[string]string{
+	"history": "pitched_battle naval_battle battle siege war civil_war world_war Crusade revolution rebellion treaty campaign historic_period empire King_of_England Queen_of_England King_of_France Roman_Emperor Holy_Roman_Emperor American_Revolutionary_leader",
+})
+
+func bySubject(words map[string]string) map[string]string {
+	categories := map[string]string{}
+	for category, list := range words {
+		for word := range strings.FieldsSeq(list) {
+			categories[word] = category
+		}
+	}
+	return categories
+}
+
+// entries returns what WordNet has on the subjects, as "word: definition",
+// without the name of the subject that many definitions begin with.
+func entries(t *testing.T, folder string) []labelled {
+	t.Helper()
+	all := map[string]synset{} // by part of speech and offset
+	for pos, name := range map[string]string{"n": "data.noun", "v": "data.verb", "a": "data.adj", "r": "data.adv"} {
+		f, err := os.Open(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(f)
+		for lines.Scan() {
+			if strings.HasPrefix(lines.Text(), "  ") {
+				continue // the licence
+			}
+			offset, s, ok := parse(lines.Text())
+			if !ok {
+				t.Fatalf("%s has a line of another format", name)
+			}
+			all[pos+offset] = s
+		}
+		f.Close()
+		if err := lines.Err(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+
+	var texts []labelled
+	for _, s := range all {
+		categories := map[string]bool{}
+		for _, p := range s.pointers {
+			target := all[p.to].word
+			switch {
+			case p.symbol == ";c" && subjects[target] != "":
+				categories[subjects[target]] = true
+			case p.symbol == "@i" && events[target] != "":
+				categories[events[target]] = true
+			}
+		}
+		if len(categories) != 1 || len(strings.Fields(s.definition)) < 6 {
+			continue
+		}
+		word := strings.ReplaceAll(s.word, "_", " ")
+		for category := range categories {
+			texts = append(texts, labelled{word + ": " + s.definition, category})
+		}
+	}
+	return texts
+}
+
+// A synset is what an entry of WordNet is about.
+type synset struct {
+	word       string // the first of its words
+	pointers   []pointer
+	definition string
+}
+
+// A pointer leads to another synset: symbol ";c" to its topic domain, "@i" to
+// what it is an instance of.
+type pointer struct{ symbol, to string }
+
+// parse reads a line as wndb(5WN) has it:
+//
+//	offset file type words [word id …] pointers [symbol offset pos source/target …] … | gloss
+func parse(line string) (offset string, s synset, ok bool) {
+	head, gloss, ok := strings.Cut(line, " | ")
+	fields := strings.Fields(head)
+	if !ok || len(fields) < 6 {
+		return "", s, false
+	}
+	words, err := strconv.ParseInt(fields[3], 16, 0)
+	if err != nil || len(fields) < 5+2*int(words) {
+		return "", s, false
+	}
+	s.word, _, _ = strings.Cut(fields[4], "(") // without a syntactic marker
+	rest := fields[4+2*words:]
+	pointers, err := strconv.Atoi(rest[0])
+	if err != nil || len(rest) < 1+4*pointers {
+		return "", s, false
+	}
+	for p := range slices.Chunk(rest[1:1+4*pointers], 4) {
+		s.pointers = append(s.pointers, pointer{symbol: p[0], to: p[2] + p[1]})
+	}
+	s.definition, _, _ = strings.Cut(gloss, `"`) // examples follow in quotes
+	s.definition = strings.Trim(s.definition, " ;")
+	if label, after, found := strings.Cut(s.definition, ")"); found && strings.HasPrefix(label, "(") && !strings.ContainsAny(label, "0123456789") {
+		s.definition = strings.TrimSpace(after)
+	}
+	return fields[0], s, true
+}
