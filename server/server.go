@@ -131,8 +131,10 @@ type Server struct {
 	search bool // else all tools are listed
 	own    map[string]*ownTool
 	info   json.RawMessage // our serverInfo
-	secret []byte          // known to nobody else
-	sealer cipher.AEAD     // of what clients keep for us
+	node   string          // this machine, as in node_id
+	born   time.Time
+	secret []byte      // known to nobody else
+	sealer cipher.AEAD // of what clients keep for us
 
 	current atomic.Pointer[view]
 	memory  memory
@@ -159,10 +161,12 @@ func New(r Router, o Options) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	o.Version = cmp.Or(o.Version, "devel")
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	s := &Server{
 		router: r, opts: o, log: o.Log.Named("server"), secret: secret, sealer: newSealer(secret),
+		node: selector.Node(), born: time.Now(),
 		began:         r.Snapshot(),
 		touches:       make(chan struct{}, 1),
 		ending:        make(chan struct{}),
@@ -178,7 +182,7 @@ func New(r Router, o Options) *Server {
 		Name    string `json:"name"`
 		Title   string `json:"title"`
 		Version string `json:"version"`
-	}{"metarouter", "Metarouter", cmp.Or(o.Version, "devel")})
+	}{"metarouter", "Metarouter", o.Version})
 	return s
 }
 
@@ -232,7 +236,7 @@ func callTool(ctx context.Context, c *call) (json.RawMessage, error) {
 	case err == nil:
 		return s.execute(ctx, tool, c.args, c)
 	case errors.Is(err, session.ErrNotSent):
-		return failure("%s can't be called: %v", called, err), nil
+		return s.unreached(called, err, c), nil
 	}
 	return nil, invalidParams(err.Error())
 }
@@ -253,7 +257,7 @@ func Resolve(ctx context.Context, r Router, name, separator string, names func()
 	if e, ok := errors.AsType[*NameError](err); !ok || len(e.Ambiguous) > 0 {
 		return tool, err
 	}
-	if server, ok := serverOf(name, separator, r.Servers()); ok {
+	if server, _, ok := serverOf(name, separator, r.Servers()); ok {
 		if err := r.Await(ctx, server); err != nil {
 			return nil, err
 		}
@@ -265,15 +269,19 @@ func Resolve(ctx context.Context, r Router, name, separator string, names func()
 	return nil, err
 }
 
-// serverOf returns the server that a name such as server:tool begins with.
-func serverOf(name, separator string, servers []adapter.ServerInfo) (server string, ok bool) {
+// serverOf returns the server that a name such as server:tool begins with, and the
+// rest of it.
+func serverOf(name, separator string, servers []adapter.ServerInfo) (server, tool string, ok bool) {
 	for _, info := range servers {
 		rest, begins := strings.CutPrefix(name, info.Name)
-		if begins && len(info.Name) > len(server) && separates(rest, separator) {
-			server, ok = info.Name, true
+		if !begins || len(info.Name) <= len(server) {
+			continue
+		}
+		if rest, separated := cutSeparator(rest, separator); separated {
+			server, tool, ok = info.Name, rest, true
 		}
 	}
-	return server, ok
+	return server, tool, ok
 }
 
 // settle waits for servers never seen before, and reports whether the catalog is
@@ -294,7 +302,11 @@ func (s *Server) execute(ctx context.Context, tool *registry.NormalizedTool, arg
 		call.Params = c.params
 	}
 	result, err := s.router.Execute(ctx, call)
+	c.routed = true
 	c.learn(tool, result.JSON, err)
+	if c.plain && len(result.Mismatch) > 0 {
+		return nil, mismatched(tool, result.Mismatch, wire.Member(result.JSON, "_meta"))
+	}
 	if result.Tool != nil {
 		tool = result.Tool
 	}
