@@ -60,7 +60,6 @@ func notInEffect(c config.Config) []string {
 	}
 	r := c.Router
 	add(r.AccessLog != "", "metarouter.accessLog")
-	add(r.HTTP.Rate != "", "metarouter.http.rate")
 	add(r.Classification != nil, "metarouter.classification")
 	return keys
 }
