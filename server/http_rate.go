@@ -61,7 +61,7 @@ func (t *throttle) take(client string, n int) (wait time.Duration) {
 		return 0
 	}
 	missing := float64(min(n, t.burst)) - b.TokensAt(now)
-	return time.Duration(math.Ceil(max(missing, 0)/float64(t.rate)*1e9)) + 1
+	return max(1, time.Duration(math.Ceil(missing/float64(t.rate)*1e9)))
 }
 
 // bucket returns the client's bucket. t.mu must be held.
