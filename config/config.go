@@ -197,7 +197,10 @@ type HTTP struct {
 	ReadTimeout    time.Duration // for a client to send a request; default 1m
 	MaxSessions    int           // of clients at a time; default 1000
 	SessionTimeout time.Duration // after which an idle session ends; default 30m
-	Rate           Rate          // of each client: by its token, else by its address; default any
+
+	// Rate is what each client may ask for, which is known by its token, else by its
+	// address: behind a proxy, all clients without tokens are one. Default any.
+	Rate Rate
 }
 
 // A Problem is one thing that is wrong in a file. It is an error, so that Load

@@ -3,10 +3,10 @@
 //
 // [New] makes a [Server] of a [Router]. [Server.Serve] serves one client over a
 // pair of streams and [Server.Handler] any number of them over HTTP, in both eras
-// of the protocol, while [Server.Run] runs. Both hand messages to a conversation,
-// which knows a client and what is open with it; methods.go has all that a client
-// may ask for. What servers and clients say to each other leaves as the bytes
-// that came.
+// of the protocol and in neither (plain JSON-RPC, REST style), while [Server.Run]
+// runs. Both hand messages to a conversation, which knows a client and what is open
+// with it; methods.go has all that a client may ask for. What servers and clients
+// say to each other leaves as the bytes that came.
 //
 // In direct mode a client sees every tool of every server under its exposed name
 // ([Names]). In search mode it sees five tools that find and run the others.

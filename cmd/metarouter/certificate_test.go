@@ -198,6 +198,18 @@ func TestServeTLS(t *testing.T) {
 		if response.Proto != protocol || string(body) != `{"status":"ok"}` {
 			t.Errorf("%s %s", response.Proto, body)
 		}
+		if protocol == "HTTP/1.1" {
+			long, _ := http.NewRequestWithContext(ctx, http.MethodPost, url+"/ping", nil)
+			long.Header.Set("X-Long", strings.Repeat("x", 100<<10))
+			refused, err := client.Do(long)
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused.Body.Close()
+			if refused.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+				t.Errorf("a long header: %s", refused.Status)
+			}
+		}
 		// Events are sent as they come.
 		opening, _ := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`)))
 		opening.Header.Set("Content-Type", "application/json")

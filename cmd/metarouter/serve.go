@@ -89,6 +89,9 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 	if !f.stdio && !f.overHTTP {
 		return usage(errors.New("--stdio=false leaves nothing to serve; add --http"))
 	}
+	if (f.tlsCert != "" || f.tlsKey != "") && !f.overHTTP {
+		return usage(errors.New("--tls-cert and --tls-key need --http, as over stdio there is no TLS"))
+	}
 	if err := f.override(&config.Router{}); err != nil {
 		return usage(err)
 	}
