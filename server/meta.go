@@ -46,7 +46,7 @@ func withNew(result, meta json.RawMessage) json.RawMessage {
 	return wire.SetMember(result, "_meta", theirs)
 }
 
-// refused arguments are the data of the error with which plain JSON-RPC answers where
+// refusedArguments are the data of the error with which plain JSON-RPC answers where
 // arguments do not fit a tool's schema. MCP has a tool error for that, since models
 // see no others.
 type refusedArguments struct {
