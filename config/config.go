@@ -189,8 +189,18 @@ type HTTP struct {
 	AllowedHosts   []string
 	AllowedOrigins []string
 	Tokens         []string
-	MaxBody        int64  // bytes; default 16 MiB
-	Rate           string // "" is no limit
+	TLSCert        string        // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
+	TLSKey         string        // likewise of its key
+	MaxBody        int64         // bytes of a body; default 16 MiB
+	MaxHeader      int64         // bytes of a request's line and headers; default 64 KiB
+	MaxBatch       int           // messages of one batch; default 100
+	ReadTimeout    time.Duration // for a client to send a request; default 1m
+	MaxSessions    int           // of clients at a time; default 1000
+	SessionTimeout time.Duration // after which an idle session ends; default 30m
+
+	// Rate is what each client may ask for, which is known by its token, else by its
+	// address: behind a proxy, all clients without tokens are one. Default any.
+	Rate Rate
 }
 
 // A Problem is one thing that is wrong in a file. It is an error, so that Load

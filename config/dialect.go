@@ -96,7 +96,10 @@ func defaultRouter() Router {
 		Validate:       ValidateOn,
 		RouteThreshold: 0.5,
 		Learning:       true,
-		HTTP:           HTTP{Addr: "127.0.0.1:8787", MaxBody: 16 << 20},
+		HTTP: HTTP{
+			Addr: "127.0.0.1:8787", MaxBody: 16 << 20, MaxHeader: 64 << 10, MaxBatch: 100,
+			ReadTimeout: time.Minute, MaxSessions: 1000, SessionTimeout: 30 * time.Minute,
+		},
 	}
 }
 
@@ -126,8 +129,15 @@ func (d *decoder) router(r *Router) fields {
 			"allowedHosts":   set(d, &r.HTTP.AllowedHosts, list(text)),
 			"allowedOrigins": set(d, &r.HTTP.AllowedOrigins, list(text)),
 			"tokens":         d.tokens(&r.HTTP.Tokens),
+			"tlsCert":        d.tlsFile(&r.HTTP.TLSCert),
+			"tlsKey":         d.tlsFile(&r.HTTP.TLSKey),
 			"maxBody":        set(d, &r.HTTP.MaxBody, size),
-			"rate":           set(d, &r.HTTP.Rate, text),
+			"maxHeader":      set(d, &r.HTTP.MaxHeader, size),
+			"maxBatch":       set(d, &r.HTTP.MaxBatch, atLeast(1)),
+			"readTimeout":    set(d, &r.HTTP.ReadTimeout, duration(positive)),
+			"maxSessions":    set(d, &r.HTTP.MaxSessions, atLeast(1)),
+			"sessionTimeout": set(d, &r.HTTP.SessionTimeout, duration(positive)),
+			"rate":           set(d, &r.HTTP.Rate, rate),
 		}),
 	}
 }
@@ -156,6 +166,29 @@ func (d *decoder) tokens(to *[]string) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		*to = []string{noToken}
 		set(d, to, list(token))(m)
+	}
+}
+
+// noFile stands for a file that can't be had. A mistake here must not have us serve
+// without TLS.
+const noFile = "\x00"
+
+func (d *decoder) tlsFile(to *string) func(hujson.ObjectMember) {
+	path := func(v hujson.Value) (string, error) {
+		s, err := text(v)
+		if err != nil {
+			return "", err
+		}
+		var missing variables
+		if s = expand(s, d.lookup, &missing); missing.any() {
+			d.warn(v.StartOffset, "nothing is served over HTTP without this file: %s", missing)
+			return noFile, nil
+		}
+		return d.absolute(s), nil
+	}
+	return func(m hujson.ObjectMember) {
+		*to = noFile
+		set(d, to, path)(m)
 	}
 }
 
@@ -394,10 +427,14 @@ func (d *decoder) program(v hujson.Value) (string, error) {
 // path reads a path, relative to the project's folder.
 func (d *decoder) path(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
-	if s = d.env.atHome(s); s != "" && !filepath.IsAbs(s) {
-		s = filepath.Join(d.source.project(), s)
+	return d.absolute(s), err
+}
+
+func (d *decoder) absolute(path string) string {
+	if path = d.env.atHome(path); path == "" || filepath.IsAbs(path) {
+		return path
 	}
-	return s, err
+	return filepath.Join(d.source.project(), path)
 }
 
 func (e environment) atHome(path string) string {

@@ -77,6 +77,9 @@ func assemble(sources []source, env environment) Config {
 			entries = append(entries, e)
 		}
 	}
+	if h := c.Router.HTTP; (h.TLSCert == "") != (h.TLSKey == "") {
+		d.warn(0, `"tlsCert" and "tlsKey" of "metarouter", "http" need each other; write both or neither`)
+	}
 	for _, e := range entries {
 		c.Servers = append(c.Servers, d.server(e, c.Router))
 	}

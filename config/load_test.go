@@ -175,13 +175,17 @@ func TestWorkspaceFolder(t *testing.T) {
 func TestRouter(t *testing.T) {
 	c := loadText(t, `{"metarouter": {"mode": "search", "names": "bare", "separator": ".", "toolBudget": 1, "listWait": "1s",
 		"pinned": ["files:read_file"], "routeThreshold": 0.75, "learning": false, "fillArguments": true, "accessLog": "x.log",
-		"http": {"addr": ":1", "allowedHosts": ["h"], "allowedOrigins": ["o"], "tokens": ["${TOKEN}"], "maxBody": "1KiB", "rate": "5/s"},
+		"http": {"addr": ":1", "allowedHosts": ["h"], "allowedOrigins": ["o"], "tokens": ["${TOKEN}"], "maxBody": "1KiB",
+			"tlsCert": "tls/${TOKEN}.pem", "tlsKey": "/k.pem", "maxHeader": "2KiB", "maxBatch": 3, "readTimeout": "5s", "maxSessions": 4,
+			"sessionTimeout": "6s", "rate": "5/s burst 9"},
 		"capabilities": {"invoicing": ["invoice"]}}}`)
 	want := Router{
 		Mode: "search", Names: "bare", Separator: ".", ToolBudget: 1, ListWait: time.Second,
 		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: ValidateOn,
 		RouteThreshold: 0.75, FillArguments: true, AccessLog: "x.log",
-		HTTP:         HTTP{Addr: ":1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []string{"sk-secret"}, MaxBody: 1024, Rate: "5/s"},
+		HTTP: HTTP{Addr: ":1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []string{"sk-secret"}, MaxBody: 1024,
+			TLSCert: "/project/tls/sk-secret.pem", TLSKey: "/k.pem", MaxHeader: 2048, MaxBatch: 3, ReadTimeout: 5 * time.Second, MaxSessions: 4,
+			SessionTimeout: 6 * time.Second, Rate: Rate{5, 9}},
 		Capabilities: map[string][]string{"invoicing": {"invoice"}},
 	}
 	if !reflect.DeepEqual(c.Router, want) {

@@ -133,6 +133,10 @@ type Result struct {
 	// Tool is the one that answered: another one than the Call's where that could
 	// not. nil if none did.
 	Tool *registry.NormalizedTool
+
+	// Mismatch is a sentence for each place where the arguments do not fit the tool's
+	// schema, if nothing was called because of that.
+	Mismatch []string
 }
 
 const (
@@ -157,9 +161,9 @@ const (
 func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 	run := newRun(s.node, c)
 	policy := s.sessions.Policy(c.Tool.Server)
-	args, fault := s.admit(run, policy.Validate, c)
-	if fault != "" {
-		return run.fail(fault), nil
+	args, faults := s.admit(run, policy.Validate, c)
+	if len(faults) > 0 {
+		return run.refuse(faults), nil
 	}
 	key, caches := cacheKey{}, false
 	if policy.Cache > 0 {
@@ -172,7 +176,6 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 			return s.answered(run, raw, policy), nil
 		}
 	}
-	var faults []string
 	for _, next := range s.choices(c.Tool, policy) {
 		run.turn(next.tool)
 		policy, args := policy, args // of this choice
@@ -425,23 +428,19 @@ func (s *Selector) check(t *registry.NormalizedTool, args json.RawMessage) (fixe
 	return args, "", faults
 }
 
-// admit returns the arguments to send, or why there is nothing to send.
-func (s *Selector) admit(run *run, mode Validate, c Call) (args json.RawMessage, fault string) {
+// admit returns the arguments to send, or what is wrong with them.
+func (s *Selector) admit(run *run, mode Validate, c Call) (args json.RawMessage, faults []string) {
 	if args = orEmpty(c.Arguments); mode == Off && wire.IsObject(args) {
-		return args, ""
+		return args, nil
 	}
 	args, how, faults := s.check(c.Tool, c.Arguments)
 	run.repaired = how
 	run.verified = len(faults) == 0 && s.schemas.of(c.Tool).schema != nil
-	if len(faults) == 0 {
-		return args, ""
-	}
-	if mode == Warn && wire.IsObject(args) {
+	if len(faults) > 0 && mode == Warn && wire.IsObject(args) {
 		s.log.Warn("arguments do not fit the schema", zap.String("tool", c.Tool.ID), zap.Int("faults", len(faults)))
-		return args, ""
+		return args, nil
 	}
-	return nil, fmt.Sprintf("The arguments do not fit the schema of %s; nothing was called.\n- %s\nSchema: %s",
-		c.Tool.ID, strings.Join(faults, "\n- "), c.Tool.InputSchema)
+	return args, faults
 }
 
 func orEmpty(args json.RawMessage) json.RawMessage {

@@ -170,9 +170,36 @@ func TestExecuteWithoutValidation(t *testing.T) {
 			return params, nil
 		}}
 		r, err := execute(t, s, Call{Tool: tool(`{"type":"object","required":["n"]}`), Arguments: json.RawMessage(`{"m":1}`)})
-		if err != nil || r.IsError || string(wire.Member(wire.Member(r.JSON, "_meta"), "verified")) != "false" {
+		if err != nil || r.IsError || len(r.Mismatch) > 0 || string(wire.Member(wire.Member(r.JSON, "_meta"), "verified")) != "false" {
 			t.Errorf("mode %d: %s, %v", mode, r.JSON, err)
 		}
+	}
+}
+
+func TestMismatch(t *testing.T) {
+	s := &stub{call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) { return params, nil }}
+	picky := tool(`{"type":"object","required":["n"]}`)
+	r, err := execute(t, s, Call{Tool: picky, Arguments: json.RawMessage(`{"m":1}`)})
+	if err != nil || !r.IsError || len(r.Mismatch) != 1 || r.Mismatch[0] != "arguments: missing property 'n'" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err = execute(t, s, Call{Tool: picky, Arguments: json.RawMessage(`{"n":1}`)}); err != nil || r.IsError || r.Mismatch != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestUnrouted(t *testing.T) {
+	meta := Unrouted{Tool: &registry.NormalizedTool{Server: "s", Name: "t"}, Node: "n", Version: "1", Began: time.Now(), Attempts: 2, Verified: true}.Meta()
+	for key, want := range map[string]string{
+		"tool_name": `"t"`, "tool_version": `"1"`, "server": `"s"`, "node_id": `"n"`, "execution_path": `["local"]`,
+		"verified": "true", "degraded": "false", "attempts": "2",
+	} {
+		if got := wire.Member(meta, key); string(got) != want {
+			t.Errorf("%s is %s, want %s", key, got, want)
+		}
+	}
+	if trace, _ := wire.String(wire.Member(meta, "trace_id")); len(trace) != 32 || !wire.Valid(meta) {
+		t.Errorf("%s", meta)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +29,37 @@ type run struct {
 	path     []string        // the IDs of the tools that were tried
 	cached   bool            // the result was there already
 	session  session.Session // of the last attempt; nil if it found none
+	version  string          // of the tool, where no session says it
+}
+
+// Node returns what node_id says of this machine: its host name.
+func Node() string {
+	if name, err := os.Hostname(); err == nil {
+		return name
+	}
+	return "local"
+}
+
+// An Unrouted is a call that reached no server: of one of the router's own tools, or
+// of a server that could not be called.
+type Unrouted struct {
+	Tool     *registry.NormalizedTool
+	Node     string // see [Node]
+	Version  string // of the tool, "" if unknown
+	Began    time.Time
+	Request  json.RawMessage // the client's _meta, nil if there is none
+	Attempts int
+	Verified bool // the arguments fit the tool's schema
+}
+
+// Meta returns what [Selector.Execute] would write into the result's _meta, an
+// object.
+func (u Unrouted) Meta() json.RawMessage {
+	r := run{
+		tool: u.Tool, node: u.Node, trace: traceID(u.Request), began: u.Began,
+		attempts: u.Attempts, verified: u.Verified, version: u.Version,
+	}
+	return r.meta()
 }
 
 func newRun(node string, c Call) *run {
@@ -58,7 +91,7 @@ func traceID(meta json.RawMessage) string {
 // meta returns our keys in a result's _meta, an object. It is written by hand: it
 // is part of every call.
 func (r *run) meta() []byte {
-	version := ""
+	version := r.version
 	if r.session != nil {
 		version = r.session.Info().Version
 	}
@@ -128,6 +161,14 @@ func (r *run) finish(raw json.RawMessage) Result {
 		ours = merged
 	}
 	return Result{JSON: wire.SetMember(raw, "_meta", ours), IsError: failed, Tool: r.tool}
+}
+
+// refuse returns a tool error that says how the arguments do not fit.
+func (r *run) refuse(faults []string) Result {
+	result := r.fail(fmt.Sprintf("The arguments do not fit the schema of %s; nothing was called.\n- %s\nSchema: %s",
+		r.tool.ID, strings.Join(faults, "\n- "), r.tool.InputSchema))
+	result.Mismatch = faults
+	return result
 }
 
 // fail returns a tool error of our own.

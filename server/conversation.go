@@ -44,6 +44,7 @@ type conversation struct {
 	server  *Server
 	out     outlet // for what belongs to no request
 	visitor bool   // it ends with its one request
+	plain   bool   // that is of JSON-RPC, without MCP's sessions and streams
 
 	// principal is who the client has proved to be, "" if nobody asked.
 	principal string
@@ -93,7 +94,7 @@ func (s *Server) converse(out outlet) *conversation {
 // JSON-RPC, which needs no initialize.
 func (s *Server) visit(plain bool) *conversation {
 	return &conversation{
-		server: s, visitor: true, opened: plain,
+		server: s, visitor: true, plain: plain, opened: plain,
 		open:    make(map[string]*request),
 		changed: make(chan struct{}),
 	}

@@ -17,7 +17,8 @@ import (
 // fill in arguments, or to agree to a call.
 const fillWait = 5 * time.Minute
 
-// ownName is who asks where it is the router that asks a client.
+// ownName is who asks where it is the router that asks a client, and who has
+// answered where that is no server.
 const ownName = "metarouter"
 
 // fill completes a proposed call by asking the client: first its model for what

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,9 +19,7 @@ const (
 	defaultMaxBody        = 16 << 20
 	defaultSessionTimeout = 30 * time.Minute
 	defaultMaxSessions    = 1000
-
-	// bodyTime is how long a client may take to send a message.
-	bodyTime = time.Minute
+	defaultReadTimeout    = time.Minute
 )
 
 // HTTPOptions say for whom a [Handler] is there. The zero value serves programs
@@ -29,21 +29,26 @@ type HTTPOptions struct {
 	AllowedHosts   []string      // by which we may be called, beside loopback and Bound; with or without port
 	AllowedOrigins []string      // of web pages that may call us, such as https://example.com
 	Tokens         []string      // one of which requests must bear; none: nobody is asked for one
-	MaxBody        int64         // bytes of one message; default 16 MiB
+	MaxBody        int64         // bytes of one message or batch; default 16 MiB
+	MaxBatch       int           // messages of a batch; default 100
+	ReadTimeout    time.Duration // for a client to send a message; default 1 minute
+	Rate           float64       // requests a second that one client may make for long; 0 is any number
+	Burst          int           // that it may make at once; default those of a second
 	SessionTimeout time.Duration // after which an idle session ends; default 30 minutes
 	MaxSessions    int           // default 1000
 }
 
 // A Handler serves MCP over HTTP: streamable HTTP of both eras and plain
-// JSON-RPC at /mcp, and what there is to say of the router at /health. It must
-// be closed.
+// JSON-RPC at /mcp, each method at /mcp/<method> in the style of REST, and what
+// there is to say of the router at /health and /v1/mesh_scan. It must be closed.
 type Handler struct {
-	server *Server
-	opts   HTTPOptions
-	door   door
-	log    *zap.Logger
-	ctx    context.Context // ends when all has to
-	end    context.CancelCauseFunc
+	server   *Server
+	opts     HTTPOptions
+	door     door
+	throttle *throttle // nil if clients are not held back
+	log      *zap.Logger
+	ctx      context.Context // ends when all has to
+	end      context.CancelCauseFunc
 
 	running sync.WaitGroup // HTTP requests, and what goes on without theirs
 
@@ -57,16 +62,12 @@ type Handler struct {
 
 // Handler returns a handler, which serves while [Server.Run] runs.
 func (s *Server) Handler(o HTTPOptions) *Handler {
-	if o.MaxBody == 0 {
-		o.MaxBody = defaultMaxBody
-	}
-	if o.SessionTimeout == 0 {
-		o.SessionTimeout = defaultSessionTimeout
-	}
-	if o.MaxSessions == 0 {
-		o.MaxSessions = defaultMaxSessions
-	}
-	h := &Handler{server: s, opts: o, door: newDoor(o), log: s.log.Named("http"), sessions: make(map[string]*httpSession)}
+	o.MaxBody = cmp.Or(o.MaxBody, defaultMaxBody)
+	o.MaxBatch = cmp.Or(o.MaxBatch, defaultMaxBatch)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, defaultReadTimeout)
+	o.SessionTimeout = cmp.Or(o.SessionTimeout, defaultSessionTimeout)
+	o.MaxSessions = cmp.Or(o.MaxSessions, defaultMaxSessions)
+	h := &Handler{server: s, opts: o, door: newDoor(o), throttle: newThrottle(o.Rate, o.Burst), log: s.log.Named("http"), sessions: make(map[string]*httpSession)}
 	h.ctx, h.end = context.WithCancelCause(context.Background())
 	return h
 }
@@ -111,15 +112,15 @@ func (h *Handler) enter() bool {
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{h: h, w: w, r: r, control: http.NewResponseController(w)}
+	x := &exchange{h: h, w: w, r: r, control: http.NewResponseController(w), rest: restMethod(r.URL.Path)}
 	if !h.enter() {
 		x.refuse(http.StatusServiceUnavailable, nil, errClosed)
 		return
 	}
 	defer h.running.Done()
 	x.control.SetWriteDeadline(time.Time{})
-	if r.Body != http.NoBody { // what is left of it is read even if we don't
-		x.control.SetReadDeadline(time.Now().Add(bodyTime))
+	if x.hasBody() { // what is left of it is read even if we don't
+		x.control.SetReadDeadline(time.Now().Add(h.opts.ReadTimeout))
 	}
 	defer context.AfterFunc(h.ctx, x.hurry)()
 	// What the server itself still has to write has a deadline too.
@@ -133,7 +134,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var ok bool
-	if x.principal, ok = h.door.identify(r); !ok {
+	x.principal, ok = h.door.identify(r)
+	x.payer = x.principal
+	if !ok || x.principal == "" { // who guesses tokens is known by the address alone
+		x.payer = network(r.RemoteAddr)
+	}
+	if !x.pay(1) {
+		return
+	}
+	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		x.refuse(http.StatusUnauthorized, nil, errNoToken)
 		return
@@ -143,14 +152,22 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var errNoToken = invalidRequest("the request bears no valid token: send Authorization: Bearer TOKEN")
 
+// hasBody reports whether the request has a body. Over HTTP/2, Body is never
+// [http.NoBody].
+func (x *exchange) hasBody() bool { return x.r.ContentLength != 0 }
+
 // route finds what is asked for.
 func (x *exchange) route() {
 	switch {
-	case x.r.URL.Path != "/mcp":
+	case x.rest != "":
+		x.restful()
+	case x.r.URL.Path == "/v1/mesh_scan":
+		x.meshScan()
+	case strings.TrimRight(x.r.URL.Path, "/") != "/mcp":
 		x.refuse(http.StatusNotFound, nil, invalidRequest("there is nothing at "+brief(x.r.URL.Path)+"; MCP is at /mcp"))
 	case x.r.Method == http.MethodPost:
 		x.post()
-	case x.r.Body != http.NoBody:
+	case x.hasBody():
 		x.refuse(http.StatusBadRequest, nil, invalidRequest(x.r.Method+" has no body"))
 	case x.r.Method == http.MethodGet && x.r.Header.Get(headerSession) != "":
 		x.get()

@@ -37,36 +37,30 @@ type exchange struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	control   *http.ResponseController
+	rest      string          // the method that the path names, "" if it names none
 	principal string          // who asks; "" if nobody was asked for a token
+	payer     string          // by what it is told from others that are held back
 	over      <-chan struct{} // closed when nothing must be written any more; nil if that can't be
 }
 
-// message reads the one message of a POST. When it reports false, that it can't
-// was said; where the message is plain JSON-RPC, as a result of the protocol.
-func (x *exchange) message(plain bool) (m wire.Message, ok bool) {
-	if kind, _, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type")); kind != "application/json" {
+// message reads the body of a POST. When it reports false, that it can't was said. No
+// web page can send a body of this type to another origin unasked, as it can forms.
+func (x *exchange) message() (body []byte, ok bool) {
+	kind, _, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
+	bare := x.rest != "" && x.r.ContentLength == 0 && x.r.Header.Get("Content-Type") == ""
+	if kind != "application/json" && !bare {
 		x.refuse(http.StatusUnsupportedMediaType, nil, invalidRequest("the Content-Type must be application/json"))
-		return m, false
+		return nil, false
 	}
 	body, err := x.body()
 	if tooLong, is := errors.AsType[*http.MaxBytesError](err); is {
 		x.refuse(http.StatusRequestEntityTooLarge, nil, invalidRequest("message longer than "+strconv.FormatInt(tooLong.Limit, 10)+" bytes"))
-		return m, false
+		return nil, false
 	} else if err != nil {
 		x.refuse(http.StatusBadRequest, nil, invalidRequest("the body ended early"))
-		return m, false
+		return nil, false
 	}
-	m, err = parse(body)
-	if err != nil {
-		status := http.StatusBadRequest
-		if plain && asError(err).Code != session.CodeParse {
-			status = http.StatusOK
-		}
-		x.refuse(status, m.ID, err)
-		return m, false
-	}
-	oneLine(body)
-	return m, true
+	return body, true
 }
 
 func (x *exchange) body() ([]byte, error) {
@@ -90,6 +84,15 @@ func (x *exchange) hurry() {
 	end := time.Now().Add(lastPatience)
 	x.control.SetReadDeadline(end)
 	x.control.SetWriteDeadline(end)
+}
+
+// parseBody is parse for a message that may have many lines.
+func parseBody(body []byte) (wire.Message, error) {
+	m, err := parse(body)
+	if err == nil {
+		oneLine(body)
+	}
+	return m, err
 }
 
 // oneLine makes valid JSON one line, since that is what messages are elsewhere.
@@ -121,8 +124,12 @@ func (x *exchange) accepts(kind string) (ok, named bool) {
 	return ok, false
 }
 
-// refuse answers with a JSON-RPC error.
+// refuse answers with a JSON-RPC error; REST style if the request is.
 func (x *exchange) refuse(status int, id json.RawMessage, err error) {
+	if x.rest != "" {
+		x.json(status, wire.Marshal(map[string]error{"error": asError(err)}))
+		return
+	}
 	x.json(status, refusal(id, err))
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,7 @@ func FuzzPlain(f *testing.F) {
 		`{"id":1,"method":"initialize","params":{"capabilities":{"sampling":{}}}}`, modernCall, `{"method":"x"}`, `{"id":1}`, ``, `null`,
 		`{"id":1,"method":"resources/read","params":{"uri":"a:b"}}`, `{"id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"x"}}}`,
 		`{"id":1,"method":"resources/subscribe","params":{"uri":"a:b"}}`, `{"id":-1.5e3,"method":"tools/list","params":{"cursor":"x"}}`,
+		`[]`, `[1]`, `[{"id":1,"method":"ping"},{"method":"x"},{"id":2,"method":"tools/call","params":{"name":"a__b"}}]`,
 	} {
 		f.Add(body)
 	}
@@ -79,7 +81,7 @@ func FuzzPlain(f *testing.F) {
 		if w.Code == http.StatusAccepted && w.Body.Len() == 0 {
 			return
 		}
-		var answer struct {
+		type response struct {
 			Version string          `json:"jsonrpc"`
 			ID      json.RawMessage `json:"id"`
 			Result  json.RawMessage `json:"result"`
@@ -88,12 +90,19 @@ func FuzzPlain(f *testing.F) {
 				Message *string `json:"message"`
 			} `json:"error"`
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+		var answers []response
+		said := w.Body.Bytes()
+		if said[0] != '[' {
+			said = slices.Concat([]byte("["), said, []byte("]"))
+		}
+		if err := json.Unmarshal(said, &answers); err != nil || len(answers) == 0 {
 			t.Fatalf("%v: %q", err, w.Body)
 		}
-		failed := answer.Error != nil && answer.Error.Code != nil && answer.Error.Message != nil
-		if answer.Version != "2.0" || answer.ID == nil || failed == (answer.Result != nil) {
-			t.Errorf("%d %s", w.Code, w.Body)
+		for _, answer := range answers {
+			failed := answer.Error != nil && answer.Error.Code != nil && answer.Error.Message != nil
+			if answer.Version != "2.0" || answer.ID == nil || failed == (answer.Result != nil) {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
 		}
 	})
 }

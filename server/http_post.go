@@ -37,8 +37,17 @@ func (x *exchange) post() {
 		x.refuse(http.StatusNotAcceptable, nil, errNotAcceptable)
 		return
 	}
-	m, ok := x.message(false)
+	body, ok := x.message()
 	if !ok {
+		return
+	}
+	if wire.IsArray(body) {
+		x.batch(body)
+		return
+	}
+	m, err := parseBody(body)
+	if err != nil {
+		x.refuse(http.StatusBadRequest, m.ID, err)
 		return
 	}
 	said := wire.Member(wire.Member(m.Params, "_meta"), metaVersion)
@@ -55,40 +64,6 @@ func (x *exchange) post() {
 	default:
 		x.legacy(m)
 	}
-}
-
-// A nowhere is an outlet to a client that takes nothing but the answer.
-type nowhere struct{}
-
-func (nowhere) send([]byte) error { return errStreamEnded }
-
-// plain answers a message of JSON-RPC, which knows nothing of MCP's transports.
-func (x *exchange) plain() {
-	m, ok := x.message(true)
-	switch {
-	case !ok:
-	case !m.IsRequest():
-		x.accepted()
-	case m.Method == "ping":
-		x.json(http.StatusOK, wire.AppendResult(nil, m.ID, []byte(`{"status":"ok"}`)))
-	case m.Method == "subscriptions/listen":
-		x.refuse(http.StatusOK, m.ID, invalidRequest(m.Method+" needs Accept: text/event-stream"))
-	default:
-		c := x.visit(true)
-		defer c.close()
-		x.once(c, m, nowhere{}, func(r *request, done func()) {
-			defer done()
-			if answer := r.run(); answer != nil {
-				x.json(http.StatusOK, answer)
-			}
-		}, func(err error) { x.refuse(http.StatusOK, m.ID, err) })
-	}
-}
-
-func (x *exchange) visit(plain bool) *conversation {
-	c := x.h.server.visit(plain)
-	c.principal = x.principal
-	return c
 }
 
 // modern answers a request that stands for itself.
@@ -119,7 +94,7 @@ func (x *exchange) modern(m wire.Message) {
 func (x *exchange) once(c *conversation, m wire.Message, out outlet, carryOut func(*request, func()), refuse func(error)) {
 	done, err := x.h.admit(m.Method)
 	if err != nil {
-		x.refuse(http.StatusServiceUnavailable, m.ID, err)
+		refuse(err)
 		return
 	}
 	ctx, cancel := context.WithCancelCause(x.r.Context())
@@ -203,6 +178,11 @@ func (x *exchange) legacyRequest(s *httpSession, m wire.Message) {
 		done()
 		x.h.release(s)
 	})
+	x.follows(s, st)
+}
+
+// follows answers with what comes on a stream of the session.
+func (x *exchange) follows(s *httpSession, st *stream) {
 	if !x.respond(st, func([]byte) int { return http.StatusOK }, func() error { return x.prime(s, st) }) {
 		st.discard() // the client does not know it, and can't resume it
 	}

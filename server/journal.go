@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"io"
 	"maps"
 	"slices"
@@ -349,6 +350,25 @@ type estate struct {
 	unread []byte         // what it read of the input, and did not look at
 }
 
+// isOpen reports whether a request of the id was not answered.
+func (e *estate) isOpen(id json.RawMessage) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(e.open)), func(open []byte) bool { return bytes.Equal(open, id) })
+}
+
+// idsOfLine returns the ids of the message, or of those of the batch.
+func idsOfLine(line []byte) (ids []json.RawMessage) {
+	if m, err := wire.Parse(line); err == nil {
+		return []json.RawMessage{m.ID}
+	}
+	entries, _ := split(line, defaultMaxBatch)
+	for _, entry := range entries {
+		if m, err := wire.Parse(entry); err == nil {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
 // inherit returns what a router before has left in the journal, nil if there was
 // none. It stays there until it is dealt with, since this router may be killed too.
 func (j *Journal) inherit() *estate {
@@ -395,8 +415,7 @@ func (j *Journal) inherit() *estate {
 		e.unread = append(append(e.unread, hole), j.tail(half)...)
 	}
 	if i := bytes.IndexByte(e.unread, '\n'); i >= 0 && lost == 0 { // begun, and then killed before that was noted
-		m, err := wire.Parse(bytes.TrimSpace(e.unread[:i]))
-		if err == nil && slices.ContainsFunc(slices.Collect(maps.Values(e.open)), func(id []byte) bool { return bytes.Equal(id, m.ID) }) {
+		if slices.ContainsFunc(idsOfLine(bytes.TrimSpace(e.unread[:i])), e.isOpen) {
 			e.unread = e.unread[i+1:]
 			j.setUnread(half, start+i+1, end, 0)
 		}

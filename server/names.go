@@ -203,10 +203,15 @@ func (n *Names[T]) qualified(name string) []T {
 // separators are those that a caller may put between server and tool.
 func separators(inUse string) []string { return []string{"__", ".", ":", cmp.Or(inUse, "__")} }
 
-// separates reports whether rest, what follows a server's name, begins with a
-// separator.
-func separates(rest, inUse string) bool {
-	return slices.ContainsFunc(separators(inUse), func(s string) bool { return strings.HasPrefix(rest, s) })
+// cutSeparator returns what follows a server's name without the separator that it
+// begins with.
+func cutSeparator(rest, inUse string) (name string, ok bool) {
+	for _, s := range separators(inUse) {
+		if name, ok = strings.CutPrefix(rest, s); ok {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 // A NameError says that a name means no tool or prompt, or several.

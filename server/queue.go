@@ -35,10 +35,11 @@ type queue struct {
 }
 
 // An outgoing message ends the request in a slot of the journal when it is
-// written, if that is a slot.
+// written, if that is a slot, and those in further ones.
 type outgoing struct {
 	message []byte
 	slot    int
+	more    []int
 }
 
 func newQueue(out io.Writer, j *Journal, failed func(error)) *queue {
@@ -51,13 +52,13 @@ func newQueue(out io.Writer, j *Journal, failed func(error)) *queue {
 // lost, and anything else waits. It fails if out did, or the queue was closed.
 func (q *queue) send(message []byte) error {
 	patient := !isNotification(message)
-	return q.put(outgoing{message, noSlot}, patient, patient)
+	return q.put(outgoing{message, noSlot, nil}, patient, patient)
 }
 
 // answer is send for the answer to a request that has a slot in the journal. The
 // caller writes unless it has something better to do.
 func (q *queue) answer(message []byte, slot int, write bool) error {
-	return q.put(outgoing{message, slot}, true, write)
+	return q.put(outgoing{message, slot, nil}, true, write)
 }
 
 // put has a message written: by the caller or by another goroutine. One that is
@@ -130,7 +131,7 @@ func (q *queue) next() (piece []byte, slots []int) {
 	q.slots = q.slots[:0]
 	for n < len(q.waiting) && (n == 0 || size+len(q.waiting[n].message) <= maxTogether) {
 		size += len(q.waiting[n].message)
-		q.slots = append(q.slots, q.waiting[n].slot)
+		q.slots = append(append(q.slots, q.waiting[n].slot), q.waiting[n].more...)
 		n++
 	}
 	piece = q.waiting[0].message

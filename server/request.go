@@ -55,9 +55,10 @@ func (c *conversation) begin(ctx context.Context, m wire.Message, out outlet) (*
 	return r, nil
 }
 
-// read finds what is needed of the parameters, in one pass.
+// read finds what is needed of the parameters, in one pass. Null is as good as none.
 func (r *request) read() error {
-	if r.params == nil {
+	if r.params == nil || string(r.params) == "null" {
+		r.params = nil
 		return nil
 	}
 	err := wire.Members(r.params, func(key string, value []byte) bool {
@@ -92,8 +93,8 @@ func (r *request) admit() (err error) {
 	switch {
 	case !r.modern && !opened && (r.visitor || how.modern):
 		return invalidParams("the request has no " + metaVersion + " in _meta")
-	case !known, r.modern && how.legacy, !r.modern && how.modern:
-		return &session.Error{Code: session.CodeMethodNotFound, Message: "method not found: " + r.method}
+	case !known, r.modern && how.legacy, !r.modern && how.modern && !r.plain:
+		return methodNotFound(r.method)
 	case r.method == "initialize":
 		return r.introduce()
 	case !r.modern && !opened && r.method != "ping":
@@ -102,21 +103,43 @@ func (r *request) admit() (err error) {
 	return nil
 }
 
+func methodNotFound(method string) error {
+	return &session.Error{Code: session.CodeMethodNotFound, Message: "method not found: " + method}
+}
+
 // run answers the request: nil if it was cancelled.
 func (r *request) run() (answer []byte) {
-	result, err := r.dispatch()
+	result, err := r.carryOut()
+	if err == errUnanswered {
+		return nil
+	}
+	return response(r.id, result, err)
+}
+
+// errUnanswered says that a request was cancelled, so that nothing is answered.
+var errUnanswered = errors.New("the request was cancelled, and is not answered")
+
+// response is the answer to the request of the id.
+func response(id, result json.RawMessage, err error) []byte {
+	if err != nil {
+		return refusal(id, err)
+	}
+	return wire.AppendResult(make([]byte, 0, len(result)+64), id, result)
+}
+
+// carryOut carries out the request and closes it. It fails with errUnanswered if it
+// was not open any more.
+func (r *request) carryOut() (result json.RawMessage, err error) {
+	result, err = r.dispatch()
 	if !r.leave(r) {
 		r.end(nil)
 		if r.left != nil { // nobody will come back for it
 			r.server.giveUp(errCancelled, r.left)
 		}
-		return nil
+		return nil, errUnanswered
 	}
 	r.end(nil)
-	if err != nil {
-		return refusal(r.id, err)
-	}
-	return wire.AppendResult(make([]byte, 0, len(result)+64), r.id, result)
+	return result, err
 }
 
 func (r *request) dispatch() (result json.RawMessage, err error) {
@@ -155,7 +178,8 @@ func (r *request) finish(how method, result json.RawMessage) json.RawMessage {
 // A call is a request that is being carried out, for whoever waits for it.
 type call struct {
 	*request
-	from session.Client
+	from   session.Client
+	routed bool // a server's tool was executed, so that the result says how
 }
 
 // relay sends the request to a server, with these parameters, which have no

@@ -3,10 +3,10 @@
 //
 // [New] makes a [Server] of a [Router]. [Server.Serve] serves one client over a
 // pair of streams and [Server.Handler] any number of them over HTTP, in both eras
-// of the protocol, while [Server.Run] runs. Both hand messages to a conversation,
-// which knows a client and what is open with it; methods.go has all that a client
-// may ask for. What servers and clients say to each other leaves as the bytes
-// that came.
+// of the protocol and in neither (plain JSON-RPC, REST style), while [Server.Run]
+// runs. Both hand messages to a conversation, which knows a client and what is open
+// with it; methods.go has all that a client may ask for. What servers and clients
+// say to each other leaves as the bytes that came.
 //
 // In direct mode a client sees every tool of every server under its exposed name
 // ([Names]). In search mode it sees five tools that find and run the others.
@@ -136,8 +136,10 @@ type Server struct {
 	search bool // else all tools are listed
 	own    map[string]*ownTool
 	info   json.RawMessage // our serverInfo
-	secret []byte          // known to nobody else
-	sealer cipher.AEAD     // of what clients keep for us
+	node   string          // this machine, as in node_id
+	born   time.Time
+	secret []byte      // known to nobody else
+	sealer cipher.AEAD // of what clients keep for us
 
 	current atomic.Pointer[view]
 	memory  memory
@@ -164,10 +166,12 @@ func New(r Router, o Options) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	o.Version = cmp.Or(o.Version, "devel")
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	s := &Server{
 		router: r, opts: o, log: o.Log.Named("server"), secret: secret, sealer: newSealer(secret),
+		node: selector.Node(), born: time.Now(),
 		began:         r.Snapshot(),
 		touches:       make(chan struct{}, 1),
 		ending:        make(chan struct{}),
@@ -183,7 +187,7 @@ func New(r Router, o Options) *Server {
 		Name    string `json:"name"`
 		Title   string `json:"title"`
 		Version string `json:"version"`
-	}{"metarouter", "Metarouter", cmp.Or(o.Version, "devel")})
+	}{"metarouter", "Metarouter", o.Version})
 	return s
 }
 
@@ -237,7 +241,7 @@ func callTool(ctx context.Context, c *call) (json.RawMessage, error) {
 	case err == nil:
 		return s.execute(ctx, tool, c.args, c)
 	case errors.Is(err, session.ErrNotSent):
-		return failure("%s can't be called: %v", called, err), nil
+		return s.unreached(called, err, c), nil
 	}
 	return nil, invalidParams(err.Error())
 }
@@ -258,7 +262,7 @@ func Resolve(ctx context.Context, r Router, name, separator string, names func()
 	if e, ok := errors.AsType[*NameError](err); !ok || len(e.Ambiguous) > 0 {
 		return tool, err
 	}
-	if server, ok := serverOf(name, separator, r.Servers()); ok {
+	if server, _, ok := serverOf(name, separator, r.Servers()); ok {
 		if err := r.Await(ctx, server); err != nil {
 			return nil, err
 		}
@@ -270,15 +274,19 @@ func Resolve(ctx context.Context, r Router, name, separator string, names func()
 	return nil, err
 }
 
-// serverOf returns the server that a name such as server:tool begins with.
-func serverOf(name, separator string, servers []adapter.ServerInfo) (server string, ok bool) {
+// serverOf returns the server that a name such as server:tool begins with, and the
+// rest of it.
+func serverOf(name, separator string, servers []adapter.ServerInfo) (server, tool string, ok bool) {
 	for _, info := range servers {
 		rest, begins := strings.CutPrefix(name, info.Name)
-		if begins && len(info.Name) > len(server) && separates(rest, separator) {
-			server, ok = info.Name, true
+		if !begins || len(info.Name) <= len(server) {
+			continue
+		}
+		if rest, separated := cutSeparator(rest, separator); separated {
+			server, tool, ok = info.Name, rest, true
 		}
 	}
-	return server, ok
+	return server, tool, ok
 }
 
 // settle waits for servers never seen before, and reports whether the catalog is
@@ -299,7 +307,11 @@ func (s *Server) execute(ctx context.Context, tool *registry.NormalizedTool, arg
 		call.Params = c.params
 	}
 	result, err := s.router.Execute(ctx, call)
+	c.routed = true
 	c.learn(tool, result.JSON, err)
+	if c.plain && len(result.Mismatch) > 0 {
+		return nil, mismatched(tool, result.Mismatch, wire.Member(result.JSON, "_meta"))
+	}
 	if result.Tool != nil {
 		tool = result.Tool
 	}

@@ -141,6 +141,9 @@ var errTooLong = &session.Error{Code: session.CodeInvalidRequest, Message: fmt.S
 // take handles one line, which is from the reader. It reports whether it did: a
 // request that comes at the end is left to another router.
 func (p *pipe) take(ctx context.Context, line []byte, from *wire.Reader) bool {
+	if line[0] == '[' && bytes.IndexByte(line, hole) < 0 {
+		return p.batch(ctx, line, from)
+	}
 	m, err := parse(line)
 	switch {
 	case err != nil && bytes.IndexByte(line, hole) >= 0: // a router was killed while it read the line
@@ -197,9 +200,15 @@ func (p *pipe) answer(r *request, write bool) {
 		p.queue.answer(line, r.slot, write)
 		return
 	}
-	if cause := context.Cause(r.ctx); cause != errClosed && cause != errEnding { // else another router is to answer it
+	if !p.isLeft(r) {
 		p.journal.end(r.slot)
 	}
+}
+
+// isLeft reports whether a request that was not answered is left to another router.
+func (p *pipe) isLeft(r *request) bool {
+	cause := context.Cause(r.ctx)
+	return cause == errClosed || cause == errEnding
 }
 
 // maxIdle bounds the goroutines that wait for a request. A new one for each would
@@ -227,7 +236,7 @@ func (p *pipe) serve(ctx context.Context, r *request) {
 func parse(line []byte) (wire.Message, error) {
 	m, err := wire.Parse(line)
 	if err == nil && m.Version != nil && string(m.Version) != `"2.0"` {
-		err = errors.New("jsonrpc must be \"2.0\"")
+		return m, errVersion
 	}
 	if err == nil {
 		return m, nil
@@ -238,6 +247,8 @@ func parse(line []byte) (wire.Message, error) {
 	}
 	return m, &session.Error{Code: code, Message: err.Error()}
 }
+
+var errVersion = invalidRequest(`jsonrpc must be "2.0"`)
 
 // send implements [outlet].
 func (p *pipe) send(message []byte) error { return p.queue.send(message) }

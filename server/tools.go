@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -62,6 +63,7 @@ func (s *Server) ownTools() map[string]*ownTool {
 
 // runOwn runs one of our own tools if its arguments are in order.
 func (s *Server) runOwn(ctx context.Context, t *ownTool, args json.RawMessage, c *call) (json.RawMessage, error) {
+	began := time.Now()
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
@@ -74,12 +76,20 @@ func (s *Server) runOwn(ctx context.Context, t *ownTool, args json.RawMessage, c
 	}
 	fixed, problems := s.router.Check(&t.NormalizedTool, args)
 	if len(problems) > 0 {
-		return failure("%s: the arguments do not fit.\n- %s\nThe schema: %s", t.Name, strings.Join(problems, "\n- "), t.InputSchema), nil
+		meta := s.ownMeta(t, c, began, false)
+		if c.plain {
+			return nil, mismatched(&t.NormalizedTool, problems, meta)
+		}
+		return withNew(failure("%s: the arguments do not fit.\n- %s\nThe schema: %s", t.Name, strings.Join(problems, "\n- "), t.InputSchema), meta), nil
 	}
 	if isString {
 		fixed = wire.SetMember(fixed, "arguments", inner)
 	}
-	return t.run(ctx, fixed, c)
+	result, err := t.run(ctx, fixed, c)
+	if err != nil || c.routed {
+		return result, err
+	}
+	return withNew(result, s.ownMeta(t, c, began, true)), nil
 }
 
 // What call_tool and call_read_only_tool take.

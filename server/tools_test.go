@@ -26,7 +26,9 @@ type toolResult[T any] struct {
 // perform carries out a tools/call with these parameters, as a plain client's, and
 // returns the result as it is before eras differ.
 func perform(ctx context.Context, s *Server, params []byte) (json.RawMessage, error) {
-	r, err := s.visit(true).begin(ctx, wire.Message{ID: json.RawMessage("1"), Method: "tools/call", Params: params}, nil)
+	c := s.visit(false)
+	c.opened = true
+	r, err := c.begin(ctx, wire.Message{ID: json.RawMessage("1"), Method: "tools/call", Params: params}, nil)
 	if err != nil {
 		return nil, err
 	}

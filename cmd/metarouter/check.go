@@ -60,6 +60,5 @@ func notInEffect(c config.Config) []string {
 	}
 	r := c.Router
 	add(r.AccessLog != "", "metarouter.accessLog")
-	add(r.HTTP.Rate != "", "metarouter.http.rate")
 	return keys
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -32,8 +33,10 @@ const (
 
 // A web is what the router is reached by over HTTP.
 type web struct {
-	listener net.Listener
-	options  server.HTTPOptions
+	listener    net.Listener
+	certificate *certificate // nil if there is no TLS
+	maxHeader   int64
+	options     server.HTTPOptions
 }
 
 // listenHTTP listens where the flags or else the configuration say. Whoever can
@@ -51,6 +54,10 @@ func listenHTTP(ctx context.Context, c config.HTTP, f serveFlags, log *zap.Logge
 	if err != nil {
 		return nil, usage(fmt.Errorf("--http %s: %w", address, err))
 	}
+	certificate, err := tlsOf(c, f, log)
+	if err != nil {
+		return nil, usage(err)
+	}
 	local := resolved.IP.IsLoopback()
 	if !local && len(tokens) == 0 {
 		return nil, usage(fmt.Errorf("--http %s is open to other machines, so clients must bear a token: set %s, --token-file or metarouter.http.tokens; or listen on 127.0.0.1:%d", address, supervisor.TokenVariable, resolved.Port))
@@ -61,15 +68,40 @@ func listenHTTP(ctx context.Context, c config.HTTP, f serveFlags, log *zap.Logge
 		return nil, err
 	}
 	bound := listener.Addr().String()
-	log.Info("serving MCP over HTTP", zap.String("url", "http://"+bound+"/mcp"), zap.Bool("token", len(tokens) > 0))
-	if !local {
-		log.Warn("other machines can reach this router, and what they send is not encrypted: put a proxy with TLS in front of it")
+	scheme := "http"
+	if certificate != nil {
+		scheme = "https"
+	}
+	log.Info("serving MCP over HTTP", zap.String("url", scheme+"://"+bound+"/mcp"), zap.Bool("token", len(tokens) > 0))
+	if !local && certificate == nil {
+		log.Warn("other machines can reach this router, and what they send is not encrypted: use --tls-cert and --tls-key, or put a proxy with TLS in front of it")
 	}
 	host, _, _ := net.SplitHostPort(address)
-	return &web{listener, server.HTTPOptions{
+	return &web{listener, certificate, c.MaxHeader, server.HTTPOptions{
 		Bound: bound, AllowedHosts: slices.Concat(c.AllowedHosts, f.hosts, []string{host}), AllowedOrigins: c.AllowedOrigins,
-		Tokens: tokens, MaxBody: c.MaxBody,
+		Tokens: tokens, MaxBody: c.MaxBody, MaxBatch: c.MaxBatch, ReadTimeout: c.ReadTimeout,
+		Rate: c.Rate.PerSecond, Burst: c.Rate.Burst, SessionTimeout: c.SessionTimeout, MaxSessions: c.MaxSessions,
 	}}, nil
+}
+
+// tlsOf returns the certificate that the flags or else the configuration name, nil
+// if neither does.
+func tlsOf(c config.HTTP, f serveFlags, log *zap.Logger) (*certificate, error) {
+	cert, key := c.TLSCert, c.TLSKey
+	if f.tlsCert != "" || f.tlsKey != "" {
+		cert, key = f.tlsCert, f.tlsKey
+	}
+	switch {
+	case cert == "" && key == "":
+		return nil, nil
+	case cert == "" || key == "":
+		return nil, errors.New("TLS needs both --tls-cert and --tls-key (tlsCert and tlsKey in the configuration)")
+	}
+	made, err := loadCertificate(cert, key, log)
+	if err != nil {
+		return nil, fmt.Errorf("the TLS certificate: %w", err)
+	}
+	return made, nil
 }
 
 // tokens returns all tokens of which a client must bear one.
@@ -97,9 +129,14 @@ func (w *web) serve(ctx context.Context, s *server.Server, log *zap.Logger) erro
 	if err != nil {
 		return err
 	}
-	h := &http.Server{Handler: handler, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, ErrorLog: problems}
+	h := &http.Server{Handler: handler, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: int(min(w.maxHeader, math.MaxInt32)), ErrorLog: problems}
+	serve := func() error { return h.Serve(pipe.Listen(w.listener)) }
+	if w.certificate != nil { // with HTTP/2 for those who ask for it
+		h.TLSConfig = w.certificate.config()
+		serve = func() error { return h.ServeTLS(pipe.Listen(w.listener), "", "") }
+	}
 	served := make(chan error, 1)
-	go func() { served <- h.Serve(pipe.Listen(w.listener)) }()
+	go func() { served <- serve() }()
 	select {
 	case err := <-served:
 		handler.Close(ctx)

@@ -37,6 +37,8 @@ type serveFlags struct {
 	stdio       bool
 	tokenFile   string
 	hosts       []string
+	tlsCert     string
+	tlsKey      string
 	host        bool // serve the clients that other processes hand over
 }
 
@@ -47,7 +49,8 @@ func (a *app) serve() *cobra.Command {
 		`  metarouter serve
   metarouter serve --config ~/team.mcp.json --mode search
   metarouter serve --http 127.0.0.1:8787
-  METAROUTER_TOKEN=… metarouter serve --http 0.0.0.0:8787 --allow-host router.example.com`,
+  METAROUTER_TOKEN=… metarouter serve --http 0.0.0.0:8787 --allow-host router.example.com
+  METAROUTER_TOKEN=… metarouter serve --http 0.0.0.0:8787 --tls-cert cert.pem --tls-key key.pem`,
 		cobra.NoArgs, func(ctx context.Context, _ []string) error {
 			if os.Getenv(supervisor.DepthVariable) != "" {
 				return a.refuse()
@@ -64,6 +67,8 @@ func (a *app) serve() *cobra.Command {
 	flags.BoolVar(&f.stdio, "stdio", true, "speak over stdin and stdout; beside --http only if it is given, and then all ends with the input")
 	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with a token that HTTP clients must bear (also METAROUTER_TOKEN)")
 	flags.StringArrayVar(&f.hosts, "allow-host", nil, "`name` by which HTTP clients may call this machine; repeatable")
+	flags.StringVar(&f.tlsCert, "tls-cert", "", "serve HTTPS with the certificate and its chain in this PEM `file`, which is read again when it changes")
+	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM `file` with the certificate's key")
 	flags.BoolVar(&a.standalone, "standalone", false, "share no servers with other clients' routers of the same configuration")
 	flags.BoolVar(&f.host, hostFlag, false, "")
 	flags.MarkHidden(hostFlag)
@@ -83,6 +88,9 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 	}
 	if !f.stdio && !f.overHTTP {
 		return usage(errors.New("--stdio=false leaves nothing to serve; add --http"))
+	}
+	if (f.tlsCert != "" || f.tlsKey != "") && !f.overHTTP {
+		return usage(errors.New("--tls-cert and --tls-key need --http, as over stdio there is no TLS"))
 	}
 	if err := f.override(&config.Router{}); err != nil {
 		return usage(err)

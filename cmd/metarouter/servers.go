@@ -11,20 +11,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/server"
 )
-
-// A serverRow is a server's state as JSON.
-type serverRow struct {
-	Name            string `json:"name"`
-	State           string `json:"state"`
-	Transport       string `json:"transport"`
-	Era             string `json:"era"`
-	ProtocolVersion string `json:"protocol_version"`
-	Tools           int    `json:"tools"`
-	PID             int    `json:"pid"`
-	Restarts        int    `json:"restarts"`
-	LastError       string `json:"last_error"`
-}
 
 func (a *app) servers() *cobra.Command {
 	return a.jsonFlag(leaf("servers", "Show every server's state",
@@ -56,11 +44,7 @@ func (a *app) servers() *cobra.Command {
 
 func (a *app) printServers(all []adapter.ServerInfo) error {
 	if a.json {
-		rows := []serverRow{}
-		for _, s := range all {
-			rows = append(rows, serverRow{s.Name, string(s.State), s.Transport, s.Era, s.ProtocolVersion, s.Tools, s.PID, s.Restarts, s.LastError})
-		}
-		return a.printJSON(rows)
+		return a.printJSON(server.ServerRows(all))
 	}
 	return a.table(func(w *tabwriter.Writer) {
 		fmt.Fprintln(w, "SERVER\tSTATE\tTOOLS\tPROTOCOL\tPID\tRESTARTS\tLAST ERROR")

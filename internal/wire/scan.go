@@ -148,6 +148,12 @@ func IsObject(b []byte) bool {
 	return i < len(b) && b[i] == '{'
 }
 
+// IsArray reports whether the JSON value b is an array, if it is valid.
+func IsArray(b []byte) bool {
+	i := skipSpace(b, 0)
+	return i < len(b) && b[i] == '['
+}
+
 // Valid reports whether b is one valid JSON value.
 func Valid(b []byte) bool {
 	i, err := skipValue(b, skipSpace(b, 0), 0)

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// certificateCheck is how often the files of a certificate are looked at, at most.
+const certificateCheck = time.Second
+
+// A certificate is that of a TLS server, as its files say. They are read again when
+// a client comes, so that it does not matter how a new one is put in their place.
+// While what they hold is no certificate with its key, as between two writes, the
+// last one that was stays.
+type certificate struct {
+	certFile, keyFile string
+	every             time.Duration // how often the files are looked at
+	log               *zap.Logger
+
+	current atomic.Pointer[tls.Certificate]
+
+	mu     sync.Mutex // guards what follows, and is held by whoever looks at the files
+	looked time.Time
+	seen   [sha256.Size]byte // of what they held, or why they could not be read
+}
+
+// loadCertificate reads the certificate. The files are PEM; the certificate's holds
+// its chain too.
+func loadCertificate(certFile, keyFile string, log *zap.Logger) (*certificate, error) {
+	c := &certificate{certFile: certFile, keyFile: keyFile, every: certificateCheck, log: log}
+	pair, seen, err := c.read()
+	if err != nil {
+		return nil, err
+	}
+	c.current.Store(pair)
+	c.seen, c.looked = seen, time.Now()
+	return c, nil
+}
+
+// read reads the files. What was seen is the same as long as they are.
+func (c *certificate) read() (pair *tls.Certificate, seen [sha256.Size]byte, err error) {
+	cert, err := os.ReadFile(c.certFile)
+	key, keyErr := os.ReadFile(c.keyFile)
+	if err == nil {
+		err = keyErr
+	}
+	if err != nil {
+		return nil, sha256.Sum256([]byte(err.Error())), err
+	}
+	seen = sha256.Sum256(bytes.Join([][]byte{cert, key}, []byte{0}))
+	made, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, seen, fmt.Errorf("%s and %s: %w", c.certFile, c.keyFile, err)
+	}
+	return &made, seen, nil
+}
+
+// get returns the certificate for a client. One of many clients looks at the files;
+// the others get what there is.
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if c.mu.TryLock() {
+		c.refresh()
+		c.mu.Unlock()
+	}
+	return c.current.Load(), nil
+}
+
+// refresh looks at the files, unless that was done just now. c.mu must be held.
+func (c *certificate) refresh() {
+	if time.Since(c.looked) < c.every {
+		return
+	}
+	c.looked = time.Now()
+	pair, seen, err := c.read()
+	if seen == c.seen {
+		return
+	}
+	c.seen = seen
+	if err != nil {
+		c.log.Error("the TLS certificate can't be read again; the one in use stays", zap.Error(err))
+		return
+	}
+	c.current.Store(pair)
+	c.log.Info("the TLS certificate has changed", zap.Time("until", pair.Leaf.NotAfter))
+}
+
+// config returns the configuration of a server with the certificate.
+func (c *certificate) config() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
+}

@@ -1,0 +1,235 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// As the examples of JSON-RPC 2.0 have it, and MCP.
+func TestPlainBatch(t *testing.T) {
+	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{MaxBatch: 5})
+	const pong, invalid = `{"jsonrpc":"2.0","id":%s,"result":{"status":"ok"}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`
+	for name, test := range map[string]struct {
+		body   string
+		status int
+		want   []string // how each answer begins; nil: no body, one: no array
+	}{
+		"two":           {`[{"id":1,"method":"ping"},{"jsonrpc":"2.0","id":"b","method":"ping"}]`, 200, []string{"[", fmt.Sprintf(pong, "1"), fmt.Sprintf(pong, `"b"`)}},
+		"same id":       {`[{"id":1,"method":"ping"},{"id":1,"method":"ping"}]`, 200, []string{"[", fmt.Sprintf(pong, "1"), fmt.Sprintf(pong, "1")}},
+		"notifications": {`[{"method":"notifications/initialized"},{"method":"x"}]`, 202, nil},
+		"responses":     {`[{"id":1,"result":{}}]`, 202, nil},
+		"one counts":    {`[{"method":"x"},{"id":1,"method":"ping"}]`, 200, []string{"[", fmt.Sprintf(pong, "1")}},
+		"empty":         {` [ ] `, 200, []string{invalid}},
+		"no JSON":       {`[{"id":1,"method":"ping"},{"id"]`, 400, []string{`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`}},
+		"behind":        {`[{"id":1,"method":"ping"}]x`, 400, []string{`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`}},
+		"no objects":    {`[1,"x",[]]`, 200, []string{"[", invalid, invalid, invalid}},
+		"an invalid one": {"[{\"id\":1,\r\n\"method\":1},{\"id\":2,\"method\":\"ping\"}]", 200,
+			[]string{"[", `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,`, fmt.Sprintf(pong, "2")}},
+		"all kinds": {`[{"id":1,"method":"no/such"},{"id":2,"method":"tools/call","params":{"name":"x"}},{"id":3,"method":"tools/call","params":{"name":"a__b","arguments":{"n":7}}},{"id":4,"method":"initialize"}]`, 200,
+			[]string{"[", `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,`, `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,`, `{"jsonrpc":"2.0","id":3,"result":{"content":[],"tool":"a:b","arguments":{"n":7}}}`, `{"jsonrpc":"2.0","id":4,"result":{"protocolVersion"`}},
+		"as many as may be": {`[` + strings.Repeat(`{"method":"x"},`, 4) + `{"method":"x"}]`, 202, nil},
+		"too many":          {`[` + strings.Repeat(`{"id":1,"method":"ping"},`, 5) + `{"method":"x"}]`, 200, []string{invalid}},
+		"a million":         {`[` + strings.Repeat(`1,`, 1_000_000) + `1]`, 200, []string{invalid}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, answer := w.text(http.MethodPost, "/mcp", test.body)
+			if status != test.status || (answer == "") != (test.want == nil) {
+				t.Fatalf("%d %s", status, answer)
+			}
+			if len(test.want) == 1 && !strings.HasPrefix(answer, test.want[0]) {
+				t.Errorf("%s", answer)
+			}
+			if len(test.want) < 2 {
+				return
+			}
+			var answers []json.RawMessage
+			if err := json.Unmarshal([]byte(answer), &answers); err != nil || len(answers) != len(test.want)-1 {
+				t.Fatalf("%v: %s", err, answer)
+			}
+			for i, want := range test.want[1:] {
+				if !strings.HasPrefix(string(answers[i]), want) {
+					t.Errorf("%d: %s\nwant %s…", i, answers[i], want)
+				}
+			}
+		})
+	}
+}
+
+// Requests of a batch are carried out together, but not all at once.
+func TestBatchWidth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now, most atomic.Int32
+		r := scripted(func(context.Context, selector.Call) {
+			for n := now.Add(1); ; {
+				if m := most.Load(); n <= m || most.CompareAndSwap(m, n) {
+					break
+				}
+			}
+			time.Sleep(time.Minute)
+			now.Add(-1)
+		})
+		w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+		began := time.Now()
+		status, answer := w.text(http.MethodPost, "/mcp", "["+strings.Repeat(legacyCall+",", 99)+legacyCall+"]")
+		if status != 200 || strings.Count(answer, `"result":`) != 100 {
+			t.Errorf("%d %.200s", status, answer)
+		}
+		if most.Load() != batchWidth || time.Since(began) != 7*time.Minute {
+			t.Errorf("%d at once, %v", most.Load(), time.Since(began))
+		}
+	})
+}
+
+func openedAs(version string) string { return strings.ReplaceAll(initializing, "2025-11-25", version) }
+
+// Over stdio, a batch is a line, and so are its answers.
+func TestBatchOverStdio(t *testing.T) {
+	for _, version := range []string{"2024-11-05", "2025-03-26"} {
+		r := newFake(tool("a", "b"))
+		r.asking("sampling/createMessage")
+		c := connect(t, r, Options{Mode: Direct})
+		refused := `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`
+		c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, refused)
+		c.wantPrefix(strings.Replace(openedAs(version), `"capabilities":{}`, `"capabilities":{"sampling":{}}`, 1), `{"jsonrpc":"2.0","id":"init","result":{"protocolVersion":"`+version)
+		c.want(`[{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":1,"method":"ping"},7,{"jsonrpc":"2.0","id":"x","method":"no/such"}]`,
+			`[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the id of the request is in use"}},{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid JSON at byte 0: not an object"}},{"jsonrpc":"2.0","id":"x","error":{"code":-32601,"message":"method not found: no/such"}}]`)
+		c.wantPrefix(`[]`, refused)
+		c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`)
+		c.wantPrefix("["+strings.Repeat(`{},`, defaultMaxBatch)+"{}]", refused)
+		c.wantPrefix("["+openedAs(version)+"]", `[{"jsonrpc":"2.0","id":"init","error":{"code":-32600,"message":"initialize must not be part of a batch"}}]`)
+		c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+modernMeta+`}}]`, `[{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"2026-07-28 has no batches`)
+		c.wantPrefix(`[`+legacyCall+`]`, `{"jsonrpc":"2.0","method":"notifications/progress"`)
+		if asked := c.receive(); !strings.HasPrefix(asked, `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage"`) {
+			t.Errorf("asked %s", asked)
+		}
+		c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"result":{"ok":1}},{"jsonrpc":"2.0","method":"x"}]`, `[{"jsonrpc":"2.0","id":1,"result":{"content":[],"told":"{\"ok\":1}"`)
+		// One that is cancelled has no answer, and nothing is an answer to nothing.
+		c.wantPrefix(`[`+legacyCall+`]`, `{"jsonrpc":"2.0","method":"notifications/progress"`)
+		c.receive()
+		c.send(`[{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}]`)
+		for got := ""; got != `{"jsonrpc":"2.0","id":9,"result":{}}`; {
+			if got = c.ask(`{"jsonrpc":"2.0","id":9,"method":"ping"}`); strings.Contains(got, `"method":"notifications/cancelled"`) {
+				got = c.receive()
+			}
+		}
+	}
+	for _, version := range []string{"2025-06-18", "2025-11-25"} {
+		c := connect(t, newFake(), Options{Mode: Direct})
+		c.wantPrefix(openedAs(version), `{"jsonrpc":"2.0","id":"init","result":`)
+		c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"`+version+` has no batches`)
+	}
+}
+
+// Over HTTP, a batch belongs to a session, which says whether there are batches.
+func TestBatchInSession(t *testing.T) {
+	r := scripted(func(_ context.Context, c selector.Call) {
+		if string(c.Arguments) == `{"n":1}` {
+			c.From.Notify("a", session.Message{Method: "notifications/progress", Params: json.RawMessage(`{"progressToken":"t"}`)})
+		}
+	})
+	w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+	open := func(version string) []string {
+		response := w.do(http.MethodPost, "/mcp", openedAs(version), both...)
+		response.Body.Close()
+		return append(both, "Mcp-Session-Id", response.Header.Get("Mcp-Session-Id"))
+	}
+	old := open("2025-03-26")
+	calls := `[` + legacyCall + `,` + strings.Replace(legacyCall, `"id":1`, `"id":2`, 1) + `,{"jsonrpc":"2.0","id":3,"method":"no/such"}]`
+	for name, test := range map[string]struct {
+		body   string
+		header []string
+		status int
+		want   string
+	}{
+		"calls":            {calls, old, 200, `[` + result + `}},{"jsonrpc":"2.0","id":2,"result":{"content":[]}},{"jsonrpc":"2.0","id":3,"error":{"code":-32601,`},
+		"of 2024-11-05":    {calls, open("2024-11-05"), 200, `[` + result},
+		"invalid":          {`[1]`, old, 200, `[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
+		"notifications":    {`[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, old, 202, ``},
+		"initialize":       {`[` + openedAs("2025-03-26") + `]`, old, 200, `[{"jsonrpc":"2.0","id":"init","error":{"code":-32600,`},
+		"empty":            {`[]`, old, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
+		"no JSON":          {`[{`, old, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
+		"too many":         {`[` + strings.Repeat("{},", defaultMaxBatch) + `{}]`, old, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
+		"of 2025-06-18":    {calls, open("2025-06-18"), 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"2025-06-18 has no batches`},
+		"of 2025-11-25":    {calls, open("2025-11-25"), 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"2025-11-25 has no batches`},
+		"modern":           {`[` + modernCall + `]`, modernHeaders("tools/call", "a__b"), 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
+		"no session":       {calls, both, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
+		"unknown session":  {calls, append(both, "Mcp-Session-Id", "x"), 404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
+		"modern in legacy": {`[` + modernCall + `]`, old, 200, `[{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"2026-07-28 has no batches`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if status, answer := w.text(http.MethodPost, "/mcp", test.body, test.header...); status != test.status || !strings.HasPrefix(answer, test.want) {
+				t.Errorf("%d %s\nwant %d %s…", status, answer, test.status, test.want)
+			}
+		})
+	}
+	noisy := strings.Replace(calls, `"name":"a__b"`, `"name":"a__b","arguments":{"n":1}`, 1)
+	stream := reading(t, w.post(noisy, open("2025-03-26")))
+	stream.want("1_1", `{"jsonrpc":"2.0","method":"notifications/progress"`)
+	stream.want("1_2", `[`+result)
+	stream.end()
+}
+
+// What is left of a batch when its router is killed is answered by the next one, once.
+func TestTakeOverOfABatch(t *testing.T) {
+	c, out := newHandedOn(t)
+	mem := make([]byte, JournalSize)
+	j := NewJournal(mem)
+	called := make(chan string, 10)
+	r := newFake(tool("a", "b"))
+	r.execute = func(ctx context.Context, call selector.Call) (selector.Result, error) {
+		called <- string(call.Arguments)
+		<-ctx.Done()
+		return selector.Result{}, context.Cause(ctx)
+	}
+	first, kill := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- New(r, Options{Mode: Direct}).Serve(first, &living{c.input, first}, out, j)
+	}()
+	c.send(openedAs("2025-03-26"))
+	<-c.lines
+	c.send(`[` + legacyCall + `,{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","id":3,"method":"logging/setLevel","params":{"level":"error"}}]`)
+	<-called
+	j.mu.Lock()
+	left := bytes.Clone(mem) // as if it were killed at this moment
+	j.mu.Unlock()
+	kill()
+	<-ended
+	for len(c.lines) > 0 { // what it said after that
+		<-c.lines
+	}
+	second, end := context.WithCancel(t.Context())
+	go func() {
+		ended <- New(r, Options{Mode: Direct}).Serve(second, &living{c.input, second}, out, NewJournal(left))
+	}()
+	c.send(`[{"jsonrpc":"2.0","id":9,"method":"ping"}]`)
+	lost := 0
+	for {
+		line := <-c.lines
+		if line == `[{"jsonrpc":"2.0","id":9,"result":{}}]` {
+			break
+		}
+		if strings.Contains(line, `"id":1,`) && strings.Contains(line, "try again") {
+			lost++
+		}
+	}
+	if lost != 1 {
+		t.Errorf("the call was answered %d times", lost)
+	}
+	if level := r.level.Load(); level != "error" {
+		t.Errorf("the level is %v", level)
+	}
+	end()
+	<-ended
+}

@@ -1,0 +1,80 @@
+package server
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+// What no server has answered says in _meta how it was run all the same.
+
+// ownMeta returns the keys for the result of one of our own tools.
+func (s *Server) ownMeta(t *ownTool, c *call, began time.Time, verified bool) json.RawMessage {
+	return selector.Unrouted{
+		Tool: &registry.NormalizedTool{Server: ownName, Name: t.Name}, Node: s.node, Version: s.opts.Version,
+		Began: began, Request: c.meta, Attempts: 1, Verified: verified,
+	}.Meta()
+}
+
+// unreached answers a call of a server's tool that nobody knows, since the server
+// can't be called.
+func (s *Server) unreached(called string, why error, c *call) json.RawMessage {
+	server, tool, _ := serverOf(called, s.opts.Separator, s.router.Servers())
+	return withNew(failure("%s can't be called: %v", called, why), selector.Unrouted{
+		Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: s.node, Began: time.Now(), Request: c.meta,
+	}.Meta())
+}
+
+// withNew returns the result with those members of meta in its _meta that this
+// lacks.
+func withNew(result, meta json.RawMessage) json.RawMessage {
+	theirs := wire.Member(result, "_meta")
+	if theirs == nil {
+		return wire.AddMember(result, "_meta", meta)
+	}
+	wire.Members(meta, func(key string, value []byte) bool {
+		if wire.Member(theirs, key) == nil {
+			theirs = wire.SetMember(theirs, key, value)
+		}
+		return true
+	})
+	return wire.SetMember(result, "_meta", theirs)
+}
+
+// refusedArguments are the data of the error with which plain JSON-RPC answers where
+// arguments do not fit a tool's schema. MCP has a tool error for that, since models
+// see no others.
+type refusedArguments struct {
+	Tool     string          `json:"tool"`
+	Problems []misfit        `json:"problems"`
+	Schema   json.RawMessage `json:"schema"`
+	Meta     json.RawMessage `json:"_meta,omitempty"` // as results have it
+}
+
+// A misfit is one place where arguments do not fit.
+type misfit struct {
+	Path     string `json:"path"`     // arguments.a.0
+	Expected string `json:"expected"` // such as: got string, want number
+}
+
+// mismatched returns the error for arguments that were not passed on.
+func mismatched(t *registry.NormalizedTool, problems []string, meta json.RawMessage) error {
+	data := refusedArguments{Tool: t.ID, Schema: t.InputSchema, Meta: meta}
+	if t.Server == "" {
+		data.Tool = t.Name
+	}
+	for _, problem := range problems {
+		path, expected, _ := strings.Cut(problem, ": ")
+		data.Problems = append(data.Problems, misfit{path, expected})
+	}
+	return &session.Error{
+		Code:    session.CodeInvalidParams,
+		Message: "the arguments do not fit the schema of " + data.Tool + ": " + strings.Join(problems, "; "),
+		Data:    wire.Marshal(data),
+	}
+}
