@@ -1,0 +1,193 @@
+package classify
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// An Answer is what is decided about a text.
+type Answer struct {
+	Class         int       `json:"class"`      // index of the category; -1 if there are none
+	Category      string    `json:"category"`   // its name
+	Confidence    float64   `json:"confidence"` // its probability
+	Model         string    `json:"model"`      // that is to answer the text
+	UseReasoning  bool      `json:"use_reasoning"`
+	Probabilities []float64 `json:"probabilities,omitempty"` // of all categories, in their order; the sum is 1
+	Entropy       float64   `json:"entropy"`                 // of Probabilities, in bits: 0 is certainty
+}
+
+// A Policy decides by the threshold, the fallback and the rules of a
+// classification. It is immutable.
+type Policy struct {
+	categories []config.Category
+	own        [][]rule // by category
+	rules      []rule
+	model      string
+	reasoning  bool
+	threshold  float64
+	fallback   int // index, or -1
+}
+
+// A rule is one with its patterns compiled.
+type rule struct {
+	config.Rule
+	patterns []*regexp.Regexp
+}
+
+// NewPolicy returns the policy of c for the categories, which are its own or, where
+// it has none, others. A fallback that is not among them is none.
+func NewPolicy(c config.Classification, categories []config.Category) *Policy {
+	p := &Policy{
+		categories: categories,
+		rules:      compile(c.Rules),
+		model:      c.Model,
+		reasoning:  c.UseReasoning,
+		threshold:  c.Threshold,
+	}
+	p.fallback = slices.IndexFunc(categories, func(k config.Category) bool { return c.Fallback != "" && k.Name == c.Fallback })
+	for _, k := range categories {
+		p.own = append(p.own, compile(k.Rules))
+	}
+	return p
+}
+
+// compile leaves out rules with a pattern that can't be compiled, of which config
+// has none.
+func compile(rules []config.Rule) []rule {
+	var compiled []rule
+next:
+	for _, r := range rules {
+		c := rule{Rule: r}
+		for _, p := range r.Patterns {
+			x, err := regexp.Compile(p)
+			if err != nil {
+				continue next
+			}
+			c.patterns = append(c.patterns, x)
+		}
+		compiled = append(compiled, c)
+	}
+	return compiled
+}
+
+// Decide makes the answer for a text of the probabilities of its categories, one
+// for each. They need not sum to 1 exactly; what is no probability counts as 0.
+// Everything in the answer is about one distribution: the one that it bears.
+func (p *Policy) Decide(text string, probabilities []float64) Answer {
+	q := normalize(probabilities, len(p.categories))
+	a := Answer{Class: -1, Model: p.model, UseReasoning: p.reasoning, Probabilities: q, Entropy: entropy(q)}
+	if len(q) == 0 {
+		return a
+	}
+	a.Class = largest(q)
+	if q[a.Class] < p.threshold && p.fallback >= 0 {
+		fallBack(q, p.fallback)
+		a.Class, a.Entropy = p.fallback, entropy(q)
+	}
+	category := p.categories[a.Class]
+	a.Category, a.Confidence = category.Name, q[a.Class]
+	if category.Model != "" {
+		a.Model = category.Model
+	}
+	if category.UseReasoning != nil {
+		a.UseReasoning = *category.UseReasoning
+	}
+	p.apply(text, &a)
+	return a
+}
+
+// margin keeps the fallback the largest after rounding.
+const margin = 1.01
+
+// fallBack gives the probability that none of the other categories fits to the
+// fallback, and takes it from all in proportion: it is 1 less that of the best of
+// them, and at least as much as makes the fallback the largest.
+func fallBack(q []float64, fallback int) {
+	own := q[fallback]
+	q[fallback] = 0
+	best := slices.Max(q)
+	q[fallback] = own
+	lead := max(margin*best-own, 0)
+	none := max(1-best, lead/(1+lead)) // none + (1-none)*own = (1-none)*margin*best
+	for i := range q {
+		q[i] *= 1 - none
+	}
+	q[fallback] += none
+}
+
+// apply lets the rules that apply set the model and the use of reasoning; of
+// those that set the same, the first does.
+func (p *Policy) apply(text string, a *Answer) {
+	words := len(strings.Fields(text))
+	var model, reasoning bool
+	for _, rules := range [][]rule{p.own[a.Class], p.rules} {
+		for _, r := range rules {
+			if model && reasoning {
+				return
+			}
+			if !r.applies(text, words, a) {
+				continue
+			}
+			if r.Model != "" && !model {
+				a.Model, model = r.Model, true
+			}
+			if r.UseReasoning != nil && !reasoning {
+				a.UseReasoning, reasoning = *r.UseReasoning, true
+			}
+		}
+	}
+}
+
+func (r rule) applies(text string, words int, a *Answer) bool {
+	return (len(r.Categories) == 0 || slices.Contains(r.Categories, a.Category)) &&
+		(r.ConfidenceBelow == 0 || a.Confidence < r.ConfidenceBelow) &&
+		words >= r.MinWords &&
+		(r.MaxWords == 0 || words <= r.MaxWords) &&
+		(len(r.patterns) == 0 || slices.ContainsFunc(r.patterns, func(x *regexp.Regexp) bool { return x.MatchString(text) }))
+}
+
+// normalize returns n probabilities that sum to 1: all the same if nothing is said.
+func normalize(p []float64, n int) []float64 {
+	q := make([]float64, n)
+	sum := 0.0
+	for i, x := range p[:min(len(p), n)] {
+		if x > 0 && !math.IsInf(x, 0) {
+			q[i] = x / float64(n) // so that the sum is finite
+			sum += q[i]
+		}
+	}
+	for i := range q {
+		if sum > 0 {
+			q[i] /= sum
+		} else {
+			q[i] = 1 / float64(n)
+		}
+	}
+	return q
+}
+
+// largest returns the index of the first of the largest values.
+func largest(p []float64) int {
+	best := 0
+	for i, x := range p {
+		if x > p[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// entropy is Shannon's, in bits.
+func entropy(p []float64) float64 {
+	h := 0.0
+	for _, x := range p {
+		if x > 0 {
+			h -= float64(x * math.Log2(x))
+		}
+	}
+	return max(h, 0)
+}
