@@ -29,6 +29,7 @@ type Classifier struct {
 // known is what there is to choose from. It is immutable.
 type known struct {
 	categories []config.Category
+	policy     *Policy
 	builtin    func() *Lexical // trained by the first use
 }
 
@@ -59,6 +60,7 @@ func New(c *config.Classification, tags []config.Category, servers Sessions, log
 func (k *Classifier) know(categories []config.Category) {
 	k.known.Store(&known{
 		categories: categories,
+		policy:     NewPolicy(*k.config, categories),
 		builtin:    sync.OnceValue(func() *Lexical { return NewLexical(categories) }),
 	})
 }
@@ -175,7 +177,7 @@ func (k *Classifier) StandIn(text string) (Outcome, error) {
 	if len(known.categories) == 0 {
 		return Outcome{}, ErrNoCategories
 	}
-	a := Decide(k.config, known.categories, text, known.builtin().Probabilities(text))
+	a := known.policy.Decide(text, known.builtin().Probabilities(text))
 	return Outcome{Answer: a, Source: Builtin, Degraded: k.outside != nil}, nil
 }
 
@@ -199,22 +201,22 @@ func (k *Classifier) Fits(o Outcome) bool {
 
 // ask has the outside server classify.
 func (k *Classifier) ask(ctx context.Context, text string) (Answer, error) {
-	verdict, index, err := k.outside.classify(ctx, text)
+	said, index, err := k.outside.classify(ctx, text)
 	if err != nil {
 		return Answer{}, err
 	}
-	categories := k.known.Load().categories
-	p := make([]float64, len(categories))
+	known := k.known.Load()
+	p := make([]float64, len(known.categories))
 	for theirs, ours := range index {
-		p[ours] += verdict.Probabilities[theirs]
+		p[ours] += said.Probabilities[theirs]
 	}
-	a := Decide(k.config, categories, text, p)
-	if a.Class == index[verdict.Class] { // else the fallback has its own
-		if verdict.Model != "" {
-			a.Model = verdict.Model
+	a := known.policy.Decide(text, p)
+	if a.Class == index[said.Class] { // else the fallback has its own
+		if said.Model != "" {
+			a.Model = said.Model
 		}
-		if verdict.UseReasoning != nil {
-			a.UseReasoning = *verdict.UseReasoning
+		if said.UseReasoning != nil {
+			a.UseReasoning = *said.UseReasoning
 		}
 	}
 	return a, nil

@@ -4,8 +4,12 @@
 // of that, whoever said it: which category it is, which model is to answer the
 // text, and whether it should reason. Check says which texts can be classified.
 //
-// Nothing here asks anybody else or keeps anything of a text. Everything is
-// immutable, so that any goroutine may call it.
+// A Classifier does all of it, and first asks an outside classification server if
+// there is one. It speaks the classification protocol of vLLM semantic router, in
+// which list_categories names the categories and classify_text answers with an index
+// of them. Nothing is kept of a text.
+//
+// All may be called by many goroutines at once.
 package classify
 
 import (

@@ -258,8 +258,8 @@ func (s *outside) checkList(list List) error {
 	return nil
 }
 
-// A verdict is what the server says of a text.
-type verdict struct {
+// An opinion is what the server says of a text.
+type opinion struct {
 	Class         int
 	Confidence    float64
 	Probabilities []float64 // one for each of its categories
@@ -278,7 +278,7 @@ func (s *outside) probe(ctx context.Context) error {
 
 // classify asks the server, unless it is down. index is ours of each of its
 // categories.
-func (s *outside) classify(ctx context.Context, text string) (v verdict, index []int, err error) {
+func (s *outside) classify(ctx context.Context, text string) (v opinion, index []int, err error) {
 	s.mu.Lock()
 	index, err = s.index, s.err
 	s.mu.Unlock()
@@ -294,7 +294,7 @@ func (s *outside) classify(ctx context.Context, text string) (v verdict, index [
 
 // decide asks the server, which has n categories, and believes nothing that is not
 // sound.
-func (s *outside) decide(ctx context.Context, text string, n int) (v verdict, err error) {
+func (s *outside) decide(ctx context.Context, text string, n int) (v opinion, err error) {
 	var said struct {
 		Class         *int      `json:"class"`
 		Confidence    *float64  `json:"confidence"`
@@ -319,7 +319,7 @@ func (s *outside) decide(ctx context.Context, text string, n int) (v verdict, er
 	case len(said.Model) > maxNameBytes:
 		return v, refuse("%s: the model's name is too long", s.options.ClassifyTool)
 	}
-	v = verdict{Class: *said.Class, Confidence: *said.Confidence, Model: said.Model, UseReasoning: said.UseReasoning}
+	v = opinion{Class: *said.Class, Confidence: *said.Confidence, Model: said.Model, UseReasoning: said.UseReasoning}
 	if v.Probabilities, err = spread(v.Class, v.Confidence, said.Probabilities, n); err != nil {
 		return v, fmt.Errorf("%s: %w", s.options.ClassifyTool, err)
 	}

@@ -25,7 +25,6 @@ var allowed = map[string][]string{
 	"internal/pipe":       {},
 	"config":              {},
 	"session":             {},
-	"classify":            {"config", "session"},
 	"registry":            {},
 	"classify":            {"config", "session"},
 	"supervisor":          {"internal/pipe", "config", "session"},
