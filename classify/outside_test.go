@@ -137,11 +137,11 @@ func TestOutside(t *testing.T) {
 		t.Errorf("categories: %s", got)
 	}
 	b := outcome(t, k, "a bee")
-	if b.Class != 1 || b.Category != "b" || b.Confidence != 0.8 || b.Model != "theirs" || !b.UseReasoning || b.Source != Outside || b.Degraded {
+	if b.Class != 1 || b.Category != "b" || math.Abs(b.Confidence-0.8) > 1e-9 || b.Model != "theirs" || !b.UseReasoning || b.Source != Outside || b.Degraded {
 		t.Errorf("%+v", b)
 	}
 	a := outcome(t, k, "air")
-	if a.Class != 0 || a.Confidence != 0.75 || a.Probabilities[1] != 0.125 {
+	if a.Class != 0 || math.Abs(a.Confidence-0.75) > 1e-9 || math.Abs(a.Probabilities[1]-0.125) > 1e-9 {
 		t.Errorf("%+v", a)
 	}
 	if h := k.Health(); h.Outside.State != "up" || h.Outside.Source != Outside || h.Outside.Address != "n" {
@@ -159,7 +159,7 @@ func TestOutsideKeepsIndices(t *testing.T) {
 	if got := fmt.Sprint(list.Categories, list.Descriptions); got != "[z b a c] map[b:mine]" {
 		t.Errorf("categories: %s", got)
 	}
-	if b := outcome(t, k, "b"); b.Class != 1 || b.Confidence != 0.8 || b.Probabilities[0] != 0 || len(b.Probabilities) != 4 {
+	if b := outcome(t, k, "b"); b.Class != 1 || math.Abs(b.Confidence-0.8) > 1e-9 || b.Probabilities[0] != 0 || len(b.Probabilities) != 4 {
 		t.Errorf("%+v", b)
 	}
 }

@@ -36,7 +36,7 @@ func TestReadmeLines(t *testing.T) {
 	}
 	var serve string
 	wants := []string{ // of the others, in their order
-		`"structuredContent":{"value":5,"from_unit":"km"`, `"structuredContent":{"value":5,"from_unit":"km"`, `"categories":["math","science","technology","history","general"]`, `"servers":`,
+		`"value":3.1068559611866697`, `"value":3.1068559611866697`, `"categories":["math","science","technology","history","general"]`, `"servers":`,
 		`[\"math\",\"science\",\"technology\",\"history\",\"general\"]`, `\"category\":\"history\"`,
 		`[\"math\",\"science\",\"technology\",\"history\",\"general\"]`, `\"category\":\"math\"`, `\"category\":\"science\"`,
 	}
