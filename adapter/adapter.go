@@ -104,6 +104,13 @@ type ProviderAdapter interface {
 	Close() error
 }
 
+var (
+	_ ProviderAdapter = (*Router)(nil)
+	_ ProviderAdapter = (*Functions)(nil)
+	_ ProviderAdapter = (*Chat)(nil)
+	_ ProviderAdapter = (*Mux)(nil)
+)
+
 // An Explainer is a provider that can say what speaks for its tools, as all of this
 // package can. See [Why].
 type Explainer interface {

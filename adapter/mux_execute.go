@@ -25,7 +25,7 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 	if !ok {
 		return selector.Result{}, noTool(m.name, idOf(c.Tool))
 	}
-	result, err := first.execute(ctx, c)
+	result, err := m.execute(ctx, first, c)
 	if err != nil || result.Err == nil {
 		return m.note(result, nil, first), err
 	}
@@ -44,7 +44,7 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 			continue
 		}
 		next := routes[other.ID]
-		answer, err := next.execute(ctx, call)
+		answer, err := m.execute(ctx, next, call)
 		if err != nil {
 			if _, refused := errors.AsType[*session.Error](err); refused || ctx.Err() != nil {
 				return selector.Result{}, err
@@ -69,23 +69,18 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 // execute runs the tool on its provider. A provider that panics has not answered, and
 // nobody knows what the call did; one that says by an error that it did nothing has not
 // answered either.
-func (r route) execute(ctx context.Context, c selector.Call) (result selector.Result, err error) {
+func (m *Mux) execute(ctx context.Context, r route, c selector.Call) (result selector.Result, err error) {
 	c.Tool = r.tool
 	defer func() {
 		if reason := recover(); reason != nil {
-			result, err = unanswered(fmt.Errorf("provider %q panicked: %v", r.to.name, reason)), nil
+			result, err = m.selector.Fail(c, fmt.Errorf("provider %q panicked: %v", r.to.name, reason)), nil
 		}
 	}()
 	result, err = r.to.Execute(ctx, c)
 	if err != nil && ctx.Err() == nil && errors.Is(err, session.ErrNotSent) {
-		return unanswered(err), nil
+		return m.selector.Fail(c, err), nil
 	}
 	return result, err
-}
-
-// unanswered is the result of a call that no tool answered because of err.
-func unanswered(err error) selector.Result {
-	return selector.Result{JSON: textResult(err.Error(), nil, true), IsError: true, Err: err}
 }
 
 // standIns returns the tools of other providers that may answer instead of t, in the

@@ -238,6 +238,9 @@ func (r *Router) Config() config.Config { return *r.config.Load() }
 
 // Execute runs a tool; see [selector.Selector.Execute].
 func (r *Router) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
+	if c.Tool == nil {
+		return selector.Result{}, noTool(r.options.Name, "")
+	}
 	return r.selector.Execute(ctx, c)
 }
 

@@ -130,6 +130,13 @@ func (r *run) finish(raw json.RawMessage) Result {
 	return Result{JSON: wire.SetMember(raw, "_meta", ours), IsError: failed, Tool: r.tool}
 }
 
+// Fail returns the result of a call that no tool answered, because of err.
+func (s *Selector) Fail(c Call, err error) Result {
+	r := newRun(s.node, c).fail(err.Error())
+	r.Err = err
+	return r
+}
+
 // fail returns a tool error of our own.
 func (r *run) fail(text string) Result {
 	return Result{IsError: true, JSON: wire.Marshal(map[string]any{
