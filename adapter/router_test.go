@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	Embed(Options{})
+	embedIfAsked(Embed(Options{}))
 	mcptest.ServeIfAsked()
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
 }
