@@ -72,6 +72,10 @@ type Model struct {
 // but not once a part of the answer was handed out. What the endpoint says is wrong is
 // a tool error with its status, type and message.
 //
+// To the ranking, models without a Description of their own are much alike, so that
+// none of many is far ahead: offer those that are wanted in Models, say what each is
+// good for, or ask for a capability.
+//
 // The text of a result is the answer; its structuredContent has the text, the model,
 // finish_reason and the usage of tokens, and reasoning where the model shows it.
 type Chat struct {
@@ -118,7 +122,10 @@ func NewChat(name string, o ChatOptions) (*Chat, error) {
 		return nil, fmt.Errorf("chat %q: a base URL with a password in it would be logged by others; name a variable with the key", name)
 	}
 	if o.Transport == nil {
-		o.Transport = http.DefaultTransport.(*http.Transport).Clone()
+		o.Transport = &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConns: 10,
+			IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
+		}
 	}
 	log := o.Log.Named("chat").With(zap.String("provider", name))
 	b := newBench(session.Info{Name: name, Remote: true}, selector.Policy{MaxConcurrent: o.MaxConcurrent, Retry: selector.NeverRetry})

@@ -51,14 +51,14 @@ func traits(id string) []string {
 
 // skills are what a capability means, in the words of tasks.
 var skills = map[string]string{
-	"reasoning": "Thinks step by step: plans, solves problems, proves, compares and decides.",
-	"code":      "Writes, reviews, explains, fixes and refactors source code.",
-	"vision":    "Describes and reads images and screenshots given by URL.",
+	"reasoning": "Thinks step by step: solve a problem or a logic puzzle, plan, prove, compare, decide.",
+	"code":      "Writes source code: write, review, explain, fix or refactor a function, a program or a script in Python, Go, SQL and others; find bugs.",
+	"vision":    "Describes and reads images that are given by URL.",
 }
 
 // describe returns the description of a model by which it is found.
 func describe(m Model) string {
-	text := cmp.Or(m.Description, "Write, rewrite, draft, explain, summarize, translate, brainstorm or answer a question in plain text.")
+	text := cmp.Or(m.Description, "Write, draft, rewrite or translate a text, an email, a letter, a story, a poem or haiku; explain, summarize, review or brainstorm; answer a question of general knowledge.")
 	for _, tag := range registry.Tags(m.Capabilities) {
 		if skill := skills[tag]; skill != "" {
 			text += " " + skill

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -69,8 +70,20 @@ func TestChat(t *testing.T) {
 		}}, ChatOptions{Timeout: time.Minute}, "gpt-x did not answer within 1m0s; this much had come:\nOnce", "Once", true, false, 1, time.Minute},
 		{"silent", []http.HandlerFunc{func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}, ChatOptions{Timeout: time.Minute}, "gpt-x did not answer within 1m0s", "", true, true, 1, time.Minute},
 		{"too large", []http.HandlerFunc{stream(delta(strings.Repeat("x", 2000)))}, ChatOptions{MaxBody: 1000}, "the answer is too large: more than 1000 bytes", "", true, true, 1, 0},
+		{"too large at once", []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"choices":[{"message":{"content":%q}}]}`, strings.Repeat("x", 2000))
+		}}, ChatOptions{MaxBody: 1000, NoStream: true}, "the answer is too large: more than 1000 bytes", "", true, true, 1, 0},
 		{"too large in many parts", []http.HandlerFunc{says(strings.Repeat("x", 600), strings.Repeat("y", 600))}, ChatOptions{MaxBody: 1000}, "the answer is too large", "*", true, false, 1, 0},
 		{"refused by the model", []http.HandlerFunc{stream(`data: {"choices":[{"index":0,"delta":{"refusal":"I'd rather not."}}]}`, finished)}, ChatOptions{}, "The model refuses: I'd rather not.", "", true, false, 1, 0},
+		{"down the corridor", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/v1/chat/completions", http.StatusTemporaryRedirect)
+		}, hello}, ChatOptions{}, "Hello", "Hel|lo", false, false, 2, 0},
+		{"in circles", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/v1/chat/completions", http.StatusTemporaryRedirect)
+		}}, ChatOptions{}, "ai.test redirects without end", "", true, true, 5, 0},
+		{"to a page", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/v1/models", http.StatusFound)
+		}}, ChatOptions{}, "ai.test redirects what was posted to a page", "", true, true, 1, 0},
 		{"elsewhere", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://elsewhere.test/v1/chat/completions", http.StatusTemporaryRedirect)
 		}}, ChatOptions{}, "ai.test redirects to https://elsewhere.test, which is another origin and gets nothing", "", true, true, 1, 0},
@@ -191,6 +204,22 @@ func (c client) Notify(_ string, m session.Message) {
 }
 func (client) Ask(context.Context, string, session.Message) (json.RawMessage, error) {
 	return nil, errors.New("not now")
+}
+
+// Without a key the endpoint is asked all the same, and what it says has the reason.
+func TestChatWithoutKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &endpoint{t: t, answers: []http.HandlerFunc{refuse(401, "invalid_api_key", "You didn't provide a key.")}}
+		o := e.serve()
+		o.KeyVariable, o.Models = "METAROUTER_NO_SUCH_KEY", []Model{{ID: "m"}}
+		c, err := NewChat("ai", o)
+		must(t, err)
+		defer c.Close()
+		r, err := Execute(t.Context(), c, "ai:m", map[string]string{"prompt": "x"})
+		if want := "the API answered 401 Unauthorized (invalid_api_key): You didn't provide a key.; no key was sent, as METAROUTER_NO_SUCH_KEY is not set"; err != nil || r.Text() != want {
+			t.Errorf("%s, %v", r.JSON, err)
+		}
+	})
 }
 
 // Models come and go, and the endpoint too.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -45,11 +46,10 @@ type Mux struct {
 
 	routes atomic.Pointer[map[string]route] // by the tool's ID here
 
-	// mu guards servers, lists of the providers and closed, and has the registry
-	// change together with them.
-	mu      sync.Mutex
-	servers map[string]bool // that are in the registry
-	closed  bool
+	// mu guards closed and the lists of the providers, and has the registry change
+	// together with these.
+	mu     sync.Mutex
+	closed bool
 }
 
 // A muxed provider is one of a Mux.
@@ -69,8 +69,7 @@ type route struct {
 // are the Mux's to close. It is an error if two have the same name, or if a name is
 // empty or has a slash or a colon in it; then nothing is closed.
 func NewMux(name string, providers ...ProviderAdapter) (*Mux, error) {
-	m := &Mux{servers: make(map[string]bool)}
-	m.shelf = newShelf(name, nobody{}, zap.NewNop())
+	m := &Mux{shelf: newShelf(name, nobody{}, zap.NewNop())}
 	for _, p := range providers {
 		next := &muxed{ProviderAdapter: p, name: p.Name()}
 		switch {
@@ -142,22 +141,10 @@ func (m *Mux) adopt(p *muxed) {
 	offers, routes := merged(m.providers)
 	before := *m.routes.Load()
 	both := make(map[string]route, len(before)+len(routes)) // so that a tool is never there without its route
-	for _, known := range []map[string]route{before, routes} {
-		for id, r := range known {
-			both[id] = r
-		}
-	}
+	maps.Copy(both, before)
+	maps.Copy(both, routes)
 	m.routes.Store(&both)
-	for server := range m.servers {
-		if _, ok := offers[server]; !ok {
-			m.registry.Remove(server)
-			delete(m.servers, server)
-		}
-	}
-	for server, offer := range offers {
-		m.servers[server] = true
-		_, _ = m.registry.Replace(server, offer) // it can't fail: see merged
-	}
+	_, _ = m.registry.ReplaceAll(offers) // it can't fail: see merged
 	m.routes.Store(&routes)
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 //	its name has "convert" and "unit", its parameters have "feet"; its meaning is near
 //
 // It is empty if nothing speaks for it.
-func (e Explanation) Why() string {
+func (e Explanation) Why(task string) string {
 	var fields []string // in the order of what they bring
 	words := make(map[string][]string)
 	for _, w := range e.Words[:min(len(e.Words), maxReasons)] {
@@ -28,9 +29,9 @@ func (e Explanation) Why() string {
 		if words[field] == nil {
 			fields = append(fields, field)
 		}
-		word := fmt.Sprintf("%q", w.Word)
-		if len(w.As) > 0 {
-			word += fmt.Sprintf(" (as %q)", w.As[0])
+		word := fmt.Sprintf("%q", unstemmed(w.Word, task))
+		if !w.Itself && len(w.As) > 0 {
+			word = "a synonym of " + word
 		}
 		words[field] = append(words[field], word)
 	}
@@ -56,6 +57,19 @@ func (e Explanation) Why() string {
 		reasons = append(reasons, "it did well for such tasks before")
 	}
 	return strings.Join(reasons, "; ")
+}
+
+// unstemmed returns the word of the task that has the stem, the stem if there is none.
+func unstemmed(stem, task string) string {
+	words := strings.FieldsFunc(task, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	for _, begin := range []string{stem, stem[:len(stem)-min(1, len(stem))]} { // library is librari
+		for _, w := range words {
+			if begin != "" && strings.HasPrefix(strings.ToLower(w), begin) {
+				return w
+			}
+		}
+	}
+	return stem
 }
 
 // strongest returns the field that brings most of a word's score.

@@ -9,14 +9,14 @@ func TestWhy(t *testing.T) {
 	}{
 		{Explanation{}, ""},
 		{Explanation{Words: []WordShare{
-			{Word: "convert", Fields: map[string]float64{"name": 0.9, "description": 0.1}},
-			{Word: "feet", Fields: map[string]float64{"parameters": 1}},
+			{Word: "convert", As: []string{"change"}, Itself: true, Fields: map[string]float64{"name": 0.9, "description": 0.1}},
+			{Word: "feetz", Itself: true, Fields: map[string]float64{"parameters": 1}},
 			{Word: "unit", As: []string{"measure"}, Fields: map[string]float64{"name": 1}},
-		}}, `its name has "convert" and "unit" (as "measure"), its parameters have "feet"`},
+		}}, `its name has "convert" and a synonym of "units", its parameters have "feet"`},
 		{Explanation{Features: []FeatureShare{{Name: "meaning", Value: 0.7}, {Name: "use", Value: 0.1}}},
 			"its meaning is near; it did well for such tasks before"},
 	} {
-		if got := tc.e.Why(); got != tc.want {
+		if got := tc.e.Why("convert units of feet"); got != tc.want {
 			t.Errorf("%q, want %q", got, tc.want)
 		}
 	}
