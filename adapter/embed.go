@@ -28,8 +28,9 @@ const helper = "metarouter-helper"
 //		…
 //		router, err := adapter.Open(ctx, options, ".mcp.json")
 //
-// Without it, or a Guard of another kind, Close leaves no server either; but the sudden
-// death of the program may.
+// Without it, or a Guard of another kind, Close leaves no server either. But a program
+// that ends without Close, be it killed, interrupted or by [os.Exit], may leave those
+// behind that do not end with their stdin.
 func Embed(o Options) Options {
 	if os.Getenv(supervisor.ReportVariable) != "" { // npx was told that this is its shell
 		exit(supervisor.Report(os.Stdout, os.Args[1:]))

@@ -89,8 +89,14 @@ func NewFunctions(name string, o FunctionsOptions) *Functions {
 // Add makes a tool of fn, which takes the place of another one of its name.
 //
 // The schema of the arguments is that of In, a struct or a map with string keys (see
-// [jsonschema.For]): a field is required unless it is tagged omitempty or omitzero,
-// a tag `jsonschema:"…"` describes it, and nothing but its fields may be given.
+// [jsonschema.For]). A field is required unless it is tagged omitempty or omitzero, a
+// tag jsonschema describes it, and nothing but the fields may be given:
+//
+//	type order struct {
+//		Item  string `json:"item" jsonschema:"what is ordered"`
+//		Count int    `json:"count,omitempty" jsonschema:"how many; 1 if absent"`
+//	}
+//
 // Arguments that do not fit never reach fn.
 //
 // What fn returns becomes the result's structuredContent, and its JSON the text. Where

@@ -203,15 +203,6 @@ func (m *Mux) Tool(id string) (*registry.NormalizedTool, bool) {
 	return nil, false
 }
 
-// Providers returns the providers, in the order of NewMux.
-func (m *Mux) Providers() []ProviderAdapter {
-	var all []ProviderAdapter
-	for _, p := range m.providers {
-		all = append(all, p.ProviderAdapter)
-	}
-	return all
-}
-
 // enter notes that something is under way that Close waits for, unless the Mux is
 // closed.
 func (m *Mux) enter() bool {

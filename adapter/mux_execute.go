@@ -30,12 +30,12 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 		return m.note(result, nil, first), err
 	}
 	asked, faults := []string{c.Tool.ID}, []string{c.Tool.ID + ": " + result.Err.Error()}
-	last := first
+	last, tried := first, c.Tool
 	for _, other := range m.standIns(c.Tool, first.to, routes) {
 		if ctx.Err() != nil {
 			return selector.Result{}, context.Cause(ctx)
 		}
-		if !errors.Is(result.Err, session.ErrNotSent) && !c.Tool.Hints.Repeatable() {
+		if !errors.Is(result.Err, session.ErrNotSent) && !tried.Hints.Repeatable() {
 			break
 		}
 		call, wrong := c, []string(nil)
@@ -52,7 +52,7 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 			faults = append(faults, other.ID+": "+err.Error())
 			continue
 		}
-		result, last = answer, next
+		result, last, tried = answer, next, other
 		asked = append(asked, other.ID)
 		if result.Err == nil {
 			return m.note(result, asked, last), nil

@@ -236,7 +236,8 @@ func TestMuxFailover(t *testing.T) {
 	down := fmt.Errorf("it is down: %w", session.ErrNotSent)
 	died := fmt.Errorf("it died: %w", session.ErrClosed)
 	reads := func(t *registry.NormalizedTool) { t.Hints.ReadOnly = new(true) }
-	needsQ := func(t *registry.NormalizedTool) {
+	repeats := func(t *registry.NormalizedTool) { t.Hints.Idempotent = new(true) }
+	otherNames := func(t *registry.NormalizedTool) {
 		t.InputSchema = json.RawMessage(`{"type":"object","properties":{"maxItems":{"type":"integer"}},"additionalProperties":false,"required":["maxItems"]}`)
 	}
 	sick := of("a", "x:find")
@@ -252,9 +253,10 @@ func TestMuxFailover(t *testing.T) {
 		{"two are", []ProviderAdapter{of("a", "x:find").fails(down), of("b", "y:find").fails(down), of("c", "z:find")}, "c did z:find", `["local","x:find","y:find","z:find"]`, false},
 		{"all are", []ProviderAdapter{of("a", "x:find").fails(down), of("b", "y:find").fails(down)}, "x:find: it is down: not sent; y:find: it is down: not sent", `["local","x:find","y:find"]`, true},
 		{"nobody has such a tool", []ProviderAdapter{of("a", "x:find").fails(down), of("b", "y:seek")}, "it is down", "", true},
-		{"it takes other names", []ProviderAdapter{of("a", "x:find").fails(down), of("b", "y:find").each(needsQ)}, `b did y:find{"maxItems":3}`, `["local","x:find","y:find"]`, false},
+		{"it takes other names", []ProviderAdapter{of("a", "x:find").fails(down), of("b", "y:find").each(otherNames)}, `b did y:find{"maxItems":3}`, `["local","x:find","y:find"]`, false},
 		{"nobody knows what it did", []ProviderAdapter{of("a", "x:find").fails(died), of("b", "y:find")}, "it died", "", true},
 		{"but it only reads", []ProviderAdapter{of("a", "x:find").fails(died).each(reads), of("b", "y:find").each(reads)}, "b did y:find", `["local","x:find","y:find"]`, false},
+		{"the next is not to be repeated", []ProviderAdapter{of("a", "x:find").fails(died).each(repeats), of("b", "y:find").fails(died), of("c", "z:find")}, "x:find: it died: session closed; y:find: it died", `["local","x:find","y:find"]`, true},
 		{"and the other does more", []ProviderAdapter{of("a", "x:find").fails(down).each(reads), of("b", "y:find")}, "it is down", "", true},
 		{"it panics", []ProviderAdapter{sick, of("b", "y:find")}, `provider "a" panicked: I feel sick`, "", true},
 	} {

@@ -18,7 +18,7 @@ import (
 
 // Open starts a router of the servers in the files, of which a later one wins, and
 // follows the files as they are edited. It runs inside the program until [Router.Close]
-// is called or ctx ends.
+// is called or ctx ends; see [Embed] for a program that may end before.
 //
 // Open does not wait for the servers: with Options.DataDir their tools are known from
 // the last time, and [Router.Settled] waits until all are. A call waits for its server.
