@@ -41,9 +41,12 @@
 // whoever chose the tool, often a model, is to read it. A Go error is for the program:
 // ctx has ended, or the tool is not the provider's.
 //
-// Every result carries in its _meta how it came about: trace_id, tool_name,
+// Every result of these carries in its _meta how it came about: trace_id, tool_name,
 // tool_version, server, node_id, execution_path, verified (the arguments fitted the
 // schema), degraded (another tool stood in), attempts, latency_ms and timestamp.
+//
+// The Examples below are complete, and examples/orchestrator in the source is a small
+// program of this kind.
 //
 // This is also the only package that wires the others to each other.
 package adapter

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -70,6 +71,7 @@ type route struct {
 // empty or has a slash or a colon in it; then nothing is closed.
 func NewMux(name string, providers ...ProviderAdapter) (*Mux, error) {
 	m := &Mux{shelf: newShelf(name, nobody{}, zap.NewNop())}
+	m.selector.Trust(m)
 	for _, p := range providers {
 		next := &muxed{ProviderAdapter: p, name: p.Name()}
 		switch {
@@ -201,6 +203,41 @@ func (m *Mux) Tool(id string) (*registry.NormalizedTool, bool) {
 		return t, true
 	}
 	return nil, false
+}
+
+// Match returns what providers have learned from use, such as a [Router], as evidence
+// for a task of such words: it counts in the ranking as it does in theirs.
+func (m *Mux) Match(words []string, now time.Time) map[string]float64 {
+	all := make(map[string]float64)
+	for _, p := range m.providers {
+		if e, ok := p.ProviderAdapter.(selector.Experience); ok {
+			for id, x := range p.match(e, words, now) {
+				if t, ok := m.Tool(qualified(p, id)); ok {
+					all[t.ID] = x
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (p *muxed) match(e selector.Experience, words []string, now time.Time) map[string]float64 {
+	defer func() { _ = recover() }()
+	return e.Match(words, now)
+}
+
+// Learn tells the provider of a tool that the client called it after it had found it
+// for the task; see [Router.Learn]. Providers that do not learn are told nothing.
+func (m *Mux) Learn(client, task, tool string, failed bool) {
+	r, ok := (*m.routes.Load())[tool]
+	if !ok {
+		return
+	}
+	if learner, ok := r.to.ProviderAdapter.(interface {
+		Learn(client, task, tool string, failed bool)
+	}); ok {
+		learner.Learn(client, task, r.tool.ID, failed)
+	}
 }
 
 // enter notes that something is under way that Close waits for, unless the Mux is

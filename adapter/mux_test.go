@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -229,6 +230,26 @@ func TestMuxRanks(t *testing.T) {
 	}
 	if s, err = m.Select(t.Context(), selector.Query{Task: "xyzzy"}); err != nil || !s.Abstained || Why(t.Context(), m, q, selector.Selection{Abstained: true}) != "no tool suits the task" {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// What a router has learned from use counts in the ranking over all, and is told to it.
+func TestMuxLearns(t *testing.T) {
+	c := config.Config{Servers: []config.Server{fake("s", "-tools", "frobnicate,echo")}, Router: config.Router{Learning: true}}
+	r, err := Start(t.Context(), c, Options{Name: "r"})
+	must(t, err)
+	m := mux(t, mux(t, r), of("b", "s:frobnicate", "s:echo"))
+	settled(t, r)
+	until(t, m, "all/s:echo all/s:frobnicate b/s:echo b/s:frobnicate")
+	task := "wobble the widget"
+	for _, client := range []string{"one", "two", "three"} {
+		m.Learn(client, task, "all/s:frobnicate", false)
+		m.Learn(client, task, "b/s:echo", false)
+		m.Learn(client, task, "nothing", false)
+	}
+	found, err := m.Find(t.Context(), selector.Query{Task: task})
+	if err != nil || len(found.Candidates) == 0 || found.Candidates[0].Tool.ID != "all/s:frobnicate" || found.Candidates[0].Features[selector.UseFeature] <= 0 {
+		t.Errorf("%+v, %v", found, err)
 	}
 }
 

@@ -230,6 +230,12 @@ func (r *Router) Learn(client, task, tool string, failed bool) {
 	r.usage.Record(usage.Use{Client: client, Words: selector.Words(task), Tool: tool, Failed: failed})
 }
 
+// Match returns what was learned from use as evidence for a task of such words, and
+// makes a Router a [selector.Experience].
+func (r *Router) Match(words []string, now time.Time) map[string]float64 {
+	return r.usage.Match(words, now)
+}
+
 // Usage returns what was learned from use, nil if nothing is to be learned.
 func (r *Router) Usage() *usage.Store { return r.usage }
 
