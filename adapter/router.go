@@ -1,15 +1,8 @@
-// Package adapter is the router as a Go value. It is the only place that wires
-// the packages to each other.
-//
-// A [Router] knows the tools of all servers of a configuration, finds the one
-// that suits a task and runs it. Its methods may be called by many goroutines
-// at once, and answer from the stored catalog before any server is up.
 package adapter
 
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -33,12 +26,17 @@ import (
 // Options are what a Router needs beside its configuration. The zero value
 // works.
 type Options struct {
+	// Name is that of the router as a provider; "mcp" if empty.
+	Name string
+
 	// DataDir is where the catalog, servers' logs and eras are kept, readable by
 	// its owner alone. "" keeps nothing.
 	DataDir string
 
 	// Guard is the command line that runs [supervisor.Guard]; empty means that
-	// servers may outlive a router that is killed.
+	// servers may outlive a program that is killed: their stdin ends, and most end
+	// with it, but nothing makes them. Close leaves none with or without a guard.
+	// [Embed] makes the program its own guard.
 	Guard []string
 
 	// Reporter is the path of a program that calls [supervisor.Report]; without one
@@ -54,6 +52,11 @@ type Options struct {
 	// them are known: so that clients are answered first, and do not compete with
 	// them for the machine.
 	HeadStart time.Duration
+
+	// Bundled is the command line that, with a server's name and arguments behind it,
+	// runs one of the servers that come with metarouter. Entries whose command is
+	// "metarouter" mean these; see [Open] for what becomes of them if it is empty.
+	Bundled []string
 
 	// OnDemand starts no server until it is called, or Settled is to find out
 	// what tools it has.
@@ -76,6 +79,7 @@ type Router struct {
 	usage      *usage.Store // nil if nothing is to be learned
 	classifier *classify.Classifier
 	listener   atomic.Pointer[listener]
+	life       life
 }
 
 // A listener is told what servers say that belongs to no request.
@@ -87,9 +91,8 @@ func New(c config.Config, o Options) *Router {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	node, err := os.Hostname()
-	if err != nil {
-		node = "local"
+	if o.Name == "" {
+		o.Name = "mcp"
 	}
 	r := &Router{options: o, log: o.Log, registry: registry.New(o.Log)}
 	taxonomy := discovery.NewTaxonomy(c.Router.Capabilities)
@@ -98,13 +101,14 @@ func New(c config.Config, o Options) *Router {
 	r.supervisor = supervisor.New(r.catalog, supervisor.Options{
 		DataDir: o.DataDir, Guard: o.Guard, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Hear: r.hear,
 	}, o.Log)
-	r.selector = selector.New(r.registry, r, node, o.Log)
+	r.selector = selector.New(r.registry, r, selector.Node(), o.Log)
 	r.classifier = classify.New(c.Router.Classification, tagCategories(c, taxonomy), r, o.Log)
 	if r.classifier.HasOutside() {
 		r.catalog.labels = newLabels(r.classifier)
 		r.selector.Consult(sorter{r.classifier})
 	}
 	if c.Router.Learning {
+		var err error
 		if r.usage, err = OpenUsage(c, o.DataDir, o.Log); err != nil {
 			o.Log.Warn("can't read what was learned from use", zap.Error(err))
 		}
@@ -119,10 +123,21 @@ func OpenUsage(c config.Config, dataDir string, log *zap.Logger) (*usage.Store, 
 	return usage.Open(dataDir, strings.Join(c.Files, "\n"), log)
 }
 
-// Run keeps the servers running until ctx ends, and makes them follow the
-// configurations that come in; edits may be nil. When it returns, nothing that
-// it started is left.
+// Run keeps the servers running until ctx ends or [Router.Close] is called, and makes
+// them follow the configurations that come in; edits may be nil. When it returns,
+// nothing that it started is left. It may be called once, and not after [Open] or
+// [Start], which call it.
 func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
+	ctx, end, err := r.life.begin(ctx)
+	if err != nil {
+		return err
+	}
+	err = r.run(ctx, edits)
+	end(err)
+	return err
+}
+
+func (r *Router) run(ctx context.Context, edits <-chan config.Config) error {
 	configs := make(chan config.Config, 1)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.registry.Run(ctx) })
@@ -188,6 +203,12 @@ func (r *Router) Snapshot() *registry.Snapshot { return r.registry.Snapshot() }
 // Changed returns a channel that is closed at the next change of the snapshot.
 func (r *Router) Changed() <-chan struct{} { return r.registry.Changed() }
 
+// Tools returns all tools, by ID.
+func (r *Router) Tools() []*registry.NormalizedTool { return r.registry.Tools() }
+
+// Tool returns the tool of that ID, "server:name".
+func (r *Router) Tool(id string) (*registry.NormalizedTool, bool) { return r.registry.Tool(id) }
+
 // FindByCapability returns the tools that bear the tag, by ID.
 func (r *Router) FindByCapability(tag string) []*registry.NormalizedTool {
 	return r.registry.FindByCapability(tag)
@@ -221,6 +242,12 @@ func (r *Router) Learn(client, task, tool string, failed bool) {
 	r.usage.Record(usage.Use{Client: client, Words: selector.Words(task), Tool: tool, Failed: failed})
 }
 
+// Match returns what was learned from use as evidence for a task of such words, and
+// makes a Router a [selector.Experience].
+func (r *Router) Match(words []string, now time.Time) map[string]float64 {
+	return r.usage.Match(words, now)
+}
+
 // Usage returns what was learned from use, nil if nothing is to be learned.
 func (r *Router) Usage() *usage.Store { return r.usage }
 
@@ -233,6 +260,9 @@ func (r *Router) Config() config.Config { return *r.config.Load() }
 
 // Execute runs a tool; see [selector.Selector.Execute].
 func (r *Router) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
+	if c.Tool == nil {
+		return selector.Result{}, noTool(r.options.Name, "")
+	}
 	return r.selector.Execute(ctx, c)
 }
 

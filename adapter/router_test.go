@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -16,7 +17,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-func TestMain(m *testing.M) { mcptest.Main(m) }
+func TestMain(m *testing.M) {
+	embedIfAsked(Embed(Options{}))
+	mcptest.ServeIfAsked()
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
+}
 
 func fake(name string, flags ...string) config.Server {
 	command, args := mcptest.Command(flags...)

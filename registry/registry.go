@@ -77,7 +77,43 @@ func (r *Registry) Replace(server string, o Offer) (changed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.snapshot.Load()
-	was := now.Offer(server)
+	next, err := now.replaced(server, o)
+	if err != nil || next == now {
+		return false, err
+	}
+	r.publish(next)
+	return true, nil
+}
+
+// ReplaceAll says that the servers offer just this, and that there are no others. It is
+// Replace of all of them in one change: nobody sees a part of it.
+func (r *Registry) ReplaceAll(offers map[string]Offer) (changed bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.snapshot.Load()
+	next := now
+	for server := range now.servers {
+		if _, stays := offers[server]; !stays {
+			next = next.with(server, nil)
+		}
+	}
+	for server, o := range offers {
+		if next, err = next.replaced(server, o); err != nil {
+			return false, err
+		}
+	}
+	if next == now {
+		return false, nil
+	}
+	next.Version = now.Version + 1
+	r.publish(next)
+	return true, nil
+}
+
+// replaced returns the snapshot in which the server offers just this: s itself if it
+// does already.
+func (s *Snapshot) replaced(server string, o Offer) (*Snapshot, error) {
+	was := s.Offer(server)
 	next := Listing{Capabilities: o.Capabilities, Extensions: o.Extensions}
 	var errs [4]error
 	next.Tools, errs[0] = share(server, o.Tools, was.Tools)
@@ -85,17 +121,15 @@ func (r *Registry) Replace(server string, o Offer) (changed bool, err error) {
 	next.Resources, errs[2] = share(server, o.Resources, was.Resources)
 	next.Templates, errs[3] = share(server, o.Templates, was.Templates)
 	if err := errors.Join(errs[:]...); err != nil {
-		return false, fmt.Errorf("replace the offer of %q: %w", server, err)
+		return nil, fmt.Errorf("replace the offer of %q: %w", server, err)
 	}
-	if next.equal(was) {
-		return false, nil
+	switch {
+	case next.equal(was):
+		return s, nil
+	case next.equal(Listing{}):
+		return s.with(server, nil), nil
 	}
-	if next.equal(Listing{}) {
-		r.publish(now.with(server, nil))
-	} else {
-		r.publish(now.with(server, &next))
-	}
-	return true, nil
+	return s.with(server, &next), nil
 }
 
 // share returns pointers to the values: those that there were where these are

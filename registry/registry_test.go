@@ -373,3 +373,32 @@ func TestConcurrentUse(t *testing.T) {
 	cancel()
 	running.Wait()
 }
+
+// All servers are replaced in one change, and what stayed the same is the same.
+func TestReplaceAll(t *testing.T) {
+	r := New(zap.NewNop())
+	defer r.Close()
+	offer := func(ids ...string) (o Offer) {
+		for _, id := range ids {
+			server, name, _ := strings.Cut(id, ":")
+			o.Tools = append(o.Tools, NormalizedTool{ID: id, Server: server, Name: name})
+		}
+		return o
+	}
+	if changed, err := r.ReplaceAll(map[string]Offer{"a": offer("a:1", "a:2"), "b": offer("b:1")}); !changed || err != nil || len(r.Tools()) != 3 || r.Snapshot().Version != 1 {
+		t.Errorf("%v, %v: %v", changed, err, r.Tools())
+	}
+	kept, signal := r.Tools()[0], r.Changed()
+	if changed, err := r.ReplaceAll(map[string]Offer{"a": offer("a:1"), "c": offer("c:1")}); !changed || err != nil || len(r.Tools()) != 2 || r.Tools()[0] != kept || r.Snapshot().Version != 2 {
+		t.Errorf("%v, %v: %v", changed, err, r.Tools())
+	}
+	<-signal
+	for _, same := range []map[string]Offer{{"a": offer("a:1"), "c": offer("c:1")}, {"a": offer("a:1"), "c": offer("c:1"), "d": {}}} {
+		if changed, err := r.ReplaceAll(same); changed || err != nil {
+			t.Errorf("%v, %v", changed, err)
+		}
+	}
+	if changed, err := r.ReplaceAll(map[string]Offer{"a": offer("b:1")}); changed || err == nil || len(r.Tools()) != 2 {
+		t.Errorf("%v, %v: %v", changed, err, r.Tools())
+	}
+}

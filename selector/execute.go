@@ -119,26 +119,6 @@ type Call struct {
 	Meta json.RawMessage
 }
 
-// A Result is the answer to a Call.
-type Result struct {
-	// JSON is the CallToolResult: the server's own bytes, with our keys added to
-	// _meta.
-	JSON    json.RawMessage
-	IsError bool
-
-	// Limit is how much of its text the client is to get at once, in tokens; 0 is
-	// all.
-	Limit int
-
-	// Tool is the one that answered: another one than the Call's where that could
-	// not. nil if none did.
-	Tool *registry.NormalizedTool
-
-	// Mismatch is a sentence for each place where the arguments do not fit the tool's
-	// schema, if nothing was called because of that.
-	Mismatch []string
-}
-
 const (
 	// StartWait is how long a call waits for its server to start: less than the
 	// minute after which common clients give up.
@@ -176,6 +156,7 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 			return s.answered(run, raw, policy), nil
 		}
 	}
+	var last error
 	for _, next := range s.choices(c.Tool, policy) {
 		run.turn(next.tool)
 		policy, args := policy, args // of this choice
@@ -201,14 +182,17 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 		case ctx.Err() != nil:
 			return Result{}, context.Cause(ctx)
 		}
+		last = err
 		if fault := err.Error(); !slices.Contains(faults, fault) {
 			faults = append(faults, fault)
 		}
-		if !errors.Is(err, errNotLetIn) && !run.mayRepeat(err) {
+		if !run.mayRepeat(err) {
 			break
 		}
 	}
-	return run.fail(strings.Join(faults, "; ")), nil
+	r := run.fail(strings.Join(faults, "; "))
+	r.Err = last
+	return r, nil
 }
 
 // answered returns the result of the tool whose turn it is.

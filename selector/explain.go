@@ -30,6 +30,7 @@ type WordShare struct {
 	As     []string           `json:"as,omitempty"` // its synonyms in the candidate
 	Fields map[string]float64 `json:"fields"`       // share of the word's score by field, in [0,1]
 	Share  float64            `json:"share"`        // of the score of all words, in [0,1]
+	Itself bool               `json:"-"`            // not only synonyms of it are there
 }
 
 // String returns the feature's name.
@@ -99,6 +100,8 @@ func (s *scorer) explainWord(i int, score float64, d *registry.Document) WordSha
 		frequency := s.frequency(d, counts)
 		if f.synonym {
 			w.As = append(w.As, f.text)
+		} else {
+			w.Itself = true
 		}
 		gain := f.gain * frequency / (saturation + frequency)
 		for field, n := range counts {

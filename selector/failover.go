@@ -51,6 +51,15 @@ func (s *Selector) choices(t *registry.NormalizedTool, p Policy) []choice {
 	return append(all, choice{t, StartWait})
 }
 
+// Fit returns the arguments of another tool under the names that t has for them, and
+// what is wrong with them then, as [Selector.Check] does.
+func (s *Selector) Fit(t *registry.NormalizedTool, args json.RawMessage) (fitting json.RawMessage, faults []string) {
+	return s.Check(t, translate(args, t))
+}
+
+// Alike reports whether two tools bear the same name, but for case and separators.
+func Alike(a, b *registry.NormalizedTool) bool { return plain(a.Name) == plain(b.Name) }
+
 // translate returns the arguments under the names that another tool has for them:
 // those that differ only in case and separators.
 func translate(args json.RawMessage, to *registry.NormalizedTool) json.RawMessage {

@@ -23,7 +23,14 @@ const (
 	breakTime  = 10 * time.Second
 )
 
-var errNotLetIn = errors.New("nothing was called")
+// errNotLetIn is wrapped by the errors of calls that did not pass the gate.
+var errNotLetIn error = notLetIn{}
+
+// A notLetIn error wraps [session.ErrNotSent] without saying so twice.
+type notLetIn struct{}
+
+func (notLetIn) Error() string        { return "nothing was called" }
+func (notLetIn) Is(target error) bool { return target == session.ErrNotSent }
 
 // A gate is what the calls to one server pass: so many at a time, the others in
 // the order of their coming, and none for a while where none is answered.

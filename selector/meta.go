@@ -171,6 +171,13 @@ func (r *run) refuse(faults []string) Result {
 	return result
 }
 
+// Fail returns the result of a call that no tool answered, because of err.
+func (s *Selector) Fail(c Call, err error) Result {
+	r := newRun(s.node, c).fail(err.Error())
+	r.Err = err
+	return r
+}
+
 // fail returns a tool error of our own.
 func (r *run) fail(text string) Result {
 	return Result{IsError: true, JSON: wire.Marshal(map[string]any{

@@ -40,6 +40,7 @@ type Ranking struct {
 type Selection struct {
 	Tool              *registry.NormalizedTool // nil if Abstained
 	Score, Confidence float64                  // of Tool; see [Candidate]
+	Features          [NumFeatures]float64     // likewise
 	Alternatives      []Candidate              // the next best; if Abstained, the nearest
 	Abstained         bool                     // no tool suits the task
 	Partial           []string                 // capabilities asked for that Tool lacks
@@ -68,6 +69,7 @@ func (s *Selector) Select(ctx context.Context, q Query) (Selection, error) {
 		Tool:         best.Tool,
 		Score:        best.Score,
 		Confidence:   best.Confidence,
+		Features:     best.Features,
 		Alternatives: r.Candidates[1:],
 		Partial:      r.Partial,
 	}, nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/internal/sse"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/session"
 )
@@ -77,17 +78,17 @@ func TestBatchIsBounded(t *testing.T) {
 // What a server says of retrying is kept within bounds, and backed off from.
 func TestReconnectPause(t *testing.T) {
 	var at position
-	at.note(event{retry: time.Millisecond})
+	at.note(sse.Event{Retry: time.Millisecond})
 	for _, want := range []time.Duration{1, 2, 4, 8} {
 		if got := at.wait(); got != want*leastRetry {
 			t.Errorf("waits %v, want %v", got, want*leastRetry)
 		}
 	}
-	at.note(event{})
+	at.note(sse.Event{})
 	if got := at.wait(); got != leastRetry {
 		t.Errorf("waits %v after an event", got)
 	}
-	at.note(event{retry: 24 * time.Hour})
+	at.note(sse.Event{Retry: 24 * time.Hour})
 	if got := at.wait(); got != mostRetry {
 		t.Errorf("waits %v at most", got)
 	}

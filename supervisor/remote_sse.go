@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/sse"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/session"
 )
@@ -53,7 +54,7 @@ func openEventLink(ctx context.Context, p *peer, s *site, log *zap.Logger) (_ *e
 		body, _, _ := readRefusal(resp)
 		return nil, newStatusError(resp, body)
 	}
-	stream := newEvents(resp.Body, wire.MaxLine)
+	stream := sse.NewReader(resp.Body, wire.MaxLine)
 	if l.to, err = endpoint(stream, resp.Request.URL); err != nil {
 		resp.Body.Close()
 		return nil, err
@@ -67,16 +68,16 @@ func openEventLink(ctx context.Context, p *peer, s *site, log *zap.Logger) (_ *e
 }
 
 // endpoint waits for the first event, which says where messages are posted.
-func endpoint(stream *events, base *url.URL) (string, error) {
+func endpoint(stream *sse.Reader, base *url.URL) (string, error) {
 	for {
-		ev, err := stream.next()
+		ev, err := stream.Next()
 		if err != nil {
 			return "", fmt.Errorf("the server's event stream ended before it named its endpoint: %w", err)
 		}
-		if ev.name != "endpoint" {
+		if ev.Name != "endpoint" {
 			continue
 		}
-		to, err := base.Parse(string(ev.data))
+		to, err := base.Parse(string(ev.Data))
 		if err != nil || !sameOrigin(base, to) {
 			return "", errors.New("the server names an endpoint at another place than its url, where the entry's headers are not sent")
 		}
@@ -85,9 +86,9 @@ func endpoint(stream *events, base *url.URL) (string, error) {
 }
 
 // read takes in what the server says until its stream ends.
-func (l *eventLink) read(stream *events) {
+func (l *eventLink) read(stream *sse.Reader) {
 	for {
-		ev, err := stream.next()
+		ev, err := stream.Next()
 		if errors.Is(err, wire.ErrTooLong) {
 			l.peer.skip(nil, err)
 			continue
@@ -99,8 +100,8 @@ func (l *eventLink) read(stream *events) {
 			l.peer.close(err)
 			return
 		}
-		if len(ev.data) > 0 && (ev.name == "" || ev.name == "message") {
-			l.peer.each(ev.data, func(m wire.Message) error { return l.peer.take(m, 0) })
+		if len(ev.Data) > 0 && (ev.Name == "" || ev.Name == "message") {
+			l.peer.each(ev.Data, func(m wire.Message) error { return l.peer.take(m, 0) })
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/mcptest"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/session"
 )
 
@@ -127,63 +126,6 @@ func TestSSERefused(t *testing.T) {
 	if n := len(neither.seen(func(v visit) bool { return v.Request.Method == "GET" })); n == 0 || n > 10 {
 		t.Errorf("the event stream was asked for %d times", n)
 	}
-}
-
-func TestEvents(t *testing.T) {
-	for in, want := range map[string]string{
-		"\ufeffdata: a\n\n":                               "a",
-		"data:a\r\n\r\ndata: b\r\rdata:c":                 "a|b",
-		"data: a\ndata\ndata: b\n\n":                      "a\n\nb",
-		": x\n\n\n\nevent: e\nid: 1\nretry: 5\ndata:\n\n": "e#1@5ms:",
-		"id: 1\n\nfoo: bar\nid: a\x00b\nretry: x\n\n":     "#1",
-		"data: a\n": "a",
-		"data: aaaaaaaaaaaaaaaaaaaaa\nid: 2\n\ndata: b\n\n":  "TOO LONG|b",
-		"data: aaaaaaaaaaaa\ndata: bbbbbbbbb\n\ndata: b\n\n": "TOO LONG|b",
-		"": "",
-	} {
-		var got []string
-		stream := newEvents(strings.NewReader(in), 20)
-		for {
-			ev, err := stream.next()
-			if err == wire.ErrTooLong {
-				got = append(got, "TOO LONG")
-				continue
-			}
-			if err != nil {
-				break
-			}
-			s := ev.name
-			if ev.hasID {
-				s += "#" + ev.id
-			}
-			if ev.retry > 0 {
-				s += "@" + ev.retry.String()
-			}
-			if s != "" && ev.data != nil {
-				s += ":"
-			}
-			got = append(got, s+string(ev.data))
-		}
-		if s := strings.Join(got, "|"); s != want {
-			t.Errorf("%q\nread as %q, want %q", in, s, want)
-		}
-	}
-}
-
-func FuzzEvents(f *testing.F) {
-	f.Add("id: 1\nretry: 5\ndata: a\r\ndata: b\r\r: c\n\n")
-	f.Fuzz(func(t *testing.T, in string) {
-		stream := newEvents(strings.NewReader(in), 20)
-		for n := 0; ; n++ {
-			ev, err := stream.next()
-			if err != nil && err != wire.ErrTooLong {
-				return
-			}
-			if n > len(in) || len(ev.data) > 20 {
-				t.Fatalf("event %d of %q has %d bytes", n, in, len(ev.data))
-			}
-		}
-	})
 }
 
 func TestHeaderValue(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/sse"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/session"
 )
@@ -40,12 +41,12 @@ type position struct {
 	vain  int           // connections since the last event
 }
 
-func (at *position) note(ev event) {
-	if ev.hasID {
-		at.id = ev.id
+func (at *position) note(ev sse.Event) {
+	if ev.HasID {
+		at.id = ev.ID
 	}
-	if ev.retry > 0 {
-		at.retry = min(max(ev.retry, leastRetry), mostRetry)
+	if ev.Retry > 0 {
+		at.retry = min(max(ev.Retry, leastRetry), mostRetry)
 	}
 	at.pause, at.vain = 0, 0
 }
@@ -155,9 +156,9 @@ func (l *streamable) get(ctx context.Context, lastID string) (*http.Response, er
 // read takes in what comes on a stream of the request o, or of nobody if o is
 // nil, until the answer has come or the stream ends.
 func (l *streamable) read(body io.Reader, o *outgoing, at *position, revision string) (answered bool, err error) {
-	stream := newEvents(body, wire.MaxLine)
+	stream := sse.NewReader(body, wire.MaxLine)
 	for {
-		ev, err := stream.next()
+		ev, err := stream.Next()
 		switch {
 		case errors.Is(err, wire.ErrTooLong) && o != nil:
 			return false, errTooLong
@@ -167,7 +168,7 @@ func (l *streamable) read(body io.Reader, o *outgoing, at *position, revision st
 			return false, err
 		}
 		at.note(ev)
-		if len(ev.data) > 0 && (ev.name == "" || ev.name == "message") && l.accept(ev.data, o, revision) {
+		if len(ev.Data) > 0 && (ev.Name == "" || ev.Name == "message") && l.accept(ev.Data, o, revision) {
 			return true, nil
 		}
 	}

@@ -1,4 +1,6 @@
-package supervisor
+// Package sse reads streams of server-sent events, as servers write them that do not
+// always keep to the standard (HTML, section 9.2).
+package sse
 
 import (
 	"bufio"
@@ -10,17 +12,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// An event is one of a stream of server-sent events (HTML, section 9.2).
-type event struct {
-	name  string        // "" is "message"
-	data  []byte        // owned by whoever got the event; nil if there is none
-	id    string        // as far as hasID
-	hasID bool          // resets the stream's last id if id is empty
-	retry time.Duration // before the next connection; 0 if it does not say
+// An Event is one of a stream.
+type Event struct {
+	Name  string        // "" is "message"
+	Data  []byte        // owned by whoever got the event; nil if there is none
+	ID    string        // as far as HasID
+	HasID bool          // resets the stream's last id if ID is empty
+	Retry time.Duration // before the next connection; 0 if it does not say
 }
 
-// Events reads a stream of events.
-type events struct {
+// A Reader reads a stream of events.
+type Reader struct {
 	r       *bufio.Reader
 	max     int  // bytes of an event's data, and of a line
 	begun   bool // the byte order mark has been looked for
@@ -28,16 +30,18 @@ type events struct {
 	buf     []byte
 }
 
-func newEvents(r io.Reader, max int) *events {
-	return &events{r: bufio.NewReaderSize(r, 16<<10), max: max}
+// NewReader returns a reader of the events in r, of which none may have more than max
+// bytes of data.
+func NewReader(r io.Reader, max int) *Reader {
+	return &Reader{r: bufio.NewReaderSize(r, 16<<10), max: max}
 }
 
-// next returns the next event that says anything. The error is [wire.ErrTooLong]
+// Next returns the next event that says anything. The error is [wire.ErrTooLong]
 // for one above the bound, which has been skipped, and that of the stream at its
 // end. An event counts that the end of the stream ends, as some servers forget
 // the blank line.
-func (e *events) next() (event, error) {
-	var ev event
+func (e *Reader) Next() (Event, error) {
+	var ev Event
 	said, tooLong := false, false
 	for {
 		line, err := e.line()
@@ -45,13 +49,13 @@ func (e *events) next() (event, error) {
 		case err == wire.ErrTooLong:
 			said, tooLong = true, true
 			continue
-		case err != nil && ev.data == nil && !tooLong:
-			return event{}, err
+		case err != nil && ev.Data == nil && !tooLong:
+			return Event{}, err
 		case err == nil && len(line) > 0:
 			said = ev.field(line) || said
-			tooLong = tooLong || len(ev.data) > e.max
+			tooLong = tooLong || len(ev.Data) > e.max
 			if tooLong {
-				ev.data = nil
+				ev.Data = nil
 			}
 			continue
 		}
@@ -65,30 +69,30 @@ func (e *events) next() (event, error) {
 }
 
 // field takes in one line, and reports whether it says anything.
-func (ev *event) field(line []byte) bool {
+func (ev *Event) field(line []byte) bool {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
 	case "data":
-		if ev.data == nil {
-			ev.data = make([]byte, 0, len(value))
+		if ev.Data == nil {
+			ev.Data = make([]byte, 0, len(value))
 		} else {
-			ev.data = append(ev.data, '\n')
+			ev.Data = append(ev.Data, '\n')
 		}
-		ev.data = append(ev.data, value...)
+		ev.Data = append(ev.Data, value...)
 	case "event":
-		ev.name = string(value)
+		ev.Name = string(value)
 	case "id":
 		if bytes.IndexByte(value, 0) >= 0 {
 			return false
 		}
-		ev.id, ev.hasID = string(value), true
+		ev.ID, ev.HasID = string(value), true
 	case "retry":
 		ms, err := strconv.ParseUint(string(value), 10, 31)
 		if err != nil {
 			return false
 		}
-		ev.retry = time.Duration(ms) * time.Millisecond
+		ev.Retry = time.Duration(ms) * time.Millisecond
 	default: // a comment, or unknown
 		return false
 	}
@@ -97,7 +101,7 @@ func (ev *event) field(line []byte) bool {
 
 // line returns the next line without its end, which is CR LF, LF or CR. It is
 // valid until the next call. What no line end ends is dropped.
-func (e *events) line() ([]byte, error) {
+func (e *Reader) line() ([]byte, error) {
 	e.buf = e.buf[:0]
 	tooLong := false
 	for {
@@ -134,7 +138,7 @@ func (e *events) line() ([]byte, error) {
 
 // withoutMark returns the line that was read, without the byte order mark that
 // the stream may begin with.
-func (e *events) withoutMark() []byte {
+func (e *Reader) withoutMark() []byte {
 	line := e.buf
 	if !e.begun {
 		e.begun = true

@@ -1,0 +1,209 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zaptest"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// entry returns the entry of a fake server in a configuration.
+func entry(flags ...string) map[string]any {
+	command, args := mcptest.Command(flags...)
+	return map[string]any{"command": command, "args": args}
+}
+
+// write writes a configuration of these entries at once.
+func write(t *testing.T, path string, servers map[string]any) {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{"mcpServers": servers})
+	must(t, err)
+	must(t, os.WriteFile(path+".new", text, 0o600))
+	must(t, os.Rename(path+".new", path))
+}
+
+// A router that is opened follows its file, and leaves nothing behind.
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	file, pids := filepath.Join(dir, "mcp.json"), filepath.Join(dir, "pids")
+	write(t, file, map[string]any{"s": entry("-tools", "echo", "-pid-file", pids, "-ignore-eof", "-grandchild")})
+	r, err := Open(t.Context(), Options{Name: "local", Log: zaptest.NewLogger(t)}, file)
+	must(t, err)
+	if h := r.Health(t.Context()); h.Name != "local" || len(h.Parts) != 1 || h.Tools != 0 {
+		t.Errorf("%+v", h)
+	}
+	settled(t, r)
+	if h := r.Health(t.Context()); h.State != Up || h.Parts[0].Name != "s" || h.Tools != 1 {
+		t.Errorf("%+v", h)
+	}
+	result, err := Execute(t.Context(), r, "s:echo", map[string]string{"message": "hello"})
+	if err != nil || result.Text() != `{"message":"hello"}` || result.Tool.ID != "s:echo" || result.Err != nil {
+		t.Errorf("%s, %v", result.JSON, err)
+	}
+	write(t, file, map[string]any{"s": entry("-tools", "echo", "-pid-file", pids, "-ignore-eof", "-grandchild"), "bad": entry("-exit")})
+	mcptest.WaitFor(t, "the edit", func() bool { return len(r.Health(t.Context()).Parts) == 2 })
+	if err := r.Run(t.Context(), nil); err == nil {
+		t.Error("it runs twice")
+	}
+	tool, _ := Tool(r, "s:echo")
+	must(t, r.Close())
+	mcptest.Gone(t, pids, 2)
+	if h := r.Health(t.Context()); h.State != Down || h.Reason != "it is closed" {
+		t.Errorf("%+v", h)
+	}
+	if result, err := r.Execute(t.Context(), selector.Call{Tool: tool}); err != nil || !errors.Is(result.Err, session.ErrNotSent) {
+		t.Errorf("after Close: %s, %v", result.JSON, err)
+	}
+	must(t, r.Close())
+}
+
+// A call under way at Close is answered with an error.
+func TestOpenClosedDuringCall(t *testing.T) {
+	r, err := Start(t.Context(), config.Config{Servers: []config.Server{fake("s", "-tools", "progress,hang")}}, Options{})
+	must(t, err)
+	settled(t, r)
+	ended := make(chan selector.Result)
+	go func() {
+		result, _ := Execute(context.Background(), r, "s:hang", nil)
+		ended <- result
+	}()
+	must(t, r.Await(t.Context(), "s"))
+	must(t, r.Close())
+	if result := <-ended; !result.IsError || result.Err == nil {
+		t.Errorf("%s", result.JSON)
+	}
+}
+
+func TestOpenEnds(t *testing.T) {
+	for name, end := range map[string]func(*Router, context.CancelFunc) error{
+		"with ctx":   func(_ *Router, cancel context.CancelFunc) error { cancel(); return nil },
+		"with Close": func(r *Router, _ context.CancelFunc) error { return r.Close() },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := Start(ctx, config.Config{}, Options{})
+		must(t, err)
+		must(t, end(r, cancel))
+		<-r.life.done
+		if h := r.Health(t.Context()); h.State != Down {
+			t.Errorf("%s: %+v", name, h)
+		}
+		must(t, r.Close())
+		cancel()
+	}
+	never := New(config.Config{}, Options{})
+	must(t, never.Close())
+	if err := never.Run(t.Context(), nil); !errors.Is(err, errClosed) {
+		t.Errorf("Run after Close: %v", err)
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.json")
+	must(t, os.WriteFile(bad, []byte(`{"mcpServers": {`), 0o600))
+	for want, open := range map[string]func() (*Router, error){
+		"no configuration file is named": func() (*Router, error) { return Open(t.Context(), Options{}) },
+		"no such file":                   func() (*Router, error) { return Open(t.Context(), Options{}, bad+".not") },
+		"bad.json:1":                     func() (*Router, error) { return Open(t.Context(), Options{}, bad) },
+		"started by a router": func() (*Router, error) {
+			t.Setenv(supervisor.DepthVariable, "1")
+			return Start(t.Context(), config.Config{}, Options{})
+		},
+	} {
+		if _, err := open(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q, want %q", err, want)
+		}
+		os.Unsetenv(supervisor.DepthVariable)
+	}
+}
+
+// The servers that come with metarouter need no metarouter, if the program embeds it.
+func TestOpenBundled(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	write(t, file, map[string]any{"utilities": map[string]any{"command": "metarouter", "args": []string{"builtin", "utilities"}}})
+	r, err := Open(t.Context(), Embed(Options{}), file)
+	must(t, err)
+	defer r.Close()
+	settled(t, r)
+	result, err := Execute(t.Context(), r, "utilities:unit_convert", map[string]any{"value": 6, "from_unit": "ft", "to_unit": "m"})
+	if err != nil || result.IsError || !strings.Contains(result.Text(), "1.8288") {
+		t.Errorf("%s, %v", result.JSON, err)
+	}
+
+	t.Setenv("PATH", t.TempDir())
+	without, err := Open(t.Context(), Options{}, file)
+	must(t, err)
+	defer without.Close()
+	mcptest.WaitFor(t, "the configuration to be applied", func() bool { return without.Health(t.Context()).State != Starting })
+	if h := without.Health(t.Context()); h.State != Down || !strings.Contains(h.Reason, `its command is "metarouter", which is not in the PATH`) {
+		t.Errorf("%+v", h)
+	}
+	installed := filepath.Join(os.Getenv("PATH"), "metarouter")
+	must(t, os.WriteFile(installed, []byte("#!/bin/sh\n"), 0o700))
+	c, err := config.Load(file)
+	must(t, err)
+	if s := (Options{}).own(c).Servers[0]; runtime.GOOS != "windows" && (s.Command != installed || strings.Join(s.Args, " ") != "builtin utilities") {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A program that embeds a router and is killed leaves no server.
+func TestEmbeddedIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	file, pids := filepath.Join(dir, "mcp.json"), filepath.Join(dir, "pids")
+	write(t, file, map[string]any{"s": entry("-pid-file", pids, "-ignore-eof", "-ignore-term", "-lifetime", "5m")})
+	self, err := os.Executable()
+	must(t, err)
+	program := exec.Command(self, embedder, file)
+	program.Stderr = os.Stderr
+	out, err := program.StdoutPipe()
+	must(t, err)
+	must(t, program.Start())
+	if ready, err := io.ReadAll(io.LimitReader(out, 6)); string(ready) != "ready\n" {
+		t.Errorf("it says %q, %v", ready, err)
+	}
+	must(t, program.Process.Kill())
+	program.Wait()
+	mcptest.Gone(t, pids, 1)
+}
+
+// embedder, as its first argument, makes a test binary open a router of the file that
+// is its second.
+const embedder = "adapter-embedder"
+
+func embedIfAsked(o Options) {
+	if len(os.Args) < 3 || os.Args[1] != embedder {
+		return
+	}
+	r, err := Open(context.Background(), o, os.Args[2])
+	if err != nil {
+		panic(err)
+	}
+	r.Settled(context.Background())
+	fmt.Println("ready")
+	time.Sleep(time.Hour)
+}
+
+// What helpers are asked that they don't know.
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{nil, {"builtin"}, {"builtin", "nothing"}, {"dance"}} {
+		if help(args) == nil {
+			t.Errorf("%q is done", args)
+		}
+	}
+}

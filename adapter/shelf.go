@@ -1,0 +1,73 @@
+package adapter
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// A shelf is what providers are alike in that hold their tools in a registry of their
+// own: they are found, ranked and explained as the router's.
+type shelf struct {
+	name     string
+	registry *registry.Registry
+	selector *selector.Selector
+}
+
+func newShelf(name string, sessions selector.Sessions, log *zap.Logger) shelf {
+	r := registry.New(log)
+	return shelf{name, r, selector.New(r, sessions, selector.Node(), log)}
+}
+
+// Name returns the provider's name.
+func (s *shelf) Name() string { return s.name }
+
+// Tools returns the tools that there are now, by ID.
+func (s *shelf) Tools() []*registry.NormalizedTool { return s.registry.Tools() }
+
+// Tool returns the tool of that ID.
+func (s *shelf) Tool(id string) (*registry.NormalizedTool, bool) { return s.registry.Tool(id) }
+
+// FindByCapability returns the tools that bear the tag, by ID.
+func (s *shelf) FindByCapability(tag string) []*registry.NormalizedTool {
+	return s.registry.FindByCapability(tag)
+}
+
+// Find ranks the tools that suit a query.
+func (s *shelf) Find(ctx context.Context, q selector.Query) (selector.Ranking, error) {
+	return s.selector.Find(ctx, q)
+}
+
+// Select picks the tool for a query.
+func (s *shelf) Select(ctx context.Context, q selector.Query) (selector.Selection, error) {
+	return s.selector.Select(ctx, q)
+}
+
+// Explain says of tools that were found for a task what their scores are made of.
+func (s *shelf) Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error) {
+	return s.selector.Explain(ctx, task, candidates)
+}
+
+// Execute runs one of the tools.
+func (s *shelf) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
+	if !s.has(c.Tool) {
+		return selector.Result{}, noTool(s.name, idOf(c.Tool))
+	}
+	return s.selector.Execute(ctx, c)
+}
+
+// has reports whether the tool is, or was, one of the provider's.
+func (s *shelf) has(t *registry.NormalizedTool) bool { return t != nil && t.Server == s.name }
+
+func idOf(t *registry.NormalizedTool) string {
+	if t == nil {
+		return ""
+	}
+	return t.ID
+}
+
+// Changed returns a channel that is closed at the next change of the tools.
+func (s *shelf) Changed() <-chan struct{} { return s.registry.Changed() }

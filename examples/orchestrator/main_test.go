@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+)
+
+// embedded is what main begins with. The test binary is the router's helper as the
+// program is.
+var embedded adapter.Options
+
+func TestMain(m *testing.M) {
+	embedded = adapter.Embed(adapter.Options{})
+	os.Exit(m.Run())
+}
+
+// model is an endpoint of the chat API with a model that writes a haiku, and that
+// reads arguments out of a task.
+func model(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/v1/models" {
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"small-talk"},{"id":"text-embedding-3-small"}]}`)
+		return
+	}
+	var request struct {
+		Messages []struct{ Role, Content string }
+		Stream   bool
+	}
+	if err := json.NewDecoder(r.Body).Decode(&request); err != nil || !request.Stream || r.Header.Get("Authorization") != "Bearer of good news" {
+		http.Error(w, `{"error":{"message":"what?"}}`, http.StatusBadRequest)
+		return
+	}
+	words := []string{"An old pond; ", "a frog jumps in."}
+	if request.Messages[0].Role == "system" {
+		words = []string{`{"from":"2026-01-01",`, `"to":"2026-03-01"}`}
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, text := range words {
+		chunk, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]string{"content": text}}}})
+		fmt.Fprintf(w, "data: %s\n\n", chunk)
+	}
+	fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+}
+
+// Some tasks run on an MCP server, which is a process, some on functions, and one on a
+// model.
+func TestOrchestrator(t *testing.T) {
+	ai := httptest.NewServer(http.HandlerFunc(model))
+	defer ai.Close()
+	t.Setenv("OPENAI_API_KEY", "of good news")
+	config := filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(config, []byte(`{"mcpServers": {"utilities": {"command": "metarouter", "args": ["builtin", "utilities"]}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err := run(t.Context(), embedded, []string{"-config", config, "-chat", ai.URL + "/v1"}, strings.NewReader(`
+How many metres are 6 feet? Convert the unit. {"value": 6, "from_unit": "ft", "to_unit": "m"}
+How many days are between New Year and the first of March?
+Write a haiku about a frog
+Roll the dice {"count": 101}
+`), &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(out.String())
+	rest := out.String()
+	for _, want := range []string{
+		"tools; all is up\n",
+		"1. How many metres are 6 feet?", "why: utilities:unit_convert, confidence 0.", "its name has", `result: {"from_unit":"ft","to_unit":"m","value":1.8288}`,
+		"2. How many days", "why: own:days_between, confidence 0.", `arguments: {"from":"2026-01-01","to":"2026-03-01"} by ai:small-talk`, `result: {"days":59}`,
+		"3. Write a haiku", "ai:small-talk", "result: An old pond; a frog jumps in.",
+		"4. Roll the dice", "why: own:roll_dice, confidence 0.", "failed: there are 100 dice and no more",
+	} {
+		_, after, ok := strings.Cut(rest, want)
+		if !ok {
+			t.Fatalf("%q is missing in\n%s", want, rest)
+		}
+		rest = after
+	}
+}
+
+// Without a model, what is missing is said; without servers, functions remain.
+func TestOrchestratorAlone(t *testing.T) {
+	t.Setenv("OPENAI_BASE_URL", "")
+	var out bytes.Buffer
+	if err := run(t.Context(), embedded, []string{"count the days between two dates", "xyzzy"}, nil, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"failed: The arguments do not fit", "missing properties 'from', 'to'", "no tool suits the task"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+	for _, args := range [][]string{{"-config", "nowhere.json"}, {"-chat", "nonsense", "x"}, {"-what"}} {
+		if err := run(t.Context(), embedded, args, strings.NewReader(""), &out); err == nil {
+			t.Errorf("%q is well", args)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package selector
+
+import "testing"
+
+func TestWhy(t *testing.T) {
+	for _, tc := range []struct {
+		e    Explanation
+		want string
+	}{
+		{Explanation{}, ""},
+		{Explanation{Words: []WordShare{
+			{Word: "convert", As: []string{"change"}, Itself: true, Fields: map[string]float64{"name": 0.9, "description": 0.1}},
+			{Word: "feetz", Itself: true, Fields: map[string]float64{"parameters": 1}},
+			{Word: "unit", As: []string{"measure"}, Fields: map[string]float64{"name": 1}},
+		}}, `its name has "convert" and a synonym of "units", its parameters have "feet"`},
+		{Explanation{Features: []FeatureShare{{Name: "meaning", Value: 0.7}, {Name: "use", Value: 0.1}}},
+			"its meaning is near; it did well for such tasks before"},
+	} {
+		if got := tc.e.Why("convert units of feet"); got != tc.want {
+			t.Errorf("%q, want %q", got, tc.want)
+		}
+	}
+}
