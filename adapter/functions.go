@@ -250,7 +250,7 @@ func (f *Functions) Remove(name string) bool {
 
 // publish makes the registry say what there is. f.mu must be held.
 func (f *Functions) publish() error {
-	var offer registry.Offer
+	offer := registry.Offer{Version: f.bench.info.Version}
 	for _, a := range f.added {
 		offer.Tools = append(offer.Tools, a.tool)
 	}

@@ -88,6 +88,7 @@ func (d *Discovery) List(ctx context.Context, server string, s session.Session, 
 	if ctx.Err() != nil {
 		return Listing{}, context.Cause(ctx)
 	}
+	l.listing.Version = s.Info().Version
 	if capabilities := s.Info().Capabilities; wire.IsObject(capabilities) {
 		l.listing.Capabilities = capabilities
 		if extensions := wire.Member(capabilities, "extensions"); wire.IsObject(extensions) {

@@ -15,6 +15,7 @@ type Offer struct {
 
 	Capabilities json.RawMessage // the server's capabilities object, as sent
 	Extensions   json.RawMessage // the extensions object in it, as sent; nil if there is none
+	Version      string          // of the server, as it says; may be empty
 }
 
 // A Prompt is one prompt of one server, cleaned of what would break clients. It
@@ -88,6 +89,7 @@ type Listing struct {
 
 	Capabilities json.RawMessage
 	Extensions   json.RawMessage
+	Version      string
 }
 
 // keyed is a pointer to one thing that a server offers.

@@ -10,6 +10,7 @@ type storedOffer struct {
 	Templates    []storedTemplate `json:"templates"`
 	Capabilities []byte           `json:"capabilities"`
 	Extensions   []byte           `json:"extensions"`
+	Version      string           `json:"version,omitempty"`
 }
 
 // In each of these the outer fields hide the inner ones of the same name.
@@ -43,6 +44,7 @@ func store(server string, o Offer) storedOffer {
 		Templates:    each(o.Templates, func(t Template) storedTemplate { return storedTemplate{t, t.Definition} }),
 		Capabilities: o.Capabilities,
 		Extensions:   o.Extensions,
+		Version:      o.Version,
 	}
 }
 
@@ -66,6 +68,7 @@ func (s storedOffer) offer() Offer {
 		}),
 		Capabilities: s.Capabilities,
 		Extensions:   s.Extensions,
+		Version:      s.Version,
 	}
 }
 

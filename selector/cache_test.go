@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/session"
 )
 
@@ -39,7 +40,7 @@ func TestCache(t *testing.T) {
 					calls++
 					return fmt.Appendf(nil, `{"content":[],"n":%d,"isError":%v}`, calls, tc.fails), nil
 				}}
-				sel := New(nil, s, "node", zap.NewNop())
+				sel := New(registry.New(zap.NewNop()), s, "node", zap.NewNop())
 				find := tool(object)
 				if tc.reads {
 					find.Hints.ReadOnly = &yes
@@ -108,7 +109,7 @@ func TestCacheIsOneClients(t *testing.T) {
 		calls++
 		return json.RawMessage(fine), nil
 	}}
-	sel := New(nil, s, "node", zap.NewNop())
+	sel := New(registry.New(zap.NewNop()), s, "node", zap.NewNop())
 	find := tool(object)
 	find.Hints.ReadOnly, find.Hints.Idempotent = &yes, &yes
 	a, b, nobody := &visitor{home: &visitor{}}, &visitor{home: &visitor{}}, &visitor{}
@@ -138,7 +139,7 @@ func TestCacheKeepsOnlyResults(t *testing.T) {
 				calls++
 				return json.RawMessage(tc.answer), nil
 			}}
-			sel := New(nil, s, "node", zap.NewNop())
+			sel := New(registry.New(zap.NewNop()), s, "node", zap.NewNop())
 			find := tool(object)
 			find.Hints.ReadOnly, find.Hints.Idempotent = &yes, &yes
 			first := Call{Tool: find}
@@ -163,7 +164,7 @@ func TestCacheEndsWithTheSession(t *testing.T) {
 		calls++
 		return json.RawMessage(fine), nil
 	}}
-	sel := New(nil, s, "node", zap.NewNop())
+	sel := New(registry.New(zap.NewNop()), s, "node", zap.NewNop())
 	find := tool(object)
 	find.Hints.ReadOnly, find.Hints.Idempotent = &yes, &yes
 	for _, want := range []int{1, 1, 2, 2} {

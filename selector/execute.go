@@ -139,7 +139,7 @@ const (
 //
 // A call that may have taken effect is sent again only where the policy allows.
 func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
-	run := newRun(s.node, c)
+	run := s.newRun(c)
 	policy := s.sessions.Policy(c.Tool.Server)
 	args, faults := s.admit(run, policy.Validate, c)
 	if len(faults) > 0 {
@@ -151,14 +151,14 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 	}
 	if caches {
 		if raw, ok := s.cache.find(key); ok {
-			run.turn(c.Tool)
+			run.turn(c.Tool, run.version)
 			run.cached = true
 			return s.answered(run, raw, policy), nil
 		}
 	}
 	var last error
 	for _, next := range s.choices(c.Tool, policy) {
-		run.turn(next.tool)
+		run.turn(next.tool, s.version(next.tool))
 		policy, args := policy, args // of this choice
 		if next.tool != c.Tool {
 			policy = s.sessions.Policy(next.tool.Server)

@@ -67,7 +67,7 @@ const object = `{"type":"object"}`
 
 func execute(t *testing.T, s *stub, c Call) (Result, error) {
 	t.Helper()
-	return New(nil, s, "node", zap.NewNop()).Execute(t.Context(), c)
+	return New(registry.New(zap.NewNop()), s, "node", zap.NewNop()).Execute(t.Context(), c)
 }
 
 func textOf(r Result) string {
@@ -113,6 +113,20 @@ func TestExecutePassesBytes(t *testing.T) {
 	stamp, _ := wire.String(wire.Member(meta, "timestamp"))
 	if at, err := time.Parse(time.RFC3339, stamp); err != nil || !strings.HasSuffix(stamp, "Z") || time.Since(at) > time.Hour {
 		t.Errorf("_meta.timestamp = %s", stamp)
+	}
+}
+
+// A result says the version of the server even if that was not asked.
+func TestVersionOfRefusal(t *testing.T) {
+	r := registry.New(zap.NewNop())
+	strict := tool(`{"type":"object","required":["n"]}`)
+	strict.ID = "srv:renamed"
+	if _, err := r.Replace("srv", registry.Offer{Tools: []registry.NormalizedTool{*strict}, Version: "3.1"}); err != nil {
+		t.Fatal(err)
+	}
+	result, err := New(r, &stub{}, "node", zap.NewNop()).Execute(t.Context(), Call{Tool: strict})
+	if got, _ := wire.String(wire.Member(result.Meta(), "tool_version")); err != nil || !result.IsError || got != "3.1" {
+		t.Errorf("%s, %v", result.JSON, err)
 	}
 }
 
@@ -275,7 +289,7 @@ func TestPolicyForTool(t *testing.T) {
 func TestExecuteStartWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		r, err := New(nil, starting{}, "node", zap.NewNop()).Execute(t.Context(), Call{Tool: tool(object)})
+		r, err := New(registry.New(zap.NewNop()), starting{}, "node", zap.NewNop()).Execute(t.Context(), Call{Tool: tool(object)})
 		if want := "npx is fetching pkg, for 50s; waited 45s for it, try again in a minute"; err != nil || !r.IsError || !strings.Contains(textOf(r), want) {
 			t.Errorf("answered %s, %v", textOf(r), err)
 		}
@@ -324,7 +338,7 @@ func TestExecuteDeadlines(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		left := errors.New("the client left")
 		go cancel(left)
-		if _, err := New(nil, s, "", zap.NewNop()).Execute(ctx, Call{Tool: tool(object)}); !errors.Is(err, left) {
+		if _, err := New(registry.New(zap.NewNop()), s, "", zap.NewNop()).Execute(ctx, Call{Tool: tool(object)}); !errors.Is(err, left) {
 			t.Errorf("a cancelled call: %v", err)
 		}
 	})
@@ -332,7 +346,7 @@ func TestExecuteDeadlines(t *testing.T) {
 
 func BenchmarkExecute(b *testing.B) {
 	result := json.RawMessage(`{"content":[{"type":"text","text":"ok"}]}`)
-	s := New(nil, &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return result, nil }}, "node", zap.NewNop())
+	s := New(registry.New(zap.NewNop()), &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return result, nil }}, "node", zap.NewNop())
 	c := Call{Tool: tool(`{"type":"object","properties":{"s":{"type":"string"}}}`), Arguments: json.RawMessage(`{"s":"hello"}`), Params: json.RawMessage(`{"name":"x","arguments":{"s":"hello"}}`)}
 	b.ReportAllocs()
 	for b.Loop() {

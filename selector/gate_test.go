@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/session"
 )
 
@@ -36,7 +37,7 @@ func TestMaxConcurrent(t *testing.T) {
 			time.Sleep(time.Second)
 			return json.RawMessage(fine), nil
 		}}
-		sel := New(nil, s, "node", zap.NewNop())
+		sel := New(registry.New(zap.NewNop()), s, "node", zap.NewNop())
 		ctx, giveUp := context.WithCancelCause(t.Context())
 		gone := errors.New("gone")
 		var calls sync.WaitGroup
@@ -76,7 +77,7 @@ func TestBusy(t *testing.T) {
 			<-finish
 			return json.RawMessage(fine), nil
 		}}
-		sel := New(nil, s, "node", zap.NewNop())
+		sel := New(registry.New(zap.NewNop()), s, "node", zap.NewNop())
 		var calls sync.WaitGroup
 		for range 1 + maxQueued {
 			calls.Go(func() { sel.Execute(t.Context(), Call{Tool: tool(object)}) })
@@ -110,7 +111,7 @@ func TestAskedCallMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &asking{}
 		s.policy.MaxConcurrent = 1
-		sel := New(nil, s, "node", zap.NewNop())
+		sel := New(registry.New(zap.NewNop()), s, "node", zap.NewNop())
 		client := asks{answer: make(chan struct{})}
 		var first sync.WaitGroup
 		first.Go(func() {
@@ -160,7 +161,7 @@ func TestBreaker(t *testing.T) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}}
-		sel := New(nil, s, "node", zap.NewNop())
+		sel := New(registry.New(zap.NewNop()), s, "node", zap.NewNop())
 		call := func() string {
 			r, err := sel.Execute(t.Context(), Call{Tool: tool(object)})
 			if err != nil {
@@ -201,7 +202,7 @@ func TestBreakerCountsOnlySilence(t *testing.T) {
 		answers = append(answers[1:], err)
 		return json.RawMessage(`{"content":[],"isError":true}`), err
 	}}
-	sel := New(nil, s, "node", zap.NewNop())
+	sel := New(registry.New(zap.NewNop()), s, "node", zap.NewNop())
 	for range 40 {
 		sel.Execute(t.Context(), Call{Tool: tool(object)})
 	}
@@ -284,7 +285,7 @@ func TestBreakerStopsTheQueue(t *testing.T) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}}
-		sel := New(nil, s, "node", zap.NewNop())
+		sel := New(registry.New(zap.NewNop()), s, "node", zap.NewNop())
 		began := time.Now()
 		var calls sync.WaitGroup
 		for range 100 {
@@ -315,7 +316,7 @@ func TestBreakerForgivesQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &asking{}
 		s.policy.Timeout = time.Second
-		sel := New(nil, s, "node", zap.NewNop())
+		sel := New(registry.New(zap.NewNop()), s, "node", zap.NewNop())
 		for range breakAfter {
 			if r, err := sel.Execute(t.Context(), Call{Tool: tool(object), From: away{}}); err != nil || !r.IsError {
 				t.Errorf("%s, %v", r.JSON, err)

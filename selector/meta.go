@@ -62,13 +62,18 @@ func (u Unrouted) Meta() json.RawMessage {
 	return r.meta()
 }
 
-func newRun(node string, c Call) *run {
-	return &run{tool: c.Tool, node: node, trace: traceID(c.Meta), began: time.Now()}
+func (s *Selector) newRun(c Call) *run {
+	return &run{tool: c.Tool, node: s.node, trace: traceID(c.Meta), began: time.Now(), version: s.version(c.Tool)}
+}
+
+// version returns that of the tool's server, as it said when it was last listed.
+func (s *Selector) version(t *registry.NormalizedTool) string {
+	return s.registry.Snapshot().Offer(t.Server).Version
 }
 
 // turn goes on with another choice, whose server has its own time.
-func (r *run) turn(t *registry.NormalizedTool) {
-	r.tool, r.until = t, time.Time{}
+func (r *run) turn(t *registry.NormalizedTool, version string) {
+	r.tool, r.version, r.until = t, version, time.Time{}
 	r.path = append(r.path, t.ID)
 }
 
@@ -173,7 +178,7 @@ func (r *run) refuse(faults []string) Result {
 
 // Fail returns the result of a call that no tool answered, because of err.
 func (s *Selector) Fail(c Call, err error) Result {
-	r := newRun(s.node, c).fail(err.Error())
+	r := s.newRun(c).fail(err.Error())
 	r.Err = err
 	return r
 }
