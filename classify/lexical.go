@@ -14,15 +14,15 @@ import (
 // hardly changes when one of them is halved or doubled.
 const (
 	stopWeight    = 0.5 // a stop word
-	pairWeight    = 0.4 // two neighbouring words
+	pairWeight    = 0.3 // two neighbouring words
 	unknownWeight = 0.5 // that there is a word without a known meaning
 	hintWeight    = 0.3 // in training: a name, a description or a keyword
 
-	epochs  = 12
-	rate    = 0.5  // of learning
+	epochs  = 8
+	rate    = 0.7  // of learning
 	penalty = 1e-4 // of big weights (L2)
 
-	folds   = 3  // of the calibration
+	folds   = 2  // of the calibration
 	enough  = 10 // examples to calibrate with
 	seed    = 1  // of the order of training
 	minimum = 0.25

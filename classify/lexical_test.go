@@ -3,6 +3,7 @@ package classify
 import (
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -125,7 +126,7 @@ func TestCrossValidation(t *testing.T) {
 	calibrated, plain := crossValidate(c.Categories, 3)
 	before, after := logLoss(plain), logLoss(calibrated)
 	t.Logf("log-loss %.3f before calibration, %.3f after", before, after)
-	if after > 0.32 || after > before {
+	if after > 0.28 || after > before {
 		t.Errorf("log-loss %.3f before calibration, %.3f after", before, after)
 	}
 	for class, counts := range confusion(c, calibrated) {
@@ -135,9 +136,38 @@ func TestCrossValidation(t *testing.T) {
 		}
 		accuracy := float64(counts[class]) / float64(all)
 		t.Logf("%-10s %4d %.3f", c.Categories[class].Name, counts, accuracy)
-		if accuracy < 0.75 {
+		if accuracy < 0.8 {
 			t.Errorf("%s: %.3f are right", c.Categories[class].Name, accuracy)
 		}
+	}
+}
+
+// None of these texts is an example. They were written by whoever wrote the
+// examples, but after them.
+func TestQuestions(t *testing.T) {
+	c := example()
+	data, err := os.ReadFile("testdata/questions.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []judged
+	for line := range strings.Lines(string(data)) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		class := slices.IndexFunc(c.Categories, func(k config.Category) bool { return k.Name == name })
+		if class < 0 || slices.Contains(c.Categories[class].Examples, text) {
+			t.Fatalf("%q is of no category, or an example", line)
+		}
+		texts = append(texts, judged{text, class, exampleLexical().Probabilities(text)})
+	}
+	right := 0
+	for class, counts := range confusion(c, texts) {
+		t.Logf("%-10s %4d", c.Categories[class].Name, counts)
+		right += counts[class]
+	}
+	accuracy := float64(right) / float64(len(texts))
+	t.Logf("%.3f of %d are right, log-loss %.3f", accuracy, len(texts), logLoss(texts))
+	if accuracy < 0.87 {
+		t.Errorf("%.3f of %d are right", accuracy, len(texts))
 	}
 }
 
@@ -190,7 +220,7 @@ func TestSameBits(t *testing.T) {
 	}
 	l := NewLexical(categories)
 	got := fmt.Sprintf("%x %x", l.sharp, l.Probabilities("Why does the moon look larger near the horizon?")[1])
-	if want := "0x1.5cee34f38p+00 0x1.b63e69b6fc3fap-01"; got != want {
+	if want := "0x1.17be8a408p+00 0x1.7d81385302bf7p-01"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

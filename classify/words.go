@@ -3,6 +3,7 @@ package classify
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/blevesearch/snowballstem"
 	"github.com/blevesearch/snowballstem/english"
@@ -67,6 +68,8 @@ func split(text string) []string {
 				start, digits = i, false
 			}
 		case start >= 0 && !digits && (r == '\'' || r == '’'), start >= 0 && digits && (r == '.' || r == ','): // may be inside
+		case start >= 0 && !digits && (r == '-' || r == '/') && letterAt(text, i+1): // of a compound
+			end(i)
 		default:
 			end(i)
 			if strings.ContainsRune(operators, r) {
@@ -76,6 +79,11 @@ func split(text string) []string {
 	}
 	end(len(text))
 	return words
+}
+
+func letterAt(text string, i int) bool {
+	r, _ := utf8.DecodeRuneInString(text[i:])
+	return unicode.IsLetter(r)
 }
 
 // numeral is what stands for a number.
