@@ -12,7 +12,7 @@ import (
 // What stands for numbers, so that those never seen before count too.
 const (
 	number = "#"
-	year   = "#year" // 1000 to 2099
+	year   = "#year" // 1001 to 2099
 )
 
 // operators are the signs that tell formulas and source code from prose. Each is
@@ -89,7 +89,7 @@ func letterAt(text string, i int) bool {
 // numeral is what stands for a number.
 func numeral(s string) string {
 	s = strings.TrimRight(s, ".,")
-	if len(s) == 4 && (s[0] == '1' || s[:2] == "20") && !strings.ContainsAny(s, ".,") {
+	if len(s) == 4 && s > "1000" && s < "2100" && !strings.ContainsAny(s, ".,") {
 		return year
 	}
 	return number
