@@ -19,6 +19,9 @@ const (
 // a word.
 const operators = "+-*/^=<>×÷·√∫∑π≤≥≠%(){}[];_$|&\\@"
 
+// firstCJK is where Han and Kana begin.
+const firstCJK = '\u2e80'
+
 // maxWord is the length in bytes from which on it is encoded data, not a word.
 const maxWord = 64
 
@@ -39,7 +42,7 @@ func set(list string) map[string]bool {
 // split cuts a text into words: runs of letters, numbers, and operators. In
 // scripts without spaces (Han, Kana) each character is a word.
 func split(text string) []string {
-	var words []string
+	words := make([]string, 0, len(text)/5)
 	start, digits := -1, false // of the word that is being read
 	end := func(i int) {
 		switch {
@@ -54,7 +57,7 @@ func split(text string) []string {
 	}
 	for i, r := range text {
 		switch {
-		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
+		case r >= firstCJK && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
 			end(i)
 			words = append(words, string(r))
 		case unicode.IsDigit(r):
