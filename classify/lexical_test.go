@@ -3,6 +3,7 @@ package classify
 import (
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -125,20 +126,47 @@ func TestCrossValidation(t *testing.T) {
 	calibrated, plain := crossValidate(c.Categories, 3)
 	before, after := logLoss(plain), logLoss(calibrated)
 	t.Logf("log-loss %.3f before calibration, %.3f after", before, after)
-	if after > 0.32 || after > before {
+	if after > 0.24 || after > before {
 		t.Errorf("log-loss %.3f before calibration, %.3f after", before, after)
 	}
-	for class, counts := range confusion(c, calibrated) {
+	report(t, c, confusion(c, calibrated))
+}
+
+// report logs the counts, and fails where less than 85 % of a category are right.
+func report(t *testing.T, c config.Classification, confusion [][]int) {
+	for class, counts := range confusion {
 		all := 0
 		for _, n := range counts {
 			all += n
 		}
 		accuracy := float64(counts[class]) / float64(all)
 		t.Logf("%-10s %4d %.3f", c.Categories[class].Name, counts, accuracy)
-		if accuracy < 0.75 {
+		if accuracy < 0.85 {
 			t.Errorf("%s: %.3f are right", c.Categories[class].Name, accuracy)
 		}
 	}
+}
+
+// None of these texts is an example. They were written by whoever wrote the
+// examples, and after each third of them the examples became more; only the last
+// hundred were never looked at before.
+func TestQuestions(t *testing.T) {
+	c := example()
+	data, err := os.ReadFile("testdata/questions.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []judged
+	for line := range strings.Lines(string(data)) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		class := slices.IndexFunc(c.Categories, func(k config.Category) bool { return k.Name == name })
+		if class < 0 || slices.Contains(c.Categories[class].Examples, text) {
+			t.Fatalf("%q is of no category, or an example", line)
+		}
+		texts = append(texts, judged{text, class, exampleLexical().Probabilities(text)})
+	}
+	t.Logf("log-loss %.3f", logLoss(texts))
+	report(t, c, confusion(c, texts))
 }
 
 func TestProbabilities(t *testing.T) {
@@ -190,7 +218,7 @@ func TestSameBits(t *testing.T) {
 	}
 	l := NewLexical(categories)
 	got := fmt.Sprintf("%x %x", l.sharp, l.Probabilities("Why does the moon look larger near the horizon?")[1])
-	if want := "0x1.5cee34f38p+00 0x1.b63e69b6fc3fap-01"; got != want {
+	if want := "0x1.17be8a408p+00 0x1.7d81385302bf7p-01"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

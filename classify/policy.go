@@ -111,7 +111,7 @@ func fallBack(q []float64, fallback int) {
 	q[fallback] = 0
 	best := slices.Max(q)
 	q[fallback] = own
-	lead := max(margin*best-own, 0)
+	lead := max(float64(margin*best)-own, 0)
 	none := max(1-best, lead/(1+lead)) // none + (1-none)*own = (1-none)*margin*best
 	for i := range q {
 		q[i] *= 1 - none

@@ -3,6 +3,7 @@ package classify
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/blevesearch/snowballstem"
 	"github.com/blevesearch/snowballstem/english"
@@ -11,12 +12,15 @@ import (
 // What stands for numbers, so that those never seen before count too.
 const (
 	number = "#"
-	year   = "#year" // 1000 to 2099
+	year   = "#year" // 1001 to 2099
 )
 
 // operators are the signs that tell formulas and source code from prose. Each is
 // a word.
 const operators = "+-*/^=<>×÷·√∫∑π≤≥≠%(){}[];_$|&\\@"
+
+// firstCJK is where Han and Kana begin.
+const firstCJK = '\u2e80'
 
 // maxWord is the length in bytes from which on it is encoded data, not a word.
 const maxWord = 64
@@ -38,7 +42,7 @@ func set(list string) map[string]bool {
 // split cuts a text into words: runs of letters, numbers, and operators. In
 // scripts without spaces (Han, Kana) each character is a word.
 func split(text string) []string {
-	var words []string
+	words := make([]string, 0, len(text)/5)
 	start, digits := -1, false // of the word that is being read
 	end := func(i int) {
 		switch {
@@ -53,7 +57,7 @@ func split(text string) []string {
 	}
 	for i, r := range text {
 		switch {
-		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
+		case r >= firstCJK && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
 			end(i)
 			words = append(words, string(r))
 		case unicode.IsDigit(r):
@@ -67,6 +71,8 @@ func split(text string) []string {
 				start, digits = i, false
 			}
 		case start >= 0 && !digits && (r == '\'' || r == '’'), start >= 0 && digits && (r == '.' || r == ','): // may be inside
+		case start >= 0 && !digits && (r == '-' || r == '/') && letterAt(text, i+1): // of a compound
+			end(i)
 		default:
 			end(i)
 			if strings.ContainsRune(operators, r) {
@@ -78,10 +84,15 @@ func split(text string) []string {
 	return words
 }
 
+func letterAt(text string, i int) bool {
+	r, _ := utf8.DecodeRuneInString(text[i:])
+	return unicode.IsLetter(r)
+}
+
 // numeral is what stands for a number.
 func numeral(s string) string {
 	s = strings.TrimRight(s, ".,")
-	if len(s) == 4 && (s[0] == '1' || s[:2] == "20") && !strings.ContainsAny(s, ".,") {
+	if len(s) == 4 && s > "1000" && s < "2100" && !strings.ContainsAny(s, ".,") {
 		return year
 	}
 	return number
