@@ -65,9 +65,15 @@ func (k *Classifier) know(categories []config.Category) {
 	})
 }
 
-// Run keeps in touch with the outside server until ctx ends. Without one it
-// returns at once.
+// Run trains the built-in classifier, if the configuration has categories for it, so
+// that nobody waits for that, and keeps in touch with the outside server until ctx
+// ends. Without one it returns then.
 func (k *Classifier) Run(ctx context.Context) error {
+	var training sync.WaitGroup
+	defer training.Wait()
+	if len(k.config.Categories) > 0 {
+		training.Go(func() { k.known.Load().builtin() })
+	}
 	if k.outside == nil {
 		return nil
 	}

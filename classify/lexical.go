@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
@@ -24,7 +25,6 @@ const (
 
 	seed = 1 // of its order
 
-	folds                = 2  // of the calibration
 	enough               = 10 // examples to calibrate with
 	leastSharp, maxSharp = 0.25, 4.0
 )
@@ -68,10 +68,12 @@ func NewLexical(categories []config.Category) *Lexical {
 			examples = append(examples, l.learn(text, class, 1))
 		}
 	}
+	var calibration sync.WaitGroup
 	if len(examples) >= enough {
-		l.sharp = sharpness(l.heldOut(hints, examples))
+		calibration.Go(func() { l.sharp = sharpness(l.heldOut(hints, examples)) })
 	}
 	l.weights = l.train(slices.Concat(hints, examples))
+	calibration.Wait()
 	return l
 }
 
@@ -227,22 +229,18 @@ type verdict struct {
 	class int
 }
 
-// heldOut judges each example by weights that were trained without it.
+// heldOut judges every other example by weights that were trained without it.
 func (l *Lexical) heldOut(hints, examples []document) []verdict {
+	training := slices.Clone(hints)
+	for i := 0; i < len(examples); i += 2 {
+		training = append(training, examples[i])
+	}
+	weights := l.train(training)
 	var verdicts []verdict
-	for fold := range folds {
-		training := slices.Clone(hints)
-		for i, d := range examples {
-			if i%folds != fold {
-				training = append(training, d)
-			}
-		}
-		weights := l.train(training)
-		for i := fold; i < len(examples); i += folds {
-			v := verdict{make([]float64, l.n), examples[i].class}
-			l.sums(v.sums, weights, examples[i])
-			verdicts = append(verdicts, v)
-		}
+	for i := 1; i < len(examples); i += 2 {
+		v := verdict{make([]float64, l.n), examples[i].class}
+		l.sums(v.sums, weights, examples[i])
+		verdicts = append(verdicts, v)
 	}
 	return verdicts
 }

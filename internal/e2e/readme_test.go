@@ -14,7 +14,6 @@ import (
 // The README's lines for those without an MCP client do what it says. They run
 // against a router that was started by the README's line, but for its port.
 func TestReadmeLines(t *testing.T) {
-	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil && os.Getenv("CI") == "" {
 		t.Skip("there is no curl")
 	}
