@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -38,7 +37,6 @@ type Functions struct {
 	bench    *bench
 	taxonomy *discovery.Taxonomy
 	options  FunctionsOptions
-	log      *zap.Logger
 
 	mu    sync.RWMutex // guards added, and has the registry change together with it
 	added map[string]*added
@@ -77,10 +75,10 @@ func NewFunctions(name string, o FunctionsOptions) *Functions {
 		o.Log = zap.NewNop()
 	}
 	log := o.Log.Named("functions")
-	b := newBench(session.Info{Name: name, Version: o.Version}, selector.Policy{MaxConcurrent: o.MaxConcurrent})
+	b := newBench(session.Info{Name: name, Version: o.Version}, selector.Policy{MaxConcurrent: o.MaxConcurrent}, log)
 	f := &Functions{
 		shelf: newShelf(name, b, log), bench: b, taxonomy: discovery.NewTaxonomy(nil),
-		options: o, log: log, added: make(map[string]*added),
+		options: o, added: make(map[string]*added),
 	}
 	b.work, b.limit = f.run, f.limit
 	return f
@@ -274,24 +272,13 @@ func (f *Functions) limit(name string) time.Duration {
 	return 0
 }
 
-// run calls a function. A panic ends the call and nothing else.
-func (f *Functions) run(ctx context.Context, name string, arguments json.RawMessage, _ session.Request) (result json.RawMessage, err error) {
+// run calls a function. See [bench.work].
+func (f *Functions) run(ctx context.Context, name string, arguments json.RawMessage, _ session.Request) (json.RawMessage, error) {
 	a, ok := f.find(name)
 	if !ok {
 		return nil, fmt.Errorf("function %q was removed: %w", name, session.ErrNotSent)
 	}
-	returned := false
-	defer func() {
-		if returned {
-			return
-		}
-		reason := recover()
-		f.log.Error("a function panicked", zap.String("function", name), zap.ByteString("stack", debug.Stack()))
-		result, err = textResult(fmt.Sprintf("%s panicked: %v", name, reason), nil, true), nil
-	}()
-	result, err = a.call(ctx, arguments)
-	returned = true
-	return result, err
+	return a.call(ctx, arguments)
 }
 
 // Health says that the functions can be called, until Close.
