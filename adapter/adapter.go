@@ -128,11 +128,14 @@ func Execute(ctx context.Context, p ProviderAdapter, id string, arguments any) (
 	if !ok {
 		return selector.Result{}, noTool(p.Name(), id)
 	}
-	encoded, err := json.Marshal(arguments)
-	if err != nil {
-		return selector.Result{}, fmt.Errorf("encode the arguments of %s: %w", id, err)
+	call := selector.Call{Tool: tool}
+	if arguments != nil {
+		var err error
+		if call.Arguments, err = json.Marshal(arguments); err != nil {
+			return selector.Result{}, fmt.Errorf("encode the arguments of %s: %w", id, err)
+		}
 	}
-	return p.Execute(ctx, selector.Call{Tool: tool, Arguments: encoded})
+	return p.Execute(ctx, call)
 }
 
 // Tool returns the provider's tool of that ID. A [Mux] knows its tools by their

@@ -51,16 +51,16 @@ func (s *shelf) Explain(ctx context.Context, task string, candidates []selector.
 	return s.selector.Explain(ctx, task, candidates)
 }
 
-// Execute runs one of the tools.
+// Execute runs one of the tools, as it is now.
 func (s *shelf) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
-	if !s.has(c.Tool) {
+	if c.Tool == nil || c.Tool.Server != s.name { // nor was it
 		return selector.Result{}, noTool(s.name, idOf(c.Tool))
+	}
+	if now, ok := s.Tool(c.Tool.ID); ok {
+		c.Tool = now
 	}
 	return s.selector.Execute(ctx, c)
 }
-
-// has reports whether the tool is, or was, one of the provider's.
-func (s *shelf) has(t *registry.NormalizedTool) bool { return t != nil && t.Server == s.name }
 
 func idOf(t *registry.NormalizedTool) string {
 	if t == nil {
