@@ -31,11 +31,12 @@ import (
 //
 // A call goes to the provider that has the tool. If that can't answer, a tool of
 // another provider stands in, in the order of NewMux: one of the same name that takes
-// the arguments, or, for a language model, another that bears all its capabilities. This is
+// the arguments, or, for a language model, one that bears all its capabilities. This is
 // done only where the call did not reach the first one, or where the hints say that a
-// second call does no harm; and a tool that only reads is replaced only by another.
-// The result's _meta then has degraded, and in its execution_path the tools that were
-// asked. Its "provider" is the one that answered.
+// second call does no harm. A tool that only reads is replaced only by another, and one
+// that is declared destructive neither is replaced nor replaces any. The result's _meta
+// then has degraded, and in its execution_path the tools that were asked. Its "provider"
+// is the one that answered.
 //
 // A provider that is down, hangs or panics does not harm the others: its last known
 // tools stay, and calls of them fail.
@@ -73,6 +74,9 @@ func NewMux(name string, providers ...ProviderAdapter) (*Mux, error) {
 	m := &Mux{shelf: newShelf(name, nobody{}, zap.NewNop())}
 	m.selector.Trust(m)
 	for _, p := range providers {
+		if p == nil {
+			return nil, errors.Join(fmt.Errorf("mux %q: a provider is nil", name), m.registry.Close())
+		}
 		next := &muxed{ProviderAdapter: p, name: p.Name()}
 		switch {
 		case next.name == "" || strings.ContainsAny(next.name, "/:"):
@@ -115,7 +119,7 @@ func (p *muxed) tools() (tools []*registry.NormalizedTool, ok bool) {
 			ok = false
 		}
 	}()
-	return p.Tools(), true
+	return slices.DeleteFunc(slices.Clone(p.Tools()), func(t *registry.NormalizedTool) bool { return t == nil }), true
 }
 
 // follow adopts the provider's tools at each change until ctx ends.
@@ -236,6 +240,7 @@ func (m *Mux) Learn(client, task, tool string, failed bool) {
 	if learner, ok := r.to.ProviderAdapter.(interface {
 		Learn(client, task, tool string, failed bool)
 	}); ok {
+		defer func() { _ = recover() }() // as of all that a provider does
 		learner.Learn(client, task, r.tool.ID, failed)
 	}
 }
