@@ -105,3 +105,32 @@ func TestOrchestratorAlone(t *testing.T) {
 		}
 	}
 }
+
+// The README shows what it prints.
+func TestReadme(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(page), "\n$ go run ./examples/orchestrator ")
+	shown, _, _ = strings.Cut(shown, "```")
+	var args []string
+	for line, more := "", true; more; {
+		line, shown, _ = strings.Cut(shown, "\n")
+		line, more = strings.CutSuffix(strings.TrimSpace(line), " \\")
+		if strings.HasPrefix(line, "'") {
+			args = append(args, strings.Trim(line, "'"))
+		} else {
+			args = append(args, strings.Fields(line)...)
+		}
+	}
+	t.Setenv("OPENAI_BASE_URL", "")
+	t.Chdir("../..")
+	var out bytes.Buffer
+	if err := run(t.Context(), embedded, args, nil, &out); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != shown {
+		t.Errorf("%q prints\n%sthe README says\n%s", args, out.String(), shown)
+	}
+}
