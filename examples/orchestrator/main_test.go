@@ -134,3 +134,24 @@ func TestReadme(t *testing.T) {
 		t.Errorf("%q prints\n%sthe README says\n%s", args, out.String(), shown)
 	}
 }
+
+// A model is found even where a server bears the provider's name.
+func TestNamesakes(t *testing.T) {
+	ai := httptest.NewServer(http.HandlerFunc(model))
+	defer ai.Close()
+	t.Setenv("OPENAI_API_KEY", "of good news")
+	config := filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(config, []byte(`{"mcpServers": {"ai": {"command": "metarouter", "args": ["builtin", "utilities"]}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err := run(t.Context(), embedded, []string{"-config", config, "-chat", ai.URL + "/v1", "Write a haiku about a frog", "Count the days between two dates"}, nil, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"ai/ai:small-talk", "result: An old pond", `{"days":59}`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+}
