@@ -48,9 +48,11 @@ type Mux struct {
 
 	routes atomic.Pointer[map[string]route] // by the tool's ID here
 
-	// mu guards closed and the lists of the providers, and has the registry change
-	// together with these.
-	mu     sync.Mutex
+	// listing guards the lists of the providers, and has the registry change together
+	// with these: with thousands of tools it is held for as long as a call may take.
+	listing sync.Mutex
+
+	mu     sync.Mutex // guards closed, and has running grow only while it is false
 	closed bool
 }
 
@@ -58,7 +60,7 @@ type Mux struct {
 type muxed struct {
 	ProviderAdapter
 	name string
-	list []*registry.NormalizedTool // last known; guarded by Mux.mu
+	list []*registry.NormalizedTool // last known; guarded by Mux.listing
 }
 
 // A route says whose a tool is.
@@ -141,8 +143,8 @@ func (m *Mux) adopt(p *muxed) {
 	if !ok {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.listing.Lock()
+	defer m.listing.Unlock()
 	p.list = tools
 	offers, routes := merged(m.providers)
 	before := *m.routes.Load()

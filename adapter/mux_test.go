@@ -496,3 +496,13 @@ func TestMuxAtOnce(t *testing.T) {
 	working.Wait()
 	until(t, m, "f:stays")
 }
+
+// Nobody waits for the catalog while it changes, which takes long if it is large.
+func TestMuxBusy(t *testing.T) {
+	m := mux(t, of("a", "x:find"))
+	m.listing.Lock()
+	defer m.listing.Unlock()
+	if r, err := Execute(t.Context(), m, "x:find", nil); err != nil || r.IsError || m.Health(t.Context()).State != Up {
+		t.Errorf("%s, %v", r.JSON, err)
+	}
+}
