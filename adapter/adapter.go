@@ -102,8 +102,8 @@ type ProviderAdapter interface {
 	Changed() <-chan struct{}
 
 	// Close ends the calls under way and all that the provider has started, and
-	// returns when nothing of it is left. Calls that come later are answered with an
-	// error. It may be called again, and then does nothing.
+	// returns when nothing of it is left. Calls that come later are not made, and what
+	// Tools returned stays. It may be called again, and then does nothing.
 	Close() error
 }
 
@@ -120,8 +120,8 @@ type Explainer interface {
 	Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error)
 }
 
-// Execute runs the tool of the provider that has the ID. Its arguments are a map, a
-// struct or whatever else encoding/json makes an object of, or the JSON itself as
+// Execute runs the provider's tool of that ID. The arguments are a map, a struct or
+// whatever else encoding/json makes an object of, or the JSON itself as
 // [json.RawMessage]; nil is none.
 func Execute(ctx context.Context, p ProviderAdapter, id string, arguments any) (selector.Result, error) {
 	tool, ok := Tool(p, id)

@@ -19,6 +19,11 @@ import (
 func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
 	routes := *m.routes.Load()
 	first, ok := routes[idOf(c.Tool)]
+	if !ok { // until now
+		m.catchUp()
+		routes = *m.routes.Load()
+		first, ok = routes[idOf(c.Tool)]
+	}
 	if !ok {
 		return selector.Result{}, noTool(m.name, idOf(c.Tool))
 	}

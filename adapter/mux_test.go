@@ -506,3 +506,26 @@ func TestMuxBusy(t *testing.T) {
 		t.Errorf("%s, %v", r.JSON, err)
 	}
 }
+
+// Whoever has changed a provider's tools finds them in the Mux at once.
+func TestMuxAtTheSameTime(t *testing.T) {
+	f := functions(t, "f", FunctionsOptions{})
+	inner := mux(t, f)
+	outer, err := NewMux("outer", inner, of("g", "g:x"))
+	must(t, err)
+	defer outer.Close()
+	for n := range 50 {
+		name := fmt.Sprintf("tool_%d", n)
+		must(t, Add(f, Function{Name: name, Description: "Add two numbers."}, add))
+		if r, err := outer.Execute(t.Context(), selector.Call{Tool: f.Tools()[0], Arguments: json.RawMessage(`{"a":1,"b":2}`)}); err != nil || r.IsError {
+			t.Fatalf("%s is not there: %s, %v", name, r.JSON, err)
+		}
+		if got := ids(outer.Tools()); got != "f:"+name+" g:x" {
+			t.Fatalf("%s, not %s", got, name)
+		}
+		f.Remove(name)
+		if found, err := outer.Find(t.Context(), selector.Query{Task: "add two numbers", Capabilities: []string{"math"}}); err != nil || len(found.Candidates) != 0 {
+			t.Fatalf("%s is still there: %+v, %v", name, found, err)
+		}
+	}
+}

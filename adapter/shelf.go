@@ -15,34 +15,41 @@ type shelf struct {
 	name     string
 	registry *registry.Registry
 	selector *selector.Selector
+	catchUp  func() // makes the registry say what there is now
 }
 
 func newShelf(name string, sessions selector.Sessions, log *zap.Logger) shelf {
 	r := registry.New(log)
-	return shelf{name, r, selector.New(r, sessions, selector.Node(), log)}
+	return shelf{name, r, selector.New(r, sessions, selector.Node(), log), func() {}}
 }
 
 // Name returns the provider's name.
 func (s *shelf) Name() string { return s.name }
 
 // Tools returns the tools that there are now, by ID.
-func (s *shelf) Tools() []*registry.NormalizedTool { return s.registry.Tools() }
+func (s *shelf) Tools() []*registry.NormalizedTool {
+	s.catchUp()
+	return s.registry.Tools()
+}
 
 // Tool returns the tool of that ID.
 func (s *shelf) Tool(id string) (*registry.NormalizedTool, bool) { return s.registry.Tool(id) }
 
 // FindByCapability returns the tools that bear the tag, by ID.
 func (s *shelf) FindByCapability(tag string) []*registry.NormalizedTool {
+	s.catchUp()
 	return s.registry.FindByCapability(tag)
 }
 
 // Find ranks the tools that suit a query.
 func (s *shelf) Find(ctx context.Context, q selector.Query) (selector.Ranking, error) {
+	s.catchUp()
 	return s.selector.Find(ctx, q)
 }
 
 // Select picks the tool for a query.
 func (s *shelf) Select(ctx context.Context, q selector.Query) (selector.Selection, error) {
+	s.catchUp()
 	return s.selector.Select(ctx, q)
 }
 
