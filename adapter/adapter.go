@@ -102,8 +102,8 @@ type ProviderAdapter interface {
 	Changed() <-chan struct{}
 
 	// Close ends the calls under way and all that the provider has started, and
-	// returns when nothing of it is left. Calls that come later are answered with an
-	// error. It may be called again, and then does nothing.
+	// returns when nothing of it is left. Calls that come later are not made, and what
+	// Tools returned stays. It may be called again, and then does nothing.
 	Close() error
 }
 
@@ -120,19 +120,22 @@ type Explainer interface {
 	Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error)
 }
 
-// Execute runs the tool of the provider that has the ID. Its arguments are a map, a
-// struct or whatever else encoding/json makes an object of, or the JSON itself as
+// Execute runs the provider's tool of that ID. The arguments are a map, a struct or
+// whatever else encoding/json makes an object of, or the JSON itself as
 // [json.RawMessage]; nil is none.
 func Execute(ctx context.Context, p ProviderAdapter, id string, arguments any) (selector.Result, error) {
 	tool, ok := Tool(p, id)
 	if !ok {
 		return selector.Result{}, noTool(p.Name(), id)
 	}
-	encoded, err := json.Marshal(arguments)
-	if err != nil {
-		return selector.Result{}, fmt.Errorf("encode the arguments of %s: %w", id, err)
+	call := selector.Call{Tool: tool}
+	if arguments != nil {
+		var err error
+		if call.Arguments, err = json.Marshal(arguments); err != nil {
+			return selector.Result{}, fmt.Errorf("encode the arguments of %s: %w", id, err)
+		}
 	}
-	return p.Execute(ctx, selector.Call{Tool: tool, Arguments: encoded})
+	return p.Execute(ctx, call)
 }
 
 // Tool returns the provider's tool of that ID. A [Mux] knows its tools by their

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -19,9 +22,10 @@ import (
 type bench struct {
 	info   session.Info
 	policy selector.Policy
+	log    *zap.Logger
 
 	// work runs a tool until ctx ends. Its result is a CallToolResult; its error is why
-	// the tool could not answer.
+	// the tool could not answer. A panic ends the call and nothing else.
 	work func(ctx context.Context, name string, arguments json.RawMessage, r session.Request) (json.RawMessage, error)
 
 	// limit returns how long a tool may take; 0 is as long as it likes. If it is nil,
@@ -37,10 +41,11 @@ type bench struct {
 	closed bool
 }
 
-func newBench(info session.Info, p selector.Policy) *bench {
+func newBench(info session.Info, p selector.Policy, log *zap.Logger) *bench {
+	p.MaxConcurrent = max(p.MaxConcurrent, 0) // which is any number
 	info.ProtocolVersion = session.Modern
 	info.Capabilities = json.RawMessage(`{"tools":{}}`)
-	b := &bench{info: info, policy: p}
+	b := &bench{info: info, policy: p, log: log}
 	b.life, b.end = context.WithCancelCause(context.Background())
 	return b
 }
@@ -82,7 +87,13 @@ func (b *bench) Call(ctx context.Context, r session.Request) (json.RawMessage, e
 	answered := make(chan answer, 1)
 	if !b.begin(func() {
 		a := answer{err: errors.New("the tool ended without a word")} // by runtime.Goexit
-		defer func() { answered <- a }()
+		defer func() {
+			if reason := recover(); reason != nil {
+				b.log.Error("a tool panicked", zap.String("tool", name), zap.ByteString("stack", debug.Stack()))
+				a = answer{result: textResult(fmt.Sprintf("%s panicked: %v", name, reason), nil, true)}
+			}
+			answered <- a
+		}()
 		a.result, a.err = b.work(ctx, name, arguments, r)
 	}) {
 		return nil, errClosed

@@ -40,13 +40,15 @@ type ChatOptions struct {
 	// what their names tell.
 	Overrides map[string]Model
 
-	Refresh time.Duration // default 10m; after a failure sooner
+	Refresh time.Duration // default 10m, after a failure sooner; less than 0 leaves it to Chat.Refresh
 
-	Timeout       time.Duration // of a call with all its tries; default 2m
-	MaxTries      int           // of a call, the first included; default 4
-	MaxWait       time.Duration // the longest pause between two that is waited for; default 30s
-	MaxConcurrent int           // calls under way at once, beyond which others wait; default 8
-	MaxBody       int           // bytes of an answer; default 8 MiB
+	// None of these may be less than 0.
+	Timeout  time.Duration // of a call with all its tries; default 2m
+	MaxTries int           // of a call, the first included; default 4
+	MaxWait  time.Duration // the longest pause between two that is waited for; default 30s
+	MaxBody  int           // bytes of an answer; default 8 MiB
+
+	MaxConcurrent int // calls under way at once, beyond which others wait; default 8, less than 0 is any number
 
 	// NoStream asks for each answer at once. A stream tells the caller of every few
 	// words (see [WithDeltas]).
@@ -67,10 +69,10 @@ type Model struct {
 // others and local ones (vLLM, Ollama, llama.cpp). Each model is a tool
 // "provider:model", which takes a prompt, or messages, and answers with text.
 //
-// A call is made again if the endpoint can't be reached, is too busy (429) or fails
-// (500, 502, 503, 504), after what it says in Retry-After or longer and longer pauses;
-// but not once a part of the answer was handed out. What the endpoint says is wrong is
-// a tool error with its status, type and message.
+// A call is made again if the endpoint can't be reached, is too busy (429) or fails (5xx
+// but 501), after what it says in Retry-After or longer and longer pauses; but not once
+// a part of the answer was handed out. What the endpoint says is wrong is a tool error
+// with its status, type and message.
 //
 // To the ranking, models without a Description of their own are much alike, so that
 // none of many is far ahead: offer those that are wanted in Models, say what each is
@@ -120,6 +122,8 @@ func NewChat(name string, o ChatOptions) (*Chat, error) {
 		return nil, fmt.Errorf("chat %q: its base URL must be one of http or https", name)
 	case base.User != nil:
 		return nil, fmt.Errorf("chat %q: a base URL with a password in it would be logged by others; name a variable with the key", name)
+	case min(o.Timeout, o.MaxWait) < 0 || min(o.MaxTries, o.MaxBody) < 0:
+		return nil, fmt.Errorf("chat %q: Timeout, MaxTries, MaxWait and MaxBody can't be less than 0", name)
 	}
 	if o.Transport == nil {
 		o.Transport = &http.Transport{
@@ -128,7 +132,7 @@ func NewChat(name string, o ChatOptions) (*Chat, error) {
 		}
 	}
 	log := o.Log.Named("chat").With(zap.String("provider", name))
-	b := newBench(session.Info{Name: name, Remote: true}, selector.Policy{MaxConcurrent: o.MaxConcurrent, Retry: selector.NeverRetry})
+	b := newBench(session.Info{Name: name, Remote: true}, selector.Policy{MaxConcurrent: o.MaxConcurrent, Retry: selector.NeverRetry}, log)
 	c := &Chat{
 		shelf: newShelf(name, b, log), bench: b, options: o, base: base, log: log, stop: func() {}, turn: make(chan struct{}, 1),
 		client: &http.Client{Transport: o.Transport, CheckRedirect: sameOrigin(base)},
@@ -140,9 +144,11 @@ func NewChat(name string, o ChatOptions) (*Chat, error) {
 		}
 		return c, nil
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	c.stop = stop
-	c.running.Go(func() { c.follow(ctx) })
+	if o.Refresh > 0 {
+		ctx, stop := context.WithCancel(context.Background())
+		c.stop = stop
+		c.running.Go(func() { c.follow(ctx) })
+	}
 	return c, nil
 }
 

@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -170,8 +172,8 @@ func (a *answer) stream(r io.Reader) error {
 		switch {
 		case errors.Is(err, wire.ErrTooLong):
 			return fmt.Errorf("%w: more than %d bytes", errTooLarge, a.most)
-		case err == io.EOF && a.finish != "", err == nil && string(event.Data) == "[DONE]":
-			return nil
+		case err != nil && a.finish != "", string(bytes.TrimSpace(event.Data)) == "[DONE]":
+			return nil // however the connection ends
 		case err == io.EOF:
 			return &linkError{"the answer was cut off", io.ErrUnexpectedEOF}
 		case err != nil:
@@ -188,19 +190,20 @@ func (a *answer) stream(r io.Reader) error {
 // words are what a model says, in a part of an answer or all of it.
 type words struct {
 	Content   json.RawMessage `json:"content"`
-	Reasoning string          `json:"reasoning_content"` // DeepSeek's name for it, and vLLM's
-	Thinking  string          `json:"reasoning"`         // OpenRouter's, and Ollama's
+	Reasoning string          `json:"reasoning_content"` // DeepSeek's name for it
+	Thinking  string          `json:"reasoning"`         // OpenRouter's, and Ollama's; vLLM says it under both
 	Refusal   string          `json:"refusal"`
 }
 
 // take takes in a chat.completion object, or a chunk of one.
 func (a *answer) take(raw []byte) error {
 	var part struct {
+		Object  string `json:"object"`
 		Model   string `json:"model"`
 		Choices []struct {
 			Index   int    `json:"index"`
-			Delta   words  `json:"delta"`
-			Message words  `json:"message"`
+			Delta   *words `json:"delta"`
+			Message *words `json:"message"` // the whole answer, in a stream the one so far
 			Finish  string `json:"finish_reason"`
 		} `json:"choices"`
 		Usage json.RawMessage `json:"usage"`
@@ -209,8 +212,11 @@ func (a *answer) take(raw []byte) error {
 	if err := json.Unmarshal(raw, &part); err != nil {
 		return &linkError{"the answer is malformed", err}
 	}
-	if len(part.Error) > 0 && string(part.Error) != "null" {
+	switch {
+	case len(part.Error) > 0 && string(part.Error) != "null":
 		return errorIn(part.Error)
+	case part.Object == "error": // vLLM's
+		return errorIn(raw)
 	}
 	if part.Model != "" {
 		a.model = part.Model
@@ -226,16 +232,15 @@ func (a *answer) take(raw []byte) error {
 		if choice.Finish != "" {
 			a.finish = choice.Finish
 		}
-		for _, w := range []words{choice.Delta, choice.Message} {
-			a.reasoning.WriteString(w.Reasoning + w.Thinking)
-			a.refusal.WriteString(w.Refusal)
-			if text := textIn(w.Content); text != "" {
-				a.text.WriteString(text)
-				a.hand(text)
-			}
+		w := cmp.Or(choice.Delta, choice.Message, &words{})
+		a.reasoning.WriteString(cmp.Or(w.Reasoning, w.Thinking))
+		a.refusal.WriteString(w.Refusal)
+		if text := textIn(w.Content); text != "" {
+			a.text.WriteString(text)
+			a.hand(text)
 		}
 	}
-	if a.text.Len()+a.reasoning.Len() > a.most {
+	if a.text.Len()+a.reasoning.Len()+a.refusal.Len() > a.most {
 		return fmt.Errorf("%w: more than %d bytes", errTooLarge, a.most)
 	}
 	return nil

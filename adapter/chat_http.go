@@ -28,7 +28,7 @@ const (
 
 // An apiError is what an API says is wrong.
 type apiError struct {
-	status     int    // of HTTP; 0 if it was said in the middle of an answer
+	status     int    // of HTTP; what its code is where it was said in an answer, or 0
 	kind       string // its type, or code; may be empty
 	message    string
 	retryAfter time.Duration // 0 if it does not say
@@ -50,13 +50,10 @@ func (e *apiError) Error() string {
 
 // transient reports whether the same request may well succeed later.
 func (e *apiError) transient() bool {
-	switch e.status {
-	case http.StatusTooManyRequests:
+	if e.status == http.StatusTooManyRequests {
 		return e.kind != "insufficient_quota"
-	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
 	}
-	return false
+	return e.status >= 500 && e.status != http.StatusNotImplemented
 }
 
 // A linkError is why there was no answer, or none to its end.
@@ -84,7 +81,7 @@ func (c *Chat) send(ctx context.Context, method, path string, body []byte) (resp
 	if body != nil {
 		content = bytes.NewReader(body)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, c.base.String()+path, content)
+	r, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(path).String(), content)
 	if err != nil {
 		return nil, "", err
 	}
@@ -125,9 +122,13 @@ func withoutURL(err error) error {
 // refusal reads what an API says is wrong.
 func (c *Chat) refusal(resp *http.Response, key string) *apiError {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	e := errorIn(wire.Member(body, "error"))
+	raw := wire.Member(body, "error")
+	if raw == nil {
+		raw = body
+	}
+	e := errorIn(raw)
 	e.status = resp.StatusCode
-	if e.message == "" && !wire.IsObject(body) {
+	if e.message == "" {
 		e.message = strings.Join(strings.Fields(string(body)), " ")
 	}
 	e.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
@@ -149,7 +150,11 @@ func errorIn(raw []byte) *apiError {
 	}
 	_ = json.Unmarshal(raw, &said)
 	code, _ := wire.String(said.Code)
-	return &apiError{kind: cmp.Or(code, said.Type), message: said.Message}
+	e := &apiError{kind: cmp.Or(code, said.Type), message: said.Message}
+	if status, err := strconv.Atoi(string(said.Code)); err == nil && status >= 400 && status < 600 {
+		e.status = status
+	}
+	return e
 }
 
 // without returns the error without the key, which some APIs say again, and not too

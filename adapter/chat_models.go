@@ -15,6 +15,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -128,16 +129,18 @@ func (c *Chat) list(ctx context.Context) ([]Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	var listed struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
+	data := wire.Member(body, "data") // null, as Ollama has it, is none
+	if wire.IsArray(body) {           // Together's
+		data = body
 	}
-	if err := json.Unmarshal(body, &listed); err != nil || listed.Data == nil {
+	var listed []struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(data, &listed); err != nil {
 		return nil, errors.New("list models: the answer is no list of models")
 	}
 	var models []Model
-	for _, m := range listed.Data {
+	for _, m := range listed {
 		if m.ID != "" && !otherKinds.MatchString(m.ID) && len(models) < maxModels {
 			models = append(models, Model{ID: m.ID})
 		}

@@ -6,14 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
-	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/discovery"
@@ -38,7 +36,6 @@ type Functions struct {
 	bench    *bench
 	taxonomy *discovery.Taxonomy
 	options  FunctionsOptions
-	log      *zap.Logger
 
 	mu    sync.RWMutex // guards added, and has the registry change together with it
 	added map[string]*added
@@ -77,10 +74,10 @@ func NewFunctions(name string, o FunctionsOptions) *Functions {
 		o.Log = zap.NewNop()
 	}
 	log := o.Log.Named("functions")
-	b := newBench(session.Info{Name: name, Version: o.Version}, selector.Policy{MaxConcurrent: o.MaxConcurrent})
+	b := newBench(session.Info{Name: name, Version: o.Version}, selector.Policy{MaxConcurrent: o.MaxConcurrent}, log)
 	f := &Functions{
 		shelf: newShelf(name, b, log), bench: b, taxonomy: discovery.NewTaxonomy(nil),
-		options: o, log: log, added: make(map[string]*added),
+		options: o, added: make(map[string]*added),
 	}
 	b.work, b.limit = f.run, f.limit
 	return f
@@ -89,8 +86,9 @@ func NewFunctions(name string, o FunctionsOptions) *Functions {
 // Add makes a tool of fn, which takes the place of another one of its name.
 //
 // The schema of the arguments is that of In, a struct or a map with string keys (see
-// [jsonschema.For]). A field is required unless it is tagged omitempty or omitzero, a
-// tag jsonschema describes it, and nothing but the fields may be given:
+// [jsonschema.For]; types with a JSON of their own are any JSON, or a string where they
+// are texts). A field is required unless it is tagged omitempty or omitzero, a tag
+// jsonschema describes it, and nothing but the fields may be given:
 //
 //	type order struct {
 //		Item  string `json:"item" jsonschema:"what is ordered"`
@@ -106,8 +104,12 @@ func NewFunctions(name string, o FunctionsOptions) *Functions {
 // ctx ends when the caller's does, when the time of the call is up and at Close. The
 // call then ends too, whatever fn does, but Close waits until fn has returned.
 //
-// It is an error if there is no name, or if In has no schema of an object.
+// It is an error if there is no name, or if In has no schema of an object, as it is
+// recursive, say, or has a field with the option "string" in its tag.
 func Add[In, Out any](f *Functions, about Function, fn func(ctx context.Context, in In) (Out, error)) error {
+	if fn == nil {
+		return fmt.Errorf("add function %q: it is nil", about.Name)
+	}
 	tool, err := f.describe(about, reflect.TypeFor[In](), reflect.TypeFor[Out]())
 	if err != nil {
 		return fmt.Errorf("add function %q: %w", about.Name, err)
@@ -138,12 +140,9 @@ func Add[In, Out any](f *Functions, about Function, fn func(ctx context.Context,
 
 // describe returns the tool that a function of these types is.
 func (f *Functions) describe(about Function, in, out reflect.Type) (registry.NormalizedTool, error) {
-	input, err := schemaOf(in)
+	input, err := inputSchema(in)
 	if err != nil {
 		return registry.NormalizedTool{}, err
-	}
-	if input.Type != "object" {
-		return registry.NormalizedTool{}, fmt.Errorf("its arguments are %s, which is no struct and no map", in)
 	}
 	definition := map[string]any{
 		"name": about.Name, "description": about.Description, "inputSchema": input, "annotations": about.Hints,
@@ -178,34 +177,14 @@ func newTool(provider string, x *discovery.Taxonomy, definition any, capabilitie
 	return tool, nil
 }
 
-func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem() // its schema allows null
-	}
-	return jsonschema.ForType(t, nil)
-}
-
-// outputSchema returns the schema of the structured content of a function that returns
-// t, nil if there is none.
-func outputSchema(t reflect.Type) *jsonschema.Schema {
-	if k := t.Kind(); k == reflect.Pointer || k == reflect.Interface {
-		return nil // it may be null, or anything
-	}
-	s, err := jsonschema.ForType(t, nil)
-	if err != nil {
-		return nil
-	}
-	if s.Type == "object" {
-		return s
-	}
-	return &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"result": s}, Required: []string{"result"}}
-}
-
 // outputResult returns the result of a function that returned out.
 func outputResult(out any) (json.RawMessage, error) {
 	encoded, err := json.Marshal(out)
 	if err != nil {
 		return textResult("What it returned can't be encoded: "+err.Error(), nil, true), nil
+	}
+	if v := reflect.ValueOf(out); v.Kind() == reflect.Map && v.IsNil() {
+		encoded = []byte("{}")
 	}
 	text := string(encoded)
 	if s, ok := out.(string); ok {
@@ -250,11 +229,10 @@ func (f *Functions) Remove(name string) bool {
 
 // publish makes the registry say what there is. f.mu must be held.
 func (f *Functions) publish() error {
-	offer := registry.Offer{Version: f.bench.info.Version}
-	for _, a := range f.added {
-		offer.Tools = append(offer.Tools, a.tool)
+	offer := registry.Offer{Version: f.bench.info.Version, Tools: make([]registry.NormalizedTool, 0, len(f.added))}
+	for _, name := range slices.Sorted(maps.Keys(f.added)) {
+		offer.Tools = append(offer.Tools, f.added[name].tool)
 	}
-	slices.SortFunc(offer.Tools, func(a, b registry.NormalizedTool) int { return strings.Compare(a.ID, b.ID) })
 	_, err := f.registry.Replace(f.name, offer)
 	return err
 }
@@ -274,24 +252,13 @@ func (f *Functions) limit(name string) time.Duration {
 	return 0
 }
 
-// run calls a function. A panic ends the call and nothing else.
-func (f *Functions) run(ctx context.Context, name string, arguments json.RawMessage, _ session.Request) (result json.RawMessage, err error) {
+// run calls a function. See [bench.work].
+func (f *Functions) run(ctx context.Context, name string, arguments json.RawMessage, _ session.Request) (json.RawMessage, error) {
 	a, ok := f.find(name)
 	if !ok {
 		return nil, fmt.Errorf("function %q was removed: %w", name, session.ErrNotSent)
 	}
-	returned := false
-	defer func() {
-		if returned {
-			return
-		}
-		reason := recover()
-		f.log.Error("a function panicked", zap.String("function", name), zap.ByteString("stack", debug.Stack()))
-		result, err = textResult(fmt.Sprintf("%s panicked: %v", name, reason), nil, true), nil
-	}()
-	result, err = a.call(ctx, arguments)
-	returned = true
-	return result, err
+	return a.call(ctx, arguments)
 }
 
 // Health says that the functions can be called, until Close.

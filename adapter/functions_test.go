@@ -227,3 +227,30 @@ func TestFunctionsHints(t *testing.T) {
 		t.Errorf("capabilities %v", tool.Capabilities)
 	}
 }
+
+// A tool that the caller holds may be an older one, or made up: what is checked is the
+// schema of the function that is called.
+func TestFunctionsStale(t *testing.T) {
+	f := functions(t, "own", FunctionsOptions{})
+	must(t, Add(f, Function{Name: "add"}, func(context.Context, struct{}) (string, error) { return "nothing to add", nil }))
+	stale := f.Tools()[0]
+	must(t, Add(f, Function{Name: "add"}, add))
+	for _, tool := range []*registry.NormalizedTool{stale, {ID: "own:add", Server: "own", Name: "add"}} {
+		if r, err := f.Execute(t.Context(), selector.Call{Tool: tool}); err != nil || len(r.Mismatch) == 0 {
+			t.Errorf("%s, %v", r.JSON, err)
+		}
+	}
+}
+
+func TestFunctionsBelowZero(t *testing.T) {
+	f := functions(t, "own", FunctionsOptions{MaxConcurrent: -1})
+	must(t, Add(f, Function{Name: "add"}, add))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if r, err := Execute(ctx, f, "own:add", sum{A: 1, B: 2}); err != nil || r.Text() != `{"sum":3}` {
+		t.Errorf("%s, %v", r.JSON, err)
+	}
+	if err := Add[sum, total](f, Function{Name: "nothing"}, nil); err == nil {
+		t.Error("no function at all is taken")
+	}
+}

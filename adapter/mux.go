@@ -31,14 +31,15 @@ import (
 //
 // A call goes to the provider that has the tool. If that can't answer, a tool of
 // another provider stands in, in the order of NewMux: one of the same name that takes
-// the arguments, or, for a language model, another that bears all its capabilities. This is
+// the arguments, or, for a language model, one that bears all its capabilities. This is
 // done only where the call did not reach the first one, or where the hints say that a
-// second call does no harm; and a tool that only reads is replaced only by another.
-// The result's _meta then has degraded, and in its execution_path the tools that were
-// asked. Its "provider" is the one that answered.
+// second call does no harm. A tool that only reads is replaced only by another, and one
+// that is declared destructive neither is replaced nor replaces any. The result's _meta
+// then has degraded, and in its execution_path the tools that were asked. Its "provider"
+// is the one that answered.
 //
-// A provider that is down, hangs or panics does not harm the others: its last known
-// tools stay, and calls of them fail.
+// A provider that is down or panics, or whose calls hang, does not harm the others: its
+// last known tools stay, and calls of them fail.
 type Mux struct {
 	shelf
 	providers []*muxed
@@ -47,9 +48,11 @@ type Mux struct {
 
 	routes atomic.Pointer[map[string]route] // by the tool's ID here
 
-	// mu guards closed and the lists of the providers, and has the registry change
-	// together with these.
-	mu     sync.Mutex
+	// listing guards the lists of the providers, and has the registry change together
+	// with these: with thousands of tools it is held for as long as a call may take.
+	listing sync.Mutex
+
+	mu     sync.Mutex // guards closed, and has running grow only while it is false
 	closed bool
 }
 
@@ -57,7 +60,10 @@ type Mux struct {
 type muxed struct {
 	ProviderAdapter
 	name string
-	list []*registry.NormalizedTool // last known; guarded by Mux.mu
+	list []*registry.NormalizedTool // last known; guarded by Mux.listing, and changed in turn only
+
+	turn    sync.Mutex      // guards changed, and lets one at a time ask for the tools
+	changed <-chan struct{} // the signal that they are others than those in list; nil if there is none
 }
 
 // A route says whose a tool is.
@@ -72,7 +78,11 @@ type route struct {
 func NewMux(name string, providers ...ProviderAdapter) (*Mux, error) {
 	m := &Mux{shelf: newShelf(name, nobody{}, zap.NewNop())}
 	m.selector.Trust(m)
+	m.catchUp = m.adoptAll
 	for _, p := range providers {
+		if p == nil {
+			return nil, errors.Join(fmt.Errorf("mux %q: a provider is nil", name), m.registry.Close())
+		}
 		next := &muxed{ProviderAdapter: p, name: p.Name()}
 		switch {
 		case next.name == "" || strings.ContainsAny(next.name, "/:"):
@@ -87,9 +97,8 @@ func NewMux(name string, providers ...ProviderAdapter) (*Mux, error) {
 	m.stop = stop
 	m.running.Go(func() { m.registry.Run(ctx) })
 	for _, p := range m.providers {
-		changed := p.look()
 		m.adopt(p)
-		m.running.Go(func() { m.follow(ctx, p, changed) })
+		m.running.Go(func() { m.follow(ctx, p) })
 	}
 	return m, nil
 }
@@ -115,30 +124,50 @@ func (p *muxed) tools() (tools []*registry.NormalizedTool, ok bool) {
 			ok = false
 		}
 	}()
-	return p.Tools(), true
+	return slices.DeleteFunc(slices.Clone(p.Tools()), func(t *registry.NormalizedTool) bool { return t == nil }), true
 }
 
 // follow adopts the provider's tools at each change until ctx ends.
-func (m *Mux) follow(ctx context.Context, p *muxed, changed <-chan struct{}) {
+func (m *Mux) follow(ctx context.Context, p *muxed) {
 	for {
 		select {
-		case <-changed: // never, if there is none
-			changed = p.look()
-			m.adopt(p)
+		case <-m.adopt(p): // never, if there is no signal
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// adopt makes the catalog have the provider's tools.
-func (m *Mux) adopt(p *muxed) {
-	tools, ok := p.tools()
-	if !ok {
-		return
+// adoptAll adopts what has changed by now, so that whoever has changed a provider's
+// tools finds them here.
+func (m *Mux) adoptAll() {
+	for _, p := range m.providers {
+		m.adopt(p)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+}
+
+// adopt makes the catalog have the provider's tools if they have changed, and returns
+// the signal of their next change.
+func (m *Mux) adopt(p *muxed) <-chan struct{} {
+	if inner, ok := p.ProviderAdapter.(*Mux); ok {
+		inner.adoptAll()
+	}
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	if p.changed != nil && !isClosed(p.changed) {
+		return p.changed
+	}
+	p.changed = p.look()
+	if tools, ok := p.tools(); ok && !slices.Equal(tools, p.list) {
+		m.list(p, tools)
+	}
+	return p.changed
+}
+
+// list makes the tools those of the provider.
+func (m *Mux) list(p *muxed, tools []*registry.NormalizedTool) {
+	m.listing.Lock()
+	defer m.listing.Unlock()
 	p.list = tools
 	offers, routes := merged(m.providers)
 	before := *m.routes.Load()
@@ -191,6 +220,12 @@ func qualified(p *muxed, server string) string { return p.name + "/" + server }
 
 // Tool returns the tool of that ID, qualified or not.
 func (m *Mux) Tool(id string) (*registry.NormalizedTool, bool) {
+	m.catchUp()
+	return m.known(id)
+}
+
+// known returns the tool of that ID, as of the last change that was adopted.
+func (m *Mux) known(id string) (*registry.NormalizedTool, bool) {
 	if t, ok := m.registry.Tool(id); ok {
 		return t, true
 	}
@@ -212,7 +247,7 @@ func (m *Mux) Match(words []string, now time.Time) map[string]float64 {
 	for _, p := range m.providers {
 		if e, ok := p.ProviderAdapter.(selector.Experience); ok {
 			for id, x := range p.match(e, words, now) {
-				if t, ok := m.Tool(qualified(p, id)); ok {
+				if t, ok := m.known(qualified(p, id)); ok {
 					all[t.ID] = x
 				}
 			}
@@ -236,6 +271,7 @@ func (m *Mux) Learn(client, task, tool string, failed bool) {
 	if learner, ok := r.to.ProviderAdapter.(interface {
 		Learn(client, task, tool string, failed bool)
 	}); ok {
+		defer func() { _ = recover() }() // as of all that a provider does
 		learner.Learn(client, task, r.tool.ID, failed)
 	}
 }
@@ -343,7 +379,7 @@ func (m *Mux) note(r selector.Result, asked []string, last route) selector.Resul
 
 // ours returns a provider's tool as the Mux has it, nil if it has not.
 func (m *Mux) ours(p *muxed, t *registry.NormalizedTool) *registry.NormalizedTool {
-	if ours, ok := m.Tool(qualified(p, t.ID)); ok {
+	if ours, ok := m.known(qualified(p, t.ID)); ok {
 		return ours
 	}
 	return nil

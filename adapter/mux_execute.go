@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,15 +17,20 @@ import (
 // Execute runs a tool of the Mux, on the provider that has it or another one; see
 // [Mux].
 func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
-	if !m.enter() {
-		return selector.Result{}, errClosed
-	}
-	defer m.running.Done()
 	routes := *m.routes.Load()
 	first, ok := routes[idOf(c.Tool)]
+	if !ok { // until now
+		m.catchUp()
+		routes = *m.routes.Load()
+		first, ok = routes[idOf(c.Tool)]
+	}
 	if !ok {
 		return selector.Result{}, noTool(m.name, idOf(c.Tool))
 	}
+	if !m.enter() {
+		return m.selector.Fail(c, errClosed), nil
+	}
+	defer m.running.Done()
 	result, err := m.execute(ctx, first, c)
 	if err != nil || result.Err == nil {
 		return m.note(result, nil, first), err
@@ -46,11 +52,7 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 		next := routes[other.ID]
 		answer, err := m.execute(ctx, next, call)
 		if err != nil {
-			if _, refused := errors.AsType[*session.Error](err); refused || ctx.Err() != nil {
-				return selector.Result{}, err
-			}
-			faults = append(faults, other.ID+": "+err.Error())
-			continue
+			return selector.Result{}, err
 		}
 		result, last, tried = answer, next, other
 		asked = append(asked, other.ID)
@@ -66,9 +68,9 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 	return m.note(result, asked, last), nil
 }
 
-// execute runs the tool on its provider. A provider that panics has not answered, and
-// nobody knows what the call did; one that says by an error that it did nothing has not
-// answered either.
+// execute runs the tool on its provider. One that panics, or returns an error that it
+// should not, or no result, has not answered, and nobody knows what the call did unless
+// the error says so. What is left of errors is that of a server, and that of ctx.
 func (m *Mux) execute(ctx context.Context, r route, c selector.Call) (result selector.Result, err error) {
 	c.Tool = r.tool
 	defer func() {
@@ -77,38 +79,47 @@ func (m *Mux) execute(ctx context.Context, r route, c selector.Call) (result sel
 		}
 	}()
 	result, err = r.to.Execute(ctx, c)
-	if err != nil && ctx.Err() == nil && errors.Is(err, session.ErrNotSent) {
+	if _, refused := errors.AsType[*session.Error](err); refused || err != nil && ctx.Err() != nil {
+		return selector.Result{}, err
+	}
+	if err == nil && !wire.IsObject(result.JSON) {
+		err = cmp.Or(result.Err, errNoResult)
+	}
+	if err != nil {
 		return m.selector.Fail(c, err), nil
 	}
-	return result, err
+	return result, nil
 }
+
+var errNoResult = errors.New("its provider returned no result")
 
 // standIns returns the tools of other providers that may answer instead of t, in the
-// providers' order.
+// providers' order: of each those that bear the same name or, if t is a language model,
+// one that bears all its capabilities. None that may do more than t is among them, and
+// nothing stands in for what is declared to destroy.
 func (m *Mux) standIns(t *registry.NormalizedTool, owner *muxed, routes map[string]route) []*registry.NormalizedTool {
+	if t.Hints.IsDestructive() {
+		return nil
+	}
+	alike, model := make(map[*muxed][]*registry.NormalizedTool), make(map[*muxed]*registry.NormalizedTool)
+	for _, other := range m.Tools() {
+		p := routes[other.ID].to
+		switch {
+		case p == owner, other.Hints.IsDestructive(), t.Hints.IsReadOnly() && !other.Hints.IsReadOnly():
+		case selector.Alike(other, t):
+			alike[p] = append(alike[p], other)
+		case model[p] == nil && isModel(t) && isModel(other) && other.Bears(t.Capabilities) == len(t.Capabilities):
+			model[p] = other
+		}
+	}
 	var found []*registry.NormalizedTool
-	tools := m.Tools()
 	for _, p := range m.providers {
-		if p == owner {
-			continue
+		if len(alike[p]) == 0 && model[p] != nil {
+			alike[p] = append(alike[p], model[p])
 		}
-		for _, other := range tools {
-			if routes[other.ID].to == p && standsIn(other, t) {
-				found = append(found, other)
-			}
-		}
+		found = append(found, alike[p]...)
 	}
 	return found
-}
-
-// standsIn reports whether a tool may answer instead of t: it bears the same name, or
-// both are language models and it bears all the capabilities of t. One that only reads is not
-// replaced by one that may do more.
-func standsIn(other, t *registry.NormalizedTool) bool {
-	if t.Hints.IsReadOnly() && !other.Hints.IsReadOnly() {
-		return false
-	}
-	return selector.Alike(other, t) || isModel(t) && isModel(other) && other.Bears(t.Capabilities) == len(t.Capabilities)
 }
 
 // isModel reports whether the tool is a model of a [Chat].

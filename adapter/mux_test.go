@@ -43,13 +43,18 @@ func of(name string, ids ...string) *stub {
 }
 
 func (s *stub) offer(ids ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tools = nil
+	var tools []*registry.NormalizedTool
 	for _, id := range ids {
 		server, tool, _ := strings.Cut(id, ":")
-		s.tools = append(s.tools, &registry.NormalizedTool{ID: id, Server: server, Name: tool, Description: "Do " + tool, InputSchema: json.RawMessage(`{"type":"object"}`)})
+		tools = append(tools, &registry.NormalizedTool{ID: id, Server: server, Name: tool, Description: "Do " + tool, InputSchema: json.RawMessage(`{"type":"object"}`)})
 	}
+	s.put(tools...)
+}
+
+func (s *stub) put(tools ...*registry.NormalizedTool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tools = tools
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -177,6 +182,9 @@ func TestMuxIDs(t *testing.T) {
 			}
 		}
 	}
+	if _, err := NewMux("all", of("a"), nil); err == nil {
+		t.Error("a provider that is none is taken")
+	}
 	for _, names := range [][]string{{"a", "a"}, {""}, {"a/b"}, {"a:b"}} {
 		var all []ProviderAdapter
 		for _, name := range names {
@@ -261,6 +269,16 @@ func TestMuxFailover(t *testing.T) {
 	otherNames := func(t *registry.NormalizedTool) {
 		t.InputSchema = json.RawMessage(`{"type":"object","properties":{"maxItems":{"type":"integer"}},"additionalProperties":false,"required":["maxItems"]}`)
 	}
+	destroys := func(t *registry.NormalizedTool) { t.Hints.Destructive = new(true) }
+	odd := of("b", "y:find") // does something, and breaks the rule of how to say that it failed
+	odd.call = func(context.Context, selector.Call) (selector.Result, error) {
+		return selector.Result{}, errors.New("out of paper")
+	}
+	oddly := func(s *stub) *stub { s.call = odd.call; return s }
+	mute := of("a", "x:find")
+	mute.call = func(context.Context, selector.Call) (selector.Result, error) {
+		return selector.Result{Err: down}, nil
+	}
 	sick := of("a", "x:find")
 	for _, tc := range []struct {
 		name      string
@@ -279,6 +297,11 @@ func TestMuxFailover(t *testing.T) {
 		{"but it only reads", []ProviderAdapter{of("a", "x:find").fails(died).each(reads), of("b", "y:find").each(reads)}, "b did y:find", `["local","x:find","y:find"]`, false},
 		{"the next is not to be repeated", []ProviderAdapter{of("a", "x:find").fails(died).each(repeats), of("b", "y:find").fails(died), of("c", "z:find")}, "x:find: it died: session closed; y:find: it died", `["local","x:find","y:find"]`, true},
 		{"and the other does more", []ProviderAdapter{of("a", "x:find").fails(down).each(reads), of("b", "y:find")}, "it is down", "", true},
+		{"what destroys is not tried elsewhere", []ProviderAdapter{of("a", "x:find").fails(down).each(destroys), of("b", "y:find")}, "it is down", "", true},
+		{"the next fails in a way of its own", []ProviderAdapter{of("a", "x:find").fails(down), odd, of("c", "z:find")}, "y:find: out of paper", `["local","x:find","y:find"]`, true},
+		{"the first does", []ProviderAdapter{oddly(of("a", "x:find")), of("b", "y:find")}, "out of paper", "", true},
+		{"but it only reads", []ProviderAdapter{oddly(of("a", "x:find")).each(reads), of("b", "y:find").each(reads)}, "b did y:find", `["local","x:find","y:find"]`, false},
+		{"it says nothing", []ProviderAdapter{mute, of("b", "y:seek")}, "it is down: not sent", "", true},
 		{"it panics", []ProviderAdapter{sick, of("b", "y:find")}, `provider "a" panicked: I feel sick`, "", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -343,11 +366,51 @@ func TestMuxOfTheSick(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `close provider "a": it panicked`) || !strings.Contains(err.Error(), `close provider "b": it is stuck`) || b.closed != 1 {
 		t.Errorf("%v", err)
 	}
-	if _, err := Execute(t.Context(), m, "y:find", nil); !errors.Is(err, session.ErrNotSent) {
-		t.Errorf("after Close: %v", err)
+	if r, err := Execute(t.Context(), m, "y:find", nil); err != nil || !r.IsError || !errors.Is(r.Err, errClosed) {
+		t.Errorf("after Close: %s, %v", r.JSON, err)
 	}
 	if h := m.Health(t.Context()); h.State != Down {
 		t.Errorf("%+v", h)
+	}
+}
+
+// Nor does one whose tools are not there, or that can't learn.
+func TestMuxOfTheOdd(t *testing.T) {
+	odd := &unteachable{of("a", "x:find")}
+	m := mux(t, odd, of("b", "y:find"))
+	odd.put(nil, odd.tools[0])
+	until(t, m, "x:find y:find")
+	m.Learn("me", "find something", "x:find", false)
+	if _, err := m.Select(t.Context(), selector.Query{Task: "find something"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// An unteachable provider panics when it is to learn, or says what it has learned.
+type unteachable struct{ *stub }
+
+func (*unteachable) Learn(client, task, tool string, failed bool) { panic("no more") }
+func (*unteachable) Match([]string, time.Time) map[string]float64 { panic("nothing") }
+
+// Of many models that could stand in, the one of the same name is asked, and no more of
+// its provider.
+func TestMuxOfManyModels(t *testing.T) {
+	first := &endpoint{t: t, answers: []http.HandlerFunc{refuse(401, "", "who are you?")}}
+	second := &endpoint{t: t, answers: []http.HandlerFunc{refuse(401, "", "who are you?")}}
+	var all []ProviderAdapter
+	for name, e := range map[string]*endpoint{"far": first, "near": second} {
+		o := e.serve()
+		for i := range 100 {
+			o.Models = append(o.Models, Model{ID: fmt.Sprintf("llama-%02d", i)})
+		}
+		c, err := NewChat(name, o)
+		must(t, err)
+		all = append(all, c)
+	}
+	m := mux(t, all...)
+	r, err := Execute(t.Context(), m, "far:llama-77", map[string]string{"prompt": "x"})
+	if err != nil || !r.IsError || string(wire.Member(r.Meta(), "execution_path")) != `["local","far:llama-77","near:llama-77"]` || len(second.requests()) != 1 {
+		t.Errorf("%s, %v; %d requests", r.JSON, err, len(second.requests()))
 	}
 }
 
@@ -432,4 +495,37 @@ func TestMuxAtOnce(t *testing.T) {
 	}
 	working.Wait()
 	until(t, m, "f:stays")
+}
+
+// Nobody waits for the catalog while it changes, which takes long if it is large.
+func TestMuxBusy(t *testing.T) {
+	m := mux(t, of("a", "x:find"))
+	m.listing.Lock()
+	defer m.listing.Unlock()
+	if r, err := Execute(t.Context(), m, "x:find", nil); err != nil || r.IsError || m.Health(t.Context()).State != Up {
+		t.Errorf("%s, %v", r.JSON, err)
+	}
+}
+
+// Whoever has changed a provider's tools finds them in the Mux at once.
+func TestMuxAtTheSameTime(t *testing.T) {
+	f := functions(t, "f", FunctionsOptions{})
+	inner := mux(t, f)
+	outer, err := NewMux("outer", inner, of("g", "g:x"))
+	must(t, err)
+	defer outer.Close()
+	for n := range 50 {
+		name := fmt.Sprintf("tool_%d", n)
+		must(t, Add(f, Function{Name: name, Description: "Add two numbers."}, add))
+		if r, err := outer.Execute(t.Context(), selector.Call{Tool: f.Tools()[0], Arguments: json.RawMessage(`{"a":1,"b":2}`)}); err != nil || r.IsError {
+			t.Fatalf("%s is not there: %s, %v", name, r.JSON, err)
+		}
+		if got := ids(outer.Tools()); got != "f:"+name+" g:x" {
+			t.Fatalf("%s, not %s", got, name)
+		}
+		f.Remove(name)
+		if found, err := outer.Find(t.Context(), selector.Query{Task: "add two numbers", Capabilities: []string{"math"}}); err != nil || len(found.Candidates) != 0 {
+			t.Fatalf("%s is still there: %+v, %v", name, found, err)
+		}
+	}
 }

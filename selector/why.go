@@ -62,7 +62,11 @@ func (e Explanation) Why(task string) string {
 // unstemmed returns the word of the task that has the stem, the stem if there is none.
 func unstemmed(stem, task string) string {
 	words := strings.FieldsFunc(task, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	for _, begin := range []string{stem, stem[:len(stem)-min(1, len(stem))]} { // library is librari
+	begins := []string{stem}
+	if len(stem) > 3 {
+		begins = append(begins, stem[:len(stem)-1]) // library is librari
+	}
+	for _, begin := range begins {
 		for _, w := range words {
 			if begin != "" && strings.HasPrefix(strings.ToLower(w), begin) {
 				return w

@@ -21,3 +21,15 @@ func TestWhy(t *testing.T) {
 		}
 	}
 }
+
+// A word of the task stands for its stem; what only begins alike does not.
+func TestUnstemmed(t *testing.T) {
+	for _, tc := range []struct{ stem, task, want string }{
+		{"librari", "a good library", "library"}, {"move", "Moving house", "Moving"}, {"read", "lies die Datei", "read"},
+		{"db", "das ist alles", "db"}, {"go", "give it", "go"}, {"größ", "die Größe", "Größe"}, {"", "a b", ""},
+	} {
+		if got := unstemmed(tc.stem, tc.task); got != tc.want {
+			t.Errorf("%q in %q: %q, want %q", tc.stem, tc.task, got, tc.want)
+		}
+	}
+}

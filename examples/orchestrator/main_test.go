@@ -105,3 +105,53 @@ func TestOrchestratorAlone(t *testing.T) {
 		}
 	}
 }
+
+// The README shows what it prints.
+func TestReadme(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(page), "\n$ go run ./examples/orchestrator ")
+	shown, _, _ = strings.Cut(shown, "```")
+	var args []string
+	for line, more := "", true; more; {
+		line, shown, _ = strings.Cut(shown, "\n")
+		line, more = strings.CutSuffix(strings.TrimSpace(line), " \\")
+		if strings.HasPrefix(line, "'") {
+			args = append(args, strings.Trim(line, "'"))
+		} else {
+			args = append(args, strings.Fields(line)...)
+		}
+	}
+	t.Setenv("OPENAI_BASE_URL", "")
+	t.Chdir("../..")
+	var out bytes.Buffer
+	if err := run(t.Context(), embedded, args, nil, &out); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != shown {
+		t.Errorf("%q prints\n%sthe README says\n%s", args, out.String(), shown)
+	}
+}
+
+// A model is found even where a server bears the provider's name.
+func TestNamesakes(t *testing.T) {
+	ai := httptest.NewServer(http.HandlerFunc(model))
+	defer ai.Close()
+	t.Setenv("OPENAI_API_KEY", "of good news")
+	config := filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(config, []byte(`{"mcpServers": {"ai": {"command": "metarouter", "args": ["builtin", "utilities"]}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err := run(t.Context(), embedded, []string{"-config", config, "-chat", ai.URL + "/v1", "Write a haiku about a frog", "Count the days between two dates"}, nil, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"ai/ai:small-talk", "result: An old pond", `{"days":59}`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+}

@@ -99,4 +99,4 @@ func (o orchestrator) model() *registry.NormalizedTool {
 }
 
 // isModel reports whether the tool is a model, which takes a prompt.
-func isModel(tool *registry.NormalizedTool) bool { return strings.HasPrefix(tool.ID, "ai:") }
+func isModel(tool *registry.NormalizedTool) bool { return tool.Bears([]string{"ai", "chat"}) == 2 }

@@ -1,0 +1,113 @@
+package adapter_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// What follows is the program in README.md; see TestReadme.
+
+type text struct { // the schema of the arguments is made of it
+	Text string `json:"text" jsonschema:"whose words are counted"`
+}
+
+func countWords(_ context.Context, in text) (int, error) { return len(strings.Fields(in.Text)), nil }
+
+func readme() {
+	options := adapter.Embed(adapter.Options{}) // first of all: servers end with the program even if it is killed
+	ctx := context.Background()
+	router, err := adapter.Open(ctx, options, ".mcp.json") // MCP servers
+	check(err)
+	own := adapter.NewFunctions("own", adapter.FunctionsOptions{}) // Go functions
+	check(adapter.Add(own, adapter.Function{Name: "count_words", Description: "Count the words of a text."}, countWords))
+	ai, err := adapter.NewChat("ai", adapter.ChatOptions{BaseURL: os.Getenv("OPENAI_BASE_URL")}) // models
+	check(err)
+	all, err := adapter.NewMux("all", router, own, ai) // all as one
+	check(err)
+	defer all.Close()
+	router.Settled(ctx) // until the servers have said what they offer
+
+	query := selector.Query{Task: "How many words are in this text?"}
+	selection, err := all.Select(ctx, query)
+	check(err)
+	fmt.Println(adapter.Why(ctx, all, query, selection))
+	if selection.Tool != nil {
+		arguments := json.RawMessage(`{"text": "to be or not to be"}`)
+		result, err := all.Execute(ctx, selector.Call{Tool: selection.Tool, Arguments: arguments})
+		check(err)
+		fmt.Println(result.Text())
+	}
+}
+
+// The program ends here.
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// The README's program is the one above, and prints what the README says.
+func TestReadme(t *testing.T) {
+	page, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("readme_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## From Go\n")
+	_, section, _ = strings.Cut(section, "\n```go\n")
+	program, section, _ := strings.Cut(section, "```\n")
+	_, section, _ = strings.Cut(section, "```\n")
+	output, _, _ := strings.Cut(section, "```\n")
+	if want := strings.ReplaceAll(program, "func main() {", "func readme() {"); program == "" || !strings.Contains(string(source), want) {
+		t.Errorf("not in this file:\n%s", want)
+	}
+
+	ai := httptest.NewServer(http.NotFoundHandler()) // without models, so that confidences are always the same
+	defer ai.Close()
+	t.Setenv("OPENAI_BASE_URL", ai.URL+"/v1")
+	servers, err := os.ReadFile("testdata/mcp.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile(".mcp.json", servers, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := printed(t, readme); got != output {
+		t.Errorf("it prints\n%sthe README says\n%s", got, output)
+	}
+}
+
+// printed returns what f prints.
+func printed(t *testing.T, f func()) string {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	stdout := os.Stdout
+	os.Stdout = w
+	f()
+	os.Stdout = stdout
+	w.Close()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
