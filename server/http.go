@@ -30,7 +30,7 @@ type HTTPOptions struct {
 	AllowedOrigins []string      // of web pages that may call us, such as https://example.com
 	Tokens         []string      // one of which requests must bear; none: nobody is asked for one
 	MaxBody        int64         // bytes of one message or batch; default 16 MiB
-	MaxBatch       int           // messages of a batch; default 100
+	MaxBatch       int           // messages of a batch, but no more than Burst; default 100
 	ReadTimeout    time.Duration // for a client to send a message; default 1 minute
 	Rate           float64       // requests a second that one client may make for long; 0 is any number
 	Burst          int           // that it may make at once; default those of a second
@@ -67,7 +67,11 @@ func (s *Server) Handler(o HTTPOptions) *Handler {
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, defaultReadTimeout)
 	o.SessionTimeout = cmp.Or(o.SessionTimeout, defaultSessionTimeout)
 	o.MaxSessions = cmp.Or(o.MaxSessions, defaultMaxSessions)
-	h := &Handler{server: s, opts: o, door: newDoor(o), throttle: newThrottle(o.Rate, o.Burst), log: s.log.Named("http"), sessions: make(map[string]*httpSession)}
+	h := &Handler{server: s, door: newDoor(o), throttle: newThrottle(o.Rate, o.Burst), log: s.log.Named("http"), sessions: make(map[string]*httpSession)}
+	if h.throttle != nil { // a larger one could never be let in
+		o.MaxBatch = min(o.MaxBatch, h.throttle.burst)
+	}
+	h.opts = o
 	h.ctx, h.end = context.WithCancelCause(context.Background())
 	return h
 }

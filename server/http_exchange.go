@@ -40,6 +40,7 @@ type exchange struct {
 	rest      string          // the method that the path names, "" if it names none
 	principal string          // who asks; "" if nobody was asked for a token
 	payer     string          // by what it is told from others that are held back
+	paid      int             // of the requests that it may make
 	over      <-chan struct{} // closed when nothing must be written any more; nil if that can't be
 }
 

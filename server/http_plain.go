@@ -64,7 +64,7 @@ func (x *exchange) plainBatch(body []byte) {
 		x.refuse(plainStatus(err), nil, err)
 		return
 	}
-	if !x.pay(len(entries) - 1) {
+	if !x.pay(len(entries)) {
 		return
 	}
 	answers := make([][]byte, len(entries))
