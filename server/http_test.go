@@ -101,7 +101,10 @@ func TestPlain(t *testing.T) {
 		"response":      {`{"id":1,"result":{}}`, 202, ``},
 		"no JSON":       {`ping`, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
 		"notification":  {`{"method":"notifications/initialized"}`, 202, ``},
-		"null id":       {`{"id":null,"method":"ping"}`, 202, ``},
+		"null id":       {`{"id":null,"method":"ping"}`, 200, `{"jsonrpc":"2.0","id":null,"result":{"status":"ok"}}`},
+		"null id, told": {`{"id":null,"method":"notifications/initialized"}`, 202, ``},
+		"positional":    {`{"id":1,"method":"no/such","params":[1]}`, 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,`},
+		"long method":   {`{"id":1,"method":"` + strings.Repeat("x", 9_000) + `"}`, 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found: ` + strings.Repeat("x", 200) + `"}}`},
 		"wrong version": {`{"jsonrpc":"1.0","id":1,"method":"ping"}`, 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,`},
 		"too long":      {`{"id":1,"method":"ping","x":"` + strings.Repeat("x", 10_000) + `"}`, 413, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
 	} {
