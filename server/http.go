@@ -133,7 +133,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(http.StatusForbidden, nil, err)
 		return
 	}
-	if r.URL.Path == "/health" && r.Method == http.MethodGet {
+	if r.URL.Path == "/health" && x.reads() {
 		x.json(http.StatusOK, h.health())
 		return
 	}
@@ -160,26 +160,30 @@ var errNoToken = invalidRequest("the request bears no valid token: send Authoriz
 // [http.NoBody].
 func (x *exchange) hasBody() bool { return x.r.ContentLength != 0 }
 
+// reads reports whether the method is one that only reads.
+func (x *exchange) reads() bool { return x.r.Method == http.MethodGet || x.r.Method == http.MethodHead }
+
 // route finds what is asked for.
 func (x *exchange) route() {
 	switch {
 	case x.rest != "":
 		x.restful()
-	case x.r.URL.Path == "/v1/mesh_scan":
+	case x.r.URL.Path == "/v1/mesh_scan" && x.reads():
 		x.meshScan()
+	case x.r.URL.Path == "/v1/mesh_scan", x.r.URL.Path == "/health":
+		x.notAllowed(http.MethodGet, x.r.URL.Path+" takes GET")
 	case strings.TrimRight(x.r.URL.Path, "/") != "/mcp":
 		x.refuse(http.StatusNotFound, nil, invalidRequest("there is nothing at "+brief(x.r.URL.Path)+"; MCP is at /mcp"))
 	case x.r.Method == http.MethodPost:
 		x.post()
+	case x.r.Method != http.MethodGet && x.r.Method != http.MethodDelete, x.r.Header.Get(headerSession) == "":
+		x.notAllowed(http.MethodPost, "requests are sent with POST; GET and DELETE need a session")
 	case x.hasBody():
 		x.refuse(http.StatusBadRequest, nil, invalidRequest(x.r.Method+" has no body"))
-	case x.r.Method == http.MethodGet && x.r.Header.Get(headerSession) != "":
+	case x.r.Method == http.MethodGet:
 		x.get()
-	case x.r.Method == http.MethodDelete && x.r.Header.Get(headerSession) != "":
-		x.delete()
 	default:
-		x.w.Header().Set("Allow", http.MethodPost)
-		x.refuse(http.StatusMethodNotAllowed, nil, invalidRequest(x.r.Method+" needs a session; requests are sent with POST"))
+		x.delete()
 	}
 }
 

@@ -56,11 +56,6 @@ type meshNode struct {
 
 // meshScan says which nodes there are, and how their servers are.
 func (x *exchange) meshScan() {
-	if x.r.Method != http.MethodGet {
-		x.w.Header().Set("Allow", http.MethodGet)
-		x.refuse(http.StatusMethodNotAllowed, nil, invalidRequest(x.r.URL.Path+" takes GET"))
-		return
-	}
 	scheme := "http"
 	if x.r.TLS != nil {
 		scheme = "https"

@@ -171,8 +171,7 @@ func (x *exchange) restful() {
 		return
 	}
 	if x.r.Method != http.MethodPost {
-		x.w.Header().Set("Allow", http.MethodPost)
-		x.refuse(http.StatusMethodNotAllowed, nil, invalidRequest("/mcp/"+brief(x.rest)+" takes POST"))
+		x.notAllowed(http.MethodPost, "/mcp/"+x.rest+" takes POST")
 		return
 	}
 	body, ok := x.message()

@@ -74,6 +74,7 @@ func TestRest(t *testing.T) {
 		"wrong version":              {"tools/list", `{"jsonrpc":"1.0","params":{}}`, 400, `{"error":{"code":-32600,`},
 		"array":                      {"tools/list", `[]`, 400, `{"error":{"code":-32602,`},
 		"text":                       {"tools/list", `"x"`, 400, `{"error":{"code":-32602,`},
+		"no text":                    {"tools/list", "{\"cursor\":\"\xff\"}", 400, `{"error":{"code":-32700,`},
 		"no JSON":                    {"tools/list", `{`, 400, `{"error":{"code":-32700,`},
 		"a line's end within a text": {"tools/list", "{\"cursor\":\"\n\"}", 400, `{"error":{"code":-32700,`},
 		"too long":                   {"tools/list", `{"x":"` + strings.Repeat("x", 10_000) + `"}`, 413, `{"error":{"code":-32600,`},
