@@ -124,8 +124,9 @@ func (c *conversation) takesBatches() error {
 // the answers to those that were not.
 type batch struct {
 	requests []*request
-	places   []int    // of the answer to each of them
-	answers  [][]byte // in the order of the messages; nil where there is none
+	places   []int             // of the answer to each of them
+	answers  [][]byte          // in the order of the messages; nil where there is none
+	refused  []json.RawMessage // ids of requests that were not let in
 }
 
 // beginBatch lets the messages in. What needs no answer is dealt with then. run
@@ -157,6 +158,9 @@ func (c *conversation) beginBatch(ctx context.Context, entries [][]byte, out out
 			continue
 		case err != nil:
 			b.answers[i] = refusal(m.ID, err)
+			if m.IsRequest() {
+				b.refused = append(b.refused, m.ID)
+			}
 			continue
 		case r != nil:
 			b.requests, b.places = append(b.requests, r), append(b.places, i)
@@ -205,12 +209,15 @@ func (p *pipe) batch(ctx context.Context, line []byte, from *wire.Reader) (taken
 	for _, r := range b.requests {
 		r.slot = p.journal.begin(r.id)
 	}
+	slots := make([]int, 0, len(entries))
+	for _, id := range b.refused { // they hear of it with the others
+		slots = append(slots, p.journal.begin(id))
+	}
 	p.journal.passed(from)
 	p.answers.Add(1)
 	p.workers.Go(func() {
 		defer p.answers.Done()
 		array := b.run(context.Background())
-		slots := make([]int, 0, len(b.requests))
 		for i, r := range b.requests {
 			if b.answers[b.places[i]] != nil || !p.isLeft(r) {
 				slots = append(slots, r.slot)
