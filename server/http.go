@@ -187,15 +187,20 @@ func (x *exchange) route() {
 	}
 }
 
+// statusOf returns "ok", or "degraded" while the outside classifier is down and the
+// built-in one stands in for it.
+func statusOf(classification classify.Health) string {
+	if classification.Degraded() {
+		return "degraded"
+	}
+	return "ok"
+}
+
 // health says how the router is, to whom nothing was asked of; to whom may be a
-// stranger only the status: "ok", or "degraded" while the outside classifier is down
-// and the built-in one stands in for it.
+// stranger only the status.
 func (h *Handler) health() []byte {
 	classification := h.server.router.Classifier().Health()
-	status := "ok"
-	if classification.Degraded() {
-		status = "degraded"
-	}
+	status := statusOf(classification)
 	if len(h.opts.Tokens) > 0 {
 		return []byte(`{"status":"` + status + `"}` + "\n")
 	}

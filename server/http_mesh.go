@@ -62,7 +62,7 @@ func (x *exchange) meshScan() {
 	}
 	s := x.h.server
 	node := meshNode{
-		NodeID: s.node, Version: s.opts.Version, Status: "ok", Mode: s.Mode(), Uptime: round(time.Since(s.born).Seconds()),
+		NodeID: s.node, Version: s.opts.Version, Status: statusOf(s.router.Classifier().Health()), Mode: s.Mode(), Uptime: round(time.Since(s.born).Seconds()),
 		URL: scheme + "://" + x.r.Host + "/mcp", Transports: []string{"streamable-http", "json-rpc", "rest"},
 		Tools: len(s.router.Snapshot().Tools()), Servers: ServerRows(s.router.Servers()),
 	}

@@ -10,7 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/session"
@@ -281,6 +285,25 @@ func TestMeshScan(t *testing.T) {
 	if !strings.Contains(answer, `{"name":"c","state":"failed","transport":"","era":"","protocol_version":"","tools":0,"pid":0,"restarts":3,"last_error":"no licence"}`) {
 		t.Error(answer)
 	}
+}
+
+// A router says the same of itself wherever it is asked.
+func TestDegraded(t *testing.T) {
+	w := serveWeb(t, unclassified{newFake()}, Options{}, HTTPOptions{})
+	for _, path := range []string{"/health", "/v1/mesh_scan"} {
+		if _, answer := w.text(http.MethodGet, path, ``); !strings.Contains(answer, `"status":"degraded"`) {
+			t.Errorf("%s: %s", path, answer)
+		}
+	}
+}
+
+// An unclassified router is one whose outside classifier is not up.
+type unclassified struct{ *fakeRouter }
+
+func (unclassified) Classifier() *classify.Classifier {
+	c := config.DefaultClassification()
+	c.Outside = &config.Outside{URL: "http://127.0.0.1:1"}
+	return classify.New(c, nil, nil, zap.NewNop())
 }
 
 // FuzzRest sends arbitrary bodies in the style of REST: whatever is answered is JSON,
