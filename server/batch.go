@@ -3,7 +3,9 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -22,9 +24,38 @@ const (
 	// batchWidth is how many requests of one batch are carried out at a time.
 	batchWidth = 16
 
+	// maxAnswers bounds the bytes of the answers to a batch, as of any message.
+	maxAnswers = wire.MaxLine
+
 	// lastWithBatches is the last revision that has them.
 	lastWithBatches = "2025-03-26"
 )
+
+var (
+	errNotBegun = &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("the answers to the batch are longer than %d MiB already, so the request was not carried out: send it by itself", maxAnswers>>20)}
+	errNotSaid  = &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("the answers to the batch are longer than %d MiB, so this one is left out; the request was carried out: send those with long answers by themselves", maxAnswers>>20)}
+)
+
+// A tally is how many bytes the answers to a batch have.
+type tally struct{ bytes atomic.Int64 }
+
+// full returns why no further request is carried out, if so.
+func (t *tally) full() error {
+	if t.bytes.Load() > maxAnswers {
+		return errNotBegun
+	}
+	return nil
+}
+
+// keep returns the answer to the request of the id, or what is said instead where
+// that is long and there is too much.
+func (t *tally) keep(id json.RawMessage, answer []byte) []byte {
+	const long = 1 << 10
+	if t.bytes.Add(int64(len(answer))) > maxAnswers && len(answer) > long {
+		return refusal(id, errNotSaid)
+	}
+	return answer
+}
 
 // split returns the messages of a batch, or what is wrong with the whole of it.
 func split(array []byte, most int) (entries [][]byte, err error) {
@@ -47,7 +78,11 @@ func split(array []byte, most int) (entries [][]byte, err error) {
 // the array: "If the batch rpc call itself contains … no Response objects … the
 // server MUST NOT return an empty Array".
 func join(answers [][]byte) []byte {
-	var out []byte
+	size := 1
+	for _, answer := range answers {
+		size += len(answer) + 1
+	}
+	out := make([]byte, 0, size)
 	for _, answer := range answers {
 		if answer == nil {
 			continue
@@ -57,7 +92,7 @@ func join(answers [][]byte) []byte {
 		}
 		out = append(out, bytes.TrimSuffix(answer, []byte("\n"))...)
 	}
-	if out == nil {
+	if len(out) == 0 {
 		return nil
 	}
 	return append(out, "]\n"...)
@@ -89,8 +124,9 @@ func (c *conversation) takesBatches() error {
 // the answers to those that were not.
 type batch struct {
 	requests []*request
-	places   []int    // of the answer to each of them
-	answers  [][]byte // in the order of the messages; nil where there is none
+	places   []int             // of the answer to each of them
+	answers  [][]byte          // in the order of the messages; nil where there is none
+	refused  []json.RawMessage // ids of requests that were not let in
 }
 
 // beginBatch lets the messages in. What needs no answer is dealt with then. run
@@ -122,6 +158,9 @@ func (c *conversation) beginBatch(ctx context.Context, entries [][]byte, out out
 			continue
 		case err != nil:
 			b.answers[i] = refusal(m.ID, err)
+			if m.IsRequest() {
+				b.refused = append(b.refused, m.ID)
+			}
 			continue
 		case r != nil:
 			b.requests, b.places = append(b.requests, r), append(b.places, i)
@@ -136,9 +175,15 @@ func (c *conversation) beginBatch(ctx context.Context, entries [][]byte, out out
 // run answers the requests: nil if nothing is to be answered. Those that were
 // cancelled because ctx has ended are refused.
 func (b *batch) run(ctx context.Context) (array []byte) {
+	var said tally
 	eachAtOnce(len(b.requests), func(i int) {
 		r := b.requests[i]
-		answer := r.run()
+		var answer []byte
+		if full := said.full(); full != nil {
+			answer = r.refuse(full)
+		} else {
+			answer = said.keep(r.id, r.run())
+		}
 		if answer == nil && ctx.Err() != nil {
 			answer = refusal(r.id, errClosed)
 		}
@@ -164,12 +209,15 @@ func (p *pipe) batch(ctx context.Context, line []byte, from *wire.Reader) (taken
 	for _, r := range b.requests {
 		r.slot = p.journal.begin(r.id)
 	}
+	slots := make([]int, 0, len(entries))
+	for _, id := range b.refused { // they hear of it with the others
+		slots = append(slots, p.journal.begin(id))
+	}
 	p.journal.passed(from)
 	p.answers.Add(1)
 	p.workers.Go(func() {
 		defer p.answers.Done()
 		array := b.run(context.Background())
-		slots := make([]int, 0, len(b.requests))
 		for i, r := range b.requests {
 			if b.answers[b.places[i]] != nil || !p.isLeft(r) {
 				slots = append(slots, r.slot)

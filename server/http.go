@@ -30,7 +30,7 @@ type HTTPOptions struct {
 	AllowedOrigins []string      // of web pages that may call us, such as https://example.com
 	Tokens         []string      // one of which requests must bear; none: nobody is asked for one
 	MaxBody        int64         // bytes of one message or batch; default 16 MiB
-	MaxBatch       int           // messages of a batch; default 100
+	MaxBatch       int           // messages of a batch, but no more than Burst; default 100
 	ReadTimeout    time.Duration // for a client to send a message; default 1 minute
 	Rate           float64       // requests a second that one client may make for long; 0 is any number
 	Burst          int           // that it may make at once; default those of a second
@@ -67,7 +67,11 @@ func (s *Server) Handler(o HTTPOptions) *Handler {
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, defaultReadTimeout)
 	o.SessionTimeout = cmp.Or(o.SessionTimeout, defaultSessionTimeout)
 	o.MaxSessions = cmp.Or(o.MaxSessions, defaultMaxSessions)
-	h := &Handler{server: s, opts: o, door: newDoor(o), throttle: newThrottle(o.Rate, o.Burst), log: s.log.Named("http"), sessions: make(map[string]*httpSession)}
+	h := &Handler{server: s, door: newDoor(o), throttle: newThrottle(o.Rate, o.Burst), log: s.log.Named("http"), sessions: make(map[string]*httpSession)}
+	if h.throttle != nil { // a larger one could never be let in
+		o.MaxBatch = min(o.MaxBatch, h.throttle.burst)
+	}
+	h.opts = o
 	h.ctx, h.end = context.WithCancelCause(context.Background())
 	return h
 }
@@ -129,7 +133,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(http.StatusForbidden, nil, err)
 		return
 	}
-	if r.URL.Path == "/health" && r.Method == http.MethodGet {
+	if r.URL.Path == "/health" && x.reads() {
 		x.json(http.StatusOK, h.health())
 		return
 	}
@@ -156,38 +160,47 @@ var errNoToken = invalidRequest("the request bears no valid token: send Authoriz
 // [http.NoBody].
 func (x *exchange) hasBody() bool { return x.r.ContentLength != 0 }
 
+// reads reports whether the method is one that only reads.
+func (x *exchange) reads() bool { return x.r.Method == http.MethodGet || x.r.Method == http.MethodHead }
+
 // route finds what is asked for.
 func (x *exchange) route() {
 	switch {
 	case x.rest != "":
 		x.restful()
-	case x.r.URL.Path == "/v1/mesh_scan":
+	case x.r.URL.Path == "/v1/mesh_scan" && x.reads():
 		x.meshScan()
+	case x.r.URL.Path == "/v1/mesh_scan", x.r.URL.Path == "/health":
+		x.notAllowed(http.MethodGet, x.r.URL.Path+" takes GET")
 	case strings.TrimRight(x.r.URL.Path, "/") != "/mcp":
 		x.refuse(http.StatusNotFound, nil, invalidRequest("there is nothing at "+brief(x.r.URL.Path)+"; MCP is at /mcp"))
 	case x.r.Method == http.MethodPost:
 		x.post()
+	case x.r.Method != http.MethodGet && x.r.Method != http.MethodDelete, x.r.Header.Get(headerSession) == "":
+		x.notAllowed(http.MethodPost, "requests are sent with POST; GET and DELETE need a session")
 	case x.hasBody():
 		x.refuse(http.StatusBadRequest, nil, invalidRequest(x.r.Method+" has no body"))
-	case x.r.Method == http.MethodGet && x.r.Header.Get(headerSession) != "":
+	case x.r.Method == http.MethodGet:
 		x.get()
-	case x.r.Method == http.MethodDelete && x.r.Header.Get(headerSession) != "":
-		x.delete()
 	default:
-		x.w.Header().Set("Allow", http.MethodPost)
-		x.refuse(http.StatusMethodNotAllowed, nil, invalidRequest(x.r.Method+" needs a session; requests are sent with POST"))
+		x.delete()
 	}
 }
 
+// statusOf returns "ok", or "degraded" while the outside classifier is down and the
+// built-in one stands in for it.
+func statusOf(classification classify.Health) string {
+	if classification.Degraded() {
+		return "degraded"
+	}
+	return "ok"
+}
+
 // health says how the router is, to whom nothing was asked of; to whom may be a
-// stranger only the status: "ok", or "degraded" while the outside classifier is down
-// and the built-in one stands in for it.
+// stranger only the status.
 func (h *Handler) health() []byte {
 	classification := h.server.router.Classifier().Health()
-	status := "ok"
-	if classification.Degraded() {
-		status = "degraded"
-	}
+	status := statusOf(classification)
 	if len(h.opts.Tokens) > 0 {
 		return []byte(`{"status":"` + status + `"}` + "\n")
 	}

@@ -30,7 +30,7 @@ func (x *exchange) batch(body []byte) {
 		x.refuse(http.StatusBadRequest, nil, err)
 		return
 	}
-	if !x.pay(len(entries) - 1) {
+	if !x.pay(len(entries)) {
 		return
 	}
 	done, err := x.h.admit("")

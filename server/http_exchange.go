@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/session"
@@ -40,6 +41,7 @@ type exchange struct {
 	rest      string          // the method that the path names, "" if it names none
 	principal string          // who asks; "" if nobody was asked for a token
 	payer     string          // by what it is told from others that are held back
+	paid      int             // of the requests that it may make
 	over      <-chan struct{} // closed when nothing must be written any more; nil if that can't be
 }
 
@@ -58,6 +60,9 @@ func (x *exchange) message() (body []byte, ok bool) {
 		return nil, false
 	} else if err != nil {
 		x.refuse(http.StatusBadRequest, nil, invalidRequest("the body ended early"))
+		return nil, false
+	} else if !utf8.Valid(body) {
+		x.refuse(http.StatusBadRequest, nil, &session.Error{Code: session.CodeParse, Message: "the body is no UTF-8"})
 		return nil, false
 	}
 	return body, true
@@ -131,6 +136,12 @@ func (x *exchange) refuse(status int, id json.RawMessage, err error) {
 		return
 	}
 	x.json(status, refusal(id, err))
+}
+
+// notAllowed refuses the method of the request, and says which one is allowed.
+func (x *exchange) notAllowed(allowed, why string) {
+	x.w.Header().Set("Allow", allowed)
+	x.refuse(http.StatusMethodNotAllowed, nil, invalidRequest(why))
 }
 
 // json answers with one JSON value.

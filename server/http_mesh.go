@@ -56,18 +56,13 @@ type meshNode struct {
 
 // meshScan says which nodes there are, and how their servers are.
 func (x *exchange) meshScan() {
-	if x.r.Method != http.MethodGet {
-		x.w.Header().Set("Allow", http.MethodGet)
-		x.refuse(http.StatusMethodNotAllowed, nil, invalidRequest(x.r.URL.Path+" takes GET"))
-		return
-	}
 	scheme := "http"
 	if x.r.TLS != nil {
 		scheme = "https"
 	}
 	s := x.h.server
 	node := meshNode{
-		NodeID: s.node, Version: s.opts.Version, Status: "ok", Mode: s.Mode(), Uptime: round(time.Since(s.born).Seconds()),
+		NodeID: s.node, Version: s.opts.Version, Status: statusOf(s.router.Classifier().Health()), Mode: s.Mode(), Uptime: round(time.Since(s.born).Seconds()),
 		URL: scheme + "://" + x.r.Host + "/mcp", Transports: []string{"streamable-http", "json-rpc", "rest"},
 		Tools: len(s.router.Snapshot().Tools()), Servers: ServerRows(s.router.Servers()),
 	}

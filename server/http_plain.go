@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -34,8 +35,9 @@ func (x *exchange) plain() {
 		x.plainBatch(body)
 		return
 	}
-	m, err := parseBody(body)
-	answer, err := x.answer(m, err)
+	m, err := parsePlain(body)
+	oneLine(body)
+	answer, err := x.answer(m, err, x.ask)
 	if answer == nil {
 		x.accepted()
 		return
@@ -64,15 +66,27 @@ func (x *exchange) plainBatch(body []byte) {
 		x.refuse(plainStatus(err), nil, err)
 		return
 	}
-	if !x.pay(len(entries) - 1) {
+	if !x.pay(len(entries)) {
 		return
 	}
+	done, err := x.h.admit("") // all of it, so that a closing handler lets it finish
+	if err != nil {
+		x.refuse(plainStatus(err), nil, err)
+		return
+	}
+	defer done()
 	answers := make([][]byte, len(entries))
+	var said tally
 	eachAtOnce(len(entries), func(i int) {
-		if x.r.Context().Err() == nil {
-			m, err := parse(entries[i])
-			answers[i], _ = x.answer(m, err)
+		if x.r.Context().Err() != nil {
+			return
 		}
+		m, err := parsePlain(entries[i])
+		if err == nil && m.IsRequest() {
+			err = said.full()
+		}
+		answer, _ := x.answer(m, err, x.fulfil)
+		answers[i] = said.keep(m.ID, answer)
 	})
 	if array := join(answers); array != nil {
 		x.json(http.StatusOK, array)
@@ -90,21 +104,41 @@ func (x *exchange) split(body []byte) (entries [][]byte, err error) {
 	return entries, err
 }
 
+// parsePlain is parse for JSON-RPC, where an id of null makes a request too: "A
+// Notification is a Request object without an "id" member."
+func parsePlain(message []byte) (wire.Message, error) {
+	m, err := parse(message)
+	if err == nil && m.IsNotification() && !strings.HasPrefix(m.Method, "notifications/") {
+		m.ID = wire.Member(message, "id")
+	}
+	return m, err
+}
+
 // answer returns the answer to a message, nil if it has none, and the error that it
-// says; wrong is what is wrong with the message itself.
-func (x *exchange) answer(m wire.Message, wrong error) (answer []byte, err error) {
+// says; wrong is what is wrong with the message itself, and ask carries out requests.
+func (x *exchange) answer(m wire.Message, wrong error, ask func(wire.Message) (json.RawMessage, error)) (answer []byte, err error) {
 	if wrong == nil && !m.IsRequest() {
 		return nil, nil
 	}
 	var result json.RawMessage
 	if err = wrong; err == nil {
-		result, err = x.ask(m)
+		result, err = ask(m)
 	}
 	return response(m.ID, result, err), err
 }
 
-// ask carries out a request that needs no session and gets nothing but its answer.
+// ask lets a request in, and carries it out.
 func (x *exchange) ask(m wire.Message) (result json.RawMessage, err error) {
+	done, err := x.h.admit(m.Method)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return x.fulfil(m)
+}
+
+// fulfil carries out a request that needs no session and gets nothing but its answer.
+func (x *exchange) fulfil(m wire.Message) (result json.RawMessage, err error) {
 	switch m.Method {
 	case "ping":
 		return json.RawMessage(`{"status":"ok"}`), nil
@@ -113,11 +147,8 @@ func (x *exchange) ask(m wire.Message) (result json.RawMessage, err error) {
 	}
 	c := x.visit(true)
 	defer c.close()
-	x.once(c, m, nowhere{}, func(r *request, done func()) {
-		defer done()
-		result, err = r.carryOut()
-	}, func(refused error) { err = refused })
-	return result, err
+	refused := x.once(c, m, nowhere{}, func(r *request) { result, err = r.carryOut() })
+	return result, cmp.Or(refused, err)
 }
 
 // restMethod returns the method that a path names, such as /mcp/tools/call; "" if it
@@ -136,12 +167,11 @@ func restMethod(path string) string {
 func (x *exchange) restful() {
 	notification := strings.HasPrefix(x.rest, "notifications/")
 	if _, known := methods[x.rest]; !known && !notification {
-		x.refuse(http.StatusNotFound, nil, methodNotFound(brief(x.rest)))
+		x.refuse(http.StatusNotFound, nil, methodNotFound(x.rest))
 		return
 	}
 	if x.r.Method != http.MethodPost {
-		x.w.Header().Set("Allow", http.MethodPost)
-		x.refuse(http.StatusMethodNotAllowed, nil, invalidRequest("/mcp/"+brief(x.rest)+" takes POST"))
+		x.notAllowed(http.MethodPost, "/mcp/"+x.rest+" takes POST")
 		return
 	}
 	body, ok := x.message()

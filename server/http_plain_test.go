@@ -10,7 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/session"
@@ -74,6 +78,7 @@ func TestRest(t *testing.T) {
 		"wrong version":              {"tools/list", `{"jsonrpc":"1.0","params":{}}`, 400, `{"error":{"code":-32600,`},
 		"array":                      {"tools/list", `[]`, 400, `{"error":{"code":-32602,`},
 		"text":                       {"tools/list", `"x"`, 400, `{"error":{"code":-32602,`},
+		"no text":                    {"tools/list", "{\"cursor\":\"\xff\"}", 400, `{"error":{"code":-32700,`},
 		"no JSON":                    {"tools/list", `{`, 400, `{"error":{"code":-32700,`},
 		"a line's end within a text": {"tools/list", "{\"cursor\":\"\n\"}", 400, `{"error":{"code":-32700,`},
 		"too long":                   {"tools/list", `{"x":"` + strings.Repeat("x", 10_000) + `"}`, 413, `{"error":{"code":-32600,`},
@@ -280,6 +285,25 @@ func TestMeshScan(t *testing.T) {
 	if !strings.Contains(answer, `{"name":"c","state":"failed","transport":"","era":"","protocol_version":"","tools":0,"pid":0,"restarts":3,"last_error":"no licence"}`) {
 		t.Error(answer)
 	}
+}
+
+// A router says the same of itself wherever it is asked.
+func TestDegraded(t *testing.T) {
+	w := serveWeb(t, unclassified{newFake()}, Options{}, HTTPOptions{})
+	for _, path := range []string{"/health", "/v1/mesh_scan"} {
+		if _, answer := w.text(http.MethodGet, path, ``); !strings.Contains(answer, `"status":"degraded"`) {
+			t.Errorf("%s: %s", path, answer)
+		}
+	}
+}
+
+// An unclassified router is one whose outside classifier is not up.
+type unclassified struct{ *fakeRouter }
+
+func (unclassified) Classifier() *classify.Classifier {
+	c := config.DefaultClassification()
+	c.Outside = &config.Outside{URL: "http://127.0.0.1:1"}
+	return classify.New(c, nil, nil, zap.NewNop())
 }
 
 // FuzzRest sends arbitrary bodies in the style of REST: whatever is answered is JSON,

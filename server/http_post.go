@@ -80,33 +80,34 @@ func (x *exchange) modern(m wire.Message) {
 		x.accepted()
 		return
 	}
+	done, err := x.h.admit(m.Method)
+	if err != nil {
+		x.refuse(refusalStatus(err), m.ID, err)
+		return
+	}
 	c := x.visit(false)
 	defer c.close()
 	s := newStream("")
-	x.once(c, m, s, func(r *request, done func()) {
+	if err := x.once(c, m, s, func(r *request) {
 		x.h.carryOut(r, s, done)
 		x.respond(s, func(answer []byte) int { return answerStatus(answer, m.ID) }, x.hello)
-	}, func(err error) { x.refuse(refusalStatus(err), m.ID, err) })
+	}); err != nil {
+		done()
+		x.refuse(refusalStatus(err), m.ID, err)
+	}
 }
 
-// once begins a request that ends with its connection, and has it carried out or
-// refused.
-func (x *exchange) once(c *conversation, m wire.Message, out outlet, carryOut func(*request, func()), refuse func(error)) {
-	done, err := x.h.admit(m.Method)
-	if err != nil {
-		refuse(err)
-		return
-	}
+// once begins a request that ends with its connection, and has it carried out,
+// unless it fails.
+func (x *exchange) once(c *conversation, m wire.Message, out outlet, carryOut func(*request)) error {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(x.h.ctx, func() { cancel(errClosed) })()
 	r, err := c.begin(ctx, m, out)
-	if err != nil {
-		done()
-		refuse(err)
-		return
+	if err == nil {
+		carryOut(r)
 	}
-	carryOut(r, done)
+	return err
 }
 
 // initialize opens a session.

@@ -21,6 +21,9 @@ import (
 // is forgotten before its time only if so many others came since.
 const maxBuckets = 10_000
 
+// longestWait is what a client is told at most.
+const longestWait = 24 * time.Hour
+
 // A throttle holds clients back that make too many requests, by a token bucket for
 // each.
 type throttle struct {
@@ -49,8 +52,9 @@ func newThrottle(perSecond float64, burst int) *throttle {
 	return &throttle{rate: rate.Limit(perSecond), burst: burst, buckets: make(map[string]*linked.Element)}
 }
 
-// take takes n requests of the client, or returns after what time they may come.
-func (t *throttle) take(client string, n int) (wait time.Duration) {
+// take takes n requests of the client, or returns after what time so many as again
+// may come, with which it begins anew then.
+func (t *throttle) take(client string, n, again int) (wait time.Duration) {
 	if t == nil || n == 0 {
 		return 0
 	}
@@ -60,8 +64,8 @@ func (t *throttle) take(client string, n int) (wait time.Duration) {
 	if b.AllowN(now, n) {
 		return 0
 	}
-	missing := float64(min(n, t.burst)) - b.TokensAt(now)
-	return max(1, time.Duration(math.Ceil(missing/float64(t.rate)*1e9)))
+	missing := float64(min(again, t.burst)) - b.TokensAt(now)
+	return max(1, time.Duration(min(math.Ceil(missing/float64(t.rate)*1e9), float64(longestWait))))
 }
 
 // bucket returns the client's bucket. t.mu must be held.
@@ -103,19 +107,17 @@ func network(remote string) string {
 	return prefix.String()
 }
 
-// pay takes n requests from what the client may make. When it reports false, that
-// they are too many was said.
-func (x *exchange) pay(n int) bool {
+// pay takes what is left to pay of so many requests from what the client may make.
+// When it reports false, that they are too many was said.
+func (x *exchange) pay(requests int) bool {
 	t := x.h.throttle
-	wait := t.take(x.payer, n)
+	wait := t.take(x.payer, requests-x.paid, requests)
 	if wait == 0 {
+		x.paid = requests
 		return true
 	}
 	seconds := max(1, int(math.Ceil(wait.Seconds())))
-	message := fmt.Sprintf("too many requests: %v a second are allowed, and %d at once; try again in %d s", float64(t.rate), t.burst, seconds)
-	if n > t.burst {
-		message += ", and with a smaller batch"
-	}
+	message := fmt.Sprintf("too many requests: %v a second are allowed, and %d at once; try again in %d s", math.Round(float64(t.rate)*1e4)/1e4, t.burst, seconds)
 	x.w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	x.refuse(http.StatusTooManyRequests, nil, &session.Error{
 		Code: session.CodeInternal, Message: message, Data: wire.Marshal(map[string]int{"retry_after": seconds}),

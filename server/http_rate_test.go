@@ -52,14 +52,27 @@ func TestRate(t *testing.T) {
 		// Each message of a batch counts.
 		time.Sleep(time.Hour)
 		batch := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(single+",", n), ",") + "]" }
-		for _, test := range []struct{ n, status int }{{4, 429}, {3, 200}, {1, 429}} {
+		for _, test := range []struct{ n, status int }{{3, 200}, {1, 429}} {
 			if status, wait := ping("/mcp", batch(test.n), one); status != test.status || (status == 429) != (wait != "") {
 				t.Errorf("a batch of %d: %d, wait %q", test.n, status, wait)
 			}
-			if test.n == 4 {
-				time.Sleep(time.Hour)
-			}
 		}
+		// A batch that comes again when it was told to is let in, and one that never
+		// could be is not told to.
+		time.Sleep(4 * time.Second)
+		status, wait := ping("/mcp", batch(3), one)
+		if status != 429 || wait != "4" {
+			t.Errorf("a batch after another: %d, wait %q", status, wait)
+		}
+		time.Sleep(4 * time.Second)
+		if status, wait := ping("/mcp", batch(3), one); status != 200 {
+			t.Errorf("a batch after the wait: %d, wait %q", status, wait)
+		}
+		time.Sleep(time.Hour)
+		if status, answer := w.text(http.MethodPost, "/mcp", batch(4), one...); status != 200 || !strings.HasPrefix(answer, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the batch has more than 3`) {
+			t.Errorf("a batch larger than the burst: %d %s", status, answer)
+		}
+		time.Sleep(time.Hour)
 		// Guesses at tokens count for whoever makes them.
 		for i, status := range []int{401, 401, 401, 429} {
 			if got, _ := ping("/mcp", single, []string{"Authorization", "Bearer " + strconv.Itoa(i)}); got != status {
@@ -74,37 +87,40 @@ func TestRate(t *testing.T) {
 
 func TestThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if none := newThrottle(0, 5); none != nil || none.take("x", 1000) != 0 {
+		if none := newThrottle(0, 5); none != nil || none.take("x", 1000, 1000) != 0 {
 			t.Error("no rate is a limit")
 		}
 		th := newThrottle(10, 0)
-		if th.burst != 10 || th.take("x", 10) != 0 {
+		if th.burst != 10 || th.take("x", 10, 10) != 0 {
 			t.Error("a second's worth is not let in")
 		}
-		wait := th.take("x", 1)
+		wait := th.take("x", 1, 1)
 		if wait < 100*time.Millisecond || wait > 101*time.Millisecond {
 			t.Errorf("wait %v", wait)
 		}
-		if th.take("x", 1000) < time.Second {
+		if th.take("x", 1000, 1000) < time.Second {
 			t.Error("what can never be let in need not wait")
 		}
 		time.Sleep(wait)
-		if th.take("x", 1) != 0 || th.take("x", 1) == 0 {
+		if th.take("x", 1, 1) != 0 || th.take("x", 1, 1) == 0 {
 			t.Error("after the wait not one is let in")
+		}
+		if wait := newThrottle(1e-300, 1); wait.take("x", 1, 1) != 0 || wait.take("x", 1, 1) != longestWait {
+			t.Error("next to no rate is one")
 		}
 		// Those who have gone are forgotten, and there are never too many.
 		time.Sleep(2 * time.Second)
-		th.take("y", 5)
+		th.take("y", 5, 5)
 		if len(th.buckets) != 1 || th.order.Len() != 1 {
 			t.Errorf("%d buckets", len(th.buckets))
 		}
 		for i := range 2 * maxBuckets {
-			th.take(fmt.Sprint(i), 10)
+			th.take(fmt.Sprint(i), 10, 10)
 		}
 		if len(th.buckets) != maxBuckets || th.order.Len() != maxBuckets {
 			t.Errorf("%d buckets, %d in order", len(th.buckets), th.order.Len())
 		}
-		if th.take(fmt.Sprint(2*maxBuckets-1), 1) == 0 {
+		if th.take(fmt.Sprint(2*maxBuckets-1), 1, 1) == 0 {
 			t.Error("the last one is forgotten")
 		}
 	})

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -99,9 +100,13 @@ func TestPlain(t *testing.T) {
 		"line in text":  {"{\"id\":\"\n\",\"method\":\"ping\"}", 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
 		"no body":       {``, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
 		"response":      {`{"id":1,"result":{}}`, 202, ``},
+		"no text":       {"{\"id\":\"\xff\",\"method\":\"ping\"}", 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
 		"no JSON":       {`ping`, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
 		"notification":  {`{"method":"notifications/initialized"}`, 202, ``},
-		"null id":       {`{"id":null,"method":"ping"}`, 202, ``},
+		"null id":       {`{"id":null,"method":"ping"}`, 200, `{"jsonrpc":"2.0","id":null,"result":{"status":"ok"}}`},
+		"null id, told": {`{"id":null,"method":"notifications/initialized"}`, 202, ``},
+		"positional":    {`{"id":1,"method":"no/such","params":[1]}`, 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,`},
+		"long method":   {`{"id":1,"method":"` + strings.Repeat("x", 9_000) + `"}`, 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found: ` + strings.Repeat("x", 200) + `"}}`},
 		"wrong version": {`{"jsonrpc":"1.0","id":1,"method":"ping"}`, 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,`},
 		"too long":      {`{"id":1,"method":"ping","x":"` + strings.Repeat("x", 10_000) + `"}`, 413, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
 	} {
@@ -128,10 +133,19 @@ func TestOtherRoutes(t *testing.T) {
 		{"GET", "/mcp", 405, `{"jsonrpc":"2.0","id":null,"error":`},
 		{"DELETE", "/mcp", 405, `{"jsonrpc":"2.0","id":null,"error":`},
 		{"PUT", "/mcp", 405, `{"jsonrpc":"2.0","id":null,"error":`},
+		{"HEAD", "/health", 200, ``},
+		{"POST", "/health", 405, `{"jsonrpc":"2.0","id":null,"error":`},
+		{"HEAD", "/v1/mesh_scan", 200, ``},
 	} {
-		if status, answer := w.text(test.method, test.path, ""); status != test.status || !strings.HasPrefix(answer, test.want) {
-			t.Errorf("%s %s: %d %s", test.method, test.path, status, answer)
+		response := w.do(test.method, test.path, "")
+		answer, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if response.StatusCode != test.status || !strings.HasPrefix(string(answer), test.want) || (test.status == 405) != (response.Header.Get("Allow") != "") {
+			t.Errorf("%s %s: %d %q %s", test.method, test.path, response.StatusCode, response.Header, answer)
 		}
+	}
+	if status, answer := w.text("PUT", "/mcp", "{}"); status != 405 {
+		t.Errorf("PUT with a body: %d %s", status, answer)
 	}
 }
 
@@ -174,6 +188,9 @@ func TestDoor(t *testing.T) {
 	}
 	if status, answer := w.text(http.MethodGet, "/health", ""); status != 200 || answer != `{"status":"ok"}` {
 		t.Errorf("health: %d %s", status, answer)
+	}
+	if response := w.do(http.MethodHead, "/health", ""); response.StatusCode != 200 {
+		t.Errorf("health's head: %d", response.StatusCode)
 	}
 	if response := w.do(http.MethodPost, "/mcp", "{}"); response.Header.Get("WWW-Authenticate") != "Bearer" {
 		t.Error("401 without a challenge")

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"io"
 	"maps"
 	"slices"
@@ -347,22 +346,23 @@ type estate struct {
 	torn   bool           // what it wrote last may be incomplete
 	open   map[int][]byte // ids of requests that were not answered, by their slots
 	kept   []wire.Message // to be replayed
+	begun  [][]byte       // ids of further ones, of a batch that it had begun to let in
 	unread []byte         // what it read of the input, and did not look at
 }
 
 // isOpen reports whether a request of the id was not answered.
-func (e *estate) isOpen(id json.RawMessage) bool {
+func (e *estate) isOpen(id []byte) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(e.open)), func(open []byte) bool { return bytes.Equal(open, id) })
 }
 
-// idsOfLine returns the ids of the message, or of those of the batch.
-func idsOfLine(line []byte) (ids []json.RawMessage) {
-	if m, err := wire.Parse(line); err == nil {
-		return []json.RawMessage{m.ID}
+// idsOfLine returns the id of the request, or those of the batch.
+func idsOfLine(line []byte) (ids [][]byte) {
+	entries, err := split(line, defaultMaxBatch)
+	if err != nil {
+		entries = [][]byte{line}
 	}
-	entries, _ := split(line, defaultMaxBatch)
 	for _, entry := range entries {
-		if m, err := wire.Parse(entry); err == nil {
+		if m, err := wire.Parse(entry); err == nil && m.IsRequest() {
 			ids = append(ids, m.ID)
 		}
 	}
@@ -415,7 +415,8 @@ func (j *Journal) inherit() *estate {
 		e.unread = append(append(e.unread, hole), j.tail(half)...)
 	}
 	if i := bytes.IndexByte(e.unread, '\n'); i >= 0 && lost == 0 { // begun, and then killed before that was noted
-		if slices.ContainsFunc(idsOfLine(bytes.TrimSpace(e.unread[:i])), e.isOpen) {
+		if ids := idsOfLine(e.unread[:i]); slices.ContainsFunc(ids, e.isOpen) {
+			e.begun = slices.DeleteFunc(ids, e.isOpen)
 			e.unread = e.unread[i+1:]
 			j.setUnread(half, start+i+1, end, 0)
 		}

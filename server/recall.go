@@ -2,6 +2,7 @@ package server
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,8 +14,10 @@ import (
 // learns from what is called then.
 const (
 	recallTime  = 10 * time.Minute
-	maxRecalled = 8    // findings of one client
-	maxClients  = 1000 // whose findings are remembered
+	maxRecalled = 8 // findings of one client
+
+	maxRecalledTask = 4 << 10 // bytes of a task
+	maxClients      = 1000    // whose findings are remembered
 )
 
 // A memory holds what clients have found.
@@ -48,6 +51,7 @@ func (m *memory) note(client any, task string, tools []string) {
 			}
 		}
 	}
+	task = strings.Clone(task[:min(len(task), maxRecalledTask)]) // without the request around it
 	all := append(m.clients[client], finding{task, tools, now})
 	m.clients[client] = all[max(0, len(all)-maxRecalled):]
 }

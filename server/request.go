@@ -42,6 +42,9 @@ func (c *conversation) begin(ctx context.Context, m wire.Message, out outlet) (*
 	}
 	r := &request{conversation: c, id: m.ID, method: m.Method, params: m.Params, out: out}
 	if err := r.read(); err != nil {
+		if _, known := methods[m.Method]; !known {
+			return nil, methodNotFound(m.Method)
+		}
 		return nil, err
 	}
 	if err := r.admit(); err != nil {
@@ -104,7 +107,7 @@ func (r *request) admit() (err error) {
 }
 
 func methodNotFound(method string) error {
-	return &session.Error{Code: session.CodeMethodNotFound, Message: "method not found: " + method}
+	return &session.Error{Code: session.CodeMethodNotFound, Message: "method not found: " + brief(method)}
 }
 
 // run answers the request: nil if it was cancelled.
@@ -114,6 +117,15 @@ func (r *request) run() (answer []byte) {
 		return nil
 	}
 	return response(r.id, result, err)
+}
+
+// refuse answers the request without carrying it out: nil if it was cancelled.
+func (r *request) refuse(err error) (answer []byte) {
+	defer r.end(nil)
+	if !r.leave(r) {
+		return nil
+	}
+	return refusal(r.id, err)
 }
 
 // errUnanswered says that a request was cancelled, so that nothing is answered.

@@ -50,6 +50,9 @@ func (p *pipe) resume(ctx context.Context, e *estate) {
 	for slot, id := range e.open {
 		p.queue.answer(refusal(id, errRouterLost), slot, false)
 	}
+	for _, id := range e.begun {
+		p.reply(refusal(id, errRouterLost))
+	}
 	for _, m := range e.kept {
 		p.replay(ctx, m)
 	}

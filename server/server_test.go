@@ -462,7 +462,7 @@ func TestPipedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
 		r.execute = func(context.Context, selector.Call) (selector.Result, error) {
-			time.Sleep(lastWords / 2)
+			time.Sleep(5 * time.Second) // as a first classification may take
 			return selector.Result{JSON: json.RawMessage(`{}`)}, nil
 		}
 		var out strings.Builder

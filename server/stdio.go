@@ -18,8 +18,8 @@ import (
 
 const (
 	// lastWords is how long requests may still be answered after the end of the
-	// input, so that requests can be piped in.
-	lastWords = time.Second
+	// input, so that requests can be piped in. Clients that want an end sooner send SIGTERM.
+	lastWords = 10 * time.Second
 
 	// stuck is how long Serve waits for a write to a client that does not read, and
 	// for a read that is to be noted in a journal.

@@ -392,6 +392,9 @@ func TestMemoryIsBounded(t *testing.T) {
 		if got := m.recall("x", "tool0"); got != fmt.Sprint(2*maxRecalled-2) || len(m.clients["x"]) != maxRecalled {
 			t.Errorf("recalls %q of %d", got, len(m.clients["x"]))
 		}
+		if m.note("y", strings.Repeat("x", 1<<20), []string{"tool"}); len(m.recall("y", "tool")) != maxRecalledTask {
+			t.Errorf("%d bytes of a task are kept", len(m.recall("y", "tool")))
+		}
 		time.Sleep(recallTime + time.Second)
 		if got := m.recall("x", "tool0"); got != "" {
 			t.Errorf("recalls %q after a while", got)

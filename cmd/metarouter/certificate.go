@@ -40,7 +40,7 @@ func loadCertificate(certFile, keyFile string, log *zap.Logger) (*certificate, e
 	if err != nil {
 		return nil, err
 	}
-	c.current.Store(pair)
+	c.use(pair)
 	c.seen, c.looked = seen, time.Now()
 	return c, nil
 }
@@ -88,8 +88,20 @@ func (c *certificate) refresh() {
 		c.log.Error("the TLS certificate can't be read again; the one in use stays", zap.Error(err))
 		return
 	}
+	c.log.Info("the TLS certificate has changed", until(pair))
+	c.use(pair)
+}
+
+// use has clients get the certificate from now on.
+func (c *certificate) use(pair *tls.Certificate) {
 	c.current.Store(pair)
-	c.log.Info("the TLS certificate has changed", zap.Time("until", pair.Leaf.NotAfter))
+	if time.Now().After(pair.Leaf.NotAfter) {
+		c.log.Warn("the TLS certificate has expired, and clients refuse it", until(pair))
+	}
+}
+
+func until(pair *tls.Certificate) zap.Field {
+	return zap.String("until", pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
 // config returns the configuration of a server with the certificate.

@@ -32,12 +32,17 @@ import (
 // issue returns a certificate of the serial number for 127.0.0.1, and its key.
 func issue(t *testing.T, serial int64) (cert, key []byte) {
 	t.Helper()
+	return issueUntil(t, serial, time.Now().Add(time.Hour))
+}
+
+func issueUntil(t *testing.T, serial int64, until time.Time) (cert, key []byte) {
+	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(serial), NotAfter: until,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
@@ -118,6 +123,23 @@ func TestCertificate(t *testing.T) {
 	write(t, certFile, cert)
 	write(t, keyFile, key)
 	want("mended", 3, 1)
+
+	past := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
+	cert, key = issueUntil(t, 4, past)
+	write(t, certFile, cert)
+	write(t, keyFile, key)
+	if got := serial(); got != 4 {
+		t.Errorf("an expired one is not taken: %d", got)
+	}
+	for i, entry := range logs.TakeAll() {
+		if entry.ContextMap()["until"] != "2020-01-02T03:04:05Z" || entry.Level != []zapcore.Level{zapcore.InfoLevel, zapcore.WarnLevel}[i] {
+			t.Errorf("of an expired one: %v %v", entry.Entry, entry.Context)
+		}
+	}
+	if _, err := loadCertificate(certFile, keyFile, zap.New(core)); err != nil || logs.FilterLevelExact(zapcore.WarnLevel).Len() != 1 {
+		t.Errorf("an expired one at the start: %v, %v", err, logs.All())
+	}
+	logs.TakeAll()
 
 	if runtime.GOOS == "windows" { // where links take a privilege
 		return
