@@ -214,22 +214,24 @@ func (c *conversation) announce() {
 	c.changed = make(chan struct{})
 }
 
-// drain waits until nothing is open, d has passed or ctx ends. Nothing may enter
-// meanwhile, and only one may wait.
-func (c *conversation) drain(ctx context.Context, d time.Duration) {
+// drain waits until nothing is open, which it reports, or d has passed or ctx ends.
+// Nothing may enter meanwhile, and only one may wait.
+func (c *conversation) drain(ctx context.Context, d time.Duration) (drained bool) {
 	c.mu.Lock()
 	if len(c.open) == 0 {
 		c.mu.Unlock()
-		return
+		return true
 	}
 	answered := make(chan struct{})
 	c.answered = answered
 	c.mu.Unlock()
 	select {
 	case <-answered:
+		return true
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
+	return false
 }
 
 // notified acts on a notification of the client.

@@ -480,6 +480,28 @@ func TestPipedRequests(t *testing.T) {
 	})
 }
 
+// deserted is the output to a client that has gone.
+type deserted struct{ strings.Builder }
+
+func (*deserted) HasReader() bool { return false }
+
+// Of a client that has gone nothing is left a second later, whatever it had asked for.
+func TestDeserted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		_, cancelled := r.hang()
+		began := time.Now()
+		in := initializing + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`
+		if err := serve(t.Context(), New(r, Options{Mode: Direct}), strings.NewReader(in), &deserted{}); err != nil {
+			t.Fatal(err)
+		}
+		<-cancelled
+		if took := time.Since(began); took != lastLook {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 func TestContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))

@@ -17,9 +17,11 @@ import (
 )
 
 const (
-	// lastWords is how long requests may still be answered after the end of the
-	// input, so that requests can be piped in. Clients that want an end sooner send SIGTERM.
+	// lastWords is how long requests may still be answered after the end of the input,
+	// so that requests can be piped in, and lastLook how long if nobody reads the answers
+	// any more. Clients that want an end sooner send SIGTERM.
 	lastWords = 10 * time.Second
+	lastLook  = time.Second
 
 	// stuck is how long Serve waits for a write to a client that does not read, and
 	// for a read that is to be noted in a journal.
@@ -98,6 +100,17 @@ type pipe struct {
 	work         chan *request  // to an idle one
 }
 
+// drain lets requests be answered whose client has said all that it has to say, as
+// long as the answers can be read.
+func (p *pipe) drain(ctx context.Context) {
+	out, tells := p.queue.out.(interface{ HasReader() bool })
+	for end := time.Now().Add(lastWords); time.Now().Before(end) && ctx.Err() == nil; {
+		if p.conversation.drain(ctx, lastLook) || tells && !out.HasReader() {
+			return
+		}
+	}
+}
+
 // read takes lines until the input ends.
 func (p *pipe) read(ctx context.Context, in io.Reader) {
 	var left []byte
@@ -119,7 +132,7 @@ func (p *pipe) read(ctx context.Context, in io.Reader) {
 		case errors.Is(err, wire.ErrTooLong):
 			p.reply(refusal(nil, errTooLong))
 		case errors.Is(err, io.EOF):
-			p.conversation.drain(ctx, lastWords)
+			p.drain(ctx)
 			for _, id := range p.conversation.abandon() {
 				p.reply(refusal(id, &session.Error{Code: session.CodeInternal, Message: "the client's input ended before the request was answered"}))
 			}

@@ -60,6 +60,12 @@ func (c *checked) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// HasReader reports whether anybody reads what is written, as far as that is known.
+func (c *checked) HasReader() bool {
+	w, tells := c.w.(interface{ HasReader() bool })
+	return !tells || w.HasReader()
+}
+
 func usage(err error) error {
 	if err == nil {
 		return nil

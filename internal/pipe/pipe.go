@@ -108,6 +108,10 @@ func (e *End) TryWrite(p []byte) (int, error) {
 	return tryWrite(e.write, p)
 }
 
+// HasReader reports whether anybody is there to read what is written: false if it
+// can't be told.
+func (e *End) HasReader() bool { return hasReader(e.File) }
+
 // SetWriteDeadline implements [os.File.SetWriteDeadline], without its error where
 // the file has no deadlines.
 func (e *End) SetWriteDeadline(t time.Time) { _ = e.File.SetWriteDeadline(t) }

@@ -59,6 +59,39 @@ func TestTryWriteToNobody(t *testing.T) {
 }
 
 // Only so many pipes are enlarged, and a closed one makes room for another.
+func TestHasReader(t *testing.T) {
+	r, w := open(t)
+	if !w.HasReader() {
+		t.Error("nobody seems to read")
+	}
+	w.Write(make([]byte, 10))
+	r.Close()
+	if w.HasReader() {
+		t.Error("somebody seems to read")
+	}
+	file, err := os.Create(t.TempDir() + "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if !New(file).HasReader() {
+		t.Error("nobody seems to read a file")
+	}
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+	defer ours.Close()
+	if syscall.Shutdown(fds[1], syscall.SHUT_WR); !New(ours).HasReader() {
+		t.Error("nobody seems to read what only sends no more")
+	}
+	theirs.Close()
+	if New(ours).HasReader() {
+		t.Error("somebody seems to read a socket")
+	}
+}
+
 func TestEnlarged(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has pipes of any size")

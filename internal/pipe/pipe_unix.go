@@ -25,6 +25,22 @@ func immediate(f *os.File) syscall.RawConn {
 	return raw
 }
 
+// hasReader asks without waiting whether the other end is closed. Of what is no pipe
+// or socket it is not.
+func hasReader(f *os.File) bool {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	there := false
+	err = raw.Control(func(fd uintptr) {
+		state := []unix.PollFd{{Fd: int32(fd)}}
+		_, err := unix.Poll(state, 0)
+		there = err == nil && state[0].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) == 0
+	})
+	return err == nil && there
+}
+
 // An attempt is a read or a write of a file, made as soon as the file is ready for
 // it. It is used for one call at a time, again and again, since that allocates
 // nothing.

@@ -8,6 +8,8 @@ import (
 // immediate returns nil: pipes here always wait.
 func immediate(*os.File) syscall.RawConn { return nil }
 
+func hasReader(*os.File) bool { return false }
+
 type attempt struct{}
 
 func attempts(syscall.RawConn) (read, write *attempt) { return nil, nil }
