@@ -20,10 +20,7 @@ import (
 type Classifier struct {
 	config  *config.Classification
 	outside *outside // nil if there is none
-	log     *zap.Logger
-
-	mu    sync.Mutex // lets one writer at a time replace known
-	known atomic.Pointer[known]
+	known   atomic.Pointer[known]
 }
 
 // known is what there is to choose from. It is immutable.
@@ -45,14 +42,14 @@ func New(c *config.Classification, tags []config.Category, servers Sessions, log
 	if c == nil {
 		c = config.DefaultClassification()
 	}
-	k := &Classifier{config: c, log: log.Named("classify")}
+	k := &Classifier{config: c}
 	categories := c.Categories
 	if len(categories) == 0 {
 		categories = tags
 	}
 	k.know(categories)
 	if c.Outside != nil {
-		k.outside = newOutside(*c.Outside, servers, k.log)
+		k.outside = newOutside(*c.Outside, servers, k.learn, log.Named("classify"))
 	}
 	return k
 }
@@ -65,24 +62,30 @@ func (k *Classifier) know(categories []config.Category) {
 	})
 }
 
-// Run keeps in touch with the outside server until ctx ends. Without one it
-// returns at once.
-func (k *Classifier) Run(ctx context.Context) error {
+// Run keeps in touch with the outside server until ctx ends, from the beginning or,
+// on demand, from when it is first wanted. Without one it returns at once.
+func (k *Classifier) Run(ctx context.Context, onDemand bool) error {
 	if k.outside == nil {
 		return nil
 	}
+	if !onDemand {
+		k.outside.need()
+	}
+	select {
+	case <-k.outside.needed:
+	case <-ctx.Done():
+		return nil
+	}
 	defer k.outside.close()
-	return k.outside.run(ctx, k.learn)
+	return k.outside.run(ctx)
 }
 
-// learn takes in the outside server's list, and returns our index of each of its
-// categories.
-func (k *Classifier) learn(list List) (index []int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// learn takes in the outside server's list, the first or a later one, and returns our
+// index of each of its categories. It is called once at a time.
+func (k *Classifier) learn(list List, first bool) (index []int, err error) {
 	before := k.known.Load().categories
 	categories := slices.Clone(before)
-	if len(k.config.Categories) == 0 && !k.outside.heard() {
+	if len(k.config.Categories) == 0 && first {
 		categories = nil // they were tags
 	}
 	for _, name := range list.Categories {
@@ -92,20 +95,27 @@ func (k *Classifier) learn(list List) (index []int) {
 			categories = append(categories, config.Category{Name: name})
 		}
 		c := &categories[i]
-		if c.Description == "" {
-			c.Description = list.Descriptions[name]
+		if said := list.Descriptions[name]; c.Description == "" && len(said) <= maxDescription {
+			c.Description = said
 		}
-		if c.SystemPrompt == "" {
-			c.SystemPrompt = list.SystemPrompts[name]
+		if said := list.SystemPrompts[name]; c.SystemPrompt == "" && len(said) <= maxPrompt {
+			c.SystemPrompt = said
 		}
 		index = append(index, i)
+	}
+	theirs, learned := categories[len(k.config.Categories):], 0
+	for _, c := range theirs {
+		learned += len(c.Name) + len(c.Description)
+	}
+	if len(theirs) > maxCategories || learned > maxLearned {
+		return nil, refuse("with what it had before it has %d categories, described in %d bytes; that is too much", len(theirs), learned)
 	}
 	if !slices.EqualFunc(before, categories, func(a, b config.Category) bool {
 		return a.Name == b.Name && a.Description == b.Description && a.SystemPrompt == b.SystemPrompt
 	}) {
 		k.know(categories)
 	}
-	return index
+	return index, nil
 }
 
 // A List is what list_categories answers.
@@ -120,7 +130,7 @@ func (k *Classifier) Categories(ctx context.Context) List {
 	if k.outside != nil {
 		k.outside.await(ctx)
 		if !k.config.Outside.CacheCategories && k.outside.up() {
-			k.outside.refresh(ctx, k.learn)
+			k.outside.refresh(ctx)
 		}
 	}
 	categories := k.known.Load().categories
@@ -181,13 +191,14 @@ func (k *Classifier) StandIn(text string) (Outcome, error) {
 	return Outcome{Answer: a, Source: Builtin, Degraded: k.outside != nil}, nil
 }
 
-// Changed returns a channel that is closed when the outside server goes down or
-// comes up; nil if there is none.
-func (k *Classifier) Changed() <-chan struct{} {
+// Outside returns the generation of the outside server, which is another each time
+// that it comes up or changes its list, and 0 while it is down or if there is none; and
+// a channel that is closed when the generation changes.
+func (k *Classifier) Outside() (generation int, changed <-chan struct{}) {
 	if k.outside == nil {
-		return nil
+		return 0, nil
 	}
-	return k.outside.changed()
+	return k.outside.state()
 }
 
 // HasOutside reports whether there is an outside server, up or down.
