@@ -26,6 +26,7 @@ type Classifier struct {
 // known is what there is to choose from. It is immutable.
 type known struct {
 	categories []config.Category
+	names      []string
 	policy     *Policy
 	builtin    func() *Lexical // trained by the first use
 }
@@ -55,8 +56,13 @@ func New(c *config.Classification, tags []config.Category, servers Sessions, log
 }
 
 func (k *Classifier) know(categories []config.Category) {
+	names := make([]string, len(categories))
+	for i, c := range categories {
+		names[i] = c.Name
+	}
 	k.known.Store(&known{
 		categories: categories,
+		names:      names,
 		policy:     NewPolicy(*k.config, categories),
 		builtin:    sync.OnceValue(func() *Lexical { return NewLexical(categories) }),
 	})
@@ -133,10 +139,9 @@ func (k *Classifier) Categories(ctx context.Context) List {
 			k.outside.refresh(ctx)
 		}
 	}
-	categories := k.known.Load().categories
-	list := List{Categories: make([]string, len(categories)), Descriptions: make(map[string]string), SystemPrompts: make(map[string]string)}
-	for i, c := range categories {
-		list.Categories[i] = c.Name
+	known := k.known.Load()
+	list := List{Categories: known.names, Descriptions: make(map[string]string), SystemPrompts: make(map[string]string)}
+	for _, c := range known.categories {
 		if c.Description != "" {
 			list.Descriptions[c.Name] = c.Description
 		}
@@ -156,8 +161,9 @@ const (
 // An Outcome is what a text was found to be.
 type Outcome struct {
 	Answer
-	Source   string `json:"source"`             // Builtin or Outside
-	Degraded bool   `json:"degraded,omitempty"` // the built-in classifier stands in for the outside one
+	Categories []string `json:"-"`                  // those of Probabilities
+	Source     string   `json:"source"`             // Builtin or Outside
+	Degraded   bool     `json:"degraded,omitempty"` // the built-in classifier stands in for the outside one
 }
 
 // ErrNoCategories says that there is nothing to sort texts into.
@@ -171,8 +177,8 @@ func (k *Classifier) Classify(ctx context.Context, text string) (Outcome, error)
 	}
 	if k.outside != nil {
 		k.outside.await(ctx)
-		if a, err := k.ask(ctx, text); err == nil {
-			return Outcome{Answer: a, Source: Outside}, nil
+		if o, err := k.ask(ctx, text); err == nil {
+			return o, nil
 		}
 	}
 	return k.StandIn(text)
@@ -188,7 +194,7 @@ func (k *Classifier) StandIn(text string) (Outcome, error) {
 		return Outcome{}, ErrNoCategories
 	}
 	a := known.policy.Decide(text, known.builtin().Probabilities(text))
-	return Outcome{Answer: a, Source: Builtin, Degraded: k.outside != nil}, nil
+	return Outcome{Answer: a, Categories: known.names, Source: Builtin, Degraded: k.outside != nil}, nil
 }
 
 // Outside returns the generation of the outside server, which is another each time
@@ -211,10 +217,10 @@ func (k *Classifier) Fits(o Outcome) bool {
 }
 
 // ask has the outside server classify.
-func (k *Classifier) ask(ctx context.Context, text string) (Answer, error) {
+func (k *Classifier) ask(ctx context.Context, text string) (Outcome, error) {
 	said, index, err := k.outside.classify(ctx, text)
 	if err != nil {
-		return Answer{}, err
+		return Outcome{}, err
 	}
 	known := k.known.Load()
 	p := make([]float64, len(known.categories))
@@ -230,7 +236,7 @@ func (k *Classifier) ask(ctx context.Context, text string) (Answer, error) {
 			a.UseReasoning = *said.UseReasoning
 		}
 	}
-	return a, nil
+	return Outcome{Answer: a, Categories: known.names, Source: Outside}, nil
 }
 
 // Health is how classification is.
@@ -254,10 +260,7 @@ type OutsideHealth struct {
 
 // Health returns at once.
 func (k *Classifier) Health() Health {
-	h := Health{Categories: []string{}, Model: k.config.Model}
-	for _, c := range k.known.Load().categories {
-		h.Categories = append(h.Categories, c.Name)
-	}
+	h := Health{Categories: k.known.Load().names, Model: k.config.Model}
 	if k.outside != nil {
 		h.Outside = k.outside.health()
 	}
