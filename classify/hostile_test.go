@@ -299,6 +299,49 @@ func (s neighbourSession) Call(_ context.Context, r session.Request) (json.RawMe
 	return json.Marshal(s.n.call(r.Params))
 }
 
+// A router that is told to ask itself, or one that asks it, does not go round in
+// circles.
+func TestCircle(t *testing.T) {
+	var k atomic.Pointer[Classifier]
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			Params struct {
+				Name      string
+				Arguments struct{ Text string }
+			}
+		}
+		json.NewDecoder(r.Body).Decode(&m)
+		asked.Add(1)
+		var said any
+		if m.Params.Name == "list_categories" {
+			said = k.Load().Categories(r.Context())
+		} else {
+			said, _ = k.Load().Classify(r.Context(), m.Params.Arguments.Text)
+		}
+		text, _ := json.Marshal(said)
+		reply(w, map[string]any{"result": map[string]any{"content": []any{map[string]any{"type": "text", "text": string(text)}}}})
+	}))
+	defer server.Close()
+	o := at(server.URL)
+	o.Timeout, o.MaxRetries = 300*time.Millisecond, 0
+	us := New(&config.Classification{Outside: &o, MaxText: 100, Categories: []config.Category{{Name: "a"}, {Name: "b"}}}, nil, nil, zap.NewNop())
+	k.Store(us)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- us.Run(ctx, false) }()
+	defer func() { cancel(); <-done }()
+	mcptest.WaitFor(t, "it to be looked at again", func() bool { return asked.Load() >= 4 })
+	for range 20 {
+		if got := outcome(t, us, "x"); got.Source != Builtin {
+			t.Fatalf("%+v", got)
+		}
+	}
+	if got := asked.Load(); got > 20 {
+		t.Errorf("%d requests", got)
+	}
+}
+
 // What a server at a URL may do wrong, and what comes of it.
 func TestHostileWeb(t *testing.T) {
 	n := newNeighbour()

@@ -346,6 +346,7 @@ func (s *outside) decide(ctx context.Context, text string, n int) (v opinion, er
 		Probabilities []float64 `json:"probabilities"`
 		Model         string    `json:"model"`
 		UseReasoning  *bool     `json:"use_reasoning"`
+		Degraded      bool      `json:"degraded"` // only a router says so: see Outcome
 	}
 	arguments := struct {
 		Text              string `json:"text"`
@@ -355,6 +356,8 @@ func (s *outside) decide(ctx context.Context, text string, n int) (v opinion, er
 		return v, fmt.Errorf("%s: %w", s.options.ClassifyTool, err)
 	}
 	switch {
+	case said.Degraded: // it may be ourselves that it waits for
+		return v, refuse("%s: its own outside classifier is down", s.options.ClassifyTool)
 	case said.Class == nil || said.Confidence == nil:
 		return v, refuse("%s: the answer lacks a class or a confidence", s.options.ClassifyTool)
 	case *said.Class < 0 || *said.Class >= n:
