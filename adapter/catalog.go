@@ -61,7 +61,7 @@ func (c *catalog) texts() []string {
 	seen := make(map[string]bool)
 	for _, o := range c.offers {
 		for i := range o.Tools {
-			if text := described(&o.Tools[i]); !seen[text] {
+			if text := c.labels.text(&o.Tools[i]); !seen[text] {
 				seen[text] = true
 				texts = append(texts, text)
 			}

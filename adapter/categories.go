@@ -41,7 +41,7 @@ const patience = 500 * time.Millisecond
 func (s sorter) Category(ctx context.Context, task string) (tag string, likely float64) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	o, err := s.Classify(ctx, clip(task))
+	o, err := s.Classify(ctx, clip(task, s.Limit()))
 	if err != nil || !s.Fits(o) {
 		return "", 0
 	}
@@ -50,12 +50,14 @@ func (s sorter) Category(ctx context.Context, task string) (tag string, likely f
 
 func tagOf(category string) string { return strings.ToLower(strings.TrimSpace(category)) }
 
-// maxDescribed is how much of a task or of a tool's description is classified, in bytes.
+// maxDescribed is how much of a task or of a tool's description is classified at
+// most, in bytes.
 const maxDescribed = 1000
 
-func clip(text string) string {
-	if len(text) > maxDescribed {
-		text = strings.ToValidUTF8(text[:maxDescribed], "")
+// clip returns the beginning of the text that is classified, if limit bytes may be.
+func clip(text string, limit int) string {
+	if limit = min(limit, maxDescribed); len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "")
 	}
 	return text
 }
@@ -91,7 +93,7 @@ func (l *labels) label(o registry.Offer) registry.Offer {
 	defer l.mu.Unlock()
 	tools := slices.Clone(o.Tools)
 	for i := range tools {
-		if tag := l.known[described(&tools[i])].tag; tag != "" && !slices.Contains(tools[i].Capabilities, tag) {
+		if tag := l.known[l.text(&tools[i])].tag; tag != "" && !slices.Contains(tools[i].Capabilities, tag) {
 			tools[i].Capabilities = registry.Tags(append(slices.Clone(tools[i].Capabilities), tag))
 		}
 	}
@@ -102,9 +104,9 @@ func (l *labels) label(o registry.Offer) registry.Offer {
 // apart takes the words of an identifier apart.
 var apart = strings.NewReplacer("_", " ", "-", " ", ".", " ", "/", " ")
 
-// described returns the text by which a tool is classified.
-func described(t *registry.NormalizedTool) string {
-	return clip(apart.Replace(t.Name) + ". " + t.Description)
+// text returns that by which a tool is classified.
+func (l *labels) text(t *registry.NormalizedTool) string {
+	return clip(apart.Replace(t.Name)+". "+t.Description, l.classifier.Limit())
 }
 
 func (l *labels) tag(o classify.Outcome, err error) string {

@@ -206,6 +206,19 @@ func TestSearchIsNotDelayed(t *testing.T) {
 	}
 }
 
+// A text that is longer than what is classified is classified by its beginning.
+func TestShortTexts(t *testing.T) {
+	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
+	c := o.classification()
+	c.MaxText = 6
+	r, _ := runningWith(t, config.Config{Servers: []config.Server{fake("s", "-tools", "singing_bird")}, Router: config.Router{Classification: c}}, Options{})
+	settled(t, r)
+	mcptest.WaitFor(t, "the tag", func() bool { return len(r.FindByCapability("music")) == 1 })
+	if tag, _ := (sorter{r.Classifier()}).Category(t.Context(), "ä singing bird"); tag != "music" {
+		t.Errorf("%q", tag)
+	}
+}
+
 // What is remembered is about tools that there are.
 func TestLabelsAreForgotten(t *testing.T) {
 	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })

@@ -184,6 +184,9 @@ func (k *Classifier) Classify(ctx context.Context, text string) (Outcome, error)
 	return k.StandIn(text)
 }
 
+// Limit returns how many bytes a text may have.
+func (k *Classifier) Limit() int { return k.config.MaxText }
+
 // StandIn is Classify without the outside server.
 func (k *Classifier) StandIn(text string) (Outcome, error) {
 	if err := Check(text, k.config.MaxText); err != nil {

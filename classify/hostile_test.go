@@ -252,6 +252,37 @@ func TestListGrows(t *testing.T) {
 	}
 }
 
+// Whatever list counts at the moment, an answer is whole.
+func TestListFlaps(t *testing.T) {
+	n := &entryServer{neighbour: newNeighbour()}
+	var lists, texts atomic.Int64
+	n.next = func() string {
+		return []string{`{"categories": ["a", "b", "c"]}`, `{"categories": ["c", "a"]}`, `{"categories": ["d", "c", "b", "a", "e"]}`}[lists.Add(1)%3]
+	}
+	n.answer = func(string) string { return fmt.Sprintf(`{"class": %d, "confidence": 0.9}`, texts.Add(1)%5) }
+	o := options()
+	o.CacheCategories = false
+	k := started(t, config.Classification{Outside: &o}, n)
+	var asking sync.WaitGroup
+	for range 8 {
+		asking.Go(func() {
+			for range 100 {
+				k.Categories(t.Context())
+				got, err := k.Classify(t.Context(), "x")
+				sum := 0.0
+				for _, p := range got.Probabilities {
+					sum += p
+				}
+				if err != nil || len(got.Probabilities) != len(got.Categories) || got.Categories[got.Class] != got.Category || math.Abs(sum-1) > 1e-9 {
+					t.Errorf("%+v, %v", got, err)
+					return
+				}
+			}
+		})
+	}
+	asking.Wait()
+}
+
 // An entry that was started anew may have another list, so no index of it is
 // believed before the list was asked for again.
 func TestEntryStartsAnew(t *testing.T) {

@@ -182,6 +182,9 @@ func TestOutsideIsChecked(t *testing.T) {
 		`{"class": 1, "confidence": 0.8, "probabilities": [-0.1, 1, 0.1]}`,
 		`{"class": 1, "confidence": 0.8, "probabilities": [0.9, 0.1, 0]}`,
 		`{"class": 1, "confidence": 0.8, "probabilities": []}`,
+		`{"class": 1, "confidence": NaN}`, `{"class": 1, "confidence": 0.8, "probabilities": [0, Infinity, 0]}`, `{"class": 1, "confidence": 1e999}`,
+		`{"class": 99999999999999999999, "confidence": 0.8}`, `{"class": 1, "confidence": "0.8"}`, `{"class": 1, "confidence": 0.8, "degraded": true}`,
+		`{"class": 1, "confidence": 0.8, "x": ` + strings.Repeat("[", 1<<16), strings.Repeat("x", 4<<20),
 		`{"error": "no model"}`, `nonsense`, ``, `[]`, `{"class": 1, "confidence": 0.8, "model": "` + strings.Repeat("m", 300) + `"}`,
 	} {
 		t.Run(answer[:min(len(answer), 60)], func(t *testing.T) {
