@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -180,8 +181,27 @@ func TestTagsOfTheOthers(t *testing.T) {
 	mcptest.WaitFor(t, "the tags", func() bool { return len(r.FindByCapability("music")) == 6 })
 }
 
-// An outside server that hangs delays a search only so much, and one that hangs from
-// the beginning is soon not waited for at all.
+// Nobody waits for an outside server that hangs from the beginning, but a search for
+// half a second.
+func TestOutsideHangsAtStart(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) // so that it is noticed when the client leaves
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	began := time.Now()
+	r, _ := runningWith(t, config.Config{
+		Servers: []config.Server{fake("s", "-tools", "a_bird")},
+		Router:  config.Router{Classification: (&oracle{url: server.URL}).classification()},
+	}, Options{})
+	settled(t, r)
+	h := r.Classifier().Health()
+	if _, err := r.Find(t.Context(), selector.Query{Task: "a bird"}); err != nil || time.Since(began) > 10*time.Second || !h.Degraded() || h.Outside.State != "starting" {
+		t.Errorf("%v, %+v after %s", err, h.Outside, time.Since(began))
+	}
+}
+
+// An outside server that hangs delays a search only so much.
 func TestSearchIsNotDelayed(t *testing.T) {
 	var hangs atomic.Bool
 	o := newOracle(t, `{"categories": ["music", "other"]}`, func(ctx context.Context, text string) string {

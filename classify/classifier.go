@@ -69,9 +69,13 @@ func (k *Classifier) know(categories []config.Category) {
 }
 
 // Run keeps in touch with the outside server until ctx ends, from the beginning or,
-// on demand, from when it is first wanted. Without one it returns at once.
+// on demand, from when it is first wanted. Without one it trains the built-in
+// classifier, likewise, and returns.
 func (k *Classifier) Run(ctx context.Context, onDemand bool) error {
 	if k.outside == nil {
+		if !onDemand && len(k.config.Categories) > 0 {
+			k.known.Load().builtin()
+		}
 		return nil
 	}
 	if !onDemand {

@@ -558,6 +558,29 @@ func TestClosedWeb(t *testing.T) {
 	}
 }
 
+// The first text does not wait for the training.
+func TestTrainedAhead(t *testing.T) {
+	var categories []config.Category
+	for i := range 20 {
+		c := config.Category{Name: fmt.Sprint("category ", i)}
+		for j := range 100 {
+			c.Examples = append(c.Examples, fmt.Sprintf("an example %d of what belongs to the category %d", j, i))
+		}
+		categories = append(categories, c)
+	}
+	k := New(&config.Classification{Categories: categories, MaxText: 100}, nil, nil, zap.NewNop())
+	began := time.Now()
+	if err := k.Run(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	trained := time.Since(began)
+	began = time.Now()
+	outcome(t, k, "an example")
+	if first := time.Since(began); first > trained/2 {
+		t.Errorf("the first text took %s, and Run %s", first, trained)
+	}
+}
+
 // spread never makes another class the largest.
 func FuzzSpread(f *testing.F) {
 	f.Add(0.1, 0.3, 0.3, 0.4, uint8(2))

@@ -267,15 +267,17 @@ func (w *web) connect(ctx context.Context) (*mcp.ClientSession, error) {
 		return nil, fmt.Errorf("%w: %w", errOtherStyle, err)
 	}
 	w.mu.Lock()
-	if w.session == nil && !w.closed {
-		w.session = s
+	now, closed := w.session, w.closed
+	switch {
+	case closed:
+	case now == nil:
+		w.session, now = s, s
+	default: // somebody was quicker
+		w.closing.Go(func() { s.Close() })
 	}
-	now := w.session
 	w.mu.Unlock()
-	if now != s { // somebody was quicker, or the router stops
+	if closed {
 		s.Close()
-	}
-	if now == nil {
 		return nil, errClosed
 	}
 	return now, nil
