@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/classify"
@@ -31,21 +32,40 @@ func tagCategories(c config.Config, t *discovery.Taxonomy) []config.Category {
 
 // A sorter tells the selector of what category a task is. What it says is a tag that
 // tools bear, too.
-type sorter struct{ *classify.Classifier }
+type sorter struct {
+	*classify.Classifier
+	hurried atomic.Int64 // until when no search waits for the outside server, in Unix nanoseconds
+}
 
-// patience is how long a search waits for the outside classification server before
-// the built-in classifier answers.
-const patience = 500 * time.Millisecond
+const (
+	// patience is how long a search waits for the outside server before the built-in
+	// classifier answers.
+	patience = 500 * time.Millisecond
+
+	// hurry is how long no search waits after one did in vain.
+	hurry = 10 * time.Second
+)
 
 // Category implements [selector.Classifier].
-func (s sorter) Category(ctx context.Context, task string) (tag string, likely float64) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	o, err := s.Classify(ctx, clip(task, s.Limit()))
+func (s *sorter) Category(ctx context.Context, task string) (tag string, likely float64) {
+	o, err := s.sort(ctx, clip(task, s.Limit()))
 	if err != nil || !s.Fits(o) {
 		return "", 0
 	}
 	return tagOf(o.Category), o.Confidence
+}
+
+func (s *sorter) sort(ctx context.Context, task string) (classify.Outcome, error) {
+	if time.Now().UnixNano() < s.hurried.Load() {
+		return s.StandIn(task)
+	}
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	o, err := s.Classify(limited, task)
+	if generation, _ := s.Outside(); generation > 0 && limited.Err() != nil && ctx.Err() == nil { // it is slow, not starting
+		s.hurried.Store(time.Now().Add(hurry).UnixNano())
+	}
+	return o, err
 }
 
 func tagOf(category string) string { return strings.ToLower(strings.TrimSpace(category)) }

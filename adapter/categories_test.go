@@ -226,6 +226,36 @@ func TestSearchIsNotDelayed(t *testing.T) {
 	}
 }
 
+// One that is slow, but not too slow, doesn't delay each of many searches.
+func TestSearchesAreNotDelayed(t *testing.T) {
+	var slow atomic.Bool
+	o := newOracle(t, `{"categories": ["music", "other"]}`, func(ctx context.Context, text string) string {
+		if slow.Load() {
+			select {
+			case <-ctx.Done():
+			case <-time.After(2 * time.Second):
+			}
+		}
+		return class(0)
+	})
+	r, _ := runningWith(t, config.Config{
+		Servers: []config.Server{fake("s", "-tools", "a_bird")},
+		Router:  config.Router{Classification: o.classification()},
+	}, Options{})
+	settled(t, r)
+	mcptest.WaitFor(t, "the tag", func() bool { return len(r.FindByCapability("music")) == 1 })
+	slow.Store(true)
+	began := time.Now()
+	for range 12 {
+		if _, err := r.Find(t.Context(), selector.Query{Task: "a bird"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("12 searches took %s", took)
+	}
+}
+
 // A text that is longer than what is classified is classified by its beginning.
 func TestShortTexts(t *testing.T) {
 	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
@@ -234,7 +264,7 @@ func TestShortTexts(t *testing.T) {
 	r, _ := runningWith(t, config.Config{Servers: []config.Server{fake("s", "-tools", "singing_bird")}, Router: config.Router{Classification: c}}, Options{})
 	settled(t, r)
 	mcptest.WaitFor(t, "the tag", func() bool { return len(r.FindByCapability("music")) == 1 })
-	if tag, _ := (sorter{r.Classifier()}).Category(t.Context(), "ä singing bird"); tag != "music" {
+	if tag, _ := (&sorter{Classifier: r.Classifier()}).Category(t.Context(), "ä singing bird"); tag != "music" {
 		t.Errorf("%q", tag)
 	}
 }

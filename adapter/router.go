@@ -105,7 +105,7 @@ func New(c config.Config, o Options) *Router {
 	r.classifier = classify.New(c.Router.Classification, tagCategories(c, taxonomy), r, o.Log)
 	if r.classifier.HasOutside() {
 		r.catalog.labels = newLabels(r.classifier)
-		r.selector.Consult(sorter{r.classifier})
+		r.selector.Consult(&sorter{Classifier: r.classifier})
 	}
 	if c.Router.Learning {
 		var err error
