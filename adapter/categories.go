@@ -98,9 +98,15 @@ type label struct {
 	by  int    // the generation of the outside server that said it; 0: the built-in classifier did
 }
 
-// relabelEvery is how long what the outside server says waits for more of it, so that
-// the catalog does not change with each tool.
-const relabelEvery = 5 * time.Second
+const (
+	// relabelEvery is how long what the outside server says waits for more of it, so that
+	// the catalog does not change with each tool.
+	relabelEvery = 5 * time.Second
+
+	// askAgain is the pause before a text is asked about again, so that a server which
+	// goes down and comes up again and again is not asked about all tools each time.
+	askAgain = 50 * time.Millisecond
+)
 
 func newLabels(c *classify.Classifier) *labels {
 	return &labels{classifier: c, wake: make(chan struct{}, 1), known: make(map[string]label)}
@@ -202,12 +208,25 @@ func (l *labels) ask(ctx context.Context, texts []string, generation int, change
 		}
 	}()
 	for _, text := range texts {
+		l.mu.Lock()
+		pause := askAgain
+		if l.known[text].by == 0 {
+			pause = 0
+		}
+		l.mu.Unlock()
+		select {
+		case <-l.wake:
+			return false
+		case <-changed:
+			return false
+		case <-ctx.Done():
+			return true
+		case <-time.After(pause):
+		}
 		o, err := l.classifier.Classify(ctx, text)
 		select {
 		case <-changed: // who said it?
 			return false
-		case <-ctx.Done():
-			return true
 		default:
 		}
 		l.mu.Lock()
@@ -216,11 +235,6 @@ func (l *labels) ask(ctx context.Context, texts []string, generation int, change
 		if untold = true; time.Since(told) > relabelEvery {
 			news()
 			told, untold = time.Now(), false
-		}
-		select {
-		case <-l.wake:
-			return false
-		default:
 		}
 	}
 	return true

@@ -165,6 +165,38 @@ func TestTagsChange(t *testing.T) {
 	})
 }
 
+// A server that goes from list to list is not asked about all tools as fast as it can
+// answer each time.
+func TestAskedAgain(t *testing.T) {
+	var again atomic.Int64
+	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
+	var names []string
+	for i := range 40 {
+		names = append(names, fmt.Sprintf("bird_%d", i))
+	}
+	r, _ := runningWith(t, config.Config{
+		Servers: []config.Server{fake("s", "-tools", strings.Join(names, ","))},
+		Router:  config.Router{Classification: o.classification()},
+	}, Options{})
+	settled(t, r)
+	mcptest.WaitFor(t, "the tags", func() bool { return len(r.FindByCapability("music")) == 40 })
+	var first atomic.Int64
+	o.change(`{"categories": ["other", "music"]}`, func(_ context.Context, text string) string {
+		if strings.Contains(text, "bird") {
+			first.CompareAndSwap(0, time.Now().UnixNano())
+			again.Add(1)
+		}
+		return class(1)
+	})
+	mcptest.WaitFor(t, "it to be asked again", func() bool { return again.Load() >= 11 })
+	if took := time.Since(time.Unix(0, first.Load())); took < 300*time.Millisecond {
+		t.Errorf("10 more tools in %s", took)
+	}
+	if len(r.FindByCapability("music")) != 40 {
+		t.Error("tags are gone before there are others")
+	}
+}
+
 // A tool that the outside server can't classify doesn't keep the others from it.
 func TestTagsOfTheOthers(t *testing.T) {
 	o := newOracle(t, `{"categories": ["music", "other"]}`, func(_ context.Context, text string) string {
