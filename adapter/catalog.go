@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"sync"
 
 	"go.uber.org/zap"
@@ -42,21 +43,44 @@ func newCatalog(onDemand bool, tags map[string][]string, d *discovery.Discovery,
 
 // publish puts the offer into the registry. c.mu must be held.
 func (c *catalog) publish(server string, o registry.Offer) (changed bool, err error) {
-	if c.labels != nil {
-		c.offers[server] = o
-		o = c.labels.label(o)
+	if c.labels == nil {
+		return c.registry.Replace(server, o)
 	}
-	return c.registry.Replace(server, o)
+	if changed, err = c.registry.Replace(server, c.labels.label(o)); err == nil {
+		c.offers[server] = o
+		c.labels.changed()
+	}
+	return changed, err
+}
+
+// texts returns those by which the tools are classified, each once.
+func (c *catalog) texts() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var texts []string
+	seen := make(map[string]bool)
+	for _, o := range c.offers {
+		for i := range o.Tools {
+			if text := c.labels.text(&o.Tools[i]); !seen[text] {
+				seen[text] = true
+				texts = append(texts, text)
+			}
+		}
+	}
+	slices.Sort(texts)
+	return texts
 }
 
 // relabel puts all offers into the registry anew, with the tags that they have now.
 func (c *catalog) relabel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	offers := make(map[string]registry.Offer, len(c.offers))
 	for server, o := range c.offers {
-		if _, err := c.publish(server, o); err != nil {
-			c.log.Error("tag tools", zap.String("server", server), zap.Error(err))
-		}
+		offers[server] = c.labels.label(o)
+	}
+	if _, err := c.registry.ReplaceAll(offers); err != nil {
+		c.log.Error("tag tools", zap.Error(err))
 	}
 }
 

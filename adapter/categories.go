@@ -1,11 +1,13 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -30,54 +32,94 @@ func tagCategories(c config.Config, t *discovery.Taxonomy) []config.Category {
 
 // A sorter tells the selector of what category a task is. What it says is a tag that
 // tools bear, too.
-type sorter struct{ *classify.Classifier }
+type sorter struct {
+	*classify.Classifier
+	hurried atomic.Int64 // until when no search waits for the outside server, in Unix nanoseconds
+}
+
+const (
+	// patience is how long a search waits for the outside server before the built-in
+	// classifier answers.
+	patience = 500 * time.Millisecond
+
+	// hurry is how long no search waits after one did in vain.
+	hurry = 10 * time.Second
+)
 
 // Category implements [selector.Classifier].
-func (s sorter) Category(ctx context.Context, task string) (tag string, likely float64) {
-	o, err := s.Classify(ctx, clip(task))
+func (s *sorter) Category(ctx context.Context, task string) (tag string, likely float64) {
+	o, err := s.sort(ctx, clip(task, s.Limit()))
 	if err != nil || !s.Fits(o) {
 		return "", 0
 	}
 	return tagOf(o.Category), o.Confidence
 }
 
+func (s *sorter) sort(ctx context.Context, task string) (classify.Outcome, error) {
+	if time.Now().UnixNano() < s.hurried.Load() {
+		return s.StandIn(task)
+	}
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	o, err := s.Classify(limited, task)
+	if generation, _ := s.Outside(); generation > 0 && limited.Err() != nil && ctx.Err() == nil { // it is slow, not starting
+		s.hurried.Store(time.Now().Add(hurry).UnixNano())
+	}
+	return o, err
+}
+
 func tagOf(category string) string { return strings.ToLower(strings.TrimSpace(category)) }
 
-// maxDescribed is how much of a task or of a tool's description is classified, in bytes.
+// maxDescribed is how much of a task or of a tool's description is classified at
+// most, in bytes.
 const maxDescribed = 1000
 
-func clip(text string) string {
-	if len(text) > maxDescribed {
-		text = strings.ToValidUTF8(text[:maxDescribed], "")
+// clip returns the beginning of the text that is classified, if limit bytes may be.
+func clip(text string, limit int) string {
+	if limit = min(limit, maxDescribed); len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "")
 	}
 	return text
 }
 
-// maxLabels bounds what is remembered of the outside server's answers.
-const maxLabels = 50_000
-
-type digest [sha256.Size]byte
-
-// labels are the tags that an outside classification server gives to tools. What it
-// has not said yet, the built-in classifier says.
+// labels are the tags that the classifier gives to tools by their texts: the built-in
+// one's, until the outside server has said its own.
 type labels struct {
 	classifier *classify.Classifier
-	wake       chan struct{} // holds a signal when there is something to ask
+	wake       chan struct{} // holds a signal when there are other texts
 
-	mu     sync.Mutex        // guards what follows
-	known  map[digest]string // its tag for a text, "" for none
-	wanted map[digest]string // texts to ask about
+	mu    sync.Mutex       // guards known
+	known map[string]label // of the texts that there were last
 }
+
+// A label is what a text was found to be.
+type label struct {
+	tag string // "" for none
+	by  int    // the generation of the outside server that said it; 0: the built-in classifier did
+}
+
+const (
+	// relabelEvery is how long what the outside server says waits for more of it, so that
+	// the catalog does not change with each tool.
+	relabelEvery = 5 * time.Second
+
+	// askAgain is the pause before a text is asked about again, so that a server which
+	// goes down and comes up again and again is not asked about all tools each time.
+	askAgain = 50 * time.Millisecond
+)
 
 func newLabels(c *classify.Classifier) *labels {
-	return &labels{classifier: c, wake: make(chan struct{}, 1), known: make(map[digest]string), wanted: make(map[digest]string)}
+	return &labels{classifier: c, wake: make(chan struct{}, 1), known: make(map[string]label)}
 }
 
-// label returns the offer in which each tool bears the tag of its category, too.
+// label returns the offer in which each tool bears the tag of its text, too, as far as
+// that is known. The others' will be.
 func (l *labels) label(o registry.Offer) registry.Offer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	tools := slices.Clone(o.Tools)
 	for i := range tools {
-		if tag := l.of(&tools[i]); tag != "" && !slices.Contains(tools[i].Capabilities, tag) {
+		if tag := l.known[l.text(&tools[i])].tag; tag != "" && !slices.Contains(tools[i].Capabilities, tag) {
 			tools[i].Capabilities = registry.Tags(append(slices.Clone(tools[i].Capabilities), tag))
 		}
 	}
@@ -88,24 +130,9 @@ func (l *labels) label(o registry.Offer) registry.Offer {
 // apart takes the words of an identifier apart.
 var apart = strings.NewReplacer("_", " ", "-", " ", ".", " ", "/", " ")
 
-// of returns the tag of a tool's category, "" for none.
-func (l *labels) of(t *registry.NormalizedTool) string {
-	text := clip(apart.Replace(t.Name) + ". " + t.Description)
-	key := digest(sha256.Sum256([]byte(text)))
-	l.mu.Lock()
-	tag, known := l.known[key]
-	if !known {
-		l.wanted[key] = text
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
-	}
-	l.mu.Unlock()
-	if !known {
-		tag = l.tag(l.classifier.StandIn(text))
-	}
-	return tag
+// text returns that by which a tool is classified.
+func (l *labels) text(t *registry.NormalizedTool) string {
+	return clip(apart.Replace(t.Name)+". "+t.Description, l.classifier.Limit())
 }
 
 func (l *labels) tag(o classify.Outcome, err error) string {
@@ -115,13 +142,26 @@ func (l *labels) tag(o classify.Outcome, err error) string {
 	return tagOf(o.Category)
 }
 
-// run asks the outside server for what it has not been asked, as long as it is up,
-// until ctx ends. news is called when tags may have changed.
-func (l *labels) run(ctx context.Context, news func()) error {
+// changed says that there are other texts.
+func (l *labels) changed() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run has the texts classified: at once by the built-in classifier, and then, one after
+// the other, by each generation of the outside server. news is called when tags may
+// have changed. It returns when ctx ends.
+func (l *labels) run(ctx context.Context, texts func() []string, news func()) error {
 	for {
-		changed := l.classifier.Changed()
-		if l.ask(ctx) {
+		generation, changed := l.classifier.Outside()
+		all := texts()
+		if l.guess(ctx, all) {
 			news()
+		}
+		if !l.ask(ctx, all, generation, changed, news) {
+			continue
 		}
 		select {
 		case <-l.wake:
@@ -132,33 +172,70 @@ func (l *labels) run(ctx context.Context, news func()) error {
 	}
 }
 
-// ask reports whether anything was learned.
-func (l *labels) ask(ctx context.Context) (news bool) {
-	for {
-		key, text, ok := l.next()
-		if !ok {
-			return news
-		}
-		o, err := l.classifier.Classify(ctx, text)
-		if ctx.Err() != nil || err == nil && o.Degraded {
-			return news // it is down, and asked again when it is up
-		}
+// guess has the built-in classifier classify the texts of which nothing is known, and
+// forgets all others. It reports whether there were any.
+func (l *labels) guess(ctx context.Context, texts []string) (news bool) {
+	known := make(map[string]label, len(texts))
+	for _, text := range texts {
 		l.mu.Lock()
-		if len(l.known) >= maxLabels {
-			clear(l.known)
-		}
-		l.known[key] = l.tag(o, err)
-		delete(l.wanted, key)
+		said, ok := l.known[text]
 		l.mu.Unlock()
-		news = true
+		if !ok && ctx.Err() == nil {
+			said.tag, news = l.tag(l.classifier.StandIn(text)), true
+		}
+		known[text] = said
 	}
-}
-
-func (l *labels) next() (key digest, text string, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key, text := range l.wanted {
-		return key, text, true
+	l.known = known
+	return news
+}
+
+// ask has the outside server classify the texts that its generation has not, those
+// first that none has. It returns false when there are others, or another generation.
+func (l *labels) ask(ctx context.Context, texts []string, generation int, changed <-chan struct{}, news func()) (done bool) {
+	if generation == 0 {
+		return true // it is down
 	}
-	return key, "", false
+	l.mu.Lock()
+	texts = slices.DeleteFunc(texts, func(text string) bool { return l.known[text].by == generation })
+	slices.SortStableFunc(texts, func(a, b string) int { return cmp.Compare(l.known[a].by, l.known[b].by) })
+	l.mu.Unlock()
+	told, untold := time.Now(), false
+	defer func() {
+		if untold {
+			news()
+		}
+	}()
+	for _, text := range texts {
+		l.mu.Lock()
+		pause := askAgain
+		if l.known[text].by == 0 {
+			pause = 0
+		}
+		l.mu.Unlock()
+		select {
+		case <-l.wake:
+			return false
+		case <-changed:
+			return false
+		case <-ctx.Done():
+			return true
+		case <-time.After(pause):
+		}
+		o, err := l.classifier.Classify(ctx, text)
+		select {
+		case <-changed: // who said it?
+			return false
+		default:
+		}
+		l.mu.Lock()
+		l.known[text] = label{l.tag(o, err), generation}
+		l.mu.Unlock()
+		if untold = true; time.Since(told) > relabelEvery {
+			news()
+			told, untold = time.Now(), false
+		}
+	}
+	return true
 }

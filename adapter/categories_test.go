@@ -1,17 +1,25 @@
 package adapter
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -75,6 +83,256 @@ func TestOutsideTags(t *testing.T) {
 	i := slices.IndexFunc(ranking.Candidates, func(c selector.Candidate) bool { return c.Tool.Name == "singing_bird" })
 	if i != 0 || ranking.Candidates[0].Features[selector.CategoryFeature] != 0.9 {
 		t.Errorf("%+v", ranking.Candidates)
+	}
+}
+
+// An oracle is an outside classification server of plain JSON-RPC whose answers can be
+// changed.
+type oracle struct {
+	url  string
+	mu   sync.Mutex
+	list string
+	say  func(ctx context.Context, text string) string
+	asks atomic.Int64
+}
+
+func newOracle(t *testing.T, list string, say func(ctx context.Context, text string) string) *oracle {
+	o := &oracle{list: list, say: say}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			Params struct {
+				Name      string
+				Arguments struct{ Text string }
+			}
+		}
+		json.NewDecoder(r.Body).Decode(&m)
+		o.mu.Lock()
+		text, say := o.list, o.say
+		o.mu.Unlock()
+		if m.Params.Name == "classify_text" {
+			o.asks.Add(1)
+			text = say(r.Context(), m.Params.Arguments.Text)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(map[string]any{"result": map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}}})
+	}))
+	t.Cleanup(server.Close)
+	o.url = server.URL
+	return o
+}
+
+func (o *oracle) change(list string, say func(ctx context.Context, text string) string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.list, o.say = list, say
+}
+
+func (o *oracle) classification() *config.Classification {
+	c := config.DefaultClassification()
+	c.Fallback = "other"
+	c.Outside = &config.Outside{
+		URL: o.url, ClassifyTool: "classify_text", ListTool: "list_categories",
+		Timeout: 20 * time.Second, CacheCategories: true, RefreshInterval: 200 * time.Millisecond,
+	}
+	return c
+}
+
+func class(n int) string { return fmt.Sprintf(`{"class": %d, "confidence": 0.9}`, n) }
+
+// When the outside server has another list, it is asked about the tools again, and
+// tags that it no longer gives are gone.
+func TestTagsChange(t *testing.T) {
+	o := newOracle(t, `{"categories": ["music", "other"]}`, func(_ context.Context, text string) string {
+		if strings.Contains(text, "sing") {
+			return class(0)
+		}
+		return class(1)
+	})
+	r, _ := runningWith(t, config.Config{
+		Servers: []config.Server{fake("s", "-tools", "singing_bird,stone")},
+		Router:  config.Router{Classification: o.classification()},
+	}, Options{})
+	settled(t, r)
+	mcptest.WaitFor(t, "the tag", func() bool { return len(r.FindByCapability("music")) == 1 })
+	o.change(`{"categories": ["other", "music", "rock"]}`, func(_ context.Context, text string) string {
+		if strings.Contains(text, "stone") {
+			return class(2)
+		}
+		return class(0)
+	})
+	mcptest.WaitFor(t, "the other tag", func() bool {
+		return len(r.FindByCapability("music")) == 0 && len(r.FindByCapability("rock")) == 1
+	})
+}
+
+// A server that goes from list to list is not asked about all tools as fast as it can
+// answer each time.
+func TestAskedAgain(t *testing.T) {
+	var again atomic.Int64
+	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
+	var names []string
+	for i := range 40 {
+		names = append(names, fmt.Sprintf("bird_%d", i))
+	}
+	r, _ := runningWith(t, config.Config{
+		Servers: []config.Server{fake("s", "-tools", strings.Join(names, ","))},
+		Router:  config.Router{Classification: o.classification()},
+	}, Options{})
+	settled(t, r)
+	mcptest.WaitFor(t, "the tags", func() bool { return len(r.FindByCapability("music")) == 40 })
+	var first atomic.Int64
+	o.change(`{"categories": ["other", "music"]}`, func(_ context.Context, text string) string {
+		if strings.Contains(text, "bird") {
+			first.CompareAndSwap(0, time.Now().UnixNano())
+			again.Add(1)
+		}
+		return class(1)
+	})
+	mcptest.WaitFor(t, "it to be asked again", func() bool { return again.Load() >= 11 })
+	if took := time.Since(time.Unix(0, first.Load())); took < 300*time.Millisecond {
+		t.Errorf("10 more tools in %s", took)
+	}
+	if len(r.FindByCapability("music")) != 40 {
+		t.Error("tags are gone before there are others")
+	}
+}
+
+// A tool that the outside server can't classify doesn't keep the others from it.
+func TestTagsOfTheOthers(t *testing.T) {
+	o := newOracle(t, `{"categories": ["music", "other"]}`, func(_ context.Context, text string) string {
+		if strings.Contains(text, "poison") {
+			return `{"error": "ouch"}`
+		}
+		return class(0)
+	})
+	r, _ := runningWith(t, config.Config{
+		Servers: []config.Server{fake("s", "-tools", "a_bird,b_bird,c_bird,poison,d_bird,e_bird,f_bird")},
+		Router:  config.Router{Classification: o.classification()},
+	}, Options{})
+	settled(t, r)
+	mcptest.WaitFor(t, "the tags", func() bool { return len(r.FindByCapability("music")) == 6 })
+}
+
+// Nobody waits for an outside server that hangs from the beginning, but a search for
+// half a second.
+func TestOutsideHangsAtStart(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) // so that it is noticed when the client leaves
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	began := time.Now()
+	r, _ := runningWith(t, config.Config{
+		Servers: []config.Server{fake("s", "-tools", "a_bird")},
+		Router:  config.Router{Classification: (&oracle{url: server.URL}).classification()},
+	}, Options{})
+	settled(t, r)
+	h := r.Classifier().Health()
+	if _, err := r.Find(t.Context(), selector.Query{Task: "a bird"}); err != nil || time.Since(began) > 10*time.Second || !h.Degraded() || h.Outside.State != "starting" {
+		t.Errorf("%v, %+v after %s", err, h.Outside, time.Since(began))
+	}
+}
+
+// An outside server that hangs delays a search only so much.
+func TestSearchIsNotDelayed(t *testing.T) {
+	var hangs atomic.Bool
+	o := newOracle(t, `{"categories": ["music", "other"]}`, func(ctx context.Context, text string) string {
+		if hangs.Load() {
+			select {
+			case <-ctx.Done():
+			case <-t.Context().Done():
+			}
+		}
+		return class(0)
+	})
+	r, _ := runningWith(t, config.Config{
+		Servers: []config.Server{fake("s", "-tools", "a_bird")},
+		Router:  config.Router{Classification: o.classification()},
+	}, Options{})
+	settled(t, r)
+	mcptest.WaitFor(t, "the tag", func() bool { return len(r.FindByCapability("music")) == 1 })
+	hangs.Store(true)
+	began := time.Now()
+	if _, err := r.Find(t.Context(), selector.Query{Task: "a bird"}); err != nil || time.Since(began) > 5*time.Second {
+		t.Errorf("%v after %s", err, time.Since(began))
+	}
+}
+
+// One that is slow, but not too slow, doesn't delay each of many searches.
+func TestSearchesAreNotDelayed(t *testing.T) {
+	var slow atomic.Bool
+	o := newOracle(t, `{"categories": ["music", "other"]}`, func(ctx context.Context, text string) string {
+		if slow.Load() {
+			select {
+			case <-ctx.Done():
+			case <-time.After(2 * time.Second):
+			}
+		}
+		return class(0)
+	})
+	r, _ := runningWith(t, config.Config{
+		Servers: []config.Server{fake("s", "-tools", "a_bird")},
+		Router:  config.Router{Classification: o.classification()},
+	}, Options{})
+	settled(t, r)
+	mcptest.WaitFor(t, "the tag", func() bool { return len(r.FindByCapability("music")) == 1 })
+	slow.Store(true)
+	began := time.Now()
+	for range 12 {
+		if _, err := r.Find(t.Context(), selector.Query{Task: "a bird"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("12 searches took %s", took)
+	}
+}
+
+// A text that is longer than what is classified is classified by its beginning.
+func TestShortTexts(t *testing.T) {
+	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
+	c := o.classification()
+	c.MaxText = 6
+	r, _ := runningWith(t, config.Config{Servers: []config.Server{fake("s", "-tools", "singing_bird")}, Router: config.Router{Classification: c}}, Options{})
+	settled(t, r)
+	mcptest.WaitFor(t, "the tag", func() bool { return len(r.FindByCapability("music")) == 1 })
+	if tag, _ := (&sorter{Classifier: r.Classifier()}).Category(t.Context(), "ä singing bird"); tag != "music" {
+		t.Errorf("%q", tag)
+	}
+}
+
+// What is remembered is about tools that there are.
+func TestLabelsAreForgotten(t *testing.T) {
+	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
+	k := classify.New(o.classification(), nil, nil, zap.NewNop())
+	l := newLabels(k)
+	for i := range 10 {
+		l.guess(t.Context(), []string{fmt.Sprint("text ", i), "text"})
+	}
+	if len(l.known) != 2 {
+		t.Errorf("%d labels", len(l.known))
+	}
+}
+
+// To publish many tools takes no classification of each: that comes after.
+func TestLabelsComeLater(t *testing.T) {
+	o := newOracle(t, `{"categories": ["bird", "other"]}`, func(context.Context, string) string { return class(0) })
+	c := o.classification()
+	c.Fallback, c.Threshold = "", 0
+	k := classify.New(c, []config.Category{{Name: "bird"}}, nil, zap.NewNop())
+	catalog := newCatalog(false, nil, nil, registry.New(zap.NewNop()), nil, zap.NewNop())
+	catalog.labels = newLabels(k)
+	tool := registry.NormalizedTool{ID: "s:a", Server: "s", Name: "a", Description: "a bird"}
+	if _, err := catalog.publish("s", registry.Offer{Tools: []registry.NormalizedTool{tool}}); err != nil {
+		t.Fatal(err)
+	}
+	if len(catalog.registry.FindByCapability("bird")) != 0 {
+		t.Error("it was classified by who published it")
+	}
+	catalog.labels.guess(t.Context(), catalog.texts())
+	catalog.relabel()
+	if len(catalog.registry.FindByCapability("bird")) != 1 {
+		t.Error("it was not classified")
 	}
 }
 

@@ -105,7 +105,7 @@ func New(c config.Config, o Options) *Router {
 	r.classifier = classify.New(c.Router.Classification, tagCategories(c, taxonomy), r, o.Log)
 	if r.classifier.HasOutside() {
 		r.catalog.labels = newLabels(r.classifier)
-		r.selector.Consult(sorter{r.classifier})
+		r.selector.Consult(&sorter{Classifier: r.classifier})
 	}
 	if c.Router.Learning {
 		var err error
@@ -142,9 +142,9 @@ func (r *Router) run(ctx context.Context, edits <-chan config.Config) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.registry.Run(ctx) })
 	g.Go(func() error { return r.usage.Run(ctx) })
-	g.Go(func() error { return r.classifier.Run(ctx) })
-	if labels := r.catalog.labels; labels != nil {
-		g.Go(func() error { return labels.run(ctx, r.catalog.relabel) })
+	g.Go(func() error { return r.classifier.Run(ctx, r.options.OnDemand) })
+	if labels := r.catalog.labels; labels != nil && !r.options.OnDemand {
+		g.Go(func() error { return labels.run(ctx, r.catalog.texts, r.catalog.relabel) })
 	}
 	g.Go(func() error { return r.supervisor.Run(ctx, configs) })
 	if !r.options.OnDemand {
@@ -390,6 +390,9 @@ func (r *Router) Settled(ctx context.Context) {
 		asleep = r.unknown()
 	}
 	r.until(ctx, r.settled, asleep)
+	if labels := r.catalog.labels; labels != nil && r.options.OnDemand && labels.guess(ctx, r.catalog.texts()) {
+		r.catalog.relabel() // nobody is there for long enough to ask the outside server about each
+	}
 }
 
 // Try starts every server that is not running, and returns when none of them is

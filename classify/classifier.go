@@ -20,15 +20,13 @@ import (
 type Classifier struct {
 	config  *config.Classification
 	outside *outside // nil if there is none
-	log     *zap.Logger
-
-	mu    sync.Mutex // lets one writer at a time replace known
-	known atomic.Pointer[known]
+	known   atomic.Pointer[known]
 }
 
 // known is what there is to choose from. It is immutable.
 type known struct {
 	categories []config.Category
+	names      []string
 	policy     *Policy
 	builtin    func() *Lexical // trained by the first use
 }
@@ -45,50 +43,59 @@ func New(c *config.Classification, tags []config.Category, servers Sessions, log
 	if c == nil {
 		c = config.DefaultClassification()
 	}
-	k := &Classifier{config: c, log: log.Named("classify")}
+	k := &Classifier{config: c}
 	categories := c.Categories
 	if len(categories) == 0 {
 		categories = tags
 	}
 	k.know(categories)
 	if c.Outside != nil {
-		k.outside = newOutside(*c.Outside, servers, k.log)
+		k.outside = newOutside(*c.Outside, servers, k.learn, log.Named("classify"))
 	}
 	return k
 }
 
 func (k *Classifier) know(categories []config.Category) {
+	names := make([]string, len(categories))
+	for i, c := range categories {
+		names[i] = c.Name
+	}
 	k.known.Store(&known{
 		categories: categories,
+		names:      names,
 		policy:     NewPolicy(*k.config, categories),
 		builtin:    sync.OnceValue(func() *Lexical { return NewLexical(categories) }),
 	})
 }
 
-// Run trains the built-in classifier, if the configuration has categories for it, so
-// that nobody waits for that, and keeps in touch with the outside server until ctx
-// ends. Without one it returns then.
-func (k *Classifier) Run(ctx context.Context) error {
-	var training sync.WaitGroup
-	defer training.Wait()
-	if len(k.config.Categories) > 0 {
-		training.Go(func() { k.known.Load().builtin() })
-	}
+// Run keeps in touch with the outside server until ctx ends, from the beginning or,
+// on demand, from when it is first wanted. Without one it trains the built-in
+// classifier, likewise, and returns.
+func (k *Classifier) Run(ctx context.Context, onDemand bool) error {
 	if k.outside == nil {
+		if !onDemand && len(k.config.Categories) > 0 {
+			k.known.Load().builtin()
+		}
+		return nil
+	}
+	if !onDemand {
+		k.outside.need()
+	}
+	select {
+	case <-k.outside.needed:
+	case <-ctx.Done():
 		return nil
 	}
 	defer k.outside.close()
-	return k.outside.run(ctx, k.learn)
+	return k.outside.run(ctx)
 }
 
-// learn takes in the outside server's list, and returns our index of each of its
-// categories.
-func (k *Classifier) learn(list List) (index []int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// learn takes in the outside server's list, the first or a later one, and returns our
+// index of each of its categories. It is called once at a time.
+func (k *Classifier) learn(list List, first bool) (index []int, err error) {
 	before := k.known.Load().categories
 	categories := slices.Clone(before)
-	if len(k.config.Categories) == 0 && !k.outside.heard() {
+	if len(k.config.Categories) == 0 && first {
 		categories = nil // they were tags
 	}
 	for _, name := range list.Categories {
@@ -98,20 +105,27 @@ func (k *Classifier) learn(list List) (index []int) {
 			categories = append(categories, config.Category{Name: name})
 		}
 		c := &categories[i]
-		if c.Description == "" {
-			c.Description = list.Descriptions[name]
+		if said := list.Descriptions[name]; c.Description == "" && len(said) <= maxDescription {
+			c.Description = said
 		}
-		if c.SystemPrompt == "" {
-			c.SystemPrompt = list.SystemPrompts[name]
+		if said := list.SystemPrompts[name]; c.SystemPrompt == "" && len(said) <= maxPrompt {
+			c.SystemPrompt = said
 		}
 		index = append(index, i)
+	}
+	theirs, learned := categories[len(k.config.Categories):], 0
+	for _, c := range theirs {
+		learned += len(c.Name) + len(c.Description)
+	}
+	if len(theirs) > maxCategories || learned > maxLearned {
+		return nil, refuse("with what it had before it has %d categories, described in %d bytes; that is too much", len(theirs), learned)
 	}
 	if !slices.EqualFunc(before, categories, func(a, b config.Category) bool {
 		return a.Name == b.Name && a.Description == b.Description && a.SystemPrompt == b.SystemPrompt
 	}) {
 		k.know(categories)
 	}
-	return index
+	return index, nil
 }
 
 // A List is what list_categories answers.
@@ -126,13 +140,12 @@ func (k *Classifier) Categories(ctx context.Context) List {
 	if k.outside != nil {
 		k.outside.await(ctx)
 		if !k.config.Outside.CacheCategories && k.outside.up() {
-			k.outside.refresh(ctx, k.learn)
+			k.outside.refresh(ctx)
 		}
 	}
-	categories := k.known.Load().categories
-	list := List{Categories: make([]string, len(categories)), Descriptions: make(map[string]string), SystemPrompts: make(map[string]string)}
-	for i, c := range categories {
-		list.Categories[i] = c.Name
+	known := k.known.Load()
+	list := List{Categories: known.names, Descriptions: make(map[string]string), SystemPrompts: make(map[string]string)}
+	for _, c := range known.categories {
 		if c.Description != "" {
 			list.Descriptions[c.Name] = c.Description
 		}
@@ -152,8 +165,9 @@ const (
 // An Outcome is what a text was found to be.
 type Outcome struct {
 	Answer
-	Source   string `json:"source"`             // Builtin or Outside
-	Degraded bool   `json:"degraded,omitempty"` // the built-in classifier stands in for the outside one
+	Categories []string `json:"-"`                  // those of Probabilities
+	Source     string   `json:"source"`             // Builtin or Outside
+	Degraded   bool     `json:"degraded,omitempty"` // the built-in classifier stands in for the outside one
 }
 
 // ErrNoCategories says that there is nothing to sort texts into.
@@ -167,12 +181,15 @@ func (k *Classifier) Classify(ctx context.Context, text string) (Outcome, error)
 	}
 	if k.outside != nil {
 		k.outside.await(ctx)
-		if a, err := k.ask(ctx, text); err == nil {
-			return Outcome{Answer: a, Source: Outside}, nil
+		if o, err := k.ask(ctx, text); err == nil {
+			return o, nil
 		}
 	}
 	return k.StandIn(text)
 }
+
+// Limit returns how many bytes a text may have.
+func (k *Classifier) Limit() int { return k.config.MaxText }
 
 // StandIn is Classify without the outside server.
 func (k *Classifier) StandIn(text string) (Outcome, error) {
@@ -184,16 +201,17 @@ func (k *Classifier) StandIn(text string) (Outcome, error) {
 		return Outcome{}, ErrNoCategories
 	}
 	a := known.policy.Decide(text, known.builtin().Probabilities(text))
-	return Outcome{Answer: a, Source: Builtin, Degraded: k.outside != nil}, nil
+	return Outcome{Answer: a, Categories: known.names, Source: Builtin, Degraded: k.outside != nil}, nil
 }
 
-// Changed returns a channel that is closed when the outside server goes down or
-// comes up; nil if there is none.
-func (k *Classifier) Changed() <-chan struct{} {
+// Outside returns the generation of the outside server, which is another each time
+// that it comes up or changes its list, and 0 while it is down or if there is none; and
+// a channel that is closed when the generation changes.
+func (k *Classifier) Outside() (generation int, changed <-chan struct{}) {
 	if k.outside == nil {
-		return nil
+		return 0, nil
 	}
-	return k.outside.changed()
+	return k.outside.state()
 }
 
 // HasOutside reports whether there is an outside server, up or down.
@@ -206,10 +224,10 @@ func (k *Classifier) Fits(o Outcome) bool {
 }
 
 // ask has the outside server classify.
-func (k *Classifier) ask(ctx context.Context, text string) (Answer, error) {
+func (k *Classifier) ask(ctx context.Context, text string) (Outcome, error) {
 	said, index, err := k.outside.classify(ctx, text)
 	if err != nil {
-		return Answer{}, err
+		return Outcome{}, err
 	}
 	known := k.known.Load()
 	p := make([]float64, len(known.categories))
@@ -225,7 +243,7 @@ func (k *Classifier) ask(ctx context.Context, text string) (Answer, error) {
 			a.UseReasoning = *said.UseReasoning
 		}
 	}
-	return a, nil
+	return Outcome{Answer: a, Categories: known.names, Source: Outside}, nil
 }
 
 // Health is how classification is.
@@ -249,10 +267,7 @@ type OutsideHealth struct {
 
 // Health returns at once.
 func (k *Classifier) Health() Health {
-	h := Health{Categories: []string{}, Model: k.config.Model}
-	for _, c := range k.known.Load().categories {
-		h.Categories = append(h.Categories, c.Name)
-	}
+	h := Health{Categories: k.known.Load().names, Model: k.config.Model}
 	if k.outside != nil {
 		h.Outside = k.outside.health()
 	}

@@ -1,13 +1,13 @@
 package classify
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,22 +40,23 @@ func (r *refusal) Error() string { return r.reason }
 func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
 
 const (
-	// maxRefusals is how many answers in a row may be of no use before the server is
-	// taken to be down: one may be the text's fault.
-	maxRefusals = 3
-
-	// probeText is what a server that was down must be able to classify.
+	// probeText is what the server must be able to classify whenever it is looked at.
 	probeText = "How many sides has a triangle?"
 
 	firstProbe, lastProbe = 500 * time.Millisecond, 30 * time.Second
 
-	// settled is how long a server must have been up to be probed at once when it is
-	// down again.
+	// settled is how long a server must have been left alone to be looked at soon when
+	// it is doubted again.
 	settled = 10 * time.Second
 
-	// Bounds of what a server may say.
-	maxCategories = 1000
-	maxNameBytes  = 200
+	// Bounds of what a server may say, in bytes. What the built-in classifier is to
+	// learn, names and descriptions, makes it as big as their product with the number of
+	// categories.
+	maxName        = 200
+	maxDescription = 500
+	maxPrompt      = 8 << 10
+	maxCategories  = 500      // all that it has ever had
+	maxLearned     = 64 << 10 // their names and descriptions
 )
 
 // Tolerances of the protocol: of the sum of probabilities, and by how much the
@@ -63,53 +64,59 @@ const (
 const (
 	sumTolerance = 0.05
 	leastShare   = 0.9
+	rounding     = 1e-6 // of a float32 that is 1
 )
 
 // An outside is a classification server of somebody else's.
 type outside struct {
 	options config.Outside
+	address string // the server's name, or its URL without what may be secret
 	caller  caller
+	learn   learner
 	log     *zap.Logger
-	tried   chan struct{} // closed when it was first asked for its list
-	fell    chan struct{} // holds a signal when it went down
+	needed  chan struct{} // closed when somebody wants it
+	need    func()        // closes needed
+	tried   chan struct{} // closed when it was first looked at
+	doubted chan struct{} // holds a signal when it is to be looked at soon
 
-	mu       sync.Mutex // guards what follows
-	list     []string   // its categories; nil until it was heard
-	index    []int      // ours of each of them
-	err      error      // why it is down; nil if it is up
-	since    time.Time
-	refusals int           // in a row
-	flipped  chan struct{} // closed when it goes down or comes up, then itself replaced
+	mu         sync.Mutex // guards what follows
+	list       []string   // its categories; nil until it was heard
+	index      []int      // ours of each of them
+	err        error      // why it is down; nil if it is up
+	since      time.Time
+	generation int           // how often it came up or changed its list
+	changed    chan struct{} // closed when it goes down, comes up or changes its list, then itself replaced
 }
 
 var errNotTried = errors.New("it was not asked yet")
 
-func newOutside(o config.Outside, servers Sessions, log *zap.Logger) *outside {
-	s := &outside{options: o, log: log, tried: make(chan struct{}), fell: make(chan struct{}, 1), flipped: make(chan struct{}), err: errNotTried, since: time.Now()}
+func newOutside(o config.Outside, servers Sessions, learn learner, log *zap.Logger) *outside {
+	s := &outside{
+		options: o, learn: learn, log: log, err: errNotTried, since: time.Now(),
+		needed: make(chan struct{}), tried: make(chan struct{}), doubted: make(chan struct{}, 1), changed: make(chan struct{}),
+	}
+	s.need = sync.OnceFunc(func() { close(s.needed) })
 	if o.Server != "" {
-		s.caller = entry{o.Server, servers}
+		s.address, s.caller = o.Server, &entry{server: o.Server, list: o.ListTool, servers: servers}
 	} else {
-		s.caller = newWeb(o.URL, o.Headers)
+		w := newWeb(o.URL, o.Headers)
+		s.address, s.caller = w.url, w
 	}
 	return s
 }
 
 func (s *outside) close() { s.caller.close() }
 
-// run asks for the list at first and every so often, and looks after the server
-// while it is down, until ctx ends. learn is given each list.
-func (s *outside) run(ctx context.Context, learn func(List) []int) error {
+// run looks at the server at first, every so often and when it is doubted, until
+// ctx ends.
+func (s *outside) run(ctx context.Context) error {
 	probes := backoff.NewExponentialBackOff()
 	probes.InitialInterval, probes.MaxInterval = firstProbe, lastProbe
 	for first := true; ; first = false {
-		err := s.refresh(ctx, learn)
-		if err == nil && !s.up() {
-			err = s.probe(ctx)
+		err := s.look(ctx)
+		if ctx.Err() == nil {
+			s.note(err)
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		s.note(err)
 		if first {
 			close(s.tried)
 		}
@@ -127,7 +134,7 @@ func (s *outside) rest(ctx context.Context, probes *backoff.ExponentialBackOff) 
 		select {
 		case <-time.After(s.options.RefreshInterval):
 			return true
-		case <-s.fell:
+		case <-s.doubted:
 			if time.Since(began) > settled {
 				probes.Reset()
 			}
@@ -138,7 +145,7 @@ func (s *outside) rest(ctx context.Context, probes *backoff.ExponentialBackOff) 
 	select {
 	case <-time.After(probes.NextBackOff()):
 		select {
-		case <-s.fell: // what it tells is known
+		case <-s.doubted: // the look will tell
 		default:
 		}
 		return true
@@ -147,8 +154,17 @@ func (s *outside) rest(ctx context.Context, probes *backoff.ExponentialBackOff) 
 	}
 }
 
+// doubt has the server looked at soon.
+func (s *outside) doubt() {
+	select {
+	case s.doubted <- struct{}{}:
+	default:
+	}
+}
+
 // await returns when the server was first tried, or ctx ends.
 func (s *outside) await(ctx context.Context) {
+	s.need()
 	limited, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	select {
@@ -157,16 +173,28 @@ func (s *outside) await(ctx context.Context) {
 	}
 }
 
-func (s *outside) heard() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.list != nil
-}
-
 func (s *outside) up() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err == nil
+}
+
+// state returns the server's generation, 0 while it is down, and what is closed when
+// that is another.
+func (s *outside) state() (generation int, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, s.changed
+	}
+	return s.generation, s.changed
+}
+
+// renew begins a generation; s.mu is held.
+func (s *outside) renew() {
+	s.generation++
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // note says what came of asking the server: nil, or why it is down.
@@ -174,66 +202,80 @@ func (s *outside) note(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := s.err
-	if s.refusals++; err == nil {
-		s.refusals = 0
-	}
-	if _, answered := errors.AsType[*refusal](err); answered && was == nil && s.refusals < maxRefusals {
-		s.log.Debug("the outside classifier's answer is not used", zap.Error(err))
-		return
-	}
 	s.err = err
 	if (was == nil) != (err == nil) {
 		s.since = time.Now()
-		close(s.flipped)
-		s.flipped = make(chan struct{})
+		s.renew()
 	}
 	switch {
 	case was != nil && err == nil:
-		s.log.Info("the outside classifier is up", zap.String("address", s.address()))
+		s.log.Info("the outside classifier is up", zap.String("address", s.address))
 	case (was == nil || was == errNotTried) && err != nil:
-		s.log.Warn("the outside classifier is down; the built-in one serves", zap.String("address", s.address()), zap.Error(err))
+		s.log.Warn("the outside classifier is down; the built-in one serves", zap.String("address", s.address), zap.Error(err))
 	}
 	if was == nil && err != nil {
-		select {
-		case s.fell <- struct{}{}:
-		default:
-		}
+		s.doubt()
 	}
 }
-
-func (s *outside) changed() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.flipped
-}
-
-func (s *outside) address() string { return cmp.Or(s.options.Server, s.options.URL) }
 
 func (s *outside) health() *OutsideHealth {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := &OutsideHealth{Address: s.address(), State: "up", Since: s.since.UTC(), Source: Outside}
-	if s.err != nil {
-		h.State, h.Error, h.Source = "down", s.err.Error(), Builtin
-	}
-	if s.err == errNotTried {
-		h.State, h.Error = "starting", ""
+	h := &OutsideHealth{Address: s.address, State: "up", Since: s.since.UTC(), Source: Outside}
+	switch s.err {
+	case nil:
+	case errNotTried:
+		h.State, h.Source = "starting", Builtin
+	default:
+		h.State, h.Source = "down", Builtin
+		h.Error = fmt.Sprintf("%.300s", strings.Join(strings.Fields(s.err.Error()), " "))
 	}
 	return h
 }
 
+// A learner takes in a list that was found sound, the first or a later one, and
+// returns our index of each of its categories.
+type learner func(list List, first bool) (index []int, err error)
+
+// look asks for the list, and whether the server can classify.
+func (s *outside) look(ctx context.Context) error {
+	if err := s.refresh(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	n := len(s.list)
+	s.mu.Unlock()
+	_, err := s.decide(ctx, probeText, n)
+	return err
+}
+
 // refresh asks for the list.
-func (s *outside) refresh(ctx context.Context, learn func(List) []int) error {
+func (s *outside) refresh(ctx context.Context) error {
 	var list List
-	if err := s.ask(ctx, s.options.ListTool, struct{}{}, &list); err != nil {
+	err := s.ask(ctx, s.options.ListTool, struct{}{}, &list)
+	if err == nil {
+		err = s.checkList(list)
+	}
+	if err == nil {
+		err = s.adopt(list)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", s.options.ListTool, err)
 	}
-	if err := s.checkList(list); err != nil {
-		return fmt.Errorf("%s: %w", s.options.ListTool, err)
-	}
-	index := learn(list)
+	return nil
+}
+
+// adopt makes the list that of the server.
+func (s *outside) adopt(list List) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	index, err := s.learn(list, s.list == nil)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(s.list, list.Categories) {
+		s.renew()
+	}
 	s.list, s.index = list.Categories, index
 	return nil
 }
@@ -250,7 +292,7 @@ func (s *outside) checkList(list List) error {
 	}
 	seen := make(map[string]bool, n)
 	for _, name := range list.Categories {
-		if name == "" || len(name) > maxNameBytes || seen[name] {
+		if name == "" || len(name) > maxName || seen[name] {
 			return refuse("a category's name is empty, too long or there twice")
 		}
 		seen[name] = true
@@ -267,15 +309,6 @@ type opinion struct {
 	UseReasoning  *bool
 }
 
-// probe finds out whether a server that was down can classify again.
-func (s *outside) probe(ctx context.Context) error {
-	s.mu.Lock()
-	n := len(s.list)
-	s.mu.Unlock()
-	_, err := s.decide(ctx, probeText, n)
-	return err
-}
-
 // classify asks the server, unless it is down. index is ours of each of its
 // categories.
 func (s *outside) classify(ctx context.Context, text string) (v opinion, index []int, err error) {
@@ -286,7 +319,19 @@ func (s *outside) classify(ctx context.Context, text string) (v opinion, index [
 		return v, nil, err
 	}
 	v, err = s.decide(ctx, text, len(index))
-	if err == nil || ctx.Err() == nil { // else the client has left, which says nothing about the server
+	if errors.Is(err, errAnew) && s.refresh(ctx) == nil {
+		s.mu.Lock()
+		s.renew()
+		index = s.index
+		s.mu.Unlock()
+		v, err = s.decide(ctx, text, len(index))
+	}
+	_, refused := errors.AsType[*refusal](err)
+	switch {
+	case err == nil || errors.Is(ctx.Err(), context.Canceled): // the client has left, which says nothing about the server
+	case refused || ctx.Err() != nil: // is it the text, or the client's impatience?
+		s.doubt()
+	default:
 		s.note(err)
 	}
 	return v, index, err
@@ -301,6 +346,7 @@ func (s *outside) decide(ctx context.Context, text string, n int) (v opinion, er
 		Probabilities []float64 `json:"probabilities"`
 		Model         string    `json:"model"`
 		UseReasoning  *bool     `json:"use_reasoning"`
+		Degraded      bool      `json:"degraded"` // only a router says so: see Outcome
 	}
 	arguments := struct {
 		Text              string `json:"text"`
@@ -310,35 +356,35 @@ func (s *outside) decide(ctx context.Context, text string, n int) (v opinion, er
 		return v, fmt.Errorf("%s: %w", s.options.ClassifyTool, err)
 	}
 	switch {
+	case said.Degraded: // it may be ourselves that it waits for
+		return v, refuse("%s: its own outside classifier is down", s.options.ClassifyTool)
 	case said.Class == nil || said.Confidence == nil:
 		return v, refuse("%s: the answer lacks a class or a confidence", s.options.ClassifyTool)
 	case *said.Class < 0 || *said.Class >= n:
 		return v, refuse("%s: class %d of %d", s.options.ClassifyTool, *said.Class, n)
-	case !(*said.Confidence >= 0 && *said.Confidence <= 1):
+	case !isProbability(*said.Confidence):
 		return v, refuse("%s: confidence %v is not from 0 to 1", s.options.ClassifyTool, *said.Confidence)
-	case len(said.Model) > maxNameBytes:
+	case len(said.Model) > maxName:
 		return v, refuse("%s: the model's name is too long", s.options.ClassifyTool)
 	}
-	v = opinion{Class: *said.Class, Confidence: *said.Confidence, Model: said.Model, UseReasoning: said.UseReasoning}
+	v = opinion{Class: *said.Class, Confidence: min(*said.Confidence, 1), Model: said.Model, UseReasoning: said.UseReasoning}
 	if v.Probabilities, err = spread(v.Class, v.Confidence, said.Probabilities, n); err != nil {
 		return v, fmt.Errorf("%s: %w", s.options.ClassifyTool, err)
 	}
 	return v, nil
 }
 
-// spread returns the distribution in which the class has the confidence, and the
-// other categories share the rest: in proportion to what they were said to have, or
-// evenly if nothing was said.
+func isProbability(x float64) bool { return x >= 0 && x <= 1+rounding }
+
+// spread returns the distribution in which the class has the confidence, or what it
+// takes to be the largest, and the other categories share the rest: in proportion to
+// what they were said to have, or evenly if nothing was said.
 func spread(class int, confidence float64, said []float64, n int) ([]float64, error) {
-	p := make([]float64, n)
-	if said == nil {
-		for i := range p {
-			p[i] = 1
-		}
-	} else {
+	p := slices.Repeat([]float64{1}, n)
+	if said != nil {
 		sum := 0.0
 		for _, x := range said {
-			if !(x >= 0 && x <= 1) {
+			if !isProbability(x) {
 				return nil, refuse("probability %v is not from 0 to 1", x)
 			}
 			sum += x
@@ -353,22 +399,21 @@ func spread(class int, confidence float64, said []float64, n int) ([]float64, er
 		}
 		copy(p, said)
 	}
+	p[class] = 0
 	rest := 0.0
-	for i, x := range p {
-		if i != class {
-			rest += x
-		}
+	for _, x := range p {
+		rest += x
 	}
+	if rest == 0 { // nothing else may be it
+		p[class] = 1
+		return p, nil
+	}
+	lead := margin * slices.Max(p) / rest
+	confidence = max(confidence, lead/(1+lead)) // confidence = (1-confidence)*lead
 	for i := range p {
-		switch {
-		case i == class && rest > 0:
-			p[i] = confidence
-		case i == class: // nothing else may be it
-			p[i] = 1
-		case rest > 0:
-			p[i] *= (1 - confidence) / rest
-		}
+		p[i] *= (1 - confidence) / rest
 	}
+	p[class] = confidence
 	return p, nil
 }
 
@@ -386,7 +431,8 @@ func (s *outside) ask(ctx context.Context, tool string, arguments, answer any) e
 			return nil, backoff.Permanent(err)
 		}
 		return raw, err
-	}, backoff.WithMaxTries(uint(s.options.MaxRetries)+1), backoff.WithBackOff(pauses))
+	}, backoff.WithMaxTries(uint(s.options.MaxRetries)+1), backoff.WithBackOff(pauses),
+		backoff.WithNotify(func(error, time.Duration) { s.doubt() })) // it may come back with another list
 	if ctx.Err() != nil && err != nil {
 		return context.Cause(ctx)
 	}
@@ -431,14 +477,29 @@ func decode(raw json.RawMessage, answer any) error {
 
 // An entry is an outside server that the router runs.
 type entry struct {
-	server  string
-	servers Sessions
+	server, list string // its name, and the tool that lists categories
+	servers      Sessions
+
+	mu    sync.Mutex      // guards heard
+	heard session.Session // which last said its list
 }
 
-func (e entry) call(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {
+// errAnew says that what the server answers may be about another list.
+var errAnew = errors.New("it was started anew, and not yet asked for its list")
+
+func (e *entry) call(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {
 	s, err := e.servers.Session(ctx, e.server, nil)
 	if err != nil {
 		return nil, err
+	}
+	e.mu.Lock()
+	if tool == e.list {
+		e.heard = s
+	}
+	anew := e.heard != s
+	e.mu.Unlock()
+	if anew {
+		return nil, backoff.Permanent(errAnew)
 	}
 	params, err := callParams(tool, arguments)
 	if err != nil {
@@ -451,7 +512,7 @@ func (e entry) call(ctx context.Context, tool string, arguments any) (json.RawMe
 	return raw, err
 }
 
-func (entry) close() {}
+func (*entry) close() {}
 
 func callParams(tool string, arguments any) (json.RawMessage, error) {
 	return json.Marshal(struct {

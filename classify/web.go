@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 
+	"github.com/cenkalti/backoff/v5"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -23,7 +25,7 @@ const maxAnswer = 4 << 20
 // client has it), or MCP's streamable HTTP of either era. Which of them is found out
 // by the first call, and again when one no longer works.
 type web struct {
-	url    string
+	url    string // without what may be secret
 	client *http.Client
 
 	closing sync.WaitGroup // of sessions that are given up
@@ -31,13 +33,17 @@ type web struct {
 	mu      sync.Mutex         // guards what follows
 	style   int                // of styles, that worked last; -1 if none has
 	session *mcp.ClientSession // of streamable HTTP; nil if there is none
+	closed  bool               // no more sessions
 }
 
 // A style is a way to call a tool. It fails with errOtherStyle if the server seems
 // not to speak so.
-type style func(w *web, ctx context.Context, tool string, arguments any) (json.RawMessage, error)
+type style struct {
+	name string
+	call func(w *web, ctx context.Context, tool string, arguments any) (json.RawMessage, error)
+}
 
-var styles = []style{(*web).plain, (*web).rest, (*web).streamable}
+var styles = []style{{"plain JSON-RPC", (*web).plain}, {"the method in the path", (*web).rest}, {"streamable HTTP", (*web).streamable}}
 
 var (
 	errOtherStyle = errors.New("it does not speak so")
@@ -47,11 +53,15 @@ var (
 // maxConnections is how many calls are made at once; others wait.
 const maxConnections = 64
 
-func newWeb(url string, headers map[string]string) *web {
+func newWeb(at string, headers map[string]string) *web {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxConnsPerHost, transport.MaxIdleConnsPerHost = maxConnections, maxConnections
-	return &web{url: url, style: -1, client: &http.Client{
-		Transport: withHeaders{transport, headers},
+	public, secret := url.URL{}, &url.URL{}
+	if u, err := url.Parse(at); err == nil {
+		public, secret = url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}, u
+	}
+	return &web{url: public.String(), style: -1, client: &http.Client{
+		Transport: careful{transport, headers, secret},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if first := via[0].URL; r.URL.Scheme != first.Scheme || r.URL.Host != first.Host {
 				return errors.New("it redirects to another origin, which is not to see the headers")
@@ -64,18 +74,31 @@ func newWeb(url string, headers map[string]string) *web {
 	}}
 }
 
-// withHeaders adds headers to requests.
-type withHeaders struct {
+// A careful transport adds to requests what is secret, which errors don't tell then,
+// and lets nobody answer without end.
+type careful struct {
 	*http.Transport
 	headers map[string]string
+	secret  *url.URL // its user and query
 }
 
-func (t withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t careful) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
+	if r.URL.RawQuery == "" {
+		r.URL.RawQuery = t.secret.RawQuery
+	}
+	if user := t.secret.User; user != nil {
+		password, _ := user.Password()
+		r.SetBasicAuth(user.Username(), password)
+	}
 	for name, value := range t.headers {
 		r.Header.Set(name, value)
 	}
-	return t.Transport.RoundTrip(r)
+	response, err := t.Transport.RoundTrip(r)
+	if err == nil {
+		response.Body = http.MaxBytesReader(nil, response.Body, maxAnswer)
+	}
+	return response, err
 }
 
 func (w *web) call(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {
@@ -83,14 +106,15 @@ func (w *web) call(ctx context.Context, tool string, arguments any) (json.RawMes
 	known := w.style
 	w.mu.Unlock()
 	if known >= 0 {
-		raw, err := styles[known](w, ctx, tool, arguments)
+		raw, err := styles[known].call(w, ctx, tool, arguments)
 		if !errors.Is(err, errOtherStyle) {
 			return raw, err
 		}
 	}
-	var reasons []error
+	var reasons []string
+	failed := false
 	for i, style := range styles {
-		raw, err := style(w, ctx, tool, arguments)
+		raw, err := style.call(w, ctx, tool, arguments)
 		if err == nil {
 			w.mu.Lock()
 			w.style = i
@@ -98,12 +122,18 @@ func (w *web) call(ctx context.Context, tool string, arguments any) (json.RawMes
 			return raw, nil
 		}
 		_, answered := errors.AsType[*refusal](err)
-		if !answered && !errors.Is(err, errOtherStyle) && !errors.Is(err, errStatus) {
+		switch {
+		case errors.Is(err, errStatus):
+			failed = true
+		case !answered && !errors.Is(err, errOtherStyle):
 			return nil, err // it can't be reached, in whatever style
 		}
-		reasons = append(reasons, err)
+		reasons = append(reasons, fmt.Sprintf("%s: %.100s", style.name, err))
 	}
-	return nil, errors.Join(reasons...)
+	if failed {
+		return nil, errors.New(strings.Join(reasons, "; "))
+	}
+	return nil, refuse("%s", strings.Join(reasons, "; "))
 }
 
 func (w *web) plain(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {
@@ -145,12 +175,22 @@ func (w *web) rest(ctx context.Context, tool string, arguments any) (json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	return w.post(ctx, strings.TrimSuffix(w.url, "/")+"/tools/call", params)
+	raw, err := w.post(ctx, strings.TrimSuffix(w.url, "/")+"/tools/call", params)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Content json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil || answer.Content == nil {
+		return nil, fmt.Errorf("%w: the answer is no tool result", errOtherStyle)
+	}
+	return raw, nil
 }
 
 // post returns the JSON that the server answers with.
-func (w *web) post(ctx context.Context, url string, body []byte) (json.RawMessage, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+func (w *web) post(ctx context.Context, at string, body []byte) (json.RawMessage, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -161,21 +201,24 @@ func (w *web) post(ctx context.Context, url string, body []byte) (json.RawMessag
 		return nil, err
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(answer) > maxAnswer:
+	answer, err := io.ReadAll(response.Body)
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
 		return nil, refuse("the answer is longer than %d bytes", maxAnswer)
 	}
-	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if err != nil {
+		return nil, err
+	}
 	switch code := response.StatusCode; {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return nil, fmt.Errorf("HTTP %s: does it want a token? \"headers\" can be set", response.Status)
-	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500:
+		return nil, backoff.Permanent(fmt.Errorf("HTTP %s: does it want a token? \"headers\" can be set", response.Status))
+	case code == http.StatusTooManyRequests:
+		return nil, backoff.Permanent(fmt.Errorf("HTTP %s", response.Status))
+	case code == http.StatusRequestTimeout || code >= 500:
 		return nil, fmt.Errorf("%w: HTTP %s", errStatus, response.Status)
-	case code != http.StatusOK || kind != "application/json" || !json.Valid(answer):
-		return nil, fmt.Errorf("%w: HTTP %s, %s", errOtherStyle, response.Status, kind)
+	case code != http.StatusOK:
+		return nil, fmt.Errorf("%w: HTTP %s", errOtherStyle, response.Status)
+	case !json.Valid(answer): // who writes a server by hand forgets its type
+		return nil, fmt.Errorf("%w: the answer is not JSON (%s)", errOtherStyle, response.Header.Get("Content-Type"))
 	}
 	return answer, nil
 }
@@ -187,21 +230,33 @@ func (w *web) streamable(ctx context.Context, tool string, arguments any) (json.
 		return nil, err
 	}
 	result, err := s.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: arguments})
-	if err != nil {
-		if ctx.Err() == nil {
-			w.drop(s)
-		}
-		return nil, err
+	said, ok := errors.AsType[*jsonrpc.Error](err)
+	switch {
+	case err == nil:
+		return json.Marshal(result)
+	case ok && said.Code >= -32700 && said.Code <= -32600 && !errors.Is(err, errRejected):
+		return nil, refuse("%v", said)
+	case ctx.Err() == nil:
+		w.drop(s)
 	}
-	return json.Marshal(result)
+	return nil, err
 }
+
+// errRejected is in the SDK's errors where the transport refused what was sent, as it
+// does when the session is lost.
+var errRejected = &jsonrpc.Error{Code: -32005}
+
+var errClosed = errors.New("the router is stopping")
 
 func (w *web) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	w.mu.Lock()
-	s := w.session
+	s, closed := w.session, w.closed
 	w.mu.Unlock()
-	if s != nil {
+	switch {
+	case s != nil:
 		return s, nil
+	case closed:
+		return nil, errClosed
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "metarouter", Version: "1"}, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
 	s, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: w.url, HTTPClient: w.client, MaxRetries: -1, DisableStandaloneSSE: true}, nil)
@@ -212,13 +267,20 @@ func (w *web) connect(ctx context.Context) (*mcp.ClientSession, error) {
 		return nil, fmt.Errorf("%w: %w", errOtherStyle, err)
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.session != nil { // somebody was quicker
+	now, closed := w.session, w.closed
+	switch {
+	case closed:
+	case now == nil:
+		w.session, now = s, s
+	default: // somebody was quicker
 		w.closing.Go(func() { s.Close() })
-		return w.session, nil
 	}
-	w.session = s
-	return s, nil
+	w.mu.Unlock()
+	if closed {
+		s.Close()
+		return nil, errClosed
+	}
+	return now, nil
 }
 
 // drop gives up a session that no longer works.
@@ -237,6 +299,7 @@ func (w *web) drop(s *mcp.ClientSession) {
 func (w *web) close() {
 	w.mu.Lock()
 	s := w.session
+	w.closed = true
 	w.mu.Unlock()
 	if s != nil {
 		w.drop(s)

@@ -149,8 +149,12 @@ func (d *decoder) outside(to **Outside, known fields) func(at int) {
 	bad := false
 	d.missing = variables{}
 	for key, field := range (fields{
-		"type":   set(d, &kind, mcp),
-		"server": set(d, &o.Server, notEmpty), "url": set(d, &o.URL, d.webURL), "headers": set(d, &o.Headers, dict(d.expanded)),
+		"type": set(d, &kind, mcp),
+		"server": func(m hujson.ObjectMember) {
+			d.asked = place{d.source, m.Name.StartOffset}
+			set(d, &o.Server, notEmpty)(m)
+		},
+		"url": set(d, &o.URL, d.webURL), "headers": set(d, &o.Headers, dict(d.expanded)),
 		"tools":   d.in(fields{"classify": set(d, &o.ClassifyTool, notEmpty), "list_categories": set(d, &o.ListTool, notEmpty)}),
 		"timeout": set(d, &o.Timeout, duration(positive)), "max_retries": set(d, &o.MaxRetries, atLeast(0)),
 		"cache_categories": set(d, &o.CacheCategories, boolean), "refresh_interval": set(d, &o.RefreshInterval, duration(positive)),
@@ -180,6 +184,25 @@ func (d *decoder) outside(to **Outside, known fields) func(at int) {
 		default:
 			*to = o
 		}
+	}
+}
+
+// askedServer says what is wrong with the entry that is the other classifier. It is
+// asked all the same: entries are live.
+func (d *decoder) askedServer(c Config) {
+	if c.Router.Classification == nil || c.Router.Classification.Outside == nil || c.Router.Classification.Outside.Server == "" {
+		return
+	}
+	d.source, d.name = d.asked.source, ""
+	name := c.Router.Classification.Outside.Server
+	i := slices.IndexFunc(c.Servers, func(s Server) bool { return s.Name == name })
+	switch {
+	case i < 0:
+		d.warn(d.asked.offset, `"server" is %q, which is no server; write the name of one in "mcpServers"`, name)
+	case c.Servers[i].Disabled:
+		d.warn(d.asked.offset, `"server" is %q, which is disabled; enable it, or name another one`, name)
+	case c.Servers[i].Self:
+		d.warn(d.asked.offset, `"server" is %q, which would start a router; leave "type" and "server" out for the classifier that is built in`, name)
 	}
 }
 

@@ -52,7 +52,7 @@ func TestClassification(t *testing.T) {
 			})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := loadText(t, `{"metarouter": {"classification": `+tt.text+`}}`)
+			c := loadText(t, `{"mcpServers": {"s": {"command": "c"}}, "metarouter": {"classification": `+tt.text+`}}`)
 			if len(c.Problems) > 0 {
 				t.Errorf("problems: %v", c.Problems)
 			}
@@ -110,8 +110,8 @@ func TestClassificationProblems(t *testing.T) {
 		{"url", outside(`§"url": "ws://x/sk-secret"`), `write "https://host/path"`, ""},
 		{"half a url", outside(`§"url": "example.com"`), `write "https://host/path"`, ""},
 		{"unset", outside(`"url": "https://x", "headers": {"A": "${TOKEN}", "B": §"${NOPE}", "C": "${NADA}"}`), `no other classifier is asked: the variables NOPE, NADA are not set`, ""},
-		{"timeout", outside(`"server": "s", §"timeout": 0`), `must be longer than 0`, ""},
-		{"tools", outside(`"server": "s", "tools": {§"classify": ""}`), `must not be empty`, ""},
+		{"timeout", outside(`"url": "https://x", §"timeout": 0`), `must be longer than 0`, ""},
+		{"tools", outside(`"url": "https://x", "tools": {§"classify": ""}`), `must not be empty`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			text := `{"metarouter": {"classification": ` + tt.text + `}}`
@@ -154,7 +154,7 @@ func TestClassificationProblems(t *testing.T) {
 
 func TestMergeClassification(t *testing.T) {
 	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
-		"/1/a.json": `{"metarouter": {"classification": {"categories": [{"name": "x"}, {"name": "y"}], "threshold": 0.9, "type": "mcp", "server": "s"}}}`,
+		"/1/a.json": `{"mcpServers": {"s": {"command": "c"}}, "metarouter": {"classification": {"categories": [{"name": "x"}, {"name": "y"}], "threshold": 0.9, "type": "mcp", "server": "s"}}}`,
 		"/2/b.json": `{"metarouter": {"classification": {"categories": [{"name": "z"}], "fallback": "z", "timeout": "1s"}}}`,
 	}, nil))
 	if err != nil || len(c.Problems) > 0 {
@@ -163,5 +163,31 @@ func TestMergeClassification(t *testing.T) {
 	k := c.Router.Classification
 	if got := fmt.Sprint(k.Categories[0].Name, len(k.Categories), k.Threshold, k.Fallback, k.Outside.Server, k.Outside.Timeout); got != "z1 0.9zs1s" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// An outside server that is an entry which can't be started is asked all the same,
+// since entries are live, but it is said.
+func TestClassificationServer(t *testing.T) {
+	for _, tt := range []struct{ entry, says string }{
+		{`"s": {"command": "c"}`, ""},
+		{`"S": {"command": "c"}`, `"server" is "s", which is no server; write the name of one in "mcpServers"`},
+		{`"s": {"command": "c", "disabled": true}`, `"server" is "s", which is disabled`},
+		{`"s": {"command": "metarouter", "args": ["serve"]}`, `"server" is "s", which would start a router`},
+	} {
+		c := loadText(t, `{"mcpServers": {`+tt.entry+`}, "metarouter": {"classification": {"type": "mcp",
+"server": "s"}}}`)
+		var said []string
+		for _, p := range c.Problems {
+			if p.Line == 2 && p.Column == 1 && p.Server == "" {
+				said = append(said, p.Message)
+			}
+		}
+		if len(said) != min(len(tt.says), 1) || len(said) == 1 && !strings.Contains(said[0], tt.says) {
+			t.Errorf("%s: %q of %v, want %q", tt.entry, said, c.Problems, tt.says)
+		}
+		if o := c.Router.Classification.Outside; o == nil || o.Server != "s" {
+			t.Errorf("%s: %+v", tt.entry, o)
+		}
 	}
 }

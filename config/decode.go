@@ -19,12 +19,19 @@ type decoder struct {
 	env      environment
 	source   source
 	problems []Problem
+	asked    place // where the classifier's server is named
 
 	// Of the server whose entry is being read:
 	name      string   // "" outside of any
 	fatal     []string // why it can't be started
 	missing   variables
 	missingAt int // where the first of them is
+}
+
+// A place is a byte of a source.
+type place struct {
+	source
+	offset int
 }
 
 // warn reports something that the router can live with.

@@ -83,6 +83,7 @@ func assemble(sources []source, env environment) Config {
 	for _, e := range entries {
 		c.Servers = append(c.Servers, d.server(e, c.Router))
 	}
+	d.askedServer(c)
 	c.Problems = d.problems
 	slices.SortStableFunc(c.Problems, func(a, b Problem) int {
 		return cmp.Or(

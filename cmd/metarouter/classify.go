@@ -26,6 +26,9 @@ func (a *app) classify() *cobra.Command {
 				return err
 			}
 			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
+				if k := c.Router.Classification; k != nil && k.Outside != nil && k.Outside.Server != "" {
+					a.waiting(r, func() { r.Await(ctx, k.Outside.Server) }) // which may take longer than a classification
+				}
 				o, err := r.Classifier().Classify(ctx, text)
 				switch {
 				case errors.Is(err, classify.ErrNoCategories):
@@ -35,7 +38,7 @@ func (a *app) classify() *cobra.Command {
 				case a.json:
 					return a.printJSON(o)
 				}
-				return a.printOutcome(o, r.Classifier().Categories(ctx).Categories)
+				return a.printOutcome(o)
 			})
 		}))
 }
@@ -44,7 +47,7 @@ func (a *app) classify() *cobra.Command {
 const shownCategories = 10
 
 // printOutcome prints what the text was found to be, and the likeliest categories.
-func (a *app) printOutcome(o classify.Outcome, categories []string) error {
+func (a *app) printOutcome(o classify.Outcome) error {
 	reasoning := "without reasoning"
 	if o.UseReasoning {
 		reasoning = "with reasoning"
@@ -60,7 +63,7 @@ func (a *app) printOutcome(o classify.Outcome, categories []string) error {
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(o.Probabilities[j], o.Probabilities[i]) })
 	return a.table(func(w *tabwriter.Writer) {
 		for _, i := range order[:min(len(order), shownCategories)] {
-			fmt.Fprintf(w, "%.3f\t%s\n", o.Probabilities[i], categories[i])
+			fmt.Fprintf(w, "%.3f\t%s\n", o.Probabilities[i], o.Categories[i])
 		}
 	})
 }

@@ -165,3 +165,33 @@ func outage(t *testing.T, url string, kill, revive func()) {
 	mcptest.WaitFor(t, "/health to say so", func() bool { status, state := health(t, url); return status == "ok" && state == "up" })
 	t.Logf("%d answers of the outside server, %d of the built-in classifier, none lost", fromOutside.Load(), fromBuiltin.Load())
 }
+
+// One command waits for the outside server's start, which may take longer than a
+// classification, and what does not classify does not start it.
+func TestClassifyOnce(t *testing.T) {
+	t.Parallel()
+	pids := filepath.Join(t.TempDir(), "pids")
+	command, args := mcptest.Command("-tools", "list_categories,classify_text", "-pid-file", pids)
+	own := outsideAt("server", "zoo")
+	own["classification"].(map[string]any)["timeout"] = "700ms"
+	s := prepare(t, entries{"zoo": {"command": "sh", "args": append([]string{"-c", `sleep 1.5; exec "$0" "$@"`, command}, args...)}}, own)
+	out, stderr, code := s.run("tools")
+	if code != 0 || !strings.Contains(out, "classify_text") {
+		t.Fatalf("%s%s", out, stderr)
+	}
+	before := len(mcptest.PIDs(t, pids))
+	if out, stderr, code = s.run("tools"); code != 0 || !strings.Contains(out, "classify_text") {
+		t.Fatalf("%s%s", out, stderr)
+	}
+	if now := len(mcptest.PIDs(t, pids)); now != before {
+		t.Errorf("it was started %d times by who did not classify", now-before)
+	}
+	out, stderr, code = s.run("classify", "--json", "the cat and the dog")
+	var v verdict
+	if err := json.Unmarshal([]byte(out), &v); err != nil || code != 0 || v.Source != "outside" || v.Category != "animal" {
+		t.Errorf("%s%s", out, stderr)
+	}
+	if out, stderr, code = s.run("classify", "the cat and the dog"); code != 0 || !strings.Contains(out, "animal (") || stderr != "" {
+		t.Errorf("%s%s", out, stderr)
+	}
+}

@@ -29,9 +29,7 @@ func TestReadmeLines(t *testing.T) {
 	var lines []string // with their continuations
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		block := regexp.MustCompile(`(\\|\|)\n\s+`).ReplaceAllString(block[1], "$1\n")
-		for _, line := range regexp.MustCompile(`(?m)^(curl|printf|metarouter)(.*[\\|]\n)*.*$`).FindAllString(block, -1) {
-			lines = append(lines, line)
-		}
+		lines = append(lines, regexp.MustCompile(`(?m)^(curl|printf|metarouter)(.*[\\|]\n)*.*$`).FindAllString(block, -1)...)
 	}
 	var serve string
 	wants := []string{ // of the others, in their order
