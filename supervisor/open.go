@@ -84,7 +84,7 @@ const (
 	// rootsTime is how long a server that asks for roots is waited for to do so, and
 	// digestTime what it then gets to look at them.
 	rootsTime  = 500 * time.Millisecond
-	digestTime = 20 * time.Millisecond
+	digestTime = 100 * time.Millisecond
 )
 
 // settle waits until the server has done what it does because of the handshake:
