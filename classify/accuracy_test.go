@@ -41,6 +41,13 @@ func TestAccuracy(t *testing.T) {
 	report(t, sampled(entries(t, mcptest.WordNet(t)), 60), ofADictionary)
 }
 
+// TestAccuracyOfRequests sorts what people ask an assistant for: 250 texts of somebody
+// who had seen neither the examples nor the classifier, written when both were done.
+// They must not be looked at to improve either.
+func TestAccuracyOfRequests(t *testing.T) {
+	report(t, read(t, filepath.Join("testdata", "strangers.jsonl")), wanted)
+}
+
 // TestAccuracyOfFiles sorts other labelled texts: lines of {"text", "category"}
 // in the files that METAROUTER_CLASSIFIED lists, as PATH lists folders.
 func TestAccuracyOfFiles(t *testing.T) {
