@@ -187,6 +187,37 @@ func TestBadTexts(t *testing.T) {
 	}
 }
 
+// Why an answer was not believed is in the log, and not once for each of many.
+func TestRefusedIsSaid(t *testing.T) {
+	n := &entryServer{neighbour: newNeighbour()}
+	n.answer = func(text string) string {
+		if strings.Contains(text, "bad") {
+			return `{"class": 17, "confidence": 0.8}`
+		}
+		return `{"class": 1, "confidence": 0.8}`
+	}
+	o := options()
+	core, logs := observer.New(zap.WarnLevel)
+	k := New(&config.Classification{Outside: &o, MaxText: 100}, []config.Category{{Name: "tag"}}, n, zap.New(core))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- k.Run(ctx, false) }()
+	for range 100 {
+		outcome(t, k, "bad")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	said := logs.All()
+	if len(said) == 0 || len(said) > 10 {
+		t.Fatalf("%d lines", len(said))
+	}
+	if reason := fmt.Sprint(said[0].ContextMap()["error"]); !strings.Contains(reason, "class 17 of ") {
+		t.Errorf("%q", reason)
+	}
+}
+
 // A client that leaves says nothing about the server, either.
 func TestClientLeaves(t *testing.T) {
 	n := newNeighbour()

@@ -145,11 +145,13 @@ func (s *outside) rest(ctx context.Context, probes *backoff.ExponentialBackOff) 
 	}
 }
 
-// doubt has the server looked at soon.
-func (s *outside) doubt() {
+// doubt has the server looked at soon. It returns false if that was due already.
+func (s *outside) doubt() bool {
 	select {
 	case s.doubted <- struct{}{}:
+		return true
 	default:
+		return false
 	}
 }
 
@@ -312,7 +314,9 @@ func (s *outside) classify(ctx context.Context, text string) (v opinion, index [
 	switch {
 	case err == nil || errors.Is(ctx.Err(), context.Canceled): // the client has left, which says nothing about the server
 	case refused || ctx.Err() != nil: // is it the text, or the client's impatience?
-		s.doubt()
+		if s.doubt() && refused {
+			s.log.Warn("what the outside classifier answers can't be used; the built-in one's answer is given", zap.String("address", s.address), zap.Error(err))
+		}
 	default:
 		s.note(err)
 	}

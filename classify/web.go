@@ -133,7 +133,7 @@ func (w *web) call(ctx context.Context, tool string, arguments any) (json.RawMes
 	if failed {
 		return nil, errors.New(strings.Join(reasons, "; "))
 	}
-	return nil, refuse("%s", strings.Join(reasons, "; "))
+	return nil, refuse(`is "url" right? It often ends in /mcp: %s`, strings.Join(reasons, "; "))
 }
 
 func (w *web) plain(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {

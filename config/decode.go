@@ -20,6 +20,7 @@ type decoder struct {
 	source   source
 	problems []Problem
 	asked    place // where the classifier's server is named
+	tls      place // where the last file for TLS is
 
 	// Of the server whose entry is being read:
 	name      string   // "" outside of any

@@ -187,7 +187,7 @@ func (d *decoder) tlsFile(to *string) func(hujson.ObjectMember) {
 		return d.absolute(s), nil
 	}
 	return func(m hujson.ObjectMember) {
-		*to = noFile
+		*to, d.tls = noFile, place{d.source, m.Name.StartOffset}
 		set(d, to, path)(m)
 	}
 }

@@ -78,7 +78,8 @@ func assemble(sources []source, env environment) Config {
 		}
 	}
 	if h := c.Router.HTTP; (h.TLSCert == "") != (h.TLSKey == "") {
-		d.warn(0, `"tlsCert" and "tlsKey" of "metarouter", "http" need each other; write both or neither`)
+		d.source = d.tls.source
+		d.warn(d.tls.offset, `"tlsCert" and "tlsKey" need each other; write both or neither`)
 	}
 	for _, e := range entries {
 		c.Servers = append(c.Servers, d.server(e, c.Router))

@@ -49,7 +49,10 @@ func TestTLSFiles(t *testing.T) {
 		`"tlsCert": "${NOT_SET}", "tlsKey": "a"`: "NOT_SET",
 		`"tlsCert": 1, "tlsKey": 2`:              "must be a string",
 	} {
-		c := loadText(t, `{"metarouter": {"http": {`+said+`}}}`)
+		c := loadText(t, "{\"metarouter\": {\n\"http\": {"+said+"}}}")
+		if len(c.Problems) > 0 && c.Problems[0].Line != 2 {
+			t.Errorf("%s: said of line %d", said, c.Problems[0].Line)
+		}
 		if len(c.Problems) == 0 || !strings.Contains(c.Problems[0].Message, want) {
 			t.Errorf("%s: %v", said, c.Problems)
 		}

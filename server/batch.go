@@ -69,7 +69,7 @@ func split(array []byte, most int) (entries [][]byte, err error) {
 	case len(entries) == 0:
 		return nil, invalidRequest("the batch is empty")
 	case len(entries) > most:
-		return nil, invalidRequest(fmt.Sprintf("the batch has more than %d messages", most))
+		return nil, invalidRequest(fmt.Sprintf("the batch has more than %d messages; send several", most))
 	}
 	return entries, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"mime"
 	"net/http"
 	"strconv"
@@ -56,7 +57,7 @@ func (x *exchange) message() (body []byte, ok bool) {
 	}
 	body, err := x.body()
 	if tooLong, is := errors.AsType[*http.MaxBytesError](err); is {
-		x.refuse(http.StatusRequestEntityTooLarge, nil, invalidRequest("message longer than "+strconv.FormatInt(tooLong.Limit, 10)+" bytes"))
+		x.refuse(http.StatusRequestEntityTooLarge, nil, invalidRequest(fmt.Sprintf("message longer than %d bytes; send less, or raise http.maxBody in the configuration", tooLong.Limit)))
 		return nil, false
 	} else if err != nil {
 		x.refuse(http.StatusBadRequest, nil, invalidRequest("the body ended early"))

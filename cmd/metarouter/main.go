@@ -105,7 +105,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func (a *app) execute(ctx context.Context) error {
 	root := a.root()
 	root.SetArgs(a.args)
-	return root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
+	if exit := (*exitError)(nil); err == nil || errors.As(err, &exit) {
+		return err
+	}
+	// cobra's own: an unknown command or flag
+	return usage(fmt.Errorf("%w\nTry '%s --help'.", err, command.CommandPath()))
 }
 
 // exitCode prints an error, and returns what the program exits with.
@@ -114,9 +119,9 @@ func exitCode(err error, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return 0
-	case !errors.As(err, &exit): // cobra's own: an unknown command or flag
-		fmt.Fprintf(stderr, "metarouter: %v\nTry 'metarouter --help'.\n", err)
-		return exitUsage
+	case !errors.As(err, &exit):
+		fmt.Fprintf(stderr, "metarouter: %v\n", err)
+		return exitFailed
 	case exit.err != nil:
 		fmt.Fprintf(stderr, "metarouter: %v\n", exit.err)
 	}

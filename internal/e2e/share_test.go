@@ -391,7 +391,12 @@ func TestSharedAfterAnUpgrade(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(program+".new", text, 0o700); err != nil {
+		// A child of another test that is forked meanwhile has the file open until it
+		// executes, and what is open for writing can't be executed ("text file busy").
+		syscall.ForkLock.RLock()
+		err = os.WriteFile(program+".new", text, 0o700)
+		syscall.ForkLock.RUnlock()
+		if err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Rename(program+".new", program); err != nil {
