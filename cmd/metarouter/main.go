@@ -110,7 +110,7 @@ func (a *app) execute(ctx context.Context) error {
 		return err
 	}
 	// cobra's own: an unknown command or flag
-	return usage(fmt.Errorf("%w\nTry '%s --help'.", err, command.CommandPath()))
+	return usage(fmt.Errorf("%w\ntry '%s --help'", err, command.CommandPath()))
 }
 
 // exitCode prints an error, and returns what the program exits with.
