@@ -371,18 +371,18 @@ func (c *conversation) Ask(ctx context.Context, server string, m session.Message
 	for {
 		c.mu.Lock()
 		ready, begun, changed := c.ready, c.begun, c.changed
-		var carriers []*request
+		var carriers []*parking
 		for _, r := range c.open {
 			if r.parked != nil {
-				carriers = append(carriers, r)
+				carriers = append(carriers, r.parked)
 			}
 		}
 		c.mu.Unlock()
 		if ready {
 			return c.put(ctx, c.out, server, m)
 		}
-		for _, r := range carriers {
-			if answer, err := r.parked.Ask(ctx, server, m); !errors.Is(err, errEnded) {
+		for _, p := range carriers {
+			if answer, err := p.Ask(ctx, server, m); !errors.Is(err, errEnded) {
 				return answer, err
 			}
 		}

@@ -201,6 +201,16 @@ func (l *streamable) exchange(ctx context.Context, o *outgoing, revision string)
 	if err == nil {
 		return
 	}
+	l.mu.Lock()
+	shaking := l.revision == "" // and fails by itself
+	l.mu.Unlock()
+	var cause error
+	if !shaking {
+		cause = l.over(err)
+	}
+	if cause != nil {
+		l.peer.refuse() // before who learns of it asks again
+	}
 	if o.id != 0 {
 		r := reply{err: err}
 		if o.method == discover && !errors.Is(err, session.ErrNotSent) && !isPassing(err) {
@@ -212,13 +222,7 @@ func (l *streamable) exchange(ctx context.Context, o *outgoing, revision string)
 	} else if ctx.Err() == nil {
 		l.log.Debug("a message was not accepted", zap.String("method", o.method), zap.Error(err))
 	}
-	l.mu.Lock()
-	shaking := l.revision == ""
-	l.mu.Unlock()
-	if shaking {
-		return // and fails by itself
-	}
-	if cause := l.over(err); cause != nil {
+	if cause != nil {
 		l.peer.close(cause)
 	}
 }

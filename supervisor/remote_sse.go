@@ -159,15 +159,22 @@ func (l *eventLink) deliver(ctx context.Context, o *outgoing) {
 	if err == nil {
 		return
 	}
+	var cause error
+	if e, ok := errors.AsType[*needsAuthError](err); ok && e.forAll() && o.method != initialize {
+		cause = e
+	} else if errors.Is(err, errForgotten) {
+		cause = errForgotten
+	}
+	if cause != nil {
+		l.peer.refuse() // before who learns of it asks again
+	}
 	if o.id != 0 {
 		l.peer.settle(o.id, reply{err: err})
 	} else if ctx.Err() == nil {
 		l.log.Debug("a message was not accepted", zap.String("method", o.method), zap.Error(err))
 	}
-	if e, ok := errors.AsType[*needsAuthError](err); ok && e.forAll() && o.method != initialize {
-		l.peer.close(e)
-	} else if errors.Is(err, errForgotten) {
-		l.peer.close(errForgotten)
+	if cause != nil {
+		l.peer.close(cause)
 	}
 }
 
