@@ -49,10 +49,10 @@ const (
 // Category implements [selector.Classifier].
 func (s *sorter) Category(ctx context.Context, task string) (tag string, likely float64) {
 	o, err := s.sort(ctx, clip(task, s.Limit()))
-	if err != nil || !s.Fits(o) {
+	if tag = s.Tag(o, err); tag == "" {
 		return "", 0
 	}
-	return tagOf(o.Category), o.Confidence
+	return tag, o.Confidence
 }
 
 func (s *sorter) sort(ctx context.Context, task string) (classify.Outcome, error) {
@@ -67,8 +67,6 @@ func (s *sorter) sort(ctx context.Context, task string) (classify.Outcome, error
 	}
 	return o, err
 }
-
-func tagOf(category string) string { return strings.ToLower(strings.TrimSpace(category)) }
 
 // maxDescribed is how much of a task or of a tool's description is classified at
 // most, in bytes.
@@ -135,13 +133,6 @@ func (l *labels) text(t *registry.NormalizedTool) string {
 	return clip(apart.Replace(t.Name)+". "+t.Description, l.classifier.Limit())
 }
 
-func (l *labels) tag(o classify.Outcome, err error) string {
-	if err != nil || !l.classifier.Fits(o) {
-		return ""
-	}
-	return tagOf(o.Category)
-}
-
 // changed says that there are other texts.
 func (l *labels) changed() {
 	select {
@@ -181,7 +172,7 @@ func (l *labels) guess(ctx context.Context, texts []string) (news bool) {
 		said, ok := l.known[text]
 		l.mu.Unlock()
 		if !ok && ctx.Err() == nil {
-			said.tag, news = l.tag(l.classifier.StandIn(text)), true
+			said.tag, news = l.classifier.Tag(l.classifier.StandIn(text)), true
 		}
 		known[text] = said
 	}
@@ -230,7 +221,7 @@ func (l *labels) ask(ctx context.Context, texts []string, generation int, change
 		default:
 		}
 		l.mu.Lock()
-		l.known[text] = label{l.tag(o, err), generation}
+		l.known[text] = label{l.classifier.Tag(o, err), generation}
 		l.mu.Unlock()
 		if untold = true; time.Since(told) > relabelEvery {
 			news()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -217,10 +218,14 @@ func (k *Classifier) Outside() (generation int, changed <-chan struct{}) {
 // HasOutside reports whether there is an outside server, up or down.
 func (k *Classifier) HasOutside() bool { return k.outside != nil }
 
-// Fits reports whether the outcome says anything: that it is of a category which is
-// not the fallback, and at least as likely as the threshold.
-func (k *Classifier) Fits(o Outcome) bool {
-	return o.Category != k.config.Fallback && o.Confidence >= k.config.Threshold
+// Tag returns the tag for what a text was found to be: the category in lower case, or
+// "" if that is the fallback, or is less likely than the threshold, or nothing was
+// found.
+func (k *Classifier) Tag(o Outcome, err error) string {
+	if err != nil || o.Category == k.config.Fallback || !(o.Confidence >= k.config.Threshold) {
+		return ""
+	}
+	return strings.ToLower(strings.TrimSpace(o.Category))
 }
 
 // ask has the outside server classify.

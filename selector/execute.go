@@ -151,18 +151,18 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 	}
 	if caches {
 		if raw, ok := s.cache.find(key); ok {
-			run.turn(c.Tool, run.version)
+			run.turn(c.Tool)
 			run.cached = true
 			return s.answered(run, raw, policy), nil
 		}
 	}
 	var last error
 	for _, next := range s.choices(c.Tool, policy) {
-		run.turn(next.tool, s.version(next.tool))
+		run.turn(next.tool)
 		policy, args := policy, args // of this choice
 		if next.tool != c.Tool {
 			policy = s.sessions.Policy(next.tool.Server)
-			fitting, _, wrong := s.check(next.tool, translate(args, next.tool))
+			fitting, wrong := s.Fit(next.tool, args)
 			if len(wrong) > 0 {
 				faults = append(faults, next.tool.ID+" takes other arguments: "+wrong[0])
 				continue

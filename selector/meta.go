@@ -29,7 +29,9 @@ type run struct {
 	path     []string        // the IDs of the tools that were tried
 	cached   bool            // the result was there already
 	session  session.Session // of the last attempt; nil if it found none
-	version  string          // of the tool, where no session says it
+	version  string          // of the tool, if it is no server's
+
+	catalog *registry.Registry // says a server's version where no session does
 }
 
 // Node returns what node_id says of this machine: its host name.
@@ -63,17 +65,24 @@ func (u Unrouted) Meta() json.RawMessage {
 }
 
 func (s *Selector) newRun(c Call) *run {
-	return &run{tool: c.Tool, node: s.node, trace: traceID(c.Meta), began: time.Now(), version: s.version(c.Tool)}
+	return &run{tool: c.Tool, node: s.node, trace: traceID(c.Meta), began: time.Now(), catalog: s.registry}
 }
 
-// version returns that of the tool's server, as it said when it was last listed.
-func (s *Selector) version(t *registry.NormalizedTool) string {
-	return s.registry.Snapshot().Offer(t.Server).Version
+// toolVersion returns that of the tool's server, as it says or said when it was last
+// listed.
+func (r *run) toolVersion() string {
+	switch {
+	case r.session != nil:
+		return r.session.Info().Version
+	case r.catalog != nil:
+		return r.catalog.Snapshot().Offer(r.tool.Server).Version
+	}
+	return r.version
 }
 
 // turn goes on with another choice, whose server has its own time.
-func (r *run) turn(t *registry.NormalizedTool, version string) {
-	r.tool, r.version, r.until = t, version, time.Time{}
+func (r *run) turn(t *registry.NormalizedTool) {
+	r.tool, r.until = t, time.Time{}
 	r.path = append(r.path, t.ID)
 }
 
@@ -96,15 +105,11 @@ func traceID(meta json.RawMessage) string {
 // meta returns our keys in a result's _meta, an object. It is written by hand: it
 // is part of every call.
 func (r *run) meta() []byte {
-	version := r.version
-	if r.session != nil {
-		version = r.session.Info().Version
-	}
 	now := time.Now()
 	b := make([]byte, 0, 384)
 	b = appendText(b, `{"trace_id":`, r.trace)
 	b = appendText(b, `,"tool_name":`, r.tool.ServerName())
-	b = appendText(b, `,"tool_version":`, version)
+	b = appendText(b, `,"tool_version":`, r.toolVersion())
 	b = appendText(b, `,"server":`, r.tool.Server)
 	b = appendText(b, `,"node_id":`, r.node)
 	b = append(b, `,"execution_path":["local"`...)
