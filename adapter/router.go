@@ -58,6 +58,9 @@ type Options struct {
 	// "metarouter" mean these; see [Open] for what becomes of them if it is empty.
 	Bundled []string
 
+	// Observer is told of all calls and searches; nil if nobody is.
+	Observer selector.Observer
+
 	// OnDemand starts no server until it is called, or Settled is to find out
 	// what tools it has.
 	OnDemand bool
@@ -70,7 +73,9 @@ type Options struct {
 type Router struct {
 	options    Options
 	log        *zap.Logger
-	config     atomic.Pointer[config.Config]
+	file       atomic.Pointer[config.Config] // the configuration as it was read
+	config     atomic.Pointer[config.Config] // as it is in use
+	switches   switchboard
 	policies   atomic.Pointer[map[string]selector.Policy] // by server
 	catalog    *catalog
 	registry   *registry.Registry
@@ -94,7 +99,7 @@ func New(c config.Config, o Options) *Router {
 	if o.Name == "" {
 		o.Name = "mcp"
 	}
-	r := &Router{options: o, log: o.Log, registry: registry.New(o.Log)}
+	r := &Router{options: o, log: o.Log, registry: registry.New(o.Log), switches: switchboard{turned: make(chan struct{}, 1)}}
 	taxonomy := discovery.NewTaxonomy(c.Router.Capabilities)
 	d := discovery.New(taxonomy, o.Log)
 	r.catalog = newCatalog(o.OnDemand, c.Router.Capabilities, d, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
@@ -102,6 +107,9 @@ func New(c config.Config, o Options) *Router {
 		DataDir: o.DataDir, Guard: o.Guard, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Hear: r.hear,
 	}, o.Log)
 	r.selector = selector.New(r.registry, r, selector.Node(), o.Log)
+	if o.Observer != nil {
+		r.selector.Observe(o.Observer)
+	}
 	r.classifier = classify.New(c.Router.Classification, tagCategories(c, taxonomy), r, o.Log)
 	if r.classifier.HasOutside() {
 		r.catalog.labels = newLabels(r.classifier)
@@ -166,17 +174,22 @@ func (r *Router) run(ctx context.Context, edits <-chan config.Config) error {
 			}
 			select {
 			case c = <-edits:
-				r.adopt(c)
+			case <-r.switches.turned:
+				c = *r.file.Load()
 			case <-ctx.Done():
 				return nil
 			}
+			c = r.adopt(c)
 		}
 	})
 	return g.Wait()
 }
 
-// adopt makes c the configuration, and learns of its servers what is stored.
-func (r *Router) adopt(c config.Config) {
+// adopt makes what was read the configuration, and learns of its servers what is
+// stored. It returns the configuration as it is in use.
+func (r *Router) adopt(file config.Config) config.Config {
+	r.file.Store(&file)
+	c := r.switches.apply(file)
 	before := r.config.Swap(&c)
 	all := policies(c.Servers)
 	r.policies.Store(&all)
@@ -184,6 +197,7 @@ func (r *Router) adopt(c config.Config) {
 		r.log.Warn("the edit of \"metarouter\" takes effect at the router's next start; that of the servers is live")
 	}
 	r.catalog.recall(c.Servers)
+	return c
 }
 
 // prepared returns c as the supervisor shall see it.
@@ -255,7 +269,8 @@ func (r *Router) Usage() *usage.Store { return r.usage }
 // into capability tags if it has none.
 func (r *Router) Classifier() *classify.Classifier { return r.classifier }
 
-// Config returns the configuration that is in use.
+// Config returns the configuration that is in use: what was turned on or off by hand
+// is so in it.
 func (r *Router) Config() config.Config { return *r.config.Load() }
 
 // Execute runs a tool; see [selector.Selector.Execute].
@@ -348,7 +363,9 @@ func (r *Router) Restart(ctx context.Context, server string) error {
 // A ServerInfo is what there is to say about one server.
 type ServerInfo struct {
 	supervisor.Status
-	Tools int // that are known, running or not
+	selector.Load
+	Tools  int  // that are known, running or not
+	ByHand bool // turned on or off by hand; see [Router.Turn]
 }
 
 // Servers returns what there is to say about each server, in the order of the
@@ -363,7 +380,7 @@ func (r *Router) Servers() []ServerInfo {
 	}
 	all := make([]ServerInfo, len(status))
 	for i, st := range status {
-		all[i] = ServerInfo{st, len(snapshot.Server(st.Name))}
+		all[i] = ServerInfo{st, r.selector.Load(st.Name), len(snapshot.Server(st.Name)), r.switches.has(st.Name)}
 	}
 	return all
 }

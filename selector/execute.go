@@ -117,6 +117,9 @@ type Call struct {
 
 	// Meta is what the server gets in _meta, an object; nil if nothing.
 	Meta json.RawMessage
+
+	// Client is the name that whoever asks gives itself, for observers; "" if unknown.
+	Client string
 }
 
 const (
@@ -127,19 +130,7 @@ const (
 	maxAttempts = 3
 )
 
-// Execute runs a tool: it checks the arguments against the tool's schema, waits
-// for the server's session if need be, and calls.
-//
-// A failure of the tool or of the way to it is a Result with IsError that says
-// what happened and what to do. The error is a [*session.Error] where the server
-// answered with one, or the cause of ctx's end.
-//
-// Where its server can't take the call, another one may that the policy lets stand
-// in for it, if it has a tool of the same name that the arguments fit.
-//
-// A call that may have taken effect is sent again only where the policy allows.
-func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
-	run := s.newRun(c)
+func (s *Selector) execute(ctx context.Context, run *run, c Call) (Result, error) {
 	policy := s.sessions.Policy(c.Tool.Server)
 	args, faults := s.admit(run, policy.Validate, c)
 	if len(faults) > 0 {

@@ -75,13 +75,7 @@ func (s *Selector) Select(ctx context.Context, q Query) (Selection, error) {
 	}, nil
 }
 
-// Find ranks what suits the task: tools, or what Kinds says.
-//
-// Where tools bear all the capabilities asked for, these are the candidates;
-// where none does, those that bear most of them, and Partial says what is
-// lacking; where none bears any, the task alone decides. Capabilities without a
-// task have their bearers by ID. A query that asks for nothing abstains.
-func (s *Selector) Find(ctx context.Context, q Query) (Ranking, error) {
+func (s *Selector) find(ctx context.Context, q Query) (Ranking, error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultLimit
 	}

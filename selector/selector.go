@@ -31,6 +31,7 @@ type Selector struct {
 
 	experience Experience // nil if there is none
 	classifier Classifier // nil if there is none
+	observer   Observer   // nil if there is none
 }
 
 // Experience is what was learned from use.

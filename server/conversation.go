@@ -55,8 +55,8 @@ type conversation struct {
 	begun        bool       // any request was seen
 	version      string     // the legacy revision agreed on
 	capabilities json.RawMessage
-	info         json.RawMessage // clientInfo of a legacy client
-	level        string          // the least severe log messages wanted; "" if the client did not say
+	client       string // the name that a legacy client gives itself
+	level        string // the least severe log messages wanted; "" if the client did not say
 	open         map[string]*request
 	answered     chan struct{} // closed when nothing is open any more; nil if nobody waits
 	closed       bool          // nothing enters any more

@@ -36,6 +36,10 @@ type HTTPOptions struct {
 	Burst          int           // that it may make at once; default those of a second
 	SessionTimeout time.Duration // after which an idle session ends; default 30 minutes
 	MaxSessions    int           // default 1000
+
+	// Pages are there for people and programs beside MCP, for whoever may come in; nil
+	// if there are none. What it has no pattern for is not found.
+	Pages *http.ServeMux
 }
 
 // A Handler serves MCP over HTTP: streamable HTTP of both eras and plain
@@ -172,6 +176,8 @@ func (x *exchange) route() {
 		x.meshScan()
 	case x.r.URL.Path == "/v1/mesh_scan", x.r.URL.Path == "/health":
 		x.notAllowed(http.MethodGet, x.r.URL.Path+" takes GET")
+	case x.isPage():
+		x.h.opts.Pages.ServeHTTP(x.w, x.r)
 	case strings.TrimRight(x.r.URL.Path, "/") != "/mcp":
 		x.refuse(http.StatusNotFound, nil, invalidRequest("there is nothing at "+brief(x.r.URL.Path)+"; MCP is at /mcp"))
 	case x.r.Method == http.MethodPost:
@@ -185,6 +191,15 @@ func (x *exchange) route() {
 	default:
 		x.delete()
 	}
+}
+
+// isPage reports whether a page is asked for.
+func (x *exchange) isPage() bool {
+	if x.h.opts.Pages == nil {
+		return false
+	}
+	_, pattern := x.h.opts.Pages.Handler(x.r)
+	return pattern != ""
 }
 
 // statusOf returns "ok", or "degraded" while the outside classifier is down and the

@@ -38,14 +38,23 @@ func listItems(ctx context.Context, c *call) (json.RawMessage, error) {
 // Anthropic API, which refuses a whole request where a schema has allOf, anyOf or
 // oneOf at its top level. Its own clients pass on what they get.
 func (r *request) wantsFlat() bool {
-	info := wire.Member(r.meta, metaClient)
-	if !r.modern {
-		r.mu.Lock()
-		info = r.info
-		r.mu.Unlock()
+	return strings.Contains(strings.ToLower(r.clientName()), "claude")
+}
+
+// clientName returns the name that the client gives itself, "" if none.
+func (r *request) clientName() string {
+	if r.modern {
+		return nameIn(wire.Member(r.meta, metaClient))
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.client
+}
+
+// nameIn returns the name in a clientInfo, but no more of it than a name has.
+func nameIn(info json.RawMessage) string {
 	name, _ := wire.String(wire.Member(info, "name"))
-	return strings.Contains(strings.ToLower(name), "claude")
+	return brief(name)
 }
 
 // prompt finds the prompt that a client means.

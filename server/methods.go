@@ -73,7 +73,7 @@ func (r *request) introduce() error {
 		return &session.Error{Code: session.CodeInvalidRequest, Message: "the session is initialized already"}
 	}
 	r.version, r.capabilities, r.opened = version, slices.Clone(capabilities), true
-	r.info = slices.Clone(wire.Member(r.params, "clientInfo"))
+	r.client = nameIn(wire.Member(r.params, "clientInfo"))
 	r.announce()
 	return nil
 }

@@ -126,6 +126,9 @@ type Options struct {
 	FillArguments  bool          // whether route_task asks the client for what is missing, and for leave
 	Version        string        // of the router
 	Log            *zap.Logger   // nil is silence
+
+	// Observer is told how our own tools were called; nil if nobody is.
+	Observer selector.Observer
 }
 
 // A Server is the MCP face of a router. It serves any number of clients.
@@ -234,7 +237,7 @@ func callTool(ctx context.Context, c *call) (json.RawMessage, error) {
 	}
 	s := c.server
 	if own, ok := s.own[called]; ok {
-		return s.runOwn(ctx, own, c.args, c)
+		return s.observed(ctx, own, c.args, c)
 	}
 	tool, err := s.resolve(ctx, called)
 	switch {
@@ -305,6 +308,9 @@ func (s *Server) execute(ctx context.Context, tool *registry.NormalizedTool, arg
 	call := selector.Call{Tool: tool, Arguments: args, Meta: c.callMeta(), From: c.from}
 	if c.more {
 		call.Params = c.params
+	}
+	if s.opts.Observer != nil {
+		call.Client = c.clientName()
 	}
 	result, err := s.router.Execute(ctx, call)
 	c.routed = true

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // definitions are those of the router's own tools.
@@ -59,6 +60,23 @@ func (s *Server) ownTools() map[string]*ownTool {
 		tools[t.Name] = t
 	}
 	return tools
+}
+
+// observed is runOwn, and tells the observer of what no server has answered.
+func (s *Server) observed(ctx context.Context, t *ownTool, args json.RawMessage, c *call) (json.RawMessage, error) {
+	began := time.Now()
+	result, err := s.runOwn(ctx, t, args, c)
+	if s.opts.Observer == nil || c.routed {
+		return result, err
+	}
+	e := selector.Execution{
+		Tool: &t.NormalizedTool, Answered: &t.NormalizedTool, Client: c.clientName(), Began: began, Took: time.Since(began),
+		Attempts: 1, Arguments: args, Result: result,
+	}
+	e.Trace, _ = wire.String(wire.Member(wire.Member(result, "_meta"), "trace_id"))
+	e.Outcome, e.Fault = selector.OutcomeOf(selector.Result{JSON: result, IsError: string(wire.Member(result, "isError")) == "true", Tool: e.Answered}, err)
+	s.opts.Observer.Executed(e)
+	return result, err
 }
 
 // runOwn runs one of our own tools if its arguments are in order.
