@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"server":                {"adapter", "registry", "selector", "session", "classify"},
 	"internal/builtin":      {},
 	"internal/mcptest":      {},
+	"internal/dashboard":    {"adapter", "config", "registry", "selector", "supervisor", "server"},
 	"internal/daemon":       {},
 	"docs/demo":             {},
 	"examples/orchestrator": {"adapter", "config", "registry", "selector"},
