@@ -142,12 +142,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var ok bool
-	x.principal, ok = h.door.identify(r)
+	x.principal, ok = x.identify()
 	x.payer = x.principal
 	if !ok || x.principal == "" { // who guesses tokens is known by the address alone
 		x.payer = network(r.RemoteAddr)
 	}
 	if !x.pay(1) {
+		return
+	}
+	if !ok && x.login() {
 		return
 	}
 	if !ok {
