@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"server":                {"adapter", "registry", "selector", "session", "classify"},
 	"internal/builtin":      {},
 	"internal/mcptest":      {},
+	"internal/clients":      {"config"},
 	"internal/daemon":       {},
 	"docs/demo":             {},
 	"examples/orchestrator": {"adapter", "config", "registry", "selector"},
@@ -45,7 +46,7 @@ var allowed = map[string][]string{
 	"internal/chaos":        {"internal/mcptest"},
 	"cmd/metarouter": {
 		"adapter", "server", "config", "session", "registry", "selector", "supervisor", "classify",
-		"internal/builtin", "internal/daemon", "internal/evaluation", "internal/pipe", "internal/usage",
+		"internal/builtin", "internal/clients", "internal/daemon", "internal/evaluation", "internal/pipe", "internal/usage",
 	},
 }
 

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcp-metarouter/metarouter/internal/clients"
+)
+
+// An installation is what the flags of install say.
+type installation struct {
+	file    string
+	write   bool
+	replace bool
+}
+
+func (a *app) install() *cobra.Command {
+	var i installation
+	var cmd *cobra.Command
+	cmd = leaf("install CLIENT", "Put one entry, ours, into a client's configuration",
+		`  metarouter install claude-desktop            # show what would change
+  metarouter install claude-desktop --write    # change it, and keep a copy
+  metarouter import cursor --write && metarouter install cursor --replace --write`,
+		oneClient, func(_ context.Context, args []string) error {
+			data := ""
+			if cmd.Flags().Changed("data") {
+				data = a.data
+			}
+			return a.installInto(args[0], data, i)
+		})
+	cmd.Long = `Puts an entry that starts this metarouter, with your own configuration or that of
+--config, into the configuration of a client: ` + strings.Join(clients.Names(), ", ") + `.
+
+It prints what would change, with values that may be secret hidden. --write writes
+it and keeps a copy of the old file beside it. Everything else in the file stays as
+it is, byte for byte.`
+	cmd.ValidArgs = clients.Names()
+	cmd.Flags().StringVar(&i.file, "file", "", "the client's `file`, if it is not the usual one")
+	cmd.Flags().BoolVar(&i.write, "write", false, "write the file, and keep a copy of the old one")
+	cmd.Flags().BoolVar(&i.replace, "replace", false, "take the client's other servers out, if all of them are in your configuration")
+	return cmd
+}
+
+func (a *app) installInto(name, data string, i installation) error {
+	c, _ := clients.Find(name)
+	entry, err := a.entry(data)
+	if err != nil {
+		return err
+	}
+	var others []string // files of the client that are not written to
+	source := c.NamedSource(i.file)
+	if i.file == "" {
+		p, err := place()
+		if err != nil {
+			return err
+		}
+		files := c.Files(p)
+		file := files[max(slices.IndexFunc(files, func(file string) bool { return firstFile([]string{filepath.Dir(file)}) != "" }), 0)]
+		source = c.UserSources(p, file)[0]
+		for _, other := range append(slices.Clone(files), c.Profiles(p, file)...) {
+			if other != file && firstFile([]string{other}) != "" {
+				others = append(others, other)
+			}
+		}
+	}
+	file, err := clients.Read(source.Path)
+	if err != nil {
+		return err
+	}
+	source.Data = file.Data
+	own, err := ours(entry.Configs)
+	if err != nil {
+		return err
+	}
+	result, err := clients.Install(c, source, entry)
+	if err != nil {
+		return err
+	}
+	beside, err := clients.Others(c, source, entry.Configs[len(entry.Configs)-1], own)
+	if err != nil {
+		return err
+	}
+	if i.replace {
+		result, err = replaced(c, source, result, entry, beside)
+		if err != nil {
+			return err
+		}
+	}
+	a.printDiff(source.Path, file.Data, result)
+	a.aboutProject()
+	a.aboutOwn(c, entry, own)
+	if !i.replace {
+		a.aboutOthers(c, entry, beside)
+	}
+	for _, other := range others {
+		fmt.Fprintf(a.stderr, "note: %s has a file at %s too; name it with --file if you use that one\n", c.Title, other)
+	}
+	switch {
+	case string(result) == string(file.Data):
+		fmt.Fprintf(a.stderr, "%s has the entry already, in %s; nothing to do\n", c.Title, source.Path)
+	case !i.write:
+		a.notWritten()
+	default:
+		if err := a.write(file, result, fs.ModePerm); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stderr, "now %s\n", c.Restart())
+	}
+	return nil
+}
+
+// entry is what clients are to start.
+func (a *app) entry(data string) (clients.Entry, error) {
+	command, err := startable()
+	if err != nil {
+		return clients.Entry{}, err
+	}
+	paths, err := a.ownFiles()
+	if err == nil && data != "" {
+		data, err = filepath.Abs(data)
+	}
+	return clients.Entry{Command: command, Configs: paths, Data: data}, err
+}
+
+// replaced is result without the client's other servers, all of which must be in ours.
+func replaced(c clients.Client, s clients.Source, result []byte, e clients.Entry, others []clients.Other) ([]byte, error) {
+	var names, missing []string
+	for _, o := range others {
+		switch {
+		case o.Router:
+		case o.Ours == "":
+			missing = append(missing, fmt.Sprintf("%q is not in yours", o.Name))
+		case len(o.Lacks) > 0:
+			missing = append(missing, fmt.Sprintf("%q has %s, which yours lacks", o.Name, strings.Join(o.Lacks, ", ")))
+		default:
+			names = append(names, o.Name)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("the servers of %s stay, since something would be lost: %s (%s); take them over first: metarouter import %s --write",
+			c.Title, strings.Join(missing, "; "), e.Configs[len(e.Configs)-1], c.Name)
+	}
+	s.Data = result
+	return clients.Without(s, names)
+}
+
+// aboutOwn says where the entry would start a router of nothing.
+func (a *app) aboutOwn(c clients.Client, e clients.Entry, own clients.Ours) {
+	switch {
+	case len(own.Files) == 0:
+		fmt.Fprintf(a.stderr, "note: %s does not exist yet, so metarouter would not start; make it with 'metarouter import %s --write'\n", strings.Join(e.Configs, ", "), c.Name)
+	case len(own.Config.Servers) == 0:
+		fmt.Fprintf(a.stderr, "note: %s has no servers yet; 'metarouter import %s --write' takes over those of %s\n", strings.Join(e.Configs, ", "), c.Name, c.Title)
+	}
+}
+
+// aboutOthers says what becomes of the client's other servers.
+func (a *app) aboutOthers(c clients.Client, e clients.Entry, others []clients.Other) {
+	var twice, alone, routers []string
+	for _, o := range others {
+		switch {
+		case o.Router:
+			routers = append(routers, o.Name)
+		case o.Ours != "":
+			twice = append(twice, o.Name)
+		default:
+			alone = append(alone, o.Name)
+		}
+	}
+	say := func(names []string, format string, args ...any) {
+		if len(names) > 0 {
+			fmt.Fprintf(a.stderr, "note: "+format+"\n", append([]any{strings.Join(names, ", ")}, args...)...)
+		}
+	}
+	say(routers, "%s starts metarouter too; remove one of the two")
+	say(twice, "%s would run twice, for %s and for metarouter; --replace takes the entries out of %[2]s's file", c.Title)
+	say(alone, "%s stays beside metarouter; 'metarouter import %s --write' takes it over", c.Name)
+}
