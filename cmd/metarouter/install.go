@@ -138,12 +138,14 @@ func replaced(c clients.Client, s clients.Source, result []byte, e clients.Entry
 			missing = append(missing, fmt.Sprintf("%q is not in yours", o.Name))
 		case len(o.Lacks) > 0:
 			missing = append(missing, fmt.Sprintf("%q has %s, which yours lacks", o.Name, strings.Join(o.Lacks, ", ")))
+		case o.Broken != "":
+			missing = append(missing, fmt.Sprintf("%q can't start as it is in yours: %s", o.Name, o.Broken))
 		default:
 			names = append(names, o.Name)
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("the servers of %s stay, since something would be lost: %s (%s); take them over first: metarouter import %s --write",
+		return nil, fmt.Errorf("the servers of %s stay, since something would be lost: %s (%s); mend that, or take them over with 'metarouter import %s --write'",
 			c.Title, strings.Join(missing, "; "), e.Configs[len(e.Configs)-1], c.Name)
 	}
 	s.Data = result

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -331,8 +330,7 @@ func raw(value, unit string) func(*document, string) string {
 	}
 }
 
-// servers is the object of the servers, and makes one if there is none: then add is
-// where further members are put.
+// servers is the object of the servers, nil if there is none.
 func (d *document) servers(keys []string) (*hujson.Value, error) {
 	v := d.at(keys...)
 	if v != nil && object(v) == nil && v.Value.Kind() != 'n' {
@@ -347,9 +345,12 @@ func (d *document) servers(keys []string) (*hujson.Value, error) {
 // addServers puts fields into the object at keys, which it makes if need be.
 func (d *document) addServers(keys []string, all ...field) error {
 	v, err := d.servers(keys)
-	if err != nil || v != nil {
-		d.add(v, all...)
+	if err != nil {
 		return err
+	}
+	if v != nil {
+		d.add(v, all...)
+		return nil
 	}
 	at := &d.root
 	for i, key := range keys {
@@ -368,5 +369,5 @@ func (d *document) addServers(keys []string, all ...field) error {
 		d.put(at, field{key, value})
 		return nil
 	}
-	return errors.New("unreachable: all keys are objects")
+	return nil
 }

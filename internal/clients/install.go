@@ -132,6 +132,7 @@ type Other struct {
 	Name   string
 	Ours   string   // the name of our entry that starts the same server; "" if there is none
 	Lacks  []string // keys that ours does not have
+	Broken string   // why ours can't start
 	Router bool     // it starts metarouter too
 }
 
@@ -153,7 +154,7 @@ func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
 		}
 		o := Other{Name: f.name, Router: theirs.entry.Self}
 		if same, ok := ours.same(theirs.entry); ok && !o.Router {
-			o.Ours = same.Name
+			o.Ours, o.Broken = same.Name, same.Misconfigured
 			has := ours.keysOf(same.Name)
 			for _, key := range theirs.keys {
 				if !slices.Contains(has, key) {

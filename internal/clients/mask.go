@@ -17,6 +17,7 @@ var (
 	assigned    = regexp.MustCompile(`^([^=\s]{1,64})=(.*)$`)
 	header      = regexp.MustCompile(`^([A-Za-z0-9-]{1,64}):\s*\S`)
 	inURL       = regexp.MustCompile(`(://[^/?#\s@]*:)[^/?#\s@]+@|([?&][^=&#\s]+=)[^&#\s]+`)
+	inPath      = regexp.MustCompile(`/(?:sk-[A-Za-z0-9_-]+|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*)`) // of a URL; long ones are keys
 )
 
 // masked is the data with the values of env and headers, and whatever else looks like a
@@ -78,6 +79,14 @@ func (d *document) mask(v *hujson.Value, key string, all bool) {
 				}
 				return part[:strings.Index(part, "=")+1] + hidden
 			})
+			if strings.Contains(s, "://") {
+				shown = inPath.ReplaceAllStringFunc(shown, func(part string) string {
+					if len(part) > 16 || strings.HasPrefix(part, "/sk-") {
+						return "/" + hidden
+					}
+					return part
+				})
+			}
 		}
 		if shown != s {
 			d.splice(v.StartOffset, v.EndOffset, quoted(shown))
