@@ -45,7 +45,6 @@ The client's files stay as they are; see 'metarouter install'.
 It prints what would change, with values that may be secret hidden. --write writes
 it and keeps a copy of the old file beside it. Servers that you have already are
 left out.`
-	cmd.ValidArgs = clients.Names()
 	cmd.Flags().StringVar(&t.file, "file", "", "the client's `file`, if it is not the usual one")
 	cmd.Flags().StringVar(&t.project, "project", "", "the servers of the project in this `folder`, not yours")
 	cmd.Flags().BoolVar(&t.write, "write", false, "write the file, and keep a copy of the old one")

@@ -40,7 +40,6 @@ func (a *app) install() *cobra.Command {
 It prints what would change, with values that may be secret hidden. --write writes
 it and keeps a copy of the old file beside it. Everything else in the file stays as
 it is, byte for byte.`
-	cmd.ValidArgs = clients.Names()
 	cmd.Flags().StringVar(&i.file, "file", "", "the client's `file`, if it is not the usual one")
 	cmd.Flags().BoolVar(&i.write, "write", false, "write the file, and keep a copy of the old one")
 	cmd.Flags().BoolVar(&i.replace, "replace", false, "take the client's other servers out, if all of them are in your configuration")
