@@ -95,7 +95,10 @@ func (a *app) installInto(name, data string, i installation) error {
 	a.aboutProject()
 	a.aboutOwn(c, entry, own)
 	if !i.replace {
-		a.aboutOthers(c, entry, beside)
+		a.aboutOthers(c, beside)
+	}
+	if !file.Exists && firstFile([]string{filepath.Dir(source.Path)}) == "" {
+		fmt.Fprintf(a.stderr, "note: there is no folder %s; is %s installed? (--file names another file)\n", filepath.Dir(source.Path), c.Title)
 	}
 	for _, other := range others {
 		fmt.Fprintf(a.stderr, "note: %s has a file at %s too; name it with --file if you use that one\n", c.Title, other)
@@ -162,7 +165,7 @@ func (a *app) aboutOwn(c clients.Client, e clients.Entry, own clients.Ours) {
 }
 
 // aboutOthers says what becomes of the client's other servers.
-func (a *app) aboutOthers(c clients.Client, e clients.Entry, others []clients.Other) {
+func (a *app) aboutOthers(c clients.Client, others []clients.Other) {
 	var twice, alone, routers []string
 	for _, o := range others {
 		switch {
@@ -174,12 +177,12 @@ func (a *app) aboutOthers(c clients.Client, e clients.Entry, others []clients.Ot
 			alone = append(alone, o.Name)
 		}
 	}
-	say := func(names []string, format string, args ...any) {
+	say := func(what string, names []string, format string, args ...any) {
 		if len(names) > 0 {
-			fmt.Fprintf(a.stderr, "note: "+format+"\n", append([]any{strings.Join(names, ", ")}, args...)...)
+			fmt.Fprintf(a.stderr, "note: %s: %s; %s\n", what, strings.Join(names, ", "), fmt.Sprintf(format, args...))
 		}
 	}
-	say(routers, "%s starts metarouter too; remove one of the two")
-	say(twice, "%s would run twice, for %s and for metarouter; --replace takes the entries out of %[2]s's file", c.Title)
-	say(alone, "%s stays beside metarouter; 'metarouter import %s --write' takes it over", c.Name)
+	say("metarouter is started by further entries", routers, "remove them")
+	say("these would run twice, for "+c.Title+" and for metarouter", twice, "--replace takes them out of %s's file", c.Title)
+	say("not in metarouter yet", alone, "'metarouter import %s --write' takes them over", c.Name)
 }
