@@ -152,7 +152,7 @@ one MCP server.`,
 		root.AddCommand(cmd)
 	}
 	if a.router == nil {
-		root.AddCommand(a.serve(), a.eval(), a.check(), a.trust(), a.importServers(), a.install(), a.schema(), a.man(root), a.builtin(), a.version(), a.guard())
+		root.AddCommand(a.serve(), a.eval(), a.check(), a.trust(), a.importServers(), a.install(), a.schema(), a.man(root), a.health(), a.builtin(), a.version(), a.guard())
 	}
 	a.complete(root)
 	return root

@@ -37,6 +37,7 @@ var allowed = map[string][]string{
 	"internal/mcptest":      {},
 	"internal/clients":      {"config"},
 	"internal/daemon":       {},
+	"contrib/mcpb":          {},
 	"docs/demo":             {},
 	"examples/orchestrator": {"adapter", "config", "registry", "selector"},
 	"internal/evaluation":   {"discovery", "registry", "selector"},
