@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,11 +29,11 @@ func (a *app) install() *cobra.Command {
   metarouter install claude-desktop --write    # change it, and keep a copy
   metarouter import cursor --write && metarouter install cursor --replace --write`,
 		oneClient, func(_ context.Context, args []string) error {
-			data := ""
-			if cmd.Flags().Changed("data") {
-				data = a.data
+			entry, err := a.entry(cmd.Flags().Changed("data"))
+			if err != nil {
+				return err
 			}
-			return a.installInto(args[0], data, i)
+			return a.installInto(args[0], entry, i)
 		})
 	cmd.Long = `Puts an entry that starts this metarouter, with your own configuration or that of
 --config, into the configuration of a client: ` + strings.Join(clients.Names(), ", ") + `.
@@ -46,12 +47,8 @@ it is, byte for byte.`
 	return cmd
 }
 
-func (a *app) installInto(name, data string, i installation) error {
+func (a *app) installInto(name string, entry clients.Entry, i installation) error {
 	c, _ := clients.Find(name)
-	entry, err := a.entry(data)
-	if err != nil {
-		return err
-	}
 	var others []string // files of the client that are not written to
 	source := c.NamedSource(i.file)
 	if i.file == "" {
@@ -73,6 +70,13 @@ func (a *app) installInto(name, data string, i installation) error {
 		return err
 	}
 	source.Data = file.Data
+	for _, path := range entry.Configs {
+		if a, err := os.Stat(path); err == nil {
+			if b, err := os.Stat(source.Path); err == nil && os.SameFile(a, b) {
+				return usage(fmt.Errorf("%s is metarouter's own configuration, and an entry in it would start metarouter within metarouter; name another with --file or --config", path))
+			}
+		}
+	}
 	own, err := ours(entry.Configs)
 	if err != nil {
 		return err
@@ -117,17 +121,20 @@ func (a *app) installInto(name, data string, i installation) error {
 	return nil
 }
 
-// entry is what clients are to start.
-func (a *app) entry(data string) (clients.Entry, error) {
-	command, err := startable()
-	if err != nil {
-		return clients.Entry{}, err
+// entry is what clients are to start. withData is set where --data was given.
+func (a *app) entry(withData bool) (e clients.Entry, err error) {
+	if e.Command, err = startable(); err != nil {
+		return e, err
 	}
-	paths, err := a.ownFiles()
-	if err == nil && data != "" {
+	if e.Configs, err = a.ownFiles(); err != nil || !withData {
+		return e, err
+	}
+	data := a.data
+	if data != "" {
 		data, err = filepath.Abs(data)
 	}
-	return clients.Entry{Command: command, Configs: paths, Data: data}, err
+	e.Data = &data
+	return e, err
 }
 
 // replaced is result without the client's other servers, all of which must be in ours.

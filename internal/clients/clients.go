@@ -63,7 +63,7 @@ var table = []Client{
 	},
 	{
 		Name: "claude-code", Title: "Claude Code", keys: claudeKeys, typed: true, expands: true,
-		restart: "start claude anew; its command /mcp shows the servers",
+		restart: "start claude anew (its command /mcp shows the servers); if a session that ran meanwhile has written its file over, do this again",
 		files: func(p Place) []string {
 			if folder := p.Env("CLAUDE_CONFIG_DIR"); folder != "" {
 				return []string{p.join(folder, ".claude.json")}

@@ -119,6 +119,22 @@ func (c Client) convert(f found, path string) (converted, error) {
 	return to, nil
 }
 
+// plain makes the text JSON without comments and trailing commas.
+func (to *converted) plain() {
+	text, err := hujson.Standardize([]byte(to.text))
+	if err != nil || string(text) == to.text {
+		return
+	}
+	var lines []string
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if line = strings.TrimRight(line, " \t"); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	to.text = strings.Join(lines, "\n")
+	to.note("has comments, which were left out: your file is plain JSON, as other programs want it that read .mcp.json")
+}
+
 func (to *converted) note(format string, args ...any) {
 	note := fmt.Sprintf("%q ", to.name) + fmt.Sprintf(format, args...)
 	if !slices.Contains(to.notes, note) {
@@ -282,19 +298,18 @@ func (o Ours) keysOf(name string) []string {
 }
 
 // same returns our entry that starts the same server: the one of that name if it does,
-// else any.
-func (o Ours) same(s config.Server) (config.Server, bool) {
-	var other config.Server
-	ok := false
+// else any. Entries that start nothing are alike only under one name.
+func (o Ours) same(s config.Server) (same config.Server, ok bool) {
 	for _, ours := range o.Config.Servers {
-		if ours.Hash() == s.Hash() && (ours.Name == s.Name || !ok) {
-			other, ok = ours, true
-			if ours.Name == s.Name {
-				break
-			}
+		switch {
+		case ours.Hash() != s.Hash():
+		case ours.Name == s.Name:
+			return ours, true
+		case !ok && s.Command+s.URL != "":
+			same, ok = ours, true
 		}
 	}
-	return other, ok
+	return same, ok
 }
 
 func (o Ours) has(name string) bool {

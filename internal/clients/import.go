@@ -1,7 +1,9 @@
 package clients
 
 import (
+	"bytes"
 	"fmt"
+	"path/filepath"
 
 	"github.com/mcp-metarouter/metarouter/config"
 )
@@ -48,6 +50,8 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 	if key != "" {
 		keys = []string{key}
 	}
+	// Ours may have comments, but not where Claude Code reads it too.
+	plain := d.standard() && len(bytes.TrimSpace(data)) > 0 && filepath.Base(path) == ".mcp.json"
 	var added []field
 	names := make(map[string]bool)
 	for _, f := range all {
@@ -55,6 +59,9 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 		if err != nil {
 			done.Notes = append(done.Notes, err.Error()+"; it is left out")
 			continue
+		}
+		if plain {
+			theirs.plain()
 		}
 		same, isSame := ours.same(theirs.entry)
 		write := field{theirs.name, raw(theirs.text, theirs.unit)}

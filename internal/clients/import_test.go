@@ -139,7 +139,8 @@ func TestProjectsOfClaudeCode(t *testing.T) {
 
 func TestInstallUpdates(t *testing.T) {
 	c, _ := Find("cursor")
-	e := Entry{Command: "/new/metarouter", Configs: []string{"/a.json", "/b.json"}, Data: "/d"}
+	data := "/d"
+	e := Entry{Command: "/new/metarouter", Configs: []string{"/a.json", "/b.json"}, Data: &data}
 	for name, test := range map[string]struct{ old, want string }{
 		"an older entry": {
 			`{"command": "/old/metarouter", "args": ["serve", "--config=/x.json", "--mode", "search", "--data", "/e"], "autoApprove": ["find_tools"] /* mine */}`,
@@ -184,4 +185,58 @@ func TestOthers(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+}
+
+// Claude Code reads .mcp.json too, and knows no comments.
+func TestImportKeepsPlainJSON(t *testing.T) {
+	c, _ := Find("vscode")
+	s := Source{Path: "theirs.json", keys: []string{"servers"}, Data: []byte("{\"servers\": {\"a\": {\n  // why\n  \"command\": \"x\", /* y */\n}}}")}
+	for path, want := range map[string]string{
+		"/w/.mcp.json": "{\n  \"mcpServers\": {\n    \"a\": {\n      \"command\": \"x\"\n    }\n  }\n}",
+		"/w/mcp.json":  "{\n  \"mcpServers\": {\n    \"a\": {\n      // why\n      \"command\": \"x\", /* y */\n    }\n  }\n}",
+	} {
+		done, err := Import(c, []Source{s}, path, []byte("{\n  \"mcpServers\": {\n  }\n}"), Ours{}, KeepOurs)
+		if err != nil || string(done.Data) != want {
+			t.Errorf("%s: got %v\n%s\nwant\n%s", path, err, done.Data, want)
+		}
+	}
+}
+
+// Whatever our reader accepts is taken over by a file that it accepts, and once only.
+func FuzzImport(f *testing.F) {
+	for _, text := range []string{
+		`{"mcpServers":{"a":{"command":"x","args":["${input:a}","${workspaceFolder}"]},"a:b":{"url":"http://x/"},"":{},"c":{"command":3}}}`,
+		"\ufeff{\"servers\":{\r\n \"a\":{\r\n  // c\r\n  \"command\":\"./x\",\r\n },\r\n}}", `{"mcpServers":{"a":{"command":"x"},"b":{"command":"x"},"a":{}}}`,
+	} {
+		f.Add([]byte(text), []byte(`{}`))
+		f.Add([]byte(text), []byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data, own []byte) {
+		const path = "/home/ada/mcp.json"
+		read, err := config.Read(path, own)
+		if err != nil {
+			return
+		}
+		for _, name := range []string{"cursor", "vscode"} {
+			c, _ := Find(name)
+			s := Source{Path: "/w/theirs.json", Data: data, keys: c.keys, Project: "/w"}
+			ours := Ours{Config: read, Files: []Source{{Path: path, Data: own}}}
+			done, err := Import(c, []Source{s}, path, own, ours, TakeBoth)
+			if err != nil {
+				continue
+			}
+			after, err := config.Read(path, done.Data)
+			if err != nil {
+				t.Fatalf("%s: %v\n%s", name, err, done.Data)
+			}
+			if len(after.Servers) != len(read.Servers)+len(done.Added) {
+				t.Errorf("%s: %d servers and %q make %d in\n%s", name, len(read.Servers), done.Added, len(after.Servers), done.Data)
+			}
+			ours = Ours{Config: after, Files: []Source{{Path: path, Data: done.Data}}}
+			again, err := Import(c, []Source{s}, path, done.Data, ours, KeepOurs)
+			if err != nil || len(again.Added) > 0 {
+				t.Errorf("%s: the second time %q are added, %v", name, again.Added, err)
+			}
+		}
+	})
 }

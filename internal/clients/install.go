@@ -11,7 +11,7 @@ import (
 type Entry struct {
 	Command string   // absolute path of the program
 	Configs []string // absolute paths
-	Data    string   // absolute path of the data folder; "" is the default
+	Data    *string  // path of the data folder; nil is the default
 }
 
 // arguments are those of the entry. Further ones that an earlier entry of ours had are
@@ -21,15 +21,15 @@ func (e Entry) arguments(earlier []string) []string {
 	for _, path := range e.Configs {
 		args = append(args, "--config", path)
 	}
-	if e.Data != "" {
-		args = append(args, "--data", e.Data)
+	if e.Data != nil {
+		args = append(args, "--data", *e.Data)
 	}
 	if len(earlier) == 0 || earlier[0] != "serve" {
 		return args
 	}
 	for i := 1; i < len(earlier); i++ {
 		name, _, whole := strings.Cut(earlier[i], "=")
-		if name == "--config" || name == "--data" && e.Data != "" {
+		if name == "--config" || name == "--data" && e.Data != nil {
 			if !whole {
 				i++
 			}
