@@ -49,33 +49,21 @@ it is, byte for byte.`
 
 func (a *app) installInto(name string, entry clients.Entry, i installation) error {
 	c, _ := clients.Find(name)
-	var others []string // files of the client that are not written to
 	source := c.NamedSource(i.file)
 	if i.file == "" {
 		p, err := place()
 		if err != nil {
 			return err
 		}
-		files := c.Files(p)
-		file := files[max(slices.IndexFunc(files, func(file string) bool { return firstFile([]string{filepath.Dir(file)}) != "" }), 0)]
-		source = c.UserSources(p, file)[0]
-		for _, other := range append(slices.Clone(files), c.Profiles(p, file)...) {
-			if other != file && firstFile([]string{other}) != "" {
-				others = append(others, other)
-			}
-		}
+		source = a.usual(c, p)
 	}
 	file, err := clients.Read(source.Path)
 	if err != nil {
 		return err
 	}
 	source.Data = file.Data
-	for _, path := range entry.Configs {
-		if a, err := os.Stat(path); err == nil {
-			if b, err := os.Stat(source.Path); err == nil && os.SameFile(a, b) {
-				return usage(fmt.Errorf("%s is metarouter's own configuration, and an entry in it would start metarouter within metarouter; name another with --file or --config", path))
-			}
-		}
+	if err := notOurs(entry, source.Path); err != nil {
+		return err
 	}
 	own, err := ours(entry.Configs)
 	if err != nil {
@@ -85,13 +73,12 @@ func (a *app) installInto(name string, entry clients.Entry, i installation) erro
 	if err != nil {
 		return err
 	}
-	beside, err := clients.Others(c, source, entry.Configs[len(entry.Configs)-1], own)
+	others, err := clients.Others(c, source, entry.Configs[len(entry.Configs)-1], own)
 	if err != nil {
 		return err
 	}
 	if i.replace {
-		result, err = replaced(c, source, result, entry, beside)
-		if err != nil {
+		if result, err = replaced(c, source, result, entry, others); err != nil {
 			return err
 		}
 	}
@@ -99,13 +86,10 @@ func (a *app) installInto(name string, entry clients.Entry, i installation) erro
 	a.aboutProject()
 	a.aboutOwn(c, entry, own)
 	if !i.replace {
-		a.aboutOthers(c, beside)
+		a.aboutOthers(c, others)
 	}
-	if !file.Exists && firstFile([]string{filepath.Dir(source.Path)}) == "" {
-		fmt.Fprintf(a.stderr, "note: there is no folder %s; is %s installed? (--file names another file)\n", filepath.Dir(source.Path), c.Title)
-	}
-	for _, other := range others {
-		fmt.Fprintf(a.stderr, "note: %s has a file at %s too; name it with --file if you use that one\n", c.Title, other)
+	if folder := filepath.Dir(source.Path); firstFile([]string{folder}) == "" {
+		fmt.Fprintf(a.stderr, "note: there is no folder %s; is %s installed? (--file names another file)\n", folder, c.Title)
 	}
 	switch {
 	case string(result) == string(file.Data):
@@ -117,6 +101,43 @@ func (a *app) installInto(name string, entry clients.Entry, i installation) erro
 			return err
 		}
 		fmt.Fprintf(a.stderr, "now %s\n", c.Restart())
+	}
+	return nil
+}
+
+// usual is the user's file of a client: the first whose folder is there, since one that
+// was never written to is read all the same. Others that may be meant are named.
+func (a *app) usual(c clients.Client, p clients.Place) clients.Source {
+	files := c.Files(p)
+	file := files[max(slices.IndexFunc(files, func(file string) bool { return firstFile([]string{filepath.Dir(file)}) != "" }), 0)]
+	for _, other := range append(files, c.Profiles(p, file)...) {
+		if other != file && firstFile([]string{other}) != "" {
+			fmt.Fprintf(a.stderr, "note: %s has a file at %s too; name it with --file if you use that one\n", c.Title, other)
+		}
+	}
+	sources := c.UserSources(p, file)
+	for _, s := range sources[1:] {
+		f, err := clients.Read(s.Path)
+		if s.Data = f.Data; err != nil || !f.Exists {
+			continue
+		}
+		if servers, err := clients.Others(c, s, "", clients.Ours{}); err == nil && len(servers) > 0 {
+			fmt.Fprintf(a.stderr, "note: %s of %s has servers too, which stay\n", s.Path, c.Title)
+		}
+	}
+	return sources[0]
+}
+
+// notOurs refuses to make a router start itself.
+func notOurs(e clients.Entry, path string) error {
+	theirs, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	for _, path := range e.Configs {
+		if own, err := os.Stat(path); err == nil && os.SameFile(own, theirs) {
+			return usage(fmt.Errorf("%s is metarouter's own configuration, and an entry in it would start metarouter within metarouter; name another with --file or --config", path))
+		}
 	}
 	return nil
 }

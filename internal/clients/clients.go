@@ -25,6 +25,7 @@ type Client struct {
 	typed    bool     // entries say "type": "stdio"
 	comments bool     // it reads files with comments and trailing commas
 	expands  bool     // it replaces ${VAR}, or asks for it
+	inherits bool     // its servers get all of its environment
 	restart  string   // what makes it read the file again
 
 	files   func(Place) []string                   // the user's files, the usual one first
@@ -62,7 +63,7 @@ var table = []Client{
 		files:   claudeDesktop,
 	},
 	{
-		Name: "claude-code", Title: "Claude Code", keys: claudeKeys, typed: true, expands: true,
+		Name: "claude-code", Title: "Claude Code", keys: claudeKeys, typed: true, expands: true, inherits: true,
 		restart: "start claude anew (its command /mcp shows the servers); if a session that ran meanwhile has written its file over, do this again",
 		files: func(p Place) []string {
 			if folder := p.Env("CLAUDE_CONFIG_DIR"); folder != "" {
@@ -83,13 +84,13 @@ var table = []Client{
 		},
 	},
 	{
-		Name: "cursor", Title: "Cursor", keys: claudeKeys, typed: true, expands: true,
+		Name: "cursor", Title: "Cursor", keys: claudeKeys, typed: true, expands: true, inherits: true,
 		restart: "turn the server on in Cursor's settings under MCP, or restart Cursor",
 		files:   func(p Place) []string { return []string{p.join(p.Home, ".cursor", "mcp.json")} },
 		project: inFolder(".cursor", "mcp.json", claudeKeys),
 	},
 	{
-		Name: "vscode", Title: "VS Code", keys: []string{"servers"}, typed: true, comments: true, expands: true,
+		Name: "vscode", Title: "VS Code", keys: []string{"servers"}, typed: true, comments: true, expands: true, inherits: true,
 		restart: "run 'MCP: List Servers' in VS Code and start metarouter there",
 		files:   func(p Place) []string { return vscode(p, "mcp.json") },
 		others: func(p Place, file string) []Source {
@@ -100,7 +101,7 @@ var table = []Client{
 		project: inFolder(".vscode", "mcp.json", []string{"servers"}),
 	},
 	{
-		Name: "windsurf", Title: "Windsurf", keys: claudeKeys, expands: true,
+		Name: "windsurf", Title: "Windsurf", keys: claudeKeys, expands: true, inherits: true,
 		restart: "press Refresh in Windsurf's list of MCP servers, or restart Windsurf",
 		files: func(p Place) []string {
 			return []string{

@@ -136,7 +136,7 @@ func (to *converted) plain() {
 }
 
 func (to *converted) note(format string, args ...any) {
-	note := fmt.Sprintf("%q ", to.name) + fmt.Sprintf(format, args...)
+	note := fmt.Sprintf("%q: ", to.name) + fmt.Sprintf(format, args...)
 	if !slices.Contains(to.notes, note) {
 		to.notes = append(to.notes, note)
 	}

@@ -54,6 +54,7 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 	plain := d.standard() && len(bytes.TrimSpace(data)) > 0 && filepath.Base(path) == ".mcp.json"
 	var added []field
 	names := make(map[string]bool)
+	started := false // a program of theirs
 	for _, f := range all {
 		theirs, err := c.convert(f, path)
 		if err != nil {
@@ -100,8 +101,12 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 			continue
 		}
 		names[write.key] = true
+		started = started || theirs.entry.Transport == config.Stdio
 		done.Notes = append(done.Notes, theirs.notes...)
 		done.Secrets = done.Secrets || len(theirs.entry.Env)+len(theirs.entry.Headers) > 0
+	}
+	if started && c.inherits {
+		done.Notes = append(done.Notes, fmt.Sprintf("servers of %s have all of its environment; here they have what their entries name in env or inheritEnv, and a safe few such as PATH", c.Title))
 	}
 	switch {
 	case len(added) > 0 && len(data) == 0:

@@ -57,7 +57,7 @@ func TestImportIntoOurs(t *testing.T) {
 		t.Errorf("got %+v, want %+v", done, want)
 	}
 	notes := strings.Join(done.Notes, "\n")
-	for _, part := range []string{`"a-b" is called "a-b" here`, `"wrong" must be an object`, `"new" has ${X}, which Claude Desktop passes on`} {
+	for _, part := range []string{`"a-b": is called "a-b" here`, `"wrong" must be an object`, `"new": has ${X}, which Claude Desktop passes on`} {
 		if !strings.Contains(notes, part) {
 			t.Errorf("no note says %s:\n%s", part, notes)
 		}
