@@ -186,6 +186,9 @@ func vscode(p Place, file string) []string {
 	for _, edition := range []string{"Code", "Code - Insiders", "VSCodium"} {
 		files = append(files, p.join(p.config(), edition, "User", file))
 	}
+	if p.OS == "linux" {
+		files = append(files, p.join(p.Home, ".var", "app", "com.visualstudio.code", "config", "Code", "User", file)) // Flatpak's
+	}
 	return files
 }
 
