@@ -3,6 +3,7 @@ package clients
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -21,53 +22,12 @@ func Diff(path string, old, new []byte) string {
 	if len(shownA) != len(a) || len(shownB) != len(b) {
 		shownA, shownB = make([]string, len(a)), make([]string, len(b)) // not to be had: show nothing of it
 	}
-	// What is alike at both ends is most of it.
-	start := 0
-	for start < len(a) && start < len(b) && a[start] == b[start] {
-		start++
-	}
-	endA, endB := len(a), len(b)
-	for endA > start && endB > start && a[endA-1] == b[endB-1] {
-		endA, endB = endA-1, endB-1
-	}
-	kept := longestCommon(a[start:endA], b[start:endB])
-
+	script := edits(a, b)
 	var out strings.Builder
 	fmt.Fprintf(&out, "--- %s\n+++ %s\n", path, path)
-	type line struct {
-		mark byte
-		text string
-		a, b int
-	}
-	var script []line
-	i, j := 0, 0
-	for _, k := range append(kept, [2]int{endA - start, endB - start}) {
-		if i == 0 && j == 0 {
-			for n := max(0, start-context); n < start; n++ {
-				script = append(script, line{' ', shownA[n], n, n})
-			}
-		}
-		for ; i < k[0]; i++ {
-			script = append(script, line{'-', shownA[start+i], start + i, start + j})
-		}
-		for ; j < k[1]; j++ {
-			script = append(script, line{'+', shownB[start+j], start + i, start + j})
-		}
-		if k[0] < endA-start {
-			script = append(script, line{' ', shownA[start+i], start + i, start + j})
-			i, j = i+1, j+1
-		}
-	}
-	for n := 0; n < context && endA+n < len(a); n++ {
-		script = append(script, line{' ', shownA[endA+n], endA + n, endB + n})
-	}
 	near := func(at int) bool {
-		for n := max(0, at-context); n <= min(len(script)-1, at+context); n++ {
-			if script[n].mark != ' ' {
-				return true
-			}
-		}
-		return false
+		around := script[max(0, at-context):min(len(script), at+context+1)]
+		return slices.ContainsFunc(around, func(e edit) bool { return e.mark != ' ' })
 	}
 	for at := 0; at < len(script); {
 		if !near(at) {
@@ -84,13 +44,54 @@ func Diff(path string, old, new []byte) string {
 			}
 		}
 		fmt.Fprintf(&out, "@@ -%s +%s @@\n", span(script[at].a, fromA), span(script[at].b, fromB))
-		for _, l := range script[at:end] {
-			out.WriteByte(l.mark)
-			out.WriteString(short(l.text) + "\n")
+		for _, e := range script[at:end] {
+			text := shownA
+			n := e.a
+			if e.mark == '+' {
+				text, n = shownB, e.b
+			}
+			fmt.Fprintf(&out, "%c%s\n", e.mark, short(text[n]))
 		}
 		at = end
 	}
 	return out.String()
+}
+
+// An edit is a line that stays, goes ('-') or comes ('+'), and where in both files that
+// is.
+type edit struct {
+	mark rune
+	a, b int
+}
+
+// edits makes b of a. What is alike at both ends is most of it.
+func edits(a, b []string) (script []edit) {
+	start := 0
+	for ; start < len(a) && start < len(b) && a[start] == b[start]; start++ {
+		script = append(script, edit{' ', start, start})
+	}
+	end := 0 // how many lines from there are alike
+	for end < min(len(a), len(b))-start && a[len(a)-1-end] == b[len(b)-1-end] {
+		end++
+	}
+	kept := longestCommon(a[start:len(a)-end], b[start:len(b)-end])
+	for n := end; n > 0; n-- {
+		kept = append(kept, [2]int{len(a) - start - n, len(b) - start - n})
+	}
+	i, j := start, start
+	for _, k := range append(kept, [2]int{len(a) - start, len(b) - start}) {
+		for ; i < start+k[0]; i++ {
+			script = append(script, edit{'-', i, j})
+		}
+		for ; j < start+k[1]; j++ {
+			script = append(script, edit{'+', i, j})
+		}
+		if i < len(a) {
+			script = append(script, edit{' ', i, j})
+		}
+		i, j = i+1, j+1
+	}
+	return script
 }
 
 // span is a stretch of lines as the unified format writes it.

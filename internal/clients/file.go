@@ -53,8 +53,8 @@ func Read(path string) (File, error) {
 	return File{Path: path, Exists: true, Data: data, target: target, mode: info.Mode().Perm()}, nil
 }
 
-// Write makes data the content of the file, whose mode stays but for the bits that
-// keep takes away; a link to it stays a link. It returns the path of the copy of what was there
+// Write makes data the content of the file, whose mode stays but for the bits that keep
+// lacks; a link to it stays a link. It returns the path of the copy of what was there
 // before, "" if nothing was. Where the file is no longer as it was read, it returns
 // ErrChanged. (Who writes in the instant between that look and the rename loses; there
 // is no lock that clients know.)

@@ -3,9 +3,11 @@ package clients
 import (
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,10 +121,38 @@ func TestMask(t *testing.T) {
 		`{"args": ["--token", "abc", "--port", "80", "--api-key=abc", "x=1", "API_TOKEN=abc"]}`: `{"args": ["--token", "•••", "--port", "80", "--api-key=•••", "x=1", "API_TOKEN=•••"]}`,
 		`{"args": ["--header", "Authorization: Bearer abc", "ghp_abc", "sk-abc"]}`:              `{"args": ["--header", "Authorization: •••", "•••", "•••"]}`,
 		`{"url": "https://u:pw@h.example/p?key=abc&x=1#f"}`:                                     `{"url": "https://u:•••@h.example/p?key=•••&x=•••#f"}`,
+		"{// \"API_KEY\": \"abc\", \"x\": \"y\", \"TOKEN\": \"${T}\" ghp_0123456789\n}":         "{// \"API_KEY\": \"•••\", \"x\": \"y\", \"TOKEN\": \"${T}\" •••\n}",
 		`{"primaryApiKey": "abc", "command": "npx"}`:                                            `{"primaryApiKey": "•••", "command": "npx"}`,
 	} {
 		if got := string(masked("f", []byte(text))); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// What stays and goes is the old, what stays and comes the new.
+func TestEdits(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	some := func() []string {
+		all := make([]string, random.IntN(12))
+		for i := range all {
+			all[i] = string(rune('a' + random.IntN(4)))
+		}
+		return all
+	}
+	for range 2000 {
+		a, b := some(), some()
+		var old, new []string
+		for _, e := range edits(a, b) {
+			if e.mark != '+' {
+				old = append(old, a[e.a])
+			}
+			if e.mark != '-' {
+				new = append(new, b[e.b])
+			}
+		}
+		if !slices.Equal(old, a) || !slices.Equal(new, b) {
+			t.Fatalf("%q to %q: %q to %q", a, b, old, new)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package clients
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -14,6 +15,8 @@ const hidden = "•••"
 var (
 	secretName  = regexp.MustCompile(`(?i)(token|secret|passw|passphrase|api.?key|access.?key|private.?key|credential|auth|cookie|bearer|session|account|signature|email)`)
 	secretValue = regexp.MustCompile(`^(sk-|pk-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|eyJ|Bearer |Basic |hf_|npm_|ntn_|secret_)`)
+	known       = regexp.MustCompile(`\b(sk-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|hf_|npm_|ntn_|figd_)[A-Za-z0-9_-]{8,}`)
+	inComment   = regexp.MustCompile(`"([^"\n]*)"(\s*:\s*)"([^"\n]+)"`)
 	assigned    = regexp.MustCompile(`^([^=\s]{1,64})=(.*)$`)
 	header      = regexp.MustCompile(`^([A-Za-z0-9-]{1,64}):\s*\S`)
 	inURL       = regexp.MustCompile(`(://[^/?#\s@]*:)[^/?#\s@]+@|([?&][^=&#\s]+=)[^&#\s]+`)
@@ -32,7 +35,15 @@ func masked(path string, data []byte) []byte {
 		return nil
 	}
 	d.mask(&d.root, "", false)
-	return d.bytes()
+	// Comments may be entries that somebody has turned off.
+	text := inComment.ReplaceAllFunc(d.bytes(), func(pair []byte) []byte {
+		m := inComment.FindSubmatch(pair)
+		if value := string(m[3]); !secretName.Match(m[1]) || value == hidden || wholeReference.MatchString(value) {
+			return pair
+		}
+		return slices.Concat([]byte{'"'}, m[1], []byte{'"'}, m[2], []byte(quoted(hidden)))
+	})
+	return known.ReplaceAll(text, []byte(hidden))
 }
 
 // mask hides what is secret in v, which is the value of key.
