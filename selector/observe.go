@@ -118,7 +118,12 @@ func (s *Selector) Observe(o Observer) { s.observer = o }
 // A call that may have taken effect is sent again only where the policy allows.
 func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 	run := s.newRun(c)
+	ctx, span := StartSpan(ctx, s.tracer, toolsCall, c.Tool.ID, c.Meta)
+	if id := span.SpanContext().TraceID(); id.IsValid() {
+		run.trace = id.String()
+	}
 	r, err := s.execute(ctx, run, c)
+	run.tell(span, c, r, err)
 	if s.observer != nil {
 		e := Execution{
 			Tool: c.Tool, Answered: r.Tool, Client: c.Client, Trace: run.trace, Began: run.began, Took: time.Since(run.began),

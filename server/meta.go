@@ -17,7 +17,7 @@ import (
 func (s *Server) ownMeta(t *ownTool, c *call, began time.Time, verified bool) json.RawMessage {
 	return selector.Unrouted{
 		Tool: &registry.NormalizedTool{Server: ownName, Name: t.Name}, Node: s.node, Version: s.opts.Version,
-		Began: began, Request: c.meta, Attempts: 1, Verified: verified,
+		Began: began, Request: c.meta, Trace: c.trace, Attempts: 1, Verified: verified,
 	}.Meta()
 }
 
