@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/session"
@@ -105,8 +106,8 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 	for _, p := range c.Problems {
 		log.Warn(p.Error())
 	}
-	if keys := notInEffect(c); len(keys) > 0 {
-		log.Warn("read, and not in effect in this version", zap.Strings("keys", keys))
+	if err := telemetry.CanWrite(c); err != nil { // said here, since a shared router has nobody to say it to
+		return usage(err)
 	}
 	face := face{app: a, config: c, named: named, flags: f, log: log, sole: true, hangup: make(chan os.Signal, 1)}
 	var journal *server.Journal
@@ -117,7 +118,10 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 		}
 		defer web.listener.Close()
 		face.sole = false
-		face.doors = append(face.doors, func(ctx context.Context, _ *adapter.Router, s *server.Server) error { return web.serve(ctx, s, log) })
+		face.doors = append(face.doors, func(ctx context.Context, r *adapter.Router, s *server.Server) error {
+			web.options.Pages = face.pages(r)
+			return web.serve(ctx, s, log)
+		})
 	} else if a.mayShare() {
 		if journal, err = a.share(ctx, c, named, f, log); !errors.Is(err, daemon.ErrCannotShare) {
 			return err
@@ -188,6 +192,7 @@ type face struct {
 	sole   bool           // there is one client only, ever
 	hangup chan os.Signal // has the configuration read again
 	doors  []door
+	watch  *watch // what is told of it; set by serve
 }
 
 // A door is where clients come in. It returns when it is closed, errLeft if the
@@ -202,10 +207,16 @@ func (f *face) serve(ctx context.Context) error {
 	if err := f.flags.override(&c.Router); err != nil {
 		return usage(err)
 	}
+	var err error
+	if f.watch, err = openWatch(c, log, f.flags.overHTTP); err != nil {
+		return usage(err)
+	}
+	defer f.watch.close()
 	o := a.options(log)
 	o.Sole, o.HeadStart = f.sole, headStart
+	f.watch.observe(&o)
 	signalled := ctx
-	err := a.running(context.WithoutCancel(ctx), adapter.New(c, o), edits, func(ctx context.Context, r *adapter.Router) error {
+	err = a.running(context.WithoutCancel(ctx), adapter.New(c, o), edits, func(ctx context.Context, r *adapter.Router) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(signalled, cancel)()
@@ -214,12 +225,14 @@ func (f *face) serve(ctx context.Context) error {
 		if !f.flags.noWatch {
 			g.Go(func() error { return config.Watch(ctx, f.config, read, log) })
 		}
-		g.Go(func() error { return a.approve(ctx, f.named, f.flags, read, edits, log) })
-		s := server.New(r, server.Options{
+		g.Go(func() error { return a.approve(ctx, f.named, f.flags, read, edits, f.watch.learn, log) })
+		options := server.Options{
 			Mode: c.Router.Mode, Names: c.Router.Names, Separator: c.Router.Separator,
 			ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: c.Router.Pinned,
 			RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, LimitsResults: limitsResults(c), Classifies: c.Router.Classification != nil, Version: version, Log: log,
-		})
+		}
+		f.watch.observeFace(&options)
+		s := server.New(r, options)
 		g.Go(func() error { return s.Run(ctx) })
 		g.Go(func() error {
 			r.Started(ctx)
@@ -241,8 +254,8 @@ func (f *face) serve(ctx context.Context) error {
 const recheck = time.Second
 
 // approve passes edits on. Those of a file that was merely found wait until they
-// are trusted.
-func (a *app) approve(ctx context.Context, named bool, f serveFlags, read <-chan config.Config, edits chan<- config.Config, log *zap.Logger) error {
+// are trusted. learn is told of each before it is in use.
+func (a *app) approve(ctx context.Context, named bool, f serveFlags, read <-chan config.Config, edits chan<- config.Config, learn func(config.Config), log *zap.Logger) error {
 	var next config.Config
 	var pass chan<- config.Config // edits, while there is one to pass on
 	var again <-chan time.Time    // while one waits for trust
@@ -250,6 +263,7 @@ func (a *app) approve(ctx context.Context, named bool, f serveFlags, read <-chan
 		select {
 		case next = <-read:
 			pass, again = edits, nil
+			learn(next)
 			_ = f.override(&next.Router) // in order at the start, so it is now
 			if !named && !next.Trusted(a.data) {
 				log.Warn("the edit is not trusted, since the file was found and not named: approve it with 'metarouter trust'", zap.Strings("file", next.Files))

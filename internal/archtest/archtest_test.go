@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"internal/daemon":       {},
 	"docs/demo":             {},
 	"examples/orchestrator": {"adapter", "config", "registry", "selector"},
+	"internal/telemetry":    {"adapter", "config", "registry", "selector", "server", "supervisor"},
 	"internal/evaluation":   {"discovery", "registry", "selector"},
 	"internal/train":        {"internal/evaluation", "internal/usage", "registry", "selector"},
 	"internal/usage":        {},
@@ -45,7 +46,7 @@ var allowed = map[string][]string{
 	"internal/chaos":        {"internal/mcptest"},
 	"cmd/metarouter": {
 		"adapter", "server", "config", "session", "registry", "selector", "supervisor", "classify",
-		"internal/builtin", "internal/daemon", "internal/evaluation", "internal/pipe", "internal/usage",
+		"internal/builtin", "internal/daemon", "internal/evaluation", "internal/pipe", "internal/telemetry", "internal/usage",
 	},
 }
 

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/telemetry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server"
+)
+
+// A watch is who is told of what a router does. It must be closed.
+type watch struct {
+	log     *zap.Logger
+	traces  *telemetry.Traces    // nil if there are none
+	access  *telemetry.AccessLog // likewise
+	metrics *telemetry.Metrics   // nil if nobody can ask for them
+}
+
+// openWatch returns the watch that the configuration and the environment ask for.
+// scraped says that there is a door at which metrics can be asked for.
+func openWatch(c config.Config, log *zap.Logger, scraped bool) (*watch, error) {
+	w := &watch{log: log}
+	if c.Router.AccessLog.File != "" {
+		var err error
+		if w.access, err = telemetry.OpenAccessLog(c, log); err != nil {
+			return nil, err
+		}
+	}
+	w.traces = telemetry.OpenTraces(version, log)
+	if scraped {
+		w.metrics = telemetry.NewMetrics(version)
+		if w.access != nil {
+			w.metrics.CountDropped(w.access)
+		}
+	}
+	return w, nil
+}
+
+// observer returns whom a router tells of calls, nil if nobody.
+func (w *watch) observer() selector.Observer {
+	var all selector.Observers
+	if w.access != nil {
+		all = append(all, w.access)
+	}
+	if w.metrics != nil {
+		all = append(all, w.metrics)
+	}
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0]
+	}
+	return all
+}
+
+// observe has a router tell the watch.
+func (w *watch) observe(o *adapter.Options) { o.Observer, o.Tracer = w.observer(), w.traces.Tracer() }
+
+// observeFace has a router's face tell it.
+func (w *watch) observeFace(o *server.Options) {
+	o.Observer, o.Tracer = w.observer(), w.traces.Tracer()
+	if w.metrics != nil {
+		o.Savings = w.metrics
+	}
+}
+
+// learn tells of an edit of the configuration, before it is in use.
+func (w *watch) learn(c config.Config) {
+	if w.access != nil {
+		w.access.Learn(c)
+	}
+}
+
+// lastTelemetry is how long what was noted may take to leave when all ends.
+const lastTelemetry = 5 * time.Second
+
+// close has all that was noted written and sent.
+func (w *watch) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastTelemetry)
+	defer cancel()
+	if w.access != nil {
+		w.access.Close(ctx)
+	}
+	w.traces.Close(ctx)
+}
+
+// pages returns what there is over HTTP beside MCP.
+func (f *face) pages(r *adapter.Router) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", f.watch.metrics.Handler(r, f.log))
+	return mux
+}
