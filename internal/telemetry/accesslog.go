@@ -114,11 +114,11 @@ func (l *AccessLog) Searched(selector.Search) {}
 func (l *AccessLog) write(f *rotated) {
 	defer close(l.written)
 	defer f.close()
-	failing := false
+	failing, atOnce := false, min(writtenAtOnce, l.options.MaxSize)
 	for line := range l.lines {
 		n := int64(1)
 	gather:
-		for len(line) < writtenAtOnce {
+		for int64(len(line)) < atOnce {
 			select {
 			case more, ok := <-l.lines:
 				if !ok {

@@ -127,7 +127,8 @@ func isSecretKey(name string) bool {
 
 // tokens are texts that are secrets by their form.
 var tokens = regexp.MustCompile(strings.Join([]string{
-	`(?i:\b(?:bearer|basic|digest|token)\s+[a-z0-9._~+/=-]{8,})`,
+	`(?i:\bbearer\s+[a-z0-9._~+/=-]{8,})`,
+	`(?i:\b(?:basic|digest|token)\s+[a-z0-9._~+/=-]{16,})`,
 	`\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}`,   // OpenAI, Anthropic, Stripe
 	`\bgh[pousr]_[A-Za-z0-9]{16,}`,           // GitHub
 	`\bgithub_pat_[A-Za-z0-9_]{16,}`,         //

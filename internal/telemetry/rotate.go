@@ -1,19 +1,19 @@
 package telemetry
 
 import (
-	"errors"
-	"io/fs"
+	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
+	"strings"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// A rotated file is appended to. When it has become too long it gets the number 1
-// behind its name, older ones the next, and the oldest is removed. Other processes may
-// do the same with the same file, and other programs may move it away. It belongs to one
-// goroutine.
+// A rotated file is appended to. When it has become too long, the time is put behind its
+// name, another one is begun, and the oldest are removed. Other processes may do the same
+// with the same file, and other programs may move it away: no name is ever used twice, so
+// none overwrites what another has kept. It belongs to one goroutine.
 type rotated struct {
 	options config.AccessLog
 	file    *os.File // nil after a failure, until it can be opened again
@@ -83,26 +83,38 @@ func (r *rotated) size() (int64, error) {
 	return info.Size(), nil
 }
 
+// rotatedAt is the time in the name of an old file: as text such names are in the order
+// of time.
+const rotatedAt = "20060102T150405.000000000"
+
 // shift makes room for another file, as far as that can be done: else this one goes on.
 // On Windows a file that is open can't be renamed, so it is closed before.
 func (r *rotated) shift() {
 	r.close()
-	last := r.options.MaxFiles - 1
-	if last == 0 {
-		os.Remove(r.options.File)
+	name := fmt.Sprintf("%s.%s-%d", r.options.File, time.Now().UTC().Format(rotatedAt), os.Getpid())
+	if os.Rename(r.options.File, name) != nil {
 		return
 	}
-	for n := last; n > 0; n-- {
-		if err := os.Rename(r.numbered(n-1), r.numbered(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return // the next would take its place
-		}
+	old := r.old()
+	for len(old) >= r.options.MaxFiles {
+		os.Remove(old[0])
+		old = old[1:]
 	}
 }
 
-// numbered returns the name of the nth file, that of the one that is written to for 0.
-func (r *rotated) numbered(n int) string {
-	if n == 0 {
-		return r.options.File
+// old returns the old files, the oldest first.
+func (r *rotated) old() (names []string) {
+	folder := filepath.Dir(r.options.File)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil
 	}
-	return r.options.File + "." + strconv.Itoa(n)
+	for _, entry := range entries {
+		rest, ok := strings.CutPrefix(entry.Name(), filepath.Base(r.options.File)+".")
+		at, _, numbered := strings.Cut(rest, "-")
+		if _, err := time.Parse(rotatedAt, at); ok && numbered && err == nil {
+			names = append(names, filepath.Join(folder, entry.Name()))
+		}
+	}
+	return names // as ReadDir sorts them
 }
