@@ -21,7 +21,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
+}
 
 func openLog(t *testing.T, o config.AccessLog) *AccessLog {
 	t.Helper()
