@@ -107,7 +107,7 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 		log.Warn(p.Error())
 	}
 	if err := telemetry.CanWrite(c); err != nil { // said here, since a shared router has nobody to say it to
-		return usage(err)
+		return inConfig(c, err)
 	}
 	face := face{app: a, config: c, named: named, flags: f, log: log, sole: true, hangup: make(chan os.Signal, 1)}
 	var journal *server.Journal
@@ -209,7 +209,7 @@ func (f *face) serve(ctx context.Context) error {
 	}
 	var err error
 	if f.watch, err = openWatch(c, log, f.flags.overHTTP); err != nil {
-		return usage(err)
+		return inConfig(c, err)
 	}
 	defer f.watch.close()
 	o := a.options(log)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -40,6 +42,11 @@ func openWatch(c config.Config, log *zap.Logger, scraped bool) (*watch, error) {
 		}
 	}
 	return w, nil
+}
+
+// inConfig says in which files what can't be had is asked for.
+func inConfig(c config.Config, err error) error {
+	return usage(fmt.Errorf("%s: %w", strings.Join(c.Files, ", "), err))
 }
 
 // observer returns whom a router tells of calls, nil if nobody.
