@@ -41,7 +41,7 @@ func (all Observers) Searched(s Search) {
 // An Execution is what became of one call of a tool. Arguments and Result may be kept
 // no longer than Executed takes.
 type Execution struct {
-	Tool     *registry.NormalizedTool // that was asked for
+	Tool     *registry.NormalizedTool // that was asked for; without a Name where its server has not listed it
 	Answered *registry.NormalizedTool // that answered, nil if none did
 	Client   string                   // who asked, by the name that it gives itself; "" if unknown
 	Trace    string                   // trace_id in the result's _meta: 32 hex digits

@@ -48,7 +48,7 @@ func (s *Selector) Trace(t trace.Tracer) { s.tracer = t }
 // else below the one that the request's _meta names, which may be nil. target is the
 // tool that is called, if one is. [EndSpan] must be called. Without a tracer it does
 // nothing.
-func StartSpan(ctx context.Context, t trace.Tracer, method, target string, meta json.RawMessage) (context.Context, trace.Span) {
+func StartSpan(ctx context.Context, t trace.Tracer, method, target string, meta json.RawMessage, more ...trace.SpanStartOption) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, noSpan
 	}
@@ -57,7 +57,8 @@ func StartSpan(ctx context.Context, t trace.Tracer, method, target string, meta 
 		kind = trace.SpanKindServer
 		ctx = trace.ContextWithRemoteSpanContext(ctx, remote(session.TraceIn(meta)))
 	}
-	return t.Start(ctx, spanName(method, target), trace.WithSpanKind(kind), trace.WithAttributes(naming(method, target)...))
+	more = append(more, trace.WithSpanKind(kind), trace.WithAttributes(naming(method, target)...))
+	return t.Start(ctx, spanName(method, target), more...)
 }
 
 // noSpan does nothing.
@@ -82,7 +83,10 @@ func spanName(method, target string) string {
 func naming(method, target string) []attribute.KeyValue {
 	all := []attribute.KeyValue{keyMethod.String(method)}
 	if method == toolsCall {
-		all = append(all, keyTool.String(target), keyOperation.String("execute_tool"))
+		all = append(all, keyOperation.String("execute_tool"))
+	}
+	if target != "" {
+		all = append(all, keyTool.String(target))
 	}
 	return all
 }

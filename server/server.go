@@ -261,12 +261,13 @@ func callTool(ctx context.Context, c *call) (json.RawMessage, error) {
 	if own, ok := s.own[called]; ok {
 		return s.observed(ctx, own, c.args, c)
 	}
+	began := time.Now()
 	tool, err := s.resolve(ctx, called)
 	switch {
 	case err == nil:
 		return s.execute(ctx, tool, c.args, c)
 	case errors.Is(err, session.ErrNotSent):
-		return s.unreached(called, err, c), nil
+		return s.unreached(called, err, c, began), nil
 	}
 	return nil, invalidParams(err.Error())
 }

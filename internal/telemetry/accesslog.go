@@ -160,7 +160,11 @@ func (l *AccessLog) line(e selector.Execution) []byte {
 		text("client", l.mask.short(e.Client))
 	}
 	text("server", serverOf(e.Tool))
-	text("tool", e.Tool.Name)
+	if e.Tool.Name != "" {
+		text("tool", e.Tool.Name)
+	} else {
+		text("tool", l.mask.short(e.Tool.ID))
+	}
 	if e.Answered != nil && e.Answered != e.Tool {
 		text("answered_by", e.Answered.ID)
 	}

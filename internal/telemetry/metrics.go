@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"maps"
 	"runtime"
 	"strconv"
@@ -161,7 +162,7 @@ func (m *Metrics) Saved(by server.Saving, tokens int) {
 
 // of returns the series of a tool.
 func (m *Metrics) of(t *registry.NormalizedTool) *series {
-	l := label{serverOf(t), t.Name}
+	l := label{serverOf(t), cmp.Or(t.Name, other)}
 	if s := (*m.known.Load())[l]; s != nil {
 		return s
 	}
