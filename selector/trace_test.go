@@ -34,7 +34,7 @@ func tracedBy(s Sessions, o ...sdk.TracerProviderOption) (*Selector, *tracetest.
 func attributeOf(s sdk.ReadOnlySpan, key attribute.Key) string {
 	for _, a := range s.Attributes() {
 		if a.Key == key {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""

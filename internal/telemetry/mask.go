@@ -63,7 +63,7 @@ func (m *mask) learn(c config.Config) {
 	}
 	for _, s := range c.Servers {
 		for name, value := range s.Env {
-			if isSecretKey(name) || tokens.MatchString(value) {
+			if isSecretKey(name) || tokens().MatchString(value) {
 				add(value)
 			}
 		}
@@ -125,8 +125,10 @@ func isSecretKey(name string) bool {
 	return false
 }
 
+// What follows is compiled for those who need it.
+
 // tokens are texts that are secrets by their form.
-var tokens = regexp.MustCompile(strings.Join([]string{
+var tokens = once(strings.Join([]string{
 	`(?i:\bbearer\s+[a-z0-9._~+/=-]{8,})`,
 	`(?i:\b(?:basic|digest|token)\s+[a-z0-9._~+/=-]{16,})`,
 	`\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}`,   // OpenAI, Anthropic, Stripe
@@ -143,19 +145,23 @@ var tokens = regexp.MustCompile(strings.Join([]string{
 }, "|"))
 
 // assigned are secrets in texts that name them: password=…, "api_key": "…".
-var assigned = regexp.MustCompile(`(?i)((?:pass(?:word|wd|phrase)|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|pwd)["']?\s*[:=]\s*)("[^"]*"?|'[^']*'?|[^\s&,;"']+)`)
+var assigned = once(`(?i)((?:pass(?:word|wd|phrase)|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|pwd)["']?\s*[:=]\s*)("[^"]*"?|'[^']*'?|[^\s&,;"']+)`)
 
 // userinfo is what a URL says of who asks.
-var userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]{1,30}://)[^/\s@"'<>]+@`)
+var userinfo = once(`([A-Za-z][A-Za-z0-9+.-]{1,30}://)[^/\s@"'<>]+@`)
+
+func once(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // text returns a text with its secrets hidden.
 func (m *mask) text(s string) string {
 	if known := m.replace.Load(); known != nil {
 		s = known.Replace(s)
 	}
-	s = tokens.ReplaceAllString(s, hidden)
-	s = assigned.ReplaceAllString(s, "${1}"+hidden)
-	return userinfo.ReplaceAllString(s, "${1}"+hidden+"@")
+	s = tokens().ReplaceAllString(s, hidden)
+	s = assigned().ReplaceAllString(s, "${1}"+hidden)
+	return userinfo().ReplaceAllString(s, "${1}"+hidden+"@")
 }
 
 // short returns the beginning of a text with its secrets hidden, and how long it is where

@@ -245,7 +245,7 @@ func anyValue(v attribute.Value) []byte {
 	case attribute.STRING:
 		return bytesField(nil, 1, validUTF8(v.AsString()))
 	}
-	return bytesField(nil, 1, validUTF8(v.Emit())) // of lists, which we have none of
+	return bytesField(nil, 1, validUTF8(v.String())) // of lists, which we have none of
 }
 
 func bytesField(b []byte, n protowire.Number, value []byte) []byte {
