@@ -63,7 +63,7 @@ func (m *mask) learn(c config.Config) {
 	}
 	for _, s := range c.Servers {
 		for name, value := range s.Env {
-			if isSecretKey(name) || tokens().MatchString(value) {
+			if isSecretKey(name) && name != "PWD" || tokens().MatchString(value) {
 				add(value)
 			}
 		}
@@ -99,8 +99,11 @@ var secretKeys = []string{
 	"encryptionkey", "sessionkey", "authorization", "credential", "cookie", "connectionstring", "bearer",
 }
 
-// secretEnds are at the end of such names, or are the whole of them.
-var secretEnds = []string{"token", "tokens", "pwd", "auth", "otp", "pin", "jwt", "sessionid", "dsn"}
+// secretEnds are at the end of such names, and secretNames are the whole of them.
+var (
+	secretEnds  = []string{"token", "tokens", "pwd", "auth", "sessionid", "jwt"}
+	secretNames = []string{"otp", "pin", "dsn"}
+)
 
 // separators are what names are made of words with.
 var separators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "", "$", "")
@@ -111,18 +114,9 @@ func isSecretKey(name string) bool {
 		return false
 	}
 	name = strings.ToLower(separators.Replace(name))
-	for _, word := range secretKeys {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	for _, word := range secretEnds {
-		short := len(word) <= 4
-		if strings.HasSuffix(name, word) && (!short || name == word || word == "auth") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(secretKeys, func(word string) bool { return strings.Contains(name, word) }) ||
+		slices.ContainsFunc(secretEnds, func(word string) bool { return strings.HasSuffix(name, word) }) ||
+		slices.Contains(secretNames, name)
 }
 
 // What follows is compiled for those who need it.

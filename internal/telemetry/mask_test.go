@@ -15,7 +15,7 @@ func TestMask(t *testing.T) {
 	var m mask
 	m.learn(config.Config{
 		Servers: []config.Server{{
-			Env:     map[string]string{"GITHUB_TOKEN": "configured-1", "LANG": "en_US.UTF-8", "DSN": "short", "KEY": "sk-proj-abcdefghijklmnop"},
+			Env:     map[string]string{"GITHUB_TOKEN": "configured-1", "LANG": "en_US.UTF-8", "PWD": "/project", "DSN": "short", "KEY": "sk-proj-abcdefghijklmnop"},
 			Headers: map[string]string{"Authorization": "Bearer configured-2", "X-Custom": "configured-3"},
 		}},
 		Router: config.Router{HTTP: config.HTTP{Tokens: []string{"configured-4"}}},
@@ -32,8 +32,8 @@ func TestMask(t *testing.T) {
 		// By key, at any depth, whatever the value.
 		{`{"password":"hunter2"}`, `{"password":"***"}`},
 		{`{"a":[{"Api-Key":"x","b":{"client_secret":{"c":["d"]}}}]}`, `{"a":[{"Api-Key":"***","b":{"client_secret":"***"}}]}`},
-		{`{"dbPassword":1234,"accessToken":"x","auth":"x","Authorization":"x","set-cookie":"x","PIN":1}`,
-			`{"dbPassword":"***","accessToken":"***","auth":"***","Authorization":"***","set-cookie":"***","PIN":"***"}`},
+		{`{"dbPassword":1234,"accessToken":"x","auth":"x","Authorization":"x","set-cookie":"x","PIN":1,"DB_PWD":"x"}`,
+			`{"dbPassword":"***","accessToken":"***","auth":"***","Authorization":"***","set-cookie":"***","PIN":"***","DB_PWD":"***"}`},
 		{`{"pass\u0077ord":"hunter2"}`, `{"password":"***"}`},
 		{`{"max_tokens":500,"tokens":["a"],"password":null,"secret":false}`, `{"max_tokens":500,"tokens":"***","password":null,"secret":false}`},
 		{`{"author":"x","shipping":"x","token_count":3,"tokenizer":"x","spin":1}`, `{"author":"x","shipping":"x","token_count":3,"tokenizer":"x","spin":1}`},
@@ -53,7 +53,7 @@ func TestMask(t *testing.T) {
 		{`["mail@example.com","https://host/path@2x.png","risk-free","Basic English"]`, `["mail@example.com","https://host/path@2x.png","risk-free","Basic English"]`},
 
 		// By the configuration.
-		{`["xconfigured-1x","configured-2","configured-3","configured-4","en_US.UTF-8","short"]`, `["x***x","***","***","***","en_US.UTF-8","short"]`},
+		{`["xconfigured-1x","configured-2","configured-3","configured-4","en_US.UTF-8","/project","short"]`, `["x***x","***","***","***","en_US.UTF-8","/project","short"]`},
 
 		// What is long is cut, in whole characters.
 		{`["` + strings.Repeat("é", 200) + `"]`, `["` + strings.Repeat("é", 128) + `… (400 bytes)"]`},
