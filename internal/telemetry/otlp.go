@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -96,6 +98,9 @@ func (e *exporter) post(ctx context.Context, body []byte) (rejected string, err 
 		r.Header.Set(key, value)
 	}
 	resp, err := e.client.Do(r)
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+		return "", backoff.Permanent(err) // nobody is there, and a command that ends should not wait for one
+	}
 	if err != nil {
 		return "", err
 	}

@@ -216,3 +216,16 @@ func TestExport(t *testing.T) {
 		}
 	}
 }
+
+// Where nobody listens, nobody waits.
+func TestExportToNobody(t *testing.T) {
+	c := newCollector(t)
+	c.Close()
+	traces, logged := openTraces(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "OTEL_EXPORTER_OTLP_TIMEOUT=3600000")
+	_, s := traces.Tracer().Start(context.Background(), "x")
+	s.End()
+	traces.Close(t.Context())
+	if n := logged.FilterMessage("spans can't be sent, and are lost").Len(); n != 1 {
+		t.Errorf("it is said %d times", n)
+	}
+}
