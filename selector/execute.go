@@ -254,7 +254,9 @@ func (s *Selector) pass(ctx context.Context, run *run, next choice, policy Polic
 func (s *Selector) Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error) {
 	ctx, span := StartSpan(ctx, s.tracer, r.Method, "", r.Meta)
 	raw, err := s.send(ctx, &run{}, r, server, r.Method, StartWait)
-	EndSpan(span, errorType(raw, err))
+	if span.IsRecording() {
+		EndSpan(span, errorType(raw, err))
+	}
 	if _, ok := errors.AsType[*session.Error](err); err == nil || ok {
 		return raw, err
 	}

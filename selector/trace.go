@@ -46,8 +46,8 @@ func (s *Selector) Trace(t trace.Tracer) { s.tracer = t }
 
 // StartSpan begins the span of a client's request, below that of ctx if there is one,
 // else below the one that the request's _meta names, which may be nil. target is the
-// tool that is called, if one is. [EndSpan] must be called. Without a tracer it does
-// nothing.
+// tool that is called, if one is; more is what else there is to say. [EndSpan] must be
+// called if it is recording. Without a tracer the span does nothing.
 func StartSpan(ctx context.Context, t trace.Tracer, method, target string, meta json.RawMessage, more ...trace.SpanStartOption) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, noSpan
@@ -122,7 +122,6 @@ func contextOf(span trace.SpanContext) session.TraceContext {
 // tell says in the span what became of the execution, and ends it.
 func (r *run) tell(span trace.Span, c Call, result Result, err error) {
 	if !span.IsRecording() {
-		span.End()
 		return
 	}
 	outcome, _ := OutcomeOf(result, err)
@@ -165,7 +164,6 @@ func (s *Selector) traced(ctx context.Context, run *run, r session.Request, serv
 	r.Meta = contextOf(span.SpanContext()).Into(r.Meta)
 	raw, err := s.attempt(ctx, run, r, server, what, wait)
 	if !span.IsRecording() {
-		span.End()
 		return raw, err
 	}
 	span.SetAttributes(keyServer.String(server), keyAttempt.Int(run.attempts))

@@ -139,7 +139,7 @@ func (a *app) alone(ctx context.Context, c config.Config, do func(context.Contex
 	if a.calls {
 		watch, err := openWatch(c, log, false)
 		if err != nil {
-			return inConfig(c, err)
+			return err
 		}
 		defer watch.close()
 		watch.observe(&o)

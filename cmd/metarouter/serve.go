@@ -209,7 +209,7 @@ func (f *face) serve(ctx context.Context) error {
 	}
 	var err error
 	if f.watch, err = openWatch(c, log, f.flags.overHTTP); err != nil {
-		return inConfig(c, err)
+		return err
 	}
 	defer f.watch.close()
 	o := a.options(log)

@@ -18,7 +18,6 @@ import (
 
 // A watch is who is told of what a router does. It must be closed.
 type watch struct {
-	log     *zap.Logger
 	traces  *telemetry.Traces    // nil if there are none
 	access  *telemetry.AccessLog // likewise
 	metrics *telemetry.Metrics   // nil if nobody can ask for them
@@ -27,11 +26,11 @@ type watch struct {
 // openWatch returns the watch that the configuration and the environment ask for.
 // scraped says that there is a door at which metrics can be asked for.
 func openWatch(c config.Config, log *zap.Logger, scraped bool) (*watch, error) {
-	w := &watch{log: log}
+	w := &watch{}
 	if c.Router.AccessLog.File != "" {
 		var err error
 		if w.access, err = telemetry.OpenAccessLog(c, log); err != nil {
-			return nil, err
+			return nil, inConfig(c, err)
 		}
 	}
 	w.traces = telemetry.OpenTraces(version, log)
@@ -44,7 +43,7 @@ func openWatch(c config.Config, log *zap.Logger, scraped bool) (*watch, error) {
 	return w, nil
 }
 
-// inConfig says in which files what can't be had is asked for.
+// inConfig is wrong usage: the files ask for what can't be had.
 func inConfig(c config.Config, err error) error {
 	return usage(fmt.Errorf("%s: %w", strings.Join(c.Files, ", "), err))
 }

@@ -99,6 +99,9 @@ func TestAccessLog(t *testing.T) {
 // Many calls at once, several processes with the same file and many rotations lose no
 // line and tear none.
 func TestAccessLogRotates(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a file that another process has open can't be renamed there, and goes on")
+	}
 	const writers, each = 8, 100
 	file := filepath.Join(t.TempDir(), "access.log")
 	o := config.AccessLog{File: file, MaxSize: 16 << 10, MaxFiles: 1000}
