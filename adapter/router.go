@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -61,6 +62,9 @@ type Options struct {
 	// Observer is told of all calls and searches; nil if nobody is.
 	Observer selector.Observer
 
+	// Tracer makes spans of all calls; nil for none.
+	Tracer trace.Tracer
+
 	// OnDemand starts no server until it is called, or Settled is to find out
 	// what tools it has.
 	OnDemand bool
@@ -109,6 +113,9 @@ func New(c config.Config, o Options) *Router {
 	r.selector = selector.New(r.registry, r, selector.Node(), o.Log)
 	if o.Observer != nil {
 		r.selector.Observe(o.Observer)
+	}
+	if o.Tracer != nil {
+		r.selector.Trace(o.Tracer)
 	}
 	r.classifier = classify.New(c.Router.Classification, tagCategories(c, taxonomy), r, o.Log)
 	if r.classifier.HasOutside() {

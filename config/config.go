@@ -122,10 +122,19 @@ type Router struct {
 	RouteThreshold  float64 // default 0.5
 	Learning        bool    // default true
 	FillArguments   bool
-	AccessLog       string
+	AccessLog       AccessLog
 	HTTP            HTTP
 	Capabilities    map[string][]string // tag -> words that imply it; adds to and overrides the taxonomy
 	Classification  *Classification     // nil if absent
+}
+
+// An AccessLog is where a line is written for each call, and what it says.
+type AccessLog struct {
+	File      string // absolute; "" is none
+	Arguments bool   // with the arguments of calls
+	Results   bool   // with their results
+	MaxSize   int64  // bytes of a file, beyond which another is begun; default 100 MiB
+	MaxFiles  int    // that there are at most, the one that is written to among them; default 5
 }
 
 // A Classification is the "classification" object: into which categories texts are

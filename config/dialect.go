@@ -96,6 +96,7 @@ func defaultRouter() Router {
 		Validate:       ValidateOn,
 		RouteThreshold: 0.5,
 		Learning:       true,
+		AccessLog:      AccessLog{MaxSize: 100 << 20, MaxFiles: 5},
 		HTTP: HTTP{
 			Addr: "127.0.0.1:8787", MaxBody: 16 << 20, MaxHeader: 64 << 10, MaxBatch: 100,
 			ReadTimeout: time.Minute, MaxSessions: 1000, SessionTimeout: 30 * time.Minute,
@@ -121,7 +122,7 @@ func (d *decoder) router(r *Router) fields {
 		"routeThreshold":  set(d, &r.RouteThreshold, fraction),
 		"learning":        set(d, &r.Learning, boolean),
 		"fillArguments":   set(d, &r.FillArguments, boolean),
-		"accessLog":       set(d, &r.AccessLog, text),
+		"accessLog":       d.accessLog(&r.AccessLog),
 		"capabilities":    set(d, &r.Capabilities, dict(list(text))),
 		"classification":  d.classification(&r.Classification),
 		"http": d.in(fields{

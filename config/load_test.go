@@ -182,7 +182,7 @@ func TestRouter(t *testing.T) {
 	want := Router{
 		Mode: "search", Names: "bare", Separator: ".", ToolBudget: 1, ListWait: time.Second,
 		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: ValidateOn,
-		RouteThreshold: 0.75, FillArguments: true, AccessLog: "x.log",
+		RouteThreshold: 0.75, FillArguments: true, AccessLog: AccessLog{File: "/project/x.log", MaxSize: 100 << 20, MaxFiles: 5},
 		HTTP: HTTP{Addr: ":1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []string{"sk-secret"}, MaxBody: 1024,
 			TLSCert: "/project/tls/sk-secret.pem", TLSKey: "/k.pem", MaxHeader: 2048, MaxBatch: 3, ReadTimeout: 5 * time.Second, MaxSessions: 4,
 			SessionTimeout: 6 * time.Second, Rate: Rate{5, 9}},

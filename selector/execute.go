@@ -203,6 +203,15 @@ func isFinal(raw json.RawMessage) bool {
 // BytesPerToken is how many bytes of JSON or text are counted as a token.
 const BytesPerToken = 4
 
+// ListTokens returns what a list of all tools costs a model.
+func ListTokens(s *registry.Snapshot) int {
+	bytes := 0
+	for _, t := range s.Tools() {
+		bytes += len(t.Definition)
+	}
+	return bytes / BytesPerToken
+}
+
 // resultLimit returns how many tokens of the tool's text a client is to get at once.
 func resultLimit(t *registry.NormalizedTool, p Policy) int {
 	if limit, pattern := forTool(p.ResultTokens, t.ServerName()); pattern != "" {
@@ -233,7 +242,7 @@ func (s *Selector) pass(ctx context.Context, run *run, next choice, policy Polic
 	}
 	c.Tool = next.tool
 	run.again = policy.Retry == AlwaysRetry || policy.Retry == IfHarmless && next.tool.Hints.Repeatable()
-	request := session.Request{Method: "tools/call", Params: callParams(c, args), Meta: c.Meta, From: c.From}
+	request := session.Request{Method: toolsCall, Params: callParams(c, args), Meta: c.Meta, From: c.From}
 	raw, err := s.send(ctx, run, request, server, next.tool.ServerName(), next.patience)
 	gate.judge(ctx, err, by.asked.Load())
 	return raw, err
@@ -243,7 +252,11 @@ func (s *Selector) pass(ctx context.Context, run *run, next choice, policy Polic
 // the server's result as it is. The error is a [*session.Error], the server's own
 // or one that says why there is no answer, or the cause of ctx's end.
 func (s *Selector) Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error) {
+	ctx, span := StartSpan(ctx, s.tracer, r.Method, "", r.Meta)
 	raw, err := s.send(ctx, &run{}, r, server, r.Method, StartWait)
+	if span.IsRecording() {
+		EndSpan(span, errorType(raw, err))
+	}
 	if _, ok := errors.AsType[*session.Error](err); err == nil || ok {
 		return raw, err
 	}
@@ -258,7 +271,7 @@ func (s *Selector) Relay(ctx context.Context, server string, r session.Request) 
 func (s *Selector) send(ctx context.Context, run *run, r session.Request, server, what string, wait time.Duration) (json.RawMessage, error) {
 	for attempt := 1; ; attempt++ {
 		run.attempts++
-		raw, err := s.attempt(ctx, run, r, server, what, wait)
+		raw, err := s.traced(ctx, run, r, server, what, wait)
 		if err == nil || attempt == maxAttempts || run.session == nil || ctx.Err() != nil {
 			return raw, err
 		}

@@ -50,6 +50,7 @@ type Unrouted struct {
 	Version  string // of the tool, "" if unknown
 	Began    time.Time
 	Request  json.RawMessage // the client's _meta, nil if there is none
+	Trace    string          // the trace's id; "" for that of Request, or else a new one
 	Attempts int
 	Verified bool // the arguments fit the tool's schema
 }
@@ -58,8 +59,11 @@ type Unrouted struct {
 // object.
 func (u Unrouted) Meta() json.RawMessage {
 	r := run{
-		tool: u.Tool, node: u.Node, trace: traceID(u.Request), began: u.Began,
+		tool: u.Tool, node: u.Node, trace: u.Trace, began: u.Began,
 		attempts: u.Attempts, verified: u.Verified, version: u.Version,
+	}
+	if r.trace == "" {
+		r.trace = traceID(u.Request)
 	}
 	return r.meta()
 }
@@ -89,13 +93,10 @@ func (r *run) turn(t *registry.NormalizedTool) {
 // degraded reports whether another tool than the chosen one was tried last.
 func (r *run) degraded() bool { return len(r.path) > 0 && r.path[len(r.path)-1] != r.path[0] }
 
-// traceID returns the trace id of the client's traceparent (W3C Trace Context),
-// or a new one.
+// traceID returns the id of the trace that a request's _meta names, or a new one.
 func traceID(meta json.RawMessage) string {
-	if parent, ok := wire.String(wire.Member(meta, "traceparent")); ok {
-		if parts := strings.Split(parent, "-"); len(parts) == 4 && len(parts[1]) == 32 {
-			return parts[1]
-		}
+	if id := session.TraceIn(meta).ID(); id != "" {
+		return id
 	}
 	var id [16]byte
 	rand.Read(id[:])

@@ -41,7 +41,7 @@ func (all Observers) Searched(s Search) {
 // An Execution is what became of one call of a tool. Arguments and Result may be kept
 // no longer than Executed takes.
 type Execution struct {
-	Tool     *registry.NormalizedTool // that was asked for
+	Tool     *registry.NormalizedTool // that was asked for; without a Name where its server has not listed it
 	Answered *registry.NormalizedTool // that answered, nil if none did
 	Client   string                   // who asked, by the name that it gives itself; "" if unknown
 	Trace    string                   // trace_id in the result's _meta: 32 hex digits
@@ -118,7 +118,12 @@ func (s *Selector) Observe(o Observer) { s.observer = o }
 // A call that may have taken effect is sent again only where the policy allows.
 func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 	run := s.newRun(c)
+	ctx, span := StartSpan(ctx, s.tracer, toolsCall, c.Tool.ID, c.Meta)
+	if id := span.SpanContext().TraceID(); id.IsValid() {
+		run.trace = id.String()
+	}
 	r, err := s.execute(ctx, run, c)
+	run.tell(span, c, r, err)
 	if s.observer != nil {
 		e := Execution{
 			Tool: c.Tool, Answered: r.Tool, Client: c.Client, Trace: run.trace, Began: run.began, Took: time.Since(run.began),

@@ -13,6 +13,7 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -29,9 +30,10 @@ type Selector struct {
 	gates    gates
 	cache    cache
 
-	experience Experience // nil if there is none
-	classifier Classifier // nil if there is none
-	observer   Observer   // nil if there is none
+	experience Experience   // nil if there is none
+	classifier Classifier   // nil if there is none
+	observer   Observer     // nil if there is none
+	tracer     trace.Tracer // nil if there is none
 }
 
 // Experience is what was learned from use.

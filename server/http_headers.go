@@ -171,3 +171,29 @@ func says(text string, value json.RawMessage) bool {
 	got, err := strconv.ParseFloat(text, 64)
 	return err == nil && got == want
 }
+
+// traced returns the request with the trace that the HTTP headers name in its _meta,
+// where that names none: what lies between a client and us may know only headers.
+func (x *exchange) traced(m wire.Message) wire.Message {
+	if x.r.Header["Traceparent"] == nil && x.r.Header["Baggage"] == nil {
+		return m
+	}
+	said := session.ReadTrace(x.r.Header.Get)
+	params := m.Params
+	if params == nil || string(params) == "null" {
+		params = json.RawMessage("{}")
+	}
+	meta := wire.Member(params, "_meta")
+	has := session.TraceIn(meta)
+	if has.Parent != "" {
+		said.Parent, said.State = "", ""
+	}
+	if has.Baggage != "" {
+		said.Baggage = ""
+	}
+	if said == (session.TraceContext{}) || meta != nil && !wire.IsObject(meta) {
+		return m
+	}
+	m.Params = wire.SetMember(params, "_meta", said.Into(meta))
+	return m
+}

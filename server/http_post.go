@@ -103,7 +103,7 @@ func (x *exchange) once(c *conversation, m wire.Message, out outlet, carryOut fu
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(x.h.ctx, func() { cancel(errClosed) })()
-	r, err := c.begin(ctx, m, out)
+	r, err := c.begin(ctx, x.traced(m), out)
 	if err == nil {
 		carryOut(r)
 	}
@@ -162,7 +162,7 @@ func (x *exchange) legacyRequest(s *httpSession, m wire.Message) {
 		return
 	}
 	st := s.newStream()
-	r, err := s.talk.begin(x.h.ctx, m, st)
+	r, err := s.talk.begin(x.h.ctx, x.traced(m), st)
 	if err != nil {
 		done()
 		status := http.StatusOK

@@ -21,15 +21,18 @@ func listItems(ctx context.Context, c *call) (json.RawMessage, error) {
 		cursor, ok = wire.String(raw)
 	}
 	var page json.RawMessage
+	view, method := s.view(), c.method
 	if ok {
-		method := c.method
 		if method == "tools/list" && c.wantsFlat() {
 			method = flatTools
 		}
-		page, ok = s.view().lists[method].page(cursor)
+		page, ok = view.lists[method].page(cursor)
 	}
 	if !ok {
 		return nil, invalidParams("unknown cursor")
+	}
+	if c.method == "tools/list" && cursor == "" {
+		s.saved(BySearchMode, view.spared)
 	}
 	return page, nil
 }

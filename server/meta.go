@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -17,17 +19,32 @@ import (
 func (s *Server) ownMeta(t *ownTool, c *call, began time.Time, verified bool) json.RawMessage {
 	return selector.Unrouted{
 		Tool: &registry.NormalizedTool{Server: ownName, Name: t.Name}, Node: s.node, Version: s.opts.Version,
-		Began: began, Request: c.meta, Attempts: 1, Verified: verified,
+		Began: began, Request: c.meta, Trace: c.trace, Attempts: 1, Verified: verified,
 	}.Meta()
 }
 
 // unreached answers a call of a server's tool that nobody knows, since the server
-// can't be called.
-func (s *Server) unreached(called string, why error, c *call) json.RawMessage {
+// can't be called. began is when it was asked for.
+func (s *Server) unreached(called string, why error, c *call, began time.Time) json.RawMessage {
 	server, tool, _ := serverOf(called, s.opts.Separator, s.router.Servers())
-	return withNew(failure("%s can't be called: %v", called, why), selector.Unrouted{
-		Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: s.node, Began: time.Now(), Request: c.meta,
-	}.Meta())
+	_, span := selector.StartSpan(c.ctx, s.opts.Tracer, "tools/call", "", c.meta, trace.WithTimestamp(began))
+	if id := span.SpanContext().TraceID(); id.IsValid() {
+		c.trace = id.String()
+	}
+	selector.EndSpan(span, selector.FailureOf(selector.Unanswered, nil))
+	meta := selector.Unrouted{
+		Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: s.node, Began: began, Request: c.meta, Trace: c.trace,
+	}.Meta()
+	result := withNew(failure("%s can't be called: %v", called, why), meta)
+	if s.opts.Observer != nil {
+		e := selector.Execution{
+			Tool: &registry.NormalizedTool{ID: brief(called), Server: server}, Client: c.clientName(), Began: began, Took: time.Since(began),
+			Outcome: selector.Unanswered, Fault: why.Error(), Arguments: c.args, Result: result,
+		}
+		e.Trace, _ = wire.String(wire.Member(meta, "trace_id"))
+		s.opts.Observer.Executed(e)
+	}
+	return result
 }
 
 // withNew returns the result with those members of meta in its _meta that this

@@ -191,7 +191,8 @@ func (r *request) finish(how method, result json.RawMessage) json.RawMessage {
 type call struct {
 	*request
 	from   session.Client
-	routed bool // a server's tool was executed, so that the result says how
+	routed bool   // a server's tool was executed, so that the result says how
+	trace  string // the id of the trace of one of our own tools, "" if there is none
 }
 
 // relay sends the request to a server, with these parameters, which have no

@@ -167,6 +167,7 @@ func (s *Server) limited(result json.RawMessage, tokens int, owner any) json.Raw
 		return result
 	}
 	shown := piece(text, 0, limit)
+	s.saved(ByResultLimit, (len(text)-len(shown))/selector.BytesPerToken)
 	uri := s.results.keep(owner, text)
 	said := fmt.Sprintf("[the first %d of %d bytes; the rest is too long to be kept]", len(shown), len(text))
 	if uri != "" {

@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -129,7 +130,27 @@ type Options struct {
 
 	// Observer is told how our own tools were called; nil if nobody is.
 	Observer selector.Observer
+
+	// Tracer makes spans of the calls of our own tools; nil for none.
+	Tracer trace.Tracer
+
+	// Savings is told what models need not read; nil if nobody is.
+	Savings Savings
 }
+
+// Savings is told how many tokens a client was spared. It is called by many goroutines
+// at once, and must not block.
+type Savings interface {
+	Saved(by Saving, tokens int)
+}
+
+// A Saving says by what a client was spared tokens. There are no others.
+type Saving string
+
+const (
+	BySearchMode  Saving = "search_mode"  // the list of tools would have had the definitions of all
+	ByResultLimit Saving = "result_limit" // the result was longer than what was shown of it
+)
 
 // A Server is the MCP face of a router. It serves any number of clients.
 type Server struct {
@@ -221,12 +242,13 @@ func (s *Server) decideMode() (search bool) {
 }
 
 // cost returns the tokens that a list of all servers' tools costs a model.
-func (s *Server) cost() int {
-	bytes := 0
-	for _, t := range s.router.Snapshot().Tools() {
-		bytes += len(t.Definition)
+func (s *Server) cost() int { return selector.ListTokens(s.router.Snapshot()) }
+
+// saved tells that a client was spared tokens, if it was.
+func (s *Server) saved(by Saving, tokens int) {
+	if s.opts.Savings != nil && tokens > 0 {
+		s.opts.Savings.Saved(by, tokens)
 	}
-	return bytes / selector.BytesPerToken
 }
 
 // ListTokens returns what the list of tools that clients see costs a model, and what
@@ -248,12 +270,13 @@ func callTool(ctx context.Context, c *call) (json.RawMessage, error) {
 	if own, ok := s.own[called]; ok {
 		return s.observed(ctx, own, c.args, c)
 	}
+	began := time.Now()
 	tool, err := s.resolve(ctx, called)
 	switch {
 	case err == nil:
 		return s.execute(ctx, tool, c.args, c)
 	case errors.Is(err, session.ErrNotSent):
-		return s.unreached(called, err, c), nil
+		return s.unreached(called, err, c, began), nil
 	}
 	return nil, invalidParams(err.Error())
 }

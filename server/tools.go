@@ -62,11 +62,16 @@ func (s *Server) ownTools() map[string]*ownTool {
 	return tools
 }
 
-// observed is runOwn, and tells the observer of what no server has answered.
+// observed is runOwn, in a span if there is a tracer, and tells the observer of what no
+// server has answered.
 func (s *Server) observed(ctx context.Context, t *ownTool, args json.RawMessage, c *call) (json.RawMessage, error) {
 	began := time.Now()
+	ctx, span := selector.StartSpan(ctx, s.opts.Tracer, "tools/call", t.Name, c.meta)
+	if id := span.SpanContext().TraceID(); id.IsValid() {
+		c.trace = id.String()
+	}
 	result, err := s.runOwn(ctx, t, args, c)
-	if s.opts.Observer == nil || c.routed {
+	if s.opts.Tracer == nil && (s.opts.Observer == nil || c.routed) {
 		return result, err
 	}
 	e := selector.Execution{
@@ -75,7 +80,10 @@ func (s *Server) observed(ctx context.Context, t *ownTool, args json.RawMessage,
 	}
 	e.Trace, _ = wire.String(wire.Member(wire.Member(result, "_meta"), "trace_id"))
 	e.Outcome, e.Fault = selector.OutcomeOf(selector.Result{JSON: result, IsError: string(wire.Member(result, "isError")) == "true", Tool: e.Answered}, err)
-	s.opts.Observer.Executed(e)
+	selector.EndSpan(span, selector.FailureOf(e.Outcome, err))
+	if s.opts.Observer != nil && !c.routed {
+		s.opts.Observer.Executed(e)
+	}
 	return result, err
 }
 

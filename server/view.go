@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // pageSize is the most items that one answer to a list request holds.
@@ -27,6 +28,7 @@ type view struct {
 	exposed   map[address]string // the other way round
 	templates []template         // in order of their exposed URI templates
 	lists     map[string]list    // by method
+	spared    int                // tokens that the list of tools would cost more with all of them
 }
 
 // An address is where a resource or template is to be asked for.
@@ -76,6 +78,9 @@ func (s *Server) viewOf(snapshot *registry.Snapshot) *view {
 	}
 	v.add("tools/list", "tools", s.tools(v.names, func(t *registry.NormalizedTool) json.RawMessage { return t.Definition }))
 	v.add(flatTools, "tools", s.tools(v.names, flat))
+	if s.search {
+		v.spared = selector.ListTokens(snapshot) - v.lists["tools/list"].tokens()
+	}
 	v.add("prompts/list", "prompts", v.promptListings())
 	v.add("resources/list", "resources", v.resourceListings())
 	v.add("resources/templates/list", "resourceTemplates", v.templateListings())
@@ -86,6 +91,15 @@ func (s *Server) viewOf(snapshot *registry.Snapshot) *view {
 func (v *view) add(method, member string, items []listing) {
 	slices.SortFunc(items, func(a, b listing) int { return cmp.Compare(a.name, b.name) })
 	v.lists[method] = list{member, items}
+}
+
+// tokens returns what the list costs a model.
+func (l list) tokens() int {
+	bytes := 0
+	for _, item := range l.items {
+		bytes += len(item.definition)
+	}
+	return bytes / selector.BytesPerToken
 }
 
 // flatTools is the list of tools for clients that pass definitions to a model that

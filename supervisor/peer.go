@@ -62,6 +62,7 @@ type outgoing struct {
 	id     int64           // of a request, else 0
 	method string          // "" for an answer
 	params json.RawMessage // as in line
+	meta   json.RawMessage // what the client said in _meta; nil if nothing
 	line   []byte          // the whole message and a line end
 	unsent atomic.Bool     // set before the session ends if nothing of it was sent
 }
@@ -273,7 +274,7 @@ func (p *peer) begin(ctx context.Context, asked session.Request) (*request, erro
 		return nil, fmt.Errorf("%w: %w", session.ErrNotSent, err)
 	}
 	line := wire.AppendRequest(make([]byte, 0, len(params)+len(asked.Method)+64), r.id, asked.Method, params)
-	r.sent = &outgoing{id: r.id, method: asked.Method, params: params, line: line}
+	r.sent = &outgoing{id: r.id, method: asked.Method, params: params, meta: asked.Meta, line: line}
 	if err := p.link.send(ctx, r.sent); err != nil {
 		p.end(r)
 		return nil, p.notSent(err)

@@ -35,6 +35,7 @@ var errMismatch = errors.New("the request's headers are not those that the serve
 // address sets the headers in which the modern era repeats parts of the message
 // (2026-07-28, transports/streamable-http, "Request Metadata").
 func (l *streamable) address(h http.Header, o *outgoing, revision string) {
+	trace(h, o)
 	switch {
 	case o.method == initialize:
 		h.Del("MCP-Protocol-Version")
@@ -59,6 +60,17 @@ func (l *streamable) address(h http.Header, o *outgoing, revision string) {
 		h.Set("Mcp-Name", headerValue(name))
 		if o.method == "tools/call" {
 			l.mirrors.set(h, name, wire.Member(o.params, "arguments"))
+		}
+	}
+}
+
+// trace repeats in headers to which trace the message belongs, for what lies between us
+// and the server.
+func trace(h http.Header, o *outgoing) {
+	t := session.TraceIn(o.meta)
+	for name, value := range map[string]string{"Traceparent": t.Parent, "Tracestate": t.State, "Baggage": t.Baggage} {
+		if value != "" {
+			h.Set(name, value)
 		}
 	}
 }

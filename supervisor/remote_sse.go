@@ -183,6 +183,7 @@ func (l *eventLink) post(ctx context.Context, o *outgoing) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", session.ErrNotSent, err)
 	}
+	trace(r.Header, o)
 	resp, err := l.site.do(r)
 	if err != nil {
 		return asUnsent(err)

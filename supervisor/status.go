@@ -23,6 +23,9 @@ const (
 	Self          State = "self"          // its entry would start a router
 )
 
+// States are all there are.
+var States = []State{Starting, Ready, Idle, Restarting, Failed, NeedsAuth, Misconfigured, Disabled, Stopping, Stopped, Self}
+
 // A Status is a server's state at one moment.
 type Status struct {
 	Name            string

@@ -35,6 +35,7 @@ type app struct {
 	logLevel   string
 	json       bool
 	standalone bool // ask no running router, and share none
+	calls      bool // the command calls tools, which is to be told
 
 	input  string          // what --args gave, named or had read
 	router *adapter.Router // the running one that carries out the command for another process; else nil
@@ -135,6 +136,14 @@ func (a *app) alone(ctx context.Context, c config.Config, do func(context.Contex
 	}
 	o := a.options(log)
 	o.OnDemand = true
+	if a.calls {
+		watch, err := openWatch(c, log)
+		if err != nil {
+			return err
+		}
+		defer watch.close()
+		watch.observe(&o)
+	}
 	err = a.running(ctx, adapter.New(c, o), nil, do)
 	if ctx.Err() != nil {
 		return errInterrupted

@@ -24,6 +24,7 @@ func (a *app) call() *cobra.Command {
 		`  metarouter call utilities:unit_convert value=5 from_unit=km to_unit=mi
   metarouter call playwright:browser_navigate --args '{"url":"https://example.com"}'`,
 		cobra.MinimumNArgs(1), func(ctx context.Context, args []string) error {
+			a.calls = true
 			c, err := a.load(ctx)
 			if err == nil {
 				raw, err = a.readArguments(raw)
@@ -40,7 +41,7 @@ func (a *app) call() *cobra.Command {
 				if err != nil {
 					return usage(err)
 				}
-				result, err := r.Execute(ctx, selector.Call{Tool: t, Arguments: arguments})
+				result, err := r.Execute(ctx, selector.Call{Tool: t, Arguments: arguments, Client: "metarouter call"})
 				if err != nil {
 					return fmt.Errorf("call %s: %w", t.ID, err)
 				}

@@ -26,9 +26,6 @@ func (a *app) check() *cobra.Command {
 			} else if err != nil {
 				return usage(err)
 			}
-			for _, key := range notInEffect(c) {
-				fmt.Fprintf(a.stderr, "%s is read, and not in effect in this version\n", key)
-			}
 			return a.printProblems(c)
 		}))
 }
@@ -48,17 +45,4 @@ func (a *app) printProblems(c config.Config) error {
 		return &exitError{code: exitUsage}
 	}
 	return nil
-}
-
-// notInEffect names the keys that c sets and that nothing acts on yet.
-func notInEffect(c config.Config) []string {
-	var keys []string
-	add := func(set bool, format string, args ...any) {
-		if set {
-			keys = append(keys, fmt.Sprintf(format, args...))
-		}
-	}
-	r := c.Router
-	add(r.AccessLog != "", "metarouter.accessLog")
-	return keys
 }

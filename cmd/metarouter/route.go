@@ -20,6 +20,7 @@ func (a *app) route() *cobra.Command {
 		`  metarouter route "convert 5 kilometers to miles" --args '{"value":5,"from_unit":"km","to_unit":"mi"}'
   metarouter route "take a screenshot" -c browser -c screenshot --dry-run`,
 		cobra.MinimumNArgs(1), func(ctx context.Context, args []string) error {
+			a.calls = true
 			c, err := a.load(ctx)
 			if err == nil {
 				raw, err = a.readArguments(raw)
@@ -54,7 +55,7 @@ func (a *app) route() *cobra.Command {
 				if ok, why := selector.MayRun(sel, c.Router.RouteThreshold); !ok && !yes {
 					return a.answer(answer, &exitError{exitFailed, fmt.Errorf("%s was not run: %s; run it with --yes", t.ID, why)})
 				}
-				result, err := r.Execute(ctx, selector.Call{Tool: t, Arguments: json.RawMessage(raw)})
+				result, err := r.Execute(ctx, selector.Call{Tool: t, Arguments: json.RawMessage(raw), Client: "metarouter route"})
 				if err != nil {
 					return fmt.Errorf("call %s: %w", t.ID, err)
 				}

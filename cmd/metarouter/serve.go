@@ -22,10 +22,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/daemon"
-	"github.com/mcp-metarouter/metarouter/internal/dashboard"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/session"
 	"github.com/mcp-metarouter/metarouter/supervisor"
@@ -108,8 +107,8 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 	for _, p := range c.Problems {
 		log.Warn(p.Error())
 	}
-	if keys := notInEffect(c); len(keys) > 0 {
-		log.Warn("read, and not in effect in this version", zap.Strings("keys", keys))
+	if err := telemetry.CanWrite(c); err != nil { // said here, since a shared router has nobody to say it to
+		return inConfig(c, err)
 	}
 	face := face{app: a, config: c, named: named, flags: f, log: log, sole: true, hangup: make(chan os.Signal, 1), pages: http.NewServeMux()}
 	var journal *server.Journal
@@ -193,6 +192,7 @@ type face struct {
 	hangup chan os.Signal // has the configuration read again
 	pages  *http.ServeMux // for people, beside MCP
 	doors  []door
+	watch  *watch // what is told of it; set by serve
 }
 
 // A door is where clients come in. It returns when it is closed, errLeft if the
@@ -207,27 +207,34 @@ func (f *face) serve(ctx context.Context) error {
 	if err := f.flags.override(&c.Router); err != nil {
 		return usage(err)
 	}
-	board := dashboard.New(c, version, selector.Node(), log)
+	var err error
+	if f.watch, err = openWatch(c, log); err != nil {
+		return err
+	}
+	defer f.watch.close()
+	f.watch.show(c, f.flags.overHTTP, log)
 	o := a.options(log)
-	o.Sole, o.HeadStart, o.Observer = f.sole, headStart, board
+	o.Sole, o.HeadStart = f.sole, headStart
+	f.watch.observe(&o)
 	signalled := ctx
-	err := a.running(context.WithoutCancel(ctx), adapter.New(c, o), edits, func(ctx context.Context, r *adapter.Router) error {
+	err = a.running(context.WithoutCancel(ctx), adapter.New(c, o), edits, func(ctx context.Context, r *adapter.Router) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(signalled, cancel)()
 		g, ctx := errgroup.WithContext(ctx)
-		g.Go(func() error { return reloadOnHangup(ctx, f.config, f.hangup, read, board.Rejected, log) })
+		g.Go(func() error { return reloadOnHangup(ctx, f.config, f.hangup, read, f.watch.board.Rejected, log) })
 		if !f.flags.noWatch {
-			g.Go(func() error { return config.Watch(ctx, f.config, read, board.Rejected, log) })
+			g.Go(func() error { return config.Watch(ctx, f.config, read, f.watch.board.Rejected, log) })
 		}
-		g.Go(func() error { return a.approve(ctx, f.named, f.flags, read, edits, board, log) })
-		s := server.New(r, server.Options{
+		g.Go(func() error { return a.approve(ctx, f.named, f.flags, read, edits, f.watch, log) })
+		options := server.Options{
 			Mode: c.Router.Mode, Names: c.Router.Names, Separator: c.Router.Separator,
 			ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: c.Router.Pinned,
 			RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, LimitsResults: limitsResults(c), Classifies: c.Router.Classification != nil, Version: version, Log: log,
-			Observer: board,
-		})
-		board.Register(f.pages, r, s)
+		}
+		f.watch.observeFace(&options)
+		s := server.New(r, options)
+		f.watch.register(f.pages, r, s, log)
 		g.Go(func() error { return s.Run(ctx) })
 		g.Go(func() error {
 			r.Started(ctx)
@@ -252,7 +259,7 @@ var errUntrusted = errors.New("the edit is not trusted, since the file was found
 
 // approve passes edits on. Those of a file that was merely found wait until they
 // are trusted.
-func (a *app) approve(ctx context.Context, named bool, f serveFlags, read <-chan config.Config, edits chan<- config.Config, board *dashboard.Dashboard, log *zap.Logger) error {
+func (a *app) approve(ctx context.Context, named bool, f serveFlags, read <-chan config.Config, edits chan<- config.Config, w *watch, log *zap.Logger) error {
 	var next config.Config
 	var pass chan<- config.Config // edits, while there is one to pass on
 	var again <-chan time.Time    // while one waits for trust
@@ -260,10 +267,11 @@ func (a *app) approve(ctx context.Context, named bool, f serveFlags, read <-chan
 		select {
 		case next = <-read:
 			pass, again = edits, nil
+			w.learn(next)
 			_ = f.override(&next.Router) // in order at the start, so it is now
 			if !named && !next.Trusted(a.data) {
 				log.Warn(errUntrusted.Error(), zap.Strings("file", next.Files))
-				board.Rejected(errUntrusted)
+				w.board.Rejected(errUntrusted)
 				pass, again = nil, time.After(recheck)
 			}
 		case <-again:
@@ -273,7 +281,7 @@ func (a *app) approve(ctx context.Context, named bool, f serveFlags, read <-chan
 			}
 		case pass <- next:
 			pass = nil
-			board.Loaded(next)
+			w.board.Loaded(next)
 		case <-ctx.Done():
 			return nil
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -146,6 +147,7 @@ func (a *app) terms(c config.Config, named bool, f serveFlags) daemon.Terms {
 			environment = append(environment, variable)
 		}
 	}
+	environment = append(environment, telemetry.Environment()...)
 	slices.Sort(environment)
 	return daemon.Terms{
 		Place:   hash(program(), os.Getuid(), namespaces(), folder, a.data, a.logLevel, named, f.mode, f.names, f.noWatch, c.Files),

@@ -41,6 +41,7 @@ var allowed = map[string][]string{
 	"contrib/mcpb":          {},
 	"docs/demo":             {},
 	"examples/orchestrator": {"adapter", "config", "registry", "selector"},
+	"internal/telemetry":    {"adapter", "config", "registry", "selector", "server", "supervisor"},
 	"internal/evaluation":   {"discovery", "registry", "selector"},
 	"internal/train":        {"internal/evaluation", "internal/usage", "registry", "selector"},
 	"internal/usage":        {},
@@ -48,7 +49,7 @@ var allowed = map[string][]string{
 	"internal/chaos":        {"internal/mcptest"},
 	"cmd/metarouter": {
 		"adapter", "server", "config", "session", "registry", "selector", "supervisor", "classify",
-		"internal/builtin", "internal/clients", "internal/daemon", "internal/dashboard", "internal/evaluation", "internal/pipe", "internal/usage",
+		"internal/builtin", "internal/clients", "internal/daemon", "internal/dashboard", "internal/evaluation", "internal/pipe", "internal/telemetry", "internal/usage",
 	},
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -39,8 +40,9 @@ func newPath(tb testing.TB) *path {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := adapter.New(c, adapter.Options{Sole: true})
-	face := server.New(r, server.Options{Mode: server.Direct, ListWait: c.Router.ListWait})
+	metrics := telemetry.NewMetrics("") // which are counted whenever somebody can ask for them
+	r := adapter.New(c, adapter.Options{Sole: true, Observer: metrics})
+	face := server.New(r, server.Options{Mode: server.Direct, ListWait: c.Router.ListWait, Observer: metrics, Savings: metrics})
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		tb.Fatal(err)

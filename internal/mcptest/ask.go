@@ -252,6 +252,11 @@ func (c *call) clientCapabilities() (string, *rpcError) {
 	return text(string(c.capabilities)), nil
 }
 
+// metaTold returns the _meta of this call.
+func (c *call) metaTold() (string, *rpcError) {
+	return text(string(encode(c.meta))), nil
+}
+
 func (c *call) headers() (string, *rpcError) {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(c.header)) {

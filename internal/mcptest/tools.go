@@ -53,6 +53,7 @@ func behaviours() map[string]behaviour {
 		"progress": {"Send a number of progress notifications, then answer.",
 			`{"n":{"type":"integer"}}`, safe, (*call).progress},
 		"capabilities": {"Return the client's capabilities, as this server was told.", `{}`, safe, (*call).clientCapabilities},
+		"meta":         {"Return the _meta of this call, an object.", `{}`, safe, (*call).metaTold},
 		"headers":      {"Return the HTTP headers of this call, sorted, one a line.", `{}`, safe, (*call).headers},
 		"log":          {"Send n log messages of a level.", `{"level":{"type":"string"},"n":{"type":"integer"}}`, safe, (*call).log},
 		"roots":        {"Return what this server was last told of the client's roots.", `{}`, safe, (*call).rootsTold},

@@ -1,0 +1,113 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// In each pair the second is what is shown of the first.
+func TestMask(t *testing.T) {
+	var m mask
+	m.learn(config.Config{
+		Servers: []config.Server{{
+			Env:     map[string]string{"GITHUB_TOKEN": "configured-1", "LANG": "en_US.UTF-8", "PWD": "/project", "DSN": "short", "KEY": "sk-proj-abcdefghijklmnop"},
+			Headers: map[string]string{"Authorization": "Bearer configured-2", "X-Custom": "configured-3"},
+		}},
+		Router: config.Router{HTTP: config.HTTP{Tokens: []string{"configured-4"}}},
+	})
+	jwt := "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
+	for _, tt := range [][2]string{
+		{`{}`, `{}`},
+		{` {"a" : [1, 2.50, true, null, "x"] } `, `{"a":[1,2.50,true,null,"x"]}`},
+		{"true\n", `true`},
+		{"\"a\\nb\"", `"a\nb"`},
+		{`nonsense`, `null`},
+		{``, `null`},
+
+		// By key, at any depth, whatever the value.
+		{`{"password":"hunter2"}`, `{"password":"***"}`},
+		{`{"a":[{"Api-Key":"x","b":{"client_secret":{"c":["d"]}}}]}`, `{"a":[{"Api-Key":"***","b":{"client_secret":"***"}}]}`},
+		{`{"dbPassword":1234,"accessToken":"x","auth":"x","Authorization":"x","set-cookie":"x","PIN":1,"DB_PWD":"x"}`,
+			`{"dbPassword":"***","accessToken":"***","auth":"***","Authorization":"***","set-cookie":"***","PIN":"***","DB_PWD":"***"}`},
+		{`{"pass\u0077ord":"hunter2"}`, `{"password":"***"}`},
+		{`{"max_tokens":500,"tokens":["a"],"password":null,"secret":false}`, `{"max_tokens":500,"tokens":"***","password":null,"secret":false}`},
+		{`{"author":"x","shipping":"x","token_count":3,"tokenizer":"x","spin":1}`, `{"author":"x","shipping":"x","token_count":3,"tokenizer":"x","spin":1}`},
+
+		// By form, wherever.
+		{`["Bearer abcdefgh123"]`, `["***"]`},
+		{`["curl -H 'Authorization: Bearer abcdefgh123' https://x"]`, `["curl -H 'Authorization: ***' https://x"]`},
+		{`["sk-ant-api03-abcdefghijkl and ghp_abcdefghijklmnop1234"]`, `["*** and ***"]`},
+		{`["AKIAIOSFODNN7EXAMPLE","github_pat_11AAAAAAA0abcdefgh","xoxb-123456789-abc","AIzaSyA-1234567890abcdefghij"]`, `["***","***","***","***"]`},
+		{`["` + jwt + `"]`, `["***"]`},
+		{`["a -----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- b"]`, `["a *** b"]`},
+		{`["-----BEGIN PRIVATE KEY-----\nMIIE cut"]`, `["***"]`},
+		{`["postgres://me:pw@host/db and https://token@host"]`, `["postgres://***@host/db and https://***@host"]`},
+		{`["https://host/?a=1&api_key=xyz&b=2"]`, `["https://host/?a=1&api_key=***&b=2"]`},
+		{`["{\"password\": \"hunter2\", \"a\": 1}"]`, `["{\"password\": ***, \"a\": 1}"]`},
+		{`{"sk-proj-abcdefghijklmnop":1}`, `{"***":1}`},
+		{`["mail@example.com","https://host/path@2x.png","risk-free","Basic English"]`, `["mail@example.com","https://host/path@2x.png","risk-free","Basic English"]`},
+
+		// By the configuration.
+		{`["xconfigured-1x","configured-2","configured-3","configured-4","en_US.UTF-8","/project","short"]`, `["x***x","***","***","***","en_US.UTF-8","/project","short"]`},
+
+		// What is long is cut, in whole characters.
+		{`["` + strings.Repeat("é", 200) + `"]`, `["` + strings.Repeat("é", 128) + `… (400 bytes)"]`},
+	} {
+		if got := string(m.append(nil, []byte(tt[0]))); got != tt[1] {
+			t.Errorf("%s\ngot  %s\nwant %s", tt[0], got, tt[1])
+		}
+	}
+}
+
+// A secret that is cut in two by what is looked at of a long string is not shown.
+func TestMaskOfCut(t *testing.T) {
+	var m mask
+	secret := "ghp_" + strings.Repeat("a1B2", 9)
+	for before := maskedString - len(secret) - 2; before <= maskedString+2; before++ {
+		long := strings.Repeat("Bearer 0123456789abcdef ", 10000)[:before] + secret
+		got := string(m.append(nil, wire.AppendString(nil, long)))
+		if strings.Contains(got, "ghp_") || strings.Contains(got, "0123") {
+			t.Fatalf("behind %d bytes: %s", before, got)
+		}
+	}
+	deep := strings.Repeat(`{"a":`, 500) + `"ghp_aaaaaaaaaaaaaaaaaaaa"` + strings.Repeat("}", 500)
+	if got := string(m.append(nil, []byte(deep))); strings.Contains(got, "ghp_") || !wire.Valid([]byte(got)) {
+		t.Errorf("got %s", got)
+	}
+	wide := "[" + strings.Repeat(`"some words of a list",`, 100000) + `"x"]`
+	got := m.append([]byte("kept"), []byte(wide))
+	if len(got) > shownValue+100 || !bytes.HasPrefix(got, []byte(`kept"`)) || !wire.Valid(got[4:]) {
+		t.Errorf("%d bytes are shown: %.100s", len(got), got)
+	}
+}
+
+// Whatever it is given, what is shown is one line of JSON, not much longer than it may
+// be, without the secrets.
+func FuzzMask(f *testing.F) {
+	for _, seed := range []string{`{"a":"b"}`, `{"password":"x"}`, `["\ud800", "\u2028"]`, "\xff", `"`, " [1 ,\n2 ]\n", `{"":{"":[]}}`, `1e999`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		var m mask
+		m.learn(config.Config{Router: config.Router{HTTP: config.HTTP{Tokens: []string{"the token"}}}})
+		got := m.append(nil, value)
+		if !json.Valid(got) || bytes.ContainsAny(got, "\n\r") {
+			t.Fatalf("%q became %q", value, got)
+		}
+		if len(got) > 2*shownValue {
+			t.Fatalf("%d bytes became %d", len(value), len(got))
+		}
+		guarded := wire.Marshal(map[string]any{"password": string(value), "x": []string{"the token", "ghp_abcdefghijklmnopqrst", string(value)}})
+		if got := m.append(nil, guarded); bytes.Contains(got, []byte("the token")) && !bytes.Contains(value, []byte("the token")) {
+			t.Fatalf("the token is in %q", got)
+		}
+		if got := m.text(string(value)); strings.Contains(got, "the token") && !strings.Contains(got, hidden) {
+			t.Fatalf("the token is in %q", got)
+		}
+	})
+}

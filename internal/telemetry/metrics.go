@@ -1,0 +1,240 @@
+package telemetry
+
+import (
+	"cmp"
+	"maps"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server"
+)
+
+const (
+	// maxTools is how many tools have series of their own. The calls of others are
+	// counted as those of the tool "other" of their server, so that no catalog and no
+	// client can make as many series as it likes.
+	maxTools = 1000
+	other    = "other"
+
+	// ownServer is the server of the router's own tools.
+	ownServer = "metarouter"
+)
+
+// latencies are the limits of the buckets, in seconds: a call may take from less than a
+// millisecond up to five minutes.
+var latencies = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+
+// Metrics counts what the router does. It is an observer of a selector and is told what
+// clients are spared; [Metrics.Handler] shows it.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	calls      *prometheus.CounterVec   // by server, tool, outcome
+	durations  *prometheus.HistogramVec // by server, tool
+	retries    *prometheus.CounterVec   // by server
+	standIns   *prometheus.CounterVec   // by server
+	cached     *prometheus.CounterVec   // by server
+	bytesIn    *prometheus.CounterVec   // by server
+	bytesOut   *prometheus.CounterVec   // by server
+	searches   map[bool]prometheus.Counter
+	failed     prometheus.Counter
+	searchTime prometheus.Histogram
+	saved      map[server.Saving]prometheus.Counter
+
+	known atomic.Pointer[map[label]*series] // replaced, not edited
+	mu    sync.Mutex                        // held by who replaces known
+}
+
+// A label names a tool, or the others of a server.
+type label struct{ server, tool string }
+
+// series are what is counted of a tool's calls, at hand, so that counting one makes no
+// garbage.
+type series struct {
+	outcomes []prometheus.Counter // as in selector.Outcomes
+	duration prometheus.Observer
+	server   *serverSeries
+}
+
+type serverSeries struct {
+	retries, standIns, cached, bytesIn, bytesOut prometheus.Counter
+}
+
+// NewMetrics returns metrics of a router of this version.
+func NewMetrics(version string) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), searches: make(map[bool]prometheus.Counter), saved: make(map[server.Saving]prometheus.Counter)}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "metarouter_" + name, Help: help}, labels)
+		m.registry.MustRegister(v)
+		return v
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "metarouter_" + name, Help: help, Buckets: buckets}, labels)
+		m.registry.MustRegister(v)
+		return v
+	}
+	m.calls = counter("calls_total", "Calls of tools that have ended, by how.", "server", "tool", "outcome")
+	m.durations = histogram("call_duration_seconds", "How long calls of tools took, all attempts and waits included.", latencies, "server", "tool")
+	m.retries = counter("call_retries_total", "Attempts at calls beyond the first of each.", "server")
+	m.standIns = counter("calls_failed_over_total", "Calls that a tool of another server answered.", "server")
+	m.cached = counter("calls_cached_total", "Calls answered with a result that was there already.", "server")
+	m.bytesIn = counter("call_arguments_bytes_total", "Bytes of the arguments of calls.", "server")
+	m.bytesOut = counter("call_results_bytes_total", "Bytes of the results of calls.", "server")
+
+	searches := counter("searches_total", "Searches for tools, by whether nothing was found to fit.", "abstained")
+	for _, abstained := range []bool{false, true} {
+		m.searches[abstained] = searches.WithLabelValues(strconv.FormatBool(abstained))
+	}
+	m.failed = counter("search_errors_total", "Searches that failed.").WithLabelValues()
+	m.searchTime = histogram("search_duration_seconds", "How long searches for tools took.",
+		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}).WithLabelValues().(prometheus.Histogram)
+	saved := counter("tokens_saved_total", "Tokens that models were spared, estimated as 4 bytes each.", "by")
+	for _, by := range []server.Saving{server.BySearchMode, server.ByResultLimit} {
+		m.saved[by] = saved.WithLabelValues(string(by))
+	}
+
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "metarouter_build_info", Help: "1, labelled with the version of the router and of Go."}, []string{"version", "goversion"})
+	info.WithLabelValues(version, runtime.Version()).Set(1)
+	m.registry.MustRegister(info)
+	ours := prometheus.WrapRegistererWithPrefix("metarouter_", m.registry)
+	ours.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.known.Store(&map[label]*series{})
+	return m
+}
+
+// CountDropped has the lines counted that the access log has dropped.
+func (m *Metrics) CountDropped(l *AccessLog) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "metarouter_access_log_dropped_total", Help: "Lines that were not written to the access log.",
+	}, func() float64 { return float64(l.Dropped()) }))
+}
+
+// Executed implements [selector.Observer].
+func (m *Metrics) Executed(e selector.Execution) {
+	s := m.of(e.Tool)
+	for i, outcome := range selector.Outcomes {
+		if outcome == e.Outcome {
+			s.outcomes[i].Inc()
+		}
+	}
+	s.duration.Observe(e.Took.Seconds())
+	add := func(to prometheus.Counter, n int) {
+		if n > 0 {
+			to.Add(float64(n))
+		}
+	}
+	add(s.server.retries, e.Attempts-1)
+	add(s.server.bytesIn, len(e.Arguments))
+	add(s.server.bytesOut, len(e.Result))
+	if e.Answered != nil && e.Answered.Server != e.Tool.Server {
+		s.server.standIns.Inc()
+	}
+	if e.Cached {
+		s.server.cached.Inc()
+	}
+}
+
+// Searched implements [selector.Observer].
+func (m *Metrics) Searched(s selector.Search) {
+	m.searchTime.Observe(s.Took.Seconds())
+	if s.Err != nil {
+		m.failed.Inc()
+		return
+	}
+	m.searches[s.Abstained].Inc()
+}
+
+// Saved implements [server.Savings].
+func (m *Metrics) Saved(by server.Saving, tokens int) {
+	if c := m.saved[by]; c != nil && tokens > 0 {
+		c.Add(float64(tokens))
+	}
+}
+
+// of returns the series of a tool.
+func (m *Metrics) of(t *registry.NormalizedTool) *series {
+	l := label{serverOf(t), cmp.Or(t.Name, other)}
+	if s := (*m.known.Load())[l]; s != nil {
+		return s
+	}
+	return m.learn(l)
+}
+
+// serverOf returns the server of a tool, which the router's own tools have too.
+func serverOf(t *registry.NormalizedTool) string {
+	if t.Server == "" {
+		return ownServer
+	}
+	return t.Server
+}
+
+// learn makes the series of a tool, or finds those of the others.
+func (m *Metrics) learn(l label) *series {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := *m.known.Load()
+	if len(known) >= maxTools && known[l] == nil {
+		l.tool = other
+	}
+	if s := known[l]; s != nil {
+		return s
+	}
+	server, tool := value(l.server), value(l.tool)
+	s := &series{duration: m.durations.WithLabelValues(server, tool)}
+	for _, outcome := range selector.Outcomes {
+		s.outcomes = append(s.outcomes, m.calls.WithLabelValues(server, tool, string(outcome)))
+	}
+	s.server = &serverSeries{
+		m.retries.WithLabelValues(server), m.standIns.WithLabelValues(server), m.cached.WithLabelValues(server),
+		m.bytesIn.WithLabelValues(server), m.bytesOut.WithLabelValues(server),
+	}
+	next := maps.Clone(known)
+	next[l] = s
+	m.known.Store(&next)
+	return s
+}
+
+// maxValue bounds the value of a label, in bytes.
+const maxValue = 128
+
+// value returns a name as the value of a label, which must be UTF-8.
+func value(name string) string {
+	return strings.ToValidUTF8(name[:min(len(name), maxValue)], string(utf8.RuneError))
+}
+
+// forget drops the series of servers that are not there any more: those of the names
+// that come and go in a file that is edited would add up.
+func (m *Metrics) forget(there map[string]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := maps.Clone(*m.known.Load())
+	gone := make(map[string]bool)
+	maps.DeleteFunc(next, func(l label, _ *series) bool {
+		if l.server == ownServer || there[l.server] {
+			return false
+		}
+		gone[l.server] = true
+		return true
+	})
+	if len(gone) == 0 {
+		return
+	}
+	m.known.Store(&next)
+	for name := range gone {
+		at := prometheus.Labels{"server": value(name)}
+		m.calls.DeletePartialMatch(at)
+		m.durations.DeletePartialMatch(at)
+		for _, v := range []*prometheus.CounterVec{m.retries, m.standIns, m.cached, m.bytesIn, m.bytesOut} {
+			v.DeletePartialMatch(at)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package telemetry
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// A rotated file is appended to. When it has become too long, the time is put behind its
+// name, another one is begun, and the oldest are removed. Other processes may do the same
+// with the same file, and other programs may move it away: no name is ever used twice, so
+// none overwrites what another has kept. It belongs to one goroutine.
+type rotated struct {
+	options config.AccessLog
+	file    *os.File // nil after a failure, until it can be opened again
+}
+
+// openRotated opens the file, and makes the folder that it is in.
+func openRotated(o config.AccessLog) (*rotated, error) {
+	if err := os.MkdirAll(filepath.Dir(o.File), 0o700); err != nil {
+		return nil, err
+	}
+	r := &rotated{options: o}
+	return r, r.open()
+}
+
+func (r *rotated) open() (err error) {
+	if r.file, err = os.OpenFile(r.options.File, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+		r.file = nil
+	}
+	return err
+}
+
+func (r *rotated) close() {
+	if r.file != nil {
+		r.file.Close()
+		r.file = nil
+	}
+}
+
+// write writes whole lines, with one call to the system, so that those of several
+// processes do not mix.
+func (r *rotated) write(lines []byte) error {
+	size, err := r.size()
+	if err != nil {
+		return err
+	}
+	if size > 0 && size+int64(len(lines)) > r.options.MaxSize {
+		r.shift()
+		if err := r.open(); err != nil {
+			return err
+		}
+	}
+	_, err = r.file.Write(lines)
+	return err
+}
+
+// size returns how long the file is, which is opened again if it is not the one of that
+// name any more.
+func (r *rotated) size() (int64, error) {
+	if r.file != nil {
+		ours, err := r.file.Stat()
+		if err == nil && !ours.Mode().IsRegular() { // a pipe or a device
+			return 0, nil
+		}
+		named, nameless := os.Stat(r.options.File)
+		if err == nil && nameless == nil && os.SameFile(ours, named) {
+			return ours.Size(), nil
+		}
+		r.close()
+	}
+	if err := r.open(); err != nil {
+		return 0, err
+	}
+	info, err := r.file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// rotatedAt is the time in the name of an old file: as text such names are in the order
+// of time.
+const rotatedAt = "20060102T150405.000000000"
+
+// shift makes room for another file, as far as that can be done: else this one goes on.
+// On Windows a file that is open can't be renamed, so it is closed before.
+func (r *rotated) shift() {
+	r.close()
+	name := fmt.Sprintf("%s.%s-%d", r.options.File, time.Now().UTC().Format(rotatedAt), os.Getpid())
+	if os.Rename(r.options.File, name) != nil {
+		return
+	}
+	old := r.old()
+	for len(old) >= r.options.MaxFiles {
+		os.Remove(old[0])
+		old = old[1:]
+	}
+}
+
+// old returns the old files, the oldest first.
+func (r *rotated) old() (names []string) {
+	folder := filepath.Dir(r.options.File)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil
+	}
+	for _, entry := range entries {
+		rest, ok := strings.CutPrefix(entry.Name(), filepath.Base(r.options.File)+".")
+		at, _, numbered := strings.Cut(rest, "-")
+		if _, err := time.Parse(rotatedAt, at); ok && numbered && err == nil {
+			names = append(names, filepath.Join(folder, entry.Name()))
+		}
+	}
+	return names // as ReadDir sorts them
+}

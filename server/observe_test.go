@@ -1,0 +1,170 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// A notebook notes what it is told.
+type notebook struct {
+	mu     sync.Mutex // guards what follows
+	saved  map[Saving]int
+	called []selector.Execution
+}
+
+func (n *notebook) Saved(by Saving, tokens int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.saved == nil {
+		n.saved = make(map[Saving]int)
+	}
+	n.saved[by] += tokens
+}
+
+func (n *notebook) Executed(e selector.Execution) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.called = append(n.called, e)
+}
+
+func (n *notebook) Searched(selector.Search) {}
+
+const listTools = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+
+// A list in search mode spares what the definitions of all tools would have cost beyond
+// it, once for each list; a list of all spares nothing.
+func TestSearchModeSaves(t *testing.T) {
+	var tools []registry.NormalizedTool
+	for i := range 500 {
+		tools = append(tools, tool("s", fmt.Sprint("tool", i)))
+	}
+	all := 0
+	for _, t := range tools {
+		all += len(t.Definition)
+	}
+	var told notebook
+	c := connect(t, newFake(tools...), Options{Mode: Search, Savings: &told})
+	c.initialize()
+	m, err := wire.Parse([]byte(c.ask(listTools)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	wire.Elements(wire.Member(m.Result, "tools"), func(definition []byte) bool {
+		shown += len(definition)
+		return true
+	})
+	if want := all/selector.BytesPerToken - shown/selector.BytesPerToken; told.saved[BySearchMode] != want || want <= 0 {
+		t.Errorf("told of %d tokens, want %d", told.saved[BySearchMode], want)
+	}
+	c.ask(`{"jsonrpc":"2.0","id":2,"method":"prompts/list"}`)
+	before := told.saved[BySearchMode]
+	c.ask(listTools)
+	if told.saved[BySearchMode] != 2*before {
+		t.Errorf("told of %d tokens after two lists, want %d", told.saved[BySearchMode], 2*before)
+	}
+
+	var direct notebook
+	c = connect(t, newFake(tools...), Options{Mode: Direct, Savings: &direct})
+	c.initialize()
+	c.ask(listTools)
+	if direct.saved != nil {
+		t.Errorf("told of %v in direct mode", direct.saved)
+	}
+}
+
+func TestResultLimitSaves(t *testing.T) {
+	var told notebook
+	c := connect(t, long(strings.Repeat("x", 4000), 100), Options{Mode: Direct, Savings: &told})
+	c.initialize()
+	r := c.result(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`)
+	if want := (4004 - len(r.Content[0].Text)) / selector.BytesPerToken; told.saved[ByResultLimit] != want {
+		t.Errorf("told of %v tokens, want %d", told.saved, want)
+	}
+}
+
+// A call of a server that can't be reached and has never said what tools it has is told
+// too.
+func TestUnreachedIsObserved(t *testing.T) {
+	r := newFake()
+	r.servers = append(r.servers, info("down", supervisor.Failed, 0))
+	var told notebook
+	c := connect(t, r, Options{Mode: Direct, Observer: &told})
+	c.initialize()
+	c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"down__x","arguments":{"a":1}}}`)
+	if len(told.called) != 1 {
+		t.Fatalf("told of %v", told.called)
+	}
+	e := told.called[0]
+	if e.Outcome != selector.Unanswered || e.Tool.Server != "down" || e.Tool.Name != "" || e.Tool.ID != "down__x" || e.Client != "test" ||
+		!strings.Contains(e.Fault, "no licence") || len(e.Trace) != 32 || string(e.Arguments) != `{"a":1}` {
+		t.Errorf("told of %+v", e)
+	}
+}
+
+// What the HTTP headers say of a trace counts where the message says nothing of it.
+func TestTraceInHeaders(t *testing.T) {
+	const parent, others = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-11111111111111111111111111111111-2222222222222222-01"
+	header := http.Header{"Traceparent": {parent}, "Tracestate": {"a=1"}, "Baggage": {"b=2"}}
+	for _, tt := range []struct {
+		params string
+		header http.Header
+		want   string
+	}{
+		{`{"name":"x"}`, http.Header{}, `{"name":"x"}`},
+		{`{"name":"x"}`, header, `{"name":"x","_meta":{"traceparent":"` + parent + `","tracestate":"a=1","baggage":"b=2"}}`},
+		{``, header, `{"_meta":{"traceparent":"` + parent + `","tracestate":"a=1","baggage":"b=2"}}`},
+		{`null`, http.Header{"Baggage": {"b=2"}}, `{"_meta":{"baggage":"b=2"}}`},
+		{`{"_meta":{"traceparent":"` + others + `"}}`, header, `{"_meta":{"traceparent":"` + others + `","baggage":"b=2"}}`},
+		{`{"_meta":{"traceparent":"` + others + `","baggage":"c=3"}}`, header, `{"_meta":{"traceparent":"` + others + `","baggage":"c=3"}}`},
+		{`{"_meta":{"traceparent":"no","tracestate":"c=3"}}`, header, `{"_meta":{"traceparent":"` + parent + `","tracestate":"a=1","baggage":"b=2"}}`},
+		{`{"name":"x"}`, http.Header{"Traceparent": {"no"}, "Tracestate": {"a=1"}}, `{"name":"x"}`},
+		{`{"_meta":[]}`, header, `{"_meta":[]}`},
+		{`[1]`, header, `[1]`},
+	} {
+		x := &exchange{r: &http.Request{Header: tt.header}}
+		m := wire.Message{Method: "tools/call"}
+		if tt.params != "" {
+			m.Params = []byte(tt.params)
+		}
+		got := string(x.traced(m).Params)
+		if session.TraceIn(wire.Member([]byte(got), "_meta")) != session.TraceIn(wire.Member([]byte(tt.want), "_meta")) || len(got) != len(tt.want) {
+			t.Errorf("%s with %v: got %s, want %s", tt.params, tt.header, got, tt.want)
+		}
+	}
+}
+
+// A page beside MCP is there for whoever may come in.
+func TestPages(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("up 1\n")) })
+	h := New(newFake(), Options{}).Handler(HTTPOptions{Tokens: []string{"secret"}, Pages: mux})
+	defer h.Close(t.Context())
+	for _, tt := range []struct {
+		method, path, token string
+		want                int
+	}{
+		{"GET", "/metrics", "secret", 200}, {"GET", "/metrics", "wrong", 401}, {"GET", "/metrics", "", 401},
+		{"GET", "/nothing", "secret", 404},
+	} {
+		r := httptest.NewRequest(tt.method, "http://127.0.0.1"+tt.path, nil)
+		if tt.token != "" {
+			r.Header.Set("Authorization", "Bearer "+tt.token)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != tt.want {
+			t.Errorf("%s %s with %q: %d, want %d", tt.method, tt.path, tt.token, w.Code, tt.want)
+		}
+	}
+}
