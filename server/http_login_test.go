@@ -63,7 +63,7 @@ func TestLogin(t *testing.T) {
 
 // Where no token is asked for, there is nothing to log in to, and pages are as open as
 // all else.
-func TestPages(t *testing.T) {
+func TestPagesAreOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pages := http.NewServeMux()
 		open := make(chan struct{})
