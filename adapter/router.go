@@ -61,6 +61,10 @@ type Options struct {
 	// Observer is told of all calls and searches; nil if nobody is.
 	Observer selector.Observer
 
+	// Watched says that somebody is shown how the servers start, so that the log need
+	// not say so.
+	Watched bool
+
 	// OnDemand starts no server until it is called, or Settled is to find out
 	// what tools it has.
 	OnDemand bool
@@ -155,7 +159,7 @@ func (r *Router) run(ctx context.Context, edits <-chan config.Config) error {
 		g.Go(func() error { return labels.run(ctx, r.catalog.texts, r.catalog.relabel) })
 	}
 	g.Go(func() error { return r.supervisor.Run(ctx, configs) })
-	if !r.options.OnDemand {
+	if !r.options.OnDemand && !r.options.Watched {
 		g.Go(func() error { r.progress(ctx); return nil })
 	}
 	g.Go(func() error {

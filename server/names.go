@@ -30,6 +30,7 @@ const maxName = 47
 // on whether another server has one of that name.
 type Names[T comparable] struct {
 	kind      string // "tool" or "prompt"
+	style     string
 	separator string
 	key       func(T) (server, name string)
 	exposed   map[string]string // by ID
@@ -60,6 +61,7 @@ func newPromptNames(prompts []*registry.Prompt, style, separator string) *Names[
 func newNames[T comparable](kind string, items []T, key func(T) (server, name string), style, separator string, reserved []string) *Names[T] {
 	n := &Names[T]{
 		kind:      kind,
+		style:     style,
 		separator: cmp.Or(separator, "__"),
 		key:       key,
 		exposed:   make(map[string]string, len(items)),

@@ -103,7 +103,7 @@ func (s *server) set(change func(*Status)) {
 func (s *server) report() Status {
 	s.mu.Lock()
 	st, latest, current := s.status, s.latest, s.current
-	st.Doing = s.doing
+	st.Doing, st.Reverted = s.doing, !s.wants.Equal(s.entry)
 	waiting := s.waiting()
 	if found := s.v.traits.get(s.entry).Transport; st.Transport == string(config.AutoHTTP) && found != "" {
 		st.Transport = string(found)

@@ -40,6 +40,7 @@ type Status struct {
 	StrayLine       string   // the first of them that can't hold a result, cut if long
 
 	Fault    *Fault        // LastError, told apart; nil if nothing went wrong
+	Reverted bool          // the entry before an edit runs, since the edited one does not start
 	Since    time.Time     // when it came into its state
 	Took     time.Duration // its latest start that succeeded, without waiting for its turn
 	Fetching time.Duration // the part of Took in which a package was fetched, where that is known

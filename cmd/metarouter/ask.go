@@ -20,15 +20,8 @@ import (
 // ask has a running router of the same files carry out the command, or every such
 // router. done is false if there is none, or it is not to be asked.
 func (a *app) ask(ctx context.Context, c config.Config, all bool) (done bool, err error) {
-	if a.standalone || a.router != nil {
-		return false, nil
-	}
-	command := daemon.Command{Program: program(), Args: a.args, Input: a.input}
-	o, done, err := daemon.Run(ctx, daemon.PlaceOf(a.data, c.Files), command, all)
-	switch {
-	case ctx.Err() != nil:
-		return true, errInterrupted
-	case err != nil || !done:
+	o, done, err := a.request(ctx, c, a.args, all)
+	if err != nil || !done {
 		return done, err
 	}
 	a.stderr.Write(o.Stderr)
@@ -39,6 +32,19 @@ func (a *app) ask(ctx context.Context, c config.Config, all bool) (done bool, er
 		return true, &exitError{code: o.Code}
 	}
 	return true, nil
+}
+
+// request is ask for a command line of ours, whose outcome is for us.
+func (a *app) request(ctx context.Context, c config.Config, args []string, all bool) (o daemon.Outcome, done bool, err error) {
+	if a.standalone || a.router != nil {
+		return o, false, nil
+	}
+	command := daemon.Command{Program: program(), Args: args, Input: a.input}
+	a.whileAsking(func() { o, done, err = daemon.Run(ctx, daemon.PlaceOf(a.data, c.Files), command, all) })
+	if ctx.Err() != nil {
+		return o, true, errInterrupted
+	}
+	return o, done, err
 }
 
 // carryOut has the router carry out the commands of other processes.

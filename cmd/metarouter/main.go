@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -94,6 +95,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		out.w = pipe.Inherited(f)
 	}
 	a := &app{stdin: stdin, stdout: out, stderr: stderr, args: args, streams: [...]any{stdin, stdout, stderr}}
+	if screen, ok := terminal.Open(stderr, os.Getenv); ok {
+		a.stderr = screen
+	}
 	err := a.execute(ctx)
 	if err == nil && out.err != nil {
 		err = &exitError{exitFailed, fmt.Errorf("write the answer: %w", out.err)}
@@ -147,12 +151,13 @@ one MCP server.`,
 	flags.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error (default info for serve, else silence)")
 	for _, cmd := range []*cobra.Command{
 		a.route(), a.search(), a.call(), a.tools(), a.servers(), a.restart(), a.capabilities(), a.classify(), a.usage(),
+		a.doctor(), a.why(),
 	} {
 		cmd.Flags().BoolVar(&a.standalone, "standalone", false, "do not ask a running router")
 		root.AddCommand(cmd)
 	}
 	if a.router == nil {
-		root.AddCommand(a.serve(), a.eval(), a.check(), a.trust(), a.builtin(), a.version(), a.guard())
+		root.AddCommand(a.serve(), a.eval(), a.check(), a.plan(), a.trust(), a.builtin(), a.version(), a.guard())
 	}
 	return root
 }

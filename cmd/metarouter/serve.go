@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/session"
@@ -124,6 +125,8 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 		}
 		log.Info("serving the client in a process of its own", zap.Error(err))
 	}
+	_, live := a.stderr.(*terminal.Screen)
+	face.live = live && !(f.stdio && (isTerminal(a.streams[0]) || isTerminal(a.streams[1]))) // else the protocol is on the terminal
 	if f.stdio {
 		face.doors = append(face.doors, func(ctx context.Context, _ *adapter.Router, s *server.Server) error {
 			in := a.stdin
@@ -186,6 +189,7 @@ type face struct {
 	flags  serveFlags
 	log    *zap.Logger
 	sole   bool           // there is one client only, ever
+	live   bool           // somebody at a terminal sees how the servers start
 	hangup chan os.Signal // has the configuration read again
 	doors  []door
 }
@@ -203,7 +207,7 @@ func (f *face) serve(ctx context.Context) error {
 		return usage(err)
 	}
 	o := a.options(log)
-	o.Sole, o.HeadStart = f.sole, headStart
+	o.Sole, o.HeadStart, o.Watched = f.sole, headStart, f.live
 	signalled := ctx
 	err := a.running(context.WithoutCancel(ctx), adapter.New(c, o), edits, func(ctx context.Context, r *adapter.Router) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -226,6 +230,9 @@ func (f *face) serve(ctx context.Context) error {
 			debug.FreeOSMemory() // what only the start has needed
 			return nil
 		})
+		if f.live {
+			g.Go(func() error { a.untilStarted(ctx, r); return nil })
+		}
 		for _, door := range f.doors {
 			g.Go(func() error { return door(ctx, r, s) })
 		}
