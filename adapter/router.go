@@ -390,10 +390,10 @@ func (r *Router) Servers() []ServerInfo {
 }
 
 // Complete reports whether the tools of every server that can run are known.
-func (r *Router) Complete() bool { return len(r.unknown()) == 0 }
+func (r *Router) Complete() bool { return len(r.Unlisted()) == 0 }
 
-// unknown returns the names of servers that may have tools that nobody knows.
-func (r *Router) unknown() []string {
+// Unlisted returns the names of servers that may have tools that nobody knows.
+func (r *Router) Unlisted() []string {
 	var names []string
 	for _, s := range r.config.Load().Servers {
 		if supervisor.Startable(s) && !r.catalog.listed(s) {
@@ -408,7 +408,7 @@ func (r *Router) unknown() []string {
 func (r *Router) Settled(ctx context.Context) {
 	var asleep []string
 	if r.options.OnDemand {
-		asleep = r.unknown()
+		asleep = r.Unlisted()
 	}
 	r.until(ctx, r.settled, asleep)
 	if labels := r.catalog.labels; labels != nil && r.options.OnDemand && labels.guess(ctx, r.catalog.texts()) {
@@ -463,7 +463,7 @@ func (r *Router) until(ctx context.Context, done func() bool, wake []string) {
 }
 
 func (r *Router) settled() bool {
-	unknown := r.unknown()
+	unknown := r.Unlisted()
 	if len(unknown) == 0 {
 		return true
 	}

@@ -353,7 +353,7 @@ func (s *Server) warnOfBudget() bool {
 	if s.search || s.opts.Mode == Direct {
 		return false
 	}
-	cost := s.cost()
+	cost := Cost(s.router.Snapshot().Tools())
 	if cost <= s.opts.ToolBudget {
 		return false
 	}

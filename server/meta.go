@@ -24,7 +24,7 @@ func (s *Server) ownMeta(t *ownTool, c *call, began time.Time, verified bool) js
 // unreached answers a call of a server's tool that nobody knows, since the server
 // can't be called.
 func (s *Server) unreached(called string, why error, c *call) json.RawMessage {
-	server, tool, _ := serverOf(called, s.opts.Separator, s.router.Servers())
+	server, tool, _ := Split(called, s.opts.Separator, s.router.Servers())
 	return withNew(failure("%s can't be called: %v", called, why), selector.Unrouted{
 		Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: s.node, Began: time.Now(), Request: c.meta,
 	}.Meta())

@@ -49,6 +49,9 @@ var ownNames = []string{
 	"list_categories", "classify_text",
 }
 
+// IsOwn reports whether a tool of the router's own has the name.
+func IsOwn(name string) bool { return slices.Contains(ownNames, name) }
+
 // NewNames names the tools in the given style. The separator is "__" if empty.
 func NewNames(tools []*registry.NormalizedTool, style, separator string) *ToolNames {
 	return newNames("tool", tools, func(t *registry.NormalizedTool) (string, string) { return t.Server, t.Name }, style, separator, ownNames)

@@ -213,17 +213,17 @@ func (s *Server) decideMode() (search bool) {
 		s.log.Info("search mode, since not all servers' tools are known yet")
 		return true
 	}
-	cost := s.cost()
+	cost := Cost(s.router.Snapshot().Tools())
 	search = cost > s.opts.ToolBudget
 	s.log.Info("mode decided by what the list of tools costs",
 		zap.Bool("search", search), zap.Int("tokens", cost), zap.Int("budget", s.opts.ToolBudget))
 	return search
 }
 
-// cost returns the tokens that a list of all servers' tools costs a model.
-func (s *Server) cost() int {
+// Cost returns the tokens that a list of the tools costs a model.
+func Cost(tools []*registry.NormalizedTool) int {
 	bytes := 0
-	for _, t := range s.router.Snapshot().Tools() {
+	for _, t := range tools {
 		bytes += len(t.Definition)
 	}
 	return bytes / selector.BytesPerToken
@@ -265,7 +265,7 @@ func Resolve(ctx context.Context, r Router, name, separator string, names func()
 	if e, ok := errors.AsType[*NameError](err); !ok || len(e.Ambiguous) > 0 {
 		return tool, err
 	}
-	if server, _, ok := serverOf(name, separator, r.Servers()); ok {
+	if server, _, ok := Split(name, separator, r.Servers()); ok {
 		if err := r.Await(ctx, server); err != nil {
 			return nil, err
 		}
@@ -277,9 +277,9 @@ func Resolve(ctx context.Context, r Router, name, separator string, names func()
 	return nil, err
 }
 
-// serverOf returns the server that a name such as server:tool begins with, and the
+// Split returns the server that a name such as server:tool begins with, and the
 // rest of it.
-func serverOf(name, separator string, servers []adapter.ServerInfo) (server, tool string, ok bool) {
+func Split(name, separator string, servers []adapter.ServerInfo) (server, tool string, ok bool) {
 	for _, info := range servers {
 		rest, begins := strings.CutPrefix(name, info.Name)
 		if !begins || len(info.Name) <= len(server) {

@@ -38,6 +38,7 @@ type app struct {
 
 	input  string          // what --args gave, named or had read
 	router *adapter.Router // the running one that carries out the command for another process; else nil
+	mode   string          // in which that shows its tools
 }
 
 func defaultData() string {

@@ -48,10 +48,10 @@ func (a *app) request(ctx context.Context, c config.Config, args []string, all b
 }
 
 // carryOut has the router carry out the commands of other processes.
-func (a *app) carryOut(mux *http.ServeMux, r *adapter.Router) {
+func (a *app) carryOut(mux *http.ServeMux, r *adapter.Router, mode string) {
 	daemon.Commands(mux, program(), func(ctx context.Context, c daemon.Command) daemon.Outcome {
 		var stdout, stderr bytes.Buffer
-		b := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, args: c.Args, data: a.data, input: c.Input, router: r}
+		b := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, args: c.Args, data: a.data, input: c.Input, router: r, mode: mode}
 		code := exitCode(b.execute(ctx), &stderr)
 		return daemon.Outcome{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: code}
 	})
@@ -59,9 +59,9 @@ func (a *app) carryOut(mux *http.ServeMux, r *adapter.Router) {
 
 // commands is a door for the commands of other processes.
 func (a *app) commands(c config.Config, log *zap.Logger) door {
-	return func(ctx context.Context, r *adapter.Router, _ *server.Server) error {
+	return func(ctx context.Context, r *adapter.Router, s *server.Server) error {
 		mux := http.NewServeMux()
-		a.carryOut(mux, r)
+		a.carryOut(mux, r, s.Mode())
 		if err := daemon.Serve(ctx, daemon.PlaceOf(a.data, c.Files), mux); err != nil {
 			log.Warn("commands can't ask this router", zap.Error(err))
 		}

@@ -227,7 +227,7 @@ func ofProblem(p config.Problem) (problem, fix string) {
 	what, fix, _ := strings.Cut(p.Message, "; ")
 	if p.Unset != "" {
 		first, _, _ := strings.Cut(p.Unset, ",")
-		fix = fmt.Sprintf(`set it where the client is started ("export %s=…" in your shell's start-up file reaches no program started from the Dock or a menu), put it into a file and write "envFile": "that/file", or write a default: ${%[1]s:-…}`, first)
+		fix = fmt.Sprintf(`set %s where the client is started (programs started from the Dock or a menu do not see your shell's variables), or put it into a file and write "envFile": "that/file" into the entry`, first)
 	}
 	if fix == "" {
 		fix = "correct the line"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -175,20 +176,20 @@ func (x *examiner) commandUnusable(entry config.Server, f *supervisor.Fault) {
 }
 
 func (x *examiner) exited(entry config.Server, f *supervisor.Fault) {
-	how := fmt.Sprintf("it ended with status %d", f.Code)
-	if f.Signal != "" {
-		how = "it was ended by " + f.Signal
-	}
 	when := "after " + short(f.After)
 	if f.After < 3*time.Second {
-		when = "at once (after " + short(f.After) + ")"
+		when = "at once"
+	}
+	how := fmt.Sprintf("it ended %s with status %d", when, f.Code)
+	if f.Signal != "" {
+		how = fmt.Sprintf("it was ended %s by %s", when, strings.TrimPrefix(f.Signal, "signal: "))
 	}
 	fix := x.rerun(entry)
 	switch {
 	case f.Signal == "signal: killed":
 		fix = "the system may have run out of memory: close something, or look into its log (dmesg, Console)"
 	case f.Code == 0 && f.Signal == "" && !f.Spoke:
-		how = "it ended without an error and without a word of MCP"
+		how = fmt.Sprintf("it ended %s, without an error and without a word of MCP", when)
 		fix = `is this the right program? Many need an argument to be a server, such as "mcp", "serve" or "stdio": see its README, and put it into "args"`
 	}
 	where := ""
@@ -199,15 +200,15 @@ func (x *examiner) exited(entry config.Server, f *supervisor.Fault) {
 		where = " in the middle of the conversation"
 	}
 	if len(f.Said) == 0 {
-		x.find(Broken, fmt.Sprintf("%s %s%s, and printed no reason.", how, when, where), fix)
+		x.find(Broken, fmt.Sprintf("%s%s, and printed no reason.", how, where), fix)
 		return
 	}
-	x.find(Broken, fmt.Sprintf("%s %s%s. The last that it printed:", how, when, where), fix, tail(f.Said)...)
+	x.find(Broken, fmt.Sprintf("%s%s; it printed what follows.", how, where), fix, tail(f.Said)...)
 }
 
 func (x *examiner) timedOut(entry config.Server, s supervisor.Status, said []string) {
 	f := s.Fault
-	longer := `"startTimeout": "` + max(2*f.After, 3*time.Minute).String() + `"`
+	longer := fmt.Sprintf(`"startTimeout": "%.0fm"`, max(3, 2*f.After.Minutes()))
 	switch {
 	case f.Doing != "":
 		x.find(Broken, fmt.Sprintf("%s, and was not done within %s.", f.Doing, short(f.After)),
@@ -308,12 +309,16 @@ func tail(lines []string) []string {
 	const most = 5
 	var kept []string
 	for _, line := range lines {
-		if line = strings.TrimSpace(printable(line)); line != "" {
+		if line = strings.TrimSpace(printable(line)); line != "" && !noise.MatchString(line) {
 			kept = append(kept, clip(line, 160))
 		}
 	}
 	return kept[max(0, len(kept)-most):]
 }
+
+// noise matches lines that say nothing of why a program ended: frames of a stack, and
+// what npm and Node always say.
+var noise = regexp.MustCompile(`^at .*:\d+|^Node\.js v\d|^[]{}()\[,;^~]+$|^(code: |requireStack)|^npm (warn|notice)\b|A complete log of this run|^npm (error|ERR!)( 404)?$|^node:internal/|^File ".*", line \d+, in `)
 
 func oneLine(text string) []string {
 	if text == "" {
