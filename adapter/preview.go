@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"slices"
 
 	"go.uber.org/zap"
@@ -17,7 +18,7 @@ import (
 type Preview struct {
 	Offers  map[string]registry.Offer // by server
 	Unknown []string                  // servers of which nothing is known
-	Partly  []string                  // servers of which some tools are known by name alone
+	Named   map[string][]string       // tools that are known by name alone, by server
 }
 
 // NewPreview looks at what is stored in the data folder. Of a server that differs from
@@ -28,7 +29,7 @@ func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
 	load := func(c *config.Config, s config.Server) (registry.Offer, bool) {
 		return store.Load((&catalog{tags: c.Router.Capabilities}).storeKey(s), s.Name)
 	}
-	p := Preview{Offers: make(map[string]registry.Offer)}
+	p := Preview{Offers: make(map[string]registry.Offer), Named: make(map[string][]string)}
 	for _, s := range c.Servers {
 		if !supervisor.Startable(s) {
 			continue
@@ -41,10 +42,10 @@ func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
 			like := slices.IndexFunc(other.Servers, func(o config.Server) bool { return o.Hash() == s.Hash() && supervisor.Startable(o) })
 			if like >= 0 {
 				if o, ok := load(other, other.Servers[like]); ok {
-					offer, whole := refiltered(o, s)
+					offer, named := refiltered(o, s)
 					p.Offers[s.Name] = offer
-					if !whole {
-						p.Partly = append(p.Partly, s.Name)
+					if len(named) > 0 {
+						p.Named[s.Name] = named
 					}
 					continue
 				}
@@ -56,14 +57,13 @@ func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
 }
 
 // refiltered returns the tools of an offer as another entry for the same server has
-// them. whole is false if it lets in some that the offer does not have.
-func refiltered(o registry.Offer, s config.Server) (now registry.Offer, whole bool) {
+// them. named are those that it lets in and that the offer has by name alone.
+func refiltered(o registry.Offer, s config.Server) (now registry.Offer, named []string) {
 	rules := rulesOf(s)
-	whole = true
 	for _, d := range o.Dropped {
 		if d.Kind == registry.KindTool && d.Filter != "" {
 			if _, refused := rules.Refuses(d.Name); !refused {
-				whole = false
+				named = append(named, cmp.Or(rules.Rename[d.Name], d.Name))
 			}
 		}
 	}
@@ -74,7 +74,7 @@ func refiltered(o registry.Offer, s config.Server) (now registry.Offer, whole bo
 		}
 		now.Tools = append(now.Tools, renamed(t, s.Name, name, rules))
 	}
-	return now, whole
+	return now, named
 }
 
 // renamed returns the tool as that of a server of the given name, which calls it own.

@@ -32,7 +32,8 @@ type planned struct {
 
 	Details  map[string][]string `json:"details"`  // by server that is added or changed: what of it
 	Settings []string            `json:"settings"` // keys of "metarouter" that differ
-	Unknown  []string            `json:"unknown"`  // servers whose tools are not known, or not all of them
+	Unknown  []string            `json:"unknown"`  // servers whose tools are not known
+	Named    []string            `json:"named"`    // tools among Added that are known by name alone, and cost nothing in Tokens
 
 	before, after map[string]string // exposed names by ID
 	mode          string            // what becomes of it, as the end of a line
@@ -51,11 +52,18 @@ type side struct {
 	config  config.Config
 	tools   []*registry.NormalizedTool
 	names   *server.ToolNames
-	unknown []string
+	unknown []string // servers of which no tool is known
+	named   []string // IDs of tools that are known by name alone, sorted
 }
 
 func sideOf(c config.Config, p adapter.Preview) side {
-	s := side{config: c, unknown: slices.Sorted(slices.Values(append(slices.Clone(p.Unknown), p.Partly...)))}
+	s := side{config: c, unknown: p.Unknown}
+	for server, names := range p.Named {
+		for _, name := range names {
+			s.named = append(s.named, registry.ToolID(server, name))
+		}
+	}
+	slices.Sort(s.named)
 	for _, entry := range c.Servers {
 		offer := p.Offers[entry.Name]
 		for i := range offer.Tools {
@@ -72,7 +80,7 @@ func (s side) mode() string {
 	switch {
 	case r.Mode == server.Direct || r.Mode == server.Search:
 		return r.Mode
-	case len(s.unknown) > 0 || server.Cost(s.tools) > r.ToolBudget:
+	case len(s.unknown)+len(s.named) > 0 || server.Cost(s.tools) > r.ToolBudget:
 		return server.Search
 	}
 	return server.Direct
@@ -80,7 +88,7 @@ func (s side) mode() string {
 
 // compare says what b in place of a would change.
 func compare(a, b side) planned {
-	p := planned{Details: make(map[string][]string), Settings: []string{}, Unknown: append([]string{}, b.unknown...)}
+	p := planned{Details: make(map[string][]string), Settings: []string{}, Unknown: append([]string{}, b.unknown...), Named: append([]string{}, b.named...)}
 	p.Servers.Added, p.Servers.Removed, p.Servers.Changed = []string{}, []string{}, []string{}
 	p.Tools.Added, p.Tools.Removed, p.Tools.Renamed = []string{}, []string{}, []renaming{}
 	p.servers(a.config.Servers, b.config.Servers)
@@ -158,6 +166,7 @@ func (p *planned) tools(a, b side) {
 			p.Tools.Removed = append(p.Tools.Removed, t.ID)
 		}
 	}
+	p.Tools.Added = append(p.Tools.Added, b.named...)
 	slices.Sort(p.Tools.Added)
 	slices.Sort(p.Tools.Removed)
 	slices.SortFunc(p.Tools.Renamed, func(a, b renaming) int { return strings.Compare(a.ID, b.ID) })

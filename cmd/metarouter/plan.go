@@ -65,7 +65,7 @@ func (a *app) plan() *cobra.Command {
 // startUnknown starts the servers of which it is not known what they offer, and adds
 // that.
 func (a *app) startUnknown(ctx context.Context, c config.Config, p *adapter.Preview) error {
-	wanted := append(slices.Clone(p.Unknown), p.Partly...)
+	wanted := slices.AppendSeq(slices.Clone(p.Unknown), maps.Keys(p.Named))
 	all := c.Servers
 	c.Servers, c.Problems, c.Router.Pinned = nil, nil, nil
 	for _, s := range all {
@@ -80,7 +80,7 @@ func (a *app) startUnknown(ctx context.Context, c config.Config, p *adapter.Prev
 		if err := a.settle(ctx, r); err != nil {
 			return err
 		}
-		p.Unknown, p.Partly = nil, nil
+		p.Unknown, p.Named = nil, nil
 		for _, s := range c.Servers {
 			if !slices.Contains(r.Unlisted(), s.Name) {
 				p.Offers[s.Name] = offerOf(r.Snapshot().Offer(s.Name))
@@ -130,6 +130,10 @@ func (a *app) printPlan(p planned, started bool) error {
 	section("servers", 0)
 	from := len(lines)
 	for _, id := range p.Tools.Added {
+		if slices.Contains(p.Named, id) {
+			add("+", id+"  (what it costs is unknown until it is started; use --start)")
+			continue
+		}
 		add("+", id+p.as(id, p.after))
 	}
 	for _, id := range p.Tools.Removed {
@@ -172,6 +176,9 @@ func (p planned) as(id string, names map[string]string) string {
 
 // runs says what an entry starts or reaches, without what may be a secret.
 func runs(s config.Server) string {
+	if exe, err := os.Executable(); err == nil && s.Command == exe {
+		return "metarouter"
+	}
 	if s.Transport == config.Stdio {
 		return filepath.Base(s.Command)
 	}

@@ -113,7 +113,7 @@ func (a *app) inquire(ctx context.Context, c config.Config, r *adapter.Router, n
 // An inquiry is what there is to answer from. It is pure once look has filled it in.
 type inquiry struct {
 	config   config.Config
-	mode     string // in which tools are shown; "" if no router runs
+	mode     string // in which the running router shows tools; "" if none runs
 	asked    string
 	servers  []adapter.ServerInfo
 	snapshot *registry.Snapshot
@@ -225,7 +225,7 @@ func (q *inquiry) offered(t *registry.NormalizedTool) answer {
 	if len(t.Repairs) > 0 {
 		w.say("clients would have refused its definition, which was mended: %s.", strings.Join(t.Repairs[:min(3, len(t.Repairs))], "; "))
 	}
-	if s, ok := q.state(t.Server); ok && s.State != supervisor.Ready && s.State != supervisor.Idle {
+	if s, ok := q.state(t.Server); ok && s.State != supervisor.Ready && s.State != supervisor.Idle && (q.mode != "" || s.State != supervisor.Starting) {
 		w.say("it can't be called just now: %s", stateWords(s))
 	}
 	return w
@@ -283,9 +283,13 @@ func (q *inquiry) unknown(w *answer) {
 	}
 	if before, _, ok := strings.Cut(q.asked, ":"); ok {
 		w.say("no server is called %q; there are %s.", before, some(q.serverNames(), 8))
-	} else {
-		w.say("no server that is known has a tool of that name.")
+		return
 	}
+	if s, ok := q.state(q.asked); ok {
+		w.say("that is a server, not a tool: 'metarouter tools --server %s' lists its tools.", s.Name)
+		return
+	}
+	w.say("no server that is known has a tool of that name.")
 	_, err := q.names.Resolve(q.asked)
 	if e, ok := errors.AsType[*server.NameError](err); ok && len(e.Nearest) > 0 {
 		w.say("the nearest names are %s.", strings.Join(e.Nearest, ", "))

@@ -61,6 +61,7 @@ type Report struct {
 	Findings []Finding // server by server, the worst first, then what is about none of them
 	Wanted   int       // servers that should work
 	Working  int       // those that do
+	unusable bool      // nothing can be read
 }
 
 // OK reports whether nothing keeps a server or a tool from working.
@@ -79,6 +80,8 @@ func (r Report) count(s Severity) (n int) {
 func (r Report) Verdict() string {
 	var line string
 	switch broken := r.Wanted - r.Working; {
+	case r.unusable:
+		return "the configuration can't be used; nothing was started"
 	case r.Wanted == 0:
 		line = "there is no server that could work"
 	case broken == 0 && r.Wanted == 1:
@@ -105,7 +108,7 @@ func Unusable(err error) Report {
 	if p, ok := err.(config.Problem); ok {
 		f.Problem, f.Fix = ofProblem(p)
 	}
-	return Report{Findings: []Finding{f}}
+	return Report{Findings: []Finding{f}, unusable: true}
 }
 
 // Examine judges the case. It is pure but for what it asks of the World.
