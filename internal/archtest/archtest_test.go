@@ -34,6 +34,8 @@ var allowed = map[string][]string{
 	"adapter":               {"internal/builtin", "internal/sse", "internal/usage", "config", "supervisor", "discovery", "registry", "selector", "session", "classify"},
 	"server":                {"adapter", "registry", "selector", "session", "classify"},
 	"internal/builtin":      {},
+	"internal/doctor":       {"config", "supervisor", "discovery", "registry", "selector", "session"},
+	"internal/terminal":     {},
 	"internal/mcptest":      {},
 	"internal/daemon":       {},
 	"docs/demo":             {},
@@ -45,7 +47,7 @@ var allowed = map[string][]string{
 	"internal/chaos":        {"internal/mcptest"},
 	"cmd/metarouter": {
 		"adapter", "server", "config", "session", "registry", "selector", "supervisor", "classify",
-		"internal/builtin", "internal/daemon", "internal/evaluation", "internal/pipe", "internal/usage",
+		"internal/builtin", "internal/daemon", "internal/doctor", "internal/evaluation", "internal/pipe", "internal/terminal", "internal/usage",
 	},
 }
 
