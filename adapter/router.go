@@ -416,26 +416,28 @@ func (r *Router) Settled(ctx context.Context) {
 	}
 }
 
-// Try starts every server that is not running, and returns when none of them is
-// in its first start any more, or ctx ends.
-func (r *Router) Try(ctx context.Context) {
-	var all []string
-	for _, s := range r.config.Load().Servers {
-		all = append(all, s.Name)
+// Try starts the named servers that are not running, or all if none is named, and
+// returns when none of them is in its first start any more, or ctx ends.
+func (r *Router) Try(ctx context.Context, names ...string) {
+	if len(names) == 0 {
+		for _, s := range r.config.Load().Servers {
+			names = append(names, s.Name)
+		}
 	}
-	r.until(ctx, func() bool { return r.none(supervisor.Starting, supervisor.Idle) }, all)
+	r.until(ctx, func() bool { return r.none(names, supervisor.Starting, supervisor.Idle) }, names)
 }
 
 // Started returns when no server is starting, or ctx ends.
 func (r *Router) Started(ctx context.Context) {
-	r.until(ctx, func() bool { return r.none(supervisor.Starting) }, nil)
+	r.until(ctx, func() bool { return r.none(nil, supervisor.Starting) }, nil)
 }
 
-// none reports whether no server is in one of the states.
-func (r *Router) none(states ...supervisor.State) bool {
+// none reports whether none of the named servers, of all if names is nil, is in one of
+// the states.
+func (r *Router) none(names []string, states ...supervisor.State) bool {
 	status := r.supervisor.Status()
 	return len(status) == len(r.config.Load().Servers) && !slices.ContainsFunc(status, func(s supervisor.Status) bool {
-		return slices.Contains(states, s.State)
+		return (names == nil || slices.Contains(names, s.Name)) && slices.Contains(states, s.State)
 	})
 }
 

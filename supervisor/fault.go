@@ -75,7 +75,7 @@ func faultOf(err error) *Fault {
 	if e, ok := errors.AsType[*missingError](err); ok {
 		f.Kind, f.Command, f.Path = CommandMissing, e.command, e.path
 		if !errors.Is(err, fs.ErrNotExist) && e.err != nil {
-			f.Kind = CommandUnusable
+			f.Kind, f.Message = CommandUnusable, e.err.Error()
 		}
 	} else if e, ok := errors.AsType[*folderError](err); ok {
 		f.Kind, f.Folder = FolderMissing, e.folder
@@ -83,6 +83,8 @@ func faultOf(err error) *Fault {
 		f.Kind, f.Command = CommandUnusable, e.path
 		if errors.Is(err, fs.ErrNotExist) { // an interpreter, since it was found itself
 			f.Message = "its interpreter is missing"
+		} else if e, ok := errors.AsType[*fs.PathError](err); ok {
+			f.Message = e.Err.Error()
 		}
 	} else if e, ok := errors.AsType[*fetchError](err); ok {
 		f.Kind, f.Command, f.Fetches, f.Said = FetchFailed, e.by, e.packages, e.said

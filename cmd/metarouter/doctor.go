@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +30,7 @@ func (a *app) doctor() *cobra.Command {
   metarouter doctor --config team.mcp.json --json`,
 		cobra.NoArgs, func(ctx context.Context, _ []string) error {
 			if a.router != nil {
-				a.router.Try(ctx)
+				tryAgain(ctx, a.router)
 				return a.printReport(a.examined(a.router, a.router.Config()), exitFailed)
 			}
 			c, named, err := a.locate()
@@ -55,6 +57,19 @@ func (a *app) doctor() *cobra.Command {
 			}
 			return a.printReport(report, exitFailed)
 		}))
+}
+
+// tryAgain starts the servers that do not run, those too that have failed before: what
+// was wrong may have been mended since.
+func tryAgain(ctx context.Context, r *adapter.Router) {
+	var trying sync.WaitGroup
+	for _, s := range r.Servers() {
+		if s.State == supervisor.Failed || s.State == supervisor.NeedsAuth {
+			trying.Go(func() { r.Await(ctx, s.Name) })
+		}
+	}
+	r.Try(ctx)
+	trying.Wait()
 }
 
 // unusable reports on a configuration of which nothing can be read.
@@ -91,7 +106,7 @@ type diagnosis struct {
 
 // askDoctor has a running router judge its servers, and prints what it says.
 func (a *app) askDoctor(ctx context.Context, c config.Config) (done bool, err error) {
-	o, done, err := a.request(ctx, c, append([]string{"--json"}, a.args...), false)
+	o, done, err := a.request(ctx, c, append(slices.Clone(a.args), "--json"), false)
 	if err != nil || !done {
 		return done, err
 	}

@@ -134,7 +134,7 @@ func liveRow(s row, now time.Time) terminal.Row {
 		says = s.LastError
 	}
 	if s.Tools > 0 {
-		tools = fmt.Sprintf("%d tools", s.Tools)
+		tools = counted(s.Tools, "tool")
 	}
 	return terminal.Row{{Text: mark, Colour: colour}, {Text: s.Name}, {Text: s.State, Colour: colour}, {Text: took, Right: true}, {Text: tools, Right: true}, {Text: says, Colour: terminal.Faint}}
 }
@@ -182,7 +182,7 @@ func tally(rows []row) (line string, failed int) {
 		}
 		wanted++
 	}
-	parts := []string{fmt.Sprintf("%d of %d servers ready", up, wanted), fmt.Sprintf("%d tools", tools)}
+	parts := []string{fmt.Sprintf("%d of %d servers ready", up, wanted), counted(tools, "tool")}
 	if starting > 0 {
 		parts = append(parts, fmt.Sprintf("%d starting", starting))
 	}
@@ -190,6 +190,14 @@ func tally(rows []row) (line string, failed int) {
 		parts = append(parts, fmt.Sprintf("%d not working", failed))
 	}
 	return strings.Join(parts, ", "), failed
+}
+
+// counted returns "1 tool" or "3 tools".
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // printRows prints the table of servers for a person at a terminal.

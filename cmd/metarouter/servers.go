@@ -72,7 +72,7 @@ func (a *app) askServers(ctx context.Context, c config.Config) (done bool, err e
 	var rows []row
 	poll := func() bool {
 		var all []server.ServerRow
-		o, answered, failed := a.request(ctx, c, append([]string{"--json"}, a.args...), false)
+		o, answered, failed := a.request(ctx, c, append(slices.Clone(a.args), "--json"), false)
 		if done, err = answered, failed; err != nil || !done || json.Unmarshal(o.Stdout, &all) != nil {
 			return false
 		}

@@ -86,10 +86,11 @@ func (a *app) inquire(ctx context.Context, c config.Config, r *adapter.Router, n
 	if err := look(); err != nil {
 		return answer{}, err
 	}
-	if !q.knows() || task != "" {
-		// Those that could have it are waited for, all of them where the name does not say.
-		if of, _, ok := server.Split(name, c.Router.Separator, q.servers); ok && task == "" {
-			a.waiting(r, func() { r.Await(ctx, of) })
+	others := task != "" || c.Router.Names == server.Bare // they decide on its rank, and on its name
+	if !q.knows() || others {
+		// Those that could have it are tried, all of them where the name does not say.
+		if of, _, ok := server.Split(name, c.Router.Separator, q.servers); ok && !others {
+			a.waiting(r, func() { r.Try(ctx, of) })
 		} else {
 			a.waiting(r, func() { r.Settled(ctx) })
 		}

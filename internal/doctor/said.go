@@ -63,8 +63,11 @@ var sayings = []saying{
 		return fmt.Sprintf("the package %s has no program to run, or several.", p),
 			fmt.Sprintf(`is it an MCP server? If so, name its program: "args": ["-y", "-p", %q, "its-program"]`, p)
 	}},
-	{re(`code EINVALIDPACKAGENAME|Invalid package name`), func(w words, _ []string) (string, string) {
+	{re(`code (?:EINVALIDPACKAGENAME|EINVALIDTAGNAME|EUNSUPPORTEDPROTOCOL)|Invalid package name`), func(w words, _ []string) (string, string) {
 		return fmt.Sprintf("%s is no name that a package can have.", w.fetched()), `correct it in "args": "name" or "@owner/name", with "@1.2.3" behind for a version`
+	}},
+	{re(`npm (?:error|ERR!) path (\S+)[/\\]package\.json$`), func(w words, m []string) (string, string) {
+		return fmt.Sprintf("npm takes %s for a folder, %s, which has no package.json.", w.fetched(), m[1]), `a package's name is "name" or "@owner/name": correct it in "args"`
 	}},
 	{re(`code E40[13]\b|code ENEEDAUTH`), func(w words, _ []string) (string, string) {
 		return fmt.Sprintf("npm's registry does not let you have %s.", w.fetched()), `run "npm login", or put a token that may read it into ~/.npmrc`
