@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -85,11 +86,16 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
+// sameSignal is how soon a second signal is the first: timeout(1) sends one to us and one
+// to our group.
+const sameSignal = 200 * time.Millisecond
+
 // run is the program; it returns its exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends us at once; the guard clears up
+	// A second signal ends us at once, and the guard clears up.
+	context.AfterFunc(ctx, func() { time.AfterFunc(sameSignal, stop) })
 	out := &checked{w: stdout}
 	if f, ok := stdout.(*os.File); ok {
 		out.w = pipe.Inherited(f)

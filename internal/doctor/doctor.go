@@ -239,11 +239,13 @@ func ofProblem(p config.Problem) (problem, fix string) {
 }
 
 // counted returns "1 warning" or "3 warnings".
-func counted(n int, noun string) string {
+func counted(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun)) }
+
+func plural(n int, noun string) string {
 	if n == 1 {
-		return "1 " + noun
+		return noun
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return noun + "s"
 }
 
 // some names the first few.

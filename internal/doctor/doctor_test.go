@@ -107,6 +107,8 @@ func TestStart(t *testing.T) {
 		"port":             {stdio("x"), exited(1, "Error: listen EADDRINUSE: address already in use :::3000"), "port 3000", "another port"},
 		"its variable":     {stdio("slack"), exited(1, "Error: SLACK_TOKEN environment variable is required"), "wants the variable SLACK_TOKEN", `"env": {"SLACK_TOKEN": "${SLACK_TOKEN}"}`},
 		"please set":       {stdio("slack"), exited(1, "Please set your SLACK_TOKEN first"), "wants the variable SLACK_TOKEN", `"env"`},
+		"both variables":   {stdio("slack"), exited(1, "Please set SLACK_BOT_TOKEN and SLACK_TEAM_ID environment variables"), "wants the variables SLACK_BOT_TOKEN, SLACK_TEAM_ID,", `"env": {"SLACK_BOT_TOKEN": "${SLACK_BOT_TOKEN}", "SLACK_TEAM_ID": "${SLACK_TEAM_ID}"}`},
+		"an argument":      {stdio("pg"), exited(1, "Please provide a database URL as a command-line argument"), "wants arguments", `"args"`},
 		"its value":        {given, exited(1, "SLACK_TOKEN must be set"), "does not accept its variable SLACK_TOKEN", "is right"},
 		"usage":            {stdio("fs"), exited(1, "Usage: mcp-fs <folder> [folder…]"), "does not understand its arguments", "mcp-fs <folder>"},
 		"serves over HTTP": {stdio("x"), late("Server running on http://0.0.0.0:3000/mcp (press ^C)"), "over HTTP instead of stdin", `"url": "http://127.0.0.1:3000/mcp"`},
@@ -317,7 +319,7 @@ func FuzzExplainWords(f *testing.F) {
 	f.Add("npm error code E404")
 	f.Add("Usage: x")
 	f.Fuzz(func(t *testing.T, line string) {
-		w := words{stdio("npx -y pkg"), &supervisor.Fault{Kind: supervisor.Exited}, []string{line}}
+		w := words{entry: stdio("npx -y pkg"), fault: &supervisor.Fault{Kind: supervisor.Exited}, said: []string{line}}
 		if problem, _, ok := explainWords(w); ok && problem == "" {
 			t.Error("an empty problem")
 		}

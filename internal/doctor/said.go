@@ -16,6 +16,7 @@ type words struct {
 	entry config.Server
 	fault *supervisor.Fault
 	said  []string
+	line  string // of said, that is looked at
 }
 
 // A saying is what other programs print when something is wrong with them, and what
@@ -37,6 +38,7 @@ func explainWords(w words) (problem, fix string, ok bool) {
 	for _, s := range sayings {
 		for _, line := range slices.Backward(lines) { // what came last is nearest to the end
 			if m := s.line.FindStringSubmatch(line); m != nil {
+				w.line = line
 				if problem, fix = s.means(w, m); problem != "" {
 					return problem, fix, true
 				}
@@ -171,7 +173,7 @@ var sayings = []saying{
 	}},
 	{re(`\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b.*?(?i:is not set|not set|not provided|not defined|not found|is required|must be (?:set|provided)|is missing|is undefined|is empty|required)`), missingVariable},
 	{re(`(?i:missing|requires?|provide|please set|set the|must set|expected|undefined|specify|need)\b.*?\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b`), missingVariable},
-	{re(`(?i)^\s*(?:error: )?(?:missing|the following) .*?required argument|(?:the following arguments are required|the following required arguments were not provided|missing required argument)`), func(words, []string) (string, string) {
+	{re(`(?i)^\s*(?:error: )?(?:missing|the following) .*?required argument|(?:the following arguments are required|the following required arguments were not provided|missing required argument|provide .*\bargument)`), func(words, []string) (string, string) {
 		return "it wants arguments that it was not given.", `see what it says, and put them into "args"`
 	}},
 	{re(`(?i)^\s*usage:? (.+)`), func(w words, m []string) (string, string) {
@@ -200,9 +202,18 @@ func missingVariable(w words, m []string) (problem, fix string) {
 	if _, set := w.entry.Env[name]; set {
 		return fmt.Sprintf("it does not accept its variable %s.", name), fmt.Sprintf(`see whether the value that its "env" gives %s is right`, name)
 	}
-	return fmt.Sprintf("it wants the variable %s, which it was not given: servers get only the variables that their entry names.", name),
-		fmt.Sprintf(`write "env": {%q: "${%s}"} into its entry, and set %[2]s where the client is started, or in a file that "envFile" names`, name, name)
+	var names, pairs []string // all that the line names
+	for _, n := range variable.FindAllString(w.line, -1) {
+		if _, set := w.entry.Env[n]; !set && !slices.Contains(names, n) {
+			names, pairs = append(names, n), append(pairs, fmt.Sprintf(`%q: "${%s}"`, n, n))
+		}
+	}
+	return fmt.Sprintf("it wants the %s %s, which it was not given: servers get only the variables that their entry names.", plural(len(names), "variable"), strings.Join(names, ", ")),
+		fmt.Sprintf(`write "env": {%s} into its entry, and set %s where the client is started, or in a file that "envFile" names`, strings.Join(pairs, ", "), strings.Join(names, ", "))
 }
+
+// variable matches the name of one, as servers have them.
+var variable = regexp.MustCompile(`\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b`)
 
 func re(expression string) *regexp.Regexp { return regexp.MustCompile(expression) }
 

@@ -28,7 +28,7 @@ func (x *examiner) down(entry config.Server, s supervisor.Status) {
 	if f.Kind == supervisor.TimedOut && len(said) == 0 {
 		said = s.Stderr
 	}
-	if problem, fix, ok := explainWords(words{entry, f, said}); ok {
+	if problem, fix, ok := explainWords(words{entry: entry, fault: f, said: said}); ok {
 		x.find(Broken, problem, fix, tail(said)...)
 		return
 	}
