@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -131,10 +130,7 @@ func (a *app) printDiagnosis(d diagnosis, code int) error {
 	if a.json {
 		err = a.printJSON(d)
 	} else {
-		width, colour := 0, false
-		if screen, ok := terminal.Open(a.streams[1], os.Getenv); ok {
-			width, colour = screen.Width()-1, screen.Colours()
-		}
+		width, colour := a.paper()
 		_, err = fmt.Fprint(a.stdout, terminal.Lines(prescription(d, width, colour)))
 	}
 	if err == nil && code != 0 {

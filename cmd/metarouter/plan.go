@@ -104,10 +104,7 @@ const mostLines = 40
 
 // printPlan prints the plan as a diff.
 func (a *app) printPlan(p planned, started bool) error {
-	colour := false
-	if screen, ok := terminal.Open(a.streams[1], os.Getenv); ok {
-		colour = screen.Colours()
-	}
+	_, colour := a.paper()
 	var lines []string
 	add := func(sign, text string) {
 		c := map[string]terminal.Colour{"+": terminal.Green, "-": terminal.Red, "~": terminal.Yellow}[sign]

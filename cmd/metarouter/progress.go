@@ -192,6 +192,15 @@ func tally(rows []row) (line string, failed int) {
 	return strings.Join(parts, ", "), failed
 }
 
+// paper returns how many columns there are on stdout and whether it is in colours: 0 is
+// any number, where it is no terminal.
+func (a *app) paper() (columns int, colours bool) {
+	if screen, ok := terminal.Open(a.streams[1], os.Getenv); ok {
+		return screen.Width(), screen.Colours()
+	}
+	return 0, false
+}
+
 // counted returns "1 tool" or "3 tools".
 func counted(n int, noun string) string {
 	if n == 1 {
@@ -202,11 +211,7 @@ func counted(n int, noun string) string {
 
 // printRows prints the table of servers for a person at a terminal.
 func (a *app) printRows(rows []row) error {
-	screen, ok := terminal.Open(a.streams[1], os.Getenv)
-	width, colour := 0, false
-	if ok {
-		width, colour = screen.Width(), screen.Colours()
-	}
+	width, colour := a.paper()
 	table := []terminal.Row{nil}
 	for _, title := range []string{"SERVER", "STATE", "TOOLS", "PROTOCOL", "PID", "RESTARTS", "LAST ERROR"} {
 		table[0] = append(table[0], terminal.Cell{Text: title, Colour: terminal.Bold, Right: title == "TOOLS" || title == "PID" || title == "RESTARTS"})

@@ -65,8 +65,9 @@ func (a *app) printAnswer(w answer) error {
 		says = "is offered"
 	}
 	fmt.Fprintf(a.stdout, "%s %s.\n", terminal.Clean(w.Tool), says)
+	width, _ := a.paper()
 	for _, reason := range w.Reasons {
-		fmt.Fprintf(a.stdout, "  - %s\n", reason)
+		fmt.Fprint(a.stdout, terminal.Lines(hang("  - ", reason, width)))
 	}
 	return nil
 }

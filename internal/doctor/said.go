@@ -171,7 +171,7 @@ var sayings = []saying{
 		}
 		return fmt.Sprintf("another program holds %s, perhaps another copy of the same server.", port), "end that one (a client may have started it, too), or give this one another port"
 	}},
-	{re(`\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b.*?(?i:is not set|not set|not provided|not defined|not found|is required|must be (?:set|provided)|is missing|is undefined|is empty|required)`), missingVariable},
+	{re(`\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b.*?(?i:is not set|not set|not provided|not defined|not found|is required|must be (?:set|provided)|missing|is undefined|is empty|required)`), missingVariable},
 	{re(`(?i:missing|requires?|provide|please set|set the|must set|expected|undefined|specify|need)\b.*?\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b`), missingVariable},
 	{re(`(?i)^\s*(?:error: )?(?:missing|the following) .*?required argument|(?:the following arguments are required|the following required arguments were not provided|missing required argument|provide .*\bargument)`), func(words, []string) (string, string) {
 		return "it wants arguments that it was not given.", `see what it says, and put them into "args"`
