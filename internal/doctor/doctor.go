@@ -94,7 +94,7 @@ func (r Report) Verdict() string {
 		line = fmt.Sprintf("%d of %d servers work; %d need you: see above", r.Working, r.Wanted, broken)
 	}
 	if r.Working == r.Wanted && !r.OK() {
-		line += "; not all of their tools do: see above"
+		line += fmt.Sprintf("; %s all the same: see above", wrong(r.count(Broken)))
 	}
 	if n := r.count(Warning); n > 0 {
 		line += "; " + counted(n, "warning")
@@ -240,6 +240,13 @@ func ofProblem(p config.Problem) (problem, fix string) {
 
 // counted returns "1 warning" or "3 warnings".
 func counted(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun)) }
+
+func wrong(n int) string {
+	if n == 1 {
+		return "1 thing is wrong"
+	}
+	return fmt.Sprintf("%d things are wrong", n)
+}
 
 func plural(n int, noun string) string {
 	if n == 1 {
