@@ -353,7 +353,7 @@ func (s *Server) warnOfBudget() bool {
 	if s.search || s.opts.Mode == Direct {
 		return false
 	}
-	cost := Cost(s.router.Snapshot().Tools())
+	cost := s.cost()
 	if cost <= s.opts.ToolBudget {
 		return false
 	}

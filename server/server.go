@@ -213,7 +213,7 @@ func (s *Server) decideMode() (search bool) {
 		s.log.Info("search mode, since not all servers' tools are known yet")
 		return true
 	}
-	cost := Cost(s.router.Snapshot().Tools())
+	cost := s.cost()
 	search = cost > s.opts.ToolBudget
 	s.log.Info("mode decided by what the list of tools costs",
 		zap.Bool("search", search), zap.Int("tokens", cost), zap.Int("budget", s.opts.ToolBudget))
@@ -227,6 +227,17 @@ func Cost(tools []*registry.NormalizedTool) int {
 		bytes += len(t.Definition)
 	}
 	return bytes / selector.BytesPerToken
+}
+
+func (s *Server) cost() int { return Cost(s.router.Snapshot().Tools()) }
+
+// ListTokens returns what the list of tools that clients see costs a model, and what
+// that of all tools would.
+func (s *Server) ListTokens() (shown, all int) {
+	for _, item := range s.view().lists["tools/list"].items {
+		shown += len(item.definition)
+	}
+	return shown / selector.BytesPerToken, s.cost()
 }
 
 // callTool answers tools/call.

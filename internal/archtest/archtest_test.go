@@ -37,6 +37,7 @@ var allowed = map[string][]string{
 	"internal/doctor":       {"config", "supervisor", "discovery", "registry", "selector", "session"},
 	"internal/terminal":     {},
 	"internal/mcptest":      {},
+	"internal/dashboard":    {"adapter", "config", "registry", "selector", "server", "session"},
 	"internal/daemon":       {},
 	"docs/demo":             {},
 	"examples/orchestrator": {"adapter", "config", "registry", "selector"},
@@ -47,7 +48,7 @@ var allowed = map[string][]string{
 	"internal/chaos":        {"internal/mcptest"},
 	"cmd/metarouter": {
 		"adapter", "server", "config", "session", "registry", "selector", "supervisor", "classify",
-		"internal/builtin", "internal/daemon", "internal/doctor", "internal/evaluation", "internal/pipe", "internal/terminal", "internal/usage",
+		"internal/builtin", "internal/daemon", "internal/dashboard", "internal/doctor", "internal/evaluation", "internal/pipe", "internal/terminal", "internal/usage",
 	},
 }
 
