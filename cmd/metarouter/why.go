@@ -105,7 +105,7 @@ func (a *app) inquire(ctx context.Context, c config.Config, r *adapter.Router, n
 	w := q.answer()
 	if task != "" {
 		t, _ := r.Tool(w.Tool)
-		if err := place(ctx, r, t, task, &w); err != nil {
+		if err := standing(ctx, r, t, task, &w); err != nil {
 			return answer{}, err
 		}
 	}

@@ -38,7 +38,9 @@ var allowed = map[string][]string{
 	"internal/terminal":     {},
 	"internal/mcptest":      {},
 	"internal/dashboard":    {"adapter", "config", "registry", "selector", "server", "session"},
+	"internal/clients":      {"config"},
 	"internal/daemon":       {},
+	"contrib/mcpb":          {},
 	"docs/demo":             {},
 	"examples/orchestrator": {"adapter", "config", "registry", "selector"},
 	"internal/evaluation":   {"discovery", "registry", "selector"},
@@ -48,7 +50,7 @@ var allowed = map[string][]string{
 	"internal/chaos":        {"internal/mcptest"},
 	"cmd/metarouter": {
 		"adapter", "server", "config", "session", "registry", "selector", "supervisor", "classify",
-		"internal/builtin", "internal/daemon", "internal/dashboard", "internal/doctor", "internal/evaluation", "internal/pipe", "internal/terminal", "internal/usage",
+		"internal/builtin", "internal/clients", "internal/daemon", "internal/dashboard", "internal/doctor", "internal/evaluation", "internal/pipe", "internal/terminal", "internal/usage",
 	},
 }
 

@@ -23,9 +23,9 @@ var features = map[string]string{
 	selector.CategoryFeature.String():    "the category of the task",
 }
 
-// place says where the tool ranks for the task, and why. A tool that is not offered,
+// standing says where the tool ranks for the task, and why. A tool that is not offered,
 // nil, ranks nowhere.
-func place(ctx context.Context, r *adapter.Router, t *registry.NormalizedTool, task string, w *answer) error {
+func standing(ctx context.Context, r *adapter.Router, t *registry.NormalizedTool, task string, w *answer) error {
 	found, err := r.Find(ctx, selector.Query{Task: task, Limit: len(r.Tools()) + 1})
 	if err != nil {
 		return err
