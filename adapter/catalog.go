@@ -123,24 +123,28 @@ func (c *catalog) has(server string) bool {
 
 // Learn implements [supervisor.Handler].
 func (c *catalog) Learn(ctx context.Context, entry config.Server, s session.Session) error {
-	listing, err := c.discovery.List(ctx, entry.Name, s, discovery.Rules{
-		Allow: entry.Tools.Allow, Deny: entry.Tools.Deny, Rename: entry.Tools.Rename,
-		Capabilities: entry.Capabilities,
-	})
+	offer, err := c.discovery.List(ctx, entry.Name, s, rulesOf(entry))
 	if err != nil {
 		return err
 	}
-	for _, d := range listing.Dropped {
+	for _, d := range offer.Dropped {
 		c.log.Debug("left out", zap.String("server", entry.Name), zap.String(d.Kind, d.Name), zap.String("reason", d.Reason))
 	}
-	news, err := c.adopt(ctx, entry, listing.Offer)
+	news, err := c.adopt(ctx, entry, offer)
 	if err != nil || !news {
 		return err
 	}
-	if err := c.store.Save(c.storeKey(entry), entry.Name, listing.Offer); err != nil {
+	if err := c.store.Save(c.storeKey(entry), entry.Name, offer); err != nil {
 		c.log.Warn("can't store what the server offers; the next start will be slower", zap.String("server", entry.Name), zap.Error(err))
 	}
 	return nil
+}
+
+func rulesOf(entry config.Server) discovery.Rules {
+	return discovery.Rules{
+		Allow: entry.Tools.Allow, Deny: entry.Tools.Deny, Rename: entry.Tools.Rename,
+		Capabilities: entry.Capabilities,
+	}
 }
 
 // adopt makes the offer that of the server, unless ctx has ended. It reports

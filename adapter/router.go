@@ -65,6 +65,10 @@ type Options struct {
 	// Tracer makes spans of all calls; nil for none.
 	Tracer trace.Tracer
 
+	// Watched says that somebody is shown how the servers start, so that the log need
+	// not say so.
+	Watched bool
+
 	// OnDemand starts no server until it is called, or Settled is to find out
 	// what tools it has.
 	OnDemand bool
@@ -162,7 +166,7 @@ func (r *Router) run(ctx context.Context, edits <-chan config.Config) error {
 		g.Go(func() error { return labels.run(ctx, r.catalog.texts, r.catalog.relabel) })
 	}
 	g.Go(func() error { return r.supervisor.Run(ctx, configs) })
-	if !r.options.OnDemand {
+	if !r.options.OnDemand && !r.options.Watched {
 		g.Go(func() error { r.progress(ctx); return nil })
 	}
 	g.Go(func() error {
@@ -396,10 +400,10 @@ func (r *Router) Servers() []ServerInfo {
 }
 
 // Complete reports whether the tools of every server that can run are known.
-func (r *Router) Complete() bool { return len(r.unknown()) == 0 }
+func (r *Router) Complete() bool { return len(r.Unlisted()) == 0 }
 
-// unknown returns the names of servers that may have tools that nobody knows.
-func (r *Router) unknown() []string {
+// Unlisted returns the names of servers that may have tools that nobody knows.
+func (r *Router) Unlisted() []string {
 	var names []string
 	for _, s := range r.config.Load().Servers {
 		if supervisor.Startable(s) && !r.catalog.listed(s) {
@@ -414,7 +418,7 @@ func (r *Router) unknown() []string {
 func (r *Router) Settled(ctx context.Context) {
 	var asleep []string
 	if r.options.OnDemand {
-		asleep = r.unknown()
+		asleep = r.Unlisted()
 	}
 	r.until(ctx, r.settled, asleep)
 	if labels := r.catalog.labels; labels != nil && r.options.OnDemand && labels.guess(ctx, r.catalog.texts()) {
@@ -422,26 +426,28 @@ func (r *Router) Settled(ctx context.Context) {
 	}
 }
 
-// Try starts every server that is not running, and returns when none of them is
-// in its first start any more, or ctx ends.
-func (r *Router) Try(ctx context.Context) {
-	var all []string
-	for _, s := range r.config.Load().Servers {
-		all = append(all, s.Name)
+// Try starts the named servers that are not running, or all if none is named, and
+// returns when none of them is in its first start any more, or ctx ends.
+func (r *Router) Try(ctx context.Context, names ...string) {
+	if len(names) == 0 {
+		for _, s := range r.config.Load().Servers {
+			names = append(names, s.Name)
+		}
 	}
-	r.until(ctx, func() bool { return r.none(supervisor.Starting, supervisor.Idle) }, all)
+	r.until(ctx, func() bool { return r.none(names, supervisor.Starting, supervisor.Idle) }, names)
 }
 
 // Started returns when no server is starting, or ctx ends.
 func (r *Router) Started(ctx context.Context) {
-	r.until(ctx, func() bool { return r.none(supervisor.Starting) }, nil)
+	r.until(ctx, func() bool { return r.none(nil, supervisor.Starting) }, nil)
 }
 
-// none reports whether no server is in one of the states.
-func (r *Router) none(states ...supervisor.State) bool {
+// none reports whether none of the named servers, of all if names is nil, is in one of
+// the states.
+func (r *Router) none(names []string, states ...supervisor.State) bool {
 	status := r.supervisor.Status()
 	return len(status) == len(r.config.Load().Servers) && !slices.ContainsFunc(status, func(s supervisor.Status) bool {
-		return slices.Contains(states, s.State)
+		return (names == nil || slices.Contains(names, s.Name)) && slices.Contains(states, s.State)
 	})
 }
 
@@ -469,7 +475,7 @@ func (r *Router) until(ctx context.Context, done func() bool, wake []string) {
 }
 
 func (r *Router) settled() bool {
-	unknown := r.unknown()
+	unknown := r.Unlisted()
 	if len(unknown) == 0 {
 		return true
 	}

@@ -220,6 +220,10 @@ type Problem struct {
 	Column  int    `json:"column"`  // from 1, in bytes
 	Server  string `json:"server"`  // "" if it is not about one server
 	Message string `json:"message"` // what is wrong and what to write instead
+
+	// Unset names the variables whose lack is what is wrong, with commas between them;
+	// "" if it is something else.
+	Unset string `json:"-"`
 }
 
 func (p Problem) Error() string {

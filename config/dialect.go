@@ -327,6 +327,7 @@ func (d *decoder) connect(s *Server, at int) {
 func (d *decoder) reportMissing(s *Server) {
 	if !s.Disabled && d.missing.any() {
 		d.reject(d.missingAt, "%s", d.missing)
+		d.problems[len(d.problems)-1].Unset = strings.Join(d.missing.unset, ",")
 	}
 }
 

@@ -360,7 +360,7 @@ func TestLoadErrors(t *testing.T) {
 
 func TestProblemError(t *testing.T) {
 	for want, p := range map[string]Problem{
-		`f:1:2: server "s": m`: {"f", 1, 2, "s", "m"},
+		`f:1:2: server "s": m`: {File: "f", Line: 1, Column: 2, Server: "s", Message: "m"},
 		`f: m`:                 {File: "f", Message: "m"},
 	} {
 		if got := p.Error(); got != want {

@@ -31,6 +31,17 @@ func nearest(key string, known []string) (string, bool) {
 	return best, best != ""
 }
 
+// Similar returns the word that was probably meant by one that is none of them.
+func Similar(word string, words []string) (string, bool) {
+	best, distance := "", 3
+	for _, w := range words {
+		if n := edits(strings.ToLower(word), strings.ToLower(w)); n < distance && n <= tolerance(word, w) {
+			best, distance = w, n
+		}
+	}
+	return best, best != ""
+}
+
 // tolerance is how many slips of the hand turn one word into the other before
 // they are simply different words.
 func tolerance(a, b string) int {

@@ -43,18 +43,12 @@ type Rules struct {
 	Capabilities []string          // every tool bears them
 }
 
-// A Listing is what became of a server's lists.
-type Listing struct {
-	registry.Offer
-	Dropped []Dropped // in the server's order, kind by kind
-}
-
-// Dropped is something that is not offered, and why.
-type Dropped struct {
-	Kind   string // such as registry.KindTool
-	Name   string // the server's own name or URI, or "#3" for the third if it has none
-	Reason string
-}
+// What is kept of what is left out: so many things of one server, and so much of a
+// name or a reason, in bytes.
+const (
+	maxDropped     = 2000
+	maxDroppedText = 300
+)
 
 // Discovery lists what sessions offer. It may be used by many goroutines at
 // once.
@@ -76,26 +70,26 @@ func New(taxonomy *Taxonomy, log *zap.Logger) *Discovery {
 // ends it. A JSON-RPC error from the server is a wrapped *[session.Error]. Where
 // another list fails, the server offers none of that kind: a server whose tools
 // work is of use. What cannot be offered is not an error: it is in
-// Listing.Dropped.
-func (d *Discovery) List(ctx context.Context, server string, s session.Session, r Rules) (Listing, error) {
+// Offer.Dropped.
+func (d *Discovery) List(ctx context.Context, server string, s session.Session, r Rules) (registry.Offer, error) {
 	l := lister{server: server, session: s, rules: r, log: d.log.With(zap.String("server", server))}
 	if err := l.tools(ctx, d); err != nil {
-		return Listing{}, err
+		return registry.Offer{}, err
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, othersWait, fmt.Errorf("no answer within %s", othersWait))
 	defer cancel()
 	l.others(bounded)
 	if ctx.Err() != nil {
-		return Listing{}, context.Cause(ctx)
+		return registry.Offer{}, context.Cause(ctx)
 	}
-	l.listing.Version = s.Info().Version
+	l.offer.Version = s.Info().Version
 	if capabilities := s.Info().Capabilities; wire.IsObject(capabilities) {
-		l.listing.Capabilities = capabilities
+		l.offer.Capabilities = capabilities
 		if extensions := wire.Member(capabilities, "extensions"); wire.IsObject(extensions) {
-			l.listing.Extensions = extensions
+			l.offer.Extensions = extensions
 		}
 	}
-	return l.listing, nil
+	return l.offer, nil
 }
 
 // capabilities returns the tags inferred and the tags given, sorted.
@@ -119,22 +113,22 @@ func (r Rules) check() error {
 	return nil
 }
 
-// refuse returns why the rules keep a tool out, or "".
-func (r Rules) refuse(name string) string {
+// Refuses reports whether the rules keep a tool out, and what is to be said of it.
+func (r Rules) Refuses(name string) (registry.Dropped, bool) {
+	d := registry.Dropped{Kind: registry.KindTool, Name: name}
 	for _, glob := range r.Deny {
 		if matches(glob, name) {
-			return fmt.Sprintf("filtered by config: denied by %q", glob)
+			d.Reason, d.Filter, d.Pattern = fmt.Sprintf("filtered by config: denied by %q", glob), "deny", glob
+			return d, true
 		}
 	}
 	for _, glob := range r.Allow {
 		if matches(glob, name) {
-			return ""
+			return d, false
 		}
 	}
-	if len(r.Allow) > 0 {
-		return "filtered by config: not in allow"
-	}
-	return ""
+	d.Reason, d.Filter = "filtered by config: not in allow", "allow"
+	return d, len(r.Allow) > 0
 }
 
 // matches is path.Match for names that are no paths: * matches a slash too.

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/session"
 )
 
@@ -42,7 +43,7 @@ func (f *fake) Call(_ context.Context, r session.Request) (json.RawMessage, erro
 }
 
 // list runs List on a server that answers so.
-func list(t *testing.T, r Rules, answer func(params string) (string, error)) (Listing, []string, error) {
+func list(t *testing.T, r Rules, answer func(params string) (string, error)) (registry.Offer, []string, error) {
 	t.Helper()
 	s := &fake{capabilities: `{"tools":{}}`, answer: answer}
 	l, err := New(NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, r)
@@ -58,7 +59,7 @@ func named(name string) string {
 	return fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name)
 }
 
-func names(l Listing) []string {
+func names(l registry.Offer) []string {
 	var all []string
 	for _, t := range l.Tools {
 		all = append(all, t.Name)
@@ -226,6 +227,15 @@ func TestRules(t *testing.T) {
 				t.Errorf("dropped %v", l.Dropped)
 			}
 		})
+	}
+	// What keeps a tool out can be told: the pattern, or that none lets it in.
+	told, _, _ := list(t, Rules{Allow: []string{"get_*", "x/y"}, Deny: []string{"x*", "#2"}}, one(named("get_a"), named(""), named("x/y"), named("del_a"), `{"name":"x_bad","inputSchema":`+strings.Repeat(`{"a":`, 2000)+"1"+strings.Repeat("}", 2000)+`}`))
+	var filters []string
+	for _, d := range told.Dropped {
+		filters = append(filters, d.Name+" "+d.Filter+" "+d.Pattern)
+	}
+	if want := []string{"#2 deny #2", "x/y deny x*", "del_a allow ", "x_bad deny x*"}; !slices.Equal(filters, want) {
+		t.Errorf("dropped %q, want %q", filters, want)
 	}
 	if _, _, err := list(t, Rules{Deny: []string{"[a"}}, tools); err == nil {
 		t.Error("a bad pattern is no error")

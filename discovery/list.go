@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -20,13 +21,28 @@ type lister struct {
 	session session.Session
 	rules   Rules
 	log     *zap.Logger
-	listing Listing
+	offer   registry.Offer
 }
 
 // drop leaves something out, and says so.
 func (l *lister) drop(kind, name, reason string) {
-	l.listing.Dropped = append(l.listing.Dropped, Dropped{Kind: kind, Name: name, Reason: reason})
+	l.leaveOut(registry.Dropped{Kind: kind, Name: name, Reason: reason})
 	l.log.Warn(kind+" left out", zap.String(kind, name), zap.String("reason", reason))
+}
+
+// leaveOut notes what is not offered, as far as there is room.
+func (l *lister) leaveOut(d registry.Dropped) {
+	if len(l.offer.Dropped) < maxDropped {
+		d.Name, d.Reason = brief(d.Name), brief(d.Reason)
+		l.offer.Dropped = append(l.offer.Dropped, d)
+	}
+}
+
+func brief(text string) string {
+	if len(text) > maxDroppedText {
+		text = text[:maxDroppedText] + "…"
+	}
+	return strings.ToValidUTF8(text, "")
 }
 
 // repaired says what was changed.
@@ -53,7 +69,12 @@ func (l *lister) tools(ctx context.Context, d *Discovery) error {
 	for i, raw := range definitions {
 		t, err := Normalize(l.server, raw, r.Rename)
 		if err != nil {
-			l.drop(registry.KindTool, label(i, raw, "name"), err.Error())
+			name := label(i, raw, "name")
+			if d, refused := r.Refuses(name); refused && d.Filter == "deny" { // nobody misses it
+				l.leaveOut(d)
+			} else {
+				l.drop(registry.KindTool, name, err.Error())
+			}
 			continue
 		}
 		name := t.ServerName()
@@ -62,8 +83,8 @@ func (l *lister) tools(ctx context.Context, d *Discovery) error {
 			continue
 		}
 		theirs[name] = true
-		if reason := r.refuse(name); reason != "" { // as its owner wants it: no warning
-			l.listing.Dropped = append(l.listing.Dropped, Dropped{Kind: registry.KindTool, Name: name, Reason: reason})
+		if d, refused := r.Refuses(name); refused { // as its owner wants it: no warning
+			l.leaveOut(d)
 			continue
 		}
 		if ours[t.Name] {
@@ -73,7 +94,7 @@ func (l *lister) tools(ctx context.Context, d *Discovery) error {
 		ours[t.Name] = true
 		t.Capabilities = d.capabilities(t, r)
 		l.repaired(registry.KindTool, t.Name, t.Repairs)
-		l.listing.Tools = append(l.listing.Tools, t)
+		l.offer.Tools = append(l.offer.Tools, t)
 	}
 	return nil
 }
@@ -81,13 +102,13 @@ func (l *lister) tools(ctx context.Context, d *Discovery) error {
 // others lists all but the tools.
 func (l *lister) others(ctx context.Context) {
 	if l.session.Info().Has("prompts") {
-		l.listing.Prompts = collect(ctx, l, source{registry.KindPrompt, "prompts/list", "prompts", "name"},
+		l.offer.Prompts = collect(ctx, l, source{registry.KindPrompt, "prompts/list", "prompts", "name"},
 			NormalizePrompt, func(p registry.Prompt) (string, []string) { return p.Name, p.Repairs })
 	}
 	if l.session.Info().Has("resources") {
-		l.listing.Resources = collect(ctx, l, source{registry.KindResource, "resources/list", "resources", "uri"},
+		l.offer.Resources = collect(ctx, l, source{registry.KindResource, "resources/list", "resources", "uri"},
 			NormalizeResource, func(r registry.Resource) (string, []string) { return r.URI, r.Repairs })
-		l.listing.Templates = collect(ctx, l, source{registry.KindTemplate, "resources/templates/list", "resourceTemplates", "uriTemplate"},
+		l.offer.Templates = collect(ctx, l, source{registry.KindTemplate, "resources/templates/list", "resourceTemplates", "uriTemplate"},
 			NormalizeTemplate, func(t registry.Template) (string, []string) { return t.URITemplate, t.Repairs })
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // keys returns what a listing has beside tools, by their names and URIs.
-func keys(l Listing) string {
+func keys(l registry.Offer) string {
 	var all []string
 	for _, p := range l.Prompts {
 		all = append(all, p.Name)

@@ -16,6 +16,21 @@ type Offer struct {
 	Capabilities json.RawMessage // the server's capabilities object, as sent
 	Extensions   json.RawMessage // the extensions object in it, as sent; nil if there is none
 	Version      string          // of the server, as it says; may be empty
+
+	Dropped []Dropped // what it lists and does not offer, in its order, kind by kind
+}
+
+// A Dropped is something that a server lists and that is not offered, and why.
+type Dropped struct {
+	Kind   string `json:"kind"` // such as KindTool
+	Name   string `json:"name"` // the server's own name or URI, or "#3" for the third if it has none
+	Reason string `json:"reason"`
+
+	// Filter is the key of the entry's "tools" that keeps it out, as its owner wants:
+	// "allow" or "deny". It is empty where it can't be offered. Pattern is the one of
+	// deny that it matches.
+	Filter  string `json:"filter,omitempty"`
+	Pattern string `json:"pattern,omitempty"`
 }
 
 // A Prompt is one prompt of one server, cleaned of what would break clients. It
@@ -90,6 +105,8 @@ type Listing struct {
 	Capabilities json.RawMessage
 	Extensions   json.RawMessage
 	Version      string
+
+	Dropped []Dropped
 }
 
 // keyed is a pointer to one thing that a server offers.

@@ -11,6 +11,7 @@ type storedOffer struct {
 	Capabilities []byte           `json:"capabilities"`
 	Extensions   []byte           `json:"extensions"`
 	Version      string           `json:"version,omitempty"`
+	Dropped      []Dropped        `json:"dropped,omitempty"`
 }
 
 // In each of these the outer fields hide the inner ones of the same name.
@@ -45,6 +46,7 @@ func store(server string, o Offer) storedOffer {
 		Capabilities: o.Capabilities,
 		Extensions:   o.Extensions,
 		Version:      o.Version,
+		Dropped:      o.Dropped,
 	}
 }
 
@@ -69,6 +71,7 @@ func (s storedOffer) offer() Offer {
 		Capabilities: s.Capabilities,
 		Extensions:   s.Extensions,
 		Version:      s.Version,
+		Dropped:      s.Dropped,
 	}
 }
 

@@ -203,10 +203,10 @@ func isFinal(raw json.RawMessage) bool {
 // BytesPerToken is how many bytes of JSON or text are counted as a token.
 const BytesPerToken = 4
 
-// ListTokens returns what a list of all tools costs a model.
-func ListTokens(s *registry.Snapshot) int {
+// ListTokens returns what a list of the tools costs a model.
+func ListTokens(tools []*registry.NormalizedTool) int {
 	bytes := 0
-	for _, t := range s.Tools() {
+	for _, t := range tools {
 		bytes += len(t.Definition)
 	}
 	return bytes / BytesPerToken

@@ -26,7 +26,7 @@ func (s *Server) ownMeta(t *ownTool, c *call, began time.Time, verified bool) js
 // unreached answers a call of a server's tool that nobody knows, since the server
 // can't be called. began is when it was asked for.
 func (s *Server) unreached(called string, why error, c *call, began time.Time) json.RawMessage {
-	server, tool, _ := serverOf(called, s.opts.Separator, s.router.Servers())
+	server, tool, _ := Split(called, s.opts.Separator, s.router.Servers())
 	_, span := selector.StartSpan(c.ctx, s.opts.Tracer, "tools/call", "", c.meta, trace.WithTimestamp(began))
 	if id := span.SpanContext().TraceID(); id.IsValid() {
 		c.trace = id.String()

@@ -30,6 +30,7 @@ const maxName = 47
 // on whether another server has one of that name.
 type Names[T comparable] struct {
 	kind      string // "tool" or "prompt"
+	style     string
 	separator string
 	key       func(T) (server, name string)
 	exposed   map[string]string // by ID
@@ -48,6 +49,9 @@ var ownNames = []string{
 	"list_categories", "classify_text",
 }
 
+// IsOwn reports whether a tool of the router's own has the name.
+func IsOwn(name string) bool { return slices.Contains(ownNames, name) }
+
 // NewNames names the tools in the given style. The separator is "__" if empty.
 func NewNames(tools []*registry.NormalizedTool, style, separator string) *ToolNames {
 	return newNames("tool", tools, func(t *registry.NormalizedTool) (string, string) { return t.Server, t.Name }, style, separator, ownNames)
@@ -60,6 +64,7 @@ func newPromptNames(prompts []*registry.Prompt, style, separator string) *Names[
 func newNames[T comparable](kind string, items []T, key func(T) (server, name string), style, separator string, reserved []string) *Names[T] {
 	n := &Names[T]{
 		kind:      kind,
+		style:     style,
 		separator: cmp.Or(separator, "__"),
 		key:       key,
 		exposed:   make(map[string]string, len(items)),

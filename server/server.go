@@ -242,7 +242,7 @@ func (s *Server) decideMode() (search bool) {
 }
 
 // cost returns the tokens that a list of all servers' tools costs a model.
-func (s *Server) cost() int { return selector.ListTokens(s.router.Snapshot()) }
+func (s *Server) cost() int { return selector.ListTokens(s.router.Snapshot().Tools()) }
 
 // saved tells that a client was spared tokens, if it was.
 func (s *Server) saved(by Saving, tokens int) {
@@ -297,7 +297,7 @@ func Resolve(ctx context.Context, r Router, name, separator string, names func()
 	if e, ok := errors.AsType[*NameError](err); !ok || len(e.Ambiguous) > 0 {
 		return tool, err
 	}
-	if server, _, ok := serverOf(name, separator, r.Servers()); ok {
+	if server, _, ok := Split(name, separator, r.Servers()); ok {
 		if err := r.Await(ctx, server); err != nil {
 			return nil, err
 		}
@@ -309,9 +309,9 @@ func Resolve(ctx context.Context, r Router, name, separator string, names func()
 	return nil, err
 }
 
-// serverOf returns the server that a name such as server:tool begins with, and the
+// Split returns the server that a name such as server:tool begins with, and the
 // rest of it.
-func serverOf(name, separator string, servers []adapter.ServerInfo) (server, tool string, ok bool) {
+func Split(name, separator string, servers []adapter.ServerInfo) (server, tool string, ok bool) {
 	for _, info := range servers {
 		rest, begins := strings.CutPrefix(name, info.Name)
 		if !begins || len(info.Name) <= len(server) {

@@ -79,7 +79,7 @@ func (s *Server) viewOf(snapshot *registry.Snapshot) *view {
 	v.add("tools/list", "tools", s.tools(v.names, func(t *registry.NormalizedTool) json.RawMessage { return t.Definition }))
 	v.add(flatTools, "tools", s.tools(v.names, flat))
 	if s.search {
-		v.spared = selector.ListTokens(snapshot) - v.lists["tools/list"].tokens()
+		v.spared = selector.ListTokens(snapshot.Tools()) - v.lists["tools/list"].tokens()
 	}
 	v.add("prompts/list", "prompts", v.promptListings())
 	v.add("resources/list", "resources", v.resourceListings())

@@ -26,7 +26,7 @@ func (s *server) command(ctx context.Context, entry config.Server) (command, err
 	}
 	if entry.Cwd != "" {
 		if info, err := os.Stat(entry.Cwd); err != nil || !info.IsDir() {
-			return command{}, &notFoundError{fmt.Errorf("its working directory %s is no folder", entry.Cwd)}
+			return command{}, &notFoundError{&folderError{entry.Cwd}}
 		}
 	}
 	return command{path, entry.Args, environ(os.Environ(), entry.InheritEnv, search, entry.Env), entry.Cwd}, nil
@@ -50,7 +50,7 @@ func (s *server) spawn(c command) (p *process, mark string, err error) {
 	mark = fmt.Sprintf("%s.%d.", s.v.reaper.mark, s.v.spawned.Add(1))
 	p, err = s.v.reaper.start(c.path, c.args, c.env, c.dir, mark)
 	if err != nil {
-		err = fmt.Errorf("start %s: %w", c.path, err)
+		err = &spawnError{c.path, err}
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			err = &notFoundError{err}
 		}

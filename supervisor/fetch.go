@@ -171,7 +171,7 @@ func npxFolder(packages []string) string {
 // the server. fetched says that it was: others have their turn.
 func (s *server) prepare(ctx context.Context, entry config.Server) (fetched bool, err error) {
 	s.mu.Lock()
-	s.direct = nil
+	s.direct, s.status.Package = nil, ""
 	s.mu.Unlock()
 	f, ok := fetchOf(entry)
 	if !ok {
@@ -191,9 +191,10 @@ func (s *server) prepare(ctx context.Context, entry config.Server) (fetched bool
 		s.does(f.by + " is fetching or starting " + strings.Join(f.packages, ", "))
 		return false, nil
 	}
+	runs := p.whose()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.direct = &direct{entry, p.apply(c)}
+	s.direct, s.status.Package = &direct{entry, p.apply(c)}, runs
 	return true, nil
 }
 

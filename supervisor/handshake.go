@@ -175,7 +175,7 @@ func (p *peer) initialized(ctx context.Context, answer reply) error {
 		return fmt.Errorf("initialize: unusable result: %w", err)
 	}
 	if r.ProtocolVersion < session.Oldest || r.ProtocolVersion >= session.Modern {
-		return fmt.Errorf("initialize: the server speaks protocol %q, which is not one of %s to %s", r.ProtocolVersion, session.Oldest, session.LatestLegacy)
+		return &versionError{r.ProtocolVersion}
 	}
 	p.info = r.ServerInfo.info(r.ProtocolVersion, r.Instructions, r.Capabilities)
 	return p.Notify(ctx, initialized, nil)

@@ -169,9 +169,9 @@ func (s *server) launch(ctx context.Context, entry config.Server, known traits) 
 // stray notes what the server said that is no message. What looks like one may
 // hold a result, so it is not shown.
 func (s *server) stray(line []byte, why error) {
-	shown := "{…}"
-	if len(line) > 0 && line[0] != '{' && line[0] != '[' {
-		shown = string(line[:min(len(line), 200)])
+	shown, ok := showable(line)
+	if !ok {
+		shown = "{…}"
 	}
 	s.log.Debug("skipped what the server said, which is no message", zap.String("line", shown), zap.Int("bytes", len(line)), zap.Error(why))
 }
@@ -190,7 +190,26 @@ func isHopeless(err error) bool {
 }
 
 // An exitError says how a process ended and what it printed last.
-type exitError struct{ what string }
+type exitError struct {
+	what   string
+	code   int
+	signal string // "" if it exited
+	after  time.Duration
+	spoke  bool     // it had sent a message
+	said   []string // on stderr, at the end
+}
+
+// epitaph is the error with which the sessions of a process end that has.
+func (in *instance) epitaph() *exitError {
+	p := in.process
+	e := &exitError{what: p.epitaph() + in.lastWords(), after: time.Since(p.born), spoke: in.spoke.Load(), said: in.stderr.last(stderrLines)}
+	if p.hasExited() {
+		if e.code = p.state.ExitCode(); e.code < 0 {
+			e.signal = p.state.String()
+		}
+	}
+	return e
+}
 
 func (e *exitError) Error() string { return e.what }
 
@@ -257,7 +276,7 @@ func (s *server) live(in *instance) {
 	if p.hasExited() {
 		within(copied, graceOutput)
 	}
-	in.close(&exitError{p.epitaph() + in.lastWords()})
+	in.close(in.epitaph())
 	in.err = in.cause
 	p.stop(in.spoke.Load())
 	if !s.v.isEnding() { // the supervisor sweeps once for all at its end

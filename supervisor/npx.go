@@ -90,12 +90,13 @@ func (s *server) plan(ctx context.Context, c command, f fetch) (*plan, error) {
 	var words tail
 	out, failure, err := s.runToEnd(ctx, asked, &words)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w%s", f, err, npmSays(&words))
+		return nil, &fetchError{f, words.last(stderrLines), fmt.Errorf("%s: %w%s", f, err, npmSays(&words))}
 	}
 	p, why := readReport(out, fence, c)
 	switch {
 	case p == nil && failure != "":
-		err := fmt.Errorf("%s could not fetch %s: it %s%s", f.by, strings.Join(f.packages, ", "), failure, npmSays(&words))
+		var err error = &fetchError{f, words.last(stderrLines),
+			fmt.Errorf("%s could not fetch %s: it %s%s", f.by, strings.Join(f.packages, ", "), failure, npmSays(&words))}
 		if isMissing(&words) {
 			err = &notFoundError{err}
 		}
@@ -216,17 +217,21 @@ func readManifest(folder string) (m manifest, ok bool) {
 
 // runs reports whether the plan's program is there and the named package's, in the
 // version that the name bears.
-func (p *plan) runs(exact string) bool {
+func (p *plan) runs(exact string) bool { return p.whose() == exact }
+
+// whose returns the package that the plan's program belongs to and its version, as
+// name@version; "" if that can't be told.
+func (p *plan) whose() string {
 	script, err := filepath.EvalSymlinks(p.Path)
 	if err != nil {
-		return false
+		return ""
 	}
 	for folder := filepath.Dir(script); folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
 		if m, ok := readManifest(folder); ok && m.Name != "" { // else it says only what kind of scripts are there
-			return m.Name+"@"+m.Version == exact
+			return m.Name + "@" + m.Version
 		}
 	}
-	return false
+	return ""
 }
 
 // planFile returns where the plan for the command is kept, "" if nowhere: under a

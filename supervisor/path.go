@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +38,7 @@ func (f *finder) find(ctx context.Context, command, dir, own string) (executable
 		}
 		executable, err = exec.LookPath(command)
 		if err != nil {
-			return "", "", fmt.Errorf("command %s: %w", command, bare(err))
+			return "", "", &missingError{command: command, err: bare(err)}
 		}
 		return executable, path, nil
 	}
@@ -51,7 +50,7 @@ func (f *finder) find(ctx context.Context, command, dir, own string) (executable
 		// What it calls in turn (node for npx) is often beside it.
 		return executable, strings.Join(append([]string{filepath.Dir(executable), path}, extra...), string(filepath.ListSeparator)), nil
 	}
-	return "", "", fmt.Errorf("command %q is not on PATH (%s), nor where the login shell or version managers keep programs; install it, or write its full path", command, path)
+	return "", "", &missingError{command: command, path: path}
 }
 
 func bare(err error) error {

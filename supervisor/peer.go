@@ -21,10 +21,11 @@ type peer struct {
 	link   link
 	host   host
 	nextID atomic.Int64
-	strays atomic.Int64    // messages skipped so far
-	spoke  atomic.Bool     // whether any message has come
-	info   session.Info    // set by the handshake, before the peer is shared
-	meta   json.RawMessage // what modern requests must carry in _meta; nil if legacy
+	strays atomic.Int64           // messages skipped so far
+	stray  atomic.Pointer[string] // the first of them that can be shown
+	spoke  atomic.Bool            // whether any message has come
+	info   session.Info           // set by the handshake, before the peer is shared
+	meta   json.RawMessage        // what modern requests must carry in _meta; nil if legacy
 
 	bothEras bool // the server speaks the legacy era as well
 
@@ -96,8 +97,27 @@ func newPeer(h host) *peer {
 	}
 }
 
+func (p *peer) firstStray() string {
+	if line := p.stray.Load(); line != nil {
+		return *line
+	}
+	return ""
+}
+
+// showable returns how a line begins that is no message, unless it looks like one: it
+// may hold a result.
+func showable(line []byte) (string, bool) {
+	if len(line) == 0 || line[0] == '{' || line[0] == '[' {
+		return "", false
+	}
+	return strings.ToValidUTF8(string(line[:min(len(line), 200)]), ""), true
+}
+
 func (p *peer) skip(line []byte, why error) {
 	p.strays.Add(1)
+	if text, ok := showable(line); ok && p.stray.Load() == nil {
+		p.stray.CompareAndSwap(nil, &text)
+	}
 	p.host.stray(line, why)
 }
 

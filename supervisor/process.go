@@ -21,6 +21,7 @@ const (
 // A process is a running child with all that it started.
 type process struct {
 	pid    int
+	born   time.Time
 	stdin  *pipe.End
 	stdout *pipe.End
 	stderr *os.File
@@ -60,7 +61,7 @@ func (r *reaper) start(path string, args, env []string, dir, mark string) (_ *pr
 	if err := p.tree.start(cmd, r.guard); err != nil {
 		return nil, err
 	}
-	p.pid = cmd.Process.Pid
+	p.pid, p.born = cmd.Process.Pid, time.Now()
 	for _, i := range []int{0, 3, 5} {
 		files[i].Close()
 	}

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -77,7 +76,7 @@ func newServer(v *Supervisor, entry config.Server) *server {
 		restart: make(chan struct{}, 1),
 		entry:   entry,
 		wants:   entry,
-		status:  Status{Name: entry.Name, State: Starting, Transport: string(entry.Transport)},
+		status:  Status{Name: entry.Name, State: Starting, Since: time.Now(), Transport: string(entry.Transport)},
 		abort:   func(error) {},
 		changed: make(chan struct{}),
 		lending: make(chan struct{}, maxLent),
@@ -109,7 +108,7 @@ func (s *server) run(ctx context.Context) {
 		entry := s.wanted()
 		if state, reason := rests(entry); state != "" {
 			s.v.handler.Forget(s.name)
-			s.set(func(st *Status) { st.State, st.LastError = state, reason })
+			s.set(func(st *Status) { st.State, st.LastError, st.Fault = state, reason, nil })
 			s.await(ctx, nil, nil)
 			continue
 		}
@@ -165,7 +164,7 @@ func (s *server) pause(ctx context.Context, failures *history, err error, ready 
 	case errors.Is(err, errRestarted):
 		return true
 	case errors.Is(err, errSelf):
-		s.set(func(st *Status) { st.State, st.LastError = Self, err.Error() })
+		s.set(func(st *Status) { st.State, st.LastError, st.Fault = Self, err.Error(), nil })
 		return s.await(ctx, nil, nil) == byRestart
 	}
 	wait, again := failures.failed(time.Now(), ready)
@@ -174,14 +173,15 @@ func (s *server) pause(ctx context.Context, failures *history, err error, ready 
 		failed = NeedsAuth
 	}
 	again = again && !isHopeless(err)
+	fault := faultOf(err)
 	by := byTime
 	if again {
-		s.set(func(st *Status) { st.State, st.LastError = Restarting, err.Error() })
+		s.set(func(st *Status) { st.State, st.LastError, st.Fault = Restarting, err.Error(), fault })
 		s.log.Warn("server ended, starting it again", zap.Error(err), zap.Duration("in", wait))
 		by = s.await(ctx, time.After(wait), nil)
 	} else {
 		discard(s.woken) // an older call's wish
-		s.set(func(st *Status) { st.State, st.LastError = failed, err.Error() })
+		s.set(func(st *Status) { st.State, st.LastError, st.Fault = failed, err.Error(), fault })
 		s.log.Error("server failed", zap.Error(err), zap.Duration("next try in", retryFailed))
 		by = s.await(ctx, time.After(retryFailed), s.woken)
 	}
@@ -451,12 +451,14 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 		return nil, err
 	}
 	defer release()
-	bounded, cancel := context.WithTimeoutCause(ctx, entry.StartTimeout, fmt.Errorf("not ready within %s (startTimeout)", entry.StartTimeout))
+	bounded, cancel := context.WithTimeoutCause(ctx, entry.StartTimeout, &lateError{entry.StartTimeout})
 	defer cancel()
+	began, fetching := time.Now(), time.Duration(0)
 	if done, err := s.prepare(bounded, entry); err != nil {
 		return nil, err
 	} else if done {
 		fetched()
+		fetching = time.Since(began)
 	}
 	in, err := s.connect(bounded, entry, terms{capabilities: offered, shared: true})
 	if err != nil {
@@ -465,8 +467,9 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 	in.listenOn(s.log)
 	if err := s.v.handler.Learn(bounded, entry, in); err != nil {
 		in.stop(err)
-		return nil, in.explain(fmt.Errorf("list its tools: %w", err))
+		return nil, in.explain(&listError{err})
 	}
+	s.noteStart(time.Since(began), fetching)
 	s.noteFetched(entry)
 	return in, nil
 }

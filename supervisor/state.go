@@ -27,7 +27,7 @@ func (s *server) edit(entry config.Server) {
 		return
 	}
 	s.entry, s.wants = entry, entry
-	s.status.Transport, s.status.LastError = string(entry.Transport), ""
+	s.status.Transport, s.status.LastError, s.status.Fault = string(entry.Transport), "", nil
 	abort := s.abort
 	notify(s.edited) // before abort, so that whoever that wakes finds it
 	s.mu.Unlock()
@@ -42,6 +42,7 @@ func (s *server) revert(edited, before config.Server, why error) {
 	if s.wants.Equal(edited) {
 		s.wants = before
 		s.status.LastError = "the edited entry does not start (" + why.Error() + "); the entry before it runs"
+		s.status.Fault = faultOf(why)
 		s.log.Error("the edited entry does not start; the entry before it runs", zap.Error(why))
 	}
 }
@@ -67,6 +68,14 @@ func (s *server) publish(in *instance) {
 	s.log.Info("server is ready", zap.Int("pid", in.info.PID), zap.String("protocol", in.info.ProtocolVersion))
 }
 
+// noteStart notes how long a start took that succeeded, and how much of that it was
+// fetching a package.
+func (s *server) noteStart(took, fetching time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.Took, s.status.Fetching = took, fetching
+}
+
 // withdraw lets nobody use in any more.
 func (s *server) withdraw(in *instance, state State) {
 	s.set(func(st *Status) {
@@ -80,7 +89,11 @@ func (s *server) withdraw(in *instance, state State) {
 // set changes the status and tells whoever waits for a change.
 func (s *server) set(change func(*Status)) {
 	s.mu.Lock()
+	before := s.status.State
 	change(&s.status)
+	if s.status.State != before {
+		s.status.Since = time.Now()
+	}
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.mu.Unlock()
@@ -90,7 +103,7 @@ func (s *server) set(change func(*Status)) {
 func (s *server) report() Status {
 	s.mu.Lock()
 	st, latest, current := s.status, s.latest, s.current
-	st.Doing = s.doing
+	st.Doing, st.Reverted = s.doing, !s.wants.Equal(s.entry)
 	waiting := s.waiting()
 	if found := s.v.traits.get(s.entry).Transport; st.Transport == string(config.AutoHTTP) && found != "" {
 		st.Transport = string(found)
@@ -104,8 +117,11 @@ func (s *server) report() Status {
 	if latest != nil {
 		st.Stderr = latest.stderr.last(10)
 	}
+	if current == nil {
+		current = latest
+	}
 	if current != nil {
-		st.StrayLines = current.strays.Load()
+		st.StrayLines, st.StrayLine = current.strays.Load(), current.firstStray()
 	}
 	return st
 }

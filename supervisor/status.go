@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/session"
 )
@@ -38,7 +39,15 @@ type Status struct {
 	LastError       string   // why it is not ready, or was not before; "" if nothing went wrong
 	Stderr          []string // the last lines that it printed there
 	Doing           string   // what its start waits for, "" if for nothing but the server itself
-	StrayLines      int64    // lines on its stdout that were no messages, in this session
+	StrayLines      int64    // lines on its stdout that were no messages, in its latest session
+	StrayLine       string   // the first of them that can't hold a result, cut if long
+
+	Fault    *Fault        // LastError, told apart; nil if nothing went wrong
+	Reverted bool          // the entry before an edit runs, since the edited one does not start
+	Since    time.Time     // when it came into its state
+	Took     time.Duration // its latest start that succeeded, without waiting for its turn
+	Fetching time.Duration // the part of Took in which a package was fetched, where that is known
+	Package  string        // what npx runs, as name@version; "" if that is not known
 }
 
 // An UnavailableError says why a server has no session. It wraps

@@ -109,7 +109,7 @@ func (s *server) house(life context.Context, t *tenant, shared *instance, home s
 // separately opens a session beside the shared one.
 func (s *server) separately(life context.Context, shared *instance, on terms) (*instance, error) {
 	entry := shared.entry
-	ctx, cancel := context.WithTimeoutCause(life, entry.StartTimeout, fmt.Errorf("not ready within %s (startTimeout)", entry.StartTimeout))
+	ctx, cancel := context.WithTimeoutCause(life, entry.StartTimeout, &lateError{entry.StartTimeout})
 	defer cancel()
 	in, err := s.connect(ctx, entry, on)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -39,6 +39,7 @@ type app struct {
 
 	input  string          // what --args gave, named or had read
 	router *adapter.Router // the running one that carries out the command for another process; else nil
+	mode   string          // in which that shows its tools
 }
 
 func defaultData() string {
@@ -188,51 +189,10 @@ func (a *app) table(write func(*tabwriter.Writer)) error {
 	return w.Flush()
 }
 
-// waiting runs wait. On a terminal it says meanwhile what is being waited for.
-func (a *app) waiting(r *adapter.Router, wait func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		wait()
-	}()
-	if !isTerminal(a.stderr) {
-		<-done
-		return
-	}
-	began := time.Now()
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			fmt.Fprint(a.stderr, "\r\x1b[K")
-			return
-		case <-tick.C:
-			fmt.Fprintf(a.stderr, "\r\x1b[K%s", progress(r.Servers(), time.Since(began)))
-		}
-	}
-}
-
-// progress says in a line which servers are starting and how many tools are
-// known.
-func progress(servers []adapter.ServerInfo, waited time.Duration) string {
-	var starting []string
-	tools := 0
-	for _, s := range servers {
-		tools += s.Tools
-		switch {
-		case s.State != supervisor.Starting:
-		case s.Doing != "":
-			starting = append(starting, s.Name+" ("+s.Doing+")")
-		default:
-			starting = append(starting, s.Name)
-		}
-	}
-	line := []rune(fmt.Sprintf("%3.0f s  %d tools so far; starting: %s", waited.Seconds(), tools, strings.Join(starting, ", ")))
-	return string(line[:min(len(line), 100)])
-}
-
 func isTerminal(stream any) bool {
+	if _, ok := stream.(*terminal.Screen); ok {
+		return true
+	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -20,15 +20,8 @@ import (
 // ask has a running router of the same files carry out the command, or every such
 // router. done is false if there is none, or it is not to be asked.
 func (a *app) ask(ctx context.Context, c config.Config, all bool) (done bool, err error) {
-	if a.standalone || a.router != nil {
-		return false, nil
-	}
-	command := daemon.Command{Program: program(), Args: a.args, Input: a.input}
-	o, done, err := daemon.Run(ctx, daemon.PlaceOf(a.data, c.Files), command, all)
-	switch {
-	case ctx.Err() != nil:
-		return true, errInterrupted
-	case err != nil || !done:
+	o, done, err := a.request(ctx, c, a.args, all)
+	if err != nil || !done {
 		return done, err
 	}
 	a.stderr.Write(o.Stderr)
@@ -41,11 +34,24 @@ func (a *app) ask(ctx context.Context, c config.Config, all bool) (done bool, er
 	return true, nil
 }
 
+// request is ask for a command line of ours, whose outcome is for us.
+func (a *app) request(ctx context.Context, c config.Config, args []string, all bool) (o daemon.Outcome, done bool, err error) {
+	if a.standalone || a.router != nil {
+		return o, false, nil
+	}
+	command := daemon.Command{Program: program(), Args: args, Input: a.input}
+	a.whileAsking(func() { o, done, err = daemon.Run(ctx, daemon.PlaceOf(a.data, c.Files), command, all) })
+	if ctx.Err() != nil {
+		return o, true, errInterrupted
+	}
+	return o, done, err
+}
+
 // carryOut has the router carry out the commands of other processes.
-func (a *app) carryOut(mux *http.ServeMux, r *adapter.Router) {
+func (a *app) carryOut(mux *http.ServeMux, r *adapter.Router, mode string) {
 	daemon.Commands(mux, program(), func(ctx context.Context, c daemon.Command) daemon.Outcome {
 		var stdout, stderr bytes.Buffer
-		b := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, args: c.Args, data: a.data, input: c.Input, router: r}
+		b := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, args: c.Args, data: a.data, input: c.Input, router: r, mode: mode}
 		code := exitCode(b.execute(ctx), &stderr)
 		return daemon.Outcome{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: code}
 	})
@@ -54,9 +60,9 @@ func (a *app) carryOut(mux *http.ServeMux, r *adapter.Router) {
 // commands is a door for the commands of other processes, and for pages that they
 // pass on.
 func (a *app) commands(c config.Config, pages *http.ServeMux, log *zap.Logger) door {
-	return func(ctx context.Context, r *adapter.Router, _ *server.Server) error {
+	return func(ctx context.Context, r *adapter.Router, s *server.Server) error {
 		mux := http.NewServeMux()
-		a.carryOut(mux, r)
+		a.carryOut(mux, r, s.Mode())
 		mux.Handle("/", during(ctx, pages))
 		if err := daemon.Serve(ctx, daemon.PlaceOf(a.data, c.Files), mux); err != nil {
 			log.Warn("commands can't ask this router", zap.Error(err))

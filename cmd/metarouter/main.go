@@ -10,10 +10,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -84,16 +86,24 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
+// sameSignal is how soon a second signal is the first: timeout(1) sends one to us and one
+// to our group.
+const sameSignal = 200 * time.Millisecond
+
 // run is the program; it returns its exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends us at once; the guard clears up
+	// A second signal ends us at once, and the guard clears up.
+	context.AfterFunc(ctx, func() { time.AfterFunc(sameSignal, stop) })
 	out := &checked{w: stdout}
 	if f, ok := stdout.(*os.File); ok {
 		out.w = pipe.Inherited(f)
 	}
 	a := &app{stdin: stdin, stdout: out, stderr: stderr, args: args, streams: [...]any{stdin, stdout, stderr}}
+	if screen, ok := terminal.Open(stderr, os.Getenv); ok {
+		a.stderr = screen
+	}
 	err := a.execute(ctx)
 	if err == nil && out.err != nil {
 		err = &exitError{exitFailed, fmt.Errorf("write the answer: %w", out.err)}
@@ -147,13 +157,14 @@ one MCP server.`,
 	flags.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error (default info for serve, else silence)")
 	for _, cmd := range []*cobra.Command{
 		a.route(), a.search(), a.call(), a.tools(), a.servers(), a.restart(), a.capabilities(), a.classify(), a.usage(),
+		a.doctor(), a.why(),
 	} {
 		cmd.Flags().BoolVar(&a.standalone, "standalone", false, "do not ask a running router")
 		root.AddCommand(cmd)
 	}
 	if a.router == nil {
 		root.AddCommand(
-			a.serve(), a.dashboard(), a.importServers(), a.install(), a.check(), a.trust(), a.eval(), a.schema(), a.builtin(), a.version(),
+			a.serve(), a.dashboard(), a.importServers(), a.install(), a.check(), a.plan(), a.trust(), a.eval(), a.schema(), a.builtin(), a.version(),
 			a.man(root), a.health(), a.guard(),
 		)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/telemetry"
+	"github.com/mcp-metarouter/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/session"
@@ -127,6 +128,8 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 		}
 		log.Info("serving the client in a process of its own", zap.Error(err))
 	}
+	_, live := a.stderr.(*terminal.Screen)
+	face.live = live && !(f.stdio && (isTerminal(a.streams[0]) || isTerminal(a.streams[1]))) // else the protocol is on the terminal
 	if f.stdio {
 		face.doors = append(face.doors, func(ctx context.Context, _ *adapter.Router, s *server.Server) error {
 			in := a.stdin
@@ -189,6 +192,7 @@ type face struct {
 	flags  serveFlags
 	log    *zap.Logger
 	sole   bool           // there is one client only, ever
+	live   bool           // somebody at a terminal sees how the servers start
 	hangup chan os.Signal // has the configuration read again
 	pages  *http.ServeMux // for people, beside MCP
 	doors  []door
@@ -214,7 +218,7 @@ func (f *face) serve(ctx context.Context) error {
 	defer f.watch.close()
 	f.watch.show(c, f.flags.overHTTP, log)
 	o := a.options(log)
-	o.Sole, o.HeadStart = f.sole, headStart
+	o.Sole, o.HeadStart, o.Watched = f.sole, headStart, f.live
 	f.watch.observe(&o)
 	signalled := ctx
 	err = a.running(context.WithoutCancel(ctx), adapter.New(c, o), edits, func(ctx context.Context, r *adapter.Router) error {
@@ -241,6 +245,9 @@ func (f *face) serve(ctx context.Context) error {
 			debug.FreeOSMemory() // what only the start has needed
 			return nil
 		})
+		if f.live {
+			g.Go(func() error { a.untilStarted(ctx, r); return nil })
+		}
 		for _, door := range f.doors {
 			g.Go(func() error { return door(ctx, r, s) })
 		}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 func (a *app) servers() *cobra.Command {
@@ -26,7 +29,7 @@ func (a *app) servers() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if done, err := a.ask(ctx, c, false); done {
+			if done, err := a.askServers(ctx, c); done {
 				return err
 			}
 			if c, err = a.load(ctx); err != nil {
@@ -46,12 +49,61 @@ func (a *app) printServers(all []adapter.ServerInfo) error {
 	if a.json {
 		return a.printJSON(server.ServerRows(all))
 	}
+	if isTerminal(a.streams[1]) {
+		return a.printRows(rowsOf(all))
+	}
 	return a.table(func(w *tabwriter.Writer) {
 		fmt.Fprintln(w, "SERVER\tSTATE\tTOOLS\tPROTOCOL\tPID\tRESTARTS\tLAST ERROR")
 		for _, s := range all {
 			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%d\t%d\t%s\n", s.Name, s.State, s.Tools, s.ProtocolVersion, s.PID, s.Restarts, s.LastError)
 		}
 	})
+}
+
+// pollEvery is how often a running router is asked again whose servers are starting.
+const pollEvery = 300 * time.Millisecond
+
+// askServers has a running router say how its servers are. A person at a terminal is
+// shown how they start.
+func (a *app) askServers(ctx context.Context, c config.Config) (done bool, err error) {
+	if a.json || !isTerminal(a.streams[1]) {
+		return a.ask(ctx, c, false)
+	}
+	var rows []row
+	poll := func() bool {
+		var all []server.ServerRow
+		o, answered, failed := a.request(ctx, c, append(slices.Clone(a.args), "--json"), false)
+		if done, err = answered, failed; err != nil || !done || json.Unmarshal(o.Stdout, &all) != nil {
+			return false
+		}
+		next := make([]row, len(all))
+		for i, s := range all {
+			next[i] = row{ServerRow: s}
+		}
+		rows = next
+		return slices.ContainsFunc(rows, func(s row) bool { return s.State == string(supervisor.Starting) })
+	}
+	if poll() {
+		var shown atomic.Pointer[[]row]
+		shown.Store(&rows)
+		a.showing(func() {
+			for starting := true; starting; starting = poll() {
+				select {
+				case <-time.After(pollEvery):
+				case <-ctx.Done():
+					return
+				}
+				shown.Store(new(rows))
+			}
+		}, func() []row { return *shown.Load() })
+	}
+	switch {
+	case ctx.Err() != nil:
+		return true, errInterrupted
+	case err != nil || !done:
+		return done, err
+	}
+	return true, a.printRows(rows)
 }
 
 func (a *app) printServer(r *adapter.Router, name string) error {

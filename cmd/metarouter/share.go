@@ -118,7 +118,7 @@ func (a *app) host(ctx context.Context, c config.Config, named bool, f serveFlag
 			},
 		}
 		mux := http.NewServeMux()
-		a.carryOut(mux, router)
+		a.carryOut(mux, router, s.Mode())
 		mux.Handle("/", during(ctx, face.pages))
 		killed, err := h.Run(ctx, os.NewFile(hostSocket, "socket"), mux)
 		if killed {

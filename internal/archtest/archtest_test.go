@@ -34,6 +34,8 @@ var allowed = map[string][]string{
 	"adapter":               {"internal/builtin", "internal/sse", "internal/usage", "config", "supervisor", "discovery", "registry", "selector", "session", "classify"},
 	"server":                {"adapter", "registry", "selector", "session", "classify"},
 	"internal/builtin":      {},
+	"internal/doctor":       {"config", "supervisor", "discovery", "registry", "selector", "session"},
+	"internal/terminal":     {},
 	"internal/mcptest":      {},
 	"internal/dashboard":    {"adapter", "config", "registry", "selector", "server", "session"},
 	"internal/clients":      {"config"},
@@ -49,7 +51,7 @@ var allowed = map[string][]string{
 	"internal/chaos":        {"internal/mcptest"},
 	"cmd/metarouter": {
 		"adapter", "server", "config", "session", "registry", "selector", "supervisor", "classify",
-		"internal/builtin", "internal/clients", "internal/daemon", "internal/dashboard", "internal/evaluation", "internal/pipe", "internal/telemetry", "internal/usage",
+		"internal/builtin", "internal/clients", "internal/daemon", "internal/dashboard", "internal/doctor", "internal/evaluation", "internal/pipe", "internal/telemetry", "internal/terminal", "internal/usage",
 	},
 }
 

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -62,7 +63,7 @@ func (t *trail) list() []float64 {
 // Executed implements [selector.Observer].
 func (b *board) Executed(e selector.Execution) {
 	c := call{
-		Time: e.Began, Trace: e.Trace, Client: e.Client, Server: e.Tool.Server, Tool: e.Tool.Name, MS: milliseconds(e.Took),
+		Time: e.Began, Trace: e.Trace, Client: e.Client, Server: e.Tool.Server, Tool: cmp.Or(e.Tool.Name, e.Tool.ID), MS: milliseconds(e.Took),
 		In: len(e.Arguments), Out: len(e.Result), Attempts: e.Attempts, Outcome: e.Outcome, Fault: brief(e.Fault), Cached: e.Cached,
 	}
 	if c.Server == "" {

@@ -94,6 +94,6 @@ func (s *servers) Collect(to chan<- prometheus.Metric) {
 	}
 	snapshot := s.router.Snapshot()
 	gauge(s.tools, len(snapshot.Tools()))
-	gauge(s.tokens, selector.ListTokens(snapshot))
+	gauge(s.tokens, selector.ListTokens(snapshot.Tools()))
 	s.metrics.forget(there)
 }

@@ -1,0 +1,89 @@
+package adapter
+
+import (
+	"cmp"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// A Preview is what is known of what the servers of a configuration offer, without
+// starting any.
+type Preview struct {
+	Offers  map[string]registry.Offer // by server
+	Unknown []string                  // servers of which nothing is known
+	Named   map[string][]string       // tools that are known by name alone, by server
+}
+
+// NewPreview looks at what is stored in the data folder. Of a server that differs from
+// one of another configuration, if there is one, only in its name and in what is made
+// of its tools, what it offers there is known too.
+func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
+	store := registry.NewStore(dataDir, zap.NewNop())
+	load := func(c *config.Config, s config.Server) (registry.Offer, bool) {
+		return store.Load((&catalog{tags: c.Router.Capabilities}).storeKey(s), s.Name)
+	}
+	p := Preview{Offers: make(map[string]registry.Offer), Named: make(map[string][]string)}
+	for _, s := range c.Servers {
+		if !supervisor.Startable(s) {
+			continue
+		}
+		if o, ok := load(&c, s); ok {
+			p.Offers[s.Name] = o
+			continue
+		}
+		if other != nil {
+			like := slices.IndexFunc(other.Servers, func(o config.Server) bool { return o.Hash() == s.Hash() && supervisor.Startable(o) })
+			if like >= 0 {
+				if o, ok := load(other, other.Servers[like]); ok {
+					offer, named := refiltered(o, s)
+					p.Offers[s.Name] = offer
+					if len(named) > 0 {
+						p.Named[s.Name] = named
+					}
+					continue
+				}
+			}
+		}
+		p.Unknown = append(p.Unknown, s.Name)
+	}
+	return p
+}
+
+// refiltered returns the tools of an offer as another entry for the same server has
+// them. named are those that it lets in and that the offer has by name alone.
+func refiltered(o registry.Offer, s config.Server) (now registry.Offer, named []string) {
+	rules := rulesOf(s)
+	for _, d := range o.Dropped {
+		if d.Kind == registry.KindTool && d.Filter != "" {
+			if _, refused := rules.Refuses(d.Name); !refused {
+				named = append(named, cmp.Or(rules.Rename[d.Name], d.Name))
+			}
+		}
+	}
+	for _, t := range o.Tools {
+		name := t.ServerName()
+		if _, refused := rules.Refuses(name); refused {
+			continue
+		}
+		now.Tools = append(now.Tools, renamed(t, s.Name, name, rules))
+	}
+	return now, named
+}
+
+// renamed returns the tool as that of a server of the given name, which calls it own.
+func renamed(t registry.NormalizedTool, server, own string, rules discovery.Rules) registry.NormalizedTool {
+	t.Server, t.Name, t.Original = server, own, ""
+	if ours := rules.Rename[own]; ours != "" && ours != own {
+		t.Name, t.Original = ours, own
+	}
+	t.ID = registry.ToolID(server, t.Name)
+	t.Definition = wire.SetMember(t.Definition, "name", wire.AppendString(nil, t.Name))
+	return t
+}

@@ -1,0 +1,139 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+)
+
+// Whatever keeps a server from starting is told by its kind, and no longer once the
+// server is what it should be.
+func TestFaults(t *testing.T) {
+	f := supervise(t)
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	stdio := func(command string, args ...string) config.Server {
+		return config.Server{Transport: config.Stdio, Command: command, Args: args, StartTimeout: 20 * time.Second}
+	}
+	late := fake("", "-mute")
+	late.StartTimeout = 500 * time.Millisecond
+	lateLister := fake("", "-hang", "tools/list")
+	lateLister.StartTimeout = time.Second
+	lost := stdio("true")
+	lost.Cwd = filepath.Join(dir, "nowhere")
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	status := func(code int, header ...string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if len(header) > 0 {
+				w.Header().Set(header[0], header[1])
+			}
+			w.WriteHeader(code)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	https := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(https.Close)
+	remote := func(url string) config.Server {
+		return config.Server{Transport: config.StreamableHTTP, URL: url, StartTimeout: 20 * time.Second}
+	}
+	bearer := remote(status(401))
+	bearer.Headers = map[string]string{"Authorization": "Bearer x"}
+	speaks := fake("", "-protocol", "1999-01-01")
+
+	tests := map[string]struct {
+		entry config.Server
+		want  Fault // but for what differs from run to run
+	}{
+		"missing":     {stdio("no-such-program-anywhere"), Fault{Kind: CommandMissing, Command: "no-such-program-anywhere", Path: os.Getenv("PATH")}},
+		"no file":     {stdio(filepath.Join(dir, "none")), Fault{Kind: CommandMissing, Command: filepath.Join(dir, "none")}},
+		"not allowed": {stdio(write("plain", "x", 0o600)), Fault{Kind: CommandUnusable, Command: filepath.Join(dir, "plain")}},
+		"no program":  {stdio(write("text", "\x00\x01", 0o700)), Fault{Kind: CommandUnusable, Command: filepath.Join(dir, "text")}},
+		"interpreter": {stdio(write("script", "#!/no/such/interpreter\n", 0o700)), Fault{Kind: CommandUnusable, Command: filepath.Join(dir, "script")}},
+		"no folder":   {lost, Fault{Kind: FolderMissing, Folder: lost.Cwd}},
+		"exits":       {fake("", "-exit"), Fault{Kind: Exited, Code: 3}},
+		"killed":      {stdio("sh", "-c", "kill -9 $$"), Fault{Kind: Exited, Code: -1, Signal: "signal: killed"}},
+		"mute":        {late, Fault{Kind: TimedOut, After: late.StartTimeout}},
+		"no list":     {lateLister, Fault{Kind: TimedOut, After: lateLister.StartTimeout, Listing: true}},
+		"refused":     {remote("http://" + closed.Addr().String()), Fault{Kind: Unreachable, Net: ConnectionRefused}},
+		"certificate": {remote(https.URL), Fault{Kind: Unreachable, Net: BadCertificate}},
+		"no TLS":      {remote(strings.Replace(status(200), "http:", "https:", 1)), Fault{Kind: Unreachable, Net: NotTLS}},
+		"token":       {remote(status(401)), Fault{Kind: Unauthorized, Code: 401}},
+		"bad token":   {bearer, Fault{Kind: Unauthorized, Code: 401, HadToken: true}},
+		"not there":   {remote(status(404)), Fault{Kind: BadStatus, Code: 404}},
+		"elsewhere":   {remote(status(307, "Location", "http://example.invalid/mcp")), Fault{Kind: Redirected}},
+		"protocol":    {speaks, Fault{Kind: WrongProtocol, Protocol: "1999-01-01"}},
+	}
+	var entries []config.Server
+	for name, tc := range tests {
+		tc.entry.Name = name
+		entries = append(entries, tc.entry)
+	}
+	f.apply(entries...)
+	for name, tc := range tests {
+		var got Fault
+		mcptest.WaitFor(t, name+" to fail", func() bool {
+			st := f.state(name)
+			if st.Fault != nil {
+				got = *st.Fault
+			}
+			return st.Fault != nil
+		})
+		said := got.Said
+		got.Said, got.Message = nil, ""
+		if tc.want.Kind == Exited {
+			got.After = 0
+		}
+		if !equalFaults(got, tc.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
+		}
+		if name == "exits" && len(said) == 0 {
+			t.Error("it does not tell what the server said")
+		}
+		if st := f.state(name); st.Since.IsZero() || st.LastError == "" {
+			t.Errorf("%s: %+v", name, st)
+		}
+	}
+	good := fake("exits")
+	f.apply(good)
+	if st := f.await("exits", Ready); st.Fault != nil || st.Took <= 0 {
+		t.Errorf("once it is edited: %+v", st)
+	}
+}
+
+func equalFaults(a, b Fault) bool {
+	a.Fetches, b.Fetches, a.Said, b.Said = nil, nil, nil, nil
+	return a.Kind == b.Kind && a.Command == b.Command && a.Path == b.Path && a.Folder == b.Folder && a.Code == b.Code && a.Signal == b.Signal &&
+		a.After == b.After && a.HadToken == b.HadToken && a.Protocol == b.Protocol && a.Net == b.Net && a.Listing == b.Listing
+}
+
+// The first line of noise is kept, unless it may hold a result.
+func TestStrayLine(t *testing.T) {
+	f := supervise(t)
+	command, args := mcptest.Command("-name", "noisy")
+	script := `echo '{"secret": 1}'; echo 'Hello, I am noisy'; echo again; exec "$0" "$@"`
+	f.apply(config.Server{Name: "noisy", Transport: config.Stdio, Command: "sh", Args: append([]string{"-c", script, command}, args...), StartTimeout: 30 * time.Second})
+	if st := f.await("noisy", Ready); st.StrayLine != "Hello, I am noisy" || st.StrayLines != 3 {
+		t.Errorf("it tells of %d lines, such as %q", st.StrayLines, st.StrayLine)
+	}
+}
