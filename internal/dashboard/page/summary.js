@@ -1,0 +1,103 @@
+// What works, what does not, and what to do: in words, before everything else.
+import { state, perSecond } from "./store.js";
+import { html, nothing, icon, look, plural, count, rate } from "./ui.js";
+import { link } from "./route.js";
+
+/**
+ * A trouble is something that a person should know, the worst first.
+ * @typedef {{key: string, tone: "bad"|"wait", who: string, what: string, advice: string, href: string, server?: string}} Trouble
+ */
+
+/** advice says what to do about a server; where its own error says it, nothing. */
+export function advice(s) {
+  switch (s.state) {
+    case "failed": return "Mend the cause, then restart it. It is tried again every five minutes, too.";
+    case "misconfigured": return "Correct its entry; it is read again when the file is saved.";
+    case "needs_auth": return 'Give it a token: "headers": {"Authorization": "Bearer ${TOKEN}"} in its entry.';
+    case "self": return "The entry would start a router inside this router: take it out.";
+    case "restarting": return "It is tried again by itself.";
+    case "disabled": return s.by_hand ? "It was stopped here. It stays so until it is started here, its entry is edited or the router ends." : 'Its entry says "disabled": true.';
+    default: return "";
+  }
+}
+
+/** firstLine is the first line of an error, which often drags its stderr along. */
+export const firstLine = (text) => text.split("\n", 1)[0];
+
+/** where says file:line:column as far as it is known, without the folder. */
+export function where(p) {
+  const file = p.file.split(/[/\\]/).at(-1);
+  return p.line > 0 ? `${file}:${p.line}:${p.column}` : file;
+}
+
+/** troubles lists all there is to mend. @returns {Trouble[]} */
+export function troubles() {
+  const all = [];
+  const { config } = state;
+  if (config?.rejected) {
+    all.push({ key: "rejected", tone: "bad", who: "The last edit is not in use", what: firstLine(config.rejected),
+      advice: "The configuration before it stays. Correct the file and save it.", href: link("configuration") });
+  }
+  const problems = new Map();
+  for (const p of config?.problems ?? []) if (p.server && !problems.has(p.server)) problems.set(p.server, p);
+  for (const name of state.order) {
+    const s = state.servers.get(name);
+    const l = s && look(s);
+    if (!s || l.order > 1) continue;
+    const p = problems.get(name);
+    problems.delete(name);
+    const what = s.last_error ? firstLine(s.last_error) : p ? p.message : "";
+    all.push({ key: `server ${name}`, tone: l.tone, who: `${name} ${l.tone === "wait" || s.state === "failed" ? l.word : `: ${l.word}`}`.replace(" :", ":"),
+      what: p && s.state === "misconfigured" ? `${where(p)}: ${what}` : what, advice: advice(s), href: link("servers", { server: name }), server: name });
+  }
+  for (const p of config?.problems ?? []) {
+    if (p.server && !problems.has(p.server)) continue;
+    all.push({ key: `problem ${where(p)} ${p.message}`, tone: "wait", who: where(p), what: p.message,
+      advice: "It is not in use as it stands; the rest of the file is.", href: link("configuration") });
+  }
+  return all.sort((a, b) => (a.tone === "bad" ? 0 : 1) - (b.tone === "bad" ? 0 : 1));
+}
+
+/** tally counts servers: those that work, those that should, those that are off. */
+export function tally() {
+  const n = { work: 0, want: 0, off: 0, coming: 0 };
+  for (const s of state.servers.values()) {
+    const l = look(s);
+    if (l.tone === "off") { n.off++; continue; }
+    n.want++;
+    if (l.tone === "ok") n.work++;
+    if (l.tone === "wait") n.coming++;
+  }
+  return n;
+}
+
+/** sentence says how the servers are. */
+export function sentence() {
+  const n = tally();
+  if (!state.router) return "Waiting for the router …";
+  if (n.want + n.off === 0) return "No server is configured";
+  if (n.want === 0) return `All ${plural(n.off, "server")} are off`;
+  if (n.work === n.want) return n.want === 1 ? "The one server works" : `All ${count(n.want)} servers work`;
+  if (n.work === 0 && n.coming === n.want) return n.want === 1 ? "The one server is starting" : `All ${count(n.want)} servers are starting`;
+  return `${n.work === 0 ? "None" : count(n.work)} of ${plural(n.want, "server")} ${n.work === 1 ? "works" : "work"}`;
+}
+
+/** summary is the line below the header. */
+export function summary(view) {
+  const all = troubles();
+  const bad = all.filter((t) => t.tone === "bad");
+  const tone = !state.router ? "off" : bad.length ? "bad" : all.length ? "wait" : "ok";
+  const first = all[0];
+  const n = tally();
+  return html`<section class="summary ${tone}" aria-label="Summary">
+    ${icon({ ok: "check", bad: "cross", wait: "wait", off: "wait" }[tone], tone)}
+    <p class="sentence"><strong>${sentence()}</strong>${first && view !== "servers"
+      ? html`<span class="first"><a href=${first.href}>${first.who}</a>${first.what ? html`: ${first.what}` : nothing}${all.length > 1
+        ? html` <a class="more" href="#servers">and ${count(all.length - 1)} more</a>` : nothing}</span>` : nothing}</p>
+    ${state.router ? html`<ul class="facts">
+      ${n.off && n.want ? html`<li>${count(n.off)} off</li>` : nothing}
+      <li>${plural(state.catalog?.tools ?? 0, "tool")}</li>
+      <li>${rate(perSecond())}</li>
+    </ul>` : nothing}
+  </section>`;
+}
