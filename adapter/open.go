@@ -70,7 +70,7 @@ func start(ctx context.Context, c config.Config, o Options, follow bool) (*Route
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return r.run(ctx, edits) })
 		if follow {
-			g.Go(func() error { return config.Watch(ctx, c, read, o.Log) })
+			g.Go(func() error { return config.Watch(ctx, c, read, func(error) {}, o.Log) })
 			g.Go(func() error { return pass(ctx, read, edits, o) })
 		}
 		end(g.Wait())

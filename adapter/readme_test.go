@@ -16,7 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// What follows is the program in README.md; see TestReadme.
+// What follows is the program in docs/go.md; see TestReadme.
 
 type text struct { // the schema of the arguments is made of it
 	Text string `json:"text" jsonschema:"whose words are counted"`
@@ -58,9 +58,9 @@ func check(err error) {
 	}
 }
 
-// The README's program is the one above, and prints what the README says.
+// The program of docs/go.md is the one above, and prints what that says.
 func TestReadme(t *testing.T) {
-	page, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("../docs/go.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +68,7 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "\n## From Go\n")
-	_, section, _ = strings.Cut(section, "\n```go\n")
+	_, section, _ := strings.Cut(string(page), "\n```go\n")
 	program, section, _ := strings.Cut(section, "```\n")
 	_, section, _ = strings.Cut(section, "```\n")
 	output, _, _ := strings.Cut(section, "```\n")
@@ -89,7 +88,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := printed(t, readme); got != output {
-		t.Errorf("it prints\n%sthe README says\n%s", got, output)
+		t.Errorf("it prints\n%sdocs/go.md says\n%s", got, output)
 	}
 }
 

@@ -273,6 +273,9 @@ func (r *Router) Classifier() *classify.Classifier { return r.classifier }
 // is so in it.
 func (r *Router) Config() config.Config { return *r.config.Load() }
 
+// Configured returns the configuration as its files have it.
+func (r *Router) Configured() config.Config { return *r.file.Load() }
+
 // Execute runs a tool; see [selector.Selector.Execute].
 func (r *Router) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
 	if c.Tool == nil {

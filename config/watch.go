@@ -21,8 +21,9 @@ const (
 // initial is what the receiver has already; an edit made since it was loaded is
 // sent too. The latest Config wins: one that the receiver has not taken yet is
 // replaced. A bad edit, which includes a missing file, is logged, and the
-// receiver keeps what it has.
-func Watch(ctx context.Context, initial Config, out chan<- Config, log *zap.Logger) error {
+// receiver keeps what it has. judged is told of each reading of the files whether they
+// could be used: with the reason why they could not, or nil.
+func Watch(ctx context.Context, initial Config, out chan<- Config, judged func(error), log *zap.Logger) error {
 	w := newWatcher(log)
 	defer w.close()
 
@@ -42,6 +43,7 @@ func Watch(ctx context.Context, initial Config, out chan<- Config, log *zap.Logg
 		settled = nil
 		w.follow(filesOf(latest)) // before reading, so that no edit falls in between
 		next, err := Load(initial.Files...)
+		judged(err)
 		if err != nil {
 			if err.Error() != complained {
 				log.Warn("bad config, keeping the one in use", zap.Error(err))

@@ -38,7 +38,7 @@ func watch(t *testing.T, files ...string) watched {
 	w := watched{t, files[0], make(chan Config), logs}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Watch(ctx, initial, w.out, zap.New(core)) }()
+	go func() { done <- Watch(ctx, initial, w.out, func(error) {}, zap.New(core)) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -147,7 +147,7 @@ func TestWatchEditSinceLoad(t *testing.T) {
 	write(t, file, command("second"))
 	ctx, cancel := context.WithCancel(t.Context())
 	out, done := make(chan Config), make(chan error, 1)
-	go func() { done <- Watch(ctx, initial, out, zap.NewNop()) }()
+	go func() { done <- Watch(ctx, initial, out, func(error) {}, zap.NewNop()) }()
 	watched{T: t, out: out}.expect("second")
 	cancel()
 	if err := <-done; err != nil {

@@ -24,14 +24,19 @@ func MayRun(s Selection, threshold float64) (ok bool, reason string) {
 	if s.Confidence < threshold {
 		return false, fmt.Sprintf("confidence %.2f is below %.2f", s.Confidence, threshold)
 	}
-	hints := s.Tool.Hints
-	if hints.IsReadOnly() {
+	return Harmless(s.Tool)
+}
+
+// Harmless reports whether the tool does no harm, as far as its server and its words
+// tell; see [MayRun]. Otherwise reason says what speaks against it.
+func Harmless(t *registry.NormalizedTool) (ok bool, reason string) {
+	if t.Hints.IsReadOnly() {
 		return true, ""
 	}
-	if hints.Destructive == nil || *hints.Destructive {
+	if t.Hints.Destructive == nil || *t.Hints.Destructive {
 		return false, "its server does not say that it is harmless (readOnlyHint true, or destructiveHint false)"
 	}
-	if i := slices.IndexFunc(harmful, func(tag string) bool { return slices.Contains(s.Tool.Capabilities, tag) }); i >= 0 {
+	if i := slices.IndexFunc(harmful, func(tag string) bool { return slices.Contains(t.Capabilities, tag) }); i >= 0 {
 		return false, fmt.Sprintf("it has the capability %q", harmful[i])
 	}
 	return true, ""

@@ -142,12 +142,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var ok bool
-	x.principal, ok = h.door.identify(r)
+	x.principal, ok = x.identify()
 	x.payer = x.principal
 	if !ok || x.principal == "" { // who guesses tokens is known by the address alone
 		x.payer = network(r.RemoteAddr)
 	}
 	if !x.pay(1) {
+		return
+	}
+	if !ok && x.login() {
 		return
 	}
 	if !ok {
@@ -177,7 +180,7 @@ func (x *exchange) route() {
 	case x.r.URL.Path == "/v1/mesh_scan", x.r.URL.Path == "/health":
 		x.notAllowed(http.MethodGet, x.r.URL.Path+" takes GET")
 	case x.isPage():
-		x.h.opts.Pages.ServeHTTP(x.w, x.r)
+		x.page()
 	case strings.TrimRight(x.r.URL.Path, "/") != "/mcp":
 		x.refuse(http.StatusNotFound, nil, invalidRequest("there is nothing at "+brief(x.r.URL.Path)+"; MCP is at /mcp"))
 	case x.r.Method == http.MethodPost:
@@ -200,6 +203,15 @@ func (x *exchange) isPage() bool {
 	}
 	_, pattern := x.h.opts.Pages.Handler(x.r)
 	return pattern != ""
+}
+
+// page serves a page, for no longer than the handler is open.
+func (x *exchange) page() {
+	ctx, cancel := context.WithCancel(x.r.Context())
+	defer cancel()
+	defer context.AfterFunc(x.h.ctx, cancel)()
+	x.r.Body = http.MaxBytesReader(x.w, x.r.Body, x.h.opts.MaxBody)
+	x.h.opts.Pages.ServeHTTP(x.w, x.r.WithContext(ctx))
 }
 
 // statusOf returns "ok", or "degraded" while the outside classifier is down and the

@@ -229,6 +229,15 @@ func (s *Server) cost() int {
 	return bytes / selector.BytesPerToken
 }
 
+// ListTokens returns what the list of tools that clients see costs a model, and what
+// that of all tools would.
+func (s *Server) ListTokens() (shown, all int) {
+	for _, item := range s.view().lists["tools/list"].items {
+		shown += len(item.definition)
+	}
+	return shown / selector.BytesPerToken, s.cost()
+}
+
 // callTool answers tools/call.
 func callTool(ctx context.Context, c *call) (json.RawMessage, error) {
 	called, ok := wire.String(c.name)

@@ -51,16 +51,28 @@ func (a *app) carryOut(mux *http.ServeMux, r *adapter.Router) {
 	})
 }
 
-// commands is a door for the commands of other processes.
-func (a *app) commands(c config.Config, log *zap.Logger) door {
+// commands is a door for the commands of other processes, and for pages that they
+// pass on.
+func (a *app) commands(c config.Config, pages *http.ServeMux, log *zap.Logger) door {
 	return func(ctx context.Context, r *adapter.Router, _ *server.Server) error {
 		mux := http.NewServeMux()
 		a.carryOut(mux, r)
+		mux.Handle("/", during(ctx, pages))
 		if err := daemon.Serve(ctx, daemon.PlaceOf(a.data, c.Files), mux); err != nil {
 			log.Warn("commands can't ask this router", zap.Error(err))
 		}
 		return nil
 	}
+}
+
+// during has requests end with ctx.
+func during(ctx context.Context, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		bounded, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		h.ServeHTTP(w, r.WithContext(bounded))
+	})
 }
 
 // program tells this build of the program from others. It is what the program's

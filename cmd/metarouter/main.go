@@ -152,7 +152,7 @@ one MCP server.`,
 		root.AddCommand(cmd)
 	}
 	if a.router == nil {
-		root.AddCommand(a.serve(), a.eval(), a.check(), a.trust(), a.builtin(), a.version(), a.guard())
+		root.AddCommand(a.serve(), a.dashboard(), a.eval(), a.check(), a.trust(), a.builtin(), a.version(), a.guard())
 	}
 	return root
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -21,8 +22,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/daemon"
+	"github.com/mcp-metarouter/metarouter/internal/dashboard"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/session"
 	"github.com/mcp-metarouter/metarouter/supervisor"
@@ -108,7 +111,7 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 	if keys := notInEffect(c); len(keys) > 0 {
 		log.Warn("read, and not in effect in this version", zap.Strings("keys", keys))
 	}
-	face := face{app: a, config: c, named: named, flags: f, log: log, sole: true, hangup: make(chan os.Signal, 1)}
+	face := face{app: a, config: c, named: named, flags: f, log: log, sole: true, hangup: make(chan os.Signal, 1), pages: http.NewServeMux()}
 	var journal *server.Journal
 	if f.overHTTP {
 		web, err := listenHTTP(ctx, c.Router.HTTP, f, log)
@@ -116,6 +119,7 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 			return err
 		}
 		defer web.listener.Close()
+		web.options.Pages = face.pages
 		face.sole = false
 		face.doors = append(face.doors, func(ctx context.Context, _ *adapter.Router, s *server.Server) error { return web.serve(ctx, s, log) })
 	} else if a.mayShare() {
@@ -133,7 +137,7 @@ func (a *app) serveWith(ctx context.Context, f serveFlags) error {
 			return cmp.Or(s.Serve(ctx, in, a.stdout, journal), errLeft)
 		})
 	}
-	face.doors = append(face.doors, a.commands(c, log))
+	face.doors = append(face.doors, a.commands(c, face.pages, log))
 	return face.serve(ctx)
 }
 
@@ -187,6 +191,7 @@ type face struct {
 	log    *zap.Logger
 	sole   bool           // there is one client only, ever
 	hangup chan os.Signal // has the configuration read again
+	pages  *http.ServeMux // for people, beside MCP
 	doors  []door
 }
 
@@ -202,24 +207,27 @@ func (f *face) serve(ctx context.Context) error {
 	if err := f.flags.override(&c.Router); err != nil {
 		return usage(err)
 	}
+	board := dashboard.New(c, version, selector.Node(), log)
 	o := a.options(log)
-	o.Sole, o.HeadStart = f.sole, headStart
+	o.Sole, o.HeadStart, o.Observer = f.sole, headStart, board
 	signalled := ctx
 	err := a.running(context.WithoutCancel(ctx), adapter.New(c, o), edits, func(ctx context.Context, r *adapter.Router) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(signalled, cancel)()
 		g, ctx := errgroup.WithContext(ctx)
-		g.Go(func() error { return reloadOnHangup(ctx, f.config, f.hangup, read, log) })
+		g.Go(func() error { return reloadOnHangup(ctx, f.config, f.hangup, read, board.Rejected, log) })
 		if !f.flags.noWatch {
-			g.Go(func() error { return config.Watch(ctx, f.config, read, log) })
+			g.Go(func() error { return config.Watch(ctx, f.config, read, board.Rejected, log) })
 		}
-		g.Go(func() error { return a.approve(ctx, f.named, f.flags, read, edits, log) })
+		g.Go(func() error { return a.approve(ctx, f.named, f.flags, read, edits, board, log) })
 		s := server.New(r, server.Options{
 			Mode: c.Router.Mode, Names: c.Router.Names, Separator: c.Router.Separator,
 			ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: c.Router.Pinned,
 			RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, LimitsResults: limitsResults(c), Classifies: c.Router.Classification != nil, Version: version, Log: log,
+			Observer: board,
 		})
+		board.Register(f.pages, r, s)
 		g.Go(func() error { return s.Run(ctx) })
 		g.Go(func() error {
 			r.Started(ctx)
@@ -240,9 +248,11 @@ func (f *face) serve(ctx context.Context) error {
 // recheck is how often an edit that is not trusted is looked at again.
 const recheck = time.Second
 
+var errUntrusted = errors.New("the edit is not trusted, since the file was found and not named: approve it with 'metarouter trust'")
+
 // approve passes edits on. Those of a file that was merely found wait until they
 // are trusted.
-func (a *app) approve(ctx context.Context, named bool, f serveFlags, read <-chan config.Config, edits chan<- config.Config, log *zap.Logger) error {
+func (a *app) approve(ctx context.Context, named bool, f serveFlags, read <-chan config.Config, edits chan<- config.Config, board *dashboard.Dashboard, log *zap.Logger) error {
 	var next config.Config
 	var pass chan<- config.Config // edits, while there is one to pass on
 	var again <-chan time.Time    // while one waits for trust
@@ -252,7 +262,8 @@ func (a *app) approve(ctx context.Context, named bool, f serveFlags, read <-chan
 			pass, again = edits, nil
 			_ = f.override(&next.Router) // in order at the start, so it is now
 			if !named && !next.Trusted(a.data) {
-				log.Warn("the edit is not trusted, since the file was found and not named: approve it with 'metarouter trust'", zap.Strings("file", next.Files))
+				log.Warn(errUntrusted.Error(), zap.Strings("file", next.Files))
+				board.Rejected(errUntrusted)
 				pass, again = nil, time.After(recheck)
 			}
 		case <-again:
@@ -262,20 +273,23 @@ func (a *app) approve(ctx context.Context, named bool, f serveFlags, read <-chan
 			}
 		case pass <- next:
 			pass = nil
+			board.Loaded(next)
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// reloadOnHangup reads the configuration again at each SIGHUP.
-func reloadOnHangup(ctx context.Context, c config.Config, hangup chan os.Signal, edits chan<- config.Config, log *zap.Logger) error {
+// reloadOnHangup reads the configuration again at each SIGHUP. judged is told whether it
+// could be used.
+func reloadOnHangup(ctx context.Context, c config.Config, hangup chan os.Signal, edits chan<- config.Config, judged func(error), log *zap.Logger) error {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	for {
 		select {
 		case <-hangup:
 			next, err := config.Load(c.Files...)
+			judged(err)
 			if err != nil {
 				log.Error("can't reload the configuration; what runs stays", zap.Error(err))
 				continue

@@ -92,12 +92,12 @@ func (a *app) host(ctx context.Context, c config.Config, named bool, f serveFlag
 		return err
 	}
 	hangup := make(chan os.Signal, 1)
-	face := face{app: a, config: c, named: named, flags: f, log: log, hangup: hangup}
+	face := face{app: a, config: c, named: named, flags: f, log: log, hangup: hangup, pages: http.NewServeMux()}
 	face.doors = []door{func(ctx context.Context, router *adapter.Router, s *server.Server) error {
 		h := daemon.Host{
 			Size: server.JournalSize,
 			Terms: func() daemon.Terms {
-				now := router.Config()
+				now := router.Configured()
 				now.Router = c.Router // it takes effect at the start only
 				return a.terms(now, named, f)
 			},
@@ -118,6 +118,7 @@ func (a *app) host(ctx context.Context, c config.Config, named bool, f serveFlag
 		}
 		mux := http.NewServeMux()
 		a.carryOut(mux, router)
+		mux.Handle("/", during(ctx, face.pages))
 		killed, err := h.Run(ctx, os.NewFile(hostSocket, "socket"), mux)
 		if killed {
 			time.AfterFunc(lastMoment, func() { os.Exit(exitFailed) })

@@ -106,9 +106,9 @@ func TestOrchestratorAlone(t *testing.T) {
 	}
 }
 
-// The README shows what it prints.
+// docs/go.md shows what it prints.
 func TestReadme(t *testing.T) {
-	page, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/go.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out.String() != shown {
-		t.Errorf("%q prints\n%sthe README says\n%s", args, out.String(), shown)
+		t.Errorf("%q prints\n%sdocs/go.md says\n%s", args, out.String(), shown)
 	}
 }
 

@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"server":                {"adapter", "registry", "selector", "session", "classify"},
 	"internal/builtin":      {},
 	"internal/mcptest":      {},
-	"internal/dashboard":    {"adapter", "config", "registry", "selector", "supervisor", "server"},
+	"internal/dashboard":    {"adapter", "config", "registry", "selector", "server", "session"},
 	"internal/daemon":       {},
 	"docs/demo":             {},
 	"examples/orchestrator": {"adapter", "config", "registry", "selector"},
@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"internal/chaos":        {"internal/mcptest"},
 	"cmd/metarouter": {
 		"adapter", "server", "config", "session", "registry", "selector", "supervisor", "classify",
-		"internal/builtin", "internal/daemon", "internal/evaluation", "internal/pipe", "internal/usage",
+		"internal/builtin", "internal/daemon", "internal/dashboard", "internal/evaluation", "internal/pipe", "internal/usage",
 	},
 }
 

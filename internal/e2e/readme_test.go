@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The README's lines for those without an MCP client do what it says. They run
-// against a router that was started by the README's line, but for its port.
+// The lines of docs/gateway.md do what it says. They run
+// against a router that was started by its line, but for its port.
 func TestReadmeLines(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil && os.Getenv("CI") == "" {
 		t.Skip("there is no curl")
@@ -21,7 +21,7 @@ func TestReadmeLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "gateway.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestReadmeLines(t *testing.T) {
 		}
 	}
 	if serve == "" || len(lines) != len(wants) {
-		t.Fatalf("the README has %d lines, and %q; want %d lines:\n%s", len(lines), serve, len(wants), strings.Join(lines, "\n"))
+		t.Fatalf("it has %d lines, and %q; want %d lines:\n%s", len(lines), serve, len(wants), strings.Join(lines, "\n"))
 	}
 	var flags []string
 	for _, flag := range strings.Fields(strings.TrimPrefix(serve, "metarouter serve --http "+address)) {

@@ -1,0 +1,212 @@
+package dashboard
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+const (
+	keptCalls   = 200 // of which the page is told
+	keptSeconds = 300 // in which calls are counted
+	slotSeconds = 10  // of one slot of the histogram
+	keptTrail   = 40  // latencies of a server's last calls
+	maxTold     = 100 // calls in one update
+)
+
+// bounds are the histogram's, ms.
+var bounds = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000}
+
+// A board remembers the last calls and counts those of the last minutes.
+type board struct {
+	mu      sync.Mutex // guards what follows
+	last    int64      // Seq of the last call
+	calls   [keptCalls]call
+	seconds [keptSeconds]second
+	slots   [keptSeconds / slotSeconds]slot
+	trails  map[string]*trail // by server
+}
+
+// A slot counts the calls of some seconds by how long they took.
+type slot struct {
+	number int64 // of the slot since 1970
+	counts [15]int
+}
+
+// A trail has the latencies of a server's last calls.
+type trail struct {
+	n      int // calls in all
+	recent [keptTrail]float64
+}
+
+func (t *trail) add(ms float64) {
+	t.recent[t.n%keptTrail] = ms
+	t.n++
+}
+
+// list returns the latencies, the oldest first, never nil.
+func (t *trail) list() []float64 {
+	if t == nil {
+		return []float64{}
+	}
+	if t.n <= keptTrail {
+		return slices.Clone(t.recent[:t.n])
+	}
+	at := t.n % keptTrail
+	return slices.Concat(t.recent[at:], t.recent[:at])
+}
+
+// Executed implements [selector.Observer].
+func (b *board) Executed(e selector.Execution) {
+	c := call{
+		Time: e.Began, Trace: e.Trace, Client: e.Client, Server: e.Tool.Server, Tool: e.Tool.Name, MS: milliseconds(e.Took),
+		In: len(e.Arguments), Out: len(e.Result), Attempts: e.Attempts, Outcome: e.Outcome, Fault: brief(e.Fault), Cached: e.Cached,
+	}
+	if c.Server == "" {
+		c.Server = ownServer
+	}
+	server := c.Server
+	if e.Answered != nil && e.Answered.ID != e.Tool.ID {
+		c.Answered, server = e.Answered.ID, e.Answered.Server
+	}
+	ended := e.Began.Add(e.Took).Unix()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last++
+	c.Seq = b.last
+	b.calls[c.Seq%keptCalls] = c
+
+	s := &b.seconds[ended%keptSeconds]
+	if s.Unix != ended {
+		*s = second{Unix: ended}
+	}
+	if e.Outcome == selector.OK {
+		s.OK++
+	} else {
+		s.Failed++
+	}
+
+	number := ended / slotSeconds
+	h := &b.slots[number%int64(len(b.slots))]
+	if h.number != number {
+		*h = slot{number: number}
+	}
+	i, exact := slices.BinarySearch(bounds, c.MS)
+	if exact {
+		i++ // a bound is the least of what comes after it
+	}
+	h.counts[i]++
+
+	if b.trails[server] == nil {
+		if b.trails == nil {
+			b.trails = make(map[string]*trail)
+		}
+		b.trails[server] = new(trail)
+	}
+	b.trails[server].add(c.MS)
+}
+
+// ownServer stands for the server of the router's own tools.
+const ownServer = "metarouter"
+
+// Searched implements [selector.Observer].
+func (*board) Searched(selector.Search) {}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// brief returns what of a fault is shown.
+func brief(fault string) string {
+	const most = 500 // bytes
+	if len(fault) <= most {
+		return fault
+	}
+	return strings.ToValidUTF8(fault[:most], "") + "…"
+}
+
+// since returns the calls after the one of that number, and how many more there were.
+func (b *board) since(seq int64) (calls []call, skipped int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first := max(seq+1, b.last-maxTold+1, 1)
+	for n := first; n <= b.last; n++ {
+		calls = append(calls, b.calls[n%keptCalls])
+	}
+	return calls, int(first - seq - 1)
+}
+
+// rates returns the seconds from the one on and before now, but no more than are kept.
+func (b *board) rates(from, now int64) []second {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []second
+	for t := max(from, now-keptSeconds+1); t < now; t++ {
+		s := b.seconds[t%keptSeconds]
+		if s.Unix != t {
+			s = second{Unix: t}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// histogram returns how long the calls of the last minutes took.
+func (b *board) histogram(now int64) histogram {
+	h := histogram{Bounds: bounds, Counts: make([]int, len(bounds)+1)}
+	b.mu.Lock()
+	for _, s := range b.slots {
+		if s.number > now/slotSeconds-int64(len(b.slots)) {
+			for i, n := range s.counts {
+				h.Counts[i] += n
+			}
+		}
+	}
+	b.mu.Unlock()
+	h.P50, h.P95, h.P99 = h.quantile(.5), h.quantile(.95), h.quantile(.99)
+	return h
+}
+
+// quantile estimates the time below which the share of the calls was: as if those
+// between two bounds were spread evenly.
+func (h histogram) quantile(share float64) float64 {
+	total := 0
+	for _, n := range h.Counts {
+		total += n
+	}
+	rest := share * float64(total)
+	low := 0.0
+	for i, n := range h.Counts {
+		if i == len(h.Bounds) {
+			break
+		}
+		if rest <= float64(n) && n > 0 {
+			return low + (h.Bounds[i]-low)*rest/float64(n)
+		}
+		rest -= float64(n)
+		low = h.Bounds[i]
+	}
+	if total == 0 {
+		return 0
+	}
+	return low // or more: there is no bound
+}
+
+// trail returns the latencies of the server's last calls.
+func (b *board) trail(server string) []float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.trails[server].list()
+}
+
+// forget forgets the latencies of servers that are no more.
+func (b *board) forget(gone func(server string) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for server := range b.trails {
+		if server != ownServer && gone(server) {
+			delete(b.trails, server)
+		}
+	}
+}

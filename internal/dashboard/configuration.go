@@ -1,0 +1,185 @@
+package dashboard
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// Loaded notes that the router uses c from now on.
+func (d *Dashboard) Loaded(c config.Config) {
+	shown := &configuration{
+		Files: append([]string{}, c.Files...), Loaded: time.Now(), Problems: append([]config.Problem{}, c.Problems...), Entries: []entry{},
+	}
+	for _, s := range c.Servers {
+		shown.Entries = append(shown.Entries, entryOf(s))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.shown != nil {
+		shown.Edit = editOf(d.loaded, c)
+		shown.Edit.At = shown.Loaded
+	}
+	d.loaded, d.shown = c, shown
+}
+
+// Rejected notes why what the files say now is not in use; nil if it is.
+func (d *Dashboard) Rejected(err error) {
+	why := ""
+	if err != nil {
+		why = err.Error()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.shown.Rejected != why {
+		shown := *d.shown
+		shown.Rejected = why
+		d.shown = &shown
+	}
+}
+
+// configuration returns what the page is told; another pointer after each change.
+func (d *Dashboard) configuration() *configuration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.shown
+}
+
+// entryOf returns what is shown of an entry.
+func entryOf(s config.Server) entry {
+	e := entry{Name: s.Name, Transport: string(s.Transport), Env: names(s.Env), Headers: names(s.Headers), Settings: settings(s)}
+	if s.Command != "" {
+		e.Command = commandLine(s)
+	}
+	if u, err := url.Parse(s.URL); err == nil && s.URL != "" {
+		u.User, u.RawQuery = nil, ""
+		e.URL = u.String()
+	}
+	return e
+}
+
+func names(values map[string]string) []string { return slices.Sorted(maps.Keys(values)) }
+
+// secretive are parts of the names of options whose values are not shown.
+var secretive = []string{"key", "token", "secret", "passw", "auth", "credential", "bearer"}
+
+// commandLine returns what a person would type. Values of options that sound secret
+// are not shown, nor those of long arguments that no person would have typed.
+func commandLine(s config.Server) string {
+	words := []string{quoted(s.Command)}
+	hide := false // the next argument
+	for _, arg := range s.Args {
+		option, value, joined := strings.Cut(arg, "=")
+		secret := strings.HasPrefix(option, "-") && slices.ContainsFunc(secretive, func(part string) bool { return strings.Contains(strings.ToLower(option), part) })
+		switch {
+		case hide && !strings.HasPrefix(arg, "-"):
+			arg = hidden
+		case secret && joined && value != "":
+			arg = option + "=" + hidden
+		default:
+			arg = quoted(brief(withoutUser(arg)))
+		}
+		hide = secret && !joined
+		words = append(words, arg)
+	}
+	return strings.Join(words, " ")
+}
+
+const hidden = "•••"
+
+// withoutUser takes the user and password out of an argument that is a URL.
+func withoutUser(arg string) string {
+	u, err := url.Parse(arg)
+	if err != nil || u.User == nil || u.Host == "" {
+		return arg
+	}
+	u.User = nil
+	return u.Scheme + "://" + hidden + "@" + strings.TrimPrefix(u.String(), u.Scheme+"://")
+}
+
+// quoted quotes a word as a shell needs it.
+func quoted(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:=@,+%^~•…", r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// settings returns what an entry says beside what is started.
+func settings(s config.Server) map[string]string {
+	all := make(map[string]string)
+	add := func(key string, is bool, value any) {
+		if is {
+			all[key] = fmt.Sprint(value)
+		}
+	}
+	add("cwd", s.Cwd != "", s.Cwd)
+	add("envFile", s.EnvFile != "", s.EnvFile)
+	add("inheritEnv", len(s.InheritEnv) > 0, strings.Join(s.InheritEnv, ", "))
+	add("disabled", s.Disabled, true)
+	add("lazy", s.Lazy, true)
+	add("timeout", s.Timeout != 5*time.Minute && s.Timeout != 0, s.Timeout)
+	add("startTimeout", s.StartTimeout != 90*time.Second && s.StartTimeout != 0, s.StartTimeout)
+	add("idleTimeout", s.IdleTimeout != 0, s.IdleTimeout)
+	add("maxConcurrent", s.MaxConcurrent != 8 && s.MaxConcurrent != 0, s.MaxConcurrent)
+	add("maxResultTokens", s.MaxResultTokens != 0, s.MaxResultTokens)
+	add("capabilities", len(s.Capabilities) > 0, strings.Join(s.Capabilities, ", "))
+	add("group", s.Group != "", s.Group)
+	add("priority", s.Priority != 0, s.Priority)
+	add("validate", s.Validate != config.ValidateOn && s.Validate != "", s.Validate)
+	add("retry", s.Retry != "hints" && s.Retry != "", s.Retry)
+	add("cache", s.Cache != 0, s.Cache)
+	add("tools.allow", len(s.Tools.Allow) > 0 && !slices.Equal(s.Tools.Allow, []string{"*"}), strings.Join(s.Tools.Allow, ", "))
+	add("tools.deny", len(s.Tools.Deny) > 0, strings.Join(s.Tools.Deny, ", "))
+	var renamed []string
+	for _, from := range names(s.Tools.Rename) {
+		renamed = append(renamed, from+" → "+s.Tools.Rename[from])
+	}
+	add("tools.rename", len(renamed) > 0, strings.Join(renamed, ", "))
+	return all
+}
+
+// editOf returns what differs between two configurations.
+func editOf(before, after config.Config) *edit {
+	e := &edit{Added: []string{}, Removed: []string{}, Changed: []change{}, Router: !reflect.DeepEqual(before.Router, after.Router)}
+	old := make(map[string]config.Server)
+	for _, s := range before.Servers {
+		old[s.Name] = s
+	}
+	for _, s := range after.Servers {
+		was, ok := old[s.Name]
+		delete(old, s.Name)
+		if !ok {
+			e.Added = append(e.Added, s.Name)
+		} else if fields := fieldsThatDiffer(was, s); len(fields) > 0 {
+			e.Changed = append(e.Changed, change{s.Name, fields})
+		}
+	}
+	e.Removed = append(e.Removed, slices.Sorted(maps.Keys(old))...)
+	return e
+}
+
+// fieldsThatDiffer returns the names of the fields, as the file has them or nearly so.
+func fieldsThatDiffer(a, b config.Server) []string {
+	var fields []string
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+			name := x.Type().Field(i).Name
+			if name == "URL" {
+				name = "url"
+			}
+			fields = append(fields, strings.ToLower(name[:1])+name[1:])
+		}
+	}
+	return fields
+}

@@ -1,0 +1,154 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+const (
+	tick     = time.Second      // between updates
+	beat     = 15 * time.Second // between signs of life where nothing changes
+	patience = 10 * time.Second // for a page to read an update
+	maxPages = 50
+)
+
+// events streams updates to a page until it is closed.
+func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
+	if d.pages.Add(1) > maxPages {
+		d.pages.Add(-1)
+		refuse(w, http.StatusServiceUnavailable, "too many pages are open")
+		return
+	}
+	defer d.pages.Add(-1)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no") // proxies must not wait for more
+	control := http.NewResponseController(w)
+	send := func(text []byte) error {
+		control.SetWriteDeadline(time.Now().Add(patience))
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+		return control.Flush()
+	}
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	watching := &watcher{dashboard: d}
+	var sent time.Time
+	for now := time.Now(); ; {
+		text := []byte(":\n\n") // a comment
+		if u, news := watching.next(now); news {
+			b, err := json.Marshal(u)
+			if err != nil {
+				d.log.DPanic("an update is no JSON: " + err.Error())
+				return
+			}
+			text = append(append([]byte("event: state\ndata: "), b...), '\n', '\n')
+		} else if now.Sub(sent) < beat {
+			text = nil
+		}
+		if text != nil {
+			if send(text) != nil {
+				return
+			}
+			sent = now
+		}
+		select {
+		case now = <-ticker.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// A watcher knows what a page has been told.
+type watcher struct {
+	dashboard *Dashboard
+	begun     bool
+	router    routerInfo
+	order     []string
+	servers   map[string]serverInfo
+	call      int64 // Seq of the last one
+	second    int64 // the first that was not told
+	latency   histogram
+	snapshot  *registry.Snapshot
+	config    *configuration
+}
+
+// next returns what is new since it was called before; all at first. It reports false
+// if nothing is.
+func (w *watcher) next(now time.Time) (u update, news bool) {
+	d := w.dashboard
+	u = update{Now: now, Full: !w.begun}
+	snapshot := d.router.Snapshot()
+	if u.Full || snapshot != w.snapshot {
+		w.snapshot = snapshot
+		u.Catalog = catalogOf(snapshot)
+		shown, all := d.face.ListTokens()
+		info := routerInfo{Version: d.version, Node: d.node, Mode: d.face.Mode(), Since: d.born, ListTokens: all, ShownTokens: shown}
+		if info != w.router {
+			w.router, u.Router = info, &info
+		}
+	}
+	w.nextServers(&u)
+	u.Calls, u.Skipped = d.since(w.call)
+	if n := len(u.Calls); n > 0 {
+		w.call = u.Calls[n-1].Seq
+	}
+	if u.Full {
+		u.Skipped = 0 // it has not missed them
+	}
+	u.Rates = d.rates(w.second, now.Unix())
+	if h := d.histogram(now.Unix()); u.Full || !slices.Equal(h.Counts, w.latency.Counts) {
+		w.latency, u.Latency = h, &h
+	}
+	if c := d.configuration(); c != w.config {
+		w.config, u.Config = c, c
+	}
+	quiet := !slices.ContainsFunc(u.Rates, func(s second) bool { return s.OK+s.Failed > 0 })
+	news = u.Full || u.Router != nil || u.Order != nil || u.Servers != nil || u.Calls != nil || u.Latency != nil || u.Catalog != nil || u.Config != nil || !quiet
+	if news { // else the next update tells of these seconds
+		w.second = now.Unix()
+	}
+	w.begun = true
+	return u, news
+}
+
+// nextServers adds the servers that have changed.
+func (w *watcher) nextServers(u *update) {
+	servers := make(map[string]serverInfo)
+	var order []string
+	for _, s := range w.dashboard.router.Servers() {
+		info := serverInfo{
+			Name: s.Name, State: string(s.State), ByHand: s.ByHand, Transport: s.Transport, Era: s.Era, ProtocolVersion: s.ProtocolVersion,
+			Tools: s.Tools, PID: s.PID, Restarts: s.Restarts, LastError: s.LastError, Doing: s.Doing, StrayLines: s.StrayLines,
+			Calls: s.Calls, Waiting: s.Waiting, Stderr: append([]string{}, s.Stderr...), Latency: w.dashboard.trail(s.Name),
+		}
+		order = append(order, s.Name)
+		servers[s.Name] = info
+		if before, ok := w.servers[s.Name]; !ok || !reflect.DeepEqual(before, info) {
+			u.Servers = append(u.Servers, info)
+		}
+	}
+	if u.Full || !slices.Equal(order, w.order) {
+		u.Order = append([]string{}, order...)
+		w.dashboard.forget(func(server string) bool { _, ok := servers[server]; return !ok })
+	}
+	w.order, w.servers = order, servers
+}
+
+// catalogOf returns what there is to say of all tools together.
+func catalogOf(s *registry.Snapshot) *catalog {
+	c := &catalog{Tools: len(s.Tools()), Prompts: len(s.Prompts()), Resources: len(s.Resources()) + len(s.Templates()), Capabilities: []tag{}}
+	for name, n := range s.Capabilities() {
+		c.Capabilities = append(c.Capabilities, tag{name, n})
+	}
+	slices.SortFunc(c.Capabilities, func(a, b tag) int { return strings.Compare(a.Name, b.Name) })
+	return c
+}

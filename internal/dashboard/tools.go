@@ -1,0 +1,148 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/session"
+)
+
+const maxFound = 50 // tools in a ranking
+
+// toolOf returns what there is to say of a tool.
+func (d *Dashboard) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) tool {
+	harmless, _ := selector.Harmless(t)
+	return tool{
+		ID: t.ID, Server: t.Server, Name: t.Name, ExposedName: d.exposed(snapshot).Exposed(t), Title: t.Title, Description: t.Description,
+		Capabilities: append([]string{}, t.Capabilities...), Hints: t.Hints, Tokens: len(t.Definition) / selector.BytesPerToken, Asks: !harmless,
+	}
+}
+
+// tools answers GET /dashboard/tools.
+func (d *Dashboard) tools(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	words, tags := q.Get("q"), q["capability"]
+	var servers []string
+	if only := q.Get("server"); only != "" {
+		servers = []string{only}
+	}
+	snapshot := d.router.Snapshot()
+	found := ranking{Total: len(snapshot.Tools()), Tools: []tool{}}
+	if words == "" {
+		all := snapshot.Tools()
+		if len(tags) > 0 {
+			all = snapshot.FindByCapability(tags...)
+		}
+		for _, t := range all {
+			if servers == nil || t.Server == servers[0] {
+				found.Tools = append(found.Tools, d.toolOf(t, snapshot))
+			}
+		}
+		answer(w, http.StatusOK, found)
+		return
+	}
+	ranked, err := d.router.Find(r.Context(), selector.Query{Task: words, Capabilities: tags, Servers: servers, Limit: maxFound})
+	if err == nil {
+		err = d.rank(r.Context(), words, ranked, &found, snapshot)
+	}
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	answer(w, http.StatusOK, found)
+}
+
+// rank adds what was found, and why.
+func (d *Dashboard) rank(ctx context.Context, words string, ranked selector.Ranking, found *ranking, snapshot *registry.Snapshot) error {
+	why, err := d.router.Explain(ctx, words, ranked.Candidates)
+	if err != nil {
+		return err
+	}
+	found.Abstained = ranked.Abstained
+	for i, c := range ranked.Candidates {
+		t := d.toolOf(c.Tool, snapshot)
+		t.Score, t.Confidence, t.Why, t.Reason = c.Score, c.Confidence, &why[i], why[i].Why(words)
+		found.Tools = append(found.Tools, t)
+	}
+	return nil
+}
+
+// tool answers GET /dashboard/tool.
+func (d *Dashboard) tool(w http.ResponseWriter, r *http.Request) {
+	snapshot := d.router.Snapshot()
+	t, ok := snapshot.Tool(r.URL.Query().Get("id"))
+	if !ok {
+		refuse(w, http.StatusNotFound, "there is no such tool, or not any more")
+		return
+	}
+	answer(w, http.StatusOK, wholeTool{
+		tool: d.toolOf(t, snapshot), InputSchema: t.InputSchema, OutputSchema: wire.Member(t.Definition, "outputSchema"),
+		Definition: t.Definition, Repairs: t.Repairs,
+	})
+}
+
+// call answers POST /dashboard/call.
+func (d *Dashboard) call(w http.ResponseWriter, r *http.Request) {
+	var asked callRequest
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		refuse(w, http.StatusBadRequest, "the body is no call: "+err.Error())
+		return
+	}
+	t, ok := d.router.Tool(asked.Tool)
+	if !ok {
+		refuse(w, http.StatusNotFound, "there is no such tool, or not any more")
+		return
+	}
+	if harmless, reason := selector.Harmless(t); !harmless && !asked.Confirmed {
+		refuse(w, http.StatusConflict, "the call must be confirmed: "+reason)
+		return
+	}
+	result, err := d.router.Execute(r.Context(), selector.Call{Tool: t, Arguments: asked.Arguments, Client: "dashboard"})
+	if theirs, ok := errors.AsType[*session.Error](err); ok {
+		refuse(w, http.StatusBadGateway, "server "+t.Server+" answered with an error: "+theirs.Error())
+		return
+	} else if err != nil {
+		refuse(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	answer(w, http.StatusOK, called{result.JSON})
+}
+
+// actTime bounds what is done to a server.
+const actTime = 2 * time.Minute
+
+// act answers POST /dashboard/servers/NAME/ACTION.
+func (d *Dashboard) act(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	if !slices.ContainsFunc(d.router.Servers(), func(s adapter.ServerInfo) bool { return s.Name == name }) {
+		refuse(w, http.StatusNotFound, "there is no such server, or not any more")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), actTime)
+	defer cancel()
+	var err error
+	switch r.PathValue("action") {
+	case "restart":
+		err = d.router.Restart(ctx, name)
+	case "stop":
+		err = d.router.Turn(ctx, name, false)
+	case "start":
+		err = d.router.Turn(ctx, name, true)
+	default:
+		refuse(w, http.StatusNotFound, "a server can be restarted, stopped or started")
+		return
+	}
+	if err != nil {
+		refuse(w, http.StatusConflict, err.Error())
+		return
+	}
+	answer(w, http.StatusOK, struct{}{})
+}

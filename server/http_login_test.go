@@ -1,0 +1,90 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// A browser gets in by a token that is typed in, and then to pages alone.
+func TestLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pages := http.NewServeMux()
+		pages.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "the page") })
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Tokens: []string{"one", "two"}, Pages: pages})
+		w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		browser := []string{"Accept", "text/html,*/*;q=0.8"}
+		form := append([]string{"Content-Type", "application/x-www-form-urlencoded"}, browser...)
+		login := func(token string) *http.Response {
+			response := w.do(http.MethodPost, "/login", "token="+token, form...)
+			response.Body.Close()
+			return response
+		}
+
+		if status, answer := w.text(http.MethodGet, "/", "", browser...); status != 401 || !strings.Contains(answer, `action="/login"`) {
+			t.Errorf("a stranger's browser gets %d %.200s", status, answer)
+		}
+		if status, answer := w.text(http.MethodGet, "/", ""); status != 401 || strings.Contains(answer, "<html") {
+			t.Errorf("a stranger's program gets %d %.200s", status, answer)
+		}
+		if status, answer := w.text(http.MethodGet, "/", "", "Authorization", "Bearer one"); status != 200 || answer != "the page" {
+			t.Errorf("who bears the token gets %d %s", status, answer)
+		}
+		for _, token := range []string{"", "three", "one%20two"} {
+			if response := login(token); response.StatusCode != 401 || len(response.Cookies()) > 0 {
+				t.Errorf("token %q: %d, %v", token, response.StatusCode, response.Cookies())
+			}
+		}
+		response := login("two")
+		cookies := response.Cookies()
+		if response.StatusCode != 303 || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode || strings.Contains(cookies[0].Value, "two") {
+			t.Fatalf("%d, %v", response.StatusCode, cookies)
+		}
+		cookie := []string{"Cookie", cookies[0].Name + "=" + cookies[0].Value}
+		if status, answer := w.text(http.MethodGet, "/", "", cookie...); status != 200 || answer != "the page" {
+			t.Errorf("the browser gets %d %s", status, answer)
+		}
+		if status, _ := w.text(http.MethodPost, "/mcp", `{"id":1,"method":"ping"}`, cookie...); status != 401 {
+			t.Errorf("the cookie opens /mcp: %d", status)
+		}
+		if status, _ := w.text(http.MethodGet, "/v1/mesh_scan", "", cookie...); status != 401 {
+			t.Errorf("the cookie opens /v1/mesh_scan: %d", status)
+		}
+		if status, _ := w.text(http.MethodGet, "/", "", "Cookie", cookies[0].Name+"="+strings.Repeat("0", 64)); status != 401 {
+			t.Errorf("a forged cookie: %d", status)
+		}
+		if status, _ := w.text(http.MethodGet, "/", "", append([]string{"Host", "evil.example"}, cookie...)...); status != 403 {
+			t.Errorf("by another name: %d", status)
+		}
+	})
+}
+
+// Where no token is asked for, there is nothing to log in to, and pages are as open as
+// all else.
+func TestPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pages := http.NewServeMux()
+		open := make(chan struct{})
+		pages.HandleFunc("GET /stream", func(w http.ResponseWriter, r *http.Request) {
+			http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			close(open)
+		})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Pages: pages})
+		if status, _ := w.text(http.MethodPost, "/login", "token=x", "Content-Type", "application/x-www-form-urlencoded"); status != 404 {
+			t.Errorf("login: %d", status)
+		}
+		if status, answer := w.text(http.MethodGet, "/other", ""); status != 404 || !strings.Contains(answer, "MCP is at /mcp") {
+			t.Errorf("%d %s", status, answer)
+		}
+		if status, _ := w.text(http.MethodGet, "/stream", "", "Origin", "http://evil.example"); status != 403 {
+			t.Errorf("another origin's page: %d", status)
+		}
+		response := w.do(http.MethodGet, "/stream", "")
+		defer response.Body.Close()
+		w.handler.Close(t.Context()) // ends the page's stream
+		<-open
+	})
+}
