@@ -1,6 +1,6 @@
 // The page: its frame, where one is in it, and when it is drawn.
 import { render } from "./vendor/lit-html/lit-html.js";
-import { state, connect, drawnBy, changed, watchers, perSecond } from "./store.js";
+import { state, now, connect, drawnBy, changed, watchers, perSecond } from "./store.js";
 import { html, nothing, icon, look, count, notice, ago } from "./ui.js";
 import { route } from "./route.js";
 import { summary, troubles, sentence, firstLine } from "./summary.js";
@@ -42,7 +42,7 @@ function header() {
   return html`<header class="top">
     <a class="brand" href="#servers"><img src="/dashboard/page/icon.svg" alt="" width="26" height="26"><span>metarouter</span></a>
     ${router ? html`<p class="about"><span>${router.version}</span><span title="What clients see">${router.mode} mode</span>
-      <span class="node">${router.node}</span><span title="Since the router started">up ${ago(router.since, state.now)}</span></p>` : nothing}
+      <span class="node">${router.node}</span><span title="Since the router started">up ${ago(router.since, now())}</span></p>` : nothing}
     <p class="link ${l.tone}" id="link">${icon(l.icon, l.tone)}<span>${l.word}</span></p>
     <button type="button" class="bare theme" @click=${() => setTheme(themes[t].next)} title="Theme: ${t}"
       aria-label="Theme: ${t}; change to ${themes[t].next}">${icon(themes[t].icon)}</button>
@@ -92,12 +92,12 @@ function draw() {
 }
 
 // What came to be wrong, and right again, while one looks; what started is no news.
-watchers.push((before, now, first) => {
+watchers.push((before, after, first) => {
   if (first || !before) return;
-  const [was, is] = [look(before), look(now)];
-  if (is.tone === "bad" && was.tone !== "bad") notice(`${now.name}: ${is.word}. ${firstLine(now.last_error)}`, "bad");
-  else if (now.state === "restarting" && was.tone === "ok") notice(`${now.name} is restarting. ${firstLine(now.last_error)}`, "wait");
-  else if (is.tone === "ok" && (was.tone === "bad" || before.state === "restarting")) notice(`${now.name} works again.`);
+  const [was, is] = [look(before), look(after)];
+  if (is.tone === "bad" && was.tone !== "bad") notice(`${after.name}: ${is.word}. ${firstLine(after.last_error)}`, "bad");
+  else if (after.state === "restarting" && was.tone === "ok") notice(`${after.name} is restarting. ${firstLine(after.last_error)}`, "wait");
+  else if (is.tone === "ok" && (was.tone === "bad" || before.state === "restarting")) notice(`${after.name} works again.`);
 });
 
 let shown = route().view;

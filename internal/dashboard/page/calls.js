@@ -39,9 +39,9 @@ function drawn() {
   if (h) charts.latencies.update(h, `Latency of the calls of the last 5 minutes: half within ${duration(h.p50)}, 95% within ${duration(h.p95)}, 99% within ${duration(h.p99)}`);
   const fact = (k, v, tone = "") => html`<div class=${tone}><dt>${k}</dt><dd>${v}</dd></div>`;
   return html`<div class="charts">
-    <figure><figcaption><h2>Calls per second</h2><p class="muted">of the last 5 minutes</p>
+    <figure><figcaption><h2>Calls per second</h2><p class="muted">last 5 minutes</p>
       <dl class="figures">${fact("now", perSecond() ? perSecond().toFixed(1) : "0")}${fact("in all", count(total))}${fact(html`<i class="dash"></i>failed`, `${count(failed)}${share}`, failed ? "bad" : "")}</dl></figcaption>${charts.rates.element}</figure>
-    <figure><figcaption><h2>Latency</h2><p class="muted">in ms, how many calls</p>
+    <figure><figcaption><h2>Latency</h2><p class="muted">calls by how long they took</p>
       ${h ? html`<dl class="figures">${[["p50", h.p50], ["p95", h.p95], ["p99", h.p99]].map(([k, v]) => fact(k, v ? duration(v) : "–"))}</dl>` : nothing}</figcaption>${charts.latencies.element}</figure>
   </div>`;
 }

@@ -12,7 +12,7 @@ function colour(name) {
   return found;
 }
 
-const height = 170;
+const height = 160;
 
 /** A chart owns its element; update gives it data, and it draws itself anew when the theme changes. */
 function chart(options, data) {
@@ -23,7 +23,7 @@ function chart(options, data) {
   const make = () => {
     colours = Object.fromEntries(["ok", "ok-soft", "bad", "bad-soft", "muted", "grid", "accent", "accent-soft", "text"].map((c) => [c, colour(c)]));
     plot?.destroy();
-    plot = new uPlot({ width: Math.max(200, element.clientWidth), height, legend: { show: false }, ...options(colours) }, latest, element);
+    plot = new uPlot({ width: Math.max(200, element.clientWidth), height, legend: { show: false }, padding: [4, 8, 0, 0], ...options(colours) }, latest, element);
   };
   new ResizeObserver(() => {
     if (!element.clientWidth) return;
@@ -50,7 +50,7 @@ export const rates = () => chart((c) => ({
   cursor: { show: false },
   scales: { x: { time: true }, y: { range: (_, __, top) => [0, Math.max(top * 1.15, 2)] } },
   axes: [
-    axis(c, { space: 70, grid: { show: false }, values: (_, at) => at.map((t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" })) }),
+    axis(c, { size: 26, gap: 3, space: 70, grid: { show: false }, values: (_, at) => at.map((t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" })) }),
     axis(c, { size: 36, space: 32, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] }),
   ],
   series: [{},
@@ -76,6 +76,7 @@ export function latencies() {
     const { ctx, bbox } = u;
     ctx.save();
     ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+    ctx.textAlign = "left";
     ctx.strokeStyle = c.text;
     ctx.fillStyle = c.text;
     ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
@@ -97,7 +98,7 @@ export function latencies() {
     cursor: { show: false },
     scales: { x: { time: false, range: () => [-0.6, bounds.length + 0.6] }, y: { range: (_, __, top) => [0, Math.max(top * 1.25, 4)] } },
     axes: [
-      axis(c, { grid: { show: false }, splits: () => bounds.map((_, i) => i + 0.5), filter: (u, all) => thin(u, all, bounds), values: (_, all) => all.map((i) => (i === null ? "" : short(bounds[i - 0.5]))) }),
+      axis(c, { size: 26, gap: 3, grid: { show: false }, splits: () => bounds.map((_, i) => i + 0.5), filter: (u, all) => thin(u, all, bounds), values: (_, all) => all.map((i) => (i === null ? "" : short(bounds[i - 0.5]))) }),
       axis(c, { size: 40, space: 32, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000] }),
     ],
     series: [{}, { stroke: c.accent, fill: c["accent-soft"], width: 1, paths: bars, points: { show: false } }],

@@ -1,5 +1,5 @@
 // Configuration: what is loaded, what is wrong with it, and what the last edit changed.
-import { state } from "./store.js";
+import { state, now } from "./store.js";
 import { html, nothing, icon, plural, time, ago, look, empty } from "./ui.js";
 import { link } from "./route.js";
 
@@ -26,7 +26,7 @@ const names = (list) => list.map((n, i) => html`${i ? ", " : ""}${state.servers.
 function edit(e) {
   if (!e) return html`<p class="muted">None since the router started. What you save is taken up at once; what did not change keeps its process.</p>`;
   const { added = [], removed = [], changed = [] } = e;
-  return html`<p class="muted">${time(e.at)}, ${ago(e.at, state.now)} ago</p>
+  return html`<p class="muted">${time(e.at)}, ${ago(e.at, now())} ago</p>
     <ul class="edit">
       ${added?.length ? html`<li class="ok"><span class="sign" aria-hidden="true">+</span><span>added ${names(added)}</span></li>` : nothing}
       ${removed?.length ? html`<li class="bad"><span class="sign" aria-hidden="true">−</span><span>removed ${names(removed)}</span></li>` : nothing}
@@ -66,7 +66,7 @@ export function configuration(params) {
     <div class="cards">
       <section class="card"><h2>${plural(c.files.length, "file")}</h2>
         <ul class="files">${c.files.map((f) => html`<li><code>${f}</code></li>`)}</ul>
-        <p class="muted">loaded ${time(c.loaded)}, ${ago(c.loaded, state.now)} ago</p>${problems(c)}</section>
+        <p class="muted">loaded ${time(c.loaded)}, ${ago(c.loaded, now())} ago</p>${problems(c)}</section>
       <section class="card"><h2>Last edit</h2>${edit(c.edit)}</section>
     </div>
     <section aria-labelledby="entries"><h2 id="entries">${plural(c.entries?.length ?? 0, "server")} in it</h2>

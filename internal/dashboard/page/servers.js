@@ -3,7 +3,7 @@ import { repeat } from "./vendor/lit-html/directives/repeat.js";
 import { state, act, changed } from "./store.js";
 import { html, svg, nothing, icon, look, count, plural, duration, notice, empty } from "./ui.js";
 import { link, replace } from "./route.js";
-import { troubles, advice } from "./summary.js";
+import { troubles, advice, whatIsWrong } from "./summary.js";
 
 const opened = new Set();
 const busy = new Map(); // what is being done to a server
@@ -35,7 +35,7 @@ function buttons(s) {
   const doing = busy.get(s.name);
   const one = (action, word, during, done) => html`<button type="button" aria-busy=${doing === action} aria-disabled=${!!doing}
     @click=${() => go(s, action, done)} aria-label="${doing === action ? during : word} ${s.name}">${doing === action ? `${during} …` : word}</button>`;
-  if (s.state === "self") return nothing;
+  if (s.state === "self" || s.state === "misconfigured") return html`<a href=${link("configuration", { server: s.name })}>Its entry</a>`;
   if (look(s).tone === "off") return one("start", "Start", "Starting", "is started");
   return html`${one("restart", "Restart", "Restarting", "is restarted")}${one("stop", "Stop", "Stopping", "is stopped")}`;
 }
@@ -67,7 +67,8 @@ function row(s) {
   const l = look(s);
   const id = encodeURIComponent(s.name); // a name may have spaces
   const open = opened.has(s.name);
-  const error = (l.tone === "bad" || s.state === "restarting") && s.last_error;
+  const wrong = l.order < 2;
+  const error = wrong && whatIsWrong(s);
   const say = s.doing && s.state === "starting" ? s.doing : "";
   return html`<article class="server ${l.tone} ${open ? "open" : ""}" id="server-${id}" aria-labelledby="name-${id}">
     <p class="state ${l.tone}">${icon(l.icon, `${l.tone} ${l.icon === "wait" ? "turns" : ""}`)}<span>${l.word}</span></p>
@@ -75,6 +76,7 @@ function row(s) {
       <h2 id="name-${id}"><button type="button" class="name" aria-expanded=${open} aria-controls=${open ? `more-${id}` : nothing}
         @click=${() => toggle(s.name)}>${s.name}${icon("down", "chevron")}</button></h2>
       ${error ? html`<p class="error">${error}</p>` : nothing}
+      ${wrong ? html`<p class="advice">${advice(s)}</p>` : nothing}
       ${say ? html`<p class="muted">${say}</p>` : nothing}
     </div>
     <p class="cell tools"><span class="sr">Tools: </span>${s.tools ? html`<a href=${link("tools", { server: s.name })}>${plural(s.tools, "tool")}</a>` : html`<span class="muted">no tools</span>`}</p>
@@ -93,9 +95,8 @@ function more(s) {
     ["Calls", `${count(s.calls)} running, ${count(s.waiting)} waiting`],
     ["Stray lines on stdout", s.stray_lines ? count(s.stray_lines) : ""],
   ].filter(([, v]) => v);
-  const help = advice(s);
   return html`<div class="more" id="more-${encodeURIComponent(s.name)}">
-    ${help ? html`<p class="advice">${help}</p>` : nothing}
+    ${look(s).tone === "off" ? html`<p class="advice">${advice(s)}</p>` : nothing}
     ${s.last_error && look(s).tone === "ok" ? html`<p class="muted">Last error: ${s.last_error}</p>` : nothing}
     <dl class="facts">${facts.map(([k, v]) => html`<div><dt>${k}</dt><dd>${v}</dd></div>`)}</dl>
     <h3>Last lines of stderr</h3>
@@ -105,19 +106,13 @@ function more(s) {
   </div>`;
 }
 
-/** wrong lists what there is to mend, with what to do. */
+/** wrong lists what there is to mend that is no server's own. */
 function wrong() {
-  const all = troubles();
-  if (!all.length) return nothing;
-  const some = all.slice(0, 4);
-  return html`<section class="troubles" aria-labelledby="troubles">
-    <h2 id="troubles" class="sr">What to mend</h2>
-    <ul>${repeat(some, (t) => t.key, (t) => html`<li class="trouble ${t.tone}">
-      ${icon(t.tone === "bad" ? "cross" : "wait", t.tone)}
-      <div><p><strong>${t.who}</strong>${t.what ? html`<span class="what">${t.what}</span>` : nothing}</p><p class="advice">${t.advice}</p></div>
-      <a href=${t.href} aria-label="Look at ${t.who}">Look</a></li>`)}</ul>
-    ${all.length > some.length ? html`<p class="muted">and ${count(all.length - some.length)} more, below</p>` : nothing}
-  </section>`;
+  const all = troubles().filter((t) => !t.server);
+  return all.length ? html`<section class="troubles" aria-label="Configuration problems"><ul>${repeat(all.slice(0, 3), (t) => t.key, (t) => html`<li class="trouble ${t.tone}">
+      ${icon(t.tone === "bad" ? "cross" : "warn", t.tone)}
+      <div><p><strong>${t.who}</strong><span class="what">${t.what}</span></p><p class="advice">${t.advice}</p></div>
+      <a href=${t.href} aria-label="Look at ${t.who} in the configuration">Look</a></li>`)}</ul></section>` : nothing;
 }
 
 function chips(all) {

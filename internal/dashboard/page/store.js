@@ -5,7 +5,7 @@
  * The shapes of servers, calls and the rest are those of internal/dashboard/api.go.
  * @typedef {object} State
  * @property {"connecting"|"live"|"lost"|"asleep"} link
- * @property {Date} now when the router last said something, by its own clock
+ * @property {number} ahead by how many ms the router's clock is ahead of ours
  * @property {object|undefined} router
  * @property {string[]} order
  * @property {Map<string, object>} servers
@@ -22,7 +22,7 @@ export const ratesKept = 300; // seconds
 
 /** @type {State} */
 export const state = {
-  link: "connecting", now: new Date(), router: undefined, order: [], servers: new Map(), calls: [],
+  link: "connecting", ahead: 0, router: undefined, order: [], servers: new Map(), calls: [],
   rates: new Map(), latency: undefined, catalog: undefined, catalogs: 0, config: undefined,
 };
 
@@ -47,7 +47,7 @@ export function take(u) {
   if (u.full) {
     Object.assign(state, { order: [], servers: new Map(), calls: [], rates: new Map() });
   }
-  state.now = new Date(u.now);
+  state.ahead = new Date(u.now) - Date.now();
   for (const key of ["router", "latency", "config"]) if (u[key]) state[key] = u[key];
   if (u.catalog) { state.catalog = u.catalog; state.catalogs++; }
   for (const s of u.servers ?? []) {
@@ -66,7 +66,7 @@ export function take(u) {
     state.calls = [...fresh, ...state.calls].slice(0, maxCalls);
   }
   for (const r of u.rates ?? []) state.rates.set(r.t, r);
-  const oldest = Math.floor(state.now / 1000) - ratesKept - 5;
+  const oldest = Math.floor(now() / 1000) - ratesKept - 5;
   for (const t of state.rates.keys()) {
     if (t >= oldest) break;
     state.rates.delete(t);
@@ -74,9 +74,12 @@ export function take(u) {
   changed();
 }
 
+/** now is the time by the router's clock. */
+export const now = () => Date.now() + state.ahead;
+
 /** seconds returns the last n seconds that are over, the oldest first, with none missing. */
 export function seconds(n) {
-  const last = Math.floor(state.now / 1000) - 1;
+  const last = Math.floor(now() / 1000) - 2; // what comes later may be on its way
   return Array.from({ length: n }, (_, i) => {
     const t = last - n + 1 + i;
     return state.rates.get(t) ?? { t, ok: 0, failed: 0 };
@@ -127,6 +130,7 @@ export function connect() {
       open();
     }
   });
+  setInterval(() => { if (state.link === "live" && !document.hidden) changed(); }, 1000); // time goes by where nothing happens
   open();
 }
 

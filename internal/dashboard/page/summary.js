@@ -11,7 +11,7 @@ import { link } from "./route.js";
 /** advice says what to do about a server; where its own error says it, nothing. */
 export function advice(s) {
   switch (s.state) {
-    case "failed": return "Mend the cause, then restart it. It is tried again every five minutes, too.";
+    case "failed": return "Mend the cause, then restart it. It is tried again by a call and every five minutes, too.";
     case "misconfigured": return "Correct its entry; it is read again when the file is saved.";
     case "needs_auth": return 'Give it a token: "headers": {"Authorization": "Bearer ${TOKEN}"} in its entry.';
     case "self": return "The entry would start a router inside this router: take it out.";
@@ -30,33 +30,39 @@ export function where(p) {
   return p.line > 0 ? `${file}:${p.line}:${p.column}` : file;
 }
 
+/** whatIsWrong is a server's error, and where in the file it comes from if that is known. */
+export function whatIsWrong(s) {
+  const p = state.config?.problems?.find((p) => p.server === s.name);
+  if (p && s.state === "misconfigured") return `${where(p)}: ${s.last_error || p.message}`;
+  return s.last_error || p?.message || "";
+}
+
 /** troubles lists all there is to mend. @returns {Trouble[]} */
 export function troubles() {
   const all = [];
   const { config } = state;
   if (config?.rejected) {
-    all.push({ key: "rejected", tone: "bad", who: "The last edit is not in use", what: firstLine(config.rejected),
+    all.push({ key: "rejected", tone: "bad", who: "The last edit is not in use", what: config.rejected,
       advice: "The configuration before it stays. Correct the file and save it.", href: link("configuration") });
   }
-  const problems = new Map();
-  for (const p of config?.problems ?? []) if (p.server && !problems.has(p.server)) problems.set(p.server, p);
+  const told = new Set(); // servers whose problem is why they don't work
   for (const name of state.order) {
     const s = state.servers.get(name);
     const l = s && look(s);
     if (!s || l.order > 1) continue;
-    const p = problems.get(name);
-    problems.delete(name);
-    const what = s.last_error ? firstLine(s.last_error) : p ? p.message : "";
-    all.push({ key: `server ${name}`, tone: l.tone, who: `${name} ${l.tone === "wait" || s.state === "failed" ? l.word : `: ${l.word}`}`.replace(" :", ":"),
-      what: p && s.state === "misconfigured" ? `${where(p)}: ${what}` : what, advice: advice(s), href: link("servers", { server: name }), server: name });
+    if (l.tone === "bad") told.add(name);
+    all.push({ key: `server ${name}`, tone: l.tone, who: `${name} ${sayState[s.state]}`, what: whatIsWrong(s), advice: advice(s),
+      href: link("servers", { server: name }), server: name });
   }
   for (const p of config?.problems ?? []) {
-    if (p.server && !problems.has(p.server)) continue;
-    all.push({ key: `problem ${where(p)} ${p.message}`, tone: "wait", who: where(p), what: p.message,
-      advice: "It is not in use as it stands; the rest of the file is.", href: link("configuration") });
+    if (told.has(p.server)) continue;
+    all.push({ key: `problem ${where(p)} ${p.message}`, tone: "wait", who: where(p), what: p.server ? `${p.server}: ${p.message}` : p.message,
+      advice: "The rest of the file is in use.", href: link("configuration") });
   }
   return all.sort((a, b) => (a.tone === "bad" ? 0 : 1) - (b.tone === "bad" ? 0 : 1));
 }
+
+const sayState = { failed: "failed", misconfigured: "is misconfigured", needs_auth: "needs a token", self: "is this router itself", restarting: "is restarting" };
 
 /** tally counts servers: those that work, those that should, those that are off. */
 export function tally() {
@@ -87,12 +93,12 @@ export function summary(view) {
   const all = troubles();
   const bad = all.filter((t) => t.tone === "bad");
   const tone = !state.router ? "off" : bad.length ? "bad" : all.length ? "wait" : "ok";
-  const first = all[0];
+  const first = view === "servers" ? undefined : all[0]; // there it stands below
   const n = tally();
   return html`<section class="summary ${tone}" aria-label="Summary">
     ${icon({ ok: "check", bad: "cross", wait: "wait", off: "wait" }[tone], tone)}
-    <p class="sentence"><strong>${sentence()}</strong>${first && view !== "servers"
-      ? html`<span class="first"><a href=${first.href}>${first.who}</a>${first.what ? html`: ${first.what}` : nothing}${all.length > 1
+    <p class="sentence"><strong>${sentence()}</strong>${first
+      ? html`<span class="first"><a href=${first.href}>${first.who}</a>${first.what ? html`: ${firstLine(first.what)}` : nothing}${all.length > 1
         ? html` <a class="more" href="#servers">and ${count(all.length - 1)} more</a>` : nothing}</span>` : nothing}</p>
     ${state.router ? html`<ul class="facts">
       ${n.off && n.want ? html`<li>${count(n.off)} off</li>` : nothing}
