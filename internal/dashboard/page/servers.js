@@ -3,7 +3,7 @@ import { repeat } from "./vendor/lit-html/directives/repeat.js";
 import { state, act, changed } from "./store.js";
 import { html, svg, nothing, icon, look, count, plural, duration, notice, empty } from "./ui.js";
 import { link, replace } from "./route.js";
-import { troubles, advice, whatIsWrong } from "./summary.js";
+import { troubles, advice, brief, whatIsWrong } from "./summary.js";
 
 const opened = new Set();
 const busy = new Map(); // what is being done to a server
@@ -75,7 +75,7 @@ function row(s) {
     <div class="who">
       <h2 id="name-${id}"><button type="button" class="name" aria-expanded=${open} aria-controls=${open ? `more-${id}` : nothing}
         @click=${() => toggle(s.name)}>${s.name}${icon("down", "chevron")}</button></h2>
-      ${error ? html`<p class="error">${error}</p>` : nothing}
+      ${error ? html`<p class="error">${open ? error : brief(error)}</p>` : nothing}
       ${wrong ? html`<p class="advice">${advice(s)}</p>` : nothing}
       ${say ? html`<p class="muted">${say}</p>` : nothing}
     </div>

@@ -21,8 +21,11 @@ export function advice(s) {
   }
 }
 
+/** brief leaves long parentheses out of an error, such as the whole PATH: what to do comes after them. */
+export const brief = (text) => text.replace(/\([^()]{60,}\)/g, "(…)");
+
 /** firstLine is the first line of an error, which often drags its stderr along. */
-export const firstLine = (text) => text.split("\n", 1)[0];
+export const firstLine = (text) => brief(text.split("\n", 1)[0]);
 
 /** where says file:line:column as far as it is known, without the folder. */
 export function where(p) {

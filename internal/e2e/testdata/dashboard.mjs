@@ -55,7 +55,7 @@ async function step(name, f) {
   } catch (e) {
     console.log(`FAIL ${name}: ${e.stack}`);
     await page.screenshot({ path: join(shots, "failed.png") }).catch(() => {});
-    console.log(await page.locator("body").innerText().catch(() => ""));
+    console.log((await page.locator("body").innerText().catch(() => "")).slice(0, 3000));
     await browser.close();
     process.exit(1);
   }
@@ -113,7 +113,6 @@ await step("the page opens, and says how the servers are", async () => {
 await step("a server crashes, and comes back", async () => {
   await server("fragile").locator("button.name").click();
   const pid = Number(await server("fragile").locator(".pid").innerText());
-  check(/listening/.test(await server("fragile").locator(".log").innerText().catch(() => "listening")), "");
   process.kill(pid, "SIGKILL");
   await until("it to be down", async () => (await state("fragile")) !== "ready");
   await until("a notice of it", async () => /fragile/.test(await page.locator("#notices").innerText()));
@@ -126,11 +125,9 @@ await step("a server crashes, and comes back", async () => {
 await step("a server is stopped and started", async () => {
   await server("steady").getByRole("button", { name: "Stop steady" }).click();
   await until("it to be off", async () => (await state("steady")) === "stopped here");
-  await until("the tools to be gone", async () => !/tools?$/.test((await server("steady").locator(".cell.tools").innerText()).trim()) || true);
   await server("steady").getByRole("button", { name: "Start steady" }).click();
   await until("it to be on", async () => (await state("steady")) === "ready");
-  const before = await server("steady").getByRole("button", { name: "Restart steady" });
-  await before.click();
+  await server("steady").getByRole("button", { name: "Restart steady" }).click();
   await until("the notice", async () => /steady is restarted/.test(await page.locator("#notices").innerText()));
 });
 
@@ -179,6 +176,7 @@ await step("numbers and texts arrive as they were written", async () => {
   await go("tools?tool=steady%3Aexact");
   await call(async () => {
     await page.getByLabel("big required").fill("9007199254740993");
+    await page.locator(".optional summary").click();
     await page.getByLabel("fraction").fill("1.10");
     await page.getByLabel("mode").selectOption("slow");
     await page.getByRole("button", { name: "Add to tags" }).click();
@@ -195,7 +193,7 @@ await step("numbers and texts arrive as they were written", async () => {
   await json.fill('{"big": 12345678901234567890, "more": [1e400]');
   await call();
   await until("the error to be told", async () => /no JSON.*line 1, column/.test(await page.locator("#json-error").innerText()));
-  await json.fill('{"big": 12345678901234567890, "label": "z", "more": [1e400]}');
+  await json.fill('{"big": 12345678901234567890, "label": "z", "nested": {"inner": "y"}, "more": [1e400]}');
   await call();
   await until("the other result", async () => /12345678901234567890/.test(await resultText()) && /1e400/.test(await resultText()));
   await page.getByLabel("Edit as JSON").uncheck();
@@ -260,7 +258,7 @@ await step("calls are listed, drawn and filtered", async () => {
   await page.getByRole("button", { name: /Go on/ }).click();
   await page.getByLabel("Outcome").selectOption("");
   await page.locator("table.calls a", { hasText: "unit_convert" }).first().click();
-  await until("the tool of a call", async () => /unit_convert/.test(await page.locator("#tool").innerText()));
+  await until("the tool of a call", async () => /unit_convert/.test(await page.locator("article.tool .names").innerText()));
 });
 
 await step("an edit on disk is taken up and told", async () => {
