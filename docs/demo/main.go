@@ -1,10 +1,13 @@
-// Command demo draws the picture in the README: it runs the commands below in
-// the project's folder, and writes what a terminal would show as an SVG.
+// Command demo records the terminal session in the README: it runs the commands below
+// in the project's folder, notes when each line came, and writes an SVG that shows it
+// so.
 //
 //	go run ./docs/demo > docs/demo.svg
 package main
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"html"
 	"log"
@@ -13,22 +16,41 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 var commands = []string{
-	`go run ./cmd/metarouter --config .mcp.json.example route "convert 5 kilometers to miles" --args '{"value": 5, "from_unit": "km", "to_unit": "mi"}'`,
+	`metarouter doctor --config broken.mcp.json`,
+	`metarouter route "convert 5 kilometers to miles" --args '{"value": 5, "from_unit": "km", "to_unit": "mi"}'`,
 	`metarouter search "hide e-mail addresses in a text" -k 1`,
 	`metarouter call pii_redact text='Write to ada@example.com'`,
 	`metarouter route "book a flight to Lisbon"; echo "exit code $?"`,
 	`metarouter servers`,
 }
 
+// broken is the configuration for the doctor.
+const broken = `{ "mcpServers": {
+  "utilities": { "command": "metarouter", "args": ["builtin", "utilities"] },
+  "browser": { "command": "nxp", "args": ["-y", "@playwright/mcp"] },
+  "github": { "command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"], "env": { "GITHUB_PERSONAL_ACCESS_TOKEN": "${GITHUB_TOKEN}" } }
+} }`
+
 const (
 	columns    = 118
 	charWidth  = 7.83
 	lineHeight = 19
 	margin     = 16
+
+	typing  = 700 * time.Millisecond  // before a command is there
+	reading = 900 * time.Millisecond  // after its last line
+	longest = 1500 * time.Millisecond // that the picture waits for a line
 )
+
+// A line is one of the screen, as SVG, and when it came.
+type line struct {
+	at   time.Duration
+	text string
+}
 
 func main() {
 	log.SetFlags(0)
@@ -41,33 +63,61 @@ func main() {
 		log.Fatalf("build: %v\n%s", err, out)
 	}
 	// In the picture the configuration and the data folder go without saying.
-	wrapper := fmt.Sprintf("#!/bin/sh\nexec %s/real --config .mcp.json.example --data %s/data \"$@\"\n", bin, bin)
-	if err := os.WriteFile(filepath.Join(bin, "metarouter"), []byte(wrapper), 0o755); err != nil {
-		log.Fatal(err)
+	wrapper := fmt.Sprintf(`#!/bin/sh
+case "$*" in
+*broken.mcp.json) exec %[1]s/real doctor --config %[1]s/broken.mcp.json --data %[1]s/data2 ;;
+*) exec %[1]s/real --config .mcp.json.example --data %[1]s/data "$@" ;;
+esac
+`, bin)
+	for path, text := range map[string]string{"metarouter": wrapper, "broken.mcp.json": broken} {
+		if err := os.WriteFile(filepath.Join(bin, path), []byte(text), 0o755); err != nil {
+			log.Fatal(err)
+		}
 	}
-	var lines []string
+	var lines []line
+	var now time.Duration
 	for _, command := range commands {
+		now += typing
 		for i, part := range wrap(command, columns-2) {
 			prompt := "$ "
 			if i > 0 {
 				prompt = "  "
 			}
-			lines = append(lines, `<tspan fill="#7ee787">`+prompt+`</tspan><tspan fill="#ffffff">`+html.EscapeString(part)+`</tspan>`)
+			lines = append(lines, line{now, `<tspan fill="#7ee787">` + prompt + `</tspan><tspan fill="#ffffff">` + html.EscapeString(part) + `</tspan>`})
 		}
-		cmd := exec.Command("sh", "-c", command)
-		cmd.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			log.Fatalf("%s: %v\n%s", command, err, out)
-		}
-		for line := range strings.Lines(string(out)) {
-			for _, part := range wrap(strings.TrimRight(line, "\n"), columns) {
-				lines = append(lines, html.EscapeString(part))
+		record(command, bin, func(waited time.Duration, text string) {
+			now += min(waited, longest)
+			text = strings.ReplaceAll(text, bin+"/", "")
+			for _, part := range wrap(text, columns) {
+				lines = append(lines, line{now, html.EscapeString(part)})
 			}
-		}
-		lines = append(lines, "")
+		})
+		now += reading
+		lines = append(lines, line{now, ""})
 	}
 	draw(lines[:len(lines)-1])
+}
+
+// record runs a command, and tells of each line that it prints and how long it came
+// after the one before.
+func record(command, bin string, tell func(waited time.Duration, text string)) {
+	cmd := exec.Command("sh", "-c", command+" 2>&1")
+	cmd.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		log.Fatalf("%s: %v", command, err)
+	}
+	last := time.Now()
+	for read := bufio.NewScanner(out); read.Scan(); last = time.Now() {
+		tell(time.Since(last), read.Text())
+	}
+	// The doctor's exit code is 1 where something is wrong.
+	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		log.Fatalf("%s: %v", command, err)
+	}
 }
 
 // wrap cuts a line into parts of at most n runes.
@@ -80,13 +130,18 @@ func wrap(line string, n int) []string {
 	return append(parts, string(runes))
 }
 
-func draw(lines []string) {
+// draw writes the lines as an SVG in which each appears when it came, and stays. Who
+// wants no motion sees the last of it.
+func draw(lines []line) {
 	width, height := int(math.Ceil(columns*charWidth))+2*margin, len(lines)*lineHeight+2*margin
 	fmt.Printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" role="img" aria-label="A terminal session with metarouter">`+"\n", width, height, width)
+	fmt.Println("<style>text { animation: come 1ms backwards } @keyframes come { from { opacity: 0 } } @media (prefers-reduced-motion: reduce) { text { animation: none } }</style>")
 	fmt.Printf(`<rect width="%d" height="%d" rx="8" fill="#0d1117"/>`+"\n", width, height)
 	fmt.Println(`<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="13" fill="#c9d1d9" xml:space="preserve">`)
-	for i, line := range lines {
-		fmt.Printf(`<text x="%d" y="%d">%s</text>`+"\n", margin, margin+13+i*lineHeight, line)
+	for i, l := range lines {
+		if l.text != "" {
+			fmt.Printf(`<text x="%d" y="%d" style="animation-delay:%.1fs">%s</text>`+"\n", margin, margin+13+i*lineHeight, l.at.Seconds(), l.text)
+		}
 	}
 	fmt.Println("</g>\n</svg>")
 }
