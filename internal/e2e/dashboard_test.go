@@ -4,12 +4,14 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +41,47 @@ func TestDashboard(t *testing.T) {
 		"evil <b>": fake("-tool", definition(evil, "An evil tool. "+evil, `{"type":"object","properties":{"message":{"type":"string","description":"`+evil+`"}}}`, `{"readOnlyHint":true}`)),
 	}, nil)
 	url, _ := s.serveHTTP()
-	runPage(t, "dashboard.mjs", map[string]string{"url": strings.TrimSuffix(url, "/mcp"), "config": s.config, "shots": t.TempDir()})
+	const token = "open-sesame"
+	guarded, _ := prepare(t, entries{"echo": fake("-tools", "echo")}, map[string]any{"http": map[string]any{"tokens": []string{token}}}).serveHTTP()
+	runPage(t, "dashboard.mjs", map[string]any{
+		"url": strings.TrimSuffix(url, "/mcp"), "config": s.config, "shots": t.TempDir(),
+		"guarded": strings.TrimSuffix(guarded, "/mcp"), "token": token,
+	})
+}
+
+// TestScreenshots takes screenshots of the page over servers that look like real ones,
+// into the folder METAROUTER_SCREENSHOTS; it takes as many seconds as
+// METAROUTER_SCREENSHOTS_AFTER says for the charts to fill, else 310.
+func TestScreenshots(t *testing.T) {
+	shots := os.Getenv("METAROUTER_SCREENSHOTS")
+	if shots == "" {
+		t.Skip("METAROUTER_SCREENSHOTS names no folder")
+	}
+	after, err := strconv.Atoi(cmp.Or(os.Getenv("METAROUTER_SCREENSHOTS_AFTER"), "310"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stage, err := filepath.Abs(filepath.Join("testdata", "stage.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := entries{
+		"utilities": {"command": "metarouter", "args": []string{"builtin", "utilities"}},
+		"files":     {"command": "metarouter", "args": []string{"builtin", "files", "."}},
+		"github": {"command": "docker", "args": []string{"run", "-i", "--rm", "ghcr.io/github/github-mcp-server"},
+			"env": map[string]string{"GITHUB_PERSONAL_ACCESS_TOKEN": "x"}},
+		"slack": {"command": "npx", "args": []string{"-y", "@modelcontextprotocol/server-slack"}, "env": map[string]string{"SLACK_BOT_TOKEN": "${SLACK_BOT_TOKEN}"}},
+	}
+	for _, name := range []string{"playwright", "memory", "postgres", "sentry", "context7", "sequential-thinking", "linear"} {
+		all[name] = map[string]any{"command": mcptest.Node22(t), "args": []string{stage, name}}
+	}
+	all["context7"]["lazy"] = true
+	s := prepare(t, all, map[string]any{"toolBudget": 1000})
+	if err := writeFile(filepath.Join(s.dir, "README.md"), "Nothing TODO here."); err != nil {
+		t.Fatal(err)
+	}
+	url, _ := s.serveHTTP()
+	runPage(t, "screenshots.mjs", map[string]any{"url": strings.TrimSuffix(url, "/mcp"), "shots": shots, "seconds": after})
 }
 
 // definition is a tool as a server lists it.
@@ -53,10 +95,10 @@ func definition(name, description, schema, annotations string) string {
 }
 
 // runPage runs a script of testdata that drives a browser.
-func runPage(t *testing.T, script string, with map[string]string) {
+func runPage(t *testing.T, script string, with map[string]any) {
 	t.Helper()
 	with["modules"], with["browser"] = mcptest.NPM(t), mcptest.Interpreter(t, "chromium")
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	argument, err := json.Marshal(with)
 	if err != nil {

@@ -31,10 +31,10 @@ export function why(e) {
   const used = fields.filter((f) => words.some((w) => f in w.fields));
   for (const w of words) for (const f of Object.keys(w.fields)) if (!used.includes(f)) used.push(f);
   return html`<div class="why">
-    <h4>The score is made of</h4>
+    <p class="caption">The score is made of</p>
     ${bar(made.map((f) => [f.share, colour(colours, f.name)]))}
     <ul class="keys">${made.map((f) => key(colour(colours, f.name), html`${features[f.name] ?? f.name} <b>${percent(f.share)}</b>`))}</ul>
-    ${words.length ? html`<h4>Each word's share, and where it stands</h4>
+    ${words.length ? html`<p class="caption">Each word's share, and where it stands</p>
       <table class="words"><caption class="sr">Share of each word, by field</caption>
         <thead class="sr"><tr><th scope="col">Word</th><th scope="col">Share</th><th scope="col">Fields</th></tr></thead>
         <tbody>${words.map((w) => {
