@@ -98,7 +98,7 @@ export function latencies() {
     cursor: { show: false },
     scales: { x: { time: false, range: () => [-0.6, bounds.length + 0.6] }, y: { range: (_, __, top) => [0, Math.max(top * 1.25, 4)] } },
     axes: [
-      axis(c, { size: 26, gap: 3, grid: { show: false }, splits: () => bounds.map((_, i) => i + 0.5), filter: (u, all) => thin(u, all, bounds), values: (_, all) => all.map((i) => (i === null ? "" : short(bounds[i - 0.5]))) }),
+      axis(c, { size: 26, gap: 3, grid: { show: false }, splits: () => bounds.map((_, i) => i + 0.5), filter: (u, all) => thin(u, all, bounds), values: (_, all) => all.map((i) => (i === null ? "" : i === 0.5 ? `${short(bounds[0])} ms` : short(bounds[i - 0.5]))) }),
       axis(c, { size: 40, space: 32, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000] }),
     ],
     series: [{}, { stroke: c.accent, fill: c["accent-soft"], width: 1, paths: bars, points: { show: false } }],

@@ -83,6 +83,7 @@ export function tally() {
 /** sentence says how the servers are. */
 export function sentence() {
   const n = tally();
+  if (state.link === "lost") return "The router does not answer";
   if (!state.router) return "Waiting for the router …";
   if (n.want + n.off === 0) return "No server is configured";
   if (n.want === 0) return `All ${plural(n.off, "server")} are off`;
@@ -93,6 +94,10 @@ export function sentence() {
 
 /** summary is the line below the header. */
 export function summary(view) {
+  if (state.link === "lost") {
+    return html`<section class="summary bad" aria-label="Summary">${icon("cross", "bad")}<p class="sentence"><strong>${sentence()}</strong>
+      <span class="first">It may have ended, or be starting again: this page goes on by itself as soon as it answers.${state.router ? " What stands below is what was last known." : ""}</span></p></section>`;
+  }
   const all = troubles();
   const bad = all.filter((t) => t.tone === "bad");
   const tone = !state.router ? "off" : bad.length ? "bad" : all.length ? "wait" : "ok";

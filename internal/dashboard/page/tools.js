@@ -10,18 +10,19 @@ import { detail } from "./tool.js";
 
 const step = 50; // tools that are shown at once
 const pause = 180; // ms without a key before a search
+const calm = 3000; // ms between two questions for the same, while servers come and go
 
 /** What was asked for last, and the answer. */
-const search = { key: "", catalogs: 0, ranking: undefined, error: "", running: undefined, shown: step };
+const search = { key: undefined, catalogs: 0, at: 0, ranking: undefined, error: "", running: undefined, shown: step };
 let typing;
 
 function want(params) {
   const asked = new URLSearchParams();
   for (const key of ["q", "capability", "server"]) for (const v of params.getAll(key)) asked.append(key, v);
   const key = asked.toString();
-  if (key === search.key && search.catalogs === state.catalogs) return;
+  if (key === search.key && (search.catalogs === state.catalogs || performance.now() - search.at < calm)) return;
   if (key !== search.key) { search.shown = step; explained.clear(); }
-  Object.assign(search, { key, catalogs: state.catalogs });
+  Object.assign(search, { key, catalogs: state.catalogs, at: performance.now() });
   search.running?.abort();
   const running = search.running = new AbortController();
   ask(`/dashboard/tools?${key}`, undefined, running.signal).then((text) => {

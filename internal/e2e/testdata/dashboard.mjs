@@ -339,9 +339,35 @@ await step("a lost router is told, and found again", async () => {
   await page.route("**/dashboard/events", (r) => r.abort());
   await page.reload();
   await until("it to be told", async () => (await page.locator("#link").innerText()) === "disconnected, trying again");
+  check(/does not answer/.test(await page.locator(".summary").innerText()), "the summary does not say so");
   await page.unroute("**/dashboard/events");
   await until("it to be back", async () => (await page.locator("#link").innerText()) === "live");
   silent = false;
+});
+
+await step("a page that nobody sees asks for nothing", async () => {
+  const other = await context.newPage();
+  await other.clock.install();
+  const hide = (hidden) => other.evaluate((hidden) => {
+    Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, hidden);
+  const link = async (word) => { // while the clock goes on
+    for (let i = 0; (await other.locator("#link").innerText()) !== word; i++) {
+      check(i < 300, `the page is not ${word}`);
+      await other.clock.runFor(100);
+    }
+  };
+  await other.goto(`${url}/`);
+  await link("live");
+  await hide(true);
+  await other.clock.runFor(29_000);
+  await link("live");
+  await other.clock.runFor(2000);
+  await link("paused while hidden");
+  await hide(false);
+  await link("live");
+  await other.close();
 });
 
 await step("a router with a token asks for it, and again when it is forgotten", async () => {

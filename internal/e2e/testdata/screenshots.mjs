@@ -25,7 +25,7 @@ async function client(name) {
 const scenes = [
   ["playwright:browser_navigate", { url: "https://example.com" }], ["playwright:browser_snapshot", {}], ["playwright:browser_snapshot", {}], ["playwright:browser_click", { ref: "e12" }],
   ["memory:search_nodes", { query: "release" }], ["memory:read_graph", {}], ["postgres:query", { sql: "select 1" }], ["postgres:query", { sql: "select count(*) from orders" }],
-  ["postgres:list_tables", { schema: "public" }], ["sentry:search_issues", { query: "is:unresolved" }], ["linear:list_issues", { team: "web" }],
+  ["postgres:list_tables", { schema: "public" }], ["sentry:search_issues", { query: "is:unresolved" }],
   ["sequential-thinking:sequentialthinking", { thought: "First, look at the schema." }], ["files:read_file", { path: "README.md" }], ["files:search_files", { content: "TODO" }],
   ["utilities:unit_convert", { value: 5, from_unit: "km", to_unit: "mi" }], ["files:read_file", { file: "README.md" }], ["utilities:pii_redact", { text: "Write to ada@example.com" }],
 ];
@@ -43,13 +43,13 @@ const load = clients.map(async (call, i) => {
 load.forEach((l) => l.catch((e) => { if (Date.now() < end) throw e; }));
 
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"] });
-const desk = await browser.newPage({ viewport: { width: 1280, height: 880 }, colorScheme: "light" });
+const desk = await browser.newPage({ viewport: { width: 1280, height: 872 }, colorScheme: "light" });
 await desk.goto(`${url}/`);
 await desk.getByRole("button", { name: "Stop linear" }).click();
 await new Promise((resume) => setTimeout(resume, end - Date.now())); // while the charts fill
 const views = {
   servers: ["servers", async () => {}],
-  tools: ["tools?q=what+went+wrong+in+production&tool=sentry%3Asearch_issues", (page) => page.locator(".hit summary").first().click({ timeout: 5000 }).catch(() => {})],
+  tools: ["tools?q=search+for+unresolved+issues&tool=sentry%3Asearch_issues", (page) => page.locator(".hit summary").first().click({ timeout: 5000 }).catch(() => {})],
   calls: ["calls", (page) => page.locator("table.calls").waitFor()],
   configuration: ["configuration", async () => {}],
 };
@@ -58,6 +58,7 @@ const take = async (page, suffix) => {
     await page.goto(`${url}/#${hash}`);
     await page.locator(`main.view-${hash.split("?")[0]}`).waitFor();
     await prepare(page);
+    await page.mouse.move(0, 0);
     await page.waitForFunction(() => !document.querySelector(".notice") && new Promise((r) => setTimeout(() => r(true), 1500)));
     await page.screenshot({ path: join(shots, `dashboard-${name}${suffix}.png`) });
   }
