@@ -75,7 +75,7 @@ function page() {
   return html`<a class="skip" href="#main" @click=${toMain}>Skip to the content</a>
     <div class="frame">${header()}${nav(view)}</div>
     ${summary(view)}
-    <main id="main" tabindex="-1" class="view-${view}">
+    <main id="main" tabindex="-1" class="view-${view}${state.link === "lost" ? " stale" : ""}">
       <h1 class="sr">${pages[view].title}</h1>
       ${state.router ? pages[view].draw(params) : html`<div class="empty"><p>${links[state.link].word} …</p></div>`}
     </main>`;

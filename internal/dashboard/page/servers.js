@@ -119,6 +119,7 @@ function chips(all) {
   const n = (g) => all.filter((s) => groups[g].has(look(s))).length;
   const chip = (value, word, number) => html`<button type="button" class="chip" aria-pressed=${filter === value}
     @click=${() => { filter = filter === value ? "" : value; changed(); }}>${word} <span class="num">${count(number)}</span></button>`;
+  if (!filter && Object.keys(groups).filter(n).length < 2) return nothing;
   return html`<div class="chips" role="group" aria-label="Which servers are shown">
     ${chip("", "all", all.length)}${Object.keys(groups).filter((g) => n(g) || filter === g).map((g) => chip(g, groups[g].word, n(g)))}</div>`;
 }
