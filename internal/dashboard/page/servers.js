@@ -47,13 +47,13 @@ function sparkline(s) {
   const all = s.latency ?? [];
   if (!all.length) return html`<span class="muted">no calls yet</span>`;
   const [w, h, top] = [80, 22, Math.max(...all, 0.001)];
-  const x = (i) => (all.length === 1 ? w : (i * w) / (all.length - 1));
+  const x = (i) => (all.length === 1 ? w - 2 : (i * (w - 2)) / (all.length - 1));
   const y = (v) => h - 2 - (v / top) * (h - 5);
   const points = all.map((v, i) => `${x(i).toFixed(1)},${y(v).toFixed(1)}`).join(" ");
   const last = all.at(-1);
   return html`<svg class="spark" viewBox="0 0 ${w} ${h}" role="img"
       aria-label="Latency of the last ${plural(all.length, "call")}: median ${duration(median(all))}, worst ${duration(top)}">
-      ${svg`<polygon points="0,${h} ${points} ${w},${h}"/><polyline points=${points}/><circle cx=${x(all.length - 1).toFixed(1)} cy=${y(last).toFixed(1)} r="1.8"/>`}
+      ${svg`<polygon points="0,${h} ${points} ${w - 2},${h}"/><polyline points=${points}/><circle cx=${x(all.length - 1).toFixed(1)} cy=${y(last).toFixed(1)} r="1.8"/>`}
     </svg><span class="num" title="Median of the last ${plural(all.length, "call")}">${duration(median(all))}</span>`;
 }
 

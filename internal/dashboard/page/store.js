@@ -5,6 +5,7 @@
  * The shapes of servers, calls and the rest are those of internal/dashboard/api.go.
  * @typedef {object} State
  * @property {"connecting"|"live"|"lost"|"asleep"} link
+ * @property {string} refused while the link is lost, why; "" if nobody says
  * @property {number} ahead by how many ms the router's clock is ahead of ours
  * @property {object|undefined} router
  * @property {string[]} order
@@ -22,7 +23,7 @@ export const ratesKept = 300; // seconds
 
 /** @type {State} */
 export const state = {
-  link: "connecting", ahead: 0, router: undefined, order: [], servers: new Map(), calls: [],
+  link: "connecting", refused: "", ahead: 0, router: undefined, order: [], servers: new Map(), calls: [],
   rates: new Map(), latency: undefined, catalog: undefined, catalogs: 0, config: undefined,
 };
 
@@ -117,8 +118,14 @@ export function connect() {
     changed();
     again = setTimeout(open, wait * (0.75 + Math.random() / 2));
     wait = Math.min(wait * 2, longestWait);
-    const status = await fetch("/dashboard/tool?id=", { cache: "no-store" }).then((r) => r.status, () => 0);
-    if (status === 401) location.reload(); // the page to log in is there
+    try {
+      const probe = await fetch("/dashboard/tool?id=", { cache: "no-store" });
+      if (probe.status === 401) location.reload(); // the page to log in is there
+      state.refused = [200, 404].includes(probe.status) ? "" : saidIn(await probe.text()).slice(0, 300);
+    } catch {
+      state.refused = "";
+    }
+    changed();
   };
   // A page that nobody looks at costs the router nothing.
   document.addEventListener("visibilitychange", () => {
@@ -132,6 +139,11 @@ export function connect() {
   });
   setInterval(() => { if (state.link === "live" && !document.hidden) changed(); }, 1000); // time goes by where nothing happens
   open();
+}
+
+/** saidIn is the sentence of a refusal, or the whole text where something else has answered. */
+function saidIn(text) {
+  try { return JSON.parse(text).error ?? ""; } catch { return text.trim(); }
 }
 
 /** A refusal is the router's "no" to a request: its message is a sentence. */
@@ -157,9 +169,7 @@ export async function ask(path, body, signal) {
   const text = await response.text();
   if (response.status === 401) location.reload();
   if (response.ok) return text;
-  let said;
-  try { said = JSON.parse(text).error; } catch { said = text; }
-  throw new Refusal(response.status, said || `The router refuses: ${response.status}.`);
+  throw new Refusal(response.status, saidIn(text) || `The router refuses: ${response.status}.`);
 }
 
 /** act does something to a server: restart, stop or start. */

@@ -96,7 +96,7 @@ export function sentence() {
 export function summary(view) {
   if (state.link === "lost") {
     return html`<section class="summary bad" aria-label="Summary">${icon("cross", "bad")}<p class="sentence"><strong>${sentence()}</strong>
-      <span class="first">It may have ended, or be starting again: this page goes on by itself as soon as it answers.${state.router ? " What stands below is what was last known." : ""}</span></p></section>`;
+      <span class="first">${state.refused || "It may have ended, or be starting again"}: this page goes on by itself as soon as it answers.${state.router ? " What stands below is what was last known." : ""}</span></p></section>`;
   }
   const all = troubles();
   const bad = all.filter((t) => t.tone === "bad");

@@ -340,6 +340,9 @@ await step("a lost router is told, and found again", async () => {
   await page.reload();
   await until("it to be told", async () => (await page.locator("#link").innerText()) === "disconnected, trying again");
   check(/does not answer/.test(await page.locator(".summary").innerText()), "the summary does not say so");
+  await page.route("**/dashboard/tool?id=", (r) => r.fulfill({ status: 403, body: "the key is wrong" }));
+  await until("why", async () => /the key is wrong/.test(await page.locator(".summary").innerText()));
+  await page.unroute("**/dashboard/tool?id=");
   await page.unroute("**/dashboard/events");
   await until("it to be back", async () => (await page.locator("#link").innerText()) === "live");
   silent = false;
