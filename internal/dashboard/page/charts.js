@@ -85,18 +85,19 @@ export function latencies() {
       const x = Math.round(u.valToPos(at(ms), "x", true));
       const wide = ctx.measureText(name).width;
       ctx.beginPath();
-      ctx.moveTo(x, bbox.top + 14 * devicePixelRatio);
+      ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
       const left = Math.max(free, Math.min(x - wide / 2, bbox.left + bbox.width - wide));
-      ctx.fillText(name, left, bbox.top + 9 * devicePixelRatio);
+      ctx.fillText(name, left, bbox.top - 4 * devicePixelRatio);
       free = left + wide + 6 * devicePixelRatio;
     }
     ctx.restore();
   };
   const c = chart((c) => ({
     cursor: { show: false },
-    scales: { x: { time: false, range: () => [-0.6, bounds.length + 0.6] }, y: { range: (_, __, top) => [0, Math.max(top * 1.25, 4)] } },
+    padding: [16, 8, 0, 0], // the names of the marks stand there
+    scales: { x: { time: false, range: () => [-0.6, bounds.length + 0.6] }, y: { range: (_, __, top) => [0, Math.max(top * 1.1, 4)] } },
     axes: [
       axis(c, { size: 26, gap: 3, grid: { show: false }, splits: () => bounds.map((_, i) => i + 0.5), filter: (u, all) => thin(u, all, bounds), values: (_, all) => all.map((i) => (i === null ? "" : i === 0.5 ? `${short(bounds[0])} ms` : short(bounds[i - 0.5]))) }),
       axis(c, { size: 40, space: 32, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000] }),

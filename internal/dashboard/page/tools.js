@@ -72,7 +72,7 @@ function hit(t, params, chosen) {
       : html`<span class="confidence muted num" title="What its definition costs a model">${count(t.tokens)} tokens</span>`}
     <p class="description">${t.description || html`<span class="muted">It has no description.</span>`}</p>
     <p class="marks">${marks(t)}</p>
-    ${q && t.why ? html`<details ?open=${explained.has(t.id)} @toggle=${(e) => unfold(e, t.id)}><summary><span>Why</span>${t.reason ? html`<span class="reason">${t.reason}</span>` : nothing}</summary>${explained.has(t.id) ? why(t.why) : nothing}</details>` : nothing}
+    ${q && t.why ? html`<details ?open=${explained.has(t.id)} @toggle=${(e) => unfold(e, t.id)}><summary><span>Why</span>${t.reason ? html`<span class="reason">${t.reason}</span>` : nothing}</summary>${explained.has(t.id) ? why(t.why, q) : nothing}</details>` : nothing}
   </div>`;
 }
 
