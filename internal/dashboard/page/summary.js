@@ -100,11 +100,11 @@ export function summary(view) {
   }
   const all = troubles();
   const bad = all.filter((t) => t.tone === "bad");
-  const tone = !state.router ? "off" : bad.length ? "bad" : all.length ? "wait" : "ok";
-  const first = view === "servers" ? undefined : all[0]; // there it stands below
   const n = tally();
+  const tone = !state.router ? "wait" : bad.length ? "bad" : all.length ? "wait" : n.want === 0 ? "off" : n.work < n.want ? "wait" : "ok";
+  const first = view === "servers" ? undefined : all[0]; // there it stands below
   return html`<section class="summary ${tone}" aria-label="Summary">
-    ${icon({ ok: "check", bad: "cross", wait: "wait", off: "wait" }[tone], tone)}
+    ${icon({ ok: "check", bad: "cross", wait: "wait", off: "off" }[tone], tone)}
     <p class="sentence"><strong>${sentence()}</strong>${first
       ? html`<span class="first"><a href=${first.href}>${first.who}</a>${first.what ? html`: ${firstLine(first.what)}` : nothing}${all.length > 1
         ? html` <a class="more" href="#servers">and ${count(all.length - 1)} more</a>` : nothing}</span>` : nothing}</p>
