@@ -31,15 +31,23 @@ func Find(flagPaths []string) (paths []string, named bool, err error) {
 	if exists(project) {
 		return []string{project}, false, nil
 	}
-	folder, err := os.UserConfigDir()
+	own, err := Own()
 	if err != nil {
-		return nil, false, fmt.Errorf("no %s, and no config folder of yours: %w; name a file with --config", project, err)
+		return nil, false, fmt.Errorf("no %s, and %w", project, err)
 	}
-	own := filepath.Join(folder, "metarouter", "mcp.json")
 	if exists(own) {
 		return []string{own}, true, nil
 	}
 	return nil, false, fmt.Errorf(`no config: create %s or %s with {"mcpServers": {"a name": {"command": "…", "args": ["…"]}}}, or name a file with --config`, project, own)
+}
+
+// Own is the absolute path of the user's own file, which need not be there.
+func Own() (string, error) {
+	folder, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("no config folder of yours: %w; name a file with --config", err)
+	}
+	return filepath.Join(folder, "metarouter", "mcp.json"), nil
 }
 
 // exists is true for what can't be looked at too: Load says why.

@@ -21,6 +21,38 @@ import (
 // in Config.Problems.
 func Load(paths ...string) (Config, error) { return load(paths, system()) }
 
+// Read is Load of one file that says data and stands, or would stand, at path.
+func Read(path string, data []byte) (Config, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("read config: %w", err)
+	}
+	s, err := parse(path, data)
+	if err != nil {
+		return Config{}, err
+	}
+	return assemble([]source{s}, system()), nil
+}
+
+// ServersKey is the key of a file's object under which its servers are, "" if they
+// are in the object itself. A file without servers gets them under "mcpServers". The
+// error is a Problem: the data isn't an object of JSON with comments.
+func ServersKey(path string, data []byte) (string, error) {
+	s, err := parse(path, data)
+	if err != nil {
+		return "", err
+	}
+	if (&decoder{source: s}).bare() {
+		return "", nil
+	}
+	for _, key := range roots {
+		if slices.ContainsFunc(s.root.Members, func(m hujson.ObjectMember) bool { return keyOf(m) == key }) {
+			return key, nil
+		}
+	}
+	return roots[0], nil
+}
+
 // An environment is what Load asks of the world beside the files, so that
 // parsing is pure for whoever brings its own.
 type environment struct {

@@ -152,8 +152,12 @@ one MCP server.`,
 		root.AddCommand(cmd)
 	}
 	if a.router == nil {
-		root.AddCommand(a.serve(), a.dashboard(), a.eval(), a.check(), a.trust(), a.builtin(), a.version(), a.guard())
+		root.AddCommand(
+			a.serve(), a.dashboard(), a.importServers(), a.install(), a.check(), a.trust(), a.eval(), a.schema(), a.builtin(), a.version(),
+			a.man(root), a.health(), a.guard(),
+		)
 	}
+	a.complete(root)
 	return root
 }
 

@@ -36,7 +36,9 @@ var allowed = map[string][]string{
 	"internal/builtin":      {},
 	"internal/mcptest":      {},
 	"internal/dashboard":    {"adapter", "config", "registry", "selector", "server", "session"},
+	"internal/clients":      {"config"},
 	"internal/daemon":       {},
+	"contrib/mcpb":          {},
 	"docs/demo":             {},
 	"examples/orchestrator": {"adapter", "config", "registry", "selector"},
 	"internal/evaluation":   {"discovery", "registry", "selector"},
@@ -46,7 +48,7 @@ var allowed = map[string][]string{
 	"internal/chaos":        {"internal/mcptest"},
 	"cmd/metarouter": {
 		"adapter", "server", "config", "session", "registry", "selector", "supervisor", "classify",
-		"internal/builtin", "internal/daemon", "internal/dashboard", "internal/evaluation", "internal/pipe", "internal/usage",
+		"internal/builtin", "internal/clients", "internal/daemon", "internal/dashboard", "internal/evaluation", "internal/pipe", "internal/usage",
 	},
 }
 

@@ -3,6 +3,7 @@ package atomicfile
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -10,7 +11,14 @@ import (
 // Write makes data the content of the file at path, which its owner alone can
 // then read. Who reads it meanwhile sees what was or what is to be. With sync
 // that also holds after a power cut.
-func Write(path string, data []byte, sync bool) (err error) {
+func Write(path string, data []byte, sync bool) error { return write(path, data, sync, 0o600) }
+
+// WriteMode is Write with sync, of a file that others may read as mode says.
+func WriteMode(path string, data []byte, mode fs.FileMode) error {
+	return write(path, data, true, mode)
+}
+
+func write(path string, data []byte, sync bool, mode fs.FileMode) (err error) {
 	temp, err := os.CreateTemp(filepath.Dir(path), "tmp-*") // has mode 0600
 	if err != nil {
 		return err
@@ -21,6 +29,9 @@ func Write(path string, data []byte, sync bool) (err error) {
 		}
 	}()
 	_, err = temp.Write(data)
+	if mode != 0o600 {
+		err = errors.Join(err, temp.Chmod(mode))
+	}
 	if sync {
 		err = errors.Join(err, temp.Sync())
 	}

@@ -1,8 +1,10 @@
 package atomicfile
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 )
 
@@ -28,5 +30,20 @@ func TestWrite(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 2 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestWriteMode(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes are those of Unix")
+	}
+	path := filepath.Join(t.TempDir(), "f")
+	for _, mode := range []fs.FileMode{0o644, 0o600, 0o640} {
+		if err := WriteMode(path, []byte("a"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode() != mode {
+			t.Errorf("it is %v, %v; want %v", info, err, mode)
+		}
 	}
 }

@@ -60,6 +60,7 @@ func (d *Dashboard) Register(mux *http.ServeMux, r *adapter.Router, face *server
 	d.router, d.face = r, face
 	mux.HandleFunc("GET /{$}", d.index)
 	mux.Handle("GET /dashboard/page/", d.static())
+	mux.HandleFunc("GET /schema.json", schema)
 	mux.HandleFunc("GET /dashboard/events", d.events)
 	mux.HandleFunc("GET /dashboard/tools", d.tools)
 	mux.HandleFunc("GET /dashboard/tool", d.tool)
@@ -86,6 +87,13 @@ func (d *Dashboard) static() http.Handler {
 		guarded(w)
 		serve.ServeHTTP(w, r)
 	})
+}
+
+// schema answers with the JSON Schema of the configuration's files.
+func schema(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/schema+json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Write(config.Schema())
 }
 
 // guarded sets what browsers shall know of a page. Nothing is kept: another version of

@@ -1,0 +1,18 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+func (a *app) schema() *cobra.Command {
+	return leaf("schema", "Print the JSON Schema of the configuration, for editors",
+		"  metarouter schema > mcp.schema.json", cobra.NoArgs,
+		func(context.Context, []string) error {
+			_, err := a.stdout.Write(config.Schema())
+			return err
+		})
+}

@@ -1,0 +1,266 @@
+package config
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/tailscale/hujson"
+)
+
+func compileSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource(SchemaURL, doc); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile(SchemaURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc.(map[string]any)["$id"] != SchemaURL {
+		t.Errorf("its $id is not %s", SchemaURL)
+	}
+	return compiled
+}
+
+// check validates text, which may have comments.
+func checkSchema(t *testing.T, schema *jsonschema.Schema, text []byte) error {
+	t.Helper()
+	plain, err := hujson.Standardize(text)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(plain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema.Validate(doc)
+}
+
+// What we tell people to write is valid, and Load agrees.
+func TestSchemaAcceptsExamples(t *testing.T) {
+	schema := compileSchema(t)
+	check := func(what string, text []byte) {
+		if err := checkSchema(t, schema, text); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		c, err := Read("/x/.mcp.json", text)
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		for _, p := range c.Problems {
+			if !strings.Contains(p.Message, "not set") && !strings.Contains(p.Message, "which is no server") {
+				t.Errorf("%s: %v", what, p)
+			}
+		}
+	}
+	for _, name := range []string{".mcp.json.example", "categories.example.json"} {
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(name, text)
+		// What is commented out is an example too.
+		var whole []string
+		for line := range strings.Lines(string(text)) {
+			if code, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "//"); ok && regexp.MustCompile(`^\s*["}\]]`).MatchString(code) {
+				line = code
+			}
+			whole = append(whole, line)
+		}
+		check(name+" without comment marks", []byte(strings.Join(whole, "")))
+		if !strings.Contains(string(text), `"$schema": "`+SchemaURL+`"`) {
+			t.Errorf("%s does not name its schema", name)
+		}
+	}
+	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```jsonc?\n(\\{.*?)```").FindAllStringSubmatch(string(readme), -1)
+	n := 0
+	for _, block := range blocks {
+		if regexp.MustCompile(`"(mcpServers|metarouter)"\s*:\s*\{`).MatchString(block[1]) {
+			check("README:\n"+block[1], []byte(block[1]))
+			n++
+		}
+	}
+	if n < 4 {
+		t.Errorf("the README has %d examples of a configuration", n)
+	}
+}
+
+func TestSchemaRejects(t *testing.T) {
+	schema := compileSchema(t)
+	for _, text := range []string{
+		`[]`, `{"mcpServers": []}`, `{"mcpServers": {"a": {}}}`, `{"mcpServers": {"a": {"command": 1}}}`, `{"mcpServers": {"a": {"command": "x", "args": "y"}}}`,
+		`{"mcpServers": {"a": {"command": "x", "timeout": "5 minutes"}}}`, `{"mcpServers": {"a": {"command": "x", "retry": "maybe"}}}`,
+		`{"mcpServers": {"a": {"command": "x", "tools": {"allowed": []}}}}`, `{"mcpServers": {"a": {"url": "http://x", "type": "ws"}}}`,
+		`{"metarouter": {"mode": "all"}}`, `{"metarouter": {"moed": "auto"}}`, `{"metarouter": {"http": {"maxBody": "many"}}}`, `{"metarouter": {"http": {"rate": "fast"}}}`,
+		`{"metarouter": {"routeThreshold": 2}}`, `{"metarouter": {"classification": {"categories": [{}]}}}`, `{"metarouter": {"classification": {"rules": [{}]}}}`,
+		`{"metarouter": {"accessLog": {"arguments": true}}}`,
+	} {
+		if checkSchema(t, schema, []byte(text)) == nil {
+			t.Errorf("valid: %s", text)
+		}
+	}
+	for _, text := range []string{
+		`{}`, `{"mcpServers": {"a": {"command": "x", "autoApprove": [], "timeout": 60, "tools": ["x"]}}, "other": 1}`, `{"a": {"command": "x"}}`,
+		`{"context_servers": {"z": {"command": {"path": "x", "args": []}}}}`, `{"servers": {"v": {"type": "http", "url": "https://x"}}, "inputs": []}`,
+		`{"metarouter": {"accessLog": "x", "http": {"maxBody": 5, "rate": ""}, "idleTimeout": 0}}`, `{"metarouter": {"accessLog": {"file": "x", "maxSize": "1MiB"}}}`,
+	} {
+		if err := checkSchema(t, schema, []byte(text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// readers says where in the file the keys stand that each function of this package
+// reads with a fields literal.
+var readers = map[string][]string{
+	"root":           {"/"},
+	"router":         {"/metarouter/"},
+	"entry":          {"/mcpServers/*/"},
+	"accessLog":      {"/metarouter/accessLog/"},
+	"classification": {"/metarouter/classification/"},
+	"outside":        {"/metarouter/classification/"},
+	"category":       {"/metarouter/classification/categories/*/"},
+	"rules":          {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
+}
+
+// Every key that Load reads is in the schema, at its place, and every key of the schema
+// is read. The keys are those of the fields literals in the source, so that one who
+// adds a key can't forget the other.
+func TestSchemaHasEveryKey(t *testing.T) {
+	read := make(map[string]bool)
+	for _, key := range roots {
+		read["/"+key] = true
+	}
+	present := make(map[string]bool) // the functions that read
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			function, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			places := readers[function.Name.Name]
+			for _, literal := range literals(function) {
+				if places == nil {
+					t.Errorf("%s reads %q in %s; say in readers where in the file they stand", name, slices.Sorted(maps.Keys(keysOf(literal, ""))), function.Name.Name)
+				}
+				present[function.Name.Name] = true
+				for _, place := range places {
+					maps.Copy(read, keysOf(literal, place))
+				}
+			}
+		}
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := make(map[string]bool)
+	properties(doc.(map[string]any), doc.(map[string]any), "/", known, t)
+	for _, key := range slices.Sorted(maps.Keys(read)) {
+		if !known[key] {
+			t.Errorf("the schema lacks %s", key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(known)) {
+		elsewhere := key == "/$schema" || key == "/inputs" || strings.HasPrefix(key, "/servers/") || strings.HasPrefix(key, "/context_servers/")
+		if !read[key] && !elsewhere && (present["accessLog"] || !strings.HasPrefix(key, "/metarouter/accessLog/")) {
+			t.Errorf("the schema has %s, which is not read", key)
+		}
+	}
+	if len(read) < 90 {
+		t.Errorf("only %d keys are read", len(read))
+	}
+}
+
+// literals are the outermost fields literals in a node.
+func literals(node ast.Node) (all []*ast.CompositeLit) {
+	ast.Inspect(node, func(n ast.Node) bool {
+		literal, ok := n.(*ast.CompositeLit)
+		if ok {
+			if name, ok := literal.Type.(*ast.Ident); ok && name.Name == "fields" {
+				all = append(all, literal)
+				return false
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// keysOf are the keys of a literal and of those inside it.
+func keysOf(literal *ast.CompositeLit, place string) map[string]bool {
+	keys := make(map[string]bool)
+	for _, element := range literal.Elts {
+		pair := element.(*ast.KeyValueExpr)
+		key, err := strconv.Unquote(pair.Key.(*ast.BasicLit).Value)
+		if err != nil {
+			panic(err)
+		}
+		keys[place+key] = true
+		for _, inner := range literals(pair.Value) {
+			maps.Copy(keys, keysOf(inner, place+key+"/"))
+		}
+	}
+	return keys
+}
+
+// properties collects the keys that a schema names, and sees that each is described.
+func properties(whole, s map[string]any, place string, known map[string]bool, t *testing.T) {
+	if ref, ok := s["$ref"].(string); ok {
+		properties(whole, whole["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any), place, known, t)
+	}
+	for _, either := range asList(s["anyOf"]) {
+		properties(whole, either.(map[string]any), place, known, t)
+	}
+	if inner, ok := s["properties"].(map[string]any); ok {
+		for key, value := range inner {
+			known[place+key] = true
+			value := value.(map[string]any)
+			if value["description"] == nil {
+				t.Errorf("%s%s is not described", place, key)
+			}
+			properties(whole, value, place+key+"/", known, t)
+		}
+	}
+	for _, each := range []string{"additionalProperties", "items"} {
+		if inner, ok := s[each].(map[string]any); ok {
+			properties(whole, inner, place+"*/", known, t)
+		}
+	}
+}
+
+func asList(v any) []any {
+	list, _ := v.([]any)
+	return list
+}

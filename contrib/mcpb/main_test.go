@@ -1,0 +1,197 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A bundleManifest is what the specification of MCP bundles (manifest_version 0.3,
+// github.com/modelcontextprotocol/mcpb, MANIFEST.md) has of what we use. Other keys are
+// none.
+type bundleManifest struct {
+	ManifestVersion string `json:"manifest_version"`
+	Name            string `json:"name"`
+	DisplayName     string `json:"display_name"`
+	Version         string `json:"version"`
+	Description     string `json:"description"`
+	LongDescription string `json:"long_description"`
+	Author          struct {
+		Name  string `json:"name"`
+		Email string `json:"email"`
+		URL   string `json:"url"`
+	} `json:"author"`
+	Repository struct {
+		Type string `json:"type"`
+		URL  string `json:"url"`
+	} `json:"repository"`
+	Homepage      string   `json:"homepage"`
+	Documentation string   `json:"documentation"`
+	Support       string   `json:"support"`
+	License       string   `json:"license"`
+	Keywords      []string `json:"keywords"`
+	Server        struct {
+		Type       string `json:"type"`
+		EntryPoint string `json:"entry_point"`
+		Config     struct {
+			start
+			Overrides map[string]start `json:"platform_overrides"`
+		} `json:"mcp_config"`
+	} `json:"server"`
+	ToolsGenerated   bool `json:"tools_generated"`
+	PromptsGenerated bool `json:"prompts_generated"`
+	Compatibility    struct {
+		Platforms []string `json:"platforms"`
+	} `json:"compatibility"`
+	UserConfig map[string]struct {
+		Type        string `json:"type"`
+		Title       string `json:"title"`
+		Description string `json:"description"`
+		Required    bool   `json:"required"`
+		Default     any    `json:"default"`
+		Multiple    bool   `json:"multiple"`
+		Sensitive   bool   `json:"sensitive"`
+	} `json:"user_config"`
+}
+
+type start struct {
+	Command string            `json:"command"`
+	Args    []string          `json:"args"`
+	Env     map[string]string `json:"env"`
+}
+
+func TestBundle(t *testing.T) {
+	dir := t.TempDir()
+	programs := make(map[string]string)
+	for _, name := range []string{"server/metarouter", "server/metarouter.exe", "server/metarouter-linux"} {
+		programs[name] = filepath.Join(dir, filepath.Base(name))
+		if err := os.WriteFile(programs[name], []byte("the program "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var first, second bytes.Buffer
+	if err := pack(&first, "v1.2.3-rc.1", programs); err != nil {
+		t.Fatal(err)
+	}
+	if err := pack(&second, "1.2.3-rc.1", programs); err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Errorf("packed again it is another, %v", err)
+	}
+	bundle, err := zip.NewReader(bytes.NewReader(first.Bytes()), int64(first.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for _, file := range bundle.File {
+		content, err := file.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[file.Name] = string(data)
+		if program := strings.HasPrefix(file.Name, "server/"); program != (file.Mode()&0o111 != 0) {
+			t.Errorf("%s has the mode %v", file.Name, file.Mode())
+		}
+	}
+	checkManifest(t, files, "1.2.3-rc.1")
+	if files["server/metarouter-linux"] != "the program server/metarouter-linux" {
+		t.Errorf("it has %q", files)
+	}
+
+	for _, version := range []string{"", "1.2", "1.2.3 "} {
+		if err := pack(io.Discard, version, programs); err == nil {
+			t.Errorf("the version %q was taken", version)
+		}
+	}
+	out := filepath.Join(dir, "out.mcpb")
+	if err := write(out, "1.2.3", nil); err == nil {
+		t.Error("it was packed without programs")
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("half a bundle is left behind")
+	}
+}
+
+// checkManifest holds the manifest to the specification's rules, and to the files.
+func checkManifest(t *testing.T, files map[string]string, version string) {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(files["manifest.json"]))
+	decoder.DisallowUnknownFields()
+	var m bundleManifest
+	if err := decoder.Decode(&m); err != nil {
+		t.Fatal(err)
+	}
+	for what, said := range map[string]string{"name": m.Name, "description": m.Description, "author.name": m.Author.Name} {
+		if said == "" {
+			t.Errorf("%s is required", what)
+		}
+	}
+	if m.ManifestVersion != "0.3" || m.Version != version || m.Server.Type != "binary" || m.Repository.Type != "git" {
+		t.Errorf("got %+v", m)
+	}
+	for _, url := range []string{m.Author.URL, m.Repository.URL, m.Homepage, m.Documentation, m.Support} {
+		if !strings.HasPrefix(url, "https://github.com/mcp-metarouter/metarouter") {
+			t.Errorf("the URL %q", url)
+		}
+	}
+	if files[m.Server.EntryPoint] == "" {
+		t.Errorf("there is no %s", m.Server.EntryPoint)
+	}
+	if !reflect.DeepEqual(m.Compatibility.Platforms, []string{"darwin", "win32", "linux"}) {
+		t.Errorf("the platforms are %q", m.Compatibility.Platforms)
+	}
+	commands := []string{m.Server.Config.Command}
+	for platform, override := range m.Server.Config.Overrides {
+		if !slices.Contains(m.Compatibility.Platforms, platform) {
+			t.Errorf("%s is no platform", platform)
+		}
+		commands = append(commands, override.Command)
+	}
+	used := make(map[string]bool)
+	for _, command := range commands {
+		path, ok := strings.CutPrefix(command, "${__dirname}/")
+		if !ok || files[path] == "" {
+			t.Errorf("the command %s is no file of the bundle", command)
+		}
+		used[path] = true
+	}
+	if len(used) != len(files)-1 {
+		t.Errorf("of %d programs, %d are started", len(files)-1, len(used))
+	}
+	for _, name := range regexp.MustCompile(`\$\{user_config\.(\w+)\}`).FindAllStringSubmatch(strings.Join(m.Server.Config.Args, " "), -1) {
+		setting, ok := m.UserConfig[name[1]]
+		if !ok || !slices.Contains([]string{"string", "number", "boolean", "directory", "file"}, setting.Type) || setting.Title == "" || setting.Description == "" {
+			t.Errorf("the setting %s is %+v", name[1], setting)
+		}
+		if !setting.Required && setting.Default == nil {
+			t.Errorf("nothing stands for %s where nobody sets it", name[1])
+		}
+		delete(m.UserConfig, name[1])
+	}
+	if len(m.UserConfig) > 0 {
+		t.Errorf("nobody uses %v", m.UserConfig)
+	}
+}
+
+// METAROUTER_MCPB names the specification's own validator (the program mcpb of the npm
+// package @anthropic-ai/mcpb), where it is at hand.
+func TestWithTheirValidator(t *testing.T) {
+	validator := os.Getenv("METAROUTER_MCPB")
+	if validator == "" {
+		t.Skip("METAROUTER_MCPB is not set")
+	}
+	if out, err := exec.Command(validator, "validate", "manifest.json").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

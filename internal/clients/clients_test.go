@@ -1,0 +1,123 @@
+package clients
+
+import (
+	"path"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// on is a place of that system with these variables and folders.
+func on(system, home string, env map[string]string, folders ...string) Place {
+	return Place{
+		OS: system, Home: home,
+		Env: func(name string) string { return env[name] },
+		Glob: func(pattern string) []string {
+			var found []string
+			for _, folder := range folders {
+				unslashed := func(s string) string { return strings.ReplaceAll(s, `\`, "/") }
+				if ok, _ := path.Match(unslashed(pattern), unslashed(folder)); ok {
+					found = append(found, folder)
+				}
+			}
+			return found
+		},
+	}
+}
+
+func TestFiles(t *testing.T) {
+	linux, mac, windows := on("linux", "/home/ada", nil), on("darwin", "/Users/ada", nil), on("windows", `C:\Users\ada`, nil)
+	moved := on("linux", "/home/ada", map[string]string{"XDG_CONFIG_HOME": "/conf", "CLAUDE_CONFIG_DIR": "/conf/claude", "VSCODE_PORTABLE": "/opt/code/data"})
+	roaming := on("windows", `C:\Users\ada`, map[string]string{"APPDATA": `D:\Roaming`, "LOCALAPPDATA": `D:\Local`})
+	store := on("windows", `C:\Users\ada`, nil, `C:\Users\ada\AppData\Local\Packages\Claude_pzs8sxrjxfjjc\LocalCache\Roaming\Claude`)
+	for _, test := range []struct {
+		client string
+		place  Place
+		want   string // the first
+	}{
+		{"claude-desktop", linux, "/home/ada/.config/Claude/claude_desktop_config.json"},
+		{"claude-desktop", moved, "/conf/Claude/claude_desktop_config.json"},
+		{"claude-desktop", mac, "/Users/ada/Library/Application Support/Claude/claude_desktop_config.json"},
+		{"claude-desktop", windows, `C:\Users\ada\AppData\Roaming\Claude\claude_desktop_config.json`},
+		{"claude-desktop", roaming, `D:\Roaming\Claude\claude_desktop_config.json`},
+		{"claude-desktop", store, `C:\Users\ada\AppData\Local\Packages\Claude_pzs8sxrjxfjjc\LocalCache\Roaming\Claude\claude_desktop_config.json`},
+		{"claude-code", linux, "/home/ada/.claude.json"},
+		{"claude-code", moved, "/conf/claude/.claude.json"},
+		{"claude-code", mac, "/Users/ada/.claude.json"},
+		{"claude-code", windows, `C:\Users\ada\.claude.json`},
+		{"cursor", linux, "/home/ada/.cursor/mcp.json"},
+		{"cursor", mac, "/Users/ada/.cursor/mcp.json"},
+		{"cursor", windows, `C:\Users\ada\.cursor\mcp.json`},
+		{"vscode", linux, "/home/ada/.config/Code/User/mcp.json"},
+		{"vscode", moved, "/opt/code/data/user-data/User/mcp.json"},
+		{"vscode", mac, "/Users/ada/Library/Application Support/Code/User/mcp.json"},
+		{"vscode", windows, `C:\Users\ada\AppData\Roaming\Code\User\mcp.json`},
+		{"vscode", roaming, `D:\Roaming\Code\User\mcp.json`},
+		{"windsurf", linux, "/home/ada/.codeium/windsurf/mcp_config.json"},
+		{"windsurf", mac, "/Users/ada/.codeium/windsurf/mcp_config.json"},
+		{"windsurf", windows, `C:\Users\ada\.codeium\windsurf\mcp_config.json`},
+	} {
+		c, ok := Find(test.client)
+		if got := c.Files(test.place); !ok || got[0] != test.want {
+			t.Errorf("%s on %s: got %q, want %q", test.client, test.place.OS, got, test.want)
+		}
+	}
+	c, _ := Find("vscode")
+	if got := c.Files(linux); got[1] != "/home/ada/.config/Code - Insiders/User/mcp.json" {
+		t.Errorf("the next editions of VS Code are at %q", got[1:])
+	}
+	with := on("linux", "/home/ada", nil, "/home/ada/.config/Code/User/profiles/5552b383/mcp.json")
+	if got := c.Profiles(with, c.Files(with)[0]); len(got) != 1 {
+		t.Errorf("got the profiles %q", got)
+	}
+	if got := c.UserSources(windows, c.Files(windows)[0]); len(got) != 2 || got[1].Path != `C:\Users\ada\AppData\Roaming\Code\User\settings.json` {
+		t.Errorf("the user's servers of VS Code are in %+v", got)
+	}
+	if _, ok := Find("emacs"); ok {
+		t.Error("there is a client emacs")
+	}
+	if len(Names()) != 5 || len(All()) != 5 {
+		t.Errorf("there are the clients %q", Names())
+	}
+	for _, c := range All() {
+		if c.Restart() == "" || c.Title == "" {
+			t.Errorf("%s lacks words", c.Name)
+		}
+	}
+}
+
+func TestProjects(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the paths are of Unix")
+	}
+	folder := "/home/ada/shop"
+	for client, want := range map[string][]string{
+		"claude-code":    {folder + "/.mcp.json", "/home/ada/.claude.json"},
+		"cursor":         {folder + "/.cursor/mcp.json"},
+		"vscode":         {folder + "/.vscode/mcp.json"},
+		"claude-desktop": nil,
+		"windsurf":       nil,
+	} {
+		c, _ := Find(client)
+		var got []string
+		for _, s := range c.ProjectSources(folder, "/home/ada/.claude.json") {
+			got = append(got, s.Path)
+			if s.Project != folder {
+				t.Errorf("%s: %s belongs to %q", client, s.Path, s.Project)
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %q, want %q", client, got, want)
+		}
+	}
+	for file, want := range map[string]string{
+		"/w/.vscode/mcp.json": "/w", "/w/.cursor/mcp.json": "/w", "/w/.mcp.json": "/w", "/w/mcp.json": "",
+	} {
+		c, _ := Find("vscode")
+		if got := c.NamedSource(file); got.Project != want || filepath.Base(got.Path) == "" {
+			t.Errorf("%s belongs to %q, want %q", file, got.Project, want)
+		}
+	}
+}

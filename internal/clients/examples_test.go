@@ -1,0 +1,197 @@
+package clients
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// An example is a file as it is found with users.
+type example struct {
+	client, file string
+	keys         []string
+	servers      []string // that import takes over
+}
+
+var examples = []example{
+	{"claude-desktop", "claude-desktop.json", claudeKeys, []string{"filesystem", "github", "my notes"}},
+	{"claude-code", "claude-code.json", claudeKeys, []string{"context7", "playwright"}},
+	{"cursor", "cursor.json", claudeKeys, []string{"linear", "postgres", "figma"}},
+	{"vscode", "vscode.json", []string{"servers"}, []string{"github", "everything"}},
+	{"vscode", "vscode-settings.json", []string{"mcp", "servers"}, []string{"weather"}},
+	{"windsurf", "windsurf.json", claudeKeys, []string{"zapier", "memory"}},
+}
+
+// variants are an example's data as other editors would have written it.
+func (e example) variants(t *testing.T) map[string][]byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", e.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	crlf := bytes.ReplaceAll(data, []byte("\n"), []byte("\r\n"))
+	return map[string][]byte{
+		"as it is": data,
+		"crlf":     crlf,
+		"mark":     append(slices.Clone(bom), crlf...),
+		"tabs":     bytes.ReplaceAll(data, []byte("  "), []byte("\t")),
+		"no end":   bytes.TrimRight(data, "\n"),
+	}
+}
+
+var entry = Entry{Command: `C:\Program Files\metarouter\metarouter.exe`, Configs: []string{"/home/ada/<config>/mcp.json"}}
+
+// Our entry goes into each client's file and out again, and nothing else changes by a
+// byte; a second time there is nothing to do.
+func TestInstallLosesNothing(t *testing.T) {
+	for _, e := range examples {
+		c, _ := Find(e.client)
+		for name, data := range e.variants(t) {
+			t.Run(e.file+"/"+name, func(t *testing.T) {
+				s := Source{Path: e.file, Data: data, keys: e.keys}
+				installed, err := Install(c, s, entry)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Data = installed
+				if again, err := Install(c, s, entry); err != nil || !bytes.Equal(again, installed) {
+					t.Errorf("the second time it says %s, %v", again, err)
+				}
+				out, err := Without(s, []string{EntryName})
+				if err != nil || !bytes.Equal(out, data) {
+					t.Errorf("without our entry it says\n%s\nwas\n%s\n%v", out, data, err)
+				}
+				if got, want := comments(t, installed), comments(t, data); !reflect.DeepEqual(got, want) {
+					t.Errorf("the comments are %q, were %q", got, want)
+				}
+				d, err := open(e.file, installed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ours := d.at(append(slices.Clone(e.keys), EntryName)...)
+				if ours == nil {
+					t.Fatalf("no entry in\n%s", installed)
+				}
+				want := `"command":"C:\\Program Files\\metarouter\\metarouter.exe","args":["serve","--config","/home/ada/<config>/mcp.json"]}`
+				got := ours.Clone()
+				got.Minimize()
+				if said := strings.TrimSpace(got.String()); !strings.HasSuffix(said, want) || strings.Contains(said, `"type":"stdio"`) != c.typed {
+					t.Errorf("the entry is %s, want …%s", said, want)
+				}
+			})
+		}
+	}
+}
+
+// Every server of each client is taken over with all its keys, unknown ones too, and
+// the comments inside. Then --replace may take all out of the client's file.
+func TestImportLosesNothing(t *testing.T) {
+	t.Setenv("PGPASSWORD", "x")
+	t.Setenv("ZAPIER_KEY", "x")
+	t.Setenv("GITHUB_TOKEN", "x")
+	t.Setenv("KEY", "x")
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	for _, e := range examples {
+		c, _ := Find(e.client)
+		for name, data := range e.variants(t) {
+			t.Run(e.file+"/"+name, func(t *testing.T) {
+				s := Source{Path: e.file, Data: data, keys: e.keys}
+				done, err := Import(c, []Source{s}, path, nil, Ours{}, KeepOurs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !reflect.DeepEqual(done.Added, e.servers) {
+					t.Errorf("added are %q, want %q", done.Added, e.servers)
+				}
+				read, err := config.Read(path, done.Data)
+				if err != nil || len(read.Servers) != len(e.servers) {
+					t.Fatalf("%v, %d servers in\n%s", err, len(read.Servers), done.Data)
+				}
+				if !strings.Contains(string(done.Data), config.SchemaURL) {
+					t.Errorf("no schema in\n%s", done.Data)
+				}
+				theirs, _ := open(e.file, data)
+				imported, _ := open(path, done.Data)
+				for _, server := range e.servers {
+					was, is := theirs.at(append(slices.Clone(e.keys), server)...), imported.at("mcpServers", server)
+					var keys []string
+					for _, m := range object(was).Members {
+						keys = append(keys, keyOf(m))
+						if member(is, keyOf(m)) == nil {
+							t.Errorf("%s: no %q", server, keyOf(m))
+						}
+					}
+					if len(object(is).Members) != len(keys) {
+						t.Errorf("%s has further keys: %s", server, is)
+					}
+					if e.client != "vscode" && meaning(t, []byte(was.String())) != meaning(t, []byte(is.String())) {
+						t.Errorf("%s is %s, was %s", server, is, was)
+					}
+					if got, want := comments(t, []byte(is.String())), comments(t, []byte(was.String())); len(got) < len(object(is).AfterExtra) && !reflect.DeepEqual(got, want) {
+						t.Errorf("%s: the comments are %q, were %q", server, got, want)
+					}
+				}
+				if e.file == "vscode.json" {
+					if got := comments(t, done.Data); !reflect.DeepEqual(got, []string{"// from the gallery", "/* no type: stdio */"}) {
+						t.Errorf("the comments of the entries are %q", got)
+					}
+				}
+
+				own := Ours{Config: read, Files: []Source{{Path: path, Data: done.Data}}}
+				again, err := Import(c, []Source{s}, path, done.Data, own, KeepOurs)
+				if err != nil || !bytes.Equal(again.Data, done.Data) || !reflect.DeepEqual(again.Same, e.servers) {
+					t.Errorf("the second time: %+v, %v", again, err)
+				}
+				others, err := Others(c, s, path, own)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, o := range others {
+					if o.Ours != o.Name || len(o.Lacks) > 0 || o.Broken != "" {
+						t.Errorf("in ours it is not the same: %+v", o)
+					}
+				}
+				less, err := Without(s, e.servers)
+				if err != nil {
+					t.Fatal(err)
+				}
+				left, _ := open(e.file, less)
+				if n := len(object(left.at(e.keys...)).Members); n != 0 {
+					t.Errorf("%d are left in\n%s", n, less)
+				}
+				if got, want := meaning(t, less, e.keys...), meaning(t, data, e.keys...); got != want {
+					t.Errorf("beside the servers it says\n%s\nsaid\n%s", got, want)
+				}
+				kept := append(comments(t, less), comments(t, done.Data)...)
+				for _, comment := range comments(t, data) {
+					if !slices.Contains(kept, comment) {
+						t.Errorf("the comment %q is lost", comment)
+					}
+				}
+			})
+		}
+	}
+}
+
+// No secret of the examples is shown, whatever the diff is about.
+func TestDiffsHideSecrets(t *testing.T) {
+	secrets := []string{"ghp_0123", "ctx7sk-1234", "hunter2", "figd_abc", "ada@example.org", "0f0e0d0c", "sk-ak-secret"}
+	for _, e := range examples {
+		data := e.variants(t)["as it is"]
+		diff := Diff("f", nil, data) + Diff("f", data, []byte("{}"))
+		for _, secret := range secrets {
+			if strings.Contains(diff, secret) {
+				t.Errorf("%s: the diff shows %s", e.file, secret)
+			}
+		}
+		if !strings.Contains(diff, "command") {
+			t.Errorf("%s: the diff shows nothing:\n%s", e.file, diff)
+		}
+	}
+}

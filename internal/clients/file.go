@@ -1,0 +1,98 @@
+package clients
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+)
+
+// ErrChanged is returned by File.Write where somebody else has written the file since
+// it was read.
+var ErrChanged = errors.New("it has changed since it was read; nothing was written, try again")
+
+// A File is a file as it was read.
+type File struct {
+	Path   string // as it was named
+	Exists bool
+	Data   []byte
+
+	target string // where links lead
+	mode   fs.FileMode
+}
+
+// Read reads a file, which need not be there.
+func Read(path string) (File, error) {
+	f := File{Path: path, target: path, mode: 0o600}
+	target, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(path); err == nil {
+			return f, fmt.Errorf("%s is a link that leads nowhere", path)
+		}
+		return f, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	info, err := os.Stat(target)
+	if err != nil {
+		return f, err
+	}
+	if !info.Mode().IsRegular() {
+		return f, fmt.Errorf("%s is no file", path)
+	}
+	data, err := os.ReadFile(target)
+	if err != nil {
+		return f, err
+	}
+	return File{Path: path, Exists: true, Data: data, target: target, mode: info.Mode().Perm()}, nil
+}
+
+// Write makes data the content of the file, whose mode stays but for the bits that keep
+// lacks; a link to it stays a link. It returns the path of the copy of what was there
+// before, "" if nothing was. Where the file is no longer as it was read, it returns
+// ErrChanged. (Who writes in the instant between that look and the rename loses; there
+// is no lock that clients know.)
+func (f File) Write(data []byte, keep fs.FileMode, now time.Time) (backup string, err error) {
+	again, err := Read(f.Path)
+	if err != nil {
+		return "", err
+	}
+	if again.Exists != f.Exists || again.target != f.target || !bytes.Equal(again.Data, f.Data) {
+		return "", fmt.Errorf("%s: %w", f.Path, ErrChanged)
+	}
+	if !f.Exists {
+		if err := os.MkdirAll(filepath.Dir(f.target), 0o700); err != nil {
+			return "", err
+		}
+	} else if backup, err = f.copy(now); err != nil {
+		return "", err
+	}
+	return backup, atomicfile.WriteMode(f.target, data, f.mode&keep)
+}
+
+// copy keeps what the file says beside it, under a name that no copy has yet.
+func (f File) copy(now time.Time) (string, error) {
+	base := f.target + ".metarouter-backup-" + now.UTC().Format("20060102T150405Z")
+	path := base
+	for i := 2; ; i++ {
+		to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode|0o200)
+		if errors.Is(err, fs.ErrExist) {
+			path = fmt.Sprintf("%s-%d", base, i)
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("keep a copy: %w", err)
+		}
+		_, err = to.Write(f.Data)
+		if err := errors.Join(err, to.Sync(), to.Close()); err != nil {
+			return "", fmt.Errorf("keep a copy: %w", errors.Join(err, os.Remove(path)))
+		}
+		return path, nil
+	}
+}

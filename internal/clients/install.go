@@ -1,0 +1,182 @@
+package clients
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// An Entry is what a client is to start: metarouter with these files.
+type Entry struct {
+	Command string   // absolute path of the program
+	Configs []string // absolute paths
+	Data    *string  // path of the data folder; nil is the default
+}
+
+// arguments are those of the entry. Further ones that an earlier entry of ours had are
+// kept.
+func (e Entry) arguments(earlier []string) []string {
+	args := []string{"serve"}
+	for _, path := range e.Configs {
+		args = append(args, "--config", path)
+	}
+	if e.Data != nil {
+		args = append(args, "--data", *e.Data)
+	}
+	if len(earlier) == 0 || earlier[0] != "serve" {
+		return args
+	}
+	for i := 1; i < len(earlier); i++ {
+		name, _, whole := strings.Cut(earlier[i], "=")
+		if name == "--config" || name == "--data" && e.Data != nil {
+			if !whole {
+				i++
+			}
+			continue
+		}
+		args = append(args, earlier[i])
+	}
+	return args
+}
+
+// elsewhere are the keys of an entry for a server that is not started.
+var elsewhere = []string{"url", "serverUrl", "httpUrl", "headers"}
+
+// Install puts our entry among the servers of a client's file, or brings it up to
+// date. The data is returned as it is if there is nothing to do.
+func Install(c Client, s Source, e Entry) ([]byte, error) {
+	d, err := open(s.Path, s.Data)
+	if err != nil {
+		return nil, err
+	}
+	v, err := d.servers(s.keys)
+	if err != nil {
+		return nil, err
+	}
+	var m *hujson.ObjectMember
+	if v != nil {
+		m = member(v, EntryName)
+	}
+	if m == nil {
+		err := d.addServers(s.keys, field{EntryName, fields(c.written(e.Command, e.arguments(nil))...)})
+		return d.bytes(), err
+	}
+	if object(&m.Value) == nil {
+		d.set(m, fields(c.written(e.Command, e.arguments(nil))...))
+		return d.bytes(), nil
+	}
+	if slices.ContainsFunc(elsewhere, func(key string) bool { return member(&m.Value, key) != nil }) {
+		d.remove(&m.Value, func(m hujson.ObjectMember) bool { return slices.Contains(elsewhere, keyOf(m)) })
+		return Install(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, e)
+	}
+	var missing []field
+	for _, f := range c.written(e.Command, e.arguments(stringsOf(member(&m.Value, "args")))) {
+		old := member(&m.Value, f.key)
+		switch {
+		case old == nil:
+			missing = append(missing, f)
+		case !equal(old.Value, f.value(d, "")):
+			d.set(old, f.value)
+		}
+	}
+	d.add(&m.Value, missing...)
+	if len(d.splices) == 0 {
+		return s.Data, nil
+	}
+	return d.bytes(), nil
+}
+
+func (c Client) written(command string, args []string) []field {
+	var all []field
+	if c.typed {
+		all = append(all, field{"type", text("stdio")})
+	}
+	return append(all, field{"command", text(command)}, field{"args", list(args)})
+}
+
+// stringsOf are the strings of an array, none if it is none.
+func stringsOf(m *hujson.ObjectMember) []string {
+	if m == nil {
+		return nil
+	}
+	array, _ := m.Value.Value.(*hujson.Array)
+	if array == nil {
+		return nil
+	}
+	var all []string
+	for _, e := range array.Elements {
+		lit, ok := e.Value.(hujson.Literal)
+		if !ok || lit.Kind() != '"' {
+			return nil
+		}
+		all = append(all, lit.String())
+	}
+	return all
+}
+
+// equal reports whether v says what the text of JSON says.
+func equal(v hujson.Value, said string) bool {
+	a := v.Clone()
+	a.Minimize()
+	b, err := hujson.Parse([]byte(said))
+	if err != nil {
+		return false
+	}
+	b.Minimize()
+	return strings.TrimSpace(a.String()) == strings.TrimSpace(b.String())
+}
+
+// An Other is a server of the client's own.
+type Other struct {
+	Name   string
+	Ours   string   // the name of our entry that starts the same server; "" if there is none
+	Lacks  []string // keys that ours does not have
+	Broken string   // why ours can't start
+	Router bool     // it starts metarouter too
+}
+
+// Others are the servers in a client's file beside our entry. path is that of our file.
+func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
+	all, _, err := c.find([]Source{s})
+	if err != nil {
+		return nil, err
+	}
+	var others []Other
+	for _, f := range all {
+		if f.name == EntryName {
+			continue
+		}
+		theirs, err := c.convert(f, path)
+		if err != nil {
+			others = append(others, Other{Name: f.name})
+			continue
+		}
+		o := Other{Name: f.name, Router: theirs.entry.Self}
+		if same, ok := ours.same(theirs.entry); ok && !o.Router {
+			o.Ours, o.Broken = same.Name, same.Misconfigured
+			has := ours.keysOf(same.Name)
+			for _, key := range theirs.keys {
+				if !slices.Contains(has, key) {
+					o.Lacks = append(o.Lacks, key)
+				}
+			}
+		}
+		others = append(others, o)
+	}
+	return others, nil
+}
+
+// Without is a client's file without the servers of those names.
+func Without(s Source, names []string) ([]byte, error) {
+	d, err := open(s.Path, s.Data)
+	if err != nil {
+		return nil, err
+	}
+	v, err := d.servers(s.keys)
+	if err != nil || v == nil || len(names) == 0 {
+		return s.Data, err
+	}
+	d.remove(v, func(m hujson.ObjectMember) bool { return slices.Contains(names, keyOf(m)) })
+	return d.bytes(), nil
+}
