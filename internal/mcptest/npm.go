@@ -22,6 +22,12 @@ func NPM(t testing.TB) string {
 	return modules(t, "testdata/npm")
 }
 
+// PageModules is the node_modules of what the dashboard's page is built on.
+func PageModules(t testing.TB) string {
+	t.Helper()
+	return modules(t, "internal/dashboard/npm")
+}
+
 // modules installs what a folder of this module locks, and returns the path of
 // its node_modules.
 func modules(t testing.TB, folder string) string {

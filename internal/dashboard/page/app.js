@@ -1,0 +1,115 @@
+// The page: its frame, where one is in it, and when it is drawn.
+import { render } from "./vendor/lit-html/lit-html.js";
+import { state, now, connect, drawnBy, changed, watchers, perSecond } from "./store.js";
+import { html, nothing, icon, look, count, notice, ago } from "./ui.js";
+import { route } from "./route.js";
+import { summary, troubles, sentence, firstLine } from "./summary.js";
+import { servers } from "./servers.js";
+import { tools } from "./tools.js";
+import { calls } from "./calls.js";
+import { configuration } from "./config.js";
+
+const pages = {
+  servers: { title: "Servers", draw: servers },
+  tools: { title: "Tools", draw: tools },
+  calls: { title: "Calls", draw: calls },
+  configuration: { title: "Configuration", draw: configuration },
+};
+
+const links = {
+  connecting: { tone: "wait", icon: "wait", word: "connecting" },
+  live: { tone: "ok", icon: "check", word: "live" },
+  lost: { tone: "bad", icon: "cross", word: "disconnected, trying again" },
+  asleep: { tone: "off", icon: "moon", word: "paused while hidden" },
+};
+
+const themes = { auto: { icon: "auto", next: "light" }, light: { icon: "sun", next: "dark" }, dark: { icon: "moon", next: "auto" } };
+
+const theme = () => document.documentElement.dataset.theme ?? "auto";
+
+function setTheme(to) {
+  if (to === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = to;
+  try { localStorage.setItem("metarouter-theme", to); } catch { /* it lasts as long as the page */ }
+  dispatchEvent(new Event("themechange"));
+  changed();
+}
+
+function header() {
+  const { router } = state;
+  const l = links[state.link];
+  const t = theme();
+  return html`<header class="top">
+    <a class="brand" href="#servers"><img src="/dashboard/page/icon.svg" alt="" width="26" height="26"><span>metarouter</span></a>
+    ${router ? html`<p class="about"><span>${router.version}</span><span title="What clients see">${router.mode} mode</span>
+      <span class="node">${router.node}</span><span title="Since the router started">up ${ago(router.since, now())}</span></p>` : nothing}
+    <p class="link ${l.tone}" id="link">${icon(l.icon, l.tone)}<span>${l.word}</span></p>
+    <button type="button" class="bare theme" @click=${() => setTheme(themes[t].next)} title="Theme: ${t}"
+      aria-label="Theme: ${t}; change to ${themes[t].next}">${icon(themes[t].icon)}</button>
+  </header>`;
+}
+
+function nav(view) {
+  const { config, catalog } = state;
+  const wrong = [...state.servers.values()].filter((s) => look(s).tone === "bad").length;
+  const mended = (config?.problems?.length ?? 0) + (config?.rejected ? 1 : 0);
+  const alarm = (n, what) => html`<span class="count bad">${icon("warn")}${count(n)}<span class="sr"> ${what}</span></span>`;
+  const counts = {
+    servers: wrong ? alarm(wrong, "not working") : html`<span class="count">${count(state.servers.size)}</span>`,
+    tools: html`<span class="count">${count(catalog?.tools ?? 0)}</span>`,
+    calls: perSecond() >= 0.1 ? html`<span class="count">${perSecond().toFixed(1)}/s</span>` : nothing,
+    configuration: mended ? alarm(mended, "problems") : nothing,
+  };
+  return html`<nav aria-label="Views"><ul>${Object.entries(pages).map(([name, p]) => html`<li>
+    <a href="#${name}" aria-current=${name === view ? "page" : nothing}>${icon(name)}<span class="label">${p.title}</span>${state.router ? counts[name] : nothing}</a>
+  </li>`)}</ul></nav>`;
+}
+
+const toMain = (event) => {
+  event.preventDefault(); // the address has the view
+  document.getElementById("main").focus();
+};
+
+function page() {
+  const { view, params } = route();
+  return html`<a class="skip" href="#main" @click=${toMain}>Skip to the content</a>
+    <div class="frame">${header()}${nav(view)}</div>
+    ${summary(view)}
+    <main id="main" tabindex="-1" class="view-${view}${state.link === "lost" ? " stale" : ""}">
+      <h1 class="sr">${pages[view].title}</h1>
+      ${state.router ? pages[view].draw(params) : html`<div class="empty"><p>${links[state.link].word} …</p></div>`}
+    </main>`;
+}
+
+function draw() {
+  const focused = document.activeElement;
+  render(page(), document.getElementById("app"));
+  // A row that was moved has lost the focus on the way.
+  if (focused?.isConnected && focused !== document.activeElement && document.activeElement === document.body) focused.focus({ preventScroll: true });
+  const bad = troubles().filter((t) => t.tone === "bad").length;
+  const title = `${bad ? `(${bad}) ` : ""}${pages[route().view].title} · metarouter: ${sentence()}`;
+  if (document.title !== title) document.title = title;
+}
+
+// What came to be wrong, and right again, while one looks; what started is no news.
+watchers.push((before, after, first) => {
+  if (first || !before) return;
+  const [was, is] = [look(before), look(after)];
+  if (is.tone === "bad" && was.tone !== "bad") notice(`${after.name}: ${is.word}. ${firstLine(after.last_error)}`, "bad");
+  else if (after.state === "restarting" && was.tone === "ok") notice(`${after.name} is restarting. ${firstLine(after.last_error)}`, "wait");
+  else if (is.tone === "ok" && (was.tone === "bad" || before.state === "restarting")) notice(`${after.name} works again.`);
+});
+
+let shown = route().view;
+addEventListener("hashchange", () => {
+  changed();
+  const { view } = route();
+  if (view === shown) return;
+  shown = view;
+  scrollTo(0, 0);
+  requestAnimationFrame(() => document.getElementById("main").focus({ preventScroll: true }));
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("themechange")));
+
+drawnBy(draw);
+connect();

@@ -1,0 +1,127 @@
+// Tools: a search with the router's own ranking, and beside it the tool that was chosen.
+import { noChange } from "./vendor/lit-html/lit-html.js";
+import { repeat } from "./vendor/lit-html/directives/repeat.js";
+import { live } from "./vendor/lit-html/directives/live.js";
+import { state, ask, changed } from "./store.js";
+import { html, nothing, icon, count, plural, percent, empty, marks } from "./ui.js";
+import { link, route, replace } from "./route.js";
+import { why } from "./why.js";
+import { detail } from "./tool.js";
+
+const step = 50; // tools that are shown at once
+const pause = 180; // ms without a key before a search
+const calm = 3000; // ms between two questions for the same, while servers come and go
+
+/** What was asked for last, and the answer. */
+const search = { key: undefined, catalogs: 0, at: 0, ranking: undefined, error: "", running: undefined, shown: step };
+let typing;
+
+function want(params) {
+  const asked = new URLSearchParams();
+  for (const key of ["q", "capability", "server"]) for (const v of params.getAll(key)) asked.append(key, v);
+  const key = asked.toString();
+  if (key === search.key && (search.catalogs === state.catalogs || performance.now() - search.at < calm)) return;
+  if (key !== search.key) { search.shown = step; explained.clear(); }
+  Object.assign(search, { key, catalogs: state.catalogs, at: performance.now() });
+  search.running?.abort();
+  const running = search.running = new AbortController();
+  ask(`/dashboard/tools?${key}`, undefined, running.signal).then((text) => {
+    Object.assign(search, { ranking: JSON.parse(text), error: "", running: undefined });
+  }, (e) => {
+    if (e.name !== "AbortError") Object.assign(search, { error: e.message, running: undefined });
+  }).finally(changed);
+}
+
+/** set changes one parameter of the address. */
+function set(key, value) {
+  const { view, params } = route();
+  if (view !== "tools") return;
+  params.delete(key);
+  if (value) params.set(key, value);
+  params.delete("tool");
+  replace(link("tools", fromParams(params)));
+  changed();
+}
+
+function fromParams(params, more = {}) {
+  const all = {};
+  for (const key of new Set(params.keys())) all[key] = params.getAll(key);
+  return { ...all, ...more };
+}
+
+function type(event) {
+  const { value } = event.target;
+  clearTimeout(typing);
+  typing = setTimeout(() => { typing = undefined; set("q", value); }, pause);
+}
+
+const explained = new Set(); // tools whose ranking is unfolded
+
+function unfold(event, id) {
+  if (event.target.open) explained.add(id);
+  else explained.delete(id);
+  changed();
+}
+
+function hit(t, params, chosen) {
+  const q = params.get("q");
+  return html`<div class="hit ${t.id === chosen ? "chosen" : ""}">
+    <a class="open" href=${link("tools", fromParams(params, { tool: t.id }))} aria-current=${t.id === chosen ? "true" : nothing}>
+      <span class="title">${t.name}</span> <span class="server-name">${t.server}</span></a>
+    ${q ? html`<span class="confidence" title="How sure the router is that this tool fits"><progress max="1" value=${t.confidence ?? 0} aria-label="Confidence"></progress><b class="num">${percent(t.confidence ?? 0)}</b></span>`
+      : html`<span class="confidence muted num" title="What its definition costs a model">${count(t.tokens)} tokens</span>`}
+    <p class="description">${t.description || html`<span class="muted">It has no description.</span>`}</p>
+    <p class="marks">${marks(t)}</p>
+    ${q && t.why ? html`<details ?open=${explained.has(t.id)} @toggle=${(e) => unfold(e, t.id)}><summary><span>Why</span>${t.reason ? html`<span class="reason">${t.reason}</span>` : nothing}</summary>${explained.has(t.id) ? why(t.why, q) : nothing}</details>` : nothing}
+  </div>`;
+}
+
+function filters(params) {
+  const tags = [...(state.catalog?.capabilities ?? [])].sort((a, b) => b.tools - a.tools || (a.name < b.name ? -1 : 1));
+  const q = params.get("q") ?? "";
+  return html`<form class="filters" role="search" aria-label="Tools" @submit=${(e) => { e.preventDefault(); clearTimeout(typing); typing = undefined; set("q", e.target.elements.q.value); }}>
+    <label class="grow"><span class="sr">What should be done?</span>
+      <input type="search" name="q" id="search" placeholder="What should be done? “convert 5 km to miles”" autocomplete="off" spellcheck="false"
+        .value=${typing ? noChange : live(q)} @input=${type}></label>
+    <label><span class="sr">Capability</span><select .value=${live(params.get("capability") ?? "")} @change=${(e) => set("capability", e.target.value)}>
+      <option value="">any capability</option>${tags.map((t) => html`<option value=${t.name} ?selected=${params.get("capability") === t.name}>${t.name} (${count(t.tools)})</option>`)}</select></label>
+    <label><span class="sr">Server</span><select .value=${live(params.get("server") ?? "")} @change=${(e) => set("server", e.target.value)}>
+      <option value="">any server</option>${state.order.map((s) => html`<option value=${s} ?selected=${params.get("server") === s}>${s}</option>`)}</select></label>
+  </form>`;
+}
+
+function verdict(ranking, q, shown) {
+  const n = ranking.tools.length;
+  if (q && ranking.abstained) return html`<p class="verdict warned">${icon("warn")}<span>Nothing fits well. ${n ? "These are the nearest:" : ""}</span></p>`;
+  const all = n < ranking.total ? ` of ${plural(ranking.total, "tool")}` : ` ${n === 1 ? "tool" : "tools"}`;
+  return html`<p class="verdict muted">${shown < n ? `${count(shown)} of ${count(n)} shown; search to narrow it` : `${count(n)}${all}`}${q ? ", the best first" : ""}</p>`;
+}
+
+function list(params, chosen) {
+  const { ranking, error } = search;
+  if (error) return empty(error);
+  if (!ranking) return html`<p class="verdict muted">Searching …</p>`;
+  const q = params.get("q");
+  const some = ranking.tools.slice(0, search.shown);
+  if (!some.length) {
+    return state.catalog?.tools ? empty(q ? `No tool fits “${q}”.` : "No tool fits these filters.", html`<p>Try other words, or drop the filters: <a href="#tools">all tools</a>.</p>`)
+      : empty("There are no tools yet.", html`<p>They appear as servers start. <a href="#servers">How are the servers?</a></p>`);
+  }
+  return html`${verdict(ranking, q, some.length)}
+    <div role="list" aria-label="Tools" class="hits" aria-busy=${!!search.running}>${repeat(some, (t) => t.id, (t) => html`<div role="listitem">${hit(t, params, chosen)}</div>`)}</div>
+    ${some.length < ranking.tools.length ? html`<button type="button" class="all" @click=${() => { search.shown += 4 * step; changed(); }}>Show more of ${count(ranking.tools.length)}</button>` : nothing}`;
+}
+
+/** tools draws the view. */
+export function tools(params) {
+  want(params);
+  const chosen = params.get("tool");
+  const { router } = state;
+  return html`<div class="panes ${chosen ? "with-detail" : ""}">
+    <section class="pane list" aria-label="Search">${filters(params)}${list(params, chosen)}</section>
+    <section class="pane detail" aria-label=${chosen ? "The tool" : "About the tools"}>${chosen
+      ? html`<a class="back" href=${link("tools", fromParams(params, { tool: "" }))}>${icon("left")}All tools</a>${detail(chosen)}`
+      : html`<div class="empty"><p>Choose a tool to read its schema and to call it.</p>
+        ${router ? html`<p>All definitions cost a model ${count(router.list_tokens)} tokens; what clients see, in ${router.mode} mode, costs ${count(router.shown_tokens)}.</p>` : nothing}</div>`}
+    </section></div>`;
+}
