@@ -101,7 +101,7 @@ esac
 // record runs a command, and tells of each line that it prints and how long it came
 // after the one before.
 func record(command, bin string, tell func(waited time.Duration, text string)) {
-	cmd := exec.Command("sh", "-c", command+" 2>&1")
+	cmd := exec.Command("sh", "-c", "exec 2>&1; "+command)
 	cmd.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -120,12 +120,18 @@ func record(command, bin string, tell func(waited time.Duration, text string)) {
 	}
 }
 
-// wrap cuts a line into parts of at most n runes.
+// wrap cuts a line into parts of at most n runes, between words, and indents what
+// follows as the line is.
 func wrap(line string, n int) []string {
+	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
 	var parts []string
 	runes := []rune(line)
 	for len(runes) > n {
-		parts, runes = append(parts, string(runes[:n])), runes[n:]
+		cut := n
+		for cut > n/2 && runes[cut] != ' ' {
+			cut--
+		}
+		parts, runes = append(parts, string(runes[:cut])), append([]rune(indent), []rune(strings.TrimLeft(string(runes[cut:]), " "))...)
 	}
 	return append(parts, string(runes))
 }
@@ -135,9 +141,9 @@ func wrap(line string, n int) []string {
 func draw(lines []line) {
 	width, height := int(math.Ceil(columns*charWidth))+2*margin, len(lines)*lineHeight+2*margin
 	fmt.Printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" role="img" aria-label="A terminal session with metarouter">`+"\n", width, height, width)
-	fmt.Println("<style>text { animation: come 1ms backwards } @keyframes come { from { opacity: 0 } } @media (prefers-reduced-motion: reduce) { text { animation: none } }</style>")
+	fmt.Println("<style>text { white-space: pre; animation: come 1ms backwards } @keyframes come { from { opacity: 0 } } @media (prefers-reduced-motion: reduce) { text { animation: none } }</style>")
 	fmt.Printf(`<rect width="%d" height="%d" rx="8" fill="#0d1117"/>`+"\n", width, height)
-	fmt.Println(`<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="13" fill="#c9d1d9" xml:space="preserve">`)
+	fmt.Println(`<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="13" fill="#c9d1d9">`)
 	for i, l := range lines {
 		if l.text != "" {
 			fmt.Printf(`<text x="%d" y="%d" style="animation-delay:%.1fs">%s</text>`+"\n", margin, margin+13+i*lineHeight, l.at.Seconds(), l.text)
