@@ -88,20 +88,25 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 			t.Errorf("%s does not name its schema", name)
 		}
 	}
-	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
+	pages, err := filepath.Glob(filepath.Join("..", "docs", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?s)```jsonc?\n(\\{.*?)```").FindAllStringSubmatch(string(readme), -1)
 	n := 0
-	for _, block := range blocks {
-		if regexp.MustCompile(`"(mcpServers|metarouter)"\s*:\s*\{`).MatchString(block[1]) {
-			check("README:\n"+block[1], []byte(block[1]))
-			n++
+	for _, page := range append(pages, filepath.Join("..", "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range regexp.MustCompile("(?s)```jsonc?\n(\\{.*?)```").FindAllStringSubmatch(string(text), -1) {
+			if regexp.MustCompile(`"(mcpServers|metarouter)"\s*:\s*\{`).MatchString(block[1]) {
+				check(page+":\n"+block[1], []byte(block[1]))
+				n++
+			}
 		}
 	}
-	if n < 4 {
-		t.Errorf("the README has %d examples of a configuration", n)
+	if n < 5 {
+		t.Errorf("there are %d examples of a configuration in the documents", n)
 	}
 }
 
