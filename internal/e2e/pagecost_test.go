@@ -26,14 +26,13 @@ import (
 // 10m, else for some seconds; "go test -v -run TestPageCost ./internal/e2e" prints it.
 func TestPageCost(t *testing.T) {
 	const servers, perSecond, perUpdate = 100, 50, 64 << 10
-	turns, turn := 2, 3*time.Second
+	turn, turns := 3*time.Second, 2
 	if asked := os.Getenv("METAROUTER_PAGE_COST"); asked != "" {
 		whole, err := time.ParseDuration(asked)
 		if err != nil {
 			t.Fatal(err)
 		}
-		turn = 15 * time.Second
-		turns = max(1, int(whole/turn/2))
+		turn = whole / time.Duration(2*turns)
 	}
 	light := lightServer(t)
 	all := entries{}
