@@ -78,6 +78,25 @@ func TestFile(t *testing.T) {
 		t.Errorf("an edit is written over: %v", err)
 	}
 
+	// What is read-only stays, and what can't be written leaves no copy behind.
+	if err := os.Chmod(path, 0o440); err != nil {
+		t.Fatal(err)
+	}
+	f, _ = Read(path)
+	if _, err := f.Write([]byte("x"), fs.ModePerm, now.Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("a file that is read-only: %v", err)
+	}
+	if copies, _ := filepath.Glob(path + ".*T05*"); len(copies) > 0 {
+		t.Errorf("there are %q", copies)
+	}
+
+	loop := filepath.Join(dir, "loop")
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(loop); err == nil || !strings.Contains(err.Error(), loop) {
+		t.Errorf("a link to itself: %v", err)
+	}
 	if err := os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "dangling")); err != nil {
 		t.Fatal(err)
 	}

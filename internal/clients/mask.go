@@ -9,7 +9,7 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// hidden stands for a value that may be a secret.
+// hidden stands for a value that may be a secret, or is too long to look for one.
 const hidden = "•••"
 
 // words are in the names of what is secret.
