@@ -4,6 +4,7 @@ package atomicfile
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
@@ -23,5 +24,8 @@ func Own(f *os.File, path string) error {
 	if !ok || int(its.Uid) == os.Geteuid() {
 		return nil
 	}
-	return f.Chown(int(its.Uid), int(its.Gid))
+	if err := f.Chown(int(its.Uid), int(its.Gid)); err != nil {
+		return fmt.Errorf("%s is another user's: %w", path, err)
+	}
+	return nil
 }
