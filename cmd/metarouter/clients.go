@@ -57,7 +57,7 @@ func (a *app) ownFiles() ([]string, error) {
 // aboutProject says so where the current folder has a configuration that is not meant.
 func (a *app) aboutProject() {
 	if _, err := os.Stat(".mcp.json"); err == nil && len(a.configs) == 0 {
-		fmt.Fprintln(a.stderr, "note: this is about your own configuration, not about .mcp.json here; for that, add --config .mcp.json")
+		a.say("note: this is about your own configuration, not about .mcp.json here; for that, add --config .mcp.json")
 	}
 }
 
@@ -117,18 +117,26 @@ func startable() (string, error) {
 	return exe, nil
 }
 
-// printDiff prints what makes new of old on stdout.
-func (a *app) printDiff(path string, old, new []byte) {
-	colour := isTerminal(a.streams[1]) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	// What a stranger wrote must not move the cursor.
-	plain := func(r rune) rune {
+// plain is s with nothing that moves the cursor, since a stranger may have written it.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
 		if r == '\t' || unicode.IsPrint(r) {
 			return r
 		}
 		return unicode.ReplacementChar
-	}
+	}, s)
+}
+
+// say prints a line on stderr.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintln(a.stderr, plain(fmt.Sprintf(format, args...)))
+}
+
+// printDiff prints what makes new of old on stdout.
+func (a *app) printDiff(path string, old, new []byte) {
+	colour := isTerminal(a.streams[1]) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	for line := range strings.Lines(clients.Diff(path, old, new)) {
-		line = strings.Map(plain, strings.TrimSuffix(line, "\n"))
+		line = plain(strings.TrimSuffix(line, "\n"))
 		code := ""
 		switch {
 		case strings.HasPrefix(line, "---"), strings.HasPrefix(line, "+++"):
@@ -154,13 +162,13 @@ func (a *app) write(f clients.File, data []byte, keep fs.FileMode) error {
 		return err
 	}
 	if backup == "" {
-		fmt.Fprintf(a.stderr, "%s is written\n", f.Path)
+		a.say("%s is written", f.Path)
 	} else {
-		fmt.Fprintf(a.stderr, "%s is written; what it said before is in %s\n", f.Path, backup)
+		a.say("%s is written; what it said before is in %s", f.Path, backup)
 	}
 	return nil
 }
 
 func (a *app) notWritten() {
-	fmt.Fprintln(a.stderr, "nothing was written; add --write")
+	a.say("nothing was written; add --write")
 }

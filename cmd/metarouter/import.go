@@ -74,7 +74,8 @@ func (a *app) takeOver(name string, t takeover) error {
 	if err != nil {
 		return err
 	}
-	trusted := target.Exists && a.trusts(target.Path)
+	was, err := config.Read(target.Path, target.Data)
+	trusted := err == nil && was.Trusted(a.data)
 	done, err := clients.Import(c, sources, target.Path, target.Data, own, t.choice())
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func (a *app) takeOver(name string, t takeover) error {
 	a.aboutProject()
 	a.summary(done)
 	if string(done.Data) == string(target.Data) {
-		fmt.Fprintf(a.stderr, "nothing to do for %s\n", target.Path)
+		a.say("nothing to do for %s", target.Path)
 		return nil
 	}
 	if !t.write {
@@ -98,21 +99,16 @@ func (a *app) takeOver(name string, t takeover) error {
 		return err
 	}
 	if trusted { // by the same user who had this written
-		c, err := config.Load(target.Path)
+		is, err := config.Read(target.Path, done.Data)
 		if err == nil {
-			err = c.Trust(a.data)
+			err = is.Trust(a.data)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(a.stderr, "now look at it with 'metarouter check', and have %s use it: metarouter install %s\n", c.Title, c.Name)
+	a.say("now look at it with 'metarouter check', and have %s use it: metarouter install %s", c.Title, c.Name)
 	return nil
-}
-
-func (a *app) trusts(path string) bool {
-	c, err := config.Load(path)
-	return err == nil && c.Trusted(a.data)
 }
 
 // theirs reads the client's files.
@@ -137,7 +133,7 @@ func (a *app) theirs(c clients.Client, t takeover) ([]clients.Source, error) {
 		if t.project == "" {
 			sources = c.UserSources(p, user)
 			for _, profile := range c.Profiles(p, user) {
-				fmt.Fprintf(a.stderr, "note: a profile of %s has servers of its own; for them, add --file %q\n", c.Title, profile)
+				a.say("note: a profile of %s has servers of its own; for them, add --file %q", c.Title, profile)
 			}
 		} else {
 			folder, err := filepath.Abs(t.project)
@@ -165,7 +161,10 @@ func (a *app) theirs(c clients.Client, t takeover) ([]clients.Source, error) {
 		return nil, fmt.Errorf("%s has no servers: there is no %s; name its file with --file", c.Title, strings.Join(looked, ", no "))
 	}
 	if folders := c.Projects(there[0]); t.project == "" && len(folders) > 0 {
-		fmt.Fprintf(a.stderr, "note: %s has further servers for single projects; for them, add --project %s\n", c.Title, strings.Join(folders, ", or --project "))
+		a.say("note: %s has further servers for single projects; for them, add --project %q", c.Title, folders[0])
+		for _, folder := range folders[1:] {
+			a.say("  or --project %q", folder)
+		}
 	}
 	return there, nil
 }
@@ -174,7 +173,7 @@ func (a *app) theirs(c clients.Client, t takeover) ([]clients.Source, error) {
 func (a *app) summary(done clients.Imported) {
 	say := func(what string, names []string) {
 		if len(names) > 0 {
-			fmt.Fprintf(a.stderr, "%s: %s\n", what, strings.Join(names, ", "))
+			a.say("%s: %s", what, strings.Join(names, ", "))
 		}
 	}
 	say("new", done.Added)
@@ -183,9 +182,9 @@ func (a *app) summary(done clients.Imported) {
 	say("another server in yours, which stays (--overwrite takes theirs, --rename takes both)", done.Conflicts)
 	say("left out, since metarouter itself would be started", done.Routers)
 	for _, note := range done.Notes {
-		fmt.Fprintln(a.stderr, "note:", note)
+		a.say("note: %s", note)
 	}
 	if len(done.Added)+len(done.Replaced)+len(done.Same)+len(done.Conflicts)+len(done.Routers) == 0 {
-		fmt.Fprintln(a.stderr, "there are no servers")
+		a.say("there are no servers")
 	}
 }

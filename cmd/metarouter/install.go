@@ -49,13 +49,9 @@ it is, byte for byte.`
 
 func (a *app) installInto(name string, entry clients.Entry, i installation) error {
 	c, _ := clients.Find(name)
-	source := c.NamedSource(i.file)
-	if i.file == "" {
-		p, err := place()
-		if err != nil {
-			return err
-		}
-		source = a.usual(c, p)
+	source, err := a.meant(c, i.file)
+	if err != nil {
+		return err
 	}
 	file, err := clients.Read(source.Path)
 	if err != nil {
@@ -84,25 +80,41 @@ func (a *app) installInto(name string, entry clients.Entry, i installation) erro
 	}
 	a.printDiff(source.Path, file.Data, result)
 	a.aboutProject()
+	if strings.HasPrefix(entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) {
+		a.say("note: %s is in a folder for temporary files; move it, and install again", entry.Command)
+	}
 	a.aboutOwn(c, entry, own)
 	if !i.replace {
 		a.aboutOthers(c, others)
 	}
 	if folder := filepath.Dir(source.Path); firstFile([]string{folder}) == "" {
-		fmt.Fprintf(a.stderr, "note: there is no folder %s; is %s installed? (--file names another file)\n", folder, c.Title)
+		a.say("note: there is no folder %s; is %s installed? (--file names another file)", folder, c.Title)
 	}
 	switch {
 	case string(result) == string(file.Data):
-		fmt.Fprintf(a.stderr, "%s has the entry already, in %s; nothing to do\n", c.Title, source.Path)
+		a.say("%s has the entry already, in %s; nothing to do", c.Title, source.Path)
 	case !i.write:
 		a.notWritten()
 	default:
 		if err := a.write(file, result, fs.ModePerm); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stderr, "now %s\n", c.Restart())
+		a.say("now %s", c.Restart())
 	}
 	return nil
+}
+
+// meant is the file of a client that was named, else the usual one.
+func (a *app) meant(c clients.Client, file string) (clients.Source, error) {
+	if file == "" {
+		p, err := place()
+		if err != nil {
+			return clients.Source{}, err
+		}
+		return a.usual(c, p), nil
+	}
+	path, err := filepath.Abs(file)
+	return c.NamedSource(path), err
 }
 
 // usual is the user's file of a client: the first whose folder is there, since one that
@@ -112,7 +124,7 @@ func (a *app) usual(c clients.Client, p clients.Place) clients.Source {
 	file := files[max(slices.IndexFunc(files, func(file string) bool { return firstFile([]string{filepath.Dir(file)}) != "" }), 0)]
 	for _, other := range append(files, c.Profiles(p, file)...) {
 		if other != file && firstFile([]string{other}) != "" {
-			fmt.Fprintf(a.stderr, "note: %s has a file at %s too; name it with --file if you use that one\n", c.Title, other)
+			a.say("note: %s has a file at %s too; name it with --file if you use that one", c.Title, other)
 		}
 	}
 	sources := c.UserSources(p, file)
@@ -122,7 +134,7 @@ func (a *app) usual(c clients.Client, p clients.Place) clients.Source {
 			continue
 		}
 		if servers, err := clients.Others(c, s, "", clients.Ours{}); err == nil && len(servers) > 0 {
-			fmt.Fprintf(a.stderr, "note: %s of %s has servers too, which stay\n", s.Path, c.Title)
+			a.say("note: %s of %s has servers too, which stay", s.Path, c.Title)
 		}
 	}
 	return sources[0]
@@ -130,12 +142,9 @@ func (a *app) usual(c clients.Client, p clients.Place) clients.Source {
 
 // notOurs refuses to make a router start itself.
 func notOurs(e clients.Entry, path string) error {
-	theirs, err := os.Stat(path)
-	if err != nil {
-		return nil
-	}
-	for _, path := range e.Configs {
-		if own, err := os.Stat(path); err == nil && os.SameFile(own, theirs) {
+	theirs, _ := os.Stat(path)
+	for _, own := range e.Configs {
+		if is, err := os.Stat(own); own == path || err == nil && os.SameFile(is, theirs) {
 			return usage(fmt.Errorf("%s is metarouter's own configuration, and an entry in it would start metarouter within metarouter; name another with --file or --config", path))
 		}
 	}
@@ -161,22 +170,24 @@ func (a *app) entry(withData bool) (e clients.Entry, err error) {
 // replaced is result without the client's other servers, all of which must be in ours.
 func replaced(c clients.Client, s clients.Source, result []byte, e clients.Entry, others []clients.Other) ([]byte, error) {
 	var names, missing []string
+	advice := "mend that"
 	for _, o := range others {
 		switch {
 		case o.Router:
 		case o.Ours == "":
 			missing = append(missing, fmt.Sprintf("%q is not in yours", o.Name))
+			advice = fmt.Sprintf("take over what is not there with 'metarouter import %s --write', and mend the rest", c.Name)
 		case len(o.Lacks) > 0:
-			missing = append(missing, fmt.Sprintf("%q has %s, which yours lacks", o.Name, strings.Join(o.Lacks, ", ")))
+			missing = append(missing, fmt.Sprintf("%q says %q, and yours does not say the same", o.Name, o.Lacks))
 		case o.Broken != "":
-			missing = append(missing, fmt.Sprintf("%q can't start as it is in yours: %s", o.Name, o.Broken))
+			missing = append(missing, fmt.Sprintf("%q does not start as it is in yours: %s", o.Name, o.Broken))
 		default:
 			names = append(names, o.Name)
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("the servers of %s stay, since something would be lost: %s (%s); mend that, or take them over with 'metarouter import %s --write'",
-			c.Title, strings.Join(missing, "; "), e.Configs[len(e.Configs)-1], c.Name)
+		return nil, fmt.Errorf("the servers of %s stay, since something would be lost: %s (%s); %s",
+			c.Title, strings.Join(missing, "; "), e.Configs[len(e.Configs)-1], advice)
 	}
 	s.Data = result
 	return clients.Without(s, names)
@@ -186,9 +197,9 @@ func replaced(c clients.Client, s clients.Source, result []byte, e clients.Entry
 func (a *app) aboutOwn(c clients.Client, e clients.Entry, own clients.Ours) {
 	switch {
 	case len(own.Files) == 0:
-		fmt.Fprintf(a.stderr, "note: %s does not exist yet, so metarouter would not start; make it with 'metarouter import %s --write'\n", strings.Join(e.Configs, ", "), c.Name)
+		a.say("note: %s does not exist yet, so metarouter would not start; make it with 'metarouter import %s --write'", strings.Join(e.Configs, ", "), c.Name)
 	case len(own.Config.Servers) == 0:
-		fmt.Fprintf(a.stderr, "note: %s has no servers yet; 'metarouter import %s --write' takes over those of %s\n", strings.Join(e.Configs, ", "), c.Name, c.Title)
+		a.say("note: %s has no servers yet; 'metarouter import %s --write' takes over those of %s", strings.Join(e.Configs, ", "), c.Name, c.Title)
 	}
 }
 
@@ -207,7 +218,7 @@ func (a *app) aboutOthers(c clients.Client, others []clients.Other) {
 	}
 	say := func(what string, names []string, format string, args ...any) {
 		if len(names) > 0 {
-			fmt.Fprintf(a.stderr, "note: %s: %s; %s\n", what, strings.Join(names, ", "), fmt.Sprintf(format, args...))
+			a.say("note: %s: %s; %s", what, strings.Join(names, ", "), fmt.Sprintf(format, args...))
 		}
 	}
 	say("metarouter is started by further entries", routers, "remove them")

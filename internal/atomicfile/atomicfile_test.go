@@ -1,10 +1,13 @@
 package atomicfile
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -44,6 +47,37 @@ func TestWriteMode(t *testing.T) {
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode() != mode {
 			t.Errorf("it is %v, %v; want %v", info, err, mode)
+		}
+	}
+}
+
+// What root writes for somebody (sudo with that one's HOME) stays that one's.
+func TestWriteModeKeepsTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	path := filepath.Join(t.TempDir(), "f")
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, 65534, 65533)); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteMode(path, []byte("a"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(path + ".copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := Own(f, path); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{path, path + ".copy"} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner := fmt.Sprintf("%+v", info.Sys()); !strings.Contains(owner, "Uid:65534 Gid:65533") {
+			t.Errorf("%s is owned by %s", path, owner)
 		}
 	}
 }

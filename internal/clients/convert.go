@@ -2,7 +2,6 @@ package clients
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -64,7 +63,6 @@ type converted struct {
 	name  string
 	text  string // of the object, indented as if it were alone
 	unit  string // of the indentation
-	keys  []string
 	entry config.Server
 	notes []string
 }
@@ -103,9 +101,6 @@ func (c Client) convert(f found, path string) (converted, error) {
 	}
 	to.anchor(d, f.source)
 	to.text = string(d.bytes())
-	for _, m := range object(&d.root).Members {
-		to.keys = append(to.keys, keyOf(m))
-	}
 	read, err := config.Read(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+to.text+"}}"))
 	if err != nil {
 		return to, err
@@ -202,7 +197,8 @@ func (c Client) rewrite(s string, from Source, inputs map[string]input, to *conv
 		case kind == "command" || kind == "config" || name == "cwd" || name == "execPath":
 			to.note("has %s, which only %s can fill in; write the value", whole, c.Title)
 		case !c.expands:
-			to.note("has %s, which %s passes on as it is and metarouter takes for a variable", whole, c.Title)
+			variable, _, _ := strings.Cut(name, ":-") // a default may be a secret
+			to.note("has ${%s}, which %s passes on as it is and metarouter takes for a variable", variable, c.Title)
 		}
 		return whole
 	})
@@ -272,8 +268,8 @@ type Ours struct {
 	Files  []Source
 }
 
-// keysOf are the keys of our entry of that name.
-func (o Ours) keysOf(name string) []string {
+// entry is what we have written under that name, nil if nothing.
+func (o Ours) entry(name string) *hujson.Value {
 	for _, f := range slices.Backward(o.Files) {
 		d, err := open(f.Path, f.Data)
 		if err != nil {
@@ -286,15 +282,34 @@ func (o Ours) keysOf(name string) []string {
 		if v == nil {
 			continue
 		}
-		if m := member(v, name); m != nil && object(&m.Value) != nil {
-			keys := make(map[string]bool)
-			for _, inner := range object(&m.Value).Members {
-				keys[keyOf(inner)] = true
-			}
-			return slices.Sorted(maps.Keys(keys))
+		if m := member(v, name); m != nil {
+			return &m.Value
 		}
 	}
 	return nil
+}
+
+// compared are the keys of which Server.Hash says whether they come to the same.
+var compared = []string{"type", "transport", "transportType", "command", "args", "env", "cwd", "url", "httpUrl", "serverUrl", "headers"}
+
+// lacks are the keys of theirs that our entry of that name does not have, or has with
+// another value.
+func (o Ours) lacks(name string, theirs converted) (keys []string, err error) {
+	their, err := hujson.Parse([]byte(theirs.text))
+	if err != nil {
+		return nil, err
+	}
+	our := o.entry(name)
+	for _, m := range object(&their).Members {
+		key := keyOf(m)
+		if slices.Contains(compared, key) || slices.Contains(keys, key) {
+			continue
+		}
+		if our == nil || member(our, key) == nil || !equal(member(our, key).Value, member(&their, key).Value.String()) {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
 }
 
 // same returns our entry that starts the same server: the one of that name if it does,

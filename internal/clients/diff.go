@@ -18,24 +18,31 @@ func Diff(path string, old, new []byte) string {
 		return ""
 	}
 	a, b := lines(old), lines(new)
-	shownA, shownB := lines(masked(path, old)), lines(masked(path, new))
-	if len(shownA) != len(a) || len(shownB) != len(b) {
-		shownA, shownB = make([]string, len(a)), make([]string, len(b)) // not to be had: show nothing of it
-	}
 	script := edits(a, b)
+	changed := func(e edit) bool { return e.mark != ' ' }
+	near := func(at int) bool {
+		return slices.ContainsFunc(script[max(0, at-context):min(len(script), at+context+1)], changed)
+	}
+	// Of a large file, only what is shown is masked.
+	from := max(0, slices.IndexFunc(script, changed)-context)
+	to := len(script)
+	for to > from && !near(to-1) {
+		to--
+	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "--- %s\n+++ %s\n", path, path)
-	near := func(at int) bool {
-		around := script[max(0, at-context):min(len(script), at+context+1)]
-		return slices.ContainsFunc(around, func(e edit) bool { return e.mark != ' ' })
+	if to == from { // only the ends of lines have changed
+		return out.String()
 	}
-	for at := 0; at < len(script); {
+	shownA := masked(path, old, script[from].a, script[to-1].a+1)
+	shownB := masked(path, new, script[from].b, script[to-1].b+1)
+	for at := from; at < to; {
 		if !near(at) {
 			at++
 			continue
 		}
 		end, fromA, fromB := at, 0, 0
-		for ; end < len(script) && near(end); end++ {
+		for ; end < to && near(end); end++ {
 			if script[end].mark != '+' {
 				fromA++
 			}
@@ -45,12 +52,14 @@ func Diff(path string, old, new []byte) string {
 		}
 		fmt.Fprintf(&out, "@@ -%s +%s @@\n", span(script[at].a, fromA), span(script[at].b, fromB))
 		for _, e := range script[at:end] {
-			text := shownA
-			n := e.a
-			if e.mark == '+' {
-				text, n = shownB, e.b
+			switch e.mark {
+			case '+':
+				fmt.Fprintf(&out, "+%s\n", short(shownB[e.b], shownA[max(e.a-1, 0)]))
+			case '-':
+				fmt.Fprintf(&out, "-%s\n", short(shownA[e.a], shownB[e.b]))
+			default:
+				fmt.Fprintf(&out, " %s\n", short(shownA[e.a], ""))
 			}
-			fmt.Fprintf(&out, "%c%s\n", e.mark, short(text[n]))
 		}
 		at = end
 	}
@@ -102,12 +111,29 @@ func span(from, count int) string {
 	return fmt.Sprintf("%d,%d", from+1, count)
 }
 
-// short cuts a line that fills the screen, as in a file of one line.
-func short(line string) string {
-	if runes := []rune(line); len(runes) > 400 {
-		return string(runes[:400]) + "…"
+// short cuts a line that fills the screen, as in a file of one line, to where it begins
+// to differ from the line that it replaces or is replaced by.
+func short(line, other string) string {
+	const most, before = 400, 40
+	text, theirs := []rune(line), []rune(other)
+	if len(text) <= most {
+		return line
 	}
-	return line
+	alike := 0
+	for alike < min(len(text), len(theirs)) && text[alike] == theirs[alike] {
+		alike++
+	}
+	from, start, end := max(0, alike-before), "", ""
+	if from >= len(text) {
+		from = 0
+	}
+	if from > 0 {
+		start = "…"
+	}
+	if from+most < len(text) {
+		end = "…"
+	}
+	return start + string(text[from:min(len(text), from+most)]) + end
 }
 
 func lines(data []byte) []string {

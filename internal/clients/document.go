@@ -330,13 +330,20 @@ func raw(value, unit string) func(*document, string) string {
 	}
 }
 
-// servers is the object of the servers, nil if there is none.
+// servers is the object of the servers, nil if there is none. A file that has them under
+// the key of another client's files is an error: that one's is meant, or nobody reads it.
 func (d *document) servers(keys []string) (*hujson.Value, error) {
 	v := d.at(keys...)
-	if v != nil && object(v) == nil && v.Value.Kind() != 'n' {
+	if v == nil {
+		if key, err := config.ServersKey(d.path, d.data); err == nil && len(keys) == 1 && key != "" && d.at(key) != nil {
+			return nil, fmt.Errorf("%s has its servers under %q, where this client has them under %q; rename the key, or name the client whose file it is", d.path, key, keys[0])
+		}
+		return nil, nil
+	}
+	if object(v) == nil && v.Value.Kind() != 'n' {
 		return nil, fmt.Errorf("%s: %q must be an object; write {\"a name\": {…}}", d.path, strings.Join(keys, "."))
 	}
-	if v != nil && object(v) == nil {
+	if object(v) == nil {
 		return nil, nil // null is as good as absent
 	}
 	return v, nil

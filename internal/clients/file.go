@@ -37,7 +37,7 @@ func Read(path string) (File, error) {
 		return f, nil
 	}
 	if err != nil {
-		return f, err
+		return f, fmt.Errorf("%s: %w", path, err)
 	}
 	info, err := os.Stat(target)
 	if err != nil {
@@ -53,8 +53,8 @@ func Read(path string) (File, error) {
 	return File{Path: path, Exists: true, Data: data, target: target, mode: info.Mode().Perm()}, nil
 }
 
-// Write makes data the content of the file, whose mode stays but for the bits that keep
-// lacks; a link to it stays a link. It returns the path of the copy of what was there
+// Write makes data the content of the file, whose owner stays, and whose mode stays but
+// for the bits that keep lacks; a link to it stays a link. It returns the path of the copy of what was there
 // before, "" if nothing was. Where the file is no longer as it was read, it returns
 // ErrChanged. (Who writes in the instant between that look and the rename loses; there
 // is no lock that clients know.)
@@ -70,10 +70,18 @@ func (f File) Write(data []byte, keep fs.FileMode, now time.Time) (backup string
 		if err := os.MkdirAll(filepath.Dir(f.target), 0o700); err != nil {
 			return "", err
 		}
-	} else if backup, err = f.copy(now); err != nil {
+		return "", atomicfile.WriteMode(f.target, data, f.mode&keep)
+	}
+	if f.mode&0o200 == 0 {
+		return "", fmt.Errorf("%s is read-only, so somebody means it to stay as it is; nothing was written", f.Path)
+	}
+	if backup, err = f.copy(now); err != nil {
 		return "", err
 	}
-	return backup, atomicfile.WriteMode(f.target, data, f.mode&keep)
+	if err := atomicfile.WriteMode(f.target, data, f.mode&keep); err != nil {
+		return "", errors.Join(err, os.Remove(backup)) // of what is still there
+	}
+	return backup, nil
 }
 
 // copy keeps what the file says beside it, under a name that no copy has yet.
@@ -81,7 +89,7 @@ func (f File) copy(now time.Time) (string, error) {
 	base := f.target + ".metarouter-backup-" + now.UTC().Format("20060102T150405Z")
 	path := base
 	for i := 2; ; i++ {
-		to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode|0o200)
+		to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
 		if errors.Is(err, fs.ErrExist) {
 			path = fmt.Sprintf("%s-%d", base, i)
 			continue
@@ -90,7 +98,8 @@ func (f File) copy(now time.Time) (string, error) {
 			return "", fmt.Errorf("keep a copy: %w", err)
 		}
 		_, err = to.Write(f.Data)
-		if err := errors.Join(err, to.Sync(), to.Close()); err != nil {
+		err = errors.Join(err, atomicfile.Own(to, f.target), to.Sync(), to.Close())
+		if err != nil {
 			return "", fmt.Errorf("keep a copy: %w", errors.Join(err, os.Remove(path)))
 		}
 		return path, nil

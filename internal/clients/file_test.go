@@ -78,6 +78,25 @@ func TestFile(t *testing.T) {
 		t.Errorf("an edit is written over: %v", err)
 	}
 
+	// What is read-only stays, and what can't be written leaves no copy behind.
+	if err := os.Chmod(path, 0o440); err != nil {
+		t.Fatal(err)
+	}
+	f, _ = Read(path)
+	if _, err := f.Write([]byte("x"), fs.ModePerm, now.Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("a file that is read-only: %v", err)
+	}
+	if copies, _ := filepath.Glob(path + ".*T05*"); len(copies) > 0 {
+		t.Errorf("there are %q", copies)
+	}
+
+	loop := filepath.Join(dir, "loop")
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(loop); err == nil || !strings.Contains(err.Error(), loop) {
+		t.Errorf("a link to itself: %v", err)
+	}
 	if err := os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "dangling")); err != nil {
 		t.Fatal(err)
 	}
@@ -116,17 +135,41 @@ func TestDiff(t *testing.T) {
 
 func TestMask(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"env": {"A": "b", "n": 5, "empty": "", "v": "${V}", "w": "Bearer ${W}"}}`:             `{"env": {"A": "•••", "n": "•••", "empty": "", "v": "${V}", "w": "Bearer ${W}"}}`,
-		`{"headers": {"X": ["a"]}, "Headers": "a"}`:                                             `{"headers": {"X": ["•••"]}, "Headers": "a"}`,
-		`{"args": ["--token", "abc", "--port", "80", "--api-key=abc", "x=1", "API_TOKEN=abc"]}`: `{"args": ["--token", "•••", "--port", "80", "--api-key=•••", "x=1", "API_TOKEN=•••"]}`,
-		`{"args": ["--header", "Authorization: Bearer abc", "ghp_abc", "sk-abc"]}`:              `{"args": ["--header", "Authorization: •••", "•••", "•••"]}`,
-		`{"url": "https://u:pw@h.example/p?key=abc&x=1#f"}`:                                     `{"url": "https://u:•••@h.example/p?key=•••&x=•••#f"}`,
-		"{// \"API_KEY\": \"abc\", \"x\": \"y\", \"TOKEN\": \"${T}\" ghp_0123456789\n}":         "{// \"API_KEY\": \"•••\", \"x\": \"y\", \"TOKEN\": \"${T}\" •••\n}",
-		`{"primaryApiKey": "abc", "command": "npx"}`:                                            `{"primaryApiKey": "•••", "command": "npx"}`,
+		`{"env": {"A": "b", "n": 5, "empty": "", "v": "${V}", "w": "Bearer ${W}"}}`:                                                                `{"env": {"A": "•••", "n": "•••", "empty": "", "v": "${V}", "w": "Bearer ${W}"}}`,
+		`{"headers": {"X": ["a"]}, "Headers": "a"}`:                                                                                                `{"headers": {"X": ["•••"]}, "Headers": "a"}`,
+		`{"args": ["--token", "abc", "--port", "80", "--api-key=abc", "x=1", "API_TOKEN=abc"]}`:                                                    `{"args": ["--token", "•••", "--port", "80", "--api-key=•••", "x=1", "API_TOKEN=•••"]}`,
+		`{"args": ["--header", "Authorization: Bearer abc", "ghp_abc", "sk-abc"]}`:                                                                 `{"args": ["--header", "Authorization: •••", "•••", "•••"]}`,
+		`{"url": "https://u:pw@h.example/p?key=abc&x=1#f"}`:                                                                                        `{"url": "https://u:•••@h.example/p?key=•••&x=•••#f"}`,
+		"{// \"API_KEY\": \"abc\", \"x\": \"y\", \"TOKEN\": \"${T}\" ghp_0123456789\n}":                                                            "{// \"API_KEY\": \"•••\", \"x\": \"y\", \"TOKEN\": \"${T}\" •••\n}",
+		`{"args": ["--key", "a1", "-u", "me:pw", "--pass=x y", "TOKEN: ${T}", "-c", "--pat", "p"], "pin": 1234}`:                                   `{"args": ["--key", "•••", "-u", "•••", "--pass=•••", "TOKEN: ${T}", "-c", "--pat", "•••"], "pin": "•••"}`,
+		`{"args": ["-c", "export API_KEY=abc X=1; run --token 'abc' --level 3 --auth ${A}", "{\"Authorization\": \"Bearer abc\", \"a\": \"b\"}"]}`: `{"args": ["-c", "export API_KEY=••• X=1; run --token '•••' --level 3 --auth ${A}", "{\"Authorization\": \"•••\", \"a\": \"b\"}"]}`,
+		`{"args": ["${API_TOKEN:-abc}", "https://key123@sentry.example/1", "db://u:p@ss@h/x", "curl -H 'X: Bearer abcdef'"]}`:                      `{"args": ["${API_TOKEN:•••", "https://•••@sentry.example/1", "db://u:•••@h/x", "curl -H 'X: Bearer •••'"]}`,
+		`{"args": ["/home/me/tokens/x", "@acme/auth-server", "--port", "80", "-y", "https://esm.example/@a/b"]}`:                                   `{"args": ["/home/me/tokens/x", "@acme/auth-server", "--port", "80", "-y", "https://esm.example/@a/b"]}`,
+		`{"primaryApiKey": "abc", "command": "npx"}`:                                                                                               `{"primaryApiKey": "•••", "command": "npx"}`,
 	} {
-		if got := string(masked("f", []byte(text))); got != want {
+		if got := strings.Join(masked("f", []byte(text), 0, len(lines([]byte(text)))), "\n"); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
+	}
+}
+
+// A change in a file of one line is shown where it is, and a large file quickly: what is
+// masked is what is shown.
+func TestDiffOfLarge(t *testing.T) {
+	long := `{"history": "` + strings.Repeat("x", 900) + `", "b": "` + strings.Repeat("y", 900) + `", "mcpServers": {`
+	got := Diff("f", []byte(long+"}}"), []byte(long+`"new": {"env": {"A": "secret"}}}}`))
+	if !strings.Contains(got, `"new": {"env": {"A": "•••"}}}}`) || len(got) > 1000 {
+		t.Errorf("got %s", got)
+	}
+	many := `{"history": [` + strings.Repeat("\n\"a prompt of somebody\",", 200000) + "\n\"\"],\n"
+	began := time.Now()
+	got = Diff("f", []byte(many+`"z": 1}`), []byte(many+`"z": 2}`))
+	if took := time.Since(began); strings.Count(got, "\n") != 8 || took > 10*time.Second {
+		t.Errorf("in %v: %s", took, got)
+	}
+	// A mark alone is an empty file.
+	if got := Diff("f", bom, append(bom, "{}\n"...)); got != "--- f\n+++ f\n@@ -0,0 +1,1 @@\n+{}\n" {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 
@@ -24,9 +23,9 @@ type Imported struct {
 	Replaced  []string
 	Same      []string // were there already
 	Conflicts []string // ours is another, and stays
-	Routers   []string // would start metarouter itself
+	Routers   []string // are metarouter itself
 	Notes     []string
-	Secrets   bool // values of env or headers came in
+	Secrets   bool // some of what came in may be one
 }
 
 // Import puts the servers of the sources into our file that is at path and says data,
@@ -51,7 +50,7 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 		keys = []string{key}
 	}
 	// Ours may have comments, but not where Claude Code reads it too.
-	plain := d.standard() && len(bytes.TrimSpace(data)) > 0 && filepath.Base(path) == ".mcp.json"
+	plain := d.standard() && filepath.Base(path) == ".mcp.json"
 	var added []field
 	names := make(map[string]bool)
 	started := false // a program of theirs
@@ -67,7 +66,7 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 		same, isSame := ours.same(theirs.entry)
 		write := field{theirs.name, raw(theirs.text, theirs.unit)}
 		switch {
-		case theirs.entry.Self:
+		case theirs.entry.Self, f.name == EntryName && theirs.entry.URL != "":
 			done.Routers = append(done.Routers, theirs.name)
 			continue
 		case names[theirs.name]:
@@ -103,7 +102,7 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 		names[write.key] = true
 		started = started || theirs.entry.Transport == config.Stdio
 		done.Notes = append(done.Notes, theirs.notes...)
-		done.Secrets = done.Secrets || len(theirs.entry.Env)+len(theirs.entry.Headers) > 0
+		done.Secrets = done.Secrets || hides(path, []byte(theirs.text))
 	}
 	if started && c.inherits {
 		done.Notes = append(done.Notes, fmt.Sprintf("servers of %s have all of its environment; here they have what their entries name in env or inheritEnv, and a safe few such as PATH", c.Title))

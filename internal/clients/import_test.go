@@ -150,6 +150,14 @@ func TestInstallUpdates(t *testing.T) {
 			`{"url": "http://127.0.0.1:8787/mcp", "headers": {}, "note": 1}`,
 			`{"note": 1, "type": "stdio", "command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d"]}`,
 		},
+		"flags before serve": {
+			`{"command": "/old/metarouter", "args": ["--log-level", "debug", "serve", "--names", "bare"]}`,
+			`{"command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d", "--names", "bare"], "type": "stdio"}`,
+		},
+		"another spelling of the type": {
+			`{"url": "http://127.0.0.1:8787/mcp", "transport": "sse"}`,
+			`{"transport": "stdio", "type": "stdio", "command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d"]}`,
+		},
 		"no object": {
 			`"x"`,
 			`{"type": "stdio", "command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d"]}`,
@@ -167,23 +175,66 @@ func TestInstallUpdates(t *testing.T) {
 	}
 }
 
+// What is somebody else's is not written over, and gets no entry.
+func TestInstallRefuses(t *testing.T) {
+	for client, test := range map[string]struct{ text, why string }{
+		"cursor":   {`{"mcpServers": {"metarouter": {"command": "python", "args": ["-m", "other"], "env": {"KEY": "x"}}}}`, "starts another program"},
+		"windsurf": {`{"servers": {}}`, `under "servers", where this client has them under "mcpServers"`},
+		"vscode":   {`{"mcpServers": {"a": {"command": "x"}}}`, `under "mcpServers"`},
+	} {
+		c, _ := Find(client)
+		s := Source{Path: "f", keys: c.keys, Data: []byte(test.text)}
+		if got, err := Install(c, s, Entry{Command: "/bin/metarouter"}); err == nil || !strings.Contains(err.Error(), test.why) {
+			t.Errorf("%s: got %s, %v", test.text, got, err)
+		}
+	}
+}
+
 func TestOthers(t *testing.T) {
 	c, _ := Find("claude-desktop")
 	s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {
 		"metarouter": {"command": "metarouter", "args": ["serve"]}, "again": {"command": "metarouter", "args": ["serve"]},
-		"same": {"command": "x", "autoApprove": []}, "alone": {"command": "y"}, "broken": {"command": "${NO_SUCH_VARIABLE_HERE}"}, "odd": 1}}`)}
-	own := reading(t, "/m.json", `{"mcpServers": {"ours": {"command": "x"}, "broken": {"command": "${NO_SUCH_VARIABLE_HERE}"}}}`)
+		"same": {"command": "x", "autoApprove": []}, "alone": {"command": "y"}, "broken": {"command": "${NO_SUCH_VARIABLE_HERE}"}, "odd": 1,
+		"off": {"command": "z", "args": [], "timeout": 5, "autoApprove": [ "a" ], "disabled": false}, "env": {"command": "x", "env": {"A": "b"}},
+		"cwd": {"command": "x", "cwd": "/elsewhere"}, "theirs off": {"command": "w", "disabled": true}}}`)}
+	own := reading(t, "/m.json", `{"mcpServers": {"ours": {"command": "x"}, "broken": {"command": "${NO_SUCH_VARIABLE_HERE}"},
+		"off": {"command": "z", "timeout": 6, "autoApprove": ["a" /* c */], "disabled": true}, "on": {"command": "w", "disabled": false}}}`)
 	got, err := Others(c, s, "/m.json", own)
-	if err != nil || len(got) != 5 {
+	if err != nil || len(got) != 9 {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	if got[3].Broken == "" {
 		t.Errorf("ours can start: %+v", got[3])
 	}
 	got[3].Broken = ""
-	want := []Other{{Name: "again", Router: true}, {Name: "same", Ours: "ours", Lacks: []string{"autoApprove"}}, {Name: "alone"}, {Name: "broken", Ours: "broken"}, {Name: "odd"}}
+	want := []Other{
+		{Name: "again", Router: true}, {Name: "same", Ours: "ours", Lacks: []string{"autoApprove"}}, {Name: "alone"}, {Name: "broken", Ours: "broken"}, {Name: "odd"},
+		{Name: "off", Ours: "off", Lacks: []string{"timeout", "disabled"}, Broken: "it is disabled"}, {Name: "env"}, {Name: "cwd"},
+		{Name: "theirs off", Ours: "on", Lacks: []string{"disabled"}},
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// A router that serves is not taken over, and secrets are known wherever they stand.
+func TestImportKnowsRoutersAndSecrets(t *testing.T) {
+	c, _ := Find("claude-desktop")
+	for entry, secrets := range map[string]bool{
+		`{"command": "x", "args": ["--port", "80"]}`:     false,
+		`{"command": "x", "args": ["--token", "abc"]}`:   true,
+		`{"url": "https://h.example/mcp?key=abc"}`:       true,
+		`{"command": "x", "env": {"A": "b"}}`:            true,
+		`{"command": "x", "args": ["${A_KEY:-secret}"]}`: true,
+	} {
+		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"metarouter": {"url": "http://127.0.0.1:8787/mcp"}, "a": ` + entry + `}}`)}
+		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		if err != nil || !reflect.DeepEqual(done.Added, []string{"a"}) || !reflect.DeepEqual(done.Routers, []string{"metarouter"}) || done.Secrets != secrets {
+			t.Errorf("%s: got %+v, %v", entry, done, err)
+		}
+		if notes := strings.Join(done.Notes, "\n"); strings.Contains(notes, "secret") {
+			t.Errorf("a note says %s", notes)
+		}
 	}
 }
 
@@ -199,6 +250,10 @@ func TestImportKeepsPlainJSON(t *testing.T) {
 		if err != nil || string(done.Data) != want {
 			t.Errorf("%s: got %v\n%s\nwant\n%s", path, err, done.Data, want)
 		}
+	}
+	done, err := Import(c, []Source{s}, "/w/.mcp.json", nil, Ours{}, KeepOurs)
+	if d, bad := open("f", done.Data); err != nil || bad != nil || !d.standard() {
+		t.Errorf("a new file: got %v\n%s", err, done.Data)
 	}
 }
 

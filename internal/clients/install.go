@@ -1,10 +1,13 @@
 package clients
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/config"
 )
 
 // An Entry is what a client is to start: metarouter with these files.
@@ -14,8 +17,8 @@ type Entry struct {
 	Data    *string  // path of the data folder; nil is the default
 }
 
-// arguments are those of the entry. Further ones that an earlier entry of ours had are
-// kept.
+// arguments are those of the entry. Further ones that an earlier entry of ours had
+// behind "serve" are kept.
 func (e Entry) arguments(earlier []string) []string {
 	args := []string{"serve"}
 	for _, path := range e.Configs {
@@ -24,10 +27,7 @@ func (e Entry) arguments(earlier []string) []string {
 	if e.Data != nil {
 		args = append(args, "--data", *e.Data)
 	}
-	if len(earlier) == 0 || earlier[0] != "serve" {
-		return args
-	}
-	for i := 1; i < len(earlier); i++ {
+	for i := slices.Index(earlier, "serve") + 1; 0 < i && i < len(earlier); i++ {
 		name, _, whole := strings.Cut(earlier[i], "=")
 		if name == "--config" || name == "--data" && e.Data != nil {
 			if !whole {
@@ -44,7 +44,9 @@ func (e Entry) arguments(earlier []string) []string {
 var elsewhere = []string{"url", "serverUrl", "httpUrl", "headers"}
 
 // Install puts our entry among the servers of a client's file, or brings it up to
-// date. The data is returned as it is if there is nothing to do.
+// date. The data is returned as it is if there is nothing to do. An entry of our name
+// that starts another program is an error: it is somebody else's, and so are the secrets
+// in its env.
 func Install(c Client, s Source, e Entry) ([]byte, error) {
 	d, err := open(s.Path, s.Data)
 	if err != nil {
@@ -66,12 +68,25 @@ func Install(c Client, s Source, e Entry) ([]byte, error) {
 		d.set(m, fields(c.written(e.Command, e.arguments(nil))...))
 		return d.bytes(), nil
 	}
+	theirs, err := c.convert(found{EntryName, s, d, *m}, s.Path)
+	if err != nil {
+		return nil, err
+	}
+	if theirs.entry.Transport == config.Stdio && !theirs.entry.Self {
+		return nil, fmt.Errorf("%s has an entry %q that starts another program; give it another name, or take it out", s.Path, EntryName)
+	}
 	if slices.ContainsFunc(elsewhere, func(key string) bool { return member(&m.Value, key) != nil }) {
 		d.remove(&m.Value, func(m hujson.ObjectMember) bool { return slices.Contains(elsewhere, keyOf(m)) })
 		return Install(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, e)
 	}
 	var missing []field
-	for _, f := range c.written(e.Command, e.arguments(stringsOf(member(&m.Value, "args")))) {
+	fresh := c.written(e.Command, e.arguments(stringsOf(member(&m.Value, "args"))))
+	for _, key := range []string{"type", "transport", "transportType"} { // what it said of something remote
+		if member(&m.Value, key) != nil && (key != "type" || !c.typed) {
+			fresh = append(fresh, field{key, text("stdio")})
+		}
+	}
+	for _, f := range fresh {
 		old := member(&m.Value, f.key)
 		switch {
 		case old == nil:
@@ -131,8 +146,8 @@ func equal(v hujson.Value, said string) bool {
 type Other struct {
 	Name   string
 	Ours   string   // the name of our entry that starts the same server; "" if there is none
-	Lacks  []string // keys that ours does not have
-	Broken string   // why ours can't start
+	Lacks  []string // keys that ours does not have, or has with another value
+	Broken string   // why ours does not start
 	Router bool     // it starts metarouter too
 }
 
@@ -155,11 +170,11 @@ func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
 		o := Other{Name: f.name, Router: theirs.entry.Self}
 		if same, ok := ours.same(theirs.entry); ok && !o.Router {
 			o.Ours, o.Broken = same.Name, same.Misconfigured
-			has := ours.keysOf(same.Name)
-			for _, key := range theirs.keys {
-				if !slices.Contains(has, key) {
-					o.Lacks = append(o.Lacks, key)
-				}
+			if same.Disabled && !theirs.entry.Disabled {
+				o.Broken = "it is disabled"
+			}
+			if o.Lacks, err = ours.lacks(same.Name, theirs); err != nil {
+				return nil, err
 			}
 		}
 		others = append(others, o)
