@@ -103,7 +103,8 @@ func urgency(s row) int {
 	return 2
 }
 
-// frame is what is shown at one moment: a row for each server, and one that sums up.
+// frame is what is shown at one moment: a row for each server, and one that sums up,
+// which is all where there is room for no more.
 func frame(rows []row, began, now time.Time, width, height int, colour bool) []string {
 	if len(rows) > height-1 {
 		rows = slices.SortedStableFunc(slices.Values(rows), func(a, b row) int { return cmp.Compare(urgency(a), urgency(b)) })
@@ -113,7 +114,10 @@ func frame(rows []row, began, now time.Time, width, height int, colour bool) []s
 		table = append(table, liveRow(s, now))
 	}
 	line, _ := tally(rows)
-	lines := terminal.Table(table, width, max(1, height-1), colour)
+	var lines []string
+	if height > 1 {
+		lines = terminal.Table(table, width, height-1, colour)
+	}
 	return append(lines, terminal.Cut(line+", "+terminal.Elapsed(now.Sub(began)), width))
 }
 
