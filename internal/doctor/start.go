@@ -74,10 +74,10 @@ func (x *examiner) afterwards(entry config.Server, s supervisor.Status) {
 
 func (x *examiner) commandMissing(entry config.Server, f *supervisor.Fault) {
 	missing := func(problem, fix string) { x.find(Broken, problem, fix) }
-	name := f.Command
-	if first, rest, ok := strings.Cut(strings.TrimSpace(name), " "); ok && x.World.Has(first) {
+	name := strings.Join(config.Masked(strings.Fields(f.Command)), " ")
+	if first, rest, ok := strings.Cut(strings.TrimSpace(f.Command), " "); ok && x.World.Has(first) {
 		args := append(strings.Fields(rest), entry.Args...)
-		missing(fmt.Sprintf(`its "command" is %q, and no program is called that: the arguments belong into "args".`, redacted(strings.Fields(name))),
+		missing(fmt.Sprintf(`its "command" is %q, and no program is called that: the arguments belong into "args".`, name),
 			fmt.Sprintf(`write "command": %q, "args": [%s]`, first, quoted(args)))
 		return
 	}
@@ -248,6 +248,8 @@ func (x *examiner) remote(entry config.Server, s supervisor.Status) {
 	case f.Kind == supervisor.Unreachable:
 		problem, fix := unreachable(f.Net, entry)
 		x.find(Broken, problem, fix, oneLine(f.Message)...)
+	case f.Listing:
+		x.find(Broken, "its tools can't be had: "+f.Message+".", "this is for the server's authors to mend: update it, or report it to them")
 	default:
 		x.find(Broken, "it does not start: "+f.Message+".", x.rerun(entry))
 	}
@@ -286,7 +288,7 @@ func bareURL(entry config.Server) string {
 		return "its url"
 	}
 	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	return bare.String()
+	return config.MaskedURL(bare.String())
 }
 
 func example(s supervisor.Status) string {
