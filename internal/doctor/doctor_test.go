@@ -83,6 +83,7 @@ func TestStart(t *testing.T) {
 		"relative to cwd":       {inFolder, &supervisor.Fault{Kind: supervisor.CommandMissing, Command: "/srv/server.sh"}, "no program /srv/server.sh", `correct "command"`},
 		"a script":              {stdio("/srv/run.py --x"), &supervisor.Fault{Kind: supervisor.CommandUnusable, Command: "/srv/run.py"}, "another program has to run", `"command": "python3", "args": ["/srv/run.py", "--x"]`},
 		"a folder":              {stdio("/srv/folder"), &supervisor.Fault{Kind: supervisor.CommandUnusable, Command: "/srv/folder"}, "is a folder", "the path of the program in it"},
+		"interpreter":           {stdio("/srv/script"), &supervisor.Fault{Kind: supervisor.InterpreterMissing, Command: "/srv/script"}, "its first line names is not there", "head -1 /srv/script"},
 		"not executable":        {stdio("/srv/bin"), &supervisor.Fault{Kind: supervisor.CommandUnusable, Command: "/srv/bin", Message: "permission denied"}, "permission denied", "chmod +x /srv/bin"},
 		"secret in a command":   {stdio("x"), &supervisor.Fault{Kind: supervisor.CommandMissing, Command: "odd --token=verysecret"}, `"odd --token=…" was not found`, "which odd"},
 		"no folder":             {stdio("npx"), &supervisor.Fault{Kind: supervisor.FolderMissing, Folder: "/nowhere"}, "/nowhere, is not there", "mkdir -p /nowhere"},

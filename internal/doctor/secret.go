@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -35,13 +34,13 @@ func quoted(words []string) string {
 }
 
 // plainWord is one that a shell takes as it is.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./…~-]+$`)
+var plainWord = re(`^[A-Za-z0-9_@%+=:,./…~-]+$`)
 
 // byHand returns the entry's command as one types it.
 func byHand(entry config.Server) string {
 	words := config.Masked(append([]string{entry.Command}, entry.Args...))
 	for i, w := range words {
-		if !plainWord.MatchString(w) {
+		if !plainWord().MatchString(w) {
 			words[i] = "'" + strings.ReplaceAll(printable(w), "'", `'\''`) + "'"
 		}
 	}
@@ -54,7 +53,7 @@ func byHand(entry config.Server) string {
 
 // printable leaves out what could move a cursor or hide text.
 func printable(text string) string {
-	text = escapes.ReplaceAllString(text, "")
+	text = escapes().ReplaceAllString(text, "")
 	return strings.Map(func(r rune) rune {
 		if r == '\t' {
 			return ' '
@@ -67,7 +66,7 @@ func printable(text string) string {
 }
 
 // escapes matches what colours text on a terminal.
-var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)?")
+var escapes = re("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)?")
 
 // clip returns at most n characters of a text.
 func clip(text string, n int) string {

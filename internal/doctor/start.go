@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -35,7 +34,7 @@ func (x *examiner) down(entry config.Server, s supervisor.Status) {
 	switch f.Kind {
 	case supervisor.CommandMissing:
 		x.commandMissing(entry, f)
-	case supervisor.CommandUnusable:
+	case supervisor.CommandUnusable, supervisor.InterpreterMissing:
 		x.commandUnusable(entry, f)
 	case supervisor.FolderMissing:
 		x.find(Broken, fmt.Sprintf("the folder that it is to run in, %s, is not there.", f.Folder), fmt.Sprintf(`create it (mkdir -p %s), or correct "cwd" in its entry`, f.Folder))
@@ -169,6 +168,11 @@ func (x *examiner) commandUnusable(entry config.Server, f *supervisor.Fault) {
 		words := append(strings.Fields(with), path)
 		x.find(Broken, fmt.Sprintf("%s is a file that another program has to run.", path),
 			fmt.Sprintf(`write "command": %q, "args": [%s]`, words[0], quoted(append(words[1:], entry.Args...))))
+		return
+	}
+	if f.Kind == supervisor.InterpreterMissing {
+		x.find(Broken, fmt.Sprintf("%s is a script, and the program that its first line names is not there.", path),
+			fmt.Sprintf(`see what it wants (head -1 %s) and install that; or write the program that is to run it as "command", and its path first into "args"`, path))
 		return
 	}
 	x.find(Broken, fmt.Sprintf("%s is there, and the system can't run it: %s.", path, f.Message),
@@ -311,7 +315,7 @@ func tail(lines []string) []string {
 	const most = 5
 	var kept []string
 	for _, line := range lines {
-		if line = strings.TrimSpace(printable(line)); line != "" && !noise.MatchString(line) {
+		if line = strings.TrimSpace(printable(line)); line != "" && !noise().MatchString(line) {
 			kept = append(kept, clip(line, 160))
 		}
 	}
@@ -320,7 +324,7 @@ func tail(lines []string) []string {
 
 // noise matches lines that say nothing of why a program ended: frames of a stack, and
 // what npm and Node always say.
-var noise = regexp.MustCompile(`^at .*:\d+|^Node\.js v\d|^[]{}()\[,;^~]+$|^(code: |requireStack)|^npm (warn|notice)\b|A complete log of this run|^npm (error|ERR!)( 404)?$|^node:internal/|^File ".*", line \d+, in `)
+var noise = re(`^at .*:\d+|^Node\.js v\d|^[]{}()\[,;^~]+$|^(code: |requireStack)|^npm (warn|notice)\b|A complete log of this run|^npm (error|ERR!)( 404)?$|^node:internal/|^File ".*", line \d+, in `)
 
 func oneLine(text string) []string {
 	if text == "" {
