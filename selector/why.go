@@ -59,6 +59,15 @@ func (e Explanation) Why(task string) string {
 	return strings.Join(reasons, "; ")
 }
 
+// Lacks returns the words of the task that the candidate lacks, as they stand in the task.
+func (e Explanation) Lacks(task string) []string {
+	var words []string
+	for _, stem := range e.Missing {
+		words = append(words, unstemmed(stem, task))
+	}
+	return words
+}
+
 // unstemmed returns the word of the task that has the stem, the stem if there is none.
 func unstemmed(stem, task string) string {
 	words := strings.FieldsFunc(task, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })

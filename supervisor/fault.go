@@ -19,19 +19,20 @@ import (
 type FaultKind string
 
 const (
-	CommandMissing  FaultKind = "command_missing"  // Command is not there; Path, if it was searched there
-	CommandUnusable FaultKind = "command_unusable" // Command is there and can't be run
-	FolderMissing   FaultKind = "folder_missing"   // the working directory Folder is no folder
-	FetchFailed     FaultKind = "fetch_failed"     // what Fetches names could not be fetched by Command; Said
-	Exited          FaultKind = "exited"           // its process ended: Code or Signal, After, Spoke, Said
-	TimedOut        FaultKind = "timed_out"        // not ready After so long; Doing
-	Refused         FaultKind = "refused"          // it answered with a JSON-RPC error: Code, Message
-	WrongProtocol   FaultKind = "wrong_protocol"   // it speaks the Protocol, which is none that we know
-	Unauthorized    FaultKind = "unauthorized"     // it wants a token; HadToken
-	BadStatus       FaultKind = "bad_status"       // it answers with the HTTP status Code
-	Unreachable     FaultKind = "unreachable"      // no connection, because of Net
-	Redirected      FaultKind = "redirected"       // it is elsewhere, by what Message says
-	OtherFault      FaultKind = "other"            // whatever else; Message says all there is
+	CommandMissing     FaultKind = "command_missing"     // Command is not there; Path, if it was searched there
+	CommandUnusable    FaultKind = "command_unusable"    // Command is there and can't be run
+	InterpreterMissing FaultKind = "interpreter_missing" // Command is a script, and what its first line names is not there
+	FolderMissing      FaultKind = "folder_missing"      // the working directory Folder is no folder
+	FetchFailed        FaultKind = "fetch_failed"        // what Fetches names could not be fetched by Command; Said
+	Exited             FaultKind = "exited"              // its process ended: Code or Signal, After, Spoke, Said
+	TimedOut           FaultKind = "timed_out"           // not ready After so long; Doing
+	Refused            FaultKind = "refused"             // it answered with a JSON-RPC error: Code, Message
+	WrongProtocol      FaultKind = "wrong_protocol"      // it speaks the Protocol, which is none that we know
+	Unauthorized       FaultKind = "unauthorized"        // it wants a token; HadToken
+	BadStatus          FaultKind = "bad_status"          // it answers with the HTTP status Code
+	Unreachable        FaultKind = "unreachable"         // no connection, because of Net
+	Redirected         FaultKind = "redirected"          // it is elsewhere, by what Message says
+	OtherFault         FaultKind = "other"               // whatever else; Message says all there is
 )
 
 // Why a connection failed.
@@ -82,7 +83,7 @@ func faultOf(err error) *Fault {
 	} else if e, ok := errors.AsType[*spawnError](err); ok {
 		f.Kind, f.Command = CommandUnusable, e.path
 		if errors.Is(err, fs.ErrNotExist) { // an interpreter, since it was found itself
-			f.Message = "its interpreter is missing"
+			f.Kind = InterpreterMissing
 		} else if e, ok := errors.AsType[*fs.PathError](err); ok {
 			f.Message = e.Err.Error()
 		}

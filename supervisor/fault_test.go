@@ -69,7 +69,7 @@ func TestFaults(t *testing.T) {
 		"no file":     {stdio(filepath.Join(dir, "none")), Fault{Kind: CommandMissing, Command: filepath.Join(dir, "none")}},
 		"not allowed": {stdio(write("plain", "x", 0o600)), Fault{Kind: CommandUnusable, Command: filepath.Join(dir, "plain")}},
 		"no program":  {stdio(write("text", "\x00\x01", 0o700)), Fault{Kind: CommandUnusable, Command: filepath.Join(dir, "text")}},
-		"interpreter": {stdio(write("script", "#!/no/such/interpreter\n", 0o700)), Fault{Kind: CommandUnusable, Command: filepath.Join(dir, "script")}},
+		"interpreter": {stdio(write("script", "#!/no/such/interpreter\n", 0o700)), Fault{Kind: InterpreterMissing, Command: filepath.Join(dir, "script")}},
 		"no folder":   {lost, Fault{Kind: FolderMissing, Folder: lost.Cwd}},
 		"exits":       {fake("", "-exit"), Fault{Kind: Exited, Code: 3}},
 		"killed":      {stdio("sh", "-c", "kill -9 $$"), Fault{Kind: Exited, Code: -1, Signal: "signal: killed"}},

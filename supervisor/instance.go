@@ -114,6 +114,7 @@ func (in *instance) pid() int {
 // newInstance returns an instance of the entry without a link.
 func (s *server) newInstance(entry config.Server) *instance {
 	in := &instance{entry: entry, hash: entry.Hash(), listChanged: make(chan struct{}, 1), done: make(chan struct{})}
+	in.stderr.conceal = concealer(entry)
 	in.peer = newPeer(host{
 		server: s.name,
 		stray:  s.stray,
@@ -131,6 +132,12 @@ func (s *server) newInstance(entry config.Server) *instance {
 	s.latest = in
 	s.mu.Unlock()
 	return in
+}
+
+// concealer is the entry's, made when something is to be concealed.
+func concealer(entry config.Server) func(string) string {
+	made := sync.OnceValue(entry.Concealer)
+	return func(text string) string { return made()(text) }
 }
 
 // defaultStall is how long a server may leave its stdin unread if its entry sets

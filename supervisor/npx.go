@@ -87,7 +87,7 @@ func (s *server) plan(ctx context.Context, c command, f fetch) (*plan, error) {
 	fence := hex.EncodeToString(random[:])
 	asked := c
 	asked.env = append(slices.Clone(c.env), shellVariable+"="+s.v.options.Reporter, ReportVariable+"="+fence)
-	var words tail
+	words := tail{conceal: concealer(s.wanted())}
 	out, failure, err := s.runToEnd(ctx, asked, &words)
 	if err != nil {
 		return nil, &fetchError{f, words.last(stderrLines), fmt.Errorf("%s: %w%s", f, err, npmSays(&words))}

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -66,6 +67,7 @@ type server struct {
 }
 
 func newServer(v *Supervisor, entry config.Server) *server {
+	state, reason := rests(entry)
 	return &server{
 		name:    entry.Name,
 		v:       v,
@@ -76,7 +78,7 @@ func newServer(v *Supervisor, entry config.Server) *server {
 		restart: make(chan struct{}, 1),
 		entry:   entry,
 		wants:   entry,
-		status:  Status{Name: entry.Name, State: Starting, Since: time.Now(), Transport: string(entry.Transport)},
+		status:  Status{Name: entry.Name, State: cmp.Or(state, Starting), LastError: reason, Since: time.Now(), Transport: string(entry.Transport)},
 		abort:   func(error) {},
 		changed: make(chan struct{}),
 		lending: make(chan struct{}, maxLent),

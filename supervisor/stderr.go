@@ -8,9 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 const (
@@ -22,6 +24,8 @@ const (
 // A tail keeps the last lines that a process printed on stderr. The zero value
 // is empty.
 type tail struct {
+	conceal func(string) string // applied to what is read from it; nil for nothing
+
 	mu    sync.Mutex
 	lines []string // at most stderrLines
 }
@@ -52,11 +56,39 @@ func (t *tail) add(line string) {
 	t.lines = append(t.lines, line)
 }
 
-// last returns the last n lines.
+// last returns the last n lines, without secrets and without what could move the cursor
+// of a terminal: they become parts of errors, which go anywhere.
 func (t *tail) last(n int) []string {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.lines[max(0, len(t.lines)-n):])
+	lines := slices.Clone(t.lines[max(0, len(t.lines)-n):])
+	t.mu.Unlock()
+	for i, line := range lines {
+		if lines[i] = plain(line); t.conceal != nil {
+			lines[i] = t.conceal(lines[i])
+		}
+	}
+	return lines
+}
+
+// escapes matches the sequences with which terminals are told of colours and titles.
+var escapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?")
+})
+
+// plain returns the visible characters of a line.
+func plain(line string) string {
+	if strings.ContainsRune(line, '\x1b') {
+		line = escapes().ReplaceAllString(line, "")
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, line)
 }
 
 // A logFile is a file of what a server printed on stderr, which is rotated.

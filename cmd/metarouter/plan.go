@@ -177,7 +177,7 @@ func runs(s config.Server) string {
 		return "metarouter"
 	}
 	if s.Transport == config.Stdio {
-		return filepath.Base(s.Command)
+		return filepath.Base(strings.Join(config.Masked(strings.Fields(s.Command)), " ")) // some write arguments there
 	}
 	if u, err := url.Parse(s.URL); err == nil {
 		return u.Host

@@ -103,7 +103,8 @@ func urgency(s row) int {
 	return 2
 }
 
-// frame is what is shown at one moment: a row for each server, and one that sums up.
+// frame is what is shown at one moment: a row for each server, and one that sums up,
+// which is all where there is room for no more.
 func frame(rows []row, began, now time.Time, width, height int, colour bool) []string {
 	if len(rows) > height-1 {
 		rows = slices.SortedStableFunc(slices.Values(rows), func(a, b row) int { return cmp.Compare(urgency(a), urgency(b)) })
@@ -113,7 +114,10 @@ func frame(rows []row, began, now time.Time, width, height int, colour bool) []s
 		table = append(table, liveRow(s, now))
 	}
 	line, _ := tally(rows)
-	lines := terminal.Table(table, width, max(1, height-1), colour)
+	var lines []string
+	if height > 1 {
+		lines = terminal.Table(table, width, height-1, colour)
+	}
 	return append(lines, terminal.Cut(line+", "+terminal.Elapsed(now.Sub(began)), width))
 }
 
@@ -209,22 +213,32 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// roomForAll is how many columns a terminal needs for those of the servers' table that
+// few look at.
+const roomForAll = 70
+
 // printRows prints the table of servers for a person at a terminal.
 func (a *app) printRows(rows []row) error {
 	width, colour := a.paper()
-	table := []terminal.Row{nil}
-	for _, title := range []string{"SERVER", "STATE", "TOOLS", "PROTOCOL", "PID", "RESTARTS", "LAST ERROR"} {
-		table[0] = append(table[0], terminal.Cell{Text: title, Colour: terminal.Bold, Right: title == "TOOLS" || title == "PID" || title == "RESTARTS"})
+	title := func(text string, right bool) terminal.Cell {
+		return terminal.Cell{Text: text, Colour: terminal.Bold, Right: right}
 	}
+	table := []terminal.Row{{title("SERVER", false), title("STATE", false), title("TOOLS", true)}}
+	all := width == 0 || width >= roomForAll
+	if all {
+		table[0] = append(table[0], title("PROTOCOL", false), title("PID", true), title("RESTARTS", true))
+	}
+	table[0] = append(table[0], title("LAST ERROR", false))
 	for _, s := range rows {
-		pid := ""
-		if s.PID > 0 {
-			pid = strconv.Itoa(s.PID)
+		line := terminal.Row{{Text: s.Name}, {Text: s.State, Colour: colourOf(s.State)}, {Text: strconv.Itoa(s.Tools), Right: true}}
+		if all {
+			pid := ""
+			if s.PID > 0 {
+				pid = strconv.Itoa(s.PID)
+			}
+			line = append(line, terminal.Cell{Text: s.ProtocolVersion}, terminal.Cell{Text: pid, Right: true}, terminal.Cell{Text: strconv.Itoa(s.Restarts), Right: true})
 		}
-		table = append(table, terminal.Row{
-			{Text: s.Name}, {Text: s.State, Colour: colourOf(s.State)}, {Text: strconv.Itoa(s.Tools), Right: true}, {Text: s.ProtocolVersion},
-			{Text: pid, Right: true}, {Text: strconv.Itoa(s.Restarts), Right: true}, {Text: s.LastError, Colour: terminal.Faint},
-		})
+		table = append(table, append(line, terminal.Cell{Text: s.LastError, Colour: terminal.Faint}))
 	}
 	_, err := fmt.Fprint(a.stdout, terminal.Lines(terminal.Table(table, width, 0, colour)))
 	return err

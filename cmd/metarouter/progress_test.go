@@ -37,6 +37,8 @@ func TestFrame(t *testing.T) {
 ✗  evil�[31m  failed          exited with status 3
 … and 2 more
 1 of 3 servers ready, 3 tools, 1 starting, 1 not working, 75 s`},
+		{rows, 30, 1, "\n1 of 3 servers ready, 3 tools…"},
+		{rows, 60, 2, "\n… and 4 more\n1 of 3 servers ready, 3 tools, 1 starting, 1 not working, 7…"},
 		{nil, 80, 24, "\n0 of 0 servers ready, 0 tools, 75 s"},
 	} {
 		got := "\n" + strings.Join(frame(tc.rows, began, now, tc.width, tc.height, false), "\n")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -60,23 +61,16 @@ func standing(ctx context.Context, r *adapter.Router, t *registry.NormalizedTool
 	if shares := sharesOf(own); shares != "" {
 		w.say("its score is made of %s.", shares)
 	}
-	if len(own.Missing) > 0 {
-		w.say("words of the task that it lacks: %s.", strings.Join(own.Missing, ", "))
+	if lacks := own.Lacks(task); len(lacks) > 0 {
+		w.say("words of the task that it lacks: %s.", strings.Join(lacks, ", "))
 	}
 	for i, above := range shown[:len(shown)-1] {
-		w.say("above it is %s, with %.2f: %s.", above.Tool.ID, above.Score, orNothing(why[i].Why(task)))
+		w.say("above it is %s, with %.2f: %s.", above.Tool.ID, above.Score, cmp.Or(why[i].Why(task), "its score is made of "+sharesOf(why[i])))
 	}
 	if more := at - maxAbove; more > 0 {
 		w.say("and %d more are above it.", more)
 	}
 	return nil
-}
-
-func orNothing(why string) string {
-	if why == "" {
-		return "nothing of it can be put into words"
-	}
-	return why
 }
 
 // sharesOf says what a score is made of.

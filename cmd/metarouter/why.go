@@ -139,7 +139,7 @@ func (q *inquiry) tool() (*registry.NormalizedTool, bool) {
 		name = q.asked
 	}
 	for _, t := range q.snapshot.Tools() {
-		if t.Original == name && (!qualified || t.Server == of) {
+		if t.Original != "" && t.Original == name && (!qualified || t.Server == of) {
 			return t, true
 		}
 	}

@@ -126,7 +126,7 @@ func Examine(c Case) Report {
 		}
 		before := len(x.findings)
 		x.server = entry
-		x.examine(entry, status, c.Catalog.Offer(entry.Name))
+		x.examine(entry, concealed(entry, status), c.Catalog.Offer(entry.Name))
 		slices.SortStableFunc(x.findings[before:], func(a, b Finding) int {
 			return cmp.Compare(rank(a.Severity), rank(b.Severity))
 		})
@@ -153,13 +153,7 @@ type examiner struct {
 }
 
 func (x *examiner) find(s Severity, problem, fix string, details ...string) {
-	conceal := concealer(x.server)
-	for i := range details {
-		details[i] = conceal(details[i])
-	}
-	x.findings = append(x.findings, Finding{
-		Server: x.server.Name, Severity: s, Problem: conceal(problem), Fix: conceal(fix), Details: details,
-	})
+	x.findings = append(x.findings, Finding{Server: x.server.Name, Severity: s, Problem: problem, Fix: fix, Details: details})
 }
 
 // examine judges one server: first whether it runs, then how it runs, then what it

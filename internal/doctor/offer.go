@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	slow    = 5 * time.Second // a start that people notice
-	bigTool = 2000            // tokens of a definition that costs too much
+	slow    = 10 * time.Second // a start that people notice, though all servers start at once
+	bigTool = 2000             // tokens of a definition that costs too much
 )
 
 // Tokens returns what a model pays for the tool's definition.

@@ -1,126 +1,46 @@
 package doctor
 
 import (
-	"cmp"
 	"fmt"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// concealer returns what puts the names of an entry's variables and headers in the
-// place of their values: a server may print what it was given.
-func concealer(entry config.Server) func(string) string {
-	type secret struct{ value, name string }
-	var all []secret
-	for name, value := range entry.Env {
-		all = append(all, secret{value, "${" + name + "}"})
+// concealed returns the status without what the server answered that is secret or not
+// to be printed. What it printed on stderr is without that already.
+func concealed(entry config.Server, s supervisor.Status) supervisor.Status {
+	hide := entry.Concealer()
+	conceal := func(text string) string { return hide(printable(text)) }
+	s.LastError, s.StrayLine = conceal(s.LastError), conceal(s.StrayLine)
+	if s.Fault != nil {
+		f := *s.Fault
+		f.Message = conceal(f.Message)
+		s.Fault = &f
 	}
-	for name, value := range entry.Headers {
-		all = append(all, secret{value, "<" + name + ">"})
-		if _, token, ok := strings.Cut(value, " "); ok { // Bearer
-			all = append(all, secret{token, "<" + name + ">"})
-		}
-	}
-	for _, arg := range entry.Args {
-		if isSecret(arg) {
-			all = append(all, secret{arg, "…"})
-		}
-	}
-	all = slices.DeleteFunc(all, func(s secret) bool { return isHarmless(s.value) })
-	slices.SortFunc(all, func(a, b secret) int { // what is a part of another comes after it
-		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.name, b.name))
-	})
-	var pairs []string
-	for _, s := range all {
-		pairs = append(pairs, s.value, s.name)
-	}
-	return strings.NewReplacer(pairs...).Replace
+	return s
 }
-
-// isHarmless reports whether a value can be shown, or is too short to be looked for:
-// paths, addresses without a password, and words.
-func isHarmless(value string) bool {
-	if len(value) < 6 {
-		return true
-	}
-	switch {
-	case strings.HasPrefix(value, "http"):
-		return !strings.ContainsAny(value, "@?")
-	case strings.ContainsAny(value[:1], "/~."), strings.Contains(value, `:\`):
-		return true
-	}
-	return false
-}
-
-// revealing matches an argument that names a secret before it holds one.
-var revealing = regexp.MustCompile(`(?i)^-{0,2}[a-z0-9_-]*(key|token|secret|passw|auth|credential)[a-z0-9_-]*=.`)
-
-// password matches an address with one in it.
-var password = regexp.MustCompile(`://[^/@\s]*:[^/@\s]+@`)
-
-// isSecret reports whether an argument looks like one: there is no telling.
-func isSecret(arg string) bool {
-	if revealing.MatchString(arg) || password.MatchString(arg) {
-		return true
-	}
-	letters, digits := 0, 0
-	for _, r := range arg {
-		switch {
-		case unicode.IsDigit(r):
-			digits++
-		case unicode.IsLetter(r):
-			letters++
-		case r != '-' && r != '_':
-			return false // a path, a package, a version
-		}
-	}
-	return len(arg) >= 24 && digits >= 4 && letters >= 8
-}
-
-// named matches an option whose value comes as the next argument.
-var named = regexp.MustCompile(`(?i)^-{1,2}[a-z0-9_-]*(key|token|secret|passw|auth|credential)[a-z0-9_-]*$`)
-
-// masked returns the words with what looks like a secret left out.
-func masked(words []string) []string {
-	shown := slices.Clone(words)
-	for i, w := range words {
-		if isSecret(w) {
-			name, _, ok := strings.Cut(w, "=")
-			if shown[i] = "…"; ok {
-				shown[i] = name + "=…"
-			}
-		} else if i > 0 && named.MatchString(words[i-1]) {
-			shown[i] = "…"
-		}
-	}
-	return shown
-}
-
-// redacted is masked as one text.
-func redacted(words []string) string { return strings.Join(masked(words), " ") }
 
 // quoted returns words as the elements of a JSON array.
 func quoted(words []string) string {
 	var all []string
-	for _, w := range masked(words) {
+	for _, w := range config.Masked(words) {
 		all = append(all, strconv.Quote(w))
 	}
 	return strings.Join(all, ", ")
 }
 
 // plainWord is one that a shell takes as it is.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./…~-]+$`)
+var plainWord = re(`^[A-Za-z0-9_@%+=:,./…~-]+$`)
 
 // byHand returns the entry's command as one types it.
 func byHand(entry config.Server) string {
-	words := masked(append([]string{entry.Command}, entry.Args...))
+	words := config.Masked(append([]string{entry.Command}, entry.Args...))
 	for i, w := range words {
-		if !plainWord.MatchString(w) {
+		if !plainWord().MatchString(w) {
 			words[i] = "'" + strings.ReplaceAll(printable(w), "'", `'\''`) + "'"
 		}
 	}
@@ -133,7 +53,7 @@ func byHand(entry config.Server) string {
 
 // printable leaves out what could move a cursor or hide text.
 func printable(text string) string {
-	text = escapes.ReplaceAllString(text, "")
+	text = escapes().ReplaceAllString(text, "")
 	return strings.Map(func(r rune) rune {
 		if r == '\t' {
 			return ' '
@@ -146,7 +66,7 @@ func printable(text string) string {
 }
 
 // escapes matches what colours text on a terminal.
-var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)?")
+var escapes = re("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)?")
 
 // clip returns at most n characters of a text.
 func clip(text string, n int) string {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -35,7 +34,7 @@ func (x *examiner) down(entry config.Server, s supervisor.Status) {
 	switch f.Kind {
 	case supervisor.CommandMissing:
 		x.commandMissing(entry, f)
-	case supervisor.CommandUnusable:
+	case supervisor.CommandUnusable, supervisor.InterpreterMissing:
 		x.commandUnusable(entry, f)
 	case supervisor.FolderMissing:
 		x.find(Broken, fmt.Sprintf("the folder that it is to run in, %s, is not there.", f.Folder), fmt.Sprintf(`create it (mkdir -p %s), or correct "cwd" in its entry`, f.Folder))
@@ -74,10 +73,10 @@ func (x *examiner) afterwards(entry config.Server, s supervisor.Status) {
 
 func (x *examiner) commandMissing(entry config.Server, f *supervisor.Fault) {
 	missing := func(problem, fix string) { x.find(Broken, problem, fix) }
-	name := f.Command
-	if first, rest, ok := strings.Cut(strings.TrimSpace(name), " "); ok && x.World.Has(first) {
+	name := strings.Join(config.Masked(strings.Fields(f.Command)), " ")
+	if first, rest, ok := strings.Cut(strings.TrimSpace(f.Command), " "); ok && x.World.Has(first) {
 		args := append(strings.Fields(rest), entry.Args...)
-		missing(fmt.Sprintf(`its "command" is %q, and no program is called that: the arguments belong into "args".`, redacted(strings.Fields(name))),
+		missing(fmt.Sprintf(`its "command" is %q, and no program is called that: the arguments belong into "args".`, name),
 			fmt.Sprintf(`write "command": %q, "args": [%s]`, first, quoted(args)))
 		return
 	}
@@ -171,6 +170,11 @@ func (x *examiner) commandUnusable(entry config.Server, f *supervisor.Fault) {
 			fmt.Sprintf(`write "command": %q, "args": [%s]`, words[0], quoted(append(words[1:], entry.Args...))))
 		return
 	}
+	if f.Kind == supervisor.InterpreterMissing {
+		x.find(Broken, fmt.Sprintf("%s is a script, and the program that its first line names is not there.", path),
+			fmt.Sprintf(`see what it wants (head -1 %s) and install that; or write the program that is to run it as "command", and its path first into "args"`, path))
+		return
+	}
 	x.find(Broken, fmt.Sprintf("%s is there, and the system can't run it: %s.", path, f.Message),
 		fmt.Sprintf("if it is a program for this system, allow it to be run (chmod +x %s); a script's first line must name a program that is there, such as #!/usr/bin/env node", path))
 }
@@ -248,6 +252,8 @@ func (x *examiner) remote(entry config.Server, s supervisor.Status) {
 	case f.Kind == supervisor.Unreachable:
 		problem, fix := unreachable(f.Net, entry)
 		x.find(Broken, problem, fix, oneLine(f.Message)...)
+	case f.Listing:
+		x.find(Broken, "its tools can't be had: "+f.Message+".", "this is for the server's authors to mend: update it, or report it to them")
 	default:
 		x.find(Broken, "it does not start: "+f.Message+".", x.rerun(entry))
 	}
@@ -286,7 +292,7 @@ func bareURL(entry config.Server) string {
 		return "its url"
 	}
 	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	return bare.String()
+	return config.MaskedURL(bare.String())
 }
 
 func example(s supervisor.Status) string {
@@ -309,7 +315,7 @@ func tail(lines []string) []string {
 	const most = 5
 	var kept []string
 	for _, line := range lines {
-		if line = strings.TrimSpace(printable(line)); line != "" && !noise.MatchString(line) {
+		if line = strings.TrimSpace(printable(line)); line != "" && !noise().MatchString(line) {
 			kept = append(kept, clip(line, 160))
 		}
 	}
@@ -318,7 +324,7 @@ func tail(lines []string) []string {
 
 // noise matches lines that say nothing of why a program ended: frames of a stack, and
 // what npm and Node always say.
-var noise = regexp.MustCompile(`^at .*:\d+|^Node\.js v\d|^[]{}()\[,;^~]+$|^(code: |requireStack)|^npm (warn|notice)\b|A complete log of this run|^npm (error|ERR!)( 404)?$|^node:internal/|^File ".*", line \d+, in `)
+var noise = re(`^at .*:\d+|^Node\.js v\d|^[]{}()\[,;^~]+$|^(code: |requireStack)|^npm (warn|notice)\b|A complete log of this run|^npm (error|ERR!)( 404)?$|^node:internal/|^File ".*", line \d+, in `)
 
 func oneLine(text string) []string {
 	if text == "" {

@@ -100,8 +100,8 @@ func (s *Screen) Write(p []byte) (int, error) {
 }
 
 // Live shows what frame returns until done is closed: at first after delay, and then
-// whenever it returns something else. width and height are what a frame may fill. At
-// the end nothing of it is left.
+// whenever it returns something else. width and height, at least 1, are what a frame may
+// fill. At the end nothing of it is left.
 func (s *Screen) Live(done <-chan struct{}, delay time.Duration, frame func(now time.Time, width, height int) []string) {
 	select {
 	case <-done:
@@ -119,16 +119,24 @@ func (s *Screen) Live(done <-chan struct{}, delay time.Duration, frame func(now 
 	defer s.clear()
 	tick := time.NewTicker(frameEvery)
 	defer tick.Stop()
-	for {
+	for !isClosed(done) { // which it may be since before the delay, or the tick
 		width, height := s.bounds()
 		// The last column stays free, since terminals differ in where the cursor is
 		// after it, and the last row is the cursor's.
-		s.show(frame(time.Now(), width-1, height-1))
+		s.show(frame(time.Now(), max(1, width-1), max(1, height-1)))
 		select {
 		case <-done:
-			return
 		case <-tick.C:
 		}
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -161,16 +169,16 @@ func (s *Screen) paint(b *bytes.Buffer, lines []string, width int) {
 	b.WriteString("\x1b[J")
 }
 
-// erase takes the drawn lines away, which a terminal that is narrower now has broken.
+// erase takes the drawn lines away, which a terminal that is narrower now has broken. If
+// there are none, the row of the cursor may hold what others wrote.
 func (s *Screen) erase(b *bytes.Buffer, width int) {
 	rows := 0
 	for _, line := range s.lines {
 		rows += max(1, (Width(line)+width-1)/width)
 	}
 	if rows > 0 {
-		fmt.Fprintf(b, "\x1b[%dA", rows)
+		fmt.Fprintf(b, "\x1b[%dA\r\x1b[J", rows)
 	}
-	b.WriteString("\r\x1b[J")
 }
 
 // clear takes the live lines away, and writes what waited for its end.
@@ -181,8 +189,10 @@ func (s *Screen) clear() {
 	width, _ := s.bounds()
 	s.erase(&b, width)
 	b.Write(s.partial)
-	s.live, s.lines, s.partial = false, nil, nil
-	s.out.Write(b.Bytes())
+	s.live, s.lines, s.partial, s.width = false, nil, nil, 0
+	if b.Len() > 0 {
+		s.out.Write(b.Bytes())
+	}
 }
 
 // spinner turns once a second.

@@ -40,11 +40,7 @@ func (d *display) Write(p []byte) (int, error) {
 			}
 			text = text[end+1:]
 		case text[0] == '\r':
-			if strings.HasPrefix(text, "\r\x1b[J") || len(d.rows[d.at]) == 0 {
-				text = text[1:]
-				break
-			}
-			d.rows[d.at], text = "", text[1:]
+			text = text[1:] // what follows overwrites the row
 		case text[0] == '\n':
 			if d.at++; d.at == len(d.rows) {
 				d.rows = append(d.rows, "")
@@ -131,6 +127,7 @@ func TestLive(t *testing.T) {
 			defer close(inner)
 			s.Live(done, 0, func(time.Time, int, int) []string { t.Error("shown twice"); return nil })
 		}()
+		synctest.Wait()
 		close(done)
 		<-over
 		<-inner
@@ -153,6 +150,20 @@ func TestLiveDelay(t *testing.T) {
 			t.Errorf("%d writes", d.writes)
 		}
 	})
+}
+
+// What is over already, though the delay is too, shows nothing and takes nothing away.
+func TestLiveTooLate(t *testing.T) {
+	d, s := newDisplay(t)
+	fmt.Fprint(s, "half a line")
+	done := make(chan struct{})
+	close(done)
+	for range 50 { // which of the two is seen first is chance
+		s.Live(done, -1, func(time.Time, int, int) []string { t.Error("shown"); return nil })
+	}
+	if d.shown() != "half a line" || d.writes != 1 {
+		t.Errorf("%d writes, shown %q", d.writes, d.shown())
+	}
 }
 
 // A terminal that is made narrower breaks the lines that are there; all of them go.

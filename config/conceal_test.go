@@ -1,0 +1,52 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a server prints of what it was given is named, and not shown.
+func TestConcealer(t *testing.T) {
+	s := Server{
+		Env: map[string]string{
+			"API_TOKEN": "/begins-like-a-path", "K": "ab12c", "DB": "postgres://u:pw99@h/db", "NODE_ENV": "production",
+			"ROOT": "/srv/files", "AUTH": "true", "OAUTH_PORT": "3000", "PASSWORD": "wxyz",
+		},
+		Headers: map[string]string{"Authorization": "Bearer tok-1"},
+		Args:    []string{"--api-key", "hunter3", "--password=pw77", "--header", "X-Token: Bearer head-1", "https://h.example/mcp?apiKey=query1", "positional"},
+		URL:     "https://me:mine1@h.example/s/NzE0ZmQ1ODItNDg1Yy00YjM2LWE4/mcp?k=query2",
+	}
+	conceal := s.Concealer()
+	for text, want := range map[string]string{
+		"bad token /begins-like-a-path":      "bad token ${API_TOKEN}",
+		"ab12c, postgres://u:pw99@h/db":      "${K}, ${DB}",
+		"user u, password pw99":              "user u, password ${DB}",
+		"wxyz":                               "${PASSWORD}",
+		"in production, true, 3000":          "in production, true, 3000",
+		"/srv/files positional":              "/srv/files positional",
+		"Bearer tok-1 tok-1":                 "<Authorization> <Authorization>",
+		"hunter3 pw77 head-1 query1 query2":  "… … … … …",
+		"mine1 NzE0ZmQ1ODItNDg1Yy00YjM2LWE4": "… …",
+	} {
+		if got := conceal(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestMasked(t *testing.T) {
+	words := []string{
+		"npx", "-y", "@scope/pkg@1.2.3", "--api-key", "one", "--token=two", "--header", "Authorization: Bearer three",
+		"https://u:four@h/mcp?k=five&l=six", "sk0123abcd4567EFGHijklmnop", "TOKEN=seven run", "--tokens", "/a/long/path/that/is/0123456789/no/secret", `C:\key\path`,
+	}
+	want := "npx|-y|@scope/pkg@1.2.3|--api-key|…|--token=…|--header|Authorization:…|https://…@h/mcp?k=…&l=…|…|TOKEN=…|--tokens|…|C:\\key\\path"
+	if got := strings.Join(Masked(words), "|"); got != want {
+		t.Errorf("masked\n%s\nwant\n%s", got, want)
+	}
+	if got := strings.Join(Masked([]string{"-c", "export API_KEY='x y' MY_TOKEN=abc; run"}), "|"); strings.Contains(got, "abc") || !strings.Contains(got, "run") {
+		t.Errorf("a script is shown as %q", got)
+	}
+	if got, want := MaskedURL("https://h/s/NzE0ZmQ1ODItNDg1Yy00YjM2LWE4/mcp"), "https://h/s/…/mcp"; got != want {
+		t.Errorf("url %q, want %q", got, want)
+	}
+}
