@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -48,7 +49,15 @@ func TestMask(t *testing.T) {
 		{`["-----BEGIN PRIVATE KEY-----\nMIIE cut"]`, `["***"]`},
 		{`["postgres://me:pw@host/db and https://token@host"]`, `["postgres://***@host/db and https://***@host"]`},
 		{`["https://host/?a=1&api_key=xyz&b=2"]`, `["https://host/?a=1&api_key=***&b=2"]`},
-		{`["{\"password\": \"hunter2\", \"a\": 1}"]`, `["{\"password\": ***, \"a\": 1}"]`},
+
+		// In JSON within strings, on command lines, in forms.
+		{`["{\"cookie\": \"hunter2\", \"a\": 1}"]`, `["{\"cookie\":\"***\",\"a\":1}"]`},
+		{`["{\"a\":\"{\\\"credential\\\":[1]}\"}"]`, `["{\"a\":\"{\\\"credential\\\":\\\"***\\\"}\"}"]`},
+		{`["log: {\"password\": \"hunter2\", \"a\": 1}"]`, `["log: {\"password\": ***, \"a\": 1}"]`},
+		{`["--password","hunter2","--host","x","--token","-v"]`, `["--password","***","--host","x","--token","-v"]`},
+		{`[{"name":"Password","ref":"e1","value":"hunter2"},{"value":"a","name":"City"},{"type":"password","value":"b"}]`,
+			`[{"name":"Password","ref":"e1","value":"***"},{"value":"a","name":"City"},{"type":"password","value":"***"}]`},
+		{`{"password":"a","password":"b","PASS":"c"}`, `{"password":"***","password":"***","PASS":"***"}`},
 		{`{"sk-proj-abcdefghijklmnop":1}`, `{"***":1}`},
 		{`["mail@example.com","https://host/path@2x.png","risk-free","Basic English"]`, `["mail@example.com","https://host/path@2x.png","risk-free","Basic English"]`},
 
@@ -83,6 +92,28 @@ func TestMaskOfCut(t *testing.T) {
 	got := m.append([]byte("kept"), []byte(wide))
 	if len(got) > shownValue+100 || !bytes.HasPrefix(got, []byte(`kept"`)) || !wire.Valid(got[4:]) {
 		t.Errorf("%d bytes are shown: %.100s", len(got), got)
+	}
+}
+
+// What is not shown is not looked at for long: the call waits.
+func TestMaskIsQuick(t *testing.T) {
+	var m mask
+	for name, value := range map[string]string{
+		"secrets":  "[" + strings.Repeat(`"Bearer `+strings.Repeat("x", 4000)+`",`, 4000) + `1]`,
+		"prose":    "[" + strings.Repeat(`"`+strings.Repeat("secret words: ", 400)+`",`, 4000) + `1]`,
+		"numbers":  "[" + strings.Repeat("1,", 1<<22) + "1]",
+		"in texts": string(wire.AppendString(nil, "["+strings.Repeat(`"`+strings.Repeat("x=y ", 1000)+`",`, 4000)+"1]")),
+	} {
+		began := time.Now()
+		got := m.append(nil, []byte(value))
+		if took := time.Since(began); took > 3*time.Second { // mostly under 0.1 s
+			t.Errorf("%s: %d bytes took %s", name, len(value), took)
+		} else {
+			t.Log(name, len(value), took)
+		}
+		if len(got) > 2*shownValue || !wire.Valid(got) {
+			t.Errorf("%s: %.100s", name, got)
+		}
 	}
 }
 
