@@ -34,7 +34,7 @@ var allowed = map[string][]string{
 	"adapter":               {"internal/builtin", "internal/sse", "internal/usage", "config", "supervisor", "discovery", "registry", "selector", "session", "classify"},
 	"server":                {"adapter", "registry", "selector", "session", "classify"},
 	"internal/builtin":      {},
-	"internal/doctor":       {"config", "supervisor", "discovery", "registry", "selector", "session"},
+	"internal/doctor":       {"internal/secret", "config", "supervisor", "discovery", "registry", "selector", "session"},
 	"internal/terminal":     {},
 	"internal/mcptest":      {},
 	"internal/dashboard":    {"internal/secret", "adapter", "config", "registry", "selector", "server", "session"},

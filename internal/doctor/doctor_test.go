@@ -295,20 +295,12 @@ func TestConceals(t *testing.T) {
 	fault := &supervisor.Fault{Kind: supervisor.Exited, Code: 1, Said: []string{"KEY=s3cr3t-value in /srv/files", "tok-123456 \x1b[31mpostgres://u:pw@h/db\x1b[0m", "\x1b]0;title\x07--token=abcdefgh"}}
 	r := Examine(caseOf(config.Config{Servers: []config.Server{entry}}, supervisor.Status{Name: "s", State: supervisor.Failed, Fault: fault}))
 	f := r.Findings[0]
-	want := []string{"KEY=${KEY} in /srv/files", "<Authorization> ${DB}", "…"}
+	want := []string{"KEY=${KEY} in /srv/files", "<Authorization> ${DB}", "--token=…"}
 	if strings.Join(f.Details, "\n") != strings.Join(want, "\n") {
 		t.Errorf("details %q, want %q", f.Details, want)
 	}
 	if !strings.HasSuffix(f.Fix, "x --token=… positional") {
 		t.Errorf("fix %q", f.Fix)
-	}
-	for arg, secret := range map[string]bool{
-		"--api-key=x": true, "sk0123abcd4567EFGHijklmnop": true, "https://u:p@h": true,
-		"-y": false, "@modelcontextprotocol/server-filesystem": false, "--tokens": false, "/a/long/path/that/is/0123456789/no/secret": false,
-	} {
-		if isSecret(arg) != secret {
-			t.Errorf("%s is a secret: %v", arg, !secret)
-		}
 	}
 	if got := redacted([]string{"--token", "x", "--key=y", "z"}); got != "--token … --key=… z" {
 		t.Errorf("redacted %q", got)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/supervisor"
@@ -23,7 +24,7 @@ type words struct {
 // that means. The first that matches a line counts, in the order of the table: so
 // causes come before consequences.
 type saying struct {
-	line *regexp.Regexp
+	line func() *regexp.Regexp
 	// means returns the problem and the fix. m holds what line matched, as
 	// FindStringSubmatch has it.
 	means func(w words, m []string) (problem, fix string)
@@ -37,7 +38,7 @@ func explainWords(w words) (problem, fix string, ok bool) {
 	}
 	for _, s := range sayings {
 		for _, line := range slices.Backward(lines) { // what came last is nearest to the end
-			if m := s.line.FindStringSubmatch(line); m != nil {
+			if m := s.line().FindStringSubmatch(line); m != nil {
 				w.line = line
 				if problem, fix = s.means(w, m); problem != "" {
 					return problem, fix, true
@@ -215,7 +216,11 @@ func missingVariable(w words, m []string) (problem, fix string) {
 // variable matches the name of one, as servers have them.
 var variable = regexp.MustCompile(`\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b`)
 
-func re(expression string) *regexp.Regexp { return regexp.MustCompile(expression) }
+// re is compiled when it is needed: the table is half a megabyte then, which a router has
+// no use for.
+func re(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // first returns the first that is not empty.
 func first(texts []string) string {

@@ -10,29 +10,31 @@ import (
 	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 // concealer returns what puts the names of an entry's variables and headers in the
 // place of their values: a server may print what it was given.
 func concealer(entry config.Server) func(string) string {
-	type secret struct{ value, name string }
-	var all []secret
+	type given struct{ value, name string }
+	var all []given
 	for name, value := range entry.Env {
-		all = append(all, secret{value, "${" + name + "}"})
+		all = append(all, given{value, "${" + name + "}"})
 	}
 	for name, value := range entry.Headers {
-		all = append(all, secret{value, "<" + name + ">"})
+		all = append(all, given{value, "<" + name + ">"})
 		if _, token, ok := strings.Cut(value, " "); ok { // Bearer
-			all = append(all, secret{token, "<" + name + ">"})
+			all = append(all, given{token, "<" + name + ">"})
 		}
 	}
-	for _, arg := range entry.Args {
-		if isSecret(arg) {
-			all = append(all, secret{arg, "…"})
+	for i, shown := range masked(entry.Args) {
+		if shown != entry.Args[i] {
+			_, value, _ := strings.Cut(entry.Args[i], "=")
+			all = append(all, given{cmp.Or(value, entry.Args[i]), "…"})
 		}
 	}
-	all = slices.DeleteFunc(all, func(s secret) bool { return isHarmless(s.value) })
-	slices.SortFunc(all, func(a, b secret) int { // what is a part of another comes after it
+	all = slices.DeleteFunc(all, func(s given) bool { return isHarmless(s.value) })
+	slices.SortFunc(all, func(a, b given) int { // what is a part of another comes after it
 		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.name, b.name))
 	})
 	var pairs []string
@@ -57,49 +59,8 @@ func isHarmless(value string) bool {
 	return false
 }
 
-// revealing matches an argument that names a secret before it holds one.
-var revealing = regexp.MustCompile(`(?i)^-{0,2}[a-z0-9_-]*(key|token|secret|passw|auth|credential)[a-z0-9_-]*=.`)
-
-// password matches an address with one in it.
-var password = regexp.MustCompile(`://[^/@\s]*:[^/@\s]+@`)
-
-// isSecret reports whether an argument looks like one: there is no telling.
-func isSecret(arg string) bool {
-	if revealing.MatchString(arg) || password.MatchString(arg) {
-		return true
-	}
-	letters, digits := 0, 0
-	for _, r := range arg {
-		switch {
-		case unicode.IsDigit(r):
-			digits++
-		case unicode.IsLetter(r):
-			letters++
-		case r != '-' && r != '_':
-			return false // a path, a package, a version
-		}
-	}
-	return len(arg) >= 24 && digits >= 4 && letters >= 8
-}
-
-// named matches an option whose value comes as the next argument.
-var named = regexp.MustCompile(`(?i)^-{1,2}[a-z0-9_-]*(key|token|secret|passw|auth|credential)[a-z0-9_-]*$`)
-
 // masked returns the words with what looks like a secret left out.
-func masked(words []string) []string {
-	shown := slices.Clone(words)
-	for i, w := range words {
-		if isSecret(w) {
-			name, _, ok := strings.Cut(w, "=")
-			if shown[i] = "…"; ok {
-				shown[i] = name + "=…"
-			}
-		} else if i > 0 && named.MatchString(words[i-1]) {
-			shown[i] = "…"
-		}
-	}
-	return shown
-}
+func masked(words []string) []string { return secret.Words(words, "…") }
 
 // redacted is masked as one text.
 func redacted(words []string) string { return strings.Join(masked(words), " ") }

@@ -116,6 +116,11 @@ func (l *AccessLog) write(f *rotated) {
 	defer close(l.written)
 	defer f.close()
 	failing, atOnce := false, min(writtenAtOnce, l.options.MaxSize)
+	defer func() {
+		if n := l.Dropped(); n > 0 {
+			l.log.Warn("calls are missing in the access log: it could not be written, or not as fast", zap.Int64("lines", n))
+		}
+	}()
 	for line := range l.lines {
 		n := int64(1)
 	gather:

@@ -161,7 +161,7 @@ func TestRotation(t *testing.T) {
 		}
 	}
 	kept := func() (all []string) {
-		for _, name := range r.old() {
+		for _, name := range old(file) {
 			all = append(all, content(filepath.Base(name)))
 		}
 		return append(all, content("log"))
