@@ -129,6 +129,8 @@ func TestTraceInHeaders(t *testing.T) {
 		{`{"_meta":{"traceparent":"` + others + `","baggage":"c=3"}}`, header, `{"_meta":{"traceparent":"` + others + `","baggage":"c=3"}}`},
 		{`{"_meta":{"traceparent":"no","tracestate":"c=3"}}`, header, `{"_meta":{"traceparent":"` + parent + `","tracestate":"a=1","baggage":"b=2"}}`},
 		{`{"name":"x"}`, http.Header{"Traceparent": {"no"}, "Tracestate": {"a=1"}}, `{"name":"x"}`},
+		{`{}`, http.Header{"Traceparent": {parent, others}}, `{}`},
+		{`{}`, http.Header{"Traceparent": {parent}, "Tracestate": {"a=1", "c=3"}}, `{"_meta":{"traceparent":"` + parent + `","tracestate":"a=1,c=3"}}`},
 		{`{"_meta":[]}`, header, `{"_meta":[]}`},
 		{`[1]`, header, `[1]`},
 	} {
