@@ -112,6 +112,20 @@ func TestUnreachedIsObserved(t *testing.T) {
 	}
 }
 
+// So is one of a tool that nobody has.
+func TestUnknownIsObserved(t *testing.T) {
+	var told notebook
+	c := connect(t, newFake(tool("s", "t")), Options{Mode: Direct, Observer: &told})
+	c.initialize()
+	c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"made up","arguments":{"a":1}}}`)
+	if len(told.called) != 1 {
+		t.Fatalf("told of %v", told.called)
+	}
+	if e := told.called[0]; e.Outcome != selector.Unanswered || e.Tool.Server != "" || e.Tool.Name != "" || e.Tool.ID != "made up" || !strings.Contains(e.Fault, "made up") {
+		t.Errorf("told of %+v", e)
+	}
+}
+
 // What the HTTP headers say of a trace counts where the message says nothing of it.
 func TestTraceInHeaders(t *testing.T) {
 	const parent, others = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-11111111111111111111111111111111-2222222222222222-01"
