@@ -41,10 +41,10 @@ func (all Observers) Searched(s Search) {
 // An Execution is what became of one call of a tool. Arguments and Result may be kept
 // no longer than Executed takes.
 type Execution struct {
-	Tool     *registry.NormalizedTool // that was asked for; without a Name where its server has not listed it
+	Tool     *registry.NormalizedTool // that was asked for; without a Name where its server has not listed it, without a Server too where nobody has
 	Answered *registry.NormalizedTool // that answered, nil if none did
 	Client   string                   // who asked, by the name that it gives itself; "" if unknown
-	Trace    string                   // trace_id in the result's _meta: 32 hex digits
+	Trace    string                   // trace_id in the result's _meta: 32 hex digits; "" where there was neither a result nor a trace
 	Began    time.Time
 	Took     time.Duration
 	Attempts int // to reach a server; 0 if none was made

@@ -101,7 +101,7 @@ func remote(t session.TraceContext) trace.SpanContext {
 	c.TraceID, _ = trace.TraceIDFromHex(t.ID())
 	c.SpanID, _ = trace.SpanIDFromHex(t.Parent[36:52])
 	if flags, err := strconv.ParseUint(t.Parent[53:55], 16, 8); err == nil {
-		c.TraceFlags = trace.TraceFlags(flags) & trace.FlagsSampled
+		c.TraceFlags = trace.TraceFlags(flags) & (trace.FlagsSampled | trace.FlagsRandom)
 	}
 	c.TraceState, _ = trace.ParseTraceState(t.State) // empty if it is none
 	c.Remote = true

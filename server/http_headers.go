@@ -178,7 +178,9 @@ func (x *exchange) traced(m wire.Message) wire.Message {
 	if x.r.Header["Traceparent"] == nil && x.r.Header["Baggage"] == nil {
 		return m
 	}
-	said := session.ReadTrace(x.r.Header.Get)
+	said := session.ReadTrace(func(key string) string { // several are one list; several traceparents are none
+		return strings.Join(x.r.Header.Values(key), ",")
+	})
 	params := m.Params
 	if params == nil || string(params) == "null" {
 		params = json.RawMessage("{}")

@@ -47,6 +47,23 @@ func (s *Server) unreached(called string, why error, c *call, began time.Time) j
 	return result
 }
 
+// unknown tells of a call of what is no tool, or of several.
+func (s *Server) unknown(called string, why error, c *call, began time.Time) {
+	_, span := selector.StartSpan(c.ctx, s.opts.Tracer, "tools/call", "", c.meta, trace.WithTimestamp(began))
+	selector.EndSpan(span, selector.FailureOf(selector.Unanswered, why))
+	if s.opts.Observer == nil {
+		return
+	}
+	e := selector.Execution{
+		Tool: &registry.NormalizedTool{ID: brief(called)}, Client: c.clientName(), Trace: session.TraceIn(c.meta).ID(), Began: began, Took: time.Since(began),
+		Outcome: selector.Unanswered, Fault: why.Error(), Arguments: c.args,
+	}
+	if id := span.SpanContext().TraceID(); id.IsValid() {
+		e.Trace = id.String()
+	}
+	s.opts.Observer.Executed(e)
+}
+
 // withNew returns the result with those members of meta in its _meta that this
 // lacks.
 func withNew(result, meta json.RawMessage) json.RawMessage {

@@ -112,6 +112,20 @@ func TestUnreachedIsObserved(t *testing.T) {
 	}
 }
 
+// So is one of a tool that nobody has.
+func TestUnknownIsObserved(t *testing.T) {
+	var told notebook
+	c := connect(t, newFake(tool("s", "t")), Options{Mode: Direct, Observer: &told})
+	c.initialize()
+	c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"made up","arguments":{"a":1}}}`)
+	if len(told.called) != 1 {
+		t.Fatalf("told of %v", told.called)
+	}
+	if e := told.called[0]; e.Outcome != selector.Unanswered || e.Tool.Server != "" || e.Tool.Name != "" || e.Tool.ID != "made up" || !strings.Contains(e.Fault, "made up") {
+		t.Errorf("told of %+v", e)
+	}
+}
+
 // What the HTTP headers say of a trace counts where the message says nothing of it.
 func TestTraceInHeaders(t *testing.T) {
 	const parent, others = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-11111111111111111111111111111111-2222222222222222-01"
@@ -129,6 +143,8 @@ func TestTraceInHeaders(t *testing.T) {
 		{`{"_meta":{"traceparent":"` + others + `","baggage":"c=3"}}`, header, `{"_meta":{"traceparent":"` + others + `","baggage":"c=3"}}`},
 		{`{"_meta":{"traceparent":"no","tracestate":"c=3"}}`, header, `{"_meta":{"traceparent":"` + parent + `","tracestate":"a=1","baggage":"b=2"}}`},
 		{`{"name":"x"}`, http.Header{"Traceparent": {"no"}, "Tracestate": {"a=1"}}, `{"name":"x"}`},
+		{`{}`, http.Header{"Traceparent": {parent, others}}, `{}`},
+		{`{}`, http.Header{"Traceparent": {parent}, "Tracestate": {"a=1", "c=3"}}, `{"_meta":{"traceparent":"` + parent + `","tracestate":"a=1,c=3"}}`},
 		{`{"_meta":[]}`, header, `{"_meta":[]}`},
 		{`[1]`, header, `[1]`},
 	} {

@@ -278,7 +278,9 @@ func callTool(ctx context.Context, c *call) (json.RawMessage, error) {
 	case errors.Is(err, session.ErrNotSent):
 		return s.unreached(called, err, c, began), nil
 	}
-	return nil, invalidParams(err.Error())
+	err = invalidParams(err.Error())
+	s.unknown(called, err, c, began)
+	return nil, err
 }
 
 // resolve finds the tool that a client means; see [Resolve].

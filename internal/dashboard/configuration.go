@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 // Loaded notes that the router uses c from now on.
@@ -67,42 +68,17 @@ func entryOf(s config.Server) entry {
 
 func names(values map[string]string) []string { return slices.Sorted(maps.Keys(values)) }
 
-// secretive are parts of the names of options whose values are not shown.
-var secretive = []string{"key", "token", "secret", "passw", "auth", "credential", "bearer"}
-
-// commandLine returns what a person would type. Values of options that sound secret
-// are not shown, nor those of long arguments that no person would have typed.
+// commandLine returns what a person would type, without what looks like a secret and
+// without the rest of arguments so long that no person would have typed them.
 func commandLine(s config.Server) string {
 	words := []string{quoted(s.Command)}
-	hide := false // the next argument
-	for _, arg := range s.Args {
-		option, value, joined := strings.Cut(arg, "=")
-		secret := strings.HasPrefix(option, "-") && slices.ContainsFunc(secretive, func(part string) bool { return strings.Contains(strings.ToLower(option), part) })
-		switch {
-		case hide && !strings.HasPrefix(arg, "-"):
-			arg = hidden
-		case secret && joined && value != "":
-			arg = option + "=" + hidden
-		default:
-			arg = quoted(brief(withoutUser(arg)))
-		}
-		hide = secret && !joined
-		words = append(words, arg)
+	for _, word := range secret.Words(s.Args, hidden) {
+		words = append(words, quoted(brief(word)))
 	}
 	return strings.Join(words, " ")
 }
 
 const hidden = "•••"
-
-// withoutUser takes the user and password out of an argument that is a URL.
-func withoutUser(arg string) string {
-	u, err := url.Parse(arg)
-	if err != nil || u.User == nil || u.Host == "" {
-		return arg
-	}
-	u.User = nil
-	return u.Scheme + "://" + hidden + "@" + strings.TrimPrefix(u.String(), u.Scheme+"://")
-}
 
 // quoted quotes a word as a shell needs it.
 func quoted(word string) string {

@@ -216,6 +216,63 @@ func TestTraces(t *testing.T) {
 	}
 }
 
+// What a client does not want sampled is not, and the server is told so; what is no trace
+// context harms nothing and goes nowhere.
+func TestTracesOfOddContexts(t *testing.T) {
+	c := collect(t)
+	s := prepare(t, entries{"local": fake("-tools", "meta")}, map[string]any{"mode": "direct"})
+	client := s.serve("--standalone")
+	names(t, client)
+	call := func(meta string) result {
+		t.Helper()
+		raw, err := client.Request(within(t), "tools/call", json.RawMessage(`{"name":"local__meta","arguments":{},"_meta":`+meta+`}`))
+		if err != nil {
+			t.Fatalf("%.100s: %v", meta, err)
+		}
+		return decode(t, raw)
+	}
+	unsampled, _ := parentOf(210)
+	r := call(fmt.Sprintf(`{"traceparent":"00-%s-%s-00"}`, unsampled, clientSpan))
+	told := regexp.MustCompile(`"traceparent":"00-` + unsampled + `-([0-9a-f]{16})-00"`).FindStringSubmatch(r.text())
+	if told == nil || told[1] == clientSpan || r.Meta["trace_id"] != unsampled {
+		t.Errorf("the server was told %s in the trace %v", r.text(), r.Meta["trace_id"])
+	}
+	later, _ := parentOf(211)
+	r = call(fmt.Sprintf(`{"traceparent":"01-%s-%s-03-more"}`, later, clientSpan))
+	if !regexp.MustCompile(`"traceparent":"00-`+later+`-[0-9a-f]{16}-03"`).MatchString(r.text()) || r.Meta["trace_id"] != later {
+		t.Errorf("the server was told %s in the trace %v", r.text(), r.Meta["trace_id"])
+	}
+	twice, _ := parentOf(212)
+	r = call(fmt.Sprintf(`{"a":1,"traceparent":"00-evil-evil-01","b":{"c":[2.50]},"traceparent":"00-%s-%s-01","tracestate":7}`, twice, clientSpan))
+	if strings.Contains(r.text(), "evil") || !strings.Contains(r.text(), twice) || !strings.Contains(r.text(), `{"c":[2.50]}`) || strings.Contains(r.text(), "tracestate") {
+		t.Errorf("the server was told %s", r.text())
+	}
+	zero, upper := strings.Repeat("0", 32), strings.ToUpper(twice)
+	for _, meta := range []string{
+		`{"traceparent":5}`, `{"traceparent":null}`, `{"traceparent":{"a":[]}}`, `{"traceparent":""}`, `{"traceparent":"` + strings.Repeat("0", 1<<20) + `"}`,
+		fmt.Sprintf(`{"traceparent":"00-%s-%s-01"}`, zero, clientSpan), fmt.Sprintf(`{"traceparent":"00-%s-%s-01"}`, upper, clientSpan),
+		fmt.Sprintf(`{"traceparent":"ff-%s-%s-01"}`, twice, clientSpan), fmt.Sprintf(`{"traceparent":"00-%s-%s-01-more"}`, twice, clientSpan),
+		`{}`,
+	} {
+		r := call(meta)
+		trace, _ := r.Meta["trace_id"].(string)
+		if len(trace) != 32 || trace == zero || trace == twice || !strings.Contains(r.text(), `"traceparent":"00-`+trace) || strings.Count(r.text(), "traceparent") != 1 {
+			t.Errorf("%.100s: the server was told %.200s in the trace %s", meta, r.text(), trace)
+		}
+		c.span(t, trace, "tools/call local:meta", asServer)
+	}
+	for _, meta := range []string{`5`, `[]`, `"x"`, `null`} { // refused, or answered: not a crash
+		client.Request(within(t), "tools/call", json.RawMessage(`{"name":"local__meta","_meta":`+meta+`}`))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.spans {
+		if hex.EncodeToString(s.TraceId) == unsampled {
+			t.Errorf("a span was sent that was not to be sampled: %v", s)
+		}
+	}
+}
+
 // Our own tools have spans too, above those of what they call.
 func TestTracesOfOwnTools(t *testing.T) {
 	c := collect(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -115,6 +116,11 @@ func (l *AccessLog) write(f *rotated) {
 	defer close(l.written)
 	defer f.close()
 	failing, atOnce := false, min(writtenAtOnce, l.options.MaxSize)
+	defer func() {
+		if n := l.Dropped(); n > 0 {
+			l.log.Warn("calls are missing in the access log: it could not be written, or not as fast", zap.Int64("lines", n))
+		}
+	}()
 	for line := range l.lines {
 		n := int64(1)
 	gather:
@@ -169,8 +175,8 @@ func (l *AccessLog) line(e selector.Execution) []byte {
 		text("answered_by", e.Answered.ID)
 	}
 	text("outcome", string(e.Outcome))
-	if e.Fault != "" {
-		text("fault", l.mask.short(e.Fault))
+	if fault := l.fault(e); fault != "" {
+		text("fault", l.mask.short(fault))
 	}
 	b = append(b, `,"latency_ms":`...)
 	b = strconv.AppendFloat(b, float64(e.Took.Microseconds())/1000, 'f', -1, 64)
@@ -187,4 +193,14 @@ func (l *AccessLog) line(e selector.Execution) []byte {
 		b = l.mask.append(append(b, `,"result":`...), e.Result)
 	}
 	return append(b, "}\n"...)
+}
+
+// fault returns what is said of what went wrong: of arguments that do not fit, where that
+// is, and what is there only if arguments are to be logged.
+func (l *AccessLog) fault(e selector.Execution) string {
+	if e.Outcome != selector.Misfit || l.options.Arguments {
+		return e.Fault
+	}
+	path, _, _ := strings.Cut(e.Fault, ": ")
+	return path
 }

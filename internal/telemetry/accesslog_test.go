@@ -73,6 +73,8 @@ func TestAccessLog(t *testing.T) {
 		{config.AccessLog{Arguments: true, Results: true}, selector.Execution{Tool: tool("", "find_tools"), Trace: "abc", Outcome: selector.Refused,
 			Fault: "no: Bearer abcdefghijk", Arguments: []byte("{\n\"secret\": \"x\"}"), Result: []byte(`{"text":"https://me:pw@host"}`)},
 			`{"time":"2026-01-02T03:04:05Z","trace_id":"abc","server":"metarouter","tool":"find_tools","outcome":"server_error","fault":"no: ***","latency_ms":0,"attempts":0,"bytes_in":16,"bytes_out":29,"arguments":{"secret":"***"},"result":{"text":"https://***@host"}}`},
+		{config.AccessLog{}, selector.Execution{Tool: tool("s", "t"), Outcome: selector.Misfit, Fault: "arguments.pin: '1234' does not match pattern '^x'", Arguments: []byte(`{}`)},
+			`{"time":"2026-01-02T03:04:05Z","trace_id":"","server":"s","tool":"t","outcome":"invalid_arguments","fault":"arguments.pin","latency_ms":0,"attempts":0,"bytes_in":2,"bytes_out":0}`},
 		{config.AccessLog{Arguments: true, Results: true}, selector.Execution{Tool: tool("s", "t"), Outcome: selector.Cancelled, Arguments: []byte("{broken")},
 			`{"time":"2026-01-02T03:04:05Z","trace_id":"","server":"s","tool":"t","outcome":"cancelled","latency_ms":0,"attempts":0,"bytes_in":7,"bytes_out":0,"arguments":null}`},
 	} {
@@ -159,7 +161,7 @@ func TestRotation(t *testing.T) {
 		}
 	}
 	kept := func() (all []string) {
-		for _, name := range r.old() {
+		for _, name := range old(file) {
 			all = append(all, content(filepath.Base(name)))
 		}
 		return append(all, content("log"))

@@ -3,7 +3,7 @@ package telemetry
 import (
 	"bytes"
 	"fmt"
-	"regexp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -11,12 +11,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// A mask hides what looks like a secret: values under keys that say so, texts of the
-// forms that tokens and keys have, and what the configuration itself keeps in env and
-// headers. What none of these three tells is not hidden. The zero value knows no
+// A mask hides what looks like a secret, as package secret has it, in values of JSON, and
+// what the configuration itself keeps secret, wherever it occurs. The zero value knows no
 // configuration.
 type mask struct {
 	mu      sync.Mutex                       // guards known
@@ -56,96 +56,26 @@ func (m *mask) learn(c config.Config) {
 		m.known = make(map[string]bool)
 	}
 	before := len(m.known)
-	add := func(secret string) {
-		if len(secret) >= shortestSecret {
-			m.known[secret] = true
-		}
-	}
-	for _, s := range c.Servers {
-		for name, value := range s.Env {
-			if isSecretKey(name) && name != "PWD" || tokens().MatchString(value) {
-				add(value)
-			}
-		}
-		for _, value := range s.Headers {
-			add(value)
-			if _, token, ok := strings.Cut(value, " "); ok { // Bearer …
-				add(token)
+	add := func(all ...string) {
+		for _, one := range all {
+			if len(one) >= shortestSecret {
+				m.known[one] = true
 			}
 		}
 	}
-	for _, token := range c.Router.HTTP.Tokens {
-		add(token)
+	for _, entry := range c.Servers {
+		add(secret.Of(entry)...)
 	}
+	add(c.Router.HTTP.Tokens...)
 	if len(m.known) == before {
 		return
 	}
-	var pairs []string
 	longestFirst := func(a, b string) int { return len(b) - len(a) }
-	var all []string
-	for secret := range m.known {
-		all = append(all, secret)
-	}
-	slices.SortFunc(all, longestFirst)
-	for _, secret := range all {
-		pairs = append(pairs, secret, hidden)
+	var pairs []string
+	for _, one := range slices.SortedFunc(maps.Keys(m.known), longestFirst) {
+		pairs = append(pairs, one, hidden)
 	}
 	m.replace.Store(strings.NewReplacer(pairs...))
-}
-
-// secretKeys are in the names of what is to be hidden, without what separates words.
-var secretKeys = []string{
-	"password", "passwd", "passphrase", "passcode", "secret", "apikey", "accesskey", "privatekey", "signingkey",
-	"encryptionkey", "sessionkey", "authorization", "credential", "cookie", "connectionstring", "bearer",
-}
-
-// secretEnds are at the end of such names, and secretNames are the whole of them.
-var (
-	secretEnds  = []string{"token", "tokens", "pwd", "auth", "sessionid", "jwt"}
-	secretNames = []string{"otp", "pin", "dsn"}
-)
-
-// separators are what names are made of words with.
-var separators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "", "$", "")
-
-// isSecretKey reports whether what has this name is to be hidden.
-func isSecretKey(name string) bool {
-	if len(name) > 200 {
-		return false
-	}
-	name = strings.ToLower(separators.Replace(name))
-	return slices.ContainsFunc(secretKeys, func(word string) bool { return strings.Contains(name, word) }) ||
-		slices.ContainsFunc(secretEnds, func(word string) bool { return strings.HasSuffix(name, word) }) ||
-		slices.Contains(secretNames, name)
-}
-
-// What follows is compiled for those who need it.
-
-// tokens are texts that are secrets by their form.
-var tokens = once(strings.Join([]string{
-	`(?i:\bbearer\s+[a-z0-9._~+/=-]{8,})`,
-	`(?i:\b(?:basic|digest|token)\s+[a-z0-9._~+/=-]{16,})`,
-	`\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}`,   // OpenAI, Anthropic, Stripe
-	`\bgh[pousr]_[A-Za-z0-9]{16,}`,           // GitHub
-	`\bgithub_pat_[A-Za-z0-9_]{16,}`,         //
-	`\bgl[a-z]{2,6}-[A-Za-z0-9_-]{16,}`,      // GitLab
-	`\bxox[a-z]-[A-Za-z0-9-]{8,}`,            // Slack
-	`\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{12,}`, // AWS
-	`\bAIza[A-Za-z0-9_-]{20,}`,               // Google
-	`\bya29\.[A-Za-z0-9_-]{16,}`,             //
-	`\b(?:npm|hf|dop_v1|dckr_pat|pypi|shpat|lin_api)[_-][A-Za-z0-9_-]{16,}`,
-	`\beyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,4}`, // JSON Web Tokens
-	`(?s:-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$))`,
-}, "|"))
-
-// assigned are secrets in texts that name them: password=…, "api_key": "…".
-var assigned = once(`(?i)((?:pass(?:word|wd|phrase)|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|pwd)["']?\s*[:=]\s*)("[^"]*"?|'[^']*'?|[^\s&,;"']+)`)
-
-// userinfo is what a URL says of who asks.
-var userinfo = once(`([A-Za-z][A-Za-z0-9+.-]{1,30}://)[^/\s@"'<>]+@`)
-
-func once(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
 // text returns a text with its secrets hidden.
@@ -153,9 +83,7 @@ func (m *mask) text(s string) string {
 	if known := m.replace.Load(); known != nil {
 		s = known.Replace(s)
 	}
-	s = tokens().ReplaceAllString(s, hidden)
-	s = assigned().ReplaceAllString(s, "${1}"+hidden)
-	return userinfo().ReplaceAllString(s, "${1}"+hidden+"@")
+	return secret.Hide(s, hidden)
 }
 
 // short returns the beginning of a text with its secrets hidden, and how long it is where
@@ -189,7 +117,8 @@ func (m *mask) append(b []byte, value []byte) []byte {
 		return append(b, "null"...)
 	}
 	begin := len(b)
-	b = m.value(b, value, 0, begin+2*shownValue)
+	v := masking{m, begin + 2*shownValue, lookedAt}
+	b = v.value(b, value, 0)
 	if long := b[begin:]; len(long) > shownValue {
 		cut := abridged(strings.ToValidUTF8(string(long[:shownValue]), ""), shownValue/2, len(value))
 		return wire.AppendString(b[:begin], cut)
@@ -197,51 +126,94 @@ func (m *mask) append(b []byte, value []byte) []byte {
 	return b
 }
 
-// value appends a valid JSON value, as far as b is not longer than limit, beyond which
-// nothing is shown.
-func (m *mask) value(b, value []byte, depth, limit int) []byte {
+// A masking is how far one value is shown.
+type masking struct {
+	*mask
+	limit int // how long what is written may be; what comes then is left out
+	left  int // how many bytes of strings may still be looked at; the rest is not shown
+}
+
+// lookedAt is so much of a value's strings that the call, which waits, does not wait
+// long.
+const lookedAt = 64 << 10
+
+// value appends a valid JSON value.
+func (v *masking) value(b, value []byte, depth int) []byte {
 	value = bytes.Trim(value, whiteSpace)
 	switch {
-	case len(b) > limit:
-		return append(b, "null"...)
 	case depth > maxMaskDepth:
 		return append(b, `"…"`...)
 	case value[0] == '"':
 		s, _ := wire.String(value)
-		return wire.AppendString(b, m.short(s))
+		return wire.AppendString(b, v.string(s, depth))
 	case value[0] == '{':
+		names := namesSecret(value)
 		b = append(b, '{')
-		first := true
+		begin := len(b)
 		_ = wire.Members(value, func(key string, member []byte) bool {
-			if !first {
+			if len(b) > begin {
 				b = append(b, ',')
 			}
-			first = false
-			b = append(wire.AppendString(b, m.short(key)), ':')
-			if isSecretKey(key) && hides(key, member) {
+			b = append(wire.AppendString(b, v.short(key)), ':')
+			if (secret.Named(key) || names && key == "value") && hides(key, member) {
 				b = append(b, `"`+hidden+`"`...)
 			} else {
-				b = m.value(b, member, depth+1, limit)
+				b = v.value(b, member, depth+1)
 			}
-			return true
+			return len(b) <= v.limit
 		})
 		return append(b, '}')
 	case value[0] == '[':
 		b = append(b, '[')
-		first := true
+		begin, option := len(b), false // the element before is an option whose value is a secret
 		_ = wire.Elements(value, func(element []byte) bool {
-			if !first {
+			if len(b) > begin {
 				b = append(b, ',')
 			}
-			first = false
-			b = m.value(b, element, depth+1, limit)
-			return true
+			word, is := wire.String(element)
+			if option && is && !strings.HasPrefix(word, "-") {
+				b = append(b, `"`+hidden+`"`...)
+			} else {
+				b = v.value(b, element, depth+1)
+			}
+			option = is && secret.IsOption(word)
+			return len(b) <= v.limit
 		})
 		return append(b, ']')
 	case len(value) > shownString: // a number
 		return wire.AppendString(b, abridged(string(value), shownString, len(value)))
 	}
 	return append(b, value...)
+}
+
+// string returns what is shown of a string, which may be JSON in its turn: what tools
+// answer often is.
+func (v *masking) string(s string, depth int) string {
+	if v.left < 0 {
+		return "…"
+	}
+	if inner := strings.Trim(s, whiteSpace); inner != "" && (inner[0] == '{' || inner[0] == '[') && wire.Valid([]byte(inner)) {
+		within := masking{v.mask, maskedString, v.left}
+		masked := within.value(nil, []byte(inner), depth+1)
+		v.left = within.left
+		return abridged(string(masked), shownString, len(s))
+	}
+	v.left -= min(len(s), maskedString)
+	return v.short(s)
+}
+
+// namesSecret reports whether an object is a pair of a name and a value, as of a form or
+// of a header, and the name is that of a secret.
+func namesSecret(object []byte) (is bool) {
+	_ = wire.Members(object, func(key string, value []byte) bool {
+		switch key {
+		case "name", "key", "field", "label", "type":
+			name, _ := wire.String(value)
+			is = secret.Named(name)
+		}
+		return !is
+	})
+	return is
 }
 
 // hides reports whether a value under the key of a secret can be one: max_tokens is a

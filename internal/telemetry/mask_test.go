@@ -48,7 +48,15 @@ func TestMask(t *testing.T) {
 		{`["-----BEGIN PRIVATE KEY-----\nMIIE cut"]`, `["***"]`},
 		{`["postgres://me:pw@host/db and https://token@host"]`, `["postgres://***@host/db and https://***@host"]`},
 		{`["https://host/?a=1&api_key=xyz&b=2"]`, `["https://host/?a=1&api_key=***&b=2"]`},
-		{`["{\"password\": \"hunter2\", \"a\": 1}"]`, `["{\"password\": ***, \"a\": 1}"]`},
+
+		// In JSON within strings, on command lines, in forms.
+		{`["{\"cookie\": \"hunter2\", \"a\": 1}"]`, `["{\"cookie\":\"***\",\"a\":1}"]`},
+		{`["{\"a\":\"{\\\"credential\\\":[1]}\"}"]`, `["{\"a\":\"{\\\"credential\\\":\\\"***\\\"}\"}"]`},
+		{`["log: {\"password\": \"hunter2\", \"a\": 1}"]`, `["log: {\"password\": ***, \"a\": 1}"]`},
+		{`["--password","hunter2","--host","x","--token","-v"]`, `["--password","***","--host","x","--token","-v"]`},
+		{`[{"name":"Password","ref":"e1","value":"hunter2"},{"value":"a","name":"City"},{"type":"password","value":"b"}]`,
+			`[{"name":"Password","ref":"e1","value":"***"},{"value":"a","name":"City"},{"type":"password","value":"***"}]`},
+		{`{"password":"a","password":"b","PASS":"c"}`, `{"password":"***","password":"***","PASS":"***"}`},
 		{`{"sk-proj-abcdefghijklmnop":1}`, `{"***":1}`},
 		{`["mail@example.com","https://host/path@2x.png","risk-free","Basic English"]`, `["mail@example.com","https://host/path@2x.png","risk-free","Basic English"]`},
 
@@ -83,6 +91,29 @@ func TestMaskOfCut(t *testing.T) {
 	got := m.append([]byte("kept"), []byte(wide))
 	if len(got) > shownValue+100 || !bytes.HasPrefix(got, []byte(`kept"`)) || !wire.Valid(got[4:]) {
 		t.Errorf("%d bytes are shown: %.100s", len(got), got)
+	}
+}
+
+// Little is looked at, however much there is and however little is left of it: the call
+// waits.
+func TestMaskLooksAtLittle(t *testing.T) {
+	var m mask
+	for name, value := range map[string]string{
+		"secrets":  "[" + strings.Repeat(`"Bearer `+strings.Repeat("x", 4000)+`",`, 400) + `1]`,
+		"prose":    "[" + strings.Repeat(`"`+strings.Repeat("secret words: ", 400)+`",`, 400) + `1]`,
+		"in texts": string(wire.AppendString(nil, "["+strings.Repeat(`"Bearer `+strings.Repeat("x", 4000)+`",`, 400)+"1]")),
+	} {
+		v := masking{&m, 2 * shownValue, lookedAt}
+		if got := v.value(nil, []byte(value), 0); !wire.Valid(got) || len(got) > 3*shownValue {
+			t.Errorf("%s: %.100s", name, got)
+		}
+		if v.left < -maskedString {
+			t.Errorf("%s: %d bytes too many were looked at", name, -v.left)
+		}
+	}
+	numbers := "[" + strings.Repeat("1,", 1<<18) + "1]"
+	if got := m.append(nil, []byte(numbers)); len(got) > shownValue || !wire.Valid(got) {
+		t.Errorf("%.100s", got)
 	}
 }
 

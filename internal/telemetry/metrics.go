@@ -19,11 +19,13 @@ import (
 )
 
 const (
-	// maxTools is how many tools have series of their own. The calls of others are
-	// counted as those of the tool "other" of their server, so that no catalog and no
-	// client can make as many series as it likes.
-	maxTools = 1000
-	other    = "other"
+	// maxTools is how many tools have series of their own, and maxToolsOf how many of one
+	// server have. The calls of others are counted as those of the tool "other" of their
+	// server, so that no catalog can make as many series as it likes, nor take those of
+	// other servers.
+	maxTools   = 1000
+	maxToolsOf = 250
+	other      = "other"
 
 	// ownServer is the server of the router's own tools.
 	ownServer = "metarouter"
@@ -51,7 +53,8 @@ type Metrics struct {
 	saved      map[server.Saving]prometheus.Counter
 
 	known atomic.Pointer[map[label]*series] // replaced, not edited
-	mu    sync.Mutex                        // held by who replaces known
+	mu    sync.Mutex                        // held by who replaces known; guards tools
+	tools map[string]int                    // how many of each server are known
 }
 
 // A label names a tool, or the others of a server.
@@ -71,7 +74,10 @@ type serverSeries struct {
 
 // NewMetrics returns metrics of a router of this version.
 func NewMetrics(version string) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), searches: make(map[bool]prometheus.Counter), saved: make(map[server.Saving]prometheus.Counter)}
+	m := &Metrics{
+		registry: prometheus.NewRegistry(), searches: make(map[bool]prometheus.Counter), saved: make(map[server.Saving]prometheus.Counter),
+		tools: make(map[string]int),
+	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "metarouter_" + name, Help: help}, labels)
 		m.registry.MustRegister(v)
@@ -182,13 +188,14 @@ func (m *Metrics) learn(l label) *series {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := *m.known.Load()
-	if len(known) >= maxTools && known[l] == nil {
+	if (len(known) >= maxTools || m.tools[l.server] >= maxToolsOf) && known[l] == nil {
 		l.tool = other
 	}
 	if s := known[l]; s != nil {
 		return s
 	}
-	server, tool := value(l.server), value(l.tool)
+	m.tools[l.server]++
+	server, tool := value(l.server), value(l.tool[:min(len(l.tool), maxValue)])
 	s := &series{duration: m.durations.WithLabelValues(server, tool)}
 	for _, outcome := range selector.Outcomes {
 		s.outcomes = append(s.outcomes, m.calls.WithLabelValues(server, tool, string(outcome)))
@@ -203,13 +210,11 @@ func (m *Metrics) learn(l label) *series {
 	return s
 }
 
-// maxValue bounds the value of a label, in bytes.
+// maxValue bounds what a server says in the value of a label, in bytes.
 const maxValue = 128
 
 // value returns a name as the value of a label, which must be UTF-8.
-func value(name string) string {
-	return strings.ToValidUTF8(name[:min(len(name), maxValue)], string(utf8.RuneError))
-}
+func value(name string) string { return strings.ToValidUTF8(name, string(utf8.RuneError)) }
 
 // forget drops the series of servers that are not there any more: those of the names
 // that come and go in a file that is edited would add up.
@@ -230,6 +235,7 @@ func (m *Metrics) forget(there map[string]bool) {
 	}
 	m.known.Store(&next)
 	for name := range gone {
+		delete(m.tools, name)
 		at := prometheus.Labels{"server": value(name)}
 		m.calls.DeletePartialMatch(at)
 		m.durations.DeletePartialMatch(at)

@@ -188,31 +188,44 @@ func TestMetrics(t *testing.T) {
 // No catalog makes as many series as it likes, and no edit leaves any behind.
 func TestMetricsAreBounded(t *testing.T) {
 	m := NewMetrics("")
-	r := newFakeRouter(t, "a", "b")
+	long := strings.Repeat("n", 200) // names of servers that differ at their end
+	r := newFakeRouter(t, "a", "b", "c", "d", "e", "f", long+"1", long+"2")
 	h := m.Handler(r, zap.NewNop())
 	call := func(server, name string) {
 		m.Executed(selector.Execution{Tool: tool(server, name), Outcome: selector.OK})
 	}
-	for i := range maxTools + 500 {
+	for i := range maxToolsOf + 500 {
 		call("a", fmt.Sprint("tool", i))
 	}
-	call("b", "x")
-	call("b", "y")
 	call("a", strings.Repeat("long", 1000))
+	call("b", strings.Repeat("long", 1000))
+	call("b", "x")
+	call(long+"1", "x")
+	call(long+"2", "x")
+	for _, server := range []string{"c", "d", "e"} {
+		for i := range maxToolsOf {
+			call(server, fmt.Sprint("tool", i))
+		}
+	}
+	call("f", "x")
 	text, _ := scrape(t, h, "")
 	families := parse(t, text)
-	if n := len(families["metarouter_call_duration_seconds"].GetMetric()); n > maxTools+2 {
-		t.Errorf("%d series of tools, want at most %d", n, maxTools+2)
+	if n := len(families["metarouter_call_duration_seconds"].GetMetric()); n > maxTools+6 {
+		t.Errorf("%d series of tools, want at most %d", n, maxTools+6)
 	}
 	if got := sample(families, "metarouter_calls_total", "server", "a", "tool", "other", "outcome", "ok"); got != 501 {
 		t.Errorf("%v calls of other tools, want 501", got)
 	}
-	if got := sample(families, "metarouter_calls_total", "server", "b", "tool", "other", "outcome", "ok"); got != 2 {
-		t.Errorf("%v calls of b's other tools, want 2", got)
+	for _, of := range [][2]string{{"b", "x"}, {"f", "other"}, {long + "1", "x"}, {long + "2", "x"}} {
+		if got := sample(families, "metarouter_calls_total", "server", of[0], "tool", of[1], "outcome", "ok"); got != 1 {
+			t.Errorf("%v calls of %s, want 1", got, of)
+		}
 	}
-	for _, l := range families["metarouter_calls_total"].GetMetric()[0].GetLabel() {
-		if len(l.GetValue()) > maxValue {
-			t.Errorf("a label has %d bytes", len(l.GetValue()))
+	for _, m := range families["metarouter_calls_total"].GetMetric() {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == "tool" && len(l.GetValue()) > maxValue {
+				t.Errorf("a label has %d bytes", len(l.GetValue()))
+			}
 		}
 	}
 

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -52,6 +53,9 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	ctx, cancel := context.WithTimeout(ctx, e.target.timeout)
 	defer cancel()
 	body := request(spans)
+	if e.target.gzip {
+		body = compressed(body)
+	}
 	attempt := func() (rejected string, err error) { return e.post(ctx, body) }
 	rejected, err := backoff.Retry(ctx, attempt, backoff.WithBackOff(backoff.NewExponentialBackOff()), backoff.WithMaxElapsedTime(e.target.timeout))
 	if rejected != "" {
@@ -77,22 +81,14 @@ const (
 
 // post sends a request once. Errors that another attempt can't mend are permanent.
 func (e *exporter) post(ctx context.Context, body []byte) (rejected string, err error) {
-	encoding := ""
-	if e.target.gzip {
-		var b bytes.Buffer
-		w := gzip.NewWriter(&b)
-		w.Write(body)
-		w.Close()
-		body, encoding = b.Bytes(), "gzip"
-	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.target.url.String(), bytes.NewReader(body))
 	if err != nil {
 		return "", backoff.Permanent(err)
 	}
 	r.Header.Set("Content-Type", "application/x-protobuf")
 	r.Header.Set("User-Agent", "metarouter OTLP")
-	if encoding != "" {
-		r.Header.Set("Content-Encoding", encoding)
+	if e.target.gzip {
+		r.Header.Set("Content-Encoding", "gzip")
 	}
 	for key, value := range e.target.headers {
 		r.Header.Set(key, value)
@@ -100,6 +96,9 @@ func (e *exporter) post(ctx context.Context, body []byte) (rejected string, err 
 	resp, err := e.client.Do(r)
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		return "", backoff.Permanent(err) // nobody is there, and a command that ends should not wait for one
+	}
+	if named, ok := errors.AsType[*url.Error](err); ok {
+		err = named.Err // without the URL, which may hold a secret
 	}
 	if err != nil {
 		return "", err
@@ -119,6 +118,14 @@ func (e *exporter) post(ctx context.Context, body []byte) (rejected string, err 
 		return "", err
 	}
 	return "", backoff.Permanent(err)
+}
+
+func compressed(body []byte) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	w.Write(body)
+	w.Close()
+	return b.Bytes()
 }
 
 // rejection returns what an answer says of spans that were not taken, "" if all were.

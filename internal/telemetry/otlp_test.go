@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -227,5 +229,40 @@ func TestExportToNobody(t *testing.T) {
 	traces.Close(t.Context())
 	if n := logged.FilterMessage("spans can't be sent, and are lost").Len(); n != 1 {
 		t.Errorf("it is said %d times", n)
+	}
+}
+
+// A collector that wants to be left alone, is gone or hangs keeps nobody waiting, and what
+// is said of it has no secret of its URL.
+func TestExportToBadCollectors(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"busy": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(429)
+		},
+		"too much": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(413) },
+		"hanging":  func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() },
+		"babbling": func(w http.ResponseWriter, r *http.Request) {
+			for w.WriteHeader(500); ; {
+				if _, err := w.Write(make([]byte, 1<<16)); err != nil || r.Context().Err() != nil {
+					return
+				}
+			}
+		},
+	} {
+		s := httptest.NewServer(answer)
+		traces, logged := openTraces(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+s.URL+"?key=hush", "OTEL_EXPORTER_OTLP_TIMEOUT=300", "OTEL_EXPORTER_OTLP_COMPRESSION=gzip")
+		began := time.Now()
+		_, span := traces.Tracer().Start(context.Background(), "x")
+		span.End()
+		traces.Close(t.Context())
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("%s: it took %s", name, took)
+		}
+		lost := logged.FilterMessage("spans can't be sent, and are lost")
+		if lost.Len() != 1 || strings.Contains(fmt.Sprint(logged.All()), "hush") {
+			t.Errorf("%s: says %v", name, logged.All())
+		}
+		s.Close()
 	}
 }

@@ -17,6 +17,7 @@ import (
 type rotated struct {
 	options config.AccessLog
 	file    *os.File // nil after a failure, until it can be opened again
+	torn    bool     // what was written last was not written to its end
 }
 
 // openRotated opens the file, and makes the folder that it is in.
@@ -51,11 +52,16 @@ func (r *rotated) write(lines []byte) error {
 	}
 	if size > 0 && size+int64(len(lines)) > r.options.MaxSize {
 		r.shift()
+		r.torn = false
 		if err := r.open(); err != nil {
 			return err
 		}
 	}
-	_, err = r.file.Write(lines)
+	if r.torn && size > 0 { // the rest of that line will not come
+		lines = append([]byte{'\n'}, lines...)
+	}
+	n, err := r.file.Write(lines)
+	r.torn = n > 0 && n < len(lines) || n == 0 && r.torn
 	return err
 }
 
@@ -91,26 +97,36 @@ const rotatedAt = "20060102T150405.000000000"
 // On Windows a file that is open can't be renamed, so it is closed before.
 func (r *rotated) shift() {
 	r.close()
-	name := fmt.Sprintf("%s.%s-%d", r.options.File, time.Now().UTC().Format(rotatedAt), os.Getpid())
-	if os.Rename(r.options.File, name) != nil {
+	file := r.target()
+	name := fmt.Sprintf("%s.%s-%d", file, time.Now().UTC().Format(rotatedAt), os.Getpid())
+	if os.Rename(file, name) != nil {
 		return
 	}
-	old := r.old()
+	old := old(file)
 	for len(old) >= r.options.MaxFiles {
 		os.Remove(old[0])
 		old = old[1:]
 	}
 }
 
-// old returns the old files, the oldest first.
-func (r *rotated) old() (names []string) {
-	folder := filepath.Dir(r.options.File)
-	entries, err := os.ReadDir(folder)
+// target returns where the file is: a link to it goes on leading to the current one, and
+// the old ones are kept beside that.
+func (r *rotated) target() string {
+	if target, err := filepath.EvalSymlinks(r.options.File); err == nil {
+		return target
+	}
+	return r.options.File
+}
+
+// old returns the old files of one, the oldest first.
+func old(file string) (names []string) {
+	folder, base := filepath.Split(file)
+	entries, err := os.ReadDir(filepath.Clean(folder))
 	if err != nil {
 		return nil
 	}
 	for _, entry := range entries {
-		rest, ok := strings.CutPrefix(entry.Name(), filepath.Base(r.options.File)+".")
+		rest, ok := strings.CutPrefix(entry.Name(), base+".")
 		at, _, numbered := strings.Cut(rest, "-")
 		if _, err := time.Parse(rotatedAt, at); ok && numbered && err == nil {
 			names = append(names, filepath.Join(folder, entry.Name()))

@@ -49,7 +49,7 @@ func OpenTraces(version string, log *zap.Logger) *Traces {
 	if err != nil {
 		log.Warn("not all is known of this service", zap.Error(err))
 	}
-	log.Info("sending traces", zap.String("to", target.url.Redacted()))
+	log.Info("sending traces", zap.String("to", target.url.Scheme+"://"+target.url.Host+target.url.Path))
 	return &Traces{sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithBatcher(newExporter(target, log))), log}
 }
 

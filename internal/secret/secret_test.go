@@ -1,0 +1,107 @@
+package secret
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+func TestNamed(t *testing.T) {
+	for name, want := range map[string]bool{
+		"password": true, "Api_Key": true, "api-key": true, "x-auth": true, "X-Auth-Token": true, "oauth2": true, "dbPass": true, "DB_PASS": true, "pass": true,
+		"clientSecret": true, "STRIPE_SECRET_KEY": true, "set-cookie": true, "PIN": true, "userPin": true, "DB_PWD": true, "pass word": true, "Password (again)": true,
+		"token1": true, "access_token:": true, strings.Repeat("password", 100): true,
+
+		"": false, "token_count": false, "tokenizer": false, "author": false, "authority": false, "keyboard": false, "monkey": false, "key": false, "spin": false,
+		"compass": false, "bypass": false, "shipping": false, "name": false, "3": false, "é": false,
+	} {
+		if Named(name) != want {
+			t.Errorf("%q is the name of a secret: %v", name, !want)
+		}
+	}
+}
+
+// In each pair the second is what is shown of the first.
+func TestHide(t *testing.T) {
+	for _, tt := range [][2]string{
+		{"", ""},
+		{"Bearer abcdefgh123", "***"},
+		{"curl -H 'Authorization: Bearer abcdefgh123' https://x", "curl -H 'Authorization: ***' https://x"},
+		{"Authorization: Basic dTpw\nHost: x", "Authorization: ***\nHost: x"},
+		{"curl -H 'Cookie: a=b; c=d' x", "curl -H 'Cookie: ***' x"},
+		{"sk-ant-api03-abcdefghijkl and ghp_abcdefghijklmnop1234", "*** and ***"},
+		{"a -----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- b", "a *** b"},
+		{"-----BEGIN PRIVATE KEY-----\nMIIE cut", "***"},
+		{"postgres://me:p@w@host/db and https://token@host", "postgres://***@host/db and https://***@host"},
+		{"https://host/?a=1&api_key=xyz&b=2", "https://host/?a=1&api_key=***&b=2"},
+		{"https://host/?key=xyz&X-Amz-Signature=ab&sig=cd&page=2", "https://host/?key=***&X-Amz-Signature=***&sig=***&page=2"},
+		{`{"password": "hun\"ter2", "a": 1}`, `{"password": ***, "a": 1}`},
+		{`{\"password\":\"hunter2\",\"a\":1}`, `{\"password\":***,\"a\":1}`},
+		{"config: password=hunter2", "config: password=***"},
+		{"export STRIPE_SECRET_KEY=abc DB_PASS=abc LANG=C", "export STRIPE_SECRET_KEY=*** DB_PASS=*** LANG=C"},
+		{"mysql --password hunter2 --host x --port=1", "mysql --password *** --host x --port=1"},
+		{"mysql --password -h x", "mysql --password -h x"},
+		{"--password=-x", "--password=***"},
+		{"token := 'a b'", "token := ***"},
+		{"password=", "password="},
+
+		{"mail@example.com", "mail@example.com"}, {"https://host/path@2x.png", "https://host/path@2x.png"}, {"risk-free", "risk-free"},
+		{"Basic English", "Basic English"}, {"author: me, key: b", "author: me, key: b"}, {"token_count=3", "token_count=3"}, {"https://h/?q=x", "https://h/?q=x"},
+	} {
+		if got := Hide(tt[0], "***"); got != tt[1] {
+			t.Errorf("%s\ngot  %s\nwant %s", tt[0], got, tt[1])
+		}
+		if got := Hide(tt[1], "***"); got != tt[1] {
+			t.Errorf("%s is hidden again: %s", tt[1], got)
+		}
+	}
+	if got := Hide("https://a:b@c password=d", "$1"); got != "https://$1@c password=$1" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for _, tt := range [][2]string{
+		{"npx -y pkg --api-key x --token=y z", "npx -y pkg --api-key … --token=… z"},
+		{"--token --verbose", "--token --verbose"},
+		{"API_KEY=x cmd postgres://u:p@h", "API_KEY=… cmd postgres://…@h"},
+		{"0123456789abcdefghijklmnop", "…"},
+		{"--id=0123456789abcdefghijklmnop", "--id=…"},
+		{"@modelcontextprotocol/server-filesystem@2026.1.14 /a/long/path/that/is/0123456789/no/secret", "@modelcontextprotocol/server-filesystem@2026.1.14 /a/long/path/that/is/0123456789/no/secret"},
+		{"--keyboard us --author me -", "--keyboard us --author me -"},
+	} {
+		if got := strings.Join(Words(strings.Fields(tt[0]), "…"), " "); got != tt[1] {
+			t.Errorf("%s\ngot  %s\nwant %s", tt[0], got, tt[1])
+		}
+	}
+}
+
+func TestOf(t *testing.T) {
+	got := Of(config.Server{
+		Env:     map[string]string{"GITHUB_TOKEN": "one", "LANG": "C", "PWD": "/project", "KEY": "sk-proj-abcdefghijklmnop"},
+		Headers: map[string]string{"Authorization": "Bearer two", "X-Custom": "three"},
+		Args:    []string{"-y", "pkg", "--api-key", "four", "--token=five"},
+		URL:     "https://u:six@host/0123456789abcdefghijklmnop/mcp?apiKey=seven&page=1",
+	})
+	want := []string{"one", "sk-proj-abcdefghijklmnop", "Bearer two", "two", "three", "four", "five", "six", "0123456789abcdefghijklmnop", "seven"}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A text remains one, whatever it is, and nothing is found in what has been hidden.
+func FuzzHide(f *testing.F) {
+	for _, seed := range []string{"password=x", `\"token\": \"x`, "https://a@b", "--key -x", "Cookie: a=b", "\xff:=", "é=é"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		const token = "ghp_abcdefghijklmnopqrst"
+		if got := Hide(text+" "+token+" ", "***"); strings.Contains(got, token) {
+			t.Fatalf("the token is in %q", got)
+		}
+	})
+}
