@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/session"
 )
@@ -136,7 +137,7 @@ func (s *server) newInstance(entry config.Server) *instance {
 
 // concealer is the entry's, made when something is to be concealed.
 func concealer(entry config.Server) func(string) string {
-	made := sync.OnceValue(entry.Concealer)
+	made := sync.OnceValue(func() func(string) string { return secret.Concealer(entry) })
 	return func(text string) string { return made()(text) }
 }
 

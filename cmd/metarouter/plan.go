@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -177,7 +178,7 @@ func runs(s config.Server) string {
 		return "metarouter"
 	}
 	if s.Transport == config.Stdio {
-		return filepath.Base(strings.Join(config.Masked(strings.Fields(s.Command)), " ")) // some write arguments there
+		return filepath.Base(strings.Join(secret.Words(strings.Fields(s.Command), "…"), " ")) // some write arguments there
 	}
 	if u, err := url.Parse(s.URL); err == nil {
 		return u.Host

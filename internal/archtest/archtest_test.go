@@ -28,7 +28,7 @@ var allowed = map[string][]string{
 	"session":               {},
 	"registry":              {},
 	"classify":              {"config", "session"},
-	"supervisor":            {"internal/pipe", "internal/sse", "config", "session"},
+	"supervisor":            {"internal/pipe", "internal/secret", "internal/sse", "config", "session"},
 	"discovery":             {"registry", "session", "classify"},
 	"selector":              {"registry", "session", "classify"},
 	"adapter":               {"internal/builtin", "internal/sse", "internal/usage", "config", "supervisor", "discovery", "registry", "selector", "session", "classify"},
@@ -52,7 +52,7 @@ var allowed = map[string][]string{
 	"internal/chaos":        {"internal/mcptest"},
 	"cmd/metarouter": {
 		"adapter", "server", "config", "session", "registry", "selector", "supervisor", "classify",
-		"internal/builtin", "internal/clients", "internal/daemon", "internal/dashboard", "internal/doctor", "internal/evaluation", "internal/pipe", "internal/telemetry", "internal/terminal", "internal/usage",
+		"internal/builtin", "internal/clients", "internal/daemon", "internal/dashboard", "internal/doctor", "internal/evaluation", "internal/pipe", "internal/secret", "internal/telemetry", "internal/terminal", "internal/usage",
 	},
 }
 

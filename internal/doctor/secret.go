@@ -7,13 +7,14 @@ import (
 	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // concealed returns the status without what the server answered that is secret or not
 // to be printed. What it printed on stderr is without that already.
 func concealed(entry config.Server, s supervisor.Status) supervisor.Status {
-	hide := entry.Concealer()
+	hide := secret.Concealer(entry)
 	conceal := func(text string) string { return hide(printable(text)) }
 	s.LastError, s.StrayLine = conceal(s.LastError), conceal(s.StrayLine)
 	if s.Fault != nil {
@@ -27,7 +28,7 @@ func concealed(entry config.Server, s supervisor.Status) supervisor.Status {
 // quoted returns words as the elements of a JSON array.
 func quoted(words []string) string {
 	var all []string
-	for _, w := range config.Masked(words) {
+	for _, w := range secret.Words(words, "…") {
 		all = append(all, strconv.Quote(w))
 	}
 	return strings.Join(all, ", ")
@@ -38,7 +39,7 @@ var plainWord = re(`^[A-Za-z0-9_@%+=:,./…~-]+$`)
 
 // byHand returns the entry's command as one types it.
 func byHand(entry config.Server) string {
-	words := config.Masked(append([]string{entry.Command}, entry.Args...))
+	words := secret.Words(append([]string{entry.Command}, entry.Args...), "…")
 	for i, w := range words {
 		if !plainWord().MatchString(w) {
 			words[i] = "'" + strings.ReplaceAll(printable(w), "'", `'\''`) + "'"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -73,7 +74,7 @@ func (x *examiner) afterwards(entry config.Server, s supervisor.Status) {
 
 func (x *examiner) commandMissing(entry config.Server, f *supervisor.Fault) {
 	missing := func(problem, fix string) { x.find(Broken, problem, fix) }
-	name := strings.Join(config.Masked(strings.Fields(f.Command)), " ")
+	name := strings.Join(secret.Words(strings.Fields(f.Command), "…"), " ")
 	if first, rest, ok := strings.Cut(strings.TrimSpace(f.Command), " "); ok && x.World.Has(first) {
 		args := append(strings.Fields(rest), entry.Args...)
 		missing(fmt.Sprintf(`its "command" is %q, and no program is called that: the arguments belong into "args".`, name),
@@ -292,7 +293,7 @@ func bareURL(entry config.Server) string {
 		return "its url"
 	}
 	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	return config.MaskedURL(bare.String())
+	return secret.URL(bare.String(), "…")
 }
 
 func example(s supervisor.Status) string {

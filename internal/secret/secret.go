@@ -162,7 +162,7 @@ func Words(words []string, hidden string) []string {
 		case joined && value != "" && isName(name) && (option(name) || isRandom(value)):
 			shown[i] = name + "=" + hidden
 		default:
-			shown[i] = Hide(word, hidden)
+			shown[i] = Hide(URL(word, hidden), hidden)
 		}
 	}
 	return shown

@@ -1,19 +1,19 @@
-package config
+package secret
 
 import (
 	"cmp"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/config"
 )
 
 // Concealer returns what puts names in the place of the secrets that an entry holds: a
 // server may print what it was given. What is secret in env, headers, args and url is
 // guessed, since nothing there says so: by names, and by what values look like.
-func (s Server) Concealer() func(string) string {
+func Concealer(s config.Server) func(string) string {
 	type secret struct{ value, name string }
 	var all []secret
 	add := func(value, name string, told bool) {
@@ -36,11 +36,11 @@ func (s Server) Concealer() func(string) string {
 			}
 		}
 		for segment := range strings.SplitSeq(u.Path, "/") {
-			add(segment, name, looksRandom(segment))
+			add(segment, name, isRandom(segment))
 		}
 	}
 	for name, value := range s.Env {
-		add(value, "${"+name+"}", revealing().MatchString(name))
+		add(value, "${"+name+"}", option(name))
 		addURL(value, "${"+name+"}")
 	}
 	for name, value := range s.Headers {
@@ -56,13 +56,13 @@ func (s Server) Concealer() func(string) string {
 			name, value, assigns = strings.Cut(arg, ":") // of a header
 		}
 		switch {
-		case assigns && isName(name) && revealing().MatchString(name):
+		case assigns && isName(name) && option(name):
 			value = strings.TrimSpace(value)
 			add(value, "…", true)
 			if _, token, ok := strings.Cut(value, " "); ok {
 				add(token, "…", true)
 			}
-		case i > 0 && names(s.Args[i-1]), looksRandom(arg):
+		case i > 0 && IsOption(s.Args[i-1]), isRandom(arg):
 			add(arg, "…", true)
 		}
 		addURL(arg, "…")
@@ -101,79 +101,27 @@ func isConcealed(value string, told bool) bool {
 	return strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsLetter(r) })
 }
 
-// Masked returns words of a command line as they may be shown: with what looks like a
-// secret left out.
-func Masked(words []string) []string {
-	shown := slices.Clone(words)
-	for i, w := range words {
-		if i > 0 && names(words[i-1]) && !harmless().MatchString(w) || looksRandom(w) {
-			shown[i] = "…"
-			continue
-		}
-		if at := strings.IndexAny(w, "=:"); at > 0 && at < len(w)-1 && isName(w[:at]) && revealing().MatchString(w[:at]) {
-			shown[i] = w[:at+1] + "…"
-			continue
-		}
-		shown[i] = inScript().ReplaceAllString(MaskedURL(w), "${1}…")
-	}
-	return shown
-}
-
-// MaskedURL returns a text with what may be secret in the addresses in it left out: a
+// URL returns a text in which hidden stands for what may be secret in the addresses in it: a
 // password, the values of a query, and parts of the path that look like keys.
-func MaskedURL(text string) string {
+func URL(text, hidden string) string {
 	return address().ReplaceAllStringFunc(text, func(u string) string {
 		rest, query, asks := strings.Cut(u, "?")
-		rest = userinfo().ReplaceAllString(rest, "://…@")
+		rest = userinfo().ReplaceAllString(rest, "${1}"+strings.ReplaceAll(hidden, "$", "$$")+"@")
 		parts := strings.Split(rest, "/")
 		for i, part := range parts {
-			if i > 2 && looksRandom(part) {
-				parts[i] = "…"
+			if i > 2 && isRandom(part) {
+				parts[i] = hidden
 			}
 		}
 		if rest = strings.Join(parts, "/"); asks {
-			rest += "?" + queried().ReplaceAllString(query, "=…")
+			rest += "?" + queried().ReplaceAllLiteralString(query, "="+hidden)
 		}
 		return rest
 	})
 }
 
-// looksRandom reports whether a word is made as keys are: there is no telling.
-func looksRandom(word string) bool {
-	letters, digits := 0, 0
-	for _, r := range word {
-		switch {
-		case unicode.IsDigit(r):
-			digits++
-		case unicode.IsLetter(r):
-			letters++
-		case r != '-' && r != '_':
-			return false // a path, a package, a version
-		}
-	}
-	return len(word) >= 24 && digits >= 4 && letters >= 8
-}
-
-// names reports whether a word is an option that says that a secret comes next.
-func names(word string) bool {
-	return strings.HasPrefix(word, "-") && isName(word) && revealing().MatchString(word)
-}
-
-// isName reports whether a word can be the name of an option, a variable or a header.
-func isName(word string) bool {
-	return !strings.ContainsFunc(word, func(r rune) bool { return r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-}
-
-// What follows is compiled for those who need it.
 var (
-	revealing = compiled(`(?i)key|token|secret|passw|pwd|auth|credential|cookie|dsn`) // in the name of a secret
-	harmless  = compiled(`^(?i:true|false|none|null|auto|basic|bearer|oauth2?|\d{1,5})$`)
-	address   = compiled(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+`)
-	userinfo  = compiled(`://[^/@\s]*@`)
-	queried   = compiled(`=[^&#]+`)
-	inScript  = compiled(`(?i)([a-z0-9_-]*(?:api_?key|access_?key|token|secret|passw(?:or)?d)[a-z0-9_]*=["']?)[^\s"'…&]+`) // in a script
+	harmless = once(`^(?i:true|false|none|null|auto|basic|bearer|oauth2?|\d{1,5})$`)
+	address  = once(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+`)
+	queried  = once(`=[^&#]+`)
 )
-
-func compiled(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}

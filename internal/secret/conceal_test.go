@@ -1,13 +1,15 @@
-package config
+package secret
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
 )
 
 // What a server prints of what it was given is named, and not shown.
 func TestConcealer(t *testing.T) {
-	s := Server{
+	s := config.Server{
 		Env: map[string]string{
 			"API_TOKEN": "/begins-like-a-path", "K": "ab12c", "DB": "postgres://u:pw99@h/db", "NODE_ENV": "production",
 			"ROOT": "/srv/files", "AUTH": "true", "OAUTH_PORT": "3000", "PASSWORD": "wxyz",
@@ -16,7 +18,7 @@ func TestConcealer(t *testing.T) {
 		Args:    []string{"--api-key", "hunter3", "--password=pw77", "--header", "X-Token: Bearer head-1", "https://h.example/mcp?apiKey=query1", "positional"},
 		URL:     "https://me:mine1@h.example/s/NzE0ZmQ1ODItNDg1Yy00YjM2LWE4/mcp?k=query2",
 	}
-	conceal := s.Concealer()
+	conceal := Concealer(s)
 	for text, want := range map[string]string{
 		"bad token /begins-like-a-path":      "bad token ${API_TOKEN}",
 		"ab12c, postgres://u:pw99@h/db":      "${K}, ${DB}",
@@ -39,14 +41,14 @@ func TestMasked(t *testing.T) {
 		"npx", "-y", "@scope/pkg@1.2.3", "--api-key", "one", "--token=two", "--header", "Authorization: Bearer three",
 		"https://u:four@h/mcp?k=five&l=six", "sk0123abcd4567EFGHijklmnop", "TOKEN=seven run", "--tokens", "/a/long/path/that/is/0123456789/no/secret", `C:\key\path`,
 	}
-	want := "npx|-y|@scope/pkg@1.2.3|--api-key|…|--token=…|--header|Authorization:…|https://…@h/mcp?k=…&l=…|…|TOKEN=…|--tokens|…|C:\\key\\path"
-	if got := strings.Join(Masked(words), "|"); got != want {
+	want := "npx|-y|@scope/pkg@1.2.3|--api-key|…|--token=…|--header|Authorization: …|https://…@h/mcp?k=…&l=…|…|TOKEN=…|--tokens|…|C:\\key\\path"
+	if got := strings.Join(Words(words, "…"), "|"); got != want {
 		t.Errorf("masked\n%s\nwant\n%s", got, want)
 	}
-	if got := strings.Join(Masked([]string{"-c", "export API_KEY='x y' MY_TOKEN=abc; run"}), "|"); strings.Contains(got, "abc") || !strings.Contains(got, "run") {
+	if got := strings.Join(Words([]string{"-c", "export API_KEY='x y' MY_TOKEN=abc; run"}, "…"), "|"); strings.Contains(got, "abc") || !strings.Contains(got, "run") {
 		t.Errorf("a script is shown as %q", got)
 	}
-	if got, want := MaskedURL("https://h/s/NzE0ZmQ1ODItNDg1Yy00YjM2LWE4/mcp"), "https://h/s/…/mcp"; got != want {
+	if got, want := URL("https://h/s/NzE0ZmQ1ODItNDg1Yy00YjM2LWE4/mcp", "…"), "https://h/s/…/mcp"; got != want {
 		t.Errorf("url %q, want %q", got, want)
 	}
 }
