@@ -41,7 +41,7 @@ func targetOf(getenv func(string) string, readFile func(string) ([]byte, error))
 		return t, errors.New("the OTLP endpoint is no http or https url; write for example http://localhost:4318") // it may hold a secret
 	}
 	if path != "" {
-		u = u.JoinPath(path)
+		u.Path = strings.TrimRight(u.Path, "/") + "/" + path
 	}
 	t.url = u
 	switch compression := signal(getenv, "COMPRESSION"); compression {
