@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"internal/doctor":       {"config", "supervisor", "discovery", "registry", "selector", "session"},
 	"internal/terminal":     {},
 	"internal/mcptest":      {},
-	"internal/dashboard":    {"adapter", "config", "registry", "selector", "server", "session"},
+	"internal/dashboard":    {"internal/doctor", "internal/telemetry", "adapter", "config", "registry", "selector", "server", "session", "supervisor"},
 	"internal/clients":      {"config"},
 	"internal/daemon":       {},
 	"contrib/mcpb":          {},

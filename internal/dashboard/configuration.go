@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,11 +16,12 @@ import (
 
 // Loaded notes that the router uses c from now on.
 func (d *Dashboard) Loaded(c config.Config) {
+	d.mask.Learn(c)
 	shown := &configuration{
 		Files: append([]string{}, c.Files...), Loaded: time.Now(), Problems: append([]config.Problem{}, c.Problems...), Entries: []entry{},
 	}
 	for _, s := range c.Servers {
-		shown.Entries = append(shown.Entries, entryOf(s))
+		shown.Entries = append(shown.Entries, d.entryOf(s))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,14 +55,21 @@ func (d *Dashboard) configuration() *configuration {
 }
 
 // entryOf returns what is shown of an entry.
-func entryOf(s config.Server) entry {
+func (d *Dashboard) entryOf(s config.Server) entry {
 	e := entry{Name: s.Name, Transport: string(s.Transport), Env: names(s.Env), Headers: names(s.Headers), Settings: settings(s)}
 	if s.Command != "" {
-		e.Command = commandLine(s)
+		e.Command = d.commandLine(s)
 	}
 	if u, err := url.Parse(s.URL); err == nil && s.URL != "" {
-		u.User, u.RawQuery = nil, ""
-		e.URL = u.String()
+		u.User, u.RawQuery, u.Fragment = nil, "", ""
+		parts := strings.Split(u.EscapedPath(), "/")
+		for i, part := range parts {
+			if isOpaque(part) {
+				parts[i] = hidden
+			}
+		}
+		u.Path, u.RawPath = "", ""
+		e.URL = u.String() + strings.Join(parts, "/")
 	}
 	return e
 }
@@ -70,23 +79,23 @@ func names(values map[string]string) []string { return slices.Sorted(maps.Keys(v
 // secretive are parts of the names of options whose values are not shown.
 var secretive = []string{"key", "token", "secret", "passw", "auth", "credential", "bearer"}
 
-// commandLine returns what a person would type. Values of options that sound secret
-// are not shown, nor those of long arguments that no person would have typed.
-func commandLine(s config.Server) string {
+// commandLine returns what a person would type. Values of what sounds secret are not
+// shown, nor is what looks like a key.
+func (d *Dashboard) commandLine(s config.Server) string {
 	words := []string{quoted(s.Command)}
 	hide := false // the next argument
 	for _, arg := range s.Args {
 		option, value, joined := strings.Cut(arg, "=")
-		secret := strings.HasPrefix(option, "-") && slices.ContainsFunc(secretive, func(part string) bool { return strings.Contains(strings.ToLower(option), part) })
+		secret := optionName.MatchString(option) && slices.ContainsFunc(secretive, func(part string) bool { return strings.Contains(strings.ToLower(option), part) })
 		switch {
-		case hide && !strings.HasPrefix(arg, "-"):
+		case hide && !strings.HasPrefix(arg, "-"), isOpaque(arg):
 			arg = hidden
-		case secret && joined && value != "":
+		case joined && value != "" && (secret || isOpaque(value)):
 			arg = option + "=" + hidden
 		default:
-			arg = quoted(brief(withoutUser(arg)))
+			arg = quoted(brief(withoutQuery(strings.ReplaceAll(d.mask.Text(arg), "***", hidden))))
 		}
-		hide = secret && !joined
+		hide = secret && !joined && strings.HasPrefix(option, "-")
 		words = append(words, arg)
 	}
 	return strings.Join(words, " ")
@@ -94,14 +103,31 @@ func commandLine(s config.Server) string {
 
 const hidden = "•••"
 
-// withoutUser takes the user and password out of an argument that is a URL.
-func withoutUser(arg string) string {
-	u, err := url.Parse(arg)
-	if err != nil || u.User == nil || u.Host == "" {
+// optionName matches what may stand before a value: an option, or a variable's name.
+var optionName = regexp.MustCompile(`^-{0,2}[\w.-]+$`)
+
+// opaque matches what may be a key: letters and digits in one word.
+var opaque = regexp.MustCompile(`^[\w-]{20,}$`)
+
+// isOpaque reports whether a word looks like a key, as no name does.
+func isOpaque(word string) bool {
+	const digits = 4
+	return opaque.MatchString(word) && strings.IndexFunc(word, unicode.IsLetter) >= 0 &&
+		len(word)-len(strings.Map(func(r rune) rune {
+			if unicode.IsDigit(r) {
+				return -1
+			}
+			return r
+		}, word)) >= digits
+}
+
+// withoutQuery takes what is asked for out of an argument that is a URL: keys stand there.
+func withoutQuery(arg string) string {
+	before, _, asks := strings.Cut(arg, "?")
+	if u, err := url.Parse(before); !asks || err != nil || u.Host == "" {
 		return arg
 	}
-	u.User = nil
-	return u.Scheme + "://" + hidden + "@" + strings.TrimPrefix(u.String(), u.Scheme+"://")
+	return before + "?" + hidden
 }
 
 // quoted quotes a word as a shell needs it.
