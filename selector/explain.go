@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -57,7 +58,7 @@ func (s *Selector) Explain(ctx context.Context, task string, candidates []Candid
 		d, ok := c.Document(candidate.Item())
 		if ok {
 			all[i] = scorer.explain(candidate, d)
-			all[i].say(whole)
+			all[i].say(whole, candidate.Tool)
 		}
 	}
 	return all, nil
@@ -67,19 +68,24 @@ func (s *Selector) Explain(ctx context.Context, task string, candidates []Candid
 func wholeWords(text string) map[string]string {
 	whole := make(map[string]string)
 	for _, w := range plainWords(text[:min(len(text), maxTask)]) {
-		for _, stem := range registry.Words(w) {
-			if _, ok := whole[stem]; !ok {
-				whole[stem] = w
-			}
+		if stems := registry.Words(w); len(stems) == 1 && whole[stems[0]] == "" {
+			whole[stems[0]] = w
 		}
 	}
 	return whole
 }
 
-// say has the explanation name words as the task does.
-func (e *Explanation) say(whole map[string]string) {
+// say has the explanation name words as the task does, and synonyms as the tool does.
+func (e *Explanation) say(whole map[string]string, t *registry.NormalizedTool) {
+	var theirs map[string]string
 	for i, w := range e.Words {
 		e.Words[i].Word = cmp.Or(whole[w.Word], w.Word)
+		for k, synonym := range w.As {
+			if theirs == nil && t != nil {
+				theirs = wholeWords(string(t.Definition))
+			}
+			w.As[k] = strings.ToLower(cmp.Or(theirs[synonym], synonym))
+		}
 	}
 	for i, w := range e.Missing {
 		e.Missing[i] = cmp.Or(whole[w], w)

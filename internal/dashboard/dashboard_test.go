@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/mcptest"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 func TestMain(m *testing.M) {
@@ -381,6 +382,11 @@ func TestWhatIsWrong(t *testing.T) {
 	}
 	if got := strings.Join(loud.Stderr, "\n"); got != "red GITHUB_TOKEN=***" {
 		t.Errorf("stderr %q", got)
+	}
+	const unset = "the variable API_TOKEN is not set; set it, or write ${API_TOKEN:-default}" // our own words are no secret
+	info := s.infoOf(adapter.ServerInfo{Status: supervisor.Status{Name: "x", State: supervisor.Misconfigured, LastError: unset}}, told{})
+	if info.LastError != unset {
+		t.Errorf("the error is told as %q", info.LastError)
 	}
 	s.edits <- config.Config{}
 	until(next, func(u update) bool { return u.Order != nil })

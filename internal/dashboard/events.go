@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 const (
@@ -162,8 +163,11 @@ func (d *Dashboard) infoOf(s adapter.ServerInfo, before told) serverInfo {
 		Tools: s.Tools, PID: s.PID, Restarts: s.Restarts, Doing: s.Doing, StrayLines: s.StrayLines,
 		Calls: s.Calls, Waiting: s.Waiting, LastError: before.info.LastError, Stderr: before.info.Stderr, Latency: d.trail(s.Name),
 	}
-	if s.LastError != before.is.LastError {
-		info.LastError = d.mask.Text(s.LastError)
+	if s.LastError != before.is.LastError || s.State != before.is.State {
+		info.LastError = s.LastError
+		if s.State != supervisor.Misconfigured { // of which we say, in our own words, which variable is not set
+			info.LastError = d.mask.Text(plain(s.LastError))
+		}
 	}
 	if info.Stderr == nil || !slices.Equal(s.Stderr, before.is.Stderr) {
 		info.Stderr = []string{}
@@ -181,7 +185,7 @@ var escapes = regexp.MustCompile("\x1b(?:\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(
 // plain returns a line without what only a terminal understands.
 func plain(line string) string {
 	return strings.Map(func(r rune) rune {
-		if r != '\t' && unicode.IsControl(r) {
+		if r != '\t' && r != '\n' && unicode.IsControl(r) {
 			return -1
 		}
 		return r
