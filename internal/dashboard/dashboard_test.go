@@ -396,3 +396,32 @@ func TestWhatIsWrong(t *testing.T) {
 		t.Errorf("of servers that are no more is kept %v", s.said)
 	}
 }
+
+// Who closes the page gives up the call that it waits for.
+func TestGiveUp(t *testing.T) {
+	s := open(t, fake("a", "sleep"))
+	next := s.watch()
+	next()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/dashboard/call", strings.NewReader(`{"tool":"a:sleep","arguments":{"ms":60000},"confirmed":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		if answer, err := http.DefaultClient.Do(q); err == nil {
+			answer.Body.Close()
+		}
+	}()
+	until(next, func(u update) bool {
+		return slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.Calls == 1 })
+	})
+	leave()
+	<-gone
+	until(next, func(u update) bool {
+		return slices.ContainsFunc(u.Calls, func(c call) bool { return c.Outcome == "cancelled" })
+	})
+}
