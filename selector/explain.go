@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -26,7 +27,7 @@ type FeatureShare struct {
 
 // A WordShare is what one word of the task brings.
 type WordShare struct {
-	Word   string             `json:"word"`
+	Word   string             `json:"word"`         // as the task has it
 	As     []string           `json:"as,omitempty"` // its synonyms in the candidate
 	Fields map[string]float64 `json:"fields"`       // share of the word's score by field, in [0,1]
 	Share  float64            `json:"share"`        // of the score of all words, in [0,1]
@@ -51,14 +52,44 @@ func (s *Selector) Explain(ctx context.Context, task string, candidates []Candid
 	t := parse(task)
 	t.correct(c)
 	scorer := newScorer(t, c)
+	whole := wholeWords(task)
 	all := make([]Explanation, len(candidates))
 	for i, candidate := range candidates {
 		d, ok := c.Document(candidate.Item())
 		if ok {
 			all[i] = scorer.explain(candidate, d)
+			all[i].say(whole, candidate.Tool)
 		}
 	}
 	return all, nil
+}
+
+// wholeWords returns the words of a text by what they are reduced to, to be found.
+func wholeWords(text string) map[string]string {
+	whole := make(map[string]string)
+	for _, w := range plainWords(text[:min(len(text), maxTask)]) {
+		if stems := registry.Words(w); len(stems) == 1 && whole[stems[0]] == "" {
+			whole[stems[0]] = w
+		}
+	}
+	return whole
+}
+
+// say has the explanation name words as the task does, and synonyms as the tool does.
+func (e *Explanation) say(whole map[string]string, t *registry.NormalizedTool) {
+	var theirs map[string]string
+	for i, w := range e.Words {
+		e.Words[i].Word = cmp.Or(whole[w.Word], w.Word)
+		for k, synonym := range w.As {
+			if theirs == nil && t != nil {
+				theirs = wholeWords(string(t.Definition))
+			}
+			w.As[k] = strings.ToLower(cmp.Or(theirs[synonym], synonym))
+		}
+	}
+	for i, w := range e.Missing {
+		e.Missing[i] = cmp.Or(whole[w], w)
+	}
 }
 
 func (s *scorer) explain(c Candidate, d *registry.Document) (e Explanation) {

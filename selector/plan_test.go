@@ -2,6 +2,7 @@ package selector
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -57,7 +58,7 @@ func TestTypos(t *testing.T) {
 // The shares of an explanation add up to the score.
 func TestExplain(t *testing.T) {
 	s := picker(t, append(git, browser...)...)
-	const task = "take a picture of the page with frobnicate"
+	const task = "take pictures of the pages with frobnicators"
 	r, err := s.Find(t.Context(), Query{Task: task})
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +68,15 @@ func TestExplain(t *testing.T) {
 		t.Fatalf("%d explanations, error %v", len(all), err)
 	}
 	for i, e := range all {
+		said := slices.Clone(e.Missing)
+		for _, w := range e.Words {
+			said = append(said, w.Word)
+		}
+		for _, w := range said {
+			if !slices.Contains(strings.Fields(task), w) {
+				t.Errorf("%q is no word of the task", w)
+			}
+		}
 		sum := 0.0
 		for _, f := range e.Features {
 			sum += f.Share
@@ -91,7 +101,7 @@ func TestExplain(t *testing.T) {
 		if len(e.Words) > 0 && (words < 0.999 || words > 1.001) {
 			t.Errorf("%s: the words' shares add up to %v", r.Candidates[i].Tool.ID, words)
 		}
-		if !slices.Contains(e.Missing, "frobnic") {
+		if !slices.Contains(e.Missing, "frobnicators") {
 			t.Errorf("missing: %q", e.Missing)
 		}
 	}

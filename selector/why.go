@@ -70,7 +70,7 @@ func (e Explanation) Lacks(task string) []string {
 
 // unstemmed returns the word of the task that has the stem, the stem if there is none.
 func unstemmed(stem, task string) string {
-	words := strings.FieldsFunc(task, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	words := plainWords(task)
 	begins := []string{stem}
 	if len(stem) > 3 {
 		begins = append(begins, stem[:len(stem)-1]) // library is librari
@@ -83,6 +83,11 @@ func unstemmed(stem, task string) string {
 		}
 	}
 	return stem
+}
+
+// plainWords returns the words of a text as they stand there.
+func plainWords(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
 // strongest returns the field that brings most of a word's score.

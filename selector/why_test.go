@@ -1,6 +1,11 @@
 package selector
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+)
 
 func TestWhy(t *testing.T) {
 	for _, tc := range []struct {
@@ -31,5 +36,14 @@ func TestUnstemmed(t *testing.T) {
 		if got := unstemmed(tc.stem, tc.task); got != tc.want {
 			t.Errorf("%q in %q: %q, want %q", tc.stem, tc.task, got, tc.want)
 		}
+	}
+}
+
+// What a word stands for is told in whole words too.
+func TestSynonymsAreWhole(t *testing.T) {
+	e := Explanation{Words: []WordShare{{Word: "search", As: []string{"queri", "find"}}}, Missing: []string{"librari", "xyz"}}
+	e.say(wholeWords("Searching libraries"), &registry.NormalizedTool{Definition: []byte(`{"name":"run_query","inputSchema":{}}`)})
+	if w := e.Words[0]; w.Word != "Searching" || !slices.Equal(w.As, []string{"query", "find"}) || !slices.Equal(e.Missing, []string{"libraries", "xyz"}) {
+		t.Errorf("%+v", e)
 	}
 }

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -150,7 +152,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !x.pay(1) {
 		return
 	}
-	if !ok && x.login() {
+	if x.login(ok) {
 		return
 	}
 	if !ok {
@@ -205,12 +207,19 @@ func (x *exchange) isPage() bool {
 	return pattern != ""
 }
 
-// page serves a page, for no longer than the handler is open.
+// page serves a page, for no longer than the handler is open. What was sent is read
+// before, since the time for that is bounded, and the time for an answer is not.
 func (x *exchange) page() {
+	if x.hasBody() {
+		body, ok := x.message()
+		if !ok {
+			return
+		}
+		x.r.Body = io.NopCloser(bytes.NewReader(body))
+	}
 	ctx, cancel := context.WithCancel(x.r.Context())
 	defer cancel()
 	defer context.AfterFunc(x.h.ctx, cancel)()
-	x.r.Body = http.MaxBytesReader(x.w, x.r.Body, x.h.opts.MaxBody)
 	x.h.opts.Pages.ServeHTTP(x.w, x.r.WithContext(ctx))
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // A browser gets in by a token that is typed in, and then to pages alone.
@@ -32,6 +33,12 @@ func TestLogin(t *testing.T) {
 		if status, answer := w.text(http.MethodGet, "/", "", "Authorization", "Bearer one"); status != 200 || answer != "the page" {
 			t.Errorf("who bears the token gets %d %s", status, answer)
 		}
+		if _, answer := w.text(http.MethodGet, "/", "", browser...); !strings.Contains(answer, `role="alert" hidden`) {
+			t.Errorf("a token is called wrong before there was one: %s", answer)
+		}
+		if _, answer := w.text(http.MethodPost, "/login", "token=three", form...); !strings.Contains(answer, `role="alert">`) {
+			t.Errorf("a wrong token is not called wrong: %s", answer)
+		}
 		for _, token := range []string{"", "three", "one%20two"} {
 			if response := login(token); response.StatusCode != 401 || len(response.Cookies()) > 0 {
 				t.Errorf("token %q: %d, %v", token, response.StatusCode, response.Cookies())
@@ -45,6 +52,11 @@ func TestLogin(t *testing.T) {
 		cookie := []string{"Cookie", cookies[0].Name + "=" + cookies[0].Value}
 		if status, answer := w.text(http.MethodGet, "/", "", cookie...); status != 200 || answer != "the page" {
 			t.Errorf("the browser gets %d %s", status, answer)
+		}
+		for _, method := range []string{http.MethodGet, http.MethodPost} { // such as from the history
+			if again := w.do(method, "/login", "token=two", append(cookie, form...)...); again.StatusCode != 303 || again.Header.Get("Location") != "/" {
+				t.Errorf("who is in already is sent to %d %s", again.StatusCode, again.Header.Get("Location"))
+			}
 		}
 		if status, _ := w.text(http.MethodPost, "/mcp", `{"id":1,"method":"ping"}`, cookie...); status != 401 {
 			t.Errorf("the cookie opens /mcp: %d", status)
@@ -87,4 +99,38 @@ func TestPagesAreOpen(t *testing.T) {
 		w.handler.Close(t.Context()) // ends the page's stream
 		<-open
 	})
+}
+
+// A page may take long to answer: only what is sent has a deadline, and a limit.
+func TestPagesMayTakeLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pages := http.NewServeMux()
+		pages.HandleFunc("POST /slow", func(w http.ResponseWriter, r *http.Request) {
+			text, _ := io.ReadAll(r.Body)
+			select {
+			case <-time.After(time.Hour):
+				w.Write(text)
+			case <-r.Context().Done():
+			}
+		})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Pages: pages, MaxBody: 100, ReadTimeout: time.Minute})
+		if status, answer := w.text(http.MethodPost, "/slow", `{"x":1}`); status != 200 || answer != `{"x":1}` {
+			t.Errorf("after an hour: %d %s", status, answer)
+		}
+		if status, answer := w.text(http.MethodPost, "/slow", strings.Repeat("x", 101)); status != 413 || !strings.Contains(answer, "100 bytes") {
+			t.Errorf("too much: %d %s", status, answer)
+		}
+	})
+}
+
+// Routers on several ports of a host do not take each other's cookies away.
+func TestLoginCookiesDiffer(t *testing.T) {
+	names := make(map[string]bool)
+	for _, bound := range []string{"127.0.0.1:1", "127.0.0.1:2", "[::1]:3"} {
+		h := Handler{opts: HTTPOptions{Bound: bound}}
+		names[h.loginCookie()] = true
+	}
+	if len(names) != 3 {
+		t.Errorf("the cookies are called %v", names)
+	}
 }

@@ -66,21 +66,25 @@ func (a *app) showPage(ctx context.Context, place daemon.Place, address string) 
 	return nil
 }
 
-// keyCookie is what a browser bears that has come with the key.
-const keyCookie = "metarouter_key"
+// keyCookie is the name of what a browser bears that has come with the key. Browsers
+// send cookies to all ports of an address, where other routers' pages may be.
+func keyCookie(address string) string {
+	_, port, _ := net.SplitHostPort(address)
+	return "metarouter_key_" + port
+}
 
 // behind lets in browsers that come with the key, which no other user of this machine
 // knows, and by no other name than the address.
 func behind(key, address string, h http.Handler) http.Handler {
 	equal := func(given string) bool { return subtle.ConstantTimeCompare([]byte(given), []byte(key)) == 1 }
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		cookie, err := r.Cookie(keyCookie)
+		cookie, err := r.Cookie(keyCookie(address))
 		switch {
 		case r.Host != address:
 			http.Error(w, "the page is at "+address, http.StatusForbidden)
 		case r.URL.Path == "/" && equal(r.URL.Query().Get("key")):
 			http.SetCookie(w, &http.Cookie{
-				Name: keyCookie, Value: key, Path: "/", MaxAge: int((24 * time.Hour).Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+				Name: keyCookie(address), Value: key, Path: "/", MaxAge: int((24 * time.Hour).Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 			})
 			http.Redirect(w, r, "/", http.StatusSeeOther)
 		case err != nil || !equal(cookie.Value):

@@ -15,7 +15,7 @@ func TestBehind(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Host = host
 		if cookie != "" {
-			r.AddCookie(&http.Cookie{Name: keyCookie, Value: cookie})
+			r.AddCookie(&http.Cookie{Name: keyCookie(address), Value: cookie})
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)

@@ -13,9 +13,9 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/dashboard"
 	"github.com/mcp-metarouter/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/internal/terminal"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -84,16 +84,7 @@ func (a *app) unusable(err error) error {
 func (a *app) examined(r *adapter.Router, c config.Config) doctor.Report {
 	snapshot := r.Snapshot()
 	names := server.NewNames(snapshot.Tools(), c.Router.Names, c.Router.Separator)
-	var states []supervisor.Status
-	for _, s := range r.Servers() {
-		states = append(states, s.Status)
-	}
-	return doctor.Examine(doctor.Case{
-		Config: c, Servers: states, Catalog: snapshot,
-		Name:  func(t *registry.NormalizedTool) (string, string) { return names.Exposed(t), names.Altered(t) },
-		Finds: func(name string) bool { _, err := names.Resolve(name); return err == nil },
-		World: doctor.System{DataDir: a.data},
-	})
+	return doctor.Examine(dashboard.CaseOf(c, r.Servers(), snapshot, names, doctor.System{DataDir: a.data}))
 }
 
 // A diagnosis is a report as JSON.

@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"internal/doctor":       {"internal/secret", "config", "supervisor", "discovery", "registry", "selector", "session"},
 	"internal/terminal":     {},
 	"internal/mcptest":      {},
-	"internal/dashboard":    {"internal/secret", "adapter", "config", "registry", "selector", "server", "session"},
+	"internal/dashboard":    {"internal/doctor", "internal/secret", "internal/telemetry", "adapter", "config", "registry", "selector", "server", "session", "supervisor"},
 	"internal/clients":      {"config"},
 	"internal/daemon":       {},
 	"contrib/mcpb":          {},

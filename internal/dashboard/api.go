@@ -18,7 +18,7 @@ type update struct {
 	Full    bool           `json:"full,omitempty"` // this is all there is: forget what was
 	Now     time.Time      `json:"now"`
 	Router  *routerInfo    `json:"router,omitempty"`
-	Order   []string       `json:"order,omitempty"`   // the names of all servers, if one came or went
+	Order   []string       `json:"order,omitzero"`    // the names of all servers, if one came or went
 	Servers []serverInfo   `json:"servers,omitempty"` // those that have changed
 	Calls   []call         `json:"calls,omitempty"`   // that have ended since, the oldest first; at most 100
 	Skipped int            `json:"skipped,omitempty"` // calls that have ended since and are not in Calls
@@ -50,10 +50,12 @@ type serverInfo struct {
 	PID             int    `json:"pid"`
 	Restarts        int    `json:"restarts"`
 	LastError       string `json:"last_error"`
-	Doing           string `json:"doing"`       // what its start waits for
-	StrayLines      int64  `json:"stray_lines"` // on its stdout
-	Calls           int    `json:"calls"`       // under way
-	Waiting         int    `json:"waiting"`     // calls that wait for their turn
+	Problem         string `json:"problem,omitempty"` // why it does not work, in plain words, and
+	Fix             string `json:"fix,omitempty"`     // what to do about it, as 'metarouter doctor' says it; absent if it works
+	Doing           string `json:"doing"`             // what its start waits for
+	StrayLines      int64  `json:"stray_lines"`       // on its stdout
+	Calls           int    `json:"calls"`             // under way
+	Waiting         int    `json:"waiting"`           // calls that wait for their turn
 
 	Stderr  []string  `json:"stderr"`  // the last lines, at most 10
 	Latency []float64 `json:"latency"` // of its last calls, ms, the oldest first; at most 40
@@ -72,8 +74,8 @@ type call struct {
 	In       int              `json:"bytes_in"`
 	Out      int              `json:"bytes_out"`
 	Attempts int              `json:"attempts"`
-	Outcome  selector.Outcome `json:"outcome"` // ok tool_error server_error invalid_arguments no_answer cancelled
-	Fault    string           `json:"fault,omitempty"`
+	Outcome  selector.Outcome `json:"outcome"`         // ok tool_error server_error invalid_arguments no_answer cancelled
+	Fault    string           `json:"fault,omitempty"` // what went wrong; of a tool_error the tool's own first line
 	Cached   bool             `json:"cached,omitempty"`
 }
 
@@ -146,13 +148,14 @@ type change struct {
 	Fields []string `json:"fields"` // such as args
 }
 
-// GET /dashboard/tools?q=WORDS&capability=TAG&server=NAME answers with a ranking; of
-// the parameters all are optional, and capability may be repeated. Without words the
-// tools are in the order of their IDs, without score.
+// GET /dashboard/tools?q=WORDS&capability=TAG&server=NAME&limit=N answers with a
+// ranking; of the parameters all are optional, and capability may be repeated. Without
+// words the tools are in the order of their IDs, without score.
 type ranking struct {
 	Abstained bool   `json:"abstained"` // nothing fits: these are the nearest
 	Total     int    `json:"total"`     // tools that there are
-	Tools     []tool `json:"tools"`     // at most 50 with words
+	Fitting   int    `json:"fitting"`   // those that fit the capabilities and the server, or the best for the words
+	Tools     []tool `json:"tools"`     // the first of them: 50, or as many as limit says, which may be 1000; 50 with words
 }
 
 // A tool is one of a server's.

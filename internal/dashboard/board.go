@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -29,6 +30,8 @@ type board struct {
 	seconds [keptSeconds]second
 	slots   [keptSeconds / slotSeconds]slot
 	trails  map[string]*trail // by server
+
+	mask telemetry.Mask // of what is told of failures
 }
 
 // A slot counts the calls of some seconds by how long they took.
@@ -63,8 +66,8 @@ func (t *trail) list() []float64 {
 // Executed implements [selector.Observer].
 func (b *board) Executed(e selector.Execution) {
 	c := call{
-		Time: e.Began, Trace: e.Trace, Client: e.Client, Server: e.Tool.Server, Tool: cmp.Or(e.Tool.Name, e.Tool.ID), MS: milliseconds(e.Took),
-		In: len(e.Arguments), Out: len(e.Result), Attempts: e.Attempts, Outcome: e.Outcome, Fault: brief(e.Fault), Cached: e.Cached,
+		Time: e.Began, Trace: e.Trace, Client: brief(e.Client), Server: e.Tool.Server, Tool: cmp.Or(e.Tool.Name, e.Tool.ID), MS: milliseconds(e.Took),
+		In: len(e.Arguments), Out: len(e.Result), Attempts: e.Attempts, Outcome: e.Outcome, Fault: b.fault(e), Cached: e.Cached,
 	}
 	if c.Server == "" {
 		c.Server = ownServer
@@ -73,7 +76,7 @@ func (b *board) Executed(e selector.Execution) {
 	if e.Answered != nil && e.Answered.ID != e.Tool.ID {
 		c.Answered, server = e.Answered.ID, e.Answered.Server
 	}
-	ended := e.Began.Add(e.Took).Unix()
+	ended := max(0, e.Began.Add(e.Took).Unix())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last++
@@ -118,13 +121,28 @@ func (*board) Searched(selector.Search) {}
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// brief returns what of a fault is shown.
-func brief(fault string) string {
-	const most = 500 // bytes
-	if len(fault) <= most {
-		return fault
+// fault returns what went wrong, without secrets. A tool that fails says it itself: the
+// first line of that is shown to people, as that of an error is, and never logged.
+func (b *board) fault(e selector.Execution) string {
+	const most = 64 << 10 // bytes of a result that is looked into
+	said := e.Fault
+	if e.Outcome == selector.ToolFailed && len(e.Result) <= most {
+		said, _, _ = strings.Cut(strings.TrimSpace(selector.Result{JSON: e.Result}.Text()), "\n")
 	}
-	return strings.ToValidUTF8(fault[:most], "") + "…"
+	if said == "" {
+		return ""
+	}
+	return brief(b.mask.Text(plain(said[:min(len(said), 2*mostSaid)])))
+}
+
+const mostSaid = 500 // bytes of a name or fault
+
+// brief returns what is shown of a text that may be long.
+func brief(text string) string {
+	if len(text) <= mostSaid {
+		return strings.ToValidUTF8(text, "")
+	}
+	return strings.ToValidUTF8(text[:mostSaid], "") + "…"
 }
 
 // since returns the calls after the one of that number, and how many more there were.
@@ -138,11 +156,16 @@ func (b *board) since(seq int64) (calls []call, skipped int) {
 	return calls, int(first - seq - 1)
 }
 
-// rates returns the seconds from the one on and before now, but no more than are kept.
+// rates returns the seconds from the one on and before now, but no more than are kept:
+// all of them if the clock was set back, so that the one is yet to come.
 func (b *board) rates(from, now int64) []second {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []second
+	if from > now {
+		from = 0
+	}
+	now = max(now, keptSeconds)
 	for t := max(from, now-keptSeconds+1); t < now; t++ {
 		s := b.seconds[t%keptSeconds]
 		if s.Unix != t {
@@ -158,7 +181,7 @@ func (b *board) histogram(now int64) histogram {
 	h := histogram{Bounds: bounds, Counts: make([]int, len(bounds)+1)}
 	b.mu.Lock()
 	for _, s := range b.slots {
-		if s.number > now/slotSeconds-int64(len(b.slots)) {
+		if age := now/slotSeconds - s.number; age >= 0 && age < int64(len(b.slots)) {
 			for i, n := range s.counts {
 				h.Counts[i] += n
 			}

@@ -1,8 +1,10 @@
 package dashboard
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +71,48 @@ func TestBounds(t *testing.T) {
 		b.Executed(ended(1000, time.Duration(f*1e6), selector.OK))
 		if h := b.histogram(1000); h.Counts[slot] != 1 {
 			t.Errorf("%s ms: %v", ms, h.Counts)
+		}
+	}
+}
+
+// A clock that is set back leaves no call of the future, and one that was never set does
+// no harm.
+func TestClock(t *testing.T) {
+	const now = 1_000_000
+	var b board
+	b.Executed(ended(now+3600, time.Millisecond, selector.OK))
+	b.Executed(ended(now, time.Millisecond, selector.OK))
+	if rates := b.rates(now+3600, now+1); len(rates) != keptSeconds-1 || rates[len(rates)-1] != (second{now, 1, 0}) {
+		t.Errorf("%d seconds: %v", len(rates), rates)
+	}
+	if h := b.histogram(now); h.Counts[1] != 1 {
+		t.Errorf("%v", h.Counts)
+	}
+	b.Executed(selector.Execution{Tool: &registry.NormalizedTool{ID: "s:t"}, Took: 1500 * time.Millisecond, Outcome: selector.OK})
+	b.rates(0, -5)
+}
+
+// What a tool says of its failure is told in one plain line.
+func TestFault(t *testing.T) {
+	var b board
+	for _, test := range []struct {
+		outcome            selector.Outcome
+		fault, text, wants string
+	}{
+		{selector.ToolFailed, "", "no such file\nstack …", "no such file"},
+		{selector.ToolFailed, "", "401: api_key=hush4711 is wrong", "401: api_key=*** is wrong"},
+		{selector.ToolFailed, "", "\u001b[31mred\u001b[0m", "red"},
+		{selector.ToolFailed, "", strings.Repeat("é", 1000), strings.Repeat("é", 250) + "…"},
+		{selector.OK, "", "all is well", ""},
+		{selector.Refused, "Bearer abcdefghijkl", "", "***"},
+	} {
+		text, _ := json.Marshal(test.text)
+		e := ended(1000, time.Millisecond, test.outcome)
+		e.Fault, e.Result, e.Client = test.fault, []byte(`{"content":[{"type":"text","text":`+string(text)+`}],"isError":true}`), strings.Repeat("x", 1<<20)
+		b.Executed(e)
+		calls, _ := b.since(b.last - 1)
+		if calls[0].Fault != test.wants || len(calls[0].Client) > 600 {
+			t.Errorf("%q by %.20q, want %q", calls[0].Fault, calls[0].Client, test.wants)
 		}
 	}
 }

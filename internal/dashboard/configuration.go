@@ -16,6 +16,7 @@ import (
 
 // Loaded notes that the router uses c from now on.
 func (d *Dashboard) Loaded(c config.Config) {
+	d.mask.Learn(c)
 	shown := &configuration{
 		Files: append([]string{}, c.Files...), Loaded: time.Now(), Problems: append([]config.Problem{}, c.Problems...), Entries: []entry{},
 	}
@@ -60,8 +61,8 @@ func entryOf(s config.Server) entry {
 		e.Command = commandLine(s)
 	}
 	if u, err := url.Parse(s.URL); err == nil && s.URL != "" {
-		u.User, u.RawQuery = nil, ""
-		e.URL = u.String()
+		u.User, u.RawQuery, u.Fragment = nil, "", ""
+		e.URL = secret.URL(u.String(), hidden)
 	}
 	return e
 }

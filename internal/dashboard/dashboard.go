@@ -1,8 +1,11 @@
 package dashboard
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"sync"
@@ -27,6 +30,7 @@ var page embed.FS
 type Dashboard struct {
 	board
 	version string
+	naming  config.Router // how tools are named: as it was at the start
 	node    string
 	log     *zap.Logger
 	born    time.Time
@@ -35,6 +39,8 @@ type Dashboard struct {
 	router *adapter.Router // set by Register, as face is
 	face   *server.Server
 	names  atomic.Pointer[exposedNames]
+
+	doctors // what they say of servers that do not work
 
 	mu     sync.Mutex // guards what follows
 	loaded config.Config
@@ -49,7 +55,7 @@ type exposedNames struct {
 
 // New returns the dashboard of a router that is yet to be made of c.
 func New(c config.Config, version, node string, log *zap.Logger) *Dashboard {
-	d := &Dashboard{version: version, node: node, log: log.Named("dashboard"), born: time.Now()}
+	d := &Dashboard{version: version, naming: c.Router, node: node, log: log.Named("dashboard"), born: time.Now()}
 	d.Loaded(c)
 	return d
 }
@@ -58,12 +64,12 @@ func New(c config.Config, version, node string, log *zap.Logger) *Dashboard {
 // on. It may be called once.
 func (d *Dashboard) Register(mux *http.ServeMux, r *adapter.Router, face *server.Server) {
 	d.router, d.face = r, face
-	mux.HandleFunc("GET /{$}", d.index)
-	mux.Handle("GET /dashboard/page/", d.static())
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { show(w, r, "index.html") })
+	mux.HandleFunc("GET /dashboard/page/{file...}", file)
 	mux.HandleFunc("GET /schema.json", schema)
-	mux.HandleFunc("GET /dashboard/events", d.events)
-	mux.HandleFunc("GET /dashboard/tools", d.tools)
-	mux.HandleFunc("GET /dashboard/tool", d.tool)
+	mux.HandleFunc("GET /dashboard/events", asked(d.events))
+	mux.HandleFunc("GET /dashboard/tools", asked(d.tools))
+	mux.HandleFunc("GET /dashboard/tool", asked(d.tool))
 	mux.HandleFunc("POST /dashboard/call", own(d.call))
 	mux.HandleFunc("POST /dashboard/servers/{name}/{action}", own(d.act))
 }
@@ -72,22 +78,43 @@ func (d *Dashboard) Register(mux *http.ServeMux, r *adapter.Router, face *server
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-func (d *Dashboard) index(w http.ResponseWriter, r *http.Request) {
-	guarded(w)
-	http.ServeFileFS(w, r, page, "page/index.html")
+// file answers with a file of the page. Folders are not listed.
+func file(w http.ResponseWriter, r *http.Request) { show(w, r, r.PathValue("file")) }
+
+// show answers with one of the page's files. Browsers ask each time whether theirs is
+// the newest: another version of the program may answer next.
+func show(w http.ResponseWriter, r *http.Request, name string) {
+	name = "page/" + name
+	if info, err := fs.Stat(page, name); err != nil || info.IsDir() {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("ETag", edition())
+	http.ServeFileFS(w, r, page, name)
 }
 
-func (d *Dashboard) static() http.Handler {
-	files, err := fs.Sub(page, "page")
-	if err != nil {
+// edition tells these files from those of other versions of the program.
+var edition = sync.OnceValue(func() string {
+	all := sha256.New()
+	if err := fs.WalkDir(page, "page", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := page.ReadFile(path)
+		fmt.Fprintf(all, "%s %d ", path, len(text))
+		all.Write(text)
+		return err
+	}); err != nil {
 		panic(err) // the folder is a part of the program
 	}
-	serve := http.StripPrefix("/dashboard/page/", http.FileServerFS(files))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		guarded(w)
-		serve.ServeHTTP(w, r)
-	})
-}
+	return fmt.Sprintf("%q", hex.EncodeToString(all.Sum(nil)[:12]))
+})
 
 // schema answers with the JSON Schema of the configuration's files.
 func schema(w http.ResponseWriter, _ *http.Request) {
@@ -96,15 +123,21 @@ func schema(w http.ResponseWriter, _ *http.Request) {
 	w.Write(config.Schema())
 }
 
-// guarded sets what browsers shall know of a page. Nothing is kept: another version of
-// the program may answer next.
-func guarded(w http.ResponseWriter) {
-	h := w.Header()
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store")
+// asked lets through requests but those that a browser makes for another site's page:
+// that can't read the answer, and shall not have us work for it.
+func asked(serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Sec-Fetch-Site") {
+		case "", "same-origin", "none":
+			serve(w, r)
+		default:
+			refuse(w, http.StatusForbidden, "only the router's own page may ask this")
+		}
+	}
 }
+
+// maxSent bounds what a page sends, bytes.
+const maxSent = 16 << 20
 
 // own lets through POST requests of our own page alone: no form of another page can
 // send this type of content, and no script of one this request.
@@ -119,6 +152,7 @@ func own(serve http.HandlerFunc) http.HandlerFunc {
 			refuse(w, http.StatusUnsupportedMediaType, "the Content-Type must be application/json")
 			return
 		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxSent)
 		serve(w, r)
 	}
 }
@@ -139,8 +173,7 @@ func (d *Dashboard) exposed(snapshot *registry.Snapshot) *server.ToolNames {
 	if n := d.names.Load(); n != nil && n.snapshot == snapshot {
 		return n.ToolNames
 	}
-	c := d.router.Config().Router
-	n := &exposedNames{snapshot, server.NewNames(snapshot.Tools(), c.Names, c.Separator)}
+	n := &exposedNames{snapshot, server.NewNames(snapshot.Tools(), d.naming.Names, d.naming.Separator)}
 	d.names.Store(n)
 	return n.ToolNames
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/mcptest"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 func TestMain(m *testing.M) {
@@ -239,6 +240,9 @@ func TestTools(t *testing.T) {
 	} {
 		var found ranking
 		s.ask(http.MethodGet, "/dashboard/tools?"+query, "", &found)
+		if !found.Abstained && found.Fitting != len(found.Tools) {
+			t.Errorf("%s: %d fit, and %d are told", query, found.Fitting, len(found.Tools))
+		}
 		var ids []string
 		for _, t := range found.Tools {
 			ids = append(ids, t.ID)
@@ -246,6 +250,15 @@ func TestTools(t *testing.T) {
 		if got := strings.Join(ids, " "); got != want && !found.Abstained {
 			t.Errorf("%s: %s, want %s", query, got, want)
 		}
+	}
+	found = ranking{}
+	if s.ask(http.MethodGet, "/dashboard/tools?limit=3", "", &found); len(found.Tools) != 3 || found.Fitting != 4 {
+		t.Errorf("of a list with a limit: %d of %d", len(found.Tools), found.Fitting)
+	}
+	found = ranking{}
+	s.ask(http.MethodGet, "/dashboard/tools?q=screenshots+frobnicated"+strings.Repeat("+x", 100_000), "", &found)
+	if len(found.Tools) == 0 || found.Tools[0].Why.Words[0].Word != "screenshots" || !slices.Contains(found.Tools[0].Why.Missing, "frobnicated") {
+		t.Errorf("a long search: %+v", found)
 	}
 	var whole wholeTool
 	if status := s.ask(http.MethodGet, "/dashboard/tool?id=a:browser_click", "", &whole); status != 200 || !whole.Asks || whole.ExposedName != "a__browser_click" || !strings.Contains(string(whole.InputSchema), "selector") {
@@ -258,15 +271,19 @@ func TestTools(t *testing.T) {
 
 // What an edit changes is shown, and no secret.
 func TestConfiguration(t *testing.T) {
-	before := config.Server{Name: "a", Transport: config.Stdio, Command: "npx", Args: []string{"-y", "a b", "--api-key", "hush1", "--token=hush2", "postgres://me:hush3@host/db"}, Env: map[string]string{"KEY": "hush4"}}
-	remote := config.Server{Name: "r", Transport: config.StreamableHTTP, URL: "https://me:hush5@host/mcp?key=hush6", Headers: map[string]string{"Authorization": "hush7"}}
+	before := config.Server{Name: "a", Transport: config.Stdio, Command: "npx", Args: []string{"-y", "a b", "--api-key", "hush1", "--token=hush2", "postgres://me:hush3@host/db", "--header", "Authorization: Bearer hush9hush", "-e", "STRIPE_KEY=hush10",
+		"https://host/mcp/?tavilyApiKey=hush11", "https://host/mcp?hush12", "a1b2c3d4e5f6g7hush13xyz", "--user=ann", "@modelcontextprotocol/server-filesystem"}, Env: map[string]string{"KEY": "hush4"}}
+	remote := config.Server{Name: "r", Transport: config.StreamableHTTP, URL: "https://me:hush5@host/s/hush14a1b2c3d4e5f6g7h8/mcp?key=hush6", Headers: map[string]string{"Authorization": "hush7"}}
 	d := New(config.Config{Files: []string{"/f"}, Servers: []config.Server{before, remote}}, "1", "box", zap.NewNop())
 	text, _ := json.Marshal(d.configuration())
 	if strings.Contains(string(text), "hush") {
 		t.Errorf("a secret is shown: %s", text)
 	}
-	if got, want := d.configuration().Entries[0].Command, `npx -y 'a b' --api-key ••• --token=••• postgres://•••@host/db`; got != want {
+	if got, want := d.configuration().Entries[0].Command, `npx -y 'a b' --api-key ••• --token=••• postgres://•••@host/db --header 'Authorization: •••' -e STRIPE_KEY=••• 'https://host/mcp/?tavilyApiKey=•••' 'https://host/mcp?•••' ••• --user=ann @modelcontextprotocol/server-filesystem`; got != want {
 		t.Errorf("command %s, want %s", got, want)
+	}
+	if got, want := d.configuration().Entries[1].URL, "https://host/s/•••/mcp"; got != want {
+		t.Errorf("URL %s, want %s", got, want)
 	}
 	after := before
 	after.Env, after.Lazy = map[string]string{"KEY": "hush8"}, true
@@ -285,4 +302,126 @@ func TestConfiguration(t *testing.T) {
 	if d.configuration().Rejected != "" {
 		t.Error("it is still shown after it was mended")
 	}
+}
+
+// The page's files are there, folders are not, and a browser has to ask only whether
+// they have changed.
+func TestFiles(t *testing.T) {
+	s := open(t)
+	get := func(method, path string, header ...string) *http.Response {
+		t.Helper()
+		q, err := http.NewRequestWithContext(t.Context(), method, s.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(header); i += 2 {
+			q.Header.Set(header[i], header[i+1])
+		}
+		answer, err := http.DefaultTransport.RoundTrip(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer
+	}
+	for path, want := range map[string]int{
+		"/": 200, "/dashboard/page/app.js": 200, "/dashboard/page/vendor/lit-html/lit-html.js": 200, "/schema.json": 200,
+		"/dashboard/page/": 404, "/dashboard/page/vendor": 404, "/dashboard/page/vendor/": 404, "/dashboard/page/vendor/uplot/dist/": 404,
+		"/dashboard/page/..%2fdashboard.go": 404, "/dashboard/page/%2e%2e/board.go": 404, "/dashboard/page/nothing.js": 404, "/dashboard": 404,
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			if got := get(method, path).StatusCode; got != want && (got < 300 || got > 399) {
+				t.Errorf("%s %s: %d, want %d", method, path, got, want)
+			}
+		}
+	}
+	first := get(http.MethodGet, "/dashboard/page/app.js")
+	if h := first.Header; h.Get("Content-Security-Policy") == "" || h.Get("Cache-Control") != "no-cache" || !strings.HasPrefix(h.Get("Content-Type"), "text/javascript") {
+		t.Errorf("%v", h)
+	}
+	if again := get(http.MethodGet, "/dashboard/page/app.js", "If-None-Match", first.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
+		t.Errorf("the same file again: %d", again.StatusCode)
+	}
+	if status := get(http.MethodHead, "/dashboard/events").StatusCode; status != 200 || s.pages.Load() != 0 {
+		t.Errorf("%d, and %d pages are open", status, s.pages.Load())
+	}
+	for _, path := range []string{"/dashboard/events", "/dashboard/tools", "/dashboard/tool?id=x"} {
+		for _, site := range []string{"cross-site", "same-site"} {
+			if status := get(http.MethodGet, path, "Sec-Fetch-Site", site).StatusCode; status != 403 {
+				t.Errorf("%s for a %s page: %d", path, site, status)
+			}
+		}
+	}
+}
+
+// Servers that do not work are told with what the doctor says, and strangers' texts as
+// plain text without secrets.
+func TestWhatIsWrong(t *testing.T) {
+	command, args := mcptest.Command("-tools", "echo")
+	const says = `printf '\033[31mred\033[0m \033]0;title\007GITHUB_TOKEN=ghp_0123456789abcdefghij\n' >&2; exec "$0" "$@"`
+	command, args = "sh", append([]string{"-c", says, command}, args...)
+	s := open(t, config.Server{Name: "missing", Transport: config.Stdio, Command: "metarouter-no-such-command", StartTimeout: time.Second},
+		config.Server{Name: "loud", Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second})
+	next := s.watch()
+	servers := make(map[string]serverInfo)
+	learn := func(u update) bool {
+		for _, s := range u.Servers {
+			servers[s.Name] = s
+		}
+		return servers["missing"].State == "failed" && len(servers["loud"].Stderr) > 0
+	}
+	if !learn(next()) {
+		until(next, learn)
+	}
+	missing, loud := servers["missing"], servers["loud"]
+	if !strings.Contains(missing.Problem, "metarouter-no-such-command") || !strings.Contains(missing.Fix, "install it") {
+		t.Errorf("%+v", missing)
+	}
+	if loud.Problem != "" || loud.Fix != "" {
+		t.Errorf("what works is called broken: %+v", loud)
+	}
+	if got := strings.Join(loud.Stderr, "\n"); got != "red GITHUB_TOKEN=***" {
+		t.Errorf("stderr %q", got)
+	}
+	const unset = "the variable API_TOKEN is not set; set it, or write ${API_TOKEN:-default}" // our own words are no secret
+	info := s.infoOf(adapter.ServerInfo{Status: supervisor.Status{Name: "x", State: supervisor.Misconfigured, LastError: unset}}, told{})
+	if info.LastError != unset {
+		t.Errorf("the error is told as %q", info.LastError)
+	}
+	s.edits <- config.Config{}
+	until(next, func(u update) bool { return u.Order != nil })
+	s.doctors.mu.Lock()
+	defer s.doctors.mu.Unlock()
+	if len(s.said) > 0 {
+		t.Errorf("of servers that are no more is kept %v", s.said)
+	}
+}
+
+// Who closes the page gives up the call that it waits for.
+func TestGiveUp(t *testing.T) {
+	s := open(t, fake("a", "sleep"))
+	next := s.watch()
+	next()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/dashboard/call", strings.NewReader(`{"tool":"a:sleep","arguments":{"ms":60000},"confirmed":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		if answer, err := http.DefaultClient.Do(q); err == nil {
+			answer.Body.Close()
+		}
+	}()
+	until(next, func(u update) bool {
+		return slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.Calls == 1 })
+	})
+	leave()
+	<-gone
+	until(next, func(u update) bool {
+		return slices.ContainsFunc(u.Calls, func(c call) bool { return c.Outcome == "cancelled" })
+	})
 }

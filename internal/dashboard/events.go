@@ -2,13 +2,18 @@ package dashboard
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
+	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 const (
@@ -22,13 +27,16 @@ const (
 func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 	if d.pages.Add(1) > maxPages {
 		d.pages.Add(-1)
-		refuse(w, http.StatusServiceUnavailable, "too many pages are open")
+		refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("%d of these pages are open already: close one", maxPages))
 		return
 	}
 	defer d.pages.Add(-1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no") // proxies must not wait for more
+	if r.Method == http.MethodHead {
+		return
+	}
 	control := http.NewResponseController(w)
 	send := func(text []byte) error {
 		control.SetWriteDeadline(time.Now().Add(patience))
@@ -73,12 +81,18 @@ type watcher struct {
 	begun     bool
 	router    routerInfo
 	order     []string
-	servers   map[string]serverInfo
+	servers   map[string]told
 	call      int64 // Seq of the last one
 	second    int64 // the first that was not told
 	latency   histogram
 	snapshot  *registry.Snapshot
 	config    *configuration
+}
+
+// A told is a server as it is and as a page was told of it.
+type told struct {
+	is   adapter.ServerInfo
+	info serverInfo
 }
 
 // next returns what is new since it was called before; all at first. It reports false
@@ -122,25 +136,60 @@ func (w *watcher) next(now time.Time) (u update, news bool) {
 
 // nextServers adds the servers that have changed.
 func (w *watcher) nextServers(u *update) {
-	servers := make(map[string]serverInfo)
+	servers := make(map[string]told)
 	var order []string
 	for _, s := range w.dashboard.router.Servers() {
-		info := serverInfo{
-			Name: s.Name, State: string(s.State), ByHand: s.ByHand, Transport: s.Transport, Era: s.Era, ProtocolVersion: s.ProtocolVersion,
-			Tools: s.Tools, PID: s.PID, Restarts: s.Restarts, LastError: s.LastError, Doing: s.Doing, StrayLines: s.StrayLines,
-			Calls: s.Calls, Waiting: s.Waiting, Stderr: append([]string{}, s.Stderr...), Latency: w.dashboard.trail(s.Name),
-		}
+		before, ok := w.servers[s.Name]
+		now := told{s, w.dashboard.infoOf(s, before)}
 		order = append(order, s.Name)
-		servers[s.Name] = info
-		if before, ok := w.servers[s.Name]; !ok || !reflect.DeepEqual(before, info) {
-			u.Servers = append(u.Servers, info)
+		servers[s.Name] = now
+		if !ok || !reflect.DeepEqual(before.info, now.info) {
+			u.Servers = append(u.Servers, now.info)
 		}
 	}
 	if u.Full || !slices.Equal(order, w.order) {
 		u.Order = append([]string{}, order...)
-		w.dashboard.forget(func(server string) bool { _, ok := servers[server]; return !ok })
+		gone := func(server string) bool { _, ok := servers[server]; return !ok }
+		w.dashboard.forget(gone)
+		w.dashboard.dismiss(gone)
 	}
 	w.order, w.servers = order, servers
+}
+
+// infoOf returns what a page is told of a server, of which it was told before.
+func (d *Dashboard) infoOf(s adapter.ServerInfo, before told) serverInfo {
+	info := serverInfo{
+		Name: s.Name, State: string(s.State), ByHand: s.ByHand, Transport: s.Transport, Era: s.Era, ProtocolVersion: s.ProtocolVersion,
+		Tools: s.Tools, PID: s.PID, Restarts: s.Restarts, Doing: s.Doing, StrayLines: s.StrayLines,
+		Calls: s.Calls, Waiting: s.Waiting, LastError: before.info.LastError, Stderr: before.info.Stderr, Latency: d.trail(s.Name),
+	}
+	if s.LastError != before.is.LastError || s.State != before.is.State {
+		info.LastError = s.LastError
+		if s.State != supervisor.Misconfigured { // of which we say, in our own words, which variable is not set
+			info.LastError = d.mask.Text(plain(s.LastError))
+		}
+	}
+	if info.Stderr == nil || !slices.Equal(s.Stderr, before.is.Stderr) {
+		info.Stderr = []string{}
+		for _, line := range s.Stderr {
+			info.Stderr = append(info.Stderr, d.mask.Text(plain(line)))
+		}
+	}
+	info.Problem, info.Fix = d.diagnose(s)
+	return info
+}
+
+// escapes match what colours a line on a terminal, or moves the cursor there.
+var escapes = regexp.MustCompile("\x1b(?:\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\^_])")
+
+// plain returns a line without what only a terminal understands.
+func plain(line string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\t' && r != '\n' && unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, escapes.ReplaceAllString(line, ""))
 }
 
 // catalogOf returns what there is to say of all tools together.

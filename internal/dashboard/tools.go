@@ -4,8 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -15,7 +19,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/session"
 )
 
-const maxFound = 50 // tools in a ranking
+const (
+	maxFound  = 50      // tools in a ranking
+	maxListed = 1000    // tools in a list
+	maxWords  = 4 << 10 // bytes of a search
+)
 
 // toolOf returns what there is to say of a tool.
 func (d *Dashboard) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) tool {
@@ -30,6 +38,9 @@ func (d *Dashboard) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapsh
 func (d *Dashboard) tools(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	words, tags := q.Get("q"), q["capability"]
+	if len(words) > maxWords {
+		words = strings.ToValidUTF8(words[:maxWords], "")
+	}
 	var servers []string
 	if only := q.Get("server"); only != "" {
 		servers = []string{only}
@@ -41,8 +52,15 @@ func (d *Dashboard) tools(w http.ResponseWriter, r *http.Request) {
 		if len(tags) > 0 {
 			all = snapshot.FindByCapability(tags...)
 		}
+		limit, err := strconv.Atoi(q.Get("limit"))
+		if err != nil || limit <= 0 {
+			limit = maxFound
+		}
 		for _, t := range all {
-			if servers == nil || t.Server == servers[0] {
+			if servers != nil && t.Server != servers[0] {
+				continue
+			}
+			if found.Fitting++; found.Fitting <= min(limit, maxListed) {
 				found.Tools = append(found.Tools, d.toolOf(t, snapshot))
 			}
 		}
@@ -66,7 +84,7 @@ func (d *Dashboard) rank(ctx context.Context, words string, ranked selector.Rank
 	if err != nil {
 		return err
 	}
-	found.Abstained = ranked.Abstained
+	found.Abstained, found.Fitting = ranked.Abstained, len(ranked.Candidates)
 	for i, c := range ranked.Candidates {
 		t := d.toolOf(c.Tool, snapshot)
 		t.Score, t.Confidence, t.Why, t.Reason = c.Score, c.Confidence, &why[i], why[i].Why(words)
@@ -92,7 +110,11 @@ func (d *Dashboard) tool(w http.ResponseWriter, r *http.Request) {
 // call answers POST /dashboard/call.
 func (d *Dashboard) call(w http.ResponseWriter, r *http.Request) {
 	var asked callRequest
-	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+	body, err := io.ReadAll(r.Body) // to its end, else nobody would see that the page is closed
+	if err == nil {
+		err = json.Unmarshal(body, &asked)
+	}
+	if err != nil {
 		refuse(w, http.StatusBadRequest, "the body is no call: "+err.Error())
 		return
 	}
@@ -140,8 +162,11 @@ func (d *Dashboard) act(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "a server can be restarted, stopped or started")
 		return
 	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("that is not done yet after %v, and goes on by itself", actTime)
+	}
 	if err != nil {
-		refuse(w, http.StatusConflict, err.Error())
+		refuse(w, http.StatusConflict, d.mask.Text(err.Error()))
 		return
 	}
 	answer(w, http.StatusOK, struct{}{})

@@ -114,6 +114,9 @@ func URL(text, hidden string) string {
 			}
 		}
 		if rest = strings.Join(parts, "/"); asks {
+			if !strings.Contains(query, "=") {
+				return rest + "?" + hidden
+			}
 			rest += "?" + queried().ReplaceAllLiteralString(query, "="+hidden)
 		}
 		return rest

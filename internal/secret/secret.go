@@ -195,7 +195,7 @@ func isRandom(word string) bool {
 			return false
 		}
 	}
-	return len(word) >= 24 && digits >= 4 && letters >= 8
+	return len(word) >= 20 && digits >= 4 && letters >= 8
 }
 
 // Of returns the secrets in an entry of the configuration: its headers, and what looks

@@ -3,7 +3,7 @@ import { render } from "./vendor/lit-html/lit-html.js";
 import { state, now, connect, drawnBy, changed, watchers, perSecond } from "./store.js";
 import { html, nothing, icon, look, count, notice, ago } from "./ui.js";
 import { route } from "./route.js";
-import { summary, troubles, sentence, firstLine } from "./summary.js";
+import { summary, troubles, sentence, firstLine, whatIsWrong } from "./summary.js";
 import { servers } from "./servers.js";
 import { tools } from "./tools.js";
 import { calls } from "./calls.js";
@@ -83,7 +83,19 @@ function page() {
 
 function draw() {
   const focused = document.activeElement;
-  render(page(), document.getElementById("app"));
+  const app = document.getElementById("app");
+  if (app.dataset.broken) app.replaceChildren();
+  delete app.dataset.broken;
+  try {
+    render(page(), app);
+  } catch (e) { // what is half drawn is given up, so that another view can be drawn
+    const fresh = document.createElement("div");
+    fresh.id = "app";
+    fresh.dataset.broken = "yes";
+    app.replaceWith(fresh);
+    render(html`<main id="main" tabindex="-1"><div class="empty"><p>This view can't be drawn: ${e.message}</p><p><a href="#servers">Back to the servers</a></p></div></main>`, fresh.appendChild(document.createElement("div")));
+    throw e;
+  }
   // A row that was moved has lost the focus on the way.
   if (focused?.isConnected && focused !== document.activeElement && document.activeElement === document.body) focused.focus({ preventScroll: true });
   const bad = troubles().filter((t) => t.tone === "bad").length;
@@ -92,12 +104,22 @@ function draw() {
 }
 
 // What came to be wrong, and right again, while one looks; what started is no news.
-watchers.push((before, after, first) => {
-  if (first || !before) return;
-  const [was, is] = [look(before), look(after)];
-  if (is.tone === "bad" && was.tone !== "bad") notice(`${after.name}: ${is.word}. ${firstLine(after.last_error)}`, "bad");
-  else if (after.state === "restarting" && was.tone === "ok") notice(`${after.name} is restarting. ${firstLine(after.last_error)}`, "wait");
-  else if (is.tone === "ok" && (was.tone === "bad" || before.state === "restarting")) notice(`${after.name} works again.`);
+// Many at once are told in one sentence.
+watchers.push((news) => {
+  const broken = [], restarting = [], mended = [];
+  for (const [before, after] of news) {
+    const [was, is] = [look(before), look(after)];
+    if (is.tone === "bad" && was.tone !== "bad") broken.push(after);
+    else if (after.state === "restarting" && was.tone === "ok") restarting.push(after);
+    else if (is.tone === "ok" && (was.tone === "bad" || before.state === "restarting")) mended.push(after);
+  }
+  const tell = (all, one, many, tone) => {
+    if (all.length === 1) notice(one(all[0]), tone);
+    else if (all.length) notice(`${count(all.length)} servers ${many}.`, tone);
+  };
+  tell(broken, (s) => `${s.name}: ${look(s).word}. ${firstLine(whatIsWrong(s))}`, "stopped working", "bad");
+  tell(restarting, (s) => `${s.name} is restarting. ${firstLine(s.last_error)}`, "are restarting", "wait");
+  tell(mended, (s) => `${s.name} works again.`, "work again");
 });
 
 let shown = route().view;

@@ -5,8 +5,8 @@ import { html, nothing, icon, count } from "./ui.js";
 import { print, isObject } from "./json.js";
 import { choices, touched } from "./form.js";
 
-const types = { uri: "url", url: "url", email: "email", date: "date", time: "time", password: "password" };
-const examples = { "date-time": "2026-01-31T12:00:00Z", uri: "https://", email: "name@example.com", uuid: "00000000-0000-0000-0000-000000000000" };
+const types = { __proto__: null, uri: "url", url: "url", email: "email", date: "date", time: "time", password: "password" };
+const examples = { __proto__: null, "date-time": "2026-01-31T12:00:00Z", uri: "https://", email: "name@example.com", uuid: "00000000-0000-0000-0000-000000000000" };
 const long = /content|text|body|code|script|query|prompt|message|markdown|html|description|sql|diff|patch/i;
 const many = 5; // optional fields, beyond which they are folded
 

@@ -97,7 +97,7 @@ function more(s) {
   ].filter(([, v]) => v);
   return html`<div class="more" id="more-${encodeURIComponent(s.name)}">
     ${look(s).tone === "off" ? html`<p class="advice">${advice(s)}</p>` : nothing}
-    ${s.last_error && look(s).tone === "ok" ? html`<p class="muted">Last error: ${s.last_error}</p>` : nothing}
+    ${s.last_error && (look(s).tone === "ok" || s.problem) ? html`<p class="muted">${s.problem ? "Its error" : "Last error"}: ${s.last_error}</p>` : nothing}
     <dl class="facts">${facts.map(([k, v]) => html`<div><dt>${k}</dt><dd>${v}</dd></div>`)}</dl>
     <h3>Last lines of stderr</h3>
     ${s.stderr?.length ? html`<pre class="log" tabindex="0" role="region" aria-label="Last lines of stderr of ${s.name}">${s.stderr.join("\n")}</pre>`

@@ -40,7 +40,7 @@ export function changed() {
 /** drawnBy says what draws the page. */
 export function drawnBy(f) { draw = f; changed(); }
 
-/** Called with a server as it was, or undefined, and as it is. */
+/** Called with the servers that have changed, each as it was and as it is. */
 export const watchers = [];
 
 /** take makes an update part of the state. */
@@ -51,11 +51,13 @@ export function take(u) {
   state.ahead = new Date(u.now) - Date.now();
   for (const key of ["router", "latency", "config"]) if (u[key]) state[key] = u[key];
   if (u.catalog) { state.catalog = u.catalog; state.catalogs++; }
+  const news = [];
   for (const s of u.servers ?? []) {
     const before = state.servers.get(s.name);
     state.servers.set(s.name, s);
-    for (const f of watchers) f(before, s, !!u.full);
+    if (before) news.push([before, s]);
   }
+  if (news.length && !u.full) for (const f of watchers) f(news);
   if (u.order) {
     state.order = u.order;
     const there = new Set(u.order);
@@ -67,11 +69,8 @@ export function take(u) {
     state.calls = [...fresh, ...state.calls].slice(0, maxCalls);
   }
   for (const r of u.rates ?? []) state.rates.set(r.t, r);
-  const oldest = Math.floor(now() / 1000) - ratesKept - 5;
-  for (const t of state.rates.keys()) {
-    if (t >= oldest) break;
-    state.rates.delete(t);
-  }
+  const newest = Math.floor(now() / 1000) + 5; // beyond that are those from before the clock was set back
+  for (const t of state.rates.keys()) if (t > newest || t < newest - ratesKept - 10) state.rates.delete(t);
   changed();
 }
 
@@ -119,9 +118,11 @@ export function connect() {
     again = setTimeout(open, wait * (0.75 + Math.random() / 2));
     wait = Math.min(wait * 2, longestWait);
     try {
-      const probe = await fetch("/dashboard/tool?id=", { cache: "no-store" });
+      const stop = new AbortController();
+      const probe = await fetch("/dashboard/events", { cache: "no-store", signal: stop.signal });
       if (probe.status === 401) location.reload(); // the page to log in is there
-      state.refused = [200, 404].includes(probe.status) ? "" : saidIn(await probe.text()).slice(0, 300);
+      state.refused = probe.ok ? "" : saidIn(await probe.text()).slice(0, 300);
+      stop.abort();
     } catch {
       state.refused = "";
     }
@@ -143,7 +144,10 @@ export function connect() {
 
 /** saidIn is the sentence of a refusal, or the whole text where something else has answered. */
 function saidIn(text) {
-  try { return JSON.parse(text).error ?? ""; } catch { return text.trim(); }
+  try {
+    const { error } = JSON.parse(text);
+    return error?.message ?? error ?? "";
+  } catch { return text.trim(); }
 }
 
 /** A refusal is the router's "no" to a request: its message is a sentence. */

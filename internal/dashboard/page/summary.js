@@ -8,8 +8,9 @@ import { link } from "./route.js";
  * @typedef {{key: string, tone: "bad"|"wait", who: string, what: string, advice: string, href: string, server?: string}} Trouble
  */
 
-/** advice says what to do about a server; where its own error says it, nothing. */
+/** advice says what to do about a server: what the doctor says, else what is known of its state. */
 export function advice(s) {
+  if (s.fix) return sentenceOf(s.fix);
   switch (s.state) {
     case "failed": return "Mend the cause, then restart it. It is tried again by a call and every five minutes, too.";
     case "misconfigured": return "Correct its entry; it is read again when the file is saved.";
@@ -37,8 +38,11 @@ export function where(p) {
 export function whatIsWrong(s) {
   const p = state.config?.problems?.find((p) => p.server === s.name);
   if (p && s.state === "misconfigured") return `${where(p)}: ${s.last_error || p.message}`;
-  return s.last_error || p?.message || "";
+  return s.problem ? sentenceOf(s.problem) : s.last_error || p?.message || "";
 }
+
+/** sentenceOf begins with a capital. */
+const sentenceOf = (text) => text[0].toUpperCase() + text.slice(1);
 
 /** troubles lists all there is to mend. @returns {Trouble[]} */
 export function troubles() {

@@ -83,7 +83,8 @@ function call(c) {
       ${c.tool.asks ? html`<span class="muted">${icon("warn")}asks first: it may change something</span>` : nothing}
     </p>
   </form>
-  <div aria-live="polite" id="result">
+  <p class="sr" role="status">${running ? "It is running." : c.refusal ? `Not called, or not answered. ${c.refusal}` : c.answer ? (c.answer.isError === true ? "The tool failed." : "The tool has answered.") : ""}</p>
+  <div id="result">
     ${c.refusal ? html`<div class="result bad"><h3>${icon("cross", "bad")}Not called, or not answered</h3><p>${c.refusal}</p></div>` : nothing}
     ${c.answer ? guard([c.answer, widened()], () => result(c.answer)) : nothing}
   </div>`;

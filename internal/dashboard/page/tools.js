@@ -8,24 +8,25 @@ import { link, route, replace } from "./route.js";
 import { why } from "./why.js";
 import { detail } from "./tool.js";
 
-const step = 50; // tools that are shown at once
+const step = 50; // tools that are listed at first
+const most = 1000; // that the router lists
 const pause = 180; // ms without a key before a search
 const calm = 3000; // ms between two questions for the same, while servers come and go
 
 /** What was asked for last, and the answer. */
-const search = { key: undefined, catalogs: 0, at: 0, ranking: undefined, error: "", running: undefined, shown: step };
+const search = { key: undefined, catalogs: 0, at: 0, ranking: undefined, error: "", running: undefined, limit: step };
 let typing;
 
 function want(params) {
   const asked = new URLSearchParams();
   for (const key of ["q", "capability", "server"]) for (const v of params.getAll(key)) asked.append(key, v);
   const key = asked.toString();
-  if (key === search.key && (search.catalogs === state.catalogs || performance.now() - search.at < calm)) return;
-  if (key !== search.key) { search.shown = step; explained.clear(); }
-  Object.assign(search, { key, catalogs: state.catalogs, at: performance.now() });
+  if (key !== search.key) { search.limit = step; explained.clear(); }
+  if (key === search.key && search.limit === search.asked && (search.catalogs === state.catalogs || performance.now() - search.at < calm)) return;
+  Object.assign(search, { key, asked: search.limit, catalogs: state.catalogs, at: performance.now() });
   search.running?.abort();
   const running = search.running = new AbortController();
-  ask(`/dashboard/tools?${key}`, undefined, running.signal).then((text) => {
+  ask(`/dashboard/tools?${key}&limit=${search.limit}`, undefined, running.signal).then((text) => {
     Object.assign(search, { ranking: JSON.parse(text), error: "", running: undefined });
   }, (e) => {
     if (e.name !== "AbortError") Object.assign(search, { error: e.message, running: undefined });
@@ -72,7 +73,7 @@ function hit(t, params, chosen) {
       : html`<span class="confidence muted num" title="What its definition costs a model">${count(t.tokens)} tokens</span>`}
     <p class="description">${t.description || html`<span class="muted">It has no description.</span>`}</p>
     <p class="marks">${marks(t)}</p>
-    ${q && t.why ? html`<details ?open=${explained.has(t.id)} @toggle=${(e) => unfold(e, t.id)}><summary><span>Why</span>${t.reason ? html`<span class="reason">${t.reason}</span>` : nothing}</summary>${explained.has(t.id) ? why(t.why, q) : nothing}</details>` : nothing}
+    ${q && t.why ? html`<details ?open=${explained.has(t.id)} @toggle=${(e) => unfold(e, t.id)}><summary><span>Why</span>${t.reason ? html`<span class="reason">${t.reason}</span>` : nothing}</summary>${explained.has(t.id) ? why(t.why) : nothing}</details>` : nothing}
   </div>`;
 }
 
@@ -81,7 +82,7 @@ function filters(params) {
   const q = params.get("q") ?? "";
   return html`<form class="filters" role="search" aria-label="Tools" @submit=${(e) => { e.preventDefault(); clearTimeout(typing); typing = undefined; set("q", e.target.elements.q.value); }}>
     <label class="grow"><span class="sr">What should be done?</span>
-      <input type="search" name="q" id="search" placeholder="What should be done? “convert 5 km to miles”" autocomplete="off" spellcheck="false"
+      <input type="search" name="q" id="search" maxlength="2000" placeholder="What should be done? “convert 5 km to miles”" autocomplete="off" spellcheck="false"
         .value=${typing ? noChange : live(q)} @input=${type}></label>
     <label><span class="sr">Capability</span><select .value=${live(params.get("capability") ?? "")} @change=${(e) => set("capability", e.target.value)}>
       <option value="">any capability</option>${tags.map((t) => html`<option value=${t.name} ?selected=${params.get("capability") === t.name}>${t.name} (${count(t.tools)})</option>`)}</select></label>
@@ -90,11 +91,11 @@ function filters(params) {
   </form>`;
 }
 
-function verdict(ranking, q, shown) {
-  const n = ranking.tools.length;
+function verdict(ranking, q) {
+  const n = ranking.fitting, shown = ranking.tools.length;
   if (q && ranking.abstained) return html`<p class="verdict warned">${icon("warn")}<span>Nothing fits well. ${n ? "These are the nearest:" : ""}</span></p>`;
   const all = n < ranking.total ? ` of ${plural(ranking.total, "tool")}` : ` ${n === 1 ? "tool" : "tools"}`;
-  return html`<p class="verdict muted">${shown < n ? `${count(shown)} of ${count(n)} shown; search to narrow it` : `${count(n)}${all}`}${q ? ", the best first" : ""}</p>`;
+  return html`<p class="verdict muted">${shown < n ? `${count(shown)} of ${plural(n, "tool")} shown; search to narrow it` : `${count(n)}${all}`}${q ? ", the best first" : ""}</p>`;
 }
 
 function list(params, chosen) {
@@ -102,14 +103,14 @@ function list(params, chosen) {
   if (error) return empty(error);
   if (!ranking) return html`<p class="verdict muted">Searching …</p>`;
   const q = params.get("q");
-  const some = ranking.tools.slice(0, search.shown);
+  const some = ranking.tools;
   if (!some.length) {
     return state.catalog?.tools ? empty(q ? `No tool fits “${q}”.` : "No tool fits these filters.", html`<p>Try other words, or drop the filters: <a href="#tools">all tools</a>.</p>`)
       : empty("There are no tools yet.", html`<p>They appear as servers start. <a href="#servers">How are the servers?</a></p>`);
   }
-  return html`${verdict(ranking, q, some.length)}
+  return html`${verdict(ranking, q)}
     <div role="list" aria-label="Tools" class="hits" aria-busy=${!!search.running}>${repeat(some, (t) => t.id, (t) => html`<div role="listitem">${hit(t, params, chosen)}</div>`)}</div>
-    ${some.length < ranking.tools.length ? html`<button type="button" class="all" @click=${() => { search.shown += 4 * step; changed(); }}>Show more of ${count(ranking.tools.length)}</button>` : nothing}`;
+    ${some.length < Math.min(ranking.fitting, most) ? html`<button type="button" class="all" @click=${() => { search.limit = Math.min(most, search.limit + 4 * step); changed(); }}>Show more of ${count(ranking.fitting)}</button>` : nothing}`;
 }
 
 /** tools draws the view. */

@@ -24,14 +24,8 @@ function bar(parts, whole = 1) {
 
 const key = (c, text) => html`<li><span class="key ${c}"></span>${text}</li>`;
 
-/** asTyped is the word of the search that a stem comes from, such as "issues" for "issu". */
-function asTyped(stem, q) {
-  const start = stem.length > 3 ? stem.slice(0, -1) : stem;
-  return q.toLowerCase().match(/[\p{L}\p{N}]+/gu)?.find((word) => word.startsWith(start)) ?? stem;
-}
-
 /** why draws an explanation of a search as selector.Explanation has it. */
-export function why(e, q) {
+export function why(e) {
   const made = e.features.filter((f) => f.share >= 0.005);
   const words = e.words ?? [];
   const used = fields.filter((f) => words.some((w) => f in w.fields));
@@ -45,12 +39,12 @@ export function why(e, q) {
         <thead class="sr"><tr><th scope="col">Word</th><th scope="col">Share</th><th scope="col">Fields</th></tr></thead>
         <tbody>${words.map((w) => {
           const parts = Object.entries(w.fields).sort((a, b) => b[1] - a[1]);
-          return html`<tr><th scope="row">${asTyped(w.word, q)}${w.as?.length ? html` <span class="muted">as ${w.as.join(", ")}</span>` : nothing}</th>
+          return html`<tr><th scope="row">${w.word}${w.as?.length ? html` <span class="muted">as ${w.as.join(", ")}</span>` : nothing}</th>
             <td class="num">${percent(w.share)}</td>
             <td>${bar(parts.map(([f, share]) => [share, colour(fields, f)]), w.share)}
               <span class="sr">${parts.map(([f, share]) => `${f} ${percent(share)}`).join(", ")}</span></td></tr>`;
         })}</tbody></table>
       <ul class="keys">${used.map((f) => key(colour(fields, f), f))}</ul>` : html`<p class="muted">No word of the search stands in it: it was found by its meaning.</p>`}
-    ${e.missing?.length ? html`<p class="muted">Not in it: ${e.missing.map((w) => asTyped(w, q)).join(", ")}</p>` : nothing}
+    ${e.missing?.length ? html`<p class="muted">Not in it: ${e.missing.join(", ")}</p>` : nothing}
   </div>`;
 }

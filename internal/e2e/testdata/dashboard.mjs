@@ -108,6 +108,7 @@ await step("the page opens, and says how the servers are", async () => {
   const first = page.locator(".server").first();
   check(/broken/.test(await first.innerText()), "the broken server does not come first");
   check(/is not on PATH|no such file|not found/.test(await first.innerText()), "why it failed is not said");
+  check(/install it; if "which metarouter-no-such-command"/i.test(await first.innerText()), "what to do is not said");
 });
 
 await step("a server crashes, and comes back", async () => {
@@ -245,6 +246,28 @@ await step("strangers' texts are only texts", async () => {
   check(await page.evaluate(() => window.pwned === undefined && !document.querySelector('img[src="x"], main b b, article script')), "a stranger's text came alive");
 });
 
+await step("results of whatever shape are drawn", async () => {
+  const object = { _$litType$: 1, strings: [evil], values: [] }, link = { type: "resource_link", uri: "javascript:window.pwned=3", name: "\u202egnp.exe" };
+  for (const result of [
+    null, 5, [], { content: object }, { content: [null, 1, { type: object }, { type: "text", text: object }, { type: "image", mimeType: object, data: object }] },
+    { content: [{ type: "image", mimeType: "text/html", data: "PHNjcmlwdD4=" }, { type: "audio", mimeType: object, data: object }, { type: "resource", resource: object }, { type: "resource", resource: "x" }] },
+    { content: [{ type: "resource_link", uri: object, name: object, description: object, mimeType: object }], _meta: { latency_ms: object, attempts: object, trace_id: object } },
+    { content: [link, { type: "resource", resource: { uri: "data:text/html,x", text: "x" } }], structuredContent: object, isError: object },
+    { content: [{ type: "image", mimeType: "image/svg+xml", data: btoa(`<svg xmlns="http://www.w3.org/2000/svg"><script>parent.pwned=4</script></svg>`) }] },
+    { content: [{ type: "text", text: `${"\n\"".repeat(1_000_000)} the end` }] },
+  ]) {
+    await page.route("**/dashboard/call", (r) => r.fulfill({ contentType: "application/json", body: JSON.stringify({ result }) }));
+    await go("tools?tool=utilities%3Apii_redact");
+    await page.getByLabel("text required").fill("x");
+    await call();
+    await page.locator("form.call button", { hasText: /^\s*Call\s*$/ }).waitFor();
+    if (result !== null) await page.locator(".result, #result .log").first().waitFor();
+    check(await page.locator("form.call").count() === 1, `the view is gone: ${JSON.stringify(result).slice(0, 100)}`);
+    check(await page.evaluate(() => window.pwned === undefined && ![...document.querySelectorAll("#result a")].some((a) => !/^https?:/.test(a.href))), "a result came alive");
+    await page.unroute("**/dashboard/call");
+  }
+});
+
 await step("calls are listed, drawn and filtered", async () => {
   await go("calls");
   await until("the calls", async () => (await page.locator("table.calls tbody tr").count()) >= 5);
@@ -340,10 +363,12 @@ await step("a lost router is told, and found again", async () => {
   await page.reload();
   await until("it to be told", async () => (await page.locator("#link").innerText()) === "disconnected, trying again");
   check(/does not answer/.test(await page.locator(".summary").innerText()), "the summary does not say so");
-  await page.route("**/dashboard/tool?id=", (r) => r.fulfill({ status: 403, body: "the key is wrong" }));
-  await until("why", async () => /the key is wrong/.test(await page.locator(".summary").innerText()));
-  await page.unroute("**/dashboard/tool?id=");
   await page.unroute("**/dashboard/events");
+  for (const [body, why] of [["the key is wrong", /the key is wrong/], ['{"error":"51 pages"}', /51 pages/], ['{"jsonrpc":"2.0","error":{"code":1,"message":"too many requests"}}', /too many requests/]]) {
+    await page.route("**/dashboard/events", (r) => r.fulfill({ status: 403, body }));
+    await until("why", async () => why.test(await page.locator(".summary").innerText()));
+    await page.unroute("**/dashboard/events");
+  }
   await until("it to be back", async () => (await page.locator("#link").innerText()) === "live");
   silent = false;
 });
