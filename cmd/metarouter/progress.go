@@ -41,25 +41,22 @@ func (a *app) waiting(r *adapter.Router, wait func()) {
 
 // showing is waiting for whoever knows the rows.
 func (a *app) showing(wait func(), rows func() []row) {
-	screen, ok := a.stderr.(*terminal.Screen)
-	if !ok {
-		wait()
-		return
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		wait()
-	}()
-	began := time.Now()
-	screen.Live(done, showAfter, func(now time.Time, width, height int) []string {
-		return frame(rows(), began, now, width, height, screen.Colours())
+	a.live(wait, showAfter, func(began, now time.Time, width, height int, colours bool) []string {
+		return frame(rows(), began, now, width, height, colours)
 	})
-	<-done
 }
 
 // whileAsking runs wait, while which a running router does our work.
 func (a *app) whileAsking(wait func()) {
+	a.live(wait, time.Second, func(began, now time.Time, width, _ int, _ bool) []string {
+		line := terminal.Spinner(now) + " asking the running router, " + terminal.Elapsed(now.Sub(began))
+		return []string{terminal.Cut(line, width)}
+	})
+}
+
+// live runs wait. If that takes longer than after, a terminal shows meanwhile what frame
+// returns.
+func (a *app) live(wait func(), after time.Duration, frame func(began, now time.Time, width, height int, colours bool) []string) {
 	screen, ok := a.stderr.(*terminal.Screen)
 	if !ok {
 		wait()
@@ -71,9 +68,8 @@ func (a *app) whileAsking(wait func()) {
 		wait()
 	}()
 	began := time.Now()
-	screen.Live(done, time.Second, func(now time.Time, width, _ int) []string {
-		line := terminal.Spinner(now) + " asking the running router, " + terminal.Elapsed(now.Sub(began))
-		return []string{terminal.Cut(line, width)}
+	screen.Live(done, after, func(now time.Time, width, height int) []string {
+		return frame(began, now, width, height, screen.Colours())
 	})
 	<-done
 }
