@@ -302,6 +302,9 @@ func TestTracesOfOwnTools(t *testing.T) {
 	if alone := decode(t, json.RawMessage(out)); alone.Meta["trace_id"] != nil {
 		c.span(t, alone.Meta["trace_id"].(string), "tools/call local:meta", asServer)
 	}
+	if err := client.Close(); err != nil { // which waits for the shared router
+		t.Errorf("%v\n%s", err, client.Stderr())
+	}
 }
 
 // Without tracing, the client's own trace context is passed on as it is.
