@@ -200,7 +200,7 @@ func (x *exchange) route() {
 
 // isPage reports whether a page is asked for.
 func (x *exchange) isPage() bool {
-	if x.h.opts.Pages == nil {
+	if x.h.opts.Pages == nil || strings.HasPrefix(x.r.URL.Path, "/mcp") {
 		return false
 	}
 	_, pattern := x.h.opts.Pages.Handler(x.r)

@@ -243,6 +243,7 @@ func (f *face) serve(ctx context.Context) error {
 		g.Go(func() error {
 			r.Started(ctx)
 			debug.FreeOSMemory() // what only the start has needed
+			unmapStart()
 			return nil
 		})
 		if f.live {
