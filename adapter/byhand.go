@@ -51,7 +51,7 @@ func (b *switchboard) apply(c config.Config) config.Config {
 	for i, s := range c.Servers {
 		if wish, ok := b.byHand[s.Name]; ok && wish.entry.Equal(s) {
 			kept[s.Name] = wish
-			c.Servers[i].Disabled = wish.off
+			c.Servers[i].Disabled, c.Servers[i].ByHand = wish.off, wish.off
 		}
 	}
 	b.byHand = kept
@@ -64,6 +64,13 @@ func (b *switchboard) has(server string) bool {
 	defer b.mu.Unlock()
 	_, ok := b.byHand[server]
 	return ok
+}
+
+// isOff reports whether the server was turned off by hand.
+func (b *switchboard) isOff(server string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.byHand[server].off
 }
 
 // Turn turns a server off, or on again, until its entry is edited or the router ends.

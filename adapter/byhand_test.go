@@ -2,10 +2,12 @@ package adapter
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/mcptest"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -37,14 +39,15 @@ func TestTurn(t *testing.T) {
 	// An edit of another entry leaves what was asked for by hand; one of its own does not.
 	off.Timeout = time.Minute
 	edits <- config.Config{Servers: []config.Server{on, off}}
-	for r.Config().Servers[1].Timeout == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	mcptest.WaitFor(t, "the edit", func() bool { return r.Config().Servers[1].Timeout != 0 })
 	r.until(ctx, func() bool { s, _ := r.status("b"); return s.State == supervisor.Disabled }, nil)
 	want("a", supervisor.Disabled, true)
 	want("b", supervisor.Disabled, false)
 
-	if err := r.Turn(ctx, "a", true); err != nil {
+	if err := r.Await(ctx, "a"); err == nil || !strings.Contains(err.Error(), "stopped by hand") {
+		t.Errorf("a call of it is refused with %v", err)
+	}
+	if err := r.Restart(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
 	want("a", supervisor.Ready, false)

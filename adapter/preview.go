@@ -22,8 +22,8 @@ type Preview struct {
 }
 
 // NewPreview looks at what is stored in the data folder. Of a server that differs from
-// one of another configuration, if there is one, only in its name and in what is made
-// of its tools, what it offers there is known too.
+// one of another configuration, if there is one, only in its name or its variables and
+// in what is made of its tools, what it offers there is known too.
 func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
 	store := registry.NewStore(dataDir, zap.NewNop())
 	load := func(c *config.Config, s config.Server) (registry.Offer, bool) {
@@ -40,6 +40,9 @@ func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
 		}
 		if other != nil {
 			like := slices.IndexFunc(other.Servers, func(o config.Server) bool { return o.Hash() == s.Hash() && supervisor.Startable(o) })
+			if like < 0 {
+				like = slices.IndexFunc(other.Servers, func(o config.Server) bool { return o.Name == s.Name && sameProgram(o, s) && supervisor.Startable(o) })
+			}
 			if like >= 0 {
 				if o, ok := load(other, other.Servers[like]); ok {
 					offer, named := refiltered(o, s)
@@ -54,6 +57,12 @@ func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
 		p.Unknown = append(p.Unknown, s.Name)
 	}
 	return p
+}
+
+// sameProgram reports whether two entries differ at most in their variables and headers,
+// and in what is ours: most servers offer the same then.
+func sameProgram(a, b config.Server) bool {
+	return a.Transport == b.Transport && a.Command == b.Command && slices.Equal(a.Args, b.Args) && a.Cwd == b.Cwd && a.URL == b.URL
 }
 
 // refiltered returns the tools of an offer as another entry for the same server has

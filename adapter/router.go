@@ -369,8 +369,12 @@ func (r *Router) Await(ctx context.Context, server string) error {
 	return err
 }
 
-// Restart stops a server and starts it again; see [supervisor.Supervisor.Restart].
+// Restart stops a server and starts it again; see [supervisor.Supervisor.Restart]. One
+// that was turned off by hand is turned on.
 func (r *Router) Restart(ctx context.Context, server string) error {
+	if r.switches.isOff(server) {
+		return r.Turn(ctx, server, true)
+	}
 	return r.supervisor.Restart(ctx, server)
 }
 

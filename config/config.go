@@ -52,6 +52,7 @@ type Server struct {
 	Headers map[string]string
 
 	Disabled      bool
+	ByHand        bool // it is disabled because a person stopped it; no file says so
 	Lazy          bool
 	Timeout       time.Duration // of one call; default 5m
 	StartTimeout  time.Duration // until the tools are listed; default 90s

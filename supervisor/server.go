@@ -144,6 +144,8 @@ func Startable(entry config.Server) bool {
 // rests returns the state of an entry that is not to be started, "" for others.
 func rests(entry config.Server) (State, string) {
 	switch {
+	case entry.ByHand:
+		return Disabled, "it was stopped by hand; 'metarouter restart' starts it, or its button on the page"
 	case entry.Disabled:
 		return Disabled, ""
 	case entry.Misconfigured != "":

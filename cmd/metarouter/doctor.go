@@ -74,8 +74,11 @@ func tryAgain(ctx context.Context, r *adapter.Router) {
 // unusable reports on a configuration of which nothing can be read.
 func (a *app) unusable(err error) error {
 	p, ok := errors.AsType[config.Problem](err)
-	if !ok {
+	if !ok && !a.json {
 		return err
+	}
+	if !ok {
+		p = config.Problem{File: strings.Join(a.configs, ", "), Message: err.Error()}
 	}
 	return a.printReport(doctor.Unusable(p), exitUsage)
 }

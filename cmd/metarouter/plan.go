@@ -159,7 +159,11 @@ func (a *app) printPlan(p planned, started bool) error {
 	if len(p.Unknown) > 0 {
 		lines = append(lines, terminal.Clean("  ? "+strings.Join(p.Unknown, ", "))+": "+hint)
 	}
-	lines = append(lines, fmt.Sprintf("tokens of the tool list: %d → %d%s", p.Tokens.Before, p.Tokens.After, p.mode))
+	least := ""
+	if len(p.Unknown) > 0 {
+		least = " or more"
+	}
+	lines = append(lines, fmt.Sprintf("tokens of the tool list: %d → %d%s%s", p.Tokens.Before, p.Tokens.After, least, p.mode))
 	_, err := fmt.Fprint(a.stdout, terminal.Lines(lines))
 	return err
 }

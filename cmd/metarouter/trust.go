@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 func (a *app) trust() *cobra.Command {
@@ -81,7 +82,11 @@ func commands(c config.Config) string {
 			b.WriteString(" " + quote(word))
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-			fmt.Fprintf(&b, "\n  %-20s   with %s=%s", "", quote(name), quote(s.Env[name]))
+			shown := s.Env[name]
+			if secret.Named(name) {
+				shown = "•••"
+			}
+			fmt.Fprintf(&b, "\n  %-20s   with %s=%s", "", quote(name), quote(shown))
 		}
 		if s.Cwd != "" {
 			fmt.Fprintf(&b, "\n  %-20s   in %s", "", quote(s.Cwd))

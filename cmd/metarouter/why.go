@@ -324,6 +324,9 @@ func (q *inquiry) state(name string) (adapter.ServerInfo, bool) {
 func stateWords(s adapter.ServerInfo) string {
 	switch s.State {
 	case supervisor.Disabled:
+		if s.ByHand {
+			return fmt.Sprintf("server %q was stopped by hand; 'metarouter restart %s' starts it.", s.Name, s.Name)
+		}
 		return fmt.Sprintf("server %q is disabled; take \"disabled\": true out of its entry.", s.Name)
 	case supervisor.Self:
 		return fmt.Sprintf("server %q would be a router inside the router, and is never started.", s.Name)

@@ -162,6 +162,10 @@ func (x *examiner) examine(entry config.Server, s supervisor.Status, offer regis
 	x.problems(entry, s)
 	switch s.State {
 	case supervisor.Disabled:
+		if entry.ByHand {
+			x.find(Note, "it was stopped by hand, so it does not run.", "to have it back: metarouter restart "+entry.Name+", or its button on the page")
+			return
+		}
 		x.find(Note, "it is disabled, so it is not started.", `to use it, take "disabled": true out of its entry`)
 		return
 	case supervisor.Self:
