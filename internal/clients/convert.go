@@ -3,7 +3,6 @@ package clients
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -165,12 +164,12 @@ func (f found) inputs() map[string]input {
 	return all
 }
 
-var reference = regexp.MustCompile(`\$\{([^{}]*)\}`)
+var reference = compiled(`\$\{([^{}]*)\}`)
 
 // rewrite puts into s what only the client could fill in, as far as that is known, and
 // says what is left.
 func (c Client) rewrite(s string, from Source, inputs map[string]input, to *converted) string {
-	return reference.ReplaceAllStringFunc(s, func(whole string) string {
+	return reference().ReplaceAllStringFunc(s, func(whole string) string {
 		name := whole[2 : len(whole)-1]
 		kind, rest, _ := strings.Cut(name, ":")
 		switch {
@@ -257,10 +256,10 @@ func (to *converted) anchor(d *document, from Source) {
 
 // isAbsolute knows Windows' paths everywhere.
 func isAbsolute(path string) bool {
-	return filepath.IsAbs(path) || runtime.GOOS != "windows" && windowsPath.MatchString(path)
+	return filepath.IsAbs(path) || runtime.GOOS != "windows" && windowsPath().MatchString(path)
 }
 
-var windowsPath = regexp.MustCompile(`^([A-Za-z]:[\\/]|\\\\)`)
+var windowsPath = compiled(`^([A-Za-z]:[\\/]|\\\\)`)
 
 // Ours is our configuration: as it is read, and as it is written.
 type Ours struct {
