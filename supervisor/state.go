@@ -121,7 +121,7 @@ func (s *server) report() Status {
 		current = latest
 	}
 	if current != nil {
-		st.StrayLines, st.StrayLine = current.strays.Load(), current.stderr.conceal(plain(current.firstStray()))
+		st.StrayLines, st.StrayLine = current.strays.Load(), current.stderr.conceal(Plain(current.firstStray()))
 	}
 	return st
 }

@@ -63,7 +63,7 @@ func (t *tail) last(n int) []string {
 	lines := slices.Clone(t.lines[max(0, len(t.lines)-n):])
 	t.mu.Unlock()
 	for i, line := range lines {
-		if lines[i] = plain(line); t.conceal != nil {
+		if lines[i] = Plain(line); t.conceal != nil {
 			lines[i] = t.conceal(lines[i])
 		}
 	}
@@ -75,8 +75,9 @@ var escapes = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?")
 })
 
-// plain returns the visible characters of a line.
-func plain(line string) string {
+// Plain returns the visible characters of a line, without what moves a cursor or
+// colours text; tabs are spaces.
+func Plain(line string) string {
 	if strings.ContainsRune(line, '\x1b') {
 		line = escapes().ReplaceAllString(line, "")
 	}

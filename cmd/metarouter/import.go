@@ -36,7 +36,7 @@ func (a *app) importServers() *cobra.Command {
 	cmd := leaf("import CLIENT", "Take a client's servers over into your configuration",
 		`  metarouter import claude-desktop            # show what would change
   metarouter import claude-desktop --write    # change it, and keep a copy
-  metarouter import vscode --project ~/work/shop --config shop.json --write`,
+  metarouter import vscode --project ~/shop --config shop.json --write`,
 		oneClient, func(_ context.Context, args []string) error { return a.takeOver(args[0], t) })
 	cmd.Long = `Puts the servers of a client (` + strings.Join(clients.Names(), ", ") + `)
 into your own configuration, or the last file of --config, which is made if need be.

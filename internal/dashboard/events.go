@@ -172,7 +172,7 @@ func (d *Dashboard) infoOf(s adapter.ServerInfo, before told) serverInfo {
 	if info.Stderr == nil || !slices.Equal(s.Stderr, before.is.Stderr) {
 		info.Stderr = []string{}
 		for _, line := range s.Stderr {
-			info.Stderr = append(info.Stderr, d.mask.Text(plain(line)))
+			info.Stderr = append(info.Stderr, d.mask.Text(line))
 		}
 	}
 	info.Problem, info.Fix = d.diagnose(s)

@@ -156,8 +156,8 @@ func (x *examiner) leftOut(o registry.Listing) {
 	var names []string
 	for _, d := range o.Dropped {
 		if d.Filter == "" {
-			all = append(all, fmt.Sprintf("%s %s: %s", d.Kind, printable(clip(d.Name, 60)), printable(d.Reason)))
-			names = append(names, printable(clip(d.Name, 60)))
+			all = append(all, fmt.Sprintf("%s %s: %s", d.Kind, supervisor.Plain(clip(d.Name, 60)), supervisor.Plain(d.Reason)))
+			names = append(names, supervisor.Plain(clip(d.Name, 60)))
 		}
 	}
 	if len(all) > 0 {
@@ -182,12 +182,12 @@ func (x *examiner) mended(o registry.Listing) {
 	var names, first []string
 	for _, t := range o.Tools {
 		if len(t.Repairs) > 0 {
-			names = append(names, printable(clip(t.Name, 40)))
+			names = append(names, supervisor.Plain(clip(t.Name, 40)))
 			first = append(first, t.Repairs...)
 		}
 	}
 	if len(names) > 0 {
-		x.find(Note, fmt.Sprintf("%s had definitions that some clients refuse, and that metarouter mends (%s): %s.", counted(len(names), "tool"), printable(clip(first[0], 120)), some(names)),
+		x.find(Note, fmt.Sprintf("%s had definitions that some clients refuse, and that metarouter mends (%s): %s.", counted(len(names), "tool"), supervisor.Plain(clip(first[0], 120)), some(names)),
 			"nothing has to be done; the server's authors may want to know")
 	}
 }
@@ -197,7 +197,7 @@ func (x *examiner) undescribed(o registry.Listing) {
 	var names []string
 	for _, t := range o.Tools {
 		if strings.TrimSpace(t.Description) == "" {
-			names = append(names, printable(clip(t.Name, 40)))
+			names = append(names, supervisor.Plain(clip(t.Name, 40)))
 		}
 	}
 	if len(names) > 0 {
@@ -220,7 +220,7 @@ func (x *examiner) big(o registry.Listing) {
 	var names []string
 	for _, t := range slices.SortedStableFunc(slices.Values(o.Tools), costs) {
 		if Tokens(t) > bigTool {
-			most = append(most, fmt.Sprintf("%s (%d)", printable(clip(t.Name, 40)), Tokens(t)))
+			most = append(most, fmt.Sprintf("%s (%d)", supervisor.Plain(clip(t.Name, 40)), Tokens(t)))
 			names = append(names, t.ServerName())
 		}
 	}
@@ -235,7 +235,7 @@ func (x *examiner) renamed(o registry.Listing) {
 	why := make(map[string][]string)
 	for _, t := range o.Tools {
 		if exposed, reason := x.Name(t); reason != "" {
-			why[reason] = append(why[reason], fmt.Sprintf("%s is %s", printable(clip(t.Name, 40)), exposed))
+			why[reason] = append(why[reason], fmt.Sprintf("%s is %s", supervisor.Plain(clip(t.Name, 40)), exposed))
 		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(why)) {

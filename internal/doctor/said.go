@@ -34,7 +34,7 @@ type saying struct {
 func explainWords(w words) (problem, fix string, ok bool) {
 	var lines []string
 	for _, line := range w.said {
-		lines = append(lines, printable(line))
+		lines = append(lines, supervisor.Plain(line))
 	}
 	for _, s := range sayings {
 		for _, line := range slices.Backward(lines) { // what came last is nearest to the end

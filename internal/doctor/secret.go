@@ -15,7 +15,7 @@ import (
 // to be printed. What it printed on stderr is without that already.
 func concealed(entry config.Server, s supervisor.Status) supervisor.Status {
 	hide := secret.Concealer(entry)
-	conceal := func(text string) string { return hide(printable(text)) }
+	conceal := func(text string) string { return hide(supervisor.Plain(text)) }
 	s.LastError, s.StrayLine = conceal(s.LastError), conceal(s.StrayLine)
 	if s.Fault != nil {
 		f := *s.Fault
@@ -42,7 +42,7 @@ func byHand(entry config.Server) string {
 	words := secret.Words(append([]string{entry.Command}, entry.Args...), "…")
 	for i, w := range words {
 		if !plainWord().MatchString(w) {
-			words[i] = "'" + strings.ReplaceAll(printable(w), "'", `'\''`) + "'"
+			words[i] = "'" + strings.ReplaceAll(supervisor.Plain(w), "'", `'\''`) + "'"
 		}
 	}
 	line := clip(strings.Join(words, " "), 300)
@@ -51,23 +51,6 @@ func byHand(entry config.Server) string {
 	}
 	return line
 }
-
-// printable leaves out what could move a cursor or hide text.
-func printable(text string) string {
-	text = escapes().ReplaceAllString(text, "")
-	return strings.Map(func(r rune) rune {
-		if r == '\t' {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, text)
-}
-
-// escapes matches what colours text on a terminal.
-var escapes = re("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)?")
 
 // clip returns at most n characters of a text.
 func clip(text string, n int) string {

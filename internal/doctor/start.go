@@ -316,7 +316,7 @@ func tail(lines []string) []string {
 	const most = 5
 	var kept []string
 	for _, line := range lines {
-		if line = strings.TrimSpace(printable(line)); line != "" && !noise().MatchString(line) {
+		if line = strings.TrimSpace(supervisor.Plain(line)); line != "" && !noise().MatchString(line) {
 			kept = append(kept, clip(line, 160))
 		}
 	}
