@@ -16,8 +16,11 @@ import (
 )
 
 const (
-	// lazily is how long an answer is waited for before a stream is begun.
+	// lazily is how long an answer is waited for before a stream is begun, and
+	// longer how long if it may deserve a status of its own, which a stream that
+	// was begun can't tell any more.
 	lazily = 50 * time.Millisecond
+	longer = 5 * time.Second
 
 	// keepAlive is how often a stream on which nothing else happens is written to.
 	keepAlive = 25 * time.Second
@@ -90,7 +93,7 @@ func (x *exchange) modern(m wire.Message) {
 	s := newStream("")
 	if err := x.once(c, m, s, func(r *request) {
 		x.h.carryOut(r, s, done)
-		x.respond(s, func(answer []byte) int { return answerStatus(answer, m.ID) }, x.hello)
+		x.respond(s, longer, func(answer []byte) int { return answerStatus(answer, m.ID) }, x.hello)
 	}); err != nil {
 		done()
 		x.refuse(refusalStatus(err), m.ID, err)
@@ -184,7 +187,7 @@ func (x *exchange) legacyRequest(s *httpSession, m wire.Message) {
 
 // follows answers with what comes on a stream of the session.
 func (x *exchange) follows(s *httpSession, st *stream) {
-	if !x.respond(st, func([]byte) int { return http.StatusOK }, func() error { return x.prime(s, st) }) {
+	if !x.respond(st, lazily, func([]byte) int { return http.StatusOK }, func() error { return x.prime(s, st) }) {
 		st.discard() // the client does not know it, and can't resume it
 	}
 }
@@ -236,12 +239,12 @@ func (x *exchange) prefersStream() bool {
 }
 
 // respond answers with what comes on the stream: the answer alone, if that comes
-// first and soon, with the status that it deserves, else events, which open
-// begins. It reports false if the client left before anything was written. A
+// first and within the wait, with the status that it deserves, else events, which
+// open begins. It reports false if the client left before anything was written. A
 // request that was cancelled has no answer. A client that prefers events gets them
 // in any case, unless the answer deserves a status of its own.
-func (x *exchange) respond(s *stream, status func(answer []byte) int, open func() error) bool {
-	timer := time.NewTimer(lazily)
+func (x *exchange) respond(s *stream, wait time.Duration, status func(answer []byte) int, open func() error) bool {
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
 		answer, state, changed := s.peek()

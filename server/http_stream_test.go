@@ -52,25 +52,32 @@ func (w *web) get(header []string, more ...string) *http.Response {
 	return w.do(http.MethodGet, "/mcp", "", append(slices.Clip(header), more...)...)
 }
 
-// An answer that comes first and soon is JSON; anything else makes a stream.
+// An answer that comes first and soon is JSON; anything else makes a stream. Soon
+// is longer for modern requests, whose answers may have a status of their own.
 func TestLazyStream(t *testing.T) {
+	after := func(d time.Duration) func(context.Context, selector.Call) {
+		return func(context.Context, selector.Call) { time.Sleep(d) }
+	}
 	for _, test := range []struct {
 		name   string
 		do     func(context.Context, selector.Call)
 		stream []string // nil for JSON
+		json   string   // the one request that is answered with JSON all the same
 	}{
-		{"at once", func(context.Context, selector.Call) {}, nil},
-		{"soon", func(context.Context, selector.Call) { time.Sleep(lazily - 1) }, nil},
-		{"late", func(context.Context, selector.Call) { time.Sleep(lazily + 1) }, []string{result}},
-		{"with progress", func(_ context.Context, c selector.Call) { progress(c, 1); progress(c, 2) }, []string{progressed(1), progressed(2), result}},
-		{"after progress", func(_ context.Context, c selector.Call) { progress(c, 1); time.Sleep(time.Minute) }, []string{progressed(1), result}},
+		{"at once", after(0), nil, ""},
+		{"soon", after(lazily - 1), nil, ""},
+		{"late", after(lazily + 1), []string{result}, modernCall},
+		{"longer", after(longer - 1), []string{result}, modernCall},
+		{"too late", after(longer + 1), []string{result}, ""},
+		{"with progress", func(_ context.Context, c selector.Call) { progress(c, 1); progress(c, 2) }, []string{progressed(1), progressed(2), result}, ""},
+		{"after progress", func(_ context.Context, c selector.Call) { progress(c, 1); time.Sleep(time.Minute) }, []string{progressed(1), result}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := serveWeb(t, scripted(test.do), Options{Mode: Direct}, HTTPOptions{})
 				for body, header := range map[string][]string{legacyCall: w.session(), modernCall: modernHeaders("tools/call", "a__b")} {
 					response := w.post(body, header)
-					if test.stream == nil {
+					if test.stream == nil || body == test.json {
 						defer response.Body.Close()
 						if kind := response.Header.Get("Content-Type"); kind != "application/json" {
 							t.Errorf("the answer is %s", kind)
@@ -90,6 +97,22 @@ func TestLazyStream(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An answer that deserves a status of its own has it, though its server is slow.
+func TestSlowStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		r.execute = func(context.Context, selector.Call) (selector.Result, error) {
+			time.Sleep(longer - 1)
+			return selector.Result{}, &session.Error{Code: codeMissingCapability, Message: "may not sample"}
+		}
+		w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+		status, answer := w.text(http.MethodPost, "/mcp", modernCall, modernHeaders("tools/call", "a__b")...)
+		if status != http.StatusBadRequest || !strings.Contains(answer, "may not sample") {
+			t.Errorf("the answer is %d %s", status, answer)
+		}
+	})
 }
 
 // A client that was cut off gets what it missed, and only that.
