@@ -186,7 +186,7 @@ func replaced(c clients.Client, s clients.Source, result []byte, e clients.Entry
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("the servers of %s stay, since something would be lost: %s (%s); %s",
+		return nil, fmt.Errorf("the servers of %s stay, since something would be lost: %s (%s); %s, or leave --replace out, which adds metarouter beside them",
 			c.Title, strings.Join(missing, "; "), e.Configs[len(e.Configs)-1], advice)
 	}
 	s.Data = result
