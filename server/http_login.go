@@ -104,7 +104,7 @@ func (x *exchange) admitBrowser(token [sha256.Size]byte) {
 func (x *exchange) askForToken(wrong bool) {
 	h := x.w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin") // without any, no Origin would be sent with the token
 	h.Set("Cache-Control", "no-store")
