@@ -11,8 +11,9 @@
 // server leaves behind on purpose ends by itself after its -lifetime.
 //
 // Remote starts the same server behind HTTP, with sessions, without them or with
-// the stream of 2024-11-05, and HTTPClient is the client for that. Conformance
-// runs the official suite, and EverythingServer is the server that passes it.
+// the stream of 2024-11-05; HTTPClient is the client for the first two, SSEClient
+// for the last. Conformance runs the official suite, and EverythingServer is the
+// server that passes it.
 //
 // Servers and clients read and write plain messages with encoding/json, and use
 // nothing of what they test.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // remote starts the fake server behind streamable HTTP.
@@ -225,4 +226,36 @@ func TestSSE(t *testing.T) {
 		posted.Body.Close()
 		return posted.StatusCode == http.StatusNotFound
 	})
+}
+
+func TestSSEClient(t *testing.T) {
+	url, server := Remote(t, "sse", "-tools", "raw,error,hang")
+	c, err := NewSSEClient(deadline(t), t, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Initialize(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	if tools, err := List(deadline(t), c, "tools/list", "tools"); err != nil || len(tools) != 3 {
+		t.Errorf("%s, %v", tools, err)
+	}
+	if got, err := c.Call(deadline(t), "raw", nil); err != nil || string(got) != RawResult {
+		t.Errorf("raw: %s, %v", got, err)
+	}
+	if _, err := c.Call(deadline(t), "error", nil); code(err) != -31999 {
+		t.Errorf("error: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := c.Call(ctx, "hang", nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("hang: %v", err)
+	}
+	server.Kill()
+	if _, err := c.Call(deadline(t), "raw", nil); err == nil {
+		t.Error("a server that is gone answered")
+	}
+	if _, err := NewSSEClient(deadline(t), t, url); err == nil {
+		t.Error("a stream of a server that is gone")
+	}
 }

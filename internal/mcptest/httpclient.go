@@ -188,7 +188,7 @@ func (c *HTTPClient) fromJSON(x *Exchange, resp *http.Response) error {
 	if json.Unmarshal(body, &m) != nil || string(m.ID) != x.ID || m.Result == nil && m.Error == nil {
 		return &StatusError{resp.StatusCode, resp.Header, string(body)}
 	}
-	if err := c.receive(x, body, resp.StatusCode); !errors.Is(err, errAnswered) {
+	if err := c.take(x, m, resp.StatusCode); !errors.Is(err, errAnswered) {
 		return err
 	}
 	return nil
@@ -203,6 +203,11 @@ func (c *HTTPClient) receive(x *Exchange, data []byte, status int) error {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return fmt.Errorf("decode %s: %w", data, err)
 	}
+	return c.take(x, m, status)
+}
+
+// take is receive of what has been decoded.
+func (c *HTTPClient) take(x *Exchange, m message, status int) error {
 	switch {
 	case m.Method != "" && m.ID == nil:
 		n := Notification{m.Method, m.Params}
@@ -218,7 +223,7 @@ func (c *HTTPClient) receive(x *Exchange, data []byte, status int) error {
 		go c.reply(m)
 		return nil
 	case x == nil || string(m.ID) != x.ID:
-		return fmt.Errorf("a response that belongs to no request of the stream: %s", data)
+		return fmt.Errorf("a response that belongs to no request of the stream: %s %s%s", m.ID, m.Result, m.Error)
 	case m.Error != nil:
 		return newClientError(m.Error, status)
 	}

@@ -28,6 +28,12 @@ func PageModules(t testing.TB) string {
 	return modules(t, "internal/dashboard/npm")
 }
 
+// PeerModules is the node_modules of other routers, to measure ours beside them.
+func PeerModules(t testing.TB) string {
+	t.Helper()
+	return modules(t, "testdata/peers")
+}
+
 // modules installs what a folder of this module locks, and returns the path of
 // its node_modules.
 func modules(t testing.TB, folder string) string {

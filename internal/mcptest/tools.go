@@ -49,6 +49,7 @@ func behaviours() map[string]behaviour {
 		"fail":  {"Fail, as a tool does.", `{}`, "", func(*call) (string, *rpcError) { return failure("the fail tool always fails"), nil }},
 		"error": {"Fail with a JSON-RPC error.", `{}`, "", func(*call) (string, *rpcError) { return "", &rpcError{RawError} }},
 		"big":   {"Return a text of a number of bytes.", `{"bytes":{"type":"integer"}}`, safe, (*call).big},
+		"prose": {"Return a text of a number of bytes, with line ends and quotes.", `{"bytes":{"type":"integer"}}`, safe, (*call).prose},
 		"raw":   {"Return a result with unusual bytes.", `{}`, safe, func(*call) (string, *rpcError) { return RawResult, nil }},
 		"progress": {"Send a number of progress notifications, then answer.",
 			`{"n":{"type":"integer"}}`, safe, (*call).progress},
@@ -207,6 +208,19 @@ func (c *call) big() (string, *rpcError) {
 	var a struct{ Bytes int }
 	json.Unmarshal(c.arguments, &a)
 	return text(strings.Repeat("x", max(a.Bytes, 0))), nil
+}
+
+func (c *call) prose() (string, *rpcError) {
+	var a struct{ Bytes int }
+	json.Unmarshal(c.arguments, &a)
+	return text(Prose(max(a.Bytes, 0))), nil
+}
+
+// Prose is a text of so many bytes that JSON has to escape as often as what people
+// write and programs print.
+func Prose(bytes int) string {
+	const line = "A line of prose, with \"quotes\" and a C:\\path in it.\n"
+	return strings.Repeat(line, bytes/len(line)+1)[:bytes]
 }
 
 // classify knows the categories of list_categories.
