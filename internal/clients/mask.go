@@ -77,6 +77,9 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 		option := "" // the element before, whose value may come next
 		for i := range value.Elements {
 			e := &value.Elements[i]
+			if e.StartOffset >= d.to || i+1 < len(value.Elements) && value.Elements[i+1].EndOffset <= d.from {
+				continue
+			}
 			word := ""
 			if s, ok := e.Value.(hujson.Literal); ok && s.Kind() == '"' && strings.HasPrefix(s.String(), "-") {
 				word, option = s.String(), ""

@@ -86,5 +86,12 @@ func TestMaskHides(t *testing.T) {
 				break
 			}
 		}
+		// A line alone is shown as it is among the others.
+		data := []byte(strings.ReplaceAll(text, `", "`, "\",\n\""))
+		for i, line := range masked("f", data, 0, len(lines(data))) {
+			if alone := masked("f", data, i, i+1)[i]; alone != line {
+				t.Errorf("%s\nshows alone\n%s\nwant\n%s", data, alone, line)
+			}
+		}
 	}
 }
