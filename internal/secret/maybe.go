@@ -42,7 +42,7 @@ var (
 	shortForms = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(tokenForms(2)) })
 	schemes    = once(`(?i)\b(?:bearer|basic)\s+([^\s"'\\,;$]{6,})`)
 	header     = once(`^([A-Za-z0-9_.-]{1,64}):\s*(\S.*)`)
-	assigned   = once(`^([^=?&\s]{1,64})=(.+)`)
+	assigned   = once(`^([^=?\s]{1,64})=(.+)`)
 	password   = once(`://(?:[^/?#\s@:]*:)?([^/?#\s]+)@`) // or who asks, without one
 	asked      = once(`[?&][^=&#\s]+=((?:[^&#\s"']|["'][^&#\s,:}\])])+)`)
 	segment    = once(`/([A-Za-z0-9_-]+)`)
