@@ -103,10 +103,9 @@ var (
 	})
 
 	// named is what stands before a value that it names, in code, JSON, URLs, and on a
-	// command line, with what tells an option; opening is such a value, and line is one
-	// of a header that has several words.
-	named   = once(`([?&-]*[A-Za-z][A-Za-z0-9_.$-]*)[\\"']*\s*(?::=|=>|[:=])\s*`)
-	opt     = once(`(?:^|[\s"'])(-[A-Za-z0-9_.-]+)`)
+	// command line: a name with what tells an option, and what is between. opening is
+	// such a value, and line is one of a header that has several words.
+	named   = once(`([?&-]*[A-Za-z0-9_.-][A-Za-z0-9_.$-]*)([\\"']*\s*(?::=|=>|[:=])\s*|\s+)`)
 	opening = once(`^(?:(?:""|'')+["']?` + scheme + `[^\s&,;"'}\])][^\s&,;"']*|\\+"[^"]*"?|\\+'[^']*'?|"(?:[^"\\]|\\.)*"?|'[^']*'?|` + scheme + `[^\s&,;"']+)`)
 	line    = once(`^[^"'\r\n\\]+`)
 
@@ -167,9 +166,11 @@ func group(_ string, at []int) (from, to int) { return at[len(at)-2], at[len(at)
 
 // hideNamed hides the values behind names of secrets, or behind all that Maybe are.
 func hideNamed(text, hidden string, maybe bool) string {
-	value := func(text string, at []int) (from, to int) {
-		name, is := text[at[2]:at[3]], Named
+	return each(text, hidden, named(), func(text string, at []int) (from, to int) {
+		name, rest, is := text[at[2]:at[3]], text[at[1]:], Named
 		switch {
+		case strings.TrimSpace(text[at[4]:at[5]]) == "" && (name[0] != '-' || at[2] > 0 && !strings.ContainsAny(text[at[2]-1:at[2]], "\"' \t\r\n") || !maybe && strings.HasPrefix(rest, "-")):
+			return 0, 0 // no option, or another one behind it
 		case maybe:
 			is = Maybe
 		case strings.ContainsAny(name[:1], "?&-"):
@@ -178,21 +179,11 @@ func hideNamed(text, hidden string, maybe bool) string {
 		if !is(name) {
 			return 0, 0
 		}
-		found := opening().FindString(text[at[1]:])
+		found := len(opening().FindString(rest))
 		if isLast(split(name), "authorization", "cookie") {
-			found = text[at[1]:][:max(len(found), len(line().FindString(text[at[1]:])))]
+			found = max(found, len(line().FindString(rest)))
 		}
-		return at[1], at[1] + len(found)
-	}
-	text = each(text, hidden, named(), value)
-	return each(text, hidden, opt(), func(text string, at []int) (from, to int) {
-		rest := text[at[1]:]
-		space := len(rest) - len(strings.TrimLeft(rest, " \t\r\n"))
-		if space == 0 || !maybe && strings.HasPrefix(rest[space:], "-") { // another option
-			return 0, 0
-		}
-		at[1] += space
-		return value(text, at)
+		return at[1], at[1] + found
 	})
 }
 
