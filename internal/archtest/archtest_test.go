@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"internal/terminal":     {},
 	"internal/mcptest":      {},
 	"internal/dashboard":    {"internal/doctor", "internal/secret", "internal/telemetry", "adapter", "config", "registry", "selector", "server", "session", "supervisor"},
-	"internal/clients":      {"config"},
+	"internal/clients":      {"internal/secret", "config"}, // for what its diffs hide
 	"internal/daemon":       {},
 	"contrib/mcpb":          {},
 	"docs/demo":             {},

@@ -3,9 +3,11 @@ package clients
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tailscale/hujson"
 
@@ -164,7 +166,11 @@ func (f found) inputs() map[string]input {
 	return all
 }
 
-var reference = compiled(`\$\{([^{}]*)\}`)
+// These are compiled when they are needed, which in most processes is never.
+var (
+	reference   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{([^{}]*)\}`) })
+	windowsPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z]:[\\/]|\\\\)`) })
+)
 
 // rewrite puts into s what only the client could fill in, as far as that is known, and
 // says what is left.
@@ -258,8 +264,6 @@ func (to *converted) anchor(d *document, from Source) {
 func isAbsolute(path string) bool {
 	return filepath.IsAbs(path) || runtime.GOOS != "windows" && windowsPath().MatchString(path)
 }
-
-var windowsPath = compiled(`^([A-Za-z]:[\\/]|\\\\)`)
 
 // Ours is our configuration: as it is read, and as it is written.
 type Ours struct {

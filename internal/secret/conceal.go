@@ -106,7 +106,7 @@ func isConcealed(value string, told bool) bool {
 func URL(text, hidden string) string {
 	return address().ReplaceAllStringFunc(text, func(u string) string {
 		rest, query, asks := strings.Cut(u, "?")
-		rest = userinfo().ReplaceAllString(rest, "${1}"+strings.ReplaceAll(hidden, "$", "$$")+"@")
+		rest = each(rest, hidden, userinfo(), group)
 		parts := strings.Split(rest, "/")
 		for i, part := range parts {
 			if i > 2 && isRandom(part) {
@@ -117,7 +117,7 @@ func URL(text, hidden string) string {
 			if !strings.Contains(query, "=") {
 				return rest + "?" + hidden
 			}
-			rest += "?" + queried().ReplaceAllLiteralString(query, "="+hidden)
+			rest += "?" + each(query, hidden, queried(), group)
 		}
 		return rest
 	})
@@ -126,5 +126,5 @@ func URL(text, hidden string) string {
 var (
 	harmless = once(`^(?i:true|false|none|null|auto|basic|bearer|oauth2?|\d{1,5})$`)
 	address  = once(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+`)
-	queried  = once(`=[^&#]+`)
+	queried  = once(`=([^&#]+)`)
 )

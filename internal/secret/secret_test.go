@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 )
@@ -12,10 +13,10 @@ func TestNamed(t *testing.T) {
 	for name, want := range map[string]bool{
 		"password": true, "Api_Key": true, "api-key": true, "x-auth": true, "X-Auth-Token": true, "oauth2": true, "dbPass": true, "DB_PASS": true, "pass": true,
 		"clientSecret": true, "STRIPE_SECRET_KEY": true, "set-cookie": true, "PIN": true, "userPin": true, "DB_PWD": true, "pass word": true, "Password (again)": true,
-		"token1": true, "access_token:": true, strings.Repeat("password", 100): true,
+		"passwort": true, "passkey": true, "-storepass": true, "token1": true, "access_token:": true, strings.Repeat("password", 100): true,
 
 		"": false, "token_count": false, "tokenizer": false, "author": false, "authority": false, "keyboard": false, "monkey": false, "key": false, "spin": false,
-		"compass": false, "bypass": false, "shipping": false, "name": false, "3": false, "é": false,
+		"email": false, "account": false, "session": false, "-u": false, "key_path": false, "compass": false, "bypass": false, "shipping": false, "name": false, "3": false, "é": false,
 	} {
 		if Named(name) != want {
 			t.Errorf("%q is the name of a secret: %v", name, !want)
@@ -46,6 +47,14 @@ func TestHide(t *testing.T) {
 		{"--password=-x", "--password=***"},
 		{"token := 'a b'", "token := ***"},
 		{"password=", "password="},
+		{"run -y --password x", "run -y --password ***"},
+		{`PW='' TOKEN='a b' TOKEN=""d"" TOKEN=\'e\'`, `PW=*** TOKEN=*** TOKEN=***"" TOKEN=***`},
+		{"COOKIE=a TOKEN=\"b\"", "COOKIE=***"},
+		{"COOKIE=a run --token \"b\"", "COOKIE=***"},
+		{"run --secret TOKEN=\"a b\" x", "run --secret *** x"},
+		{"X-Auth: token a", "X-Auth: ***"},
+		{"token=${T} 'Authorization: Bearer ${T}' https://u:${P}@h", "token=${T} 'Authorization: Bearer ${T}' https://***@h"},
+		{"--token ${T} https://${U}@h", "--token ${T} https://${U}@h"},
 
 		{"mail@example.com", "mail@example.com"}, {"https://host/path@2x.png", "https://host/path@2x.png"}, {"risk-free", "risk-free"},
 		{"Basic English", "Basic English"}, {"author: me, key: b", "author: me, key: b"}, {"token_count=3", "token_count=3"}, {"https://h/?q=x", "https://h/?q=x"},
@@ -93,6 +102,55 @@ func TestOf(t *testing.T) {
 	}
 }
 
+func TestMaybe(t *testing.T) {
+	for name, want := range map[string]bool{
+		"password": true, "email": true, "accountId": true, "author": true, "token_count": true, "session-name": true, "key": true, "x-key-1": true, "sshKeys": true, "GITHUB_PAT": true, "pass.x": true, "-u": true, "--user": true, "sig": true,
+		"": false, "-": false, "u": false, "user": false, "--username": false, "path": false, "pattern": false, "keyboard": false, "monkey": false, "passive": false, "level": false, "\xff": false,
+	} {
+		if Maybe(name) != want {
+			t.Errorf("%q may be the name of a secret: %v", name, !want)
+		}
+	}
+}
+
+// In each pair the second is what is shown of the first.
+func TestHideMaybe(t *testing.T) {
+	for _, tt := range [][2]string{
+		{"", ""}, {"--level=3 /a/tokens/b", "--level=3 /a/tokens/b"}, {"npm_config, sk-12345", "npm_config, sk-12345"},
+		{"x: sk-123456 hf_12345678", "x: *** ***"},
+		{"X-Account: a b, c", "X-Account: ***"},
+		{"--auth-file=a b", "--auth-file=***"},
+		{"curl -u a:b -x c", "curl -u *** -x c"},
+		{"run --token -x y", "run --token *** y"},
+		{"a=${T} TOKEN=${T} ?k=${T} https://u:${T}@h", "a=${T} TOKEN=${T} ?k=${T} https://u:${T}@h"},
+		{"https://u:p'\"<@h/a1b2c3d4e5f6g7h8/x?a=b&c='d'#e", "https://u:***@h/***/x?a=***&c=***'#e"},
+		{"basic abcdef, bearer $TOKEN", "basic ***, bearer $TOKEN"},
+		{`{"email": "a b", "x": 1}`, `{"email": ***, "x": 1}`},
+	} {
+		if got := HideMaybe(tt[0], "***"); got != tt[1] {
+			t.Errorf("%s\ngot  %s\nwant %s", tt[0], got, tt[1])
+		}
+	}
+}
+
+// A line that is eight times as long takes about eight times as long, and not 64 times.
+func TestLongLines(t *testing.T) {
+	for name, hide := range map[string]func(text, hidden string) string{"Hide": Hide, "HideMaybe": HideMaybe} {
+		took := func(size int) time.Duration {
+			least := time.Hour
+			for range 5 {
+				began := time.Now()
+				hide(strings.Repeat("token=", size), "***")
+				least = min(least, time.Since(began))
+			}
+			return least
+		}
+		if short, long := took(1<<10), took(1<<13); long > 40*short {
+			t.Errorf("%s takes %v, and %v of eight times as many names", name, short, long)
+		}
+	}
+}
+
 // A text remains one, whatever it is, and nothing is found in what has been hidden.
 func FuzzHide(f *testing.F) {
 	for _, seed := range []string{"password=x", `\"token\": \"x`, "https://a@b", "--key -x", "Cookie: a=b", "\xff:=", "é=é"} {
@@ -100,8 +158,10 @@ func FuzzHide(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		const token = "ghp_abcdefghijklmnopqrst"
-		if got := Hide(text+" "+token+" ", "***"); strings.Contains(got, token) {
-			t.Fatalf("the token is in %q", got)
+		for _, hide := range []func(text, hidden string) string{Hide, HideMaybe} {
+			if got := hide(text+" "+token+" ", "***"); strings.Contains(got, token) {
+				t.Fatalf("the token is in %q", got)
+			}
 		}
 	})
 }
