@@ -567,7 +567,7 @@ func TestIdleServerIsWokenOnce(t *testing.T) {
 func TestLongSilence(t *testing.T) {
 	t.Parallel()
 	entry := fake("s", "-tools", "echo")
-	entry.Timeout = 100 * time.Millisecond
+	entry.Timeout = time.Second
 	f := supervise(t, entry)
 	before := f.await("s", Ready)
 	s, err := f.Session(t.Context(), "s", nil)
