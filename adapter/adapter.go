@@ -179,7 +179,7 @@ func Why(ctx context.Context, p ProviderAdapter, q selector.Query, s selector.Se
 	var reasons []string
 	if e, ok := p.(Explainer); ok {
 		if all, err := e.Explain(ctx, q.Task, []selector.Candidate{chosen}); err == nil && len(all) == 1 {
-			if why := all[0].Why(q.Task); why != "" {
+			if why := all[0].Why(); why != "" {
 				reasons = append(reasons, why)
 			}
 		}

@@ -52,16 +52,22 @@ func (s *Selector) Explain(ctx context.Context, task string, candidates []Candid
 	t := parse(task)
 	t.correct(c)
 	scorer := newScorer(t, c)
-	whole := wholeWords(task)
+	spell := speller(task)
 	all := make([]Explanation, len(candidates))
 	for i, candidate := range candidates {
 		d, ok := c.Document(candidate.Item())
 		if ok {
 			all[i] = scorer.explain(candidate, d)
-			all[i].say(whole, candidate.Tool)
+			all[i].say(spell, candidate.Tool)
 		}
 	}
 	return all, nil
+}
+
+// speller returns what gives the word of a task for what it is reduced to.
+func speller(task string) func(stem string) string {
+	whole := wholeWords(task)
+	return func(stem string) string { return cmp.Or(whole[stem], unstemmed(stem, task)) }
 }
 
 // wholeWords returns the words of a text by what they are reduced to, to be found.
@@ -76,10 +82,10 @@ func wholeWords(text string) map[string]string {
 }
 
 // say has the explanation name words as the task does, and synonyms as the tool does.
-func (e *Explanation) say(whole map[string]string, t *registry.NormalizedTool) {
+func (e *Explanation) say(spell func(stem string) string, t *registry.NormalizedTool) {
 	var theirs map[string]string
 	for i, w := range e.Words {
-		e.Words[i].Word = cmp.Or(whole[w.Word], w.Word)
+		e.Words[i].Word = spell(w.Word)
 		for k, synonym := range w.As {
 			if theirs == nil && t != nil {
 				theirs = wholeWords(string(t.Definition))
@@ -88,7 +94,7 @@ func (e *Explanation) say(whole map[string]string, t *registry.NormalizedTool) {
 		}
 	}
 	for i, w := range e.Missing {
-		e.Missing[i] = cmp.Or(whole[w], w)
+		e.Missing[i] = spell(w)
 	}
 }
 

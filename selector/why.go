@@ -21,7 +21,7 @@ const (
 //	its name has "convert" and "unit", its parameters have "feet"; its meaning is near
 //
 // It is empty if nothing speaks for it.
-func (e Explanation) Why(task string) string {
+func (e Explanation) Why() string {
 	var fields []string // in the order of what they bring
 	words := make(map[string][]string)
 	for _, w := range e.Words[:min(len(e.Words), maxReasons)] {
@@ -29,7 +29,7 @@ func (e Explanation) Why(task string) string {
 		if words[field] == nil {
 			fields = append(fields, field)
 		}
-		word := fmt.Sprintf("%q", unstemmed(w.Word, task))
+		word := fmt.Sprintf("%q", w.Word)
 		if !w.Itself && len(w.As) > 0 {
 			word = "a synonym of " + word
 		}
@@ -57,15 +57,6 @@ func (e Explanation) Why(task string) string {
 		reasons = append(reasons, "it did well for such tasks before")
 	}
 	return strings.Join(reasons, "; ")
-}
-
-// Lacks returns the words of the task that the candidate lacks, as they stand in the task.
-func (e Explanation) Lacks(task string) []string {
-	var words []string
-	for _, stem := range e.Missing {
-		words = append(words, unstemmed(stem, task))
-	}
-	return words
 }
 
 // unstemmed returns the word of the task that has the stem, the stem if there is none.

@@ -21,7 +21,8 @@ func TestWhy(t *testing.T) {
 		{Explanation{Features: []FeatureShare{{Name: "meaning", Value: 0.7}, {Name: "use", Value: 0.1}}},
 			"its meaning is near; it did well for such tasks before"},
 	} {
-		if got := tc.e.Why("convert units of feet"); got != tc.want {
+		tc.e.say(speller("convert units of feet"), nil)
+		if got := tc.e.Why(); got != tc.want {
 			t.Errorf("%q, want %q", got, tc.want)
 		}
 	}
@@ -42,7 +43,7 @@ func TestUnstemmed(t *testing.T) {
 // What a word stands for is told in whole words too.
 func TestSynonymsAreWhole(t *testing.T) {
 	e := Explanation{Words: []WordShare{{Word: "search", As: []string{"queri", "find"}}}, Missing: []string{"librari", "xyz"}}
-	e.say(wholeWords("Searching libraries"), &registry.NormalizedTool{Definition: []byte(`{"name":"run_query","inputSchema":{}}`)})
+	e.say(speller("Searching libraries"), &registry.NormalizedTool{Definition: []byte(`{"name":"run_query","inputSchema":{}}`)})
 	if w := e.Words[0]; w.Word != "Searching" || !slices.Equal(w.As, []string{"query", "find"}) || !slices.Equal(e.Missing, []string{"libraries", "xyz"}) {
 		t.Errorf("%+v", e)
 	}

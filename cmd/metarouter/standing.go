@@ -55,17 +55,17 @@ func standing(ctx context.Context, r *adapter.Router, t *registry.NormalizedTool
 	w.Rank = new(at + 1)
 	c := found.Candidates[at]
 	w.say("for %q it ranks %s of %d candidates, with a score of %.2f and a confidence of %.2f.", task, ordinal(at+1), len(found.Candidates), c.Score, c.Confidence)
-	if reason := own.Why(task); reason != "" {
+	if reason := own.Why(); reason != "" {
 		w.say("what speaks for it: %s.", reason)
 	}
 	if shares := sharesOf(own); shares != "" {
 		w.say("its score is made of %s.", shares)
 	}
-	if lacks := own.Lacks(task); len(lacks) > 0 {
-		w.say("words of the task that it lacks: %s.", strings.Join(lacks, ", "))
+	if len(own.Missing) > 0 {
+		w.say("words of the task that it lacks: %s.", strings.Join(own.Missing, ", "))
 	}
 	for i, above := range shown[:len(shown)-1] {
-		w.say("above it is %s, with %.2f: %s.", above.Tool.ID, above.Score, cmp.Or(why[i].Why(task), "its score is made of "+sharesOf(why[i])))
+		w.say("above it is %s, with %.2f: %s.", above.Tool.ID, above.Score, cmp.Or(why[i].Why(), "its score is made of "+sharesOf(why[i])))
 	}
 	if more := at - maxAbove; more > 0 {
 		w.say("and %d more are above it.", more)

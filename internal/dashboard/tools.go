@@ -87,7 +87,7 @@ func (d *Dashboard) rank(ctx context.Context, words string, ranked selector.Rank
 	found.Abstained, found.Fitting = ranked.Abstained, len(ranked.Candidates)
 	for i, c := range ranked.Candidates {
 		t := d.toolOf(c.Tool, snapshot)
-		t.Score, t.Confidence, t.Why, t.Reason = c.Score, c.Confidence, &why[i], why[i].Why(words)
+		t.Score, t.Confidence, t.Why, t.Reason = c.Score, c.Confidence, &why[i], why[i].Why()
 		found.Tools = append(found.Tools, t)
 	}
 	return nil
