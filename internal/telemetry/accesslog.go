@@ -30,7 +30,7 @@ const (
 // may write to the same file.
 type AccessLog struct {
 	options config.AccessLog
-	mask    mask
+	mask    Mask
 	log     *zap.Logger
 	lines   chan []byte
 	dropped atomic.Int64
@@ -64,13 +64,13 @@ func OpenAccessLog(c config.Config, log *zap.Logger) (*AccessLog, error) {
 		options: o, log: log.Named("accesslog"),
 		lines: make(chan []byte, queuedLines), written: make(chan struct{}),
 	}
-	l.mask.learn(c)
+	l.mask.Learn(c)
 	go l.write(file)
 	return l, nil
 }
 
 // Learn has the secrets of an edited configuration hidden too.
-func (l *AccessLog) Learn(c config.Config) { l.mask.learn(c) }
+func (l *AccessLog) Learn(c config.Config) { l.mask.Learn(c) }
 
 // Dropped returns how many lines were not written: the disk was full, or slower than
 // the calls.

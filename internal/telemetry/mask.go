@@ -15,10 +15,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// A mask hides what looks like a secret, as package secret has it, in values of JSON, and
+// A Mask hides what looks like a secret, as package secret has it, in values of JSON, and
 // what the configuration itself keeps secret, wherever it occurs. The zero value knows no
 // configuration.
-type mask struct {
+type Mask struct {
 	mu      sync.Mutex                       // guards known
 	known   map[string]bool                  // secrets of the configurations so far
 	replace atomic.Pointer[strings.Replacer] // hides those; nil while there are none
@@ -47,9 +47,9 @@ const (
 	maxMaskDepth = 32
 )
 
-// learn adds the secrets of a configuration. Those of earlier ones stay, since servers
+// Learn adds the secrets of a configuration. Those of earlier ones stay, since servers
 // may still use them.
-func (m *mask) learn(c config.Config) {
+func (m *Mask) Learn(c config.Config) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.known == nil {
@@ -78,8 +78,8 @@ func (m *mask) learn(c config.Config) {
 	m.replace.Store(strings.NewReplacer(pairs...))
 }
 
-// text returns a text with its secrets hidden.
-func (m *mask) text(s string) string {
+// Text returns a text with its secrets hidden.
+func (m *Mask) Text(s string) string {
 	if known := m.replace.Load(); known != nil {
 		s = known.Replace(s)
 	}
@@ -88,13 +88,13 @@ func (m *mask) text(s string) string {
 
 // short returns the beginning of a text with its secrets hidden, and how long it is where
 // that is not all.
-func (m *mask) short(s string) string {
+func (m *Mask) short(s string) string {
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
 	whole := len(s)
 	if whole <= maskedString {
-		return abridged(m.text(s), shownString, whole)
+		return abridged(m.Text(s), shownString, whole)
 	}
-	masked := m.text(s[:maskedString])
+	masked := m.Text(s[:maskedString])
 	return abridged(masked, min(shownString, max(len(masked)-cutMargin, 0)), whole)
 }
 
@@ -112,7 +112,7 @@ func abridged(s string, shown, whole int) string {
 
 // append appends a JSON value with its secrets hidden and what is long cut; one that
 // stays too long becomes a string with its beginning. What is no JSON becomes null.
-func (m *mask) append(b []byte, value []byte) []byte {
+func (m *Mask) append(b []byte, value []byte) []byte {
 	if !wire.Valid(value) {
 		return append(b, "null"...)
 	}
@@ -128,7 +128,7 @@ func (m *mask) append(b []byte, value []byte) []byte {
 
 // A masking is how far one value is shown.
 type masking struct {
-	*mask
+	*Mask
 	limit int // how long what is written may be; what comes then is left out
 	left  int // how many bytes of strings may still be looked at; the rest is not shown
 }
@@ -193,7 +193,7 @@ func (v *masking) string(s string, depth int) string {
 		return "…"
 	}
 	if inner := strings.Trim(s, whiteSpace); inner != "" && (inner[0] == '{' || inner[0] == '[') && wire.Valid([]byte(inner)) {
-		within := masking{v.mask, maskedString, v.left}
+		within := masking{v.Mask, maskedString, v.left}
 		masked := within.value(nil, []byte(inner), depth+1)
 		v.left = within.left
 		return abridged(string(masked), shownString, len(s))

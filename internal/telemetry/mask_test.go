@@ -12,8 +12,8 @@ import (
 
 // In each pair the second is what is shown of the first.
 func TestMask(t *testing.T) {
-	var m mask
-	m.learn(config.Config{
+	var m Mask
+	m.Learn(config.Config{
 		Servers: []config.Server{{
 			Env:     map[string]string{"GITHUB_TOKEN": "configured-1", "LANG": "en_US.UTF-8", "PWD": "/project", "DSN": "short", "KEY": "sk-proj-abcdefghijklmnop"},
 			Headers: map[string]string{"Authorization": "Bearer configured-2", "X-Custom": "configured-3"},
@@ -74,7 +74,7 @@ func TestMask(t *testing.T) {
 
 // A secret that is cut in two by what is looked at of a long string is not shown.
 func TestMaskOfCut(t *testing.T) {
-	var m mask
+	var m Mask
 	secret := "ghp_" + strings.Repeat("a1B2", 9)
 	for before := maskedString - len(secret) - 2; before <= maskedString+2; before++ {
 		long := strings.Repeat("Bearer 0123456789abcdef ", 10000)[:before] + secret
@@ -97,7 +97,7 @@ func TestMaskOfCut(t *testing.T) {
 // Little is looked at, however much there is and however little is left of it: the call
 // waits.
 func TestMaskLooksAtLittle(t *testing.T) {
-	var m mask
+	var m Mask
 	for name, value := range map[string]string{
 		"secrets":  "[" + strings.Repeat(`"Bearer `+strings.Repeat("x", 4000)+`",`, 400) + `1]`,
 		"prose":    "[" + strings.Repeat(`"`+strings.Repeat("secret words: ", 400)+`",`, 400) + `1]`,
@@ -124,8 +124,8 @@ func FuzzMask(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		var m mask
-		m.learn(config.Config{Router: config.Router{HTTP: config.HTTP{Tokens: []string{"the token"}}}})
+		var m Mask
+		m.Learn(config.Config{Router: config.Router{HTTP: config.HTTP{Tokens: []string{"the token"}}}})
 		got := m.append(nil, value)
 		if !json.Valid(got) || bytes.ContainsAny(got, "\n\r") {
 			t.Fatalf("%q became %q", value, got)
@@ -137,7 +137,7 @@ func FuzzMask(f *testing.F) {
 		if got := m.append(nil, guarded); bytes.Contains(got, []byte("the token")) && !bytes.Contains(value, []byte("the token")) {
 			t.Fatalf("the token is in %q", got)
 		}
-		if got := m.text(string(value)); strings.Contains(got, "the token") && !strings.Contains(got, hidden) {
+		if got := m.Text(string(value)); strings.Contains(got, "the token") && !strings.Contains(got, hidden) {
 			t.Fatalf("the token is in %q", got)
 		}
 	})
