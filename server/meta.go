@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -27,41 +28,45 @@ func (s *Server) ownMeta(t *ownTool, c *call, began time.Time, verified bool) js
 // can't be called. began is when it was asked for.
 func (s *Server) unreached(called string, why error, c *call, began time.Time) json.RawMessage {
 	server, tool, _ := Split(called, s.opts.Separator, s.router.Servers())
-	_, span := selector.StartSpan(c.ctx, s.opts.Tracer, "tools/call", "", c.meta, trace.WithTimestamp(began))
-	if id := span.SpanContext().TraceID(); id.IsValid() {
-		c.trace = id.String()
-	}
-	selector.EndSpan(span, selector.FailureOf(selector.Unanswered, nil))
+	s.unansweredSpan(c, began, nil)
 	meta := selector.Unrouted{
 		Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: s.node, Began: began, Request: c.meta, Trace: c.trace,
 	}.Meta()
 	result := withNew(failure("%s can't be called: %v", called, why), meta)
-	if s.opts.Observer != nil {
-		e := selector.Execution{
-			Tool: &registry.NormalizedTool{ID: brief(called), Server: server}, Client: c.clientName(), Began: began, Took: time.Since(began),
-			Outcome: selector.Unanswered, Fault: why.Error(), Arguments: c.args, Result: result,
-		}
-		e.Trace, _ = wire.String(wire.Member(meta, "trace_id"))
-		s.opts.Observer.Executed(e)
-	}
+	traceID, _ := wire.String(wire.Member(meta, "trace_id"))
+	s.unanswered(c, selector.Execution{Tool: &registry.NormalizedTool{ID: brief(called), Server: server}, Trace: traceID, Began: began, Result: result}, why)
 	return result
 }
 
 // unknown tells of a call of what is no tool, or of several.
 func (s *Server) unknown(called string, why error, c *call, began time.Time) {
+	s.unansweredSpan(c, began, why)
+	s.unanswered(c, selector.Execution{
+		Tool: &registry.NormalizedTool{ID: brief(called)}, Trace: cmp.Or(c.trace, session.TraceIn(c.meta).ID()), Began: began,
+	}, why)
+}
+
+// unansweredSpan makes the span of a call that no tool has answered.
+func (s *Server) unansweredSpan(c *call, began time.Time, why error) {
 	_, span := selector.StartSpan(c.ctx, s.opts.Tracer, "tools/call", "", c.meta, trace.WithTimestamp(began))
+	c.tracedBy(span)
 	selector.EndSpan(span, selector.FailureOf(selector.Unanswered, why))
+}
+
+// unanswered tells the observer of such a call.
+func (s *Server) unanswered(c *call, e selector.Execution, why error) {
 	if s.opts.Observer == nil {
 		return
 	}
-	e := selector.Execution{
-		Tool: &registry.NormalizedTool{ID: brief(called)}, Client: c.clientName(), Trace: session.TraceIn(c.meta).ID(), Began: began, Took: time.Since(began),
-		Outcome: selector.Unanswered, Fault: why.Error(), Arguments: c.args,
-	}
-	if id := span.SpanContext().TraceID(); id.IsValid() {
-		e.Trace = id.String()
-	}
+	e.Client, e.Took, e.Outcome, e.Fault, e.Arguments = c.clientName(), time.Since(e.Began), selector.Unanswered, why.Error(), c.args
 	s.opts.Observer.Executed(e)
+}
+
+// tracedBy notes the trace that the span is in, if it is in one.
+func (c *call) tracedBy(span trace.Span) {
+	if id := span.SpanContext().TraceID(); id.IsValid() {
+		c.trace = id.String()
+	}
 }
 
 // withNew returns the result with those members of meta in its _meta that this

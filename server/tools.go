@@ -67,9 +67,7 @@ func (s *Server) ownTools() map[string]*ownTool {
 func (s *Server) observed(ctx context.Context, t *ownTool, args json.RawMessage, c *call) (json.RawMessage, error) {
 	began := time.Now()
 	ctx, span := selector.StartSpan(ctx, s.opts.Tracer, "tools/call", t.Name, c.meta)
-	if id := span.SpanContext().TraceID(); id.IsValid() {
-		c.trace = id.String()
-	}
+	c.tracedBy(span)
 	result, err := s.runOwn(ctx, t, args, c)
 	if s.opts.Tracer == nil && (s.opts.Observer == nil || c.routed) {
 		return result, err
