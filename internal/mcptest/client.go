@@ -226,13 +226,17 @@ func newClientError(object json.RawMessage, status int) *Error {
 	return e
 }
 
-// Call asks for tools/call.
-func (c *Client) Call(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {
+// callParams are those of tools/call; no arguments are an empty object.
+func callParams(tool string, arguments any) json.RawMessage {
 	if arguments == nil {
 		arguments = json.RawMessage(`{}`)
 	}
-	return c.Request(ctx, "tools/call", json.RawMessage(
-		`{"name":`+string(encode(tool))+`,"arguments":`+string(marshal(arguments))+`}`))
+	return json.RawMessage(`{"name":` + string(encode(tool)) + `,"arguments":` + string(marshal(arguments)) + `}`)
+}
+
+// Call asks for tools/call.
+func (c *Client) Call(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {
+	return c.Request(ctx, "tools/call", callParams(tool, arguments))
 }
 
 // ListTools asks for every page of tools/list and returns the definitions.

@@ -111,11 +111,7 @@ func (c *HTTPClient) Session() string {
 
 // Call asks for tools/call.
 func (c *HTTPClient) Call(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {
-	if arguments == nil {
-		arguments = json.RawMessage(`{}`)
-	}
-	return c.Request(ctx, "tools/call", json.RawMessage(
-		`{"name":`+string(encode(tool))+`,"arguments":`+string(marshal(arguments))+`}`))
+	return c.Request(ctx, "tools/call", callParams(tool, arguments))
 }
 
 // Request sends a request and waits for its result: a *Error if the server says

@@ -81,11 +81,7 @@ func (c *SSEClient) Initialize(ctx context.Context) (json.RawMessage, error) {
 
 // Call asks for tools/call.
 func (c *SSEClient) Call(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {
-	if arguments == nil {
-		arguments = json.RawMessage(`{}`)
-	}
-	return c.Request(ctx, "tools/call", json.RawMessage(
-		`{"name":`+string(encode(tool))+`,"arguments":`+string(marshal(arguments))+`}`))
+	return c.Request(ctx, "tools/call", callParams(tool, arguments))
 }
 
 // Request is Client.Request, but that the server isn't told when ctx ends. The
