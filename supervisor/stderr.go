@@ -70,20 +70,21 @@ func (t *tail) last(n int) []string {
 	return lines
 }
 
-// escapes matches the sequences with which terminals are told of colours and titles.
+// escapes matches the sequences with which terminals are told of colours, titles and
+// where to go.
 var escapes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?")
+	return regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b[@-Z\\\\^_]")
 })
 
 // Plain returns the visible characters of a line, without what moves a cursor or
-// colours text; tabs are spaces.
+// colours text; tabs and spaces of whatever width are spaces.
 func Plain(line string) string {
 	if strings.ContainsRune(line, '\x1b') {
 		line = escapes().ReplaceAllString(line, "")
 	}
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '\t':
+		case r == '\t', unicode.Is(unicode.Zs, r):
 			return ' '
 		case !unicode.IsPrint(r):
 			return -1

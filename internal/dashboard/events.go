@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -179,17 +177,13 @@ func (d *Dashboard) infoOf(s adapter.ServerInfo, before told) serverInfo {
 	return info
 }
 
-// escapes match what colours a line on a terminal, or moves the cursor there.
-var escapes = regexp.MustCompile("\x1b(?:\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\^_])")
-
-// plain returns a line without what only a terminal understands.
-func plain(line string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\t' && r != '\n' && unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, escapes.ReplaceAllString(line, ""))
+// plain returns a text, whose lines stay, without what only a terminal understands.
+func plain(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = supervisor.Plain(line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // catalogOf returns what there is to say of all tools together.
