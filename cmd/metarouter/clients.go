@@ -134,7 +134,7 @@ func (a *app) say(format string, args ...any) {
 
 // printDiff prints what makes new of old on stdout.
 func (a *app) printDiff(path string, old, new []byte) {
-	colour := isTerminal(a.streams[1]) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	_, colour := a.paper()
 	for line := range strings.Lines(clients.Diff(path, old, new)) {
 		line = plain(strings.TrimSuffix(line, "\n"))
 		code := ""
