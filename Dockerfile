@@ -1,10 +1,10 @@
 # syntax=docker/dockerfile:1
 #
-#   docker build -t metarouter .                     the program alone: 30 MB, for remote and bundled servers
+#   docker build -t metarouter .                     the program alone: 36 MB, for remote and bundled servers
 #   docker build -t metarouter:node --target node .  with Node and uv, for servers that npx and uvx start
 #
-# Over HTTP, for which clients need a token (in a network of its own, every address is
-# another machine's):
+# Over HTTP. Clients need a token, because a container's clients come from other addresses
+# than loopback:
 #
 #   docker run --init -p 127.0.0.1:8787:8787 -e METAROUTER_TOKEN=… -v ./mcp:/config:ro metarouter
 #
@@ -12,8 +12,8 @@
 #
 #   docker run --init -i --rm -v ./mcp:/config:ro metarouter serve --config /config/mcp.json
 #
-# The folder with mcp.json is mounted, not the file: editors replace files, and a mount
-# of a file would go on showing the old one. --init reaps what servers leave behind.
+# Mount the folder with mcp.json, not the file: editors replace files, and a mounted file
+# would stay the old one. --init reaps processes that servers leave.
 
 FROM --platform=$BUILDPLATFORM golang:1.26-bookworm AS build
 WORKDIR /src

@@ -1,54 +1,71 @@
 // Package adapter is the router as a library: providers of tools behind one
 // interface, for Go programs that hand out work.
 //
-// An orchestrator has tasks, and wants each done by whatever can do it. It need not
-// know what that is: a [ProviderAdapter] lists its tools, says which of them suits a
-// task and why, runs it, and says how it is. There are four of them:
+// # Providers
+//
+// An orchestrator has tasks, and need not know which tool can do them: a
+// [ProviderAdapter] lists its tools, selects the right tool for a task with the reasons,
+// runs it, and reports its own health. There are four providers:
 //
 //   - A [Router] keeps the MCP servers of a .mcp.json running and routes to them.
 //     [Open] starts one inside the program, with no other process but the servers.
-//   - [Functions] are functions of the program itself. [Add] makes a tool of one; the
-//     schema of its arguments comes from a Go struct.
-//   - A [Chat] is an AI provider that speaks the chat API of OpenAI. Its models are
-//     tools that write, explain, reason and code.
-//   - A [Mux] is several providers as one: one catalog, one ranking, and another
-//     provider's tool where the first can't answer. A Mux is a provider too.
+//   - Package adapter/functions makes tools of functions of the program itself.
+//   - Package adapter/openai makes tools of the language models of an AI service:
+//     they write, explain, reason and code.
+//   - Package adapter/mux combines several providers into one: it has one catalog and one
+//     ranking, and uses another provider's tool where the first can't answer.
+//
+// # Example
 //
 // A program with all of them:
 //
 //	router, err := adapter.Open(ctx, adapter.Options{}, ".mcp.json")
 //	…
-//	functions := adapter.NewFunctions("own", adapter.FunctionsOptions{})
-//	err = adapter.Add(functions, adapter.Function{Name: "add", Description: "Add two numbers."}, add)
+//	own := functions.New("own", functions.Options{})
+//	err = functions.Add(own, functions.Function{Name: "add", Description: "Add two numbers."}, add)
 //	…
-//	chat, err := adapter.NewChat("openai", adapter.ChatOptions{})
+//	models, err := openai.New("openai", openai.Options{})
 //	…
-//	all, err := adapter.NewMux("all", router, functions, chat)
+//	all, err := mux.New("all", router, own, models)
 //	…
 //	defer all.Close()
 //
-// It then asks for what suits a task, and runs that:
+// [selector.Route] does a task: it selects the tool, checks the arguments, decides whether
+// the tool may run, and runs it:
 //
-//	query := selector.Query{Task: "How many metres are 6 feet?"}
-//	selection, err := all.Select(ctx, query)
+//	request := selector.RouteRequest{
+//		Query:     selector.Query{Task: "How many metres are 6 feet?"},
+//		Call:      selector.Call{Arguments: arguments},
+//		Threshold: 0.5,
+//	}
+//	routed, err := selector.Route(ctx, all, request)
 //	…
-//	fmt.Println(adapter.Why(ctx, all, query, selection))
-//	result, err := all.Execute(ctx, selector.Call{Tool: selection.Tool, Arguments: arguments})
-//	…
-//	fmt.Println(result.Text())
+//	fmt.Println(adapter.Why(ctx, all, request.Query, routed.Selection))
+//	if routed.Ran {
+//		fmt.Println(routed.Result.Text())
+//	}
 //
-// A failure of a tool is a result with IsError, which says what to do about it, since
-// whoever chose the tool, often a model, is to read it. A Go error is for the program:
-// ctx has ended, or the tool is not the provider's.
+// With a [Router] alone, pass [Router.Parts] to Route. A program that decides by itself
+// calls Select and Execute of the provider instead.
 //
-// Every result of these carries in its _meta how it came about: trace_id, tool_name,
-// tool_version, server, node_id, execution_path, verified (the arguments fitted the
-// schema), degraded (another tool stood in), attempts, latency_ms and timestamp.
+// # Results and errors
 //
-// The Examples below are complete, and examples/orchestrator in the source is a small
+// A tool's failure is a result with IsError whose text says what to do, since a model
+// often reads it. A Go error is for the program: ctx has ended, or the provider does not
+// have the tool.
+//
+// Every result has in its _meta how it was made: trace_id, tool_name, tool_version,
+// server, node_id, execution_path, verified (the arguments fitted the schema), degraded
+// (another tool was used instead), attempts, latency_ms and timestamp.
+//
+// The examples below are complete, and examples/orchestrator in the source is a small
 // program of this kind.
 //
-// This is also the only package that wires the others to each other.
+// # Frontends
+//
+// This is the only package that connects the other packages of the router to each other.
+// [Router.Parts] hands out these connected parts to frontends, such as the MCP server of
+// package server.
 package adapter
 
 import (
@@ -59,36 +76,35 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/session"
 )
 
-// A ProviderAdapter is whatever offers tools. All methods may be called by many
-// goroutines at once.
+// A ProviderAdapter offers tools. All methods may be called by many goroutines at once.
 type ProviderAdapter interface {
 	// Name returns the provider's name. It does not change.
 	Name() string
 
-	// Tools returns the tools that there are now, sorted by ID. They are shared and
-	// must not be modified, nor the slice.
-	Tools() []*registry.NormalizedTool
+	// Tools returns the tools that the provider has now, sorted by ID. Neither the tools
+	// nor the slice may be modified, since they are shared.
+	Tools() []*NormalizedTool
 
-	// FindByCapability returns the tools that bear the tag, such as "database", by
+	// FindByCapability returns the tools that have the tag, such as "database", sorted by
 	// ID.
-	FindByCapability(tag string) []*registry.NormalizedTool
+	FindByCapability(tag string) []*NormalizedTool
 
-	// Select picks the tool that suits the query best, or abstains.
-	Select(ctx context.Context, q selector.Query) (selector.Selection, error)
+	// Select picks the best tool for the query, or abstains.
+	Select(ctx context.Context, q Query) (Selection, error)
 
-	// Execute runs one of the provider's tools. Whatever goes wrong with the tool or
-	// on the way to it is a result with IsError, whose Err says why if no tool
-	// answered. The error is a [*session.Error] where an MCP server answered with
-	// one, the cause of ctx's end, or says that the tool is not the provider's.
-	Execute(ctx context.Context, c selector.Call) (selector.Result, error)
+	// Execute runs one of the provider's tools. A failure of the tool, or on the way to
+	// it, is a result with IsError; its Err is set if no tool has answered. The error is
+	// an [*Error] with which an MCP server has answered, the cause of ctx's end, or says
+	// that the provider does not have the tool.
+	Execute(ctx context.Context, c Call) (Result, error)
 
-	// Health says whether the provider can be used, having asked if it must. It
-	// returns when ctx ends at the latest.
+	// Health reports whether the provider can be used. It may ask another program for
+	// that, and returns when ctx ends at the latest.
 	Health(ctx context.Context) Health
 
 	// Changed returns a channel that is closed at the next change of the tools. Take
@@ -101,97 +117,87 @@ type ProviderAdapter interface {
 	//	}
 	Changed() <-chan struct{}
 
-	// Close ends the calls under way and all that the provider has started, and
-	// returns when nothing of it is left. Calls that come later are not made, and what
-	// Tools returned stays. It may be called again, and then does nothing.
+	// Close ends the calls in flight and everything that the provider has started, and
+	// returns when nothing of it is left. Later calls fail. The tools that Tools has
+	// returned stay readable. Further calls of Close do nothing.
 	Close() error
 }
 
 var (
-	_ ProviderAdapter = (*Router)(nil)
-	_ ProviderAdapter = (*Functions)(nil)
-	_ ProviderAdapter = (*Chat)(nil)
-	_ ProviderAdapter = (*Mux)(nil)
+	_ ProviderAdapter   = (*Router)(nil)
+	_ selector.Provider = (*Parts)(nil) // see [selector.Route]
 )
 
-// An Explainer is a provider that can say what speaks for its tools, as all of this
-// package can. See [Why].
+// An Explainer is a provider that can explain the scores of its tools. All providers of
+// this package are Explainers. See [Why].
 type Explainer interface {
-	Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error)
+	Explain(ctx context.Context, task string, candidates []Candidate) ([]Explanation, error)
 }
 
-// Execute runs the provider's tool of that ID. The arguments are a map, a struct or
-// whatever else encoding/json makes an object of, or the JSON itself as
-// [json.RawMessage]; nil is none.
-func Execute(ctx context.Context, p ProviderAdapter, id string, arguments any) (selector.Result, error) {
+// Execute runs the provider's tool of that ID. The arguments are a map, a struct, another
+// value that encoding/json encodes as an object, or the JSON itself as [json.RawMessage];
+// nil means no arguments.
+func Execute(ctx context.Context, p ProviderAdapter, id string, arguments any) (Result, error) {
 	tool, ok := Tool(p, id)
 	if !ok {
-		return selector.Result{}, noTool(p.Name(), id)
+		return Result{}, inprocess.NoTool(p.Name(), id)
 	}
-	call := selector.Call{Tool: tool}
+	call := Call{Tool: tool}
 	if arguments != nil {
 		var err error
 		if call.Arguments, err = json.Marshal(arguments); err != nil {
-			return selector.Result{}, fmt.Errorf("encode the arguments of %s: %w", id, err)
+			return Result{}, fmt.Errorf("encode the arguments of %s: %w", id, err)
 		}
 	}
 	return p.Execute(ctx, call)
 }
 
-// Tool returns the provider's tool of that ID. A [Mux] knows its tools by their
+// Tool returns the provider's tool of that ID. A Mux knows its tools by their
 // qualified IDs too, whether or not these are in use.
-func Tool(p ProviderAdapter, id string) (t *registry.NormalizedTool, ok bool) {
+func Tool(p ProviderAdapter, id string) (t *NormalizedTool, ok bool) {
 	if knows, ok := p.(interface {
-		Tool(id string) (*registry.NormalizedTool, bool)
+		Tool(id string) (*NormalizedTool, bool)
 	}); ok {
 		return knows.Tool(id)
 	}
 	tools := p.Tools()
-	i := slices.IndexFunc(tools, func(t *registry.NormalizedTool) bool { return t.ID == id })
+	i := slices.IndexFunc(tools, func(t *NormalizedTool) bool { return t.ID == id })
 	if i < 0 {
 		return nil, false
 	}
 	return tools[i], true
 }
 
-// noTool is the error for a tool that a provider lacks. It wraps [session.ErrNotSent].
-func noTool(provider, id string) error {
-	return fmt.Errorf("provider %q has no tool %q: %w", provider, id, session.ErrNotSent)
-}
-
-// errClosed is why a provider that was closed answers no call.
-var errClosed = fmt.Errorf("the provider is closed: %w", session.ErrNotSent)
-
 // Why says in a line which tool was selected for the query and why, or why none was:
 //
-//	utilities:unit_convert, confidence 0.97: its name has "convert", its parameters have "feet"; it bears math
-func Why(ctx context.Context, p ProviderAdapter, q selector.Query, s selector.Selection) string {
-	chosen := selector.Candidate{Tool: s.Tool, Score: s.Score, Confidence: s.Confidence, Features: s.Features}
+//	utilities:unit_convert, confidence 0.97: its name has "convert", its parameters have "feet"; its capabilities have math
+func Why(ctx context.Context, p ProviderAdapter, q Query, s Selection) string {
+	chosen := Candidate{Tool: s.Tool, Score: s.Score, Confidence: s.Confidence, Features: s.Features}
 	line := ""
 	switch {
 	case s.Tool == nil && len(s.Alternatives) == 0:
-		return "no tool suits the task"
+		return "no tool fits the task"
 	case s.Tool == nil:
 		chosen = s.Alternatives[0]
-		line = "no tool suits the task; the nearest is "
+		line = "no tool fits the task; the nearest is "
 	}
 	line += fmt.Sprintf("%s, confidence %.2f", chosen.Tool.ID, chosen.Confidence)
 	var reasons []string
 	if e, ok := p.(Explainer); ok {
-		if all, err := e.Explain(ctx, q.Task, []selector.Candidate{chosen}); err == nil && len(all) == 1 {
+		if all, err := e.Explain(ctx, q.Task, []Candidate{chosen}); err == nil && len(all) == 1 {
 			if why := all[0].Why(); why != "" {
 				reasons = append(reasons, why)
 			}
 		}
 	}
-	var borne []string
+	var asked []string
 	for _, tag := range registry.Tags(q.Capabilities) {
 		if slices.Contains(chosen.Tool.Capabilities, tag) {
-			borne = append(borne, tag)
+			asked = append(asked, tag)
 		}
 	}
-	if len(borne) > 0 {
-		reasons = append(reasons, "it bears "+strings.Join(borne, ", "))
+	if len(asked) > 0 {
+		reasons = append(reasons, "its capabilities have "+strings.Join(asked, ", "))
 	}
 	if len(s.Partial) > 0 {
 		reasons = append(reasons, "it lacks "+strings.Join(s.Partial, ", "))
@@ -240,9 +246,9 @@ func (h Health) String() string {
 	return line
 }
 
-// whole returns the health of what consists of the parts. It is as they are if they
-// are all in one state, and degraded otherwise.
-func whole(name string, tools int, parts []Health) Health {
+// CombineHealth returns the health of a provider that consists of parts. Its state is that
+// of its parts if they all have the same one, and [Degraded] otherwise.
+func CombineHealth(name string, tools int, parts []Health) Health {
 	h := Health{Name: name, State: Up, Tools: tools, Parts: parts}
 	var reasons []string
 	for i, part := range parts {

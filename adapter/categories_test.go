@@ -12,15 +12,17 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // neighbour is an outside classification server of plain JSON-RPC. Whatever sings is
@@ -81,9 +83,25 @@ func TestOutsideTags(t *testing.T) {
 		t.Fatalf("%+v, %v", ranking, err)
 	}
 	i := slices.IndexFunc(ranking.Candidates, func(c selector.Candidate) bool { return c.Tool.Name == "singing_bird" })
-	if i != 0 || ranking.Candidates[0].Features[selector.CategoryFeature] != 0.9 {
+	if i != 0 || featureOf(t, r, "let it sing like a bird", ranking.Candidates[0], "category") != 0.9 {
 		t.Errorf("%+v", ranking.Candidates)
 	}
+}
+
+// featureOf returns the value of a feature by its name.
+func featureOf(t *testing.T, e Explainer, task string, c selector.Candidate, feature string) float64 {
+	t.Helper()
+	all, err := e.Explain(t.Context(), task, []selector.Candidate{c})
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	for _, f := range all[0].Features {
+		if f.Name == feature {
+			return f.Value
+		}
+	}
+	t.Fatalf("there is no feature %q", feature)
+	return 0
 }
 
 // An oracle is an outside classification server of plain JSON-RPC whose answers can be
@@ -165,35 +183,109 @@ func TestTagsChange(t *testing.T) {
 	})
 }
 
-// A server that goes from list to list is not asked about all tools as fast as it can
-// answer each time.
+// An outside server that changes its list is asked about each tool again, but not faster
+// than once per askAgain. Until it has answered, its old tags remain.
 func TestAskedAgain(t *testing.T) {
-	var again atomic.Int64
-	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
-	var names []string
-	for i := range 40 {
-		names = append(names, fmt.Sprintf("bird_%d", i))
-	}
-	r, _ := runningWith(t, config.Config{
-		Servers: []config.Server{fake("s", "-tools", strings.Join(names, ","))},
-		Router:  config.Router{Classification: o.classification()},
-	}, Options{})
-	settled(t, r)
-	mcptest.WaitFor(t, "the tags", func() bool { return len(r.FindByCapability("music")) == 40 })
-	var first atomic.Int64
-	o.change(`{"categories": ["other", "music"]}`, func(_ context.Context, text string) string {
-		if strings.Contains(text, "bird") {
-			first.CompareAndSwap(0, time.Now().UnixNano())
-			again.Add(1)
+	synctest.Test(t, func(t *testing.T) {
+		texts := make([]string, 40)
+		for i := range texts {
+			texts[i] = fmt.Sprintf("bird %d", i)
 		}
-		return class(1)
+		o := &inProcessOracle{list: `["music", "other"]`}
+		outside := config.DefaultClassification()
+		outside.Outside = &config.Outside{
+			Server: "oracle", ClassifyTool: "classify_text", ListTool: "list_categories",
+			Timeout: 20 * time.Second, CacheCategories: true, RefreshInterval: time.Second,
+		}
+		classifier := classify.New(outside, nil, o, zap.NewNop())
+		l := newLabels(classifier)
+		var running sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		defer running.Wait()
+		defer cancel()
+		running.Go(func() { classifier.Run(ctx, false) })
+		running.Go(func() { l.run(ctx, func() []string { return texts }, func() {}) })
+		musical := func() (n int) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for _, text := range texts {
+				if l.known[text].tag == "music" {
+					n++
+				}
+			}
+			return n
+		}
+		time.Sleep(500 * time.Millisecond)
+		if n := musical(); n != len(texts) {
+			t.Fatalf("%d of %d texts have the tag at first", n, len(texts))
+		}
+		o.change(`["other", "music"]`)
+		asked := o.asked()
+		for len(asked()) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		if n := musical(); n < len(texts)-1 {
+			t.Errorf("%d of %d texts have the tag while the server is asked again", n, len(texts))
+		}
+		time.Sleep(time.Duration(len(texts)) * askAgain)
+		times := asked()
+		if len(times) != len(texts) {
+			t.Errorf("asked about %d texts again, want %d", len(times), len(texts))
+		}
+		for i := 1; i < len(times); i++ {
+			if pause := times[i].Sub(times[i-1]); pause < askAgain {
+				t.Errorf("asked again after %v, want at least %v", pause, askAgain)
+			}
+		}
 	})
-	mcptest.WaitFor(t, "it to be asked again", func() bool { return again.Load() >= 11 })
-	if took := time.Since(time.Unix(0, first.Load())); took < 300*time.Millisecond {
-		t.Errorf("10 more tools in %s", took)
+}
+
+// inProcessOracle is an outside classification server without a process: every text
+// belongs to the first category of its list.
+type inProcessOracle struct {
+	mu    sync.Mutex // guards what follows
+	list  string
+	times []time.Time // of the questions about birds
+}
+
+func (o *inProcessOracle) Session(context.Context, string, session.Client) (session.Session, error) {
+	return oracleSession{inProcessOracle: o}, nil
+}
+
+// oracleSession is the session with an inProcessOracle; the router only calls its tools.
+type oracleSession struct {
+	session.Session
+	*inProcessOracle
+}
+
+func (o oracleSession) Call(_ context.Context, r session.Request) (json.RawMessage, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text := `{"categories": ` + o.list + `}`
+	if strings.Contains(string(r.Params), "classify_text") {
+		if strings.Contains(string(r.Params), "bird") { // else it is a probe
+			o.times = append(o.times, time.Now())
+		}
+		text = class(0)
 	}
-	if len(r.FindByCapability("music")) != 40 {
-		t.Error("tags are gone before there are others")
+	return json.Marshal(map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}})
+}
+
+func (o *inProcessOracle) change(list string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.list = list
+}
+
+// asked returns a function that returns the times of the questions from now on.
+func (o *inProcessOracle) asked() func() []time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := len(o.times)
+	return func() []time.Time {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return slices.Clone(o.times[before:])
 	}
 }
 
@@ -228,7 +320,7 @@ func TestOutsideHangsAtStart(t *testing.T) {
 		Router:  config.Router{Classification: classification},
 	}, Options{})
 	settled(t, r)
-	h := r.Classifier().Health()
+	h := r.Parts().Classifier().Health()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if _, err := r.Find(ctx, selector.Query{Task: "a bird"}); err != nil || ctx.Err() != nil || !h.Degraded() || h.Outside.State != "starting" {
@@ -307,7 +399,7 @@ func TestShortTexts(t *testing.T) {
 	r, _ := runningWith(t, config.Config{Servers: []config.Server{fake("s", "-tools", "singing_bird")}, Router: config.Router{Classification: c}}, Options{})
 	settled(t, r)
 	mcptest.WaitFor(t, "the tag", func() bool { return len(r.FindByCapability("music")) == 1 })
-	if tag, _ := (&sorter{Classifier: r.Classifier()}).Category(t.Context(), "ä singing bird"); tag != "music" {
+	if tag, _ := r.sorting.Category(t.Context(), "ä singing bird"); tag != "music" {
 		t.Errorf("%q", tag)
 	}
 }
@@ -331,18 +423,18 @@ func TestLabelsComeLater(t *testing.T) {
 	c := o.classification()
 	c.Fallback, c.Threshold = "", 0
 	k := classify.New(c, []config.Category{{Name: "bird"}}, nil, zap.NewNop())
-	catalog := newCatalog(false, nil, nil, registry.New(zap.NewNop()), nil, zap.NewNop())
+	catalog := newCatalogWriter(false, newTagger(nil, zap.NewNop()), registry.New(), nil, zap.NewNop())
 	catalog.labels = newLabels(k)
 	tool := registry.NormalizedTool{ID: "s:a", Server: "s", Name: "a", Description: "a bird"}
 	if _, err := catalog.publish("s", registry.Offer{Tools: []registry.NormalizedTool{tool}}); err != nil {
 		t.Fatal(err)
 	}
-	if len(catalog.registry.FindByCapability("bird")) != 0 {
+	if len(catalog.registry.Snapshot().FindByCapability("bird")) != 0 {
 		t.Error("it was classified by who published it")
 	}
 	catalog.labels.guess(t.Context(), catalog.texts())
 	catalog.relabel()
-	if len(catalog.registry.FindByCapability("bird")) != 1 {
+	if len(catalog.registry.Snapshot().FindByCapability("bird")) != 1 {
 		t.Error("it was not classified")
 	}
 }
@@ -353,11 +445,11 @@ func TestTagsAreCategories(t *testing.T) {
 	browser := fake("browser")
 	browser.Capabilities = []string{"Mine"}
 	r := New(config.Config{Servers: []config.Server{browser}}, Options{})
-	categories := r.Classifier().Categories(t.Context()).Categories
+	categories := r.Parts().Classifier().Categories(t.Context()).Categories
 	if !slices.IsSorted(categories) || !slices.Contains(categories, "mine") || !slices.Contains(categories, "browser") || len(categories) < 30 {
 		t.Errorf("%v", categories)
 	}
-	o, err := r.Classifier().Classify(t.Context(), "take a screenshot of the web page in the browser")
+	o, err := r.Parts().Classifier().Classify(t.Context(), "take a screenshot of the web page in the browser")
 	if err != nil || !slices.Contains([]string{"browser", "screenshot", "web"}, o.Category) {
 		t.Errorf("%+v, %v", o, err)
 	}

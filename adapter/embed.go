@@ -32,7 +32,7 @@ const helper = "metarouter-helper"
 // that ends without Close, be it killed, interrupted or by [os.Exit], may leave those
 // behind that do not end with their stdin.
 func Embed(o Options) Options {
-	if os.Getenv(supervisor.ReportVariable) != "" { // npx was told that this is its shell
+	if os.Getenv(supervisor.ReportVariable) != "" { // npx runs this program as its shell
 		exit(supervisor.Report(os.Stdout, os.Args[1:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == helper {
@@ -65,9 +65,9 @@ func help(args []string) error {
 		}
 		return s.Run(context.Background(), &mcp.StdioTransport{})
 	case len(args) > 2 && args[0] == "guard" && args[1] == "--":
-		return supervisor.Gate(args[2:])
+		return supervisor.ExecShim(args[2:])
 	case len(args) == 1 && args[0] == "guard":
-		supervisor.Guard(os.Stdin)
+		supervisor.RunGuard(os.Stdin)
 		return nil
 	}
 	return errors.New("this program was started as a helper of metarouter, for nothing that it knows")

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -56,54 +57,36 @@ func start(ctx context.Context, c config.Config, o Options, follow bool) (*Route
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	r := New(o.own(c), o)
+	p := config.Pipeline{
+		Watch: follow,
+		Adjust: func(c config.Config) config.Config {
+			for _, p := range c.Problems {
+				o.Log.Warn(p.Error())
+			}
+			return ownEntries(c, o.Bundled)
+		},
+		Log: o.Log,
+	}
+	c = p.Adjust(c)
+	r := New(c, o)
 	ctx, end, err := r.life.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var read, edits chan config.Config
-	if follow {
-		read, edits = make(chan config.Config), make(chan config.Config)
-	}
-	say(c, o.Log)
+	edits := make(chan config.Config)
 	go func() { // Close waits for it
 		g, ctx := errgroup.WithContext(ctx)
-		g.Go(func() error { return r.run(ctx, edits) })
-		if follow {
-			g.Go(func() error { return config.Watch(ctx, c, read, func(error) {}, o.Log) })
-			g.Go(func() error { return pass(ctx, read, edits, o) })
-		}
+		g.Go(func() error { return run(ctx, r, edits) })
+		g.Go(func() error { return p.Run(ctx, c, edits) })
 		end(g.Wait())
 	}()
 	return r, nil
 }
 
-// pass passes edits on, as the router shall see them.
-func pass(ctx context.Context, read <-chan config.Config, edits chan<- config.Config, o Options) error {
-	for {
-		select {
-		case c := <-read:
-			say(c, o.Log)
-			select {
-			case edits <- o.own(c):
-			case <-ctx.Done():
-				return nil
-			}
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-func say(c config.Config, log *zap.Logger) {
-	for _, p := range c.Problems {
-		log.Warn(p.Error())
-	}
-}
-
-// own returns c with entries of bundled servers as they run in this program. The
-// configuration takes the command "metarouter" for this very program, which it is not.
-func (o Options) own(c config.Config) config.Config {
+// ownEntries returns c with the entries of bundled servers as they run in this program.
+// config takes the command "metarouter" for the program itself, which it is not here.
+// bundled is Options.Bundled.
+func ownEntries(c config.Config, bundled []string) config.Config {
 	self, err := os.Executable()
 	if err != nil {
 		return c
@@ -114,8 +97,8 @@ func (o Options) own(c config.Config) config.Config {
 		if s.Transport != config.Stdio || s.Command != self || len(s.Args) == 0 || s.Args[0] != "builtin" {
 			continue
 		}
-		if len(o.Bundled) > 0 {
-			s.Command, s.Args = o.Bundled[0], slices.Concat(o.Bundled[1:], s.Args[1:])
+		if len(bundled) > 0 {
+			s.Command, s.Args = bundled[0], slices.Concat(bundled[1:], s.Args[1:])
 		} else if path, err := exec.LookPath("metarouter"); err == nil {
 			s.Command = path
 		} else {
@@ -125,7 +108,7 @@ func (o Options) own(c config.Config) config.Config {
 	return c
 }
 
-// A life is that of what runs once, and is then closed by whoever likes.
+// A life is the state of a value that runs once and may be closed at any time.
 type life struct {
 	mu     sync.Mutex         // guards what follows
 	cancel context.CancelFunc // nil until it begins
@@ -141,7 +124,7 @@ func (l *life) begin(ctx context.Context) (_ context.Context, end func(error), e
 	defer l.mu.Unlock()
 	switch {
 	case l.closed:
-		return nil, nil, errClosed
+		return nil, nil, inprocess.ErrClosed
 	case l.done != nil:
 		return nil, nil, errors.New("the router runs already, or did")
 	}
@@ -186,45 +169,4 @@ func isClosed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-// Close ends the router with all its servers, and returns when nothing of it is left.
-// Its error is what ended the router before, if anything did.
-func (r *Router) Close() error {
-	if begun, err := r.life.close(); begun {
-		return err
-	}
-	return r.registry.Close()
-}
-
-// Name returns Options.Name.
-func (r *Router) Name() string { return r.options.Name }
-
-// Health says how each server is. Those that the configuration disables are left out;
-// one that is not started until it is called is up. It asks nobody, as servers are
-// watched all the time.
-func (r *Router) Health(context.Context) Health {
-	var parts []Health
-	for _, s := range r.Servers() {
-		h := Health{Name: s.Name, State: Up, Reason: s.LastError, Tools: s.Tools}
-		switch s.State {
-		case supervisor.Ready, supervisor.Idle:
-			h.Reason = ""
-		case supervisor.Starting, supervisor.Restarting:
-			h.State = Starting
-		case supervisor.Disabled, supervisor.Self:
-			continue
-		default:
-			h.State = Down
-		}
-		parts = append(parts, h)
-	}
-	h := whole(r.Name(), len(r.Tools()), parts)
-	if ended, err := r.life.ended(); ended {
-		h.State, h.Reason = Down, "it is closed"
-		if err != nil {
-			h.Reason = err.Error()
-		}
-	}
-	return h
 }

@@ -16,11 +16,12 @@ import (
 
 	"go.uber.org/zap/zaptest"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/session"
 	"github.com/mcp-metarouter/metarouter/supervisor"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // entry returns the entry of a fake server in a configuration.
@@ -83,7 +84,7 @@ func TestOpenClosedDuringCall(t *testing.T) {
 		result, _ := Execute(context.Background(), r, "s:hang", nil)
 		ended <- result
 	}()
-	must(t, r.Await(t.Context(), "s"))
+	must(t, r.Parts().Await(t.Context(), "s"))
 	must(t, r.Close())
 	if result := <-ended; !result.IsError || result.Err == nil {
 		t.Errorf("%s", result.JSON)
@@ -108,7 +109,7 @@ func TestOpenEnds(t *testing.T) {
 	}
 	never := New(config.Config{}, Options{})
 	must(t, never.Close())
-	if err := never.Run(t.Context(), nil); !errors.Is(err, errClosed) {
+	if err := never.Run(t.Context(), nil); !errors.Is(err, inprocess.ErrClosed) {
 		t.Errorf("Run after Close: %v", err)
 	}
 }
@@ -157,7 +158,7 @@ func TestOpenBundled(t *testing.T) {
 	must(t, os.WriteFile(installed, []byte("#!/bin/sh\n"), 0o700))
 	c, err := config.Load(file)
 	must(t, err)
-	if s := (Options{}).own(c).Servers[0]; runtime.GOOS != "windows" && (s.Command != installed || strings.Join(s.Args, " ") != "builtin utilities") {
+	if s := ownEntries(c, nil).Servers[0]; runtime.GOOS != "windows" && (s.Command != installed || strings.Join(s.Args, " ") != "builtin utilities") {
 		t.Errorf("%+v", s)
 	}
 }

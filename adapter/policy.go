@@ -3,19 +3,10 @@ package adapter
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
-
-// Policy implements [selector.Sessions].
-func (r *Router) Policy(server string) selector.Policy {
-	if p, ok := (*r.policies.Load())[server]; ok {
-		return p
-	}
-	return selector.Policy{Timeout: 5 * time.Minute}
-}
 
 // policies returns how calls to each server are made, by its name.
 func policies(servers []config.Server) map[string]selector.Policy {

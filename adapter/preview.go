@@ -17,7 +17,7 @@ import (
 // starting any.
 type Preview struct {
 	Offers  map[string]registry.Offer // by server
-	Unknown []string                  // servers of which nothing is known
+	Unknown []string                  // servers whose tools are not known
 	Named   map[string][]string       // tools that are known by name alone, by server
 }
 
@@ -27,7 +27,7 @@ type Preview struct {
 func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
 	store := registry.NewStore(dataDir, zap.NewNop())
 	load := func(c *config.Config, s config.Server) (registry.Offer, bool) {
-		return store.Load((&catalog{tags: c.Router.Capabilities}).storeKey(s), s.Name)
+		return store.Load((&tagger{tags: c.Router.Capabilities}).storeKey(s), s.Name)
 	}
 	p := Preview{Offers: make(map[string]registry.Offer), Named: make(map[string][]string)}
 	for _, s := range c.Servers {
@@ -71,14 +71,14 @@ func refiltered(o registry.Offer, s config.Server) (now registry.Offer, named []
 	rules := rulesOf(s)
 	for _, d := range o.Dropped {
 		if d.Kind == registry.KindTool && d.Filter != "" {
-			if _, refused := rules.Refuses(d.Name); !refused {
+			if _, refused := rules.Excludes(d.Name); !refused {
 				named = append(named, cmp.Or(rules.Rename[d.Name], d.Name))
 			}
 		}
 	}
 	for _, t := range o.Tools {
 		name := t.ServerName()
-		if _, refused := rules.Refuses(name); refused {
+		if _, refused := rules.Excludes(name); refused {
 			continue
 		}
 		now.Tools = append(now.Tools, renamed(t, s.Name, name, rules))
@@ -87,12 +87,12 @@ func refiltered(o registry.Offer, s config.Server) (now registry.Offer, named []
 }
 
 // renamed returns the tool as that of a server of the given name, which calls it own.
-func renamed(t registry.NormalizedTool, server, own string, rules discovery.Rules) registry.NormalizedTool {
+func renamed(t NormalizedTool, server, own string, rules discovery.Rules) NormalizedTool {
 	t.Server, t.Name, t.Original = server, own, ""
 	if ours := rules.Rename[own]; ours != "" && ours != own {
 		t.Name, t.Original = ours, own
 	}
-	t.ID = registry.ToolID(server, t.Name)
+	t.ID = registry.ID(server, t.Name)
 	t.Definition = wire.SetMember(t.Definition, "name", wire.AppendString(nil, t.Name))
 	return t
 }

@@ -6,21 +6,24 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 const (
-	// progressEvery is how often it is looked whether servers are still starting, and
-	// progressAgain how often that is said if nothing else has changed.
+	// progressEvery is the time between two looks at the servers, and progressAgain the
+	// time between two log lines that say the same.
 	progressEvery = 3 * time.Second
 	progressAgain = 15 * time.Second
-	// maxNamed is how many servers are named that are the same way.
+	// maxNamed is how many servers of one state are named.
 	maxNamed = 5
 )
 
-// progress says in the log which servers are starting, until none is: the first start
-// ever may take minutes, while packages are fetched.
-func (r *Router) progress(ctx context.Context) {
+// logStarts logs which servers are starting, until none is. The very first start may take
+// minutes, while packages are fetched.
+func logStarts(ctx context.Context, s *supervisor.Supervisor, log *zap.Logger) {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	last, said := "", time.Time{}
@@ -30,12 +33,12 @@ func (r *Router) progress(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		line, settled := summary(r.supervisor.Status())
+		line, settled := summary(s.Status())
 		switch {
 		case settled && last == "":
 			return
 		case line != last || time.Since(said) >= progressAgain:
-			r.log.Info(line)
+			log.Info(line)
 			last, said = line, time.Now()
 		}
 		if settled {
@@ -44,22 +47,22 @@ func (r *Router) progress(ctx context.Context) {
 	}
 }
 
-// summary says in a line how many servers are ready, and which are not. Those that
-// nobody wants to run are left out. settled reports whether none is starting.
-func summary(all []supervisor.Status) (line string, settled bool) {
+// summary says in a line how many servers are ready, and which are not. Servers that are
+// not to run are left out. settled reports whether no server is starting.
+func summary(all []status.Status) (line string, settled bool) {
 	var ready, starting int
 	var doings, failed []string
-	names := make(map[string][]string) // of those that start, by what they wait for
+	names := make(map[string][]string) // of starting servers, by what they wait for
 	for _, s := range all {
 		switch s.State {
-		case supervisor.Ready:
+		case status.Ready:
 			ready++
-		case supervisor.Starting:
+		case status.Starting:
 			if starting++; names[s.Doing] == nil {
 				doings = append(doings, s.Doing)
 			}
 			names[s.Doing] = append(names[s.Doing], s.Name)
-		case supervisor.Restarting, supervisor.Failed, supervisor.NeedsAuth:
+		case status.Restarting, status.Failed, status.NeedsAuth:
 			failed = append(failed, s.Name)
 		}
 	}

@@ -5,16 +5,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/supervisor"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
 func TestSummary(t *testing.T) {
-	server := func(name string, state supervisor.State, doing string) supervisor.Status {
-		return supervisor.Status{Name: name, State: state, Doing: doing}
+	server := func(name string, state status.State, doing string) status.Status {
+		return status.Status{Name: name, State: state, Doing: doing}
 	}
-	all := []supervisor.Status{
-		server("a", supervisor.Ready, ""), server("b", supervisor.Starting, ""), server("c", supervisor.Starting, "npx is fetching pkg"),
-		server("d", supervisor.Failed, ""), server("e", supervisor.Idle, ""), server("f", supervisor.Disabled, ""),
+	all := []status.Status{
+		server("a", status.Ready, ""), server("b", status.Starting, ""), server("c", status.Starting, "npx is fetching pkg"),
+		server("d", status.Failed, ""), server("e", status.Idle, ""), server("f", status.Disabled, ""),
 	}
 	line, settled := summary(all)
 	if want := "1 of 4 servers ready, 1 failed: d, 2 starting: b, c (npx is fetching pkg)"; line != want || settled {
@@ -24,9 +24,9 @@ func TestSummary(t *testing.T) {
 	if want := "1 of 2 servers ready, 1 failed: d"; line != want || !settled {
 		t.Errorf("%q, %v, want %q", line, settled, want)
 	}
-	var many []supervisor.Status
+	var many []status.Status
 	for i := range 30 {
-		many = append(many, server(fmt.Sprint("s", i), supervisor.Starting, ""))
+		many = append(many, server(fmt.Sprint("s", i), status.Starting, ""))
 	}
 	if line, _ = summary(many); !strings.HasSuffix(line, ", s4 and 25 more") {
 		t.Errorf("%q", line)

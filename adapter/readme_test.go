@@ -13,6 +13,10 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/adapter/functions"
+	"github.com/mcp-metarouter/metarouter/adapter/mux"
+	"github.com/mcp-metarouter/metarouter/adapter/openai"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -29,24 +33,27 @@ func readme() {
 	ctx := context.Background()
 	router, err := adapter.Open(ctx, options, ".mcp.json") // MCP servers
 	check(err)
-	own := adapter.NewFunctions("own", adapter.FunctionsOptions{}) // Go functions
-	check(adapter.Add(own, adapter.Function{Name: "count_words", Description: "Count the words of a text."}, countWords))
-	ai, err := adapter.NewChat("ai", adapter.ChatOptions{BaseURL: os.Getenv("OPENAI_BASE_URL")}) // models
+	own := functions.New("own", functions.Options{}) // Go functions
+	check(functions.Add(own, functions.Function{
+		Name: "count_words", Description: "Count the words of a text.", Hints: registry.Hints{ReadOnly: new(true)},
+	}, countWords))
+	ai, err := openai.New("ai", openai.Options{BaseURL: os.Getenv("OPENAI_BASE_URL")}) // models
 	check(err)
-	all, err := adapter.NewMux("all", router, own, ai) // all as one
+	all, err := mux.New("all", router, own, ai) // all as one
 	check(err)
 	defer all.Close()
 	router.Settled(ctx) // until the servers have said what they offer
 
-	query := selector.Query{Task: "How many words are in this text?"}
-	selection, err := all.Select(ctx, query)
+	request := selector.RouteRequest{
+		Query:     selector.Query{Task: "How many words are in this text?"},
+		Call:      selector.Call{Arguments: json.RawMessage(`{"text": "to be or not to be"}`)},
+		Threshold: 0.5, // only select, if no tool is likely enough or safe to run
+	}
+	routed, err := selector.Route(ctx, all, request)
 	check(err)
-	fmt.Println(adapter.Why(ctx, all, query, selection))
-	if selection.Tool != nil {
-		arguments := json.RawMessage(`{"text": "to be or not to be"}`)
-		result, err := all.Execute(ctx, selector.Call{Tool: selection.Tool, Arguments: arguments})
-		check(err)
-		fmt.Println(result.Text())
+	fmt.Println(adapter.Why(ctx, all, request.Query, routed.Selection))
+	if routed.Ran {
+		fmt.Println(routed.Result.Text())
 	}
 }
 

@@ -11,16 +11,24 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/supervisor"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 func TestMain(m *testing.M) {
 	embedIfAsked(Embed(Options{}))
 	mcptest.ServeIfAsked()
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
+}
+
+// must fails the test unless err is nil.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func fake(name string, flags ...string) config.Server {
@@ -84,8 +92,8 @@ func TestRouter(t *testing.T) {
 	if err != nil || result.IsError || !strings.Contains(string(result.JSON), `"tool_name":"browser_navigate"`) {
 		t.Errorf("Execute = %s, %v", result.JSON, err)
 	}
-	for _, s := range r.Servers() {
-		if s.Name == "browser" && (s.State != supervisor.Ready || s.Tools != 2) {
+	for _, s := range r.Parts().Servers() {
+		if s.Name == "browser" && (s.State != status.Ready || s.Tools != 2) {
 			t.Errorf("status %+v", s)
 		}
 	}
@@ -95,12 +103,12 @@ func TestRouter(t *testing.T) {
 	browser.Tools = config.ToolFilter{}
 	edits <- config.Config{Servers: []config.Server{browser}}
 	<-changed
-	mcptest.WaitFor(t, "all tools of the edited entry", func() bool { return len(r.Snapshot().Server("browser")) == 3 })
+	mcptest.WaitFor(t, "all tools of the edited entry", func() bool { return len(r.Parts().Snapshot().Server("browser")) == 3 })
 	if n := len(mcptest.PIDs(t, pids)); n != 1 {
 		t.Errorf("%d processes of the server, want 1", n)
 	}
 	edits <- config.Config{}
-	mcptest.WaitFor(t, "the tools of removed servers to go", func() bool { return len(r.Snapshot().Tools()) == 0 })
+	mcptest.WaitFor(t, "the tools of removed servers to go", func() bool { return len(r.Parts().Snapshot().Tools()) == 0 })
 }
 
 // With the stored catalog tools are known without a process, and on demand none
@@ -111,21 +119,21 @@ func TestOnDemand(t *testing.T) {
 	first, _ := running(t, Options{DataDir: data, OnDemand: true}, entry)
 	settled(t, first)
 	second, _ := running(t, Options{DataDir: data, OnDemand: true}, entry)
-	if !second.Complete() {
+	if !second.Parts().Complete() {
 		t.Fatal("the stored catalog is not known")
 	}
 	settled(t, second)
 	if n := len(mcptest.PIDs(t, pids)); n != 1 {
 		t.Errorf("%d processes before the first call, want that of the listing alone", n)
 	}
-	tool, _ := second.Snapshot().Tool("s:echo")
+	tool, _ := second.Parts().Snapshot().Tool("s:echo")
 	if result, err := second.Execute(t.Context(), selector.Call{Tool: tool}); err != nil || result.IsError {
 		t.Errorf("Execute = %s, %v", result.JSON, err)
 	}
 	// Another entry of the same name is another server.
 	other := fake("s", "-tools", "pid")
 	third, _ := running(t, Options{DataDir: data, OnDemand: true}, other)
-	if third.Complete() {
+	if third.Parts().Complete() {
 		t.Error("the tools of another entry are taken for this one's")
 	}
 }
@@ -139,11 +147,11 @@ func TestOfferIsStored(t *testing.T) {
 	settled(t, first)
 	second := New(config.Config{Servers: []config.Server{entry}}, Options{DataDir: data})
 	for name, r := range map[string]*Router{"learned": first, "recalled": second} {
-		s := r.Snapshot()
-		if _, ok := s.Prompt("s:greet"); !ok {
+		s := r.Parts().Snapshot()
+		if len(s.Items("s:greet")) != 1 {
 			t.Errorf("%s: prompts %v", name, s.Prompts())
 		}
-		if _, ok := s.Resource("s:file:///harbour.txt"); !ok {
+		if len(s.Items("s:file:///harbour.txt")) != 1 {
 			t.Errorf("%s: resources %v", name, s.Resources())
 		}
 		if o := s.Offer("s"); len(o.Tools) != 1 || !strings.Contains(string(o.Capabilities), "prompts") {
@@ -162,12 +170,12 @@ func TestForgottenWhileListing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	entry := fake("s")
 	offer := registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:a", Server: "s", Name: "a"}}}
-	if _, err := r.catalog.adopt(ctx, entry, offer); err != nil || len(r.Snapshot().Tools()) != 1 {
+	if _, _, err := r.writer.adopt(ctx, entry, offer, r.writer.tagger); err != nil || len(r.Parts().Snapshot().Tools()) != 1 {
 		t.Fatal(err)
 	}
 	cancel()
-	r.catalog.Forget("s")
-	if _, err := r.catalog.adopt(ctx, entry, offer); err == nil || len(r.Snapshot().Tools()) != 0 || r.catalog.listed(entry) {
+	r.writer.Forget("s")
+	if _, _, err := r.writer.adopt(ctx, entry, offer, r.writer.tagger); err == nil || len(r.Parts().Snapshot().Tools()) != 0 || r.writer.listed(entry) {
 		t.Errorf("adopted after its end: %v", err)
 	}
 }

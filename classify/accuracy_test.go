@@ -1,4 +1,4 @@
-package classify_test
+package classify
 
 import (
 	"bufio"
@@ -13,16 +13,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/test/external"
 )
 
 // classifier sorts texts as the configuration says, at its threshold.
 func classifier(c *config.Classification) func(text string) (category string, confidence float64) {
-	lexical, policy := classify.NewLexical(c.Categories), classify.NewPolicy(*c, c.Categories)
+	l, p := newLexical(c.Categories), newPolicy(*c, c.Categories)
 	return func(text string) (string, float64) {
-		a := policy.Decide(text, lexical.Probabilities(text))
+		a := p.decide(text, l.probabilities(text))
 		return a.Category, a.Confidence
 	}
 }
@@ -38,14 +37,14 @@ const (
 // TestAccuracy sorts texts that nobody has looked at while building: entries of
 // WordNet, whose lexicographers have said to which subject each belongs.
 func TestAccuracy(t *testing.T) {
-	report(t, sampled(entries(t, mcptest.WordNet(t)), 60), ofADictionary)
+	reportAccuracy(t, sampled(entries(t, external.WordNet(t)), 60), ofADictionary)
 }
 
 // TestAccuracyOfRequests sorts what people ask an assistant for: 250 texts of somebody
 // who had seen neither the examples nor the classifier, written when both were done.
 // They must not be looked at to improve either.
 func TestAccuracyOfRequests(t *testing.T) {
-	report(t, read(t, filepath.Join("testdata", "strangers.jsonl")), wanted)
+	reportAccuracy(t, read(t, filepath.Join("testdata", "strangers.jsonl")), wanted)
 }
 
 // TestAccuracyOfFiles sorts other labelled texts: lines of {"text", "category"}
@@ -56,16 +55,16 @@ func TestAccuracyOfFiles(t *testing.T) {
 		t.Skip("METAROUTER_CLASSIFIED names no file of labelled texts")
 	}
 	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) { report(t, read(t, file), wanted) })
+		t.Run(filepath.Base(file), func(t *testing.T) { reportAccuracy(t, read(t, file), wanted) })
 	}
 }
 
 // A labelled text is one whose category its authors gave.
 type labelled struct{ Text, Category string }
 
-// report sorts the texts into the example's categories, logs what became of
+// reportAccuracy sorts the texts into the example's categories, logs what became of
 // them, and fails if too few are where they belong.
-func report(t *testing.T, texts []labelled, least float64) {
+func reportAccuracy(t *testing.T, texts []labelled, least float64) {
 	t.Helper()
 	c, err := config.Load(filepath.Join("..", "categories.example.json"))
 	if err != nil {
@@ -85,7 +84,7 @@ func report(t *testing.T, texts []labelled, least float64) {
 	var right, unsure int
 	for _, text := range texts {
 		if !slices.Contains(names, text.Category) {
-			t.Fatalf("a text is labelled %q, which is no category of the example", text.Category)
+			t.Fatalf("a text is labelled %q, which is not a category of the example", text.Category)
 		}
 		category, confidence := sort(text.Text)
 		answers[answer{text.Category, category}]++

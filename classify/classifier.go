@@ -14,32 +14,31 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// A Classifier sorts texts into categories. Where the configuration names an
-// outside classification server, that is asked; while it is down, slow or wrong,
-// the built-in classifier answers in its place. Its methods may be called by many
+// A Classifier sorts texts into categories. If the configuration has an outside
+// classification server, the Classifier asks it; while that server is down, slow or
+// wrong, the built-in classifier answers instead. Its methods may be called by many
 // goroutines at once.
 type Classifier struct {
 	config  *config.Classification
-	outside *outside // nil if there is none
-	known   atomic.Pointer[known]
+	outside *outside // nil without an outside server
+	set     atomic.Pointer[categorySet]
 }
 
-// known is what there is to choose from. It is immutable.
-type known struct {
+// A categorySet is the categories that a text can have. It is immutable.
+type categorySet struct {
 	categories []config.Category
 	names      []string
-	policy     *Policy
-	builtin    func() *Lexical // trained by the first use
+	policy     *policy
+	builtin    func() *lexical // trains it at the first call
 }
 
-// New returns the classifier of a configuration. Categories are those of the
-// configuration, else tags; those that only the outside server has come after
-// them, in the order in which they were heard of, and instead of tags. So the index
-// of a category never changes while the router runs, but for the tags' when the
-// outside server is first heard.
+// New returns the classifier of a configuration; a nil c means the defaults. The
+// categories are those of the configuration, or the tags if it has none. Categories that
+// only the outside server has come after them, in the order in which it listed them, and
+// instead of tags. So the index of a category never changes while the router runs, except
+// that of tags, when the outside server first lists its categories.
 //
-// servers is how the outside server is reached if it is an entry of the
-// configuration. c may be nil, for the defaults.
+// servers connects to an outside server that is an entry of the configuration.
 func New(c *config.Classification, tags []config.Category, servers Sessions, log *zap.Logger) *Classifier {
 	if c == nil {
 		c = config.DefaultClassification()
@@ -49,33 +48,33 @@ func New(c *config.Classification, tags []config.Category, servers Sessions, log
 	if len(categories) == 0 {
 		categories = tags
 	}
-	k.know(categories)
+	k.setCategories(categories)
 	if c.Outside != nil {
-		k.outside = newOutside(*c.Outside, servers, k.learn, log.Named("classify"))
+		k.outside = newOutside(*c.Outside, servers, k.merge, log.Named("classify"))
 	}
 	return k
 }
 
-func (k *Classifier) know(categories []config.Category) {
+func (k *Classifier) setCategories(categories []config.Category) {
 	names := make([]string, len(categories))
 	for i, c := range categories {
 		names[i] = c.Name
 	}
-	k.known.Store(&known{
+	k.set.Store(&categorySet{
 		categories: categories,
 		names:      names,
-		policy:     NewPolicy(*k.config, categories),
-		builtin:    sync.OnceValue(func() *Lexical { return NewLexical(categories) }),
+		policy:     newPolicy(*k.config, categories),
+		builtin:    sync.OnceValue(func() *lexical { return newLexical(categories) }),
 	})
 }
 
-// Run keeps in touch with the outside server until ctx ends, from the beginning or,
-// on demand, from when it is first wanted. Without one it trains the built-in
-// classifier, likewise, and returns.
+// Run watches the outside server until ctx ends: at once, or with onDemand from the first
+// text or list that is asked for. Without an outside server it trains the built-in
+// classifier, unless onDemand, and returns.
 func (k *Classifier) Run(ctx context.Context, onDemand bool) error {
 	if k.outside == nil {
 		if !onDemand && len(k.config.Categories) > 0 {
-			k.known.Load().builtin()
+			k.set.Load().builtin()
 		}
 		return nil
 	}
@@ -91,10 +90,10 @@ func (k *Classifier) Run(ctx context.Context, onDemand bool) error {
 	return k.outside.run(ctx)
 }
 
-// learn takes in the outside server's list, the first or a later one, and returns our
-// index of each of its categories. It is called once at a time.
-func (k *Classifier) learn(list List, first bool) (index []int, err error) {
-	before := k.known.Load().categories
+// merge adds the categories that the outside server lists, and returns our index of each
+// of them. It is called once at a time; first says that it is the server's first list.
+func (k *Classifier) merge(list List, first bool) (index []int, err error) {
+	before := k.set.Load().categories
 	categories := slices.Clone(before)
 	if len(k.config.Categories) == 0 && first {
 		categories = nil // they were tags
@@ -106,37 +105,38 @@ func (k *Classifier) learn(list List, first bool) (index []int, err error) {
 			categories = append(categories, config.Category{Name: name})
 		}
 		c := &categories[i]
-		if said := list.Descriptions[name]; c.Description == "" && len(said) <= maxDescription {
-			c.Description = said
+		if text := list.Descriptions[name]; c.Description == "" && len(text) <= maxDescription {
+			c.Description = text
 		}
-		if said := list.SystemPrompts[name]; c.SystemPrompt == "" && len(said) <= maxPrompt {
-			c.SystemPrompt = said
+		if text := list.SystemPrompts[name]; c.SystemPrompt == "" && len(text) <= maxPrompt {
+			c.SystemPrompt = text
 		}
 		index = append(index, i)
 	}
-	theirs, learned := categories[len(k.config.Categories):], 0
+	theirs, size := categories[len(k.config.Categories):], 0
 	for _, c := range theirs {
-		learned += len(c.Name) + len(c.Description)
+		size += len(c.Name) + len(c.Description)
 	}
-	if len(theirs) > maxCategories || learned > maxLearned {
-		return nil, refuse("with what it had before it has %d categories, described in %d bytes; that is too much", len(theirs), learned)
+	if len(theirs) > maxCategories || size > maxTraining {
+		return nil, badAnswer("with those that it had before it has %d categories, described in %d bytes; that is too much", len(theirs), size)
 	}
 	if !slices.EqualFunc(before, categories, func(a, b config.Category) bool {
 		return a.Name == b.Name && a.Description == b.Description && a.SystemPrompt == b.SystemPrompt
 	}) {
-		k.know(categories)
+		k.setCategories(categories)
 	}
 	return index, nil
 }
 
-// A List is what list_categories answers.
+// A List is the answer of list_categories.
 type List struct {
 	Categories    []string          `json:"categories"` // in the order of their class indices
 	Descriptions  map[string]string `json:"category_descriptions,omitempty"`
 	SystemPrompts map[string]string `json:"category_system_prompts,omitempty"`
 }
 
-// Categories returns the categories, in the order of their class indices.
+// Categories returns the categories in the order of their class indices. If the outside
+// server was not asked yet, it waits for its list, for at most its timeout.
 func (k *Classifier) Categories(ctx context.Context) List {
 	if k.outside != nil {
 		k.outside.await(ctx)
@@ -144,9 +144,9 @@ func (k *Classifier) Categories(ctx context.Context) List {
 			k.outside.refresh(ctx)
 		}
 	}
-	known := k.known.Load()
-	list := List{Categories: known.names, Descriptions: make(map[string]string), SystemPrompts: make(map[string]string)}
-	for _, c := range known.categories {
+	set := k.set.Load()
+	list := List{Categories: set.names, Descriptions: make(map[string]string), SystemPrompts: make(map[string]string)}
+	for _, c := range set.categories {
 		if c.Description != "" {
 			list.Descriptions[c.Name] = c.Description
 		}
@@ -157,27 +157,34 @@ func (k *Classifier) Categories(ctx context.Context) List {
 	return list
 }
 
-// Who classified.
+// The values of Outcome.Source and OutsideHealth.Source.
 const (
-	Builtin = "builtin"
-	Outside = "outside"
+	sourceBuiltin = "builtin"
+	sourceOutside = "outside"
 )
 
-// An Outcome is what a text was found to be.
+// An Outcome is the classification result of a text.
 type Outcome struct {
-	Answer
-	Categories []string `json:"-"`                  // those of Probabilities
-	Source     string   `json:"source"`             // Builtin or Outside
-	Degraded   bool     `json:"degraded,omitempty"` // the built-in classifier stands in for the outside one
+	Class         int       `json:"class"`      // index of the category; -1 if there are no categories
+	Category      string    `json:"category"`   // its name
+	Confidence    float64   `json:"confidence"` // its probability
+	Model         string    `json:"model"`      // the model that should answer the text
+	UseReasoning  bool      `json:"use_reasoning"`
+	Probabilities []float64 `json:"probabilities,omitempty"` // of all categories, in their order; the sum is 1
+	Entropy       float64   `json:"entropy"`                 // of Probabilities, in bits: 0 is certain
+	Categories    []string  `json:"-"`                       // the names, in the order of Probabilities
+	Source        string    `json:"source"`                  // the classifier that answered: "builtin" or "outside"
+	Degraded      bool      `json:"degraded,omitempty"`      // the built-in classifier answered instead of the outside one
 }
 
-// ErrNoCategories says that there is nothing to sort texts into.
+// ErrNoCategories is returned by Classify and ClassifyBuiltin if the configuration has no
+// categories and there are no tags.
 var ErrNoCategories = errors.New(`there are no categories: write some into "metarouter": {"classification": {"categories": […]}}`)
 
-// Classify sorts a text. It fails only if the text is none, see [Check], or if there
-// are no categories; an outside server that fails is stood in for.
+// Classify sorts a text. It fails only if the text is empty, too long or not UTF-8, or if
+// there are no categories; if the outside server fails, the built-in classifier answers.
 func (k *Classifier) Classify(ctx context.Context, text string) (Outcome, error) {
-	if err := Check(text, k.config.MaxText); err != nil {
+	if err := check(text, k.config.MaxText); err != nil {
 		return Outcome{}, err
 	}
 	if k.outside != nil {
@@ -186,41 +193,66 @@ func (k *Classifier) Classify(ctx context.Context, text string) (Outcome, error)
 			return o, nil
 		}
 	}
-	return k.StandIn(text)
+	return k.ClassifyBuiltin(text)
 }
 
-// Limit returns how many bytes a text may have.
-func (k *Classifier) Limit() int { return k.config.MaxText }
-
-// StandIn is Classify without the outside server.
-func (k *Classifier) StandIn(text string) (Outcome, error) {
-	if err := Check(text, k.config.MaxText); err != nil {
+// ClassifyBuiltin is Classify without the outside server.
+func (k *Classifier) ClassifyBuiltin(text string) (Outcome, error) {
+	if err := check(text, k.config.MaxText); err != nil {
 		return Outcome{}, err
 	}
-	known := k.known.Load()
-	if len(known.categories) == 0 {
+	set := k.set.Load()
+	if len(set.categories) == 0 {
 		return Outcome{}, ErrNoCategories
 	}
-	a := known.policy.Decide(text, known.builtin().Probabilities(text))
-	return Outcome{Answer: a, Categories: known.names, Source: Builtin, Degraded: k.outside != nil}, nil
+	o := set.policy.decide(text, set.builtin().probabilities(text))
+	o.Categories, o.Source, o.Degraded = set.names, sourceBuiltin, k.outside != nil
+	return o, nil
 }
 
-// Outside returns the generation of the outside server, which is another each time
-// that it comes up or changes its list, and 0 while it is down or if there is none; and
-// a channel that is closed when the generation changes.
-func (k *Classifier) Outside() (generation int, changed <-chan struct{}) {
+// ask has the outside server classify.
+func (k *Classifier) ask(ctx context.Context, text string) (Outcome, error) {
+	v, index, err := k.outside.classify(ctx, text)
+	if err != nil {
+		return Outcome{}, err
+	}
+	set := k.set.Load()
+	p := make([]float64, len(set.categories))
+	for theirs, ours := range index {
+		p[ours] += v.Probabilities[theirs]
+	}
+	o := set.policy.decide(text, p)
+	if o.Class == index[v.Class] { // otherwise it is the fallback, with its own model
+		if v.Model != "" {
+			o.Model = v.Model
+		}
+		if v.UseReasoning != nil {
+			o.UseReasoning = *v.UseReasoning
+		}
+	}
+	o.Categories, o.Source = set.names, sourceOutside
+	return o, nil
+}
+
+// Limit returns the size of the longest text that Classify accepts, in bytes.
+func (k *Classifier) Limit() int { return k.config.MaxText }
+
+// HasOutside reports whether the configuration has an outside server, up or down.
+func (k *Classifier) HasOutside() bool { return k.outside != nil }
+
+// OutsideGeneration returns a number that grows each time the outside server comes up or
+// changes its list, and a channel that is closed at the next change. The number is 0 while
+// the server is down, and without an outside server.
+func (k *Classifier) OutsideGeneration() (generation int, changed <-chan struct{}) {
 	if k.outside == nil {
 		return 0, nil
 	}
 	return k.outside.state()
 }
 
-// HasOutside reports whether there is an outside server, up or down.
-func (k *Classifier) HasOutside() bool { return k.outside != nil }
-
-// Tag returns the tag for what a text was found to be: the category in lower case, or
-// "" if that is the fallback, or is less likely than the threshold, or nothing was
-// found.
+// Tag returns the tag for a classification result: the category in lower case. It returns
+// "" if err is not nil, if the category is the fallback, or if its probability is below the
+// threshold.
 func (k *Classifier) Tag(o Outcome, err error) string {
 	if err != nil || o.Category == k.config.Fallback || !(o.Confidence >= k.config.Threshold) {
 		return ""
@@ -228,51 +260,28 @@ func (k *Classifier) Tag(o Outcome, err error) string {
 	return strings.ToLower(strings.TrimSpace(o.Category))
 }
 
-// ask has the outside server classify.
-func (k *Classifier) ask(ctx context.Context, text string) (Outcome, error) {
-	said, index, err := k.outside.classify(ctx, text)
-	if err != nil {
-		return Outcome{}, err
-	}
-	known := k.known.Load()
-	p := make([]float64, len(known.categories))
-	for theirs, ours := range index {
-		p[ours] += said.Probabilities[theirs]
-	}
-	a := known.policy.Decide(text, p)
-	if a.Class == index[said.Class] { // else the fallback has its own
-		if said.Model != "" {
-			a.Model = said.Model
-		}
-		if said.UseReasoning != nil {
-			a.UseReasoning = *said.UseReasoning
-		}
-	}
-	return Outcome{Answer: a, Categories: known.names, Source: Outside}, nil
-}
-
-// Health is how classification is.
+// Health is the state of classification.
 type Health struct {
 	Categories []string       `json:"categories"`
 	Model      string         `json:"model"`
-	Outside    *OutsideHealth `json:"outside_classifier,omitempty"` // nil if there is none
+	Outside    *OutsideHealth `json:"outside_classifier,omitempty"` // nil without an outside server
 }
 
-// Degraded reports whether the built-in classifier stands in for the outside one.
-func (h Health) Degraded() bool { return h.Outside != nil && h.Outside.Source == Builtin }
+// Degraded reports whether the built-in classifier answers instead of the outside one.
+func (h Health) Degraded() bool { return h.Outside != nil && h.Outside.Source == sourceBuiltin }
 
-// An OutsideHealth is how the outside server is.
+// An OutsideHealth is the state of the outside server.
 type OutsideHealth struct {
-	Address string    `json:"address"` // the server's name, or its URL
+	Address string    `json:"address"` // the server's name, or its URL without query and password
 	State   string    `json:"state"`   // "starting", "up" or "down"
 	Since   time.Time `json:"since"`
 	Error   string    `json:"error,omitempty"` // why it is down
-	Source  string    `json:"source"`          // who classifies now
+	Source  string    `json:"source"`          // the classifier that answers now: "builtin" or "outside"
 }
 
 // Health returns at once.
 func (k *Classifier) Health() Health {
-	h := Health{Categories: k.known.Load().names, Model: k.config.Model}
+	h := Health{Categories: k.set.Load().names, Model: k.config.Model}
 	if k.outside != nil {
 		h.Outside = k.outside.health()
 	}

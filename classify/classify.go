@@ -1,15 +1,15 @@
 // Package classify sorts texts into the categories of a configuration.
 //
-// A Lexical says how likely a text is of each category; a Policy makes an Answer
-// of that, whoever said it: which category it is, which model is to answer the
-// text, and whether it should reason. Check says which texts can be classified.
+// A [Classifier] asks an outside classification server if the configuration has one, and
+// a built-in classifier otherwise. Either gives a probability for each category; the
+// configuration's threshold, fallback and rules then make an [Outcome] of them: the
+// category, the model that should answer the text, and whether it should reason.
 //
-// A Classifier does all of it, and first asks an outside classification server if
-// there is one. It speaks the classification protocol of vLLM semantic router, in
-// which list_categories names the categories and classify_text answers with an index
-// of them. Nothing is kept of a text.
+// The outside server speaks the classification protocol of vLLM semantic router:
+// list_categories returns the names of the categories and classify_text returns the index
+// of one. Its answers are bounded and checked; a wrong one is not used.
 //
-// All may be called by many goroutines at once.
+// No text is kept. All methods may be called by many goroutines at once.
 package classify
 
 import (
@@ -19,9 +19,9 @@ import (
 	"unicode/utf8"
 )
 
-// Check returns an error that says what to do if a text of at most limit bytes is
-// expected, and this is none, or says nothing.
-func Check(text string, limit int) error {
+// check returns an error that says what to do if the text is longer than limit bytes,
+// empty or not valid UTF-8.
+func check(text string, limit int) error {
 	switch {
 	case len(text) > limit:
 		return fmt.Errorf("the text has %d bytes and at most %d are classified; send its beginning, or raise max_text", len(text), limit)

@@ -21,8 +21,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/mcptest"
-	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 func TestMain(m *testing.M) {
@@ -99,7 +99,7 @@ func TestPeer(t *testing.T) {
 	}
 	for text, want := range map[string]string{"solve the equation": "math 0.75", "hello there": "general 1.00"} {
 		got := outcome(t, k, text)
-		if fmt.Sprintf("%s %.2f", got.Category, got.Confidence) != want || got.Source != Outside || got.Model != "openai/gpt-oss-20b" || !got.UseReasoning {
+		if fmt.Sprintf("%s %.2f", got.Category, got.Confidence) != want || got.Source != sourceOutside || got.Model != "openai/gpt-oss-20b" || !got.UseReasoning {
 			t.Errorf("%s: %+v, want %s", text, got, want)
 		}
 	}
@@ -117,7 +117,7 @@ func TestUnsureOutside(t *testing.T) {
 	} {
 		n.answer = func(string) string { return answer }
 		got := outcome(t, k, "b")
-		if got.Class != 2 || got.Source != Outside || got.Confidence != got.Probabilities[2] || got.Confidence < got.Probabilities[0] {
+		if got.Class != 2 || got.Source != sourceOutside || got.Confidence != got.Probabilities[2] || got.Confidence < got.Probabilities[0] {
 			t.Errorf("%s: %+v", answer, got)
 		}
 	}
@@ -125,7 +125,7 @@ func TestUnsureOutside(t *testing.T) {
 
 // A float32 that is 1 but for its last bit is a probability.
 func TestRoundedOutside(t *testing.T) {
-	p, err := spread(0, 1, []float64{1.00000012, 0, 0}, 3)
+	p, err := distribution(0, 1, []float64{1.00000012, 0, 0}, 3)
 	if err != nil || p[0] != 1 {
 		t.Errorf("%v, %v", p, err)
 	}
@@ -178,11 +178,11 @@ func TestBadTexts(t *testing.T) {
 	o := options()
 	k := started(t, config.Classification{Outside: &o}, n)
 	for range 10 {
-		if got := outcome(t, k, "bad"); got.Source != Builtin || !got.Degraded {
+		if got := outcome(t, k, "bad"); got.Source != sourceBuiltin || !got.Degraded {
 			t.Errorf("%+v", got)
 		}
 	}
-	if got := outcome(t, k, "good"); got.Source != Outside {
+	if got := outcome(t, k, "good"); got.Source != sourceOutside {
 		t.Errorf("%+v, %+v", got, k.Health().Outside)
 	}
 }
@@ -237,12 +237,12 @@ func TestClientLeaves(t *testing.T) {
 	outcome(t, k, "b")
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		if got, err := k.Classify(ctx, "slowly"); err != nil || got.Source != Builtin {
+		if got, err := k.Classify(ctx, "slowly"); err != nil || got.Source != sourceBuiltin {
 			t.Errorf("%+v, %v", got, err)
 		}
 		cancel()
 	}
-	if got := outcome(t, k, "b"); got.Source != Outside {
+	if got := outcome(t, k, "b"); got.Source != sourceOutside {
 		t.Errorf("%+v, %+v", got, k.Health().Outside)
 	}
 }
@@ -265,11 +265,11 @@ func TestListGrows(t *testing.T) {
 	}
 	o := options()
 	k := started(t, config.Classification{Outside: &o}, n)
-	if got := outcome(t, k, "x"); got.Category != "a" || got.Source != Outside {
+	if got := outcome(t, k, "x"); got.Category != "a" || got.Source != sourceOutside {
 		t.Fatalf("%+v", got)
 	}
 	grown.Store(true)
-	if got := outcome(t, k, "x"); got.Source != Builtin {
+	if got := outcome(t, k, "x"); got.Source != sourceBuiltin {
 		t.Errorf("%+v", got)
 	}
 	began := time.Now()
@@ -278,7 +278,7 @@ func TestListGrows(t *testing.T) {
 		defer k.outside.mu.Unlock()
 		return len(k.outside.list) == 4
 	})
-	if got := outcome(t, k, "x"); got.Category != "a" || got.Class != 0 || got.Source != Outside {
+	if got := outcome(t, k, "x"); got.Category != "a" || got.Class != 0 || got.Source != sourceOutside {
 		t.Errorf("%+v, after %s", got, time.Since(began))
 	}
 }
@@ -322,7 +322,7 @@ func TestEntryStartsAnew(t *testing.T) {
 	n.now.answer = func(string) string { return `{"class": 0, "confidence": 0.9}` }
 	o := options()
 	k := started(t, config.Classification{Outside: &o}, n)
-	if got := outcome(t, k, "x"); got.Category != "a" || got.Source != Outside {
+	if got := outcome(t, k, "x"); got.Category != "a" || got.Source != sourceOutside {
 		t.Fatalf("%+v", got)
 	}
 	next := newNeighbour()
@@ -333,10 +333,10 @@ func TestEntryStartsAnew(t *testing.T) {
 	n.mu.Unlock()
 	mcptest.WaitFor(t, "the server to be used again", func() bool {
 		got := outcome(t, k, "x")
-		if got.Source == Outside && got.Category != "a" {
+		if got.Source == sourceOutside && got.Category != "a" {
 			t.Fatalf("%+v", got)
 		}
-		return got.Source == Outside
+		return got.Source == sourceOutside
 	})
 }
 
@@ -395,7 +395,7 @@ func TestCircle(t *testing.T) {
 	defer func() { cancel(); <-done }()
 	mcptest.WaitFor(t, "it to be looked at again", func() bool { return asked.Load() >= 4 })
 	for range 20 {
-		if got := outcome(t, us, "x"); got.Source != Builtin {
+		if got := outcome(t, us, "x"); got.Source != sourceBuiltin {
 			t.Fatalf("%+v", got)
 		}
 	}
@@ -423,46 +423,46 @@ func TestHostileWeb(t *testing.T) {
 		{"text/plain", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")
 			w.Write(good(w, r))
-		}, Outside, "", 100},
+		}, sourceOutside, "", 100},
 		{"no content type", func(w http.ResponseWriter, r *http.Request) {
 			w.Header()["Content-Type"] = nil
 			w.Write(good(w, r))
-		}, Outside, "", 100},
+		}, sourceOutside, "", 100},
 		{"a page", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			io.WriteString(w, "<html>Sign in")
-		}, Builtin, "not JSON", 20},
+		}, sourceBuiltin, "not JSON", 20},
 		{"a page that is called JSON", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			io.WriteString(w, "<html>Sign in")
-		}, Builtin, "not JSON", 20},
-		{"fine", func(w http.ResponseWriter, r *http.Request) { reply(w, map[string]any{"status": "ok"}) }, Builtin, "no tool result", 20},
+		}, sourceBuiltin, "not JSON", 20},
+		{"fine", func(w http.ResponseWriter, r *http.Request) { reply(w, map[string]any{"status": "ok"}) }, sourceBuiltin, "no tool result", 20},
 		{"later", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusTooManyRequests)
-		}, Builtin, "429", 1},
-		{"not you", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) }, Builtin, `"headers"`, 1},
+		}, sourceBuiltin, "429", 1},
+		{"not you", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) }, sourceBuiltin, `"headers"`, 1},
 		{"half an answer", func(w http.ResponseWriter, r *http.Request) {
 			answer := good(w, r)
 			w.Header().Set("Content-Length", fmt.Sprint(len(answer)))
 			w.Write(answer[:len(answer)/2])
 			panic(http.ErrAbortHandler)
-		}, Builtin, "EOF", 20},
+		}, sourceBuiltin, "EOF", 20},
 		{"too much", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			io.WriteString(w, `{"result": {"content": [{"type": "text", "text": "`)
 			for range 2 * maxAnswer >> 10 {
 				io.WriteString(w, strings.Repeat("x", 1<<10))
 			}
-		}, Builtin, "longer than", 3},
+		}, sourceBuiltin, "longer than", 3},
 		{"deep", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			io.WriteString(w, strings.Repeat(`{"result":`, 1<<18))
-		}, Builtin, "not JSON", 20},
+		}, sourceBuiltin, "not JSON", 20},
 		{"a stream of it", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprintf(w, "data: %s\n\n", good(w, r))
-		}, Builtin, "text/event-stream", 20},
+		}, sourceBuiltin, "text/event-stream", 20},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var requests atomic.Int64
@@ -508,7 +508,7 @@ func TestEndlessStream(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	w := newWeb(server.URL, nil)
+	w := newHTTPCaller(server.URL, nil)
 	defer w.close()
 	if _, err := w.call(t.Context(), "classify_text", map[string]string{"text": "x"}); err == nil {
 		t.Error("no error")
@@ -533,11 +533,11 @@ func TestStreamableRefuses(t *testing.T) {
 		inner.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	w := newWeb(server.URL, nil)
+	w := newHTTPCaller(server.URL, nil)
 	defer w.close()
 	for range 3 {
 		_, err := w.call(t.Context(), "no_such_tool", struct{}{})
-		if _, refused := errors.AsType[*refusal](err); !refused {
+		if _, refused := errors.AsType[*answerError](err); !refused {
 			t.Errorf("%v", err)
 		}
 	}
@@ -579,7 +579,7 @@ func TestAddressIsNoSecret(t *testing.T) {
 func TestClosedWeb(t *testing.T) {
 	server := httptest.NewServer(newNeighbour().streamable(false))
 	defer server.Close()
-	w := newWeb(server.URL, nil)
+	w := newHTTPCaller(server.URL, nil)
 	w.close()
 	if _, err := w.call(t.Context(), "list_categories", struct{}{}); err == nil {
 		t.Error("no error")
@@ -592,10 +592,10 @@ func TestClosedWeb(t *testing.T) {
 // The first text does not wait for the training.
 func TestTrainedAhead(t *testing.T) {
 	k := New(&config.Classification{Categories: []config.Category{{Name: "a"}, {Name: "b"}}, MaxText: 100}, nil, nil, zap.NewNop())
-	asked := *k.known.Load()
+	asked := *k.set.Load()
 	train, trained := asked.builtin, 0
-	asked.builtin = func() *Lexical { trained++; return train() }
-	k.known.Store(&asked)
+	asked.builtin = func() *lexical { trained++; return train() }
+	k.set.Store(&asked)
 	if err := k.Run(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
@@ -605,7 +605,7 @@ func TestTrainedAhead(t *testing.T) {
 }
 
 // spread never makes another class the largest.
-func FuzzSpread(f *testing.F) {
+func FuzzDistribution(f *testing.F) {
 	f.Add(0.1, 0.3, 0.3, 0.4, uint8(2))
 	f.Fuzz(func(t *testing.T, confidence, a, b, c float64, class uint8) {
 		said := []float64{a, b, c}
@@ -614,7 +614,7 @@ func FuzzSpread(f *testing.F) {
 		}
 		k := int(class) % 3
 		for _, said := range [][]float64{nil, said} {
-			p, err := spread(k, confidence, said, 3)
+			p, err := distribution(k, confidence, said, 3)
 			if err != nil {
 				continue
 			}

@@ -10,49 +10,48 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
-// How much things count, beside 1 for a word of an example. These and the figures
-// of the training come from cross-validation over categories.example.json, which
-// hardly changes where one of them is halved or doubled.
+// Weights relative to a word of an example, which counts 1. These and the figures of the
+// training come from cross-validation over categories.example.json; halving or doubling
+// one of them hardly changes its result.
 const (
 	stopWeight    = 0.5 // a stop word
 	pairWeight    = 0.3 // two neighbouring words
-	unknownWeight = 0.5 // that there is a word without a known meaning
+	unknownWeight = 0.5 // the fact that a word has no known meaning
 	hintWeight    = 0.3 // in training: a name, a description or a keyword
 
 	epochs  = 8
 	rate    = 0.7  // of learning
 	penalty = 1e-4 // of big weights (L2)
 
-	seed = 1 // of its order
+	seed = 1 // of the order of training
 
 	enough               = 10 // examples to calibrate with
 	leastSharp, maxSharp = 0.25, 4.0
 )
 
-// A Lexical is the classifier that is built in. It learns the categories from
-// their names, descriptions, keywords and examples, of which it needs only the
-// names, and is immutable.
+// A lexical is the built-in classifier. It learns the categories from their names,
+// descriptions, keywords and examples; only the names are required. It is immutable.
 //
 // It is a multinomial logistic regression over the words of a text, the pairs of
-// neighbours, and the meaning of the text as a vector (package vectors), by which
-// it understands words that it was never shown. It is trained by AdaGrad (Duchi,
-// Hazan and Singer 2011), and calibrated by one temperature (Guo et al. 2017),
-// which is fitted to examples that the training did not see.
+// neighbouring words, and the meaning of the text as a vector (package vectors), which
+// covers words that no example has. It is trained with AdaGrad (Duchi, Hazan and Singer
+// 2011), and calibrated by one temperature (Guo et al. 2017), which is fitted to examples
+// that the training did not see.
 //
-// Everything is the same to the last bit on every machine.
-type Lexical struct {
+// All results are the same to the last bit on every machine.
+type lexical struct {
 	n       int // categories
 	model   *vectors.Model
-	stems   map[string]string // of the words of the training, since stemming is slow
+	stems   map[string]string // of the training's words; a cache, since stemming is slow
 	rows    map[string]int    // of weights, by word or pair
 	weights []float64         // rows of n: the bias, one for each dimension of meaning, words and pairs
 	sharp   float64           // the inverse of the temperature
 }
 
-// NewLexical learns the categories. Five of them take some 0.05 ms for each example
-// and keyword.
-func NewLexical(categories []config.Category) *Lexical {
-	l := &Lexical{
+// newLexical learns the categories. With five of them, each example and keyword takes
+// about 0.05 ms.
+func newLexical(categories []config.Category) *lexical {
+	l := &lexical{
 		n:     len(categories),
 		model: vectors.Embedded(),
 		stems: make(map[string]string),
@@ -77,9 +76,9 @@ func NewLexical(categories []config.Category) *Lexical {
 	return l
 }
 
-// Probabilities returns how likely the text is of each category, in their order.
-// They are not negative and their sum is 1; without categories there are none.
-func (l *Lexical) Probabilities(text string) []float64 {
+// probabilities returns the probability of each category, in their order. They are not
+// negative and their sum is 1. Without categories the result is empty.
+func (l *lexical) probabilities(text string) []float64 {
 	p := make([]float64, l.n)
 	if l.n > 0 {
 		l.sums(p, l.weights, l.document(text, func([]byte) (int, bool) { return 0, false }))
@@ -88,7 +87,7 @@ func (l *Lexical) Probabilities(text string) []float64 {
 	return p
 }
 
-// A document is a text as what it has of each row.
+// A document is a text as a sparse vector: values by row of the weights.
 type document struct {
 	rows   []int
 	values []float64
@@ -96,8 +95,8 @@ type document struct {
 	weight float64 // in training
 }
 
-// learn makes a document of a text, and rows and stems of its words.
-func (l *Lexical) learn(text string, class int, weight float64) document {
+// learn returns the document of a text, and adds rows and stems for its words.
+func (l *lexical) learn(text string, class int, weight float64) document {
 	for _, w := range split(text) {
 		if _, ok := l.stems[w]; !ok {
 			l.stems[w] = stem(w)
@@ -112,16 +111,16 @@ func (l *Lexical) learn(text string, class int, weight float64) document {
 	return d
 }
 
-// document makes a document of a text. Of a word or pair without a row it asks
-// missing. The values of words and pairs have the length 1 together, so that long
-// texts and short ones count alike, and those without a row take their share.
-func (l *Lexical) document(text string, missing func(key []byte) (int, bool)) document {
+// document returns the document of a text. It calls missing for a word or pair that has
+// no row. The values of words and pairs together have the length 1, so that long texts
+// count as much as short ones; words without a row are included in that length.
+func (l *lexical) document(text string, missing func(key []byte) (int, bool)) document {
 	words := split(text)
 	most := l.model.Dim() + 2*len(words) + 2 // the bias, "?"
 	d := document{rows: append(make([]int, 0, most), 0), values: append(make([]float64, 0, most), 1)}
 	sum := 0.0
 	seen := make(map[int]bool, 2*len(words))
-	var key []byte // of rows, in one place for all
+	var key []byte // reused
 	see := func(value float64, parts ...string) {
 		key = key[:0]
 		for _, part := range parts {
@@ -153,7 +152,7 @@ func (l *Lexical) document(text string, missing func(key []byte) (int, bool)) do
 			see(1, s)
 			content = append(content, s)
 		}
-		if !isSign(s) && !l.model.Knows(s) {
+		if !isSymbol(s) && !l.model.Knows(s) {
 			see(unknownWeight, "?")
 		}
 		see(pairWeight, before, " ", s)
@@ -172,10 +171,10 @@ func (l *Lexical) document(text string, missing func(key []byte) (int, bool)) do
 	return d
 }
 
-// train returns the weights by which the classes of the documents are told apart.
-// A class of few documents has more weight for each, so that a text of no known
-// words does not fall to the one of which most was written.
-func (l *Lexical) train(documents []document) []float64 {
+// train returns the weights that separate the classes of the documents. Documents of a
+// class with few of them count more, so that a text without known words is not given to
+// the class with the most documents.
+func (l *lexical) train(documents []document) []float64 {
 	share := make([]float64, l.n)
 	total := 0.0
 	for _, d := range documents {
@@ -213,7 +212,7 @@ func (l *Lexical) train(documents []document) []float64 {
 }
 
 // sums sets z to the document's values times the weights, for each class.
-func (l *Lexical) sums(z, weights []float64, d document) {
+func (l *lexical) sums(z, weights []float64, d document) {
 	clear(z)
 	for j, row := range d.rows {
 		v := d.values[j]
@@ -223,36 +222,37 @@ func (l *Lexical) sums(z, weights []float64, d document) {
 	}
 }
 
-// A verdict is the sums of a document whose class is known.
-type verdict struct {
+// A sample is the sums of a document whose class is known.
+type sample struct {
 	sums  []float64
 	class int
 }
 
-// heldOut judges every other example by weights that were trained without it.
-func (l *Lexical) heldOut(hints, examples []document) []verdict {
+// heldOut returns samples of every second example, for weights that were trained without
+// them.
+func (l *lexical) heldOut(hints, examples []document) []sample {
 	training := slices.Clone(hints)
 	for i := 0; i < len(examples); i += 2 {
 		training = append(training, examples[i])
 	}
 	weights := l.train(training)
-	var verdicts []verdict
+	var samples []sample
 	for i := 1; i < len(examples); i += 2 {
-		v := verdict{make([]float64, l.n), examples[i].class}
+		v := sample{make([]float64, l.n), examples[i].class}
 		l.sums(v.sums, weights, examples[i])
-		verdicts = append(verdicts, v)
+		samples = append(samples, v)
 	}
-	return verdicts
+	return samples
 }
 
-// sharpness returns the factor for the sums that makes the classes likeliest. The
-// logarithm of that likelihood is concave, so where its slope is 0 can be bisected.
-func sharpness(verdicts []verdict) float64 {
+// sharpness returns the factor for the sums that maximizes the likelihood of the classes.
+// Its logarithm is concave, so bisection finds the place where its slope is 0.
+func sharpness(samples []sample) float64 {
 	low, high := leastSharp, maxSharp
 	for range 30 {
 		middle := (low + high) / 2
 		slope := 0.0
-		for _, v := range verdicts {
+		for _, v := range samples {
 			p := slices.Clone(v.sums)
 			softmax(p, middle)
 			for c, x := range v.sums {
@@ -269,7 +269,7 @@ func sharpness(verdicts []verdict) float64 {
 	return (low + high) / 2
 }
 
-// softmax makes probabilities of sums.
+// softmax turns sums into probabilities.
 func softmax(z []float64, sharp float64) {
 	top, sum := slices.Max(z), 0.0
 	for i, x := range z {

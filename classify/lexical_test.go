@@ -21,7 +21,7 @@ var example = sync.OnceValue(func() config.Classification {
 	return *c.Router.Classification
 })
 
-var exampleLexical = sync.OnceValue(func() *Lexical { return NewLexical(example().Categories) })
+var exampleLexical = sync.OnceValue(func() *lexical { return newLexical(example().Categories) })
 
 func TestExampleFile(t *testing.T) {
 	c, err := config.Load("../categories.example.json")
@@ -46,7 +46,7 @@ func TestExampleFile(t *testing.T) {
 	if got := strings.Join(names, " "); got != "math science technology history general" || k.Fallback != "general" || k.Threshold != 0.6 {
 		t.Errorf("got %q, fallback %q, threshold %v", got, k.Fallback, k.Threshold)
 	}
-	policy := NewPolicy(*k, k.Categories)
+	policy := newPolicy(*k, k.Categories)
 	for _, tt := range []struct{ text, category, model, think string }{
 		{"What is 3 + 4?", "math", "fast", "false"},
 		{"Prove that there is no largest prime number.", "math", "strong", "true"},
@@ -56,7 +56,7 @@ func TestExampleFile(t *testing.T) {
 		{"Who was the emperor of France in 1805?", "history", "default", "false"},
 		{"Hello!", "general", "fast", "false"},
 	} {
-		a := policy.Decide(tt.text, exampleLexical().Probabilities(tt.text))
+		a := policy.decide(tt.text, exampleLexical().probabilities(tt.text))
 		if a.Category != tt.category || a.Model != tt.model || fmt.Sprint(a.UseReasoning) != tt.think {
 			t.Errorf("%q: got %+v, want %s %s %s", tt.text, a, tt.category, tt.model, tt.think)
 		}
@@ -70,7 +70,7 @@ type judged struct {
 	p     []float64
 }
 
-// crossValidate judges each example by a Lexical that was made without it.
+// crossValidate judges each example by a lexical that was made without it.
 func crossValidate(categories []config.Category, folds int) (calibrated, plain []judged) {
 	for fold := range folds {
 		training := slices.Clone(categories)
@@ -85,13 +85,13 @@ func crossValidate(categories []config.Category, folds int) (calibrated, plain [
 				}
 			}
 		}
-		l := NewLexical(training)
+		l := newLexical(training)
 		uncalibrated := *l
 		uncalibrated.sharp = 1
 		for _, j := range test {
-			j.p = l.Probabilities(j.text)
+			j.p = l.probabilities(j.text)
 			calibrated = append(calibrated, j)
-			j.p = uncalibrated.Probabilities(j.text)
+			j.p = uncalibrated.probabilities(j.text)
 			plain = append(plain, j)
 		}
 	}
@@ -100,13 +100,13 @@ func crossValidate(categories []config.Category, folds int) (calibrated, plain [
 
 // confusion counts what became of each class, by what it is and what was decided.
 func confusion(c config.Classification, texts []judged) [][]int {
-	policy := NewPolicy(c, c.Categories)
+	policy := newPolicy(c, c.Categories)
 	counts := make([][]int, len(c.Categories))
 	for i := range counts {
 		counts[i] = make([]int, len(c.Categories))
 	}
 	for _, j := range texts {
-		counts[j.class][policy.Decide(j.text, j.p).Class]++
+		counts[j.class][policy.decide(j.text, j.p).Class]++
 	}
 	return counts
 }
@@ -122,6 +122,9 @@ func logLoss(texts []judged) float64 {
 // The bounds are somewhat below what is reached. The examples were written by
 // whoever wrote the keywords, so other texts do worse: see TestQuestions.
 func TestCrossValidation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains the classifier several times")
+	}
 	c := example()
 	calibrated, plain := crossValidate(c.Categories, 3)
 	before, after := logLoss(plain), logLoss(calibrated)
@@ -163,7 +166,7 @@ func TestQuestions(t *testing.T) {
 		if class < 0 || slices.Contains(c.Categories[class].Examples, text) {
 			t.Fatalf("%q is of no category, or an example", line)
 		}
-		texts = append(texts, judged{text, class, exampleLexical().Probabilities(text)})
+		texts = append(texts, judged{text, class, exampleLexical().probabilities(text)})
 	}
 	t.Logf("log-loss %.3f", logLoss(texts))
 	report(t, c, confusion(c, texts))
@@ -194,14 +197,14 @@ func TestProbabilities(t *testing.T) {
 		{"many", tags(40), "wordc", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := NewLexical(tt.categories).Probabilities(tt.text)
+			p := newLexical(tt.categories).probabilities(tt.text)
 			if p == nil || len(p) != len(tt.categories) {
 				t.Fatalf("got %v", p)
 			}
 			if tt.best >= 0 && largest(p) != tt.best {
 				t.Errorf("got %v, want the largest at %d", p, tt.best)
 			}
-			if again := NewLexical(tt.categories).Probabilities(tt.text); !slices.Equal(p, again) {
+			if again := newLexical(tt.categories).probabilities(tt.text); !slices.Equal(p, again) {
 				t.Errorf("got %v, then %v", p, again)
 			}
 		})
@@ -216,8 +219,8 @@ func TestSameBits(t *testing.T) {
 		c.Examples, c.Keywords = c.Examples[:20], c.Keywords[:20]
 		categories = append(categories, c)
 	}
-	l := NewLexical(categories)
-	got := fmt.Sprintf("%x %x", l.sharp, l.Probabilities("Why does the moon look larger near the horizon?")[1])
+	l := newLexical(categories)
+	got := fmt.Sprintf("%x %x", l.sharp, l.probabilities("Why does the moon look larger near the horizon?")[1])
 	if want := "0x1.12675fb88p+00 0x1.78ee92ba82771p-01"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -253,7 +256,7 @@ func FuzzClassify(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		p := exampleLexical().Probabilities(text)
+		p := exampleLexical().probabilities(text)
 		sum := 0.0
 		for _, x := range p {
 			if !(x >= 0) {
@@ -265,8 +268,8 @@ func FuzzClassify(f *testing.F) {
 			t.Fatalf("the sum of %v is %v", p, sum)
 		}
 		c := example()
-		NewPolicy(c, c.Categories).Decide(text, p)
-		_ = Check(text, 100)
+		newPolicy(c, c.Categories).decide(text, p)
+		_ = check(text, 100)
 	})
 }
 
@@ -283,7 +286,7 @@ func BenchmarkProbabilities(b *testing.B) {
 			l := exampleLexical()
 			b.ReportAllocs()
 			for b.Loop() {
-				l.Probabilities(text)
+				l.probabilities(text)
 			}
 		})
 	}
@@ -307,7 +310,7 @@ func BenchmarkNewLexical(b *testing.B) {
 	for name, categories := range map[string][]config.Category{"5x60": small, "example file": example().Categories} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				NewLexical(categories)
+				newLexical(categories)
 			}
 		})
 	}

@@ -18,8 +18,8 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/mcptest"
-	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // A neighbour is an outside classification server. It says "b" of whatever has a b.
@@ -140,7 +140,7 @@ func TestOutside(t *testing.T) {
 		t.Errorf("categories: %s", got)
 	}
 	b := outcome(t, k, "a bee")
-	if b.Class != 1 || b.Category != "b" || math.Abs(b.Confidence-0.8) > 1e-9 || b.Model != "theirs" || !b.UseReasoning || b.Source != Outside || b.Degraded {
+	if b.Class != 1 || b.Category != "b" || math.Abs(b.Confidence-0.8) > 1e-9 || b.Model != "theirs" || !b.UseReasoning || b.Source != sourceOutside || b.Degraded {
 		t.Errorf("%+v", b)
 	}
 	if fmt.Sprint(b.Categories) != "[a b c]" {
@@ -150,7 +150,7 @@ func TestOutside(t *testing.T) {
 	if a.Class != 0 || math.Abs(a.Confidence-0.75) > 1e-9 || math.Abs(a.Probabilities[1]-0.125) > 1e-9 {
 		t.Errorf("%+v", a)
 	}
-	if h := k.Health(); h.Outside.State != "up" || h.Outside.Source != Outside || h.Outside.Address != "n" {
+	if h := k.Health(); h.Outside.State != "up" || h.Outside.Source != sourceOutside || h.Outside.Address != "n" {
 		t.Errorf("%+v", h.Outside)
 	}
 }
@@ -199,16 +199,16 @@ func TestOutsideIsChecked(t *testing.T) {
 			}
 			o := options()
 			k := started(t, config.Classification{Outside: &o, Threshold: 0.6}, n)
-			if got := outcome(t, k, "b"); got.Source != Outside {
+			if got := outcome(t, k, "b"); got.Source != sourceOutside {
 				t.Fatalf("%+v", got)
 			}
 			unsound.Store(true)
-			if got := outcome(t, k, "b"); got.Source != Builtin || !got.Degraded || len(got.Probabilities) != 3 {
+			if got := outcome(t, k, "b"); got.Source != sourceBuiltin || !got.Degraded || len(got.Probabilities) != 3 {
 				t.Fatalf("%+v", got)
 			}
 			mcptest.WaitFor(t, "the server to be taken to be down", func() bool {
 				h := k.Health().Outside
-				return h.State == "down" && h.Source == Builtin && h.Error != ""
+				return h.State == "down" && h.Source == sourceBuiltin && h.Error != ""
 			})
 		})
 	}
@@ -235,18 +235,18 @@ func TestOutsideComesBack(t *testing.T) {
 	n := &entryServer{neighbour: newNeighbour()}
 	o := options()
 	k := started(t, config.Classification{Outside: &o, Threshold: 0.6}, n)
-	if got := outcome(t, k, "b"); got.Source != Outside {
+	if got := outcome(t, k, "b"); got.Source != sourceOutside {
 		t.Fatalf("%+v", got)
 	}
 	n.fail(errors.New("gone"))
-	if got := outcome(t, k, "b"); got.Source != Builtin || !got.Degraded || len(got.Probabilities) != 3 {
+	if got := outcome(t, k, "b"); got.Source != sourceBuiltin || !got.Degraded || len(got.Probabilities) != 3 {
 		t.Fatalf("%+v", got)
 	}
 	if h := k.Health().Outside; h.State != "down" || h.Error != "classify_text: gone" {
 		t.Errorf("%+v", h)
 	}
 	n.fail(nil)
-	mcptest.WaitFor(t, "the server to be used again", func() bool { return outcome(t, k, "b").Source == Outside })
+	mcptest.WaitFor(t, "the server to be used again", func() bool { return outcome(t, k, "b").Source == sourceOutside })
 }
 
 // A server at a URL is called in whichever style it speaks.
@@ -289,15 +289,15 @@ func TestStyles(t *testing.T) {
 			o := options()
 			o.Server, o.URL, o.Headers = "", server.URL+"/mcp", map[string]string{"X-Key": "secret"}
 			k := started(t, config.Classification{Outside: &o, Threshold: 0.6}, nil)
-			if got := outcome(t, k, "b"); got.Source != Outside || got.Category != "b" {
+			if got := outcome(t, k, "b"); got.Source != sourceOutside || got.Category != "b" {
 				t.Fatalf("%+v, %+v", got, k.Health().Outside)
 			}
 			down.Store(true)
-			if got := outcome(t, k, "b"); got.Source != Builtin {
+			if got := outcome(t, k, "b"); got.Source != sourceBuiltin {
 				t.Errorf("%+v", got)
 			}
 			down.Store(false)
-			mcptest.WaitFor(t, "the server to be used again", func() bool { return outcome(t, k, "b").Source == Outside })
+			mcptest.WaitFor(t, "the server to be used again", func() bool { return outcome(t, k, "b").Source == sourceOutside })
 		})
 	}
 }
@@ -337,7 +337,7 @@ func TestWebIsCareful(t *testing.T) {
 	secret := httptest.NewTLSServer(only("/", func(http.ResponseWriter, *http.Request) { t.Error("a certificate of nobody's was believed") }))
 	defer secret.Close()
 	for url, want := range map[string]string{redirects.URL: "another origin", secret.URL: "certificate"} {
-		w := newWeb(url, map[string]string{"X-Key": "secret"})
+		w := newHTTPCaller(url, map[string]string{"X-Key": "secret"})
 		defer w.close()
 		if _, err := w.call(t.Context(), "list_categories", struct{}{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", url, err, want)
@@ -365,10 +365,10 @@ func TestSlowOutside(t *testing.T) {
 	o := options()
 	o.Server, o.URL, o.Timeout = "", server.URL, 200*time.Millisecond
 	k := started(t, config.Classification{Outside: &o}, nil)
-	if got := outcome(t, k, "b"); got.Source != Outside {
+	if got := outcome(t, k, "b"); got.Source != sourceOutside {
 		t.Fatalf("%+v, %+v", got, k.Health().Outside)
 	}
-	if got := outcome(t, k, "slowly"); got.Source != Builtin {
+	if got := outcome(t, k, "slowly"); got.Source != sourceBuiltin {
 		t.Errorf("%+v", got)
 	}
 	if h := k.Health().Outside; h.State != "down" || !strings.Contains(h.Error, "no answer within 200ms") {
@@ -386,7 +386,7 @@ func TestSpread(t *testing.T) {
 		{1, 0.5, []float64{0.2, 0.6, 0.1, 0.1}, []float64{0.25, 0.5, 0.125, 0.125}},
 		{3, 0.9, []float64{0, 0, 0, 1}, []float64{0, 0, 0, 1}},
 	} {
-		got, err := spread(c.class, c.confidence, c.said, 4)
+		got, err := distribution(c.class, c.confidence, c.said, 4)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,20 +9,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// An Answer is what is decided about a text.
-type Answer struct {
-	Class         int       `json:"class"`      // index of the category; -1 if there are none
-	Category      string    `json:"category"`   // its name
-	Confidence    float64   `json:"confidence"` // its probability
-	Model         string    `json:"model"`      // that is to answer the text
-	UseReasoning  bool      `json:"use_reasoning"`
-	Probabilities []float64 `json:"probabilities,omitempty"` // of all categories, in their order; the sum is 1
-	Entropy       float64   `json:"entropy"`                 // of Probabilities, in bits: 0 is certainty
-}
-
-// A Policy decides by the threshold, the fallback and the rules of a
-// classification. It is immutable.
-type Policy struct {
+// A policy turns probabilities into an [Outcome], by the threshold, the fallback and the
+// rules of a configuration. It is immutable.
+type policy struct {
 	categories []config.Category
 	own        [][]rule // by category
 	rules      []rule
@@ -32,16 +21,16 @@ type Policy struct {
 	fallback   int // index, or -1
 }
 
-// A rule is one with its patterns compiled.
+// A rule is a rule of the configuration with its patterns compiled.
 type rule struct {
 	config.Rule
 	patterns []*regexp.Regexp
 }
 
-// NewPolicy returns the policy of c for the categories, which are its own or, where
-// it has none, others. A fallback that is not among them is none.
-func NewPolicy(c config.Classification, categories []config.Category) *Policy {
-	p := &Policy{
+// newPolicy returns the policy of c for the categories. A fallback that is not one of
+// them has no effect.
+func newPolicy(c config.Classification, categories []config.Category) *policy {
+	p := &policy{
 		categories: categories,
 		rules:      compile(c.Rules),
 		model:      c.Model,
@@ -55,8 +44,7 @@ func NewPolicy(c config.Classification, categories []config.Category) *Policy {
 	return p
 }
 
-// compile leaves out rules with a pattern that can't be compiled, of which config
-// has none.
+// compile skips a rule with an invalid pattern; config has rejected such rules.
 func compile(rules []config.Rule) []rule {
 	var compiled []rule
 next:
@@ -74,12 +62,12 @@ next:
 	return compiled
 }
 
-// Decide makes the answer for a text of the probabilities of its categories, one
-// for each. They need not sum to 1 exactly; what is no probability counts as 0.
-// Everything in the answer is about one distribution: the one that it bears.
-func (p *Policy) Decide(text string, probabilities []float64) Answer {
+// decide returns the result for a text with these probabilities of the categories. They
+// need not sum to 1 exactly; an invalid one counts as 0. Class, Confidence and Entropy of
+// the result all come from its Probabilities.
+func (p *policy) decide(text string, probabilities []float64) Outcome {
 	q := normalize(probabilities, len(p.categories))
-	a := Answer{Class: -1, Model: p.model, UseReasoning: p.reasoning, Probabilities: q, Entropy: entropy(q)}
+	a := Outcome{Class: -1, Model: p.model, UseReasoning: p.reasoning, Probabilities: q, Entropy: entropy(q)}
 	if len(q) == 0 {
 		return a
 	}
@@ -100,12 +88,12 @@ func (p *Policy) Decide(text string, probabilities []float64) Answer {
 	return a
 }
 
-// margin keeps the fallback the largest after rounding.
+// margin keeps a probability the largest after rounding.
 const margin = 1.01
 
-// fallBack gives the probability that none of the other categories fits to the
-// fallback, and takes it from all in proportion: it is 1 less that of the best of
-// them, and at least as much as makes the fallback the largest.
+// fallBack adds to the fallback the probability that no other category fits, and takes it
+// from all in proportion. That probability is 1 minus the largest of the others, and at
+// least large enough to make the fallback the largest.
 func fallBack(q []float64, fallback int) {
 	own := q[fallback]
 	q[fallback] = 0
@@ -119,9 +107,9 @@ func fallBack(q []float64, fallback int) {
 	q[fallback] += none
 }
 
-// apply lets the rules that apply set the model and the use of reasoning; of
-// those that set the same, the first does.
-func (p *Policy) apply(text string, a *Answer) {
+// apply lets matching rules set the model and the use of reasoning. The first rule that
+// sets one of them wins.
+func (p *policy) apply(text string, a *Outcome) {
 	words := len(strings.Fields(text))
 	var model, reasoning bool
 	for _, rules := range [][]rule{p.own[a.Class], p.rules} {
@@ -142,7 +130,7 @@ func (p *Policy) apply(text string, a *Answer) {
 	}
 }
 
-func (r rule) applies(text string, words int, a *Answer) bool {
+func (r rule) applies(text string, words int, a *Outcome) bool {
 	return (len(r.Categories) == 0 || slices.Contains(r.Categories, a.Category)) &&
 		(r.ConfidenceBelow == 0 || a.Confidence < r.ConfidenceBelow) &&
 		words >= r.MinWords &&
@@ -150,7 +138,7 @@ func (r rule) applies(text string, words int, a *Answer) bool {
 		(len(r.patterns) == 0 || slices.ContainsFunc(r.patterns, func(x *regexp.Regexp) bool { return x.MatchString(text) }))
 }
 
-// normalize returns n probabilities that sum to 1: all the same if nothing is said.
+// normalize returns n probabilities that sum to 1: all equal if p has no positive one.
 func normalize(p []float64, n int) []float64 {
 	q := make([]float64, n)
 	sum := 0.0

@@ -65,7 +65,7 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := slices.Clone(tt.p)
-			got := NewPolicy(tt.c, categories).Decide(tt.text, p)
+			got := newPolicy(tt.c, categories).decide(tt.text, p)
 			if tt.q == nil {
 				tt.q = tt.p
 			}
@@ -73,7 +73,7 @@ func TestDecide(t *testing.T) {
 			if !close || got.Entropy != entropy(got.Probabilities) {
 				t.Errorf("got %v with entropy %v, want %v", got.Probabilities, got.Entropy, tt.q)
 			}
-			want := Answer{tt.class, categories[tt.class].Name, got.Probabilities[tt.class], tt.model, tt.think, got.Probabilities, got.Entropy}
+			want := Outcome{Class: tt.class, Category: categories[tt.class].Name, Confidence: got.Probabilities[tt.class], Model: tt.model, UseReasoning: tt.think, Probabilities: got.Probabilities, Entropy: got.Entropy}
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got  %+v\nwant %+v", got, want)
 			}
@@ -85,7 +85,7 @@ func TestDecide(t *testing.T) {
 }
 
 func TestDecideNothing(t *testing.T) {
-	got := NewPolicy(config.Classification{Model: "m", Fallback: "x", Threshold: 0.6}, nil).Decide("text", nil)
+	got := newPolicy(config.Classification{Model: "m", Fallback: "x", Threshold: 0.6}, nil).decide("text", nil)
 	if got.Class != -1 || got.Model != "m" || len(got.Probabilities) != 0 || got.Entropy != 0 {
 		t.Errorf("got %+v", got)
 	}
@@ -109,7 +109,7 @@ func TestDecideProperties(t *testing.T) {
 		}
 		fallback := random.IntN(n)
 		c := config.Classification{Threshold: float64(random.IntN(11)) / 10, Fallback: categories[fallback].Name}
-		a := NewPolicy(c, categories).Decide("", p)
+		a := newPolicy(c, categories).decide("", p)
 		sum = 0
 		for _, q := range a.Probabilities {
 			if sum += q; q < 0 || math.IsNaN(q) {
@@ -133,10 +133,10 @@ func TestDecideProperties(t *testing.T) {
 	}
 }
 
-func TestAnswerJSON(t *testing.T) {
-	for want, a := range map[string]Answer{
-		`{"class":1,"category":"b","confidence":0.75,"model":"m","use_reasoning":true,"probabilities":[0.25,0.75],"entropy":0.5}`: {1, "b", 0.75, "m", true, []float64{0.25, 0.75}, 0.5},
-		`{"class":0,"category":"a","confidence":1,"model":"","use_reasoning":false,"entropy":0}`:                                  {Category: "a", Confidence: 1},
+func TestOutcomeJSON(t *testing.T) {
+	for want, a := range map[string]Outcome{
+		`{"class":1,"category":"b","confidence":0.75,"model":"m","use_reasoning":true,"probabilities":[0.25,0.75],"entropy":0.5,"source":"outside"}`: {Class: 1, Category: "b", Confidence: 0.75, Model: "m", UseReasoning: true, Probabilities: []float64{0.25, 0.75}, Entropy: 0.5, Source: sourceOutside},
+		`{"class":0,"category":"a","confidence":1,"model":"","use_reasoning":false,"entropy":0,"source":"builtin","degraded":true}`:                  {Category: "a", Confidence: 1, Source: sourceBuiltin, Degraded: true},
 	} {
 		if got, err := json.Marshal(a); err != nil || string(got) != want {
 			t.Errorf("got %s, %v, want %s", got, err, want)
@@ -155,7 +155,7 @@ func TestCheck(t *testing.T) {
 		"ééééé":      "has 10 bytes",
 		"\u00a0\x00": "",
 	} {
-		err := Check(text, 8)
+		err := check(text, 8)
 		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
 			t.Errorf("%q: got %v, want %q", text, err, says)
 		}

@@ -9,20 +9,20 @@ import (
 	"github.com/blevesearch/snowballstem/english"
 )
 
-// What stands for numbers, so that those never seen before count too.
+// Words that replace numbers, so that unseen numbers count too.
 const (
 	number = "#"
 	year   = "#year" // 1001 to 2099
 )
 
-// operators are the signs that tell formulas and source code from prose. Each is
+// operators are the symbols of formulas and source code, which prose rarely has. Each is
 // a word.
 const operators = "+-*/^=<>×÷·√∫∑π≤≥≠%(){}[];_$|&\\@"
 
 // firstCJK is where Han and Kana begin.
 const firstCJK = '\u2e80'
 
-// maxWord is the length in bytes from which on it is encoded data, not a word.
+// maxWord is the length in bytes of the longest word. Longer ones are encoded data.
 const maxWord = 64
 
 // stopWords say little about the category of a text, but not nothing.
@@ -89,7 +89,7 @@ func letterAt(text string, i int) bool {
 	return unicode.IsLetter(r)
 }
 
-// numeral is what stands for a number.
+// numeral returns the word that replaces a number.
 func numeral(s string) string {
 	s = strings.TrimRight(s, ".,")
 	if len(s) == 4 && s > "1000" && s < "2100" && !strings.ContainsAny(s, ".,") {
@@ -100,7 +100,7 @@ func numeral(s string) string {
 
 // stem reduces an English word to its stem.
 func stem(word string) string {
-	if len(word) <= 2 || isSign(word) {
+	if len(word) <= 2 || isSymbol(word) {
 		return word
 	}
 	env := snowballstem.NewEnv(word)
@@ -108,7 +108,7 @@ func stem(word string) string {
 	return env.Current()
 }
 
-// isSign reports whether a word of split is a number or an operator.
-func isSign(word string) bool {
+// isSymbol reports whether a word of split is a number or an operator.
+func isSymbol(word string) bool {
 	return strings.HasPrefix(word, number) || len(word) > 0 && strings.Contains(operators, word)
 }

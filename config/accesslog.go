@@ -6,9 +6,9 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// accessLog is the field of the access log: its file, or an object that says more. A
-// file that can't be had leaves none, and is a Problem.
-func (d *decoder) accessLog(to *AccessLog) func(hujson.ObjectMember) {
+// accessLogField decodes the access log: the path of its file, or an object. Without a
+// usable path there is no access log, and a Problem says why.
+func accessLogField(d *decoder, to *AccessLog) func(hujson.ObjectMember) {
 	file := func(v hujson.Value) (string, error) {
 		s, err := text(v)
 		if err != nil {
@@ -36,7 +36,7 @@ func (d *decoder) accessLog(to *AccessLog) func(hujson.ObjectMember) {
 		return s, err
 	}
 	return func(m hujson.ObjectMember) {
-		d.orInside(set(d, &to.File, whole), known)(m)
+		orObject(d, set(d, &to.File, whole), known)(m)
 		if m.Value.Value.Kind() == '{' && to.File == "" && !hasMember(m.Value, "file") {
 			d.warn(m.Name.StartOffset, `"accessLog" names no file, so none is written; write "file": "access.log"`)
 		}

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -13,7 +12,7 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// DefaultClassification returns what holds where nothing is written.
+// DefaultClassification returns the defaults of all keys.
 func DefaultClassification() *Classification {
 	return &Classification{Model: "default", Threshold: 0.6, MaxText: 8192}
 }
@@ -29,14 +28,14 @@ func defaultOutside() *Outside {
 	}
 }
 
-// A mention is where a category is called by its name.
+// A mention is a place that names a category.
 type mention struct {
 	offset    int
 	key, name string
 }
 
-// classification is the field that reads into to, over what an earlier file said.
-func (d *decoder) classification(to **Classification) func(hujson.ObjectMember) {
+// classificationField decodes into to, on top of what an earlier file has set.
+func classificationField(d *decoder, to **Classification) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		if *to == nil {
 			*to = DefaultClassification()
@@ -48,25 +47,25 @@ func (d *decoder) classification(to **Classification) func(hujson.ObjectMember) 
 			mentions = append(mentions, mention{m.Name.StartOffset, keyOf(m), c.Fallback})
 		}
 		known := fields{
-			"categories": elements(d, &c.Categories, `[{"name": "…"}]`, d.category(&mentions)),
-			"rules":      d.rules(&c.Rules, &mentions),
+			"categories": elements(d, &c.Categories, `[{"name": "…"}]`, categoryReader(d, &mentions)),
+			"rules":      rulesField(d, &c.Rules, &mentions),
 			"model":      set(d, &c.Model, text), "use_reasoning": set(d, &c.UseReasoning, boolean),
 			"threshold": set(d, &c.Threshold, fraction), "confidence_threshold": set(d, &c.Threshold, fraction),
 			"fallback": fallback, "fallback_category": fallback,
 			"max_text": set(d, &c.MaxText, atLeast(1)),
 		}
-		outside := d.outside(&c.Outside, known)
-		d.in(known)(m)
+		outside := outsideFields(d, &c.Outside, known)
+		objectField(d, known)(m)
 		outside(m.Name.StartOffset)
 		if len(c.Categories) == 0 || c.Outside != nil {
-			return // who knows which there are
+			return // the categories are not known yet
 		}
 		is := func(name string) bool {
 			return name == "" || slices.ContainsFunc(c.Categories, func(k Category) bool { return k.Name == name })
 		}
 		for _, said := range mentions {
 			if !is(said.name) {
-				d.warn(said.offset, "%q is %q, which is no category; write the name of one", said.key, said.name)
+				d.warn(said.offset, "%q is %q, which is not a category; write the name of one", said.key, said.name)
 			}
 		}
 		if !is(c.Fallback) {
@@ -75,8 +74,9 @@ func (d *decoder) classification(to **Classification) func(hujson.ObjectMember) 
 	}
 }
 
-// category reads one of the categories. Without a name of its own it is none.
-func (d *decoder) category(mentions *[]mention) func(*hujson.Object, int) (Category, bool) {
+// categoryReader returns a function that decodes one category. A category needs a name of
+// its own.
+func categoryReader(d *decoder, mentions *[]mention) func(*hujson.Object, int) (Category, bool) {
 	names := make(map[string]bool)
 	return func(o *hujson.Object, at int) (Category, bool) {
 		var k Category
@@ -89,7 +89,7 @@ func (d *decoder) category(mentions *[]mention) func(*hujson.Object, int) (Categ
 			"description": set(d, &k.Description, text), "system_prompt": set(d, &k.SystemPrompt, text),
 			"keywords": set(d, &k.Keywords, list(text)), "examples": set(d, &k.Examples, list(text)),
 			"model": set(d, &k.Model, text), "use_reasoning": set(d, &k.UseReasoning, optional(boolean)),
-			"rules": d.rules(&k.Rules, mentions),
+			"rules": rulesField(d, &k.Rules, mentions),
 		})
 		switch {
 		case !named:
@@ -104,9 +104,9 @@ func (d *decoder) category(mentions *[]mention) func(*hujson.Object, int) (Categ
 	}
 }
 
-// rules is the field of a list of rules. One of which anything is wrong is left
-// out: without the part that is, it would apply to texts that it is not meant for.
-func (d *decoder) rules(to *[]Rule, mentions *[]mention) func(hujson.ObjectMember) {
+// rulesField decodes a list of rules. A rule with any mistake is left out: without the
+// wrong part, it would apply to other texts than its author meant.
+func rulesField(d *decoder, to *[]Rule, mentions *[]mention) func(hujson.ObjectMember) {
 	return elements(d, to, `[{"min_words": 100, "model": "…"}]`, func(o *hujson.Object, at int) (Rule, bool) {
 		var r Rule
 		before := len(d.problems)
@@ -138,10 +138,10 @@ func (d *decoder) rules(to *[]Rule, mentions *[]mention) func(hujson.ObjectMembe
 	})
 }
 
-// outside adds the keys of another classification server to known. What it
-// returns settles whether there is one, after they were read; as with a server,
-// anything wrong leaves it unused.
-func (d *decoder) outside(to **Outside, known fields) func(at int) {
+// outsideFields adds the keys of another classification server to known. Call the function
+// that it returns after the keys were decoded: it decides whether the server is used. Any
+// mistake leaves it unused.
+func outsideFields(d *decoder, to **Outside, known fields) func(at int) {
 	o, kind := defaultOutside(), ""
 	if *to != nil {
 		*o, kind = **to, "mcp"
@@ -154,8 +154,8 @@ func (d *decoder) outside(to **Outside, known fields) func(at int) {
 			d.asked = place{d.source, m.Name.StartOffset}
 			set(d, &o.Server, notEmpty)(m)
 		},
-		"url": set(d, &o.URL, d.webURL), "headers": set(d, &o.Headers, dict(d.expanded)),
-		"tools":   d.in(fields{"classify": set(d, &o.ClassifyTool, notEmpty), "list_categories": set(d, &o.ListTool, notEmpty)}),
+		"url": set(d, &o.URL, webURL(d)), "headers": set(d, &o.Headers, dict(d.expanded)),
+		"tools":   objectField(d, fields{"classify": set(d, &o.ClassifyTool, notEmpty), "list_categories": set(d, &o.ListTool, notEmpty)}),
 		"timeout": set(d, &o.Timeout, duration(positive)), "max_retries": set(d, &o.MaxRetries, atLeast(0)),
 		"cache_categories": set(d, &o.CacheCategories, boolean), "refresh_interval": set(d, &o.RefreshInterval, duration(positive)),
 		"num_categories": set(d, &o.NumCategories, atLeast(0)),
@@ -172,11 +172,11 @@ func (d *decoder) outside(to **Outside, known fields) func(at int) {
 		*to = nil
 		switch {
 		case missing.any():
-			d.warn(d.missingAt, "no other classifier is asked: %s", missing)
-		case bad: // it has been said why
+			d.warn(d.missingAt, "the other classifier is not used: %s", missing)
+		case bad: // the reason is reported already
 		case kind == "" && o.Server+o.URL != "":
 			d.warn(at, `"server" and "url" are another classifier's; add "type": "mcp" to ask it, or remove them`)
-		case kind == "": // the one that is built in
+		case kind == "": // the built-in classifier
 		case o.Server != "" && o.URL != "":
 			d.warn(at, `the classifier has both "server" and "url"; remove one`)
 		case o.Server+o.URL == "":
@@ -187,9 +187,9 @@ func (d *decoder) outside(to **Outside, known fields) func(at int) {
 	}
 }
 
-// askedServer says what is wrong with the entry that is the other classifier. It is
-// asked all the same: entries are live.
-func (d *decoder) askedServer(c Config) {
+// checkAskedServer reports what is wrong with the entry that is the other classifier. The
+// entry is used all the same, since an edit may correct it.
+func checkAskedServer(d *decoder, c Config) {
 	if c.Router.Classification == nil || c.Router.Classification.Outside == nil || c.Router.Classification.Outside.Server == "" {
 		return
 	}
@@ -198,11 +198,11 @@ func (d *decoder) askedServer(c Config) {
 	i := slices.IndexFunc(c.Servers, func(s Server) bool { return s.Name == name })
 	switch {
 	case i < 0:
-		d.warn(d.asked.offset, `"server" is %q, which is no server; write the name of one in "mcpServers"`, name)
+		d.warn(d.asked.offset, `"server" is %q, which is not a server; write the name of one in "mcpServers"`, name)
 	case c.Servers[i].Disabled:
 		d.warn(d.asked.offset, `"server" is %q, which is disabled; enable it, or name another one`, name)
 	case c.Servers[i].Self:
-		d.warn(d.asked.offset, `"server" is %q, which would start a router; leave "type" and "server" out for the classifier that is built in`, name)
+		d.warn(d.asked.offset, `"server" is %q, which would start a router; leave "type" and "server" out to use the built-in classifier`, name)
 	}
 }
 
@@ -210,7 +210,7 @@ func mcp(v hujson.Value) (string, error) {
 	if s, err := text(v); err == nil && s == "mcp" {
 		return s, nil
 	}
-	return "", errors.New(`must be "mcp"; leave it out for the classifier that is built in`)
+	return "", errors.New(`must be "mcp"; leave it out to use the built-in classifier`)
 }
 
 func notEmpty(v hujson.Value) (string, error) {
@@ -221,15 +221,18 @@ func notEmpty(v hujson.Value) (string, error) {
 	return s, err
 }
 
-func (d *decoder) webURL(v hujson.Value) (string, error) {
-	s, err := d.expanded(v)
-	if u, bad := url.Parse(s); err == nil && !d.missing.any() && (bad != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		err = errors.New(`must be a whole one; write "https://host/path"`)
+// webURL returns a reader of a URL, in which variables are expanded.
+func webURL(d *decoder) reader[string] {
+	return func(v hujson.Value) (string, error) {
+		s, err := d.expanded(v)
+		if err == nil && !d.missing.any() && !isWebURL(s) {
+			err = errors.New(`must be a whole URL; write "https://host/path"`)
+		}
+		return s, err
 	}
-	return s, err
 }
 
-// pattern reads a regular expression, and leaves it as text.
+// pattern reads a regular expression as text.
 func pattern(v hujson.Value) (string, error) {
 	s, err := text(v)
 	if err != nil {
@@ -240,12 +243,12 @@ func pattern(v hujson.Value) (string, error) {
 		if syntax, ok := errors.AsType[*syntax.Error](bad); ok {
 			why = syntax.Code.String()
 		}
-		return "", fmt.Errorf(`must be a regular expression (%s); close what is open, and write \\ before a character that is meant as such`, why)
+		return "", fmt.Errorf(`must be a regular expression (%s); close every bracket, and write \\ before a character that is meant literally`, why)
 	}
 	return s, nil
 }
 
-// optional reads what may also be unsaid.
+// optional reads a value that differs from the absence of one.
 func optional[T any](read reader[T]) reader[*T] {
 	return func(v hujson.Value) (*T, error) {
 		t, err := read(v)
@@ -256,9 +259,9 @@ func optional[T any](read reader[T]) reader[*T] {
 	}
 }
 
-// elements is the field of an array of objects. Of each, read makes a T, or says
-// what is wrong with it and false; then it is left out. Example completes the
-// sentence about a value that is something else.
+// elements decodes an array of objects. read decodes one object; if it returns false, it has
+// reported why, and the object is left out. example is shown where a value is not an
+// object.
 func elements[T any](d *decoder, to *[]T, example string, read func(o *hujson.Object, at int) (T, bool)) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		a, ok := m.Value.Value.(*hujson.Array)

@@ -89,7 +89,7 @@ func TestClassificationProblems(t *testing.T) {
 		{"key of a category", categories(`{"name": "b", §"keyword": []}`), `did you mean "keywords"?`, "a b z"},
 		{"rule of a category", categories(`{"name": "b", "rules": [{"model": "m", §"min_words": -1}]}`), `at least 0`, "a b z"},
 
-		{"fallback", `{"categories": [{"name": "a"}], §"fallback": "b"}`, `"fallback" is "b", which is no category`, "a"},
+		{"fallback", `{"categories": [{"name": "a"}], §"fallback": "b"}`, `"fallback" is "b", which is not a category`, "a"},
 		{"fallback before", `{§"fallback_category": "b", "categories": [{"name": "a"}]}`, `"fallback_category" is "b"`, "a"},
 		{"threshold", `{§"threshold": 1.5}`, `a number from 0 to 1`, ""},
 		{"max_text", `{§"max_text": 0}`, `at least 1`, ""},
@@ -97,7 +97,7 @@ func TestClassificationProblems(t *testing.T) {
 		{"no object", `§7`, `"classification" must be an object`, ""},
 
 		{"pattern", rules(`{"patterns": ["ok", §"("], "model": "b"}`), `"patterns[1]" must be a regular expression (missing closing ))`, "a z"},
-		{"rule's category", `{"categories": [{"name": "a"}], "rules": [{"categories": ["a", §"b"], "model": "m"}]}`, `is "b", which is no category`, "a m"},
+		{"rule's category", `{"categories": [{"name": "a"}], "rules": [{"categories": ["a", §"b"], "model": "m"}]}`, `is "b", which is not a category`, "a m"},
 		{"sets nothing", rules(`§{"min_words": 5}`), `the rule sets nothing; write "model"`, "a z"},
 		{"never applies", rules(`§{"min_words": 5, "max_words": 4, "model": "b"}`), `not above "max_words"`, "a z"},
 		{"misspelt condition", rules(`{§"min_word": 5, "model": "b"}`), `did you mean "min_words"?`, "a z"},
@@ -109,7 +109,7 @@ func TestClassificationProblems(t *testing.T) {
 		{"both", `§` + outside(`"server": "s", "url": "https://x"`), `both "server" and "url"; remove one`, ""},
 		{"url", outside(`§"url": "ws://x/sk-secret"`), `write "https://host/path"`, ""},
 		{"half a url", outside(`§"url": "example.com"`), `write "https://host/path"`, ""},
-		{"unset", outside(`"url": "https://x", "headers": {"A": "${TOKEN}", "B": §"${NOPE}", "C": "${NADA}"}`), `no other classifier is asked: the variables NOPE, NADA are not set`, ""},
+		{"unset", outside(`"url": "https://x", "headers": {"A": "${TOKEN}", "B": §"${NOPE}", "C": "${NADA}"}`), `the other classifier is not used: the variables NOPE, NADA are not set`, ""},
 		{"timeout", outside(`"url": "https://x", §"timeout": 0`), `must be longer than 0`, ""},
 		{"tools", outside(`"url": "https://x", "tools": {§"classify": ""}`), `must not be empty`, ""},
 	} {
@@ -171,7 +171,7 @@ func TestMergeClassification(t *testing.T) {
 func TestClassificationServer(t *testing.T) {
 	for _, tt := range []struct{ entry, says string }{
 		{`"s": {"command": "c"}`, ""},
-		{`"S": {"command": "c"}`, `"server" is "s", which is no server; write the name of one in "mcpServers"`},
+		{`"S": {"command": "c"}`, `"server" is "s", which is not a server; write the name of one in "mcpServers"`},
 		{`"s": {"command": "c", "disabled": true}`, `"server" is "s", which is disabled`},
 		{`"s": {"command": "metarouter", "args": ["serve"]}`, `"server" is "s", which would start a router`},
 	} {

@@ -1,17 +1,26 @@
-// Package config turns .mcp.json files into a value, and tells of new values
-// while the files are edited.
+// Package config turns .mcp.json files into a value, and sends a new value when the files
+// are edited.
 //
-// Load reads Claude Code's .mcp.json and its dialects (Claude Desktop, VS Code,
-// Cursor, Windsurf, Cline, Gemini, Zed), with comments and trailing commas.
-// It promises that one bad entry never stops the others: what is wrong becomes
-// a Problem that says where it is and what to write instead, and the server
-// that it concerns is Misconfigured. No value of a variable, of env or of
-// headers is ever in a Problem or in an error.
+// # Reading
 //
-// Watch sends a new Config for each good edit that changes something.
+// [Load] reads Claude Code's .mcp.json and its dialects (Claude Desktop, VS Code, Cursor,
+// Windsurf, Cline, Gemini, Zed), with comments and trailing commas. A bad entry never stops
+// the others: each mistake becomes a [Problem] with its place and its correction, and the
+// server that it concerns is Misconfigured. A Problem or an error never contains the value
+// of a variable, of env or of headers.
 //
-// Everything here may be called from any goroutine; the values are shared
-// between them and never modified.
+// # Trust
+//
+// A file that was found in the working directory may be a stranger's. [Config.Trusted]
+// reports whether a person has approved exactly what was read.
+//
+// # Edits
+//
+// A [Pipeline] reads the files again when they change, and sends each new [Config] to one
+// receiver. A bad edit changes nothing. All keys take effect at once, except those that
+// [RestartKeys] names.
+//
+// All functions may be called from any goroutine. Values are shared and never modified.
 package config
 
 import (
@@ -22,6 +31,8 @@ import (
 	"maps"
 	"reflect"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 // A Config is one or more configuration files as a value. It is not modified
@@ -32,11 +43,11 @@ type Config struct {
 	Router   Router
 	Problems []Problem // everything that is wrong, in the order of the files
 
-	digests []string // of what each of Files said
+	digests []string // of the text of each of Files
 }
 
-// A Server is one entry of mcpServers, expanded and ready to start, or with the
-// reason why it can't be.
+// A Server is one entry of mcpServers, with variables expanded, and ready to start or with
+// the reason why it can't be started.
 type Server struct {
 	Name      string
 	Transport Transport
@@ -46,30 +57,30 @@ type Server struct {
 	Env        map[string]string // envFile's variables, then env's
 	EnvFile    string            // absolute path of the envFile that is already in Env, or ""
 	Cwd        string            // absolute, or "" for the router's own
-	InheritEnv []string          // names of further variables of ours that the child gets; "*" is all
+	InheritEnv []string          // names of further variables of the router that the child gets; "*" is all
 
 	URL     string
 	Headers map[string]string
 
 	Disabled      bool
-	ByHand        bool // it is disabled because a person stopped it; no file says so
+	ByHand        bool // a person disabled it, not the file
 	Lazy          bool
 	Timeout       time.Duration // of one call; default 5m
 	StartTimeout  time.Duration // until the tools are listed; default 90s
 	IdleTimeout   time.Duration // 0: never stopped for being idle
 	MaxConcurrent int           // calls under way at once; default 8
 
-	Capabilities    []string // tags that every tool of it bears
+	Capabilities    []string // tags that each of its tools has
 	Group           string   // servers of one group can stand in for each other
-	Priority        int      // breaks ties; higher first
+	Priority        int      // of servers that can stand in for each other, the higher one is first
 	Validate        Validate // of arguments; default ValidateOn
 	Retry           string   // "hints" (default), "never" or "always"
 	MaxResultTokens int      // 0: no limit
 	Cache           time.Duration
 	Tools           ToolFilter
 
-	// For some of its tools, by patterns as ToolFilter has them. Of several that match
-	// a tool its own name counts, else the longest.
+	// Values for some of its tools, by patterns as in ToolFilter. If several patterns match
+	// a tool, its own name counts, else the longest pattern.
 	ToolTimeouts     map[string]time.Duration // instead of Timeout
 	ToolResultTokens map[string]int           // instead of MaxResultTokens
 
@@ -79,7 +90,7 @@ type Server struct {
 	Self bool
 }
 
-// Transport says how a server is reached.
+// A Transport is how a server is reached.
 type Transport string
 
 const (
@@ -90,7 +101,7 @@ const (
 	AutoHTTP Transport = "auto"
 )
 
-// Validate says what becomes of arguments that do not fit the tool's schema.
+// Validate is what happens to arguments that do not fit the tool's schema.
 type Validate string
 
 const (
@@ -107,14 +118,14 @@ type ToolFilter struct {
 	Rename map[string]string // the server's own name -> our name
 }
 
-// Router is the "metarouter" object of the file: what is ours.
+// Router is the "metarouter" object of the file.
 type Router struct {
 	Mode            string        // "auto" (default), "search" or "direct"
 	Names           string        // "prefixed" (default) or "bare"
 	Separator       string        // default "__"; or ".", "-", "/"
 	ToolBudget      int           // tokens up to which auto shows all tools; default 10000
 	ListWait        time.Duration // default 10s
-	Pinned          []string      // tool ids shown beside the fixed ones in search mode
+	Pinned          []string      // IDs of tools that are listed in search mode too
 	Lazy            bool
 	IdleTimeout     time.Duration
 	Timeout         time.Duration // default 5m
@@ -125,31 +136,31 @@ type Router struct {
 	FillArguments   bool
 	AccessLog       AccessLog
 	HTTP            HTTP
-	Capabilities    map[string][]string // tag -> words that imply it; adds to and overrides the taxonomy
+	Capabilities    map[string][]string // tag -> words that imply it; added to the built-in taxonomy, or instead of its words
 	Classification  *Classification     // nil if absent
 }
 
-// An AccessLog is where a line is written for each call, and what it says.
+// An AccessLog is a file with a line for each call.
 type AccessLog struct {
 	File      string // absolute; "" is none
-	Arguments bool   // with the arguments of calls
-	Results   bool   // with their results
-	MaxSize   int64  // bytes of a file, beyond which another is begun; default 100 MiB
-	MaxFiles  int    // that there are at most, the one that is written to among them; default 5
+	Arguments bool   // the lines contain the arguments of calls
+	Results   bool   // the lines contain the results of calls
+	MaxSize   int64  // bytes of a file, after which another is begun; default 100 MiB
+	MaxFiles  int    // number of files that are kept, including the current one; default 5
 }
 
-// A Classification is the "classification" object: into which categories texts are
-// sorted, and by whom.
+// A Classification is the "classification" object: the categories of texts, and the
+// classifier.
 type Classification struct {
 	Categories   []Category // in the order of their class indices; none: the capability tags
 	Rules        []Rule     // for all categories, after those of the category
-	Model        string     // for whatever no category and no rule has one; default "default"
-	UseReasoning bool       // likewise
+	Model        string     // where neither the category nor a rule has one; default "default"
+	UseReasoning bool       // where neither the category nor a rule says; default false
 	Threshold    float64    // the confidence below which the fallback is the answer; default 0.6
 	Fallback     string     // a category's name; "" is none
 	MaxText      int        // bytes of a text; default 8192
 
-	Outside *Outside // another classification server that is asked first; nil if there is none
+	Outside *Outside // another classification server that is asked first; nil for the built-in classifier alone
 }
 
 // A Category is a class of texts.
@@ -164,21 +175,19 @@ type Category struct {
 	Rules        []Rule   // the first that applies decides
 }
 
-// A Rule sets the model and the use of reasoning for texts of which all that it
-// says is true.
+// A Rule sets the model and the use of reasoning for texts that meet all its conditions.
 type Rule struct {
-	Categories      []string // one of these; none: any
-	ConfidenceBelow float64  // 0: any
-	MinWords        int      // at least so many; 0: any
-	MaxWords        int      // at most so many; 0: any
-	Patterns        []string // regular expressions (RE2) of which one matches; none: any text
+	Categories      []string // the text is in one of these; none: any
+	ConfidenceBelow float64  // the confidence is below this; 0: any
+	MinWords        int      // the text has at least so many words; 0: any number
+	MaxWords        int      // the text has at most so many words; 0: any number
+	Patterns        []string // regular expressions (RE2), one must match; none: any text
 
 	Model        string // "" leaves it as it is
 	UseReasoning *bool  // nil leaves it as it is
 }
 
-// An Outside is a classification server of somebody else's: an entry of the
-// configuration, or a URL.
+// An Outside is another classification server: an entry of the configuration, or a URL.
 type Outside struct {
 	Server  string // the name of an entry; "" if URL is set
 	URL     string
@@ -188,33 +197,34 @@ type Outside struct {
 	ListTool        string        // default "list_categories"
 	Timeout         time.Duration // of one classification, all attempts together; default 5s
 	MaxRetries      int           // after the first attempt; default 3
-	CacheCategories bool          // the list is asked for every RefreshInterval only; default true
+	CacheCategories bool          // the list is asked for once every RefreshInterval; default true
 	RefreshInterval time.Duration // default 5m
 	NumCategories   int           // how many it must have; 0: any number
 }
 
-// HTTP is where and for whom the HTTP face serves.
+// HTTP is the "http" object: where the router serves over HTTP, and whom.
 type HTTP struct {
 	Addr           string // default "127.0.0.1:8787"
 	AllowedHosts   []string
 	AllowedOrigins []string
 	Tokens         []string
 	TLSCert        string        // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
-	TLSKey         string        // likewise of its key
+	TLSKey         string        // absolute path of the certificate's key, PEM
 	MaxBody        int64         // bytes of a body; default 16 MiB
 	MaxHeader      int64         // bytes of a request's line and headers; default 64 KiB
 	MaxBatch       int           // messages of one batch; default 100
 	ReadTimeout    time.Duration // for a client to send a request; default 1m
-	MaxSessions    int           // of clients at a time; default 1000
+	MaxSessions    int           // of clients at the same time; default 1000
 	SessionTimeout time.Duration // after which an idle session ends; default 30m
 
-	// Rate is what each client may ask for, which is known by its token, else by its
-	// address: behind a proxy, all clients without tokens are one. Default any.
+	// Rate limits the requests of each client. Clients are told apart by their tokens, else
+	// by their addresses: behind a proxy, all clients without tokens count as one. The
+	// default is no limit.
 	Rate Rate
 }
 
-// A Problem is one thing that is wrong in a file. It is an error, so that Load
-// can return the one that leaves nothing of the file.
+// A Problem is one mistake in a file. It is an error, so that Load can return a mistake
+// that makes the whole file unusable.
 type Problem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`    // from 1; 0 if it is not about a place in the file
@@ -222,8 +232,8 @@ type Problem struct {
 	Server  string `json:"server"`  // "" if it is not about one server
 	Message string `json:"message"` // what is wrong and what to write instead
 
-	// Unset names the variables whose lack is what is wrong, with commas between them;
-	// "" if it is something else.
+	// Unset names the variables that are not set, separated by commas, if that is the
+	// mistake.
 	Unset string `json:"-"`
 }
 
@@ -238,22 +248,33 @@ func (p Problem) Error() string {
 	return where + ": " + p.Message
 }
 
-// Equal reports whether c and d say the same, problems and their places included.
+// Equal reports whether c and d are the same, including problems and their places.
 func (c Config) Equal(d Config) bool { return reflect.DeepEqual(c, d) }
 
 // Equal reports whether s and t are the same in every field.
 func (s Server) Equal(t Server) bool { return reflect.DeepEqual(s, t) }
 
-// SameSecrets reports whether s and t have the same env and headers. An entry
-// that was edited there must not fall back to what it said before: the old
-// secrets may have been taken back.
+// SameSecrets reports whether s and t have the same env and headers. An entry that was
+// edited there must not fall back to its old text: the old secrets may be revoked.
 func (s Server) SameSecrets(t Server) bool {
 	return maps.Equal(s.Env, t.Env) && maps.Equal(s.Headers, t.Headers)
 }
 
-// Hash is 32 hex digits over what determines what the server says: how it is
-// started or reached, and not its name or how we treat it. Stored catalogs are
-// kept under it.
+// Concealer returns a function that replaces the secrets of the entry in a text by their
+// names, such as "${TOKEN}": a server may print what it was given. Which values are
+// secrets is a guess, by their names and their form.
+func (s Server) Concealer() func(string) string { return s.launch().Concealer() }
+
+// Secrets returns the values of the entry that are secrets: all headers, and the
+// variables, arguments and parts of the URL that look like secrets.
+func (s Server) Secrets() []string { return s.launch().Secrets() }
+
+func (s Server) launch() secret.Launch {
+	return secret.Launch{Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers}
+}
+
+// Hash returns 32 hex digits that identify what the entry starts or reaches, whatever its
+// name and its other keys are. Stored catalogs are kept under it.
 func (s Server) Hash() string {
 	said, err := json.Marshal(struct {
 		Transport Transport

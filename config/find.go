@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// Find says which files to load: those of the --config flags, else .mcp.json in
-// the working directory, else metarouter/mcp.json in the user's config folder.
+// Find returns the files to load: those of the --config flags, else .mcp.json in the
+// working directory, else metarouter/mcp.json in the user's config folder.
 //
-// named is false for a .mcp.json that was merely found. It may be a stranger's
-// and runs commands, so it wants Trusted before it is used.
+// named is false for a .mcp.json in the working directory that no flag names. It may be a
+// stranger's and runs commands, so check [Config.Trusted] before it is used.
 func Find(flagPaths []string) (paths []string, named bool, err error) {
 	if len(flagPaths) > 0 {
 		for _, path := range flagPaths {
@@ -38,19 +38,19 @@ func Find(flagPaths []string) (paths []string, named bool, err error) {
 	if exists(own) {
 		return []string{own}, true, nil
 	}
-	return nil, false, fmt.Errorf(`no config: create %s or %s with {"mcpServers": {"a name": {"command": "…", "args": ["…"]}}}, or name a file with --config`, project, own)
+	return nil, false, fmt.Errorf(`no configuration: create %s or %s with {"mcpServers": {"a name": {"command": "…", "args": ["…"]}}}, or name a file with --config`, project, own)
 }
 
-// Own is the absolute path of the user's own file, which need not be there.
+// Own returns the absolute path of the user's own file, which may not exist.
 func Own() (string, error) {
 	folder, err := os.UserConfigDir()
 	if err != nil {
-		return "", fmt.Errorf("no config folder of yours: %w; name a file with --config", err)
+		return "", fmt.Errorf("the user's config folder is not known: %w; name a file with --config", err)
 	}
 	return filepath.Join(folder, "metarouter", "mcp.json"), nil
 }
 
-// exists is true for what can't be looked at too: Load says why.
+// exists is true for a file that can't be examined too: Load returns the reason.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)

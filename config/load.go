@@ -13,15 +13,14 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// Load reads the files. Of several, the later one wins, for each server and for
-// each key of "metarouter"; an entry that is overridden is not looked at.
+// Load reads the files. Later files win, for each server and for each key of "metarouter".
+// An entry that is overridden is not decoded.
 //
-// It returns an error only where a file can't be read or isn't an object of
-// JSON with comments; the latter is a Problem. Everything else that is wrong is
-// in Config.Problems.
+// The error says that a file can't be read, or is a Problem: the file is not an object of
+// JSON with comments. Other mistakes are in Config.Problems.
 func Load(paths ...string) (Config, error) { return load(paths, system()) }
 
-// Read is Load of one file that says data and stands, or would stand, at path.
+// Read is Load for one file whose text is data. The file at path need not exist.
 func Read(path string, data []byte) (Config, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -34,15 +33,15 @@ func Read(path string, data []byte) (Config, error) {
 	return assemble([]source{s}, system()), nil
 }
 
-// ServersKey is the key of a file's object under which its servers are, "" if they
-// are in the object itself. A file without servers gets them under "mcpServers". The
-// error is a Problem: the data isn't an object of JSON with comments.
+// ServersKey returns the key under which a file has its servers, or "" if they are in the
+// file's object itself. For a file without servers it returns "mcpServers". The error is a
+// Problem: the data is not an object of JSON with comments.
 func ServersKey(path string, data []byte) (string, error) {
 	s, err := parse(path, data)
 	if err != nil {
 		return "", err
 	}
-	if (&decoder{source: s}).bare() {
+	if s.bare() {
 		return "", nil
 	}
 	for _, key := range roots {
@@ -53,8 +52,8 @@ func ServersKey(path string, data []byte) (string, error) {
 	return roots[0], nil
 }
 
-// An environment is what Load asks of the world beside the files, so that
-// parsing is pure for whoever brings its own.
+// An environment is what Load needs of the system. Tests bring their own, so that decoding
+// is pure.
 type environment struct {
 	lookup     func(name string) (string, bool)
 	readFile   func(path string) ([]byte, error)
@@ -89,18 +88,18 @@ func load(paths []string, env environment) (Config, error) {
 	return assemble(sources, env), nil
 }
 
-// assemble reads all "metarouter" objects before the first server, since
-// servers inherit from them.
+// assemble decodes all "metarouter" objects before the first server, since servers inherit
+// from them.
 func assemble(sources []source, env environment) Config {
 	c := Config{Router: defaultRouter()}
-	d := decoder{env: env}
+	d := &decoder{env: env}
 	var entries []entry
-	place := make(map[string]int) // of a server's name in entries
+	place := make(map[string]int) // of a server in entries, by its name
 	for _, s := range sources {
 		c.Files = append(c.Files, s.path)
 		c.digests = append(c.digests, s.digest())
 		d.source = s
-		for _, e := range d.root(&c.Router) {
+		for _, e := range entriesOf(d, &c.Router) {
 			if i, again := place[e.name]; again {
 				entries[i] = e
 				continue
@@ -116,7 +115,7 @@ func assemble(sources []source, env environment) Config {
 	for _, e := range entries {
 		c.Servers = append(c.Servers, d.server(e, c.Router))
 	}
-	d.askedServer(c)
+	checkAskedServer(d, c)
 	c.Problems = d.problems
 	slices.SortStableFunc(c.Problems, func(a, b Problem) int {
 		return cmp.Or(
@@ -134,7 +133,7 @@ type source struct {
 	root *hujson.Object
 }
 
-// maxDepth of nesting keeps the parser, which recurses, from running out of stack.
+// maxDepth is the deepest nesting, since the parser recurses.
 const maxDepth = 1000
 
 func parse(path string, data []byte) (source, error) {
@@ -146,7 +145,7 @@ func parse(path string, data []byte) (source, error) {
 	if at, deep := tooDeep(data); deep {
 		return s, s.problem(at, "more than %d brackets are open here; write fewer", maxDepth)
 	}
-	// The newline is for a comment at the very end, which the parser wants closed.
+	// The parser demands a newline after a comment at the very end.
 	value, err := hujson.Parse(append(slices.Clip(data), '\n'))
 	if err != nil {
 		return s, s.syntaxError(err)
@@ -159,8 +158,8 @@ func parse(path string, data []byte) (source, error) {
 	return s, nil
 }
 
-// tooDeep counts brackets, those in strings and comments too: it only has to
-// tell a configuration from an attack.
+// tooDeep counts brackets, including those in strings and comments: it only has to tell a
+// configuration from an attack.
 func tooDeep(data []byte) (at int, deep bool) {
 	depth := 0
 	for i, c := range data {
@@ -176,9 +175,8 @@ func tooDeep(data []byte) (at int, deep bool) {
 	return 0, false
 }
 
-// syntaxError is the parser's error at its place, which the parser tells only
-// in words, with what to write instead. The parser quotes the literal that it
-// can't read; that may be a secret.
+// syntaxError returns the parser's error with its place, which the parser has only as text,
+// and with a correction. The literal that the parser quotes is dropped: it may be a secret.
 func (s source) syntaxError(err error) Problem {
 	var line, column int
 	message := err.Error()
@@ -217,7 +215,7 @@ func (s source) advice(offset int) string {
 	}
 }
 
-// problem is one at a byte of the source.
+// problem returns a Problem at a byte of the source.
 func (s source) problem(offset int, format string, args ...any) Problem {
 	before := s.data[:min(offset, len(s.data))]
 	return Problem{

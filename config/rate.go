@@ -10,21 +10,21 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// A Rate is how many requests one client may make. The zero value is any number.
+// A Rate limits the requests of one client. The zero value is no limit.
 type Rate struct {
-	PerSecond float64 // for long
+	PerSecond float64 // on average
 	Burst     int     // at once
 }
 
-// units are those of time that a rate may be per, in any unambiguous spelling.
+// units are the units of time in a rate, by their spellings.
 var units = map[string]time.Duration{
 	"s": time.Second, "sec": time.Second, "second": time.Second,
 	"m": time.Minute, "min": time.Minute, "minute": time.Minute,
 	"h": time.Hour, "hour": time.Hour,
 }
 
-// rate reads "100/s", "600/m" or "100/s burst 200"; "" is no limit. Without a burst
-// that is what may come within a second, and at least one.
+// rate reads "100/s", "600/m" or "100/s burst 200"; "" is no limit. The default burst is the
+// number of requests of one second, and at least one.
 func rate(v hujson.Value) (Rate, error) {
 	s, err := text(v)
 	if err != nil || strings.TrimSpace(s) == "" {

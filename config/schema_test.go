@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -64,7 +65,7 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		for _, p := range c.Problems {
-			if !strings.Contains(p.Message, "not set") && !strings.Contains(p.Message, "which is no server") {
+			if !strings.Contains(p.Message, "not set") && !strings.Contains(p.Message, "which is not a server") {
 				t.Errorf("%s: %v", what, p)
 			}
 		}
@@ -138,14 +139,14 @@ func TestSchemaRejects(t *testing.T) {
 // readers says where in the file the keys stand that each function of this package
 // reads with a fields literal.
 var readers = map[string][]string{
-	"root":           {"/"},
-	"router":         {"/metarouter/"},
-	"entry":          {"/mcpServers/*/"},
-	"accessLog":      {"/metarouter/accessLog/"},
-	"classification": {"/metarouter/classification/"},
-	"outside":        {"/metarouter/classification/"},
-	"category":       {"/metarouter/classification/categories/*/"},
-	"rules":          {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
+	"entriesOf":           {"/"},
+	"routerFields":        {"/metarouter/"},
+	"entry":               {"/mcpServers/*/"},
+	"accessLogField":      {"/metarouter/accessLog/"},
+	"classificationField": {"/metarouter/classification/"},
+	"outsideFields":       {"/metarouter/classification/"},
+	"categoryReader":      {"/metarouter/classification/categories/*/"},
+	"rulesField":          {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
 }
 
 // Every key that Load reads is in the schema, at its place, and every key of the schema
@@ -266,4 +267,43 @@ func properties(whole, s map[string]any, place string, known map[string]bool, t 
 func asList(v any) []any {
 	list, _ := v.([]any)
 	return list
+}
+
+// The schema says of exactly those keys that an edit waits for the router's next start
+// which RestartKeys reports.
+func TestSchemaNamesRestartKeys(t *testing.T) {
+	var doc map[string]any
+	if err := json.Unmarshal(Schema(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	var look func(path string, schema map[string]any)
+	look = func(path string, schema map[string]any) {
+		properties, _ := schema["properties"].(map[string]any)
+		for key, v := range properties {
+			property, _ := v.(map[string]any)
+			if text, _ := property["description"].(string); strings.Contains(text, "at the router's next start") {
+				said = append(said, strings.TrimPrefix(path+key, "metarouter."))
+			}
+			look(path+key+".", property)
+		}
+	}
+	look("", doc)
+	var table []string
+	for _, k := range restartKeys {
+		table = append(table, k.key)
+	}
+	slices.Sort(said)
+	slices.Sort(table)
+	if !slices.Equal(said, table) {
+		t.Errorf("the schema names %q, the table has %q", said, table)
+	}
+	edited := Router{HTTP: HTTP{Addr: "127.0.0.1:1", TLSCert: "c", TLSKey: "k", MaxHeader: 1}}
+	if got := RestartKeys(Router{}, edited); len(got) != len(restartKeys) {
+		t.Errorf("an edit of all of them is reported as %q", got)
+	}
+	edited = Router{Mode: "search", ToolBudget: 1, HTTP: HTTP{Tokens: []string{"t"}}}
+	if got := RestartKeys(Router{}, edited); got != nil {
+		t.Errorf("live keys are reported: %q", got)
+	}
 }

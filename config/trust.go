@@ -18,11 +18,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 )
 
-// Trusted reports whether what the files of c said when it was loaded was
-// approved with Trust. Another text of the same entries is the same: spaces,
-// comments, the order of keys and what other programs keep in the file don't
-// count, and variables count by their names. The files are not read again, so
-// that what was looked at is what runs.
+// Trusted reports whether a person has approved the text of c's files with [Config.Trust].
+// Spaces, comments, the order of keys and keys of other programs do not count, and
+// variables count by their names. The files are not read again, so that exactly what was
+// checked is what runs.
 func (c Config) Trusted(dataDir string) bool {
 	if dataDir == "" {
 		return false
@@ -36,18 +35,18 @@ func (c Config) Trusted(dataDir string) bool {
 	return true
 }
 
-// Digest is a hash of what the files of c said when it was loaded, in the sense of
-// Trusted: before variables are expanded.
+// Digest returns a hash of the text of c's files, before variables are expanded. Texts that
+// are the same to Trusted have the same Digest.
 func (c Config) Digest() string {
 	sum := sha256.Sum256([]byte(strings.Join(c.digests, " ")))
 	return hex.EncodeToString(sum[:])
 }
 
-// Trust approves what the files of c said when it was loaded. The approval is
-// kept in dataDir; without a dataDir there is nowhere to keep it.
+// Trust approves the text of c's files as it was read. The approval is kept in dataDir,
+// which must not be "".
 func (c Config) Trust(dataDir string) error {
 	if dataDir == "" {
-		return errors.New("trust: there is no data folder to keep the approval in; use --data DIR")
+		return errors.New("trust: the approval can't be kept without a data folder; use --data DIR")
 	}
 	approved := approvals(dataDir)
 	for i, path := range c.Files {
@@ -68,8 +67,8 @@ func (c Config) Trust(dataDir string) error {
 
 func trustFile(dataDir string) string { return filepath.Join(dataDir, "trust.json") }
 
-// approvals maps absolute paths to hashes of their entries. A file that is
-// missing or damaged approves nothing.
+// approvals returns the approved hashes by the absolute paths of the files. A missing or
+// damaged file approves nothing.
 func approvals(dataDir string) map[string]string {
 	data, _ := os.ReadFile(trustFile(dataDir))
 	approved := make(map[string]string)
@@ -79,9 +78,9 @@ func approvals(dataDir string) map[string]string {
 	return approved
 }
 
-// digest is a hash of what the source says to us, in one canonical spelling.
+// digest returns a hash of the keys that this package reads, in a canonical spelling.
 func (s source) digest() string {
-	bare := (&decoder{source: s}).bare()
+	bare := s.bare()
 	said := new(hujson.Object)
 	for _, m := range s.root.Members {
 		if key := keyOf(m); bare || key == "metarouter" || slices.Contains(roots, key) {
@@ -92,8 +91,8 @@ func (s source) digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// canonical appends v with its keys sorted and nothing that has no meaning. A
-// key that is there twice stays twice, so that nothing hides behind another.
+// canonical appends v without spaces and comments, and with sorted keys. A duplicate key
+// stays, so that no value hides behind another.
 func canonical(to []byte, v hujson.ValueTrimmed) []byte {
 	switch v := v.(type) {
 	case *hujson.Object:

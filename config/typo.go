@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-// meant maps what people write for a key of an entry to the key.
+// meant maps frequent mistakes for a key of an entry to the key.
 var meant = map[string]string{
 	"cmd": "command", "executable": "command", "program": "command",
 	"arguments": "args", "argv": "args", "params": "args",
@@ -12,7 +12,7 @@ var meant = map[string]string{
 	"timeoutMs": "timeout", "startupTimeout": "startTimeout",
 }
 
-// nearest finds the key that was probably meant by one that isn't known.
+// nearest returns the known key that was probably meant by an unknown one.
 func nearest(key string, known []string) (string, bool) {
 	best, distance := "", 3
 	try := func(spelling, means string) {
@@ -31,7 +31,7 @@ func nearest(key string, known []string) (string, bool) {
 	return best, best != ""
 }
 
-// Similar returns the word that was probably meant by one that is none of them.
+// Similar returns the one of the words that was probably meant by a misspelled word.
 func Similar(word string, words []string) (string, bool) {
 	best, distance := "", 3
 	for _, w := range words {
@@ -42,8 +42,8 @@ func Similar(word string, words []string) (string, bool) {
 	return best, best != ""
 }
 
-// tolerance is how many slips of the hand turn one word into the other before
-// they are simply different words.
+// tolerance is the greatest number of edits between two words that still count as a
+// misspelling.
 func tolerance(a, b string) int {
 	if min(len(a), len(b)) <= 5 {
 		return 1
@@ -55,7 +55,7 @@ func tolerance(a, b string) int {
 // between a and b (optimal string alignment).
 func edits(a, b string) int {
 	if diff := len(a) - len(b); diff > 2 || diff < -2 {
-		return 3 // enough to be a different word
+		return 3 // a different word
 	}
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

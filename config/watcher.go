@@ -13,16 +13,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// A watcher tells when what is read at some paths may have changed. It watches
-// folders, not files: an editor puts a new file in the place of the old one,
-// and Kubernetes a new symlink.
+// A watcher reports when the text of some files may have changed. It watches folders, not
+// files: an editor replaces the file by a new one, and Kubernetes replaces a symlink.
 type watcher struct {
 	events <-chan fsnotify.Event
 	errors <-chan error
-	poll   <-chan time.Time // nil while the system tells of every change
+	poll   <-chan time.Time // nil while the system reports every change
 
 	log    *zap.Logger
-	fs     *fsnotify.Watcher // nil if the system has none to give
+	fs     *fsnotify.Watcher // nil if the system can't watch
 	ticker *time.Ticker      // behind poll
 	steps  map[string]bool   // paths whose events count, as folded by fold
 }
@@ -47,8 +46,8 @@ func (w *watcher) close() {
 	w.pollNoMore()
 }
 
-// follow makes the files, and no others, those that are watched. It reports
-// whether a folder is watched now that wasn't before.
+// follow watches the files, and no others. It reports whether it has begun to watch another
+// folder.
 func (w *watcher) follow(files []string) (more bool) {
 	if w.fs == nil {
 		return false
@@ -60,18 +59,18 @@ func (w *watcher) follow(files []string) (more bool) {
 			folder := filepath.Dir(step)
 			folders[folder] = true
 			w.steps[fold(step)] = true
-			w.steps[fold(folder)] = true // its own end is an event under its name
+			w.steps[fold(folder)] = true // the removal of a folder is an event under its own name
 		}
 	}
 	before := w.fs.WatchList()
 	for _, folder := range before {
 		if !folders[folder] {
-			w.fs.Remove(folder) // it may be gone already
+			w.fs.Remove(folder) // it may not exist any more
 		}
 	}
 	var unwatched error
 	for _, folder := range slices.Sorted(maps.Keys(folders)) {
-		// Again for one that is watched: it may be another folder by now.
+		// Watched folders are added again: there may be another folder of that name by now.
 		if err := w.fs.Add(folder); err != nil {
 			unwatched = err
 		} else if !slices.Contains(before, folder) {
@@ -89,13 +88,13 @@ func (w *watcher) follow(files []string) (more bool) {
 // concerns reports whether the event is about a file that is followed.
 func (w *watcher) concerns(event fsnotify.Event) bool { return w.steps[fold(event.Name)] }
 
-// fold makes names equal that a file system may take for equal. One event too
-// many does no harm.
+// fold makes names equal that a file system may take for equal. An event too many does no
+// harm.
 func fold(path string) string { return strings.ToLower(path) }
 
 func (w *watcher) pollSince(err error) {
 	if w.ticker == nil {
-		w.log.Info("config is read every two seconds, since it can't be watched", zap.Error(err))
+		w.log.Info("the configuration is read every two seconds, since it can't be watched", zap.Error(err))
 		w.ticker = time.NewTicker(pollInterval)
 		w.poll = w.ticker.C
 	}
@@ -108,9 +107,9 @@ func (w *watcher) pollNoMore() {
 	}
 }
 
-// stepsTo are the paths that decide what is read at path: each symlink on the
-// way, and at its end the file or the first folder that is missing. The folder
-// of each exists.
+// stepsTo returns the paths that decide what is read at path: each symlink on the way, and
+// at the end the file, or the first folder that is missing. The folder of each of them
+// exists.
 func stepsTo(path string) (steps []string) {
 	const maxLinks = 40 // as in Linux
 	folder, rest := splitRoot(path)

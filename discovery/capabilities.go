@@ -12,16 +12,15 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A Tag is a capability, and why it was inferred.
+// A Tag is a capability with the reasons why it was inferred.
 type Tag struct {
 	Name       string   `json:"name"`
 	Confidence float64  `json:"confidence"` // above 0.6, below 1
 	Evidence   []string `json:"evidence"`   // such as `name: "browser"`, best first
 }
 
-// What a word is worth as evidence, by where it stands. A word in the name is
-// enough; a word elsewhere needs another beside it. Values are probabilities,
-// and evidence from different places adds up as that of independent witnesses.
+// Weights of a word as evidence, by its place. One word in the name is enough; a word
+// elsewhere needs another one. Weights are probabilities, and places count as independent.
 const (
 	inName      = 0.9
 	asAction    = 0.65 // the verb that opens the description
@@ -30,9 +29,9 @@ const (
 	inParameter = 0.25
 	asProduct   = 0.8 // a product's name in the server's name
 	asPair      = 0.7 // two words of a pair, wherever they are
-	asHint      = 0.7 // the server's own word that the tool is destructive
+	asHint      = 0.7 // the server declares the tool destructive
 	inTask      = 0.7
-	weak        = 0.5 // times the value of a word marked as weak
+	weak        = 0.5 // factor of a word marked as weak
 
 	enough = 0.6
 )
@@ -42,27 +41,27 @@ const (
 //go:embed taxonomy.txt
 var embedded string
 
-// A Taxonomy knows which words speak for which capability. It is immutable.
+// A Taxonomy is a list of words for each capability. It is immutable.
 type Taxonomy struct {
 	tags  []string
-	words map[string][]string // by tag, as a person reads them
+	words map[string][]string // by tag, as shown to people
 	terms map[string][]term   // by the stem of their first word
 }
 
 // A term is one entry of the taxonomy.
 type term struct {
 	tag     string
-	text    string   // as a person reads it
+	text    string   // as shown to people
 	stems   []string // one word, or a phrase
 	weak    bool     // text? : never enough by itself
 	product bool     // text! : enough in the server's name
-	action  bool     // ^text : counts only as what the tool does
+	action  bool     // ^text : counts only as the verb
 	pair    bool     // a+b : both words, anywhere
 }
 
 // NewTaxonomy returns the embedded taxonomy with the overrides applied: a map
 // from tags to words in the form of taxonomy.txt. Words of a known tag replace
-// its own; no words at all remove it.
+// its own; an empty list removes it.
 func NewTaxonomy(overrides map[string][]string) *Taxonomy {
 	words := map[string][]string{}
 	for line := range strings.Lines(embedded) {
@@ -105,13 +104,12 @@ func parseTerm(tag, s string) term {
 // Tags returns all capabilities, sorted.
 func (x *Taxonomy) Tags() []string { return slices.Clone(x.tags) }
 
-// Words returns the words, phrases and names that speak for a tag, in the order of
-// their listing.
+// Words returns the words, phrases and names of a tag, in the order of the taxonomy.
 func (x *Taxonomy) Words(tag string) []string { return slices.Clone(x.words[tag]) }
 
 // Infer returns the capabilities of a tool, sorted by name, from its name,
-// title, description, parameters, annotations and the name of its server. It
-// would rather miss one than invent one.
+// title, description, parameters, annotations and the name of its server. It prefers to
+// miss a capability over a wrong one.
 func (x *Taxonomy) Infer(t registry.NormalizedTool) []Tag {
 	name := identifier(t.ServerName())
 	sentence := prose(firstSentence(t.Description))
@@ -146,7 +144,7 @@ func (x *Taxonomy) Infer(t registry.NormalizedTool) []Tag {
 	for term := range x.does(opening(sentence)) {
 		e.add(term, "description", asAction)
 	}
-	switch { // the server knows better
+	switch { // annotations win over words
 	case t.Hints.IsReadOnly():
 		delete(e, "write")
 		delete(e, "delete")
@@ -156,9 +154,8 @@ func (x *Taxonomy) Infer(t registry.NormalizedTool) []Tag {
 	return e.tags()
 }
 
-// InferTask returns the capabilities that a task, in a person's words, asks
-// for, sorted by name.
-func (x *Taxonomy) InferTask(text string) []Tag {
+// inferTask returns the capabilities that the text of a task asks for, sorted by name.
+func (x *Taxonomy) inferTask(text string) []Tag {
 	words := prose(text)
 	e := evidence{}
 	for term := range x.match(words) {
@@ -199,7 +196,7 @@ func (x *Taxonomy) match(words []string) iter.Seq[term] {
 	}
 }
 
-// pairs yields the pairs of the taxonomy of which both words are in words.
+// pairs yields the pairs of the taxonomy with both words in words.
 func (x *Taxonomy) pairs(words []string) iter.Seq[term] {
 	return func(yield func(term) bool) {
 		all := map[string]bool{}
@@ -227,12 +224,12 @@ func (x *Taxonomy) does(verb string) iter.Seq[term] {
 	}
 }
 
-// reading are the verbs of tools that change nothing: in get_commit and
-// list_updates, the other word is no verb.
+// reading are verbs of tools that change nothing. After them no other word is the verb:
+// get_commit, list_updates.
 var reading = stemSet("analyze browse check count describe download explain fetch find get inspect list lookup query read retrieve search show validate view watch")
 
-// verb returns what a name says that the tool does: the first word that is an
-// action of the taxonomy, unless a reading one comes before.
+// verb returns the verb of a tool's name: the first word that is an action of the taxonomy,
+// or "" if a reading verb comes before it.
 func (x *Taxonomy) verb(name []string) string {
 	for _, w := range name {
 		if reading[stem(w)] {
@@ -248,8 +245,8 @@ func (x *Taxonomy) verb(name []string) string {
 // filler are the words that come before the verb of a description or a task.
 var filler = stemSet("a allow can could help i it let like me must need please should this to tool use user want we will would you your")
 
-// opening returns the first word that says something: the verb, where a
-// description or a task begins with one.
+// opening returns the first word that is not filler: the verb, if a description or a task
+// begins with one.
 func opening(words []string) string {
 	for _, w := range words {
 		if !filler[stem(w)] {
@@ -275,8 +272,8 @@ func clauses(words []string) iter.Seq[[]string] {
 	}
 }
 
-// evidence is what speaks for each tag: from each witness the best that it has.
-// A place is a witness, whatever it says; so is a weak word, wherever it stands.
+// evidence has the best clue of each witness for each tag. A place is one witness, and a
+// weak word is one witness in all places.
 type evidence map[string]map[string]clue
 
 type clue struct {
@@ -297,7 +294,7 @@ func (e evidence) add(t term, place string, worth float64) {
 	}
 }
 
-// tags returns the tags for which there is enough evidence.
+// tags returns the tags with enough evidence.
 func (e evidence) tags() []Tag {
 	var tags []Tag
 	for _, name := range slices.Sorted(maps.Keys(e)) {

@@ -111,7 +111,7 @@ func TestInferTask(t *testing.T) {
 	}
 	x := NewTaxonomy(nil)
 	for task, want := range tests {
-		if got := strings.Join(tagNames(x.InferTask(task)), " "); got != want {
+		if got := strings.Join(tagNames(x.inferTask(task)), " "); got != want {
 			t.Errorf("%q: %s, want %s", task, got, want)
 		}
 	}

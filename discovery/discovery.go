@@ -1,11 +1,11 @@
-// Package discovery makes the registry say what a live session says.
+// Package discovery lists what a server offers, for the registry.
 //
-// It asks a server for all that it offers, cleans each tool, prompt, resource and
-// template of what would break clients, and tags tools with what they are good
-// for. One that is bad is repaired or left out with its reason; it never spoils
-// the list, and never panics.
+// [Discovery.List] asks a live session for its tools, prompts, resources and templates. It
+// repairs definitions that would break clients, and infers capability tags for tools. A
+// definition that cannot be repaired is left out with a reason: a bad one never spoils the
+// list, and never causes a panic.
 //
-// Everything here but [Discovery.List] is pure.
+// All other functions are pure.
 package discovery
 
 import (
@@ -18,20 +18,20 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/session"
 )
 
-// A list longer than this is an error: the server is paging without end.
+// A longer list is an error: the server sends pages without end.
 const (
 	maxPages = 1000
 	maxItems = 100_000
 )
 
-// othersWait is how long a server may take to list its prompts, resources and
-// templates: less than a listing again may take in all, so that one that never
-// answers is used for its tools.
+// othersWait limits the time for the lists of prompts, resources and templates. It is
+// shorter than the limit of the whole listing, so that a server which never answers with
+// them is used for its tools.
 const othersWait = 20 * time.Second
 
 // Rules are what the configuration says about one server's tools. The zero
@@ -40,18 +40,17 @@ type Rules struct {
 	Allow        []string          // globs over the server's own names; empty allows all
 	Deny         []string          // globs over the server's own names; wins over Allow
 	Rename       map[string]string // the server's own name to the one that clients see
-	Capabilities []string          // every tool bears them
+	Capabilities []string          // tags that every tool gets
 }
 
-// What is kept of what is left out: so many things of one server, and so much of a
-// name or a reason, in bytes.
+// Bounds of the notes on what was left out: how many of one server, and the length of a
+// name or a reason in bytes.
 const (
 	maxDropped     = 2000
 	maxDroppedText = 300
 )
 
-// Discovery lists what sessions offer. It may be used by many goroutines at
-// once.
+// A Discovery lists what sessions offer. It may be used by many goroutines at once.
 type Discovery struct {
 	taxonomy *Taxonomy
 	log      *zap.Logger
@@ -62,15 +61,14 @@ func New(taxonomy *Taxonomy, log *zap.Logger) *Discovery {
 	return &Discovery{taxonomy: taxonomy, log: log.Named("discovery")}
 }
 
-// List asks a live session for all that it offers, on as many pages as there are,
-// and returns it normalized. The rules are for tools alone. What a server did not
-// declare as its capability it has not, and is not asked for.
+// List asks a live session for all pages of its lists, and returns their elements
+// normalized. The rules apply to tools only. Lists that the server does not declare in its
+// capabilities are not asked for.
 //
-// It is an error if the server does not answer with a list of tools, or never
-// ends it. A JSON-RPC error from the server is a wrapped *[session.Error]. Where
-// another list fails, the server offers none of that kind: a server whose tools
-// work is of use. What cannot be offered is not an error: it is in
-// Offer.Dropped.
+// List fails if the server's answer is not a list of tools, or if the list never ends. A
+// JSON-RPC error of the server is a wrapped *[session.Error]. If another list fails, the
+// offer has nothing of that kind, so that the tools can be used. Offer.Dropped has what was
+// left out.
 func (d *Discovery) List(ctx context.Context, server string, s session.Session, r Rules) (registry.Offer, error) {
 	l := lister{server: server, session: s, rules: r, log: d.log.With(zap.String("server", server))}
 	if err := l.tools(ctx, d); err != nil {
@@ -92,7 +90,7 @@ func (d *Discovery) List(ctx context.Context, server string, s session.Session, 
 	return l.offer, nil
 }
 
-// capabilities returns the tags inferred and the tags given, sorted.
+// capabilities returns the inferred tags and those of the rules, sorted.
 func (d *Discovery) capabilities(t registry.NormalizedTool, r Rules) []string {
 	names := slices.Clone(r.Capabilities)
 	for _, tag := range d.taxonomy.Infer(t) {
@@ -102,8 +100,8 @@ func (d *Discovery) capabilities(t registry.NormalizedTool, r Rules) []string {
 	return slices.Compact(names)
 }
 
-// check reports a glob that can never match, which would let a tool through
-// that its writer meant to deny.
+// check reports an invalid glob. It never matches, so it would let tools through that it
+// is meant to deny.
 func (r Rules) check() error {
 	for _, glob := range slices.Concat(r.Allow, r.Deny) {
 		if _, err := path.Match(glob, ""); err != nil {
@@ -113,8 +111,8 @@ func (r Rules) check() error {
 	return nil
 }
 
-// Refuses reports whether the rules keep a tool out, and what is to be said of it.
-func (r Rules) Refuses(name string) (registry.Dropped, bool) {
+// Excludes reports whether the rules leave a tool out, and the note on it.
+func (r Rules) Excludes(name string) (registry.Dropped, bool) {
 	d := registry.Dropped{Kind: registry.KindTool, Name: name}
 	for _, glob := range r.Deny {
 		if matches(glob, name) {
@@ -131,7 +129,7 @@ func (r Rules) Refuses(name string) (registry.Dropped, bool) {
 	return d, len(r.Allow) > 0
 }
 
-// matches is path.Match for names that are no paths: * matches a slash too.
+// matches is path.Match for names that are not paths: * matches a slash too.
 func matches(glob, name string) bool {
 	flat := strings.NewReplacer("/", "\x00")
 	ok, _ := path.Match(flat.Replace(glob), flat.Replace(name))

@@ -10,11 +10,10 @@ import (
 // The applicators that the Anthropic API refuses at the top level of a schema.
 var combiners = []string{"allOf", "anyOf", "oneOf"}
 
-// flatten merges the branches of allOf, anyOf and oneOf at the top level of a
-// schema into one plain object schema, which allows whatever the original
-// allows: all properties, and as required what every branch requires. It
-// returns a sentence for the tool's description on what the plain schema cannot
-// say, or "", and whether there was anything to merge.
+// flatten merges the branches of allOf, anyOf and oneOf at the top level of a schema into
+// one plain object schema. It allows everything that the original allows: it has all
+// properties, and requires what every branch requires. hint is a sentence for the tool's
+// description on what the plain schema cannot express, or "".
 func flatten(schema object) (hint string, flattened bool) {
 	var merged []string
 	for _, keyword := range combiners {
@@ -50,30 +49,30 @@ func flatten(schema object) (hint string, flattened bool) {
 	return args.hint, true
 }
 
-// arguments is what a schema says of an object's members.
+// arguments are the members that a schema describes.
 type arguments struct {
 	names    []string            // of the properties, in order
 	schemas  map[string][]string // of each property, as JSON; all of them hold
 	required []string
-	hint     string // what the others cannot say
+	hint     string // what the other fields cannot express
 }
 
-// A merger reads arguments out of combined schemas. Branches may refer to the
-// root, and so to themselves; the budget, in bytes, ends that. An argument
-// that is left out for it is still allowed.
+// A merger reads arguments from combined schemas. Branches may refer to the root, and so
+// to themselves; the budget, in bytes, ends that. An argument that it leaves out is still
+// allowed.
 type merger struct {
 	root   hujson.Value
 	budget int
 }
 
-// spend reports whether n more bytes may be read. Each thing costs a kilobyte
-// besides, so that there are never more than a few thousand.
+// spend reports whether n more bytes may be read. Each call costs a kilobyte in addition,
+// so that there are at most a few thousand.
 func (m *merger) spend(n int) bool {
 	m.budget -= 1<<10 + n
 	return m.budget >= 0
 }
 
-// arguments returns what a schema says of an object, its branches included.
+// arguments returns the arguments of a schema and its branches.
 func (m *merger) arguments(schema object) arguments {
 	args := arguments{schemas: map[string][]string{}}
 	if !m.spend(0) {
@@ -153,7 +152,7 @@ func (a *arguments) add(name, schema string) {
 	}
 }
 
-// both adds what holds beside a.
+// both adds b, which holds in addition.
 func (a *arguments) both(b arguments) {
 	for _, name := range b.names {
 		for _, schema := range b.schemas[name] {
@@ -163,8 +162,8 @@ func (a *arguments) both(b arguments) {
 	a.require(b)
 }
 
-// narrow adds what some branch says beside a. What a says of a property stands,
-// since another branch may leave it at that.
+// narrow adds b, which one of several branches says. A property that a has stays as it is,
+// since another branch may not restrict it.
 func (a *arguments) narrow(b arguments) {
 	for _, name := range b.names {
 		if _, known := a.schemas[name]; !known {
@@ -183,7 +182,7 @@ func (a *arguments) require(b arguments) {
 	a.hint = strings.TrimSpace(a.hint + " " + b.hint)
 }
 
-// either returns the arguments of which each branch takes some.
+// either returns the arguments of an object that satisfies one of the branches.
 func either(branches []arguments) arguments {
 	sum := arguments{schemas: map[string][]string{}}
 	for _, b := range branches {
@@ -203,8 +202,8 @@ func either(branches []arguments) arguments {
 	return sum
 }
 
-// choice says which arguments go together where each branch requires others
-// beyond those that all require.
+// choice returns a sentence on which arguments go together, if each branch requires
+// different ones in addition to those that all require.
 func choice(branches []arguments, common []string) string {
 	var sets []string
 	for _, b := range branches {

@@ -10,9 +10,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/session"
 )
 
 // A lister makes one listing.
@@ -24,13 +24,13 @@ type lister struct {
 	offer   registry.Offer
 }
 
-// drop leaves something out, and says so.
+// drop notes and logs that something is left out.
 func (l *lister) drop(kind, name, reason string) {
 	l.leaveOut(registry.Dropped{Kind: kind, Name: name, Reason: reason})
 	l.log.Warn(kind+" left out", zap.String(kind, name), zap.String("reason", reason))
 }
 
-// leaveOut notes what is not offered, as far as there is room.
+// leaveOut notes that something is left out, up to maxDropped notes.
 func (l *lister) leaveOut(d registry.Dropped) {
 	if len(l.offer.Dropped) < maxDropped {
 		d.Name, d.Reason = brief(d.Name), brief(d.Reason)
@@ -45,7 +45,7 @@ func brief(text string) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// repaired says what was changed.
+// repaired logs the repairs.
 func (l *lister) repaired(kind, name string, repairs []string) {
 	if len(repairs) > 0 {
 		l.log.Debug(kind+" repaired", zap.String(kind, name), zap.Strings("repairs", repairs))
@@ -70,7 +70,7 @@ func (l *lister) tools(ctx context.Context, d *Discovery) error {
 		t, err := Normalize(l.server, raw, r.Rename)
 		if err != nil {
 			name := label(i, raw, "name")
-			if d, refused := r.Refuses(name); refused && d.Filter == "deny" { // nobody misses it
+			if d, refused := r.Excludes(name); refused && d.Filter == "deny" { // the configuration left it out: no warning
 				l.leaveOut(d)
 			} else {
 				l.drop(registry.KindTool, name, err.Error())
@@ -83,7 +83,7 @@ func (l *lister) tools(ctx context.Context, d *Discovery) error {
 			continue
 		}
 		theirs[name] = true
-		if d, refused := r.Refuses(name); refused { // as its owner wants it: no warning
+		if d, refused := r.Excludes(name); refused { // no warning
 			l.leaveOut(d)
 			continue
 		}
@@ -99,30 +99,30 @@ func (l *lister) tools(ctx context.Context, d *Discovery) error {
 	return nil
 }
 
-// others lists all but the tools.
+// others lists prompts, resources and templates.
 func (l *lister) others(ctx context.Context) {
 	if l.session.Info().Has("prompts") {
 		l.offer.Prompts = collect(ctx, l, source{registry.KindPrompt, "prompts/list", "prompts", "name"},
-			NormalizePrompt, func(p registry.Prompt) (string, []string) { return p.Name, p.Repairs })
+			normalizePrompt, func(p registry.Prompt) (string, []string) { return p.Name, p.Repairs })
 	}
 	if l.session.Info().Has("resources") {
 		l.offer.Resources = collect(ctx, l, source{registry.KindResource, "resources/list", "resources", "uri"},
-			NormalizeResource, func(r registry.Resource) (string, []string) { return r.URI, r.Repairs })
+			normalizeResource, func(r registry.Resource) (string, []string) { return r.URI, r.Repairs })
 		l.offer.Templates = collect(ctx, l, source{registry.KindTemplate, "resources/templates/list", "resourceTemplates", "uriTemplate"},
-			NormalizeTemplate, func(t registry.Template) (string, []string) { return t.URITemplate, t.Repairs })
+			normalizeTemplate, func(t registry.Template) (string, []string) { return t.URITemplate, t.Repairs })
 	}
 }
 
-// A source is one of the lists that servers can be asked for.
+// A source is one of the lists of a server.
 type source struct {
 	kind   string // of its elements
-	method string // asks for it
-	member string // of the result, holds the elements
-	key    string // the member in which no two elements are equal
+	method string // the request for it
+	member string // the member of the result with the elements
+	key    string // the member of an element that identifies it
 }
 
-// collect returns the elements of a list, normalized; about tells the key and
-// the repairs of one. A list that fails is logged and has none.
+// collect returns the normalized elements of a list; about returns the key and the repairs
+// of one. If the list fails, collect logs that and returns nothing.
 func collect[T any](ctx context.Context, l *lister, what source,
 	normalize func(server string, raw json.RawMessage) (T, error), about func(T) (key string, repairs []string)) []T {
 	definitions, err := pages(ctx, l.session, what.method, what.member)
@@ -154,8 +154,7 @@ func collect[T any](ctx context.Context, l *lister, what source,
 	return all
 }
 
-// pages returns the elements of all pages of a list: method asks for it, and
-// member is where a page has its elements.
+// pages returns the elements of all pages of a list.
 //
 // "Clients SHOULD treat a missing nextCursor as the end of results" and "MUST
 // NOT" assume anything else about a cursor, so the empty string is one like any
@@ -192,8 +191,8 @@ func pages(ctx context.Context, s session.Session, method, member string) ([]jso
 	return nil, fmt.Errorf("more than %d pages", maxPages)
 }
 
-// page takes one result of a list apart. The cursor is a JSON string as
-// sent; it is nil on the last page, where some servers send null.
+// page returns the elements and the cursor of one page. The cursor is a JSON string with
+// the server's bytes, or nil on the last page; some servers send null there.
 func page(result json.RawMessage, member string) (elements []json.RawMessage, cursor json.RawMessage, err error) {
 	// A map matches names exactly, where a struct would fold their case.
 	var members map[string]json.RawMessage
@@ -214,8 +213,8 @@ func page(result json.RawMessage, member string) (elements []json.RawMessage, cu
 	return elements, cursor, nil
 }
 
-// label names an element that could not be normalized: by its key, if that is a
-// string, else by its place.
+// label names an element that could not be normalized: its key if that is a string,
+// otherwise its position.
 func label(i int, raw json.RawMessage, key string) string {
 	if name, ok := wire.String(wire.Member(raw, key)); ok && name != "" {
 		return name

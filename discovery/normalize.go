@@ -12,17 +12,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// Normalize makes a tool of one element of a tools/list result, cleaned of what
-// would make a client reject the tool, or the whole list for its sake. Whatever
-// need not be repaired keeps its bytes; each repair is in Repairs. rename maps
-// the server's names to ours. The tags are left to [Taxonomy.Infer].
+// Normalize returns the tool of one element of a tools/list result. It repairs everything
+// that makes clients reject the tool, or the whole list because of it, and lists the
+// repairs in Repairs. All other bytes stay as they are. rename maps the server's names of
+// tools to ours. The tool has no capabilities yet: see [Taxonomy.Infer].
 //
-// The rules are those of the clients in use: the TypeScript SDK refuses a list
-// where a field has another type than the specification gives it or a schema is
-// no object schema, and the Anthropic API refuses a request where a schema has
-// anyOf, oneOf or allOf at its top level: Flat shows these three merged.
+// The rules are those of the clients in use: the TypeScript SDK rejects a list if a field
+// has another type than in the specification or a schema is not an object schema. The
+// Anthropic API rejects a request if a schema has anyOf, oneOf or allOf at its top level;
+// Flat has these three merged.
 //
-// An error says why the tool cannot be offered at all.
+// An error says why the tool cannot be offered.
 func Normalize(server string, raw json.RawMessage, rename map[string]string) (registry.NormalizedTool, error) {
 	var r repairs
 	definition, tool, err := r.open(raw)
@@ -39,7 +39,7 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 		t.Name, t.Original = ours, name
 		tool.put("name", hujson.String(ours))
 	}
-	t.ID = registry.ToolID(server, t.Name)
+	t.ID = registry.ID(server, t.Name)
 	t.Title = r.text(tool, "title")
 	t.Description = r.text(tool, "description")
 	t.Hints = r.annotations(tool, &t)
@@ -64,11 +64,10 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 	return t, err
 }
 
-// repairs are the notes on what was changed, and the hands that change it.
+// repairs are notes on what was changed. Its methods change a definition and add a note.
 type repairs []string
 
-// note keeps what was changed. A definition that is wrong all over is told of
-// in part.
+// note adds a note, up to a bound.
 func (r *repairs) note(format string, args ...any) {
 	const most = 20
 	switch {
@@ -79,7 +78,7 @@ func (r *repairs) note(format string, args ...any) {
 	}
 }
 
-// open takes apart the definition of one thing that a server lists.
+// open parses the definition of one element of a list.
 func (r *repairs) open(raw json.RawMessage) (definition hujson.Value, o object, err error) {
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
@@ -96,7 +95,7 @@ func (r *repairs) open(raw json.RawMessage) (definition hujson.Value, o object, 
 	return definition, o, nil
 }
 
-// pack is the end of what open begins.
+// pack returns the JSON of a definition that open has parsed.
 func pack(definition hujson.Value) (json.RawMessage, error) {
 	packed := definition.Pack()
 	if len(packed) > maxBytes || depth(packed) > maxDepth {
@@ -105,7 +104,7 @@ func pack(definition hujson.Value) (json.RawMessage, error) {
 	return packed, nil
 }
 
-// unique leaves one member of each name in o.
+// unique removes all members of o but the last of each name.
 func (r *repairs) unique(o object, where string) {
 	if n := o.unique(); n > 0 {
 		r.note("%s: removed %d members whose name comes again later", where, n)
@@ -118,7 +117,7 @@ func (r *repairs) drop(o object, name, why string) {
 	r.note("%s: removed, since %s", name, why)
 }
 
-// text returns a member that must be a string if it is there.
+// text returns a member that must be a string if it exists, and drops it otherwise.
 func (r *repairs) text(o object, name string) string {
 	v := o.get(name)
 	s, ok := text(v)
@@ -142,7 +141,7 @@ func (r *repairs) boolean(o object, name string) *bool {
 	return new(b.Bool())
 }
 
-// annotations returns the tool's hints; their title stands in for a missing one.
+// annotations returns the tool's hints. Their title replaces a missing title of the tool.
 func (r *repairs) annotations(tool object, t *registry.NormalizedTool) registry.Hints {
 	v := tool.get("annotations")
 	if v == nil {
@@ -165,8 +164,8 @@ func (r *repairs) annotations(tool object, t *registry.NormalizedTool) registry.
 	}
 }
 
-// optional removes the members that clients check and the router does not read,
-// where they have a form that a client refuses.
+// optional removes members that the router does not read, if they have a form that clients
+// reject.
 func (r *repairs) optional(o object) {
 	if v := o.get("_meta"); v != nil && v.Value.Kind() != '{' {
 		r.drop(o, "_meta", "it must be an object and is "+kind(v))
@@ -216,7 +215,7 @@ func validExecution(v *hujson.Value) bool {
 	return false
 }
 
-// join puts a hint behind a description.
+// join appends a hint to a description.
 func join(description, hint string) string {
 	if description == "" {
 		return hint

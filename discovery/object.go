@@ -9,15 +9,14 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// A definition beyond these bounds is not offered: no model could use it, and
-// clients that parse by recursion could break on it.
+// A larger definition is not offered: no model could use it, and it could break clients
+// that parse recursively.
 const (
 	maxBytes = 1 << 20
 	maxDepth = 200
 )
 
-// parse turns JSON into a tree that packs to the same bytes wherever it was not
-// edited.
+// parse parses JSON into a tree. Parts of it that are not edited keep their bytes.
 func parse(raw []byte) (hujson.Value, error) {
 	switch {
 	case len(raw) > maxBytes:
@@ -64,8 +63,8 @@ func asObject(v *hujson.Value) (object, bool) {
 	return object{o}, ok
 }
 
-// get returns a member's value, or nil if there is none. The pointer is good
-// until a member is added or removed.
+// get returns a member's value, or nil if the object has no such member. The pointer is
+// valid until a member is added or removed.
 func (o object) get(name string) *hujson.Value {
 	for i := range o.Members {
 		if o.name(i) == name {
@@ -78,7 +77,7 @@ func (o object) get(name string) *hujson.Value {
 // name returns the name of member i.
 func (o object) name(i int) string { return o.Members[i].Name.Value.(hujson.Literal).String() }
 
-// index returns where the last member of each name is.
+// index returns the index of the last member of each name.
 func (o object) index() map[string]int {
 	last := make(map[string]int, len(o.Members))
 	for i := range o.Members {

@@ -12,9 +12,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// NormalizePrompt makes a prompt of one element of a prompts/list result,
-// cleaned as [Normalize] cleans a tool.
-func NormalizePrompt(server string, raw json.RawMessage) (registry.Prompt, error) {
+// normalizePrompt returns the prompt of one element of a prompts/list result, repaired as
+// [Normalize] repairs a tool.
+func normalizePrompt(server string, raw json.RawMessage) (registry.Prompt, error) {
 	var r repairs
 	definition, o, err := r.open(raw)
 	if err != nil {
@@ -33,9 +33,9 @@ func NormalizePrompt(server string, raw json.RawMessage) (registry.Prompt, error
 	return p, err
 }
 
-// NormalizeResource makes a resource of one element of a resources/list result,
-// cleaned as [Normalize] cleans a tool. The URI stands in for a missing name.
-func NormalizeResource(server string, raw json.RawMessage) (registry.Resource, error) {
+// normalizeResource returns the resource of one element of a resources/list result,
+// repaired as [Normalize] repairs a tool. The URI replaces a missing name.
+func normalizeResource(server string, raw json.RawMessage) (registry.Resource, error) {
 	var r repairs
 	definition, o, err := r.open(raw)
 	if err != nil {
@@ -57,10 +57,9 @@ func NormalizeResource(server string, raw json.RawMessage) (registry.Resource, e
 	return res, err
 }
 
-// NormalizeTemplate makes a resource template of one element of a
-// resources/templates/list result, cleaned as [NormalizeResource] cleans a
-// resource.
-func NormalizeTemplate(server string, raw json.RawMessage) (registry.Template, error) {
+// normalizeTemplate returns the resource template of one element of a
+// resources/templates/list result, repaired as [Normalize] repairs a tool.
+func normalizeTemplate(server string, raw json.RawMessage) (registry.Template, error) {
 	var r repairs
 	definition, o, err := r.open(raw)
 	if err != nil {
@@ -79,7 +78,7 @@ func NormalizeTemplate(server string, raw json.RawMessage) (registry.Template, e
 	return t, err
 }
 
-// name returns the name of a resource, for which its URI stands in.
+// name returns the name of a resource, or its URI if it has no name.
 func (r *repairs) name(o object, uri string) string {
 	if name, ok := text(o.get("name")); ok {
 		return name
@@ -89,7 +88,7 @@ func (r *repairs) name(o object, uri string) string {
 	return uri
 }
 
-// arguments leaves a prompt the arguments that have a name.
+// arguments removes a prompt's arguments without a name.
 func (r *repairs) arguments(prompt object) {
 	v := prompt.get("arguments")
 	if v == nil {
@@ -122,7 +121,7 @@ func (r *repairs) arguments(prompt object) {
 	array.Elements = kept
 }
 
-// content checks the annotations of a resource, which are others than a tool's.
+// content checks the annotations of a resource, which differ from a tool's.
 func (r *repairs) content(resource object) {
 	v := resource.get("annotations")
 	if v == nil {
@@ -158,7 +157,7 @@ func isNumber(v *hujson.Value, least, most float64) bool {
 	return v.Value.Kind() == '0' && json.Unmarshal(v.Value.(hujson.Literal), &n) == nil && n >= least && n <= most
 }
 
-// The time package takes more than clients do.
+// The time package accepts more than clients do.
 var timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 
 func isTime(v *hujson.Value) bool {

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/session"
 )
 
 // keys returns what a listing has beside tools, by their names and URIs.
@@ -148,7 +148,7 @@ func TestOthersKeepBytes(t *testing.T) {
 	const icons = `"icons":[{"src":"data:,","sizes":["any"]}],"_meta":{"x" : 1.0},"x-new" :[1e400]`
 	const annotations = `"annotations":{"audience":["user","assistant"],"priority":0.50,"lastModified":"2025-01-12T15:00:58.5+02:00","x":1}`
 	prompt := `{ "arguments":[ {"name":"a","title":"A","description":"d","required":true,"x":1} , {"name":""} ] ,"name":"na\u006De","title":"T","description":"D",` + icons + ` }`
-	p, err := NormalizePrompt("srv", json.RawMessage("\n"+prompt+" "))
+	p, err := normalizePrompt("srv", json.RawMessage("\n"+prompt+" "))
 	if err != nil || string(p.Definition) != prompt || len(p.Repairs) > 0 {
 		t.Errorf("prompt %s, repairs %q, error %v", p.Definition, p.Repairs, err)
 	}
@@ -156,7 +156,7 @@ func TestOthersKeepBytes(t *testing.T) {
 		t.Errorf("prompt %+v", p)
 	}
 	resource := `{"uri":"file:\/\/\/x","name":"","title":"T","description":"D","mimeType":"a/b","size":1.0e3,` + annotations + `,` + icons + `}`
-	r, err := NormalizeResource("srv", json.RawMessage(resource))
+	r, err := normalizeResource("srv", json.RawMessage(resource))
 	if err != nil || string(r.Definition) != resource || len(r.Repairs) > 0 {
 		t.Errorf("resource %s, repairs %q, error %v", r.Definition, r.Repairs, err)
 	}
@@ -164,7 +164,7 @@ func TestOthersKeepBytes(t *testing.T) {
 		t.Errorf("resource %+v", r)
 	}
 	template := `{"uriTemplate":"file:///{+path}","name":"n","mimeType":"a/b","size":"big",` + annotations + `}`
-	m, err := NormalizeTemplate("srv", json.RawMessage(template))
+	m, err := normalizeTemplate("srv", json.RawMessage(template))
 	if err != nil || string(m.Definition) != template || len(m.Repairs) > 0 {
 		t.Errorf("template %s, repairs %q, error %v", m.Definition, m.Repairs, err)
 	}
@@ -177,13 +177,13 @@ func TestOthersKeepBytes(t *testing.T) {
 func definition(kind, raw string) (definition string, repairs []string, err error) {
 	switch kind {
 	case registry.KindPrompt:
-		p, err := NormalizePrompt("srv", json.RawMessage(raw))
+		p, err := normalizePrompt("srv", json.RawMessage(raw))
 		return string(p.Definition), p.Repairs, err
 	case registry.KindResource:
-		r, err := NormalizeResource("srv", json.RawMessage(raw))
+		r, err := normalizeResource("srv", json.RawMessage(raw))
 		return string(r.Definition), r.Repairs, err
 	}
-	t, err := NormalizeTemplate("srv", json.RawMessage(raw))
+	t, err := normalizeTemplate("srv", json.RawMessage(raw))
 	return string(t.Definition), t.Repairs, err
 }
 

@@ -29,8 +29,8 @@ func (r *repairs) inputSchema(tool object) object {
 }
 
 // outputSchema removes an outputSchema that is not an object schema: clients of
-// revisions before 2026-07-28 refuse the whole list for it. What it says is of
-// use to no one who cannot read it, and results are passed on all the same.
+// revisions before 2026-07-28 refuse the whole list for it. Results are passed on all the
+// same.
 func (r *repairs) outputSchema(tool object) {
 	v := tool.get("outputSchema")
 	if v == nil {
@@ -76,8 +76,8 @@ func (r *repairs) members(schema object, where string) {
 	}
 }
 
-// schemaObject returns the object that means the same as a boolean schema. What
-// is no schema at all means nothing and forbids nothing.
+// schemaObject returns the object that means the same as a boolean schema. For a value that
+// is not a schema it returns the object that forbids nothing.
 func schemaObject(v *hujson.Value) hujson.ValueTrimmed {
 	switch v.Value.Kind() {
 	case '{':

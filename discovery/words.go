@@ -11,15 +11,15 @@ import (
 
 var address = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://\S+`)
 
-// prose returns the lower-case words of a text. An address counts as the word
-// url: what is in it says nothing of what is done with it.
+// prose returns the lower-case words of a text. A URL counts as the word url, since its
+// parts do not say what a tool does.
 func prose(text string) []string {
 	return split(strings.ToLower(address.ReplaceAllString(text, " url ")))
 }
 
 // identifier returns the lower-case words of a name in camelCase, snake_case or
-// kebab-case. Behind them come the humps of camelCase joined in pairs, since
-// nothing tells GitHub from getFile.
+// kebab-case, followed by adjacent parts of camelCase joined in pairs: GitHub is one word,
+// getFile is two.
 func identifier(name string) []string {
 	var words, joined []string
 	for _, part := range split(name) {
@@ -39,8 +39,8 @@ func split(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
-// camel splits before each capital that follows a small letter or a digit, or
-// that a small letter follows: getURLOf is get, URL and Of.
+// camel splits before each capital that comes after a small letter or a digit, or before a
+// small letter: getURLOf is get, URL and Of.
 func camel(s string) (humps []string) {
 	runes := []rune(s)
 	from := 0
@@ -104,9 +104,8 @@ func stemSet(words string) map[string]bool {
 	return set
 }
 
-// stem takes inflection off an English word, and nothing more: create, creates,
-// created and creating are one word here, navigate and navigation are two.
-// What remains need not be a word.
+// stem removes inflection from an English word, and nothing more: create, creates, created
+// and creating have one stem, navigate and navigation have two. A stem need not be a word.
 func stem(w string) string {
 	if len(w) <= 3 || w == "news" {
 		return w

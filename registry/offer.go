@@ -14,10 +14,10 @@ type Offer struct {
 	Templates []Template
 
 	Capabilities json.RawMessage // the server's capabilities object, as sent
-	Extensions   json.RawMessage // the extensions object in it, as sent; nil if there is none
-	Version      string          // of the server, as it says; may be empty
+	Extensions   json.RawMessage // the extensions object in Capabilities, as sent; nil without
+	Version      string          // the server's own; may be empty
 
-	Dropped []Dropped // what it lists and does not offer, in its order, kind by kind
+	Dropped []Dropped // what the server lists and the router does not offer, in the server's order, kind by kind
 }
 
 // A Dropped is something that a server lists and that is not offered, and why.
@@ -26,9 +26,8 @@ type Dropped struct {
 	Name   string `json:"name"` // the server's own name or URI, or "#3" for the third if it has none
 	Reason string `json:"reason"`
 
-	// Filter is the key of the entry's "tools" that keeps it out, as its owner wants:
-	// "allow" or "deny". It is empty where it can't be offered. Pattern is the one of
-	// deny that it matches.
+	// Filter is the key of the entry's "tools" that leaves it out: "allow" or "deny". It is
+	// empty if it cannot be offered. Pattern is the pattern of "deny" that it matches.
 	Filter  string `json:"filter,omitempty"`
 	Pattern string `json:"pattern,omitempty"`
 }
@@ -50,21 +49,21 @@ type Prompt struct {
 	Repairs []string `json:"repairs,omitempty"`
 }
 
-// A PromptArgument is what a prompt can be given.
+// A PromptArgument is one argument of a prompt.
 type PromptArgument struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	Required    bool   `json:"required,omitempty"`
 }
 
-// Arguments returns what the prompt can be given, in the server's order.
+// Arguments returns the prompt's arguments in the server's order.
 func (p *Prompt) Arguments() []PromptArgument {
 	var arguments []PromptArgument
-	_ = json.Unmarshal(wire.Member(p.Definition, "arguments"), &arguments) // what is not as it should be is left out
+	_ = json.Unmarshal(wire.Member(p.Definition, "arguments"), &arguments) // arguments of another type are left out
 	return arguments
 }
 
-// A Resource is one resource of one server, cleaned and shared as a [Prompt] is.
+// A Resource is one resource of one server, cleaned and shared like a [Prompt].
 type Resource struct {
 	ID          string          `json:"id"` // "server:uri", the key among resources
 	Server      string          `json:"server"`
@@ -77,8 +76,7 @@ type Resource struct {
 	Repairs     []string        `json:"repairs,omitempty"`
 }
 
-// A Template is one resource template of one server, cleaned and shared as a
-// [Prompt] is.
+// A Template is one resource template of one server, cleaned and shared like a [Prompt].
 type Template struct {
 	ID          string          `json:"id"` // "server:uriTemplate", the key among templates
 	Server      string          `json:"server"`
@@ -91,8 +89,8 @@ type Template struct {
 	Repairs     []string        `json:"repairs,omitempty"`
 }
 
-// ID returns the key of what a server offers among all of its kind: of a tool or
-// prompt by its name, of a resource by its URI, of a template by its URI template.
+// ID returns the key of an item among all items of its kind. name is the name of a tool or
+// prompt, the URI of a resource, or the URI template of a template.
 func ID(server, name string) string { return server + ":" + name }
 
 // A Listing is an [Offer] as a snapshot shares it. It is immutable.
@@ -112,7 +110,7 @@ type Listing struct {
 // keyed is a pointer to one thing that a server offers.
 type keyed interface {
 	comparable
-	// key returns the ID, and what it is made of: the server, and the name or URI.
+	// key returns the ID and its parts: the server, and the name or URI.
 	key() (id, server, name string)
 }
 

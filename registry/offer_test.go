@@ -41,7 +41,7 @@ func offer(t *testing.T, r *Registry, server string, o Offer) bool {
 }
 
 func TestSnapshotHoldsAll(t *testing.T) {
-	r := newRegistry(t)
+	r := New()
 	offer(t, r, "b", everything("b"))
 	a := everything("a")
 	a.Prompts = append([]Prompt{prompt("a", "zeta", "")}, a.Prompts...)
@@ -62,10 +62,10 @@ func TestSnapshotHoldsAll(t *testing.T) {
 			t.Errorf("Items(%q) = %+v", id, items)
 		}
 	}
-	if p, ok := s.Prompt("a:zeta"); !ok || p.Name != "zeta" {
+	if p, ok := find(s.prompts, "a:zeta"); !ok || p.Name != "zeta" {
 		t.Errorf("Prompt = %v, %v", p, ok)
 	}
-	if _, ok := s.Resource("a:zeta"); ok {
+	if _, ok := find(s.resources, "a:zeta"); ok {
 		t.Error("a prompt is taken for a resource")
 	}
 	r.Remove("b")
@@ -74,7 +74,7 @@ func TestSnapshotHoldsAll(t *testing.T) {
 
 // One ID may mean one thing of each kind.
 func TestItemsOfOneID(t *testing.T) {
-	r := newRegistry(t)
+	r := New()
 	offer(t, r, "s", Offer{
 		Tools: []NormalizedTool{tool("s", "x", "")}, Prompts: []Prompt{prompt("s", "x", "")},
 		Resources: []Resource{resource("s", "x", "")}, Templates: []Template{template("s", "x", "")},
@@ -84,10 +84,6 @@ func TestItemsOfOneID(t *testing.T) {
 		kinds = append(kinds, item.Kind())
 	}
 	want(t, "kinds", kinds, KindTool, KindPrompt, KindResource, KindTemplate)
-	c, err := r.Others(t.Context())
-	if err != nil || len(c.docs) != 3 {
-		t.Errorf("%d documents, error %v", len(c.docs), err)
-	}
 }
 
 func TestReplaceComparesAll(t *testing.T) {
@@ -103,7 +99,7 @@ func TestReplaceComparesAll(t *testing.T) {
 	}
 	for name, edit := range edits {
 		t.Run(name, func(t *testing.T) {
-			r := newRegistry(t)
+			r := New()
 			changed := r.Changed()
 			offer(t, r, "s", everything("s"))
 			before := r.Snapshot()
@@ -133,7 +129,7 @@ func TestReplaceComparesAll(t *testing.T) {
 }
 
 func TestReplaceRefusesOthersThatAreNotTheServers(t *testing.T) {
-	r := newRegistry(t)
+	r := New()
 	wrongID := resource("s", "a://b", "")
 	wrongID.ID = "s:b"
 	for name, bad := range map[string]Offer{
@@ -148,73 +144,6 @@ func TestReplaceRefusesOthersThatAreNotTheServers(t *testing.T) {
 	if s := r.Snapshot(); s.Version != 0 {
 		t.Errorf("the snapshot is now %+v", s)
 	}
-}
-
-func others(t *testing.T, r *Registry, q Query) []string {
-	t.Helper()
-	c, err := r.Others(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := c.Search(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for _, hit := range found {
-		all = append(all, hit.Kind()+" "+hit.ID())
-	}
-	return all
-}
-
-func TestSearchOthers(t *testing.T) {
-	r := newRegistry(t)
-	want(t, "in the empty registry", others(t, r, Query{Text: "anything"}))
-	o := everything("post")
-	o.Resources[0].Title = "Tides"
-	offer(t, r, "post", o)
-	offer(t, r, "archive", Offer{Resources: []Resource{resource("archive", "db://ledger", "Accounts")}})
-
-	const draft, harbour, message, ledger = "prompt post:draft", "resource post:file:///notes/harbour.md",
-		"template post:mail://{folder}/{message}", "resource archive:db://ledger"
-	want(t, "name", others(t, r, Query{Text: "drafting"}), draft)
-	want(t, "argument", others(t, r, Query{Text: "topic"}), draft)
-	want(t, "argument's description", others(t, r, Query{Text: "what is it about?"}), draft)
-	want(t, "title", others(t, r, Query{Text: "tide"}), harbour)
-	want(t, "words of a URI", others(t, r, Query{Text: "ledger"}), ledger)
-	want(t, "words of a template", others(t, r, Query{Text: "folder"}), message)
-	want(t, "server", others(t, r, Query{Text: "archive"}), ledger)
-	want(t, "resources", others(t, r, Query{Text: "post", Capabilities: []string{KindResource}}), message, harbour)
-	want(t, "prompts of a server", others(t, r, Query{Text: "draft ledger topic", Servers: []string{"archive"}}), ledger)
-	want(t, "tools", others(t, r, Query{Text: "send"}))
-	r.Remove("post")
-	want(t, "what is gone", others(t, r, Query{Text: "draft"}))
-}
-
-// What is no tool changes nothing in the search for tools.
-func TestToolsAreSearchedAlone(t *testing.T) {
-	r := newRegistry(t)
-	offer(t, r, "s", Offer{Tools: everything("s").Tools})
-	before, err := r.Collection(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 2 * maxBatches {
-		o := everything("s")
-		o.Prompts[0].Description = fmt.Sprint("Send a letter ", i)
-		offer(t, r, "s", o)
-		after, err := r.Collection(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if after.Snapshot != r.Snapshot() || fmt.Sprint(after.docFreq, after.length) != fmt.Sprint(before.docFreq, before.length) {
-			t.Fatalf("statistics of version %d: %v, before: %v", after.Snapshot.Version, after.docFreq, before.docFreq)
-		}
-	}
-	if r.tools.batches != 1 {
-		t.Errorf("%d batches were written into the index of tools", r.tools.batches)
-	}
-	want(t, "search", hits(t, r, Query{Text: "letter"}), "s:send_letter")
 }
 
 func TestPromptArguments(t *testing.T) {

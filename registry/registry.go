@@ -2,77 +2,36 @@ package registry
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"go.uber.org/zap"
-
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
-// A Registry is the catalog of all that servers offer. All methods may be called by
-// many goroutines at once.
+// A Registry is the catalog of all servers. Its methods may be called by many goroutines
+// at once.
 type Registry struct {
-	log      *zap.Logger
 	snapshot atomic.Pointer[Snapshot]
-	tools    *index
-	others   *index // of prompts, resources and templates
 
 	mu      sync.Mutex    // guards changed, and lets one writer at a time replace snapshot
 	changed chan struct{} // closed when snapshot is replaced, then itself replaced
 }
 
-// New returns an empty registry. It starts nothing until the first search or
-// [Registry.Run]; from then on [Registry.Close] must be called, which Run does
-// when it returns.
-func New(log *zap.Logger) *Registry { return NewWith(log, vectors.Embedded()) }
-
-// NewWith is New with a model of words of its own, as programs need that train
-// one.
-func NewWith(log *zap.Logger, model *vectors.Model) *Registry {
-	r := &Registry{
-		log: log.Named("registry"), changed: make(chan struct{}),
-		tools: newIndex(toolItems, model), others: newIndex(otherItems, model),
-	}
+// New returns an empty registry.
+func New() *Registry {
+	r := &Registry{changed: make(chan struct{})}
 	r.snapshot.Store(&Snapshot{})
 	return r
 }
 
-// Run keeps the search indexes up with the catalog until ctx ends, so that
-// searches find them ready, and then closes the registry's indexes. It is not
-// needed for searches to be right, only for them to be quick after a change.
-func (r *Registry) Run(ctx context.Context) error {
-	for {
-		changed := r.Changed()
-		for _, index := range []*index{r.tools, r.others} {
-			if _, err := index.catchUp(ctx, r.Snapshot()); err != nil && ctx.Err() == nil {
-				r.log.Error("index the catalog", zap.Error(err))
-			}
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return r.Close()
-		}
-	}
-}
-
-// Close frees the search indexes. Searches that come later fail with
-// [ErrClosed]; the catalog itself stays readable.
-func (r *Registry) Close() error { return errors.Join(r.tools.close(), r.others.close()) }
-
-// Replace says that the server offers just this, in its own order. The registry
-// keeps it: the raw JSON in it must not be modified any more. An offer equal to
-// the one before changes nothing and signals nobody; what stayed as it was keeps
-// its identity (the same pointer) in the next snapshot.
+// Replace sets all that the server offers, in the server's order. The raw JSON in it must
+// not be modified any more. An equal offer changes nothing and signals no change; an item
+// that did not change is the same pointer in the next snapshot.
 //
-// It is an error if something belongs to another server, has an ID that is not
-// its key, or comes twice; then nothing changes.
+// It is an error if an item belongs to another server, has an ID that is not its key, or
+// comes twice; then nothing changes.
 func (r *Registry) Replace(server string, o Offer) (changed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,8 +44,8 @@ func (r *Registry) Replace(server string, o Offer) (changed bool, err error) {
 	return true, nil
 }
 
-// ReplaceAll says that the servers offer just this, and that there are no others. It is
-// Replace of all of them in one change: nobody sees a part of it.
+// ReplaceAll sets all that all servers offer, and removes every other server. It is one
+// change: no reader sees a part of it.
 func (r *Registry) ReplaceAll(offers map[string]Offer) (changed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,8 +69,8 @@ func (r *Registry) ReplaceAll(offers map[string]Offer) (changed bool, err error)
 	return true, nil
 }
 
-// replaced returns the snapshot in which the server offers just this: s itself if it
-// does already.
+// replaced returns the snapshot after the server's offer was replaced: s itself if nothing
+// changes.
 func (s *Snapshot) replaced(server string, o Offer) (*Snapshot, error) {
 	was := s.Offer(server)
 	next := Listing{Capabilities: o.Capabilities, Extensions: o.Extensions, Version: o.Version, Dropped: o.Dropped}
@@ -173,7 +132,7 @@ func (a Listing) equal(b Listing) bool {
 		slices.Equal(a.Dropped, b.Dropped)
 }
 
-// Remove forgets the server and all that it offers.
+// Remove removes the server and all its items.
 func (r *Registry) Remove(server string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,7 +141,7 @@ func (r *Registry) Remove(server string) {
 	}
 }
 
-// publish makes next the current snapshot and wakes who waits for a change.
+// publish makes next the current snapshot and signals the change.
 // r.mu must be held.
 func (r *Registry) publish(next *Snapshot) {
 	r.snapshot.Store(next)
@@ -192,18 +151,6 @@ func (r *Registry) publish(next *Snapshot) {
 
 // Snapshot returns the catalog as it is now.
 func (r *Registry) Snapshot() *Snapshot { return r.snapshot.Load() }
-
-// Tool returns the tool with the given ID in the current snapshot.
-func (r *Registry) Tool(id string) (*NormalizedTool, bool) { return r.Snapshot().Tool(id) }
-
-// Tools returns all tools of the current snapshot, sorted by ID.
-func (r *Registry) Tools() []*NormalizedTool { return r.Snapshot().Tools() }
-
-// FindByCapability returns the tools of the current snapshot that bear all the
-// given tags, sorted by ID.
-func (r *Registry) FindByCapability(tags ...string) []*NormalizedTool {
-	return r.Snapshot().FindByCapability(tags...)
-}
 
 // Changed returns a channel that is closed at the next change. Take it before
 // the snapshot, and no change is missed:
@@ -217,29 +164,4 @@ func (r *Registry) Changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.changed
-}
-
-// Collection returns what a search for tools looks at, once the index has caught
-// up with the snapshot that is current now, or the error of ctx if that ends
-// first.
-func (r *Registry) Collection(ctx context.Context) (*Collection, error) {
-	return r.tools.catchUp(ctx, r.Snapshot())
-}
-
-// Others returns what a search for prompts, resources and templates looks at, as
-// [Registry.Collection] does for tools. What is in it bears its kind as its one
-// capability, so that a search can ask for kinds; a template bears that of a
-// resource, too.
-func (r *Registry) Others(ctx context.Context) (*Collection, error) {
-	return r.others.catchUp(ctx, r.Snapshot())
-}
-
-// Search returns the tools that best match the query, best first. It is short
-// for [Registry.Collection] and [Collection.Search].
-func (r *Registry) Search(ctx context.Context, q Query) ([]Hit, error) {
-	c, err := r.Collection(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c.Search(ctx, q)
 }

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// A Snapshot is all that is known of what servers offer at one moment. It is
-// immutable, and so is all that is in it; slices that it returns must not be
-// modified unless said otherwise.
+// A Snapshot is the catalog at one moment. It is immutable, and so are its items; slices
+// that it returns must not be modified, unless they are new.
 type Snapshot struct {
 	// Version grows by one with each change; it is 0 for the empty registry.
 	Version uint64
@@ -25,15 +24,6 @@ type Snapshot struct {
 // Tool returns the tool with the given ID, "server:name".
 func (s *Snapshot) Tool(id string) (*NormalizedTool, bool) { return find(s.tools, id) }
 
-// Prompt returns the prompt with the given ID, "server:name".
-func (s *Snapshot) Prompt(id string) (*Prompt, bool) { return find(s.prompts, id) }
-
-// Resource returns the resource with the given ID, "server:uri".
-func (s *Snapshot) Resource(id string) (*Resource, bool) { return find(s.resources, id) }
-
-// Template returns the resource template with the given ID, "server:uriTemplate".
-func (s *Snapshot) Template(id string) (*Template, bool) { return find(s.templates, id) }
-
 // Tools returns all tools, sorted by ID.
 func (s *Snapshot) Tools() []*NormalizedTool { return s.tools }
 
@@ -49,7 +39,7 @@ func (s *Snapshot) Templates() []*Template { return s.templates }
 // Server returns the tools of one server in the server's own order.
 func (s *Snapshot) Server(name string) []*NormalizedTool { return s.Offer(name).Tools }
 
-// Offer returns all that one server offers; nothing if it is not known.
+// Offer returns all that one server offers; nothing for an unknown server.
 func (s *Snapshot) Offer(server string) Listing {
 	if l := s.servers[server]; l != nil {
 		return *l
@@ -57,9 +47,8 @@ func (s *Snapshot) Offer(server string) Listing {
 	return Listing{}
 }
 
-// FindByCapability returns the tools that bear all the given tags, sorted by
-// ID, in a new slice. Tags match whatever their case. Without a tag it finds
-// nothing.
+// FindByCapability returns the tools that have all the given tags, sorted by ID, in a new
+// slice. The case of tags does not matter. Without a tag it finds nothing.
 func (s *Snapshot) FindByCapability(tags ...string) []*NormalizedTool {
 	if len(tags) == 0 {
 		return nil
@@ -67,14 +56,14 @@ func (s *Snapshot) FindByCapability(tags ...string) []*NormalizedTool {
 	tags = Tags(tags)
 	var found []*NormalizedTool
 	for _, t := range s.tools {
-		if t.Bears(tags) == len(tags) {
+		if t.CountTags(tags) == len(tags) {
 			found = append(found, t)
 		}
 	}
 	return found
 }
 
-// Capabilities returns each tag and how many tools bear it, in a new map.
+// Capabilities returns each tag and how many tools have it, in a new map.
 func (s *Snapshot) Capabilities() map[string]int {
 	counts := make(map[string]int)
 	for _, t := range s.tools {
@@ -85,8 +74,8 @@ func (s *Snapshot) Capabilities() map[string]int {
 	return counts
 }
 
-// with returns the snapshot that follows s, in which the server offers just what
-// is listed; nil for nothing at all.
+// with returns the snapshot after s in which l is all that the server offers; nil removes
+// the server.
 func (s *Snapshot) with(server string, l *Listing) *Snapshot {
 	servers := maps.Clone(s.servers)
 	if servers == nil {
@@ -146,8 +135,8 @@ func find[T keyed](all []T, id string) (found T, ok bool) {
 	return found, ok
 }
 
-// Tags returns capability tags as tools bear them: trimmed, in lower case,
-// sorted, each once, none empty.
+// Tags returns capability tags as tools have them: trimmed, in lower case, sorted, each
+// once, none empty.
 func Tags(tags []string) []string {
 	clean := make([]string, 0, len(tags))
 	for _, tag := range tags {
@@ -159,9 +148,9 @@ func Tags(tags []string) []string {
 	return slices.Compact(clean)
 }
 
-// Bears returns how many of the tags the tool bears. The tags must be as
+// CountTags returns how many of the tags the tool has as capabilities. The tags must be as
 // [Tags] returns them.
-func (t *NormalizedTool) Bears(tags []string) int {
+func (t *NormalizedTool) CountTags(tags []string) int {
 	n := 0
 	for _, tag := range tags {
 		if slices.Contains(t.Capabilities, tag) {

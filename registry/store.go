@@ -83,7 +83,7 @@ func (s *Store) Load(key, server string) (Offer, bool) {
 		return Offer{}, false // another server whose name looks the same in a file's name
 	}
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // so that Prune leaves what is in use; no harm if it can't be said
+	_ = os.Chtimes(path, now, now) // Prune keeps what is in use; a failure does no harm
 	return content.offer(), true
 }
 

@@ -68,5 +68,14 @@ func (h Hints) Repeatable() bool {
 	return h.IsReadOnly() || h.IsIdempotent()
 }
 
-// ToolID returns the key of a tool in the registry; see [ID].
-func ToolID(server, name string) string { return ID(server, name) }
+// BytesPerToken is how many bytes of JSON or text count as a token.
+const BytesPerToken = 4
+
+// Tokens returns what a list of the tools costs a model.
+func Tokens(tools []*NormalizedTool) int {
+	bytes := 0
+	for _, t := range tools {
+		bytes += len(t.Definition)
+	}
+	return bytes / BytesPerToken
+}

@@ -6,20 +6,6 @@ import (
 	"testing"
 )
 
-func TestActions(t *testing.T) {
-	for task, want := range map[string][]string{
-		"":                                 nil,
-		"Find flights and hotels in Paris": {"Find flights hotels in Paris"},
-		"Convert a.docx to PDF, then merge the two files and send an email to Bob": {"Convert a.docx to PDF", "merge the two files", "send an email to Bob"},
-		"Read the file. Tell me who is in it":                                      {"Read the file Tell me who is in it"},
-		"create a branch; delete the old one":                                      {"create a branch", "delete the old one"},
-	} {
-		if got := actions(task); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", task, got, want)
-		}
-	}
-}
-
 func TestPlan(t *testing.T) {
 	s := picker(t, append(git, browser...)...)
 	for task, want := range map[string][]string{

@@ -1,6 +1,8 @@
 package selector
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,15 +11,119 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// harmful are the inferred capabilities of tools that are never run on a guess,
-// unless their server says that they only read.
+// A Provider picks tools and runs them, as a [Selector] does.
+type Provider interface {
+	Select(ctx context.Context, q Query) (Selection, error)
+	Plan(ctx context.Context, q Query) ([]Step, error)
+	Check(t *registry.NormalizedTool, args json.RawMessage) Checked
+	Execute(ctx context.Context, c Call) (Result, error)
+}
+
+// A RouteRequest is a task, and what [Route] may do for it.
+type RouteRequest struct {
+	Query Query
+
+	// Call is the call to make. Its Tool is nil where Route selects the tool. A tool that
+	// is set was chosen by the caller: Route selects and plans nothing, and leaves
+	// arguments that do not fit to the server's [Policy]. Whether the tool may run, Route
+	// decides as for any other.
+	Call Call
+
+	Plan      bool    // answer with a plan, and run nothing, where the task needs several tools
+	DryRun    bool    // only select
+	Strict    bool    // run nothing if the arguments do not fit the schema, whatever the server's Policy says
+	Threshold float64 // the confidence below which a tool is not safe to run
+	RunUnsafe bool    // run the tool even if it is not safe to run
+
+	// Refresh waits for servers that were not listed yet, and then reports whether the
+	// catalog has changed since it was searched. Route calls it if no tool fits, and
+	// searches once more if it has. May be nil.
+	Refresh func(ctx context.Context) bool
+
+	// Fill completes the arguments, for example by asking the client. permitted says whether
+	// the tool may run already; if not, agreed says whether a person has agreed to the call. May
+	// be nil.
+	Fill func(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage, permitted bool) (filled json.RawMessage, agreed bool)
+}
+
+// Routed is what became of a [RouteRequest].
+type Routed struct {
+	Selection Selection
+	Plan      []Step // not empty where the task needs several tools; nothing else was done then
+
+	Arguments json.RawMessage // of the call, repaired where that makes them fit
+	Missing   []string        // required arguments that Arguments lacks
+	Problems  []string        // a sentence for each fault of Arguments
+	Unsafe    string          // why the tool is not safe to run; "" if it is safe
+
+	Ran    bool   // the tool was executed
+	Result Result // of the execution
+}
+
+// Route does a task with the right tool: it selects the tool, checks the arguments,
+// decides whether the tool may run, and executes it. Routed says how far it came. The
+// error is one of p's.
+func Route(ctx context.Context, p Provider, q RouteRequest) (r Routed, err error) {
+	chosen := q.Call.Tool != nil
+	if chosen {
+		r.Selection = Selection{Tool: q.Call.Tool, Confidence: 1}
+	} else {
+		r.Selection, err = p.Select(ctx, q.Query)
+		if err == nil && r.Selection.Abstained && q.Refresh != nil && q.Refresh(ctx) {
+			r.Selection, err = p.Select(ctx, q.Query)
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	if q.Plan && !chosen {
+		if r.Plan, err = p.Plan(ctx, q.Query); err != nil || len(r.Plan) > 0 {
+			return r, err
+		}
+	}
+	call := q.Call
+	call.Tool, call.Arguments = r.Selection.Tool, argumentsOf(q.Call)
+	if call.Tool == nil || q.DryRun {
+		return r, nil
+	}
+
+	safe, reason := mayRun(r.Selection, q.Threshold)
+	r.Unsafe = reason
+	permitted := safe || q.RunUnsafe
+	if q.Fill != nil && wire.IsObject(call.Arguments) {
+		var agreed bool
+		call.Arguments, agreed = q.Fill(ctx, call.Tool, call.Arguments, permitted)
+		permitted = permitted || agreed
+	}
+	checked := p.Check(call.Tool, call.Arguments)
+	call.Checked = &checked // so that the execution does not check again
+	r.Arguments, r.Problems = checked.Arguments, checked.Faults
+	r.Missing = Missing(call.Tool, r.Arguments)
+	if !chosen && (len(r.Missing) > 0 || q.Strict && len(r.Problems) > 0) || !permitted {
+		return r, nil
+	}
+
+	r.Ran = true
+	r.Result, err = p.Execute(ctx, call)
+	return r, err
+}
+
+// argumentsOf returns the arguments of the call, {} if there are none.
+func argumentsOf(c Call) json.RawMessage {
+	if args := bytes.TrimSpace(c.Arguments); len(args) > 0 && string(args) != "null" {
+		return args
+	}
+	return json.RawMessage("{}")
+}
+
+// harmful are the inferred capabilities of tools that [Route] never runs by itself, unless
+// their server declares them read-only.
 var harmful = []string{"write", "delete", "payment"}
 
-// MayRun reports whether the selected tool is safe to run though nobody named
-// it: the confidence is at least the threshold, and the server declares the tool
-// read-only, or not destructive while nothing in it speaks of writing, deleting
-// or paying. Otherwise reason says what stands against it.
-func MayRun(s Selection, threshold float64) (ok bool, reason string) {
+// mayRun reports whether the selected tool is safe to run without permission: the
+// confidence is at least the threshold, and the tool is harmless. Otherwise reason says
+// why not.
+func mayRun(s Selection, threshold float64) (ok bool, reason string) {
 	if s.Tool == nil {
 		return false, "no tool fits the task"
 	}
@@ -27,8 +133,9 @@ func MayRun(s Selection, threshold float64) (ok bool, reason string) {
 	return Harmless(s.Tool)
 }
 
-// Harmless reports whether the tool does no harm, as far as its server and its words
-// tell; see [MayRun]. Otherwise reason says what speaks against it.
+// Harmless reports whether the tool does no harm: its server declares it read-only, or not
+// destructive, and then nothing in its definition is about writing, deleting or paying.
+// Otherwise reason says why not.
 func Harmless(t *registry.NormalizedTool) (ok bool, reason string) {
 	if t.Hints.IsReadOnly() {
 		return true, ""
@@ -42,8 +149,8 @@ func Harmless(t *registry.NormalizedTool) (ok bool, reason string) {
 	return true, ""
 }
 
-// Missing returns the arguments that the tool's schema requires at its top level
-// and that args, a JSON object or nil, lacks.
+// Missing returns the arguments that the tool's schema requires at its top level and that
+// args, a JSON object or nil, does not have.
 func Missing(t *registry.NormalizedTool, args json.RawMessage) []string {
 	var schema struct {
 		Required []string `json:"required"`

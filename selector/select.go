@@ -8,18 +8,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
+	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
 
-// A Query asks for what suits a task.
+// A Query searches for the tools that suit a task.
 type Query struct {
 	Task         string   // in plain words of any language and length; may be empty
-	Capabilities []string // tags that the tool must bear; see [Selector.Find]
+	Capabilities []string // tags that the tool must have; see [Selector.Find]
 	Servers      []string // if not empty, only tools of these servers
 	Limit        int      // the most candidates to return; 0 means 10
 
-	// Kinds are what to look for, such as registry.KindPrompt; none means tools.
-	// Templates are resources, too. Capabilities are those of tools alone.
+	// Kinds are what to search for, such as registry.KindPrompt; without any, tools. A
+	// template is a resource, too. Capabilities narrow the search for tools only.
 	Kinds []string
 }
 
@@ -27,34 +30,32 @@ type Query struct {
 type Ranking struct {
 	Candidates []Candidate // best first
 
-	// Abstained is set where no tool suits the task. The candidates, if there are
-	// any, are then the nearest.
+	// Abstained says that no tool suits the task. The candidates are then the nearest.
 	Abstained bool
 
-	// Partial holds the capabilities asked for that the first tool lacks, sorted.
-	// It is empty where it bears them all.
+	// Partial holds the capabilities of the Query that the first tool lacks, sorted.
 	Partial []string
 }
 
 // A Selection is the tool to use for a task.
 type Selection struct {
-	Tool              *registry.NormalizedTool // nil if Abstained
-	Score, Confidence float64                  // of Tool; see [Candidate]
-	Features          [NumFeatures]float64     // likewise
-	Alternatives      []Candidate              // the next best; if Abstained, the nearest
-	Abstained         bool                     // no tool suits the task
-	Partial           []string                 // capabilities asked for that Tool lacks
+	Tool              *registry.NormalizedTool  // nil if Abstained
+	Score, Confidence float64                   // of Tool; see [Candidate]
+	Features          [rank.NumFeatures]float64 // likewise
+	Alternatives      []Candidate               // the next best; if Abstained, the nearest
+	Abstained         bool                      // no tool suits the task
+	Partial           []string                  // capabilities of the Query that Tool lacks
 }
 
 const (
 	defaultLimit  = 10
 	maxCandidates = 100  // by words, that are ranked
 	maxNearest    = 50   // by meaning
-	minHope       = 0.15 // in there being a right tool, below which the selector abstains
+	minAnswerable = 0.15 // in there being a right tool, below which the selector abstains
 )
 
-// Select returns the tool that suits the task best, and up to five
-// alternatives. Limit and Kinds are not looked at.
+// Select returns the tool that suits the task best, and up to five alternatives. It
+// ignores Limit and Kinds.
 func (s *Selector) Select(ctx context.Context, q Query) (Selection, error) {
 	q.Limit, q.Kinds = 6, nil
 	r, err := s.Find(ctx, q)
@@ -75,11 +76,26 @@ func (s *Selector) Select(ctx context.Context, q Query) (Selection, error) {
 	}, nil
 }
 
+// Find ranks what suits the task: tools, or what Kinds says.
+//
+// If tools have all the capabilities of the query, these are the candidates. If no tool
+// does, the tools with the most of them are, and Partial says what is missing. If no tool
+// has any, the task alone decides. Without a task, the tools with the capabilities are in
+// the order of their IDs. An empty query abstains.
+func (s *Selector) Find(ctx context.Context, q Query) (Ranking, error) {
+	began := time.Now()
+	found, err := s.find(ctx, q)
+	if s.observer != nil {
+		s.observer.Searched(Search{Query: q, Took: time.Since(began), Found: len(found.Candidates), Abstained: found.Abstained, Err: err})
+	}
+	return found, err
+}
+
 func (s *Selector) find(ctx context.Context, q Query) (Ranking, error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultLimit
 	}
-	t := parse(q.Task)
+	t := text.Parse(q.Task)
 	others := slices.DeleteFunc(slices.Clone(q.Kinds), func(kind string) bool { return kind == registry.KindTool })
 	if len(others) == 0 {
 		return s.findTools(ctx, q, t)
@@ -95,46 +111,46 @@ func (s *Selector) find(ctx context.Context, q Query) (Ranking, error) {
 	return merge(tools, found, q.Limit), nil
 }
 
-// findOthers ranks what is no tool, of the given kinds.
-func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t task) (Ranking, error) {
-	c, err := s.registry.Others(ctx)
+// findOthers ranks prompts, resources and templates, as far as kinds has them.
+func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t text.Task) (Ranking, error) {
+	c, err := s.index.Others(ctx)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
-	ranked, err := search(ctx, c, t, registry.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers}, belief{})
+	ranked, err := search(ctx, c, t, index.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers}, rank.Prior{})
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
 	return Ranking{
 		Candidates: ranked[:min(len(ranked), q.Limit)],
-		Abstained:  hopeless(ranked),
+		Abstained:  noAnswer(ranked),
 	}, nil
 }
 
-// hopeless reports whether no candidate is likely to be right.
-func hopeless(ranked []Candidate) bool {
-	return len(ranked) == 0 || ranked[0].Score == 0 || Hope(ranked[0].Signs) < minHope
+// noAnswer reports whether it is unlikely that any candidate is right.
+func noAnswer(ranked []Candidate) bool {
+	return len(ranked) == 0 || ranked[0].Score == 0 || ranked[0].Answerable() < minAnswerable
 }
 
-// search ranks what a collection has for the task: what has its words, what means
-// the same, and what did well before.
-func search(ctx context.Context, c *registry.Collection, t task, request registry.Query, b belief) ([]Candidate, error) {
-	t.correct(c)
-	nearest := make(chan []*registry.Document, 1)
+// search ranks the items of a collection that have words of the task, that mean about the
+// same, or that did well after such tasks.
+func search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, p rank.Prior) ([]Candidate, error) {
+	t.Correct(c.Correct)
+	nearest := make(chan []*index.Document, 1)
 	byMeaning := request
 	byMeaning.Limit = maxNearest
-	go func() { nearest <- c.Nearest(c.Meaning(t.text), byMeaning) }()
-	request.Words, request.Limit = searchWords(t.words), maxCandidates
+	go func() { nearest <- c.Nearest(c.Meaning(t.Text), byMeaning) }()
+	request.Words, request.Limit = rank.SearchWords(t.Words), maxCandidates
 	hits, err := c.Search(ctx, request)
 	alike := <-nearest
 	if err != nil {
 		return nil, err
 	}
-	documents := make([]*registry.Document, 0, len(hits)+maxNearest)
+	documents := make([]*index.Document, 0, len(hits)+maxNearest)
 	for _, hit := range hits {
 		documents = append(documents, hit.Document)
 	}
-	add := func(d *registry.Document) {
+	add := func(d *index.Document) {
 		if !slices.Contains(documents, d) {
 			documents = append(documents, d)
 		}
@@ -142,18 +158,18 @@ func search(ctx context.Context, c *registry.Collection, t task, request registr
 	for _, d := range alike {
 		add(d)
 	}
-	for id, x := range b.use { // in any order: they are ranked
+	for id, x := range p.Use { // in any order: they are ranked
 		if tool, ok := c.Snapshot.Tool(id); ok && x > 0 {
 			if d, ok := c.Document(registry.Item{Tool: tool}); ok && request.Admits(d) {
 				add(d)
 			}
 		}
 	}
-	return rank(t, documents, c, b), nil
+	return rank.Rank(t, documents, c, p), nil
 }
 
-// merge joins two rankings by confidence: scores compare candidates of one of them.
-// One that abstains has nothing to say beside one that doesn't.
+// merge joins two rankings by confidence, since scores only compare candidates of one
+// ranking. A ranking that abstains is dropped if the other one does not.
 func merge(tools, others Ranking, limit int) Ranking {
 	switch {
 	case others.Abstained && !tools.Abstained:
@@ -168,33 +184,33 @@ func merge(tools, others Ranking, limit int) Ranking {
 }
 
 // findTools ranks tools.
-func (s *Selector) findTools(ctx context.Context, q Query, t task) (Ranking, error) {
-	c, err := s.registry.Collection(ctx)
+func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking, error) {
+	c, err := s.index.Tools(ctx)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}
 	tags := registry.Tags(q.Capabilities)
-	bearers, borne := bearingMost(c.Snapshot, tags, q.Servers)
-	request := registry.Query{Servers: q.Servers}
-	if borne > 0 {
-		request.Capabilities, request.AtLeast = tags, borne
+	tagged, most := taggedMost(c.Snapshot, tags, q.Servers)
+	request := index.Query{Servers: q.Servers}
+	if most > 0 {
+		request.Capabilities, request.AtLeast = tags, most
 	}
-	ranked, err := search(ctx, c, t, request, s.belief(ctx, q.Task, t))
+	ranked, err := search(ctx, c, t, request, s.prior(ctx, q.Task, t))
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}
 	if len(tags) > 0 {
-		ranked = appendMissing(ranked, bearers, q.Limit)
-		weighCapabilities(ranked, float64(borne)/float64(len(tags)), len(bearers))
+		ranked = appendMissing(ranked, tagged, q.Limit)
+		weighCapabilities(ranked, float64(most)/float64(len(tags)), len(tagged))
 	}
 
 	answer := Ranking{Candidates: ranked[:min(len(ranked), q.Limit)], Partial: tags}
 	switch {
 	case len(ranked) == 0:
 		answer.Abstained = true
-	case len(t.words) > 0: // else the bearers of the capabilities are the answer
-		// That a tool bears what was asked for is a sign, too.
-		answer.Abstained = hopeless(ranked) && (borne == 0 || ranked[0].Confidence < minHope)
+	case len(t.Words) > 0: // else the tools with the capabilities are the answer
+		// That a tool has the capabilities is evidence, too.
+		answer.Abstained = noAnswer(ranked) && (most == 0 || ranked[0].Confidence < minAnswerable)
 	}
 	if len(ranked) > 0 {
 		answer.Partial = slices.DeleteFunc(tags, func(tag string) bool {
@@ -204,37 +220,36 @@ func (s *Selector) findTools(ctx context.Context, q Query, t task) (Ranking, err
 	return answer, nil
 }
 
-// belief returns what is known of a task beside its words.
-func (s *Selector) belief(ctx context.Context, text string, t task) (b belief) {
-	if len(t.words) == 0 {
-		return b
+// prior returns what is known of a task besides its words.
+func (s *Selector) prior(ctx context.Context, task string, t text.Task) (p rank.Prior) {
+	if len(t.Words) == 0 {
+		return p
 	}
 	if s.experience != nil {
-		b.use = s.experience.Match(t.text, time.Now())
+		p.Use = s.experience.Match(t.Text, time.Now())
 	}
 	if s.classifier != nil {
-		b.category, b.sure = s.classifier.Category(ctx, text)
+		p.Category, p.Probability = s.classifier.Category(ctx, task)
 	}
-	return b
+	return p
 }
 
-// bearingMost returns the tools of the servers (of all, if none is named) that
-// bear the most of the tags, by ID, and how many they bear: nil and 0 if no tool
-// bears any.
-func bearingMost(s *registry.Snapshot, tags, servers []string) (bearers []*registry.NormalizedTool, most int) {
+// taggedMost returns the tools of the servers, or of all servers if none is named, that
+// have the most of the tags, by ID, and how many they have: nil and 0 if no tool has any.
+func taggedMost(s *registry.Snapshot, tags, servers []string) (tagged []*registry.NormalizedTool, most int) {
 	for _, t := range s.Tools() {
 		if len(servers) > 0 && !slices.Contains(servers, t.Server) {
 			continue
 		}
-		n := t.Bears(tags)
+		n := t.CountTags(tags)
 		if n > most {
-			bearers, most = nil, n
+			tagged, most = nil, n
 		}
 		if n > 0 && n == most {
-			bearers = append(bearers, t)
+			tagged = append(tagged, t)
 		}
 	}
-	return bearers, most
+	return tagged, most
 }
 
 // appendMissing appends the tools that are not ranked yet, until there are limit
@@ -255,14 +270,14 @@ func appendMissing(ranked []Candidate, tools []*registry.NormalizedTool, limit i
 	return ranked
 }
 
-// weighCapabilities adds to each confidence what the capabilities say: to be one
-// of few bearers speaks for a tool even where no word does, and to lack some of
-// the capabilities against it. share is how many of those asked for the bearers
-// bear.
-func weighCapabilities(ranked []Candidate, share float64, bearers int) {
+// weighCapabilities adds the evidence of capabilities to each confidence: a tool is more
+// likely if few others have the capabilities, even without a common word, and less likely
+// if it lacks some. share is the share of the capabilities that the tools have; tagged is
+// how many tools have them.
+func weighCapabilities(ranked []Candidate, share float64, tagged int) {
 	chance := 0.0
-	if bearers > 0 {
-		chance = 1 / float64(bearers)
+	if tagged > 0 {
+		chance = 1 / float64(tagged)
 	}
 	for i := range ranked {
 		c := &ranked[i]

@@ -5,15 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"go.uber.org/zap"
-
+	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
+	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
 
 // A line is a tool of a test's catalog: "server:tool description #tag #tag".
@@ -34,12 +35,14 @@ func parseTool(line string) registry.NormalizedTool {
 // picker returns a selector of the tools on the lines.
 func picker(t testing.TB, lines ...string) *Selector {
 	t.Helper()
-	r := registry.New(zap.NewNop())
-	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s, _ := filled(t, lines...)
+	return s
+}
+
+// filled returns a selector of the tools on the lines, and their registry.
+func filled(t testing.TB, lines ...string) (*Selector, *registry.Registry) {
+	t.Helper()
+	r := registry.New()
 	servers := make(map[string][]registry.NormalizedTool)
 	for _, line := range lines {
 		tool := parseTool(line)
@@ -50,7 +53,13 @@ func picker(t testing.TB, lines ...string) *Selector {
 			t.Fatal(err)
 		}
 	}
-	return &Selector{registry: r}
+	s := &Selector{index: index.New(r, vectors.Embedded())}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, r
 }
 
 var browser = []string{
@@ -166,7 +175,7 @@ func TestFind(t *testing.T) {
 
 // library returns a selector of tools, prompts, resources and templates.
 func library(t *testing.T) *Selector {
-	s := picker(t, append(git, browser...)...)
+	s, r := filled(t, append(git, browser...)...)
 	o := registry.Offer{}
 	for _, p := range [][2]string{{"write_essay", "Write an essay on a topic"}, {"review_commit", "Review the commits of a branch"}} {
 		o.Prompts = append(o.Prompts, registry.Prompt{ID: "lib:" + p[0], Server: "lib", Name: p[0], Description: p[1],
@@ -176,7 +185,7 @@ func library(t *testing.T) *Selector {
 		o.Resources = append(o.Resources, registry.Resource{ID: "lib:" + r[0], Server: "lib", URI: r[0], Name: r[0], Description: r[1]})
 	}
 	o.Templates = []registry.Template{{ID: "lib:weather://{city}", Server: "lib", URITemplate: "weather://{city}", Name: "weather", Description: "Weather of a city"}}
-	if _, err := s.registry.Replace("lib", o); err != nil {
+	if _, err := r.Replace("lib", o); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -270,7 +279,7 @@ func TestFindLongTask(t *testing.T) {
 		t.Errorf("%+v, error %v", r, err)
 	}
 	// Cut in the middle of a rune.
-	if _, err := s.Find(t.Context(), Query{Task: "x" + strings.Repeat("語", maxTask)}); err != nil {
+	if _, err := s.Find(t.Context(), Query{Task: "x" + strings.Repeat("語", text.MaxTask)}); err != nil {
 		t.Error(err)
 	}
 }
@@ -288,22 +297,22 @@ func TestRankIsDeterministic(t *testing.T) {
 			slices.Reverse(lines)
 		}
 		s := picker(t, lines...)
-		c, err := s.registry.Collection(t.Context())
+		c, err := s.index.Tools(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		hits, err := c.Search(t.Context(), registry.Query{Text: "file"})
+		hits, err := c.Search(t.Context(), index.Query{Text: "file"})
 		if err != nil || len(hits) != len(lines) {
 			t.Fatalf("%d hits, error %v", len(hits), err)
 		}
-		var docs []*registry.Document
+		var docs []*index.Document
 		for _, hit := range hits {
 			docs = append(docs, hit.Document)
 		}
 		if i%2 == 1 {
 			slices.Reverse(docs)
 		}
-		ranked := Rank("read a tool file of a", docs, c)
+		ranked := rank.Rank(text.Parse("read a tool file of a"), docs, c, rank.Prior{})
 		checkCandidates(t, ranked)
 		if i == 0 {
 			first = ranked
@@ -312,19 +321,6 @@ func TestRankIsDeterministic(t *testing.T) {
 			if ranked[j].Tool.ID != first[j].Tool.ID || ranked[j].Score != first[j].Score || ranked[j].Confidence != first[j].Confidence {
 				t.Fatalf("run %d has %s at %d, the first had %s", i, ranked[j].Tool.ID, j, first[j].Tool.ID)
 			}
-		}
-	}
-}
-
-func TestParse(t *testing.T) {
-	for task, want := range map[string][]word{
-		"":                            nil,
-		"please help me":              {{text: "pleas"}, {text: "help"}},
-		"Please, parse XML and XML-1": {{text: "pars"}, {text: "xml"}, {text: "1"}},
-		"delete it":                   {{text: "delet", synonyms: []string{"drop", "eras", "remov"}}},
-	} {
-		if got := parse(task).words; !reflect.DeepEqual(got, want) {
-			t.Errorf("parse(%q) = %v, want %v", task, got, want)
 		}
 	}
 }
@@ -354,9 +350,9 @@ func FuzzFind(f *testing.F) {
 		if _, err := s.Select(t.Context(), Query{Task: task}); err != nil {
 			t.Error(err)
 		}
-		for _, w := range parse(task).words {
-			if utf8.ValidString(task) && len(task) < maxTask && !utf8.ValidString(w.text) {
-				t.Errorf("word %q", w.text)
+		for _, w := range text.Parse(task).Words {
+			if utf8.ValidString(task) && len(task) < text.MaxTask && !utf8.ValidString(w.Text) {
+				t.Errorf("word %q", w.Text)
 			}
 		}
 	})
@@ -377,7 +373,7 @@ func BenchmarkFind(b *testing.B) {
 					i/20, verb, noun, i, verb, noun, other, i%997, i%409)
 			}
 			s := picker(b, lines...)
-			if _, err := s.registry.Collection(b.Context()); err != nil {
+			if _, err := s.index.Tools(b.Context()); err != nil {
 				b.Fatal(err)
 			}
 			for i := 0; b.Loop(); i++ {

@@ -1,66 +1,130 @@
-// Package selector picks the tool that suits a task, and runs it.
+// Package selector picks the tool that suits a task, and runs it. [Route] does both.
 //
-// Picking has two stages. The registry's index finds candidates by words; [Rank]
-// orders them, and says with what confidence each suits the task. When none
-// does, the selector abstains rather than offer the least bad one.
+// [Selector.Find] finds candidates by words, by meaning and by use, and ranks them with a
+// confidence. If no candidate suits the task, it abstains instead of offering the least
+// bad one.
 //
-// Running checks the arguments against the tool's schema, finds the server's
-// session and calls. A result is passed on as the server's bytes, with what we
-// know of the execution added to its _meta.
+// [Selector.Execute] checks the arguments against the tool's schema, acquires the server's
+// session and calls. The result is the server's own bytes; only its _meta gains members.
+//
+// The parts are packages of their own: text reads the task, rank scores the candidates,
+// execute runs calls, usage learns, and evaluation measures.
 package selector
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector/internal/execute"
 )
 
-// A Selector picks tools from a registry and runs them. Its methods may be
-// called by many goroutines at once.
+// A Selector picks tools from a registry and runs them. Its methods may be called by many
+// goroutines at once. It has many, since it is all that other packages see of two internal
+// parts: the index and the executor.
 type Selector struct {
-	registry *registry.Registry
-	sessions Sessions
-	node     string
-	log      *zap.Logger
-	schemas  schemas
-	gates    gates
-	cache    cache
-
-	experience Experience   // nil if there is none
-	classifier Classifier   // nil if there is none
-	observer   Observer     // nil if there is none
-	tracer     trace.Tracer // nil if there is none
+	index      *index.Indexes
+	executor   *execute.Executor
+	experience Experience // nil without
+	classifier Classifier // nil without
+	observer   Observer   // nil without
+	log        *zap.Logger
 }
+
+// Options are what a Selector needs but its registry. The zero value finds tools, and can
+// run none.
+type Options struct {
+	Sessions   Sessions     // where tools run
+	Node       string       // names this router in results; the machine's host name if empty
+	Experience Experience   // what was learned from use; nil for nothing
+	Classifier Classifier   // knows categories of tasks; nil for none
+	Observer   Observer     // is notified of calls and searches; nil for none
+	Tracer     trace.Tracer // makes a span of each call and of each attempt; nil for none
+	Log        *zap.Logger  // nil is silence
+
+	Vectors *vectors.Model // of words, for programs that train them; nil for the router's own
+}
+
+// New returns a selector of the tools in r. It starts nothing until the first search or
+// [Selector.Run]; from then on [Selector.Close] must be called, which Run does when it
+// returns.
+func New(r *registry.Registry, o Options) *Selector {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Vectors == nil {
+		o.Vectors = vectors.Embedded()
+	}
+	s := &Selector{
+		index: index.New(r, o.Vectors), experience: o.Experience, classifier: o.Classifier, observer: o.Observer,
+		log: o.Log.Named("selector"),
+	}
+	s.executor = execute.New(execute.Options{
+		Registry: r, Sessions: o.Sessions, Node: cmp.Or(o.Node, Node()),
+		Observer: o.Observer, Tracer: o.Tracer, Log: s.log,
+	})
+	return s
+}
+
+// Run updates the index after each change of the registry until ctx ends, and then closes
+// it. Searches are right without it, but slow after a change.
+func (s *Selector) Run(ctx context.Context) error { return s.index.Run(ctx, s.log) }
+
+// Close frees the index. Later searches fail.
+func (s *Selector) Close() error { return s.index.Close() }
 
 // Experience is what was learned from use.
 type Experience interface {
-	// Match returns evidence by tool ID, from −0.3 to 1: whether the tool did well
-	// after tasks of such words.
+	// Match returns evidence by tool ID, from −0.3 to 1: whether the tool did well after
+	// tasks with these words.
 	Match(words []string, now time.Time) map[string]float64
 }
 
-// Trust lets the selector take experience into account. It must be called before
-// anything is looked for.
-func (s *Selector) Trust(e Experience) { s.experience = e }
-
-// A Classifier knows categories of tasks, of which tools bear the tags.
+// A Classifier knows the categories of tasks. Each has a capability tag.
 type Classifier interface {
-	// Category returns the tag of the task's category and how likely it is of that, in
-	// [0,1]; 0 if it is of none. It answers in time, whatever is wrong.
-	Category(ctx context.Context, task string) (tag string, likely float64)
+	// Category returns the tag of the task's category and its probability, in [0,1]; 0 if
+	// the task is of no category. It answers in time even if something is wrong with it.
+	Category(ctx context.Context, task string) (tag string, probability float64)
 }
 
-// Consult lets the selector take into account of what category a task is. It must be
-// called before anything is looked for.
-func (s *Selector) Consult(c Classifier) { s.classifier = c }
+// An Observer is notified of executions and searches: to count them, to log them, to show
+// them. It is called on the goroutine of the call, by many at once, and must not block.
+type Observer interface {
+	// Executed gets each execution when it has ended.
+	Executed(e Execution)
 
-// New returns a selector of the tools in r, which run in sessions. node names
-// this router in results.
-func New(r *registry.Registry, sessions Sessions, node string, log *zap.Logger) *Selector {
-	log = log.Named("selector")
-	return &Selector{registry: r, sessions: sessions, node: node, log: log, schemas: schemas{log: log}}
+	// Searched gets each search that has ended.
+	Searched(s Search)
+}
+
+// A Search is a search for tools, or for prompts and resources, that has ended.
+type Search struct {
+	Query     Query
+	Took      time.Duration
+	Found     int // candidates
+	Abstained bool
+	Err       error
+}
+
+// Observers are several observers as one.
+type Observers []Observer
+
+// Executed implements [Observer].
+func (all Observers) Executed(e Execution) {
+	for _, o := range all {
+		o.Executed(e)
+	}
+}
+
+// Searched implements [Observer].
+func (all Observers) Searched(s Search) {
+	for _, o := range all {
+		o.Searched(s)
+	}
 }

@@ -11,9 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/evaluation"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -41,21 +40,17 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, file := range files {
 		corpus := filepath.Dir(file)
-		tools, err := evaluation.ReadCatalog(zap.NewNop(), filepath.Join(corpus, "tools.jsonl"))
+		tools, err := selector.ReadCatalog(zap.NewNop(), filepath.Join(corpus, "tools.jsonl"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		queries, err := evaluation.ReadQueries(file)
+		queries, err := selector.ReadExamples(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := evaluation.Register(tools, vectors.Embedded(), zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
-		fake := newFake()
-		fake.Registry = r
-		s := New(searching{fake, selector.New(r, nil, "", zap.NewNop())}, Options{Mode: Search})
+		fake := newFake(tools...)
+		found := selector.New(fake.Registry, selector.Options{})
+		s := New(searching{fake, found}, Options{Mode: Search})
 		var tokens []int
 		present := 0
 		const most = 400
@@ -69,14 +64,15 @@ func TestAnswers(t *testing.T) {
 			if err := json.Unmarshal(raw, &answer); err != nil {
 				t.Fatal(err)
 			}
-			tokens = append(tokens, len(answer.Content[0].Text)/selector.BytesPerToken)
-			if slices.ContainsFunc(q.Relevant, func(r evaluation.Relevant) bool {
-				return strings.Contains(answer.Content[0].Text, `"`+r.Server+":"+r.Name+`"`)
-			}) {
-				present++
+			tokens = append(tokens, len(answer.Content[0].Text)/registry.BytesPerToken)
+			for _, r := range q.Relevant {
+				if strings.Contains(answer.Content[0].Text, `"`+r.Server+":"+r.Name+`"`) {
+					present++
+					break
+				}
 			}
 		}
-		r.Close()
+		found.Close()
 		slices.Sort(tokens)
 		p99 := tokens[len(tokens)*99/100]
 		t.Logf("%-16s %4d queries: %4d tokens in the median, %4d at p99; a right tool is in %.3f of the answers",

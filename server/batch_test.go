@@ -1,21 +1,18 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/session"
 )
 
 // As the examples of JSON-RPC 2.0 have it, and MCP.
@@ -167,7 +164,7 @@ func TestBatchOverStdio(t *testing.T) {
 			`[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the id of the request is in use"}},{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid JSON at byte 0: not an object"}},{"jsonrpc":"2.0","id":"x","error":{"code":-32601,"message":"method not found: no/such"}}]`)
 		c.wantPrefix(`[]`, refused)
 		c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`)
-		c.wantPrefix("["+strings.Repeat(`{},`, defaultMaxBatch)+"{}]", refused)
+		c.wantPrefix("["+strings.Repeat(`{},`, maxBatch)+"{}]", refused)
 		c.wantPrefix("["+openedAs(version)+"]", `[{"jsonrpc":"2.0","id":"init","error":{"code":-32600,"message":"initialize must not be part of a batch"}}]`)
 		c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+modernMeta+`}}]`, `[{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"2026-07-28 has no batches`)
 		c.wantPrefix(`[`+legacyCall+`]`, `{"jsonrpc":"2.0","method":"notifications/progress"`)
@@ -220,7 +217,7 @@ func TestBatchInSession(t *testing.T) {
 		"initialize":       {`[` + openedAs("2025-03-26") + `]`, old, 200, `[{"jsonrpc":"2.0","id":"init","error":{"code":-32600,`},
 		"empty":            {`[]`, old, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
 		"no JSON":          {`[{`, old, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
-		"too many":         {`[` + strings.Repeat("{},", defaultMaxBatch) + `{}]`, old, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
+		"too many":         {`[` + strings.Repeat("{},", maxBatch) + `{}]`, old, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
 		"of 2025-06-18":    {calls, open("2025-06-18"), 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"2025-06-18 has no batches`},
 		"of 2025-11-25":    {calls, open("2025-11-25"), 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"2025-11-25 has no batches`},
 		"modern":           {`[` + modernCall + `]`, modernHeaders("tools/call", "a__b"), 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
@@ -239,82 +236,4 @@ func TestBatchInSession(t *testing.T) {
 	stream.want("1_1", `{"jsonrpc":"2.0","method":"notifications/progress"`)
 	stream.want("1_2", `[`+result)
 	stream.end()
-}
-
-// lost returns the ids of the requests that were answered as those of a router that
-// was killed, before the line comes.
-func (c *handedOn) lost(last string) string {
-	var ids []string
-	for line := <-c.lines; line != last; line = <-c.lines {
-		if strings.Contains(line, "try again") {
-			ids = append(ids, string(wire.Member([]byte(line), "id")))
-		}
-	}
-	slices.Sort(ids)
-	return strings.Join(ids, " ")
-}
-
-// So it is if it was killed while it let the batch in.
-func TestTakeOverOfHalfABatch(t *testing.T) {
-	c, out := newHandedOn(t)
-	mem := make([]byte, JournalSize)
-	j := NewJournal(mem)
-	j.inherit()
-	j.noteInput([]byte(`[` + legacyCall + `,{"jsonrpc":"2.0","method":"x"},{"jsonrpc":"2.0","id":2,"method":"ping"}]` + "\n"))
-	j.begin(json.RawMessage("1"))
-	ctx, end := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- New(newFake(), Options{Mode: Direct}).Serve(ctx, &living{c.input, ctx}, out, NewJournal(mem))
-	}()
-	c.send(`{"jsonrpc":"2.0","id":9,"method":"ping"}`)
-	if lost := c.lost(`{"jsonrpc":"2.0","id":9,"result":{}}`); lost != "1 2" {
-		t.Errorf("answered were %s", lost)
-	}
-	end()
-	<-ended
-}
-
-// What is left of a batch when its router is killed is answered by the next one, once.
-func TestTakeOverOfABatch(t *testing.T) {
-	c, out := newHandedOn(t)
-	mem := make([]byte, JournalSize)
-	j := NewJournal(mem)
-	called := make(chan string, 10)
-	r := newFake(tool("a", "b"))
-	r.execute = func(ctx context.Context, call selector.Call) (selector.Result, error) {
-		called <- string(call.Arguments)
-		<-ctx.Done()
-		return selector.Result{}, context.Cause(ctx)
-	}
-	first, kill := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- New(r, Options{Mode: Direct}).Serve(first, &living{c.input, first}, out, j)
-	}()
-	c.send(openedAs("2025-03-26"))
-	<-c.lines
-	c.send(`[` + legacyCall + `,{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","id":3,"method":"logging/setLevel","params":{"level":"error"}},{"jsonrpc":"2.0","id":4,"method":"no/such"}]`)
-	<-called
-	j.mu.Lock()
-	left := bytes.Clone(mem) // as if it were killed at this moment
-	j.mu.Unlock()
-	kill()
-	<-ended
-	for len(c.lines) > 0 { // what it said after that
-		<-c.lines
-	}
-	second, end := context.WithCancel(t.Context())
-	go func() {
-		ended <- New(r, Options{Mode: Direct}).Serve(second, &living{c.input, second}, out, NewJournal(left))
-	}()
-	c.send(`[{"jsonrpc":"2.0","id":9,"method":"ping"}]`)
-	if lost := c.lost(`[{"jsonrpc":"2.0","id":9,"result":{}}]`); lost != "1 2 3 4" {
-		t.Errorf("answered were %s", lost)
-	}
-	if level := r.level.Load(); level != "error" {
-		t.Errorf("the level is %v", level)
-	}
-	end()
-	<-ended
 }

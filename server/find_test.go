@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 )
 
 // everything returns a router of a server that offers one of each kind.
@@ -49,7 +50,7 @@ func TestFindOtherKinds(t *testing.T) {
 	}
 	text := result.Content[0].Text
 	for _, want := range []string{
-		`{"id":"lib:essay","kind":"prompt","name":"` + s.promptName(r.Snapshot().Prompts()[0]) + `","arguments":[{"name":"topic","required":true},{"name":"tone","description":"How"}],"description":"Writes an essay. At length.","score":4,"confidence":0.8}`,
+		`{"id":"lib:essay","kind":"prompt","name":"` + s.catalog.View().Prompts.Exposed(r.Snapshot().Prompts()[0]) + `","arguments":[{"name":"topic","required":true},{"name":"tone","description":"How"}],"description":"Writes an essay. At length.","score":4,"confidence":0.8}`,
 		`{"id":"lib:essay","signature":"essay(n?: int) — Does essay.","score":3,"confidence":0.7}`,
 		`{"id":"lib:file:///tides","kind":"resource","uri":"file:///tides","description":"Tide tables","score":2,"confidence":0.6}`,
 		`{"id":"lib:weather://{city}","kind":"template","uri_template":"weather://{city}","description":"weather","score":1,"confidence":0.5}`,
@@ -81,7 +82,7 @@ func TestDescribeOtherKinds(t *testing.T) {
 		{ID: "lib:file:///tides", Kind: "resource", Definition: r.Snapshot().Resources()[0].Definition},
 		{ID: "lib:weather://{city}", Kind: "template", Definition: r.Snapshot().Templates()[0].Definition},
 		{ID: "lib:essay", Definition: r.Snapshot().Tools()[0].Definition}, // the id is both a tool's
-		{ID: "lib:essay", Kind: "prompt", Definition: named(r.Snapshot().Prompts()[0].Definition, "name", s.promptName(r.Snapshot().Prompts()[0]))},
+		{ID: "lib:essay", Kind: "prompt", Definition: catalog.Renamed(r.Snapshot().Prompts()[0].Definition, "name", s.catalog.View().Prompts.Exposed(r.Snapshot().Prompts()[0]))},
 	}
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 		t.Errorf("got %+v\nwant %+v", got, want)

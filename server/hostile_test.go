@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/session"
 )
 
 // A body that never comes holds nobody up: neither a request that is refused
@@ -179,45 +178,8 @@ func TestCancelledWhileParking(t *testing.T) {
 			}
 		default: // it was cancelled before it began
 		}
-		s.mu.Lock()
-		left := len(s.parked)
-		s.mu.Unlock()
-		if left > 0 {
-			t.Fatal("a request was left behind, parked")
+		if left := s.clients.Suspended(); left > 0 {
+			t.Fatal("a request was left behind, suspended")
 		}
-	}
-}
-
-// A queue keeps the order, and ends with what it writes to.
-func TestQueue(t *testing.T) {
-	in, out := io.Pipe()
-	failed := make(chan error, 1)
-	q := newQueue(out, nil, func(err error) { failed <- err })
-	go func() {
-		for i := range 100 {
-			q.send(fmt.Appendf(nil, "%d\n", i))
-		}
-		q.close()
-		out.Close()
-	}()
-	all, err := io.ReadAll(in)
-	want := ""
-	for i := range 100 {
-		want += fmt.Sprintln(i)
-	}
-	if string(all) != want || err != nil {
-		t.Errorf("read %q, %v", all, err)
-	}
-	if err := q.send([]byte("x")); err == nil {
-		t.Error("a closed queue takes more")
-	}
-	broken := errors.New("broken")
-	q = newQueue(brokenWriter{broken}, nil, func(err error) { failed <- err })
-	q.send([]byte("x"))
-	if err := <-failed; err != broken {
-		t.Errorf("failed with %v", err)
-	}
-	if err := q.send([]byte("x")); err != broken {
-		t.Errorf("send after a failure: %v", err)
 	}
 }

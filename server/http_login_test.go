@@ -122,15 +122,3 @@ func TestPagesMayTakeLong(t *testing.T) {
 		}
 	})
 }
-
-// Routers on several ports of a host do not take each other's cookies away.
-func TestLoginCookiesDiffer(t *testing.T) {
-	names := make(map[string]bool)
-	for _, bound := range []string{"127.0.0.1:1", "127.0.0.1:2", "[::1]:3"} {
-		h := Handler{opts: HTTPOptions{Bound: bound}}
-		names[h.loginCookie()] = true
-	}
-	if len(names) != 3 {
-		t.Errorf("the cookies are called %v", names)
-	}
-}

@@ -50,34 +50,6 @@ func TestStandingStream(t *testing.T) {
 	})
 }
 
-// A full stream loses notifications, and no question unheard.
-func TestStandingStreamIsFull(t *testing.T) {
-	s := newStream("0")
-	s.standing = true
-	note, question := []byte(progressed(1)), []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-	for range maxStandingMessages {
-		s.send(note)
-	}
-	for i := range maxStandingMessages {
-		if err := s.send(question); err != nil {
-			t.Fatalf("question %d: %v", i, err)
-		}
-	}
-	if err := s.send(question); err == nil {
-		t.Error("a question was lost in silence")
-	}
-	if err := s.send(note); err != nil {
-		t.Error(err)
-	}
-	if events, more, _ := s.after(0); !more || len(events) != maxStandingMessages || events[0].number != maxStandingMessages+1 {
-		t.Errorf("%d events from %d on, %v", len(events), events[0].number, more)
-	}
-	s.wrote(maxStandingMessages + 1)
-	if err := s.send(question); err != nil {
-		t.Error("no room, though one was read")
-	}
-}
-
 func TestSessionsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := serveWeb(t, newFake(), Options{}, HTTPOptions{MaxSessions: 2})

@@ -13,8 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 // progress is what the tools of these tests say on their way.
@@ -105,7 +106,7 @@ func TestSlowStatus(t *testing.T) {
 		r := newFake(tool("a", "b"))
 		r.execute = func(context.Context, selector.Call) (selector.Result, error) {
 			time.Sleep(longer - 1)
-			return selector.Result{}, &session.Error{Code: codeMissingCapability, Message: "may not sample"}
+			return selector.Result{}, &session.Error{Code: conversation.CodeMissingCapability, Message: "may not sample"}
 		}
 		w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
 		status, answer := w.text(http.MethodPost, "/mcp", modernCall, modernHeaders("tools/call", "a__b")...)
@@ -270,7 +271,7 @@ func TestSlowReader(t *testing.T) {
 		}), Options{Mode: Direct}, HTTPOptions{})
 		response := w.post(legacyCall, w.session())
 		defer response.Body.Close()
-		if err := <-cut; !errors.Is(err, errUnread) {
+		if err := <-cut; !errors.Is(err, conversation.ErrUnread) {
 			t.Error(err)
 		}
 		s := reading(t, response)
@@ -329,9 +330,10 @@ func TestListenOverHTTP(t *testing.T) {
 		}
 		response.Body.Close()
 		synctest.Wait()
-		w.handler.server.mu.Lock()
-		defer w.handler.server.mu.Unlock()
-		if len(w.handler.server.listeners) > 0 {
+		subscriptions := w.server.notifier.subscriptions
+		subscriptions.mu.Lock()
+		defer subscriptions.mu.Unlock()
+		if len(subscriptions.listeners) > 0 {
 			t.Error("the subscription goes on")
 		}
 	})

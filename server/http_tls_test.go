@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/session"
 )
 
 // Over TLS, with HTTP/1.1 and with HTTP/2, all is as it is without.

@@ -3,84 +3,74 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-// listItems answers the list requests from the catalog. In direct mode, the first
-// waits for servers never seen before.
-func listItems(ctx context.Context, c *call) (json.RawMessage, error) {
-	s := c.server
-	if !s.search {
-		s.settle(ctx, nil)
+// list answers the list requests from the catalog. In direct mode, the first waits
+// for servers that were never listed.
+func (s *Server) list(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
+	if !s.display.catalogOptions().Search {
+		s.catalog.Settle(ctx, nil)
 	}
 	cursor, ok := "", true
-	if raw := wire.Member(c.params, "cursor"); raw != nil && string(raw) != "null" {
+	if raw := wire.Member(c.Params, "cursor"); raw != nil && string(raw) != "null" {
 		cursor, ok = wire.String(raw)
 	}
+	view := s.catalog.View()
+	list := view.Tools
+	switch {
+	case c.Method == "prompts/list":
+		list = view.PromptList
+	case c.Method == "resources/list":
+		list = view.Resources
+	case c.Method == "resources/templates/list":
+		list = view.Templates
+	case wantsFlat(c.ClientName()):
+		list = view.FlatTools
+	}
 	var page json.RawMessage
-	view, method := s.view(), c.method
 	if ok {
-		if method == "tools/list" && c.wantsFlat() {
-			method = flatTools
-		}
-		page, ok = view.lists[method].page(cursor)
+		page, ok = list.Page(cursor)
 	}
 	if !ok {
-		return nil, invalidParams("unknown cursor")
+		return nil, conversation.InvalidParams("unknown cursor")
 	}
-	if c.method == "tools/list" && cursor == "" {
-		s.saved(BySearchMode, view.spared)
+	if c.Method == "tools/list" && cursor == "" && s.opts.Savings != nil && view.Spared > 0 {
+		s.opts.Savings.Saved(BySearchMode, view.Spared)
 	}
 	return page, nil
 }
 
 // wantsFlat reports whether the client gives the definitions of tools to the
 // Anthropic API, which refuses a whole request where a schema has allOf, anyOf or
-// oneOf at its top level. Its own clients pass on what they get.
-func (r *request) wantsFlat() bool {
-	return strings.Contains(strings.ToLower(r.clientName()), "claude")
-}
+// oneOf at its top level. Anthropic's own clients pass on what they get.
+func wantsFlat(client string) bool { return strings.Contains(strings.ToLower(client), "claude") }
 
-// clientName returns the name that the client gives itself, "" if none.
-func (r *request) clientName() string {
-	if r.modern {
-		return nameIn(wire.Member(r.meta, metaClient))
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.client
-}
-
-// nameIn returns the name in a clientInfo, but no more of it than a name has.
-func nameIn(info json.RawMessage) string {
-	name, _ := wire.String(wire.Member(info, "name"))
-	return brief(name)
-}
-
-// prompt finds the prompt that a client means.
-func (s *Server) prompt(ctx context.Context, name string) (*registry.Prompt, error) {
-	prompt, err := s.view().prompts.Resolve(name)
-	if err != nil && s.settle(ctx, s.view().snapshot) {
-		prompt, err = s.view().prompts.Resolve(name)
-	}
+// setLevel sets the log messages that the client wants, and has servers send those
+// that any client wants.
+func (s *Server) setLevel(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
+	level, err := c.Text("level")
 	if err != nil {
-		return nil, invalidParams(err.Error())
+		return nil, err
 	}
-	return prompt, nil
-}
-
-// promptName returns the name under which clients see the prompt.
-func (s *Server) promptName(p *registry.Prompt) string { return s.view().prompts.Exposed(p) }
-
-// resourceURI returns the URI under which clients see the resource.
-func (s *Server) resourceURI(r *registry.Resource) string {
-	return s.view().exposed[address{r.Server, r.URI}]
-}
-
-// templateURI returns the URI template under which clients see the template.
-func (s *Server) templateURI(t *registry.Template) string {
-	return s.view().exposed[address{t.Server, t.URITemplate}]
+	levels := conversation.Levels()
+	if !slices.Contains(levels, level) {
+		return nil, conversation.InvalidParams("unknown level " + level + "; there are " + strings.Join(levels, ", "))
+	}
+	c.SetLevel(level)
+	if c.Visitor {
+		return json.RawMessage("{}"), nil
+	}
+	least := level
+	for _, other := range s.clients.All() {
+		if l := other.Level(); l != "" && slices.Index(levels, l) < slices.Index(levels, least) {
+			least = l
+		}
+	}
+	s.router.SetLevel(ctx, least)
+	return json.RawMessage("{}"), nil
 }

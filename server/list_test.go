@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,9 +15,10 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/session"
-	"github.com/mcp-metarouter/metarouter/supervisor"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 )
 
 // list asks for all pages, and returns the names on each.
@@ -76,7 +78,7 @@ func TestPagesOfAChangingList(t *testing.T) {
 	r := newFake(tools...)
 	s := New(r, Options{Mode: Direct})
 	r.replace("many", slices.Delete(slices.Clone(tools), 100, 1100)...) // the last of the page among them
-	page, ok := s.view().lists["tools/list"].page(encodeCursor("many__tool_0999"))
+	page, ok := s.catalog.View().Tools.Page(base64.RawURLEncoding.EncodeToString([]byte("after:many__tool_0999")))
 	if !ok || !strings.Contains(string(page), `"many__tool_1100"`) || strings.Contains(string(page), `"many__tool_0099"`) {
 		t.Errorf("%.200s", page)
 	}
@@ -90,40 +92,6 @@ func TestSearchList(t *testing.T) {
 	want := [][]string{{"call_read_only_tool", "call_tool", "describe_tools", "files__read", "find_tools", "git__log", "route_task"}}
 	if got := c.list(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("list = %v, want %v", got, want)
-	}
-}
-
-func TestOwnDefinitions(t *testing.T) {
-	readOnly := map[string]bool{"find_tools": true, "describe_tools": true, "call_read_only_tool": true, "read_result": true, "list_categories": true, "classify_text": true, "call_tool": false, "route_task": false}
-	s := New(newFake(), Options{})
-	if len(s.own) != len(readOnly) {
-		t.Errorf("%d tools", len(s.own))
-	}
-	for name, own := range s.own {
-		var d struct {
-			Name, Description string
-			InputSchema       struct {
-				Type                 string
-				AdditionalProperties *bool
-			}
-			Annotations map[string]any
-		}
-		if err := json.Unmarshal(own.Definition, &d); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Contains(ownNames, name) {
-			t.Errorf("%s is not kept for us", name)
-		}
-		if d.Name != name || own.run == nil || d.Description == "" || d.InputSchema.Type != "object" || d.InputSchema.AdditionalProperties == nil || *d.InputSchema.AdditionalProperties {
-			t.Errorf("%s: %+v", name, d)
-		}
-		a := d.Annotations
-		if a["readOnlyHint"] != readOnly[name] || a["destructiveHint"] == readOnly[name] {
-			t.Errorf("%s: annotations %v", name, a)
-		}
-		if strings.ContainsAny(string(own.Definition), "\n\r") {
-			t.Errorf("%s: the definition has a line end", name)
-		}
 	}
 }
 
@@ -196,19 +164,19 @@ func TestListChangedIsCoalesced(t *testing.T) {
 		start := time.Now()
 		for i := range 10 { // all while changes are gathered
 			r.replace(fmt.Sprint("s", i), tool(fmt.Sprint("s", i), "tool"))
-			time.Sleep(coalesce / 12)
+			time.Sleep(gatherTime / 12)
 		}
 		if got := c.receive(); got != listChanged {
 			t.Errorf("got %s", got)
 		}
-		if d := time.Since(start); d < coalesce || d > coalesce+50*time.Millisecond {
+		if d := time.Since(start); d < gatherTime || d > gatherTime+50*time.Millisecond {
 			t.Errorf("told after %s", d)
 		}
 		r.replace("late", tool("late", "tool"))
 		if got := c.receive(); got != listChanged {
 			t.Errorf("got %s", got)
 		}
-		if d := time.Since(start); d < coalesce+announceEvery || d > coalesce+announceEvery+50*time.Millisecond {
+		if d := time.Since(start); d < gatherTime+notifyEvery || d > gatherTime+notifyEvery+50*time.Millisecond {
 			t.Errorf("told again after %s", d)
 		}
 		time.Sleep(time.Minute)
@@ -302,12 +270,18 @@ func TestBudgetCrossed(t *testing.T) {
 	})
 }
 
+// instructions returns those of a router.
+func instructions(r Router, search bool) string {
+	options := &catalog.Options{Search: search}
+	return (&greeting{router: r, catalog: catalog.New(r, func() *catalog.Options { return options })}).instructions()
+}
+
 func TestInstructions(t *testing.T) {
 	browse := tool("web", "open")
 	browse.Capabilities = []string{"browser", "web"}
 	r := newFake(browse, tool("git", "log"))
-	r.servers = []adapter.ServerInfo{info("web", supervisor.Ready, 1), info("git", supervisor.Idle, 1), info("slow", supervisor.Starting, 0), info("none", supervisor.Disabled, 0)}
-	search, direct := New(r, Options{Mode: Search}).instructions(), New(r, Options{Mode: Direct}).instructions()
+	r.servers = []adapter.ServerInfo{info("web", status.Ready, 1), info("git", status.Idle, 1), info("slow", status.Starting, 0), info("none", status.Disabled, 0)}
+	search, direct := instructions(r, true), instructions(r, false)
 	for _, text := range []string{search, direct} {
 		for _, part := range []string{"2 tools of 3 MCP servers", "web (1), git (1), slow (starting).", "browser (1), web (1)."} {
 			if !strings.Contains(text, part) {
@@ -324,12 +298,12 @@ func TestInstructions(t *testing.T) {
 		one := tool(server, "tool")
 		one.Capabilities = []string{fmt.Sprintf("capability-%d", i)}
 		r.replace(server, one)
-		r.servers = append(r.servers, info(server, supervisor.Ready, 1))
+		r.servers = append(r.servers, info(server, status.Ready, 1))
 	}
-	for _, mode := range []string{Direct, Search} {
-		text := New(r, Options{Mode: mode}).instructions()
+	for _, search := range []bool{false, true} {
+		text := instructions(r, search)
 		if len(text) > maxInstructions || len(text) < maxInstructions*3/4 || !utf8.ValidString(text) || strings.Count(text, " more.") != 2 {
-			t.Errorf("%s: %d bytes:\n%s", mode, len(text), text)
+			t.Errorf("search %v: %d bytes:\n%s", search, len(text), text)
 		}
 	}
 }

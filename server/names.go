@@ -1,314 +1,50 @@
 package server
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"slices"
-	"strings"
-	"unicode"
+	"context"
 
+	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
 )
 
 // How tools are named towards clients.
 const (
-	Prefixed = "prefixed" // server__tool
-	Bare     = "bare"     // tool, where only one server has it
+	Prefixed = catalog.Prefixed // server__tool
+	Bare     = catalog.Bare     // tool, where only one server has it
 )
 
-// maxName is the longest exposed name: 64, which is what Claude Desktop, OpenAI
-// and VS Code allow, less the mcp__metarouter__ that Claude Code puts before it.
-const maxName = 47
-
-// Names maps what servers offer to the names that clients see, and back. It is
-// immutable.
-//
-// An exposed name depends on its tool or prompt alone, so it stays the same over
-// restarts and in whatever order servers come up; in the bare style, it depends
-// on whether another server has one of that name.
-type Names[T comparable] struct {
-	kind      string // "tool" or "prompt"
-	style     string
-	separator string
-	key       func(T) (server, name string)
-	exposed   map[string]string // by ID
-	items     map[string]T      // by exposed name
-	byID      map[string]T
-	byName    map[string][]T // by the server's own name, sorted by ID
-}
-
-// ToolNames are the names of tools.
-type ToolNames = Names[*registry.NormalizedTool]
-
-// ownNames are the names of the router's own tools, those of features that may be
-// switched off too. No server's tool is exposed under one of them.
-var ownNames = []string{
-	"find_tools", "describe_tools", "call_tool", "call_read_only_tool", "route_task", "read_result",
-	"list_categories", "classify_text",
-}
-
-// IsOwn reports whether a tool of the router's own has the name.
-func IsOwn(name string) bool { return slices.Contains(ownNames, name) }
-
-// NewNames names the tools in the given style. The separator is "__" if empty.
-func NewNames(tools []*registry.NormalizedTool, style, separator string) *ToolNames {
-	return newNames("tool", tools, func(t *registry.NormalizedTool) (string, string) { return t.Server, t.Name }, style, separator, ownNames)
-}
-
-func newPromptNames(prompts []*registry.Prompt, style, separator string) *Names[*registry.Prompt] {
-	return newNames("prompt", prompts, func(p *registry.Prompt) (string, string) { return p.Server, p.Name }, style, separator, nil)
-}
-
-func newNames[T comparable](kind string, items []T, key func(T) (server, name string), style, separator string, reserved []string) *Names[T] {
-	n := &Names[T]{
-		kind:      kind,
-		style:     style,
-		separator: cmp.Or(separator, "__"),
-		key:       key,
-		exposed:   make(map[string]string, len(items)),
-		items:     make(map[string]T, len(items)),
-		byID:      make(map[string]T, len(items)),
-		byName:    make(map[string][]T, len(items)),
-	}
-	var none T
-	for _, name := range reserved {
-		n.items[name] = none
-	}
-	items = slices.SortedFunc(slices.Values(items), func(a, b T) int { return cmp.Compare(n.id(a), n.id(b)) })
-	for _, t := range items {
-		_, name := key(t)
-		n.byID[n.id(t)] = t
-		n.byName[name] = append(n.byName[name], t)
-	}
-	// Those that need no hash choose first, so that nobody takes their names.
-	if style == Bare {
-		for _, t := range items {
-			if _, name := key(t); len(n.byName[name]) == 1 && n.legal(name) {
-				n.claim(name, t)
-			}
-		}
-	}
-	for _, t := range items {
-		if name := n.prefixed(t); n.exposed[n.id(t)] == "" && n.plain(t) {
-			n.claim(name, t)
-		}
-	}
-	for _, t := range items {
-		for attempt := 0; n.exposed[n.id(t)] == ""; attempt++ {
-			n.claim(n.hashed(t, attempt), t)
-		}
-	}
-	for _, name := range reserved {
-		delete(n.items, name)
-	}
-	return n
-}
-
-func (n *Names[T]) id(t T) string {
-	server, name := n.key(t)
-	return registry.ID(server, name)
-}
-
-func (n *Names[T]) prefixed(t T) string {
-	server, name := n.key(t)
-	return server + n.separator + name
-}
-
-func (n *Names[T]) claim(name string, t T) {
-	if _, taken := n.items[name]; !taken {
-		n.items[name] = t
-		n.exposed[n.id(t)] = name
-	}
-}
-
-// plain reports whether it may be called server__name as it is: that is legal,
-// and nothing else of any server could give the same.
-func (n *Names[T]) plain(t T) bool {
-	server, _ := n.key(t)
-	name := n.prefixed(t)
-	return n.legal(name) && strings.Index(name, n.separator) == len(server)
-}
-
-func (n *Names[T]) legal(name string) bool {
-	return name != "" && len(name) <= maxName && !strings.ContainsFunc(name, n.illegal)
-}
-
-func (n *Names[T]) illegal(r rune) bool {
-	switch {
-	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
-		return false
-	}
-	return !strings.ContainsRune(n.separator, r)
-}
-
-// hashed returns the name cut and altered as needed, with a hash of the whole.
-// The attempt is above 0 only if two have the same hash.
-func (n *Names[T]) hashed(t T, attempt int) string {
-	server, own := n.key(t)
-	key := server + "\x00" + own + strings.Repeat("\x00", attempt)
-	sum := sha256.Sum256([]byte(key))
-	hash := "_" + hex.EncodeToString(sum[:4])
-	name := strings.Map(func(r rune) rune {
-		if n.illegal(r) {
-			return '_'
-		}
-		return r
-	}, n.prefixed(t))
-	return name[:min(len(name), maxName-len(hash))] + hash
-}
-
-// Exposed returns the name under which clients see it, "" if it is not among
-// those named.
-func (n *Names[T]) Exposed(t T) string { return n.exposed[n.id(t)] }
-
-// Resolve finds what a caller means: by its exposed name, by server:name,
-// server__name, server.name or the separator in use, or by its own name where one
-// server has it. The error names all that could be meant, or the nearest ones if
-// there is none.
-func (n *Names[T]) Resolve(name string) (T, error) {
-	if t, ok := n.items[name]; ok {
-		return t, nil
-	}
-	if t, ok := n.byID[name]; ok {
-		return t, nil
-	}
-	found := n.qualified(name)
-	if len(found) == 0 {
-		found = n.byName[name]
-	}
-	var none T
-	switch len(found) {
-	case 0:
-		return none, &NameError{Kind: n.kind, Name: name, Nearest: n.nearest(name)}
-	case 1:
-		return found[0], nil
-	}
-	return none, &NameError{Kind: n.kind, Name: name, Ambiguous: n.ids(found)}
-}
-
-// qualified returns what name means if some separator in it divides the server
-// from the rest.
-func (n *Names[T]) qualified(name string) []T {
-	var found []T
-	for _, separator := range separators(n.separator) {
-		for i := range len(name) {
-			if strings.HasPrefix(name[i:], separator) {
-				t, ok := n.byID[registry.ID(name[:i], name[i+len(separator):])]
-				if ok && !slices.Contains(found, t) {
-					found = append(found, t)
-				}
-			}
-		}
-	}
-	return found
-}
-
-// separators are those that a caller may put between server and tool.
-func separators(inUse string) []string { return []string{"__", ".", ":", cmp.Or(inUse, "__")} }
-
-// cutSeparator returns what follows a server's name without the separator that it
-// begins with.
-func cutSeparator(rest, inUse string) (name string, ok bool) {
-	for _, s := range separators(inUse) {
-		if name, ok = strings.CutPrefix(rest, s); ok {
-			return name, true
-		}
-	}
-	return "", false
-}
+// ToolNames maps tools to the names that clients see, and back. It is immutable.
+type ToolNames = catalog.ToolNames
 
 // A NameError says that a name means no tool or prompt, or several.
-type NameError struct {
-	Kind      string // "tool" or "prompt"
-	Name      string
-	Ambiguous []string // the IDs of those that it could mean
-	Nearest   []string // the IDs of those with names like it; may be empty
+type NameError = catalog.NameError
+
+// NewNames names the tools in the given style, Prefixed or Bare. The separator is
+// "__" if empty.
+func NewNames(tools []*registry.NormalizedTool, style, separator string) *ToolNames {
+	return catalog.NewNames(tools, style, separator)
 }
 
-func (e *NameError) Error() string {
-	switch {
-	case len(e.Ambiguous) > 0:
-		return fmt.Sprintf("several %ss are named %q: %s", e.Kind, e.Name, strings.Join(e.Ambiguous, ", "))
-	case len(e.Nearest) > 0:
-		return fmt.Sprintf("unknown %s %q; the nearest are: %s", e.Kind, e.Name, strings.Join(e.Nearest, ", "))
-	}
-	return fmt.Sprintf("unknown %s %q", e.Kind, e.Name)
+// IsOwn reports whether one of the router's own tools has the name.
+func IsOwn(name string) bool { return catalog.IsOwn(name) }
+
+// Split returns the server that a name such as server:tool begins with, and the rest
+// of the name.
+func Split(name, separator string, servers []adapter.ServerInfo) (server, tool string, ok bool) {
+	return catalog.Split(name, separator, servers)
 }
 
-const (
-	maxNearest    = 3
-	minSimilarity = 0.3
-)
-
-// nearest returns the IDs of those whose names are most like the given one.
-func (n *Names[T]) nearest(name string) []string {
-	wanted := bigrams(name)
-	type near struct {
-		id         string
-		similarity float64
-	}
-	var all []near
-	for id, t := range n.byID {
-		_, own := n.key(t)
-		s := max(dice(wanted, bigrams(own)), dice(wanted, bigrams(id)))
-		if s >= minSimilarity {
-			all = append(all, near{id, s})
-		}
-	}
-	slices.SortFunc(all, func(a, b near) int {
-		return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.id, b.id))
-	})
-	nearest := make([]string, 0, maxNearest)
-	for _, t := range all[:min(len(all), maxNearest)] {
-		nearest = append(nearest, t.id)
-	}
-	return nearest
+// Resolve finds the tool that a name of any form means. If the name begins with a
+// server's, that server may have tools that the catalog does not know: Resolve waits
+// for the server, which may start it, and fails with an error that wraps
+// [session.ErrNotSent] if it can't be called. For any other name, Resolve calls
+// settle, which waits for servers that were never listed and reports whether the
+// catalog has changed. names returns the names of the latest catalog.
+func Resolve(ctx context.Context, servers catalog.Servers, name, separator string, names func() *ToolNames, settle func() (changed bool)) (*registry.NormalizedTool, error) {
+	return catalog.Resolve(ctx, servers, name, separator, names, settle)
 }
 
-// bigrams returns the pairs of neighbouring letters and digits of s, sorted.
-func bigrams(s string) []string {
-	var pairs []string
-	var last rune
-	for _, r := range strings.ToLower(s) {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
-			continue
-		}
-		if last != 0 {
-			pairs = append(pairs, string([]rune{last, r}))
-		}
-		last = r
-	}
-	slices.Sort(pairs)
-	return pairs
-}
-
-// dice returns the Sørensen–Dice coefficient of two sorted lists: how much they
-// have in common, from 0 to 1.
-func dice(a, b []string) float64 {
-	common := 0
-	for i, j := 0, 0; i < len(a) && j < len(b); {
-		switch cmp.Compare(a[i], b[j]) {
-		case -1:
-			i++
-		case 1:
-			j++
-		default:
-			common, i, j = common+1, i+1, j+1
-		}
-	}
-	if common == 0 {
-		return 0
-	}
-	return 2 * float64(common) / float64(len(a)+len(b))
-}
-
-func (n *Names[T]) ids(items []T) []string {
-	list := make([]string, len(items))
-	for i, t := range items {
-		list[i] = n.id(t)
-	}
-	slices.Sort(list)
-	return list
-}
+// ServerRows returns the rows of the servers, never nil.
+func ServerRows(servers []adapter.ServerInfo) []ServerRow { return httpd.ServerRows(servers) }

@@ -8,11 +8,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/session"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // A notebook notes what it is told.
@@ -64,7 +63,7 @@ func TestSearchModeSaves(t *testing.T) {
 		shown += len(definition)
 		return true
 	})
-	if want := all/selector.BytesPerToken - shown/selector.BytesPerToken; told.saved[BySearchMode] != want || want <= 0 {
+	if want := all/registry.BytesPerToken - shown/registry.BytesPerToken; told.saved[BySearchMode] != want || want <= 0 {
 		t.Errorf("told of %d tokens, want %d", told.saved[BySearchMode], want)
 	}
 	c.ask(`{"jsonrpc":"2.0","id":2,"method":"prompts/list"}`)
@@ -88,7 +87,7 @@ func TestResultLimitSaves(t *testing.T) {
 	c := connect(t, long(strings.Repeat("x", 4000), 100), Options{Mode: Direct, Savings: &told})
 	c.initialize()
 	r := c.result(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`)
-	if want := (4004 - len(r.Content[0].Text)) / selector.BytesPerToken; told.saved[ByResultLimit] != want {
+	if want := (4004 - len(r.Content[0].Text)) / registry.BytesPerToken; told.saved[ByResultLimit] != want {
 		t.Errorf("told of %v tokens, want %d", told.saved, want)
 	}
 }
@@ -97,7 +96,7 @@ func TestResultLimitSaves(t *testing.T) {
 // too.
 func TestUnreachedIsObserved(t *testing.T) {
 	r := newFake()
-	r.servers = append(r.servers, info("down", supervisor.Failed, 0))
+	r.servers = append(r.servers, info("down", status.Failed, 0))
 	var told notebook
 	c := connect(t, r, Options{Mode: Direct, Observer: &told})
 	c.initialize()
@@ -106,7 +105,7 @@ func TestUnreachedIsObserved(t *testing.T) {
 		t.Fatalf("told of %v", told.called)
 	}
 	e := told.called[0]
-	if e.Outcome != selector.Unanswered || e.Tool.Server != "down" || e.Tool.Name != "" || e.Tool.ID != "down__x" || e.Client != "test" ||
+	if e.Outcome != selector.NoAnswer || e.Tool.Server != "down" || e.Tool.Name != "" || e.Tool.ID != "down__x" || e.Client != "test" ||
 		!strings.Contains(e.Fault, "no licence") || len(e.Trace) != 32 || string(e.Arguments) != `{"a":1}` {
 		t.Errorf("told of %+v", e)
 	}
@@ -121,42 +120,8 @@ func TestUnknownIsObserved(t *testing.T) {
 	if len(told.called) != 1 {
 		t.Fatalf("told of %v", told.called)
 	}
-	if e := told.called[0]; e.Outcome != selector.Unanswered || e.Tool.Server != "" || e.Tool.Name != "" || e.Tool.ID != "made up" || !strings.Contains(e.Fault, "made up") {
+	if e := told.called[0]; e.Outcome != selector.NoAnswer || e.Tool.Server != "" || e.Tool.Name != "" || e.Tool.ID != "made up" || !strings.Contains(e.Fault, "made up") {
 		t.Errorf("told of %+v", e)
-	}
-}
-
-// What the HTTP headers say of a trace counts where the message says nothing of it.
-func TestTraceInHeaders(t *testing.T) {
-	const parent, others = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-11111111111111111111111111111111-2222222222222222-01"
-	header := http.Header{"Traceparent": {parent}, "Tracestate": {"a=1"}, "Baggage": {"b=2"}}
-	for _, tt := range []struct {
-		params string
-		header http.Header
-		want   string
-	}{
-		{`{"name":"x"}`, http.Header{}, `{"name":"x"}`},
-		{`{"name":"x"}`, header, `{"name":"x","_meta":{"traceparent":"` + parent + `","tracestate":"a=1","baggage":"b=2"}}`},
-		{``, header, `{"_meta":{"traceparent":"` + parent + `","tracestate":"a=1","baggage":"b=2"}}`},
-		{`null`, http.Header{"Baggage": {"b=2"}}, `{"_meta":{"baggage":"b=2"}}`},
-		{`{"_meta":{"traceparent":"` + others + `"}}`, header, `{"_meta":{"traceparent":"` + others + `","baggage":"b=2"}}`},
-		{`{"_meta":{"traceparent":"` + others + `","baggage":"c=3"}}`, header, `{"_meta":{"traceparent":"` + others + `","baggage":"c=3"}}`},
-		{`{"_meta":{"traceparent":"no","tracestate":"c=3"}}`, header, `{"_meta":{"traceparent":"` + parent + `","tracestate":"a=1","baggage":"b=2"}}`},
-		{`{"name":"x"}`, http.Header{"Traceparent": {"no"}, "Tracestate": {"a=1"}}, `{"name":"x"}`},
-		{`{}`, http.Header{"Traceparent": {parent, others}}, `{}`},
-		{`{}`, http.Header{"Traceparent": {parent}, "Tracestate": {"a=1", "c=3"}}, `{"_meta":{"traceparent":"` + parent + `","tracestate":"a=1,c=3"}}`},
-		{`{"_meta":[]}`, header, `{"_meta":[]}`},
-		{`[1]`, header, `[1]`},
-	} {
-		x := &exchange{r: &http.Request{Header: tt.header}}
-		m := wire.Message{Method: "tools/call"}
-		if tt.params != "" {
-			m.Params = []byte(tt.params)
-		}
-		got := string(x.traced(m).Params)
-		if session.TraceIn(wire.Member([]byte(got), "_meta")) != session.TraceIn(wire.Member([]byte(tt.want), "_meta")) || len(got) != len(tt.want) {
-			t.Errorf("%s with %v: got %s, want %s", tt.params, tt.header, got, tt.want)
-		}
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/session"
 )
 
 func prompt(server, name string) registry.Prompt {
@@ -91,7 +91,7 @@ func TestRelay(t *testing.T) {
 			fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, i, tc.want))
 	}
 	for i, tc := range []struct{ method, params, want string }{
-		{"prompts/get", `{"name":"greet"}`, `{"code":-32602,"message":"several prompts are named \"greet\": a:greet, b:greet"}`},
+		{"prompts/get", `{"name":"greet"}`, `{"code":-32602,"message":"several servers have a prompt \"greet\"; write one of: a:greet, b:greet"}`},
 		{"prompts/get", `{}`, `{"code":-32602,"message":"prompts/get needs the string name"}`},
 		{"resources/read", `{"uri":1}`, `{"code":-32602,"message":"resources/read needs the string uri"}`},
 		{"completion/complete", `{"ref":{"type":"ref/other"}}`, `{"code":-32602,`},
@@ -244,7 +244,7 @@ func TestParkedCallEnds(t *testing.T) {
 		if got := c.callAsking(2, "", "resultType"); got != `"input_required"` {
 			t.Errorf("answered %s", got)
 		}
-		time.Sleep(parkTime + time.Second)
+		time.Sleep(suspendTime + time.Second)
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "did not come back") {
 			t.Errorf("the call ended with %v", err)
 		}

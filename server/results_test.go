@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
-	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -67,7 +64,7 @@ func TestLongResult(t *testing.T) {
 		t.Errorf("%d bytes are shown: …%q", len(shown), shown[len(shown)-10:])
 	}
 	link := r.Content[3]
-	if cut := r.Meta.Truncated; link.Type != "resource_link" || link.Size != len(whole) || cut == nil || *cut != (truncation{len(whole), len(shown), link.URI}) {
+	if cut := r.Meta.Truncated; link.Type != "resource_link" || link.Size != len(whole) || cut == nil || *cut != (truncation{Bytes: len(whole), Shown: len(shown), URI: link.URI}) {
 		t.Errorf("link %+v, truncated %+v", link, cut)
 	}
 	if note := r.Content[1].Text; !strings.Contains(note, fmt.Sprintf(`read_result {"uri": %q, "offset": %d}`, link.URI, len(shown))) {
@@ -107,97 +104,5 @@ func TestShortResult(t *testing.T) {
 		if got, err := perform(t.Context(), New(r, Options{Mode: Direct}), []byte(`{"name":"a__b"}`)); err != nil || string(got) != string(want.JSON) {
 			t.Errorf("%d tokens: %.200s, %v", tokens, got, err)
 		}
-	}
-}
-
-// What is kept is its session's alone, and not for ever, nor without bound.
-func TestKeptResults(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var r results
-		held := func() (bytes, texts, inOrder int) {
-			r.mu.Lock() // which timers want too
-			defer r.mu.Unlock()
-			for _, k := range r.kept {
-				bytes += len(k.text)
-			}
-			return bytes, len(r.kept), r.all.texts.Len()
-		}
-		mine := r.keep("me", "text")
-		if text, ok := r.find("me", mine); !ok || text != "text" {
-			t.Errorf("%q, %v", text, ok)
-		}
-		if _, ok := r.find("you", mine); ok {
-			t.Error("another session reads it")
-		}
-		yours := r.keep("you", "yours")
-		big := strings.Repeat("x", maxKeptBytes-4-2*keptOverhead)
-		last := r.keep("me", big)
-		if _, ok := r.find("me", mine); !ok {
-			t.Error("what fits is dropped")
-		}
-		r.keep("me", "more")
-		if _, ok := r.find("me", mine); ok {
-			t.Error("the oldest stays beyond the bound")
-		}
-		if _, ok := r.find("me", last); !ok {
-			t.Error("more is dropped than need be")
-		}
-		if _, ok := r.find("you", yours); !ok {
-			t.Error("another's is dropped")
-		}
-		if r.keep("me", strings.Repeat("x", maxKeptBytes)) != "" {
-			t.Error("more than the bound is kept")
-		}
-		for i := range 20 {
-			r.keep(i, big)
-		}
-		if bytes, texts, inOrder := held(); bytes > maxAllKeptBytes || texts != inOrder {
-			t.Errorf("%d bytes are kept, in %d texts, of which %d have an order", bytes, texts, inOrder)
-		}
-		r.forget(19)
-		if _, _, inOrder := held(); inOrder != 7 {
-			t.Errorf("%d texts stay", inOrder)
-		}
-		time.Sleep(maxKeptTime)
-		synctest.Wait()
-		if _, texts, inOrder := held(); texts+inOrder != 0 {
-			t.Errorf("%d texts stay for ever", texts)
-		}
-	})
-}
-
-// Whatever bytes a text is of, its pieces go on until the end.
-func TestPiecesOfInvalidText(t *testing.T) {
-	text := strings.Repeat("é"+strings.Repeat("\x80", 100)+"a\xff\xf0\x9f", 1000)
-	raw := append(append([]byte(`{"content":[{"type":"text","text":"`), text...), `"}]}`...)
-	s := New(newFake(), Options{})
-	var cut cutResult
-	if err := json.Unmarshal(s.limited(raw, 10, "me"), &cut); err != nil || cut.Meta.Truncated == nil {
-		t.Fatalf("%+v, %v", cut, err)
-	}
-	kept, _ := s.results.find("me", cut.Meta.Truncated.URI)
-	offset := cut.Meta.Truncated.Shown
-	for shown := offset; offset < len(kept); offset += shown {
-		if shown = len(piece(kept, offset, 10)); shown == 0 {
-			t.Fatalf("nothing is shown from byte %d of %d on", offset, len(kept))
-		}
-	}
-	if !utf8.ValidString(kept) || cut.Meta.Truncated.Bytes != len(kept) {
-		t.Errorf("%d bytes are kept, %+v", len(kept), cut.Meta.Truncated)
-	}
-}
-
-// Many short texts count for what it takes to keep them.
-func TestKeptShortResults(t *testing.T) {
-	var r results
-	for range maxKeptBytes / keptOverhead * 5 / 4 {
-		r.keep("me", "short")
-	}
-	if n := len(r.kept); n > maxKeptBytes/keptOverhead || r.all.texts.Len() != n {
-		t.Errorf("%d texts are kept, %d in order", n, r.all.texts.Len())
-	}
-	r.forget("me")
-	if len(r.kept)+len(r.shelves)+r.all.size != 0 {
-		t.Errorf("%d texts stay", len(r.kept))
 	}
 }

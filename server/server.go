@@ -1,109 +1,46 @@
-// Package server is the router's face: it shows all tools of all servers to a
-// client as one MCP server.
-//
-// [New] makes a [Server] of a [Router]. [Server.Serve] serves one client over a
-// pair of streams and [Server.Handler] any number of them over HTTP, in both eras
-// of the protocol and in neither (plain JSON-RPC, REST style), while [Server.Run]
-// runs. Both hand messages to a conversation, which knows a client and what is open
-// with it; methods.go has all that a client may ask for. What servers and clients
-// say to each other leaves as the bytes that came.
-//
-// In direct mode a client sees every tool of every server under its exposed name
-// ([Names]). In search mode it sees five tools that find and run the others.
 package server
 
 import (
 	"cmp"
 	"context"
-	"crypto/cipher"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
-	"strings"
-	"sync"
-	"sync/atomic"
+	"io"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
+	"github.com/mcp-metarouter/metarouter/server/internal/stdio"
+	"github.com/mcp-metarouter/metarouter/server/internal/tools"
 )
 
 // A Router knows the tools of all servers, and picks and runs them, as
-// [adapter.Router] does. Its methods may be called by many goroutines at once.
+// [adapter.Parts] does. Its methods may be called by many goroutines at once. Each
+// of the embedded interfaces has one user.
 type Router interface {
-	// Snapshot returns the catalog as it is now, and Changed a channel that is
-	// closed at its next change. Snapshot does not block.
-	Snapshot() *registry.Snapshot
-	Changed() <-chan struct{}
-
-	// Settled returns when every server without a stored catalog was listed or
-	// has failed, or when ctx ends.
-	Settled(ctx context.Context)
+	catalog.Source      // Snapshot, Servers, Settled, Await
+	conversation.Router // Release, Tell
+	tools.Router        // Find, Select, Plan, Check, Execute, Classifier, Learn
+	relayRouter         // Relay
+	eventSource         // Changed, Listen, Subscribe
 
 	// Complete reports whether a catalog, stored or live, is known for every
 	// enabled server.
 	Complete() bool
 
-	// Servers returns what there is to say about each server of the configuration.
-	Servers() []adapter.ServerInfo
-
-	// Await returns when the server can be called. Its error wraps
-	// [session.ErrNotSent] and says why it can't.
-	Await(ctx context.Context, server string) error
-
-	Find(ctx context.Context, q selector.Query) (selector.Ranking, error)
-	Select(ctx context.Context, q selector.Query) (selector.Selection, error)
-
-	// Plan returns the steps of a task for which different tools are right, nil if
-	// one will do.
-	Plan(ctx context.Context, q selector.Query) ([]selector.Step, error)
-
-	// Classifier sorts texts into categories.
-	Classifier() *classify.Classifier
-
-	// Learn notes that the client called a tool that it had found for the task.
-	Learn(client, task, tool string, failed bool)
-
-	// Relay sends a request to a server and returns the server's own result, or a
-	// [*session.Error], or the cause of ctx's end.
-	Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error)
-
-	// Subscribe has a server say when a resource changes. done is closed when the
-	// server has forgotten that; cancel ends it.
-	Subscribe(ctx context.Context, server, uri string, from session.Client) (done <-chan struct{}, cancel func(), err error)
-
-	// Listen has f told what servers say that belongs to no request; owner is the
-	// only client that uses the server's session, nil if several may. f must not
-	// block. Only one listens at a time.
-	Listen(f func(server string, owner session.Client, m session.Message)) (stop func())
-
-	// Attach says who the router's only client is, and Release that a client has
-	// left. Tell sends a notification to the servers whose session is the
-	// client's alone.
+	// Attach says which client is the router's only one.
 	Attach(home session.Client)
-	Release(home session.Client)
-	Tell(home session.Client, method string, params json.RawMessage)
 
 	// SetLevel has servers send log messages from the level on. It waits until
 	// they do, but not for long.
 	SetLevel(ctx context.Context, level string)
-
-	// Execute runs a tool. Whatever goes wrong is a result with IsError, but for
-	// a JSON-RPC error of the server, which is a [*session.Error] and passed on
-	// as it is, and the end of ctx.
-	Execute(ctx context.Context, c selector.Call) (selector.Result, error)
-
-	// Check validates arguments, a JSON object, without running the tool. It
-	// returns them, repaired where that makes them fit, or a sentence for each
-	// fault.
-	Check(tool *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, problems []string)
 }
 
 // Modes.
@@ -119,245 +56,187 @@ type Options struct {
 	Names          string        // Prefixed or Bare; Prefixed if empty
 	Separator      string        // between server and tool; "__" if empty
 	ToolBudget     int           // tokens that the list may cost in Auto; a token is 4 bytes of JSON
-	ListWait       time.Duration // how long servers never seen before are waited for, once
-	Pinned         []string      // tools listed in search mode too, by any form of their names
-	RouteThreshold float64       // confidence below which route_task runs nothing unasked
+	ListWait       time.Duration // how long clients wait for servers that were never listed, once
+	Pinned         []string      // tools that search mode lists too, by any form of their names
+	RouteThreshold float64       // confidence below which route_task runs no tool by itself
 	LimitsResults  bool          // whether results may be cut, so that read_result is listed
-	Classifies     bool          // whether list_categories and classify_text are listed; they can be called in any case
-	FillArguments  bool          // whether route_task asks the client for what is missing, and for leave
-	Version        string        // of the router
-	Log            *zap.Logger   // nil is silence
+	Classifies     bool          // whether list_categories and classify_text are listed; they can always be called
+	FillArguments  bool          // whether route_task asks the client for missing arguments and for agreement
 
-	// Observer is told how our own tools were called; nil if nobody is.
-	Observer selector.Observer
+	// Live returns the options that are in force now, and a channel that is closed when
+	// others are. Only the fields above may change; an Options that was returned must not
+	// be modified. nil: the options never change.
+	Live func() (*Options, <-chan struct{})
 
-	// Tracer makes spans of the calls of our own tools; nil for none.
-	Tracer trace.Tracer
+	Version string      // of the router
+	Log     *zap.Logger // nil discards
 
-	// Savings is told what models need not read; nil if nobody is.
-	Savings Savings
+	Observer selector.Observer // notified of calls of our own tools; may be nil
+	Tracer   trace.Tracer      // makes spans of calls of our own tools; may be nil
+	Savings  Savings           // counts what clients were spared; may be nil
 }
 
-// Savings is told how many tokens a client was spared. It is called by many goroutines
-// at once, and must not block.
-type Savings interface {
-	Saved(by Saving, tokens int)
-}
+// Savings counts how many tokens clients were spared.
+type Savings = tools.Savings
 
-// A Saving says by what a client was spared tokens. There are no others.
-type Saving string
+// A Saving says what spared a client tokens. There are BySearchMode and
+// ByResultLimit.
+type Saving = tools.Saving
 
+// The kinds of savings.
 const (
-	BySearchMode  Saving = "search_mode"  // the list of tools would have had the definitions of all
-	ByResultLimit Saving = "result_limit" // the result was longer than what was shown of it
+	BySearchMode  = tools.BySearchMode  // a list of all tools would have been longer
+	ByResultLimit = tools.ByResultLimit // the result was longer than what was shown of it
 )
 
-// A Server is the MCP face of a router. It serves any number of clients.
+// A Journal notes what another router needs to go on serving a client if this
+// router is killed. See [Server.Serve].
+type Journal = stdio.Journal
+
+// Inherited is what the router before left in a [Journal].
+type Inherited = stdio.Inherited
+
+// Hole stands where a [Journal] lacks bytes of the input.
+const Hole = stdio.Hole
+
+// HTTPOptions say whom a [Handler] serves.
+type HTTPOptions = httpd.Options
+
+// A Handler serves MCP over HTTP. It must be closed.
+type Handler = httpd.Handler
+
+// A ServerRow is a server's state as JSON.
+type ServerRow = httpd.ServerRow
+
+// A Server is the MCP server that clients of a router see. It serves any number of
+// clients.
 type Server struct {
-	router Router
-	opts   Options
-	log    *zap.Logger
-	search bool // else all tools are listed
-	own    map[string]*ownTool
-	info   json.RawMessage // our serverInfo
-	node   string          // this machine, as in node_id
-	born   time.Time
-	secret []byte      // known to nobody else
-	sealer cipher.AEAD // of what clients keep for us
+	router  Router
+	opts    Options
+	log     *zap.Logger
+	display *display
+	node    string // this machine, as in node_id
+	started time.Time
+	secret  []byte // known to this router only
 
-	current atomic.Pointer[view]
-	memory  memory
-	results results
-
-	firstWait sync.Once
-	waitUntil time.Time // for servers never seen before; set by firstWait
-
-	began   *registry.Snapshot // what was known at first; Run's alone
-	touches chan struct{}      // holds a signal when a list was touched
-	ending  chan struct{}      // closed when Run ends
-
-	mu            sync.Mutex // guards what follows
-	conversations map[*conversation]bool
-	listeners     map[*listener]bool
-	watches       map[*watch]bool
-	touched       map[string]bool // lists of which a server says that they have changed, by member of changes
-	parked        map[uint64]*parking
-	lastParked    uint64
+	catalog  *catalog.Catalog
+	clients  *conversation.Clients
+	tools    *tools.Tools
+	notifier *notifier
 }
 
-// New returns the face of a router.
+// New returns the server of a router.
 func New(r Router, o Options) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
 	o.Version = cmp.Or(o.Version, "devel")
-	secret := make([]byte, 32)
-	rand.Read(secret)
-	s := &Server{
-		router: r, opts: o, log: o.Log.Named("server"), secret: secret, sealer: newSealer(secret),
-		node: selector.Node(), born: time.Now(),
-		began:         r.Snapshot(),
-		touches:       make(chan struct{}, 1),
-		ending:        make(chan struct{}),
-		conversations: make(map[*conversation]bool),
-		listeners:     make(map[*listener]bool),
-		watches:       make(map[*watch]bool),
-		touched:       make(map[string]bool),
-		parked:        make(map[uint64]*parking),
-	}
-	s.own = s.ownTools()
-	s.search = s.decideMode()
-	s.info = wire.Marshal(struct {
+	s := &Server{router: r, opts: o, log: o.Log.Named("server"), node: selector.Node(), started: time.Now(), secret: make([]byte, 32)}
+	rand.Read(s.secret)
+	s.display = newDisplay(r, o, s.log)
+	s.catalog = catalog.New(r, s.display.catalogOptions)
+	tasks := catalog.NewTasks(s.secret)
+	s.tools = tools.New(tools.Options{
+		Router: r, Catalog: s.catalog, Tasks: tasks, Node: s.node, Version: o.Version,
+		RouteTask: func() (threshold float64, fills bool) {
+			now := s.display.options()
+			return now.RouteThreshold, now.FillArguments
+		},
+		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings,
+	})
+	info := wire.Marshal(struct {
 		Name    string `json:"name"`
 		Title   string `json:"title"`
 		Version string `json:"version"`
 	}{"metarouter", "Metarouter", o.Version})
+	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
+	subscriptions := newSubscriptions(r, s.catalog, s.log)
+	greeting := &greeting{router: r, info: info, catalog: s.catalog}
+	s.clients = conversation.New(conversation.Options{
+		Router: r, Info: info, Secret: s.secret, Log: s.log,
+		Methods: s.methods(greeting, relay, subscriptions),
+		Left: func(c *conversation.Conversation) {
+			subscriptions.left(c)
+			s.tools.Forget(c)
+		},
+	})
+	s.notifier = newNotifier(r, s.catalog, s.clients, subscriptions, s.display.changed)
 	return s
 }
 
-// Mode returns Direct or Search, which Auto was decided to be.
+// Mode returns Direct or Search: the mode in force.
 func (s *Server) Mode() string {
-	if s.search {
+	if s.display.catalogOptions().Search {
 		return Search
 	}
 	return Direct
 }
 
-func (s *Server) decideMode() (search bool) {
-	switch s.opts.Mode {
-	case Direct:
-		return false
-	case Search:
-		return true
-	}
-	if !s.router.Complete() {
-		s.log.Info("search mode, since not all servers' tools are known yet")
-		return true
-	}
-	cost := s.cost()
-	search = cost > s.opts.ToolBudget
-	s.log.Info("mode decided by what the list of tools costs",
-		zap.Bool("search", search), zap.Int("tokens", cost), zap.Int("budget", s.opts.ToolBudget))
-	return search
-}
-
-// cost returns the tokens that a list of all servers' tools costs a model.
-func (s *Server) cost() int { return selector.ListTokens(s.router.Snapshot().Tools()) }
-
-// saved tells that a client was spared tokens, if it was.
-func (s *Server) saved(by Saving, tokens int) {
-	if s.opts.Savings != nil && tokens > 0 {
-		s.opts.Savings.Saved(by, tokens)
-	}
-}
-
 // ListTokens returns what the list of tools that clients see costs a model, and what
-// that of all tools would.
+// a list of all tools would cost.
 func (s *Server) ListTokens() (shown, all int) {
-	for _, item := range s.view().lists["tools/list"].items {
-		shown += len(item.definition)
-	}
-	return shown / selector.BytesPerToken, s.cost()
+	return s.catalog.View().Tools.Tokens(), s.display.cost()
 }
 
-// callTool answers tools/call.
-func callTool(ctx context.Context, c *call) (json.RawMessage, error) {
-	called, ok := wire.String(c.name)
-	if !ok {
-		return nil, invalidParams("tools/call needs the name of a tool")
-	}
-	s := c.server
-	if own, ok := s.own[called]; ok {
-		return s.observed(ctx, own, c.args, c)
-	}
-	began := time.Now()
-	tool, err := s.resolve(ctx, called)
-	switch {
-	case err == nil:
-		return s.execute(ctx, tool, c.args, c)
-	case errors.Is(err, session.ErrNotSent):
-		return s.unreached(called, err, c, began), nil
-	}
-	err = invalidParams(err.Error())
-	s.unknown(called, err, c, began)
-	return nil, err
+// Serve serves one client, which sends one message a line on in and reads the
+// answers on out; a Write is one message or several short ones. It returns when in
+// or ctx ends, or the client does not read any more: it cancels what is still in
+// flight and waits for all goroutines. An error means that reading or writing failed.
+//
+// At the end, Serve closes in if it is an [io.Closer]. It abandons a Read that then
+// still does not return, as of a terminal.
+//
+// With a journal in which another router has written, Serve goes on where that one
+// was killed; nil keeps no journal. Serve closes the journal unless it had to abandon
+// a Read.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, j Journal) error {
+	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Attached: s.router.Attach, Resumed: s.notifier.touchAll, Journal: j}, in, out)
 }
 
-// resolve finds the tool that a client means; see [Resolve].
-func (s *Server) resolve(ctx context.Context, name string) (*registry.NormalizedTool, error) {
-	return Resolve(ctx, s.router, name, s.opts.Separator, func() *ToolNames { return s.view().names },
-		func() bool { return s.settle(ctx, s.view().snapshot) })
+// Handler returns a handler of MCP over HTTP, which serves while [Server.Run] runs.
+func (s *Server) Handler(o HTTPOptions) *Handler {
+	return httpd.New(httpd.Backend{
+		Router: s.router, Clients: s.clients, Catalog: s.catalog, Secret: s.secret,
+		Node: s.node, Version: s.opts.Version, Mode: s.Mode, Started: s.started, Log: s.log,
+	}, o)
 }
 
-// Resolve finds the tool that a name of any form means. A server that the name
-// begins with may have tools that the catalog does not know: it is waited for,
-// or started, and an error that wraps [session.ErrNotSent] says why it can't be
-// called. Any other name has settle wait for servers never seen before; it
-// reports whether there is news. names returns the names of what is known now.
-func Resolve(ctx context.Context, r Router, name, separator string, names func() *ToolNames, settle func() (news bool)) (*registry.NormalizedTool, error) {
-	tool, err := names().Resolve(name)
-	if e, ok := errors.AsType[*NameError](err); !ok || len(e.Ambiguous) > 0 {
-		return tool, err
-	}
-	if server, _, ok := Split(name, separator, r.Servers()); ok {
-		if err := r.Await(ctx, server); err != nil {
-			return nil, err
+// Run notifies clients of changes, until ctx ends. It must run while clients are
+// served.
+func (s *Server) Run(ctx context.Context) error {
+	warned := false
+	s.notifier.run(ctx, func() {
+		if !warned {
+			warned = s.display.warnOfBudget()
 		}
-		return names().Resolve(name)
-	}
-	if settle() {
-		return names().Resolve(name)
-	}
-	return nil, err
+	})
+	return nil
 }
 
-// Split returns the server that a name such as server:tool begins with, and the
-// rest of it.
-func Split(name, separator string, servers []adapter.ServerInfo) (server, tool string, ok bool) {
-	for _, info := range servers {
-		rest, begins := strings.CutPrefix(name, info.Name)
-		if !begins || len(info.Name) <= len(server) {
-			continue
-		}
-		if rest, separated := cutSeparator(rest, separator); separated {
-			server, tool, ok = info.Name, rest, true
-		}
+// methods returns all requests that clients may send.
+func (s *Server) methods(g *greeting, r *relay, subs *subscriptions) map[string]conversation.Method {
+	return map[string]conversation.Method{
+		"initialize":               {Handle: g.initialize, Legacy: true, Quick: true},
+		"ping":                     {Handle: ping, Legacy: true, Quick: true},
+		"logging/setLevel":         {Handle: s.setLevel, Legacy: true},
+		"resources/subscribe":      {Handle: subs.subscribe, Legacy: true},
+		"resources/unsubscribe":    {Handle: subs.unsubscribe, Legacy: true},
+		"server/discover":          {Handle: g.discover, Modern: true, Cacheable: true, Quick: true},
+		"subscriptions/listen":     {Handle: subs.listen, Modern: true},
+		"tasks/get":                {Handle: r.task, Modern: true},
+		"tasks/update":             {Handle: r.task, Modern: true},
+		"tasks/cancel":             {Handle: r.task, Modern: true},
+		"tools/list":               {Handle: s.list, Cacheable: true},
+		"prompts/list":             {Handle: s.list, Cacheable: true},
+		"resources/list":           {Handle: s.list, Cacheable: true},
+		"resources/templates/list": {Handle: s.list, Cacheable: true},
+		"tools/call":               {Handle: s.tools.Call, Asks: true},
+		"prompts/get":              {Handle: r.prompt, Asks: true},
+		"resources/read":           {Handle: r.read, Asks: true, Cacheable: true},
+		"completion/complete":      {Handle: r.complete},
 	}
-	return server, tool, ok
 }
 
-// settle waits for servers never seen before, and reports whether the catalog is
-// another than before. All requests together wait no longer than ListWait from
-// the first of them on.
-func (s *Server) settle(ctx context.Context, before *registry.Snapshot) (news bool) {
-	s.firstWait.Do(func() { s.waitUntil = time.Now().Add(s.opts.ListWait) })
-	ctx, cancel := context.WithDeadline(ctx, s.waitUntil)
-	defer cancel()
-	s.router.Settled(ctx)
-	return s.router.Snapshot() != before
-}
-
-// execute runs a tool of a server for the call, which may name one of ours.
-func (s *Server) execute(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, c *call) (json.RawMessage, error) {
-	call := selector.Call{Tool: tool, Arguments: args, Meta: c.callMeta(), From: c.from}
-	if c.more {
-		call.Params = c.params
-	}
-	if s.opts.Observer != nil {
-		call.Client = c.clientName()
-	}
-	result, err := s.router.Execute(ctx, call)
-	c.routed = true
-	c.learn(tool, result.JSON, err)
-	if c.plain && len(result.Mismatch) > 0 {
-		return nil, mismatched(tool, result.Mismatch, wire.Member(result.JSON, "_meta"))
-	}
-	if result.Tool != nil {
-		tool = result.Tool
-	}
-	return s.limited(c.ownTask(tool.Server, result.JSON), result.Limit, c.finder()), err
-}
-
-func invalidParams(message string) error {
-	return &session.Error{Code: session.CodeInvalidParams, Message: message}
+func ping(context.Context, conversation.Call) (json.RawMessage, error) {
+	return json.RawMessage("{}"), nil
 }

@@ -21,17 +21,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/session"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // bleve starts workers when it is imported
 }
 
-var _ Router = (*adapter.Router)(nil)
+var _ Router = (*adapter.Parts)(nil)
 
 // A fakeRouter has the real registry and the real validation; what it finds and
 // what tools answer is up to the test.
@@ -58,9 +58,9 @@ type fakeRouter struct {
 }
 
 func newFake(tools ...registry.NormalizedTool) *fakeRouter {
-	r := &fakeRouter{Registry: registry.New(zap.NewNop()), settled: make(chan struct{}), lost: make(chan struct{}), unsubscribed: make(chan string, 100)}
+	r := &fakeRouter{Registry: registry.New(), settled: make(chan struct{}), lost: make(chan struct{}), unsubscribed: make(chan string, 100)}
 	close(r.settled)
-	r.validate = selector.New(r.Registry, nil, "node", zap.NewNop())
+	r.validate = selector.New(r.Registry, selector.Options{})
 	r.relay = func(_ context.Context, server string, q session.Request) (json.RawMessage, error) {
 		return fmt.Appendf(nil, `{"server":%q,"method":%q,"params":%s}`, server, q.Method, q.Params), nil
 	}
@@ -82,6 +82,8 @@ func (r *fakeRouter) replace(server string, tools ...registry.NormalizedTool) {
 		panic(err)
 	}
 }
+
+func (r *fakeRouter) Tools() []*registry.NormalizedTool { return r.Snapshot().Tools() }
 
 func (r *fakeRouter) Settled(ctx context.Context) {
 	select {
@@ -154,7 +156,7 @@ func (r *fakeRouter) Execute(ctx context.Context, c selector.Call) (selector.Res
 	return r.execute(ctx, c)
 }
 
-func (r *fakeRouter) Check(t *registry.NormalizedTool, args json.RawMessage) (json.RawMessage, []string) {
+func (r *fakeRouter) Check(t *registry.NormalizedTool, args json.RawMessage) selector.Checked {
 	return r.validate.Check(t, args)
 }
 
@@ -163,14 +165,14 @@ func (r *fakeRouter) Check(t *registry.NormalizedTool, args json.RawMessage) (js
 func tool(server, name string) registry.NormalizedTool {
 	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}}}`)
 	return registry.NormalizedTool{
-		ID: registry.ToolID(server, name), Server: server, Name: name, Description: "Does " + name + ". And more.",
+		ID: registry.ID(server, name), Server: server, Name: name, Description: "Does " + name + ". And more.",
 		InputSchema: schema,
 		Definition:  fmt.Appendf(nil, `{"x-new":[1,{"z":1,"a":2}],"inputSchema":%s,"name":%q,"description":"Does %[2]s <&>. And more."}`, schema, name),
 	}
 }
 
-func info(name string, state supervisor.State, tools int) adapter.ServerInfo {
-	return adapter.ServerInfo{Status: supervisor.Status{Name: name, State: state}, Tools: tools}
+func info(name string, state status.State, tools int) adapter.ServerInfo {
+	return adapter.ServerInfo{Status: status.Status{Name: name, State: state}, Tools: tools}
 }
 
 // A client speaks lines.
@@ -496,7 +498,7 @@ func TestDeserted(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-cancelled
-		if took := time.Since(began); took != lastLook {
+		if took := time.Since(began); took != readerCheck {
 			t.Errorf("it took %v", took)
 		}
 	})

@@ -10,10 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/supervisor"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 // A toolResult is a CallToolResult whose structured content is a T.
@@ -26,15 +27,13 @@ type toolResult[T any] struct {
 // perform carries out a tools/call with these parameters, as a plain client's, and
 // returns the result as it is before eras differ.
 func perform(ctx context.Context, s *Server, params []byte) (json.RawMessage, error) {
-	c := s.visit(false)
-	c.opened = true
-	r, err := c.begin(ctx, wire.Message{ID: json.RawMessage("1"), Method: "tools/call", Params: params}, nil)
+	params = wire.SetMember(params, "_meta", []byte(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`))
+	r, err := s.clients.Visit(false, "").Begin(ctx, wire.Message{ID: json.RawMessage("1"), Method: "tools/call", Params: params}, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer r.end(nil)
-	defer r.leave(r)
-	return callTool(r.ctx, &call{request: r, from: r})
+	defer r.Refuse(context.Canceled)
+	return s.tools.Call(r.Context(), conversation.Call{Request: r, From: r})
 }
 
 // calls calls a tool and returns its result, having seen that text and structured
@@ -87,7 +86,7 @@ func TestFindTools(t *testing.T) {
 	}
 	r := newFake(tools...)
 	r.ranking = selector.Ranking{Candidates: candidates(r.Tools()...), Partial: []string{"write"}}
-	r.servers = append(r.servers, info("s", supervisor.Ready, 30), info("down", supervisor.Failed, 0), info("off", supervisor.Disabled, 0), info("known", supervisor.Restarting, 3))
+	r.servers = append(r.servers, info("s", status.Ready, 30), info("down", status.Failed, 0), info("off", status.Disabled, 0), info("known", status.Restarting, 3))
 	s := New(r, Options{Mode: Search})
 
 	got := calls[found](t, s, "find_tools", `{"query":"find it","capabilities":["search"],"servers":["s","down"],"limit":30.0}`).StructuredContent
@@ -124,7 +123,7 @@ func TestFindTools(t *testing.T) {
 			t.Errorf("budget %d: %d tools and %d omitted", budget, len(got.Tools), got.Omitted)
 		}
 		listed, _ := json.Marshal(got.Tools)
-		if tokens := len(listed) / selector.BytesPerToken; tokens > budget && budget > 50 {
+		if tokens := len(listed) / registry.BytesPerToken; tokens > budget && budget > 50 {
 			t.Errorf("budget %d: %d tokens", budget, tokens)
 		}
 	}
@@ -335,26 +334,10 @@ func TestFirstRequestsWait(t *testing.T) {
 	}
 }
 
-func TestSignature(t *testing.T) {
-	for schema, want := range map[string]string{
-		`{"type":"object"}`: "f()",
-		`{"properties":{"b":{"type":"integer","default":5},"a":{"type":"string"}},"required":["a"]}`: "f(a: string, b?: int=5)",
-		`{"properties":{"l":{"type":"array","items":{"type":"boolean"}},"e":{"enum":["x",1]}}}`:      `f(l?: bool[], e?: "x"|1)`,
-		`{"properties":{"u":{"type":["string","null"]},"any":true,"ref":{"$ref":"#/x"}}}`:            "f(u?: string|null, any?: any, ref?: any)",
-		`{"properties":{"long":{"type":"string","default":"` + strings.Repeat("x", 50) + `"}}}`:      "f(long?: string)",
-		`{"properties":5,"required":"no"}`:      "f()",
-		`{"properties":{"x":{"type":"array"}}}`: "f(x?: any[])",
-	} {
-		if got := signature(&registry.NormalizedTool{Name: "f", InputSchema: json.RawMessage(schema)}); got != want {
-			t.Errorf("%s: %s, want %s", schema, got, want)
-		}
-	}
-}
-
 // What is called after it was found is told to the router, with the task.
 func TestLearn(t *testing.T) {
 	r := newFake(tool("a", "b"), tool("a", "c"))
-	b, _ := r.Tool("a:b")
+	b, _ := r.Snapshot().Tool("a:b")
 	r.ranking = selector.Ranking{Candidates: []selector.Candidate{{Tool: b, Score: 1, Confidence: 0.9}}}
 	fails := false
 	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
@@ -375,30 +358,4 @@ func TestLearn(t *testing.T) {
 	if want := []string{"|do it|a:b|false", "|do it|a:b|true"}; !slices.Equal(r.learned, want) {
 		t.Errorf("learned %q, want %q", r.learned, want)
 	}
-}
-
-func TestMemoryIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var m memory
-		for i := range 3 * maxClients {
-			m.note(i, "task", []string{"a:b"})
-		}
-		if len(m.clients) > maxClients {
-			t.Errorf("%d clients are remembered", len(m.clients))
-		}
-		for i := range 2 * maxRecalled {
-			m.note("x", fmt.Sprint(i), []string{fmt.Sprint("tool", i%2)})
-		}
-		if got := m.recall("x", "tool0"); got != fmt.Sprint(2*maxRecalled-2) || len(m.clients["x"]) != maxRecalled {
-			t.Errorf("recalls %q of %d", got, len(m.clients["x"]))
-		}
-		if m.note("y", strings.Repeat("x", 1<<20), []string{"tool"}); len(m.recall("y", "tool")) != maxRecalledTask {
-			t.Errorf("%d bytes of a task are kept", len(m.recall("y", "tool")))
-		}
-		time.Sleep(recallTime + time.Second)
-		if got := m.recall("x", "tool0"); got != "" {
-			t.Errorf("recalls %q after a while", got)
-		}
-		m.forget("x")
-	})
 }

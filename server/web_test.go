@@ -47,6 +47,7 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 // A web is a handler that is served, and a client of it.
 type web struct {
 	t       *testing.T
+	server  *Server
 	handler *Handler
 	client  *http.Client
 	dial    func(context.Context, string, string) (net.Conn, error)
@@ -56,7 +57,7 @@ func serveWeb(t *testing.T, r Router, o Options, h HTTPOptions) *web {
 	s := New(r, o)
 	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 	transport := &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: 100}
-	w := &web{t: t, handler: s.Handler(h), client: &http.Client{Transport: transport}, dial: p.dial}
+	w := &web{t: t, server: s, handler: s.Handler(h), client: &http.Client{Transport: transport}, dial: p.dial}
 	ctx, end := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() { s.Run(ctx) })

@@ -14,17 +14,17 @@ const (
 	// without a session between.
 	loopFailures = 5
 	loopWindow   = time.Minute
-	// retryFailed is how often a failed server is tried again unasked, and
-	// retryOnCall how often at the most because of calls.
+	// retryFailed is how often a failed server is tried again without a call, and
+	// retryOnCall how often at most because of calls.
 	retryFailed = 5 * time.Minute
 	retryOnCall = 15 * time.Second
 )
 
-// A history of failures says when to try again.
+// A history of failures says when to try again. Only the life of a server uses it.
 type history struct {
 	times   []time.Time // of the failures within loopWindow
 	row     int         // failures since the last session
-	looping bool        // declared a crash loop, and not been healthy since
+	looping bool        // in a crash loop, and not healthy since
 	backoff *backoff.ExponentialBackOff
 }
 
@@ -36,10 +36,10 @@ func newHistory() *history {
 	return &history{backoff: b}
 }
 
-// failed records a failure after a session that lasted ready (0: there was
-// none). It returns how long to wait before the next try; ok is false for a
-// crash loop, and stays so until the server has been healthy. After a healthy
-// session, and at the first failure after any, there is no wait.
+// failed records a failure after a session that lasted ready; 0 means that no session
+// was opened. It returns how long to wait before the next try; ok is false for a
+// crash loop, and stays so until the server has been healthy. The wait is 0 after a
+// healthy session, and at the first failure after any session.
 func (h *history) failed(now time.Time, ready time.Duration) (wait time.Duration, ok bool) {
 	if ready >= healthyAfter {
 		h.looping = false
@@ -63,7 +63,7 @@ func (h *history) failed(now time.Time, ready time.Duration) (wait time.Duration
 	return h.backoff.NextBackOff(), true
 }
 
-// reset forgets everything: what failed is not what will run.
+// reset forgets everything: another entry will run.
 func (h *history) reset() {
 	h.times, h.row, h.looping = nil, 0, false
 	h.backoff.Reset()

@@ -1,13 +1,37 @@
-// Package supervisor keeps MCP servers alive. It is the only package that knows
-// processes.
+// Package supervisor keeps the MCP servers of a configuration running, and gives out
+// sessions with them.
 //
-// A [Supervisor] is told what should run by a channel of configurations and
-// makes it so: each server has one goroutine, whose function server.run is the
-// server's life from its first start to its last stop. Whoever wants to use a
-// server asks for its [session.Session], waiting if need be while it starts.
-// Whoever wants to know what a server offers is a [Handler], which is shown each
-// new session before anyone else may use it.
+// # Use
 //
-// When Run returns, no process that it started is left. When the router itself
-// dies without a word, a guard process sees to that: see [Guard].
+// A [Supervisor] receives configurations and makes the running servers equal to the
+// latest one ([Supervisor.Run]). [Supervisor.Session] returns a session with a server
+// and waits while the server starts; [Supervisor.Status] says how all servers are. A
+// [Handler] reads what a server offers before its session is used.
+//
+// When Run returns, no process that it started is left. If the router itself is
+// killed, the process guard kills them: see [RunGuard].
+//
+// # The life of a server
+//
+// Each server has one goroutine, whose function server.run (life.go) is the server's
+// life from its first start to its last stop: rest, wait for a call, start (start.go),
+// attend, pause. The life owns its state; others meet it in four parts:
+//
+//   - control holds what is asked of the life: an edited entry, a restart, a start.
+//   - published holds what others see: the status, and the session that all share.
+//   - opener opens sessions: a process or a remote server, its link, the handshake.
+//   - pool holds the sessions next to the shared one, for servers that send requests to
+//     their clients.
+//
+// # A call
+//
+// [Supervisor.Session] takes the shared session from published, or one from pool. Its
+// Call is [peer.Peer.Call], which writes one line with transport.Lines.Send and waits.
+//
+// # Imports
+//
+// Imports point one way: supervisor → internal/launch → internal/process, and
+// supervisor → internal/transport → internal/peer. All of them may import
+// internal/signal; launch imports peer for one type. Packages process and transport do
+// not know each other.
 package supervisor

@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// Whatever keeps a server from starting is told by its kind, and no longer once the
-// server is what it should be.
+// The kind of a fault says why a server does not start, and the fault goes once the
+// server is ready.
 func TestFaults(t *testing.T) {
 	f := supervise(t)
 	dir := t.TempDir()
@@ -42,7 +43,7 @@ func TestFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed.Close()
-	status := func(code int, header ...string) string {
+	answer := func(code int, header ...string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if len(header) > 0 {
 				w.Header().Set(header[0], header[1])
@@ -57,32 +58,32 @@ func TestFaults(t *testing.T) {
 	remote := func(url string) config.Server {
 		return config.Server{Transport: config.StreamableHTTP, URL: url, StartTimeout: 20 * time.Second}
 	}
-	bearer := remote(status(401))
+	bearer := remote(answer(401))
 	bearer.Headers = map[string]string{"Authorization": "Bearer x"}
 	speaks := fake("", "-protocol", "1999-01-01")
 
 	tests := map[string]struct {
 		entry config.Server
-		want  Fault // but for what differs from run to run
+		want  status.Fault // but for what differs from run to run
 	}{
-		"missing":     {stdio("no-such-program-anywhere"), Fault{Kind: CommandMissing, Command: "no-such-program-anywhere", Path: os.Getenv("PATH")}},
-		"no file":     {stdio(filepath.Join(dir, "none")), Fault{Kind: CommandMissing, Command: filepath.Join(dir, "none")}},
-		"not allowed": {stdio(write("plain", "x", 0o600)), Fault{Kind: CommandUnusable, Command: filepath.Join(dir, "plain")}},
-		"no program":  {stdio(write("text", "\x00\x01", 0o700)), Fault{Kind: CommandUnusable, Command: filepath.Join(dir, "text")}},
-		"interpreter": {stdio(write("script", "#!/no/such/interpreter\n", 0o700)), Fault{Kind: InterpreterMissing, Command: filepath.Join(dir, "script")}},
-		"no folder":   {lost, Fault{Kind: FolderMissing, Folder: lost.Cwd}},
-		"exits":       {fake("", "-exit"), Fault{Kind: Exited, Code: 3}},
-		"killed":      {stdio("sh", "-c", "kill -9 $$"), Fault{Kind: Exited, Code: -1, Signal: "signal: killed"}},
-		"mute":        {late, Fault{Kind: TimedOut, After: late.StartTimeout}},
-		"no list":     {lateLister, Fault{Kind: TimedOut, After: lateLister.StartTimeout, Listing: true}},
-		"refused":     {remote("http://" + closed.Addr().String()), Fault{Kind: Unreachable, Net: ConnectionRefused}},
-		"certificate": {remote(https.URL), Fault{Kind: Unreachable, Net: BadCertificate}},
-		"no TLS":      {remote(strings.Replace(status(200), "http:", "https:", 1)), Fault{Kind: Unreachable, Net: NotTLS}},
-		"token":       {remote(status(401)), Fault{Kind: Unauthorized, Code: 401}},
-		"bad token":   {bearer, Fault{Kind: Unauthorized, Code: 401, HadToken: true}},
-		"not there":   {remote(status(404)), Fault{Kind: BadStatus, Code: 404}},
-		"elsewhere":   {remote(status(307, "Location", "http://example.invalid/mcp")), Fault{Kind: Redirected}},
-		"protocol":    {speaks, Fault{Kind: WrongProtocol, Protocol: "1999-01-01"}},
+		"missing":     {stdio("no-such-program-anywhere"), status.Fault{Kind: status.CommandMissing, Command: "no-such-program-anywhere", Path: os.Getenv("PATH")}},
+		"no file":     {stdio(filepath.Join(dir, "none")), status.Fault{Kind: status.CommandMissing, Command: filepath.Join(dir, "none")}},
+		"not allowed": {stdio(write("plain", "x", 0o600)), status.Fault{Kind: status.CommandUnusable, Command: filepath.Join(dir, "plain")}},
+		"no program":  {stdio(write("text", "\x00\x01", 0o700)), status.Fault{Kind: status.CommandUnusable, Command: filepath.Join(dir, "text")}},
+		"interpreter": {stdio(write("script", "#!/no/such/interpreter\n", 0o700)), status.Fault{Kind: status.InterpreterMissing, Command: filepath.Join(dir, "script")}},
+		"no folder":   {lost, status.Fault{Kind: status.FolderMissing, Folder: lost.Cwd}},
+		"exits":       {fake("", "-exit"), status.Fault{Kind: status.Exited, Code: 3}},
+		"killed":      {stdio("sh", "-c", "kill -9 $$"), status.Fault{Kind: status.Exited, Code: -1, Signal: "signal: killed"}},
+		"mute":        {late, status.Fault{Kind: status.TimedOut, After: late.StartTimeout}},
+		"no list":     {lateLister, status.Fault{Kind: status.TimedOut, After: lateLister.StartTimeout, Listing: true}},
+		"refused":     {remote("http://" + closed.Addr().String()), status.Fault{Kind: status.Unreachable, Net: status.ConnectionRefused}},
+		"certificate": {remote(https.URL), status.Fault{Kind: status.Unreachable, Net: status.BadCertificate}},
+		"no TLS":      {remote(strings.Replace(answer(200), "http:", "https:", 1)), status.Fault{Kind: status.Unreachable, Net: status.NotTLS}},
+		"token":       {remote(answer(401)), status.Fault{Kind: status.Unauthorized, Code: 401}},
+		"bad token":   {bearer, status.Fault{Kind: status.Unauthorized, Code: 401, HadToken: true}},
+		"not there":   {remote(answer(404)), status.Fault{Kind: status.BadStatus, Code: 404}},
+		"elsewhere":   {remote(answer(307, "Location", "http://example.invalid/mcp")), status.Fault{Kind: status.Redirected}},
+		"protocol":    {speaks, status.Fault{Kind: status.WrongProtocol, Protocol: "1999-01-01"}},
 	}
 	var entries []config.Server
 	for name, tc := range tests {
@@ -91,7 +92,7 @@ func TestFaults(t *testing.T) {
 	}
 	f.apply(entries...)
 	for name, tc := range tests {
-		var got Fault
+		var got status.Fault
 		mcptest.WaitFor(t, name+" to fail", func() bool {
 			st := f.state(name)
 			if st.Fault != nil {
@@ -101,7 +102,7 @@ func TestFaults(t *testing.T) {
 		})
 		said := got.Said
 		got.Said, got.Message = nil, ""
-		if tc.want.Kind == Exited {
+		if tc.want.Kind == status.Exited {
 			got.After = 0
 		}
 		if !equalFaults(got, tc.want) {
@@ -116,12 +117,12 @@ func TestFaults(t *testing.T) {
 	}
 	good := fake("exits")
 	f.apply(good)
-	if st := f.await("exits", Ready); st.Fault != nil || st.Took <= 0 {
+	if st := f.await("exits", status.Ready); st.Fault != nil || st.Took <= 0 {
 		t.Errorf("once it is edited: %+v", st)
 	}
 }
 
-func equalFaults(a, b Fault) bool {
+func equalFaults(a, b status.Fault) bool {
 	a.Fetches, b.Fetches, a.Said, b.Said = nil, nil, nil, nil
 	return a.Kind == b.Kind && a.Command == b.Command && a.Path == b.Path && a.Folder == b.Folder && a.Code == b.Code && a.Signal == b.Signal &&
 		a.After == b.After && a.HadToken == b.HadToken && a.Protocol == b.Protocol && a.Net == b.Net && a.Listing == b.Listing
@@ -133,7 +134,7 @@ func TestStrayLine(t *testing.T) {
 	command, args := mcptest.Command("-name", "noisy")
 	script := `echo '{"secret": 1}'; echo 'Hello, I am noisy'; echo again; exec "$0" "$@"`
 	f.apply(config.Server{Name: "noisy", Transport: config.Stdio, Command: "sh", Args: append([]string{"-c", script, command}, args...), StartTimeout: 30 * time.Second})
-	if st := f.await("noisy", Ready); st.StrayLine != "Hello, I am noisy" || st.StrayLines != 3 {
+	if st := f.await("noisy", status.Ready); st.StrayLine != "Hello, I am noisy" || st.StrayLines != 3 {
 		t.Errorf("it tells of %d lines, such as %q", st.StrayLines, st.StrayLine)
 	}
 }

@@ -4,102 +4,22 @@ package supervisor
 
 import (
 	"context"
+	"crypto/sha512"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
-
-func TestFetchOf(t *testing.T) {
-	for command, want := range map[string]string{
-		"npx -y pkg":                     "npx: pkg",
-		"npx pkg@1.2.3 --flag -p x":      "npx: pkg@1.2.3",
-		"/usr/bin/npx -y -- @a/b@latest": "npx: @a/b@latest",
-		"npx.cmd --yes @a/b@^1.0.0":      "npx: @a/b@^1.0.0",
-		"npx -y -p a -p @b/c cmd x":      "npx: a @b/c",
-		"npx --package=a@1.x cmd":        "npx: a@1.x",
-		"npx --prefer-offline a":         "npx: a",
-		"npm exec --yes a -- --b":        "npm: a",
-		"npm x a":                        "npm: a",
-		"uvx mcp-server-time --tz UTC":   "uvx: mcp-server-time",
-		"uvx --from a[b]==1 c":           "uvx: a[b]==1",
-		"uvx --python 3.12 c d":          "uvx: c",
-		"uv tool run c":                  "uv: c",
-
-		"npm run x":                    "",
-		"npx":                          "",
-		"npx -y":                       "",
-		"npx -p":                       "",
-		"npx -p a":                     "",
-		"npx -c a":                     "",
-		"npx --workspace w a":          "",
-		"npx --yes=false a":            "",
-		"npx -y ./folder":              "",
-		"npx -y ../folder":             "",
-		"npx -y /folder":               "",
-		"npx -y user/repository":       "",
-		"npx -y git+ssh://host/a.git":  "",
-		"npx -y https://host/a.tgz":    "",
-		"npx -y github:a/b":            "",
-		"npx -y a@npm:b":               "",
-		"npx -y a.tgz@file:x":          "",
-		"uv run x":                     "",
-		"docker run -i --rm image npx": "",
-		"node npx.js":                  "",
-	} {
-		words := strings.Fields(command)
-		f, ok := fetchOf(config.Server{Transport: config.Stdio, Command: words[0], Args: words[1:]})
-		got := ""
-		if ok {
-			got = f.by + ": " + strings.Join(f.packages, " ")
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", command, got, want)
-		}
-	}
-	if _, ok := fetchOf(config.Server{Transport: config.StreamableHTTP}); ok {
-		t.Error("a remote server fetches nothing")
-	}
-}
-
-// The folder is the one that npm 11 makes.
-func TestNPXFolder(t *testing.T) {
-	if got := npxFolder([]string{"@modelcontextprotocol/server-memory@2026.8.31"}); got != "c98ccc168155bafa" {
-		t.Error(got)
-	}
-}
-
-func TestWords(t *testing.T) {
-	for command, want := range map[string][]string{
-		`'mcp-server' 'a b' 'it'\''s' '' '{"x":1}' '$HOME' plain`: {"mcp-server", "a b", "it's", "", `{"x":1}`, "$HOME", "plain"},
-		`"server"  --a=b é`: {"server", "--a=b", "é"},
-		`'a'"b"c`:           {"abc"},
-		``:                  nil,
-		`a; b`:              nil,
-		`a $HOME`:           nil,
-		`a "$HOME"`:         nil,
-		`a 'b`:              nil,
-		"a `b`":             nil,
-		`a *.js`:            nil,
-		`~/a`:               nil,
-		`a {b,c}`:           nil,
-		"a\nb":              nil,
-		"a \\\nb":           nil,
-		`a > b`:             nil,
-	} {
-		got, ok := words(command)
-		if ok != (want != nil) || ok && !slices.Equal(got, want) {
-			t.Errorf("%s: %q, %v, want %q", command, got, ok, want)
-		}
-	}
-}
 
 // A fakeNPM is an npx that "fetches" a package whose program is the fake server.
 type fakeNPM struct {
@@ -176,7 +96,7 @@ func TestNPXDoesNotStay(t *testing.T) {
 	n.fetch = `[ -z "$npm_config_script_shell" ] || npm_lifecycle_event=postinstall "$npm_config_script_shell" -c 'echo "[$METAROUTER_REPORT$npm_config_script_shell]" > postinstall'`
 	f := supervise(t, n.install(t))
 	pid := f.mustCall("a", "pid", "{}")
-	if st := f.await("a", Ready); fmt.Sprint(st.PID) != pid || st.LastError != "" || st.Doing != "" {
+	if st := f.await("a", status.Ready); fmt.Sprint(st.PID) != pid || st.LastError != "" || st.Doing != "" {
 		t.Errorf("the server is %s, the status %+v", pid, st)
 	}
 	env := f.mustCall("a", "env", "{}")
@@ -185,7 +105,7 @@ func TestNPXDoesNotStay(t *testing.T) {
 			t.Errorf("no %s in %s", want, env)
 		}
 	}
-	for _, ours := range []string{ReportVariable, shellVariable} {
+	for _, ours := range []string{ReportVariable, "npm_config_script_shell"} {
 		if strings.Contains(env, ours) {
 			t.Errorf("%s is in the server's environment", ours)
 		}
@@ -209,7 +129,7 @@ func TestNPXFreshness(t *testing.T) {
 			t.Parallel()
 			n := newNPM(t, "a", spec)
 			f := supervise(t, n.install(t))
-			f.await("a", Ready)
+			f.await("a", status.Ready)
 			if err := f.Restart(t.Context(), "a"); err != nil {
 				t.Fatal(err)
 			}
@@ -241,7 +161,7 @@ func TestNPXAsWritten(t *testing.T) {
 			change(n)
 			f := supervise(t, n.install(t))
 			pid := f.mustCall("a", "pid", "{}")
-			if st := f.await("a", Ready); fmt.Sprint(st.PID) == pid {
+			if st := f.await("a", status.Ready); fmt.Sprint(st.PID) == pid {
 				t.Error("npx did not stay")
 			}
 			f.stop()
@@ -269,7 +189,7 @@ func TestNPXFails(t *testing.T) {
 	E
 	exit 1`
 	f := supervise(t, n.install(t))
-	st := f.await("a", Failed)
+	st := f.await("a", status.Failed)
 	if want := "npx could not fetch @a/b@1.0.0: it exited with status 1; npm error code E404 | 404 Not Found - GET http://registry/@a%2fb | " +
 		"404  The requested resource '@a/b@1.0.0' could not be found"; !strings.HasPrefix(st.LastError, want) {
 		t.Errorf("it failed with %q", st.LastError)
@@ -297,18 +217,19 @@ func TestFetchOneAtATime(t *testing.T) {
 	f := supervise(t, long.install(t))
 	mcptest.WaitFor(t, "npx to run", func() bool { return long.runs() > 0 })
 	warm := newNPM(t, "warm", "pkg@latest")
-	warm.file(t, "cache/_npx/"+npxFolder([]string{"pkg@latest"})+"/node_modules/pkg/package.json", "{}")
+	folder := sha512.Sum512([]byte("pkg@latest")) // as npm names it
+	warm.file(t, "cache/_npx/"+hex.EncodeToString(folder[:8])+"/node_modules/pkg/package.json", "{}")
 	f.apply(append(entries, long.entry, warm.install(t))...)
-	f.await("warm", Ready)
-	if st := f.state("cold0"); st.State != Starting || st.Doing != "waiting to be fetched" {
+	f.await("warm", status.Ready)
+	if st := f.state("cold0"); st.State != status.Starting || st.Doing != "waiting to be fetched" {
 		t.Errorf("another waits: %+v", st)
 	}
-	if st := f.state("long"); st.State != Starting || !strings.HasPrefix(st.LastError, "npx is fetching pkg, for ") {
+	if st := f.state("long"); st.State != status.Starting || !strings.HasPrefix(st.LastError, "npx is fetching pkg, for ") {
 		t.Errorf("one fetches: %+v", st)
 	}
 	long.file(t, "go-on", "")
 	for _, e := range append(entries, long.entry) {
-		f.await(e.Name, Ready)
+		f.await(e.Name, status.Ready)
 	}
 	b, _ := os.ReadFile(log)
 	if got, want := string(b), strings.Repeat("+\n-\n", 5); got != want {
@@ -321,7 +242,7 @@ func TestFetchOneAtATime(t *testing.T) {
 func TestFetchHangs(t *testing.T) {
 	t.Parallel()
 	hung := newNPM(t, "hung", "pkg")
-	hung.entry.StartTimeout = 3 * time.Second
+	hung.entry.StartTimeout = 9 * time.Second
 	hung.fetch = "sleep 1000 & echo $! >> npx; wait"
 	f := supervise(t, hung.install(t))
 	mcptest.WaitFor(t, "npx to run", func() bool { return hung.runs() > 0 })
@@ -329,15 +250,15 @@ func TestFetchHangs(t *testing.T) {
 	f.apply(hung.entry, other.install(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
 	defer cancel()
-	if _, err := f.Session(ctx, "hung", nil); err == nil || !strings.Contains(err.Error(), `server "hung" is starting: npx is fetching pkg, for 1s`) {
+	if _, err := f.Session(ctx, "hung", nil); err == nil || !regexp.MustCompile(`server "hung" is starting: npx is fetching pkg, for [1-9][0-9]*s`).MatchString(err.Error()) {
 		t.Errorf("a call says %v", err)
 	}
-	f.await("other", Ready)
-	if st := f.state("hung"); st.State != Starting {
+	f.await("other", status.Ready)
+	if st := f.state("hung"); st.State != status.Starting {
 		t.Errorf("the other had to wait until this one is %+v", st)
 	}
 	mcptest.WaitFor(t, "the hung one to fail", func() bool {
-		return strings.Contains(f.state("hung").LastError, "npx is fetching pkg: not ready within 3s (startTimeout)")
+		return strings.Contains(f.state("hung").LastError, "npx is fetching pkg: not ready within 9s (startTimeout)")
 	})
 	f.stop()
 	mcptest.Gone(t, filepath.Join(hung.dir, "npx"), 2)
@@ -351,7 +272,7 @@ func TestFetchEdited(t *testing.T) {
 	f := supervise(t, n.install(t))
 	mcptest.WaitFor(t, "npx to run", func() bool { return n.runs() > 0 })
 	f.apply(fake("a"))
-	f.await("a", Ready)
+	f.await("a", status.Ready)
 	mcptest.Gone(t, filepath.Join(n.dir, "npx"), 1)
 }
 
@@ -380,7 +301,7 @@ func TestUVX(t *testing.T) {
 		started, _ := os.ReadFile(log)
 		var ready int
 		for _, st := range f.Status() {
-			if st.State == Ready {
+			if st.State == status.Ready {
 				ready++
 			}
 		}
@@ -391,9 +312,17 @@ func TestUVX(t *testing.T) {
 	})
 	f.stop()
 	f = superviseIn(t, data)
-	f.fetching <- struct{}{} // as if another fetched
+	another := config.Server{
+		Transport: config.Stdio, Command: "npx", Args: []string{"-y", "another"}, StartTimeout: time.Hour,
+		Env: map[string]string{"npm_config_cache": t.TempDir()},
+	}
+	done, err := f.launcher.AwaitTurn(t.Context(), launch.Job{Entry: another, Doing: func(string) {}}) // as if it fetched
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
 	f.apply(entries...)
 	for _, e := range entries {
-		f.await(e.Name, Ready)
+		f.await(e.Name, status.Ready)
 	}
 }

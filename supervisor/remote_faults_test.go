@@ -4,6 +4,7 @@ package supervisor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,19 +14,23 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 func TestRemoteNeedsAuth(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
-		for _, method := range []string{discover, "tools/call"} {
-			if status == http.StatusForbidden && method != discover {
+	for _, code := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		for _, method := range []string{peer.Discover, "tools/call"} {
+			if code == http.StatusForbidden && method != peer.Discover {
 				continue // one request alone: TestForbiddenRequest
 			}
-			t.Run(fmt.Sprint(status, method), func(t *testing.T) {
+			t.Run(fmt.Sprint(code, method), func(t *testing.T) {
 				t.Parallel()
 				var closed sync.Once
 				shut := make(chan struct{})
@@ -34,29 +39,29 @@ func TestRemoteNeedsAuth(t *testing.T) {
 						if v.m.Method == method {
 							closed.Do(func() { close(shut) })
 						}
-						if !isClosed(shut) {
+						if !signal.IsClosed(shut) {
 							return false
 						}
 						w.Header().Set("WWW-Authenticate", "Bearer")
-						w.WriteHeader(status)
+						w.WriteHeader(code)
 						return true
 					}
 				})
 				entry := at(srv.URL, config.AutoHTTP)
 				entry.Headers = nil
 				f := supervise(t, entry)
-				if method != discover {
-					f.await("r", Ready)
+				if method != peer.Discover {
+					f.await("r", status.Ready)
 				}
 				_, err := f.call("r", "echo", "{}")
 				if err == nil || !strings.Contains(err.Error(), `put "Authorization": "Bearer ${TOKEN}"`) || !errors.Is(err, session.ErrNotSent) {
 					t.Errorf("the call: %v", err)
 				}
-				st := f.await("r", NeedsAuth)
+				st := f.await("r", status.NeedsAuth)
 				if !strings.Contains(st.LastError, "needs a token") {
 					t.Errorf("status says %q", st.LastError)
 				}
-				n := len(srv.seen(by("POST", discover))) + len(srv.seen(by("POST", initialize)))
+				n := len(srv.seen(by("POST", peer.Discover))) + len(srv.seen(by("POST", peer.Initialize)))
 				if _, err := f.call("r", "echo", "{}"); err == nil || n > 3 {
 					t.Errorf("tried %d times; %v", n, err)
 				}
@@ -87,7 +92,7 @@ func TestRemoteRedirects(t *testing.T) {
 	away, get, here := at(srv.URL+"/away", config.AutoHTTP), at(srv.URL+"/get", config.AutoHTTP), at(srv.URL+"/here", config.AutoHTTP)
 	away.Name, get.Name, here.Name = "away", "get", "here"
 	f := supervise(t, away, get, here)
-	f.await("here", Ready)
+	f.await("here", status.Ready)
 	for _, name := range []string{"away", "get"} {
 		mcptest.WaitFor(t, name+" to fail", func() bool { return f.state(name).LastError != "" })
 		if reason := f.state(name).LastError; !strings.Contains(reason, "redirects to http://127.0.0.1") || strings.Contains(reason, "secret") {
@@ -119,7 +124,7 @@ func TestRemoteCancel(t *testing.T) {
 				}
 			})
 			f := supervise(t, at(srv.URL, config.StreamableHTTP))
-			f.await("r", Ready)
+			f.await("r", status.Ready)
 			s, err := f.Session(t.Context(), "r", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -130,9 +135,9 @@ func TestRemoteCancel(t *testing.T) {
 				t.Errorf("Call: %v", err)
 			}
 			<-ended
-			told := srv.seen(by("POST", cancelled))
-			if modern && len(told) != 0 || !modern && (len(told) != 1 || wire.Member(told[0].m.Params, "requestId") == nil) {
-				t.Errorf("the server was told %d times", len(told))
+			notified := srv.seen(by("POST", peer.Cancelled))
+			if modern && len(notified) != 0 || !modern && (len(notified) != 1 || wire.Member(notified[0].m.Params, "requestId") == nil) {
+				t.Errorf("the server was notified %d times", len(notified))
 			}
 		})
 	}
@@ -143,13 +148,13 @@ func TestRemoteGone(t *testing.T) {
 	t.Parallel()
 	srv := newFar(t, func(f *far) { f.id = "s1" })
 	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", Ready)
+	f.await("r", status.Ready)
 	s, err := f.Session(t.Context(), "r", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	srv.Close()
-	for i := range maxUnreached {
+	for i := range transport.MaxUnreached {
 		_, err := s.Call(t.Context(), session.Request{Method: "tools/list"})
 		stale := i == 0 && errors.Is(err, session.ErrClosed) // written to a connection that was just closed
 		if !stale && !errors.Is(err, session.ErrNotSent) {
@@ -162,7 +167,7 @@ func TestRemoteGone(t *testing.T) {
 	})
 }
 
-// Whatever a server answers that is no answer is told, and harms no other call.
+// A response that is no answer makes its call fail, and harms no other call.
 func TestRemoteNonsense(t *testing.T) {
 	t.Parallel()
 	srv := newFar(t, func(f *far) {
@@ -195,7 +200,7 @@ func TestRemoteNonsense(t *testing.T) {
 		}
 	})
 	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", Ready)
+	f.await("r", status.Ready)
 	for name, want := range map[string]string{
 		"html": "HTTP 200 OK: <html> Sign in</html>", "502": "HTTP 502 Bad Gateway: bad bad", "accepted": "HTTP 202 Accepted", "huge": "longer than 64 MiB", "params": "wrong (code -32602)", "batch": "",
 	} {
@@ -204,7 +209,67 @@ func TestRemoteNonsense(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
-	if n := len(srv.seen(by("POST", initialize))); n != 1 {
+	if n := len(srv.seen(by("POST", peer.Initialize))); n != 1 {
 		t.Errorf("%d sessions were opened", n)
 	}
+}
+
+// What one request may not do is no reason to end the session.
+func TestForbiddenRequest(t *testing.T) {
+	t.Parallel()
+	begun, finish := make(chan struct{}), make(chan struct{})
+	srv := newFar(t, func(f *far) {
+		f.answer = func(w http.ResponseWriter, v visit) bool {
+			switch {
+			case v.m.Method == "prompts/get":
+				w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope"`)
+				w.WriteHeader(http.StatusForbidden)
+				return true
+			case v.m.Method == "tools/call":
+				close(begun)
+				<-finish
+			}
+			return false
+		}
+	})
+	f := supervise(t, at(srv.URL, config.StreamableHTTP))
+	f.await("r", status.Ready)
+	called := make(chan error, 1)
+	go func() {
+		_, err := f.call("r", "echo", "{}")
+		called <- err
+	}()
+	<-begun
+	s, err := f.Session(t.Context(), "r", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Call(t.Context(), session.Request{Method: "prompts/get", Params: json.RawMessage("{}")}); err == nil || !strings.Contains(err.Error(), "403") {
+		t.Errorf("what is forbidden: %v", err)
+	}
+	close(finish)
+	if err := <-called; err != nil {
+		t.Errorf("another call: %v", err)
+	}
+	if st := f.state("r"); st.State != status.Ready {
+		t.Errorf("the server is %s", st.State)
+	}
+}
+
+// A POST that the server does not end does not outlive its call.
+func TestSSEPostEnds(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	srv := newFarSSE(t, "/messages", func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+		close(ended)
+	})
+	f := supervise(t, at(srv.URL, config.SSE))
+	f.await("r", status.Ready)
+	if err := f.callAs(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("the call: %v", err)
+	}
+	mcptest.WaitFor(t, "the POST to end", func() bool { return signal.IsClosed(ended) })
 }

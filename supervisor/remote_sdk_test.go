@@ -14,8 +14,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/mcptest"
-	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // An agreeable client accepts whatever a server asks for.
@@ -38,8 +41,8 @@ func TestRemoteSDK(t *testing.T) {
 		name := map[bool]string{false: "legacy", true: "modern"}[modern]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := supervise(t, at(mcptest.EverythingHTTP(t, modern), config.AutoHTTP))
-			if st := f.await("r", Ready); st.Era != name || st.Transport != "http" {
+			f := supervise(t, at(external.EverythingHTTP(t, modern), config.AutoHTTP))
+			if st := f.await("r", status.Ready); st.Era != name || st.Transport != "http" {
 				t.Fatalf("status = %+v", st)
 			}
 			c := clientOf("c")
@@ -52,7 +55,7 @@ func TestRemoteSDK(t *testing.T) {
 				}
 				raw, err := s.Call(t.Context(), session.Request{
 					Method: "tools/call", Params: []byte(`{"name":"` + tool + `","arguments":` + arguments + `}`),
-					Meta: []byte(`{"progressToken":"p","` + metaLogLevel + `":"debug"}`), From: agreeable{c},
+					Meta: []byte(`{"progressToken":"p","` + peer.MetaLogLevel + `":"debug"}`), From: agreeable{c},
 				})
 				if err != nil || !strings.Contains(string(raw), want) {
 					t.Errorf("%s: %s, %v, want %q", tool, raw, err, want)
@@ -100,7 +103,7 @@ func TestRemoteSDKResumes(t *testing.T) {
 		&mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)}))
 	t.Cleanup(far.Close)
 	f := supervise(t, at(far.URL, config.StreamableHTTP))
-	f.await("r", Ready)
+	f.await("r", status.Ready)
 	if got := f.mustCall("r", "close", "{}"); !strings.Contains(got, "resumed") {
 		t.Errorf("the call answered %s", got)
 	}

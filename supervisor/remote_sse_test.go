@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/mcptest"
-	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // newFarSSE returns a server of the transport of 2024-11-05 that names endpoint.
@@ -43,7 +45,7 @@ func newFarSSE(t *testing.T, endpoint string, call http.HandlerFunc) *far {
 				w.WriteHeader(http.StatusAccepted)
 				what := `{"content":[]}`
 				switch v.m.Method {
-				case initialize:
+				case peer.Initialize:
 					what = `{"protocolVersion":"2024-11-05","capabilities":{},"serverInfo":{"name":"far","version":"1"}}`
 				case "tools/list":
 					what = `{"tools":[]}`
@@ -78,7 +80,7 @@ func TestSSE(t *testing.T) {
 				transport, revision = "http", session.Modern
 			}
 			f := superviseIn(t, data, at(srv.URL+"/sse", config.AutoHTTP))
-			st := f.await("r", Ready)
+			st := f.await("r", status.Ready)
 			f.mustCall("r", "x", "{}")
 			f.stop()
 			if st.Transport != transport || st.ProtocolVersion != revision {
@@ -98,7 +100,7 @@ func TestSSEEnds(t *testing.T) {
 	t.Parallel()
 	srv := newFarSSE(t, "/messages", nil)
 	f := supervise(t, at(srv.URL, config.SSE))
-	f.await("r", Ready)
+	f.await("r", status.Ready)
 	s, err := f.Session(t.Context(), "r", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -125,52 +127,5 @@ func TestSSERefused(t *testing.T) {
 	}
 	if n := len(neither.seen(func(v visit) bool { return v.Request.Method == "GET" })); n == 0 || n > 10 {
 		t.Errorf("the event stream was asked for %d times", n)
-	}
-}
-
-func TestHeaderValue(t *testing.T) {
-	for in, want := range map[string]string{ // the specification's own
-		"us-west1":           "us-west1",
-		"Hello, 世界":          "=?base64?SGVsbG8sIOS4lueVjA==?=",
-		" padded ":           "=?base64?IHBhZGRlZCA=?=",
-		"line1\nline2":       "=?base64?bGluZTEKbGluZTI=?=",
-		"=?base64?literal?=": "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=",
-		"a b":                "a b",
-		"":                   "=?base64??=",
-	} {
-		if got := headerValue(in); got != want {
-			t.Errorf("headerValue(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
-func TestMirrors(t *testing.T) {
-	for schema, want := range map[string]string{
-		`{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}`:                                                    "A=x ",
-		`{"properties":{"o":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}}`:              "N=42 ",
-		`{"properties":{"t":{"type":["boolean","null"],"x-mcp-header":"T"},"z":{"type":"string","x-mcp-header":"Z"}}}`: "T=true ",
-		`{"properties":{"x-mcp-header":{"type":"string","default":{"x-mcp-header":1}}}}`:                               "",
-		`{"properties":{"a":{"type":"string","x-mcp-header":""}}}`:                                                     `"" is no name of a header`,
-		`{"properties":{"a":{"type":"string","x-mcp-header":"a b"}}}`:                                                  `"a b" is no name of a header`,
-		`{"properties":{"a":{"type":"string","x-mcp-header":7}}}`:                                                      `7 is no name of a header`,
-		`{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}`:                                                    `"A" is at a property whose type is none of string, integer and boolean`,
-		`{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}}}`:           `"a" is there twice`,
-		`{"x-mcp-header":"A"}`: `"A" is at a place that no chain of properties leads to`,
-		`{"anyOf":[{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}]}`:                                      `"A" is at a place that no chain of properties leads to`,
-		`{"properties":{"l":{"items":{"type":"string","x-mcp-header":"A"}}}}`:                                        `"A" is at a place that no chain of properties leads to`,
-		`{"$defs":{"d":{"type":"string","x-mcp-header":"A"}}}`:                                                       `"A" is at a place that no chain of properties leads to`,
-		`{"properties":{"d":` + strings.Repeat(`{"items":`, 300) + `{"x-mcp-header":"A"}` + strings.Repeat("}", 302): "its schema is nested too deep",
-	} {
-		var s mirrors
-		got := ""
-		s.learn([]byte(`{"tools":[{"name":"t","inputSchema":`+schema+`}]}`), func(tool string, why error) { got = why.Error() })
-		h := http.Header{}
-		s.set(h, "t", []byte(`{"a":"x","o":{"n":42.0},"t":true,"z":null}`))
-		for name, values := range h {
-			got += strings.TrimPrefix(name, "Mcp-Param-") + "=" + values[0] + " "
-		}
-		if got != want {
-			t.Errorf("%.200s\ngives %q, want %q", schema, got, want)
-		}
 	}
 }

@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/mcptest"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // A visit is a request that a far server has seen.
@@ -57,7 +59,7 @@ func (f *far) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.visits = append(f.visits, v)
 	f.mu.Unlock()
-	if f.early != nil && f.early(w, v) || f.answer != nil && m.Method != initialize && m.Method != discover && f.answer(w, v) {
+	if f.early != nil && f.early(w, v) || f.answer != nil && m.Method != peer.Initialize && m.Method != peer.Discover && f.answer(w, v) {
 		return
 	}
 	switch {
@@ -65,11 +67,11 @@ func (f *far) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no stream here", http.StatusMethodNotAllowed)
 	case m.ID == nil:
 		w.WriteHeader(http.StatusAccepted)
-	case m.Method == discover && f.modern:
+	case m.Method == peer.Discover && f.modern:
 		result(w, m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"far","version":"1"}}}`)
-	case m.Method == discover && f.id != "":
+	case m.Method == peer.Discover && f.id != "":
 		http.Error(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: no session"},"id":null}`, http.StatusBadRequest)
-	case m.Method == initialize && !f.modern:
+	case m.Method == peer.Initialize && !f.modern:
 		if f.id != "" {
 			w.Header().Set("Mcp-Session-Id", f.id)
 		}
@@ -130,7 +132,7 @@ func TestRemoteEras(t *testing.T) {
 	refusal := func(supported string) func(http.ResponseWriter, visit) bool {
 		refused := false
 		return func(w http.ResponseWriter, v visit) bool {
-			if refused || v.m.Method != discover {
+			if refused || v.m.Method != peer.Discover {
 				return false
 			}
 			refused = true
@@ -155,7 +157,7 @@ func TestRemoteEras(t *testing.T) {
 			t.Parallel()
 			srv := newFar(t, test.set)
 			f := supervise(t, at(srv.URL, config.StreamableHTTP))
-			st := f.await("r", Ready)
+			st := f.await("r", status.Ready)
 			if got := f.mustCall("r", "echo", `{}`); !strings.Contains(got, "called") || strings.Contains(got, "\n") {
 				t.Errorf("the call's result is %q", got)
 			}
@@ -163,11 +165,11 @@ func TestRemoteEras(t *testing.T) {
 			if st.ProtocolVersion != test.revision || st.Transport != "http" {
 				t.Errorf("status = %+v, want revision %s over http", st, test.revision)
 			}
-			if n := len(srv.seen(by("POST", discover))); n != test.probes {
+			if n := len(srv.seen(by("POST", peer.Discover))); n != test.probes {
 				t.Errorf("%d probes, want %d", n, test.probes)
 			}
 			asked := ""
-			for _, v := range srv.seen(by("POST", initialize)) {
+			for _, v := range srv.seen(by("POST", peer.Initialize)) {
 				asked, _ = wire.String(wire.Member(v.m.Params, "protocolVersion"))
 			}
 			if asked != test.asked {
@@ -183,16 +185,16 @@ func checkHeaders(t *testing.T, srv *far, revision string) {
 	t.Helper()
 	for _, v := range srv.seen(func(visit) bool { return true }) {
 		h := v.Header
-		shaking := v.m.Method == discover || v.m.Method == initialize
+		shaking := v.m.Method == peer.Discover || v.m.Method == peer.Initialize
 		want := map[string]string{"Authorization": "Bearer x", "Mcp-Session-Id": srv.id, "Mcp-Protocol-Version": revision}
 		if shaking {
 			delete(want, "Mcp-Session-Id")
-			want["Mcp-Protocol-Version"] = map[string]string{discover: session.Modern}[v.m.Method]
+			want["Mcp-Protocol-Version"] = map[string]string{peer.Discover: session.Modern}[v.m.Method]
 		}
 		if v.Request.Method == "POST" {
 			want["Accept"], want["Content-Type"] = "application/json, text/event-stream", "application/json"
 		}
-		if v.m.Method == discover || revision == session.Modern {
+		if v.m.Method == peer.Discover || revision == session.Modern {
 			want["Mcp-Method"] = v.m.Method
 		}
 		if v.m.Method == "tools/call" && revision == session.Modern {
@@ -238,7 +240,7 @@ func TestRemoteStreamOfARequest(t *testing.T) {
 		}
 	})
 	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", Ready)
+	f.await("r", status.Ready)
 	c, stranger := clientOf("c"), clientOf("stranger")
 	s, err := f.Session(t.Context(), "r", c)
 	if err != nil {
@@ -282,14 +284,14 @@ func TestRemoteResumes(t *testing.T) {
 		}
 	})
 	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", Ready)
+	f.await("r", status.Ready)
 	if got := f.mustCall("r", "echo", "{}"); got != `{"ok":1}` {
 		t.Errorf("the resumed call answered %s", got)
 	}
 	if _, err := f.call("r", "lost", "{}"); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("the broken call: %v", err)
 	}
-	if st := f.state("r"); st.State != Ready {
+	if st := f.state("r"); st.State != status.Ready {
 		t.Errorf("the server is %s after a broken stream", st.State)
 	}
 }
@@ -314,7 +316,7 @@ func TestRemoteListens(t *testing.T) {
 		}
 	})
 	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", Ready)
+	f.await("r", status.Ready)
 	mcptest.WaitFor(t, "the tools to be listed again, and the ping to be answered", func() bool {
 		n, _ := f.listings("r")
 		return n >= 2 && len(srv.seen(func(v visit) bool { return v.m.IsResponse() && string(v.m.ID) == "7" })) == 1
@@ -350,13 +352,13 @@ func TestRemoteForgets(t *testing.T) {
 				}
 			})
 			f := supervise(t, at(srv.URL, config.StreamableHTTP))
-			f.await("r", Ready)
+			f.await("r", status.Ready)
 			forget <- struct{}{}
 			if _, err := f.call("r", "echo", "{}"); !errors.Is(err, session.ErrNotSent) {
 				t.Errorf("the call: %v, want one that was not sent", err)
 			}
 			f.mustCall("r", "echo", "{}")
-			if n := len(srv.seen(by("POST", initialize))); n != 2 {
+			if n := len(srv.seen(by("POST", peer.Initialize))); n != 2 {
 				t.Errorf("%d sessions were opened, want 2", n)
 			}
 		})
@@ -384,7 +386,7 @@ func TestRemoteMirrors(t *testing.T) {
 		}
 	})
 	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", Ready)
+	f.await("r", status.Ready)
 	if _, tools := f.listings("r"); tools != `{"tools":[`+valid+`]}` {
 		t.Errorf("the tools are %s", tools)
 	}

@@ -13,40 +13,42 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
 
 // A call has a failed server tried again, but not more often than every 15
 // seconds, and waits for how that goes.
 func TestFailedServerIsTriedOnACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(New(nil, Options{}, zap.NewNop()), config.Server{Name: "s"})
-		fail := func() { s.set(func(st *Status) { st.State, st.LastError = Failed, "no licence" }) }
-		s.begin(func(error) {})
+		s := newServer(t.Context(), nil, New(nil, Options{}, zap.NewNop()).common, config.Server{Name: "s"})
+		fail := func() { s.public.set(func(st *status.Status) { st.State, st.LastError = status.Failed, "no licence" }) }
+		s.public.begin()
 		fail()
 		call := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			_, err := s.session(ctx)
+			_, err := s.public.await(ctx)
 			return err
 		}
-		var unavailable *UnavailableError
-		if err := call(); !errors.As(err, &unavailable) || unavailable.Reason != "no licence" || len(s.woken) != 0 {
-			t.Errorf("a call soon after a failure: %v, woken %d times, want neither a wait nor a try", err, len(s.woken))
+		var unavailable *status.UnavailableError
+		if err := call(); !errors.As(err, &unavailable) || unavailable.Reason != "no licence" || len(s.control.woken) != 0 {
+			t.Errorf("a call soon after a failure: %v, woken %d times, want neither a wait nor a try", err, len(s.control.woken))
 		}
 		time.Sleep(retryOnCall)
 		answered := make(chan error, 1)
 		began := time.Now()
 		go func() { answered <- call() }()
-		<-s.woken // as run does
-		s.begin(func(error) {})
+		<-s.control.woken // as run does
+		s.public.begin()
 		time.Sleep(20 * time.Second)
 		fail()
 		if err := <-answered; !errors.As(err, &unavailable) || time.Since(began) != 20*time.Second {
 			t.Errorf("the call that had it tried again: %v after %v", err, time.Since(began))
 		}
-		if len(s.woken) != 0 {
+		if len(s.control.woken) != 0 {
 			t.Error("one call had it tried twice")
 		}
 	})
@@ -55,21 +57,21 @@ func TestFailedServerIsTriedOnACall(t *testing.T) {
 // A call waits while a server starts, and says so when its time is up.
 func TestCallWaitsForStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(New(nil, Options{}, zap.NewNop()), config.Server{Name: "s"})
+		s := newServer(t.Context(), nil, New(nil, Options{}, zap.NewNop()).common, config.Server{Name: "s"})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		_, err := s.session(ctx)
-		var unavailable *UnavailableError
-		if !errors.As(err, &unavailable) || unavailable.State != Starting || time.Since(began) != time.Minute {
+		_, err := s.public.await(ctx)
+		var unavailable *status.UnavailableError
+		if !errors.As(err, &unavailable) || unavailable.State != status.Starting || time.Since(began) != time.Minute {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		in := &instance{peer: newPeer(host{})}
+		in := &instance{Peer: peer.New(peer.Host{}, func(*peer.Conn) peer.Link { return nil })}
 		go func() {
 			time.Sleep(time.Second)
 			s.publish(in)
 		}()
-		if got, err := s.session(t.Context()); got != in || err != nil {
+		if got, err := s.public.await(t.Context()); got != in || err != nil {
 			t.Errorf("session = %v, %v", got, err)
 		}
 	})
@@ -79,11 +81,12 @@ func TestCallWaitsForStart(t *testing.T) {
 // unused is not begun on the session that ends.
 func TestCallAtTheIdleStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in := &instance{peer: newPeer(host{}), done: make(chan struct{}), entry: config.Server{Name: "s", IdleTimeout: time.Second}}
-		in.link = slow{in}
+		entry := config.Server{Name: "s", IdleTimeout: time.Second}
+		in := &instance{Peer: peer.New(peer.Host{}, func(c *peer.Conn) peer.Link { return slow{c} }), done: make(chan struct{})}
+		in.current.Store(&entry)
 		called := make(chan error, 1)
 		atStop := zap.Hooks(func(e zapcore.Entry) error {
-			if strings.Contains(e.Message, "nobody uses it") {
+			if strings.Contains(e.Message, "no client uses it") {
 				go func() {
 					_, err := in.Call(t.Context(), session.Request{Method: "tools/call"})
 					called <- err
@@ -93,11 +96,9 @@ func TestCallAtTheIdleStop(t *testing.T) {
 			return nil
 		})
 		core, _ := observer.New(zap.InfoLevel)
-		s := newServer(New(knows{}, Options{}, zap.New(core, atStop)), in.entry)
-		s.life = t.Context()
-		s.generation, s.endGeneration = context.WithCancelCause(s.life)
+		s := newServer(t.Context(), nil, New(knows{}, Options{}, zap.New(core, atStop)).common, entry)
 		go func() {
-			<-in.closed
+			<-in.Done()
 			close(in.done)
 		}()
 		if err := s.attend(t.Context(), in); !errors.Is(err, errIdle) {
@@ -110,17 +111,29 @@ func TestCallAtTheIdleStop(t *testing.T) {
 }
 
 // slow is a link to a server that takes a minute to answer.
-type slow struct{ to *instance }
+type slow struct{ to *peer.Conn }
 
-func (l slow) send(_ context.Context, o *outgoing) error {
+func (l slow) Send(_ context.Context, m *peer.Outgoing) error {
 	time.AfterFunc(time.Minute, func() {
-		l.to.peer.settle(o.id, reply{message: wire.Message{Result: []byte("{}")}})
+		l.to.Settle(m.ID, peer.Reply{Message: wire.Message{Result: []byte("{}")}})
 	})
 	return nil
 }
-func (slow) aside(*outgoing) error { return nil }
+func (slow) SendLater(*peer.Outgoing) error { return nil }
 
 // knows is a handler of servers whose tools are known.
 type knows struct{ Handler }
 
 func (knows) Known(config.Server) bool { return true }
+
+// An entry that is not to be started is never said to be starting.
+func TestStateAtFirst(t *testing.T) {
+	v := New(nil, Options{}, zap.NewNop())
+	for want, entry := range map[status.State]config.Server{
+		status.Starting: {}, status.Disabled: {Disabled: true}, status.Misconfigured: {Misconfigured: "no"}, status.Self: {Self: true},
+	} {
+		if got := newServer(t.Context(), nil, v.common, entry).status().State; got != want {
+			t.Errorf("it is %s, want %s", got, want)
+		}
+	}
+}

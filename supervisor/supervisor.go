@@ -2,118 +2,110 @@ package supervisor
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/session"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
-// A Handler is told of servers that come and go. Its methods may be called for
+// A Handler is notified of servers that come and go. Its methods may be called for
 // different servers at the same time, and for one server one after the other.
 type Handler interface {
-	// Learn is shown each new session before anyone else may use it, and again
-	// when the server says that its tools have changed. The server is ready when
-	// Learn returns nil. It must change nothing once ctx has ended.
+	// Learn lists what the server offers. It gets each new session before the
+	// session is used, and the session again when the server says that its lists
+	// have changed. The server is ready when Learn returns nil. Learn must change
+	// nothing once ctx has ended.
 	Learn(ctx context.Context, entry config.Server, s session.Session) error
 
-	// Known reports whether it is known what the server offers without starting
-	// it; only then a lazy server is left unstarted.
+	// Known reports whether the offer of the server is known without starting it. A
+	// lazy server is started at once unless it is.
 	Known(entry config.Server) bool
 
-	// Forget is told that the server is no longer wanted. It may come while a
-	// Learn is under way, whose ctx has then ended.
+	// Forget is called when the server is no longer wanted. It may be called during
+	// a Learn, whose ctx has then ended.
 	Forget(server string)
 }
 
-// Options are what a Supervisor needs beside its handler. The zero value works.
+// Options are what a Supervisor needs in addition to its handler. The zero value
+// works.
 type Options struct {
-	// DataDir is where servers' logs and traits are kept; "" keeps nothing.
+	// DataDir is where servers' logs and cached probe results are kept; "" keeps
+	// nothing.
 	DataDir string
 
-	// Guard is the command line of a process that runs [Guard] on its stdin: this
-	// very binary with a word that makes it do so. Empty means that nothing
-	// covers the router's sudden death.
+	// Guard is the command line of a process that runs [RunGuard] on its stdin: this
+	// binary with the arguments that make it do so. Empty means no process guard:
+	// servers may outlive a router that is killed.
 	Guard []string
 
-	// Reporter is the path of a program that calls [Report] where ReportVariable is
-	// set: this very binary. With it npx only fetches servers, and does not stay
-	// between them and the router. "" runs npx as entries have it.
+	// Reporter is the path of a program that calls [Report] if ReportVariable is set:
+	// this binary. With it npx only fetches servers, and does not stay between them
+	// and the router. "" runs npx as entries have it.
 	Reporter string
 
-	// Version is what servers are told of the router's version.
+	// Version is the router's version, which servers are sent.
 	Version string
 
-	// Sole says that the router has one client only, which is to be told to
+	// Sole says that the router has one client only, which is passed to
 	// [Supervisor.Attach]: all servers' requests are for it.
 	Sole bool
 
-	// Hear is told what servers say that belongs to no request. owner is the only
-	// client that uses the session, nil if several may. It must not block.
-	Hear func(server string, owner session.Client, m session.Message)
+	// OnMessage is called with messages of servers that belong to no request. owner
+	// is the only client that uses the session, nil if several may. It must not
+	// block.
+	OnMessage func(server string, owner session.Client, m session.Message)
 
-	// MaxStarting is how many servers may be starting at once; default 8. One
-	// that takes its time makes room for the next.
+	// MaxStarting is how many servers may be starting at once; default 8. A slow
+	// start makes room for the next after three seconds.
 	MaxStarting int
 }
 
 // A Supervisor keeps the servers of a configuration running.
 type Supervisor struct {
-	handler Handler
-	options Options
-	log     *zap.Logger
-	traits  *traitStore
-	finder  finder
-	reaper  reaper
-	slots   chan struct{}
-	// fetching holds an item while a server's package is fetched.
-	fetching chan struct{}
-	spawned  atomic.Int64 // processes so far
-	running  sync.WaitGroup
-	sole     chan session.Client // holds the router's only client once that is attached
-	applied  chan struct{}       // closed once the first configuration is applied
-	ending   chan struct{}       // closed when Run is to return
+	*common
+	starter *process.Starter
+	running sync.WaitGroup // the lives of servers
+	applied chan struct{}  // closed once the first configuration is applied
 
-	// mu guards what follows. It is never held while something stops.
-	mu      sync.Mutex
-	order   []string // names in the order of the configuration
+	mu      sync.Mutex // guards the fields below; never held while a server stops
+	order   []string   // names in the order of the configuration
 	servers map[string]*server
-	changed chan struct{} // closed when any status changes
-	level   string        // of the log messages that servers are to send; "" if nobody said
 }
 
-// New returns a Supervisor of no servers.
+// New returns a Supervisor without servers.
 func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 	if o.MaxStarting <= 0 {
 		o.MaxStarting = 8
 	}
-	if o.Hear == nil {
-		o.Hear = func(string, session.Client, session.Message) {}
+	if o.OnMessage == nil {
+		o.OnMessage = func(string, session.Client, session.Message) {}
 	}
-	var random [8]byte
-	rand.Read(random[:])
+	log = log.Named("supervisor")
+	ending := make(chan struct{})
+	starter := process.NewStarter(o.Guard, ending, log)
 	return &Supervisor{
-		handler:  h,
-		options:  o,
-		log:      log.Named("supervisor"),
-		traits:   newTraitStore(o.DataDir),
-		reaper:   reaper{mark: hex.EncodeToString(random[:])},
-		slots:    make(chan struct{}, o.MaxStarting),
-		fetching: make(chan struct{}, 1),
-		sole:     make(chan session.Client, 1),
-		applied:  make(chan struct{}),
-		ending:   make(chan struct{}),
-		servers:  make(map[string]*server),
-		changed:  make(chan struct{}),
+		common: &common{
+			handler:  h,
+			options:  o,
+			log:      log,
+			launcher: launch.New(starter, o.Reporter, o.DataDir),
+			starting: make(signal.Slots, o.MaxStarting),
+			ending:   ending,
+			sole:     soleClient{o.Sole, make(chan session.Client, 1)},
+		},
+		starter: starter,
+		applied: make(chan struct{}),
+		servers: make(map[string]*server),
 	}
 }
 
@@ -121,16 +113,14 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 // gone from the configuration.
 var errRemoved = errors.New("removed from the configuration")
 
-// Run makes what runs equal to the latest configuration until ctx ends. When it
-// returns, no process is left. It may be called once.
+// Run makes the running servers equal to the latest configuration until ctx ends.
+// When it returns, no process is left. It may be called once.
 func (v *Supervisor) Run(ctx context.Context, configs <-chan config.Config) error {
-	guard, err := startGuard(v.options.Guard, v.reaper.mark, v.log)
-	if err != nil {
+	if err := v.starter.Open(); err != nil {
 		close(v.ending)
 		return err
 	}
-	defer guard.close()
-	v.reaper.guard = guard
+	defer v.starter.Close()
 	for {
 		select {
 		case c := <-configs:
@@ -138,15 +128,13 @@ func (v *Supervisor) Run(ctx context.Context, configs <-chan config.Config) erro
 		case <-ctx.Done():
 			close(v.ending)
 			v.running.Wait()
-			if v.spawned.Load() > 0 {
-				killMarked(v.reaper.mark + ".")
-			}
 			return nil
 		}
 	}
 }
 
-// apply starts what is new, ends what is gone and tells the rest what changed.
+// apply starts the servers that are new, ends those that are gone, and gives the
+// others their entries. It does not wait for any of them.
 func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 	wanted := make(map[string]config.Server)
 	var order []string
@@ -164,17 +152,15 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 	}
 	for name, entry := range wanted {
 		if s, ok := v.servers[name]; ok {
-			s.edit(entry)
+			s.control.edit(entry, func() { s.public.edited(entry) }) // ends a start or listing under way
 			continue
 		}
-		s := newServer(v, entry)
-		own, cancel := context.WithCancelCause(ctx)
-		s.remove, s.life = cancel, own
-		s.generation, s.endGeneration = context.WithCancelCause(own)
+		life, remove := context.WithCancelCause(ctx)
+		s := newServer(life, remove, v.common, entry)
 		v.servers[name] = s
 		v.running.Go(func() {
-			s.run(own)
-			v.freed()
+			s.run(life)
+			v.retryFailed()
 		})
 	}
 	v.order = order
@@ -183,94 +169,81 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 		s.remove(errRemoved) // first, so that no Learn under way undoes Forget
 		v.handler.Forget(s.name)
 	}
-	select {
-	case <-v.applied:
-	default:
+	if !signal.IsClosed(v.applied) {
 		close(v.applied)
 	}
-	v.announce()
+	v.changed.send()
 }
 
-// freed has failed servers tried again when one is gone: it may have held what
-// they want for themselves.
-func (v *Supervisor) freed() {
-	if v.isEnding() {
+// retryFailed starts failed servers again after another server has ended: it may have
+// held a port or a file that they need.
+func (v *Supervisor) retryFailed() {
+	if signal.IsClosed(v.ending) {
 		return
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, s := range v.servers {
-		s.wakeIfFailed()
+	for _, s := range v.all() {
+		s.public.wakeIfFailed()
 	}
 }
 
-// Session returns the server's session. It waits while the server starts, until
-// ctx ends, and has a failed one tried again if that was not done lately. Its
-// error is an [*UnavailableError].
+// Session returns a session with the server for the client from, nil for the router
+// itself. It waits until ctx ends while the server starts, and starts a failed server
+// again unless that was tried lately. Its error is an [*status.UnavailableError].
 //
-// A legacy server that has asked its client for something has a session of its
-// own for each client that may be asked, until [Supervisor.Release], and one that
-// speaks both eras has one for legacy clients. from is the client, nil if there is
-// none. All others share one.
+// All clients share one session, with three exceptions. A legacy server that has sent
+// its client a request has a session for each client that can answer, until
+// [Supervisor.Release]; a client without a session of its own then has one for each
+// request. A server that speaks both eras has one more session, for legacy clients.
 func (v *Supervisor) Session(ctx context.Context, name string, from session.Client) (session.Session, error) {
 	s, err := v.lookup(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	in, err := s.session(ctx)
+	in, err := s.public.await(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.suit(ctx, in, from)
+	return s.pool.session(ctx, in, from)
 }
 
-// Attach says who the router's only client is, if it has but one.
-func (v *Supervisor) Attach(c session.Client) { v.sole <- c }
+// Attach says which client the router's only one is, see [Options]. It may be called
+// once.
+func (v *Supervisor) Attach(c session.Client) { v.sole.attached <- c }
 
-// only returns the router's only client, nil if it may have several. It waits for
-// that client until ctx ends.
-func (v *Supervisor) only(ctx context.Context) session.Client {
-	if !v.options.Sole {
-		return nil
-	}
-	select {
-	case c := <-v.sole:
-		v.sole <- c
-		return c
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-// Tell sends a notification to all servers whose session is the client's alone.
+// Notify sends a notification to all servers whose session is the client's alone.
 // It does not wait for them.
-func (v *Supervisor) Tell(home session.Client, method string, params json.RawMessage) {
+func (v *Supervisor) Notify(home session.Client, method string, params json.RawMessage) {
 	for _, s := range v.all() {
-		for _, in := range s.ownedBy(home) {
-			in.say(method, params)
+		if own := s.pool.of(home); own != nil {
+			own.NotifyLater(method, params)
+		}
+		if shared := s.public.instance(); v.options.Sole && shared != nil {
+			shared.NotifyLater(method, params)
 		}
 	}
 }
 
-// SetLevel has legacy servers send log messages from the level on, those too that
-// start later. It waits for them, but not for long.
+// SetLevel asks legacy servers for log messages from the level on, also those that
+// start later. It waits for each at most two seconds.
 func (v *Supervisor) SetLevel(ctx context.Context, level string) {
-	v.mu.Lock()
-	v.level = level
-	v.mu.Unlock()
+	v.level.Store(&level)
 	var setting sync.WaitGroup
 	for _, s := range v.all() {
-		for _, in := range s.running() {
-			setting.Go(func() { in.setLevel(ctx, level) })
+		all := s.pool.all()
+		if in := s.public.instance(); in != nil {
+			all = append(all, in)
+		}
+		for _, in := range all {
+			setting.Go(func() { in.SetLevel(ctx, level) })
 		}
 	}
 	setting.Wait()
 }
 
-// Release ends the sessions that were the client's alone.
+// Release ends the sessions that are the client's alone.
 func (v *Supervisor) Release(home session.Client) {
 	for _, s := range v.all() {
-		s.release(home)
+		s.pool.releaseClient(home)
 	}
 }
 
@@ -284,15 +257,15 @@ func (v *Supervisor) lookup(ctx context.Context, name string) (*server, error) {
 	select {
 	case <-v.applied:
 	case <-v.ending:
-		return nil, &UnavailableError{Server: name, State: Stopped}
+		return nil, &status.UnavailableError{Server: name, State: status.Stopped}
 	case <-ctx.Done():
-		return nil, &UnavailableError{Server: name, State: Starting, Reason: "the router is starting"}
+		return nil, &status.UnavailableError{Server: name, State: status.Starting, Reason: "the router is starting"}
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s, ok := v.servers[name]
 	if !ok {
-		return nil, &UnavailableError{Server: name}
+		return nil, &status.UnavailableError{Server: name}
 	}
 	return s, nil
 }
@@ -304,11 +277,11 @@ func (v *Supervisor) Restart(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return s.restartNow(ctx)
+	return s.restart(ctx)
 }
 
-// Status returns the state of every server, in the order of the configuration.
-func (v *Supervisor) Status() []Status {
+// Status returns the status of every server, in the order of the configuration.
+func (v *Supervisor) Status() []status.Status {
 	v.mu.Lock()
 	servers := make([]*server, 0, len(v.order))
 	for _, name := range v.order {
@@ -317,49 +290,12 @@ func (v *Supervisor) Status() []Status {
 		}
 	}
 	v.mu.Unlock()
-	all := make([]Status, len(servers))
+	all := make([]status.Status, len(servers))
 	for i, s := range servers {
-		all[i] = s.report()
+		all[i] = s.status()
 	}
 	return all
 }
 
 // Changed returns a channel that is closed at the next change of any status.
-func (v *Supervisor) Changed() <-chan struct{} {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.changed
-}
-
-func (v *Supervisor) announce() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	close(v.changed)
-	v.changed = make(chan struct{})
-}
-
-// slotTime is how long a starting server keeps others from starting.
-const slotTime = 3 * time.Second
-
-// slot waits for one of the places for starting servers. release gives it back,
-// as does the passing of slotTime, so that slow servers delay nobody for long.
-func (v *Supervisor) slot(ctx context.Context) (release func(), err error) {
-	return take(ctx, v.slots, slotTime)
-}
-
-// take waits for one of the places, which release or the passing of limit gives
-// back.
-func take(ctx context.Context, places chan struct{}, limit time.Duration) (release func(), err error) {
-	select {
-	case places <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	var once sync.Once
-	free := func() { once.Do(func() { <-places }) }
-	timer := time.AfterFunc(limit, free)
-	return func() { timer.Stop(); free() }, nil
-}
-
-// isEnding reports whether Run is about to return.
-func (v *Supervisor) isEnding() bool { return isClosed(v.ending) }
+func (v *Supervisor) Changed() <-chan struct{} { return v.changed.wait() }

@@ -3,29 +3,30 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
-// ask has a running router of the same files carry out the command, or every such
-// router. done is false if there is none, or it is not to be asked.
-func (a *app) ask(ctx context.Context, c config.Config, all bool) (done bool, err error) {
-	o, done, err := a.request(ctx, c, a.args, all)
+// askRunningRouter has the running router of the same files carry out the command and
+// prints what it answers; with all, every such router carries it out. done is false if
+// no router runs, or --standalone forbids to ask it.
+func askRunningRouter(ctx context.Context, env *environment, c config.Config, all bool) (done bool, err error) {
+	o, done, err := requestOutcome(ctx, env, c, env.args, all)
 	if err != nil || !done {
 		return done, err
 	}
-	a.stderr.Write(o.Stderr)
-	if _, err := a.stdout.Write(o.Stdout); err != nil {
+	env.stderr.Write(o.Stderr)
+	if _, err := env.stdout.Write(o.Stdout); err != nil {
 		return true, err
 	}
 	if o.Code != 0 {
@@ -34,63 +35,46 @@ func (a *app) ask(ctx context.Context, c config.Config, all bool) (done bool, er
 	return true, nil
 }
 
-// request is ask for a command line of ours, whose outcome is for us.
-func (a *app) request(ctx context.Context, c config.Config, args []string, all bool) (o daemon.Outcome, done bool, err error) {
-	if a.standalone || a.router != nil {
+// requestOutcome has the running router carry out a command line, and returns what it
+// answers instead of printing it.
+func requestOutcome(ctx context.Context, env *environment, c config.Config, args []string, all bool) (o daemon.Outcome, done bool, err error) {
+	if env.standalone || env.running != nil {
 		return o, false, nil
 	}
-	command := daemon.Command{Program: program(), Args: args, Input: a.input}
-	a.whileAsking(func() { o, done, err = daemon.Run(ctx, daemon.PlaceOf(a.data, c.Files), command, all) })
+	command := daemon.Command{Program: program(), Args: args, Input: env.input}
+	progress.ShowAsking(env.stderr, func() { o, done, err = daemon.Run(ctx, daemon.PlaceOf(env.data, c.Files), command, all) })
 	if ctx.Err() != nil {
 		return o, true, errInterrupted
 	}
 	return o, done, err
 }
 
-// carryOut has the router carry out the commands of other processes.
-func (a *app) carryOut(mux *http.ServeMux, r *adapter.Router, mode string) {
+// handleCommands adds to mux the route at which the router carries out the commands of
+// other processes.
+func handleCommands(env *environment, mux *http.ServeMux, r *adapter.Parts, mode func() string) {
 	daemon.Commands(mux, program(), func(ctx context.Context, c daemon.Command) daemon.Outcome {
 		var stdout, stderr bytes.Buffer
-		b := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, args: c.Args, data: a.data, input: c.Input, router: r, mode: mode}
-		code := exitCode(b.execute(ctx), &stderr)
+		code := exitCode(execute(ctx, &environment{
+			stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr,
+			args: c.Args, data: env.data, input: c.Input, running: &hosted{r, mode()},
+		}), &stderr)
 		return daemon.Outcome{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: code}
 	})
 }
 
-// commands is a door for the commands of other processes, and for pages that they
-// pass on.
-func (a *app) commands(c config.Config, pages *http.ServeMux, log *zap.Logger) door {
-	return func(ctx context.Context, r *adapter.Router, s *server.Server) error {
+// listenForCommands returns a listener for the commands of other processes, and for the
+// pages that 'metarouter dashboard' requests.
+func listenForCommands(env *environment, c config.Config, pages *http.ServeMux, log *zap.Logger) service.Listener {
+	return func(ctx context.Context, r *adapter.Parts, s *server.Server) error {
 		mux := http.NewServeMux()
-		a.carryOut(mux, r, s.Mode())
-		mux.Handle("/", during(ctx, pages))
-		if err := daemon.Serve(ctx, daemon.PlaceOf(a.data, c.Files), mux); err != nil {
-			log.Warn("commands can't ask this router", zap.Error(err))
+		handleCommands(env, mux, r, s.Mode)
+		mux.Handle("/", daemon.During(ctx, pages))
+		if err := daemon.Serve(ctx, daemon.PlaceOf(env.data, c.Files), mux); err != nil {
+			log.Warn("other commands can't ask this router", zap.Error(err))
 		}
 		return nil
 	}
 }
 
-// during has requests end with ctx.
-func during(ctx context.Context, h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		bounded, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		defer context.AfterFunc(ctx, cancel)()
-		h.ServeHTTP(w, r.WithContext(bounded))
-	})
-}
-
-// program tells this build of the program from others. It is what the program's
-// file was like at first: a newer one may come in its place.
-var program = sync.OnceValue(func() string {
-	path, err := os.Executable()
-	if err != nil {
-		return version
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return version
-	}
-	return fmt.Sprintf("%s %s %d %d", version, path, info.Size(), info.ModTime().UnixNano())
-})
+// program identifies this build of the program.
+var program = sync.OnceValue(func() string { return daemon.Program(version) })

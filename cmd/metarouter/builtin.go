@@ -12,11 +12,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-func (a *app) builtin() *cobra.Command {
-	return leaf("builtin NAME [ARGUMENT…]", "Be a bundled stdio server: "+strings.Join(builtin.Names(), " or "),
+func newBuiltinCommand() *cobra.Command {
+	return newCommand("builtin NAME [ARGUMENT…]", "Run a bundled stdio server: "+strings.Join(builtin.Names(), " or "),
 		`  metarouter builtin utilities
   metarouter builtin files ./docs`,
-		cobra.MinimumNArgs(1), func(ctx context.Context, args []string) error {
+		arguments(1, -1, "name the server: "+strings.Join(builtin.Names(), " or ")), func(ctx context.Context, args []string) error {
 			s, err := builtin.New(args[0], args[1:])
 			if err != nil {
 				return usage(err)
@@ -25,15 +25,15 @@ func (a *app) builtin() *cobra.Command {
 		})
 }
 
-// guard is how the router starts its guard process, and servers behind a gate;
-// people have no use for it.
-func (a *app) guard() *cobra.Command {
-	cmd := leaf("guard", "Kill servers whose router has died", "", cobra.ArbitraryArgs,
+// newGuardCommand returns the command by which the router starts its process guard, and
+// servers behind an exec shim. It is not for people.
+func newGuardCommand() *cobra.Command {
+	cmd := newCommand("guard", "Kill servers whose router has died", "", cobra.ArbitraryArgs,
 		func(_ context.Context, args []string) error {
 			if len(args) > 1 && args[0] == "--" {
-				return supervisor.Gate(args[1:])
+				return supervisor.ExecShim(args[1:])
 			}
-			supervisor.Guard(os.Stdin)
+			supervisor.RunGuard(os.Stdin)
 			return nil
 		})
 	cmd.Hidden, cmd.DisableFlagParsing = true, true

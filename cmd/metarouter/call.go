@@ -18,89 +18,103 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-func (a *app) call() *cobra.Command {
+func newCallCommand(env *environment) *cobra.Command {
 	var raw string
-	cmd := a.jsonFlag(leaf("call TOOL [KEY=VALUE …]", "Run one tool",
+	cmd := newCommand("call TOOL [KEY=VALUE …]", "Run one tool",
 		`  metarouter call utilities:unit_convert value=5 from_unit=km to_unit=mi
   metarouter call playwright:browser_navigate --args '{"url":"https://example.com"}'`,
-		cobra.MinimumNArgs(1), func(ctx context.Context, args []string) error {
-			a.calls = true
-			c, err := a.load(ctx)
-			if err == nil {
-				raw, err = a.readArguments(raw)
-			}
-			if err != nil {
-				return err
-			}
-			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
-				t, err := a.resolve(ctx, c, r, args[0])
-				if err != nil {
-					return err
-				}
-				arguments, err := parseArguments(t, raw, args[1:])
-				if err != nil {
-					return usage(err)
-				}
-				result, err := r.Execute(ctx, selector.Call{Tool: t, Arguments: arguments, Client: "metarouter call"})
-				if err != nil {
-					return fmt.Errorf("call %s: %w", t.ID, err)
-				}
-				if a.json {
-					err = a.printJSON(result.JSON)
-				} else {
-					err = a.printResult(result.JSON)
-				}
-				if err == nil && result.IsError {
-					err = &exitError{code: exitFailed}
-				}
-				return err
-			})
-		}))
-	cmd.Flags().StringVar(&raw, "args", "", argsUsage)
+		arguments(1, -1, "name the tool; 'metarouter tools' lists all"), func(ctx context.Context, args []string) error {
+			return runCall(ctx, env, args[0], raw, args[1:])
+		})
+	cmd.Long = `Runs one tool and prints its result.
+
+TOOL is server:tool, server__tool, server.tool, or the tool's own name if only one
+server has it. KEY=VALUE is an argument of the tool: VALUE is JSON, or plain text,
+which needs no quotes. Pairs are added to the object of --args; where both have a key,
+the pair is used.`
+	addJSONFlag(env, cmd)
+	addArgsFlag(cmd, &raw)
 	return cmd
 }
 
-const argsUsage = "arguments as a `JSON` object; @FILE or - reads them"
+// addArgsFlag gives cmd the flag --args.
+func addArgsFlag(cmd *cobra.Command, raw *string) {
+	cmd.Flags().StringVar(raw, "args", "", "Pass these arguments to the tool: a `JSON` object, @FILE to read the object from a file, or - to read it from stdin. (default {})")
+}
 
-// readArguments returns the arguments that --args gives, names (@FILE) or has
-// read from stdin (-), an object in any case.
-func (a *app) readArguments(raw string) (string, error) {
+// runCall runs the tool with the arguments of --args and, over them, the KEY=VALUE pairs.
+func runCall(ctx context.Context, env *environment, tool, raw string, pairs []string) error {
+	c, err := loadConfig(ctx, env)
+	if err != nil {
+		return err
+	}
+	object, err := readArguments(env, raw)
+	if err != nil {
+		return err
+	}
+	return withRouterForCalls(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
+		t, err := resolveTool(ctx, env, c, r, tool)
+		if err != nil {
+			return err
+		}
+		arguments, err := mergeArguments(t, object, pairs)
+		if err != nil {
+			return usage(err)
+		}
+		result, err := r.Execute(ctx, selector.Call{Tool: t, Arguments: arguments, Client: "metarouter call"})
+		if err != nil {
+			return fmt.Errorf("call %s: %w", t.ID, err)
+		}
+		if env.json {
+			err = env.printJSON(result.JSON)
+		} else {
+			err = printResult(env, result.JSON)
+		}
+		if err == nil && result.IsError {
+			err = &exitError{code: exitFailed}
+		}
+		return err
+	})
+}
+
+// readArguments returns the JSON object that --args gives, names (@FILE) or has read
+// from stdin (-).
+func readArguments(env *environment, raw string) (json.RawMessage, error) {
 	var text []byte
 	var err error
 	switch {
-	case a.router != nil:
-		return a.input, nil
+	case env.running != nil:
+		return json.RawMessage(env.input), nil
 	case raw == "":
 		text = []byte("{}")
 	case raw == "-":
-		text, err = io.ReadAll(a.stdin)
+		text, err = io.ReadAll(env.stdin)
 	case raw[0] == '@':
 		text, err = os.ReadFile(raw[1:])
 	default:
 		text = []byte(raw)
 	}
 	if err != nil {
-		return "", usage(fmt.Errorf("--args: %w", err))
+		return nil, usage(inFlag("--args", err))
 	}
 	if !wire.Valid(text) || !wire.IsObject(text) {
-		return "", usage(errors.New(`--args is no JSON object; write for example --args '{"key": "value"}'`))
+		return nil, usage(errors.New(`--args is not a JSON object; write for example --args '{"key": "value"}'`))
 	}
-	a.input = string(text)
-	return a.input, nil
+	env.input = string(text)
+	return text, nil
 }
 
-// parseArguments returns the arguments as an object: raw, and over it the pairs,
-// whose values are strings where the schema says so, else JSON if they are.
-func parseArguments(t *registry.NormalizedTool, raw string, pairs []string) (json.RawMessage, error) {
-	object := json.RawMessage(raw)
+// mergeArguments sets the KEY=VALUE pairs in the object. A value is a string where the
+// tool's schema says so, else JSON if it is valid JSON.
+func mergeArguments(t *registry.NormalizedTool, object json.RawMessage, pairs []string) (json.RawMessage, error) {
 	properties := wire.Member(t.InputSchema, "properties")
 	for _, pair := range pairs {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return nil, fmt.Errorf("argument %q: write key=value", pair)
+			return nil, fmt.Errorf("argument %q has no '='; write key=value", pair)
 		}
 		encoded := []byte(value)
-		kinds := string(wire.Member(wire.Member(properties, key), "type")) // a string, or an array of them
+		kinds := string(wire.Member(wire.Member(properties, key), "type")) // a string, or an array of strings
 		text := strings.Contains(kinds, `"string"`) && !strings.Contains(kinds, `"number"`) && !strings.Contains(kinds, `"integer"`)
 		if text || !wire.Valid(encoded) {
 			encoded = wire.Marshal(value)
@@ -110,8 +124,9 @@ func parseArguments(t *registry.NormalizedTool, raw string, pairs []string) (jso
 	return object, nil
 }
 
-// printResult prints the text of a result, and a line for what is no text.
-func (a *app) printResult(raw json.RawMessage) error {
+// printResult prints the text of a CallToolResult, and a line for each part of it that
+// is not text.
+func printResult(env *environment, raw json.RawMessage) error {
 	var result struct {
 		Content []struct {
 			Type, Text, Data, MimeType, URI string
@@ -120,24 +135,24 @@ func (a *app) printResult(raw json.RawMessage) error {
 		StructuredContent json.RawMessage
 	}
 	if err := json.Unmarshal(raw, &result); err != nil {
-		return a.printJSON(raw) // a shape that we do not know
+		return env.printJSON(raw) // not a CallToolResult
 	}
 	for _, c := range result.Content {
 		switch c.Type {
 		case "text":
-			fmt.Fprintln(a.stdout, c.Text)
+			fmt.Fprintln(env.stdout, c.Text)
 		case "image", "audio":
-			fmt.Fprintf(a.stdout, "[%s %s, %d bytes; --json prints it]\n", c.Type, c.MimeType, base64.StdEncoding.DecodedLen(len(c.Data)))
+			fmt.Fprintf(env.stdout, "[%s %s, %d bytes; --json prints it]\n", c.Type, c.MimeType, base64.StdEncoding.DecodedLen(len(c.Data)))
 		case "resource":
-			fmt.Fprintf(a.stdout, "[resource %s]\n%s\n", c.Resource.URI, c.Resource.Text)
+			fmt.Fprintf(env.stdout, "[resource %s]\n%s\n", c.Resource.URI, c.Resource.Text)
 		case "resource_link":
-			fmt.Fprintf(a.stdout, "[resource %s]\n", c.URI)
+			fmt.Fprintf(env.stdout, "[resource %s]\n", c.URI)
 		default:
-			fmt.Fprintf(a.stdout, "[%s; --json prints it]\n", c.Type)
+			fmt.Fprintf(env.stdout, "[%s; --json prints it]\n", c.Type)
 		}
 	}
 	if len(result.Content) == 0 && result.StructuredContent != nil {
-		return a.printJSON(result.StructuredContent)
+		return env.printJSON(result.StructuredContent)
 	}
 	return nil
 }

@@ -11,35 +11,62 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-func (a *app) check() *cobra.Command {
-	return a.jsonFlag(leaf("check", "Read the configuration and say every problem; start nothing",
+func newCheckCommand(env *environment) *cobra.Command {
+	cmd := newCommand("check", "Report every problem of the configuration files; start nothing",
 		`  metarouter check
   metarouter check --config team.mcp.json --json`,
-		cobra.NoArgs, func(context.Context, []string) error {
-			paths, _, err := config.Find(a.configs)
-			if err != nil {
-				return usage(err)
-			}
-			c, err := config.Load(paths...)
-			if p, ok := errors.AsType[config.Problem](err); ok {
-				return a.printProblems(config.Config{Files: paths, Problems: []config.Problem{p}})
-			} else if err != nil {
-				return usage(err)
-			}
-			return a.printProblems(c)
-		}))
+		noArguments, func(context.Context, []string) error { return runCheck(env) })
+	cmd.Long = `Reads the configuration and prints each mistake in it, with its line and column.
+
+It starts no server. To find programs that are missing and servers that fail, run
+'metarouter doctor'.`
+	addJSONFlag(env, cmd)
+	return cmd
 }
 
-func (a *app) printProblems(c config.Config) error {
-	if a.json {
-		if err := a.printJSON(append([]config.Problem{}, c.Problems...)); err != nil {
+func runCheck(env *environment) error {
+	paths, named, err := config.Find(env.configs)
+	if err != nil {
+		return usage(err)
+	}
+	c, err := config.Load(paths...)
+	if p, ok := errors.AsType[config.Problem](err); ok {
+		return printProblems(env, config.Config{Files: paths, Problems: []config.Problem{p}})
+	} else if err != nil {
+		return usage(unreadable(err))
+	}
+	err = printProblems(env, c)
+	if !named && !env.json && !c.Trusted(env.data) {
+		fmt.Fprintf(env.stdout, "%s is not trusted yet: read it, then run 'metarouter trust' before you use it\n", c.Files[0])
+	}
+	return err
+}
+
+// counted returns "no problem", "1 problem" or "2 problems".
+func counted(n int, noun string) string {
+	switch n {
+	case 0:
+		return "no " + noun
+	case 1:
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// printProblems prints the problems of a configuration, and fails if there are any.
+func printProblems(env *environment, c config.Config) error {
+	if env.json {
+		if err := env.printJSON(append([]config.Problem{}, c.Problems...)); err != nil {
 			return err
 		}
 	} else {
 		for _, p := range c.Problems {
-			fmt.Fprintln(a.stdout, p.Error())
+			fmt.Fprintln(env.stdout, p.Error())
 		}
-		fmt.Fprintf(a.stdout, "%s: %d servers, %d problems\n", strings.Join(c.Files, ", "), len(c.Servers), len(c.Problems))
+		fmt.Fprintf(env.stdout, "%s: %s, %s\n", strings.Join(c.Files, ", "), counted(len(c.Servers), "server"), counted(len(c.Problems), "problem"))
+		if keys := c.RestartKeys(); len(keys) > 0 {
+			fmt.Fprintf(env.stdout, "an edit of these keys takes effect at the router's next start: %s\n", strings.Join(keys, ", "))
+		}
 	}
 	if len(c.Problems) > 0 {
 		return &exitError{code: exitUsage}

@@ -13,55 +13,65 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 )
 
-func (a *app) classify() *cobra.Command {
-	return a.jsonFlag(leaf("classify TEXT", "Sort a text into one of the configured categories",
+func newClassifyCommand(env *environment) *cobra.Command {
+	cmd := newCommand("classify TEXT", "Sort a text into one of the configured categories",
 		`  metarouter classify "What is the derivative of x squared?"
   metarouter classify --config categories.example.json --json "Who built the pyramids?"`,
-		cobra.MinimumNArgs(1), func(ctx context.Context, args []string) error {
-			text := strings.Join(args, " ")
-			c, err := a.load(ctx)
-			if err != nil {
-				return err
-			}
-			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
-				if k := c.Router.Classification; k != nil && k.Outside != nil && k.Outside.Server != "" {
-					a.waiting(r, func() { r.Await(ctx, k.Outside.Server) }) // which may take longer than a classification
-				}
-				o, err := r.Classifier().Classify(ctx, text)
-				switch {
-				case errors.Is(err, classify.ErrNoCategories):
-					return err
-				case err != nil:
-					return usage(err)
-				case a.json:
-					return a.printJSON(o)
-				}
-				return a.printOutcome(o)
-			})
-		}))
+		arguments(1, -1, "write the text to classify"), func(ctx context.Context, args []string) error {
+			return runClassify(ctx, env, strings.Join(args, " "))
+		})
+	addJSONFlag(env, cmd)
+	return cmd
 }
 
-// shownCategories is how many of many categories are printed.
+func runClassify(ctx context.Context, env *environment, text string) error {
+	if strings.TrimSpace(text) == "" {
+		return usage(errors.New(`the text is empty; write at least one word: metarouter classify "TEXT"`))
+	}
+	c, err := loadConfig(ctx, env)
+	if err != nil {
+		return err
+	}
+	return withRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
+		if k := c.Router.Classification; k != nil && k.Outside != nil && k.Outside.Server != "" {
+			// The server may take longer to start than a classification may take.
+			progress.ShowServers(env.stderr, r, func() { r.Await(ctx, k.Outside.Server) })
+		}
+		o, err := r.Classifier().Classify(ctx, text)
+		switch {
+		case errors.Is(err, classify.ErrNoCategories):
+			return err
+		case err != nil:
+			return usage(err)
+		case env.json:
+			return env.printJSON(o)
+		}
+		return printOutcome(env, o)
+	})
+}
+
+// shownCategories is the largest number of categories that are printed.
 const shownCategories = 10
 
-// printOutcome prints what the text was found to be, and the likeliest categories.
-func (a *app) printOutcome(o classify.Outcome) error {
+// printOutcome prints the category of the text, and the most probable categories.
+func printOutcome(env *environment, o classify.Outcome) error {
 	reasoning := "without reasoning"
 	if o.UseReasoning {
 		reasoning = "with reasoning"
 	}
-	fmt.Fprintf(a.stdout, "%s (confidence %.2f): model %s, %s\n", o.Category, o.Confidence, o.Model, reasoning)
+	fmt.Fprintf(env.stdout, "%s (confidence %.2f): model %s, %s\n", o.Category, o.Confidence, o.Model, reasoning)
 	if o.Degraded {
-		fmt.Fprintln(a.stderr, "the outside classifier is down; this is the built-in one's answer")
+		fmt.Fprintln(env.stderr, "the other classification server does not answer, so the built-in classifier answered")
 	}
 	order := make([]int, len(o.Probabilities))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(o.Probabilities[j], o.Probabilities[i]) })
-	return a.table(func(w *tabwriter.Writer) {
+	return env.printTable(func(w *tabwriter.Writer) {
 		for _, i := range order[:min(len(order), shownCategories)] {
 			fmt.Fprintf(w, "%.3f\t%s\n", o.Probabilities[i], o.Categories[i])
 		}

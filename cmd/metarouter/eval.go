@@ -7,24 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/mcp-metarouter/metarouter/internal/evaluation"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// An evaluated is the answer of eval.
+// An evaluated is what eval prints as JSON.
 type evaluated struct {
 	Tools   int `json:"tools"`
 	Queries int `json:"queries"`
-	evaluation.Scores
+	selector.Scores
 	Median milliseconds `json:"p50_ms"`
 	P99    milliseconds `json:"p99_ms"`
 }
@@ -35,89 +31,65 @@ func (m milliseconds) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%.3f", float64(m)/1e6), nil
 }
 
-func (a *app) eval() *cobra.Command {
-	var catalogs []string
-	var queries, out string
-	var limit int
-	cmd := a.jsonFlag(leaf("eval --catalog FILE --queries FILE", "Measure how well tools are found, without any server",
+// evalOptions are the flags of eval.
+type evalOptions struct {
+	catalogs     []string
+	queries, out string
+	limit        int
+}
+
+func newEvalCommand(env *environment) *cobra.Command {
+	var o evalOptions
+	cmd := newCommand("eval --catalog FILE --queries FILE", "Measure the search on your own tools and queries; start no server",
 		`  metarouter eval --catalog tools.jsonl --queries queries.jsonl
   metarouter eval --catalog a.jsonl --catalog b.jsonl --queries q.jsonl -k 50 --out rankings.jsonl`,
-		cobra.NoArgs, func(ctx context.Context, _ []string) error {
-			switch {
-			case len(catalogs) == 0 || queries == "":
-				return usage(errors.New("write --catalog FILE, with {server, name, description, input_schema} in each line, and --queries FILE, with {id, query, relevant: [{server, name}]}"))
-			case limit < 1:
-				return usage(fmt.Errorf("-k %d: write 1 or more", limit))
-			}
-			log, err := a.log(zapcore.WarnLevel)
-			if err != nil {
-				return err
-			}
-			all, err := evaluation.ReadQueries(queries)
-			if err != nil {
-				return usage(err)
-			}
-			result, rankings, err := evaluate(ctx, log, catalogs, all, limit)
-			if err != nil {
-				return err
-			}
-			if out != "" {
-				if err := writeLines(out, rankings); err != nil {
-					return err
-				}
-			}
-			if a.json {
-				return a.printJSON(result)
-			}
-			return a.printEvaluated(result)
-		}))
+		noArguments, func(ctx context.Context, _ []string) error { return runEval(ctx, env, o) })
+	addJSONFlag(env, cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&catalogs, "catalog", nil, "`file` with a tool in each line; repeatable")
-	flags.StringVar(&queries, "queries", "", "`file` with a query in each line")
-	flags.StringVar(&out, "out", "", "`file` for the rankings")
-	flags.IntVarP(&limit, "limit", "k", 10, "the most tools in a ranking")
+	flags.StringArrayVar(&o.catalogs, "catalog", nil, "Read tools from this `file`, one JSON object {server, name, description, input_schema} in each line. Repeat the flag to join several catalogs. (required)")
+	flags.StringVar(&o.queries, "queries", "", "Read queries from this `file`, one JSON object {id, query, relevant: [{server, name}]} in each line. (required)")
+	flags.StringVar(&o.out, "out", "", "Write the rankings to this `file`, one JSON object {id, ranked} in each line. By default no file is written.")
+	flags.IntVarP(&o.limit, "limit", "k", 10, "Rank at most this `number` of tools for each query.")
 	return cmd
 }
 
-// evaluate ranks the tools of the catalogs for each query.
-func evaluate(ctx context.Context, log *zap.Logger, catalogs []string, queries []evaluation.Query, limit int) (result evaluated, rankings []evaluation.Ranking, err error) {
-	tools, err := evaluation.ReadCatalog(log, catalogs...)
+func runEval(ctx context.Context, env *environment, o evalOptions) error {
+	switch {
+	case len(o.catalogs) == 0 || o.queries == "":
+		return usage(errors.New("write --catalog FILE, with {server, name, description, input_schema} in each line, and --queries FILE, with {id, query, relevant: [{server, name}]}"))
+	case o.limit < 1:
+		return usage(fmt.Errorf("-k %d is too small; write 1 or more", o.limit))
+	}
+	log, err := env.newLogger(zapcore.WarnLevel)
 	if err != nil {
-		return result, nil, usage(err)
+		return err
 	}
-	r, err := evaluation.Register(tools, vectors.Embedded(), log)
+	examples, err := selector.ReadExamples(o.queries)
 	if err != nil {
-		return result, nil, err
+		return usage(inFlag("--queries", err))
 	}
-	defer r.Close()
-	s := selector.New(r, nil, "", log)
-	if _, err := s.Find(ctx, selector.Query{Task: "index"}); err != nil { // not to be measured
-		return result, nil, err
+	tools, err := selector.ReadCatalog(log, o.catalogs...)
+	if err != nil {
+		return usage(inFlag("--catalog", err))
 	}
-	scores := make([]evaluation.Scores, len(queries))
-	times := make([]time.Duration, len(queries))
-	for i := range queries {
-		began := time.Now()
-		found, err := s.Find(ctx, selector.Query{Task: queries[i].Text, Limit: limit})
-		if err != nil {
-			return result, nil, err
+	e, err := selector.Evaluate(ctx, tools, examples, o.limit, log)
+	if err != nil {
+		return err
+	}
+	if o.out != "" {
+		if err := writeLines(o.out, e.Rankings); err != nil {
+			return err
 		}
-		times[i] = time.Since(began)
-		ranking := evaluation.Ranking{ID: queries[i].ID, Ranked: []string{}}
-		for _, c := range found.Candidates {
-			ranking.Ranked = append(ranking.Ranked, c.Tool.ID)
-		}
-		scores[i] = queries[i].Score(ranking.Ranked)
-		rankings = append(rankings, ranking)
 	}
-	result = evaluated{Tools: len(tools), Queries: len(queries), Scores: evaluation.Mean(scores)}
-	if slices.Sort(times); len(times) > 0 {
-		result.Median, result.P99 = milliseconds(times[len(times)/2]), milliseconds(times[len(times)*99/100])
+	result := evaluated{e.Tools, e.Examples, e.Scores, milliseconds(e.Median), milliseconds(e.P99)}
+	if env.json {
+		return env.printJSON(result)
 	}
-	return result, rankings, nil
+	return printEvaluated(env, result)
 }
 
-func writeLines(path string, rankings []evaluation.Ranking) (err error) {
+// writeLines writes each row as JSON in a line of its own.
+func writeLines[Row any](path string, rows []Row) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -125,7 +97,7 @@ func writeLines(path string, rankings []evaluation.Ranking) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	w := bufio.NewWriter(f)
 	lines := json.NewEncoder(w)
-	for _, r := range rankings {
+	for _, r := range rows {
 		if err := lines.Encode(r); err != nil {
 			return err
 		}
@@ -133,8 +105,8 @@ func writeLines(path string, rankings []evaluation.Ranking) (err error) {
 	return w.Flush()
 }
 
-func (a *app) printEvaluated(e evaluated) error {
-	return a.table(func(w *tabwriter.Writer) {
+func printEvaluated(env *environment, e evaluated) error {
+	return env.printTable(func(w *tabwriter.Writer) {
 		fmt.Fprintf(w, "%d tools, %d queries\n", e.Tools, e.Queries)
 		for _, row := range []struct {
 			name  string

@@ -11,36 +11,41 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// health is for containers that have nothing else to look with.
-func (a *app) health() *cobra.Command {
-	cmd := leaf("health [URL]", "Fail unless a router serves over HTTP",
+// newHealthCommand returns the health check of containers, which may have no other HTTP
+// client.
+func newHealthCommand(env *environment) *cobra.Command {
+	cmd := newCommand("health [URL]", "Check whether a router serves over HTTP: exit code 0 if it does, 1 if not",
 		"  metarouter health http://127.0.0.1:8787/health", cobra.MaximumNArgs(1),
 		func(ctx context.Context, args []string) error {
 			url := "http://127.0.0.1:8787/health"
 			if len(args) == 1 {
 				url = args[0]
 			}
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-			defer cancel()
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-			if err != nil {
-				return usage(err)
-			}
-			// It asks its own machine, whose certificate is for the name that others call
-			// it by, and sends no secret.
-			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-			response, err := client.Do(request)
-			if err != nil {
-				return err
-			}
-			defer response.Body.Close()
-			if response.StatusCode != http.StatusOK {
-				return fmt.Errorf("%s answers %s", url, response.Status)
-			}
-			_, err = io.Copy(a.stdout, io.LimitReader(response.Body, 1<<16))
-			fmt.Fprintln(a.stdout)
-			return err
+			return runHealth(ctx, env, url)
 		})
 	cmd.Hidden = true
 	return cmd
+}
+
+func runHealth(ctx context.Context, env *environment, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return usage(err)
+	}
+	// The certificate is for the name by which others call this machine, not for the
+	// loopback address. The request carries no secret.
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	_, err = io.Copy(env.stdout, io.LimitReader(response.Body, 1<<16))
+	fmt.Fprintln(env.stdout)
+	return err
 }

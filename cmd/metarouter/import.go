@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -9,64 +10,68 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/clients"
 )
 
-// A takeover is what the flags of import say.
-type takeover struct {
+// importOptions are the flags of import.
+type importOptions struct {
 	file, project     string
 	write             bool
 	overwrite, rename bool
 }
 
-// choice is what becomes of names that ours has for other servers.
-func (t takeover) choice() clients.Choice {
+// choice says what to do with names that our configuration has for other servers.
+func (o importOptions) choice() clients.Choice {
 	switch {
-	case t.overwrite:
+	case o.overwrite:
 		return clients.TakeTheirs
-	case t.rename:
+	case o.rename:
 		return clients.TakeBoth
 	}
 	return clients.KeepOurs
 }
 
-func (a *app) importServers() *cobra.Command {
-	var t takeover
-	cmd := leaf("import CLIENT", "Take a client's servers over into your configuration",
+func newImportCommand(env *environment) *cobra.Command {
+	var o importOptions
+	cmd := newCommand("import CLIENT", "Copy a client's servers into your configuration",
 		`  metarouter import claude-desktop            # show what would change
   metarouter import claude-desktop --write    # change it, and keep a copy
   metarouter import vscode --project ~/shop --config shop.json --write`,
-		oneClient, func(_ context.Context, args []string) error { return a.takeOver(args[0], t) })
-	cmd.Long = `Puts the servers of a client (` + strings.Join(clients.Names(), ", ") + `)
-into your own configuration, or the last file of --config, which is made if need be.
-The client's files stay as they are; see 'metarouter install'.
+		oneClient, func(_ context.Context, args []string) error { return runImport(env, args[0], o) })
+	cmd.Long = `Copies the servers of a client (` + strings.Join(clients.Names(), ", ") + `)
+into your own configuration, or into the file of --config (the last one, if there are
+several). The file is created if it does not exist. The client's files stay as they are; see 'metarouter install'.
 
 It prints what would change, with values that may be secret hidden. --write writes
-it and keeps a copy of the old file beside it. Servers that you have already are
-left out.`
-	cmd.Flags().StringVar(&t.file, "file", "", "the client's `file`, if it is not the usual one")
-	cmd.Flags().StringVar(&t.project, "project", "", "the servers of the project in this `folder`, not yours")
-	cmd.Flags().BoolVar(&t.write, "write", false, "write the file, and keep a copy of the old one")
-	cmd.Flags().BoolVar(&t.overwrite, "overwrite", false, "where you have another server of that name, take the client's")
-	cmd.Flags().BoolVar(&t.rename, "rename", false, "where you have another server of that name, take the client's under another")
-	cmd.MarkFlagsMutuallyExclusive("overwrite", "rename")
-	cmd.MarkFlagsMutuallyExclusive("file", "project")
+the file and keeps a copy of the old one next to it. Servers that you have already
+are left out.`
+	cmd.Flags().StringVar(&o.file, "file", "", "Read the servers from this `file` of the client. (default the file that the client reads on this system)")
+	cmd.Flags().StringVar(&o.project, "project", "", "Take the servers of the project in this `folder`. By default those of the user are taken.")
+	cmd.Flags().BoolVar(&o.write, "write", false, "Write the file, and keep a copy of the old one next to it. By default the change is only shown.")
+	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "Where you have another server of the same name, take the client's. By default yours stays.")
+	cmd.Flags().BoolVar(&o.rename, "rename", false, "Where you have another server of the same name, import the client's under a new name. By default it is left out.")
 	_ = cmd.MarkFlagDirname("project")
 	return cmd
 }
 
-func (a *app) takeOver(name string, t takeover) error {
+func runImport(env *environment, name string, o importOptions) error {
+	switch {
+	case o.overwrite && o.rename:
+		return usage(errors.New("use --overwrite or --rename, not both"))
+	case o.file != "" && o.project != "":
+		return usage(errors.New("use --file or --project, not both"))
+	}
 	c, _ := clients.Find(name)
-	sources, err := a.theirs(c, t)
+	sources, err := clientSources(env, c, o)
 	if err != nil {
 		return err
 	}
-	paths, err := a.ownFiles()
+	paths, err := ownFiles(env)
 	if err != nil {
 		return err
 	}
-	own, err := ours(paths)
+	own, err := readOurs(paths)
 	if err != nil {
 		return err
 	}
@@ -75,68 +80,72 @@ func (a *app) takeOver(name string, t takeover) error {
 		return err
 	}
 	was, err := config.Read(target.Path, target.Data)
-	trusted := err == nil && was.Trusted(a.data)
-	done, err := clients.Import(c, sources, target.Path, target.Data, own, t.choice())
+	trusted := err == nil && was.Trusted(env.data)
+	done, err := clients.Import(c, sources, target.Path, target.Data, own, o.choice())
 	if err != nil {
 		return err
 	}
-	a.printDiff(target.Path, target.Data, done.Data)
-	a.aboutProject()
-	a.summary(done)
+	printDiff(env, target.Path, target.Data, done.Data)
+	noteProjectFile(env)
+	printImported(env, done)
 	if string(done.Data) == string(target.Data) {
-		a.say("nothing to do for %s", target.Path)
+		env.note("nothing to do for %s", target.Path)
 		return nil
 	}
-	if !t.write {
-		a.notWritten()
+	if !o.write {
+		env.note(notWritten)
 		return nil
 	}
 	keep := fs.ModePerm
 	if done.Secrets {
 		keep = 0o600
 	}
-	if err := a.write(target, done.Data, keep); err != nil {
+	if err := writeFile(env, target, done.Data, keep); err != nil {
 		return err
 	}
-	if trusted { // by the same user who had this written
+	if trusted { // the user who trusted the old file had the new one written
 		is, err := config.Read(target.Path, done.Data)
 		if err == nil {
-			err = is.Trust(a.data)
+			err = is.Trust(env.data)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	a.say("now look at it with 'metarouter check', and have %s use it: metarouter install %s", c.Title, c.Name)
+	var configs string
+	for _, path := range env.configs {
+		configs += fmt.Sprintf(" --config %q", path)
+	}
+	env.note("next: metarouter check%s, then metarouter install %s%s --write", configs, c.Name, configs)
 	return nil
 }
 
-// theirs reads the client's files.
-func (a *app) theirs(c clients.Client, t takeover) ([]clients.Source, error) {
+// clientSources reads the client's files.
+func clientSources(env *environment, c clients.Client, o importOptions) ([]clients.Source, error) {
 	var sources []clients.Source
-	if t.file != "" {
-		path, err := filepath.Abs(t.file)
+	if o.file != "" {
+		path, err := filepath.Abs(o.file)
 		if err != nil {
 			return nil, err
 		}
 		sources = []clients.Source{c.NamedSource(path)}
 	} else {
-		p, err := place()
+		p, err := clients.ThisPlace()
 		if err != nil {
 			return nil, err
 		}
 		files := c.Files(p)
-		user := firstFile(files)
+		user := clients.FirstExisting(files...)
 		if user == "" {
 			user = files[0]
 		}
-		if t.project == "" {
+		if o.project == "" {
 			sources = c.UserSources(p, user)
 			for _, profile := range c.Profiles(p, user) {
-				a.say("note: a profile of %s has servers of its own; for them, add --file %q", c.Title, profile)
+				env.note("note: a profile of %s has servers of its own; for them, add --file %q", c.Title, profile)
 			}
 		} else {
-			folder, err := filepath.Abs(t.project)
+			folder, err := filepath.Abs(o.project)
 			if err != nil {
 				return nil, err
 			}
@@ -145,46 +154,35 @@ func (a *app) theirs(c clients.Client, t takeover) ([]clients.Source, error) {
 			}
 		}
 	}
-	var there []clients.Source
-	var looked []string
-	for _, s := range sources {
-		f, err := clients.Read(s.Path)
-		if err != nil {
-			return nil, err
-		}
-		looked = append(looked, s.Path)
-		if s.Data = f.Data; f.Exists {
-			there = append(there, s)
-		}
+	there, err := c.Existing(sources)
+	if err != nil {
+		return nil, err
 	}
-	if len(there) == 0 {
-		return nil, fmt.Errorf("%s has no servers: there is no %s; name its file with --file", c.Title, strings.Join(looked, ", no "))
-	}
-	if folders := c.Projects(there[0]); t.project == "" && len(folders) > 0 {
-		a.say("note: %s has further servers for single projects; for them, add --project %q", c.Title, folders[0])
+	if folders := c.Projects(there[0]); o.project == "" && len(folders) > 0 {
+		env.note("note: %s has further servers for single projects; for them, add --project %q", c.Title, folders[0])
 		for _, folder := range folders[1:] {
-			a.say("  or --project %q", folder)
+			env.note("  or --project %q", folder)
 		}
 	}
 	return there, nil
 }
 
-// summary says what becomes of each of the client's servers.
-func (a *app) summary(done clients.Imported) {
+// printImported says what was done with each of the client's servers.
+func printImported(env *environment, done clients.Imported) {
 	say := func(what string, names []string) {
 		if len(names) > 0 {
-			a.say("%s: %s", what, strings.Join(names, ", "))
+			env.note("%s: %s", what, strings.Join(names, ", "))
 		}
 	}
 	say("new", done.Added)
-	say("theirs instead of yours", done.Replaced)
-	say("there already", done.Same)
-	say("another server in yours, which stays (--overwrite takes theirs, --rename takes both)", done.Conflicts)
-	say("left out, since metarouter itself would be started", done.Routers)
+	say("replaced with the client's version", done.Replaced)
+	say("in your configuration already", done.Same)
+	say("not imported, because your configuration has a different server of this name (--overwrite replaces yours, --rename imports it under a new name)", done.Conflicts)
+	say("left out, because they start metarouter itself", done.Routers)
 	for _, note := range done.Notes {
-		a.say("note: %s", note)
+		env.note("note: %s", note)
 	}
 	if len(done.Added)+len(done.Replaced)+len(done.Same)+len(done.Conflicts)+len(done.Routers) == 0 {
-		a.say("there are no servers")
+		env.note("the client has no servers")
 	}
 }

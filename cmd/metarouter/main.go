@@ -12,10 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
-	"github.com/mcp-metarouter/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -29,7 +27,7 @@ const (
 	exitNoTool = 3 // no tool fits
 )
 
-// An exitError ends the program with its code. Without an error nothing more is
+// An exitError ends the program with an exit code. If err is nil, nothing more is
 // printed.
 type exitError struct {
 	code int
@@ -62,7 +60,7 @@ func (c *checked) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// HasReader reports whether anybody reads what is written, as far as that is known.
+// HasReader reports whether a process reads what is written, as far as that is known.
 func (c *checked) HasReader() bool {
 	w, tells := c.w.(interface{ HasReader() bool })
 	return !tells || w.HasReader()
@@ -76,7 +74,7 @@ func usage(err error) error {
 }
 
 func main() {
-	if os.Getenv(supervisor.ReportVariable) != "" { // npx was told that this is its shell
+	if os.Getenv(supervisor.ReportVariable) != "" { // npx runs this program as its shell
 		if err := supervisor.Report(os.Stdout, os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, "metarouter:", err)
 			os.Exit(exitFailed)
@@ -86,40 +84,40 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// sameSignal is how soon a second signal is the first: timeout(1) sends one to us and one
-// to our group.
+// sameSignal is the time within which two signals count as one: timeout(1) sends a signal
+// to this process and again to its group.
 const sameSignal = 200 * time.Millisecond
 
 // run is the program; it returns its exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A second signal ends us at once, and the guard clears up.
+	// A second signal ends this process at once, and the guard kills the servers.
 	context.AfterFunc(ctx, func() { time.AfterFunc(sameSignal, stop) })
 	out := &checked{w: stdout}
 	if f, ok := stdout.(*os.File); ok {
 		out.w = pipe.Inherited(f)
 	}
-	a := &app{stdin: stdin, stdout: out, stderr: stderr, args: args, streams: [...]any{stdin, stdout, stderr}}
+	env := &environment{stdin: stdin, stdout: out, stderr: stderr, args: args, streams: [...]any{stdin, stdout, stderr}}
 	if screen, ok := terminal.Open(stderr, os.Getenv); ok {
-		a.stderr = screen
+		env.stderr = screen
 	}
-	err := a.execute(ctx)
+	err := execute(ctx, env)
 	if err == nil && out.err != nil {
 		err = &exitError{exitFailed, fmt.Errorf("write the answer: %w", out.err)}
 	}
 	return exitCode(err, stderr)
 }
 
-// execute runs the command that the arguments name.
-func (a *app) execute(ctx context.Context) error {
-	root := a.root()
-	root.SetArgs(a.args)
+// execute runs the subcommand that the arguments name.
+func execute(ctx context.Context, env *environment) error {
+	root := newRootCommand(env)
+	root.SetArgs(env.args)
 	command, err := root.ExecuteContextC(ctx)
 	if exit := (*exitError)(nil); err == nil || errors.As(err, &exit) {
 		return err
 	}
-	// cobra's own: an unknown command or flag
+	// cobra reports an unknown command or flag
 	return usage(fmt.Errorf("%w\ntry '%s --help'", err, command.CommandPath()))
 }
 
@@ -136,61 +134,4 @@ func exitCode(err error, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "metarouter: %v\n", exit.err)
 	}
 	return exit.code
-}
-
-func (a *app) root() *cobra.Command {
-	root := &cobra.Command{
-		Use:     "metarouter",
-		Short:   "One MCP server in front of many",
-		Version: version,
-		Long: `metarouter keeps the MCP servers of a .mcp.json running, finds the right tool
-for a task, runs it on the right server, and shows all of them to a client as
-one MCP server.`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
-	flags := root.PersistentFlags()
-	flags.StringArrayVar(&a.configs, "config", nil, "configuration `file`; repeatable, later wins (default ./.mcp.json, else the user's)")
-	flags.StringVar(&a.data, "data", defaultData(), "`folder` for the catalog and servers' logs; \"\" keeps nothing")
-	flags.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error (default info for serve, else silence)")
-	for _, cmd := range []*cobra.Command{
-		a.route(), a.search(), a.call(), a.tools(), a.servers(), a.restart(), a.capabilities(), a.classify(), a.usage(),
-		a.doctor(), a.why(),
-	} {
-		cmd.Flags().BoolVar(&a.standalone, "standalone", false, "do not ask a running router")
-		root.AddCommand(cmd)
-	}
-	if a.router == nil {
-		root.AddCommand(
-			a.serve(), a.dashboard(), a.importServers(), a.install(), a.check(), a.plan(), a.trust(), a.eval(), a.schema(), a.builtin(), a.version(),
-			a.man(root), a.health(), a.guard(),
-		)
-	}
-	a.complete(root)
-	return root
-}
-
-// leaf returns a subcommand. Errors of do are failures unless they say otherwise.
-func leaf(use, short, example string, args cobra.PositionalArgs, do func(ctx context.Context, args []string) error) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Example: example, Args: args,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := do(cmd.Context(), args)
-			var exit *exitError
-			if err != nil && !errors.As(err, &exit) {
-				return &exitError{exitFailed, err}
-			}
-			return err
-		},
-	}
-}
-
-func (a *app) version() *cobra.Command {
-	return leaf("version", "Print the version", "  metarouter version", cobra.NoArgs,
-		func(context.Context, []string) error {
-			_, err := fmt.Fprintln(a.stdout, "metarouter", version)
-			return err
-		})
 }

@@ -9,21 +9,24 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// man is for whoever packages the program.
-func (a *app) man(root *cobra.Command) *cobra.Command {
-	cmd := leaf("man DIR", "Write the manual's pages into a folder", "  metarouter man man1", cobra.ExactArgs(1),
-		func(_ context.Context, args []string) error {
-			if err := os.MkdirAll(args[0], 0o777); err != nil {
-				return err
-			}
-			root.DisableAutoGenTag = true
-			root.PersistentFlags().Lookup("data").DefValue = "metarouter in the user's cache folder" // not that of who packages
-			header := &doc.GenManHeader{Title: "METAROUTER", Section: "1", Source: "metarouter " + version, Manual: "metarouter"}
-			if err := doc.GenManTree(root, header, args[0]); err != nil {
-				return fmt.Errorf("write the manual: %w", err)
-			}
-			return nil
-		})
+// newManCommand returns the command that writes the manual of root, for packages of the
+// program.
+func newManCommand(root *cobra.Command) *cobra.Command {
+	cmd := newCommand("man DIR", "Write the manual pages into a folder", "  metarouter man man1", arguments(1, 1, "name one folder"),
+		func(_ context.Context, args []string) error { return runMan(root, args[0]) })
 	cmd.Hidden = true
 	return cmd
+}
+
+func runMan(root *cobra.Command, folder string) error {
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	root.DisableAutoGenTag = true
+	root.PersistentFlags().Lookup("data").DefValue = "metarouter in the user's cache folder" // not the folder of the user who builds the package
+	header := &doc.GenManHeader{Title: "METAROUTER", Section: "1", Source: "metarouter " + version, Manual: "metarouter"}
+	if err := doc.GenManTree(root, header, folder); err != nil {
+		return fmt.Errorf("write the manual: %w", err)
+	}
+	return nil
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-func (a *app) schema() *cobra.Command {
-	return leaf("schema", "Print the JSON Schema of the configuration, for editors",
+func newSchemaCommand(env *environment) *cobra.Command {
+	return newCommand("schema", "Print the JSON Schema of the configuration, for editors",
 		"  metarouter schema > mcp.schema.json", cobra.NoArgs,
 		func(context.Context, []string) error {
-			_, err := a.stdout.Write(config.Schema())
+			_, err := env.stdout.Write(config.Schema())
 			return err
 		})
 }

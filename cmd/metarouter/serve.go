@@ -3,31 +3,26 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
-	"slices"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
-	"github.com/mcp-metarouter/metarouter/internal/telemetry"
-	"github.com/mcp-metarouter/metarouter/internal/terminal"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server"
-	"github.com/mcp-metarouter/metarouter/session"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -35,293 +30,167 @@ import (
 type serveFlags struct {
 	mode, names string
 	noWatch     bool
-	http        string // address
-	overHTTP    bool
+	web         web.Flags
+	overHTTP    bool // --http was given
 	stdio       bool
-	tokenFile   string
-	hosts       []string
-	tlsCert     string
-	tlsKey      string
 	host        bool // serve the clients that other processes hand over
 }
 
-func (a *app) serve() *cobra.Command {
+func newServeCommand(env *environment) *cobra.Command {
 	var f serveFlags
 	var cmd *cobra.Command
-	cmd = leaf("serve", "Be the MCP server for a client, over stdio, or for any number over HTTP",
+	cmd = newCommand("serve", "Serve one MCP client over stdio, or any number over HTTP",
 		`  metarouter serve
   metarouter serve --config ~/team.mcp.json --mode search
   metarouter serve --http 127.0.0.1:8787
   METAROUTER_TOKEN=… metarouter serve --http 0.0.0.0:8787 --allow-host router.example.com
   METAROUTER_TOKEN=… metarouter serve --http 0.0.0.0:8787 --tls-cert cert.pem --tls-key key.pem`,
-		cobra.NoArgs, func(ctx context.Context, _ []string) error {
+		noArguments, func(ctx context.Context, _ []string) error {
 			if os.Getenv(supervisor.DepthVariable) != "" {
-				return a.refuse()
+				return usage(service.RefuseNested(env.stdin, env.stdout))
 			}
 			f.overHTTP = cmd.Flags().Changed("http")
 			f.stdio = f.stdio && (!f.overHTTP || cmd.Flags().Changed("stdio"))
-			return a.serveWith(ctx, f)
+			return runServe(ctx, env, f)
 		})
 	flags := cmd.Flags()
-	flags.StringVar(&f.mode, "mode", "", "auto, search or direct (default as configured, else auto)")
-	flags.StringVar(&f.names, "names", "", "prefixed or bare (default as configured, else prefixed)")
-	flags.BoolVar(&f.noWatch, "no-watch", false, "reload the configuration on SIGHUP only")
-	flags.StringVar(&f.http, "http", "", "serve over HTTP at this `address`; \"\" is the configured one, else 127.0.0.1:8787")
-	flags.BoolVar(&f.stdio, "stdio", true, "speak over stdin and stdout; beside --http only if it is given, and then all ends with the input")
-	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with a token that HTTP clients must bear (also METAROUTER_TOKEN)")
-	flags.StringArrayVar(&f.hosts, "allow-host", nil, "`name` by which HTTP clients may call this machine; repeatable")
-	flags.StringVar(&f.tlsCert, "tls-cert", "", "serve HTTPS with the certificate and its chain in this PEM `file`, which is read again when it changes")
-	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM `file` with the certificate's key")
-	flags.BoolVar(&a.standalone, "standalone", false, "share no servers with other clients' routers of the same configuration")
+	flags.StringVar(&f.mode, "mode", "", "Show clients tools in this `MODE`: search (tools that find and call the others), direct (all tools), or auto (direct if the tools of all servers are known from an earlier start and their definitions cost at most toolBudget tokens, else search). (default \"mode\" of the configuration, else auto)")
+	flags.StringVar(&f.names, "names", "", "Name tools in direct mode in this `STYLE`: prefixed (server__tool) or bare (the tool's own name where it is unique). (default \"names\" of the configuration, else prefixed)")
+	flags.BoolVar(&f.noWatch, "no-watch", false, "Do not reload the configuration when its files change, only on SIGHUP. By default an edit takes effect when the file is saved.")
+	flags.StringVar(&f.web.Address, "http", "", "Serve over HTTP at this `address`, such as 127.0.0.1:8787. If it is empty (\"\"), the address is \"http.addr\" of the configuration, or 127.0.0.1:8787 if that is not set. Without the flag nothing is served over HTTP.")
+	flags.BoolVar(&f.stdio, "stdio", true, "Serve one client over stdin and stdout. With --http it is off by default. If you write both --http and --stdio, the router ends when stdin is closed.")
+	flags.StringVar(&f.web.TokenFile, "token-file", "", "HTTP clients must send the token in this `file` as \"Authorization: Bearer TOKEN\". Tokens in METAROUTER_TOKEN and in \"http.tokens\" of the configuration are accepted too. (default no file)")
+	flags.StringArrayVar(&f.web.Hosts, "allow-host", nil, "Accept HTTP requests whose Host header is this `name`, such as router.example.com. Repeat the flag for several names. By default only loopback names and the address of --http are accepted.")
+	flags.StringVar(&f.web.TLSCert, "tls-cert", "", "Serve HTTPS with the certificate and its chain in this PEM `file`, which is read again when it changes. (default \"http.tlsCert\" of the configuration, else plain HTTP)")
+	flags.StringVar(&f.web.TLSKey, "tls-key", "", "Read the key of --tls-cert from this PEM `file`, which is read again when it changes. (default \"http.tlsKey\" of the configuration)")
+	flags.BoolVar(&env.standalone, "standalone", false, "Run the servers for this client alone. By default clients with the same configuration share one router and its servers.")
 	flags.BoolVar(&f.host, hostFlag, false, "")
 	flags.MarkHidden(hostFlag)
 	return cmd
 }
 
-func (a *app) serveWith(ctx context.Context, f serveFlags) error {
-	// A client that has gone must not kill us before the servers are stopped, which
-	// would inherit it if the signal were ignored.
+func runServe(ctx context.Context, env *environment, f serveFlags) error {
+	// A client that has left must not kill this process before the servers are stopped.
+	// SIGPIPE is caught, since servers would inherit it if it were ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	c, named, err := a.locate()
+	c, named, err := locateConfig(env)
 	if err == nil && !named {
-		err = a.requireTrust(ctx, c)
+		err = requireTrust(ctx, env, c)
 	}
 	if err != nil {
 		return err
 	}
-	if !f.stdio && !f.overHTTP {
-		return usage(errors.New("--stdio=false leaves nothing to serve; add --http"))
-	}
-	if (f.tlsCert != "" || f.tlsKey != "") && !f.overHTTP {
-		return usage(errors.New("--tls-cert and --tls-key need --http, as over stdio there is no TLS"))
-	}
-	if err := f.override(&config.Router{}); err != nil {
+	if err := f.check(); err != nil {
 		return usage(err)
 	}
 	if f.host {
-		return a.host(ctx, c, named, f)
+		return hostClients(ctx, env, c, named, f)
 	}
-	log, err := a.log(zapcore.InfoLevel)
+	log, err := env.newLogger(zapcore.InfoLevel)
 	if err != nil {
 		return err
 	}
 	for _, p := range c.Problems {
 		log.Warn(p.Error())
 	}
-	if err := telemetry.CanWrite(c); err != nil { // said here, since a shared router has nobody to say it to
+	if err := telemetry.CanWrite(c); err != nil { // a shared router could not report it to the user
 		return inConfig(c, err)
 	}
-	face := face{app: a, config: c, named: named, flags: f, log: log, sole: true, hangup: make(chan os.Signal, 1), pages: http.NewServeMux()}
-	var journal *server.Journal
+	s := newService(env, c, named, f, log)
+	var journal server.Journal
 	if f.overHTTP {
-		web, err := listenHTTP(ctx, c.Router.HTTP, f, log)
+		l, err := web.New(c.Router.HTTP, f.web, s.Pages, log)
 		if err != nil {
+			return usage(err)
+		}
+		if err := l.Listen(ctx); err != nil {
 			return err
 		}
-		defer web.listener.Close()
-		web.options.Pages = face.pages
-		face.sole = false
-		face.doors = append(face.doors, func(ctx context.Context, _ *adapter.Router, s *server.Server) error { return web.serve(ctx, s, log) })
-	} else if a.mayShare() {
-		if journal, err = a.share(ctx, c, named, f, log); !errors.Is(err, daemon.ErrCannotShare) {
+		defer l.Close()
+		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Server) error { return l.Serve(ctx, m, r) })
+	} else if mayShare(env) {
+		if journal, err = shareRouter(ctx, env, c, named, f, log); !errors.Is(err, daemon.ErrCannotShare) {
 			return err
 		}
 		log.Info("serving the client in a process of its own", zap.Error(err))
 	}
-	_, live := a.stderr.(*terminal.Screen)
-	face.live = live && !(f.stdio && (isTerminal(a.streams[0]) || isTerminal(a.streams[1]))) // else the protocol is on the terminal
 	if f.stdio {
-		face.doors = append(face.doors, func(ctx context.Context, _ *adapter.Router, s *server.Server) error {
-			in := a.stdin
-			if f, ok := in.(*os.File); ok {
-				in = pipe.Inherited(f)
-			}
-			return cmp.Or(s.Serve(ctx, in, a.stdout, journal), errLeft)
-		})
+		s.Listeners = append(s.Listeners, listenOnStdio(env, journal))
 	}
-	face.doors = append(face.doors, a.commands(c, face.pages, log))
-	return face.serve(ctx)
+	s.Listeners = append(s.Listeners, listenForCommands(env, c, s.Pages, log))
+	s.Options.Sole = !f.overHTTP
+	if screen, ok := env.stderr.(*terminal.Screen); ok && !(f.stdio && (isTerminal(env.streams[0]) || isTerminal(env.streams[1]))) { // messages on the terminal leave no room for it
+		s.Screen = screen
+	}
+	return runService(ctx, s)
 }
 
-// override sets in r what the flags say.
+// newService returns the service of a configuration, without listeners.
+func newService(env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger) *service.Service {
+	return &service.Service{
+		Config:   c,
+		Override: func(r *config.Router) { _ = f.override(r) }, // runServe has checked the flags
+		Trusted:  func(c config.Config) bool { return named || c.Trusted(env.data) },
+		Watch:    !f.noWatch,
+		Hangup:   make(chan os.Signal, 1),
+		Options:  routerOptions(env, log),
+		Metrics:  f.overHTTP,
+		Version:  version,
+		Log:      log,
+		Pages:    http.NewServeMux(),
+	}
+}
+
+// runService runs the service with the observers that its configuration asks for.
+func runService(ctx context.Context, s *service.Service) (err error) {
+	if s.Observers, err = service.OpenObservers(s.Config, version, s.Log); err != nil {
+		return inConfig(s.Config, err)
+	}
+	defer s.Observers.Close()
+	return s.Run(ctx)
+}
+
+// listenOnStdio returns a listener for the client on stdin and stdout. The journal says
+// where to go on with a client that another router served before, and may be nil.
+func listenOnStdio(env *environment, journal server.Journal) service.Listener {
+	return func(ctx context.Context, _ *adapter.Parts, s *server.Server) error {
+		in := env.stdin
+		if f, ok := in.(*os.File); ok {
+			in = pipe.Inherited(f)
+		}
+		return cmp.Or(s.Serve(ctx, in, env.stdout, journal), service.ErrClientLeft)
+	}
+}
+
+// check fails if the flags contradict each other.
+func (f serveFlags) check() error {
+	if !f.stdio && !f.overHTTP {
+		return errors.New("with --stdio=false there is no client to serve; add --http ADDRESS")
+	}
+	if (f.web.TLSCert != "" || f.web.TLSKey != "") && !f.overHTTP {
+		return errors.New("--tls-cert and --tls-key need --http, since stdio has no TLS")
+	}
+	if len(f.web.Hosts) > 0 && !f.overHTTP {
+		return errors.New("--allow-host needs --http, since stdio has no host names")
+	}
+	return f.override(&config.Router{})
+}
+
+// override sets in r what the flags ask for.
 func (f serveFlags) override(r *config.Router) error {
 	switch f.mode {
 	case "":
 	case "auto", "search", "direct":
 		r.Mode = f.mode
 	default:
-		return fmt.Errorf("--mode %q: write auto, search or direct", f.mode)
+		return fmt.Errorf("--mode %q is unknown; write auto, search or direct", f.mode)
 	}
 	switch f.names {
 	case "":
 	case "prefixed", "bare":
 		r.Names = f.names
 	default:
-		return fmt.Errorf("--names %q: write prefixed or bare", f.names)
+		return fmt.Errorf("--names %q is unknown; write prefixed or bare", f.names)
 	}
 	return nil
-}
-
-// refuse tells the router that started this one, in its own protocol, that it
-// must not.
-func (a *app) refuse() error {
-	const why = "a router was started inside a router"
-	id := json.RawMessage(nil)
-	if line, err := wire.NewReader(a.stdin, wire.MaxLine).Next(); err == nil {
-		if m, err := wire.Parse(line); err == nil {
-			id = m.ID
-		}
-	}
-	a.stdout.Write(wire.AppendError(nil, id, wire.Marshal(session.Error{
-		Code: supervisor.SelfCode, Message: why, Data: json.RawMessage(`{"metarouter":"self"}`),
-	})))
-	return usage(errors.New(why + "; take the entry out of the configuration"))
-}
-
-// headStart is about what a client's first requests take.
-const headStart = 40 * time.Millisecond
-
-// errLeft says that the client has left for whose sake the router runs.
-var errLeft = errors.New("the client has left")
-
-// A face is a router that clients can reach.
-type face struct {
-	app    *app
-	config config.Config
-	named  bool // the configuration was named, not found
-	flags  serveFlags
-	log    *zap.Logger
-	sole   bool           // there is one client only, ever
-	live   bool           // somebody at a terminal sees how the servers start
-	hangup chan os.Signal // has the configuration read again
-	pages  *http.ServeMux // for people, beside MCP
-	doors  []door
-	watch  *watch // what is told of it; set by serve
-}
-
-// A door is where clients come in. It returns when it is closed, errLeft if the
-// router is to end with it.
-type door func(ctx context.Context, r *adapter.Router, s *server.Server) error
-
-// serve serves clients until ctx ends or a door says so. The router goes on until
-// those over HTTP are answered.
-func (f *face) serve(ctx context.Context) error {
-	a, c, log := f.app, f.config, f.log
-	read, edits := make(chan config.Config), make(chan config.Config)
-	if err := f.flags.override(&c.Router); err != nil {
-		return usage(err)
-	}
-	var err error
-	if f.watch, err = openWatch(c, log); err != nil {
-		return err
-	}
-	defer f.watch.close()
-	f.watch.show(c, f.flags.overHTTP, log)
-	o := a.options(log)
-	o.Sole, o.HeadStart, o.Watched = f.sole, headStart, f.live
-	f.watch.observe(&o)
-	signalled := ctx
-	err = a.running(context.WithoutCancel(ctx), adapter.New(c, o), edits, func(ctx context.Context, r *adapter.Router) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(signalled, cancel)()
-		g, ctx := errgroup.WithContext(ctx)
-		g.Go(func() error { return reloadOnHangup(ctx, f.config, f.hangup, read, f.watch.board.Rejected, log) })
-		if !f.flags.noWatch {
-			g.Go(func() error { return config.Watch(ctx, f.config, read, f.watch.board.Rejected, log) })
-		}
-		g.Go(func() error { return a.approve(ctx, f.named, f.flags, read, edits, f.watch, log) })
-		options := server.Options{
-			Mode: c.Router.Mode, Names: c.Router.Names, Separator: c.Router.Separator,
-			ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: c.Router.Pinned,
-			RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, LimitsResults: limitsResults(c), Classifies: c.Router.Classification != nil, Version: version, Log: log,
-		}
-		f.watch.observeFace(&options)
-		s := server.New(r, options)
-		f.watch.register(f.pages, r, s, log)
-		g.Go(func() error { return s.Run(ctx) })
-		g.Go(func() error {
-			r.Started(ctx)
-			debug.FreeOSMemory() // what only the start has needed
-			unmapStart()
-			return nil
-		})
-		if f.live {
-			g.Go(func() error { a.untilStarted(ctx, r); return nil })
-		}
-		for _, door := range f.doors {
-			g.Go(func() error { return door(ctx, r, s) })
-		}
-		return g.Wait()
-	})
-	if errors.Is(err, errLeft) {
-		return nil
-	}
-	return err
-}
-
-// recheck is how often an edit that is not trusted is looked at again.
-const recheck = time.Second
-
-var errUntrusted = errors.New("the edit is not trusted, since the file was found and not named: approve it with 'metarouter trust'")
-
-// approve passes edits on. Those of a file that was merely found wait until they
-// are trusted.
-func (a *app) approve(ctx context.Context, named bool, f serveFlags, read <-chan config.Config, edits chan<- config.Config, w *watch, log *zap.Logger) error {
-	var next config.Config
-	var pass chan<- config.Config // edits, while there is one to pass on
-	var again <-chan time.Time    // while one waits for trust
-	for {
-		select {
-		case next = <-read:
-			pass, again = edits, nil
-			w.learn(next)
-			_ = f.override(&next.Router) // in order at the start, so it is now
-			if !named && !next.Trusted(a.data) {
-				log.Warn(errUntrusted.Error(), zap.Strings("file", next.Files))
-				w.board.Rejected(errUntrusted)
-				pass, again = nil, time.After(recheck)
-			}
-		case <-again:
-			again = time.After(recheck)
-			if next.Trusted(a.data) {
-				pass, again = edits, nil
-			}
-		case pass <- next:
-			pass = nil
-			w.board.Loaded(next)
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// reloadOnHangup reads the configuration again at each SIGHUP. judged is told whether it
-// could be used.
-func reloadOnHangup(ctx context.Context, c config.Config, hangup chan os.Signal, edits chan<- config.Config, judged func(error), log *zap.Logger) error {
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	for {
-		select {
-		case <-hangup:
-			next, err := config.Load(c.Files...)
-			judged(err)
-			if err != nil {
-				log.Error("can't reload the configuration; what runs stays", zap.Error(err))
-				continue
-			}
-			select {
-			case edits <- next:
-			case <-ctx.Done():
-				return nil
-			}
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// limitsResults reports whether results of any server may be cut.
-func limitsResults(c config.Config) bool {
-	return slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.MaxResultTokens > 0 || len(s.ToolResultTokens) > 0 })
 }

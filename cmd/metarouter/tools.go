@@ -17,46 +17,55 @@ import (
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
-func (a *app) tools() *cobra.Command {
-	var only string
-	var tags []string
-	cmd := a.jsonFlag(leaf("tools", "List the tools of all servers",
+// toolsOptions are the flags of tools.
+type toolsOptions struct {
+	server       string
+	capabilities []string
+}
+
+func newToolsCommand(env *environment) *cobra.Command {
+	var o toolsOptions
+	cmd := newCommand("tools", "List the tools of all servers",
 		`  metarouter tools
   metarouter tools --server playwright -c screenshot`,
-		cobra.NoArgs, func(ctx context.Context, _ []string) error {
-			c, err := a.load(ctx)
-			if err == nil && only != "" {
-				_, err = entryOf(c, only)
-			}
-			if err != nil {
-				return err
-			}
-			return a.with(ctx, c, func(ctx context.Context, r *adapter.Router) error {
-				if only != "" { // what it has now, not what is stored
-					if err := a.await(ctx, r, only); err != nil {
-						return err
-					}
-				} else if err := a.settle(ctx, r); err != nil {
-					return err
-				}
-				snapshot := r.Snapshot()
-				tools := slices.Clone(snapshot.Tools())
-				if len(tags) > 0 {
-					tools = slices.Clone(snapshot.FindByCapability(tags...))
-				}
-				if only != "" {
-					tools = slices.DeleteFunc(tools, func(t *registry.NormalizedTool) bool { return t.Server != only })
-				}
-				return a.printTools(c, snapshot, tools)
-			})
-		}))
-	cmd.Flags().StringVar(&only, "server", "", "only tools of the `server`")
-	cmd.Flags().StringArrayVarP(&tags, "capability", "c", nil, "only tools that bear the `tag`; repeatable")
+		noArguments, func(ctx context.Context, _ []string) error { return runTools(ctx, env, o) })
+	addJSONFlag(env, cmd)
+	addCapabilityFlag(cmd, &o.capabilities, "List only tools with this capability `tag`; 'metarouter capabilities' lists the tags. Repeat the flag to list tools that have all of several tags. By default all tools are listed.")
+	cmd.Flags().StringVar(&o.server, "server", "", "List only the tools of this `server`, which is started if it does not run. By default the tools of all servers are listed.")
 	return cmd
 }
 
-// entryOf returns the entry of the named server.
-func entryOf(c config.Config, name string) (config.Server, error) {
+func runTools(ctx context.Context, env *environment, o toolsOptions) error {
+	c, err := loadConfig(ctx, env)
+	if err == nil && o.server != "" {
+		_, err = findEntry(c, o.server)
+	}
+	if err != nil {
+		return err
+	}
+	return withRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
+		if o.server != "" { // its tools as they are now, not as they were stored
+			err = awaitServer(ctx, env, r, o.server)
+		} else {
+			err = awaitTools(ctx, env, r)
+		}
+		if err != nil {
+			return err
+		}
+		snapshot := r.Snapshot()
+		tools := slices.Clone(snapshot.Tools())
+		if len(o.capabilities) > 0 {
+			tools = slices.Clone(snapshot.FindByCapability(o.capabilities...))
+		}
+		if o.server != "" {
+			tools = slices.DeleteFunc(tools, func(t *registry.NormalizedTool) bool { return t.Server != o.server })
+		}
+		return printTools(env, c, o, snapshot, tools)
+	})
+}
+
+// findEntry returns the entry of the named server.
+func findEntry(c config.Config, name string) (config.Server, error) {
 	var names []string
 	for _, s := range c.Servers {
 		if s.Name == name {
@@ -64,18 +73,15 @@ func entryOf(c config.Config, name string) (config.Server, error) {
 		}
 		names = append(names, s.Name)
 	}
-	return config.Server{}, usage(fmt.Errorf("no server is named %q; there are %s", name, strings.Join(names, ", ")))
+	if len(names) == 0 {
+		return config.Server{}, usage(fmt.Errorf("no server is named %q; the configuration has no server", name))
+	}
+	return config.Server{}, usage(fmt.Errorf("no server is named %q; the servers are %s", name, strings.Join(names, ", ")))
 }
 
-// await starts the server and waits for it.
-func (a *app) await(ctx context.Context, r *adapter.Router, name string) (err error) {
-	a.waiting(r, func() { err = r.Await(ctx, name) })
-	return err
-}
-
-func (a *app) printTools(c config.Config, snapshot *registry.Snapshot, tools []*registry.NormalizedTool) error {
+func printTools(env *environment, c config.Config, o toolsOptions, snapshot *registry.Snapshot, tools []*registry.NormalizedTool) error {
 	names := server.NewNames(snapshot.Tools(), c.Router.Names, c.Router.Separator)
-	if a.json {
+	if env.json {
 		type row struct {
 			ID           string          `json:"id"`
 			Server       string          `json:"server"`
@@ -89,13 +95,20 @@ func (a *app) printTools(c config.Config, snapshot *registry.Snapshot, tools []*
 		for _, t := range tools {
 			rows = append(rows, row{t.ID, t.Server, t.Name, names.Exposed(t), tagsOf(t), t.Description, t.InputSchema})
 		}
-		return a.printJSON(rows)
+		return env.printJSON(rows)
 	}
 	if len(tools) == 0 {
-		fmt.Fprintln(a.stderr, "no tools")
+		switch {
+		case len(o.capabilities) == 1:
+			env.note("no tool has the capability %q; 'metarouter capabilities' lists the tags", o.capabilities[0])
+		case len(o.capabilities) > 1:
+			env.note("no tool has all the capabilities %s; 'metarouter capabilities' lists the tags", strings.Join(o.capabilities, ", "))
+		default:
+			env.note("no tools; 'metarouter servers' shows whether the servers work")
+		}
 		return nil
 	}
-	return a.table(func(w *tabwriter.Writer) {
+	return env.printTable(func(w *tabwriter.Writer) {
 		for _, t := range tools {
 			fmt.Fprintf(w, "%s\t%s\t%s\n", t.ID, strings.Join(t.Capabilities, " "), summary(t.Description))
 		}
@@ -104,7 +117,7 @@ func (a *app) printTools(c config.Config, snapshot *registry.Snapshot, tools []*
 
 func tagsOf(t *registry.NormalizedTool) []string { return append([]string{}, t.Capabilities...) }
 
-// summary returns the first sentence or line of a description, not too long.
+// printImported returns the first sentence or line of a description, cut after 60 characters.
 func summary(description string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(description), "\n")
 	if i := strings.Index(line, ". "); i > 0 {
@@ -116,15 +129,30 @@ func summary(description string) string {
 	return line
 }
 
-// resolve finds the tool that a name of any form means, and starts the servers
-// that may have it only if the stored catalog does not tell.
-func (a *app) resolve(ctx context.Context, c config.Config, r *adapter.Router, name string) (t *registry.NormalizedTool, err error) {
+// resolveTool finds the tool that a name of any form means. It starts the servers that
+// may have the tool only if the stored catalog does not know the name.
+func resolveTool(ctx context.Context, env *environment, c config.Config, r *adapter.Parts, name string) (t *registry.NormalizedTool, err error) {
 	names := func() *server.ToolNames {
 		return server.NewNames(r.Snapshot().Tools(), c.Router.Names, c.Router.Separator)
 	}
-	t, err = server.Resolve(ctx, r, name, c.Router.Separator, names, func() bool { return a.settle(ctx, r) == nil })
-	if _, ok := errors.AsType[*server.NameError](err); ok && ctx.Err() == nil {
-		return nil, usage(err)
+	t, err = server.Resolve(ctx, r, name, c.Router.Separator, names, func() bool { return awaitTools(ctx, env, r) == nil })
+	if err, ok := errors.AsType[*server.NameError](err); ok && ctx.Err() == nil {
+		return nil, usage(unknownTool(r.Snapshot(), c, name, err))
 	}
 	return t, err
+}
+
+// unknownTool adds to a [server.NameError] what to do about it.
+func unknownTool(s *registry.Snapshot, c config.Config, name string, err *server.NameError) error {
+	for _, entry := range c.Servers {
+		for _, d := range s.Offer(entry.Name).Dropped {
+			if id := registry.ID(entry.Name, d.Name); d.Kind == registry.KindTool && (name == d.Name || name == id) {
+				return fmt.Errorf("%s is not offered; 'metarouter why %s' says why", id, id)
+			}
+		}
+	}
+	if len(err.Ambiguous) > 0 {
+		return err
+	}
+	return fmt.Errorf("%w; 'metarouter tools' lists all tools, 'metarouter search WORDS' finds some", err)
 }

@@ -1,10 +1,10 @@
-// Command mcpb packs metarouter as an MCP bundle, which Claude Desktop installs by a
-// click: a zip file of manifest.json and the program for each system.
+// Command mcpb packs metarouter as an MCP bundle, which Claude Desktop installs with one
+// click: a zip file with manifest.json and the program for each system.
 //
 //	go run ./contrib/mcpb -version 1.2.3 -darwin FILE -windows FILE -linux FILE -o metarouter.mcpb
 //
-// The program for macOS should be a universal one, since a bundle names one program a
-// system and not one a processor.
+// The program for macOS must be a universal one, because a bundle names one program for
+// each system and not one for each processor.
 package main
 
 import (
@@ -24,11 +24,11 @@ import (
 var manifest string
 
 func main() {
-	version := flag.String("version", "", "of the bundle, such as 1.2.3")
-	darwin := flag.String("darwin", "", "the program for macOS")
-	windows := flag.String("windows", "", "the program for Windows")
-	linux := flag.String("linux", "", "the program for Linux")
-	out := flag.String("o", "metarouter.mcpb", "the bundle")
+	version := flag.String("version", "", "version of the bundle, such as 1.2.3")
+	darwin := flag.String("darwin", "", "`file` of the program for macOS")
+	windows := flag.String("windows", "", "`file` of the program for Windows")
+	linux := flag.String("linux", "", "`file` of the program for Linux")
+	out := flag.String("o", "metarouter.mcpb", "`file` to write the bundle to")
 	flag.Parse()
 	err := write(*out, *version, map[string]string{
 		"server/metarouter": *darwin, "server/metarouter.exe": *windows, "server/metarouter-linux": *linux,
@@ -52,15 +52,16 @@ func write(path, version string, programs map[string]string) (err error) {
 	return pack(to, version, programs)
 }
 
-// pack writes a bundle with the programs, by their paths in it.
+// pack writes a bundle with the programs. The keys of programs are their paths in the
+// bundle.
 func pack(to io.Writer, version string, programs map[string]string) error {
-	said, err := versioned(version)
+	text, err := manifestOf(version)
 	if err != nil {
 		return err
 	}
 	bundle := zip.NewWriter(to)
 	add := func(name string, mode os.FileMode, content io.Reader) error {
-		// The same content makes the same bundle, whenever it is packed.
+		// A fixed time makes two bundles of the same content equal.
 		header := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 		header.SetMode(mode)
 		w, err := bundle.CreateHeader(header)
@@ -69,7 +70,7 @@ func pack(to io.Writer, version string, programs map[string]string) error {
 		}
 		return err
 	}
-	if err := add("manifest.json", 0o644, strings.NewReader(said)); err != nil {
+	if err := add("manifest.json", 0o644, strings.NewReader(text)); err != nil {
 		return err
 	}
 	for _, name := range []string{"server/metarouter", "server/metarouter.exe", "server/metarouter-linux"} {
@@ -90,8 +91,8 @@ var (
 	semantic    = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 )
 
-// versioned is the manifest of that version.
-func versioned(version string) (string, error) {
+// manifestOf returns the manifest of a version.
+func manifestOf(version string) (string, error) {
 	version = strings.TrimPrefix(version, "v")
 	if !semantic.MatchString(version) {
 		return "", fmt.Errorf("-version %q must be like 1.2.3", version)

@@ -15,9 +15,9 @@ import (
 	"testing"
 )
 
-// A bundleManifest is what the specification of MCP bundles (manifest_version 0.3,
-// github.com/modelcontextprotocol/mcpb, MANIFEST.md) has of what we use. Other keys are
-// none.
+// A bundleManifest has the keys that we use of the specification of MCP bundles
+// (manifest_version 0.3, github.com/modelcontextprotocol/mcpb, MANIFEST.md). Any other
+// key is an error.
 type bundleManifest struct {
 	ManifestVersion string `json:"manifest_version"`
 	Name            string `json:"name"`
@@ -83,7 +83,7 @@ func TestBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := pack(&second, "1.2.3-rc.1", programs); err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
-		t.Errorf("packed again it is another, %v", err)
+		t.Errorf("the same content packed again gives another bundle, %v", err)
 	}
 	bundle, err := zip.NewReader(bytes.NewReader(first.Bytes()), int64(first.Len()))
 	if err != nil {
@@ -111,19 +111,19 @@ func TestBundle(t *testing.T) {
 
 	for _, version := range []string{"", "1.2", "1.2.3 "} {
 		if err := pack(io.Discard, version, programs); err == nil {
-			t.Errorf("the version %q was taken", version)
+			t.Errorf("the version %q was accepted", version)
 		}
 	}
 	out := filepath.Join(dir, "out.mcpb")
 	if err := write(out, "1.2.3", nil); err == nil {
-		t.Error("it was packed without programs")
+		t.Error("a bundle without programs was packed")
 	}
 	if _, err := os.Stat(out); err == nil {
-		t.Error("half a bundle is left behind")
+		t.Error("an incomplete bundle was left")
 	}
 }
 
-// checkManifest holds the manifest to the specification's rules, and to the files.
+// checkManifest checks the manifest against the specification's rules and the files.
 func checkManifest(t *testing.T, files map[string]string, version string) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(files["manifest.json"]))
@@ -132,8 +132,8 @@ func checkManifest(t *testing.T, files map[string]string, version string) {
 	if err := decoder.Decode(&m); err != nil {
 		t.Fatal(err)
 	}
-	for what, said := range map[string]string{"name": m.Name, "description": m.Description, "author.name": m.Author.Name} {
-		if said == "" {
+	for what, text := range map[string]string{"name": m.Name, "description": m.Description, "author.name": m.Author.Name} {
+		if text == "" {
 			t.Errorf("%s is required", what)
 		}
 	}
@@ -146,7 +146,7 @@ func checkManifest(t *testing.T, files map[string]string, version string) {
 		}
 	}
 	if files[m.Server.EntryPoint] == "" {
-		t.Errorf("there is no %s", m.Server.EntryPoint)
+		t.Errorf("the bundle has no file %s", m.Server.EntryPoint)
 	}
 	if !reflect.DeepEqual(m.Compatibility.Platforms, []string{"darwin", "win32", "linux"}) {
 		t.Errorf("the platforms are %q", m.Compatibility.Platforms)
@@ -154,7 +154,7 @@ func checkManifest(t *testing.T, files map[string]string, version string) {
 	commands := []string{m.Server.Config.Command}
 	for platform, override := range m.Server.Config.Overrides {
 		if !slices.Contains(m.Compatibility.Platforms, platform) {
-			t.Errorf("%s is no platform", platform)
+			t.Errorf("%s is not a platform", platform)
 		}
 		commands = append(commands, override.Command)
 	}
@@ -162,7 +162,7 @@ func checkManifest(t *testing.T, files map[string]string, version string) {
 	for _, command := range commands {
 		path, ok := strings.CutPrefix(command, "${__dirname}/")
 		if !ok || files[path] == "" {
-			t.Errorf("the command %s is no file of the bundle", command)
+			t.Errorf("the command %s is not a file of the bundle", command)
 		}
 		used[path] = true
 	}
@@ -175,17 +175,17 @@ func checkManifest(t *testing.T, files map[string]string, version string) {
 			t.Errorf("the setting %s is %+v", name[1], setting)
 		}
 		if !setting.Required && setting.Default == nil {
-			t.Errorf("nothing stands for %s where nobody sets it", name[1])
+			t.Errorf("the setting %s is optional and has no default", name[1])
 		}
 		delete(m.UserConfig, name[1])
 	}
 	if len(m.UserConfig) > 0 {
-		t.Errorf("nobody uses %v", m.UserConfig)
+		t.Errorf("these settings are not used: %v", m.UserConfig)
 	}
 }
 
-// METAROUTER_MCPB names the specification's own validator (the program mcpb of the npm
-// package @anthropic-ai/mcpb), where it is at hand.
+// METAROUTER_MCPB is the path of the specification's own validator, the program mcpb of
+// the npm package @anthropic-ai/mcpb.
 func TestWithTheirValidator(t *testing.T) {
 	validator := os.Getenv("METAROUTER_MCPB")
 	if validator == "" {

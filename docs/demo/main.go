@@ -1,6 +1,6 @@
-// Command demo records the terminal session in the README: it runs the commands below
-// in the project's folder, notes when each line came, and writes an SVG that shows it
-// so.
+// Command demo records the terminal session in docs/commands.md: it runs the commands
+// below in the project's folder, notes when each line is printed, and writes an SVG that
+// shows the lines at these times.
 //
 //	go run ./docs/demo > docs/demo.svg
 package main
@@ -43,10 +43,10 @@ const (
 
 	typing  = 700 * time.Millisecond  // before a command is there
 	reading = 900 * time.Millisecond  // after its last line
-	longest = 1500 * time.Millisecond // that the picture waits for a line
+	longest = 1500 * time.Millisecond // the longest wait for a line in the picture
 )
 
-// A line is one of the screen, as SVG, and when it came.
+// A line is a line of the screen as SVG, and the time at which it appears.
 type line struct {
 	at   time.Duration
 	text string
@@ -62,7 +62,7 @@ func main() {
 	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "real"), "./cmd/metarouter").CombinedOutput(); err != nil {
 		log.Fatalf("build: %v\n%s", err, out)
 	}
-	// In the picture the configuration and the data folder go without saying.
+	// The picture shows neither the configuration nor the data folder.
 	wrapper := fmt.Sprintf(`#!/bin/sh
 case "$*" in
 *broken.mcp.json) exec %[1]s/real doctor --config %[1]s/broken.mcp.json --data %[1]s/data2 ;;
@@ -98,9 +98,9 @@ esac
 	draw(lines[:len(lines)-1])
 }
 
-// record runs a command, and tells of each line that it prints and how long it came
-// after the one before.
-func record(command, bin string, tell func(waited time.Duration, text string)) {
+// record runs a command, and calls printed for each line of its output, with the time
+// since the line before.
+func record(command, bin string, printed func(waited time.Duration, text string)) {
 	cmd := exec.Command("sh", "-c", "exec 2>&1; "+command)
 	cmd.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out, err := cmd.StdoutPipe()
@@ -112,16 +112,16 @@ func record(command, bin string, tell func(waited time.Duration, text string)) {
 	}
 	last := time.Now()
 	for read := bufio.NewScanner(out); read.Scan(); last = time.Now() {
-		tell(time.Since(last), read.Text())
+		printed(time.Since(last), read.Text())
 	}
-	// The doctor's exit code is 1 where something is wrong.
+	// The doctor's exit code is 1 if something is wrong.
 	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		log.Fatalf("%s: %v", command, err)
 	}
 }
 
-// wrap cuts a line into parts of at most n runes, between words, and indents what
-// follows as the line is.
+// wrap cuts a line into parts of at most n runes, between words. Each part has the
+// line's indentation.
 func wrap(line string, n int) []string {
 	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
 	var parts []string
@@ -136,8 +136,8 @@ func wrap(line string, n int) []string {
 	return append(parts, string(runes))
 }
 
-// draw writes the lines as an SVG in which each appears when it came, and stays. Who
-// wants no motion sees the last of it.
+// draw writes the lines as an SVG in which each line appears at its time and stays. A
+// reader who prefers no motion sees all lines at once.
 func draw(lines []line) {
 	width, height := int(math.Ceil(columns*charWidth))+2*margin, len(lines)*lineHeight+2*margin
 	fmt.Printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" role="img" aria-label="A terminal session with metarouter">`+"\n", width, height, width)

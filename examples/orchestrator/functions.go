@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/adapter/functions"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -47,16 +47,16 @@ func rollDice(_ context.Context, in dice) ([]int, error) {
 	return rolls, nil
 }
 
-// functions returns the program's own functions as tools.
-func functions() (*adapter.Functions, error) {
-	own := adapter.NewFunctions("own", adapter.FunctionsOptions{Timeout: 10 * time.Second})
+// ownFunctions returns the program's own functions as tools.
+func ownFunctions() (*functions.Provider, error) {
+	own := functions.New("own", functions.Options{Timeout: 10 * time.Second})
 	harmless := registry.Hints{ReadOnly: new(true)}
 	return own, errors.Join(
-		adapter.Add(own, adapter.Function{
+		functions.Add(own, functions.Function{
 			Name: "days_between", Description: "Count the days between two dates of the calendar.",
 			Capabilities: []string{"time"}, Hints: harmless,
 		}, daysBetween),
-		adapter.Add(own, adapter.Function{
+		functions.Add(own, functions.Function{
 			Name: "roll_dice", Description: "Roll dice and say what they show.", Hints: harmless,
 		}, rollDice),
 	)

@@ -1,15 +1,15 @@
-// Command orchestrator hands out tasks: to the MCP servers of a .mcp.json, to functions
-// of its own and to the models of an AI provider, whichever suits each best. It says
-// why, and shows what came of it.
+// Command orchestrator gives each task to the tool that fits it best: a tool of the MCP
+// servers in a .mcp.json, a function of its own, or a model of an AI service. It prints why,
+// and the result.
 //
 //	go run ./examples/orchestrator -config .mcp.json.example \
 //		'How many metres are 6 feet? {"value": 6, "from_unit": "ft", "to_unit": "m"}' \
 //		'How many days are between two dates? {"from": "2026-01-01", "to": "2026-03-01"}'
 //
-// Tasks are arguments, or lines of stdin. A JSON object at the end of a task is what the
-// tool is given. Where there is none and the tool needs something, a model is asked for
-// it, if there is one: -chat, or OPENAI_BASE_URL, says where, and OPENAI_API_KEY is its
-// key. Ollama's is http://localhost:11434/v1.
+// Tasks are arguments, or lines of stdin. A JSON object at the end of a task is the
+// tool's arguments. If a task has no such object and the tool needs arguments, a model
+// writes them: -chat, or OPENAI_BASE_URL, is the URL of the AI service, and OPENAI_API_KEY
+// its key. Ollama's URL is http://localhost:11434/v1.
 package main
 
 import (
@@ -25,10 +25,12 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/adapter/mux"
+	"github.com/mcp-metarouter/metarouter/adapter/openai"
 )
 
 func main() {
-	options := adapter.Embed(adapter.Options{}) // first: this process may be the router's helper
+	options := adapter.Embed(adapter.Options{}) // first: this process may be a helper of the router
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, options, os.Args[1:], os.Stdin, os.Stdout); err != nil {
@@ -37,20 +39,20 @@ func main() {
 	}
 }
 
-// run does the tasks that the arguments or stdin name.
+// run does the tasks in the arguments or in stdin.
 func run(ctx context.Context, options adapter.Options, args []string, stdin io.Reader, stdout io.Writer) (err error) {
 	flags := flag.NewFlagSet("orchestrator", flag.ContinueOnError)
 	config := flags.String("config", "", "`file` with MCP servers, such as .mcp.json")
-	chat := flags.String("chat", os.Getenv("OPENAI_BASE_URL"), "base `URL` of an AI provider, such as http://localhost:11434/v1")
-	model := flags.String("model", "", "the one `model` of it to use (default: all that it has)")
-	data := flags.String("data", "", "`folder` in which the servers' tools are remembered")
+	chat := flags.String("chat", os.Getenv("OPENAI_BASE_URL"), "base `URL` of an AI service, such as http://localhost:11434/v1")
+	model := flags.String("model", "", "the only `model` of the service to use (default: all)")
+	data := flags.String("data", "", "`folder` that keeps the servers' tools for the next start")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	options.DataDir = *data
 
 	var providers []adapter.ProviderAdapter
-	own, err := functions()
+	own, err := ownFunctions()
 	if err != nil {
 		return err
 	}
@@ -72,7 +74,7 @@ func run(ctx context.Context, options adapter.Options, args []string, stdin io.R
 		}
 		providers = append(providers, ai)
 	}
-	all, err := adapter.NewMux("all", providers...)
+	all, err := mux.New("all", providers...)
 	if err != nil {
 		return errors.Join(err, closeAll(providers))
 	}
@@ -92,14 +94,14 @@ func run(ctx context.Context, options adapter.Options, args []string, stdin io.R
 	return nil
 }
 
-// open returns the AI provider at the base URL. One that is down is no reason to do
-// nothing at all.
-func open(ctx context.Context, base, model string) (*adapter.Chat, error) {
-	o := adapter.ChatOptions{BaseURL: base}
+// open returns the AI service at the base URL as a provider. The program goes on if the
+// service is down.
+func open(ctx context.Context, base, model string) (*openai.Provider, error) {
+	o := openai.Options{BaseURL: base}
 	if model != "" {
-		o.Models = []adapter.Model{{ID: model}}
+		o.Models = []openai.Model{{ID: model}}
 	}
-	ai, err := adapter.NewChat("ai", o)
+	ai, err := openai.New("ai", o)
 	if err == nil {
 		_ = ai.Refresh(ctx) // its health says why it failed
 	}

@@ -94,7 +94,7 @@ func TestOrchestratorAlone(t *testing.T) {
 	if err := run(t.Context(), embedded, []string{"count the days between two dates", "xyzzy"}, nil, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"failed: The arguments do not fit", "missing properties 'from', 'to'", "no tool suits the task"} {
+	for _, want := range []string{"failed: The arguments do not fit", "missing properties 'from', 'to'", "no tool fits the task"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())
 		}

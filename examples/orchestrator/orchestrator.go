@@ -8,57 +8,75 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/adapter/mux"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// An orchestrator does one task after another, and says how.
+// An orchestrator does one task after another, and prints how.
 type orchestrator struct {
-	all adapter.ProviderAdapter
+	all *mux.Mux
 	out io.Writer
 }
 
-// do does a task: it selects a tool, finds its arguments and runs it. What suits no
-// tool is for a model to answer.
+// do does a task: it selects a tool, finds its arguments and runs it. If no tool fits, a
+// model answers.
 func (o orchestrator) do(ctx context.Context, line string) error {
 	task, given := split(line)
 	fmt.Fprintln(o.out, task)
-	query := selector.Query{Task: task}
-	selection, err := o.all.Select(ctx, query)
+	var arguments json.RawMessage
+	model := "" // that wrote the arguments
+	request := selector.RouteRequest{
+		Query:     selector.Query{Task: task},
+		Call:      selector.Call{Arguments: given},
+		RunUnsafe: true, // the person who wrote the task wants it done
+		Fill: func(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, _ bool) (json.RawMessage, bool) {
+			if given == nil {
+				if arguments, model = o.arguments(ctx, tool, task); arguments != nil {
+					return arguments, false
+				}
+			}
+			return args, false
+		},
+	}
+	routed, err := selector.Route(ctx, o.all, request)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(o.out, "   why:", adapter.Why(ctx, o.all, query, selection))
-	tool := selection.Tool
-	if tool == nil {
-		if tool = o.model(); tool == nil {
+	fmt.Fprintln(o.out, "   why:", adapter.Why(ctx, o.all, request.Query, routed.Selection))
+	if routed.Selection.Tool == nil {
+		tool := o.model()
+		if tool == nil {
 			return nil
 		}
 		fmt.Fprintln(o.out, "   asking", tool.ID, "instead")
-	}
-
-	arguments := given
-	if arguments == nil {
-		var by string
-		if arguments, by = o.arguments(ctx, tool, task); by != "" {
-			fmt.Fprintln(o.out, "   arguments:", string(arguments), "by", by)
+		request.Call.Tool = tool
+		if routed, err = selector.Route(ctx, o.all, request); err != nil {
+			return err
 		}
 	}
-	result, err := o.all.Execute(ctx, selector.Call{Tool: tool, Arguments: arguments})
-	if err != nil {
-		return err
+	if model != "" {
+		fmt.Fprintln(o.out, "   arguments:", string(arguments), "by", model)
 	}
-	mark := "result:"
-	if result.IsError {
-		mark = "failed:"
-	} else if result.Tool != nil && result.Tool.ID != tool.ID {
-		mark = "result, of " + result.Tool.ID + ":"
-	}
-	fmt.Fprintln(o.out, "  ", mark, strings.ReplaceAll(result.Text(), "\n", "\n   "))
+	o.print(routed)
 	return nil
 }
 
-// split parts a task from the JSON object at its end, nil if there is none.
+// print prints the result of a task, or why its tool did not run.
+func (o orchestrator) print(r selector.Routed) {
+	text, mark := r.Result.Text(), "result:"
+	switch {
+	case !r.Ran:
+		mark, text = "failed:", fmt.Sprintf("The arguments do not fit %s: %s", r.Selection.Tool.ID, strings.Join(r.Problems, "\n"))
+	case r.Result.IsError:
+		mark = "failed:"
+	case r.Result.Tool != nil && r.Result.Tool.ID != r.Selection.Tool.ID:
+		mark = "result, of " + r.Result.Tool.ID + ":"
+	}
+	fmt.Fprintln(o.out, "  ", mark, strings.ReplaceAll(text, "\n", "\n   "))
+}
+
+// split separates a task from the JSON object at its end. The object may be nil.
 func split(line string) (task string, arguments json.RawMessage) {
 	if i := strings.Index(line, "{"); i >= 0 && json.Valid([]byte(line[i:])) {
 		return strings.TrimSpace(line[:i]), json.RawMessage(line[i:])
@@ -66,8 +84,8 @@ func split(line string) (task string, arguments json.RawMessage) {
 	return line, nil
 }
 
-// arguments returns what the tool is given for the task, and which model said so. A
-// model is given the task itself.
+// arguments returns the tool's arguments for the task, and the model that wrote them. A
+// model's argument is the task itself.
 func (o orchestrator) arguments(ctx context.Context, tool *registry.NormalizedTool, task string) (arguments json.RawMessage, by string) {
 	if isModel(tool) {
 		prompt, _ := json.Marshal(map[string]string{"prompt": task})
@@ -75,7 +93,7 @@ func (o orchestrator) arguments(ctx context.Context, tool *registry.NormalizedTo
 	}
 	model := o.model()
 	if model == nil || len(selector.Missing(tool, nil)) == 0 {
-		return nil, "" // what is missing, the tool's schema says
+		return nil, "" // Route reports what is missing
 	}
 	result, err := adapter.Execute(ctx, o.all, model.ID, map[string]any{
 		"system":          "You fill in the arguments of a tool. Answer with a JSON object that fits its schema, and with nothing else.",
@@ -88,7 +106,7 @@ func (o orchestrator) arguments(ctx context.Context, tool *registry.NormalizedTo
 	return json.RawMessage(result.Text()), model.ID
 }
 
-// model returns a language model, nil if there is none.
+// model returns a language model, or nil.
 func (o orchestrator) model() *registry.NormalizedTool {
 	for _, tool := range o.all.FindByCapability("ai") {
 		if isModel(tool) {
@@ -99,4 +117,4 @@ func (o orchestrator) model() *registry.NormalizedTool {
 }
 
 // isModel reports whether the tool is a model, which takes a prompt.
-func isModel(tool *registry.NormalizedTool) bool { return tool.Bears([]string{"ai", "chat"}) == 2 }
+func isModel(tool *registry.NormalizedTool) bool { return tool.CountTags([]string{"ai", "chat"}) == 2 }

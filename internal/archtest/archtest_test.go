@@ -1,12 +1,17 @@
-// Package archtest holds the project to its import rules: imports point one way
-// along the path config, supervisor, discovery, registry, selector, adapter,
-// server, and peers never meet.
+// Package archtest holds the project to its design: which package may import which, and how
+// much the public packages export.
+//
+// A step of the path imports earlier steps only, and only those that its rule names. Steps that do
+// not name each other are peers: adapter introduces them.
 package archtest
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,95 +21,263 @@ import (
 
 const module = "github.com/mcp-metarouter/metarouter/"
 
-// allowed says what of ours each package may import. internal/wire, which knows
-// bytes and nothing else, internal/atomicfile and internal/vectors are open to all.
-var allowed = map[string][]string{
-	"internal/wire":         {},
-	"internal/atomicfile":   {},
-	"internal/vectors":      {},
-	"internal/pipe":         {},
-	"internal/sse":          {},
-	"config":                {},
-	"session":               {},
-	"registry":              {},
-	"classify":              {"config", "session"},
-	"supervisor":            {"internal/pipe", "internal/secret", "internal/sse", "config", "session"},
-	"discovery":             {"registry", "session", "classify"},
-	"selector":              {"registry", "session", "classify"},
-	"adapter":               {"internal/builtin", "internal/sse", "internal/usage", "config", "supervisor", "discovery", "registry", "selector", "session", "classify"},
-	"server":                {"adapter", "registry", "selector", "session", "classify"},
-	"internal/builtin":      {},
-	"internal/doctor":       {"internal/secret", "config", "supervisor", "discovery", "registry", "selector", "session"},
-	"internal/terminal":     {},
-	"internal/mcptest":      {},
-	"internal/dashboard":    {"internal/doctor", "internal/secret", "internal/telemetry", "adapter", "config", "registry", "selector", "server", "session", "supervisor"},
-	"internal/clients":      {"internal/secret", "config"}, // for what its diffs hide
-	"internal/daemon":       {},
-	"contrib/mcpb":          {},
-	"docs/demo":             {},
-	"examples/orchestrator": {"adapter", "config", "registry", "selector"},
-	"internal/secret":       {"config"},
-	"internal/telemetry":    {"internal/secret", "adapter", "config", "registry", "selector", "server", "supervisor"},
-	"internal/evaluation":   {"discovery", "registry", "selector"},
-	"internal/train":        {"internal/evaluation", "internal/usage", "registry", "selector"},
-	"internal/usage":        {},
-	"internal/e2e":          {},
-	"internal/chaos":        {"internal/mcptest"},
-	"cmd/metarouter": {
-		"adapter", "server", "config", "session", "registry", "selector", "supervisor", "classify",
-		"internal/builtin", "internal/clients", "internal/daemon", "internal/dashboard", "internal/doctor", "internal/evaluation", "internal/pipe", "internal/secret", "internal/telemetry", "internal/terminal", "internal/usage",
-	},
+// steps are the steps of the path. A step imports earlier steps only.
+var steps = []string{
+	"config", "registry", "classify", "supervisor", "discovery", "selector", "adapter", "server", "cmd/metarouter",
 }
 
-var open = map[string]bool{"internal/wire": true, "internal/atomicfile": true, "internal/vectors": true}
+// leaves are the packages that know nothing of the path. Every package may import them; they
+// import other leaves only.
+var leaves = []string{
+	"internal/atomicfile", "internal/pipe", "internal/plain", "internal/secret", "internal/session", "internal/sse",
+	"internal/status", "internal/vectors", "internal/wire",
+}
+
+// rules says which packages of this module a package may import, besides the leaves.
+//
+// A rule holds for the folders below it too, unless they have a rule of their own. Every
+// package may import the internal packages of its own step, but a rule of its own has to name
+// them. The go command rejects imports of another step's internal packages.
+var rules = map[string][]string{
+	// The path.
+	"config":            {},
+	"supervisor":        {"config"},
+	"registry":          {},
+	"classify":          {"config"},
+	"discovery":         {"registry", "classify"},
+	"selector":          {"registry", "discovery", "internal/index"},
+	"adapter":           {"config", "supervisor", "discovery", "registry", "selector", "classify", "internal/builtin"},
+	"adapter/functions": {"adapter", "adapter/internal/inprocess", "discovery", "registry", "selector"},
+	"adapter/mux":       {"adapter", "adapter/internal/inprocess", "registry", "selector"},
+	"adapter/openai":    {"adapter", "adapter/internal/inprocess", "registry", "selector"},
+	"server":            {"adapter", "registry", "selector", "classify"},
+	"cmd/metarouter": {
+		"config", "supervisor", "registry", "selector", "classify", "adapter", "server",
+		"internal/builtin",
+	},
+
+	// Parts of a step that know less than the step.
+	"adapter/internal/inprocess":         {"discovery", "registry", "selector"},
+	"supervisor/internal/launch":         {"config", "supervisor/internal/peer", "supervisor/internal/process", "supervisor/internal/signal"},
+	"supervisor/internal/peer":           {"supervisor/internal/signal"},
+	"supervisor/internal/process":        {"supervisor/internal/signal"},
+	"supervisor/internal/transport":      {"supervisor/internal/peer", "supervisor/internal/signal"},
+	"supervisor/internal/signal":         {},
+	"selector/internal/text":             {"internal/index"},
+	"selector/internal/rank":             {"registry", "internal/index", "selector/internal/text"},
+	"selector/internal/execute":          {"registry"},
+	"selector/internal/usage":            {},
+	"selector/internal/evaluation":       {"registry", "discovery"},
+	"server/internal/catalog":            {"registry", "adapter"},
+	"server/internal/legacy":             {},
+	"server/internal/conversation":       {"server/internal/legacy"},
+	"server/internal/stdio":              {"server/internal/conversation"},
+	"server/internal/httpd":              {"registry", "classify", "adapter", "server/internal/catalog", "server/internal/conversation"},
+	"server/internal/tools":              {"registry", "classify", "selector", "adapter", "server/internal/catalog", "server/internal/conversation"},
+	"cmd/metarouter/internal/clients":    {"config"},
+	"cmd/metarouter/internal/completion": {"config", "cmd/metarouter/internal/clients"},
+	"cmd/metarouter/internal/daemon":     {"server"}, // whose journal it keeps
+	"cmd/metarouter/internal/dashboard":  {"config", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/telemetry"},
+	"cmd/metarouter/internal/doctor":     {"config", "discovery", "registry", "selector", "cmd/metarouter/internal/terminal"},
+	"cmd/metarouter/internal/service":    {"config", "supervisor", "selector", "adapter", "server", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/telemetry"},
+	"cmd/metarouter/internal/trust":      {"config"},
+	"cmd/metarouter/internal/telemetry":  {"config", "registry", "selector", "adapter", "server"},
+	"cmd/metarouter/internal/plan":       {"config", "supervisor", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal"},
+	"cmd/metarouter/internal/progress":   {"adapter", "server", "cmd/metarouter/internal/terminal"},
+	"cmd/metarouter/internal/terminal":   {},
+	"cmd/metarouter/internal/web":        {"adapter", "config", "supervisor", "server"},
+	"cmd/metarouter/internal/why":        {"config", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal"},
+
+	// Parts that several steps share, and that know some of the path.
+	"internal/builtin": {},
+	"internal/index":   {"registry"},
+
+	// Next to the product.
+	"contrib/mcpb":          {},
+	"docs/demo":             {},
+	"examples/orchestrator": {"adapter", "adapter/functions", "adapter/mux", "adapter/openai", "registry", "selector"},
+	"tools/train":           {"registry", "selector", "internal/index"},
+
+	// Tests. Only test files of the product import them.
+	"test/internal":   {},
+	"test/fakeserver": {"test/internal/protocol", "test/internal/filelock"},
+	"test/mcptest":    {"test/fakeserver", "test/internal/protocol"},
+	"test/external":   {"test/mcptest", "test/internal/protocol", "test/internal/filelock"},
+	"test/chaos":      {"test/mcptest"},
+}
+
+// maxExported bounds the exported names of the public packages.
+const maxExported = 337
+
+// TestRules checks that no rule lets a step import a later one.
+func TestRules(t *testing.T) {
+	position := func(name string) int {
+		return slices.IndexFunc(steps, func(step string) bool { return name == step || strings.HasPrefix(name, step+"/") })
+	}
+	for name, may := range rules {
+		for _, imported := range may {
+			if at := position(name); at >= 0 && position(imported) > at {
+				t.Errorf("the rule for %s names %s, which is a later step", name, imported)
+			}
+		}
+	}
+}
 
 func TestImports(t *testing.T) {
-	// Not by "go list": the files are read here, so that a cached result of this test
-	// is never an old one, and those of all platforms are.
+	used := map[string]bool{}
+	for file, name := range sources(t) {
+		rule, ok := ruleOf(name)
+		if !ok {
+			t.Errorf("package %s has no import rule; add one here", name)
+			continue
+		}
+		used[rule] = true
+		for _, spec := range parse(t, file, parser.ImportsOnly).Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ours, isOurs := strings.CutPrefix(imported, module)
+			if isOurs && !mayImport(name, rule, ours) {
+				t.Errorf("%s imports %s, which the design does not allow", file, ours)
+			}
+		}
+	}
+	for rule := range rules {
+		if !used[rule] {
+			t.Errorf("the rule for %s applies to no package; remove it", rule)
+		}
+	}
+}
+
+// ruleOf returns the folder whose rule holds for the package: its own, or the nearest above.
+func ruleOf(name string) (folder string, ok bool) {
+	if slices.Contains(leaves, name) || name == "internal/archtest" {
+		return "", true
+	}
+	for folder = name; folder != "."; folder = path.Dir(folder) {
+		if _, ok := rules[folder]; ok {
+			return folder, true
+		}
+	}
+	return "", false
+}
+
+func mayImport(name, rule, imported string) bool {
+	switch {
+	case slices.Contains(leaves, imported), slices.Contains(rules[rule], imported):
+		return true
+	case rule == "": // a leaf
+		return false
+	case rule == name && strings.Contains(name, "/internal/"):
+		return false
+	}
+	return strings.HasPrefix(imported, step(name)+"/internal/")
+}
+
+// step returns the folder to which the package's internal packages belong.
+func step(name string) string {
+	before, _, _ := strings.Cut(name, "/internal/")
+	return before
+}
+
+// TestExportedNames bounds the surface that readers have to know. A name counts if it is
+// declared at the top of a package that other modules can import.
+func TestExportedNames(t *testing.T) {
+	count := map[string]int{}
+	for file, name := range sources(t) {
+		top, _, _ := strings.Cut(name, "/")
+		if top == "test" || top == "tools" || strings.Contains("/"+name+"/", "/internal/") {
+			continue
+		}
+		for _, declaration := range parse(t, file, parser.SkipObjectResolution).Decls {
+			count[name] += exported(declaration)
+		}
+	}
+	sum := 0
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		sum += count[name]
+		t.Logf("%4d %s", count[name], name)
+	}
+	t.Logf("%4d in all", sum)
+	if sum > maxExported {
+		t.Errorf("%d exported names, want at most %d: export only what another package needs", sum, maxExported)
+	}
+}
+
+// exported returns how many exported names the declaration has. A method counts if its type
+// is exported too.
+func exported(declaration ast.Decl) (n int) {
+	switch d := declaration.(type) {
+	case *ast.FuncDecl:
+		if d.Name.IsExported() && (d.Recv == nil || ast.IsExported(receiver(d.Recv.List[0].Type))) {
+			n++
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.TypeSpec:
+				if s.Name.IsExported() {
+					n++
+				}
+			case *ast.ValueSpec:
+				for _, name := range s.Names {
+					if name.IsExported() {
+						n++
+					}
+				}
+			}
+		}
+	}
+	return n
+}
+
+// receiver returns the name of a receiver's type.
+func receiver(expression ast.Expr) string {
+	switch e := expression.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+// sources returns the Go files of this module without tests, for all platforms, with the
+// folder of their package. It reads the disk and not "go list", so that a cached result of
+// a test is never out of date.
+func sources(t *testing.T) map[string]string {
+	t.Helper()
+	files := map[string]string{}
 	root := filepath.Join("..", "..")
-	seen := make(map[string]bool)
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && path != root && (entry.Name()[0] == '.' || entry.Name() == "testdata" || entry.Name() == "node_modules"):
+		case entry.IsDir() && file != root && (entry.Name()[0] == '.' || entry.Name() == "testdata" || entry.Name() == "node_modules"):
 			return filepath.SkipDir
-		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+		case !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
 			return nil
 		}
-		dir, err := filepath.Rel(root, filepath.Dir(path))
-		if err != nil {
-			return err
+		dir, err := filepath.Rel(root, filepath.Dir(file))
+		if err == nil {
+			files[file] = filepath.ToSlash(dir)
 		}
-		name := filepath.ToSlash(dir)
-		may, known := allowed[name]
-		if !known {
-			t.Errorf("package %s has no import rule; add one here", name)
-			return nil
-		}
-		seen[name] = true
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
-		for _, spec := range file.Imports {
-			imported, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				return err
-			}
-			ours, isOurs := strings.CutPrefix(imported, module)
-			if isOurs && !open[ours] && !slices.Contains(may, ours) {
-				t.Errorf("%s imports %s, which the design does not allow", path, ours)
-			}
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range allowed {
-		if !seen[name] && name != "internal/e2e" {
-			t.Errorf("there is no package %s", name)
-		}
+	return files
+}
+
+func parse(t *testing.T, file string, mode parser.Mode) *ast.File {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, mode)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return f
 }

@@ -1,4 +1,4 @@
-// Package atomicfile replaces files at once or not at all.
+// Package atomicfile replaces files atomically.
 package atomicfile
 
 import (
@@ -8,13 +8,12 @@ import (
 	"path/filepath"
 )
 
-// Write makes data the content of the file at path, which its owner alone can
-// then read. Who reads it meanwhile sees what was or what is to be. With sync
-// that also holds after a power cut.
+// Write makes data the content of the file at path, with mode 0600. Readers see the old or the
+// new content, never a part of it. With sync that also holds after a power failure.
 func Write(path string, data []byte, sync bool) error { return write(path, data, sync, 0o600, false) }
 
-// WriteMode is Write with sync, of a file that others may read as mode says. One that is
-// there keeps its owner.
+// WriteMode does the same as Write with sync, with another mode. An existing file keeps its
+// owner.
 func WriteMode(path string, data []byte, mode fs.FileMode) error {
 	return write(path, data, true, mode, true)
 }

@@ -51,7 +51,7 @@ func TestWriteMode(t *testing.T) {
 	}
 }
 
-// What root writes for somebody (sudo with that one's HOME) stays that one's.
+// A file that root writes for a user (sudo with the user's HOME) belongs to the user.
 func TestWriteModeKeepsTheOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

@@ -4,5 +4,5 @@ package atomicfile
 
 import "os"
 
-// Own does nothing here: a new file's owner is that of the folder's rules.
+// Own does nothing: on this system the folder decides who owns a new file.
 func Own(*os.File, string) error { return nil }

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Own gives f the owner of the file at path, if that is there and another's. Root may;
-// who may not gets an error, rather than a file that its owner can't read.
+// Own gives f the owner of the file at path, if that exists and belongs to another user. Only
+// root may do that; other users get an error, rather than a file that its owner cannot read.
 func Own(f *os.File, path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -20,12 +20,12 @@ func Own(f *os.File, path string) error {
 	if err != nil {
 		return err
 	}
-	its, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || int(its.Uid) == os.Geteuid() {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(stat.Uid) == os.Geteuid() {
 		return nil
 	}
-	if err := f.Chown(int(its.Uid), int(its.Gid)); err != nil {
-		return fmt.Errorf("%s is another user's: %w", path, err)
+	if err := f.Chown(int(stat.Uid), int(stat.Gid)); err != nil {
+		return fmt.Errorf("%s belongs to another user: %w", path, err)
 	}
 	return nil
 }

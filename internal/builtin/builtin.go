@@ -1,12 +1,11 @@
-// Package builtin holds the MCP servers that come with metarouter, so that a
-// first .mcp.json works where nothing but this binary is installed.
+// Package builtin has the bundled MCP servers, so that a first .mcp.json works without
+// any other program.
 //
-// They are servers like any other: "metarouter builtin NAME" speaks MCP on
-// stdin and stdout, and the router starts that as a child process. Every tool
-// only reads, gives the same answer to the same arguments, refuses arguments
-// that its schema does not name, and answers with an object as
-// structuredContent and with the same JSON as text. Whatever goes wrong in a
-// tool is a tool error (isError) that says what to do instead.
+// The router treats them like other servers: "metarouter builtin NAME" speaks MCP on stdin
+// and stdout, and the router starts it as a child process. Every tool only reads, gives the
+// same answer for the same arguments, rejects arguments that its schema does not have, and
+// answers with an object as structuredContent and with the same JSON as text. A failure is
+// a tool error (isError) that says what to do instead.
 package builtin
 
 import (
@@ -52,8 +51,8 @@ func newServer(name, title, instructions string) *mcp.Server {
 		})
 }
 
-// readOnly defines a tool that only reads what is on this machine. The schemas
-// are written out, as their order, defaults and limits are what a model sees.
+// readOnly defines a tool that only reads data on this machine. The schemas are literals,
+// because models see their order, defaults and limits.
 func readOnly(name, title, description, input, output string) *mcp.Tool {
 	return &mcp.Tool{
 		Name:         name,

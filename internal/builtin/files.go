@@ -17,8 +17,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// files is a folder and what may be seen of it. An os.Root sees to it that
-// nothing outside is opened, through ".." and symbolic links included.
+// files are the tools for one folder. The os.Root opens nothing outside of it, not even
+// through ".." or symbolic links.
 type files struct{ root *os.Root }
 
 func newFiles(folder string) (*mcp.Server, error) {
@@ -35,8 +35,8 @@ func newFiles(folder string) (*mcp.Server, error) {
 	return s, nil
 }
 
-// local is a path in the form that os.Root takes, or an error that says how
-// paths are written here.
+// local returns a path in the form that os.Root accepts, or an error that says how to write
+// paths.
 func local(path string) (string, error) {
 	name := filepath.FromSlash(path)
 	if name == "" {
@@ -127,7 +127,7 @@ func (f files) listDirectory(_ context.Context, _ *mcp.CallToolRequest, a listAr
 	return nil, result, nil
 }
 
-// describe says what an entry is, or what it leads to.
+// describe returns the kind of an entry, and the target of a link.
 func (f files) describe(name string, d fs.DirEntry) entry {
 	e := entry{Name: d.Name(), Type: "other", Symlink: d.Type()&fs.ModeSymlink != 0}
 	info, err := f.root.Stat(name)
@@ -135,7 +135,7 @@ func (f files) describe(name string, d fs.DirEntry) entry {
 	case err != nil && e.Symlink:
 		e.Type = "symlink"
 		return e
-	case err != nil: // it has gone in the meantime
+	case err != nil: // it was removed in the meantime
 		return e
 	case info.IsDir():
 		e.Type = "directory"
@@ -147,8 +147,8 @@ func (f files) describe(name string, d fs.DirEntry) entry {
 	return e
 }
 
-// open opens a file or a directory. Pipes and devices are refused, as opening
-// them can block or have effects.
+// open opens a file or a directory. It rejects pipes and devices, because opening them can
+// block or have side effects.
 func (f files) open(name string) (*os.File, error) {
 	info, err := f.root.Stat(name)
 	if err != nil {
@@ -249,8 +249,8 @@ func (f files) read(a readArgs) (fileContent, error) {
 	return c, nil
 }
 
-// wholeRunes is data as text, without the parts of characters that were cut at
-// either end; ok is false if it is not text in UTF-8.
+// wholeRunes returns data as text, without incomplete characters at either end; ok is false
+// if it is not UTF-8.
 func wholeRunes(data []byte) (skipped int, text string, ok bool) {
 	for skipped < len(data) && skipped < utf8.UTFMax-1 && !utf8.RuneStart(data[skipped]) {
 		skipped++

@@ -11,10 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// redact replaces the email addresses and the phone numbers of a text and says
-// how many there were.
+// redact replaces the email addresses and the phone numbers of a text, and counts them.
 func redact(text string, emails, phones bool, replacement string) (string, int) {
-	masked := []byte(text) // the same length, with underscores for what is no phone number
+	masked := []byte(text) // the same length, with underscores for everything that is not a phone number
 	var found []span
 	for _, m := range email().FindAllStringIndex(text, -1) {
 		mask(masked, m)
@@ -54,17 +53,17 @@ func mask(text []byte, m []int) {
 }
 
 var (
-	// email is an address as people write it: no quoted local part, and a domain
+	// email matches an address as people write it: no quoted local part, and a domain
 	// with a dot or an address literal.
 	email = pattern(`[\pL\pN_+][\pL\pM\pN._%+'’-]*@` +
 		`(?:(?:[\pL\pN](?:[\pL\pM\pN-]*[\pL\pM\pN])?\.)+\pL[\pL\pM\pN-]*[\pL\pM\pN]|\[[0-9A-Fa-f.:]+\])`)
 
-	// notPhone is what has digits in groups as a phone number has: an IBAN, a
-	// payment card, a UUID.
+	// notPhone matches other things with groups of digits: an IBAN, a payment card, a
+	// UUID.
 	notPhone = pattern(`\b(?:[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?|\d{4}(?:[ -]\d{4}){3}|` +
 		`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\b`)
 
-	// digitRun is digits with at most what may stand between those of a number.
+	// digitRun matches digits and the characters allowed between those of a phone number.
 	digitRun = pattern(`[+(]{0,2}\d(?:[ \t\x{A0}\x{2009}\x{202F}.()/\-‐‑–]{0,3}\d)*`)
 
 	// group is a part of a run without spaces; its punctuation is not part of it.
@@ -74,17 +73,17 @@ var (
 	extension = pattern(`^,? ?(?i:x|ext\.? ?|extension ?)\d{1,6}\b`)
 )
 
-// What the longest and the shortest way to write a phone number have: 15 digits
-// by ITU-T E.164, and before them an international prefix.
+// Bounds of the digits of a phone number: at most 15 by ITU-T E.164, after an international
+// prefix.
 const (
 	maxGroups = 8
 	minDigits = 7
 	maxDigits = 18
 )
 
-// findPhones finds the phone numbers of a text. A number is a sequence of whole
-// groups of a run, the longest that is written as phone numbers are; so
-// "2026-11-21 555-123-4567" has one, and "555-123-4567-89" none.
+// findPhones finds the phone numbers of a text. A number is the longest sequence of whole
+// groups of a run that has the form of a phone number: "2026-11-21 555-123-4567" has one
+// number, "555-123-4567-89" has none.
 func findPhones(text string) []span {
 	var found []span
 	end := 0 // of the last one found, whose extension may reach into the next run
@@ -157,12 +156,12 @@ var (
 
 	date = pattern(`(?:^| )(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|(?:0?[1-9]|[12]\d|3[01])[-/.](?:0?[1-9]|[12]\d|3[01])[-/.](?:\d\d){1,2})(?: |$)`)
 
-	// other is an IPv4 address, a ZIP+4 code, a social security number or a date
-	// and hour without separators.
+	// other matches an IPv4 address, a ZIP+4 code, a social security number or a date and
+	// hour without separators.
 	other = pattern(`^(?:\d{1,3}(?:\.\d{1,3}){3}|\d{5}-\d{4}|\d{3}-\d\d-\d{4}|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d*)$`)
 )
 
-// isPhone reports whether s is written as phone numbers are, whatever stands
+// isPhone reports whether s has the form of a phone number, without looking at the text
 // before it.
 func isPhone(s string) bool {
 	digits := countDigits(s)
@@ -182,15 +181,15 @@ func isPhone(s string) bool {
 	return national().MatchString(s)
 }
 
-// labelBytes is how far before a number a label is looked for.
+// labelBytes is the distance within which a label before a number counts.
 const labelBytes = 48
 
 var (
-	// phoneLabel is what announces a phone number.
+	// phoneLabel matches a label of a phone number.
 	phoneLabel = pattern(`(?i)(?:^|[^\pL])(?:tel|telephone|phone|mobile|mob|cell|cellphone|fax|whatsapp|call|dial|sms|hotline|helpline|ph)s?` +
 		`[\s:._#="'’(-]*(?:(?:number|no|nr|line|us|me|him|her|them|is|at|on)[\s:._#="'’(-]+){0,3}$`)
 
-	// otherLabel is what announces a number of another kind.
+	// otherLabel matches a label of another number.
 	otherLabel = pattern(`(?i)(?:^|[^\pL])(?:order|invoice|ticket|case|ref|reference|tracking|account|acct|id|sku|isbn|serial|timestamp|epoch|transaction|receipt|policy|item|part|build|version)` +
 		`[\s:._#="'’-]*(?:(?:number|num|no|nr|id|code|is)[\s:._#="'’-]+){0,2}$`)
 )
@@ -200,7 +199,7 @@ func announces(label *regexp.Regexp, text string) bool {
 	text = text[max(0, len(text)-labelBytes):]
 	said := strings.TrimRight(text, " ")
 	if said == "" || said[len(said)-1] >= '0' && said[len(said)-1] <= '9' {
-		return false // quickly, for tables of numbers
+		return false // fast, for tables of numbers
 	}
 	return label.MatchString(text)
 }

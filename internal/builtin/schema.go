@@ -17,8 +17,8 @@ import (
 // maxSchemaErrors is how many errors one validation reports.
 const maxSchemaErrors = 100
 
-// validateArgs is only there for the SDK: it decodes numbers as float64, so the
-// handler reads the arguments again, as they were sent.
+// validateArgs exists for the SDK only. It decodes numbers as float64, so the handler
+// decodes the original arguments again.
 type validateArgs struct {
 	Schema any `json:"schema"`
 	Data   any `json:"data"`
@@ -60,8 +60,7 @@ func jsonschemaValidate(_ context.Context, req *mcp.CallToolRequest, _ validateA
 	return nil, result, err
 }
 
-// validate checks data against schema. The error is non-nil if it is the schema
-// that is wrong.
+// validate checks data against schema. It returns an error if the schema is invalid.
 func validate(schema, data any) (validation, error) {
 	const location = "mem:///schema"
 	compiler := jsonschema.NewCompiler()
@@ -88,7 +87,7 @@ func validate(schema, data any) (validation, error) {
 	return validation{Errors: all}, nil
 }
 
-// schemaError says where a schema is wrong.
+// schemaError returns an error that says where the schema is invalid.
 func schemaError(err error) error {
 	if load, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
 		return fmt.Errorf("the schema refers to %s: %w", strings.TrimPrefix(load.URL, "mem:///"), load.Err)
@@ -101,8 +100,8 @@ func schemaError(err error) error {
 	return fmt.Errorf("the schema is not valid: %s", strings.ReplaceAll(err.Error(), "mem:///schema", ""))
 }
 
-// explain lists the innermost causes of e as "path: what". Alternatives of which
-// one would have been enough stay together.
+// explain lists the innermost causes of e as "path: reason". The causes of anyOf and oneOf
+// are one item.
 func explain(e *jsonschema.ValidationError) []string {
 	var causes []string
 	for _, cause := range e.Causes {
@@ -122,7 +121,7 @@ func explain(e *jsonschema.ValidationError) []string {
 	return []string{pointer(e.InstanceLocation) + ": " + what}
 }
 
-// pointer is the RFC 6901 JSON pointer of a path, or "(root)".
+// pointer returns the RFC 6901 JSON pointer of a path, or "(root)".
 func pointer(path []string) string {
 	if len(path) == 0 {
 		return "(root)"

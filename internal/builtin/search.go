@@ -16,7 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// What one search may cost. Whichever ends it, the answer says so.
+// Bounds of one search. The answer says which one ended it.
 const (
 	maxSearchEntries = 100_000
 	maxSearchedFile  = 4 << 20 // bytes; larger files are not searched for text
@@ -85,9 +85,10 @@ func (f files) searchFiles(ctx context.Context, _ *mcp.CallToolRequest, a search
 	return nil, result, nil
 }
 
-// errEnough ends a walk early.
-var errEnough = errors.New("enough")
+// errStopped ends a walk early.
+var errStopped = errors.New("stopped")
 
+// search checks the arguments and walks the files below the path.
 func (f files) search(ctx context.Context, a searchArgs) (searchResult, error) {
 	name, err := local(a.Path)
 	if err != nil {
@@ -103,55 +104,76 @@ func (f files) search(ctx context.Context, a searchArgs) (searchResult, error) {
 	if a.CaseSensitive {
 		flags = ""
 	}
-	text := regexp.MustCompile(flags + regexp.QuoteMeta(a.Text))
-
 	ctx, cancel := context.WithTimeout(ctx, maxSearchTime)
 	defer cancel()
-	result := searchResult{Matches: []match{}}
-	start := filepath.ToSlash(name)
-	var visited, skipped int
-	enough := func(why string) error {
-		result.Truncated, result.Note = true, why
-		return errEnough
+	s := &search{
+		files: f, searchArgs: a, start: filepath.ToSlash(name), matches: []match{},
+		pattern: regexp.MustCompile(flags + regexp.QuoteMeta(a.Text)),
 	}
-	err = fs.WalkDir(f.root.FS(), start, func(p string, d fs.DirEntry, err error) error {
-		visited++
-		switch {
-		case ctx.Err() != nil:
-			return enough(fmt.Sprintf("stopped after %v", maxSearchTime))
-		case visited > maxSearchEntries:
-			return enough(fmt.Sprintf("stopped after %d files and directories; search a narrower path", maxSearchEntries))
-		case err != nil && p == start:
-			return err
-		case err != nil:
-			skipped++
-			return nil
-		case d.IsDir() && p != start && (d.Name() == ".git" || d.Name() == "node_modules"):
-			return fs.SkipDir
-		case !d.Type().IsRegular() || !matchName(a.Name, start, p):
-			return nil
-		case a.Text == "":
-			result.Matches = append(result.Matches, match{Path: p})
-		default:
-			lines, ok := f.grep(p, text, a.MaxResults+1-len(result.Matches))
-			if !ok {
-				skipped++
-			}
-			result.Matches = append(result.Matches, lines...)
-		}
-		if len(result.Matches) > a.MaxResults {
-			result.Matches = result.Matches[:a.MaxResults]
-			return enough(fmt.Sprintf("more than %d matches", a.MaxResults))
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errEnough) {
+	err = fs.WalkDir(f.root.FS(), s.start, func(p string, d fs.DirEntry, err error) error { return s.visit(ctx, p, d, err) })
+	if err != nil && !errors.Is(err, errStopped) {
 		return searchResult{}, err
 	}
-	if skipped > 0 {
-		result.Note = strings.TrimPrefix(fmt.Sprintf("%s; %d not searched (binary, over 4 MiB or unreadable)", result.Note, skipped), "; ")
+	var notes []string
+	if s.stopped != "" {
+		notes = append(notes, s.stopped)
 	}
-	return result, nil
+	if s.skipped > 0 {
+		notes = append(notes, fmt.Sprintf("%d not searched (binary, over 4 MiB or unreadable)", s.skipped))
+	}
+	return searchResult{s.matches, s.stopped != "", strings.Join(notes, "; ")}, nil
+}
+
+// A search is one walk through the files, with what it has found.
+type search struct {
+	files
+	searchArgs
+	pattern *regexp.Regexp // for Text
+	start   string
+
+	visited int // files and directories
+	skipped int // files and directories that cannot be searched
+	matches []match
+	stopped string // why the walk ended early, or ""
+}
+
+// visit is the [fs.WalkDirFunc] of the search.
+func (s *search) visit(ctx context.Context, p string, d fs.DirEntry, err error) error {
+	s.visited++
+	switch {
+	case ctx.Err() != nil:
+		return s.stop("stopped after %v", maxSearchTime)
+	case s.visited > maxSearchEntries:
+		return s.stop("stopped after %d files and directories; search a narrower path", maxSearchEntries)
+	case err != nil && p == s.start:
+		return err
+	case err != nil:
+		s.skipped++
+		return nil
+	case d.IsDir() && p != s.start && (d.Name() == ".git" || d.Name() == "node_modules"):
+		return fs.SkipDir
+	case !d.Type().IsRegular() || !matchName(s.Name, s.start, p):
+		return nil
+	case s.Text == "":
+		s.matches = append(s.matches, match{Path: p})
+	default:
+		lines, ok := s.grep(p, s.pattern, s.MaxResults+1-len(s.matches))
+		if !ok {
+			s.skipped++
+		}
+		s.matches = append(s.matches, lines...)
+	}
+	if len(s.matches) > s.MaxResults {
+		s.matches = s.matches[:s.MaxResults]
+		return s.stop("more than %d matches", s.MaxResults)
+	}
+	return nil
+}
+
+// stop ends the walk and notes why.
+func (s *search) stop(format string, args ...any) error {
+	s.stopped = fmt.Sprintf(format, args...)
+	return errStopped
 }
 
 // grep returns the first lines of a file that match; ok is false if it cannot
@@ -180,7 +202,7 @@ func (f files) grep(name string, text *regexp.Regexp, limit int) (lines []match,
 	return lines, true
 }
 
-// excerpt is the line, or the part of it around a byte.
+// excerpt returns the line, or a part of it around a byte if it is long.
 func excerpt(line []byte, at int) string {
 	if len(line) > maxLineBytes {
 		begin := min(max(0, at-maxLineBytes/3), len(line)-maxLineBytes)
@@ -189,9 +211,9 @@ func excerpt(line []byte, at int) string {
 	return strings.ToValidUTF8(string(bytes.TrimSpace(line)), "")
 }
 
-// matchName reports whether the file at p fits the glob: its name if the glob
-// has no slash, else its path from start on, where ** stands for any number of
-// directories. An empty glob fits everything.
+// matchName reports whether the file at p matches the glob: with its name if the glob has no
+// slash, otherwise with its path relative to start. ** matches any number of directories,
+// and an empty glob everything.
 func matchName(glob, start, p string) bool {
 	if glob == "" {
 		return true
@@ -209,10 +231,10 @@ func matchName(glob, start, p string) bool {
 	return matchPath(strings.Split(strings.TrimPrefix(glob, "./"), "/"), strings.Split(relative, "/"))
 }
 
-// matchPath matches element by element. Only the last ** met so far ever needs
-// to take in more, as in any wildcard match with one kind of star.
+// matchPath matches element by element. If an element does not match, only the last ** so
+// far needs to take more names.
 func matchPath(glob, names []string) bool {
-	star, taken := -1, 0 // the last ** and where what follows it was tried
+	star, taken := -1, 0 // the last **, and how many names it and those before have taken
 	g, n := 0, 0
 	for n < len(names) {
 		switch {

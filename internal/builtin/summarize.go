@@ -46,7 +46,7 @@ func summarize(text string, limit int) (string, int) {
 	return strings.Join(chosen, " "), len(chosen)
 }
 
-// contentWords are the words of s in lower case, without the stop words.
+// contentWords returns the words of s in lower case, without stop words.
 func contentWords(s string) []string {
 	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r)

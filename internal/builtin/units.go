@@ -60,7 +60,7 @@ mass
 1016.0469088    0  long ton, long tons, imperial ton, imperial tons
 `
 
-// convert is the value in another unit, rounded once, at the end.
+// convert returns the value in another unit, rounded once, at the end.
 func convert(value float64, from, to string) (float64, error) {
 	f, err := findUnit(from)
 	if err != nil {
@@ -87,8 +87,7 @@ func convert(value float64, from, to string) (float64, error) {
 	return converted, nil
 }
 
-// findUnit finds a unit by any of its names. A name in the very case of the
-// table wins (Mg is a megagram, mg a milligram); otherwise case does not matter.
+// findUnit finds a unit by any of its names. A name in the case of the table wins (Mg is a megagram, mg a milligram); otherwise case does not matter.
 func findUnit(name string) (unit, error) {
 	spelled := strings.Join(strings.Fields(strings.NewReplacer("_", " ", "-", " ", ".", " ").Replace(name)), " ")
 	all := units()

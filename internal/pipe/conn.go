@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Listen returns the listener with connections that are read and written as an End
-// is, where the system allows.
+// Listen returns the listener with connections that are read and written as an [End] is, if the
+// system supports that.
 func Listen(l net.Listener) net.Listener { return listener{l} }
 
 type listener struct{ net.Listener }
@@ -35,8 +35,8 @@ func (l listener) Accept() (net.Conn, error) {
 	return made, nil
 }
 
-// A conn is a connection on which messages are short and many. Reads must be by
-// one goroutine at a time, and writes too.
+// A conn is a connection for many short messages. One goroutine at a time may read, and one
+// may write.
 type conn struct {
 	*net.TCPConn
 	read, write *attempt
@@ -54,16 +54,16 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, c.error("write", err)
 }
 
-// error makes the error of an attempt what others expect of a connection.
+// error turns the error of an attempt into the error of a connection, for net/http.
 func (c *conn) error(op string, err error) error {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return err
 	}
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
-		return err // nil, or the end
+		return err // nil or io.EOF
 	}
 	return &net.OpError{Op: op, Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: os.NewSyscallError(op, errno)}
 }
 
-var _ io.ReaderFrom = (*conn)(nil) // of [net.TCPConn], for files
+var _ io.ReaderFrom = (*conn)(nil) // as [net.TCPConn] is, to send files

@@ -1,5 +1,5 @@
-// Package pipe makes pipes between processes fast: messages of a megabyte cross
-// one in large pieces, and writing does not wait where it need not.
+// Package pipe makes pipes between processes fast. It enlarges the buffers of pipes that carry
+// large messages, and writes without waiting if the buffer has room.
 package pipe
 
 import (
@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// usual is how much a pipe holds on Linux unless it is enlarged.
+	// usual is the size of a pipe's buffer on Linux, in bytes.
 	usual = 64 << 10
 
-	// enlarged is how much one holds then: what any user may ask for.
+	// enlarged is the largest size that every user may ask for.
 	enlarged = 1 << 20
 
-	// maxEnlarged bounds the pipes that this process has enlarged at a time: a user
-	// may have 64 MiB in pipes, beyond which new ones are of a page each.
+	// maxEnlarged bounds the enlarged pipes of this process. If a user has more than 64 MiB
+	// in all pipes, new pipes get one page only.
 	maxEnlarged = 24
 )
 
-// large counts the pipes that are enlarged.
+// large is the number of enlarged pipes.
 var large atomic.Int32
 
-// An End is one end of a pipe. It is enlarged when it turns out to be too small
-// for what goes through it, if the system allows. Of a file that is no pipe it is
-// just the file. Only one may read at a time, and one write.
+// An End is one end of a pipe. It enlarges the pipe's buffer when a large message comes, if the
+// system supports that. For a file that is not a pipe it is just the file. One goroutine at a
+// time may read, and one may write.
 type End struct {
 	*os.File
 	once  sync.Once
 	grown atomic.Bool
 
-	read, write *attempt // nil if each of them waits
+	read, write *attempt // nil if reads and writes always wait
 }
 
 // New returns the file as an End.
@@ -44,8 +44,8 @@ func New(f *os.File) *End {
 	return e
 }
 
-// Inherited returns the file, which this process was started with, as an End that
-// takes no thread to wait on, where the system allows. The file must be kept.
+// Inherited returns an End for a file that this process inherited. Waiting for it takes no
+// thread, if the system supports that. The caller must keep the file.
 func Inherited(f *os.File) *End {
 	if polled := polled(f); polled != nil {
 		return New(polled)
@@ -53,8 +53,8 @@ func Inherited(f *os.File) *End {
 	return New(f)
 }
 
-// errNotTried says that the file could not be tried: it is closed, or a deadline
-// has passed. Its own methods say which.
+// errNotTried says that no attempt was made, because the file is closed or its deadline has
+// passed. The file's own methods return the exact error.
 var errNotTried = errors.New("closed or too late")
 
 // Read implements [io.Reader].
@@ -66,8 +66,7 @@ func (e *End) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readBy makes the attempt, or has slow read where there is none or it can't be
-// made.
+// readBy makes the attempt, or reads from slow if there is no attempt or it cannot be made.
 func readBy(a *attempt, slow io.Reader, p []byte) (int, error) {
 	if a != nil && len(p) > 0 {
 		if n, err := tryRead(a, p); !errors.Is(err, errNotTried) {
@@ -85,7 +84,7 @@ func (e *End) Write(p []byte) (int, error) {
 	return writeBy(e.write, e.File, p)
 }
 
-// writeBy makes the attempt, and has slow write what that leaves.
+// writeBy makes the attempt and writes the rest to slow.
 func writeBy(a *attempt, slow io.Writer, p []byte) (n int, err error) {
 	if a != nil {
 		if n, err = tryWrite(a, p); n == len(p) || err != nil && !errors.Is(err, errNotTried) {
@@ -96,8 +95,8 @@ func writeBy(a *attempt, slow io.Writer, p []byte) (n int, err error) {
 	return n + rest, err
 }
 
-// TryWrite writes as much of p as can be written without waiting, which may be
-// nothing. It must not be called while a Write is under way.
+// TryWrite writes as much of p as possible without waiting, perhaps nothing. It must not run at
+// the same time as Write.
 func (e *End) TryWrite(p []byte) (int, error) {
 	if len(p) > usual {
 		e.grow()
@@ -108,17 +107,16 @@ func (e *End) TryWrite(p []byte) (int, error) {
 	return tryWrite(e.write, p)
 }
 
-// HasReader reports whether anybody is there to read what is written: false if it
-// can't be told.
+// HasReader reports whether the other end is open. It returns false if that is unknown.
 func (e *End) HasReader() bool { return hasReader(e.File) }
 
-// SetWriteDeadline implements [os.File.SetWriteDeadline], without its error where
-// the file has no deadlines.
+// SetWriteDeadline does the same as [os.File.SetWriteDeadline], but ignores the error of a file
+// without deadlines.
 func (e *End) SetWriteDeadline(t time.Time) { _ = e.File.SetWriteDeadline(t) }
 
 // Close implements [io.Closer].
 func (e *End) Close() error {
-	e.once.Do(func() {}) // it is not enlarged any more, or has been
+	e.once.Do(func() {}) // waits for grow and prevents a later one
 	if e.grown.CompareAndSwap(true, false) {
 		large.Add(-1)
 	}

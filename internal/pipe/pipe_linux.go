@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quickly reads or writes a file on which neither waits. The scheduler is not told:
-// there is nothing that it could do meanwhile, and it would wake its watchdog, at
-// the price of several switches from thread to thread for every message. A signal
-// interrupts nothing that does not wait.
+// quickly reads or writes a non-blocking file. It uses a raw system call, which the Go scheduler
+// does not see: the call returns at once, and for each ordinary call the scheduler would wake its
+// monitor thread, at the cost of several thread switches. A signal does not interrupt a call that
+// does not wait.
 func quickly(call, fd uintptr, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
 	if errno != 0 {
@@ -21,7 +21,7 @@ func quickly(call, fd uintptr, p []byte) (int, syscall.Errno) {
 	return int(n), 0
 }
 
-// enlarge has the pipe hold more.
+// enlarge enlarges the pipe's buffer and reports whether it did.
 func enlarge(f *os.File) bool {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -35,10 +35,10 @@ func enlarge(f *os.File) bool {
 	return ok && err == nil
 }
 
-// polled returns another file for the same pipe or socket that the runtime polls,
-// nil if there is none. Whether reading and writing waits is said of the open file,
-// which other processes may share: a pipe is opened anew; a socket is ours alone,
-// since its other end is another file.
+// polled returns another file for the same pipe or socket, non-blocking, so that the Go runtime
+// polls it; nil if that is impossible. The non-blocking flag belongs to the open file, which other
+// processes may share. A pipe is therefore opened again; a socket is not shared, since its other
+// end is another file.
 func polled(f *os.File) *os.File {
 	raw, err := f.SyscallConn()
 	if err != nil {

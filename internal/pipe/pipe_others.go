@@ -4,8 +4,8 @@ package pipe
 
 import "os"
 
-// enlarge does nothing: only Linux has pipes of any size.
+// enlarge returns false: only Linux can change the size of a pipe.
 func enlarge(*os.File) bool { return false }
 
-// polled returns nil: there is no way to open a pipe anew.
+// polled returns nil: this system cannot open a pipe again.
 func polled(*os.File) *os.File { return nil }

@@ -26,7 +26,7 @@ func open(t *testing.T) (r, w *End) {
 	return r, w
 }
 
-// What fits is written at once, the rest is left, and nothing waits.
+// TryWrite writes as much as fits and does not wait.
 func TestTryWrite(t *testing.T) {
 	r, w := open(t)
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<18) // 4 MiB
@@ -58,16 +58,16 @@ func TestTryWriteToNobody(t *testing.T) {
 	}
 }
 
-// Only so many pipes are enlarged, and a closed one makes room for another.
+// The number of enlarged pipes is bounded; a closed one makes room for another.
 func TestHasReader(t *testing.T) {
 	r, w := open(t)
 	if !w.HasReader() {
-		t.Error("nobody seems to read")
+		t.Error("a pipe with a reader has none")
 	}
 	w.Write(make([]byte, 10))
 	r.Close()
 	if w.HasReader() {
-		t.Error("somebody seems to read")
+		t.Error("a pipe without a reader has one")
 	}
 	file, err := os.Create(t.TempDir() + "/out")
 	if err != nil {
@@ -75,7 +75,7 @@ func TestHasReader(t *testing.T) {
 	}
 	defer file.Close()
 	if !New(file).HasReader() {
-		t.Error("nobody seems to read a file")
+		t.Error("a file has no reader")
 	}
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -84,11 +84,11 @@ func TestHasReader(t *testing.T) {
 	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
 	defer ours.Close()
 	if syscall.Shutdown(fds[1], syscall.SHUT_WR); !New(ours).HasReader() {
-		t.Error("nobody seems to read what only sends no more")
+		t.Error("a socket whose other end only stopped sending has no reader")
 	}
 	theirs.Close()
 	if New(ours).HasReader() {
-		t.Error("somebody seems to read a socket")
+		t.Error("a closed socket has a reader")
 	}
 }
 
@@ -122,7 +122,7 @@ func TestEnlarged(t *testing.T) {
 	}
 }
 
-// A pipe that is closed while it is being enlarged does not count for ever.
+// A pipe that is closed while it is enlarged does not count afterwards.
 func TestClosedWhileEnlarged(t *testing.T) {
 	before := large.Load()
 	data := make([]byte, usual+1)

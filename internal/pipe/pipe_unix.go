@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// immediate returns the way to write to the file without waiting, nil if there is
-// none.
+// immediate returns the file's connection for reads and writes that do not wait, nil if the file
+// blocks.
 func immediate(f *os.File) syscall.RawConn {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -25,8 +25,8 @@ func immediate(f *os.File) syscall.RawConn {
 	return raw
 }
 
-// hasReader asks without waiting whether the other end is closed. Of what is no pipe
-// or socket it is not.
+// hasReader reports whether the other end is open, without waiting. A file that is no pipe or
+// socket always has a reader.
 func hasReader(f *os.File) bool {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -41,9 +41,8 @@ func hasReader(f *os.File) bool {
 	return err == nil && there
 }
 
-// An attempt is a read or a write of a file, made as soon as the file is ready for
-// it. It is used for one call at a time, again and again, since that allocates
-// nothing.
+// An attempt is a read or a write of a file. It is used again for each call, one at a time, so
+// that a call allocates nothing.
 type attempt struct {
 	wait  func(func(fd uintptr) bool) error
 	call  uintptr
@@ -53,7 +52,7 @@ type attempt struct {
 	do    func(fd uintptr) bool
 }
 
-// attempts returns how a file is read and written. Both are nil if that waits.
+// attempts returns the attempts for a file, nil if raw is nil.
 func attempts(raw syscall.RawConn) (read, write *attempt) {
 	if raw == nil {
 		return nil, nil
@@ -61,7 +60,7 @@ func attempts(raw syscall.RawConn) (read, write *attempt) {
 	read = &attempt{wait: raw.Read, call: syscall.SYS_READ}
 	read.do = func(fd uintptr) bool {
 		read.n, read.errno = quickly(read.call, fd, read.p)
-		return read.errno != syscall.EAGAIN // else it waits, and is called again
+		return read.errno != syscall.EAGAIN // on EAGAIN the runtime waits and calls again
 	}
 	write = &attempt{wait: raw.Write, call: syscall.SYS_WRITE}
 	write.do = func(fd uintptr) bool {
@@ -85,7 +84,7 @@ func (a *attempt) try(p []byte) (n int, err error) {
 	return a.n, nil
 }
 
-// tryRead waits until there is something to read.
+// tryRead waits until it can read at least one byte.
 func tryRead(a *attempt, p []byte) (int, error) {
 	n, err := a.try(p)
 	switch {
@@ -97,7 +96,7 @@ func tryRead(a *attempt, p []byte) (int, error) {
 	return n, nil
 }
 
-// tryWrite writes what can be written at once.
+// tryWrite writes as much as possible without waiting.
 func tryWrite(a *attempt, p []byte) (int, error) {
 	n, err := a.try(p)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// immediate returns nil: pipes here always wait.
+// immediate returns nil: reads and writes of pipes always wait on Windows.
 func immediate(*os.File) syscall.RawConn { return nil }
 
 func hasReader(*os.File) bool { return false }

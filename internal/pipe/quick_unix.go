@@ -4,7 +4,7 @@ package pipe
 
 import "syscall"
 
-// quickly reads or writes a file on which neither waits.
+// quickly reads or writes a non-blocking file.
 func quickly(call, fd uintptr, p []byte) (n int, errno syscall.Errno) {
 	var err error
 	for again := true; again; again = err == syscall.EINTR {

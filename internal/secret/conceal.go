@@ -6,71 +6,137 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// Concealer returns what puts names in the place of the secrets that an entry holds: a
-// server may print what it was given. What is secret in env, headers, args and url is
-// guessed, since nothing there says so: by names, and by what values look like.
-func Concealer(s config.Server) func(string) string {
-	type secret struct{ value, name string }
-	var all []secret
-	add := func(value, name string, told bool) {
-		if isConcealed(value, told) {
-			all = append(all, secret{value, name})
+// A Launch is how a program is started, or how a remote server is reached. Its values may
+// be secrets. Nothing marks them as such, so [Launch.Concealer] and [Launch.Secrets]
+// guess by names and by the form of values.
+type Launch struct {
+	Args    []string
+	Env     map[string]string
+	URL     string
+	Headers map[string]string
+}
+
+// Secrets returns the values of the launch that are secrets: all headers, and the
+// variables, arguments and parts of the URL that look like secrets.
+func (l Launch) Secrets() (all []string) {
+	for name, value := range l.Env {
+		if Named(name) && name != "PWD" || Looks(value) {
+			all = append(all, value)
 		}
 	}
-	addURL := func(text, name string) {
-		u, err := url.Parse(text)
-		if err != nil || u.Host == "" {
-			return
-		}
-		if password, ok := u.User.Password(); ok {
-			add(password, name, true)
-		}
-		add(u.RawQuery, name, true)
-		for _, values := range u.Query() {
-			for _, v := range values {
-				add(v, name, true)
-			}
-		}
-		for segment := range strings.SplitSeq(u.Path, "/") {
-			add(segment, name, isRandom(segment))
+	for _, value := range l.Headers {
+		all = append(all, value)
+		if _, token, ok := strings.Cut(value, " "); ok { // Bearer …
+			all = append(all, token)
 		}
 	}
-	for name, value := range s.Env {
-		add(value, "${"+name+"}", option(name))
-		addURL(value, "${"+name+"}")
-	}
-	for name, value := range s.Headers {
-		add(value, "<"+name+">", true)
-		if _, token, ok := strings.Cut(value, " "); ok { // Bearer
-			add(token, "<"+name+">", true)
+	for i, shown := range Words(l.Args, "") {
+		name, value, _ := strings.Cut(l.Args[i], "=")
+		switch shown {
+		case l.Args[i]:
+		case name + "=":
+			all = append(all, value)
+		default:
+			all = append(all, l.Args[i])
 		}
 	}
-	addURL(s.URL, "…")
-	for i, arg := range s.Args {
+	u, err := url.Parse(l.URL)
+	if err != nil {
+		return all
+	}
+	if password, ok := u.User.Password(); ok {
+		all = append(all, password)
+	}
+	for name, values := range u.Query() {
+		if option(name) {
+			all = append(all, values...)
+		}
+	}
+	for part := range strings.SplitSeq(u.Path, "/") {
+		if isRandom(part) {
+			all = append(all, part)
+		}
+	}
+	return all
+}
+
+// Concealer returns a function that replaces secrets of the launch in a text by their
+// names, such as "${TOKEN}" or "<Authorization>": a server may print what it was given.
+// It looks for more values than [Launch.Secrets] returns.
+func (l Launch) Concealer() func(string) string {
+	var found values
+	for name, value := range l.Env {
+		found.add(value, "${"+name+"}", option(name))
+		found.addURL(value, "${"+name+"}")
+	}
+	for name, value := range l.Headers {
+		found.addHeader(value, "<"+name+">")
+	}
+	found.addURL(l.URL, "…")
+	for i, arg := range l.Args {
 		name, value, assigns := strings.Cut(arg, "=")
 		if !assigns {
 			name, value, assigns = strings.Cut(arg, ":") // of a header
 		}
 		switch {
 		case assigns && isName(name) && option(name):
-			value = strings.TrimSpace(value)
-			add(value, "…", true)
-			if _, token, ok := strings.Cut(value, " "); ok {
-				add(token, "…", true)
-			}
-		case i > 0 && IsOption(s.Args[i-1]), isRandom(arg):
-			add(arg, "…", true)
+			found.addHeader(strings.TrimSpace(value), "…")
+		case i > 0 && IsOption(l.Args[i-1]), isRandom(arg):
+			found.add(arg, "…", true)
 		}
-		addURL(arg, "…")
+		found.addURL(arg, "…")
 	}
+	return found.replacer()
+}
+
+// values are secrets and the names that are printed in their place.
+type values []struct{ value, name string }
+
+// add adds a value, unless it is harmless. named means that its name or its position
+// calls it a secret.
+func (all *values) add(value, name string, named bool) {
+	if isConcealed(value, named) {
+		*all = append(*all, struct{ value, name string }{value, name})
+	}
+}
+
+// addHeader adds the value of a header, and the token behind a scheme such as "Bearer".
+func (all *values) addHeader(value, name string) {
+	all.add(value, name, true)
+	if _, token, ok := strings.Cut(value, " "); ok {
+		all.add(token, name, true)
+	}
+}
+
+// addURL adds the password, the query and the random path segments of a URL.
+func (all *values) addURL(text, name string) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return
+	}
+	if password, ok := u.User.Password(); ok {
+		all.add(password, name, true)
+	}
+	all.add(u.RawQuery, name, true)
+	for _, values := range u.Query() {
+		for _, v := range values {
+			all.add(v, name, true)
+		}
+	}
+	for segment := range strings.SplitSeq(u.Path, "/") {
+		all.add(segment, name, isRandom(segment))
+	}
+}
+
+// replacer returns a function that replaces the values by their names. Longer values come
+// first, since a shorter one may be a part of them.
+func (all values) replacer() func(string) string {
 	if len(all) == 0 {
 		return func(text string) string { return text }
 	}
-	slices.SortFunc(all, func(a, b secret) int { // what is a part of another comes after it
+	slices.SortFunc(all, func(a, b struct{ value, name string }) int {
 		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.name, b.name))
 	})
 	var pairs []string
@@ -80,16 +146,16 @@ func Concealer(s config.Server) func(string) string {
 	return strings.NewReplacer(pairs...).Replace
 }
 
-// isConcealed reports whether a value is looked for in what a server prints. told says
-// that something calls it a secret; otherwise words, numbers, paths, and addresses
-// without a password are shown.
-func isConcealed(value string, told bool) bool {
+// isConcealed reports whether a value is replaced in what a server prints. A value that
+// nothing calls a secret is shown if it is a word, a number, a path, or an address without
+// a password.
+func isConcealed(value string, named bool) bool {
 	if len(value) < 4 || harmless().MatchString(value) {
 		return false
 	}
 	letters, digits := strings.ContainsFunc(value, unicode.IsLetter), strings.ContainsFunc(value, unicode.IsDigit)
 	switch {
-	case told:
+	case named:
 		return true
 	case strings.HasPrefix(value, "http"):
 		return strings.ContainsAny(value, "@?")
@@ -101,8 +167,8 @@ func isConcealed(value string, told bool) bool {
 	return strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsLetter(r) })
 }
 
-// URL returns a text in which hidden stands for what may be secret in the addresses in it: a
-// password, the values of a query, and parts of the path that look like keys.
+// URL returns a text in which hidden replaces the parts of URLs that may be secret: a
+// password, the values of a query, and path segments that look generated.
 func URL(text, hidden string) string {
 	return address().ReplaceAllStringFunc(text, func(u string) string {
 		rest, query, asks := strings.Cut(u, "?")

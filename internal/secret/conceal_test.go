@@ -3,13 +3,11 @@ package secret
 import (
 	"strings"
 	"testing"
-
-	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// What a server prints of what it was given is named, and not shown.
+// A secret that a server was given and prints is replaced by its name.
 func TestConcealer(t *testing.T) {
-	s := config.Server{
+	s := Launch{
 		Env: map[string]string{
 			"API_TOKEN": "/begins-like-a-path", "K": "ab12c", "DB": "postgres://u:pw99@h/db", "NODE_ENV": "production",
 			"ROOT": "/srv/files", "AUTH": "true", "OAUTH_PORT": "3000", "PASSWORD": "wxyz",
@@ -18,7 +16,7 @@ func TestConcealer(t *testing.T) {
 		Args:    []string{"--api-key", "hunter3", "--password=pw77", "--header", "X-Token: Bearer head-1", "https://h.example/mcp?apiKey=query1", "positional"},
 		URL:     "https://me:mine1@h.example/s/NzE0ZmQ1ODItNDg1Yy00YjM2LWE4/mcp?k=query2",
 	}
-	conceal := Concealer(s)
+	conceal := s.Concealer()
 	for text, want := range map[string]string{
 		"bad token /begins-like-a-path":      "bad token ${API_TOKEN}",
 		"ab12c, postgres://u:pw99@h/db":      "${K}, ${DB}",

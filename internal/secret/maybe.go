@@ -7,18 +7,19 @@ import (
 	"sync"
 )
 
-// For those who show a whole file and would rather hide too much, there is a wider
-// question: what may be a secret, or is about a person. It is put to names ([Maybe]), to
-// texts ([HideMaybe]), and to values as a whole ([Begins]).
+// Callers that show a whole file prefer to hide too much: everything that may be a secret,
+// or is about a person. They use [Maybe] for names, [HideMaybe] for texts, and [Begins] for
+// whole values.
 
-// hints are in names of what may be secret, and parts are words of them.
+// hints are parts of names of possible secrets, and parts are words of such names.
 var (
 	hints = []string{"token", "auth", "session", "account", "signature", "email"}
 	parts = []string{"key", "keys", "pat", "pass", "pwd"}
 )
 
-// Maybe reports whether what has this name may be a secret: what is Named, and author,
-// token_count, key_path, accountId, email, and the option -u, but not monkey, path or user.
+// Maybe reports whether a name may be that of a secret: every name for which [Named] is
+// true, and author, token_count, key_path, accountId, email, and the option -u, but not
+// monkey, path or user.
 func Maybe(name string) bool {
 	lower := strings.ToLower(name)
 	return option(name) || name != "" && name[0] == '-' && slices.Contains([]string{"u", "user"}, strings.TrimLeft(lower, "-")) ||
@@ -26,7 +27,7 @@ func Maybe(name string) bool {
 		slices.ContainsFunc(split(name), func(word string) bool { return slices.Contains(parts, strings.TrimRight(word, "0123456789")) })
 }
 
-// begins is how what may be a secret begins, however short it is.
+// begins matches the beginnings of possible secrets of any length.
 var begins = sync.OnceValue(func() *regexp.Regexp {
 	all := "Bearer |Basic "
 	for _, t := range tokens {
@@ -43,14 +44,14 @@ var (
 	schemes    = once(`(?i)\b(?:bearer|basic)\s+([^\s"'\\,;$]{6,})`)
 	header     = once(`^([A-Za-z0-9_.-]{1,64}):\s*(\S.*)`)
 	assigned   = once(`^([^=?\s]{1,64})=(.+)`)
-	password   = once(`://(?:[^/?#\s@:]*:)?([^/?#\s]+)@`) // or who asks, without one
+	password   = once(`://(?:[^/?#\s@:]*:)?([^/?#\s]+)@`) // or the user, if there is no password
 	asked      = once(`[?&][^=&#\s]+=((?:[^&#\s"']|["'][^&#\s,:}\])])+)`)
 	segment    = once(`/([A-Za-z0-9_-]+)`)
 )
 
-// HideMaybe is Hide for all that may be a secret: the values of names that Maybe are, to
-// the end of the line if one begins it; passwords, queries, and long parts with digits in
-// the path of a URL; and tokens that are shorter than any is.
+// HideMaybe is [Hide] for everything that may be a secret: the values of names for which
+// [Maybe] is true, to the end of the line if the name begins it; passwords, queries, and
+// long path segments with digits in URLs; and tokens that are cut short.
 func HideMaybe(text, hidden string) string {
 	begun := func(text string, at []int) (from, to int) {
 		if !Maybe(text[at[2]:at[3]]) {

@@ -1,39 +1,36 @@
-// Package secret knows what looks like a secret: by the name that it has ([Named]), by
-// its form or what stands before it in a text ([Hide]), by its place on a command line
-// ([Words]), and by where an entry of the configuration has it ([Of]). There is no
-// telling for sure: what none of these shows is not found, and some of what is found is
-// harmless. A wider question is what may be a secret ([Maybe], [HideMaybe]).
+// Package secret recognizes secrets: by the name of a value ([Named]), by the form of a
+// text ([Hide]), by the position in a command line ([Words]), and by the part of a
+// program's launch that holds them ([Launch]). The answers are guesses: some secrets are
+// missed, and some of what is reported is harmless. [Maybe] and [HideMaybe] report more.
 //
-// It is for all who show people what they did not write themselves. What stands for a
-// secret is theirs to say.
+// Every package that shows text which it did not write may use this one. The caller
+// chooses what is printed in place of a secret.
 package secret
 
 import (
 	"fmt"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"unicode"
-
-	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// within are in the names of secrets, without what separates words.
+// within are parts of names that make them names of secrets. They are compared without
+// the characters between words.
 var within = []string{
 	"passw", "passphrase", "passcode", "passkey", "secret", "credential", "cookie", "bearer", "authorization", "authheader", "connectionstring",
 	"apikey", "accesskey", "accountkey", "privatekey", "signingkey", "encryptionkey", "sessionkey", "masterkey", "sharedkey", "authkey", "sshkey",
 }
 
-// ends are at the end of such names, and lasts are the last word of them, or the only
-// one: a compass is no secret, and DB_PASS is.
+// ends are the ends of such names, and lasts are their last words: DB_PASS is a secret,
+// compass is not.
 var (
 	ends  = []string{"token", "tokens", "pwd", "auth", "sessionid", "jwt"}
 	lasts = []string{"pass", "keypass", "storepass", "pw", "otp", "pin", "dsn", "psk"}
 )
 
-// Named reports whether what has this name is a secret: password, "Api-Key", dbPass,
+// Named reports whether a name is that of a secret, such as password, "Api-Key" or dbPass,
 // but not author, token_count or monkey.
 func Named(name string) bool {
 	words := split(name)
@@ -43,7 +40,8 @@ func Named(name string) bool {
 		isLast(words, lasts...)
 }
 
-// option is Named for options and for the query of a URL, where a key opens something.
+// option is Named for options and for parameters of a URL's query, where "key" alone means
+// a secret too.
 func option(name string) bool {
 	return Named(name) || isLast(split(name), "key", "sig", "signature")
 }
@@ -52,13 +50,14 @@ func isLast(words []string, these ...string) bool {
 	return len(words) > 0 && slices.Contains(these, words[len(words)-1])
 }
 
-// longestName bounds what is looked at of a name, from its end, in bytes.
+// longestName is how many bytes of a name are examined, counted from its end.
 const longestName = 200
 
-// split returns the words of a name in lower case, without digits at the end.
+// split returns the words of a name in lower case. Digits at the end of the name are
+// dropped.
 func split(name string) (words []string) {
 	name = strings.TrimRightFunc(name[max(0, len(name)-longestName):], func(r rune) bool { return !unicode.IsLetter(r) })
-	begin, lower := -1, false // of a word; what was before is a lower case letter
+	begin, lower := -1, false // begin of the word; whether the last character was a lower case letter
 	for at, r := range name {
 		in := unicode.IsLetter(r) || unicode.IsDigit(r)
 		if begin >= 0 && (!in || lower && unicode.IsUpper(r)) {
@@ -75,8 +74,8 @@ func split(name string) (words []string) {
 	return words
 }
 
-// tokens are texts that are secrets by how they begin, if they have so many characters
-// more.
+// tokens are the beginnings of known kinds of secrets. more is the least number of
+// characters that must follow.
 var tokens = []struct {
 	begins string
 	more   int
@@ -96,22 +95,22 @@ var tokens = []struct {
 	{`eyJ`, 8},                     // JSON Web Tokens
 }
 
-// What follows is compiled for those who need it.
+// The expressions are compiled on first use.
 var (
 	forms = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i:\bbearer\s+[a-z0-9._~+/=-]{8,}|\b(?:basic|digest|token)\s+[a-z0-9._~+/=-]{16,})|` + tokenForms(1))
 	})
 
-	// named is what stands before a value that it names, in code, JSON, URLs, and on a
-	// command line: a name with what tells an option, and what is between. opening is
-	// such a value, and line is one of a header that has several words.
+	// named matches a name and the separator between it and its value, in code, JSON, URLs
+	// and command lines. opening matches the value behind it, and line the value of a
+	// header that has several words.
 	named   = once(`([?&-]*[A-Za-z0-9_.-][A-Za-z0-9_.$-]*)([\\"']*\s*(?::=|=>|[:=])\s*|\s+)`)
 	opening = once(`^(?:(?:""|'')+["']?` + scheme + `[^\s&,;"'}\])][^\s&,;"']*|\\+"[^"]*"?|\\+'[^']*'?|"(?:[^"\\]|\\.)*"?|'[^']*'?|` + scheme + `[^\s&,;"']+)`)
 	line    = once(`^[^"'\r\n\\]+`)
 
 	scheme = `(?:(?i:bearer|basic|digest|token)\s+)?`
 
-	// userinfo is what a URL says of who asks.
+	// userinfo matches the user and the password of a URL.
 	userinfo = once(`[A-Za-z][A-Za-z0-9+.-]{1,30}://([^/?#\s"'<>]+)@`)
 
 	reference = once(`^(?:Bearer )?\$\{(?:env:|input:)?[A-Za-z0-9_.-]+\}$`)
@@ -121,7 +120,8 @@ func once(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-// tokenForms are tokens that are as long as one part of so many, and private keys.
+// tokenForms returns an expression for tokens and private keys. A token may be shorter than
+// its kind demands, by the factor parts.
 func tokenForms(parts int) string {
 	var all strings.Builder
 	for _, t := range tokens {
@@ -130,24 +130,24 @@ func tokenForms(parts int) string {
 	return all.String() + `(?s:-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$))`
 }
 
-// Reference reports whether a value is a variable and nothing else, which is no secret,
-// and what one looks for.
+// Reference reports whether a value consists of one reference to a variable, such as
+// ${TOKEN}, which is not a secret and helps the reader.
 func Reference(value string) bool { return reference().MatchString(value) }
 
-// Hide returns a text in which hidden stands for what looks like a secret.
+// Hide returns a text in which hidden replaces everything that looks like a secret.
 func Hide(text, hidden string) string {
 	text = hideNamed(each(text, hidden, forms(), group), hidden, false)
 	return each(text, hidden, userinfo(), group)
 }
 
-// each returns a text in which hidden stands for the values of what the expression finds,
-// but for references.
+// each returns a text in which hidden replaces the value of each match of the expression,
+// unless the value is a reference. value returns the value's place in the text.
 func each(text, hidden string, expression *regexp.Regexp, value func(text string, at []int) (from, to int)) string {
 	var out strings.Builder
-	shown := 0 // what of the text is in out or hidden
+	shown := 0 // how much of the text is in out or hidden
 	for _, at := range expression.FindAllStringSubmatchIndex(text, -1) {
 		if at[0] < shown && strings.TrimLeft(text[min(at[1], shown):shown], "\\\"' \t\r\n") != "" {
-			continue // unless what was hidden ends where this begins
+			continue // it overlaps what was hidden
 		}
 		from, to := value(text, at)
 		if from = max(from, shown); from >= to || Reference(strings.Trim(text[from:to], `\"'`)) {
@@ -161,16 +161,18 @@ func each(text, hidden string, expression *regexp.Regexp, value func(text string
 	return out.String() + text[shown:]
 }
 
-// group is a value that is the last group of an expression, or all that it finds.
+// group returns the place of the expression's last group, or of the whole match if it has
+// no group.
 func group(_ string, at []int) (from, to int) { return at[len(at)-2], at[len(at)-1] }
 
-// hideNamed hides the values behind names of secrets, or behind all that Maybe are.
+// hideNamed hides the values behind names of secrets. With maybe, it hides the values
+// behind all names for which [Maybe] is true.
 func hideNamed(text, hidden string, maybe bool) string {
 	return each(text, hidden, named(), func(text string, at []int) (from, to int) {
 		name, rest, is := text[at[2]:at[3]], text[at[1]:], Named
 		switch {
 		case strings.TrimSpace(text[at[4]:at[5]]) == "" && (name[0] != '-' || at[2] > 0 && !strings.ContainsAny(text[at[2]-1:at[2]], "\"' \t\r\n") || !maybe && strings.HasPrefix(rest, "-")):
-			return 0, 0 // no option, or another one behind it
+			return 0, 0 // it is not an option, or another option follows
 		case maybe:
 			is = Maybe
 		case strings.ContainsAny(name[:1], "?&-"):
@@ -187,11 +189,11 @@ func hideNamed(text, hidden string, maybe bool) string {
 	})
 }
 
-// Looks reports whether a text has something that looks like a secret.
+// Looks reports whether a text contains something that looks like a secret.
 func Looks(text string) bool { return Hide(text, "") != text }
 
-// Words returns the words of a command line, in which hidden stands for secrets: the
-// values of options that name one, and what else looks like one.
+// Words returns the words of a command line, in which hidden replaces secrets: values of
+// options that are named like a secret, and other text that looks like one.
 func Words(words []string, hidden string) []string {
 	shown := slices.Clone(words)
 	for i, word := range words {
@@ -209,8 +211,8 @@ func Words(words []string, hidden string) []string {
 	return shown
 }
 
-// IsOption reports whether a word is an option whose value is a secret and comes as the
-// next word.
+// IsOption reports whether a word is an option whose value is a secret and is the next
+// word.
 func IsOption(word string) bool {
 	return strings.HasPrefix(word, "-") && isName(word) && option(word)
 }
@@ -222,8 +224,8 @@ func isName(word string) bool {
 	})
 }
 
-// isRandom reports whether a word looks like one that a machine has made up: it is long,
-// has letters and digits, and is no path, package or version.
+// isRandom reports whether a word looks generated: it is long, has letters and digits, and
+// is not a path, a package or a version.
 func isRandom(word string) bool {
 	letters, digits := 0, 0
 	for _, r := range word {
@@ -237,48 +239,4 @@ func isRandom(word string) bool {
 		}
 	}
 	return len(word) >= 20 && digits >= 4 && letters >= 8
-}
-
-// Of returns the secrets in an entry of the configuration: its headers, and what looks
-// like one in its variables, its arguments and its URL.
-func Of(s config.Server) (all []string) {
-	for name, value := range s.Env {
-		if Named(name) && name != "PWD" || Looks(value) {
-			all = append(all, value)
-		}
-	}
-	for _, value := range s.Headers {
-		all = append(all, value)
-		if _, token, ok := strings.Cut(value, " "); ok { // Bearer …
-			all = append(all, token)
-		}
-	}
-	for i, shown := range Words(s.Args, "") {
-		name, value, _ := strings.Cut(s.Args[i], "=")
-		switch shown {
-		case s.Args[i]:
-		case name + "=":
-			all = append(all, value)
-		default:
-			all = append(all, s.Args[i])
-		}
-	}
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return all
-	}
-	if password, ok := u.User.Password(); ok {
-		all = append(all, password)
-	}
-	for name, values := range u.Query() {
-		if option(name) {
-			all = append(all, values...)
-		}
-	}
-	for part := range strings.SplitSeq(u.Path, "/") {
-		if isRandom(part) {
-			all = append(all, part)
-		}
-	}
-	return all
 }

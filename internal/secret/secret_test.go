@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/mcp-metarouter/metarouter/config"
 )
 
 func TestNamed(t *testing.T) {
@@ -87,13 +85,13 @@ func TestWords(t *testing.T) {
 	}
 }
 
-func TestOf(t *testing.T) {
-	got := Of(config.Server{
+func TestSecretsOfALaunch(t *testing.T) {
+	got := Launch{
 		Env:     map[string]string{"GITHUB_TOKEN": "one", "LANG": "C", "PWD": "/project", "KEY": "sk-proj-abcdefghijklmnop"},
 		Headers: map[string]string{"Authorization": "Bearer two", "X-Custom": "three"},
 		Args:    []string{"-y", "pkg", "--api-key", "four", "--token=five"},
 		URL:     "https://u:six@host/0123456789abcdefghijklmnop/mcp?apiKey=seven&page=1",
-	})
+	}.Secrets()
 	want := []string{"one", "sk-proj-abcdefghijklmnop", "Bearer two", "two", "three", "four", "five", "six", "0123456789abcdefghijklmnop", "seven"}
 	slices.Sort(got)
 	slices.Sort(want)

@@ -1,5 +1,5 @@
-// Package sse reads streams of server-sent events, as servers write them that do not
-// always keep to the standard (HTML, section 9.2).
+// Package sse reads streams of server-sent events (HTML, section 9.2). It accepts the deviations
+// from the standard that servers are known to have.
 package sse
 
 import (
@@ -12,47 +12,45 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// An Event is one of a stream.
+// An Event is one server-sent event.
 type Event struct {
 	Name  string        // "" is "message"
-	Data  []byte        // owned by whoever got the event; nil if there is none
-	ID    string        // as far as HasID
-	HasID bool          // resets the stream's last id if ID is empty
-	Retry time.Duration // before the next connection; 0 if it does not say
+	Data  []byte        // owned by the caller of Next; nil without data
+	ID    string        // if HasID
+	HasID bool          // an empty ID resets the stream's last id
+	Retry time.Duration // to wait before the next connection; 0 if absent
 }
 
 // A Reader reads a stream of events.
 type Reader struct {
 	r       *bufio.Reader
 	max     int  // bytes of an event's data, and of a line
-	begun   bool // the byte order mark has been looked for
-	afterCR bool // a line feed that comes next belongs to the line end before
+	begun   bool // the first line was read
+	afterCR bool // a line feed next belongs to the previous line end
 	buf     []byte
 }
 
-// NewReader returns a reader of the events in r, of which none may have more than max
-// bytes of data.
+// NewReader returns a reader of the events in r. An event may have at most max bytes of data.
 func NewReader(r io.Reader, max int) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, 16<<10), max: max}
 }
 
-// Next returns the next event that says anything. The error is [wire.ErrTooLong]
-// for one above the bound, which has been skipped, and that of the stream at its
-// end. An event counts that the end of the stream ends, as some servers forget
-// the blank line.
+// Next returns the next event that is not empty. The error is [wire.ErrTooLong] for an event above
+// the limit, which was skipped, and the error of the stream at its end. The end of the stream
+// ends an event too, since some servers omit the last blank line.
 func (e *Reader) Next() (Event, error) {
 	var ev Event
-	said, tooLong := false, false
+	filled, tooLong := false, false
 	for {
 		line, err := e.line()
 		switch {
 		case err == wire.ErrTooLong:
-			said, tooLong = true, true
+			filled, tooLong = true, true
 			continue
 		case err != nil && ev.Data == nil && !tooLong:
 			return Event{}, err
 		case err == nil && len(line) > 0:
-			said = ev.field(line) || said
+			filled = ev.field(line) || filled
 			tooLong = tooLong || len(ev.Data) > e.max
 			if tooLong {
 				ev.Data = nil
@@ -62,13 +60,13 @@ func (e *Reader) Next() (Event, error) {
 		switch {
 		case tooLong:
 			return ev, wire.ErrTooLong
-		case said:
+		case filled:
 			return ev, nil
 		}
 	}
 }
 
-// field takes in one line, and reports whether it says anything.
+// field adds the field in one line and reports whether the line has one.
 func (ev *Event) field(line []byte) bool {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -99,8 +97,8 @@ func (ev *Event) field(line []byte) bool {
 	return true
 }
 
-// line returns the next line without its end, which is CR LF, LF or CR. It is
-// valid until the next call. What no line end ends is dropped.
+// line returns the next line without its end, which is CR LF, LF or CR. It is valid until the
+// next call. A last line without an end is dropped.
 func (e *Reader) line() ([]byte, error) {
 	e.buf = e.buf[:0]
 	tooLong := false
@@ -136,15 +134,14 @@ func (e *Reader) line() ([]byte, error) {
 	}
 }
 
-// withoutMark returns the line that was read, without the byte order mark that
-// the stream may begin with.
+// withoutMark returns the line without the byte order mark that may begin the stream.
 func (e *Reader) withoutMark() []byte {
 	line := e.buf
 	if !e.begun {
 		e.begun = true
 		line = bytes.TrimPrefix(line, []byte("\ufeff"))
 	}
-	if cap(e.buf) > 1<<20 { // one long line is no reason to hold on to so much
+	if cap(e.buf) > 1<<20 { // do not keep a large buffer for one long line
 		e.buf = nil
 	}
 	return line

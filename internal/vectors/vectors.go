@@ -1,9 +1,8 @@
-// Package vectors knows words as vectors that were trained for tools: a task and
-// a tool that means the same point in similar directions, whatever their words.
+// Package vectors maps words to vectors that were trained for tools: a task and a tool with the
+// same meaning have vectors in similar directions, even without a common word.
 //
-// A model is a list of words (as registry.Words returns them), each with a vector
-// of small integers and two weights. internal/train makes it; docs/selection.md
-// says from what.
+// A model is a list of words (as package index returns them), each with a vector of small
+// integers and two weights. tools/train makes it; docs/selection.md says from which data.
 package vectors
 
 import (
@@ -19,7 +18,7 @@ import (
 //go:embed model.bin
 var embedded []byte
 
-// Embedded returns the model that is part of the program.
+// Embedded returns the model in the program.
 var Embedded = sync.OnceValue(func() *Model {
 	m, err := Decode(embedded)
 	if err != nil {
@@ -31,23 +30,23 @@ var Embedded = sync.OnceValue(func() *Model {
 // A Model is immutable.
 type Model struct {
 	dim    int
-	fields []float32 // how much each field of a tool counts
+	fields []float32 // the weight of each field of a tool
 	index  map[string]int32
-	scale  []float32 // by word: what a unit of its vector is worth
-	asked  []float32 // by word: how much it counts in a task, beside a tool
+	scale  []float32 // by word: the value of one unit of its vector
+	asked  []float32 // by word: its weight in a task, relative to its weight in a tool
 	data   []byte    // by word: dim int8 values
 }
 
 // Dim returns the length of vectors.
 func (m *Model) Dim() int { return m.dim }
 
-// soften keeps a field of few or unknown words from counting in full.
+// soften reduces the weight of a field with few or unknown words.
 const soften = 0.3
 
-// A Vector has unit length, or is nil: no word of its text is known.
+// A Vector has unit length. It is nil if the model knows no word of the text.
 type Vector []float32
 
-// Dot returns the cosine of the angle between two vectors, 0 if one is nil. It
+// Dot returns the cosine of the angle between two vectors, 0 if one of them is nil. The result
 // is the same on every platform.
 func (v Vector) Dot(w Vector) float32 {
 	if len(v) == 0 || len(v) != len(w) {
@@ -57,7 +56,7 @@ func (v Vector) Dot(w Vector) float32 {
 	i := 0
 	for ; i+4 <= len(v); i += 4 {
 		x, y := v[i:i+4:i+4], w[i:i+4:i+4]
-		a += float32(x[0] * y[0]) // the conversions keep compilers from fusing, which rounds otherwise
+		a += float32(x[0] * y[0]) // the conversions prevent fused operations, which round differently
 		b += float32(x[1] * y[1])
 		c += float32(x[2] * y[2])
 		d += float32(x[3] * y[3])
@@ -68,7 +67,7 @@ func (v Vector) Dot(w Vector) float32 {
 	return (a + b) + (c + d)
 }
 
-// norm makes a vector one of length |v|/(|v|+softening).
+// norm scales v to the length |v|/(|v|+softening). It returns false if v is zero.
 func norm(v []float32, softening float32) bool {
 	sum := float32(0)
 	for _, x := range v {
@@ -84,7 +83,7 @@ func norm(v []float32, softening float32) bool {
 	return true
 }
 
-// Knows reports whether the word has a meaning.
+// Knows reports whether the model has the word.
 func (m *Model) Knows(word string) bool { _, ok := m.index[word]; return ok }
 
 // add adds a word's vector to v.
@@ -109,7 +108,7 @@ func (m *Model) Task(words []string) Vector {
 	return v
 }
 
-// A Bag gathers the words of a tool.
+// A Bag collects the words of a tool.
 type Bag struct {
 	m      *Model
 	fields []Vector
@@ -118,9 +117,8 @@ type Bag struct {
 // NewBag returns an empty bag.
 func (m *Model) NewBag() *Bag { return &Bag{m, make([]Vector, len(m.fields))} }
 
-// Add adds a word of a field, which is one of name, description, names of
-// parameters, their descriptions, and server, in this order. Words of other
-// fields do not count.
+// Add adds a word of a field, count times. The fields are 0 name, 1 description, 2 names of
+// parameters, 3 descriptions of parameters and 4 server. Other fields are ignored.
 func (b *Bag) Add(field int, word string, count int) {
 	i, ok := b.m.index[word]
 	if !ok || field >= len(b.fields) {
@@ -132,7 +130,7 @@ func (b *Bag) Add(field int, word string, count int) {
 	b.m.add(b.fields[field], i, float32(count))
 }
 
-// Vector returns the vector of all that was added, once.
+// Vector returns the vector of all words. Call it once, at the end.
 func (b *Bag) Vector() Vector {
 	v := make(Vector, b.m.dim)
 	for f, field := range b.fields {
@@ -151,15 +149,15 @@ func (b *Bag) Vector() Vector {
 
 const magic = "mrv1"
 
-// A Word is one of a model, before it is encoded.
+// A Word is a word of a model before it is encoded.
 type Word struct {
 	Text   string
-	Vector []float32 // as it counts in a tool
-	Asked  float32   // how much it counts in a task, beside a tool
+	Vector []float32 // in a tool
+	Asked  float32   // its weight in a task, relative to its weight in a tool
 }
 
-// Encode returns a model in its binary form: the values of each vector become
-// int8. Words must be sorted.
+// Encode returns a model in its binary form, in which the values of the vectors are int8. Words
+// must be sorted.
 func Encode(words []Word, fields []float32) []byte {
 	var texts []string
 	for _, w := range words {
@@ -200,7 +198,7 @@ func Encode(words []Word, fields []float32) []byte {
 	return b
 }
 
-// Decode reads what Encode has written. The model keeps b.
+// Decode reads the output of Encode. The model keeps b.
 func Decode(b []byte) (*Model, error) {
 	const header = len(magic) + 4*4
 	if len(b) < header || string(b[:len(magic)]) != magic {

@@ -2,8 +2,8 @@ package wire
 
 import "encoding/json"
 
-// Decode returns the JSON value in b, as encoding/json decodes into an any, but
-// with numbers as [json.Number].
+// Decode returns the JSON value in b, as encoding/json decodes it into an any, with numbers as
+// [json.Number].
 func Decode(b []byte) (any, error) {
 	v, i, err := decode(b, skipSpace(b, 0), 0)
 	if err == nil {
@@ -15,7 +15,7 @@ func Decode(b []byte) (any, error) {
 	return v, nil
 }
 
-// decode returns the value that begins at b[i] and the offset behind it.
+// decode returns the value that begins at b[i] and the offset after it.
 func decode(b []byte, i, depth int) (v any, end int, err error) {
 	if i < len(b) && (b[i] == '{' || b[i] == '[') {
 		if depth >= maxDepth {

@@ -23,7 +23,7 @@ func FuzzDecode(f *testing.F) {
 		var want any
 		wantErr := d.Decode(&want)
 		if wantErr == nil && !json.Valid(b) || !utf8.Valid(b) {
-			return // more follows the value; what is no text stays as it is
+			return // more follows the value, or it is not UTF-8
 		}
 		if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got, want) {
 			t.Errorf("%q\ngot  %#v, %v\nwant %#v, %v", b, got, err, want, wantErr)

@@ -1,11 +1,9 @@
 // Package wire reads and writes JSON-RPC messages as bytes.
 //
-// A router passes most of a message on as it is, so decoding it would be nearly
-// the whole cost of a call. This package finds the envelope (id, method,
-// params, result, error) by one validating scan of the line, and hands out
-// sub-slices of it. A message that Parse accepts is valid JSON throughout, so
-// what it hands out can be spliced into another message without a further look.
+// A router passes on most of a message unchanged, so decoding would be nearly the whole cost of
+// a call. [Parse] finds the envelope (id, method, params, result, error) in one validating scan
+// of the line and returns sub-slices of it. A line that Parse accepts is valid JSON throughout,
+// so its parts can be copied into another message without another check.
 //
-// Everything here is pure but Reader, and safe for concurrent use on different
-// values.
+// All functions are pure. A [Reader] is for one goroutine at a time.
 package wire

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// A Message is the envelope of a JSON-RPC message. The byte slices are parts of
-// the line that was parsed, nil where the member is absent.
+// A Message is the envelope of a JSON-RPC message. The byte slices are parts of the parsed
+// line, nil if the member is absent.
 type Message struct {
 	Version json.RawMessage // the member jsonrpc; nil if absent
 	ID      json.RawMessage // a number or a string; nil if absent or null
@@ -18,15 +18,19 @@ type Message struct {
 	Error   json.RawMessage
 }
 
-// IsRequest, IsNotification and IsResponse tell the three kinds apart.
-func (m *Message) IsRequest() bool      { return m.Method != "" && m.ID != nil }
+// IsRequest reports whether the message has a method and an id.
+func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
+
+// IsNotification reports whether the message has a method and no id.
 func (m *Message) IsNotification() bool { return m.Method != "" && m.ID == nil }
-func (m *Message) IsResponse() bool     { return m.Method == "" && (m.Result != nil || m.Error != nil) }
+
+// IsResponse reports whether the message has a result or an error and no method.
+func (m *Message) IsResponse() bool { return m.Method == "" && (m.Result != nil || m.Error != nil) }
 
 var errNoMessage = errors.New("no JSON-RPC message: neither method nor result nor error")
 
-// Parse finds the envelope of the one JSON-RPC message in line. It fails if line
-// is not a valid JSON object from its first byte to its last, or no message.
+// Parse returns the envelope of the JSON-RPC message in line. It is an error if line is not one
+// valid JSON object, or not a message.
 func Parse(line []byte) (Message, error) {
 	var m Message
 	var method []byte
@@ -71,15 +75,15 @@ func Parse(line []byte) (Message, error) {
 	return m, nil
 }
 
-// Append functions add one message and a line end to dst. Parameters, results
-// and errors must be valid JSON without line ends; empty params are left out.
-
+// AppendRequest appends a request and a line end to dst. params must be valid JSON without line
+// ends; empty params are left out.
 func AppendRequest(dst []byte, id int64, method string, params []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = strconv.AppendInt(dst, id, 10)
 	return appendMethod(append(dst, ','), method, params)
 }
 
+// AppendNotification appends a notification and a line end to dst, as [AppendRequest] does.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
 	return appendMethod(append(dst, `{"jsonrpc":"2.0",`...), method, params)
 }
@@ -94,6 +98,8 @@ func appendMethod(dst []byte, method string, params []byte) []byte {
 	return append(dst, "}\n"...)
 }
 
+// AppendResult appends a response and a line end to dst. id and result must be valid JSON
+// without line ends.
 func AppendResult(dst []byte, id, result []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = append(dst, id...)
@@ -102,7 +108,7 @@ func AppendResult(dst []byte, id, result []byte) []byte {
 	return append(dst, "}\n"...)
 }
 
-// AppendError adds an error response; a nil id is written as null.
+// AppendError appends an error response and a line end to dst. A nil id becomes null.
 func AppendError(dst []byte, id, errorObject []byte) []byte {
 	if id == nil {
 		id = []byte("null")
@@ -114,7 +120,7 @@ func AppendError(dst []byte, id, errorObject []byte) []byte {
 	return append(dst, "}\n"...)
 }
 
-// AppendString adds s as a JSON string.
+// AppendString appends s as a JSON string.
 func AppendString(dst []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
@@ -126,9 +132,8 @@ func AppendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// Marshal encodes v without escaping <, > and &. It panics if v can't be
-// encoded, so v must be made of plain strings, numbers, maps, slices, structs
-// and valid raw messages.
+// Marshal encodes v without escaping <, > and &. It panics if v cannot be encoded: v must consist
+// of strings, numbers, maps, slices, structs and valid raw messages.
 func Marshal(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -139,9 +144,9 @@ func Marshal(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// SetMember returns the object with the member set to value: replaced where it
-// stands (every one of several), else added at the end. The rest stays as it is,
-// byte for byte. It returns object unchanged if that is no valid object.
+// SetMember returns the object with the member set to value. It replaces the member, and all
+// duplicates, in place, or adds it at the end. All other bytes remain. An invalid object is
+// returned unchanged.
 func SetMember(object []byte, key string, value []byte) []byte {
 	type span struct{ start, end int }
 	var old []span
@@ -166,8 +171,8 @@ func SetMember(object []byte, key string, value []byte) []byte {
 	return append(out, object[at:]...)
 }
 
-// AddMember returns the valid object with a member at its end, which it must lack.
-// Unlike [SetMember] it does not look through the object, which may be large.
+// AddMember returns the object with a new member at its end. The object must be valid and must
+// not have the member: unlike [SetMember], AddMember does not scan it.
 func AddMember(object []byte, key string, value []byte) []byte {
 	out := make([]byte, 0, len(object)+len(key)+len(value)+4)
 	end := bytes.LastIndexByte(object, '}')
@@ -181,13 +186,12 @@ func AddMember(object []byte, key string, value []byte) []byte {
 	return append(out, object[end:]...)
 }
 
-// Abridge returns the JSON value with another, short string for every one of its
-// strings that is longer than limit, in bytes; keys stay. What is no valid JSON
-// remains so.
+// Abridge returns the JSON value with each string that is longer than limit bytes replaced by a
+// short one. Keys remain. Invalid JSON remains invalid.
 func Abridge(b []byte, limit int) []byte {
 	const short = `"\u0000abridged"`
 	out := make([]byte, 0, min(len(b), 4*limit))
-	kept := 0 // what of b is in out
+	kept := 0 // b[:kept] is in out
 	for i := 0; i < len(b); i++ {
 		if b[i] != '"' {
 			continue
@@ -205,15 +209,15 @@ func Abridge(b []byte, limit int) []byte {
 	return append(out, b[kept:]...)
 }
 
-// HasLineEnd reports whether there is a line end in b, which in JSON is white space
-// and would end a message.
+// HasLineEnd reports whether b has a line end: white space in JSON, but over stdio the end of
+// the message.
 func HasLineEnd(b []byte) bool {
 	return bytes.IndexByte(b, '\n') >= 0 || bytes.IndexByte(b, '\r') >= 0
 }
 
-// DeleteMember returns the object without the member. The rest stays as it is,
-// but for white space and the comma next to what is removed. It returns object
-// unchanged if that is no valid object or lacks the member.
+// DeleteMember returns the object without the member. The other members remain byte for byte,
+// without the white space between them. An object that is invalid or does not have the member is
+// returned unchanged.
 func DeleteMember(object []byte, key string) []byte {
 	out := make([]byte, 0, len(object))
 	found := false

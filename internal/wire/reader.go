@@ -9,14 +9,14 @@ import (
 // MaxLine is the default bound of one message: 64 MiB.
 const MaxLine = 64 << 20
 
-// ErrTooLong is returned by Next for a line above the bound. The line has been
-// skipped; the next call goes on behind it.
+// ErrTooLong is the error of Next for a line above the limit. The line was skipped; the next
+// call returns the line after it.
 var ErrTooLong = errors.New("line longer than the limit")
 
 const (
 	minBuffer = 4 << 10
-	// Lines above this length are handed over with the buffer they were read
-	// into, shorter ones are copied out of it.
+	// Lines above this length keep the buffer into which they were read; shorter ones are
+	// copied.
 	handOver = 64 << 10
 )
 
@@ -26,19 +26,18 @@ type Reader struct {
 	max        int
 	buf        []byte
 	start, end int // the unread part of buf
-	long       int // the length of the last long line: the next one may be alike
-	passed     int // bytes gone by since Passed was last called
+	long       int // the length of the last long line: the next one may be as long
+	passed     int // bytes consumed since Passed was last called
 	skipping   bool
 }
 
-// NewReader returns a Reader of the lines of r that are at most max bytes long.
+// NewReader returns a Reader for the lines of r that are at most max bytes long.
 func NewReader(r io.Reader, max int) *Reader {
 	return &Reader{r: r, max: max, buf: make([]byte, minBuffer)}
 }
 
-// Next returns the next line that is not blank, without its line end. The caller
-// owns it. A last line without line end counts. At the end of the stream Next
-// returns io.EOF.
+// Next returns the next line that is not blank, without its line end. The caller owns it. The
+// last line needs no line end. At the end of the stream Next returns io.EOF.
 func (r *Reader) Next() ([]byte, error) {
 	searched := r.start
 	for {
@@ -76,16 +75,16 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
-// Passed returns how many bytes of the stream went by with the lines that Next has
-// returned since Passed was last called.
+// Passed returns the number of bytes of the lines that Next has returned since Passed was last
+// called, with their line ends.
 func (r *Reader) Passed() int {
 	n := r.passed
 	r.passed = 0
 	return n
 }
 
-// Buffered returns what was read of the stream and did not go by yet. It is valid
-// until Next is called.
+// Buffered returns the bytes that were read but not returned by Next yet. They are valid until
+// the next call of Next.
 func (r *Reader) Buffered() []byte { return r.buf[r.start:r.end] }
 
 // makeRoom moves the unread part to the front of a buffer with free space.
@@ -98,7 +97,7 @@ func (r *Reader) makeRoom() {
 	r.start, r.buf = 0, to
 }
 
-// take returns the line that ends before buf[i], and moves on behind it.
+// take returns the line that ends before buf[i] and continues after it.
 func (r *Reader) take(i int) ([]byte, error) {
 	line := r.buf[r.start:i]
 	next := min(i+1, r.end)

@@ -8,7 +8,7 @@ import (
 	"math/bits"
 )
 
-// maxDepth bounds the nesting of a message, as encoding/json does.
+// maxDepth bounds the nesting of a message, with the same bound as encoding/json.
 const maxDepth = 10000
 
 var errDepth = errors.New("nested too deep")
@@ -22,15 +22,14 @@ func (e *syntaxError) Error() string {
 	return fmt.Sprintf("invalid JSON at byte %d: %s", e.offset, e.what)
 }
 
-// Members calls f for each member of the JSON object in b, in order, with the
-// unquoted key and the bytes of its value, which are a sub-slice of b. It stops
-// early, without an error, when f returns false. The whole of b up to that
-// point is checked to be valid JSON; surrounding white space is allowed.
+// Members calls f for each member of the JSON object in b, in order, with the unquoted key and
+// the value, which is a sub-slice of b. When f returns false, Members stops without an error. It
+// checks that b is valid JSON up to that point; white space around the object is allowed.
 func Members(b []byte, f func(key string, value []byte) bool) error {
 	return members(b, func(key string, start, end int) bool { return f(key, b[start:end:end]) })
 }
 
-// members is Members with the offsets of the value.
+// members does the same as Members, with the offsets of the value.
 func members(b []byte, f func(key string, start, end int) bool) error {
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != '{' {
@@ -75,7 +74,7 @@ func members(b []byte, f func(key string, start, end int) bool) error {
 	}
 }
 
-// usualKeys are those of nearly every message, which need no new string each time.
+// usualKeys are the keys of most messages. They need no new string each time.
 var usualKeys = func() map[string]string {
 	keys := make(map[string]string)
 	for _, key := range []string{
@@ -87,9 +86,8 @@ var usualKeys = func() map[string]string {
 	return keys
 }()
 
-// Elements calls f for each element of the JSON array in b, in order, with its
-// bytes, which are a sub-slice of b. It stops early, without an error, when f
-// returns false.
+// Elements calls f for each element of the JSON array in b, in order. The element is a sub-slice
+// of b. When f returns false, Elements stops without an error.
 func Elements(b []byte, f func(value []byte) bool) error {
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != '[' {
@@ -119,8 +117,8 @@ func Elements(b []byte, f func(value []byte) bool) error {
 	}
 }
 
-// Member returns the value of the object's member named key, the last one if
-// there are several, or nil if there is none or b is no valid object.
+// Member returns the value of the member with this key, the last one if it occurs more than
+// once. It returns nil without such a member, or if b is not a valid object.
 func Member(b []byte, key string) (value []byte) {
 	if Members(b, func(k string, v []byte) bool {
 		if k == key {
@@ -133,7 +131,7 @@ func Member(b []byte, key string) (value []byte) {
 	return value
 }
 
-// String returns the string that the JSON value b holds, false if it holds none.
+// String returns the string that the JSON value b is, or false if b is not a string.
 func String(b []byte) (string, bool) {
 	if len(b) == 0 || b[0] != '"' {
 		return "", false
@@ -148,7 +146,7 @@ func IsObject(b []byte) bool {
 	return i < len(b) && b[i] == '{'
 }
 
-// IsArray reports whether the JSON value b is an array, if it is valid.
+// IsArray reports whether the valid JSON value b is an array.
 func IsArray(b []byte) bool {
 	i := skipSpace(b, 0)
 	return i < len(b) && b[i] == '['
@@ -174,7 +172,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipValue returns the offset behind the value that begins at b[i].
+// skipValue returns the offset after the value that begins at b[i].
 func skipValue(b []byte, i, depth int) (int, error) {
 	if i >= len(b) {
 		return i, &syntaxError{i, "expected a value"}
@@ -282,9 +280,8 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
-// skipString returns the offset behind the string whose opening quote is b[i].
-// Eight bytes at a time are searched for what is not plain text, since nearly
-// all of a large message is inside strings.
+// skipString returns the offset after the string whose opening quote is b[i]. It scans eight
+// bytes at a time, since nearly all of a large message is inside strings.
 func skipString(b []byte, i int) (int, error) {
 	if i >= len(b) || b[i] != '"' {
 		return i, &syntaxError{i, "expected a string"}
@@ -319,8 +316,8 @@ func skipString(b []byte, i int) (int, error) {
 	}
 }
 
-// special returns a mask whose lowest set bit lies in the first byte of w (the
-// least significant) that is a quote, a backslash or a control character.
+// special returns a mask whose lowest set bit is in the first byte of w (the least significant
+// one) that is a quote, a backslash or a control character.
 func special(w uint64) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	quote := w ^ ones*'"'
@@ -328,8 +325,7 @@ func special(w uint64) uint64 {
 	return ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*0x20)&^w) & highs
 }
 
-// escapeLen returns the length of the escape sequence that b begins with, 0 if
-// it is none.
+// escapeLen returns the length of the escape sequence at the start of b, 0 if it is invalid.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -351,7 +347,7 @@ func escapeLen(b []byte) int {
 	return 0
 }
 
-// unquote decodes a JSON string that skipString has accepted.
+// unquote decodes a JSON string that skipString accepted.
 func unquote(b []byte) (string, error) {
 	for _, c := range b[1 : len(b)-1] {
 		if c == '\\' {

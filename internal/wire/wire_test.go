@@ -120,7 +120,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// Whatever the chunks in which bytes arrive, the lines are those of the whole.
+// The lines do not depend on the chunks in which the bytes arrive.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("a\nbb\n\nccc"), byte(1))
 	f.Add([]byte(strings.Repeat("z", 70_000)+"\nq\n"), byte(7))

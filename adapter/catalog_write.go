@@ -1,0 +1,304 @@
+package adapter
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// A catalogWriter writes what the servers' sessions list to the registry and the store. It
+// is the supervisor's handler.
+type catalogWriter struct {
+	onDemand bool
+	registry *registry.Registry
+	store    *registry.Store
+	log      *zap.Logger
+
+	// mu guards the fields below, and has the registry change together with them.
+	mu     sync.Mutex
+	tagger *tagger
+	labels *labels                   // nil without an outside classifier
+	known  map[string]string         // server -> the key of the offer that is in the registry
+	offers map[string]registry.Offer // by server, before labels; empty without labels
+}
+
+// A tagger gives tools the capability tags of one configuration.
+type tagger struct {
+	tags      map[string][]string // the configuration's own, on which stored tools depend
+	taxonomy  *discovery.Taxonomy
+	discovery *discovery.Discovery
+}
+
+func newTagger(tags map[string][]string, log *zap.Logger) *tagger {
+	taxonomy := discovery.NewTaxonomy(tags)
+	return &tagger{tags, taxonomy, discovery.New(taxonomy, log)}
+}
+
+// storeKey returns the key of the server's stored offer: a hash of all that determines the
+// offer.
+func (t *tagger) storeKey(s config.Server) string {
+	rules := wire.Marshal([]any{s.Hash(), s.Tools, s.Capabilities, t.tags})
+	sum := sha256.Sum256(rules)
+	return hex.EncodeToString(sum[:12])
+}
+
+// retag returns the offer of an entry with the tags of this configuration.
+func (t *tagger) retag(entry config.Server, o registry.Offer) registry.Offer {
+	o.Tools = slices.Clone(o.Tools)
+	for i := range o.Tools {
+		tags := slices.Clone(entry.Capabilities)
+		for _, tag := range t.taxonomy.Infer(o.Tools[i]) {
+			tags = append(tags, tag.Name)
+		}
+		slices.Sort(tags)
+		o.Tools[i].Capabilities = slices.Compact(tags)
+	}
+	return o
+}
+
+func newCatalogWriter(onDemand bool, t *tagger, r *registry.Registry, s *registry.Store, log *zap.Logger) *catalogWriter {
+	return &catalogWriter{
+		onDemand: onDemand, tagger: t, registry: r, store: s, log: log.Named("catalog"),
+		known: make(map[string]string), offers: make(map[string]registry.Offer),
+	}
+}
+
+// publish puts the offer into the registry. w.mu must be held.
+func (w *catalogWriter) publish(server string, o registry.Offer) (changed bool, err error) {
+	if w.labels == nil {
+		return w.registry.Replace(server, o)
+	}
+	if changed, err = w.registry.Replace(server, w.labels.label(o)); err == nil {
+		w.offers[server] = o
+		w.labels.changed()
+	}
+	return changed, err
+}
+
+// offer returns what the server offers, before labels. w.mu must be held.
+func (w *catalogWriter) offer(server string) registry.Offer {
+	if o, ok := w.offers[server]; ok {
+		return o
+	}
+	l := w.registry.Snapshot().Offer(server)
+	o := registry.Offer{Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Dropped: l.Dropped}
+	for _, t := range l.Tools {
+		o.Tools = append(o.Tools, *t)
+	}
+	for _, p := range l.Prompts {
+		o.Prompts = append(o.Prompts, *p)
+	}
+	for _, r := range l.Resources {
+		o.Resources = append(o.Resources, *r)
+	}
+	for _, t := range l.Templates {
+		o.Templates = append(o.Templates, *t)
+	}
+	return o
+}
+
+// setTagger gives all tools the tags of another configuration, whose entries are given,
+// and stores the offers under their new keys.
+func (w *catalogWriter) setTagger(t *tagger, entries []config.Server) {
+	tagged := make(map[string]registry.Offer)
+	w.mu.Lock()
+	before := w.tagger
+	w.tagger = t
+	for _, entry := range entries {
+		if w.known[entry.Name] != before.storeKey(entry) {
+			continue // it is not listed yet
+		}
+		offer := t.retag(entry, w.offer(entry.Name))
+		if _, err := w.publish(entry.Name, offer); err != nil {
+			w.log.Error("tag tools", zap.String("server", entry.Name), zap.Error(err))
+			continue
+		}
+		w.known[entry.Name] = t.storeKey(entry)
+		tagged[entry.Name] = offer
+	}
+	w.mu.Unlock()
+	for _, entry := range entries {
+		if offer, ok := tagged[entry.Name]; ok {
+			w.save(entry, t.storeKey(entry), offer)
+		}
+	}
+}
+
+// setLabels replaces the source of further tags; nil is none.
+func (w *catalogWriter) setLabels(l *labels) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l == nil && w.labels == nil {
+		return
+	}
+	offers := make(map[string]registry.Offer)
+	for server := range w.known {
+		offers[server] = w.offer(server)
+	}
+	w.labels, w.offers = l, make(map[string]registry.Offer)
+	for server, o := range offers {
+		if _, err := w.publish(server, o); err != nil {
+			w.log.Error("tag tools", zap.String("server", server), zap.Error(err))
+		}
+	}
+}
+
+// texts returns the texts by which the tools are classified, each once.
+func (w *catalogWriter) texts() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var texts []string
+	seen := make(map[string]bool)
+	for _, o := range w.offers {
+		for i := range o.Tools {
+			if text := w.labels.text(&o.Tools[i]); !seen[text] {
+				seen[text] = true
+				texts = append(texts, text)
+			}
+		}
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// relabel puts all offers into the registry again, with the labels that they have now.
+func (w *catalogWriter) relabel() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.labels == nil {
+		return
+	}
+	offers := make(map[string]registry.Offer, len(w.offers))
+	for server, o := range w.offers {
+		offers[server] = w.labels.label(o)
+	}
+	if _, err := w.registry.ReplaceAll(offers); err != nil {
+		w.log.Error("tag tools", zap.Error(err))
+	}
+}
+
+func (w *catalogWriter) labelsNow() *labels {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.labels
+}
+
+// guess labels all tools by the built-in classifier, if there are labels.
+func (w *catalogWriter) guess(ctx context.Context) {
+	if labels := w.labelsNow(); labels != nil && labels.guess(ctx, w.texts()) {
+		w.relabel()
+	}
+}
+
+// recall puts the stored offers of servers into the registry, unless the server's offer is
+// known already. The offer of an entry that was edited stays until the edited server is ready.
+func (w *catalogWriter) recall(servers []config.Server) {
+	for _, s := range servers {
+		w.mu.Lock()
+		known, key := w.known[s.Name] != "", w.tagger.storeKey(s)
+		w.mu.Unlock()
+		if !supervisor.Startable(s) || known {
+			continue
+		}
+		offer, ok := w.store.Load(key, s.Name)
+		if !ok {
+			continue
+		}
+		w.mu.Lock()
+		if w.known[s.Name] == "" && w.tagger.storeKey(s) == key {
+			if _, err := w.publish(s.Name, offer); err != nil {
+				w.log.Warn("can't use the stored offer", zap.String("server", s.Name), zap.Error(err))
+			} else {
+				w.known[s.Name] = key
+			}
+		}
+		w.mu.Unlock()
+	}
+}
+
+// Learn implements [supervisor.Handler].
+func (w *catalogWriter) Learn(ctx context.Context, entry config.Server, s session.Session) error {
+	w.mu.Lock()
+	t := w.tagger
+	w.mu.Unlock()
+	offer, err := t.discovery.List(ctx, entry.Name, s, rulesOf(entry))
+	if err != nil {
+		return err
+	}
+	for _, d := range offer.Dropped {
+		w.log.Debug("left out", zap.String("server", entry.Name), zap.String(d.Kind, d.Name), zap.String("reason", d.Reason))
+	}
+	offer, key, err := w.adopt(ctx, entry, offer, t)
+	if err == nil && key != "" {
+		w.save(entry, key, offer)
+	}
+	return err
+}
+
+func rulesOf(entry config.Server) discovery.Rules {
+	return discovery.Rules{
+		Allow: entry.Tools.Allow, Deny: entry.Tools.Deny, Rename: entry.Tools.Rename,
+		Capabilities: entry.Capabilities,
+	}
+}
+
+// adopt puts the offer of a server into the registry, unless ctx has ended. t has tagged
+// the tools. adopt returns the offer as it is in the registry, and the key under which to
+// store it, or "" if the same is stored already.
+func (w *catalogWriter) adopt(ctx context.Context, entry config.Server, o registry.Offer, t *tagger) (_ registry.Offer, key string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ctx.Err() != nil {
+		return o, "", context.Cause(ctx)
+	}
+	if w.tagger != t { // the configuration was edited while the server was listed
+		o = w.tagger.retag(entry, o)
+	}
+	changed, err := w.publish(entry.Name, o)
+	if err != nil {
+		return o, "", err
+	}
+	key = w.tagger.storeKey(entry)
+	if !changed && w.known[entry.Name] == key {
+		return o, "", nil
+	}
+	w.known[entry.Name] = key
+	return o, key, nil
+}
+
+// save stores the offer under the key.
+func (w *catalogWriter) save(entry config.Server, key string, o registry.Offer) {
+	if err := w.store.Save(key, entry.Name, o); err != nil {
+		w.log.Warn("can't store what the server offers; the next start will be slower", zap.String("server", entry.Name), zap.Error(err))
+	}
+}
+
+// Known implements [supervisor.Handler].
+func (w *catalogWriter) Known(entry config.Server) bool { return w.onDemand || w.listed(entry) }
+
+// listed reports whether the entry's offer is in the registry.
+func (w *catalogWriter) listed(entry config.Server) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.known[entry.Name] == w.tagger.storeKey(entry)
+}
+
+// Forget implements [supervisor.Handler].
+func (w *catalogWriter) Forget(server string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.known, server)
+	delete(w.offers, server)
+	w.registry.Remove(server)
+}

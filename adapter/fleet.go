@@ -1,0 +1,220 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// A fleet is a router's servers: their states, and how to start, stop and reach them.
+type fleet struct {
+	current    *holder
+	supervisor *supervisor.Supervisor
+	selector   *selector.Selector
+	registry   *registry.Registry
+	sole       bool // see Options.Sole
+	listener   *listening
+}
+
+// A ServerInfo is the state of one server.
+type ServerInfo struct {
+	Status
+	selector.Load
+	Tools  int  // known tools, whether or not the server runs
+	ByHand bool // turned on or off by hand; see [Parts.Turn]
+}
+
+// Servers returns the state of each server, in the order of the configuration.
+func (f *fleet) Servers() []ServerInfo {
+	now := f.current.load()
+	snapshot := f.registry.Snapshot()
+	servers := f.supervisor.Status()
+	if len(servers) == 0 { // the router does not run yet
+		for _, s := range now.config.Servers {
+			servers = append(servers, Status{Name: s.Name, State: status.Starting, Transport: string(s.Transport)})
+		}
+	}
+	all := make([]ServerInfo, len(servers))
+	for i, st := range servers {
+		_, byHand := now.byHand[st.Name]
+		all[i] = ServerInfo{st, f.selector.Load(st.Name), len(snapshot.Server(st.Name)), byHand}
+	}
+	return all
+}
+
+// status returns the state of one server.
+func (f *fleet) status(server string) (status.Status, bool) {
+	all := f.supervisor.Status()
+	i := slices.IndexFunc(all, func(s status.Status) bool { return s.Name == server })
+	if i < 0 {
+		return status.Status{}, false
+	}
+	return all[i], true
+}
+
+// Await returns when the server can be called, after at most [selector.StartWait]. Its
+// error wraps [ErrNotSent] and says why the server can't be called.
+func (f *fleet) Await(ctx context.Context, server string) error {
+	ctx, cancel := context.WithTimeout(ctx, selector.StartWait)
+	defer cancel()
+	_, err := f.supervisor.Session(ctx, server, nil)
+	return err
+}
+
+// Restart stops a server and starts it again; see [supervisor.Supervisor.Restart]. A server
+// that was turned off by hand is turned on.
+func (f *fleet) Restart(ctx context.Context, server string) error {
+	if f.current.load().byHand[server].off {
+		return f.Turn(ctx, server, true)
+	}
+	return f.supervisor.Restart(ctx, server)
+}
+
+// Turn turns a server off, or on again, until its entry is edited or the router ends. The
+// configuration's files stay as they are. Turn returns when the server is disabled, or is
+// ready or waits for its first call. The error of a server that can't be started is a
+// [*status.UnavailableError].
+func (f *fleet) Turn(ctx context.Context, server string, on bool) error {
+	if s, ok := f.status(server); ok && (s.State == status.Self || s.State == status.Misconfigured) {
+		return &status.UnavailableError{Server: server, State: s.State, Reason: s.LastError}
+	}
+	entries := f.current.load().file.Servers
+	i := slices.IndexFunc(entries, func(s config.Server) bool { return s.Name == server })
+	if i < 0 {
+		return fmt.Errorf("%w: %w", ErrNotSent, &status.UnavailableError{Server: server})
+	}
+	f.current.turn(entries[i], !on)
+	var last status.Status
+	f.until(ctx, func() bool {
+		last, _ = f.status(server)
+		switch last.State {
+		case status.Starting, status.Stopping:
+			return false
+		case status.Disabled:
+			return !on
+		}
+		return on
+	}, nil)
+	switch last.State {
+	case status.Failed, status.NeedsAuth, status.Restarting:
+		return &status.UnavailableError{Server: server, State: last.State, Reason: last.LastError}
+	}
+	return context.Cause(ctx)
+}
+
+// Try starts the named servers that are not running, or all servers if none is named. It
+// returns when the first start of each has succeeded or failed, or when ctx ends.
+func (f *fleet) Try(ctx context.Context, names ...string) {
+	if len(names) == 0 {
+		for _, s := range f.current.load().config.Servers {
+			names = append(names, s.Name)
+		}
+	}
+	f.until(ctx, func() bool { return f.none(names, status.Starting, status.Idle) }, names)
+}
+
+// Started returns when no server is starting, or when ctx ends.
+func (f *fleet) Started(ctx context.Context) {
+	f.until(ctx, func() bool { return f.none(nil, status.Starting) }, nil)
+}
+
+// none reports whether none of the named servers, of all servers if names is nil, is in one
+// of the states.
+func (f *fleet) none(names []string, states ...status.State) bool {
+	servers := f.supervisor.Status()
+	return len(servers) == len(f.current.load().config.Servers) && !slices.ContainsFunc(servers, func(s status.Status) bool {
+		return (names == nil || slices.Contains(names, s.Name)) && slices.Contains(states, s.State)
+	})
+}
+
+// until starts the servers of wake. It returns when done is true after a change of any
+// server, or when ctx ends.
+func (f *fleet) until(ctx context.Context, done func() bool, wake []string) {
+	ctx, cancel := context.WithCancel(ctx)
+	var waking sync.WaitGroup
+	defer waking.Wait()
+	defer cancel()
+	for _, name := range wake {
+		waking.Go(func() { f.supervisor.Session(ctx, name, nil) })
+	}
+	for {
+		changed := f.supervisor.Changed()
+		if done() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Subscribe has a server report when a resource changes, to [Parts.Listen]. done is closed
+// when the server's session has ended, and the subscription with it; cancel ends the
+// subscription before. Errors are those of [selector.Selector.Relay].
+func (f *fleet) Subscribe(ctx context.Context, server, uri string, from Client) (done <-chan struct{}, cancel func(), err error) {
+	waiting, stop := context.WithTimeout(ctx, selector.StartWait)
+	defer stop()
+	s, err := f.supervisor.Session(waiting, server, from)
+	if err != nil {
+		return nil, nil, &Error{Code: session.CodeInternal, Message: err.Error()}
+	}
+	if cancel, err = s.Subscribe(waiting, uri); err != nil {
+		return nil, nil, err
+	}
+	return s.Done(), cancel, nil
+}
+
+// Listen has f called with each message of a server that belongs to no request. It is
+// called on the goroutine that reads from the server, and must not block. owner is the
+// only client that uses the server's session, or nil if several may. There is one listener
+// at a time.
+func (f *fleet) Listen(hear func(server string, owner Client, m Message)) (stop func()) {
+	return f.listener.set(hear)
+}
+
+// A listening passes on what servers say that belongs to no request.
+type listening struct {
+	to atomic.Pointer[func(server string, owner Client, m Message)]
+}
+
+func (l *listening) set(to func(server string, owner Client, m Message)) (stop func()) {
+	l.to.Store(&to)
+	return func() { l.to.CompareAndSwap(&to, nil) }
+}
+
+func (l *listening) hear(server string, owner Client, m Message) {
+	if to := l.to.Load(); to != nil {
+		(*to)(server, owner, m)
+	}
+}
+
+// Attach sets the only client of a router whose [Options.Sole] is set.
+func (f *fleet) Attach(home Client) {
+	if f.sole {
+		f.supervisor.Attach(home)
+	}
+}
+
+// Release ends what servers run for a client that has left.
+func (f *fleet) Release(home Client) { f.supervisor.Release(home) }
+
+// Tell sends a notification to each server whose session is the client's alone.
+func (f *fleet) Tell(home Client, method string, params json.RawMessage) {
+	f.supervisor.Notify(home, method, params)
+}
+
+// SetLevel has servers send log messages from the level on, such as "info". It waits for
+// the servers, but only for a short time.
+func (f *fleet) SetLevel(ctx context.Context, level string) { f.supervisor.SetLevel(ctx, level) }

@@ -1,0 +1,99 @@
+package adapter
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+func TestTurn(t *testing.T) {
+	on, off := fake("a"), fake("b")
+	off.Disabled = true
+	r, edits := running(t, Options{}, on, off)
+	settled(t, r)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	want := func(server string, state status.State, byHand bool) {
+		t.Helper()
+		for _, s := range r.Parts().Servers() {
+			if s.Name == server && (s.State != state || s.ByHand != byHand || (s.Tools > 0) != (state == status.Ready)) {
+				t.Errorf("server %s is %s, by hand: %v, %d tools; want %s, %v", server, s.State, s.ByHand, s.Tools, state, byHand)
+			}
+		}
+	}
+	want("a", status.Ready, false)
+	want("b", status.Disabled, false)
+	for _, name := range []string{"a", "b"} {
+		if err := r.Parts().Turn(ctx, name, name == "b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("a", status.Disabled, true)
+	want("b", status.Ready, true)
+
+	// An edit of another entry leaves what was asked for by hand; one of its own does not.
+	off.Timeout = time.Minute
+	edits <- config.Config{Servers: []config.Server{on, off}}
+	mcptest.WaitFor(t, "the edit", func() bool { return r.Parts().Config().Servers[1].Timeout != 0 })
+	r.fleet.until(ctx, func() bool { s, _ := r.fleet.status("b"); return s.State == status.Disabled }, nil)
+	want("a", status.Disabled, true)
+	want("b", status.Disabled, false)
+
+	if err := r.Parts().Await(ctx, "a"); err == nil || !strings.Contains(err.Error(), "stopped by hand") {
+		t.Errorf("a call of it is refused with %v", err)
+	}
+	if err := r.Parts().Restart(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	want("a", status.Ready, false)
+	if err := r.Parts().Turn(ctx, "nobody", true); err == nil {
+		t.Error("a server that is not there was turned on")
+	}
+}
+
+// Edits of "metarouter" change how the router tags, learns and classifies, without a
+// restart of servers.
+func TestSettingsAreLive(t *testing.T) {
+	data, pids := t.TempDir(), t.TempDir()+"/pids"
+	entry := fake("s", "-tools", "frobnicate", "-pid-file", pids)
+	c := config.Config{Servers: []config.Server{entry}, Router: config.Router{Learning: true}}
+	r, edits := runningWith(t, c, Options{DataDir: data})
+	settled(t, r)
+	if r.learning.store.Load() == nil || r.Parts().Classifier().HasOutside() || len(r.FindByCapability("oddity")) != 0 {
+		t.Fatal("it does not begin as configured")
+	}
+
+	c.Router = config.Router{Capabilities: map[string][]string{"oddity": {"frobnicate"}}}
+	edits <- c
+	mcptest.WaitFor(t, "the new tag", func() bool { return len(r.FindByCapability("oddity")) == 1 })
+	mcptest.WaitFor(t, "the end of learning", func() bool { return r.learning.store.Load() == nil })
+	mcptest.WaitFor(t, "the tag as a category", func() bool {
+		return slices.Contains(r.Parts().Classifier().Categories(t.Context()).Categories, "oddity")
+	})
+	again := New(c, Options{DataDir: data})
+	if len(again.FindByCapability("oddity")) != 1 {
+		t.Error("the tools are not stored with their new tag")
+	}
+
+	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
+	c.Router = config.Router{Learning: true, Classification: o.classification()}
+	edits <- c
+	mcptest.WaitFor(t, "the outside classifier's tag", func() bool { return len(r.FindByCapability("music")) == 1 })
+	mcptest.WaitFor(t, "the start of learning", func() bool { return r.learning.store.Load() != nil })
+	if len(r.FindByCapability("oddity")) != 0 {
+		t.Error("the tag that was taken out stays")
+	}
+
+	c.Router = config.Router{Learning: true}
+	edits <- c
+	mcptest.WaitFor(t, "the end of the outside classifier's tags", func() bool { return len(r.FindByCapability("music")) == 0 })
+	if n := len(mcptest.PIDs(t, pids)); n != 1 {
+		t.Errorf("%d processes of the server, want 1", n)
+	}
+}

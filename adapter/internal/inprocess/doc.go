@@ -1,0 +1,95 @@
+// Package inprocess has the parts of providers whose tools run in this process instead
+// of an MCP server's: a [Store] of tools, which finds and runs them as the router does,
+// and a [Server], which is the session that the selector calls them on.
+package inprocess
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// ErrClosed is the error of a call to a provider that was closed before.
+var ErrClosed = fmt.Errorf("the provider is closed: %w", session.ErrNotSent)
+
+// ErrEnded is the error of a call that was running when its provider was closed.
+var ErrEnded = errors.New("the provider was closed during the call")
+
+// NoTool returns the error for a tool that a provider does not have. It wraps
+// [session.ErrNotSent].
+func NoTool(provider, id string) error {
+	return fmt.Errorf("provider %q has no tool %q: %w", provider, id, session.ErrNotSent)
+}
+
+// A TimeoutError says that a tool took longer than its limit.
+type TimeoutError struct {
+	What  string
+	Limit time.Duration
+}
+
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("%s did not answer within %s", e.What, e.Limit)
+}
+
+// ModelInput is the input schema of a language model. Tools that have it stand in for
+// each other. The names are those of OpenAI's chat API, except prompt and system.
+const ModelInput = `{"type":"object","properties":{` +
+	`"prompt":{"type":"string","minLength":1,"description":"What to ask. Comes after messages, if there are any."},` +
+	`"system":{"type":"string","description":"What holds for the whole answer: role, tone, form."},` +
+	`"messages":{"type":"array","minItems":1,"description":"A conversation so far, oldest first.","items":{"type":"object","properties":{` +
+	`"role":{"enum":["system","developer","user","assistant"]},` +
+	`"content":{"type":["string","array"],"description":"A text, or parts as the chat API has them: {\"type\":\"text\",\"text\":…}, {\"type\":\"image_url\",\"image_url\":{\"url\":…}}."}},` +
+	`"required":["role","content"]}},` +
+	`"max_tokens":{"type":"integer","minimum":1,"description":"The most tokens of the answer, reasoning included."},` +
+	`"temperature":{"type":"number","minimum":0,"maximum":2},` +
+	`"top_p":{"type":"number","minimum":0,"maximum":1},` +
+	`"stop":{"type":["string","array"],"items":{"type":"string"},"description":"The answer ends before these."},` +
+	`"seed":{"type":"integer"},` +
+	`"reasoning_effort":{"type":"string","description":"For models that reason: minimal, low, medium or high."},` +
+	`"response_format":{"type":"object","description":"As the chat API has it, such as {\"type\":\"json_object\"}."}` +
+	`},"additionalProperties":false}`
+
+// IsModel reports whether the tool is a language model: it has [ModelInput] and the
+// capabilities ai and chat.
+func IsModel(t *registry.NormalizedTool) bool {
+	return slices.Contains(t.Capabilities, "ai") && slices.Contains(t.Capabilities, "chat") && string(t.InputSchema) == ModelInput
+}
+
+// NewTool returns the tool of an MCP tool definition, cleaned as tools of servers are.
+// It has the given capabilities, and those that the taxonomy infers unless that is nil.
+func NewTool(provider string, x *discovery.Taxonomy, definition any, capabilities []string) (registry.NormalizedTool, error) {
+	encoded, err := json.Marshal(definition)
+	if err != nil {
+		return registry.NormalizedTool{}, err
+	}
+	tool, err := discovery.Normalize(provider, encoded, nil)
+	if err != nil {
+		return registry.NormalizedTool{}, err
+	}
+	tags := slices.Clone(capabilities)
+	if x != nil {
+		for _, tag := range x.Infer(tool) {
+			tags = append(tags, tag.Name)
+		}
+	}
+	tool.Capabilities = registry.Tags(tags)
+	return tool, nil
+}
+
+// TextResult returns a CallToolResult with one text, and with the structured content
+// unless that is nil.
+func TextResult(text string, structured json.RawMessage, failed bool) json.RawMessage {
+	r := struct {
+		Content    [1]map[string]string `json:"content"`
+		Structured json.RawMessage      `json:"structuredContent,omitempty"`
+		IsError    bool                 `json:"isError,omitempty"`
+	}{[1]map[string]string{{"type": "text", "text": text}}, structured, failed}
+	return wire.Marshal(r)
+}

@@ -1,0 +1,201 @@
+package openai
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+const (
+	listTimeout  = 10 * time.Second // for the list of models
+	firstRefresh = time.Second      // pause after the first failure to list; it grows
+	maxModels    = 5000
+)
+
+var errListTimeout = &inprocess.TimeoutError{What: "the endpoint", Limit: listTimeout}
+
+// Names of models consist of words such as "llama-3.1-70b-instruct". These expressions
+// find kinds of models by their words.
+var (
+	notChat   = regexp.MustCompile(`(?i)embed|whisper|\btts\b|transcribe|moderation|rerank|dall-?e|gpt-image|stable-diffusion|\bflux\b|\bsora\b|realtime|^babbage|^davinci|\bbge\b|\bclip\b`)
+	reasoning = regexp.MustCompile(`(?i)(^|[/:])o[1-9]([-:]|$)|gpt-5|gpt-oss|(^|[-_/:.])r1([-_:.]|$)|reason|think|qwq|magistral|grok-[3-9]|claude-(opus|sonnet)|gemini-(2\.5|3)|qwen3|glm-4\.[5-9]|kimi-k2`)
+	code      = regexp.MustCompile(`(?i)cod(e|er|ex|estral)|devstral|starcoder|gpt-(4|5)|claude|(^|[/:])o[1-9]([-:]|$)|gemini-(2\.5|3)|kimi-k2|glm-4\.[5-9]`)
+	vision    = regexp.MustCompile(`(?i)vision|[-_/]vl([-_:.]|$)|llava|pixtral|gpt-4o|gpt-4\.1|gpt-5|gemini|claude|omni|minicpm-v|(^|[/:])o[34]([-:]|$)|gemma-?3|llama-?4`)
+
+	// completionTokens finds models that call max_tokens max_completion_tokens.
+	completionTokens = regexp.MustCompile(`(?i)(^|[/:])o[1-9]([-:]|$)|(^|[/:])gpt-5`)
+)
+
+// capabilitiesOf returns the capabilities that a model's name suggests.
+func capabilitiesOf(id string) []string {
+	tags := []string{}
+	for _, kind := range []struct {
+		tag  string
+		name *regexp.Regexp
+	}{{"reasoning", reasoning}, {"code", code}, {"vision", vision}} {
+		if kind.name.MatchString(id) {
+			tags = append(tags, kind.tag)
+		}
+	}
+	return tags
+}
+
+// skills describe capabilities in the words of tasks.
+var skills = map[string]string{
+	"reasoning": "Thinks step by step: solve a problem or a logic puzzle, plan, prove, compare, decide.",
+	"code":      "Writes source code: write, review, explain, fix or refactor a function, a program or a script in Python, Go, SQL and others; find bugs.",
+	"vision":    "Describes and reads images that are given by URL.",
+}
+
+// descriptionOf returns the description that the ranking finds a model by.
+func descriptionOf(m Model) string {
+	text := cmp.Or(m.Description, "Write, draft, rewrite or translate a text, an email, a letter, a story, a poem or haiku; explain, summarize, review or brainstorm; answer a question of general knowledge.")
+	for _, tag := range registry.Tags(m.Capabilities) {
+		if skill := skills[tag]; skill != "" {
+			text += " " + skill
+		}
+	}
+	return "Ask the language model " + m.ID + ". " + text
+}
+
+const outputSchema = `{"type":"object","properties":{` +
+	`"text":{"type":"string"},"model":{"type":"string"},"finish_reason":{"type":"string"},` +
+	`"reasoning":{"type":"string"},"usage":{"type":"object"}},"required":["text","model"]}`
+
+// tool returns the tool for a model.
+func (p *Provider) tool(m Model) (registry.NormalizedTool, error) {
+	if o, ok := p.options.Overrides[m.ID]; ok {
+		m.Description, m.Capabilities = cmp.Or(o.Description, m.Description), o.Capabilities
+	}
+	if m.Capabilities == nil {
+		m.Capabilities = capabilitiesOf(m.ID)
+	}
+	definition := map[string]any{
+		"name":         m.ID,
+		"title":        "Ask " + m.ID,
+		"description":  descriptionOf(m),
+		"inputSchema":  json.RawMessage(inprocess.ModelInput),
+		"outputSchema": json.RawMessage(outputSchema),
+		"annotations":  registry.Hints{ReadOnly: new(true), OpenWorld: new(true)},
+	}
+	return inprocess.NewTool(p.Name(), nil, definition, append([]string{"ai", "chat"}, m.Capabilities...))
+}
+
+// Refresh asks the service for its models and makes them the tools. With Options.Models
+// it does nothing. If it fails, the tools stay as they are.
+func (p *Provider) Refresh(ctx context.Context) error {
+	if len(p.options.Models) > 0 {
+		return nil
+	}
+	select {
+	case p.listing <- struct{}{}:
+		defer func() { <-p.listing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if p.server.Closed() {
+		return inprocess.ErrClosed
+	}
+	models, err := p.list(ctx)
+	if err != nil {
+		return err
+	}
+	return p.offer(models)
+}
+
+// follow refreshes the models until ctx ends.
+func (p *Provider) follow(ctx context.Context) {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.Multiplier, pauses.MaxInterval = firstRefresh, 2, p.options.Refresh
+	logged := ""
+	for {
+		wait := p.options.Refresh
+		bounded, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
+		err := p.Refresh(bounded)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			pauses.Reset()
+			logged = ""
+		default:
+			wait = min(wait, pauses.NextBackOff())
+			if logged != err.Error() {
+				logged = err.Error()
+				p.log.Warn("the models cannot be listed; the known ones stay", zap.Error(err))
+			}
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+	}
+}
+
+// list returns the service's models that chat.
+func (p *Provider) list(ctx context.Context) ([]Model, error) {
+	resp, _, err := p.send(ctx, http.MethodGet, "models", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := readAll(resp.Body, p.options.MaxBody)
+	if err != nil {
+		return nil, err
+	}
+	data := wire.Member(body, "data") // Ollama's is null if it has no models
+	if wire.IsArray(body) {           // Together's
+		data = body
+	}
+	var listed []struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(data, &listed); err != nil {
+		return nil, errors.New("list models: the answer is not a list of models")
+	}
+	var models []Model
+	for _, m := range listed {
+		if m.ID != "" && !notChat.MatchString(m.ID) && len(models) < maxModels {
+			models = append(models, Model{ID: m.ID})
+		}
+	}
+	return models, nil
+}
+
+// offer makes the models the tools. A repeated ID counts once.
+func (p *Provider) offer(models []Model) error {
+	var offer registry.Offer
+	seen := make(map[string]bool)
+	for _, m := range models {
+		if seen[m.ID] {
+			continue
+		}
+		seen[m.ID] = true
+		t, err := p.tool(m)
+		if err != nil {
+			return fmt.Errorf("model %q: %w", m.ID, err)
+		}
+		offer.Tools = append(offer.Tools, t)
+	}
+	slices.SortFunc(offer.Tools, func(a, b registry.NormalizedTool) int { return strings.Compare(a.ID, b.ID) })
+	_, err := p.registry.Replace(p.Name(), offer)
+	return err
+}

@@ -1,0 +1,89 @@
+package clients
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// UsualSource returns the user's file of the client: the first whose folder exists, since a
+// client also reads a file that is yet to be written. The notes name other files that the
+// user may mean.
+func (c Client) UsualSource(p Place) (s Source, notes []string) {
+	files := c.Files(p)
+	file := files[max(slices.IndexFunc(files, func(file string) bool { return FirstExisting(filepath.Dir(file)) != "" }), 0)]
+	for _, other := range append(files, c.Profiles(p, file)...) {
+		if other != file && FirstExisting(other) != "" {
+			notes = append(notes, fmt.Sprintf("%s has a file at %s too; name it with --file if you use that one", c.Title, other))
+		}
+	}
+	sources := c.UserSources(p, file)
+	for _, s := range sources[1:] {
+		f, err := Read(s.Path)
+		if s.Data = f.Data; err != nil || !f.Exists {
+			continue
+		}
+		if servers, err := Others(c, s, "", Ours{}); err == nil && len(servers) > 0 {
+			notes = append(notes, fmt.Sprintf("%s of %s has servers too, which stay", s.Path, c.Title))
+		}
+	}
+	return sources[0], notes
+}
+
+// IsOwn reports whether path is a file of our own configuration. An entry in it would make
+// a router start itself.
+func (e Entry) IsOwn(path string) bool {
+	theirs, _ := os.Stat(path)
+	return slices.ContainsFunc(e.Configs, func(own string) bool {
+		is, err := os.Stat(own)
+		return own == path || err == nil && os.SameFile(is, theirs)
+	})
+}
+
+// WithoutOthers returns the content of s without the client's other servers. It fails
+// unless all of them are in our configuration.
+func WithoutOthers(c Client, s Source, e Entry, others []Other) ([]byte, error) {
+	var names, missing []string
+	advice := "correct your configuration"
+	for _, o := range others {
+		switch {
+		case o.Router:
+		case o.Ours == "":
+			missing = append(missing, fmt.Sprintf("server %q is not in your configuration", o.Name))
+			advice = fmt.Sprintf("copy the missing servers with 'metarouter import %s --write', correct the rest", c.Name)
+		case len(o.Lacks) > 0:
+			missing = append(missing, fmt.Sprintf("server %q has %q in the client's file, but not the same in your configuration", o.Name, o.Lacks))
+		case o.Broken != "":
+			missing = append(missing, fmt.Sprintf("server %q can't start with the entry in your configuration: %s", o.Name, o.Broken))
+		default:
+			names = append(names, o.Name)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("nothing was changed, since servers of %s would be lost: %s (%s); %s, or leave --replace out to keep them next to metarouter",
+			c.Title, strings.Join(missing, "; "), e.Configs[len(e.Configs)-1], advice)
+	}
+	return Without(s, names)
+}
+
+// Existing returns those of the client's files that exist, with their content. It is an
+// error if none exists.
+func (c Client) Existing(sources []Source) (there []Source, err error) {
+	var looked []string
+	for _, s := range sources {
+		f, err := Read(s.Path)
+		if err != nil {
+			return nil, err
+		}
+		looked = append(looked, s.Path)
+		if s.Data = f.Data; f.Exists {
+			there = append(there, s)
+		}
+	}
+	if len(there) == 0 {
+		return nil, fmt.Errorf("%s has no servers: there is no %s; name its file with --file", c.Title, strings.Join(looked, ", no "))
+	}
+	return there, nil
+}

@@ -1,0 +1,269 @@
+// Package clients knows the configuration files of MCP clients: where they are on
+// each system, how they are written, and how to put our entry into them or take their
+// servers over. It backs the commands import and install.
+//
+// A client's file keeps every byte that is not part of the requested entry: unknown keys,
+// comments, order, indentation, line ends. Only Read, File.Write and the functions in
+// system.go look at the system; everything else is pure.
+package clients
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// EntryName is what our entry is called in a client's file.
+const EntryName = "metarouter"
+
+// A Client is a program that starts MCP servers named in a file of its own.
+type Client struct {
+	Name  string // as on the command line
+	Title string // as its vendor writes it
+
+	keys     []string // from the root of the file to the servers
+	typed    bool     // entries say "type": "stdio"
+	comments bool     // it reads files with comments and trailing commas
+	expands  bool     // it replaces ${VAR}, or asks for it
+	inherits bool     // its servers get all of its environment
+	restart  string   // how to make it read the file again
+
+	files   func(Place) []string                   // the user's files, the usual one first
+	others  func(p Place, file string) []Source    // further places of the user's servers, next to the file in use
+	project func(folder, userFile string) []Source // the places of one project's servers; nil if the client has none
+}
+
+// All returns the clients.
+func All() []Client { return slices.Clone(table) }
+
+// Find returns the client of that name.
+func Find(name string) (Client, bool) {
+	i := slices.IndexFunc(table, func(c Client) bool { return c.Name == name })
+	if i < 0 {
+		return Client{}, false
+	}
+	return table[i], true
+}
+
+// Names returns the names of all clients.
+func Names() []string {
+	var names []string
+	for _, c := range table {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+var claudeKeys = []string{"mcpServers"}
+
+var table = []Client{
+	{
+		Name: "claude-desktop", Title: "Claude Desktop", keys: claudeKeys,
+		restart: "quit Claude Desktop completely (its tray icon too) and start it again; while it runs, it may overwrite its file",
+		files:   claudeDesktop,
+	},
+	{
+		Name: "claude-code", Title: "Claude Code", keys: claudeKeys, typed: true, expands: true, inherits: true,
+		restart: "start claude again (its command /mcp shows the servers); if a session that was running has overwritten the file, repeat this command",
+		files: func(p Place) []string {
+			if folder := p.Env("CLAUDE_CONFIG_DIR"); folder != "" {
+				return []string{p.join(folder, ".claude.json")}
+			}
+			return []string{p.join(p.Home, ".claude.json")}
+		},
+		project: func(folder, userFile string) []Source {
+			spellings := []string{folder}
+			if slashed := filepath.ToSlash(folder); slashed != folder {
+				spellings = append(spellings, slashed)
+			}
+			sources := []Source{{Path: filepath.Join(folder, ".mcp.json"), keys: claudeKeys, Project: folder}}
+			for _, spelling := range spellings {
+				sources = append(sources, Source{Path: userFile, keys: []string{"projects", spelling, "mcpServers"}, Project: folder})
+			}
+			return sources
+		},
+	},
+	{
+		Name: "cursor", Title: "Cursor", keys: claudeKeys, typed: true, expands: true, inherits: true,
+		restart: "turn the server on in Cursor's settings under MCP, or restart Cursor",
+		files:   func(p Place) []string { return []string{p.join(p.Home, ".cursor", "mcp.json")} },
+		project: inFolder(".cursor", "mcp.json", claudeKeys),
+	},
+	{
+		Name: "vscode", Title: "VS Code", keys: []string{"servers"}, typed: true, comments: true, expands: true, inherits: true,
+		restart: "run 'MCP: List Servers' in VS Code and start metarouter there",
+		files:   func(p Place) []string { return vscode(p, "mcp.json") },
+		others: func(p Place, file string) []Source {
+			// Older versions of VS Code kept servers in the settings.
+			settings := p.join(p.dir(file), "settings.json")
+			return []Source{{Path: settings, keys: []string{"mcp", "servers"}}}
+		},
+		project: inFolder(".vscode", "mcp.json", []string{"servers"}),
+	},
+	{
+		Name: "windsurf", Title: "Windsurf", keys: claudeKeys, expands: true, inherits: true,
+		restart: "press Refresh in Windsurf's list of MCP servers, or restart Windsurf",
+		files: func(p Place) []string {
+			return []string{
+				p.join(p.Home, ".codeium", "windsurf", "mcp_config.json"),
+				p.join(p.Home, ".codeium", "windsurf-next", "mcp_config.json"),
+				p.join(p.Home, ".codeium", "mcp_config.json"), // of its plugins in other editors
+			}
+		},
+	},
+}
+
+func inFolder(folder, file string, keys []string) func(string, string) []Source {
+	return func(project, _ string) []Source {
+		return []Source{{Path: filepath.Join(project, folder, file), keys: keys, Project: project}}
+	}
+}
+
+// A Place is the system that a client runs on, as far as the paths of its files depend on
+// it.
+type Place struct {
+	OS   string              // as runtime.GOOS
+	Home string              // the user's folder
+	Env  func(string) string // the environment
+	Glob func(pattern string) []string
+}
+
+// join is filepath.Join for the place's system, which need not be ours.
+func (p Place) join(elements ...string) string {
+	separator := "/"
+	if p.OS == "windows" {
+		separator = `\`
+	}
+	return strings.Join(elements, separator)
+}
+
+func (p Place) dir(file string) string {
+	return file[:max(strings.LastIndexAny(file, `/\`), 0)]
+}
+
+// config returns the system's folder for configuration.
+func (p Place) config() string {
+	switch p.OS {
+	case "darwin", "ios":
+		return p.join(p.Home, "Library", "Application Support")
+	case "windows":
+		if folder := p.Env("APPDATA"); folder != "" {
+			return folder
+		}
+		return p.join(p.Home, "AppData", "Roaming")
+	}
+	if folder := p.Env("XDG_CONFIG_HOME"); strings.HasPrefix(folder, "/") {
+		return folder
+	}
+	return p.join(p.Home, ".config")
+}
+
+// claudeDesktop returns the files of Claude Desktop. An app from the store of Windows has
+// a folder of its own, and never reads the usual one.
+func claudeDesktop(p Place) []string {
+	const file = "claude_desktop_config.json"
+	if p.OS == "windows" {
+		local := p.Env("LOCALAPPDATA")
+		if local == "" {
+			local = p.join(p.Home, "AppData", "Local")
+		}
+		var packaged []string
+		for _, folder := range p.Glob(p.join(local, "Packages", "Claude_*", "LocalCache", "Roaming", "Claude")) {
+			packaged = append(packaged, p.join(folder, file))
+		}
+		if len(packaged) > 0 {
+			return packaged
+		}
+	}
+	return []string{p.join(p.config(), "Claude", file)}
+}
+
+func vscode(p Place, file string) []string {
+	var files []string
+	if folder := p.Env("VSCODE_PORTABLE"); folder != "" {
+		files = append(files, p.join(folder, "user-data", "User", file))
+	}
+	for _, edition := range []string{"Code", "Code - Insiders", "VSCodium"} {
+		files = append(files, p.join(p.config(), edition, "User", file))
+	}
+	if p.OS == "linux" {
+		files = append(files, p.join(p.Home, ".var", "app", "com.visualstudio.code", "config", "Code", "User", file)) // Flatpak's
+	}
+	return files
+}
+
+// Files returns the paths that the user's file may have, the usual one first.
+func (c Client) Files(p Place) []string { return c.files(p) }
+
+// Profiles returns the files of VS Code's profiles, each with servers of its own.
+func (c Client) Profiles(p Place, file string) []string {
+	if c.Name != "vscode" {
+		return nil
+	}
+	return p.Glob(p.join(p.dir(file), "profiles", "*", "mcp.json"))
+}
+
+// Restart says how to make the client read its file again.
+func (c Client) Restart() string { return c.restart }
+
+// A Source is a place where a client keeps servers.
+type Source struct {
+	Path    string
+	Data    []byte
+	Project string // the project's folder that the servers belong to, "" if they are the user's
+
+	keys []string // from the root to the servers
+}
+
+// UserSources returns the places of the user's servers if file is the user's file. Their
+// Data is not read yet.
+func (c Client) UserSources(p Place, file string) []Source {
+	sources := []Source{{Path: file, keys: c.keys}}
+	if c.others != nil {
+		sources = append(sources, c.others(p, file)...)
+	}
+	return sources
+}
+
+// ProjectSources returns the places of a project's servers, or none if the client has no
+// servers of projects.
+func (c Client) ProjectSources(folder, userFile string) []Source {
+	if c.project == nil {
+		return nil
+	}
+	return c.project(folder, userFile)
+}
+
+// NamedSource returns the source of a client's file that the user named.
+func (c Client) NamedSource(path string) Source {
+	s := Source{Path: path, keys: c.keys}
+	if folder := filepath.Base(filepath.Dir(path)); folder == ".vscode" || folder == ".cursor" {
+		s.Project = filepath.Dir(filepath.Dir(path))
+	} else if filepath.Base(path) == ".mcp.json" {
+		s.Project = filepath.Dir(path)
+	}
+	if filepath.Base(path) == "settings.json" && c.Name == "vscode" {
+		s.keys = []string{"mcp", "servers"}
+	}
+	return s
+}
+
+// Projects returns the folders of the projects that have servers in the user's file.
+func (c Client) Projects(s Source) []string {
+	if c.Name != "claude-code" {
+		return nil
+	}
+	d, err := open(s.Path, s.Data)
+	if err != nil {
+		return nil
+	}
+	var folders []string
+	if v := d.at("projects"); v != nil && object(v) != nil {
+		for _, m := range object(v).Members {
+			if servers := member(&m.Value, "mcpServers"); servers != nil && object(&servers.Value) != nil && len(object(&servers.Value).Members) > 0 {
+				folders = append(folders, keyOf(m))
+			}
+		}
+	}
+	return folders
+}

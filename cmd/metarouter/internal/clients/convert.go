@@ -1,0 +1,335 @@
+package clients
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// A found server is an entry of a client's file.
+type found struct {
+	name   string
+	source Source
+	doc    *document
+	member hujson.ObjectMember
+}
+
+// find collects the entries of the sources. Of entries with one name, it takes the one of
+// the first source, and within a source the last one.
+func (c Client) find(sources []Source) (all []found, notes []string, err error) {
+	for _, s := range sources {
+		d, err := open(s.Path, s.Data)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !c.comments && !d.standard() {
+			notes = append(notes, fmt.Sprintf("%s has comments or trailing commas, which %s may refuse to read", s.Path, c.Title))
+		}
+		v, err := d.servers(s.keys)
+		if err != nil {
+			return nil, nil, err
+		}
+		if v == nil {
+			continue
+		}
+		here := make(map[string]int)
+		for _, m := range object(v).Members {
+			name := keyOf(m)
+			f := found{name, s, d, m}
+			if i, again := here[name]; again {
+				all[i] = f
+				continue
+			}
+			if slices.ContainsFunc(all, func(f found) bool { return f.name == name }) {
+				notes = append(notes, fmt.Sprintf("%q is in %s too; metarouter uses the entry that it found first", name, s.Path))
+				continue
+			}
+			here[name] = len(all)
+			all = append(all, f)
+		}
+	}
+	return all, notes, nil
+}
+
+// A converted server is an entry as it would stand in our file.
+type converted struct {
+	name  string
+	text  string // of the object, indented as if it were alone
+	unit  string // of the indentation
+	entry config.Server
+	notes []string
+}
+
+// convert turns an entry of the client into one of ours. path is the path of our file.
+// What the client's dialect writes in another way is rewritten; everything else, unknown
+// keys and comments too, stays as it is.
+func (c Client) convert(f found, path string) (converted, error) {
+	to := converted{name: strings.ReplaceAll(f.name, ":", "-"), unit: f.doc.unit}
+	if to.name != f.name {
+		to.note("is called %q here: names can't have a colon", to.name)
+	}
+	if object(&f.member.Value) == nil {
+		return to, fmt.Errorf("%s: server %q must be an object", f.source.Path, f.name)
+	}
+	indent, _ := f.doc.indentAt(f.member.Name.StartOffset)
+	written := string(f.doc.data[f.member.Value.StartOffset:f.member.Value.EndOffset])
+	var lines []string
+	for line := range strings.SplitSeq(strings.ReplaceAll(written, "\r\n", "\n"), "\n") {
+		lines = append(lines, strings.TrimPrefix(line, indent))
+	}
+	d, err := open(f.source.Path, []byte(strings.Join(lines, "\n")))
+	if err != nil {
+		return to, err
+	}
+	inputs := f.inputs()
+	for v := range d.root.All() {
+		if lit, ok := v.Value.(hujson.Literal); ok && lit.Kind() == '"' {
+			if s := c.rewrite(lit.String(), f.source, inputs, &to); s != lit.String() {
+				d.splice(v.StartOffset, v.EndOffset, quoted(s))
+			}
+		}
+	}
+	if d, err = open(f.source.Path, d.bytes()); err != nil {
+		return to, err
+	}
+	to.anchor(d, f.source)
+	to.text = string(d.bytes())
+	read, err := config.Read(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+to.text+"}}"))
+	if err != nil {
+		return to, err
+	}
+	to.entry = read.Servers[0]
+	if !to.entry.Self {
+		for _, p := range read.Problems {
+			to.note("%s", p.Message)
+		}
+	}
+	return to, nil
+}
+
+// plain makes the text JSON without comments and trailing commas.
+func (to *converted) plain() {
+	text, err := hujson.Standardize([]byte(to.text))
+	if err != nil || string(text) == to.text {
+		return
+	}
+	var lines []string
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if line = strings.TrimRight(line, " \t"); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	to.text = strings.Join(lines, "\n")
+	to.note("has comments, which were left out, because your file is plain JSON and other programs read it too")
+}
+
+func (to *converted) note(format string, args ...any) {
+	note := fmt.Sprintf("%q: ", to.name) + fmt.Sprintf(format, args...)
+	if !slices.Contains(to.notes, note) {
+		to.notes = append(to.notes, note)
+	}
+}
+
+// An input is a value that VS Code asks its user for.
+type input struct{ description, preset string }
+
+func (f found) inputs() map[string]input {
+	all := make(map[string]input)
+	keys := append(slices.Clone(f.source.keys[:max(len(f.source.keys)-1, 0)]), "inputs")
+	v := f.doc.at(keys...)
+	if v == nil {
+		return all
+	}
+	array, _ := v.Value.(*hujson.Array)
+	if array == nil {
+		return all
+	}
+	for i := range array.Elements {
+		said := func(key string) string {
+			if m := member(&array.Elements[i], key); m != nil {
+				if lit, ok := m.Value.Value.(hujson.Literal); ok && lit.Kind() == '"' {
+					return lit.String()
+				}
+			}
+			return ""
+		}
+		all[said("id")] = input{said("description"), said("default")}
+	}
+	return all
+}
+
+// These are compiled when they are first needed, which most processes never do.
+var (
+	reference   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{([^{}]*)\}`) })
+	windowsPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z]:[\\/]|\\\\)`) })
+)
+
+// rewrite replaces the client's own variables in s where their values are known, and
+// notes those that are left.
+func (c Client) rewrite(s string, from Source, inputs map[string]input, to *converted) string {
+	return reference().ReplaceAllStringFunc(s, func(whole string) string {
+		name := whole[2 : len(whole)-1]
+		kind, rest, _ := strings.Cut(name, ":")
+		switch {
+		case kind == "input":
+			variable, asked := variableOf(rest), inputs[rest]
+			about := ""
+			if asked.description != "" {
+				about = " (" + asked.description + ")"
+			}
+			if asked.preset != "" && !strings.ContainsAny(asked.preset, "{}") {
+				to.note("VS Code asked you for %q%s; metarouter uses the environment variable %s instead, or the default from VS Code's file if it is not set", rest, about, variable)
+				return "${" + variable + ":-" + asked.preset + "}"
+			}
+			to.note("asked for %q%s: set the variable %s for the program that starts metarouter, or write the value in the file", rest, about, variable)
+			return "${" + variable + "}"
+		case name == "/" || name == "pathSeparator":
+			return string(filepath.Separator)
+		case from.Project != "" && name == "workspaceFolder":
+			return from.Project
+		case from.Project != "" && name == "workspaceFolderBasename":
+			return filepath.Base(from.Project)
+		case strings.HasPrefix(name, "workspaceFolder"):
+			to.note("has %s, the folder that is open in %s; metarouter has one set of servers for all, so write the folder", whole, c.Title)
+		case kind == "command" || kind == "config" || name == "cwd" || name == "execPath":
+			to.note("has %s, which only %s can fill in; write the value", whole, c.Title)
+		case !c.expands:
+			variable, _, _ := strings.Cut(name, ":-") // a default may be a secret
+			to.note("has ${%s}: metarouter replaces it with an environment variable, but %s passes it to the server unchanged; check which one you want", variable, c.Title)
+		}
+		return whole
+	})
+}
+
+// taken lists variables that have a meaning already.
+var taken = []string{
+	"APPDATA", "DISPLAY", "EDITOR", "HOME", "HOSTNAME", "LANG", "LOGNAME", "OSTYPE", "PATH", "PORT", "PWD", "SHELL", "TEMP",
+	"TERM", "TMP", "TMPDIR", "TZ", "USER", "USERNAME", "USERPROFILE",
+}
+
+// variableOf returns the name of the variable that replaces an input.
+func variableOf(id string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, strings.ToUpper(id))
+	if name == "" || name[0] >= '0' && name[0] <= '9' || slices.Contains(taken, name) {
+		return "INPUT_" + name
+	}
+	return name
+}
+
+// anchor makes paths absolute that are relative to the folder in which the client starts
+// its servers. Our servers start in metarouter's folder, unless their entries say where.
+func (to *converted) anchor(d *document, from Source) {
+	if member(&d.root, "command") == nil {
+		return
+	}
+	value := func(key string) (m *hujson.ObjectMember, s string) {
+		if m = member(&d.root, key); m != nil {
+			if lit, ok := m.Value.Value.(hujson.Literal); ok && lit.Kind() == '"' {
+				s = lit.String()
+			}
+		}
+		return m, s
+	}
+	for _, key := range []string{"command", "cwd", "envFile"} {
+		m, s := value(key)
+		switch {
+		case s == "" || isAbsolute(s) || strings.HasPrefix(s, "~") || strings.Contains(s, "${"):
+		case key == "command" && !strings.ContainsAny(s, `/\`):
+		case from.Project == "":
+			to.note("has %q relative to a folder that is not known here; write the whole path", key)
+		default:
+			d.set(m, text(filepath.Join(from.Project, s)))
+		}
+	}
+	if m, _ := value("cwd"); m == nil && from.Project != "" {
+		d.add(&d.root, field{"cwd", text(from.Project)})
+		to.note("runs in the folder %s, as before", from.Project)
+	}
+}
+
+// isAbsolute also recognises the absolute paths of Windows, on every system.
+func isAbsolute(path string) bool {
+	return filepath.IsAbs(path) || runtime.GOOS != "windows" && windowsPath().MatchString(path)
+}
+
+// Ours is our configuration: the parsed value, and the files as they are written.
+type Ours struct {
+	Config config.Config
+	Files  []Source
+}
+
+// entry returns our entry of that name as it is written, or nil.
+func (o Ours) entry(name string) *hujson.Value {
+	for _, f := range slices.Backward(o.Files) {
+		d, err := open(f.Path, f.Data)
+		if err != nil {
+			continue
+		}
+		v := &d.root
+		if key, _ := config.ServersKey(f.Path, d.data); key != "" {
+			v = d.at(key)
+		}
+		if v == nil {
+			continue
+		}
+		if m := member(v, name); m != nil {
+			return &m.Value
+		}
+	}
+	return nil
+}
+
+// compared lists the keys that Server.Hash compares.
+var compared = []string{"type", "transport", "transportType", "command", "args", "env", "cwd", "url", "httpUrl", "serverUrl", "headers"}
+
+// lacks returns the keys of theirs that our entry of that name does not have, or has with
+// another value.
+func (o Ours) lacks(name string, theirs converted) (keys []string, err error) {
+	their, err := hujson.Parse([]byte(theirs.text))
+	if err != nil {
+		return nil, err
+	}
+	our := o.entry(name)
+	for _, m := range object(&their).Members {
+		key := keyOf(m)
+		if slices.Contains(compared, key) || slices.Contains(keys, key) {
+			continue
+		}
+		if our == nil || member(our, key) == nil || !equal(member(our, key).Value, member(&their, key).Value.String()) {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// same returns our entry that starts the same server, preferably the one of that name.
+// Entries that start nothing are the same only under the same name.
+func (o Ours) same(s config.Server) (same config.Server, ok bool) {
+	for _, ours := range o.Config.Servers {
+		switch {
+		case ours.Hash() != s.Hash():
+		case ours.Name == s.Name:
+			return ours, true
+		case !ok && s.Command+s.URL != "":
+			same, ok = ours, true
+		}
+	}
+	return same, ok
+}
+
+func (o Ours) has(name string) bool {
+	return slices.ContainsFunc(o.Config.Servers, func(s config.Server) bool { return s.Name == name })
+}

@@ -1,0 +1,106 @@
+package clients
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+)
+
+// ErrChanged is returned by [File.Write] if the file was changed since it was read.
+var ErrChanged = errors.New("it has changed since it was read; nothing was written, try again")
+
+// A File is a file as it was read.
+type File struct {
+	Path   string // as it was named
+	Exists bool
+	Data   []byte
+
+	target string // the path after following links
+	mode   fs.FileMode
+}
+
+// Read reads a file, which need not be there.
+func Read(path string) (File, error) {
+	f := File{Path: path, target: path, mode: 0o600}
+	target, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(path); err == nil {
+			return f, fmt.Errorf("%s is a link to a file that does not exist", path)
+		}
+		return f, nil
+	}
+	if err != nil {
+		return f, fmt.Errorf("%s: %w", path, err)
+	}
+	info, err := os.Stat(target)
+	if err != nil {
+		return f, err
+	}
+	if !info.Mode().IsRegular() {
+		return f, fmt.Errorf("%s is not a regular file", path)
+	}
+	data, err := os.ReadFile(target)
+	if err != nil {
+		return f, err
+	}
+	return File{Path: path, Exists: true, Data: data, target: target, mode: info.Mode().Perm()}, nil
+}
+
+// Write makes data the content of the file. The owner stays, and the mode loses the bits
+// that keep does not have; a link stays a link. Write returns the path of the copy of the
+// old content, or "" if the file did not exist. It returns [ErrChanged] if the file has
+// changed since it was read. A change in the instant between that check and the rename is
+// lost, since clients know no lock.
+func (f File) Write(data []byte, keep fs.FileMode, now time.Time) (backup string, err error) {
+	again, err := Read(f.Path)
+	if err != nil {
+		return "", err
+	}
+	if again.Exists != f.Exists || again.target != f.target || !bytes.Equal(again.Data, f.Data) {
+		return "", fmt.Errorf("%s: %w", f.Path, ErrChanged)
+	}
+	if !f.Exists {
+		if err := os.MkdirAll(filepath.Dir(f.target), 0o700); err != nil {
+			return "", err
+		}
+		return "", atomicfile.WriteMode(f.target, data, f.mode&keep)
+	}
+	if f.mode&0o200 == 0 {
+		return "", fmt.Errorf("%s is read-only; nothing was written", f.Path)
+	}
+	if backup, err = f.copy(now); err != nil {
+		return "", err
+	}
+	if err := atomicfile.WriteMode(f.target, data, f.mode&keep); err != nil {
+		return "", errors.Join(err, os.Remove(backup)) // of what is still there
+	}
+	return backup, nil
+}
+
+// copy writes the old content to a new file in the same folder.
+func (f File) copy(now time.Time) (string, error) {
+	base := f.target + ".metarouter-backup-" + now.UTC().Format("20060102T150405Z")
+	path := base
+	for i := 2; ; i++ {
+		to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
+		if errors.Is(err, fs.ErrExist) {
+			path = fmt.Sprintf("%s-%d", base, i)
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("keep a copy: %w", err)
+		}
+		_, err = to.Write(f.Data)
+		err = errors.Join(err, atomicfile.Own(to, f.target), to.Sync(), to.Close())
+		if err != nil {
+			return "", fmt.Errorf("keep a copy: %w", errors.Join(err, os.Remove(path)))
+		}
+		return path, nil
+	}
+}

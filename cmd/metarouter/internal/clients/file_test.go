@@ -1,0 +1,209 @@
+package clients
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFile(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes and links are those of Unix")
+	}
+	dir := t.TempDir()
+	now := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
+	path := filepath.Join(dir, "new", "folder", "f.json")
+	f, err := Read(path)
+	if err != nil || f.Exists {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	if backup, err := f.Write([]byte("one"), fs.ModePerm, now); err != nil || backup != "" {
+		t.Fatalf("%q, %v", backup, err)
+	}
+	if _, err := f.Write([]byte("two"), fs.ModePerm, now); !errors.Is(err, ErrChanged) {
+		t.Errorf("what somebody else made is written over: %v", err)
+	}
+
+	// A link stays one; what it leads to keeps its mode.
+	link := filepath.Join(dir, "link.json")
+	if err := errors.Join(os.Chmod(path, 0o640), os.Symlink(path, link)); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{".metarouter-backup-20260203T040506Z", ".metarouter-backup-20260203T040506Z-2"} {
+		if f, err = Read(link); err != nil {
+			t.Fatal(err)
+		}
+		before := string(f.Data)
+		backup, err := f.Write([]byte(strings.Repeat("x", i+1)), fs.ModePerm, now)
+		if err != nil || !strings.HasSuffix(backup, "f.json"+want) {
+			t.Errorf("the copy is %q, %v", backup, err)
+		}
+		info, err := os.Stat(backup)
+		if kept, _ := os.ReadFile(backup); err != nil || string(kept) != before || info.Mode() != 0o640 {
+			t.Errorf("the copy says %q, want %q, %v", kept, before, info)
+		}
+	}
+	info, err := os.Lstat(link)
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("the link is %v, %v", info, err)
+	}
+	if info, err = os.Stat(path); err != nil || info.Mode() != 0o640 {
+		t.Errorf("it is %v, %v", info, err)
+	}
+	if data, _ := os.ReadFile(path); string(data) != "xx" {
+		t.Errorf("it says %q", data)
+	}
+
+	// Secrets take the others' bits away.
+	f, _ = Read(path)
+	if _, err := f.Write([]byte("secret"), 0o600, now); err != nil {
+		t.Fatal(err)
+	}
+	if info, _ = os.Stat(path); info.Mode() != 0o600 {
+		t.Errorf("it is %v", info.Mode())
+	}
+
+	f, _ = Read(path)
+	if err := os.WriteFile(path, []byte("meanwhile"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("late"), fs.ModePerm, now); !errors.Is(err, ErrChanged) {
+		t.Errorf("an edit is written over: %v", err)
+	}
+
+	// What is read-only stays, and what can't be written leaves no copy behind.
+	if err := os.Chmod(path, 0o440); err != nil {
+		t.Fatal(err)
+	}
+	f, _ = Read(path)
+	if _, err := f.Write([]byte("x"), fs.ModePerm, now.Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("a file that is read-only: %v", err)
+	}
+	if copies, _ := filepath.Glob(path + ".*T05*"); len(copies) > 0 {
+		t.Errorf("there are %q", copies)
+	}
+
+	loop := filepath.Join(dir, "loop")
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(loop); err == nil || !strings.Contains(err.Error(), loop) {
+		t.Errorf("a link to itself: %v", err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "dangling")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "dangling")} {
+		if _, err := Read(path); err == nil {
+			t.Errorf("%s was read", path)
+		}
+	}
+}
+
+func TestDiff(t *testing.T) {
+	old := "{\n \"a\": 1,\n \"b\": 2,\n \"c\": 3,\n \"d\": 4,\n \"e\": 5,\n \"f\": 6,\n \"g\": 7,\n \"h\": 8,\n \"k\": 8,\n \"i\": 9\n}\n"
+	new := "{\n \"a\": 1,\n \"B\": 2,\n \"c\": 3,\n \"d\": 4,\n \"e\": 5,\n \"f\": 6,\n \"g\": 7,\n \"h\": 8,\n \"k\": 8,\n \"i\": 9,\n \"env\": {\"x\": \"secret\", \"y\": \"${Y}\"}\n}\n"
+	want := "--- f\n+++ f\n@@ -1,6 +1,6 @@\n {\n  \"a\": 1,\n- \"b\": 2,\n+ \"B\": 2,\n  \"c\": 3,\n  \"d\": 4,\n  \"e\": 5,\n" +
+		"@@ -8,5 +8,6 @@\n  \"g\": 7,\n  \"h\": 8,\n  \"k\": 8,\n- \"i\": 9\n+ \"i\": 9,\n+ \"env\": {\"x\": \"•••\", \"y\": \"${Y}\"}\n }\n"
+	if got := Diff("f", []byte(old), []byte(new)); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := Diff("f", []byte(old), []byte(old)); got != "" {
+		t.Errorf("got %s", got)
+	}
+	// A value that is hidden is seen to change.
+	got := Diff("f", []byte("{\"env\": {\n\"a\": \"x\"\n}}"), []byte("{\"env\": {\n\"a\": \"y\"\n}}"))
+	if strings.Count(got, "•••") != 2 || !strings.Contains(got, "\n-\"a\"") {
+		t.Errorf("got %s", got)
+	}
+	// More than can be compared is still a diff.
+	many := func(line string) []byte {
+		return []byte("{\"a\": [\n" + strings.Repeat(line+",\n", 3000) + line + "\n]}")
+	}
+	got = Diff("f", many("1"), many("2"))
+	if strings.Count(got, "\n-") != 3001+1 && strings.Count(got, "\n-1") != 3001 {
+		t.Errorf("%d lines of the old", strings.Count(got, "\n-"))
+	}
+}
+
+func TestMask(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"env": {"A": "b", "n": 5, "empty": "", "v": "${V}", "w": "Bearer ${W}"}}`:                                                                `{"env": {"A": "•••", "n": "•••", "empty": "", "v": "${V}", "w": "Bearer ${W}"}}`,
+		`{"headers": {"X": ["a"]}, "Headers": "a"}`:                                                                                                `{"headers": {"X": ["•••"]}, "Headers": "a"}`,
+		`{"args": ["--token", "abc", "--port", "80", "--api-key=abc", "x=1", "API_TOKEN=abc"]}`:                                                    `{"args": ["--token", "•••", "--port", "80", "--api-key=•••", "x=1", "API_TOKEN=•••"]}`,
+		`{"args": ["--header", "Authorization: Bearer abc", "ghp_abc", "sk-abc"]}`:                                                                 `{"args": ["--header", "Authorization: •••", "•••", "•••"]}`,
+		`{"url": "https://u:pw@h.example/p?key=abc&x=1#f"}`:                                                                                        `{"url": "https://u:•••@h.example/p?key=•••&x=•••#f"}`,
+		"{// \"API_KEY\": \"abc\", \"x\": \"y\", \"TOKEN\": \"${T}\" ghp_0123456789\n}":                                                            "{// \"API_KEY\": •••, \"x\": \"y\", \"TOKEN\": \"${T}\" •••\n}",
+		`{"args": ["--key", "a1", "-u", "me:pw", "--pass=x y", "TOKEN: ${T}", "-c", "--pat", "p"], "pin": 1234}`:                                   `{"args": ["--key", "•••", "-u", "•••", "--pass=•••", "TOKEN: ${T}", "-c", "--pat", "•••"], "pin": "•••"}`,
+		`{"args": ["-c", "export API_KEY=abc X=1; run --token 'abc' --level 3 --auth ${A}", "{\"Authorization\": \"Bearer abc\", \"a\": \"b\"}"]}`: `{"args": ["-c", "export API_KEY=••• X=1; run --token ••• --level 3 --auth ${A}", "{\"Authorization\": •••, \"a\": \"b\"}"]}`,
+		`{"args": ["${API_TOKEN:-abc}", "https://key123@sentry.example/1", "db://u:p@ss@h/x", "curl -H 'X: Bearer abcdef'"]}`:                      `{"args": ["${API_TOKEN:•••", "https://•••@sentry.example/1", "db://u:•••@h/x", "curl -H 'X: Bearer •••'"]}`,
+		`{"args": ["/home/me/tokens/x", "@acme/auth-server", "--port", "80", "-y", "https://esm.example/@a/b"]}`:                                   `{"args": ["/home/me/tokens/x", "@acme/auth-server", "--port", "80", "-y", "https://esm.example/@a/b"]}`,
+		`{"primaryApiKey": "abc", "command": "npx"}`:                                                                                               `{"primaryApiKey": "•••", "command": "npx"}`,
+	} {
+		if got := strings.Join(masked("f", []byte(text), 0, len(lines([]byte(text)))), "\n"); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// A change in a file of one line is shown where it is, and the diff of a large file masks
+// only the lines that it shows.
+func TestDiffOfLarge(t *testing.T) {
+	long := `{"history": "` + strings.Repeat("x", 900) + `", "b": "` + strings.Repeat("y", 900) + `", "mcpServers": {`
+	got := Diff("f", []byte(long+"}}"), []byte(long+`"new": {"env": {"A": "secret"}}}}`))
+	if !strings.Contains(got, `"new": {"env": {"A": "•••"}}}}`) || len(got) > 1000 {
+		t.Errorf("got %s", got)
+	}
+	edit := func(lines int) (old, edited []byte) {
+		many := `{"history": [` + strings.Repeat("\n\"a prompt of a user\",", lines) + "\n\"\"],\n"
+		return []byte(many + `"z": 1}`), []byte(many + `"z": 2}`)
+	}
+	old, edited := edit(200000)
+	if got := Diff("f", old, edited); strings.Count(got, "\n") != 8 {
+		t.Errorf("got %s", got)
+	}
+	// To parse both texts takes 6 allocations a line; to mask all of both takes 20 more.
+	const lines = 2000
+	old, edited = edit(lines)
+	if n := testing.AllocsPerRun(1, func() { Diff("f", old, edited) }); n > 10*lines {
+		t.Errorf("%.0f allocations for %d lines: lines that are not shown are masked", n, lines)
+	}
+	// A mark alone is an empty file.
+	if got := Diff("f", bom, append(bom, "{}\n"...)); got != "--- f\n+++ f\n@@ -0,0 +1,1 @@\n+{}\n" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// What stays and goes is the old, what stays and comes the new.
+func TestEdits(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	some := func() []string {
+		all := make([]string, random.IntN(12))
+		for i := range all {
+			all[i] = string(rune('a' + random.IntN(4)))
+		}
+		return all
+	}
+	for range 2000 {
+		a, b := some(), some()
+		var old, new []string
+		for _, e := range edits(a, b) {
+			if e.mark != '+' {
+				old = append(old, a[e.a])
+			}
+			if e.mark != '-' {
+				new = append(new, b[e.b])
+			}
+		}
+		if !slices.Equal(old, a) || !slices.Equal(new, b) {
+			t.Fatalf("%q to %q: %q to %q", a, b, old, new)
+		}
+	}
+}

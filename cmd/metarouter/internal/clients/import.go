@@ -1,0 +1,147 @@
+package clients
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// A Choice says what to do with an entry whose name our configuration has for another
+// server.
+type Choice int
+
+const (
+	KeepOurs   Choice = iota // leave the client's entry out
+	TakeTheirs               // replace our entry
+	TakeBoth                 // add the client's entry under a new name
+)
+
+// An Imported is our file with a client's servers, and what was done with each. The
+// names are those of our file.
+type Imported struct {
+	Data      []byte
+	Added     []string
+	Replaced  []string
+	Same      []string // our configuration had them already
+	Conflicts []string // our configuration has another server of that name, which stays
+	Routers   []string // they start metarouter itself
+	Notes     []string // sentences for the user
+	Secrets   bool     // an imported entry may have a secret
+}
+
+// Import puts the servers of the sources into our file, which is at path and has the
+// content data; data is empty if the file does not exist yet.
+func Import(c Client, sources []Source, path string, data []byte, ours Ours, choice Choice) (Imported, error) {
+	all, notes, err := c.find(sources)
+	if err != nil {
+		return Imported{}, err
+	}
+	d, err := open(path, data)
+	if err != nil {
+		return Imported{}, err
+	}
+	key, err := config.ServersKey(path, d.data)
+	if err != nil {
+		return Imported{}, err
+	}
+	m := merge{doc: d, ours: ours, choice: choice, taken: make(map[string]bool), done: Imported{Notes: notes}}
+	if key != "" {
+		m.keys = []string{key}
+	}
+	// Our file may have comments, unless Claude Code reads it too.
+	plain := d.standard() && filepath.Base(path) == ".mcp.json"
+	starts := false // an imported entry starts a program
+	for _, f := range all {
+		theirs, err := c.convert(f, path)
+		if err != nil {
+			m.done.Notes = append(m.done.Notes, err.Error()+"; it is left out")
+			continue
+		}
+		if plain {
+			theirs.plain()
+		}
+		router := theirs.entry.Self || f.name == EntryName && theirs.entry.URL != ""
+		if m.put(theirs, router) {
+			starts = starts || theirs.entry.Transport == config.Stdio
+			m.done.Notes = append(m.done.Notes, theirs.notes...)
+			m.done.Secrets = m.done.Secrets || hides(path, []byte(theirs.text))
+		}
+	}
+	if starts && c.inherits {
+		m.done.Notes = append(m.done.Notes, fmt.Sprintf("servers of %s get its whole environment; metarouter gives them only the variables that their entries name in env or inheritEnv, and a few safe ones such as PATH", c.Title))
+	}
+	return m.finish(data)
+}
+
+// A merge is the import of entries into our file.
+type merge struct {
+	doc    *document
+	keys   []string // from the root of doc to the servers
+	ours   Ours
+	choice Choice
+
+	added []field         // entries to add to doc
+	taken map[string]bool // names of imported entries
+	done  Imported
+}
+
+// put decides what to do with an entry of the client, and reports whether our file gets
+// it. router says that the entry starts metarouter.
+func (m *merge) put(theirs converted, router bool) bool {
+	same, isSame := m.ours.same(theirs.entry)
+	write := field{theirs.name, raw(theirs.text, theirs.unit)}
+	done := &m.done
+	switch {
+	case router:
+		done.Routers = append(done.Routers, theirs.name)
+		return false
+	case m.taken[theirs.name]:
+		done.Notes = append(done.Notes, fmt.Sprintf("%q is left out: another imported server has that name", theirs.name))
+		return false
+	case isSame && same.Name == theirs.name:
+		done.Same = append(done.Same, theirs.name)
+		return false
+	case isSame:
+		done.Same = append(done.Same, fmt.Sprintf("%s (as %s)", theirs.name, same.Name))
+		return false
+	case !m.ours.has(theirs.name):
+		m.added = append(m.added, write)
+		done.Added = append(done.Added, theirs.name)
+	case m.choice == TakeTheirs:
+		if m.doc.at(append(m.keys, theirs.name)...) != nil {
+			m.doc.set(member(m.doc.at(m.keys...), theirs.name), write.value)
+		} else {
+			m.added = append(m.added, write)
+		}
+		done.Replaced = append(done.Replaced, theirs.name)
+	case m.choice == TakeBoth:
+		for i := 2; m.ours.has(write.key) || m.taken[write.key]; i++ {
+			write.key = fmt.Sprintf("%s-%d", theirs.name, i)
+		}
+		m.added = append(m.added, write)
+		done.Added = append(done.Added, write.key)
+	default:
+		done.Conflicts = append(done.Conflicts, theirs.name)
+		return false
+	}
+	m.taken[write.key] = true
+	return true
+}
+
+// finish writes the added entries into our file. data is its old content.
+func (m *merge) finish(data []byte) (Imported, error) {
+	var err error
+	switch {
+	case len(m.added) > 0 && len(data) == 0:
+		m.doc.add(&m.doc.root, field{"$schema", text(config.SchemaURL)}, field{m.keys[0], fields(m.added...)})
+	case len(m.added) > 0:
+		err = m.doc.addServers(m.keys, m.added...)
+	}
+	if len(m.doc.splices) == 0 {
+		m.done.Data = data
+		return m.done, err
+	}
+	m.done.Data = m.doc.bytes()
+	return m.done, err
+}

@@ -1,0 +1,297 @@
+package clients
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// reading is our file as Ours.
+func reading(t *testing.T, path, text string) Ours {
+	t.Helper()
+	c, err := config.Read(path, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Ours{Config: c, Files: []Source{{Path: path, Data: []byte(text)}}}
+}
+
+func TestImportIntoOurs(t *testing.T) {
+	const path = "/home/ada/mcp.json"
+	c, _ := Find("claude-desktop")
+	theirs := Source{Path: "theirs.json", keys: claudeKeys, Data: []byte(`{"mcpServers": {
+		"same": {"args": ["x"], "command": "run"},
+		"other": {"command": "theirs", "env": {"A": "b"}},
+		"known": {"command": "other name"},
+		"a:b": {"command": "colon"},
+		"me": {"command": "metarouter", "args": ["serve"]},
+		"wrong": 3,
+		"new": {"command": "new", "args": ["${X}"]}
+	}}`)}
+	const own = `// ours
+{
+  "metarouter": { "lazy": true }, // first
+  "servers": {
+    "same": { "command": "run", "args": ["x"], "lazy": false },
+    "other": { "command": "ours" },
+    "under": { "command": "other name" }
+  }
+}
+`
+	added := func(t *testing.T, choice Choice) (Imported, string) {
+		t.Helper()
+		done, err := Import(c, []Source{theirs}, path, []byte(own), reading(t, path, own), choice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done, string(done.Data)
+	}
+	done, text := added(t, KeepOurs)
+	want := Imported{
+		Added: []string{"a-b", "new"}, Same: []string{"same", "known (as under)"}, Conflicts: []string{"other"}, Routers: []string{"me"},
+		Data: done.Data, Notes: done.Notes,
+	}
+	if !reflect.DeepEqual(done, want) {
+		t.Errorf("got %+v, want %+v", done, want)
+	}
+	notes := strings.Join(done.Notes, "\n")
+	for _, part := range []string{`"a-b": is called "a-b" here`, `"wrong" must be an object`, `"new": has ${X}: metarouter replaces it with an environment variable, but Claude Desktop passes it to the server unchanged`} {
+		if !strings.Contains(notes, part) {
+			t.Errorf("no note says %s:\n%s", part, notes)
+		}
+	}
+	if !strings.HasPrefix(text, own[:strings.Index(own, "\n  }\n}")-1]) || !strings.Contains(text, `"under": { "command": "other name" },`+"\n    \"a-b\": ") {
+		t.Errorf("it says\n%s", text)
+	}
+	if done, text = added(t, TakeTheirs); !reflect.DeepEqual(done.Replaced, []string{"other"}) || !done.Secrets || !strings.Contains(text, `"other": {"command": "theirs", "env": {"A": "b"}},`) {
+		t.Errorf("theirs are taken: %+v\n%s", done, text)
+	}
+	if done, text = added(t, TakeBoth); !reflect.DeepEqual(done.Added, []string{"other-2", "a-b", "new"}) || !strings.Contains(text, `"other": { "command": "ours" }`) {
+		t.Errorf("both are taken: %+v\n%s", done, text)
+	}
+
+	bare := `{"mine": {"command": "x"}}`
+	done, err := Import(c, []Source{theirs}, path, []byte(bare), reading(t, path, bare), KeepOurs)
+	if read, bad := config.Read(path, done.Data); err != nil || bad != nil || len(read.Servers) != 6 {
+		t.Errorf("a file without a root key says %s, %v %v", done.Data, err, bad)
+	}
+}
+
+func TestImportFillsIn(t *testing.T) {
+	const path = "/home/ada/mcp.json"
+	c, _ := Find("vscode")
+	s := Source{Path: "/w/shop/.vscode/mcp.json", Project: "/w/shop", keys: []string{"servers"}, Data: []byte(`{
+  "inputs": [{"id": "api key", "description": "The key"}, {"id": "path", "default": "a"}, 3],
+  "servers": {
+    "db": {"command": "./tools/db", "args": ["${workspaceFolder}/x", "${workspaceFolderBasename}", "${input:path}", "${command:pick}"], "envFile": ".env", "env": {"K": "${input:api key}"}},
+    "home": {"command": "npx", "cwd": "${userHome}"},
+    "web": {"url": "https://example.org/${input:9}"}
+  }
+}`)}
+	done, err := Import(c, []Source{s}, path, nil, Ours{}, KeepOurs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(done.Data)
+	for _, part := range []string{
+		`"command": "/w/shop/tools/db"`, `["/w/shop/x", "shop", "${INPUT_PATH:-a}", "${command:pick}"]`, `"envFile": "/w/shop/.env"`, `"K": "${API_KEY}"`,
+		`"cwd": "/w/shop"`, `"cwd": "${userHome}"`, `https://example.org/${INPUT_9}`,
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %s in\n%s", part, text)
+		}
+	}
+	if strings.Count(text, `"cwd"`) != 2 {
+		t.Errorf("a remote server runs in a folder:\n%s", text)
+	}
+	notes := strings.Join(done.Notes, "\n")
+	for _, part := range []string{`asked for "api key" (The key): set the variable API_KEY`, "or the default from VS Code's file if it is not set", "${command:pick}, which only VS Code", "runs in the folder /w/shop"} {
+		if !strings.Contains(notes, part) {
+			t.Errorf("no note says %s:\n%s", part, notes)
+		}
+	}
+
+	// The user's own servers belong to no folder.
+	s.Project = ""
+	done, err = Import(c, []Source{s}, path, nil, Ours{}, KeepOurs)
+	notes = strings.Join(done.Notes, "\n")
+	if err != nil || !strings.Contains(notes, "the folder that is open in VS Code") || !strings.Contains(notes, `"command" relative`) || strings.Contains(string(done.Data), "/w/shop") {
+		t.Errorf("%v\n%s\n%s", err, notes, done.Data)
+	}
+}
+
+func TestProjectsOfClaudeCode(t *testing.T) {
+	c, _ := Find("claude-code")
+	data := examples[1].variants(t)["as it is"]
+	s := Source{Path: "f", Data: data, keys: claudeKeys}
+	if got := c.Projects(s); !reflect.DeepEqual(got, []string{"/home/ada/shop"}) {
+		t.Errorf("got %q", got)
+	}
+	sources := c.ProjectSources("/home/ada/shop", "f")
+	sources[1].Data = data
+	done, err := Import(c, sources[1:], "/m.json", nil, Ours{}, KeepOurs)
+	if err != nil || !reflect.DeepEqual(done.Added, []string{"shop-db"}) || !strings.Contains(string(done.Data), `"/home/ada/shop/tools/db-server"`) {
+		t.Errorf("got %+v, %v", done, err)
+	}
+}
+
+func TestInstallUpdates(t *testing.T) {
+	c, _ := Find("cursor")
+	data := "/d"
+	e := Entry{Command: "/new/metarouter", Configs: []string{"/a.json", "/b.json"}, Data: &data}
+	for name, test := range map[string]struct{ old, want string }{
+		"an older entry": {
+			`{"command": "/old/metarouter", "args": ["serve", "--config=/x.json", "--mode", "search", "--data", "/e"], "autoApprove": ["find_tools"] /* mine */}`,
+			`{"command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d", "--mode", "search"], "autoApprove": ["find_tools"], /* mine */ "type": "stdio"}`,
+		},
+		"a remote entry": {
+			`{"url": "http://127.0.0.1:8787/mcp", "headers": {}, "note": 1}`,
+			`{"note": 1, "type": "stdio", "command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d"]}`,
+		},
+		"flags before serve": {
+			`{"command": "/old/metarouter", "args": ["--log-level", "debug", "serve", "--names", "bare"]}`,
+			`{"command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d", "--names", "bare"], "type": "stdio"}`,
+		},
+		"another spelling of the type": {
+			`{"url": "http://127.0.0.1:8787/mcp", "transport": "sse"}`,
+			`{"transport": "stdio", "type": "stdio", "command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d"]}`,
+		},
+		"no object": {
+			`"x"`,
+			`{"type": "stdio", "command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d"]}`,
+		},
+		"args of another kind": {
+			`{"type": "stdio", "command": "/new/metarouter", "args": {}}`,
+			`{"type": "stdio", "command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d"]}`,
+		},
+	} {
+		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"metarouter": ` + test.old + `}}`)}
+		got, err := Install(c, s, e)
+		if want := `{"mcpServers": {"metarouter": ` + test.want + `}}`; err != nil || string(got) != want {
+			t.Errorf("%s: got %v\n%s\nwant\n%s", name, err, got, want)
+		}
+	}
+}
+
+// What is somebody else's is not written over, and gets no entry.
+func TestInstallRefuses(t *testing.T) {
+	for client, test := range map[string]struct{ text, why string }{
+		"cursor":   {`{"mcpServers": {"metarouter": {"command": "python", "args": ["-m", "other"], "env": {"KEY": "x"}}}}`, "starts another program"},
+		"windsurf": {`{"servers": {}}`, `under "servers", where this client has them under "mcpServers"`},
+		"vscode":   {`{"mcpServers": {"a": {"command": "x"}}}`, `under "mcpServers"`},
+	} {
+		c, _ := Find(client)
+		s := Source{Path: "f", keys: c.keys, Data: []byte(test.text)}
+		if got, err := Install(c, s, Entry{Command: "/bin/metarouter"}); err == nil || !strings.Contains(err.Error(), test.why) {
+			t.Errorf("%s: got %s, %v", test.text, got, err)
+		}
+	}
+}
+
+func TestOthers(t *testing.T) {
+	c, _ := Find("claude-desktop")
+	s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {
+		"metarouter": {"command": "metarouter", "args": ["serve"]}, "again": {"command": "metarouter", "args": ["serve"]},
+		"same": {"command": "x", "autoApprove": []}, "alone": {"command": "y"}, "broken": {"command": "${NO_SUCH_VARIABLE_HERE}"}, "odd": 1,
+		"off": {"command": "z", "args": [], "timeout": 5, "autoApprove": [ "a" ], "disabled": false}, "env": {"command": "x", "env": {"A": "b"}},
+		"cwd": {"command": "x", "cwd": "/elsewhere"}, "theirs off": {"command": "w", "disabled": true}}}`)}
+	own := reading(t, "/m.json", `{"mcpServers": {"ours": {"command": "x"}, "broken": {"command": "${NO_SUCH_VARIABLE_HERE}"},
+		"off": {"command": "z", "timeout": 6, "autoApprove": ["a" /* c */], "disabled": true}, "on": {"command": "w", "disabled": false}}}`)
+	got, err := Others(c, s, "/m.json", own)
+	if err != nil || len(got) != 9 {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if got[3].Broken == "" {
+		t.Errorf("ours can start: %+v", got[3])
+	}
+	got[3].Broken = ""
+	want := []Other{
+		{Name: "again", Router: true}, {Name: "same", Ours: "ours", Lacks: []string{"autoApprove"}}, {Name: "alone"}, {Name: "broken", Ours: "broken"}, {Name: "odd"},
+		{Name: "off", Ours: "off", Lacks: []string{"timeout", "disabled"}, Broken: "it is disabled"}, {Name: "env"}, {Name: "cwd"},
+		{Name: "theirs off", Ours: "on", Lacks: []string{"disabled"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// A router that serves is not taken over, and secrets are known wherever they stand.
+func TestImportKnowsRoutersAndSecrets(t *testing.T) {
+	c, _ := Find("claude-desktop")
+	for entry, secrets := range map[string]bool{
+		`{"command": "x", "args": ["--port", "80"]}`:     false,
+		`{"command": "x", "args": ["--token", "abc"]}`:   true,
+		`{"url": "https://h.example/mcp?key=abc"}`:       true,
+		`{"command": "x", "env": {"A": "b"}}`:            true,
+		`{"command": "x", "args": ["${A_KEY:-secret}"]}`: true,
+	} {
+		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"metarouter": {"url": "http://127.0.0.1:8787/mcp"}, "a": ` + entry + `}}`)}
+		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		if err != nil || !reflect.DeepEqual(done.Added, []string{"a"}) || !reflect.DeepEqual(done.Routers, []string{"metarouter"}) || done.Secrets != secrets {
+			t.Errorf("%s: got %+v, %v", entry, done, err)
+		}
+		if notes := strings.Join(done.Notes, "\n"); strings.Contains(notes, "secret") {
+			t.Errorf("a note says %s", notes)
+		}
+	}
+}
+
+// Claude Code reads .mcp.json too, and knows no comments.
+func TestImportKeepsPlainJSON(t *testing.T) {
+	c, _ := Find("vscode")
+	s := Source{Path: "theirs.json", keys: []string{"servers"}, Data: []byte("{\"servers\": {\"a\": {\n  // why\n  \"command\": \"x\", /* y */\n}}}")}
+	for path, want := range map[string]string{
+		"/w/.mcp.json": "{\n  \"mcpServers\": {\n    \"a\": {\n      \"command\": \"x\"\n    }\n  }\n}",
+		"/w/mcp.json":  "{\n  \"mcpServers\": {\n    \"a\": {\n      // why\n      \"command\": \"x\", /* y */\n    }\n  }\n}",
+	} {
+		done, err := Import(c, []Source{s}, path, []byte("{\n  \"mcpServers\": {\n  }\n}"), Ours{}, KeepOurs)
+		if err != nil || string(done.Data) != want {
+			t.Errorf("%s: got %v\n%s\nwant\n%s", path, err, done.Data, want)
+		}
+	}
+	done, err := Import(c, []Source{s}, "/w/.mcp.json", nil, Ours{}, KeepOurs)
+	if d, bad := open("f", done.Data); err != nil || bad != nil || !d.standard() {
+		t.Errorf("a new file: got %v\n%s", err, done.Data)
+	}
+}
+
+// Whatever our reader accepts is taken over by a file that it accepts, and once only.
+func FuzzImport(f *testing.F) {
+	for _, text := range []string{
+		`{"mcpServers":{"a":{"command":"x","args":["${input:a}","${workspaceFolder}"]},"a:b":{"url":"http://x/"},"":{},"c":{"command":3}}}`,
+		"\ufeff{\"servers\":{\r\n \"a\":{\r\n  // c\r\n  \"command\":\"./x\",\r\n },\r\n}}", `{"mcpServers":{"a":{"command":"x"},"b":{"command":"x"},"a":{}}}`,
+	} {
+		f.Add([]byte(text), []byte(`{}`))
+		f.Add([]byte(text), []byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data, own []byte) {
+		const path = "/home/ada/mcp.json"
+		read, err := config.Read(path, own)
+		if err != nil {
+			return
+		}
+		for _, name := range []string{"cursor", "vscode"} {
+			c, _ := Find(name)
+			s := Source{Path: "/w/theirs.json", Data: data, keys: c.keys, Project: "/w"}
+			ours := Ours{Config: read, Files: []Source{{Path: path, Data: own}}}
+			done, err := Import(c, []Source{s}, path, own, ours, TakeBoth)
+			if err != nil {
+				continue
+			}
+			after, err := config.Read(path, done.Data)
+			if err != nil {
+				t.Fatalf("%s: %v\n%s", name, err, done.Data)
+			}
+			if len(after.Servers) != len(read.Servers)+len(done.Added) {
+				t.Errorf("%s: %d servers and %q make %d in\n%s", name, len(read.Servers), done.Added, len(after.Servers), done.Data)
+			}
+			ours = Ours{Config: after, Files: []Source{{Path: path, Data: done.Data}}}
+			again, err := Import(c, []Source{s}, path, done.Data, ours, KeepOurs)
+			if err != nil || len(again.Added) > 0 {
+				t.Errorf("%s: the second time %q are added, %v", name, again.Added, err)
+			}
+		}
+	})
+}

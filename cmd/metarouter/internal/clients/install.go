@@ -1,0 +1,197 @@
+package clients
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// An Entry is our entry in a client's file: it starts metarouter with these files.
+type Entry struct {
+	Command string   // absolute path of the program
+	Configs []string // absolute paths
+	Data    *string  // path of the data folder; nil is the default
+}
+
+// arguments returns the arguments of the entry. It keeps further arguments that an
+// earlier entry of ours had after "serve".
+func (e Entry) arguments(earlier []string) []string {
+	args := []string{"serve"}
+	for _, path := range e.Configs {
+		args = append(args, "--config", path)
+	}
+	if e.Data != nil {
+		args = append(args, "--data", *e.Data)
+	}
+	for i := slices.Index(earlier, "serve") + 1; 0 < i && i < len(earlier); i++ {
+		name, _, whole := strings.Cut(earlier[i], "=")
+		if name == "--config" || name == "--data" && e.Data != nil {
+			if !whole {
+				i++
+			}
+			continue
+		}
+		args = append(args, earlier[i])
+	}
+	return args
+}
+
+// elsewhere lists the keys of an entry for a server on the network.
+var elsewhere = []string{"url", "serverUrl", "httpUrl", "headers"}
+
+// Install adds our entry to the servers of a client's file, or updates it. It returns the
+// data unchanged if the entry is up to date. An entry of our name that starts another
+// program is an error: it is not ours, and nor are the secrets in its env.
+func Install(c Client, s Source, e Entry) ([]byte, error) {
+	d, err := open(s.Path, s.Data)
+	if err != nil {
+		return nil, err
+	}
+	v, err := d.servers(s.keys)
+	if err != nil {
+		return nil, err
+	}
+	var m *hujson.ObjectMember
+	if v != nil {
+		m = member(v, EntryName)
+	}
+	if m == nil {
+		err := d.addServers(s.keys, field{EntryName, fields(c.written(e.Command, e.arguments(nil))...)})
+		return d.bytes(), err
+	}
+	if object(&m.Value) == nil {
+		d.set(m, fields(c.written(e.Command, e.arguments(nil))...))
+		return d.bytes(), nil
+	}
+	theirs, err := c.convert(found{EntryName, s, d, *m}, s.Path)
+	if err != nil {
+		return nil, err
+	}
+	if theirs.entry.Transport == config.Stdio && !theirs.entry.Self {
+		return nil, fmt.Errorf("%s has an entry %q that starts another program; rename or remove it", s.Path, EntryName)
+	}
+	if slices.ContainsFunc(elsewhere, func(key string) bool { return member(&m.Value, key) != nil }) {
+		d.remove(&m.Value, func(m hujson.ObjectMember) bool { return slices.Contains(elsewhere, keyOf(m)) })
+		return Install(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, e)
+	}
+	var missing []field
+	fresh := c.written(e.Command, e.arguments(stringsOf(member(&m.Value, "args"))))
+	for _, key := range []string{"type", "transport", "transportType"} { // keys of a server on the network
+		if member(&m.Value, key) != nil && (key != "type" || !c.typed) {
+			fresh = append(fresh, field{key, text("stdio")})
+		}
+	}
+	for _, f := range fresh {
+		old := member(&m.Value, f.key)
+		switch {
+		case old == nil:
+			missing = append(missing, f)
+		case !equal(old.Value, f.value(d, "")):
+			d.set(old, f.value)
+		}
+	}
+	d.add(&m.Value, missing...)
+	if len(d.splices) == 0 {
+		return s.Data, nil
+	}
+	return d.bytes(), nil
+}
+
+func (c Client) written(command string, args []string) []field {
+	var all []field
+	if c.typed {
+		all = append(all, field{"type", text("stdio")})
+	}
+	return append(all, field{"command", text(command)}, field{"args", list(args)})
+}
+
+// stringsOf returns the elements of an array of strings, or nil for another value.
+func stringsOf(m *hujson.ObjectMember) []string {
+	if m == nil {
+		return nil
+	}
+	array, _ := m.Value.Value.(*hujson.Array)
+	if array == nil {
+		return nil
+	}
+	var all []string
+	for _, e := range array.Elements {
+		lit, ok := e.Value.(hujson.Literal)
+		if !ok || lit.Kind() != '"' {
+			return nil
+		}
+		all = append(all, lit.String())
+	}
+	return all
+}
+
+// equal reports whether v is equal to a value in JSON.
+func equal(v hujson.Value, said string) bool {
+	a := v.Clone()
+	a.Minimize()
+	b, err := hujson.Parse([]byte(said))
+	if err != nil {
+		return false
+	}
+	b.Minimize()
+	return strings.TrimSpace(a.String()) == strings.TrimSpace(b.String())
+}
+
+// An Other is a server of the client's own.
+type Other struct {
+	Name   string
+	Ours   string   // the name of our entry that starts the same server; "" if we have none
+	Lacks  []string // keys that our entry does not have, or has with another value
+	Broken string   // why our entry does not start
+	Router bool     // it starts metarouter too
+}
+
+// Others returns the servers in a client's file other than our entry. path is the path of
+// our file.
+func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
+	all, _, err := c.find([]Source{s})
+	if err != nil {
+		return nil, err
+	}
+	var others []Other
+	for _, f := range all {
+		if f.name == EntryName {
+			continue
+		}
+		theirs, err := c.convert(f, path)
+		if err != nil {
+			others = append(others, Other{Name: f.name})
+			continue
+		}
+		o := Other{Name: f.name, Router: theirs.entry.Self}
+		if same, ok := ours.same(theirs.entry); ok && !o.Router {
+			o.Ours, o.Broken = same.Name, same.Misconfigured
+			if same.Disabled && !theirs.entry.Disabled {
+				o.Broken = "it is disabled"
+			}
+			if o.Lacks, err = ours.lacks(same.Name, theirs); err != nil {
+				return nil, err
+			}
+		}
+		others = append(others, o)
+	}
+	return others, nil
+}
+
+// Without returns a client's file without the servers of those names.
+func Without(s Source, names []string) ([]byte, error) {
+	d, err := open(s.Path, s.Data)
+	if err != nil {
+		return nil, err
+	}
+	v, err := d.servers(s.keys)
+	if err != nil || v == nil || len(names) == 0 {
+		return s.Data, err
+	}
+	d.remove(v, func(m hujson.ObjectMember) bool { return slices.Contains(names, keyOf(m)) })
+	return d.bytes(), nil
+}

@@ -1,0 +1,196 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Place is the folder and the prefix of the sockets of routers with the same
+// configuration files. The zero value has no sockets.
+type Place struct {
+	dir    string
+	prefix string // of the sockets' names
+}
+
+// PlaceOf returns the place of routers that have these files and keep their data in
+// dataDir; the zero Place without a dataDir.
+func PlaceOf(dataDir string, files []string) Place {
+	if dataDir == "" {
+		return Place{}
+	}
+	dataDir = resolved(dataDir)
+	dir := filepath.Join(dataDir, "run")
+	if len(dir) > 70 { // too long for a socket's address
+		sum := sha256.Sum256([]byte(dataDir))
+		dir = filepath.Join(os.TempDir(), fmt.Sprintf("metarouter-%d-%s", os.Getuid(), hex.EncodeToString(sum[:6])))
+	}
+	var paths []string
+	for _, file := range files {
+		paths = append(paths, resolved(file))
+	}
+	sum := sha256.Sum256([]byte(strings.Join(paths, "\x00")))
+	return Place{dir, hex.EncodeToString(sum[:6]) + "."}
+}
+
+// resolved returns the path by which a file is known however it was named.
+func resolved(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path
+}
+
+// maxAttempts bounds how often the folder is made again that another process removes.
+const maxAttempts = 100
+
+// open makes sure that the folder is there and closed to others.
+func (p Place) open() error {
+	if p.dir == "" {
+		return errors.New("there is no data folder to keep a socket in")
+	}
+	for attempt := 1; ; attempt++ {
+		err := os.MkdirAll(p.dir, 0o700)
+		var info fs.FileInfo
+		if err == nil {
+			info, err = os.Lstat(p.dir)
+		}
+		removed := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) // by tidy, meanwhile
+		switch {
+		case err == nil && isOurs(info):
+			return nil
+		case err == nil:
+			return fmt.Errorf("the folder for the socket, %s, is open to others or belongs to another; remove it", p.dir)
+		case !removed || attempt == maxAttempts:
+			return fmt.Errorf("make a folder for the socket: %w", err)
+		}
+	}
+}
+
+// isOurs reports whether no one else can have put anything into the folder.
+func (p Place) isOurs() bool {
+	info, err := os.Lstat(p.dir)
+	return err == nil && isOurs(info)
+}
+
+func isOurs(folder fs.FileInfo) bool { return folder.IsDir() && isPrivate(folder) }
+
+// shared begins the names of the sockets of routers that clients may share, after
+// the prefix.
+const shared = "shared-"
+
+// listen makes a socket of this process.
+func (p Place) listen(kind string) (*net.UnixListener, error) {
+	p.sockets("") // which removes those that dead routers have left
+	// A router that ends removes its socket, so no two may have the same name.
+	path := filepath.Join(p.dir, p.prefix+kind+rand.Text()[:12])
+	for attempt := 1; ; attempt++ {
+		if err := p.open(); err != nil {
+			return nil, err
+		}
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err == nil {
+			os.Chmod(path, 0o600) // the folder is closed to others already
+			return l, nil
+		}
+		if attempt == maxAttempts { // else tidy may have removed the folder meanwhile
+			return nil, fmt.Errorf("listen for other processes: %w", err)
+		}
+	}
+}
+
+// sockets returns the sockets of this kind of routers that run, the newest first: so an
+// old router that hangs delays no one if there is a newer one. It removes the sockets
+// that dead routers have left.
+func (p Place) sockets(kind string) (alive []string) {
+	if p.dir == "" || !p.isOurs() {
+		return nil
+	}
+	found, _ := os.ReadDir(p.dir)
+	slices.SortStableFunc(found, func(a, b fs.DirEntry) int { return made(b).Compare(made(a)) })
+	for _, f := range found {
+		if !strings.HasPrefix(f.Name(), p.prefix+kind) {
+			continue
+		}
+		path := filepath.Join(p.dir, f.Name())
+		c, err := net.DialTimeout("unix", path, time.Second)
+		if err == nil {
+			c.Close()
+			alive = append(alive, path)
+			continue
+		}
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > staleAfter { // else it may be about to listen
+			os.Remove(path)
+		}
+	}
+	return alive
+}
+
+// hasSockets reports whether there is any socket of the place.
+func (p Place) hasSockets() bool {
+	found, err := os.ReadDir(p.dir)
+	return err != nil || slices.ContainsFunc(found, func(f fs.DirEntry) bool { return strings.HasPrefix(f.Name(), p.prefix) })
+}
+
+// placeOfSocket returns the place of the socket at the path.
+func placeOfSocket(path string) Place {
+	prefix, _, _ := strings.Cut(filepath.Base(path), ".")
+	return Place{filepath.Dir(path), prefix + "."}
+}
+
+// made returns when a socket was made, as far as is known.
+func made(socket fs.DirEntry) (at time.Time) {
+	if info, err := socket.Info(); err == nil {
+		at = info.ModTime()
+	}
+	return at
+}
+
+// staleAfter is the age from which on a socket without a listener is taken for one that
+// a dead router has left.
+const staleAfter = 2 * time.Second
+
+// Serve answers the requests of other processes with the same files, until ctx ends.
+func Serve(ctx context.Context, p Place, h http.Handler) error {
+	defer p.tidy()
+	l, err := p.listen("")
+	if err != nil {
+		return err
+	}
+	return serve(ctx, l, h)
+}
+
+func serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		bounded, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if s.Shutdown(bounded) != nil {
+			s.Close()
+		}
+	})
+	err := s.Serve(l)
+	if !stop() {
+		<-done
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"bytes"
+	"io"
+	"sync"
+)
+
+const (
+	// maxEarly bounds what is kept for the first client, in bytes.
+	maxEarly = 64 << 10
+
+	// maxBehind is how many lines a client may be behind before it loses some.
+	maxBehind = 1000
+)
+
+// A Log writes lines to all clients. Lines that are written while there is no client go
+// to the next one. No client can hold up the writer. The zero value is ready.
+type Log struct {
+	mu      sync.Mutex // guards what follows
+	clients map[chan []byte]bool
+	early   []byte
+}
+
+// Write implements [io.Writer].
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.clients) == 0 && len(l.early)+len(p) <= maxEarly {
+		l.early = append(l.early, p...)
+	}
+	line := bytes.Clone(p)
+	for c := range l.clients {
+		select {
+		case c <- line:
+		default: // it does not read
+		}
+	}
+	return len(p), nil
+}
+
+// To has lines written to w until stop is called. A Write that does not return is
+// abandoned.
+func (l *Log) To(w io.Writer) (stop func()) {
+	lines := make(chan []byte, maxBehind)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.clients == nil {
+		l.clients = make(map[chan []byte]bool)
+	}
+	l.clients[lines] = true
+	if len(l.early) > 0 {
+		lines <- l.early
+		l.early = nil
+	}
+	go func() {
+		for line := range lines {
+			if _, err := w.Write(line); err != nil {
+				for range lines { // discard the rest
+				}
+			}
+		}
+	}()
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.clients, lines)
+		close(lines)
+	}
+}

@@ -1,0 +1,210 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// The JSON between the router and its page. GET /dashboard/events is a stream of server-sent events, each
+// of the type "state" with an update as JSON: the first one has everything, the others
+// have what has changed since, at most one per second.
+
+// An update has what has changed. Absent fields have not changed.
+type update struct {
+	Full    bool           `json:"full,omitempty"` // the update has everything; drop the old state
+	Now     time.Time      `json:"now"`
+	Router  *routerInfo    `json:"router,omitempty"`
+	Order   []string       `json:"order,omitzero"`    // the names of all servers, if one came or went
+	Servers []serverInfo   `json:"servers,omitempty"` // those that have changed
+	Calls   []call         `json:"calls,omitempty"`   // that have ended since, the oldest first; at most 100
+	Skipped int            `json:"skipped,omitempty"` // calls that have ended since and are not in Calls
+	Rates   []second       `json:"rates,omitempty"`   // seconds that are over since, the oldest first; of 5 minutes in a full one
+	Latency *histogram     `json:"latency,omitempty"` // of the calls of the last 5 minutes
+	Catalog *catalog       `json:"catalog,omitempty"`
+	Config  *configuration `json:"config,omitempty"`
+}
+
+// A routerInfo is the router itself.
+type routerInfo struct {
+	Version     string    `json:"version"`
+	Node        string    `json:"node"`
+	Mode        string    `json:"mode"` // "direct" or "search": what clients see
+	Since       time.Time `json:"since"`
+	ListTokens  int       `json:"list_tokens"`  // what the list of all tools costs a model
+	ShownTokens int       `json:"shown_tokens"` // what the list that clients see costs
+}
+
+// A serverInfo is one server.
+type serverInfo struct {
+	Name            string `json:"name"`
+	State           string `json:"state"`   // starting ready idle restarting failed misconfigured needs_auth disabled stopping stopped self
+	ByHand          bool   `json:"by_hand"` // started or stopped on the page, until its entry is edited
+	Transport       string `json:"transport"`
+	Era             string `json:"era"` // "legacy", "modern" or ""
+	ProtocolVersion string `json:"protocol_version"`
+	Tools           int    `json:"tools"`
+	PID             int    `json:"pid"`
+	Restarts        int    `json:"restarts"`
+	LastError       string `json:"last_error"`
+	Problem         string `json:"problem,omitempty"` // why it does not work, in plain words, and
+	Fix             string `json:"fix,omitempty"`     // what to do about it, as 'metarouter doctor' says it; absent if it works
+	Doing           string `json:"doing"`             // what its start waits for
+	StrayLines      int64  `json:"stray_lines"`       // on its stdout
+	Calls           int    `json:"calls"`             // under way
+	Waiting         int    `json:"waiting"`           // calls that wait for their turn
+
+	Stderr  []string  `json:"stderr"`  // the last lines, at most 10
+	Latency []float64 `json:"latency"` // of its last calls, ms, the oldest first; at most 40
+}
+
+// A call is a call that has ended.
+type call struct {
+	Seq      int64            `json:"seq"`  // counted from 1
+	Time     time.Time        `json:"time"` // when it began
+	Trace    string           `json:"trace"`
+	Client   string           `json:"client"`
+	Server   string           `json:"server"` // "metarouter" for the router's own tools
+	Tool     string           `json:"tool"`
+	Answered string           `json:"answered,omitempty"` // the ID of the tool that answered, if it is another one
+	MS       float64          `json:"ms"`
+	In       int              `json:"bytes_in"`
+	Out      int              `json:"bytes_out"`
+	Attempts int              `json:"attempts"`
+	Outcome  selector.Outcome `json:"outcome"`         // ok tool_error server_error invalid_arguments no_answer cancelled
+	Fault    string           `json:"fault,omitempty"` // what went wrong; of a tool_error the tool's own first line
+	Cached   bool             `json:"cached,omitempty"`
+}
+
+// A second says how many calls ended in it.
+type second struct {
+	Unix   int64 `json:"t"`
+	OK     int   `json:"ok"`
+	Failed int   `json:"failed"`
+}
+
+// A histogram counts calls by how long they took: Counts[i] those of less than
+// Bounds[i] ms and not less than the bound before; the last count, which has no bound,
+// all others.
+type histogram struct {
+	Bounds []float64 `json:"bounds"` // ms
+	Counts []int     `json:"counts"` // one more than bounds
+	P50    float64   `json:"p50"`    // ms, as far as the bounds tell; 0 if there was no call
+	P95    float64   `json:"p95"`
+	P99    float64   `json:"p99"`
+}
+
+// A catalog says that the tools have changed: what was asked of GET /dashboard/tools
+// may be out of date.
+type catalog struct {
+	Tools        int   `json:"tools"`
+	Prompts      int   `json:"prompts"`
+	Resources    int   `json:"resources"` // and templates
+	Capabilities []tag `json:"capabilities"`
+}
+
+// A tag is a capability, and the number of tools that have it.
+type tag struct {
+	Name  string `json:"name"`
+	Tools int    `json:"tools"`
+}
+
+// A configuration is the loaded configuration, without values of variables, headers and
+// tokens.
+type configuration struct {
+	Files    []string         `json:"files"`
+	Loaded   time.Time        `json:"loaded"`
+	Problems []config.Problem `json:"problems"` // file, line, column, server, message
+	Entries  []entry          `json:"entries"`
+	Rejected string           `json:"rejected,omitempty"` // why the present content of the files is not in use; "" if it is in use
+	Edit     *edit            `json:"edit,omitempty"`     // the last one, absent if there was none
+}
+
+// An entry is the entry of a server, as the router understands it.
+type entry struct {
+	Name      string            `json:"name"`
+	Transport string            `json:"transport"`
+	Command   string            `json:"command,omitempty"`  // with its arguments, as a person would type it
+	URL       string            `json:"url,omitempty"`      // without user and query
+	Env       []string          `json:"env,omitempty"`      // names
+	Headers   []string          `json:"headers,omitempty"`  // names
+	Settings  map[string]string `json:"settings,omitempty"` // what is not the default: timeout, lazy, group …
+}
+
+// An edit is what the last change of the files changed.
+type edit struct {
+	At      time.Time `json:"at"`
+	Added   []string  `json:"added"` // servers
+	Removed []string  `json:"removed"`
+	Changed []change  `json:"changed"`
+	Router  bool      `json:"router"`  // the "metarouter" object
+	Restart []string  `json:"restart"` // keys of that object whose edit takes effect at the router's next start
+}
+
+// A change lists the edited fields of an entry that existed before.
+type change struct {
+	Server string   `json:"server"`
+	Fields []string `json:"fields"` // such as args
+}
+
+// GET /dashboard/tools?q=WORDS&capability=TAG&server=NAME&limit=N answers with a
+// ranking; of the parameters all are optional, and capability may be repeated. Without
+// words the tools are in the order of their IDs, without score.
+type ranking struct {
+	Abstained bool   `json:"abstained"` // nothing fits: these are the nearest
+	Total     int    `json:"total"`     // tools that there are
+	Fitting   int    `json:"fitting"`   // those that fit the capabilities and the server, or the best for the words
+	Tools     []tool `json:"tools"`     // the first of them: 50, or as many as limit says, which may be 1000; 50 with words
+}
+
+// A tool is one of a server's.
+type tool struct {
+	ID           string         `json:"id"`
+	Server       string         `json:"server"`
+	Name         string         `json:"name"`
+	ExposedName  string         `json:"exposed_name"`
+	Title        string         `json:"title,omitempty"`
+	Description  string         `json:"description"`
+	Capabilities []string       `json:"capabilities"`
+	Hints        registry.Hints `json:"hints"` // readOnlyHint, destructiveHint, idempotentHint, openWorldHint; absent if not declared
+	Tokens       int            `json:"tokens"`
+	Asks         bool           `json:"asks"` // it may change or destroy something, so confirmed must be true in a call
+
+	Score      float64               `json:"score,omitempty"`
+	Confidence float64               `json:"confidence,omitempty"`
+	Why        *selector.Explanation `json:"why,omitempty"`    // shares of features, and of words in fields
+	Reason     string                `json:"reason,omitempty"` // the same in plain words
+}
+
+// GET /dashboard/tool?id=ID answers with all of one tool.
+type wholeTool struct {
+	tool
+	InputSchema  json.RawMessage `json:"input_schema"`
+	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
+	Definition   json.RawMessage `json:"definition"`
+	Repairs      []string        `json:"repairs,omitempty"`
+}
+
+// POST /dashboard/call runs a tool. It answers with a called, or with a refusal: 409 if
+// confirmed is needed.
+type callRequest struct {
+	Tool      string          `json:"tool"` // its ID
+	Arguments json.RawMessage `json:"arguments"`
+	Confirmed bool            `json:"confirmed"`
+}
+
+type called struct {
+	Result json.RawMessage `json:"result"` // a CallToolResult; its _meta has trace_id and latency_ms
+}
+
+// POST /dashboard/servers/NAME/ACTION, where the action is restart, stop or start,
+// with the body {}, answers {} when that is done, or with a refusal. What is stopped
+// stays so until it is started here, its entry is edited or the router ends.
+//
+// A refusal has a status of 400 or more.
+type refusal struct {
+	Error string `json:"error"` // a sentence
+}

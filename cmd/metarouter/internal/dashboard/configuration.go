@@ -1,0 +1,165 @@
+package dashboard
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
+)
+
+// Loaded records that the router uses c from now on.
+func (d *Dashboard) Loaded(c config.Config) {
+	d.mask.Learn(c)
+	shown := &configuration{
+		Files: append([]string{}, c.Files...), Loaded: time.Now(), Problems: append([]config.Problem{}, c.Problems...), Entries: []entry{},
+	}
+	for _, s := range c.Servers {
+		shown.Entries = append(shown.Entries, entryOf(s))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.shown != nil {
+		shown.Edit = editOf(d.loaded, c)
+		shown.Edit.At = shown.Loaded
+	}
+	d.loaded, d.shown = c, shown
+}
+
+// Rejected records why the files' present content is not in use; nil if it is in use.
+func (d *Dashboard) Rejected(err error) {
+	why := ""
+	if err != nil {
+		why = err.Error()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.shown.Rejected != why {
+		shown := *d.shown
+		shown.Rejected = why
+		d.shown = &shown
+	}
+}
+
+// configuration returns what the page shows of the configuration. The pointer changes with
+// it.
+func (d *Dashboard) configuration() *configuration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.shown
+}
+
+// entryOf returns what the page shows of an entry.
+func entryOf(s config.Server) entry {
+	e := entry{Name: s.Name, Transport: string(s.Transport), Env: names(s.Env), Headers: names(s.Headers), Settings: settings(s)}
+	if s.Command != "" {
+		e.Command = commandLine(s)
+	}
+	if u, err := url.Parse(s.URL); err == nil && s.URL != "" {
+		u.User, u.RawQuery, u.Fragment = nil, "", ""
+		e.URL = secret.URL(u.String(), hidden)
+	}
+	return e
+}
+
+func names(values map[string]string) []string { return slices.Sorted(maps.Keys(values)) }
+
+// commandLine returns the command as a person would type it. It hides what looks like a
+// secret, and cuts very long arguments.
+func commandLine(s config.Server) string {
+	words := []string{quoted(s.Command)}
+	for _, word := range secret.Words(s.Args, hidden) {
+		words = append(words, quoted(brief(word)))
+	}
+	return strings.Join(words, " ")
+}
+
+const hidden = "•••"
+
+// quoted quotes a word as a shell needs it.
+func quoted(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:=@,+%^~•…", r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// settings returns the settings of an entry that differ from their defaults.
+func settings(s config.Server) map[string]string {
+	all := make(map[string]string)
+	add := func(key string, is bool, value any) {
+		if is {
+			all[key] = fmt.Sprint(value)
+		}
+	}
+	add("cwd", s.Cwd != "", s.Cwd)
+	add("envFile", s.EnvFile != "", s.EnvFile)
+	add("inheritEnv", len(s.InheritEnv) > 0, strings.Join(s.InheritEnv, ", "))
+	add("disabled", s.Disabled, true)
+	add("lazy", s.Lazy, true)
+	add("timeout", s.Timeout != 5*time.Minute && s.Timeout != 0, s.Timeout)
+	add("startTimeout", s.StartTimeout != 90*time.Second && s.StartTimeout != 0, s.StartTimeout)
+	add("idleTimeout", s.IdleTimeout != 0, s.IdleTimeout)
+	add("maxConcurrent", s.MaxConcurrent != 8 && s.MaxConcurrent != 0, s.MaxConcurrent)
+	add("maxResultTokens", s.MaxResultTokens != 0, s.MaxResultTokens)
+	add("capabilities", len(s.Capabilities) > 0, strings.Join(s.Capabilities, ", "))
+	add("group", s.Group != "", s.Group)
+	add("priority", s.Priority != 0, s.Priority)
+	add("validate", s.Validate != config.ValidateOn && s.Validate != "", s.Validate)
+	add("retry", s.Retry != "hints" && s.Retry != "", s.Retry)
+	add("cache", s.Cache != 0, s.Cache)
+	add("tools.allow", len(s.Tools.Allow) > 0 && !slices.Equal(s.Tools.Allow, []string{"*"}), strings.Join(s.Tools.Allow, ", "))
+	add("tools.deny", len(s.Tools.Deny) > 0, strings.Join(s.Tools.Deny, ", "))
+	var renamed []string
+	for _, from := range names(s.Tools.Rename) {
+		renamed = append(renamed, from+" → "+s.Tools.Rename[from])
+	}
+	add("tools.rename", len(renamed) > 0, strings.Join(renamed, ", "))
+	return all
+}
+
+// editOf returns the differences between two configurations.
+func editOf(before, after config.Config) *edit {
+	e := &edit{Added: []string{}, Removed: []string{}, Changed: []change{}, Router: !reflect.DeepEqual(before.Router, after.Router),
+		Restart: append([]string{}, config.RestartKeys(before.Router, after.Router)...)}
+	old := make(map[string]config.Server)
+	for _, s := range before.Servers {
+		old[s.Name] = s
+	}
+	for _, s := range after.Servers {
+		was, ok := old[s.Name]
+		delete(old, s.Name)
+		if !ok {
+			e.Added = append(e.Added, s.Name)
+		} else if fields := fieldsThatDiffer(was, s); len(fields) > 0 {
+			e.Changed = append(e.Changed, change{s.Name, fields})
+		}
+	}
+	e.Removed = append(e.Removed, slices.Sorted(maps.Keys(old))...)
+	return e
+}
+
+// fieldsThatDiffer returns the names of the fields that differ, spelled like the keys of the
+// file.
+func fieldsThatDiffer(a, b config.Server) []string {
+	var fields []string
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+			name := x.Type().Field(i).Name
+			if name == "URL" {
+				name = "url"
+			}
+			fields = append(fields, strings.ToLower(name[:1])+name[1:])
+		}
+	}
+	return fields
+}

@@ -1,0 +1,427 @@
+package dashboard
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+func TestMain(m *testing.M) {
+	mcptest.ServeIfAsked()
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
+}
+
+// A site is a dashboard of a router that runs.
+type site struct {
+	t *testing.T
+	*Dashboard
+	url   string
+	edits chan<- config.Config
+}
+
+func fake(name, tools string) config.Server {
+	command, args := mcptest.Command("-tools", tools)
+	return config.Server{Name: name, Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second}
+}
+
+// open runs a router of the servers until the test ends.
+func open(t *testing.T, servers ...config.Server) *site {
+	t.Helper()
+	c := config.Config{Servers: servers}
+	d := New(c, "1.2.3", "box", zap.NewNop())
+	r := adapter.New(c, adapter.Options{Observer: d})
+	edits := make(chan config.Config)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx, edits) }()
+	mux := http.NewServeMux()
+	d.Register(mux, r.Parts(), server.New(r.Parts(), server.Options{Mode: server.Direct}))
+	s := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+		cancel()
+		<-done
+	})
+	bounded, enough := context.WithTimeout(ctx, 30*time.Second)
+	defer enough()
+	r.Settled(bounded)
+	return &site{t, d, s.URL, edits}
+}
+
+// ask sends a request and decodes the answer into v.
+func (s *site) ask(method, path, body string, v any, header ...string) (status int) {
+	s.t.Helper()
+	q, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		q.Header.Set(header[i], header[i+1])
+	}
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	if v != nil {
+		if err := json.Unmarshal(text, v); err != nil {
+			s.t.Fatalf("%s: %v: %s", path, err, text)
+		}
+	}
+	return answer.StatusCode
+}
+
+// watch returns what reads the updates of a page, each when it has come.
+func (s *site) watch() (next func() update) {
+	s.t.Helper()
+	q, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/dashboard/events", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { answer.Body.Close() })
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 1<<20)
+	return func() (u update) {
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				if err := json.Unmarshal([]byte(data), &u); err != nil {
+					s.t.Fatal(err)
+				}
+				return u
+			}
+		}
+		s.t.Fatal("the stream has ended: ", lines.Err())
+		return u
+	}
+}
+
+// until reads updates until one is as wanted.
+func until(next func() update, wanted func(update) bool) update {
+	for {
+		if u := next(); wanted(u) {
+			return u
+		}
+	}
+}
+
+func state(u update, server string) string {
+	i := slices.IndexFunc(u.Servers, func(s serverInfo) bool { return s.Name == server })
+	if i < 0 {
+		return ""
+	}
+	return u.Servers[i].State
+}
+
+// A page gets everything at first, and then what changes.
+func TestEvents(t *testing.T) {
+	s := open(t, fake("a", "echo,fail,crash"), fake("b", "pid"))
+	next := s.watch()
+	first := next()
+	if !first.Full || !slices.Equal(first.Order, []string{"a", "b"}) || state(first, "a") != "ready" || len(first.Rates) != keptSeconds-1 ||
+		first.Router == nil || first.Router.Mode != "direct" || first.Catalog == nil || first.Catalog.Tools != 4 || first.Config == nil || len(first.Config.Entries) != 2 {
+		t.Errorf("at first: %+v", first)
+	}
+	var done called
+	if status := s.ask(http.MethodPost, "/dashboard/call", `{"tool":"a:echo","arguments":{"message":"hi"}}`, &done); status != 200 || !strings.Contains(string(done.Result), "hi") {
+		t.Fatalf("%d %s", status, done.Result)
+	}
+	s.ask(http.MethodPost, "/dashboard/call", `{"tool":"a:fail","arguments":{},"confirmed":true}`, &done)
+	var calls []call
+	var counted second
+	u := until(next, func(u update) bool {
+		calls = append(calls, u.Calls...)
+		for _, r := range u.Rates {
+			counted.OK += r.OK
+			counted.Failed += r.Failed
+		}
+		return len(calls) == 2 && counted.OK+counted.Failed == 2
+	})
+	if u.Full || u.Config != nil || u.Catalog != nil || counted.OK != 1 || counted.Failed != 1 || calls[0].Tool != "echo" || calls[0].Outcome != "ok" || calls[0].Client != "dashboard" ||
+		len(calls[0].Trace) != 32 || calls[0].Out == 0 || calls[1].Outcome != "tool_error" {
+		t.Errorf("counted %+v, calls %+v", counted, calls)
+	}
+
+	s.ask(http.MethodPost, "/dashboard/call", `{"tool":"a:crash","arguments":{},"confirmed":true}`, nil)
+	u = until(next, func(u update) bool {
+		return slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.State == "ready" && s.Restarts == 1 })
+	})
+	if !slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.Name == "a" && len(s.Latency) == 3 }) {
+		t.Errorf("after the crash: %+v", u.Servers)
+	}
+
+	// A later page gets all that.
+	if again := s.watch()(); !again.Full || len(again.Calls) != 3 || again.Skipped != 0 || again.Latency.P50 == 0 {
+		t.Errorf("another page: %+v", again)
+	}
+}
+
+// A server is stopped and started from the page, and by it alone.
+func TestAct(t *testing.T) {
+	s := open(t, fake("a", "echo"), fake("b", "pid"))
+	next := s.watch()
+	next()
+	for _, test := range []struct {
+		path   string
+		status int
+		header []string
+	}{
+		{"/dashboard/servers/nobody/stop", 404, nil},
+		{"/dashboard/servers/a/explode", 404, nil},
+		{"/dashboard/servers/a/stop", 403, []string{"Origin", "https://evil.example"}},
+		{"/dashboard/servers/a/stop", 403, []string{"Sec-Fetch-Site", "same-site"}},
+		{"/dashboard/servers/a/stop", 415, []string{"Content-Type", "text/plain"}},
+		{"/dashboard/call", 409, nil},
+	} {
+		var why refusal
+		body := `{"tool":"b:pid","arguments":{}}`
+		if strings.HasSuffix(test.path, "call") {
+			body = `{"tool":"a:echo","arguments":{}}`
+			s.edits <- config.Config{Servers: []config.Server{fake("a", "browser_click"), fake("b", "pid")}}
+			until(next, func(u update) bool { return u.Catalog != nil })
+			body = `{"tool":"a:browser_click","arguments":{}}`
+		}
+		if status := s.ask(http.MethodPost, test.path, body, &why, test.header...); status != test.status || why.Error == "" {
+			t.Errorf("%s %v: %d %q, want %d", test.path, test.header, status, why.Error, test.status)
+		}
+	}
+	if status := s.ask(http.MethodPost, "/dashboard/servers/a/stop", "{}", nil); status != 200 {
+		t.Fatal(status)
+	}
+	u := until(next, func(u update) bool { return state(u, "a") == "disabled" })
+	if !slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.ByHand }) {
+		t.Errorf("stopped: %+v", u.Servers)
+	}
+	if status := s.ask(http.MethodPost, "/dashboard/servers/a/start", "{}", nil); status != 200 {
+		t.Fatal(status)
+	}
+	until(next, func(u update) bool { return state(u, "a") == "ready" })
+	if status := s.ask(http.MethodPost, "/dashboard/servers/b/restart", "{}", nil); status != 200 {
+		t.Error(status)
+	}
+}
+
+// Tools are found as the router finds them, and it says why.
+func TestTools(t *testing.T) {
+	s := open(t, fake("a", "echo,browser_screenshot,browser_click"), fake("b", "pid"))
+	var found ranking
+	s.ask(http.MethodGet, "/dashboard/tools?q=take+a+screenshot", "", &found)
+	if len(found.Tools) == 0 || found.Tools[0].ID != "a:browser_screenshot" || found.Tools[0].Why == nil || !strings.Contains(found.Tools[0].Reason, "screenshot") || found.Total != 4 {
+		t.Errorf("found %+v", found)
+	}
+	for query, want := range map[string]string{
+		"":                            "a:browser_click a:browser_screenshot a:echo b:pid",
+		"server=b":                    "b:pid",
+		"capability=browser&server=a": "a:browser_click a:browser_screenshot",
+		"q=screenshot&server=b":       "",
+	} {
+		var found ranking
+		s.ask(http.MethodGet, "/dashboard/tools?"+query, "", &found)
+		if !found.Abstained && found.Fitting != len(found.Tools) {
+			t.Errorf("%s: %d fit, and %d are told", query, found.Fitting, len(found.Tools))
+		}
+		var ids []string
+		for _, t := range found.Tools {
+			ids = append(ids, t.ID)
+		}
+		if got := strings.Join(ids, " "); got != want && !found.Abstained {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+	found = ranking{}
+	if s.ask(http.MethodGet, "/dashboard/tools?limit=3", "", &found); len(found.Tools) != 3 || found.Fitting != 4 {
+		t.Errorf("of a list with a limit: %d of %d", len(found.Tools), found.Fitting)
+	}
+	found = ranking{}
+	s.ask(http.MethodGet, "/dashboard/tools?q=screenshots+frobnicated"+strings.Repeat("+x", 100_000), "", &found)
+	if len(found.Tools) == 0 || found.Tools[0].Why.Words[0].Word != "screenshots" || !slices.Contains(found.Tools[0].Why.Missing, "frobnicated") {
+		t.Errorf("a long search: %+v", found)
+	}
+	var whole wholeTool
+	if status := s.ask(http.MethodGet, "/dashboard/tool?id=a:browser_click", "", &whole); status != 200 || !whole.Asks || whole.ExposedName != "a__browser_click" || !strings.Contains(string(whole.InputSchema), "selector") {
+		t.Errorf("%d %+v", status, whole)
+	}
+	if status := s.ask(http.MethodGet, "/dashboard/tool?id=a:none", "", nil); status != 404 {
+		t.Error(status)
+	}
+}
+
+// What an edit changes is shown, and no secret.
+func TestConfiguration(t *testing.T) {
+	before := config.Server{Name: "a", Transport: config.Stdio, Command: "npx", Args: []string{"-y", "a b", "--api-key", "hush1", "--token=hush2", "postgres://me:hush3@host/db", "--header", "Authorization: Bearer hush9hush", "-e", "STRIPE_KEY=hush10",
+		"https://host/mcp/?tavilyApiKey=hush11", "https://host/mcp?hush12", "a1b2c3d4e5f6g7hush13xyz", "--user=ann", "@modelcontextprotocol/server-filesystem"}, Env: map[string]string{"KEY": "hush4"}}
+	remote := config.Server{Name: "r", Transport: config.StreamableHTTP, URL: "https://me:hush5@host/s/hush14a1b2c3d4e5f6g7h8/mcp?key=hush6", Headers: map[string]string{"Authorization": "hush7"}}
+	d := New(config.Config{Files: []string{"/f"}, Servers: []config.Server{before, remote}}, "1", "box", zap.NewNop())
+	text, _ := json.Marshal(d.configuration())
+	if strings.Contains(string(text), "hush") {
+		t.Errorf("a secret is shown: %s", text)
+	}
+	if got, want := d.configuration().Entries[0].Command, `npx -y 'a b' --api-key ••• --token=••• postgres://•••@host/db --header 'Authorization: •••' -e STRIPE_KEY=••• 'https://host/mcp/?tavilyApiKey=•••' 'https://host/mcp?•••' ••• --user=ann @modelcontextprotocol/server-filesystem`; got != want {
+		t.Errorf("command %s, want %s", got, want)
+	}
+	if got, want := d.configuration().Entries[1].URL, "https://host/s/•••/mcp"; got != want {
+		t.Errorf("URL %s, want %s", got, want)
+	}
+	after := before
+	after.Env, after.Lazy = map[string]string{"KEY": "hush8"}, true
+	problem := config.Problem{File: "/f", Line: 3, Column: 4, Message: "oh"}
+	d.Loaded(config.Config{Servers: []config.Server{after, {Name: "n"}}, Problems: []config.Problem{problem}})
+	e := d.configuration().Edit
+	if !slices.Equal(e.Added, []string{"n"}) || !slices.Equal(e.Removed, []string{"r"}) || len(e.Changed) != 1 || !slices.Equal(e.Changed[0].Fields, []string{"env", "lazy"}) || e.Router {
+		t.Errorf("edit %+v", e)
+	}
+	shown := d.configuration()
+	d.Rejected(errors.New("/f:1:2: a comma is missing"))
+	if d.configuration() == shown || d.configuration().Rejected == "" || shown.Rejected != "" {
+		t.Error("the rejected edit is not shown")
+	}
+	d.Rejected(nil)
+	if d.configuration().Rejected != "" {
+		t.Error("it is still shown after it was repaired")
+	}
+}
+
+// The page's files are there, folders are not, and a browser has to ask only whether
+// they have changed.
+func TestFiles(t *testing.T) {
+	s := open(t)
+	get := func(method, path string, header ...string) *http.Response {
+		t.Helper()
+		q, err := http.NewRequestWithContext(t.Context(), method, s.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(header); i += 2 {
+			q.Header.Set(header[i], header[i+1])
+		}
+		answer, err := http.DefaultTransport.RoundTrip(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer
+	}
+	for path, want := range map[string]int{
+		"/": 200, "/dashboard/page/app.js": 200, "/dashboard/page/vendor/lit-html/lit-html.js": 200, "/schema.json": 200,
+		"/dashboard/page/": 404, "/dashboard/page/vendor": 404, "/dashboard/page/vendor/": 404, "/dashboard/page/vendor/uplot/dist/": 404,
+		"/dashboard/page/..%2fdashboard.go": 404, "/dashboard/page/%2e%2e/board.go": 404, "/dashboard/page/nothing.js": 404, "/dashboard": 404,
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			if got := get(method, path).StatusCode; got != want && (got < 300 || got > 399) {
+				t.Errorf("%s %s: %d, want %d", method, path, got, want)
+			}
+		}
+	}
+	first := get(http.MethodGet, "/dashboard/page/app.js")
+	if h := first.Header; h.Get("Content-Security-Policy") == "" || h.Get("Cache-Control") != "no-cache" || !strings.HasPrefix(h.Get("Content-Type"), "text/javascript") {
+		t.Errorf("%v", h)
+	}
+	if again := get(http.MethodGet, "/dashboard/page/app.js", "If-None-Match", first.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
+		t.Errorf("the same file again: %d", again.StatusCode)
+	}
+	if status := get(http.MethodHead, "/dashboard/events").StatusCode; status != 200 || s.pages.Load() != 0 {
+		t.Errorf("%d, and %d pages are open", status, s.pages.Load())
+	}
+	for _, path := range []string{"/dashboard/events", "/dashboard/tools", "/dashboard/tool?id=x"} {
+		for _, site := range []string{"cross-site", "same-site"} {
+			if status := get(http.MethodGet, path, "Sec-Fetch-Site", site).StatusCode; status != 403 {
+				t.Errorf("%s for a %s page: %d", path, site, status)
+			}
+		}
+	}
+}
+
+// Servers that do not work are told with what the doctor says, and strangers' texts as
+// plain text without secrets.
+func TestWhatIsWrong(t *testing.T) {
+	command, args := mcptest.Command("-tools", "echo")
+	const says = `printf '\033[31mred\033[0m \033]0;title\007GITHUB_TOKEN=ghp_0123456789abcdefghij\n' >&2; exec "$0" "$@"`
+	command, args = "sh", append([]string{"-c", says, command}, args...)
+	s := open(t, config.Server{Name: "missing", Transport: config.Stdio, Command: "metarouter-no-such-command", StartTimeout: time.Second},
+		config.Server{Name: "loud", Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second})
+	next := s.watch()
+	servers := make(map[string]serverInfo)
+	learn := func(u update) bool {
+		for _, s := range u.Servers {
+			servers[s.Name] = s
+		}
+		return servers["missing"].State == "failed" && len(servers["loud"].Stderr) > 0
+	}
+	if !learn(next()) {
+		until(next, learn)
+	}
+	missing, loud := servers["missing"], servers["loud"]
+	if !strings.Contains(missing.Problem, "metarouter-no-such-command") || !strings.Contains(missing.Fix, "install it") {
+		t.Errorf("%+v", missing)
+	}
+	if loud.Problem != "" || loud.Fix != "" {
+		t.Errorf("what works is called broken: %+v", loud)
+	}
+	if got := strings.Join(loud.Stderr, "\n"); got != "red GITHUB_TOKEN=***" {
+		t.Errorf("stderr %q", got)
+	}
+	const unset = "the variable API_TOKEN is not set; set it, or write ${API_TOKEN:-default}" // our own words are no secret
+	info := s.infoOf(adapter.ServerInfo{Status: status.Status{Name: "x", State: status.Misconfigured, LastError: unset}}, sentServer{})
+	if info.LastError != unset {
+		t.Errorf("the error is told as %q", info.LastError)
+	}
+	s.edits <- config.Config{}
+	until(next, func(u update) bool { return u.Order != nil })
+	s.doctors.mu.Lock()
+	defer s.doctors.mu.Unlock()
+	if len(s.cache) > 0 {
+		t.Errorf("of servers that are no more is kept %v", s.cache)
+	}
+}
+
+// Who closes the page gives up the call that it waits for.
+func TestGiveUp(t *testing.T) {
+	s := open(t, fake("a", "sleep"))
+	next := s.watch()
+	next()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/dashboard/call", strings.NewReader(`{"tool":"a:sleep","arguments":{"ms":60000},"confirmed":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		if answer, err := http.DefaultClient.Do(q); err == nil {
+			answer.Body.Close()
+		}
+	}()
+	until(next, func(u update) bool {
+		return slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.Calls == 1 })
+	})
+	leave()
+	<-gone
+	until(next, func(u update) bool {
+		return slices.ContainsFunc(u.Calls, func(c call) bool { return c.Outcome == "cancelled" })
+	})
+}

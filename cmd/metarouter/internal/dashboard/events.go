@@ -1,0 +1,198 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+const (
+	tick     = time.Second      // between updates
+	beat     = 15 * time.Second // between comments that keep the stream alive while nothing changes
+	patience = 10 * time.Second // for a page to read an update
+	maxPages = 50
+)
+
+// events streams updates to a page until it is closed.
+func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
+	if d.pages.Add(1) > maxPages {
+		d.pages.Add(-1)
+		refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("%d of these pages are open; close one", maxPages))
+		return
+	}
+	defer d.pages.Add(-1)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no") // proxies must not wait for more
+	if r.Method == http.MethodHead {
+		return
+	}
+	control := http.NewResponseController(w)
+	send := func(text []byte) error {
+		control.SetWriteDeadline(time.Now().Add(patience))
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+		return control.Flush()
+	}
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	watching := &watcher{dashboard: d}
+	var sent time.Time
+	for now := time.Now(); ; {
+		text := []byte(":\n\n") // a comment
+		if u, news := watching.next(now); news {
+			b, err := json.Marshal(u)
+			if err != nil {
+				d.log.DPanic("an update is not JSON: " + err.Error())
+				return
+			}
+			text = append(append([]byte("event: state\ndata: "), b...), '\n', '\n')
+		} else if now.Sub(sent) < beat {
+			text = nil
+		}
+		if text != nil {
+			if send(text) != nil {
+				return
+			}
+			sent = now
+		}
+		select {
+		case now = <-ticker.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// A watcher knows the state that a page has, so that it gets only what has changed.
+type watcher struct {
+	dashboard *Dashboard
+	begun     bool
+	router    routerInfo
+	order     []string
+	servers   map[string]sentServer
+	call      int64 // Seq of the last one
+	second    int64 // the first that was not sent
+	latency   histogram
+	snapshot  *registry.Snapshot
+	config    *configuration
+}
+
+// A sentServer is a server, and the information about it that a page has.
+type sentServer struct {
+	is   adapter.ServerInfo
+	info serverInfo
+}
+
+// next returns what has changed since the last call; the first call returns everything.
+// news is false if nothing has changed.
+func (w *watcher) next(now time.Time) (u update, news bool) {
+	d := w.dashboard
+	u = update{Now: now, Full: !w.begun}
+	snapshot := d.router.Snapshot()
+	if u.Full || snapshot != w.snapshot {
+		w.snapshot = snapshot
+		u.Catalog = catalogOf(snapshot)
+		shown, all := d.mcp.ListTokens()
+		info := routerInfo{Version: d.version, Node: d.node, Mode: d.mcp.Mode(), Since: d.born, ListTokens: all, ShownTokens: shown}
+		if info != w.router {
+			w.router, u.Router = info, &info
+		}
+	}
+	w.nextServers(&u)
+	u.Calls, u.Skipped = d.since(w.call)
+	if n := len(u.Calls); n > 0 {
+		w.call = u.Calls[n-1].Seq
+	}
+	if u.Full {
+		u.Skipped = 0 // a new page has not missed them
+	}
+	u.Rates = d.rates(w.second, now.Unix())
+	if h := d.histogram(now.Unix()); u.Full || !slices.Equal(h.Counts, w.latency.Counts) {
+		w.latency, u.Latency = h, &h
+	}
+	if c := d.configuration(); c != w.config {
+		w.config, u.Config = c, c
+	}
+	quiet := !slices.ContainsFunc(u.Rates, func(s second) bool { return s.OK+s.Failed > 0 })
+	news = u.Full || u.Router != nil || u.Order != nil || u.Servers != nil || u.Calls != nil || u.Latency != nil || u.Catalog != nil || u.Config != nil || !quiet
+	if news { // else the next update has these seconds
+		w.second = now.Unix()
+	}
+	w.begun = true
+	return u, news
+}
+
+// nextServers adds the servers that have changed.
+func (w *watcher) nextServers(u *update) {
+	servers := make(map[string]sentServer)
+	var order []string
+	for _, s := range w.dashboard.router.Servers() {
+		before, ok := w.servers[s.Name]
+		now := sentServer{s, w.dashboard.infoOf(s, before)}
+		order = append(order, s.Name)
+		servers[s.Name] = now
+		if !ok || !reflect.DeepEqual(before.info, now.info) {
+			u.Servers = append(u.Servers, now.info)
+		}
+	}
+	if u.Full || !slices.Equal(order, w.order) {
+		u.Order = append([]string{}, order...)
+		gone := func(server string) bool { _, ok := servers[server]; return !ok }
+		w.dashboard.forget(gone)
+		w.dashboard.dismiss(gone)
+	}
+	w.order, w.servers = order, servers
+}
+
+// infoOf returns what a page shows of a server. before is what the page has of it.
+func (d *Dashboard) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
+	info := serverInfo{
+		Name: s.Name, State: string(s.State), ByHand: s.ByHand, Transport: s.Transport, Era: s.Era, ProtocolVersion: s.ProtocolVersion,
+		Tools: s.Tools, PID: s.PID, Restarts: s.Restarts, Doing: s.Doing, StrayLines: s.StrayLines,
+		Calls: s.Calls, Waiting: s.Waiting, LastError: before.info.LastError, Stderr: before.info.Stderr, Latency: d.trail(s.Name),
+	}
+	if s.LastError != before.is.LastError || s.State != before.is.State {
+		info.LastError = s.LastError
+		if s.State != status.Misconfigured { // its error is our own text, which names the variable that is not set
+			info.LastError = d.mask.Text(visible(s.LastError))
+		}
+	}
+	if info.Stderr == nil || !slices.Equal(s.Stderr, before.is.Stderr) {
+		info.Stderr = []string{}
+		for _, line := range s.Stderr {
+			info.Stderr = append(info.Stderr, d.mask.Text(line))
+		}
+	}
+	info.Problem, info.Fix = d.diagnose(s)
+	return info
+}
+
+// visible returns a text, whose lines stay, without what only a terminal understands.
+func visible(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = plain.Line(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// catalogOf returns what there is to say of all tools together.
+func catalogOf(s *registry.Snapshot) *catalog {
+	c := &catalog{Tools: len(s.Tools()), Prompts: len(s.Prompts()), Resources: len(s.Resources()) + len(s.Templates()), Capabilities: []tag{}}
+	for name, n := range s.Capabilities() {
+		c.Capabilities = append(c.Capabilities, tag{name, n})
+	}
+	slices.SortFunc(c.Capabilities, func(a, b tag) int { return strings.Compare(a.Name, b.Name) })
+	return c
+}

@@ -1,0 +1,76 @@
+// Configuration: what is loaded, its problems, and what the last edit changed.
+import { state, now } from "./store.js";
+import { html, nothing, icon, plural, time, ago, look, empty } from "./ui.js";
+import { link } from "./route.js";
+
+const file = (path) => path.split(/[/\\]/).at(-1);
+
+const at = (p) => (p.line > 0 ? `${file(p.file)}:${p.line}:${p.column}` : file(p.file));
+
+function rejected(c) {
+  return c.rejected ? html`<section class="trouble bad" role="alert" aria-label="Rejected edit">${icon("cross", "bad")}<div>
+    <p><strong>The last edit is not in use</strong></p><pre class="what">${c.rejected}</pre>
+    <p class="advice">The previous configuration stays in use, and its servers keep running. Correct the file and save it.</p></div></section>` : nothing;
+}
+
+function problems(c) {
+  const all = c.problems ?? [];
+  if (!all.length) return c.rejected ? nothing : html`<p class="good">${icon("check", "ok")}No problem in the ${c.files.length === 1 ? "file" : "files"}.</p>`;
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Problems"><table class="problems"><caption>${plural(all.length, "problem")}</caption>
+    <thead><tr><th scope="col">Where</th><th scope="col">Server</th><th scope="col">What</th></tr></thead>
+    <tbody>${all.map((p) => html`<tr><td><code title="Full path: ${p.file}">${at(p)}</code></td><td>${p.server ? html`<a href=${link("servers", { server: p.server })}>${p.server}</a>` : nothing}</td><td>${p.message}</td></tr>`)}</tbody></table></div>`;
+}
+
+const names = (list) => list.map((n, i) => html`${i ? ", " : ""}${state.servers.has(n) ? html`<a href=${link("servers", { server: n })}>${n}</a>` : html`<b>${n}</b>`}`);
+
+function edit(e) {
+  if (!e) return html`<p class="muted">No edit since the router started. Edits take effect when the file is saved; servers whose entries did not change keep their process.</p>`;
+  const { added = [], removed = [], changed = [], restart = [] } = e;
+  return html`<p class="muted">${time(e.at)}, ${ago(e.at, now())} ago</p>
+    <ul class="edit">
+      ${added?.length ? html`<li class="ok"><span class="sign" aria-hidden="true">+</span><span>added ${names(added)}</span></li>` : nothing}
+      ${removed?.length ? html`<li class="bad"><span class="sign" aria-hidden="true">−</span><span>removed ${names(removed)}</span></li>` : nothing}
+      ${(changed ?? []).map((x) => html`<li class="wait"><span class="sign" aria-hidden="true">~</span><span>changed ${names([x.server])}: ${x.fields.map((f, i) => html`${i ? ", " : ""}<code>${f}</code>`)}</span></li>`)}
+      ${e.router ? html`<li class="wait"><span class="sign" aria-hidden="true">~</span><span>changed the <code>metarouter</code> object</span></li>` : nothing}
+      ${restart?.length ? html`<li class="wait"><span class="sign" aria-hidden="true">!</span><span>${restart.map((key, i) => html`${i ? ", " : ""}<code>${key}</code>`)} ${restart.length > 1 ? "take" : "takes"} effect at the router's next start</span></li>` : nothing}
+      ${!added?.length && !removed?.length && !changed?.length && !e.router ? html`<li><span class="sign" aria-hidden="true">=</span><span>The edit changed nothing that the router uses</span></li>` : nothing}
+    </ul>`;
+}
+
+function entry(e, named) {
+  const s = state.servers.get(e.name);
+  const l = s && look(s);
+  const facts = [
+    ["Environment", e.env], ["Headers", e.headers], ["Settings", e.settings && Object.entries(e.settings)],
+  ].filter(([, v]) => v?.length);
+  return html`<article class="entry ${e.name === named ? "named" : ""}" id="entry-${encodeURIComponent(e.name)}">
+    <h3>${e.name}</h3>
+    ${l ? html`<a class="state ${l.tone}" href=${link("servers", { server: e.name })}>${icon(l.icon, l.tone)}<span>${l.word}</span></a>` : nothing}
+    <p class="command"><span class="muted">${e.transport}</span> <code>${e.command || e.url}</code></p>
+    ${facts.length ? html`<dl class="facts">${facts.map(([k, v]) => html`<div><dt>${k}</dt><dd>${v.map((one) => Array.isArray(one)
+      ? html`<code>${one[0]}: ${one[1]}</code> ` : html`<code>${one}</code> `)}</dd></div>`)}</dl>` : nothing}
+  </article>`;
+}
+
+let shownFor = null;
+
+/** configuration draws the view. */
+export function configuration(params) {
+  const c = state.config;
+  if (!c) return html`<div class="empty"><p>The router was started without a configuration file.</p></div>`;
+  const named = params.get("server");
+  if (named !== shownFor) {
+    shownFor = named;
+    if (named) requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById(`entry-${encodeURIComponent(named)}`)?.scrollIntoView({ block: "center" })));
+  }
+  return html`${rejected(c)}
+    <div class="cards">
+      <section class="card"><h2>${plural(c.files.length, "file")}</h2>
+        <ul class="files">${c.files.map((f) => html`<li><code>${f}</code></li>`)}</ul>
+        <p class="muted">loaded ${time(c.loaded)}, ${ago(c.loaded, now())} ago</p>${problems(c)}</section>
+      <section class="card"><h2>Last edit</h2>${edit(c.edit)}</section>
+    </div>
+    <section aria-labelledby="entries"><h2 id="entries">${plural(c.entries?.length ?? 0, "server")} in the configuration</h2>
+      <p class="muted">Only the names of variables and headers are shown, not their values.</p>
+      ${c.entries?.length ? html`<div class="entries">${c.entries.map((e) => entry(e, named))}</div>` : empty("The configuration has no server.")}</section>`;
+}

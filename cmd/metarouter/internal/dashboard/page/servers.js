@@ -1,0 +1,152 @@
+// Servers: those that do not work first, each in one line until it is opened.
+import { repeat } from "./vendor/lit-html/directives/repeat.js";
+import { state, act, changed } from "./store.js";
+import { html, svg, nothing, icon, look, count, plural, duration, notice, empty } from "./ui.js";
+import { link, replace } from "./route.js";
+import { troubles, advice, brief, whatIsWrong } from "./summary.js";
+
+const opened = new Set();
+const busy = new Map(); // the action that is under way, by server
+let shownFor = null; // the server that the address names, once it was opened for that
+let filter = "";
+
+const groups = {
+  bad: { word: "not working", has: (l) => l.tone === "bad" },
+  wait: { word: "starting", has: (l) => l.tone === "wait" },
+  ok: { word: "working", has: (l) => l.tone === "ok" },
+  off: { word: "off", has: (l) => l.tone === "off" },
+};
+
+async function go(s, action, done) {
+  if (busy.has(s.name)) return;
+  busy.set(s.name, action);
+  changed();
+  try {
+    await act(s.name, action);
+    notice(`${s.name} ${done}.`);
+  } catch (e) {
+    notice(`${s.name}: ${e.message}`, "bad");
+  }
+  busy.delete(s.name);
+  changed();
+}
+
+function buttons(s) {
+  const doing = busy.get(s.name);
+  const one = (action, word, during, done) => html`<button type="button" aria-busy=${doing === action} aria-disabled=${!!doing}
+    @click=${() => go(s, action, done)} aria-label="${doing === action ? during : word} ${s.name}">${doing === action ? `${during} …` : word}</button>`;
+  if (s.state === "self" || s.state === "misconfigured") return html`<a href=${link("configuration", { server: s.name })}>Its entry</a>`;
+  if (look(s).tone === "off") return one("start", "Start", "Starting", "is started");
+  return html`${one("restart", "Restart", "Restarting", "is restarted")}${one("stop", "Stop", "Stopping", "is stopped")}`;
+}
+
+const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
+
+/** sparkline draws the latency of the last calls, and prints the median next to it. */
+function sparkline(s) {
+  const all = s.latency ?? [];
+  if (!all.length) return html`<span class="muted">no calls yet</span>`;
+  const [w, h, top] = [80, 22, Math.max(...all, 0.001)];
+  const x = (i) => (all.length === 1 ? w - 2 : (i * (w - 2)) / (all.length - 1));
+  const y = (v) => h - 2 - (v / top) * (h - 5);
+  const points = all.map((v, i) => `${x(i).toFixed(1)},${y(v).toFixed(1)}`).join(" ");
+  const last = all.at(-1);
+  return html`<svg class="spark" viewBox="0 0 ${w} ${h}" role="img"
+      aria-label="Latency of the last ${plural(all.length, "call")}: median ${duration(median(all))}, worst ${duration(top)}">
+      ${svg`<polygon points="0,${h} ${points} ${w - 2},${h}"/><polyline points=${points}/><circle cx=${x(all.length - 1).toFixed(1)} cy=${y(last).toFixed(1)} r="1.8"/>`}
+    </svg><span class="num" title="The median of the last ${plural(all.length, "call")} of this server: half of them were faster. The curve shows each call.">${duration(median(all))}</span>`;
+}
+
+function toggle(name) {
+  if (!opened.delete(name)) opened.add(name);
+  if (new URLSearchParams(location.hash.split("?")[1]).has("server")) replace(link("servers"));
+  changed();
+}
+
+function row(s) {
+  const l = look(s);
+  const id = encodeURIComponent(s.name); // a name may have spaces
+  const open = opened.has(s.name);
+  const wrong = l.order < 2;
+  const error = wrong && whatIsWrong(s);
+  const say = s.doing && s.state === "starting" ? s.doing : "";
+  return html`<article class="server ${l.tone} ${open ? "open" : ""}" id="server-${id}" aria-labelledby="name-${id}">
+    <p class="state ${l.tone}">${icon(l.icon, `${l.tone} ${l.icon === "wait" ? "turns" : ""}`)}<span>${l.word}</span></p>
+    <div class="who">
+      <h2 id="name-${id}"><button type="button" class="name" aria-expanded=${open} aria-controls=${open ? `more-${id}` : nothing}
+        @click=${() => toggle(s.name)}>${s.name}${icon("down", "chevron")}</button></h2>
+      ${error ? html`<p class="error">${open ? error : brief(error)}</p>` : nothing}
+      ${wrong ? html`<p class="advice">${advice(s)}</p>` : nothing}
+      ${say ? html`<p class="muted">${say}</p>` : nothing}
+    </div>
+    <p class="cell tools"><span class="sr">Tools: </span>${s.tools ? html`<a href=${link("tools", { server: s.name })}>${plural(s.tools, "tool")}</a>` : html`<span class="muted">no tools</span>`}</p>
+    <p class="cell latency">${l.tone === "off" ? nothing : sparkline(s)}</p>
+    <p class="cell now">${s.calls ? html`<span>${count(s.calls)} running</span>` : nothing}${s.waiting ? html`<span class="warned" title="These calls wait because as many calls as &quot;maxConcurrent&quot; allows are running.">${count(s.waiting)} waiting</span>` : nothing}
+      ${s.restarts ? html`<span class=${s.restarts > 2 ? "warned" : "muted"} title="The number of restarts of this server since the router started.">${plural(s.restarts, "restart")}</span>` : nothing}</p>
+    <div class="actions">${buttons(s)}</div>
+    ${open ? more(s) : nothing}
+  </article>`;
+}
+
+function more(s) {
+  const facts = [
+    ["Transport", s.transport], ["Protocol", [s.protocol_version, s.era && `(${s.era})`].filter(Boolean).join(" ")],
+    ["Process", s.pid ? html`<span class="pid" data-pid=${s.pid}>${s.pid}</span>` : ""], ["Restarts", count(s.restarts)],
+    ["Calls", `${count(s.calls)} running, ${count(s.waiting)} waiting`],
+    ["Lines on stdout that are not MCP messages", s.stray_lines ? count(s.stray_lines) : ""],
+  ].filter(([, v]) => v);
+  return html`<div class="more" id="more-${encodeURIComponent(s.name)}">
+    ${look(s).tone === "off" ? html`<p class="advice">${advice(s)}</p>` : nothing}
+    ${s.last_error && (look(s).tone === "ok" || s.problem) ? html`<p class="muted">${s.problem ? "Its error" : "Last error"}: ${s.last_error}</p>` : nothing}
+    <dl class="facts">${facts.map(([k, v]) => html`<div><dt>${k}</dt><dd>${v}</dd></div>`)}</dl>
+    <h3>Last lines of stderr</h3>
+    ${s.stderr?.length ? html`<pre class="log" tabindex="0" role="region" aria-label="Last lines of stderr of ${s.name}">${s.stderr.join("\n")}</pre>`
+      : html`<p class="muted">The server has written nothing to stderr.</p>`}
+    <p class="see"><a href=${link("tools", { server: s.name })}>Its tools</a><a href=${link("calls", { server: s.name })}>Its calls</a><a href=${link("configuration", { server: s.name })}>Its entry</a></p>
+  </div>`;
+}
+
+/** wrong lists the problems that belong to no single server. */
+function wrong() {
+  const all = troubles().filter((t) => !t.server);
+  return all.length ? html`<section class="troubles" aria-label="Configuration problems"><ul>${repeat(all.slice(0, 3), (t) => t.key, (t) => html`<li class="trouble ${t.tone}">
+      ${icon(t.tone === "bad" ? "cross" : "warn", t.tone)}
+      <div><p><strong>${t.who}</strong><span class="what">${t.what}</span></p><p class="advice">${t.advice}</p></div>
+      <a href=${t.href} aria-label="Look at ${t.who} in the configuration">Look</a></li>`)}</ul></section>` : nothing;
+}
+
+function chips(all) {
+  const n = (g) => all.filter((s) => groups[g].has(look(s))).length;
+  const chip = (value, word, number) => html`<button type="button" class="chip" aria-pressed=${filter === value}
+    @click=${() => { filter = filter === value ? "" : value; changed(); }}>${word} <span class="num">${count(number)}</span></button>`;
+  if (!filter && Object.keys(groups).filter(n).length < 2) return nothing;
+  return html`<div class="chips" role="group" aria-label="States of the servers to show">
+    ${chip("", "all", all.length)}${Object.keys(groups).filter((g) => n(g) || filter === g).map((g) => chip(g, groups[g].word, n(g)))}</div>`;
+}
+
+/** servers draws the view. */
+export function servers(params) {
+  const named = params.get("server");
+  if (named !== shownFor) {
+    shownFor = named;
+    if (named) {
+      opened.add(named);
+      filter = "";
+      requestAnimationFrame(() => requestAnimationFrame(() => {
+        const row = document.getElementById(`server-${encodeURIComponent(named)}`);
+        row?.scrollIntoView({ block: "center" });
+        row?.querySelector("button.name").focus({ preventScroll: true });
+      }));
+    }
+  }
+  const all = state.order.map((name) => state.servers.get(name)).filter(Boolean);
+  if (!all.length) {
+    return empty("No server is configured.", html`<p>Add one to <code>${state.config?.files?.[0] ?? ".mcp.json"}</code>; it is started when the file is saved.
+      <code>metarouter import</code> takes over the servers of Claude, Cursor or VS Code.</p>`);
+  }
+  const shown = all.filter((s) => !filter || groups[filter].has(look(s)))
+    .sort((a, b) => look(a).order - look(b).order || (a.name < b.name ? -1 : 1));
+  return html`${wrong()}${chips(all)}
+    <div class="servers" role="list" aria-label="Servers">${repeat(shown, (s) => s.name, (s) => html`<div role="listitem">${row(s)}</div>`)}</div>
+    ${shown.length ? nothing : empty("No server is in this state now.")}`;
+}

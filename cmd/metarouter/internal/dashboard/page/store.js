@@ -1,0 +1,180 @@
+// What the page knows: one object, which the stream of events keeps current. Views read
+// it, and are drawn again, at most once a frame, when it has changed.
+
+/**
+ * The shapes of servers, calls and the rest are those of cmd/metarouter/internal/dashboard/api.go.
+ * @typedef {object} State
+ * @property {"connecting"|"live"|"lost"|"asleep"} link
+ * @property {string} refused while the link is lost, why; "" if nobody says
+ * @property {number} ahead by how many ms the router's clock is ahead of ours
+ * @property {object|undefined} router
+ * @property {string[]} order
+ * @property {Map<string, object>} servers
+ * @property {object[]} calls the newest first; {skipped: n} stands for n that are not told
+ * @property {Map<number, object>} rates by second
+ * @property {object|undefined} latency
+ * @property {object|undefined} catalog
+ * @property {number} catalogs how often the catalog has changed
+ * @property {object|undefined} config
+ */
+
+export const maxCalls = 200;
+export const ratesKept = 300; // seconds
+
+/** @type {State} */
+export const state = {
+  link: "connecting", refused: "", ahead: 0, router: undefined, order: [], servers: new Map(), calls: [],
+  rates: new Map(), latency: undefined, catalog: undefined, catalogs: 0, config: undefined,
+};
+
+let draw = () => {};
+let asked = false;
+
+/** changed has the page drawn again in the next frame. */
+export function changed() {
+  if (asked) return;
+  asked = true;
+  requestAnimationFrame(() => { asked = false; draw(); });
+}
+
+/** drawnBy says what draws the page. */
+export function drawnBy(f) { draw = f; changed(); }
+
+/** Called with the servers that have changed, each as it was and as it is. */
+export const watchers = [];
+
+/** take makes an update part of the state. */
+export function take(u) {
+  if (u.full) {
+    Object.assign(state, { order: [], servers: new Map(), calls: [], rates: new Map() });
+  }
+  state.ahead = new Date(u.now) - Date.now();
+  for (const key of ["router", "latency", "config"]) if (u[key]) state[key] = u[key];
+  if (u.catalog) { state.catalog = u.catalog; state.catalogs++; }
+  const news = [];
+  for (const s of u.servers ?? []) {
+    const before = state.servers.get(s.name);
+    state.servers.set(s.name, s);
+    if (before) news.push([before, s]);
+  }
+  if (news.length && !u.full) for (const f of watchers) f(news);
+  if (u.order) {
+    state.order = u.order;
+    const there = new Set(u.order);
+    for (const name of state.servers.keys()) if (!there.has(name)) state.servers.delete(name);
+  }
+  if (u.calls?.length || u.skipped) {
+    const fresh = [...(u.calls ?? [])].reverse();
+    if (u.skipped) fresh.push({ seq: `skipped-${fresh[0]?.seq ?? u.now}`, skipped: u.skipped });
+    state.calls = [...fresh, ...state.calls].slice(0, maxCalls);
+  }
+  for (const r of u.rates ?? []) state.rates.set(r.t, r);
+  const newest = Math.floor(now() / 1000) + 5; // beyond that are those from before the clock was set back
+  for (const t of state.rates.keys()) if (t > newest || t < newest - ratesKept - 10) state.rates.delete(t);
+  changed();
+}
+
+/** now is the time by the router's clock. */
+export const now = () => Date.now() + state.ahead;
+
+/** seconds returns the last n seconds that are over, the oldest first, with none missing. */
+export function seconds(n) {
+  const last = Math.floor(now() / 1000) - 2; // what comes later may be on its way
+  return Array.from({ length: n }, (_, i) => {
+    const t = last - n + 1 + i;
+    return state.rates.get(t) ?? { t, ok: 0, failed: 0 };
+  });
+}
+
+/** perSecond is the mean rate of calls of the last 10 seconds. */
+export function perSecond() {
+  return seconds(10).reduce((sum, r) => sum + r.ok + r.failed, 0) / 10;
+}
+
+const longestWait = 15_000;
+const hiddenFor = 30_000;
+
+/** connect listens to the router for good: what is lost is tried again. */
+export function connect() {
+  let stream, again, wait = 1000, hidden;
+
+  const open = () => {
+    clearTimeout(again);
+    stream?.close();
+    stream = new EventSource("/dashboard/events");
+    stream.addEventListener("state", (event) => {
+      wait = 1000;
+      state.link = "live";
+      take(JSON.parse(event.data));
+    });
+    stream.onerror = lost;
+  };
+  // EventSource gives up at some errors and tries others again by itself, without a
+  // status: we do it alone, and ask for the status.
+  const lost = async () => {
+    stream.close();
+    state.link = "lost";
+    changed();
+    again = setTimeout(open, wait * (0.75 + Math.random() / 2));
+    wait = Math.min(wait * 2, longestWait);
+    try {
+      const stop = new AbortController();
+      const probe = await fetch("/dashboard/events", { cache: "no-store", signal: stop.signal });
+      if (probe.status === 401) location.reload(); // the page to log in is there
+      state.refused = probe.ok ? "" : saidIn(await probe.text()).slice(0, 300);
+      stop.abort();
+    } catch {
+      state.refused = "";
+    }
+    changed();
+  };
+  // A hidden page costs the router nothing.
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hidden);
+    if (document.hidden) {
+      hidden = setTimeout(() => { clearTimeout(again); stream.close(); state.link = "asleep"; changed(); }, hiddenFor);
+    } else if (state.link === "asleep") {
+      state.link = "connecting";
+      open();
+    }
+  });
+  setInterval(() => { if (state.link === "live" && !document.hidden) changed(); }, 1000); // time goes by where nothing happens
+  open();
+}
+
+/** saidIn is the sentence of a refusal, or the whole text where something else has answered. */
+function saidIn(text) {
+  try {
+    const { error } = JSON.parse(text);
+    return error?.message ?? error ?? "";
+  } catch { return text.trim(); }
+}
+
+/** A refusal is the router's "no" to a request: its message is a sentence. */
+export class Refusal extends Error {
+  constructor(status, message) { super(message); this.status = status; }
+}
+
+/**
+ * ask sends a request to the router and returns the text of its answer.
+ * @param {string} path
+ * @param {string} [body] JSON; with it the request is a POST
+ */
+export async function ask(path, body, signal) {
+  let response;
+  try {
+    response = await fetch(path, body === undefined
+      ? { signal, cache: "no-store" }
+      : { signal, method: "POST", body, headers: { "Content-Type": "application/json" }, credentials: "same-origin" });
+  } catch (e) {
+    if (e.name === "AbortError") throw e;
+    throw new Refusal(0, "The router does not answer.");
+  }
+  const text = await response.text();
+  if (response.status === 401) location.reload();
+  if (response.ok) return text;
+  throw new Refusal(response.status, saidIn(text) || `The router refuses: ${response.status}.`);
+}
+
+/** act does something to a server: restart, stop or start. */
+export const act = (server, action) => ask(`/dashboard/servers/${encodeURIComponent(server)}/${action}`, "{}");

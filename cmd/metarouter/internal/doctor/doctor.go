@@ -1,0 +1,268 @@
+// Package doctor says in plain words what is wrong with the servers of a
+// configuration, and what to type or to write to fix it.
+//
+// [Examine] judges what it is given: the configuration, the state of each server,
+// what the servers offer, and a [World] in which it may look for programs and files.
+// It starts nothing and prints nothing, so that a command line and a page may both
+// show its [Report].
+//
+// The faults that the supervisor and discovery report are distinguished by type. What
+// other programs print (npm, Node, Python, uv, docker, servers themselves) is recognised
+// by the patterns of one table, in printed.go.
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A Severity says how bad a finding is.
+type Severity string
+
+const (
+	Broken  Severity = "broken"  // a server or a tool does not work
+	Warning Severity = "warning" // all works, but something is likely not as intended
+	Note    Severity = "note"    // worth knowing; nothing has to be done
+)
+
+// A Finding is one thing that is wrong.
+type Finding struct {
+	Server   string   `json:"server"` // "" if it is not about one server
+	Severity Severity `json:"severity"`
+	Problem  string   `json:"problem"`           // one sentence
+	Fix      string   `json:"fix"`               // what to type or to write
+	Details  []string `json:"details,omitempty"` // the last lines that the server printed
+}
+
+// A Case is what Examine judges.
+type Case struct {
+	Config  config.Config
+	Servers []status.Status // in any order
+	Catalog *registry.Snapshot
+
+	// Name returns the name under which clients see a tool, and why that is not
+	// simply the server's name and the tool's; "" if it is.
+	Name func(*registry.NormalizedTool) (exposed, why string)
+
+	// Finds reports whether one tool has the name, in any form.
+	Finds func(name string) bool
+
+	World World
+}
+
+// A Report is what was found.
+type Report struct {
+	Findings []Finding // server by server, the worst first, then those about no single server
+	Wanted   int       // servers that should work
+	Working  int       // servers that work
+	unusable bool      // the configuration can't be read
+}
+
+// OK reports whether nothing keeps a server or a tool from working.
+func (r Report) OK() bool { return r.count(Broken) == 0 }
+
+func (r Report) count(s Severity) (n int) {
+	for _, f := range r.Findings {
+		if f.Severity == s {
+			n++
+		}
+	}
+	return n
+}
+
+// Verdict sums the report up in a line.
+func (r Report) Verdict() string {
+	var line string
+	switch broken := r.Wanted - r.Working; {
+	case r.unusable:
+		return "the configuration can't be used; nothing was started"
+	case r.Wanted == 0:
+		line = "no server is configured to run"
+	case broken == 0 && r.Wanted == 1:
+		line = "the server works"
+	case broken == 0:
+		line = fmt.Sprintf("all %d servers work", r.Wanted)
+	case broken == 1:
+		line = fmt.Sprintf("%d of %d servers work; 1 must be corrected by you: see above", r.Working, r.Wanted)
+	default:
+		line = fmt.Sprintf("%d of %d servers work; %d must be corrected by you: see above", r.Working, r.Wanted, broken)
+	}
+	if r.Working == r.Wanted && !r.OK() {
+		line += fmt.Sprintf("; but %s: see above", wrong(r.count(Broken)))
+	}
+	if n := r.count(Warning); n > 0 {
+		line += "; " + counted(n, "warning")
+	}
+	return line
+}
+
+// Unusable returns the report on a configuration that can't be read.
+func Unusable(err error) Report {
+	f := Finding{Severity: Broken, Problem: "the configuration can't be read: " + err.Error(), Fix: "correct the file; 'metarouter check' says whether it is correct"}
+	if p, ok := err.(config.Problem); ok {
+		f.Problem, f.Fix = ofProblem(p)
+	}
+	return Report{Findings: []Finding{f}, unusable: true}
+}
+
+// Examine returns the report on the case. Apart from what it asks the World, it is pure.
+func Examine(c Case) Report {
+	var r Report
+	x := new(findings)
+	states := make(map[string]status.Status)
+	for _, s := range c.Servers {
+		states[s.Name] = s
+	}
+	for _, entry := range c.Config.Servers {
+		now, ok := states[entry.Name]
+		if !ok {
+			now = status.Status{Name: entry.Name, State: status.Starting}
+		}
+		before := len(x.all)
+		x.server = entry.Name
+		examineServer(x, c, entry, concealed(entry, now), c.Catalog.Offer(entry.Name))
+		slices.SortStableFunc(x.all[before:], func(a, b Finding) int {
+			return cmp.Compare(rank(a.Severity), rank(b.Severity))
+		})
+		if now.State != status.Disabled && now.State != status.Self {
+			r.Wanted++
+			if now.State == status.Ready || now.State == status.Idle {
+				r.Working++
+			}
+		}
+	}
+	x.server = ""
+	examineWhole(x, c)
+	r.Findings = x.all
+	return r
+}
+
+func rank(s Severity) int { return slices.Index([]Severity{Broken, Warning, Note}, s) }
+
+// findings collects what the rules find. The rules are functions that check one thing or
+// explain one failure.
+type findings struct {
+	server string // that the rules look at; "" for none
+	all    []Finding
+}
+
+func (x *findings) add(s Severity, problem, fix string, details ...string) {
+	x.all = append(x.all, Finding{Server: x.server, Severity: s, Problem: problem, Fix: fix, Details: details})
+}
+
+// examineServer checks one server: whether it runs, how it runs, and what it offers.
+func examineServer(x *findings, c Case, entry config.Server, s status.Status, offer registry.Listing) {
+	addProblems(x, c, entry, s)
+	switch s.State {
+	case status.Disabled:
+		if entry.ByHand {
+			x.add(Note, "it was stopped by hand, so it does not run.", "to start it again, run: metarouter restart "+entry.Name+"; or press Start in the dashboard")
+			return
+		}
+		x.add(Note, "it is disabled, so it is not started.", `to use it, take "disabled": true out of its entry`)
+		return
+	case status.Self:
+		x.add(Warning, "its entry would start a router inside the router, so it is never started.", "take the entry out of the configuration")
+		return
+	case status.Misconfigured:
+		return // as its problems say
+	case status.Ready, status.Idle:
+		checkRestarts(x, entry, s)
+	default:
+		explainFailure(x, c, entry, s)
+	}
+	checkDuplicates(x, c, entry)
+	checkBehaviour(x, entry, s)
+	checkFilters(x, entry, s, offer)
+	checkOffer(x, c, entry, offer)
+}
+
+// examineWhole checks what is not about one server.
+func examineWhole(x *findings, c Case) {
+	for _, p := range c.Config.Problems {
+		if p.Server == "" {
+			problem, fix := ofProblem(p)
+			x.add(Warning, problem, fix)
+		}
+	}
+	if len(c.Config.Servers) == 0 {
+		x.add(Warning, "the configuration has no server.",
+			`write one: {"mcpServers": {"files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "."]}}}`)
+	}
+	if err := c.World.DataFolder(); err != nil {
+		x.add(Warning, fmt.Sprintf("nothing can be written to the data folder (%v), so each start is as slow as the first.", err), "make it writable, or name another with --data DIR")
+	}
+	checkPinned(x, c)
+	checkCost(x, c)
+}
+
+// addProblems adds the problems that were found when the entry was read.
+func addProblems(x *findings, c Case, entry config.Server, s status.Status) {
+	severity := Warning
+	if s.State == status.Misconfigured {
+		severity = Broken
+	}
+	for _, p := range c.Config.Problems {
+		if p.Server != entry.Name {
+			continue
+		}
+		problem, fix := ofProblem(p)
+		x.add(severity, problem, fix)
+	}
+}
+
+// ofProblem returns a problem of the configuration with its place, and what to write
+// instead.
+func ofProblem(p config.Problem) (problem, fix string) {
+	where := p.File
+	if p.Line > 0 {
+		where = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+	}
+	what, fix, _ := strings.Cut(p.Message, "; ")
+	if p.Unset != "" {
+		first, _, _ := strings.Cut(p.Unset, ",")
+		fix = fmt.Sprintf(`set %s where the client is started (programs that are started from the Dock or a menu do not see your shell's variables), or put it into a file and write "envFile": "that/file" into the entry`, first)
+	}
+	if word, ok := strings.CutPrefix(fix, "did you mean "); ok {
+		fix = "write " + strings.TrimSuffix(word, "?") + " instead"
+	}
+	if fix == "" {
+		fix = "correct the line"
+		if _, allowed, ok := strings.Cut(what, " must be "); ok {
+			fix = "write " + allowed
+		}
+	}
+	return fmt.Sprintf("%s (%s).", what, where), fix + "."
+}
+
+// counted returns "1 warning" or "3 warnings".
+func counted(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun)) }
+
+func wrong(n int) string {
+	if n == 1 {
+		return "1 thing is wrong"
+	}
+	return fmt.Sprintf("%d things are wrong", n)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	return noun + "s"
+}
+
+// some joins the first few names, and counts the others.
+func some(names []string) string {
+	const most = 4
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}

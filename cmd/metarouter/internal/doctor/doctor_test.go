@@ -1,0 +1,321 @@
+package doctor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// world is one in which there is npx, and fnm's uvx.
+type world struct{ data error }
+
+func (world) Has(program string) bool { return program == "npx" }
+func (world) Elsewhere(program string) string {
+	if program == "pnpx" {
+		return "/opt/rare/pnpx"
+	}
+	return ""
+}
+func (world) Like(program string) string {
+	if program == "nxp" {
+		return "npx"
+	}
+	return ""
+}
+func (world) IsFolder(path string) bool { return path == "/srv/folder" }
+func (world) Folder() string            { return "/here" }
+func (w world) DataFolder() error       { return w.data }
+
+func caseOf(c config.Config, states ...status.Status) Case {
+	return Case{
+		Config: c, Servers: states, Catalog: new(registry.Snapshot), World: world{},
+		Name:  func(t *registry.NormalizedTool) (string, string) { return t.Name, "" },
+		Finds: func(string) bool { return true },
+	}
+}
+
+// stdio is an entry of a command line.
+func stdio(line string) config.Server {
+	words := strings.Fields(line)
+	return config.Server{Name: "s", Transport: config.Stdio, Command: words[0], Args: words[1:]}
+}
+
+// What keeps a server from starting, as one sentence of the problem and one of the fix.
+func TestStart(t *testing.T) {
+	exited := func(code int, said ...string) *status.Fault {
+		return &status.Fault{Kind: status.Exited, Code: code, After: 100 * time.Millisecond, Said: said}
+	}
+	remote := func(u string, kind config.Transport) config.Server {
+		return config.Server{Name: "s", Transport: kind, URL: u}
+	}
+	fetch := func(said ...string) *status.Fault {
+		return &status.Fault{Kind: status.FetchFailed, Command: "npx", Fetches: []string{"pkg@1"}, Said: said}
+	}
+	late := func(said ...string) *status.Fault {
+		return &status.Fault{Kind: status.TimedOut, After: 90 * time.Second, Said: said}
+	}
+	relative := stdio("./server.sh")
+	inFolder := relative
+	inFolder.Cwd = "/srv"
+	given := stdio("slack")
+	given.Env = map[string]string{"SLACK_TOKEN": "x"}
+	tests := map[string]struct {
+		entry        config.Server
+		fault        *status.Fault
+		problem, fix string // are in it
+	}{
+		"arguments in the command": {config.Server{Name: "s", Transport: config.Stdio, Command: "npx -y pkg --api-key=verysecret", Args: []string{"x"}}, &status.Fault{Kind: status.CommandMissing, Command: "npx -y pkg --api-key=verysecret"},
+			`its "command" is "npx -y pkg --api-key=…"`, `write "command": "npx", "args": ["-y", "pkg", "--api-key=…", "x"]`},
+		"near miss":             {stdio("nxp"), &status.Fault{Kind: status.CommandMissing, Command: "nxp"}, `no program is called "nxp"`, `"command": "npx"`},
+		"elsewhere":             {stdio("pnpx"), &status.Fault{Kind: status.CommandMissing, Command: "pnpx", Path: "/bin"}, "in no folder of the PATH (/bin)", `write "command": "/opt/rare/pnpx"`},
+		"not installed":         {stdio("uvx x"), &status.Fault{Kind: status.CommandMissing, Command: "uvx", Path: "/opt/bin:/bin"}, `"uvx" was not found: not in the PATH (/opt/bin:/bin)`, "install uv"},
+		"started from the Dock": {stdio("odd x"), &status.Fault{Kind: status.CommandMissing, Command: "odd", Path: "/usr/bin:/bin:/usr/sbin:/sbin"}, "started from the Dock or a menu", `"which odd"`},
+		"relative":              {relative, &status.Fault{Kind: status.CommandMissing, Command: "./server.sh"}, "the program ./server.sh does not exist", "now /here"},
+		"relative to cwd":       {inFolder, &status.Fault{Kind: status.CommandMissing, Command: "/srv/server.sh"}, "the program /srv/server.sh does not exist", `correct "command"`},
+		"a script":              {stdio("/srv/run.py --x"), &status.Fault{Kind: status.CommandUnusable, Command: "/srv/run.py"}, "another program must run", `"command": "python3", "args": ["/srv/run.py", "--x"]`},
+		"a folder":              {stdio("/srv/folder"), &status.Fault{Kind: status.CommandUnusable, Command: "/srv/folder"}, "is a folder", "the path of the program in it"},
+		"interpreter":           {stdio("/srv/script"), &status.Fault{Kind: status.InterpreterMissing, Command: "/srv/script"}, "its first line names does not exist", "head -1 /srv/script"},
+		"not executable":        {stdio("/srv/bin"), &status.Fault{Kind: status.CommandUnusable, Command: "/srv/bin", Message: "permission denied"}, "permission denied", "chmod +x /srv/bin"},
+		"secret in a command":   {stdio("x"), &status.Fault{Kind: status.CommandMissing, Command: "odd --token=verysecret"}, `"odd --token=…" was not found`, "which odd"},
+		"no folder":             {stdio("npx"), &status.Fault{Kind: status.FolderMissing, Folder: "/nowhere"}, "/nowhere, does not exist", "mkdir -p /nowhere"},
+
+		"no package":       {stdio("npx -y pkg@1"), fetch("npm error code E404"), "npm does not find the package pkg@1", `"npm view pkg"`},
+		"no version":       {stdio("npx -y pkg@1"), fetch("npm ERR! code ETARGET"), "no such version", `"npm view pkg versions"`},
+		"no program":       {stdio("npx -y pkg@1"), fetch("npm error could not determine executable to run"), "no program to run", `"-p", "pkg@1"`},
+		"no network":       {stdio("npx -y pkg@1"), fetch("npm error code EAI_AGAIN"), "can't reach its registry (EAI_AGAIN)", "HTTPS_PROXY"},
+		"not my cache":     {stdio("npx -y pkg@1"), fetch("npm error Your cache folder contains root-owned files"), "another user", "chown"},
+		"fetching":         {stdio("npx -y pkg@1"), fetch("what?"), "npx could not fetch pkg@1", "npx -y pkg@1"},
+		"slow network":     {stdio("npx -y pkg"), &status.Fault{Kind: status.TimedOut, After: 90 * time.Second, Doing: "npx is fetching pkg"}, "npx is fetching pkg, and had not finished after 90 s", `(npx -y pkg), or write "startTimeout": "3m"`},
+		"uv: no package":   {stdio("uvx nope"), exited(1, "  × No solution found when resolving tool dependencies:", "  ╰─▶ Because nope was not found in the package registry and you require nope,"), "PyPI has no package nope", "pypi.org"},
+		"uv: no program":   {stdio("uvx x"), exited(1, "An executable named `x` is not provided by package `y`."), "has no program x", `"--from"`},
+		"docker is down":   {stdio("docker run x"), exited(125, "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"), "does not run", "start Docker"},
+		"no image":         {stdio("docker run x"), exited(125, "Unable to find image 'x/y:latest' locally", "docker: Error response from daemon: pull access denied for x/y, repository does not exist"), "no image x/y", "docker pull x/y"},
+		"old node":         {stdio("node x.js"), exited(1, "SyntaxError: Unexpected token '?'", "Node.js v12.0.0"), "too old", "node --version"},
+		"missing file":     {stdio("node /srv/server.js"), exited(1, "Error: Cannot find module '/srv/server.js'"), "the file /srv/server.js does not exist", `"args"`},
+		"missing module":   {stdio("node /srv/server.js"), exited(1, "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from /srv/server.js"), `the module "zod" is not installed`, "cd /srv && npm install"},
+		"env: no node":     {stdio("thing"), exited(127, "env: ‘node’: No such file or directory"), `run by "node"`, "install Node.js"},
+		"python module":    {stdio("python3 -m mcp_x.y"), exited(1, "/usr/bin/python3: No module named mcp_x.y"), "does not have the module mcp_x.y", "python3 -m pip install mcp-x"},
+		"python file":      {stdio("python3 /srv/a.py"), exited(2, "python3: can't open file '/srv/a.py': [Errno 2] No such file or directory"), "the file /srv/a.py does not exist", "correct the path"},
+		"shell":            {stdio("sh -c x"), exited(127, "sh: 1: frobnicate: not found"), `needs "frobnicate"`, "install frobnicate"},
+		"port":             {stdio("x"), exited(1, "Error: listen EADDRINUSE: address already in use :::3000"), "port 3000", "another port"},
+		"its variable":     {stdio("slack"), exited(1, "Error: SLACK_TOKEN environment variable is required"), "needs the variable SLACK_TOKEN", `"env": {"SLACK_TOKEN": "${SLACK_TOKEN}"}`},
+		"please set":       {stdio("slack"), exited(1, "Please set your SLACK_TOKEN first"), "needs the variable SLACK_TOKEN", `"env"`},
+		"both variables":   {stdio("slack"), exited(1, "Please set SLACK_BOT_TOKEN and SLACK_TEAM_ID environment variables"), "needs the variables SLACK_BOT_TOKEN, SLACK_TEAM_ID,", `"env": {"SLACK_BOT_TOKEN": "${SLACK_BOT_TOKEN}", "SLACK_TEAM_ID": "${SLACK_TEAM_ID}"}`},
+		"an argument":      {stdio("pg"), exited(1, "Please provide a database URL as a command-line argument"), "needs arguments", `"args"`},
+		"its value":        {given, exited(1, "SLACK_TOKEN must be set"), "does not accept its variable SLACK_TOKEN", "check the value"},
+		"usage":            {stdio("fs"), exited(1, "Usage: mcp-fs <folder> [folder…]"), "does not understand its arguments", "mcp-fs <folder>"},
+		"serves over HTTP": {stdio("x"), late("Server running on http://0.0.0.0:3000/mcp (press ^C)"), "over HTTP instead of stdin", `"url": "http://127.0.0.1:3000/mcp"`},
+		"pulls an image":   {stdio("docker run x"), late("Unable to find image 'x' locally"), "did not answer within 90 s", "startTimeout"},
+
+		"nothing said": {stdio("x"), exited(0), "at once, without an error and without an MCP message", "is this the right program"},
+		"died":         {stdio("x a"), exited(7, "what a day"), "ended at once with status 7", "run it in a terminal to see more: x a"},
+		"killed":       {stdio("x"), &status.Fault{Kind: status.Exited, Signal: "signal: killed", After: time.Minute}, "ended after 60 s by killed", "memory"},
+		"in a listing": {stdio("x"), &status.Fault{Kind: status.Exited, Code: 1, Listing: true, Spoke: true}, "after metarouter requested the list of its tools", "run it"},
+		"no listing":   {stdio("x"), &status.Fault{Kind: status.TimedOut, Listing: true, After: 90 * time.Second}, "did not list its tools", "startTimeout"},
+		"endless list": {stdio("x"), &status.Fault{Kind: status.OtherFault, Listing: true, Message: "more than 1000 pages"}, "tools can't be listed: more than 1000 pages", "authors"},
+		"refuses":      {stdio("x"), &status.Fault{Kind: status.Refused, Code: -32603, Message: "no"}, "answers the first MCP message (server/discover or initialize) with an error: no (-32603)", "authors"},
+		"protocol":     {stdio("x"), &status.Fault{Kind: status.WrongProtocol, Protocol: "1999"}, `version "1999" of the protocol`, "update"},
+
+		"token wanted":  {remote("https://h.example/mcp?key=1", config.StreamableHTTP), &status.Fault{Kind: status.Unauthorized, Code: 401}, "h.example requires a token", `"Bearer ${S_TOKEN}"`},
+		"token refused": {remote("https://h.example/mcp", config.StreamableHTTP), &status.Fault{Kind: status.Unauthorized, Code: 401, HadToken: true}, "refuses the token", "expired"},
+		"not there":     {remote("https://h.example/x?key=1", config.StreamableHTTP), &status.Fault{Kind: status.BadStatus, Code: 404}, "https://h.example/x has no MCP server (HTTP 404)", "/mcp"},
+		"other type":    {remote("https://h.example/x", config.SSE), &status.Fault{Kind: status.BadStatus, Code: 405}, `does not speak "sse"`, `take "type" out`},
+		"its trouble":   {remote("https://h.example/x", config.SSE), &status.Fault{Kind: status.BadStatus, Code: 503}, "HTTP 503", "try again later"},
+		"elsewhere now": {remote("https://h.example/x", config.SSE), &status.Fault{Kind: status.Redirected, Message: "it redirects to https://i.example"}, "https://i.example", "write that url"},
+		"no host":       {remote("https://h.example/x", config.AutoHTTP), &status.Fault{Kind: status.Unreachable, Net: status.NoSuchHost}, "no computer is called h.example", "correct the url"},
+		"refused":       {remote("http://localhost:1/x", config.AutoHTTP), &status.Fault{Kind: status.Unreachable, Net: status.ConnectionRefused}, "nothing listens at localhost:1", "start the server"},
+		"certificate":   {remote("https://h.example/x", config.AutoHTTP), &status.Fault{Kind: status.Unreachable, Net: status.BadCertificate}, "is not trusted", "SSL_CERT_FILE"},
+		"no TLS":        {remote("https://h.example/x", config.AutoHTTP), &status.Fault{Kind: status.Unreachable, Net: status.NotTLS}, "does not speak https", "http://"},
+		"silence":       {remote("https://h.example/x", config.AutoHTTP), &status.Fault{Kind: status.Unreachable, Net: status.NoAnswer}, "does not answer", "VPN"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := config.Config{Servers: []config.Server{tc.entry}}
+			r := Examine(caseOf(c, status.Status{Name: "s", State: status.Failed, Fault: tc.fault, LastError: "x"}))
+			if len(r.Findings) != 1 || r.OK() {
+				t.Fatalf("found %+v", r.Findings)
+			}
+			f := r.Findings[0]
+			if f.Server != "s" || f.Severity != Broken || !strings.Contains(f.Problem, tc.problem) || !strings.Contains(f.Fix, tc.fix) {
+				t.Errorf("found %q, fix %q", f.Problem, f.Fix)
+			}
+			if all := f.Problem + f.Fix; strings.Contains(all, "key=1") || strings.Contains(all, "verysecret") {
+				t.Errorf("it tells a secret: %s", all)
+			}
+			if v := r.Verdict(); v != "0 of 1 servers work; 1 must be corrected by you: see above" {
+				t.Errorf("verdict %q", v)
+			}
+		})
+	}
+}
+
+// offer is a catalog of one server's tools, and what it left out.
+func offer(t *testing.T, dropped []registry.Dropped, tools ...registry.NormalizedTool) *registry.Snapshot {
+	t.Helper()
+	r := registry.New()
+	for i := range tools {
+		tools[i].Server, tools[i].ID = "s", registry.ID("s", tools[i].Name)
+		if tools[i].Definition == nil {
+			tools[i].Definition = json.RawMessage(`{}`)
+		}
+	}
+	if _, err := r.Replace("s", registry.Offer{Tools: tools, Dropped: dropped}); err != nil {
+		t.Fatal(err)
+	}
+	return r.Snapshot()
+}
+
+// What there is to say of servers that run.
+func TestOffer(t *testing.T) {
+	plain := registry.NormalizedTool{Name: "read_file", Description: "Reads."}
+	big := registry.NormalizedTool{Name: "big", Description: "Big.", Definition: json.RawMessage(`"` + strings.Repeat("x", 4*5000) + `"`)}
+	filtered := func(f config.ToolFilter) config.Server {
+		e := stdio("npx -y pkg")
+		e.Tools = f
+		return e
+	}
+	ready := status.Status{State: status.Ready, ProtocolVersion: "2025-11-25"}
+	tests := map[string]struct {
+		entry    config.Server
+		status   status.Status
+		router   config.Router
+		dropped  []registry.Dropped
+		tools    []registry.NormalizedTool
+		severity Severity
+		says     string // in problem and fix
+	}{
+		"nothing":        {stdio("x"), ready, config.Router{}, nil, nil, Warning, "offers nothing"},
+		"left out":       {stdio("x"), ready, config.Router{}, []registry.Dropped{{Kind: "tool", Name: "#2", Reason: "it has no name"}}, []registry.NormalizedTool{plain}, Broken, `1 definition that it lists can't be offered`},
+		"all filtered":   {filtered(config.ToolFilter{Allow: []string{"nope"}}), ready, config.Router{}, []registry.Dropped{{Kind: "tool", Name: "a", Filter: "allow"}}, nil, Warning, "removes all of its tools: a"},
+		"denies nothing": {filtered(config.ToolFilter{Deny: []string{"raed_file"}}), ready, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `write "read_file" instead of "raed_file"`},
+		"allows nothing": {filtered(config.ToolFilter{Allow: []string{"read_*", "zzz*"}}), ready, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `"zzz*" in "tools", "allow"`},
+		"renames nobody": {filtered(config.ToolFilter{Rename: map[string]string{"nobody": "x"}}), ready, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `"nobody" in "tools", "rename"`},
+		"undescribed":    {stdio("x"), ready, config.Router{}, nil, []registry.NormalizedTool{{Name: "mystery"}}, Warning, "1 tool has no description"},
+		"mended":         {stdio("x"), ready, config.Router{}, nil, []registry.NormalizedTool{{Name: "m", Description: "M.", Repairs: []string{"title: removed"}}}, Note, "title: removed"},
+		"costly":         {stdio("x"), ready, config.Router{ToolBudget: 10000}, nil, []registry.NormalizedTool{big, plain}, Warning, `{"deny": ["big"]}`},
+		"over budget":    {stdio("x"), ready, config.Router{Mode: "auto", ToolBudget: 1}, nil, []registry.NormalizedTool{{Name: "a", Description: "A.", Definition: json.RawMessage(`"0123456789"`)}}, Note, "more than the 1 of toolBudget"},
+		"over, direct":   {stdio("x"), ready, config.Router{Mode: "direct", ToolBudget: 1}, nil, []registry.NormalizedTool{{Name: "a", Description: "A.", Definition: json.RawMessage(`"0123456789"`)}}, Warning, `"mode": "auto"`},
+		"noise":          {stdio("x"), status.Status{State: status.Ready, StrayLines: 3, StrayLine: "Hello!"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `3 lines so far ("Hello!")`},
+		"slow": {stdio("npx -y @o/pkg@latest x"), status.Status{State: status.Ready, Took: 12 * time.Second, Fetching: 9 * time.Second, Package: "@o/pkg@1.2.3"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning,
+			`it took 12 s to start, 9.0 s of them to fetch its package. pin the version, so that npm does not look up the newest one each time: "args": ["-y", "@o/pkg@1.2.3", "x"]`},
+		"slow itself":  {stdio("x"), status.Status{State: status.Ready, Took: 12 * time.Second}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `"lazy": true`},
+		"old protocol": {stdio("x"), status.Status{State: status.Ready, ProtocolVersion: "2024-11-05"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Note, "2024-11-05"},
+		"shaky":        {stdio("x"), status.Status{State: status.Ready, Restarts: 2, LastError: "exited with status 3", Fault: &status.Fault{Kind: status.Exited}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "2 times. The last reason: exited with status 3"},
+		"reverted":     {stdio("x"), status.Status{State: status.Ready, Reverted: true, LastError: "the edit"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Broken, "edited entry does not start"},
+		"pinned":       {stdio("x"), ready, config.Router{Pinned: []string{"s:nope"}}, nil, []registry.NormalizedTool{plain}, Warning, `"pinned" has "s:nope"`},
+		"disabled":     {stdio("x"), status.Status{State: status.Disabled}, config.Router{}, nil, nil, Note, "disabled"},
+		"self":         {stdio("x"), status.Status{State: status.Self}, config.Router{}, nil, nil, Warning, "inside the router"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			tc.status.Name = "s"
+			if tc.router.ToolBudget == 0 {
+				tc.router.ToolBudget = 10000
+			}
+			x := caseOf(config.Config{Servers: []config.Server{tc.entry}, Router: tc.router}, tc.status)
+			x.Catalog = offer(t, tc.dropped, tc.tools...)
+			x.Finds = func(name string) bool { return name != "s:nope" }
+			r := Examine(x)
+			if len(r.Findings) != 1 {
+				t.Fatalf("found %+v", r.Findings)
+			}
+			f := r.Findings[0]
+			if f.Severity != tc.severity || !strings.Contains(f.Problem+" "+f.Fix, tc.says) {
+				t.Errorf("found %s: %q, fix %q", f.Severity, f.Problem, f.Fix)
+			}
+			if r.OK() != (tc.severity != Broken) {
+				t.Error("its verdict is wrong")
+			}
+		})
+	}
+}
+
+func TestNames(t *testing.T) {
+	x := caseOf(config.Config{Servers: []config.Server{stdio("x")}}, status.Status{Name: "s", State: status.Ready})
+	x.Config.Router.ToolBudget = 1000
+	x.Catalog = offer(t, nil, registry.NormalizedTool{Name: "a", Description: "A."}, registry.NormalizedTool{Name: "b", Description: "B."})
+	x.Name = func(t *registry.NormalizedTool) (string, string) {
+		if t.Name == "a" {
+			return "s__a_0011", "it is long"
+		}
+		return "s__b", ""
+	}
+	r := Examine(x)
+	if len(r.Findings) != 1 || r.Findings[0].Problem != "clients see 1 tool under another name, because it is long: a is s__a_0011." {
+		t.Errorf("found %+v", r.Findings)
+	}
+}
+
+func TestWhole(t *testing.T) {
+	misconfigured := stdio("x")
+	misconfigured.Misconfigured = "m"
+	twin := stdio("x")
+	twin.Name = "twin"
+	c := config.Config{
+		Servers: []config.Server{misconfigured, func() config.Server { e := stdio("x"); e.Name = "one"; return e }(), twin},
+		Problems: []config.Problem{
+			{File: "f", Line: 1, Column: 2, Message: `the key "moood" is not known; did you mean "mode"?`},
+			{File: "f", Line: 3, Column: 4, Server: "s", Message: "the variable TOKEN is not set; set it", Unset: "TOKEN"},
+		},
+		Router: config.Router{ToolBudget: 10},
+	}
+	x := caseOf(c, status.Status{Name: "s", State: status.Misconfigured}, status.Status{Name: "one", State: status.Idle}, status.Status{Name: "twin", State: status.Idle})
+	x.World = world{errors.New("read-only")}
+	r := Examine(x)
+	var got []string
+	for _, f := range r.Findings {
+		got = append(got, fmt.Sprintf("%s/%s: %s", f.Server, f.Severity, f.Problem))
+	}
+	want := `s/broken: the variable TOKEN is not set (f:3:4).
+twin/warning: it is the same server as "one", so all its tools exist twice.
+/warning: the key "moood" is not known (f:1:2).
+/warning: nothing can be written to the data folder (read-only), so each start is as slow as the first.`
+	if strings.Join(got, "\n") != want {
+		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+	if v := r.Verdict(); v != "2 of 3 servers work; 1 must be corrected by you: see above; 3 warnings" {
+		t.Errorf("verdict %q", v)
+	}
+	if v := Unusable(config.Problem{File: "f", Line: 1, Column: 1, Message: "it is empty; write {}"}); v.OK() || v.Findings[0].Fix != "write {}." {
+		t.Errorf("unusable: %+v", v)
+	}
+}
+
+// A server may answer with what it was given, and its command line may hold secrets.
+func TestConceals(t *testing.T) {
+	entry := stdio("x --token=abcdefgh positional")
+	entry.Env = map[string]string{"KEY": "s3cr3t-value", "WORD": "server"}
+	fault := &status.Fault{Kind: status.Refused, Message: "KEY s3cr3t-value \x1b[31mand abcdefgh\x1b[0m refused"}
+	r := Examine(caseOf(config.Config{Servers: []config.Server{entry}}, status.Status{Name: "s", State: status.Failed, Fault: fault}))
+	f := r.Findings[0]
+	if want := "KEY ${KEY} and … refused"; !strings.Contains(f.Problem, want) {
+		t.Errorf("problem %q, want %q in it", f.Problem, want)
+	}
+	if !strings.Contains(f.Fix, "the server, or report this") { // no word of ours is taken for a value
+		t.Errorf("fix %q", f.Fix)
+	}
+	fault = &status.Fault{Kind: status.Exited, Code: 1}
+	r = Examine(caseOf(config.Config{Servers: []config.Server{entry}}, status.Status{Name: "s", State: status.Failed, Fault: fault}))
+	if f := r.Findings[0]; !strings.HasSuffix(f.Fix, "x --token=… positional") {
+		t.Errorf("fix %q", f.Fix)
+	}
+}
+
+func FuzzExplainPrinted(f *testing.F) {
+	f.Add("npm error code E404")
+	f.Add("Usage: x")
+	f.Fuzz(func(t *testing.T, line string) {
+		w := output{entry: stdio("npx -y pkg"), fault: &status.Fault{Kind: status.Exited}, lines: []string{line}}
+		if problem, _, ok := explainPrinted(w); ok && problem == "" {
+			t.Error("an empty problem")
+		}
+		tail([]string{line})
+	})
+}

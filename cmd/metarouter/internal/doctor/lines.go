@@ -1,0 +1,56 @@
+package doctor
+
+import "github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+
+// A Diagnosis is a report as the command doctor prints it.
+type Diagnosis struct {
+	OK       bool      `json:"ok"`
+	Findings []Finding `json:"findings"`
+	Verdict  string    `json:"verdict"`
+}
+
+// Diagnosis returns the report as the command doctor prints it.
+func (r Report) Diagnosis() Diagnosis {
+	return Diagnosis{r.OK(), append([]Finding{}, r.Findings...), r.Verdict()}
+}
+
+// severities are the marks of findings on a terminal.
+var severities = map[Severity]struct {
+	mark   string
+	colour terminal.Colour
+}{
+	Broken: {"✗", terminal.Red}, Warning: {"!", terminal.Yellow}, Note: {"·", terminal.Faint},
+}
+
+// Lines returns the findings server by server: what is wrong, and under it what to do.
+// Lines have at most the given number of columns; 0 is no limit.
+func (d Diagnosis) Lines(columns int, colours bool) (lines []string) {
+	for i, f := range d.Findings {
+		if i == 0 || d.Findings[i-1].Server != f.Server {
+			if i > 0 {
+				lines = append(lines, "")
+			}
+			about := f.Server
+			if about == "" {
+				about = "in general"
+			}
+			lines = append(lines, terminal.Paint(terminal.Clean(about), terminal.Bold, colours))
+		}
+		s := severities[f.Severity]
+		lines = append(lines, terminal.Hang("  "+terminal.Paint(s.mark, s.colour, colours)+" ", f.Problem, columns)...)
+		for _, printed := range f.Details {
+			lines = append(lines, terminal.Hang("      "+terminal.Paint("|", terminal.Faint, colours)+" ", printed, columns)...)
+		}
+		if f.Fix != "" {
+			lines = append(lines, terminal.Hang("    → ", f.Fix, columns)...)
+		}
+	}
+	if len(lines) > 0 {
+		lines = append(lines, "")
+	}
+	verdict := terminal.Red
+	if d.OK {
+		verdict = terminal.Green
+	}
+	return append(lines, terminal.Paint(d.Verdict, verdict, colours))
+}

@@ -1,0 +1,76 @@
+package doctor
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+)
+
+// concealed returns the status without secrets and unprintable characters in what the
+// server answered. The supervisor has removed them from what it printed to stderr.
+func concealed(entry config.Server, s status.Status) status.Status {
+	hide := entry.Concealer()
+	conceal := func(text string) string { return hide(plain.Line(text)) }
+	s.LastError, s.StrayLine = conceal(s.LastError), conceal(s.StrayLine)
+	if s.Fault != nil {
+		f := *s.Fault
+		f.Message = conceal(f.Message)
+		s.Fault = &f
+	}
+	return s
+}
+
+// quoted returns words as the elements of a JSON array.
+func quoted(words []string) string {
+	var all []string
+	for _, w := range secret.Words(words, "…") {
+		all = append(all, strconv.Quote(w))
+	}
+	return strings.Join(all, ", ")
+}
+
+// plainWord matches a word that a shell does not change.
+var plainWord = re(`^[A-Za-z0-9_@%+=:,./…~-]+$`)
+
+// byHand returns the entry's command as a person types it.
+func byHand(entry config.Server) string {
+	words := secret.Words(append([]string{entry.Command}, entry.Args...), "…")
+	for i, w := range words {
+		if !plainWord().MatchString(w) {
+			words[i] = "'" + strings.ReplaceAll(plain.Line(w), "'", `'\''`) + "'"
+		}
+	}
+	line := clip(strings.Join(words, " "), 300)
+	if entry.Cwd != "" {
+		return fmt.Sprintf("cd %s && %s", entry.Cwd, line)
+	}
+	return line
+}
+
+// clip returns at most n characters of a text.
+func clip(text string, n int) string {
+	if runes := []rune(text); len(runes) > n {
+		return string(runes[:n-1]) + "…"
+	}
+	return text
+}
+
+// variableOf returns a name for the variable with a server's token.
+func variableOf(server string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return unicode.ToUpper(r)
+		}
+		return '_'
+	}, server)
+	if name == "" || name[0] >= '0' && name[0] <= '9' {
+		name = "MCP_" + name
+	}
+	return name + "_TOKEN"
+}

@@ -1,0 +1,345 @@
+package doctor
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+)
+
+// explainFailure says why a server does not run.
+func explainFailure(x *findings, c Case, entry config.Server, s status.Status) {
+	f := s.Fault
+	if f == nil {
+		switch {
+		case s.LastError != "" && s.State != status.Starting:
+			x.add(Broken, fmt.Sprintf("it is %s: %s.", s.State, s.LastError), rerun(entry))
+		default:
+			x.add(Broken, "it is still starting.", "wait and run this again; or give it more time with \"startTimeout\": \"5m\" in its entry")
+		}
+		return
+	}
+	printed := f.Said
+	if f.Kind == status.TimedOut && len(printed) == 0 {
+		printed = s.Stderr
+	}
+	if problem, fix, ok := explainPrinted(output{entry: entry, fault: f, lines: printed}); ok {
+		x.add(Broken, problem, fix, tail(printed)...)
+		return
+	}
+	switch f.Kind {
+	case status.CommandMissing:
+		explainMissingCommand(x, c, entry, f)
+	case status.CommandUnusable, status.InterpreterMissing:
+		explainUnusableCommand(x, c, entry, f)
+	case status.FolderMissing:
+		x.add(Broken, fmt.Sprintf("the folder that it should run in, %s, does not exist.", f.Folder), fmt.Sprintf(`create it (mkdir -p %s), or correct "cwd" in its entry`, f.Folder))
+	case status.FetchFailed:
+		x.add(Broken, fmt.Sprintf("%s could not fetch %s.", f.Command, strings.Join(f.Fetches, ", ")), rerun(entry), tail(printed)...)
+	case status.Exited:
+		explainExit(x, entry, f)
+	case status.TimedOut:
+		explainTimeout(x, entry, s, printed)
+	case status.Refused:
+		x.add(Broken, fmt.Sprintf("it answers %s with an error: %s (%d).", request(f), f.Message, f.Code), "update the server, or report this to its authors")
+	case status.WrongProtocol:
+		x.add(Broken, fmt.Sprintf("it speaks version %q of the protocol, which metarouter does not know.", f.Protocol), "update the server; if the server is newer than metarouter, update metarouter")
+	default:
+		explainRemote(x, entry, s)
+	}
+}
+
+// request names the request that the server has not answered well.
+func request(f *status.Fault) string {
+	if f.Listing {
+		return "the request for its tools"
+	}
+	return "the first MCP message (server/discover or initialize)"
+}
+
+// checkRestarts says what was wrong with a server that runs now.
+func checkRestarts(x *findings, entry config.Server, s status.Status) {
+	switch {
+	case s.Reverted:
+		x.add(Broken, "its edited entry does not start; the one before the edit is still running: "+s.LastError+".", "correct the entry, or undo the edit")
+	case s.Fault != nil && s.Restarts > 0:
+		x.add(Warning, fmt.Sprintf("it runs now, but before that it ended or failed to start %s. The last reason: %s.", counted(s.Restarts, "time"), s.LastError), rerun(entry))
+	}
+}
+
+func explainMissingCommand(x *findings, c Case, entry config.Server, f *status.Fault) {
+	missing := func(problem, fix string) { x.add(Broken, problem, fix) }
+	name := strings.Join(secret.Words(strings.Fields(f.Command), "…"), " ")
+	if first, rest, ok := strings.Cut(strings.TrimSpace(f.Command), " "); ok && c.World.Has(first) {
+		args := append(strings.Fields(rest), entry.Args...)
+		missing(fmt.Sprintf(`its "command" is %q, and no program has that name: the arguments belong into "args".`, name),
+			fmt.Sprintf(`write "command": %q, "args": [%s]`, first, quoted(args)))
+		return
+	}
+	if filepath.Base(name) != name || strings.Contains(name, "/") {
+		where := name
+		if !filepath.IsAbs(where) && entry.Cwd != "" {
+			where = filepath.Join(entry.Cwd, where)
+		}
+		fix := `correct "command": write the absolute path of the program`
+		if !filepath.IsAbs(name) && entry.Cwd == "" {
+			fix = fmt.Sprintf(`write its absolute path, or set "cwd". A relative path is resolved in the folder in which metarouter was started: now %s, but each client may start it in another folder`, c.World.Folder())
+		}
+		missing(fmt.Sprintf("the program %s does not exist.", where), fix)
+		return
+	}
+	if at := c.World.Elsewhere(name); at != "" {
+		missing(fmt.Sprintf(`the command %q is in no folder of the PATH (%s).`, name, f.Path), fmt.Sprintf(`write "command": %q`, at))
+		return
+	}
+	if like := c.World.Like(name); like != "" {
+		missing(fmt.Sprintf("no program is called %q.", name), fmt.Sprintf(`write "command": %q, if you mean that program`, like))
+		return
+	}
+	whose := "the PATH"
+	if entry.Env["PATH"] != "" {
+		whose = `the PATH of its "env"`
+	}
+	problem := fmt.Sprintf("the command %q was not found: not in %s (%s), nor in your login shell's, nor where nvm, fnm, volta, mise, asdf, Homebrew and similar tools keep programs.", name, whose, f.Path)
+	if isShort(f.Path) {
+		problem += " This PATH is the short one of programs that are started from the Dock or a menu."
+	}
+	if how, ok := installers[name]; ok {
+		missing(problem, how)
+		return
+	}
+	missing(problem, fmt.Sprintf(`install it; if "which %s" finds it in a terminal ("where %[1]s" on Windows), write the path that this prints as "command"`, name))
+}
+
+// installers says how to install the programs that usually start servers.
+var installers = map[string]string{
+	"npx":     "install Node.js, which brings npx: https://nodejs.org",
+	"npm":     "install Node.js, which brings npm: https://nodejs.org",
+	"node":    "install Node.js: https://nodejs.org",
+	"uvx":     "install uv, which brings uvx: curl -LsSf https://astral.sh/uv/install.sh | sh",
+	"uv":      "install uv: curl -LsSf https://astral.sh/uv/install.sh | sh",
+	"python":  `install Python, or write "command": "python3": on many systems, Python exists only under the name python3`,
+	"python3": "install Python: https://www.python.org/downloads",
+	"pipx":    "install pipx: python3 -m pip install --user pipx",
+	"docker":  "install Docker: https://docs.docker.com/get-docker",
+	"podman":  "install Podman: https://podman.io",
+	"bun":     "install Bun: curl -fsSL https://bun.sh/install | bash",
+	"bunx":    "install Bun, which brings bunx: curl -fsSL https://bun.sh/install | bash",
+	"deno":    "install Deno: curl -fsSL https://deno.land/install.sh | sh",
+	"pnpm":    "install pnpm: npm install -g pnpm",
+	"yarn":    "install yarn: npm install -g yarn",
+	"go":      "install Go: https://go.dev/dl",
+	"cargo":   "install Rust: https://rustup.rs",
+	"java":    "install Java: https://adoptium.net",
+	"dotnet":  "install .NET: https://dotnet.microsoft.com/download",
+	"ruby":    "install Ruby: https://www.ruby-lang.org",
+	"php":     "install PHP: https://www.php.net/downloads",
+}
+
+// isShort reports whether a PATH has only folders of the system.
+func isShort(path string) bool {
+	for _, folder := range filepath.SplitList(path) {
+		switch filepath.Clean(folder) {
+		case "/usr/bin", "/bin", "/usr/sbin", "/sbin", ".":
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// interpreters says which program runs a file, by the extension of its name.
+var interpreters = map[string]string{".py": "python3", ".js": "node", ".mjs": "node", ".cjs": "node", ".sh": "sh", ".rb": "ruby", ".php": "php", ".jar": "java -jar", ".ts": "npx tsx"}
+
+func explainUnusableCommand(x *findings, c Case, entry config.Server, f *status.Fault) {
+	path := f.Command
+	if !filepath.IsAbs(path) && entry.Cwd != "" {
+		path = filepath.Join(entry.Cwd, path)
+	}
+	if c.World.IsFolder(path) {
+		x.add(Broken, fmt.Sprintf("its command %s is a folder.", path), `write the path of the program in it as "command"`)
+		return
+	}
+	if with, ok := interpreters[filepath.Ext(path)]; ok {
+		words := append(strings.Fields(with), path)
+		x.add(Broken, fmt.Sprintf("%s is a file that another program must run.", path),
+			fmt.Sprintf(`write "command": %q, "args": [%s]`, words[0], quoted(append(words[1:], entry.Args...))))
+		return
+	}
+	if f.Kind == status.InterpreterMissing {
+		x.add(Broken, fmt.Sprintf("%s is a script, and the program that its first line names does not exist.", path),
+			fmt.Sprintf(`see which program it needs (head -1 %s) and install that; or write the program that runs it as "command", and the path of the script as the first of "args"`, path))
+		return
+	}
+	x.add(Broken, fmt.Sprintf("%s exists, but the system can't run it: %s.", path, f.Message),
+		fmt.Sprintf("if it is a program for this system, make it executable (chmod +x %s); the first line of a script must name an existing program, such as #!/usr/bin/env node", path))
+}
+
+func explainExit(x *findings, entry config.Server, f *status.Fault) {
+	when := "after " + short(f.After)
+	if f.After < 3*time.Second {
+		when = "at once"
+	}
+	how := fmt.Sprintf("it ended %s with status %d", when, f.Code)
+	if f.Signal != "" {
+		how = fmt.Sprintf("it was ended %s by %s", when, strings.TrimPrefix(f.Signal, "signal: "))
+	}
+	fix := rerun(entry)
+	switch {
+	case f.Signal == "signal: killed":
+		fix = "the system may have run out of memory: close other programs, or look into the log of the system (dmesg, Console)"
+	case f.Code == 0 && f.Signal == "" && !f.Spoke:
+		how = fmt.Sprintf("it ended %s, without an error and without an MCP message", when)
+		fix = `is this the right program? Many programs need an argument to be a server, such as "mcp", "serve" or "stdio": see the README, and write the argument into "args"`
+	}
+	where := ""
+	switch {
+	case f.Listing:
+		where = " after metarouter requested the list of its tools"
+	case f.Spoke:
+		where = " in the middle of the conversation"
+	}
+	if len(f.Said) == 0 {
+		x.add(Broken, fmt.Sprintf("%s%s, and printed no reason.", how, where), fix)
+		return
+	}
+	x.add(Broken, fmt.Sprintf("%s%s; it printed the lines below.", how, where), fix, tail(f.Said)...)
+}
+
+func explainTimeout(x *findings, entry config.Server, s status.Status, printed []string) {
+	f := s.Fault
+	longer := fmt.Sprintf(`"startTimeout": "%.0fm"`, max(3, 2*f.After.Minutes()))
+	switch {
+	case f.Doing != "":
+		x.add(Broken, fmt.Sprintf("%s, and had not finished after %s.", f.Doing, short(f.After)),
+			fmt.Sprintf("is the network slow? Fetch the package once by hand (%s), or write %s into its entry", byHand(entry), longer))
+	case f.Listing:
+		x.add(Broken, fmt.Sprintf("it answers, but it did not list its tools within %s.", short(f.After)), "write "+longer+" into its entry if it needs more time; else report this to its authors", tail(printed)...)
+	case entry.Transport != config.Stdio:
+		x.add(Broken, fmt.Sprintf("%s accepts connections, but did not answer within %s.", host(entry), short(f.After)), "is this the url of an MCP server? If it only needs more time, write "+longer+" into its entry")
+	case s.StrayLines > 0:
+		x.add(Broken, fmt.Sprintf("it runs, but prints text instead of MCP messages%s, and did not answer within %s.", example(s), short(f.After)),
+			`is this program an MCP server, and does it use stdin and stdout? Many programs need an argument such as "mcp" or "stdio": see the README`, tail(printed)...)
+	default:
+		x.add(Broken, fmt.Sprintf("it runs, but did not answer within %s.", short(f.After)),
+			fmt.Sprintf(`is this program an MCP server, and does it use stdin and stdout? If it only needs more time, write %s into its entry`, longer), tail(printed)...)
+	}
+}
+
+// explainRemote says why a server over HTTP can't be used. It also explains every fault
+// that no other rule knows.
+func explainRemote(x *findings, entry config.Server, s status.Status) {
+	f := s.Fault
+	switch {
+	case f.Kind == status.Unauthorized && f.HadToken:
+		x.add(Broken, fmt.Sprintf("%s refuses the token in the entry's \"Authorization\" header (HTTP %d).", host(entry), f.Code),
+			"the token may have expired, or belong to another service: create a new one on the website of the server's owner, and set its variable to it")
+	case f.Kind == status.Unauthorized:
+		x.add(Broken, host(entry)+" requires a token.", fmt.Sprintf(`write "headers": {"Authorization": "Bearer ${%s}"} into its entry and set that variable; if the server only has a login in the browser (OAuth), write "command": "npx", "args": ["-y", "mcp-remote", %q] instead of the url`, variableOf(entry.Name), bareURL(entry)))
+	case f.Kind == status.BadStatus && f.Code == 404:
+		x.add(Broken, fmt.Sprintf("%s has no MCP server (HTTP 404).", bareURL(entry)), "correct the path of the url: it is often /mcp, or /sse with older servers")
+	case f.Kind == status.BadStatus && (f.Code == 405 || f.Code == 400) && entry.Transport != config.AutoHTTP:
+		x.add(Broken, fmt.Sprintf("%s does not speak %q (HTTP %d).", host(entry), entry.Transport, f.Code), `take "type" out of its entry: both types are tried then`)
+	case f.Kind == status.BadStatus && f.Code >= 500:
+		x.add(Broken, fmt.Sprintf("%s has a fault of its own: it answers HTTP %d.", host(entry), f.Code), "try again later, or ask the people who run it", oneLine(f.Message)...)
+	case f.Kind == status.BadStatus:
+		x.add(Broken, fmt.Sprintf("%s answers HTTP %d instead of MCP.", host(entry), f.Code), "is this the url of an MCP server? Its documentation has the right one", oneLine(f.Message)...)
+	case f.Kind == status.Redirected:
+		x.add(Broken, f.Message+".", "write that url into its entry, if it is correct")
+	case f.Kind == status.Unreachable:
+		problem, fix := unreachable(f.Net, entry)
+		x.add(Broken, problem, fix, oneLine(f.Message)...)
+	case f.Listing:
+		x.add(Broken, "its tools can't be listed: "+f.Message+".", "update the server, or report this to its authors")
+	default:
+		x.add(Broken, "it does not start: "+f.Message+".", rerun(entry))
+	}
+}
+
+// unreachable says why no connection could be made.
+func unreachable(why string, entry config.Server) (problem, fix string) {
+	at := host(entry)
+	switch why {
+	case status.NoSuchHost:
+		return fmt.Sprintf("no computer is called %s, or the network is down.", at), "correct the url, or check the network (VPN, DNS)"
+	case status.ConnectionRefused:
+		return fmt.Sprintf("nothing listens at %s.", at), "start the server that should be there, or correct the port in the url"
+	case status.BadCertificate:
+		return fmt.Sprintf("the certificate of %s is not trusted.", at), "if it is your company's own, set SSL_CERT_FILE to the file of its certificate authority where the client is started; else do not use this server"
+	case status.NotTLS:
+		return fmt.Sprintf("%s does not speak https.", at), "write http:// instead of https:// in the url, if that is intended"
+	case status.NoAnswer:
+		return fmt.Sprintf("%s does not answer.", at), "is a VPN or a proxy (HTTPS_PROXY) needed to reach it? Else its port may be wrong"
+	}
+	return fmt.Sprintf("%s can't be reached.", at), "check the url and the network"
+}
+
+// host returns the host of a remote entry, which holds no secret.
+func host(entry config.Server) string {
+	if u, err := url.Parse(entry.URL); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return "its url"
+}
+
+// bareURL returns a remote entry's url without what may be a secret in it.
+func bareURL(entry config.Server) string {
+	u, err := url.Parse(entry.URL)
+	if err != nil || u.Host == "" {
+		return "its url"
+	}
+	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	return secret.URL(bare.String(), "…")
+}
+
+func example(s status.Status) string {
+	if s.StrayLine == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%q)", clip(s.StrayLine, 80))
+}
+
+// rerun says how to see more of a server that fails.
+func rerun(entry config.Server) string {
+	if entry.Transport != config.Stdio {
+		return "check that the url is correct and the server is running"
+	}
+	return "run it in a terminal to see more: " + byHand(entry)
+}
+
+// tail returns the last lines, without those that say nothing about the cause.
+func tail(lines []string) []string {
+	const most = 5
+	var kept []string
+	for _, line := range lines {
+		if line = strings.TrimSpace(plain.Line(line)); line != "" && !noise().MatchString(line) {
+			kept = append(kept, clip(line, 160))
+		}
+	}
+	return kept[max(0, len(kept)-most):]
+}
+
+// noise matches lines that say nothing about why a program ended: frames of a stack, and
+// lines that npm and Node always print.
+var noise = re(`^at .*:\d+|^Node\.js v\d|^[]{}()\[,;^~]+$|^(code: |requireStack)|^npm (warn|notice)\b|A complete log of this run|^npm (error|ERR!)( 404)?$|^node:internal/|^File ".*", line \d+, in `)
+
+func oneLine(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return tail([]string{text})
+}
+
+// short prints a duration in seconds.
+func short(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.0f s", d.Seconds())
+}

@@ -1,0 +1,104 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
+)
+
+// runs names what an entry starts or connects to, without what may be a secret.
+func runs(s config.Server) string {
+	if exe, err := os.Executable(); err == nil && s.Command == exe {
+		return "metarouter"
+	}
+	if s.Transport == config.Stdio {
+		return filepath.Base(strings.Join(secret.Words(strings.Fields(s.Command), "…"), " ")) // some entries have arguments in "command"
+	}
+	if u, err := url.Parse(s.URL); err == nil {
+		return u.Host
+	}
+	return string(s.Transport)
+}
+
+// differences returns the keys in which two entries differ, with both values if they
+// can't be secrets.
+func differences(a, b config.Server) (all []string) {
+	differ := func(differs bool, what string) {
+		if differs {
+			all = append(all, what)
+		}
+	}
+	plain := func(key string, a, b any) {
+		differ(a != b, fmt.Sprintf("%s %v → %v", key, a, b))
+	}
+	plain("type", a.Transport, b.Transport)
+	differ(a.Command != b.Command, "command")
+	differ(!slices.Equal(a.Args, b.Args), "args")
+	differ(a.URL != b.URL, "url")
+	for _, d := range byName(a.Env, b.Env) {
+		all = append(all, "env "+d)
+	}
+	for _, d := range byName(a.Headers, b.Headers) {
+		all = append(all, "header "+d)
+	}
+	differ(a.EnvFile != b.EnvFile, "envFile")
+	differ(a.Cwd != b.Cwd, "cwd")
+	differ(!slices.Equal(a.InheritEnv, b.InheritEnv), "inheritEnv")
+	plain("disabled", a.Disabled, b.Disabled)
+	plain("lazy", a.Lazy, b.Lazy)
+	plain("timeout", a.Timeout, b.Timeout)
+	plain("startTimeout", a.StartTimeout, b.StartTimeout)
+	plain("idleTimeout", a.IdleTimeout, b.IdleTimeout)
+	plain("maxConcurrent", a.MaxConcurrent, b.MaxConcurrent)
+	plain("group", a.Group, b.Group)
+	plain("priority", a.Priority, b.Priority)
+	plain("validate", a.Validate, b.Validate)
+	plain("retry", a.Retry, b.Retry)
+	plain("maxResultTokens", a.MaxResultTokens, b.MaxResultTokens)
+	plain("cache", a.Cache, b.Cache)
+	differ(!slices.Equal(a.Capabilities, b.Capabilities), "capabilities")
+	differ(!slices.Equal(a.Tools.Allow, b.Tools.Allow), "tools.allow")
+	differ(!slices.Equal(a.Tools.Deny, b.Tools.Deny), "tools.deny")
+	differ(!maps.Equal(a.Tools.Rename, b.Tools.Rename), "tools.rename")
+	differ(!maps.Equal(a.ToolTimeouts, b.ToolTimeouts), "tools.timeout")
+	differ(!maps.Equal(a.ToolResultTokens, b.ToolResultTokens), "tools.maxResultTokens")
+	differ(a.Misconfigured == "" && b.Misconfigured != "", "can't be started any more")
+	differ(a.Misconfigured != "" && b.Misconfigured == "", "can be started now")
+	if len(all) == 0 && !a.Equal(b) {
+		all = append(all, "other keys")
+	}
+	return all
+}
+
+// byName names the variables in which two sets differ, without their values.
+func byName(a, b map[string]string) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(merged(a, b))) {
+		before, had := a[name]
+		after, has := b[name]
+		switch {
+		case !had:
+			all = append(all, "+"+name)
+		case !has:
+			all = append(all, "-"+name)
+		case before != after:
+			all = append(all, "~"+name)
+		}
+	}
+	return all
+}
+
+func merged(a, b map[string]string) map[string]string {
+	both := maps.Clone(a)
+	if both == nil {
+		both = make(map[string]string)
+	}
+	maps.Copy(both, b)
+	return both
+}

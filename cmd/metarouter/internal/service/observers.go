@@ -1,0 +1,101 @@
+package service
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/dashboard"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server"
+)
+
+// Observers receive the events of a router. They must be closed.
+type Observers struct {
+	traces    *telemetry.Traces // nil if no traces are sent
+	access    *telemetry.EditedAccessLog
+	metrics   *telemetry.Metrics   // nil if no route serves them
+	dashboard *dashboard.Dashboard // nil if no route serves the page
+}
+
+// OpenObservers returns the observers that the configuration and the environment ask for. The
+// error is about the configuration.
+func OpenObservers(c config.Config, version string, log *zap.Logger) (*Observers, error) {
+	o := &Observers{}
+	var err error
+	if o.access, err = telemetry.OpenEditedAccessLog(c, log); err != nil {
+		return nil, err
+	}
+	o.traces = telemetry.OpenTraces(version, log)
+	return o, nil
+}
+
+// addPages adds the page, and the metrics if the router serves over HTTP.
+func (o *Observers) addPages(c config.Config, version string, overHTTP bool, log *zap.Logger) {
+	o.dashboard = dashboard.New(c, version, selector.Node(), log)
+	if !overHTTP {
+		return
+	}
+	o.metrics = telemetry.NewMetrics(version)
+	o.metrics.CountDropped(o.access)
+}
+
+// callObserver returns the observer of calls.
+func (o *Observers) callObserver() selector.Observer {
+	all := selector.Observers{o.access}
+	if o.metrics != nil {
+		all = append(all, o.metrics)
+	}
+	if o.dashboard != nil {
+		all = append(all, o.dashboard)
+	}
+	return all
+}
+
+// ObserveRouter sets the observers in the options of a router.
+func (o *Observers) ObserveRouter(options *adapter.Options) {
+	options.Observer, options.Tracer = o.callObserver(), o.traces.Tracer()
+}
+
+// observeServer sets the observers in the options of an MCP server.
+func (o *Observers) observeServer(options *server.Options) {
+	options.Observer, options.Tracer = o.callObserver(), o.traces.Tracer()
+	if o.metrics != nil {
+		options.Savings = o.metrics
+	}
+}
+
+// learn notes the secrets of an edited configuration, before it is in use.
+func (o *Observers) learn(c config.Config) {
+	o.access.Learn(c)
+}
+
+// edited follows an edit of the configuration that is in use now.
+func (o *Observers) edited(c config.Config) {
+	o.access.Edit(c)
+	o.dashboard.Loaded(c)
+}
+
+// lastTelemetry is how long the last log lines and spans may take to be written.
+const lastTelemetry = 5 * time.Second
+
+// Close writes the last log lines and sends the last spans.
+func (o *Observers) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastTelemetry)
+	defer cancel()
+	o.access.Close(ctx)
+	o.traces.Close(ctx)
+}
+
+// register adds the routes of the page and of the metrics.
+func (o *Observers) register(pages *http.ServeMux, r *adapter.Parts, s *server.Server, log *zap.Logger) {
+	o.dashboard.Register(pages, r, s)
+	if o.metrics != nil {
+		pages.Handle("GET /metrics", o.metrics.Handler(r, log))
+	}
+}

@@ -1,0 +1,260 @@
+package telemetry
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+func TestMain(m *testing.M) {
+	mcptest.ServeIfAsked()
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
+}
+
+func openLog(t *testing.T, o config.AccessLog) *AccessLog {
+	t.Helper()
+	l, err := OpenAccessLog(config.Config{Router: config.Router{AccessLog: o}}, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close(t.Context()) })
+	return l
+}
+
+// lines returns those of the files, which must be JSON.
+func lines(t *testing.T, files ...string) (all []map[string]any) {
+	t.Helper()
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		s := bufio.NewScanner(f)
+		s.Buffer(nil, 1<<20)
+		for s.Scan() {
+			var line map[string]any
+			if err := json.Unmarshal(s.Bytes(), &line); err != nil {
+				t.Fatalf("%s: %q: %v", file, s.Text(), err)
+			}
+			all = append(all, line)
+		}
+		if s.Err() != nil {
+			t.Fatal(s.Err())
+		}
+	}
+	return all
+}
+
+func TestAccessLog(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a", "b", "access.log")
+	for _, tt := range []struct {
+		options config.AccessLog
+		e       selector.Execution
+		want    string
+	}{
+		{config.AccessLog{}, selector.Execution{Tool: tool("s", "t"), Answered: tool("other", "u"), Client: "claude \"x\"\n", Trace: "abc", Took: 1500 * time.Microsecond,
+			Attempts: 2, Outcome: selector.OK, Arguments: []byte(`{"a":1}`), Result: []byte(`{"b":22}`), Cached: true},
+			`{"time":"2026-01-02T03:04:05Z","trace_id":"abc","client":"claude \"x\"\n","server":"s","tool":"t","answered_by":"other:u","outcome":"ok","latency_ms":1.5,"attempts":2,"bytes_in":7,"bytes_out":8,"cached":true}`},
+		{config.AccessLog{Arguments: true, Results: true}, selector.Execution{Tool: tool("", "find_tools"), Trace: "abc", Outcome: selector.Outcome("server_error"),
+			Fault: "no: Bearer abcdefghijk", Arguments: []byte("{\n\"secret\": \"x\"}"), Result: []byte(`{"text":"https://me:pw@host"}`)},
+			`{"time":"2026-01-02T03:04:05Z","trace_id":"abc","server":"metarouter","tool":"find_tools","outcome":"server_error","fault":"no: ***","latency_ms":0,"attempts":0,"bytes_in":16,"bytes_out":29,"arguments":{"secret":"***"},"result":{"text":"https://***@host"}}`},
+		{config.AccessLog{}, selector.Execution{Tool: tool("s", "t"), Outcome: selector.InvalidArguments, Fault: "arguments.pin: '1234' does not match pattern '^x'", Arguments: []byte(`{}`)},
+			`{"time":"2026-01-02T03:04:05Z","trace_id":"","server":"s","tool":"t","outcome":"invalid_arguments","fault":"arguments.pin","latency_ms":0,"attempts":0,"bytes_in":2,"bytes_out":0}`},
+		{config.AccessLog{Arguments: true, Results: true}, selector.Execution{Tool: tool("s", "t"), Outcome: selector.Outcome("cancelled"), Arguments: []byte("{broken")},
+			`{"time":"2026-01-02T03:04:05Z","trace_id":"","server":"s","tool":"t","outcome":"cancelled","latency_ms":0,"attempts":0,"bytes_in":7,"bytes_out":0,"arguments":null}`},
+	} {
+		tt.options.File, tt.options.MaxSize, tt.options.MaxFiles = file, 1<<20, 2
+		tt.e.Began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		l := openLog(t, tt.options)
+		l.Executed(tt.e)
+		l.Close(t.Context())
+		l.Executed(tt.e)
+		if l.Dropped() != 1 {
+			t.Errorf("%d lines were dropped, want that of a call that ended too late", l.Dropped())
+		}
+		written, err := os.ReadFile(file)
+		if err != nil || string(written) != tt.want+"\n" {
+			t.Errorf("got  %s, %v\nwant %s", written, err, tt.want)
+		}
+		if info, _ := os.Stat(file); runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+			t.Errorf("the file's mode is %o", info.Mode())
+		}
+		os.Remove(file)
+	}
+}
+
+// Many calls at once, several processes with the same file and many rotations lose no
+// line and tear none.
+func TestAccessLogRotates(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a file that another process has open can't be renamed there, and goes on")
+	}
+	const writers, each = 8, 100
+	file := filepath.Join(t.TempDir(), "access.log")
+	o := config.AccessLog{File: file, MaxSize: 16 << 10, MaxFiles: 1000}
+	logs := []*AccessLog{openLog(t, o), openLog(t, o)}
+	var writing sync.WaitGroup
+	for w := range writers {
+		writing.Go(func() {
+			for i := range each {
+				logs[w%2].Executed(selector.Execution{Tool: tool("s", "t"), Trace: fmt.Sprint(w, "-", i), Outcome: selector.OK})
+			}
+		})
+	}
+	writing.Wait()
+	for _, l := range logs {
+		l.Close(t.Context())
+	}
+	files, err := filepath.Glob(file + "*")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("there are %q, %v", files, err)
+	}
+	dropped := int(logs[0].Dropped() + logs[1].Dropped())
+	seen := make(map[any]bool)
+	for _, line := range lines(t, files...) {
+		if seen[line["trace_id"]] {
+			t.Errorf("%v is there twice", line["trace_id"])
+		}
+		seen[line["trace_id"]] = true
+	}
+	if len(seen)+dropped != writers*each {
+		t.Errorf("%d lines are there and %d were dropped, of %d", len(seen), dropped, writers*each)
+	}
+	for _, name := range files {
+		if info, _ := os.Stat(name); info.Size() > 3*o.MaxSize { // each may add what it has gathered
+			t.Errorf("%s has %d bytes", name, info.Size())
+		}
+	}
+}
+
+func TestRotation(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "log")
+	content := func(name string) string {
+		b, _ := os.ReadFile(filepath.Join(folder, name))
+		return string(b)
+	}
+	r, err := openRotated(config.AccessLog{File: file, MaxSize: 10, MaxFiles: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	write := func(s string) {
+		t.Helper()
+		if err := r.write([]byte(s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := func() (all []string) {
+		for _, name := range old(file) {
+			all = append(all, content(filepath.Base(name)))
+		}
+		return append(all, content("log"))
+	}
+	os.WriteFile(file+".backup", []byte("not ours"), 0o600)
+	for _, s := range []string{"one 456789", "two\n", "three\n", "four\n", "this is longer than a file\n", "six\n"} {
+		write(s)
+	}
+	if got, want := kept(), []string{"four\n", "this is longer than a file\n", "six\n"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+
+	// Another program may move it away.
+	if runtime.GOOS != "windows" {
+		os.Rename(file, filepath.Join(folder, "moved"))
+		write("new\n")
+		if content("moved") != "six\n" || content("log") != "new\n" {
+			t.Errorf("moved %q, log %q", content("moved"), content("log"))
+		}
+		os.RemoveAll(file)
+		os.Mkdir(file, 0o700)
+		if err := r.write([]byte("x")); err == nil {
+			t.Error("a folder was written to")
+		}
+		os.Remove(file)
+		write("again\n")
+		if content("log") != "again\n" {
+			t.Errorf("log %q", content("log"))
+		}
+	}
+
+	r.options.MaxFiles = 1
+	write("alone 78910")
+	write("next\n")
+	if got := kept(); !slices.Equal(got, []string{"next\n"}) || content("log.backup") != "not ours" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// What can't be opened is said at once, what can't be written is counted.
+func TestAccessLogFails(t *testing.T) {
+	folder := t.TempDir()
+	c := config.Config{Router: config.Router{AccessLog: config.AccessLog{File: folder, MaxSize: 100, MaxFiles: 2}}}
+	if _, err := OpenAccessLog(c, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "metarouter.accessLog: open "+folder) {
+		t.Errorf("got %v", err)
+	}
+	if CanWrite(c) == nil {
+		t.Error("a folder can be written to")
+	}
+	if err := CanWrite(config.Config{}); err != nil {
+		t.Errorf("no log can't be written to: %v", err)
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	l := openLog(t, config.AccessLog{File: "/dev/full", MaxSize: 100, MaxFiles: 2})
+	for range 3 {
+		l.Executed(selector.Execution{Tool: tool("s", "t")})
+	}
+	l.Close(context.Background())
+	if l.Dropped() != 3 {
+		t.Errorf("%d lines were dropped, want 3", l.Dropped())
+	}
+}
+
+// An edit of "accessLog" goes on with another file, and loses no line. A file that can't be
+// opened leaves the log as it was.
+func TestAccessLogIsEdited(t *testing.T) {
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "first.log"), filepath.Join(dir, "second.log")
+	c := func(file string) config.Config {
+		return config.Config{Router: config.Router{AccessLog: config.AccessLog{File: file, MaxSize: 1 << 20, MaxFiles: 2}}}
+	}
+	l, err := OpenEditedAccessLog(config.Config{}, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func() { l.Executed(selector.Execution{Tool: tool("s", "t"), Outcome: selector.OK}) }
+	call() // not logged
+	l.Edit(c(first))
+	call()
+	l.Edit(c(first))
+	call()
+	l.Edit(c(filepath.Join(first, "no folder")))
+	call()
+	l.Edit(c(second))
+	call()
+	l.Edit(config.Config{})
+	call() // not logged
+	l.Close(t.Context())
+	if a, b := len(lines(t, first)), len(lines(t, second)); a != 3 || b != 1 || l.Dropped() != 0 {
+		t.Errorf("%d and %d lines, want 3 and 1; %d are dropped", a, b, l.Dropped())
+	}
+}

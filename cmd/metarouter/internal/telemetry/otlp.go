@@ -1,0 +1,205 @@
+package telemetry
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"google.golang.org/grpc/credentials"
+)
+
+// The protocols of OTLP, as OTEL_EXPORTER_OTLP_PROTOCOL names them.
+const (
+	protocolGRPC  = "grpc"
+	protocolProto = "http/protobuf"
+	protocolJSON  = "http/json"
+)
+
+// otlpSettings are what the variables OTEL_EXPORTER_OTLP_… and
+// OTEL_EXPORTER_OTLP_TRACES_… ask for (OpenTelemetry, "OTLP Exporter Configuration").
+// OpenTelemetry's exporters read the same variables, but they skip a wrong value and go
+// on with the default, which sends spans elsewhere or unprotected.
+type otlpSettings struct {
+	protocol string
+	endpoint *url.URL // with the path for traces
+	headers  map[string]string
+	gzip     bool
+	timeout  time.Duration // for one batch, including retries
+	tls      *tls.Config   // nil means the system's certificates
+}
+
+// readOTLPSettings fails if a variable has a value that cannot be used. Its errors quote
+// neither the endpoint nor a header, since both may contain a secret.
+func readOTLPSettings() (otlpSettings, error) {
+	s := otlpSettings{protocol: cmp.Or(traceVariable("PROTOCOL"), protocolProto), headers: make(map[string]string), timeout: 10 * time.Second}
+	switch s.protocol {
+	case protocolGRPC, protocolProto, protocolJSON:
+	default:
+		return s, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q; write %s, %s or %s", s.protocol, protocolProto, protocolJSON, protocolGRPC)
+	}
+	if err := s.readEndpoint(); err != nil {
+		return s, err
+	}
+	switch compression := traceVariable("COMPRESSION"); compression {
+	case "", "none":
+	case "gzip":
+		s.gzip = true
+	default:
+		return s, fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION is %q; write gzip or none", compression)
+	}
+	if timeout := traceVariable("TIMEOUT"); timeout != "" {
+		ms, err := strconv.Atoi(timeout)
+		if err != nil || ms < 1 {
+			return s, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT is %q; write a number of milliseconds", timeout)
+		}
+		s.timeout = time.Duration(ms) * time.Millisecond
+	}
+	for pair := range strings.SplitSeq(traceVariable("HEADERS"), ",") {
+		key, value, ok := strings.Cut(pair, "=")
+		if key = strings.TrimSpace(key); !ok || key == "" {
+			continue
+		}
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if err != nil {
+			return s, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: the value of %s is not percent-encoded as in a URL", key)
+		}
+		s.headers[key] = value
+	}
+	return s, s.readCertificates()
+}
+
+func (s *otlpSettings) readEndpoint() error {
+	endpoint, path := traceOnly("ENDPOINT"), ""
+	if endpoint == "" {
+		// "OTEL_EXPORTER_OTLP_ENDPOINT is a base URL, and signals are sent relative to it."
+		endpoint, path = strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")), "v1/traces"
+	}
+	if endpoint == "" {
+		endpoint = "http://localhost:4318"
+		if s.protocol == protocolGRPC {
+			endpoint = "http://localhost:4317"
+		}
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return errors.New("the OTLP endpoint is not an http or https URL; write for example http://localhost:4318")
+	}
+	if path != "" && s.protocol != protocolGRPC {
+		u.Path = strings.TrimRight(u.Path, "/") + "/" + path
+	}
+	s.endpoint = u
+	return nil
+}
+
+// readCertificates reads the certificates to trust and the client's own.
+func (s *otlpSettings) readCertificates() error {
+	trusted, certificate, key := traceVariable("CERTIFICATE"), traceVariable("CLIENT_CERTIFICATE"), traceVariable("CLIENT_KEY")
+	if trusted == "" && certificate == "" && key == "" {
+		return nil
+	}
+	s.tls = &tls.Config{}
+	if trusted != "" {
+		pem, err := os.ReadFile(trusted)
+		if err != nil {
+			return fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
+		}
+		s.tls.RootCAs = x509.NewCertPool()
+		if !s.tls.RootCAs.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %s contains no certificate", trusted)
+		}
+	}
+	if certificate == "" && key == "" {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		return fmt.Errorf("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE, OTEL_EXPORTER_OTLP_CLIENT_KEY: %w", err)
+	}
+	s.tls.Certificates = []tls.Certificate{pair}
+	return nil
+}
+
+// traceVariable returns a setting of the exporter: the one for traces, or else the one
+// for all signals.
+func traceVariable(name string) string {
+	return cmp.Or(traceOnly(name), strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_"+name)))
+}
+
+func traceOnly(name string) string {
+	return strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_" + name))
+}
+
+const firstRetry = 500 * time.Millisecond
+
+// client returns OpenTelemetry's client for the settings.
+func (s *otlpSettings) client() otlptrace.Client {
+	if s.protocol == protocolGRPC {
+		return s.grpcClient()
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = s.tls
+	options := []otlptracehttp.Option{
+		otlptracehttp.WithEndpointURL(s.endpoint.String()),
+		otlptracehttp.WithHeaders(s.headers),
+		otlptracehttp.WithMaxResponseSize(64 << 10),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstRetry, MaxInterval: s.timeout, MaxElapsedTime: s.timeout}),
+		otlptracehttp.WithHTTPClient(&http.Client{
+			Transport:     toEndpoint{s.endpoint, transport},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a header may contain a secret
+		}),
+	}
+	if s.protocol == protocolJSON {
+		options = append(options, otlptracehttp.WithEncoding(otlptracehttp.EncodingJSON))
+	}
+	if s.gzip {
+		options = append(options, otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
+	}
+	return otlptracehttp.NewClient(options...)
+}
+
+// toEndpoint sends each request to the whole endpoint: OpenTelemetry's client drops its
+// query, user and password, which some collectors use as the key.
+type toEndpoint struct {
+	endpoint *url.URL
+	next     http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t toEndpoint) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL = t.endpoint
+	if user := t.endpoint.User; user != nil && r.Header.Get("Authorization") == "" {
+		password, _ := user.Password()
+		r.SetBasicAuth(user.Username(), password)
+	}
+	return t.next.RoundTrip(r)
+}
+
+func (s *otlpSettings) grpcClient() otlptrace.Client {
+	options := []otlptracegrpc.Option{
+		otlptracegrpc.WithEndpointURL(s.endpoint.String()),
+		otlptracegrpc.WithHeaders(s.headers),
+		otlptracegrpc.WithTimeout(s.timeout),
+		// gRPC has one status for a busy collector and for one that is not there. A
+		// command that ends must not wait long for the second.
+		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: firstRetry, MaxInterval: firstRetry, MaxElapsedTime: min(s.timeout, time.Second)}),
+	}
+	if s.endpoint.Scheme == "https" {
+		options = append(options, otlptracegrpc.WithTLSCredentials(credentials.NewTLS(s.tls)))
+	}
+	if s.gzip {
+		options = append(options, otlptracegrpc.WithCompressor("gzip"))
+	}
+	return otlptracegrpc.NewClient(options...)
+}

@@ -1,0 +1,264 @@
+package telemetry
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/proto"
+)
+
+// A collector takes spans as OpenTelemetry's own messages have them.
+type collector struct {
+	*httptest.Server
+	answer func(n int) (status int, body string) // to the nth request, from 1; nil is yes
+
+	mu       sync.Mutex // guards what follows
+	requests []*http.Request
+	spans    []*tracepb.Span
+	resource map[string]string
+}
+
+func newCollector(t *testing.T) *collector {
+	c := &collector{resource: make(map[string]string)}
+	c.Server = httptest.NewServer(c)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests = append(c.requests, r)
+	body := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		var err error
+		if body, err = gzip.NewReader(body); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+	}
+	raw, err := io.ReadAll(body)
+	var sent tracepb.TracesData // which has the fields of an ExportTraceServiceRequest
+	if err == nil {
+		err = proto.Unmarshal(raw, &sent)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if c.answer != nil {
+		status, body := c.answer(len(c.requests))
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		w.WriteHeader(status)
+		io.WriteString(w, body)
+		if status != http.StatusOK {
+			return
+		}
+	}
+	for _, of := range sent.ResourceSpans {
+		for _, a := range of.Resource.Attributes {
+			c.resource[a.Key] = a.Value.GetStringValue()
+		}
+		for _, by := range of.ScopeSpans {
+			if by.Scope.Name != scope {
+				http.Error(w, "made by "+by.Scope.Name, http.StatusBadRequest)
+			}
+			c.spans = append(c.spans, by.Spans...)
+		}
+	}
+}
+
+// openTraces opens what the environment asks for, which is these variables alone.
+func openTraces(t *testing.T, variables ...string) (*Traces, *observer.ObservedLogs) {
+	t.Helper()
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "OTEL_") {
+			t.Setenv(name, "")
+		}
+	}
+	for _, v := range variables {
+		name, value, _ := strings.Cut(v, "=")
+		t.Setenv(name, value)
+	}
+	core, logged := observer.New(zapcore.InfoLevel)
+	return OpenTraces("1.2.3", zap.New(core)), logged
+}
+
+func TestTraces(t *testing.T) {
+	c := newCollector(t)
+	traces, _ := openTraces(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL+"/base/", "OTEL_EXPORTER_OTLP_HEADERS=x-key=a%20b, y=2",
+		"OTEL_EXPORTER_OTLP_COMPRESSION=gzip", "OTEL_RESOURCE_ATTRIBUTES=team=tools,service.version=mine")
+	parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3}, TraceFlags: trace.FlagsSampled, Remote: true})
+	ctx, first := traces.Tracer().Start(trace.ContextWithRemoteSpanContext(context.Background(), parent), "first", trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(attribute.String("s", "é\xff"), attribute.Int("i", -5), attribute.Bool("b", true), attribute.Float64("f", 1.5), attribute.StringSlice("l", []string{"x"})))
+	_, second := traces.Tracer().Start(ctx, "second", trace.WithSpanKind(trace.SpanKindClient))
+	second.SetStatus(codes.Error, "why")
+	second.End()
+	first.End()
+	traces.Close(t.Context())
+
+	if len(c.spans) != 2 || len(c.requests) != 1 {
+		t.Fatalf("%d spans in %d requests, want 2 in 1", len(c.spans), len(c.requests))
+	}
+	r := c.requests[0]
+	if r.URL.Path != "/base/v1/traces" || r.Header.Get("X-Key") != "a b" || r.Header.Get("Y") != "2" || r.Header.Get("Content-Type") != "application/x-protobuf" {
+		t.Errorf("asked for %s with %v", r.URL, r.Header)
+	}
+	for key, want := range map[string]string{"service.name": "metarouter", "service.version": "mine", "team": "tools", "telemetry.sdk.name": "opentelemetry"} {
+		if c.resource[key] != want {
+			t.Errorf("%s is %q, want %q", key, c.resource[key], want)
+		}
+	}
+	inner, outer := c.spans[0], c.spans[1]
+	traceID, spanID := parent.TraceID(), parent.SpanID()
+	if string(outer.TraceId) != string(traceID[:]) || string(outer.ParentSpanId) != string(spanID[:]) || outer.Kind != tracepb.Span_SPAN_KIND_SERVER || outer.Flags != 0x301 {
+		t.Errorf("got %v", outer)
+	}
+	if string(inner.TraceId) != string(traceID[:]) || string(inner.ParentSpanId) != string(outer.SpanId) || inner.Kind != tracepb.Span_SPAN_KIND_CLIENT || inner.Flags != 0x101 {
+		t.Errorf("got %v", inner)
+	}
+	if inner.Status.Code != tracepb.Status_STATUS_CODE_ERROR || inner.Status.Message != "why" || outer.Status.Code != tracepb.Status_STATUS_CODE_UNSET {
+		t.Errorf("got %v and %v", inner.Status, outer.Status)
+	}
+	if outer.StartTimeUnixNano == 0 || outer.EndTimeUnixNano < inner.EndTimeUnixNano || outer.Name != "first" {
+		t.Errorf("got %v", outer)
+	}
+	got := make(map[string]any)
+	for _, a := range outer.Attributes {
+		got[a.Key] = a.Value.String()
+	}
+	b, _ := json.Marshal(got)
+	if text := string(b); !strings.Contains(text, "é\ufffd") || !strings.Contains(text, "int_value:-5") || !strings.Contains(text, "bool_value:true") ||
+		!strings.Contains(text, "double_value:1.5") || !strings.Contains(text, "x") {
+		t.Errorf("the attributes are %s", text)
+	}
+}
+
+// Only what asks for traces makes any, and what can't be had is said.
+func TestTracesAreOff(t *testing.T) {
+	for _, tt := range []struct {
+		variables []string
+		says      string
+	}{
+		{nil, ""},
+		{[]string{"OTEL_SERVICE_NAME=x"}, ""},
+		{[]string{"OTEL_TRACES_EXPORTER=none", "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1"}, ""},
+		{[]string{"OTEL_SDK_DISABLED=true", "OTEL_TRACES_EXPORTER=otlp"}, ""},
+		{[]string{"OTEL_TRACES_EXPORTER=zipkin", "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1"}, "names no exporter that this program has"},
+		{[]string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=thrift"}, "write http/protobuf, http/json or grpc"},
+		{[]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://localhost:1", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http"}, "write http/protobuf, http/json or grpc"},
+		{[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4317"}, "not an http or https URL"},
+		{[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1", "OTEL_EXPORTER_OTLP_TIMEOUT=soon"}, "a number of milliseconds"},
+		{[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1", "OTEL_EXPORTER_OTLP_COMPRESSION=zip"}, "write gzip or none"},
+		{[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=https://localhost:1", "OTEL_EXPORTER_OTLP_CERTIFICATE=/no/such"}, "CERTIFICATE: open /no/such"},
+		{[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1", "OTEL_EXPORTER_OTLP_HEADERS=a=%zz"}, "not percent-encoded"},
+	} {
+		traces, logged := openTraces(t, tt.variables...)
+		if traces != nil || traces.Tracer() != nil {
+			t.Errorf("%q: there are traces", tt.variables)
+		}
+		traces.Close(t.Context())
+		said := ""
+		for _, e := range logged.All() {
+			said += e.Message
+			for _, f := range e.Context {
+				if err, ok := f.Interface.(error); ok {
+					said += ": " + err.Error()
+				}
+			}
+		}
+		if !strings.Contains(said, tt.says) || tt.says == "" && said != "" {
+			t.Errorf("%q: says %q, want %q", tt.variables, said, tt.says)
+		}
+	}
+}
+
+// A collector that is busy is asked again; one that refuses is not, and what it says is
+// logged.
+func TestExport(t *testing.T) {
+	for _, tt := range []struct {
+		answer   func(n int) (int, string)
+		requests int
+		says     string
+	}{
+		{func(n int) (int, string) { return map[bool]int{true: 503, false: 200}[n == 1], "" }, 2, ""},
+		{func(int) (int, string) { return 400, "wrong" }, 1, "the collector did not accept spans; they are lost"},
+		{func(int) (int, string) { return 307, "" }, 1, "the collector did not accept spans; they are lost"},
+		{func(int) (int, string) { return 200, "\x0a\x06\x08\x01\x12\x02no" }, 1, "the collector did not accept spans; they are lost"},
+		{func(int) (int, string) { return 200, "\x0a\xff\x08\xff" }, 1, "the collector did not accept spans; they are lost"}, // as far as is known
+	} {
+		c := newCollector(t)
+		c.answer = tt.answer
+		traces, logged := openTraces(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+c.URL)
+		_, s := traces.Tracer().Start(context.Background(), "x")
+		s.End()
+		traces.Close(t.Context())
+		if len(c.requests) != tt.requests || c.requests[0].URL.Path != "/" {
+			t.Errorf("%d requests to %s, want %d", len(c.requests), c.requests[0].URL, tt.requests)
+		}
+		warned := logged.FilterLevelExact(zapcore.WarnLevel).All()
+		if (tt.says == "") != (len(warned) == 0) || tt.says != "" && warned[0].Message != tt.says {
+			t.Errorf("says %v, want %q", warned, tt.says)
+		}
+	}
+}
+
+// Where nobody listens, nobody waits.
+func TestExportToNobody(t *testing.T) {
+	c := newCollector(t)
+	c.Close()
+	traces, logged := openTraces(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "OTEL_EXPORTER_OTLP_TIMEOUT=3600000")
+	_, s := traces.Tracer().Start(context.Background(), "x")
+	s.End()
+	traces.Close(t.Context())
+	if n := logged.FilterMessage("the collector did not accept spans; they are lost").Len(); n != 1 {
+		t.Errorf("it is said %d times", n)
+	}
+}
+
+// A collector that wants to be left alone, is gone or hangs keeps nobody waiting, and what
+// is said of it has no secret of its URL.
+func TestExportToBadCollectors(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"busy": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(429)
+		},
+		"too much": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(413) },
+		"hanging":  func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() },
+		"babbling": func(w http.ResponseWriter, r *http.Request) {
+			for w.WriteHeader(500); ; {
+				if _, err := w.Write(make([]byte, 1<<16)); err != nil || r.Context().Err() != nil {
+					return
+				}
+			}
+		},
+	} {
+		s := httptest.NewServer(answer)
+		traces, logged := openTraces(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+s.URL+"?key=hush", "OTEL_EXPORTER_OTLP_TIMEOUT=300", "OTEL_EXPORTER_OTLP_COMPRESSION=gzip")
+		_, span := traces.Tracer().Start(context.Background(), "x")
+		span.End()
+		traces.Close(t.Context()) // returns, though the collector hangs, babbles or asks for an hour
+		lost := logged.FilterMessage("the collector did not accept spans; they are lost")
+		if lost.Len() != 1 || strings.Contains(fmt.Sprint(logged.All()), "hush") {
+			t.Errorf("%s: says %v", name, logged.All())
+		}
+		s.Close()
+	}
+}

@@ -1,0 +1,135 @@
+package telemetry
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// A rotated file is a log of bounded size. When it is full, it is renamed to its name with
+// the time, a new one is created, and the oldest are removed. Other processes may do the
+// same with the same file, and other programs may move it: no name is used twice, so no
+// process overwrites a file that another one has kept. It belongs to one goroutine.
+type rotated struct {
+	options config.AccessLog
+	file    *os.File // nil after a failure, until it can be opened again
+	torn    bool     // the last write was incomplete
+}
+
+// openRotated opens the file, and creates its folder.
+func openRotated(o config.AccessLog) (*rotated, error) {
+	if err := os.MkdirAll(filepath.Dir(o.File), 0o700); err != nil {
+		return nil, err
+	}
+	r := &rotated{options: o}
+	return r, r.open()
+}
+
+func (r *rotated) open() (err error) {
+	if r.file, err = os.OpenFile(r.options.File, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+		r.file = nil
+	}
+	return err
+}
+
+func (r *rotated) close() {
+	if r.file != nil {
+		r.file.Close()
+		r.file = nil
+	}
+}
+
+// write writes whole lines with one system call, so that lines of several processes do not
+// mix.
+func (r *rotated) write(lines []byte) error {
+	size, err := r.size()
+	if err != nil {
+		return err
+	}
+	if size > 0 && size+int64(len(lines)) > r.options.MaxSize {
+		r.shift()
+		r.torn = false
+		if err := r.open(); err != nil {
+			return err
+		}
+	}
+	if r.torn && size > 0 { // end the incomplete line
+		lines = append([]byte{'\n'}, lines...)
+	}
+	n, err := r.file.Write(lines)
+	r.torn = n > 0 && n < len(lines) || n == 0 && r.torn
+	return err
+}
+
+// size returns the file's length. It opens the file again if its name belongs to another
+// file now.
+func (r *rotated) size() (int64, error) {
+	if r.file != nil {
+		ours, err := r.file.Stat()
+		if err == nil && !ours.Mode().IsRegular() { // a pipe or a device
+			return 0, nil
+		}
+		named, nameless := os.Stat(r.options.File)
+		if err == nil && nameless == nil && os.SameFile(ours, named) {
+			return ours.Size(), nil
+		}
+		r.close()
+	}
+	if err := r.open(); err != nil {
+		return 0, err
+	}
+	info, err := r.file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// rotatedAt is the format of the time in the name of an old file. Names sort by time.
+const rotatedAt = "20060102T150405.000000000"
+
+// shift renames the file and removes the oldest ones. If that fails, the file goes on. It
+// is closed before, because Windows does not rename open files.
+func (r *rotated) shift() {
+	r.close()
+	file := r.target()
+	name := fmt.Sprintf("%s.%s-%d", file, time.Now().UTC().Format(rotatedAt), os.Getpid())
+	if os.Rename(file, name) != nil {
+		return
+	}
+	old := old(file)
+	for len(old) >= r.options.MaxFiles {
+		os.Remove(old[0])
+		old = old[1:]
+	}
+}
+
+// target returns the path without symbolic links, so that a link keeps pointing to the
+// current file and old files are next to that.
+func (r *rotated) target() string {
+	if target, err := filepath.EvalSymlinks(r.options.File); err == nil {
+		return target
+	}
+	return r.options.File
+}
+
+// old returns the old files of a log, the oldest first.
+func old(file string) (names []string) {
+	folder, base := filepath.Split(file)
+	entries, err := os.ReadDir(filepath.Clean(folder))
+	if err != nil {
+		return nil
+	}
+	for _, entry := range entries {
+		rest, ok := strings.CutPrefix(entry.Name(), base+".")
+		at, _, numbered := strings.Cut(rest, "-")
+		if _, err := time.Parse(rotatedAt, at); ok && numbered && err == nil {
+			names = append(names, filepath.Join(folder, entry.Name()))
+		}
+	}
+	return names // as ReadDir sorts them
+}

@@ -1,0 +1,232 @@
+package terminal
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/width"
+)
+
+// A Colour is one of a terminal's own.
+type Colour string
+
+// Colours. The zero value is the terminal's usual one.
+const (
+	Plain  Colour = ""
+	Red    Colour = "31"
+	Green  Colour = "32"
+	Yellow Colour = "33"
+	Cyan   Colour = "36"
+	Faint  Colour = "2"
+	Bold   Colour = "1"
+)
+
+// A Cell is one of a row. Its text may come from anywhere: what could move the cursor
+// is left out.
+type Cell struct {
+	Text   string
+	Colour Colour
+	Right  bool // aligned
+}
+
+// A Row is a line of a table.
+type Row []Cell
+
+// gap is between columns.
+const gap = "  "
+
+// Table lays out the rows in at most so many columns of the terminal and lines; 0 is
+// any number. Of too many rows the last line counts the rest; what is too wide is cut,
+// the last column first.
+func Table(rows []Row, columns, lines int, colour bool) []string {
+	more := 0
+	if lines > 0 && len(rows) > lines {
+		more = len(rows) - lines + 1
+		rows = rows[:lines-1]
+	}
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], Width(Clean(cell.Text)))
+		}
+	}
+	if columns > 0 {
+		fit(widths, columns)
+	}
+	out := make([]string, 0, len(rows)+1)
+	for _, row := range rows {
+		out = append(out, layOut(row, widths, colour))
+	}
+	if more > 0 {
+		rest := fmt.Sprintf("… and %d more", more)
+		if columns > 0 {
+			rest = Cut(rest, columns)
+		}
+		out = append(out, rest)
+	}
+	return out
+}
+
+// leastColumn is how narrow a column is made for others to have room.
+const leastColumn = 8
+
+// fit makes the columns narrower until they fit: the last one as far as it goes, then
+// the widest of the others.
+func fit(widths []int, columns int) {
+	over := func() int {
+		total := -len(gap)
+		for _, w := range widths {
+			if w > 0 {
+				total += w + len(gap)
+			}
+		}
+		return total - columns
+	}
+	shrink := func(i, least int) {
+		if by := min(over(), widths[i]-least); by > 0 {
+			widths[i] -= by
+		}
+	}
+	if len(widths) == 0 {
+		return
+	}
+	last := len(widths) - 1
+	shrink(last, leastColumn)
+	for over() > 0 {
+		widest := 0
+		for i := range widths {
+			if widths[i] > widths[widest] {
+				widest = i
+			}
+		}
+		if widths[widest] <= 1 {
+			return
+		}
+		widths[widest]--
+	}
+}
+
+func layOut(row Row, widths []int, colour bool) string {
+	var b strings.Builder
+	pending := 0 // spaces before the next text
+	for i, cell := range row {
+		if widths[i] == 0 {
+			continue
+		}
+		text := Cut(Clean(cell.Text), widths[i])
+		space := widths[i] - Width(text)
+		if cell.Right {
+			pending, space = pending+space, 0
+		}
+		if text != "" {
+			b.WriteString(strings.Repeat(" ", pending))
+			b.WriteString(Paint(text, cell.Colour, colour))
+			pending = 0
+		}
+		pending += space + len(gap)
+	}
+	return b.String()
+}
+
+// Paint returns the text in the colour, as it is if there is to be none.
+func Paint(text string, c Colour, colour bool) string {
+	if !colour || c == Plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
+}
+
+// Clean returns the text without what is no visible character, so that nothing in it
+// moves the cursor, hides something or writes from right to left; line ends and tabs
+// become spaces.
+func Clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case r == unicode.ReplacementChar || unicode.IsControl(r):
+			return '\uFFFD'
+		case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Zl, r), unicode.Is(unicode.Zp, r), unicode.Is(unicode.Co, r):
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// Printable returns the text with U+FFFD in place of every character that is neither
+// printable nor a tab, so that nothing in it moves the cursor.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
+// Width returns how many columns the text takes. Sequences that Paint writes take none.
+func Width(text string) int {
+	n := 0
+	for i := 0; i < len(text); {
+		if strings.HasPrefix(text[i:], "\x1b[") {
+			if end := strings.IndexByte(text[i:], 'm'); end >= 0 {
+				i += end + 1
+				continue
+			}
+		}
+		r, size := utf8.DecodeRuneInString(text[i:])
+		n += columnsOf(r)
+		i += size
+	}
+	return n
+}
+
+func columnsOf(r rune) int {
+	switch {
+	case unicode.In(r, unicode.Mn, unicode.Me), r >= 0xFE00 && r <= 0xFE0F: // on the letter before
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// Cut returns as much of a plain text as so many columns hold, with an ellipsis if that
+// is not all.
+func Cut(text string, columns int) string {
+	if Width(text) <= columns {
+		return text
+	}
+	n := 0
+	for i, r := range text {
+		if n += columnsOf(r); n > columns-1 {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
+
+// Hang breaks a text into lines of at most so many columns. The first line begins with
+// lead, and the others are indented by its width. 0 columns break nothing.
+func Hang(lead, text string, columns int) (lines []string) {
+	indent := strings.Repeat(" ", Width(lead))
+	line, empty := lead, true
+	for _, word := range strings.Fields(Clean(text)) {
+		if !empty && columns > 0 && Width(line)+1+Width(word) > columns {
+			lines = append(lines, line)
+			line, empty = indent, true
+		}
+		if !empty {
+			line += " "
+		}
+		line, empty = line+word, false
+	}
+	return append(lines, line)
+}

@@ -1,0 +1,89 @@
+package why
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// maxAbove is how many of the tools that rank higher are named.
+const maxAbove = 3
+
+// rank says where the tool ranks for the task, and why. A tool that is not offered is
+// nil, and has no rank.
+func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, task string, a *Answer) error {
+	found, err := r.Find(ctx, selector.Query{Task: task, Limit: len(r.Tools()) + 1})
+	if err != nil {
+		return err
+	}
+	if found.Abstained {
+		a.say("a search for %q answers that no tool fits, because the confidence of every tool is too low.", task)
+	}
+	at := -1
+	for i, c := range found.Candidates {
+		if c.Tool == t && t != nil {
+			at = i
+		}
+	}
+	if at < 0 {
+		if t != nil {
+			a.say("it is not one of the %d candidates for %q: too few of its words fit the task, and its meaning is too far from the task.", len(found.Candidates), task)
+		}
+		return nil
+	}
+	shown := append(found.Candidates[:min(at, maxAbove):min(at, maxAbove)], found.Candidates[at])
+	why, err := r.Explain(ctx, task, shown)
+	if err != nil {
+		return err
+	}
+	own := why[len(why)-1]
+	a.Rank = new(at + 1)
+	c := found.Candidates[at]
+	a.say("for %q it ranks %s of %d candidates, with a score of %.2f and a confidence of %.2f.", task, ordinal(at+1), len(found.Candidates), c.Score, c.Confidence)
+	if reason := own.Why(); reason != "" {
+		a.say("what speaks for it: %s.", reason)
+	}
+	if shares := sharesOf(own); shares != "" {
+		a.say("its score is made of %s.", shares)
+	}
+	if len(own.Missing) > 0 {
+		a.say("words of the task that the tool does not have: %s.", strings.Join(own.Missing, ", "))
+	}
+	for i, above := range shown[:len(shown)-1] {
+		a.say("above it is %s, with a score of %.2f: %s.", above.Tool.ID, above.Score, cmp.Or(why[i].Why(), "its score is made of "+sharesOf(why[i])))
+	}
+	if more := at - maxAbove; more > 0 {
+		a.say("and %d more are above it.", more)
+	}
+	return nil
+}
+
+// sharesOf says what a score is made of.
+func sharesOf(e selector.Explanation) string {
+	var parts []string
+	for _, f := range e.Features {
+		if f.Share >= 0.005 {
+			parts = append(parts, fmt.Sprintf("%s (%.0f%%)", f.Label, 100*f.Share))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func ordinal(n int) string {
+	switch {
+	case n%100/10 == 1:
+		return fmt.Sprintf("%dth", n)
+	case n%10 == 1:
+		return fmt.Sprintf("%dst", n)
+	case n%10 == 2:
+		return fmt.Sprintf("%dnd", n)
+	case n%10 == 3:
+		return fmt.Sprintf("%drd", n)
+	}
+	return fmt.Sprintf("%dth", n)
+}

@@ -1,0 +1,321 @@
+// Package why explains why a tool is offered to clients or is not, and where it ranks
+// for a task. It reads the router's catalog, and starts servers only where the catalog
+// does not answer the question.
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/server"
+)
+
+// An Answer says why a tool is or is not offered.
+type Answer struct {
+	Tool    string   `json:"tool"` // its ID; the name in the question if no tool has it
+	Offered bool     `json:"offered"`
+	Reasons []string `json:"reasons"` // full sentences
+	Rank    *int     `json:"rank"`    // from 1; null without a task, or if the tool is not among the candidates
+}
+
+func (a *Answer) say(format string, args ...any) {
+	a.Reasons = append(a.Reasons, terminal.Clean(fmt.Sprintf(format, args...)))
+}
+
+// A Question asks about a tool.
+type Question struct {
+	Config config.Config
+	Tool   string // a name of the tool in any form
+	Task   string // where does the tool rank for it? "" does not ask
+	Mode   string // in which the running router shows tools; "" if none runs
+
+	// Wait runs a function that waits for servers. It may show their progress.
+	Wait func(wait func())
+}
+
+// Ask answers the question for a router. It fails with a *server.NameError if several
+// tools have the name.
+func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
+	x := inquiry{config: q.Config, mode: q.Mode, asked: q.Tool}
+	look := func() error {
+		x.look(r)
+		var e *server.NameError
+		if _, err := x.names.Resolve(q.Tool); errors.As(err, &e) && len(e.Ambiguous) > 0 {
+			return err
+		}
+		return nil
+	}
+	if err := look(); err != nil {
+		return Answer{}, err
+	}
+	all := q.Task != "" || q.Config.Router.Names == server.Bare // other tools decide on its rank, and on its name
+	if !x.knows() || all {
+		// Start the servers that can have the tool: all of them if the name does not say.
+		if of, _, ok := server.Split(q.Tool, q.Config.Router.Separator, x.servers); ok && !all {
+			q.Wait(func() { r.Try(ctx, of) })
+		} else {
+			q.Wait(func() { r.Settled(ctx) })
+		}
+		if ctx.Err() != nil {
+			return Answer{}, ctx.Err()
+		}
+		if err := look(); err != nil {
+			return Answer{}, err
+		}
+	}
+	a := x.answer()
+	if q.Task != "" {
+		t, _ := r.Tool(a.Tool)
+		if err := rank(ctx, r, t, q.Task, &a); err != nil {
+			return Answer{}, err
+		}
+	}
+	return a, nil
+}
+
+// An inquiry is what an answer is made from. Its methods are pure but for look, which
+// reads the router.
+type inquiry struct {
+	config   config.Config
+	mode     string // in which the running router shows tools; "" if none runs
+	asked    string
+	servers  []adapter.ServerInfo
+	snapshot *registry.Snapshot
+	names    *server.ToolNames
+	complete bool
+}
+
+func (x *inquiry) look(r *adapter.Parts) {
+	x.servers, x.snapshot, x.complete = r.Servers(), r.Snapshot(), r.Complete()
+	x.names = server.NewNames(x.snapshot.Tools(), x.config.Router.Names, x.config.Router.Separator)
+}
+
+// tool returns the tool that the question names, by its name or by its name before
+// "tools", "rename".
+func (x *inquiry) tool() (*registry.NormalizedTool, bool) {
+	if t, err := x.names.Resolve(x.asked); err == nil {
+		return t, true
+	}
+	of, name, qualified := server.Split(x.asked, x.config.Router.Separator, x.servers)
+	if !qualified {
+		name = x.asked
+	}
+	for _, t := range x.snapshot.Tools() {
+		if t.Original != "" && t.Original == name && (!qualified || t.Server == of) {
+			return t, true
+		}
+	}
+	return nil, false
+}
+
+// A dropped tool is listed by its server and not offered.
+type dropped struct {
+	server string
+	registry.Dropped
+}
+
+// droppedTools returns the dropped tools that the question names.
+func (x *inquiry) droppedTools() (all []dropped) {
+	of, name, qualified := server.Split(x.asked, x.config.Router.Separator, x.servers)
+	if !qualified {
+		name = x.asked
+	}
+	for _, s := range x.config.Servers {
+		for _, d := range x.snapshot.Offer(s.Name).Dropped {
+			if d.Kind == registry.KindTool && d.Name == name && (!qualified || s.Name == of) {
+				all = append(all, dropped{s.Name, d})
+			}
+		}
+	}
+	return all
+}
+
+func (x *inquiry) knows() bool {
+	_, ok := x.tool()
+	return ok || len(x.droppedTools()) > 0 || server.IsOwn(x.asked)
+}
+
+func (x *inquiry) answer() Answer {
+	if t, ok := x.tool(); ok {
+		return x.offered(t)
+	}
+	a := Answer{Tool: x.asked, Reasons: []string{}}
+	if server.IsOwn(x.asked) {
+		a.Offered = true
+		a.say("it is one of metarouter's own tools. Clients see find_tools, describe_tools, call_tool, call_read_only_tool and route_task in search mode, read_result if maxResultTokens is set, list_categories and classify_text if \"classification\" is configured.")
+		return a
+	}
+	if dropped := x.droppedTools(); len(dropped) > 0 {
+		a.Tool = registry.ID(dropped[0].server, dropped[0].Name)
+		for _, d := range dropped {
+			x.explainDropped(&a, d)
+		}
+		return a
+	}
+	x.unknown(&a)
+	return a
+}
+
+// offered says how a tool is offered.
+func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
+	a := Answer{Tool: t.ID, Offered: true}
+	exposed := x.names.Exposed(t)
+	pinned := slices.ContainsFunc(x.config.Router.Pinned, func(name string) bool {
+		p, err := x.names.Resolve(name)
+		return err == nil && p == t
+	})
+	switch mode, why := x.shown(); {
+	case mode == server.Direct:
+		a.say("clients see it as %s (%s).", exposed, why)
+	case pinned:
+		a.say("clients see it as %s: it is pinned, next to find_tools (%s).", exposed, why)
+	default:
+		a.say("it is not in the clients' tool list, because %s. Clients find it with find_tools and call it with call_tool under the name %s or %s. To list it too, write \"metarouter\": {\"pinned\": [%[2]q]}.", why, t.ID, exposed)
+	}
+	if t.Original != "" {
+		a.say("the server calls it %q; \"tools\", \"rename\" in the entry %q makes that %q.", t.Original, t.Server, t.Name)
+	}
+	if why := x.names.Altered(t); why != "" {
+		a.say("clients see it under a changed name, because %s.", why)
+	}
+	var same []string
+	for _, o := range x.snapshot.Tools() {
+		if o.Name == t.Name && o != t {
+			same = append(same, o.ID)
+		}
+	}
+	if len(same) > 0 {
+		a.say("%q alone does not call it, since others have that name too: %s.", t.Name, strings.Join(same, ", "))
+	}
+	if len(t.Repairs) > 0 {
+		a.say("clients would have refused its definition, which metarouter repaired: %s.", strings.Join(t.Repairs[:min(3, len(t.Repairs))], "; "))
+	}
+	if s, ok := x.state(t.Server); ok && s.State != status.Ready && s.State != status.Idle && (x.mode != "" || s.State != status.Starting) {
+		a.say("it can't be called just now: %s", stateWords(s))
+	}
+	return a
+}
+
+// shown returns how tools are listed, and why.
+func (x *inquiry) shown() (mode, why string) {
+	r := x.config.Router
+	cost := registry.Tokens(x.snapshot.Tools())
+	mode = server.ModeFor(r.Mode, x.complete, cost, r.ToolBudget)
+	switch {
+	case x.mode != "":
+		return x.mode, "the running router is in " + x.mode + " mode"
+	case mode == r.Mode:
+		return mode, fmt.Sprintf("\"mode\" is %q", r.Mode)
+	case !x.complete:
+		return mode, "mode auto shows the search tools if the tools of some servers are not known when the router starts"
+	case mode == server.Search:
+		return mode, fmt.Sprintf("mode auto shows the search tools: all tools cost %d tokens, and toolBudget is %d", cost, r.ToolBudget)
+	}
+	return mode, fmt.Sprintf("mode auto shows all tools, because they cost %d tokens and toolBudget is %d", cost, r.ToolBudget)
+}
+
+// explainDropped says why a tool that a server lists is not offered.
+func (x *inquiry) explainDropped(a *Answer, d dropped) {
+	where := fmt.Sprintf("the entry %q of %s", d.server, strings.Join(x.config.Files, ", "))
+	switch d.Filter {
+	case "deny":
+		a.say("%q in \"tools\", \"deny\" keeps it out, in %s; take the pattern out to have it offered.", d.Pattern, where)
+	case "allow":
+		a.say("\"tools\", \"allow\" does not name it, in %s; add %q there to have it offered.", where, d.Name)
+	default:
+		a.say("server %q lists it, and it can't be offered: %s.", d.server, d.Reason)
+	}
+}
+
+// unknown says why no server is known to have the tool.
+func (x *inquiry) unknown(a *Answer) {
+	of, name, qualified := server.Split(x.asked, x.config.Router.Separator, x.servers)
+	s, known := x.state(of)
+	switch {
+	case qualified && known && s.State != status.Ready && s.State != status.Idle && s.Tools == 0:
+		a.say("its tools are not known, since %s", stateWords(s))
+		return
+	case qualified && known:
+		var theirs []string
+		for _, t := range x.snapshot.Server(of) {
+			theirs = append(theirs, t.Name)
+		}
+		if like, ok := config.Similar(name, theirs); ok {
+			a.say("server %q has no tool %q; did you mean %s:%s?", of, name, of, like)
+			return
+		}
+		a.say("server %q has no tool %q; it has %s.", of, name, some(theirs, 8))
+		return
+	}
+	if before, _, ok := strings.Cut(x.asked, ":"); ok {
+		a.say("no server is called %q; the servers are %s.", before, some(x.serverNames(), 8))
+		return
+	}
+	if s, ok := x.state(x.asked); ok {
+		a.say("that is a server, not a tool: 'metarouter tools --server %s' lists its tools.", s.Name)
+		return
+	}
+	a.say("no server has a tool of that name, as far as the servers' tools are known.")
+	_, err := x.names.Resolve(x.asked)
+	if e, ok := errors.AsType[*server.NameError](err); ok && len(e.Nearest) > 0 {
+		a.say("the nearest names are %s.", strings.Join(e.Nearest, ", "))
+	}
+	for _, s := range x.servers {
+		if s.Tools == 0 && s.State != status.Ready {
+			a.say("server %q may have it; its tools are not known yet: %s", s.Name, stateWords(s))
+		}
+	}
+}
+
+func (x *inquiry) serverNames() (names []string) {
+	for _, s := range x.servers {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func (x *inquiry) state(name string) (adapter.ServerInfo, bool) {
+	for _, s := range x.servers {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return adapter.ServerInfo{}, false
+}
+
+// stateWords says in a sentence why a server does not run, and what to do.
+func stateWords(s adapter.ServerInfo) string {
+	switch s.State {
+	case status.Disabled:
+		if s.ByHand {
+			return fmt.Sprintf("server %q was stopped by hand; 'metarouter restart %s' starts it.", s.Name, s.Name)
+		}
+		return fmt.Sprintf("server %q is disabled; take \"disabled\": true out of its entry.", s.Name)
+	case status.Self:
+		return fmt.Sprintf("server %q is never started, because its entry starts another router; remove the entry.", s.Name)
+	case status.Starting:
+		return fmt.Sprintf("server %q is still starting; ask again in a while.", s.Name)
+	case status.Misconfigured:
+		return fmt.Sprintf("server %q can't be started: %s.", s.Name, s.LastError)
+	}
+	return fmt.Sprintf("server %q is %s; 'metarouter doctor' says why and what to do.", s.Name, s.State)
+}
+
+// some joins the first fea.
+func some(names []string, most int) string {
+	switch {
+	case len(names) == 0:
+		return "none"
+	case len(names) > most:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/completion"
+)
+
+// helpColumns is the width of the help of flags.
+const helpColumns = 100
+
+// newRootCommand returns the command line with all its subcommands. In a router that
+// carries out the command of another process, only those exist that can ask a router.
+func newRootCommand(env *environment) *cobra.Command {
+	root := &cobra.Command{
+		Use:     "metarouter",
+		Short:   "One MCP server in front of many",
+		Version: version,
+		Long: `metarouter keeps the MCP servers of a .mcp.json running, finds the right tool
+for a task, runs it on the right server, and shows all of them to a client as
+one MCP server.`,
+		Example: `  metarouter servers
+  metarouter search "take a screenshot of a page"
+  metarouter install claude-desktop --write`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetOut(env.stdout)
+	root.SetErr(env.stderr)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpColumns)))
+	root.Flags().BoolP("help", "h", false, "Print this help.")
+	root.Flags().BoolP("version", "v", false, "Print the version.")
+	flags := root.PersistentFlags()
+	flags.StringArrayVar(&env.configs, "config", nil, "Read the servers from this configuration `file`. Repeat the flag to read several files; a later file wins over an earlier one. (default ./.mcp.json, else metarouter/mcp.json in ~/.config; in ~/Library/Application Support on macOS, in %AppData% on Windows)")
+	flags.StringVar(&env.data, "data", defaultData(), "Keep the catalog, the logs of servers and what was learned from calls in this `folder`. An empty name (\"\") keeps nothing.")
+	flags.StringVar(&env.logLevel, "log-level", "", "Write log lines of this `level`, or a more serious one, to stderr: debug, info, warn or error. (default info for serve, warn for eval and usage, no log lines for other commands)")
+	for _, cmd := range []*cobra.Command{
+		newRouteCommand(env), newSearchCommand(env), newCallCommand(env), newToolsCommand(env), newServersCommand(env), newRestartCommand(env),
+		newCapabilitiesCommand(env), newClassifyCommand(env), newUsageCommand(env), newDoctorCommand(env), newWhyCommand(env),
+	} {
+		does := "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work."
+		if cmd.Name() == "restart" {
+			does = "Leave the running routers alone: start a second copy of the server to see whether it can start, and stop it at the end. By default the running routers restart the server."
+		}
+		cmd.Flags().BoolVar(&env.standalone, "standalone", false, does)
+		root.AddCommand(cmd)
+	}
+	if env.running == nil {
+		root.AddCommand(
+			newServeCommand(env), newDashboardCommand(env), newImportCommand(env), newInstallCommand(env), newCheckCommand(env), newPlanCommand(env),
+			newTrustCommand(env), newEvalCommand(env), newSchemaCommand(env), newBuiltinCommand(), newVersionCommand(env),
+			newManCommand(root), newHealthCommand(env), newGuardCommand(),
+		)
+	}
+	completion.Add(root, &env.configs)
+	return root
+}
+
+// newCommand returns a subcommand. An error of run means that the operation failed,
+// unless it is an [exitError] with another code.
+func newCommand(use, short, example string, args cobra.PositionalArgs, run func(ctx context.Context, args []string) error) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Example: example,
+		Args: func(cmd *cobra.Command, given []string) error {
+			if err := args(cmd, given); err != nil {
+				return fmt.Errorf("%w; write: metarouter %s", err, use)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := run(cmd.Context(), args)
+			var exit *exitError
+			if err != nil && !errors.As(err, &exit) {
+				return &exitError{exitFailed, err}
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolP("help", "h", false, "Print this help.")
+	return cmd
+}
+
+// arguments checks that a command has from least to most arguments. The error is advice.
+// most is -1 if there is no limit.
+func arguments(least, most int, advice string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, given []string) error {
+		if len(given) < least || most >= 0 && len(given) > most {
+			return errors.New(advice)
+		}
+		return nil
+	}
+}
+
+// noArguments checks that a command has no argument.
+func noArguments(cmd *cobra.Command, given []string) error {
+	if len(given) > 0 {
+		return fmt.Errorf("%s takes no argument, but %q was given", cmd.Name(), given[0])
+	}
+	return nil
+}
+
+// addJSONFlag gives cmd the flag --json.
+func addJSONFlag(env *environment, cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&env.json, "json", false, "Print the answer as JSON. By default it is text.")
+}
+
+// preferTags is the help of --capability for the commands that rank tools.
+const preferTags = "Prefer tools with this capability `tag`; 'metarouter capabilities' lists the tags. Repeat the flag to ask for several. If no tool has all of them, the tools that have most of them are considered. By default all tools are considered."
+
+// addCapabilityFlag gives cmd the flag --capability.
+func addCapabilityFlag(cmd *cobra.Command, tags *[]string, help string) {
+	cmd.Flags().StringArrayVarP(tags, "capability", "c", nil, help)
+}
+
+func newVersionCommand(env *environment) *cobra.Command {
+	return newCommand("version", "Print the version", "  metarouter version", noArguments,
+		func(context.Context, []string) error {
+			_, err := fmt.Fprintln(env.stdout, "metarouter", version)
+			return err
+		})
+}

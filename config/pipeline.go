@@ -1,0 +1,177 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	quiet    = 100 * time.Millisecond // without an event, before the files are read
+	maxQuiet = time.Second            // from the first event on, before the files are read
+	recheck  = time.Second            // between two looks whether an edit is trusted by now
+)
+
+// ErrUntrusted is passed to [Pipeline.Judged] for an edit that is not trusted.
+var ErrUntrusted = errors.New("the edit is not trusted, since the file was found and not named: approve it with 'metarouter trust'")
+
+// A Pipeline turns edits of the configuration's files into values for one receiver:
+//
+//	file watch or signal → read → adjust → trust → skip what the receiver has → send
+//
+// An edit that can't be used, a missing file included, is logged and changes nothing. The
+// latest reading wins: it replaces one that the receiver has not taken yet. The zero value
+// sends nothing.
+type Pipeline struct {
+	// Watch has the files read again when one of them, or an envFile that they name, is
+	// edited. Where the system reports no edits, the files are read every two seconds.
+	Watch bool
+
+	// Reload has the files read again at each value, such as a SIGHUP.
+	Reload <-chan os.Signal
+
+	// Adjust returns a reading as the receiver is to have it, for example with the flags
+	// of a command line. It is called with each reading, trusted or not. nil leaves the
+	// reading as it is.
+	Adjust func(Config) Config
+
+	// Trusted reports whether a reading may be used. An edit that is not trusted waits
+	// until it is, and is checked once a second. nil trusts everything.
+	Trusted func(Config) bool
+
+	// Judged is called with the reason why a reading can't be used, or with nil if it can
+	// be used. nil if no one needs to know.
+	Judged func(error)
+
+	// Sent is called with each configuration that the receiver has taken. nil if no one
+	// needs to know.
+	Sent func(Config)
+
+	Log *zap.Logger // nil is silence
+}
+
+// Run sends each new configuration to out, until ctx ends. first is what the receiver has
+// already; an edit made since it was loaded is sent too. The error is always nil.
+func (p Pipeline) Run(ctx context.Context, first Config, out chan<- Config) error {
+	if p.Log == nil {
+		p.Log = zap.NewNop()
+	}
+	f := feed{Pipeline: p, watcher: &watcher{log: p.Log}, out: out, sent: first, latest: first}
+	if p.Watch {
+		f.watcher = newWatcher(p.Log)
+		f.read()
+	}
+	defer f.watcher.close()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case f.pending <- f.latest: // never while pending is nil; submit sets it
+			f.sent, f.pending = f.latest, nil
+			if p.Sent != nil {
+				p.Sent(f.sent)
+			}
+		case event := <-f.watcher.events:
+			if f.watcher.concerns(event) {
+				f.disturb()
+			}
+		case err := <-f.watcher.errors:
+			p.Log.Warn("watching config", zap.Error(err)) // events may be lost
+			f.disturb()
+		case <-f.settled:
+			f.read()
+		case <-f.watcher.poll:
+			f.read()
+		case <-p.Reload:
+			f.complaint = ""
+			f.read()
+		case <-f.untrusted:
+			f.submit()
+		}
+	}
+}
+
+// A feed is the state of a pipeline that runs.
+type feed struct {
+	Pipeline
+	watcher *watcher
+	out     chan<- Config
+
+	sent, latest Config
+	pending      chan<- Config    // out, while the receiver lacks latest
+	untrusted    <-chan time.Time // fires while latest waits for trust
+	complaint    string           // about the edit that is in the files now
+
+	settled  <-chan time.Time // fires once the files have not changed for a while
+	deadline time.Time        // when settled fires at the latest
+}
+
+// disturb has the files read once they have not changed for a while.
+func (f *feed) disturb() {
+	if f.settled == nil {
+		f.deadline = time.Now().Add(maxQuiet)
+	}
+	f.settled = time.After(min(quiet, time.Until(f.deadline)))
+}
+
+// read reads the files, and has their value sent if the receiver lacks it.
+func (f *feed) read() {
+	f.settled = nil
+	f.watcher.follow(filesOf(f.latest)) // before reading, so that no edit is missed in between
+	next, err := Load(f.latest.Files...)
+	f.judge(err)
+	if err != nil {
+		if err.Error() != f.complaint {
+			f.Log.Warn("bad config, keeping the one in use", zap.Error(err))
+		}
+		f.complaint = err.Error()
+		return
+	}
+	f.complaint = ""
+	f.Log.Debug("config read", zap.Int("servers", len(next.Servers)), zap.Int("problems", len(next.Problems)))
+	if f.watcher.follow(filesOf(next)) {
+		f.disturb() // an envFile was read before it was watched
+	}
+	if f.Adjust != nil {
+		next = f.Adjust(next)
+	}
+	known := f.untrusted != nil && next.Equal(f.latest)
+	f.latest, f.pending = next, nil
+	if f.submit(); f.untrusted != nil && !known {
+		f.Log.Warn(ErrUntrusted.Error(), zap.Strings("file", next.Files))
+		f.judge(ErrUntrusted)
+	}
+}
+
+// submit has Run send the latest reading, once it is trusted, if the receiver lacks it.
+func (f *feed) submit() {
+	f.untrusted = nil
+	switch {
+	case f.latest.Equal(f.sent):
+	case f.Trusted == nil || f.Trusted(f.latest):
+		f.pending = f.out
+	default:
+		f.untrusted = time.After(recheck)
+	}
+}
+
+func (p Pipeline) judge(err error) {
+	if p.Judged != nil {
+		p.Judged(err)
+	}
+}
+
+// filesOf are all files that c was made of.
+func filesOf(c Config) []string {
+	files := slices.Clone(c.Files)
+	for _, s := range c.Servers {
+		if s.EnvFile != "" {
+			files = append(files, s.EnvFile)
+		}
+	}
+	return files
+}

@@ -1,0 +1,390 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+func command(name string) string { return `{"mcpServers": {"a": {"command": "` + name + `"}}}` }
+
+// A watched file, and what comes out.
+type watched struct {
+	*testing.T
+	file string
+	out  chan Config
+	logs *observer.ObservedLogs
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// watch begins with the files as they are, and ends with the test.
+func watch(t *testing.T, files ...string) watched {
+	initial, err := Load(files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, logs := observer.New(zap.DebugLevel)
+	w := watched{t, files[0], make(chan Config), logs}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Pipeline{Watch: true, Log: zap.New(core)}.Run(ctx, initial, w.out) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	w.expectLog(1, "servers", "") // it reads the files when it has begun to watch
+	return w
+}
+
+// expect takes configs until one has the command. Those before it may be
+// states between two writes, but never one of not.
+func (w watched) expect(command string, not ...string) {
+	w.Helper()
+	deadline := time.After(30 * time.Second)
+	for {
+		select {
+		case c := <-w.out:
+			got := c.Servers[0].Command
+			for _, n := range not {
+				if got == n {
+					w.Fatalf("got %q, which must not be sent", got)
+				}
+			}
+			if got == command {
+				return
+			}
+		case <-deadline:
+			w.Fatalf("%q was not sent", command)
+		}
+	}
+}
+
+// expectNothing is for when the log says that all edits were read.
+func (w watched) expectNothing() {
+	w.Helper()
+	select {
+	case c := <-w.out:
+		w.Fatalf("got a config with %d servers", len(c.Servers))
+	default:
+	}
+}
+
+// expectLog waits for so many lines with a field that is, or contains, the value.
+func (w watched) expectLog(times int, field string, value any) {
+	w.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		seen := 0
+		for _, line := range w.logs.All() {
+			got, ok := line.ContextMap()[field]
+			if ok && strings.Contains(fmt.Sprint(got), fmt.Sprint(value)) {
+				seen++
+			}
+		}
+		if seen >= times {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			w.Fatalf("%s %v was not logged", field, value)
+		}
+	}
+}
+
+func rename(t *testing.T, file, text string) {
+	t.Helper()
+	write(t, file+".tmp", text)
+	if err := os.Rename(file+".tmp", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func start(t *testing.T) watched {
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	write(t, file, command("first"))
+	return watch(t, file)
+}
+
+func TestWatchWrite(t *testing.T) {
+	w := start(t)
+	write(t, w.file, command("second"))
+	w.expect("second")
+	write(t, w.file, command("third"))
+	w.expect("third")
+}
+
+func TestWatchRename(t *testing.T) {
+	w := start(t)
+	rename(t, w.file, command("second"))
+	w.expect("second")
+	rename(t, w.file, command("third"))
+	w.expect("third")
+}
+
+func TestWatchEditSinceLoad(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	write(t, file, command("first"))
+	initial, err := Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, command("second"))
+	ctx, cancel := context.WithCancel(t.Context())
+	out, done := make(chan Config), make(chan error, 1)
+	go func() { done <- Pipeline{Watch: true}.Run(ctx, initial, out) }()
+	watched{T: t, out: out}.expect("second")
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWatchBadEdit(t *testing.T) {
+	w := start(t)
+	rename(t, w.file, "{\n  mcpServers: {}}")
+	w.expectLog(1, "error", w.file+":2:3: ")
+	rename(t, w.file, command("second"))
+	w.expect("second")
+}
+
+func TestWatchMissing(t *testing.T) {
+	w := start(t)
+	if err := os.Remove(w.file); err != nil {
+		t.Fatal(err)
+	}
+	w.expectLog(1, "error", "read config")
+	write(t, w.file, command("second"))
+	w.expect("second")
+}
+
+func TestWatchFolderReplaced(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "a", "b")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "mcp.json")
+	write(t, file, command("first"))
+	w := watch(t, file)
+	for i, next := range []string{"second", "third"} {
+		if err := os.RemoveAll(filepath.Dir(folder)); err != nil {
+			t.Fatal(err)
+		}
+		w.expectLog(i+1, "error", "read config")
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, file, command(next))
+		w.expect(next)
+	}
+}
+
+func TestWatchEqualEdit(t *testing.T) {
+	w := start(t)
+	rename(t, w.file, "// a comment\n"+command("first"))
+	w.expectLog(2, "servers", 1) // at the start, and now
+	w.expectNothing()
+	rename(t, w.file, command("second"))
+	w.expect("second", "first")
+}
+
+// The receiver is away while the file gets one server after the other, and then
+// takes only the last state.
+func TestWatchLatestWins(t *testing.T) {
+	w := start(t)
+	servers := `"a": {"command": "x"}`
+	for n := 2; n <= 4; n++ {
+		servers += fmt.Sprintf(`, "a%d": {"command": "x"}`, n)
+		rename(t, w.file, `{"mcpServers": {`+servers+`}}`)
+		w.expectLog(1, "servers", n)
+	}
+	if c := <-w.out; len(c.Servers) != 4 {
+		t.Errorf("got %d servers, want the last 4", len(c.Servers))
+	}
+}
+
+// An edit that is taken back before the receiver looks is no edit.
+func TestWatchTakenBack(t *testing.T) {
+	w := start(t)
+	rename(t, w.file, "{}")
+	w.expectLog(1, "servers", 0)
+	rename(t, w.file, command("first")+"// a comment")
+	w.expectLog(2, "servers", 1) // at the start, and now
+	w.expectNothing()
+	rename(t, w.file, command("second"))
+	w.expect("second", "first")
+}
+
+func TestWatchEnvFile(t *testing.T) {
+	dir := t.TempDir()
+	file, vars := filepath.Join(dir, "mcp.json"), filepath.Join(t.TempDir(), "vars")
+	with := func(vars string) string {
+		return `{"mcpServers": {"a": {"command": "x", "envFile": "` + filepath.ToSlash(vars) + `"}}}`
+	}
+	write(t, file, command("x"))
+	w := watch(t, file)
+	expect := func(want string) {
+		t.Helper()
+		for deadline := time.After(30 * time.Second); ; {
+			select {
+			case c := <-w.out:
+				if c.Servers[0].Env["K"] == want {
+					return
+				}
+			case <-deadline:
+				t.Fatalf("K=%s was not sent", want)
+			}
+		}
+	}
+	write(t, vars, "K=1")
+	rename(t, file, with(vars))
+	expect("1")
+	rename(t, vars, "K=2")
+	expect("2")
+	write(t, vars, "K=3")
+	expect("3")
+}
+
+func symlink(t *testing.T, target, link string) {
+	t.Helper()
+	if err := os.Symlink(target, link); err != nil {
+		if runtime.GOOS == "windows" {
+			t.Skip(err)
+		}
+		t.Fatal(err)
+	}
+}
+
+// As Kubernetes mounts a ConfigMap: mcp.json -> ..data/mcp.json, and ..data is
+// swapped for a link to another folder.
+func TestWatchKubernetes(t *testing.T) {
+	mount := t.TempDir()
+	publish := func(version, text string) {
+		t.Helper()
+		if err := os.Mkdir(filepath.Join(mount, version), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(mount, version, "mcp.json"), text)
+		symlink(t, version, filepath.Join(mount, "..data_tmp"))
+		if err := os.Rename(filepath.Join(mount, "..data_tmp"), filepath.Join(mount, "..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("..1", command("first"))
+	file := filepath.Join(mount, "mcp.json")
+	symlink(t, filepath.Join("..data", "mcp.json"), file)
+	w := watch(t, file)
+	publish("..2", command("second"))
+	if err := os.RemoveAll(filepath.Join(mount, "..1")); err != nil {
+		t.Fatal(err)
+	}
+	w.expect("second")
+	publish("..3", command("third"))
+	w.expect("third")
+}
+
+// A dotfiles repository: the link stays and the file behind it is edited.
+func TestWatchBehindSymlink(t *testing.T) {
+	real := filepath.Join(t.TempDir(), "real.json")
+	write(t, real, command("first"))
+	link := filepath.Join(t.TempDir(), "mcp.json")
+	symlink(t, real, link)
+	w := watch(t, link)
+	rename(t, real, command("second"))
+	w.expect("second")
+	write(t, real, command("third"))
+	w.expect("third")
+}
+
+func TestWatchWithoutTheSystem(t *testing.T) {
+	w := &watcher{log: zap.NewNop()}
+	w.pollSince(errors.New("no watches left"))
+	defer w.close()
+	if w.follow([]string{"x"}) {
+		t.Error("something is watched")
+	}
+	select {
+	case <-w.poll:
+	case <-time.After(30 * time.Second):
+		t.Error("nothing is polled")
+	}
+}
+
+// A pipeline with every source and stage: an edit waits until it is trusted, an adjusted
+// reading that the receiver has is skipped, and a signal reads the files.
+func TestPipelineStages(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	write(t, file, command("first"))
+	first, err := Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, logs := observer.New(zap.DebugLevel)
+	w := watched{t, file, make(chan Config), logs}
+	reload, judged, sent := make(chan os.Signal), make(chan error, 9), make(chan Config, 9)
+	var trusted atomic.Bool
+	p := Pipeline{
+		Reload: reload,
+		Adjust: func(c Config) Config {
+			c.Router.Mode = "search"
+			return c
+		},
+		Trusted: func(Config) bool { return trusted.Load() },
+		Judged:  func(err error) { judged <- err },
+		Sent:    func(c Config) { sent <- c },
+		Log:     zap.New(core),
+	}
+	first = p.Adjust(first)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx, first, w.out) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+
+	reload <- os.Interrupt // the same text
+	if err := <-judged; err != nil {
+		t.Errorf("the files as they were are refused: %v", err)
+	}
+	w.expectNothing()
+
+	write(t, file, "{")
+	reload <- os.Interrupt
+	if _, ok := errors.AsType[Problem](<-judged); !ok {
+		t.Error("a broken file is not refused")
+	}
+
+	write(t, file, command("second"))
+	reload <- os.Interrupt
+	if err := <-judged; err != nil {
+		t.Errorf("the reading is refused: %v", err)
+	}
+	if err := <-judged; !errors.Is(err, ErrUntrusted) {
+		t.Errorf("got %v, want ErrUntrusted", err)
+	}
+	w.expectNothing()
+	trusted.Store(true)
+	w.expect("second")
+	if c := <-sent; c.Router.Mode != "search" {
+		t.Errorf("it was sent in mode %q", c.Router.Mode)
+	}
+}

@@ -1,0 +1,218 @@
+package index
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A Query asks for items by words.
+type Query struct {
+	Text string // plain text of any length; no character in it has a special meaning
+
+	// Words are more words to look for, as [Words] returns them, and how much
+	// each weighs; a word of Text weighs 1.
+	Words map[string]float64
+
+	Capabilities []string // only items that have all of these tags
+	AtLeast      int      // if not 0, how many of Capabilities are enough
+	Servers      []string // if not empty, only items of these servers
+	Limit        int      // the most hits to return; 0 means 100
+}
+
+// A Hit is an item that matches a query. Scores compare the hits of one query only.
+type Hit struct {
+	*Document
+	Score float64
+}
+
+// A Collection is the tools of a snapshot as words, or all other items. It is immutable.
+type Collection struct {
+	Snapshot *registry.Snapshot // that the items belong to
+
+	docs map[string]*Document // by docID
+	all  []*Document          // the same, by docID
+
+	// meanings are the vectors of all, one after the other.
+	meanings []float32
+	docFreq  map[string]int // how many items have a word; no zeros
+	length   [NumFields]int // how many words all items together have in a field
+	index    *index
+
+	spelling func() spelling // made when it is first needed
+}
+
+// Documents returns all items, by ID. The slice must not be modified.
+func (c *Collection) Documents() []*Document { return c.all }
+
+// Document returns the item as words, if it is what it was when the index was made.
+func (c *Collection) Document(i registry.Item) (*Document, bool) {
+	d, ok := c.docs[docID(i)]
+	return d, ok && d.Item == i
+}
+
+// Meaning returns the vector of a task's words.
+func (c *Collection) Meaning(words []string) vectors.Vector { return c.index.model.Task(words) }
+
+// Has reports whether any item has the word.
+func (c *Collection) Has(word string) bool { return c.docFreq[word] > 0 }
+
+// IDF returns the inverse document frequency of a word as BM25 defines it,
+// ln(1 + (N−n+½)/(n+½)) for a word in n of N items.
+func (c *Collection) IDF(word string) float64 {
+	all, n := float64(len(c.docs)), float64(c.docFreq[word])
+	return math.Log(1 + (all-n+0.5)/(n+0.5))
+}
+
+// MeanLen returns the mean number of words that an item has in the field.
+func (c *Collection) MeanLen(f Field) float64 {
+	return float64(c.length[f]) / max(1, float64(len(c.docs)))
+}
+
+// Search returns the items that best match the query, best first, those of
+// equal score by ID. A query whose words no item has finds nothing.
+func (c *Collection) Search(ctx context.Context, q Query) ([]Hit, error) {
+	words := c.words(q)
+	if len(words) == 0 {
+		return nil, nil
+	}
+	if q.Limit <= 0 {
+		q.Limit = 100
+	}
+	return c.index.search(ctx, c, words, q)
+}
+
+// Nearest returns the items whose meaning is nearest to v, the nearest first, those at
+// equal distance by ID. It ignores Words and Text of the query.
+func (c *Collection) Nearest(v vectors.Vector, q Query) []*Document {
+	if v == nil || q.Limit <= 0 {
+		return nil
+	}
+	filtered := len(q.Servers) > 0 || len(q.Capabilities) > 0
+	best := make([]near, 0, 2*q.Limit)
+	least := float32(0) // only nearer items can be among the best
+	for i, d := range c.all {
+		cosine := v.Dot(c.meanings[i*len(v) : (i+1)*len(v)])
+		if cosine <= least || filtered && !q.Admits(d) {
+			continue
+		}
+		if best = append(best, near{d, cosine}); len(best) == cap(best) {
+			best = nearestOf(best, q.Limit)
+			least = best[q.Limit-1].cosine
+		}
+	}
+	best = nearestOf(best, q.Limit)
+	found := make([]*Document, len(best))
+	for i, n := range best {
+		found[i] = n.document
+	}
+	return found
+}
+
+type near struct {
+	document *Document
+	cosine   float32
+}
+
+// nearestOf returns the nearest in order. Those at equal distance are in the order
+// of their IDs before.
+func nearestOf(all []near, limit int) []near {
+	slices.SortStableFunc(all, func(a, b near) int { return cmp.Compare(b.cosine, a.cosine) })
+	return all[:min(len(all), limit)]
+}
+
+// Admits reports whether the item is of the servers and has the capabilities that the
+// query asks for.
+func (q *Query) Admits(d *Document) bool {
+	if len(q.Servers) > 0 && !slices.Contains(q.Servers, d.Server()) {
+		return false
+	}
+	wanted := registry.Tags(q.Capabilities)
+	lacking := len(wanted)
+	if q.AtLeast > 0 {
+		lacking = min(lacking, q.AtLeast)
+	}
+	for _, tag := range wanted {
+		if slices.Contains(tags(d.Item), tag) {
+			lacking--
+		}
+	}
+	return lacking <= 0
+}
+
+// maxQueryWords bounds the work of one search; a longer query is reduced to
+// its rarest words.
+const maxQueryWords = 40
+
+type weightedWord struct {
+	word   string
+	weight float64
+}
+
+// words returns the words of a query that any item has, the most telling first.
+func (c *Collection) words(q Query) []weightedWord {
+	weights := maps.Clone(q.Words)
+	if weights == nil {
+		weights = make(map[string]float64)
+	}
+	for _, word := range Words(q.Text) {
+		weights[word] = 1
+	}
+	var words []weightedWord
+	for word, weight := range weights {
+		if c.Has(word) {
+			words = append(words, weightedWord{word, weight})
+		}
+	}
+	slices.SortFunc(words, func(a, b weightedWord) int {
+		return cmp.Or(
+			cmp.Compare(b.weight*c.IDF(b.word), a.weight*c.IDF(a.word)),
+			cmp.Compare(a.word, b.word))
+	})
+	return words[:min(len(words), maxQueryWords)]
+}
+
+// clone returns a copy that can be changed without changing c.
+func (c *Collection) clone() *Collection {
+	copied := *c
+	copied.docs, copied.docFreq = maps.Clone(c.docs), maps.Clone(c.docFreq)
+	copied.all = make([]*Document, 0, len(c.docs))
+	dim := c.index.model.Dim()
+	copied.meanings = make([]float32, len(c.docs)*dim)
+	for i, id := range slices.Sorted(maps.Keys(c.docs)) {
+		d := c.docs[id]
+		copied.all = append(copied.all, d)
+		copy(copied.meanings[i*dim:(i+1)*dim], d.Vector)
+	}
+	copied.spelling = sync.OnceValue(copied.spell)
+	return &copied
+}
+
+// put makes d the document of an item; nil takes it out.
+func (c *Collection) put(id string, d *Document) {
+	if old, ok := c.docs[id]; ok {
+		c.count(old, -1)
+		delete(c.docs, id)
+	}
+	if d != nil {
+		c.count(d, 1)
+		c.docs[id] = d
+	}
+}
+
+func (c *Collection) count(d *Document, n int) {
+	for _, t := range d.Terms {
+		if c.docFreq[t.Word] += n; c.docFreq[t.Word] == 0 {
+			delete(c.docFreq, t.Word)
+		}
+	}
+	for f, words := range d.Len {
+		c.length[f] += n * words
+	}
+}

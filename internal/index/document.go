@@ -1,0 +1,183 @@
+package index
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A Field is a part of an item in which words are found.
+type Field int
+
+const (
+	NameField        Field = iota // the item's name
+	DescriptionField              // its description; its title too, unless it is a tool
+	ParameterField                // the names of its parameters, nested ones too, or its URI
+	ValueField                    // the descriptions and enumerated values of its parameters
+	ServerField                   // the name of its server, unless the item has the same name
+	CapabilityField               // a tool's capability tags
+	NumFields
+)
+
+// String returns the field's name.
+func (f Field) String() string {
+	return [NumFields]string{"name", "description", "parameters", "parameter descriptions", "server", "capabilities"}[f]
+}
+
+// A Document is an item as words. It is immutable.
+type Document struct {
+	registry.Item
+	Terms  []Term         // sorted by word, each once
+	Len    [NumFields]int // words in each field
+	Vector vectors.Vector // what it means
+}
+
+// A Term is a word of an item and how often it is in each field.
+type Term struct {
+	Word  string
+	Count [NumFields]uint8 // 255 stands for that many or more
+}
+
+// Term returns the counts of a word, which are all zero if the item lacks it.
+func (d *Document) Term(word string) (count [NumFields]uint8, ok bool) {
+	i, ok := slices.BinarySearchFunc(d.Terms, word, func(t Term, word string) int {
+		return strings.Compare(t.Word, word)
+	})
+	if !ok {
+		return count, false
+	}
+	return d.Terms[i].Count, true
+}
+
+// maxFieldWords bounds what is indexed of one field: a schema may be a million
+// bytes long, but it does not need them to be found.
+const maxFieldWords = 1000
+
+// NewDocument returns the item as words. Their meaning is the model's.
+func NewDocument(i registry.Item, model *vectors.Model) *Document {
+	return newDocument(i, make(stemmer), model)
+}
+
+func newDocument(i registry.Item, stems stemmer, model *vectors.Model) *Document {
+	d := &Document{Item: i}
+	counts := make(map[string]*[NumFields]uint8)
+	add := func(f Field, text string) {
+		for _, word := range stems.words(text) {
+			if d.Len[f] == maxFieldWords {
+				return
+			}
+			d.Len[f]++
+			count := counts[word]
+			if count == nil {
+				count = new([NumFields]uint8)
+				counts[word] = count
+			}
+			if count[f] < math.MaxUint8 {
+				count[f]++
+			}
+		}
+	}
+	addWords(i, add)
+	d.Terms = make([]Term, 0, len(counts))
+	meaning := model.NewBag()
+	for _, word := range slices.Sorted(maps.Keys(counts)) {
+		t := Term{word, *counts[word]}
+		d.Terms = append(d.Terms, t)
+		for f, n := range t.Count {
+			if n > 0 {
+				meaning.Add(f, word, int(n))
+			}
+		}
+	}
+	d.Vector = meaning.Vector()
+	return d
+}
+
+// addWords adds the words of each field. Of a field that is too long the end is
+// cut off, so they come in the same order always.
+func addWords(i registry.Item, add func(Field, string)) {
+	switch {
+	case i.Tool != nil:
+		addTool(i.Tool, add)
+	case i.Prompt != nil:
+		p := i.Prompt
+		addOther(add, p.Server, p.Name, p.Title, p.Description)
+		for _, argument := range p.Arguments() {
+			add(ParameterField, argument.Name)
+			add(ValueField, argument.Description)
+		}
+	case i.Resource != nil:
+		r := i.Resource
+		addOther(add, r.Server, r.Name, r.Title, r.Description)
+		add(ParameterField, r.URI)
+	case i.Template != nil:
+		t := i.Template
+		addOther(add, t.Server, t.Name, t.Title, t.Description)
+		add(ParameterField, t.URITemplate)
+	}
+}
+
+func addTool(t *registry.NormalizedTool, add func(Field, string)) {
+	add(NameField, t.Name)
+	add(DescriptionField, t.Description)
+	var schema any
+	if json.Unmarshal(t.InputSchema, &schema) == nil { // else it has no words for us
+		addSchema(schema, 0, add)
+	}
+	addServer(add, t.Server, t.Name)
+	for _, tag := range t.Capabilities {
+		add(CapabilityField, tag)
+	}
+}
+
+func addOther(add func(Field, string), server, name, title, description string) {
+	add(NameField, name)
+	add(DescriptionField, title)
+	add(DescriptionField, description)
+	addServer(add, server, name)
+}
+
+func addServer(add func(Field, string), server, name string) {
+	if server != name {
+		add(ServerField, server)
+	}
+}
+
+// maxSchemaDepth bounds how deep a schema is searched for parameters.
+const maxSchemaDepth = 12
+
+// addSchema adds the parameters that a JSON schema describes: their names, and
+// their descriptions and enumerated strings. The order is that of sorted keys,
+// so that what is cut off is always the same.
+func addSchema(schema any, depth int, add func(Field, string)) {
+	object, ok := schema.(map[string]any)
+	if !ok || depth > maxSchemaDepth {
+		return
+	}
+	if text, ok := object["description"].(string); ok && depth > 0 {
+		add(ValueField, text)
+	}
+	values, _ := object["enum"].([]any)
+	for _, value := range values {
+		if text, ok := value.(string); ok {
+			add(ValueField, text)
+		}
+	}
+	properties, _ := object["properties"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		add(ParameterField, name)
+		addSchema(properties[name], depth+1, add)
+	}
+	addSchema(object["items"], depth+1, add)
+	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
+		choices, _ := object[key].([]any)
+		for _, choice := range choices {
+			addSchema(choice, depth+1, add)
+		}
+	}
+}

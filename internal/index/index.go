@@ -1,0 +1,112 @@
+// Package index finds the items of a registry by their words and by their meaning.
+//
+// The index is bleve's scorch in memory, scored by BM25. [Indexes.Run] updates it after
+// each change of the registry. A search that comes earlier does the rest of the update
+// itself, so that it always sees the snapshot that was current when it began. It looks at
+// a [Collection]: each item as words, and how common each word is. Tools have a
+// collection of their own ([Indexes.Tools]), so that the words of other items do not
+// affect their ranking ([Indexes.Others]).
+package index
+
+import (
+	"context"
+	"errors"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// Indexes are the indexes of a registry: one of its tools, one of its other items. Their
+// methods may be called by many goroutines at once.
+type Indexes struct {
+	registry *registry.Registry
+	tools    *index
+	others   *index // of prompts, resources and templates
+}
+
+// New returns the indexes of a registry, with the word vectors of the model. It starts
+// nothing until the first search or [Indexes.Run]; from then on [Indexes.Close] must be
+// called, which Run does when it returns.
+func New(r *registry.Registry, model *vectors.Model) *Indexes {
+	return &Indexes{registry: r, tools: newIndex(toolItems, model), others: newIndex(otherItems, model)}
+}
+
+// Run updates the indexes after each change until ctx ends, and then closes them.
+// Searches are right without it, but slow after a change.
+func (x *Indexes) Run(ctx context.Context, log *zap.Logger) error {
+	for {
+		changed := x.registry.Changed()
+		for _, index := range []*index{x.tools, x.others} {
+			if _, err := index.catchUp(ctx, x.registry.Snapshot()); err != nil && ctx.Err() == nil {
+				log.Error("index the catalog", zap.Error(err))
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return x.Close()
+		}
+	}
+}
+
+// Close frees the indexes. Later searches fail.
+func (x *Indexes) Close() error { return errors.Join(x.tools.close(), x.others.close()) }
+
+// Tools returns the tools as words, once the index has caught up with the snapshot that
+// is current now, or the error of ctx if that ends first.
+func (x *Indexes) Tools(ctx context.Context) (*Collection, error) {
+	return x.tools.catchUp(ctx, x.registry.Snapshot())
+}
+
+// Others is [Indexes.Tools] for prompts, resources and templates. The kind of an item is
+// its one capability, so that a search can ask for kinds; a template has that of a
+// resource, too.
+func (x *Indexes) Others(ctx context.Context) (*Collection, error) {
+	return x.others.catchUp(ctx, x.registry.Snapshot())
+}
+
+// toolItems returns the tools of a snapshot.
+func toolItems(s *registry.Snapshot) []registry.Item {
+	items := make([]registry.Item, len(s.Tools()))
+	for i, t := range s.Tools() {
+		items[i].Tool = t
+	}
+	return items
+}
+
+// otherItems returns all items of a snapshot but the tools.
+func otherItems(s *registry.Snapshot) []registry.Item {
+	items := make([]registry.Item, 0, len(s.Prompts())+len(s.Resources())+len(s.Templates()))
+	for _, p := range s.Prompts() {
+		items = append(items, registry.Item{Prompt: p})
+	}
+	for _, r := range s.Resources() {
+		items = append(items, registry.Item{Resource: r})
+	}
+	for _, t := range s.Templates() {
+		items = append(items, registry.Item{Template: t})
+	}
+	return items
+}
+
+// docID returns the item's key among all that are in one index.
+func docID(i registry.Item) string {
+	if i.Tool != nil {
+		return i.Tool.ID
+	}
+	return i.Kind() + " " + i.ID()
+}
+
+// tags returns the tags that narrow searches: a tool's capabilities, or the kind of
+// another item.
+func tags(i registry.Item) []string {
+	switch {
+	case i.Tool != nil:
+		return i.Tool.Capabilities
+	case i.Template != nil:
+		return []string{registry.KindResource, registry.KindTemplate}
+	}
+	return []string{i.Kind()}
+}

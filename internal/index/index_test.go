@@ -1,0 +1,417 @@
+package index
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+func TestMain(m *testing.M) {
+	// bleve keeps workers for the life of the process.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
+}
+
+// A searchable is a registry with its indexes.
+type searchable struct {
+	*registry.Registry
+	*Indexes
+}
+
+func newSearchable() *searchable {
+	r := registry.New()
+	return &searchable{r, New(r, vectors.Embedded())}
+}
+
+func open(t testing.TB) *searchable {
+	r := newSearchable()
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func tool(server, name, description string, tags ...string) registry.NormalizedTool {
+	return registry.NormalizedTool{
+		ID: registry.ID(server, name), Server: server, Name: name, Description: description, Capabilities: tags,
+		InputSchema: json.RawMessage(`{"type":"object"}`),
+	}
+}
+
+func replace(t testing.TB, r *searchable, server string, tools ...registry.NormalizedTool) bool {
+	t.Helper()
+	changed, err := r.Replace(server, registry.Offer{Tools: tools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changed
+}
+
+func ids(tools []*registry.NormalizedTool) []string {
+	var all []string
+	for _, t := range tools {
+		all = append(all, t.ID)
+	}
+	return all
+}
+
+func hits(t testing.TB, r *searchable, q Query) []string {
+	t.Helper()
+	found, err := searchTools(r, t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, hit := range found {
+		all = append(all, hit.Tool.ID)
+	}
+	return all
+}
+
+func want(t testing.TB, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+func TestSearch(t *testing.T) {
+	r := open(t)
+	want(t, "in the empty registry", hits(t, r, Query{Text: "anything"}))
+	replace(t, r, "github", tool("github", "createPullRequest", "Open a pull request", "git"), tool("github", "list_issues", "All issues of a repository", "git", "web"))
+	replace(t, r, "weather", tool("weather", "get_forecast", "Weather for the days to come", "web"))
+
+	want(t, "camelCase", hits(t, r, Query{Text: "pull"}), "github:createPullRequest")
+	want(t, "stems and case", hits(t, r, Query{Text: "FORECASTS"}), "weather:get_forecast")
+	want(t, "server", hits(t, r, Query{Text: "github issue"}), "github:list_issues", "github:createPullRequest")
+	want(t, "given words", hits(t, r, Query{Words: map[string]float64{"forecast": 1}}), "weather:get_forecast")
+	want(t, "one server", hits(t, r, Query{Text: "github forecast", Servers: []string{"weather"}}), "weather:get_forecast")
+	want(t, "all capabilities", hits(t, r, Query{Text: "github", Capabilities: []string{"git", "Web"}}), "github:list_issues")
+	want(t, "one capability of two", hits(t, r, Query{Text: "github forecast", Capabilities: []string{"git", "mail"}, AtLeast: 1}), "github:list_issues", "github:createPullRequest")
+	want(t, "limit", hits(t, r, Query{Text: "github", Limit: 1}), "github:list_issues")
+	want(t, "nothing", hits(t, r, Query{Text: "chocolate"}))
+	want(t, "no words", hits(t, r, Query{Text: "?!"}))
+	want(t, "stop words only", hits(t, r, Query{Text: "the of"}))
+
+	replace(t, r, "weather", tool("weather", "tide_table", "High and low water"))
+	want(t, "what is gone", hits(t, r, Query{Text: "forecast"}))
+	want(t, "what is new", hits(t, r, Query{Text: "tides"}), "weather:tide_table")
+	r.Remove("github")
+	want(t, "removed server", hits(t, r, Query{Text: "github"}))
+}
+
+func TestSearchTakesQuerySyntaxAsText(t *testing.T) {
+	r := open(t)
+	replace(t, r, "s", tool("s", "find_file", "Find a file"), tool("s", "other", "Something else"))
+	for _, text := range []string{`+file -file`, `"file`, `name:file^9`, `fi\le file~2`, `/file[/`, `file*`, `_id:"s:other" file`, `{"match_all":{}} file`} {
+		want(t, text, hits(t, r, Query{Text: text}), "s:find_file")
+	}
+}
+
+// BM25 differs from TF-IDF, bleve's default, in that repeating a word gains less
+// and less. bleve's TF is a square root, so with TF-IDF each doubling of the
+// word multiplies the score of equally long texts by √2, to the last.
+func TestScoresAreBM25(t *testing.T) {
+	r := open(t)
+	var tools []registry.NormalizedTool
+	for i := range 8 {
+		n := 1 << i
+		var text strings.Builder
+		text.WriteString(strings.Repeat("zebra ", n))
+		for filler := range 200 - n {
+			fmt.Fprintf(&text, "filler%dx%d ", i, filler)
+		}
+		tools = append(tools, tool("s", fmt.Sprintf("t%d", n), text.String()))
+	}
+	replace(t, r, "s", tools...)
+	found, err := searchTools(r, t.Context(), Query{Text: "zebra"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 8 {
+		t.Fatalf("found %d tools", len(found))
+	}
+	slices.Reverse(found)
+	last := 1.4
+	for i, hit := range found {
+		if want := fmt.Sprintf("t%d", 1<<i); hit.Tool.Name != want {
+			t.Fatalf("at place %d from the end is %s, want %s", i, hit.Tool.Name, want)
+		}
+		if i == 0 {
+			continue
+		}
+		ratio := hit.Score / found[i-1].Score
+		if ratio <= 1 || ratio >= last {
+			t.Errorf("%s scores %.4f times as much as %s, and the step before was %.4f", hit.Tool.Name, ratio, found[i-1].Tool.Name, last)
+		}
+		last = ratio
+	}
+	if last > 1.25 {
+		t.Errorf("the last doubling scores %.3f times as much: no saturation", last)
+	}
+}
+
+func TestSearchOrdersTiesByID(t *testing.T) {
+	r := open(t)
+	for _, server := range []string{"c", "a", "b"} {
+		replace(t, r, server, tool(server, "same_name", "same words"))
+	}
+	want(t, "ties", hits(t, r, Query{Text: "same name"}), "a:same_name", "b:same_name", "c:same_name")
+}
+
+func TestIndexIsBuiltAnew(t *testing.T) {
+	r := open(t)
+	replace(t, r, "stays", tool("stays", "steady", "Always here"))
+	for i := range 3*maxBatches + 1 {
+		replace(t, r, "s", tool("s", "changing", fmt.Sprintf("version%d", i)))
+		want(t, "the new version", hits(t, r, Query{Text: fmt.Sprintf("version%d", i)}), "s:changing")
+		want(t, "the old version", hits(t, r, Query{Text: fmt.Sprintf("version%d", i-1)}))
+		want(t, "what stays", hits(t, r, Query{Text: "steady"}), "stays:steady")
+	}
+	if r.tools.batches > maxBatches {
+		t.Errorf("%d batches in the index", r.tools.batches)
+	}
+}
+
+func TestCollectionCounts(t *testing.T) {
+	r := open(t)
+	replace(t, r, "s", tool("s", "one", "red green"), tool("s", "two", "red"))
+	replace(t, r, "s", tool("s", "two", "red blue"), tool("s", "three", "red yellow blue sky"))
+	replace(t, r, "gone", tool("gone", "four", "purple"))
+	r.Remove("gone")
+	c, err := r.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := open(t)
+	replace(t, fresh, "s", tool("s", "two", "red blue"), tool("s", "three", "red yellow blue sky"))
+	f, err := fresh.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(c.docFreq, c.length) != fmt.Sprint(f.docFreq, f.length) {
+		t.Errorf("after changes %v %v, built at once %v %v", c.docFreq, c.length, f.docFreq, f.length)
+	}
+	if c.MeanLen(DescriptionField) != 3 || !c.Has("red") || c.Has("green") || c.IDF("red") >= c.IDF("sky") {
+		t.Errorf("wrong statistics: %v, mean length %v", c.docFreq, c.MeanLen(DescriptionField))
+	}
+}
+
+func TestRunKeepsTheIndexUp(t *testing.T) {
+	r := newSearchable()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx, zap.NewNop()) }()
+	replace(t, r, "s", tool("s", "one", ""))
+	version := r.Snapshot().Version
+	for r.tools.ready.Load().Snapshot.Version < version {
+		select {
+		case err := <-done:
+			t.Fatal(err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if _, err := searchTools(r, t.Context(), Query{Text: "one"}); !errors.Is(err, errClosed) {
+		t.Errorf("search after Run: %v", err)
+	}
+	replace(t, r, "s", tool("s", "two", ""))
+	if _, err := searchTools(r, t.Context(), Query{Text: "two"}); !errors.Is(err, errClosed) {
+		t.Errorf("search of news after Run: %v", err)
+	}
+	want(t, "the catalog after Run", ids(r.Snapshot().Tools()), "s:two")
+}
+
+func TestSearchEndsWithItsContext(t *testing.T) {
+	r := open(t)
+	replace(t, r, "s", tool("s", "one", ""))
+	r.tools.writing <- struct{}{} // someone is indexing
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := searchTools(r, ctx, Query{Text: "one"}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	<-r.tools.writing
+	want(t, "after the wait", hits(t, r, Query{Text: "one"}), "s:one")
+}
+
+func TestConcurrentUse(t *testing.T) {
+	r := newSearchable()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := r.Run(ctx, zap.NewNop()); err != nil {
+			t.Error(err)
+		}
+	})
+	var work sync.WaitGroup
+	for w := range 4 {
+		server := fmt.Sprintf("server%d", w)
+		work.Go(func() {
+			for i := range 50 {
+				if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{tool(server, "steady", "common"), tool(server, fmt.Sprintf("tool%d", i), "common")}}); err != nil {
+					t.Error(err)
+				}
+				if i%10 == 9 {
+					r.Remove(server)
+				}
+			}
+		})
+		work.Go(func() {
+			for range 50 {
+				found, err := searchTools(r, ctx, Query{Text: "common steady"})
+				if err != nil {
+					t.Error(err)
+				}
+				for _, hit := range found {
+					if hit.Tool == nil || !strings.Contains(hit.Tool.Description, "common") {
+						t.Errorf("hit %v", hit.Tool)
+					}
+				}
+				_ = r.Snapshot().FindByCapability("web")
+			}
+		})
+	}
+	work.Wait()
+	cancel()
+	running.Wait()
+}
+
+// searchTools returns the tools that match the query.
+func searchTools(r *searchable, ctx context.Context, q Query) ([]Hit, error) {
+	c, err := r.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.Search(ctx, q)
+}
+
+func prompt(server, name, description string) registry.Prompt {
+	return registry.Prompt{ID: registry.ID(server, name), Server: server, Name: name, Description: description,
+		Definition: fmt.Appendf(nil, `{"name":%q,"arguments":[{"name":"topic","description":"What it is about","required":true},{"name":"tone"}]}`, name)}
+}
+
+func resource(server, uri, name string) registry.Resource {
+	return registry.Resource{ID: registry.ID(server, uri), Server: server, URI: uri, Name: name, MIMEType: "text/plain", Definition: fmt.Appendf(nil, `{"uri":%q}`, uri)}
+}
+
+func template(server, uri, name string) registry.Template {
+	return registry.Template{ID: registry.ID(server, uri), Server: server, URITemplate: uri, Name: name, Definition: fmt.Appendf(nil, `{"uriTemplate":%q}`, uri)}
+}
+
+// everything returns an offer that has one of each.
+func everything(server string) registry.Offer {
+	return registry.Offer{
+		Tools:        []registry.NormalizedTool{tool(server, "send_letter", "Send a letter")},
+		Prompts:      []registry.Prompt{prompt(server, "draft", "Draft a letter")},
+		Resources:    []registry.Resource{resource(server, "file:///notes/harbour.md", "Harbour")},
+		Templates:    []registry.Template{template(server, "mail://{folder}/{message}", "Message")},
+		Capabilities: json.RawMessage(`{"tools":{},"prompts":{},"extensions":{"x":1}}`),
+		Extensions:   json.RawMessage(`{"x":1}`),
+	}
+}
+
+func offer(t *testing.T, r *searchable, server string, o registry.Offer) bool {
+	t.Helper()
+	changed, err := r.Replace(server, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changed
+}
+
+func others(t *testing.T, r *searchable, q Query) []string {
+	t.Helper()
+	c, err := r.Others(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := c.Search(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, hit := range found {
+		all = append(all, hit.Kind()+" "+hit.ID())
+	}
+	return all
+}
+
+func TestSearchOthers(t *testing.T) {
+	r := open(t)
+	want(t, "in the empty registry", others(t, r, Query{Text: "anything"}))
+	o := everything("post")
+	o.Resources[0].Title = "Tides"
+	offer(t, r, "post", o)
+	offer(t, r, "archive", registry.Offer{Resources: []registry.Resource{resource("archive", "db://ledger", "Accounts")}})
+
+	const draft, harbour, message, ledger = "prompt post:draft", "resource post:file:///notes/harbour.md",
+		"template post:mail://{folder}/{message}", "resource archive:db://ledger"
+	want(t, "name", others(t, r, Query{Text: "drafting"}), draft)
+	want(t, "argument", others(t, r, Query{Text: "topic"}), draft)
+	want(t, "argument's description", others(t, r, Query{Text: "what is it about?"}), draft)
+	want(t, "title", others(t, r, Query{Text: "tide"}), harbour)
+	want(t, "words of a URI", others(t, r, Query{Text: "ledger"}), ledger)
+	want(t, "words of a template", others(t, r, Query{Text: "folder"}), message)
+	want(t, "server", others(t, r, Query{Text: "archive"}), ledger)
+	want(t, "resources", others(t, r, Query{Text: "post", Capabilities: []string{registry.KindResource}}), message, harbour)
+	want(t, "prompts of a server", others(t, r, Query{Text: "draft ledger topic", Servers: []string{"archive"}}), ledger)
+	want(t, "tools", others(t, r, Query{Text: "send"}))
+	r.Remove("post")
+	want(t, "what is gone", others(t, r, Query{Text: "draft"}))
+}
+
+// What is no tool changes nothing in the search for tools.
+func TestToolsAreSearchedAlone(t *testing.T) {
+	r := open(t)
+	offer(t, r, "s", registry.Offer{Tools: everything("s").Tools})
+	before, err := r.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * maxBatches {
+		o := everything("s")
+		o.Prompts[0].Description = fmt.Sprint("Send a letter ", i)
+		offer(t, r, "s", o)
+		after, err := r.Tools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after.Snapshot != r.Snapshot() || fmt.Sprint(after.docFreq, after.length) != fmt.Sprint(before.docFreq, before.length) {
+			t.Fatalf("statistics of version %d: %v, before: %v", after.Snapshot.Version, after.docFreq, before.docFreq)
+		}
+	}
+	if r.tools.batches != 1 {
+		t.Errorf("%d batches were written into the index of tools", r.tools.batches)
+	}
+	want(t, "search", hits(t, r, Query{Text: "letter"}), "s:send_letter")
+}
+
+// One ID may mean one thing of each kind.
+func TestOthersOfOneID(t *testing.T) {
+	r := open(t)
+	offer(t, r, "s", registry.Offer{
+		Tools: []registry.NormalizedTool{tool("s", "x", "")}, Prompts: []registry.Prompt{prompt("s", "x", "")},
+		Resources: []registry.Resource{resource("s", "x", "")}, Templates: []registry.Template{template("s", "x", "")},
+	})
+	c, err := r.Others(t.Context())
+	if err != nil || len(c.docs) != 3 {
+		t.Errorf("%d documents, error %v", len(c.docs), err)
+	}
+}

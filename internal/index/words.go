@@ -1,0 +1,104 @@
+package index
+
+import (
+	_ "embed"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/blevesearch/snowballstem"
+	"github.com/blevesearch/snowballstem/english"
+)
+
+//go:embed stopwords.txt
+var stopWordList string
+
+var stopWords = func() map[string]bool {
+	set := make(map[string]bool)
+	for word := range strings.FieldsSeq(stopWordList) {
+		set[word] = true
+	}
+	return set
+}()
+
+// maxWordLen bounds a word in bytes: what is longer is encoded data, not a word.
+const maxWordLen = 64
+
+// Words returns a text as the words by which it is found: split where it is
+// not a letter or digit and where an identifier changes case ("getHTTPUrl" is
+// get, http, url), in lower case, without English stop words unless there is
+// nothing else, each reduced to its stem by the English Snowball stemmer. In
+// scripts that do not put spaces between words (Han, Kana) each character is a
+// word.
+func Words(text string) []string { return make(stemmer).words(text) }
+
+// A stemmer reduces words to their stems and remembers them: stemming is most
+// of the work of indexing, and the words of a catalog repeat.
+type stemmer map[string]string
+
+func (s stemmer) words(text string) []string {
+	raw := split(text)
+	words := make([]string, 0, len(raw))
+	for _, w := range raw {
+		if !stopWords[w] {
+			words = append(words, s.stem(w))
+		}
+	}
+	if len(words) > 0 {
+		return words
+	}
+	for _, w := range raw {
+		words = append(words, s.stem(w))
+	}
+	return words
+}
+
+func (s stemmer) stem(word string) string {
+	if stem, ok := s[word]; ok {
+		return stem
+	}
+	stem := strings.Clone(word) // so as not to hold on to the whole text
+	if len(word) > 2 {
+		env := snowballstem.NewEnv(word)
+		english.Stem(env)
+		stem = env.Current()
+	}
+	s[word] = stem
+	return stem
+}
+
+// split cuts a text into words in lower case.
+func split(text string) []string {
+	var words []string
+	start := -1 // of the word that is being read, or -1
+	var before rune
+	end := func(i int) {
+		if start >= 0 && i-start <= maxWordLen {
+			words = append(words, strings.ToLower(text[start:i]))
+		}
+		start = -1
+	}
+	for i, r := range text {
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r):
+			end(i)
+		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
+			end(i)
+			words = append(words, string(r))
+		case start < 0:
+			start = i
+		case unicode.IsUpper(r) && (unicode.IsLower(before) || lowerAt(text, i+utf8.RuneLen(r))):
+			end(i)
+			start = i
+		}
+		before = r
+	}
+	end(len(text))
+	return words
+}
+
+// lowerAt reports whether a lower-case letter starts at byte i of the text.
+func lowerAt(text string, i int) bool {
+	r, _ := utf8.DecodeRuneInString(text[i:])
+	return unicode.IsLower(r)
+}

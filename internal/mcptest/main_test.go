@@ -1,5 +1,0 @@
-package mcptest
-
-import "testing"
-
-func TestMain(m *testing.M) { Main(m) }

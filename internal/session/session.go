@@ -1,0 +1,156 @@
+// Package session has the interfaces between the supervisor, which keeps MCP servers alive, and
+// the packages that use them.
+//
+// A [Session] is one initialized connection to one MCP server: a child process, a remote HTTP
+// endpoint, or later a server on another node. A [Client] is the other end: the client of the
+// router for which a request is made.
+//
+// Parameters and results are the bytes that the other side wrote. The router does not decode
+// them, so that clients get results unchanged.
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Protocol revisions, oldest first. In the legacy era, before [Modern], a client opens a
+// session with initialize. In the modern era each request is complete by itself.
+const (
+	Oldest       = "2024-11-05"
+	LatestLegacy = "2025-11-25"
+	Modern       = "2026-07-28"
+)
+
+// A Session is an initialized connection to an MCP server. Several goroutines may call its
+// methods at once.
+type Session interface {
+	// Call sends a request and waits for its result: the server's own bytes, which must
+	// not be modified. If ctx ends first, Call cancels the request at the server and
+	// returns the cause.
+	//
+	// A JSON-RPC error from the server is an *[Error] with its code, message and data as
+	// sent. Any other error wraps [ErrNotSent] if the request was not sent, or [ErrClosed]
+	// if the session ended before the answer came.
+	Call(ctx context.Context, r Request) (json.RawMessage, error)
+
+	// Notify sends a notification. It does not wait for the server.
+	Notify(ctx context.Context, method string, params json.RawMessage) error
+
+	// Subscribe asks the server for notifications/resources/updated when the resource
+	// changes, until cancel is called.
+	Subscribe(ctx context.Context, uri string) (cancel func(), err error)
+
+	// Listen calls f with each notification of the server that belongs to no request, in
+	// wire order, until stop is called. When Call returns a result, f has had every
+	// notification that came before it. f runs on the reading goroutine and must not block.
+	Listen(f func(Message)) (stop func())
+
+	// Done is closed when the session has ended.
+	Done() <-chan struct{}
+
+	// Info returns what the server said about itself. It does not change.
+	Info() Info
+}
+
+// A Request is a JSON-RPC request to a server.
+type Request struct {
+	Method string
+	Params json.RawMessage // an object without _meta and without line ends; nil if absent
+	Meta   json.RawMessage // the client's _meta, an object; nil if absent
+	From   Client          // the client that makes the request; nil for the router itself
+}
+
+// A Client is the client of the router for which a request is made: one of its requests, or
+// its session. Several goroutines may call its methods at once.
+type Client interface {
+	// Home returns the client's session, which receives the messages that belong to no
+	// request. All requests of a client have the same home, and a home is its own home.
+	// It is nil for a client without a session, such as a modern one over HTTP. Homes can
+	// be compared with ==.
+	Home() Client
+
+	// Modern reports whether the client speaks the modern era: it handles input_required
+	// results itself.
+	Modern() bool
+
+	// Capabilities returns the client's capabilities object, which says what a server may
+	// ask.
+	Capabilities() json.RawMessage
+
+	// Notify receives the notifications of the server that belong to the request, in wire
+	// order and before the result: progress, with the client's own token, and log
+	// messages. It must not block.
+	Notify(server string, m Message)
+
+	// Ask sends a request of the server to the client and returns the client's result, or
+	// its error as an *[Error].
+	Ask(ctx context.Context, server string, m Message) (json.RawMessage, error)
+}
+
+// A Message is a message that a server sends by itself: a request if ID is set, otherwise a
+// notification.
+type Message struct {
+	ID     json.RawMessage // as sent: a number or a string; nil for a notification
+	Method string
+	Params json.RawMessage // as sent; nil if absent
+}
+
+// Info is what a server said about itself at the start of the session.
+type Info struct {
+	ProtocolVersion string          // the negotiated revision, such as "2025-11-25"
+	Name, Version   string          // serverInfo
+	Title           string          // serverInfo.title, may be empty
+	Instructions    string          // may be empty
+	Capabilities    json.RawMessage // the server's capabilities object, as sent
+	PID             int             // of the child process; 0 without one
+	Remote          bool            // reached over HTTP
+}
+
+// Era returns "modern" for revision 2026-07-28 and later, otherwise "legacy".
+func (i Info) Era() string {
+	if i.ProtocolVersion >= Modern {
+		return "modern"
+	}
+	return "legacy"
+}
+
+// Has reports whether the server declared the capability, such as "tools".
+func (i Info) Has(capability string) bool {
+	var caps map[string]json.RawMessage
+	if json.Unmarshal(i.Capabilities, &caps) != nil {
+		return false
+	}
+	v, ok := caps[capability]
+	return ok && string(v) != "null"
+}
+
+var (
+	// ErrNotSent is wrapped by the error of a request that was not sent. It can be sent to
+	// another server.
+	ErrNotSent = errors.New("not sent")
+
+	// ErrClosed is wrapped by the error of a request that was sent, if the session ended
+	// before the answer came.
+	ErrClosed = errors.New("session closed")
+)
+
+// An Error is a JSON-RPC error object as the other side sent it.
+type Error struct {
+	Code    int64           `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
+
+// JSON-RPC error codes.
+const (
+	CodeParse          = -32700
+	CodeInvalidRequest = -32600
+	CodeMethodNotFound = -32601
+	CodeInvalidParams  = -32602
+	CodeInternal       = -32603
+)

@@ -1,0 +1,124 @@
+package session
+
+import (
+	"encoding/json"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// A TraceContext is the trace and the span to which a request belongs, as defined by W3C Trace
+// Context and W3C Baggage. MCP reserves the keys "traceparent", "tracestate" and "baggage" of
+// _meta for it; HTTP has headers with the same names. The zero value belongs to no trace.
+type TraceContext struct {
+	Parent  string // traceparent: version, trace, span and flags in hexadecimal
+	State   string // tracestate, which tracing systems add; "" without Parent
+	Baggage string // baggage, which programs add
+}
+
+// The longest accepted values: the lengths that W3C requires every program to pass on.
+const (
+	maxTraceState = 512
+	maxBaggage    = 8192
+)
+
+// ReadTrace returns the trace context; get returns the value of a key. Values that do not
+// follow the W3C format are left out, so that the others can be sent in a header.
+func ReadTrace(get func(key string) string) TraceContext {
+	var t TraceContext
+	if parent := get("traceparent"); isTraceParent(parent) {
+		t.Parent = parent
+		if state := get("tracestate"); len(state) <= maxTraceState && isPrintable(state) {
+			t.State = state
+		}
+	}
+	if baggage := get("baggage"); len(baggage) <= maxBaggage && isPrintable(baggage) {
+		t.Baggage = baggage
+	}
+	return t
+}
+
+// TraceIn returns the trace context in a request's _meta, which may be nil.
+func TraceIn(meta json.RawMessage) TraceContext {
+	if meta == nil {
+		return TraceContext{}
+	}
+	return ReadTrace(func(key string) string {
+		value, _ := wire.String(wire.Member(meta, key))
+		return value
+	})
+}
+
+// ID returns the id of the trace, 32 hex digits, or "" without a trace.
+func (t TraceContext) ID() string {
+	if t.Parent == "" {
+		return ""
+	}
+	return t.Parent[3:35]
+}
+
+// Into returns a request's _meta, which may be nil, with the trace context. It removes a
+// tracestate that belongs to another traceparent.
+func (t TraceContext) Into(meta json.RawMessage) json.RawMessage {
+	if meta == nil {
+		meta = json.RawMessage("{}")
+	}
+	if t.Parent != "" {
+		meta = wire.SetMember(meta, "traceparent", wire.AppendString(nil, t.Parent))
+		meta = wire.DeleteMember(meta, "tracestate")
+	}
+	if t.State != "" {
+		meta = wire.SetMember(meta, "tracestate", wire.AppendString(nil, t.State))
+	}
+	if t.Baggage != "" {
+		meta = wire.SetMember(meta, "baggage", wire.AppendString(nil, t.Baggage))
+	}
+	return meta
+}
+
+// isTraceParent reports whether s is a traceparent. Versions after 00 begin like version 00,
+// and more may follow.
+func isTraceParent(s string) bool {
+	if len(s) < 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' {
+		return false
+	}
+	version, trace, span, flags := s[:2], s[3:35], s[36:52], s[53:55]
+	for _, part := range [...]string{version, trace, span, flags} {
+		if !isHex(part) {
+			return false
+		}
+	}
+	switch {
+	case version == "ff", isZero(trace), isZero(span), len(s) > maxTraceState, !isPrintable(s):
+		return false
+	case len(s) > 55:
+		return version != "00" && s[55] == '-'
+	}
+	return true
+}
+
+func isHex(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+func isZero(s string) bool {
+	for i := range len(s) {
+		if s[i] != '0' {
+			return false
+		}
+	}
+	return true
+}
+
+func isPrintable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

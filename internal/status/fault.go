@@ -1,0 +1,54 @@
+package status
+
+import "time"
+
+// A FaultKind says why a server is not ready.
+type FaultKind string
+
+const (
+	CommandMissing     FaultKind = "command_missing"     // Command does not exist; Path, if it was searched there
+	CommandUnusable    FaultKind = "command_unusable"    // Command exists and can't be run
+	InterpreterMissing FaultKind = "interpreter_missing" // Command is a script, whose interpreter does not exist
+	FolderMissing      FaultKind = "folder_missing"      // the working directory Folder is no folder
+	FetchFailed        FaultKind = "fetch_failed"        // Command could not fetch the packages Fetches; Said
+	Exited             FaultKind = "exited"              // its process ended: Code or Signal, After, Spoke, Said
+	TimedOut           FaultKind = "timed_out"           // not ready within After; Doing
+	Refused            FaultKind = "refused"             // it answered with a JSON-RPC error: Code, Message
+	WrongProtocol      FaultKind = "wrong_protocol"      // it speaks an unknown Protocol
+	Unauthorized       FaultKind = "unauthorized"        // it asks for a token; HadToken
+	BadStatus          FaultKind = "bad_status"          // it answers with the HTTP status Code
+	Unreachable        FaultKind = "unreachable"         // no connection, because of Net
+	Redirected         FaultKind = "redirected"          // it has another url; Message
+	OtherFault         FaultKind = "other"               // any other; Message is all that is known
+)
+
+// Why a connection failed.
+const (
+	NoSuchHost        = "no_such_host"
+	ConnectionRefused = "connection_refused"
+	BadCertificate    = "bad_certificate"
+	NotTLS            = "not_tls" // the url says https, the server speaks plain HTTP
+	NoAnswer          = "no_answer"
+)
+
+// A Fault is why a server is not ready, or was not before. Its kind, and not the text of
+// an error, says what went wrong; the comment of the kind names the fields that are
+// set.
+type Fault struct {
+	Kind     FaultKind
+	Command  string // as configured, or as it is run
+	Path     string // the PATH in which it was searched for
+	Folder   string
+	Fetches  []string // packages
+	Code     int
+	Signal   string // by which the process ended; "" if it exited
+	After    time.Duration
+	Spoke    bool // a message had come from it
+	HadToken bool
+	Protocol string
+	Net      string // NoSuchHost and so on; "" if it is none of these
+	Message  string
+	Listing  bool     // the session was open, and its tools were being listed
+	Doing    string   // what its start was waiting for, if not for the server
+	Said     []string // the last lines on stderr of the process that failed
+}

@@ -1,0 +1,75 @@
+// Package status says how a server is: where in its life, and why it is not ready. Package
+// supervisor fills it in; frontends read it and need nothing else of the supervisor.
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+)
+
+// A State says where a server is in its life.
+type State string
+
+const (
+	Starting      State = "starting"      // its first session is being opened
+	Ready         State = "ready"         // it has a session
+	Idle          State = "idle"          // it does not run, and the next call starts it
+	Restarting    State = "restarting"    // it ended, and is being started again
+	Failed        State = "failed"        // it ended too often; tried again now and then
+	NeedsAuth     State = "needs_auth"    // it asks for a token; tried again now and then
+	Misconfigured State = "misconfigured" // its entry can't be used
+	Disabled      State = "disabled"      // its entry says so
+	Stopping      State = "stopping"      // it is being stopped
+	Stopped       State = "stopped"       // the router is going away
+	Self          State = "self"          // its entry would start a router
+)
+
+// States are all states.
+var States = []State{Starting, Ready, Idle, Restarting, Failed, NeedsAuth, Misconfigured, Disabled, Stopping, Stopped, Self}
+
+// A Status is a server's state at one moment.
+type Status struct {
+	Name            string
+	State           State
+	Transport       string
+	Era             string // "legacy", "modern", or "" before the first session
+	ProtocolVersion string
+	PID             int // 0 if no process runs
+	Restarts        int
+	LastError       string   // why it is not ready, or was not before; "" if nothing went wrong
+	Stderr          []string // its last stderr lines
+	Doing           string   // what its start waits for; "" if it waits only for the server
+	StrayLines      int64    // lines on its stdout that were no messages, in its latest session
+	StrayLine       string   // the first of them that can't hold a result, cut if long
+
+	Fault    *Fault        // what LastError describes; nil if nothing went wrong
+	Reverted bool          // the entry before an edit runs, since the edited one does not start
+	Since    time.Time     // when it entered its state
+	Took     time.Duration // how long its last successful start took, without waiting for its turn
+	Fetching time.Duration // the part of Took in which a package was fetched; 0 if that is unknown
+	Package  string        // the package that npx runs, as name@version; "" if that is unknown
+}
+
+// An UnavailableError says why a server has no session. It wraps
+// [session.ErrNotSent].
+type UnavailableError struct {
+	Server string
+	State  State // "" if no server has that name
+	Reason string
+}
+
+func (e *UnavailableError) Error() string {
+	switch {
+	case e.State == "":
+		return fmt.Sprintf("no server is named %q", e.Server)
+	case e.State == Disabled && e.Reason == "":
+		return fmt.Sprintf("server %q is disabled; take \"disabled\": true out of its entry, or restart it if it was stopped by hand", e.Server)
+	case e.Reason == "":
+		return fmt.Sprintf("server %q is %s", e.Server, e.State)
+	}
+	return fmt.Sprintf("server %q is %s: %s", e.Server, e.State, e.Reason)
+}
+
+func (e *UnavailableError) Unwrap() error { return session.ErrNotSent }

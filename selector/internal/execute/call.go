@@ -1,0 +1,128 @@
+package execute
+
+import (
+	"context"
+	"encoding/json"
+	"path"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A Call is one execution of one tool.
+type Call struct {
+	Tool      *registry.NormalizedTool
+	Arguments json.RawMessage // a JSON object; nil is {}
+
+	// Checked is what [Executor.Check] said of Tool and Arguments, so that they are not
+	// checked again; nil if they were not checked.
+	Checked *Checked
+
+	// From is the client for which the tool runs; nil for the router itself.
+	From session.Client
+
+	// Params are the tools/call parameters as the client sent them. Members other than
+	// name, arguments and _meta (such as task) reach the server. May be nil if there are
+	// no others.
+	Params json.RawMessage
+
+	// Meta is what the server gets in _meta, an object; nil if nothing.
+	Meta json.RawMessage
+
+	// Client is the name that the client gives itself, for observers; "" if unknown.
+	Client string
+}
+
+// others calls f for each parameter of the client but the name, the arguments and _meta.
+func (c *Call) others(f func(key string, value []byte)) {
+	wire.Members(c.Params, func(key string, value []byte) bool {
+		if key != "name" && key != "arguments" && key != "_meta" {
+			f(key, value)
+		}
+		return true
+	})
+}
+
+// Sessions is where execution finds the servers.
+type Sessions interface {
+	// Session returns the server's live session. It waits while the server is starting,
+	// until ctx ends. Its errors wrap session.ErrNotSent and say in which state the server
+	// is and why. from is the client of the call, nil for the router itself: a server that
+	// asks its client for something may have a session for each client.
+	Session(ctx context.Context, server string, from session.Client) (session.Session, error)
+
+	// Policy says how calls to the server are made.
+	Policy(server string) Policy
+}
+
+// A Policy says how calls to one server are made. The zero value sets no deadline and
+// validates arguments strictly.
+type Policy struct {
+	Timeout       time.Duration // of one call with its retries; 0 is no limit
+	Validate      Validate
+	MaxConcurrent int // calls that run at once, others wait; 0 is no limit
+	Retry         Retry
+	StandIns      []string // servers that may take calls that this one cannot take, best first
+	Twins         []string // the same server run twice: they stand in for read-only tools
+
+	// Cache is how long the result of a read-only and idempotent tool is used again; 0 is
+	// never.
+	Cache time.Duration
+
+	// MaxResultTokens is how much text of a result a client gets at once, unless the tool
+	// declares a higher limit (anthropic/maxResultSizeChars); 0 is no limit.
+	MaxResultTokens int
+
+	// Timeouts and ResultTokens replace Timeout and MaxResultTokens for tools whose name on
+	// the server matches a pattern of path.Match. An equal name wins over patterns, a longer
+	// pattern over a shorter one.
+	Timeouts     map[string]time.Duration
+	ResultTokens map[string]int
+}
+
+// Retry says whether a call is repeated after its server ended during the call, when it
+// is unknown whether the call took effect.
+type Retry int
+
+const (
+	IfHarmless  Retry = iota // if the server declares the tool read-only or idempotent
+	NeverRetry               // not even then
+	AlwaysRetry              // whatever the tool does
+)
+
+// Validate says what happens to arguments that do not fit the tool's schema.
+type Validate int
+
+const (
+	Strict Validate = iota // the call is answered with a tool error; the server is not called
+	Warn                   // the fault is logged; the server is called
+	Off                    // arguments are not checked
+)
+
+// forTool returns the value for a tool, and the pattern that it belongs to, "" if none
+// matches. Of two patterns of the same length the first in the alphabet wins.
+func forTool[T any](patterns map[string]T, tool string) (value T, pattern string) {
+	if v, ok := patterns[tool]; ok {
+		return v, tool
+	}
+	for p, v := range patterns {
+		if ok, _ := path.Match(p, tool); ok && (len(p) > len(pattern) || len(p) == len(pattern) && p < pattern) {
+			value, pattern = v, p
+		}
+	}
+	return value, pattern
+}
+
+// timeout returns the time limit for a call of the tool, or for another request if t is
+// nil, and the pattern that sets it, "" if it is the server's.
+func (p *Policy) timeout(t *registry.NormalizedTool) (limit time.Duration, pattern string) {
+	if t != nil {
+		limit, pattern = forTool(p.Timeouts, t.ServerName())
+	}
+	if pattern == "" {
+		limit = p.Timeout
+	}
+	return limit, pattern
+}

@@ -1,0 +1,249 @@
+package execute
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+const (
+	// StartWait is how long a call waits for its server to start: less than the minute
+	// after which common clients give up.
+	StartWait = 45 * time.Second
+
+	// maxAttempts bounds the attempts at one target.
+	maxAttempts = 3
+
+	// retryPause is how long a call waits before it is sent again, at first; twice as long
+	// each further time.
+	retryPause = 100 * time.Millisecond
+)
+
+// A delivery is a request on its way to one server. A failover turns it to another
+// server. It belongs to one goroutine.
+type delivery struct {
+	e        *Executor
+	from     session.Client  // nil for the router itself
+	meta     json.RawMessage // what the server gets in _meta but for our span
+	attempts int             // at all servers
+
+	tool      *registry.NormalizedTool // nil if the request is no call
+	server    string
+	what      string // what the request asks for, in errors
+	policy    Policy // of the server
+	startWait time.Duration
+	request   session.Request
+	permit    *permit         // nil until the call is admitted
+	session   session.Session // of the last attempt; nil if it found none
+	tries     int             // attempts at this server
+	sent      int             // attempts at this server in which the request was sent
+	deadline  time.Time       // of all tries; zero until the first is sent
+	span      trace.Span      // of the attempt in progress; nil without a tracer
+}
+
+// pauseForRetry reports whether the request is to be sent to the same target again. If
+// so, it has waited for the pause before the retry.
+func (d *delivery) pauseForRetry(ctx context.Context, err error) bool {
+	if d.session == nil || d.tries == maxAttempts || ctx.Err() != nil || !d.mayRepeat(err) {
+		return false
+	}
+	if errors.Is(err, session.ErrNotSent) { // the next session may be up
+		return true
+	}
+	wait := retryPause << (d.tries - 1)
+	pause := time.NewTimer(wait/2 + rand.N(wait))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// mayRepeat reports whether a request that ended with err may be sent again: it had no
+// effect, or a second one does no harm.
+func (d *delivery) mayRepeat(err error) bool {
+	return errors.Is(err, session.ErrNotSent) || d.repeatable() && errors.Is(err, session.ErrClosed)
+}
+
+// repeatable reports whether the request may take effect twice.
+func (d *delivery) repeatable() bool {
+	return d.tool != nil && (d.policy.Retry == AlwaysRetry || d.policy.Retry == IfHarmless && d.tool.Hints.Repeatable())
+}
+
+// admit waits until the server's limiter and circuit breaker let the call through.
+func (d *delivery) admit(ctx context.Context) (err error) {
+	if d.permit != nil { // a retry keeps it
+		return nil
+	}
+	if d.permit, err = d.e.limiterOf(d.server).acquire(ctx, d.server, d.policy.MaxConcurrent); err != nil {
+		return err
+	}
+	if d.from != nil { // the server asks the client through the permit, which is released then
+		d.permit.Client = d.from
+		d.request.From = d.permit
+	}
+	return nil
+}
+
+// leaveServer has the circuit breaker count how the call ended, and releases the permit.
+func (d *delivery) leaveServer(ctx context.Context, err error) {
+	if d.permit == nil {
+		return
+	}
+	d.permit.limiter.recordOutcome(ctx, err, d.permit.asked.Load())
+	d.releasePermit()
+}
+
+// releasePermit releases the call's permit if it has one.
+func (d *delivery) releasePermit() {
+	if d.permit != nil {
+		d.permit.release()
+		d.permit = nil
+	}
+}
+
+// startAttempt counts an attempt. With a tracer, the attempt has a span of its own, and
+// the server sees that span as its caller.
+func (d *delivery) startAttempt(ctx context.Context) context.Context {
+	d.attempts++
+	d.tries++
+	d.session = nil
+	if d.e.Tracer == nil {
+		return ctx
+	}
+	target := ""
+	if d.request.Method == toolsCall {
+		target = d.what
+	}
+	ctx, d.span = d.e.Tracer.Start(ctx, spanName(d.request.Method, target),
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(naming(d.request.Method, target)...))
+	d.request.Meta = contextOf(d.span.SpanContext()).Into(d.meta)
+	return ctx
+}
+
+// acquireSession waits for the server's session.
+func (d *delivery) acquireSession(ctx context.Context) error {
+	waiting := &lazyTimeout{Context: ctx, limit: d.startWait}
+	defer waiting.stop()
+	s, err := d.e.Sessions.Session(waiting, d.server, d.request.From)
+	if err != nil {
+		if ctx.Err() == nil && waiting.Err() != nil {
+			return fmt.Errorf("%w; waited %s for it, try again in a minute", err, d.startWait)
+		}
+		return err
+	}
+	d.session = s
+	return nil
+}
+
+// send sends the request, and waits for the result until the deadline of all attempts.
+func (d *delivery) send(ctx context.Context) (json.RawMessage, error) {
+	if timeout, pattern := d.policy.timeout(d.tool); timeout > 0 {
+		if d.deadline.IsZero() {
+			d.deadline = time.Now().Add(timeout)
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, d.deadline, &timeoutError{d.server, d.what, timeout, pattern})
+		defer cancel()
+	}
+	raw, err := d.session.Call(ctx, d.request)
+	if !errors.Is(err, session.ErrNotSent) {
+		d.sent++
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx) // whether it was sent or not: no time is left for another attempt
+	}
+	if errors.Is(err, session.ErrClosed) {
+		fate := "whether the call took effect is unknown, and it is not sent again"
+		if d.repeatable() {
+			fate = fmt.Sprintf("it was sent %d times", d.sent)
+		}
+		return nil, fmt.Errorf("server %q ended during the call: %w; %s", d.server, err, fate)
+	}
+	return raw, err
+}
+
+// endAttempt ends the span of an attempt.
+func (d *delivery) endAttempt(raw json.RawMessage, err error) {
+	if d.span == nil || !d.span.IsRecording() {
+		return
+	}
+	d.span.SetAttributes(keyServer.String(d.server), keyAttempt.Int(d.attempts))
+	if d.session != nil {
+		info := d.session.Info()
+		network := "pipe"
+		if info.Remote {
+			network = "tcp"
+		}
+		d.span.SetAttributes(keyRevision.String(info.ProtocolVersion), keyNetwork.String(network))
+	}
+	if theirs, ok := errors.AsType[*session.Error](err); ok {
+		d.span.SetAttributes(keyCode.String(strconv.FormatInt(theirs.Code, 10)))
+	}
+	EndSpan(d.span, errorType(raw, err))
+}
+
+// A timeoutError says that a call took longer than it may.
+type timeoutError struct {
+	server, what string
+	limit        time.Duration
+	pattern      string // that set the limit, "" if it is the server's
+}
+
+func (e *timeoutError) Error() string {
+	where := `"timeout" can be set in its entry`
+	if e.pattern != "" {
+		where = fmt.Sprintf(`time can be set in its entry, in "tools", "timeout", %q`, e.pattern)
+	}
+	return fmt.Sprintf("server %q did not answer %s within %s, and the call was cancelled; a longer %s", e.server, e.what, e.limit, where)
+}
+
+// A lazyTimeout is a context with a timeout that begins when its end is first waited for.
+// Most calls never wait, and a timer costs as much as the rest of a call.
+type lazyTimeout struct {
+	context.Context
+	limit time.Duration
+
+	mu     sync.Mutex      // guards the fields below
+	inner  context.Context // nil until Done is called
+	cancel context.CancelFunc
+}
+
+func (l *lazyTimeout) Done() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inner == nil {
+		l.inner, l.cancel = context.WithTimeout(l.Context, l.limit)
+	}
+	return l.inner.Done()
+}
+
+func (l *lazyTimeout) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inner == nil {
+		return l.Context.Err()
+	}
+	return l.inner.Err()
+}
+
+// stop releases the timer. The context must not be waited for any more.
+func (l *lazyTimeout) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel != nil {
+		l.cancel()
+	}
+}

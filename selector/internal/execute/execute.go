@@ -1,0 +1,237 @@
+// Package execute runs tools. [Executor.Execute] is the path of every call: policy,
+// check, cache, then for each attempt the limiter and circuit breaker, the session and
+// the request, and at the end the result with our keys in its _meta.
+//
+// A result stays the server's bytes but for _meta. A call that may have taken effect is
+// repeated only where the policy or the tool's hints allow it.
+package execute
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// Options are what an Executor needs. Registry and Log must be set.
+type Options struct {
+	Registry *registry.Registry // for stand-ins, and for the versions of servers
+	Sessions Sessions
+	Node     string       // names this router in results
+	Observer Observer     // nil for none
+	Tracer   trace.Tracer // nil for none
+	Log      *zap.Logger
+}
+
+// An Executor runs tools. Its methods may be called by many goroutines at once.
+type Executor struct {
+	Options
+	schemas  schemas
+	limiters sync.Map // server -> *limiter
+	cache    cache
+}
+
+// New returns an Executor.
+func New(o Options) *Executor {
+	return &Executor{Options: o, schemas: schemas{log: o.Log}}
+}
+
+// Execute runs a tool. A failure of the tool, or of the way to it, is a Result with
+// IsError that says what happened and what to do. The error is a [*session.Error] if the
+// server answered with one, or the cause of ctx's end.
+func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
+	ctx, x := e.startExecution(ctx, c)
+	d := &x.delivery
+	defer d.releasePermit()
+	d.policy = e.Sessions.Policy(c.Tool.Server)
+	if faults := x.checkArguments(); len(faults) > 0 {
+		return x.report(x.refuse(faults), nil)
+	}
+	key, cacheable := x.cacheKey()
+	if cacheable {
+		if raw, ok := e.cache.find(key); ok {
+			x.cached = true
+			return x.report(x.addMeta(raw), nil)
+		}
+	}
+
+	x.targets = e.targets(c.Tool, d.policy)
+	var err error
+	// After a failure, nextAttempt does more than decide: it pauses before a retry on the
+	// same server, or it leaves the server (the circuit breaker counts, the permit is
+	// released) and turns to a stand-in.
+	for x.nextAttempt(ctx, err) {
+		if err = d.admit(ctx); err != nil { // limiter and circuit breaker
+			continue
+		}
+		var raw json.RawMessage
+		attempt := d.startAttempt(ctx)
+		if err = d.acquireSession(attempt); err == nil {
+			raw, err = d.send(attempt)
+		}
+		if d.endAttempt(raw, err); err != nil {
+			continue
+		}
+		d.leaveServer(ctx, nil)
+		result := x.addMeta(raw)
+		if cacheable && d.tool == c.Tool && !result.IsError && isFinal(raw) {
+			e.cache.keep(key, raw, d.policy.Cache, d.session.Done())
+		}
+		return x.report(result, nil)
+	}
+	return x.report(x.failed(ctx, err))
+}
+
+// Relay sends another request to a server, once its session is up, and returns the
+// server's result unchanged. The error is a [*session.Error], the server's own or one
+// that says why there is no answer, or the cause of ctx's end.
+func (e *Executor) Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error) {
+	ctx, span := StartSpan(ctx, e.Tracer, r.Method, "", r.Meta)
+	d := delivery{e: e, from: r.From, meta: r.Meta, policy: e.Sessions.Policy(server), request: r, server: server, what: r.Method, startWait: StartWait}
+	var raw json.RawMessage
+	var err error
+	for first := true; first || err != nil && d.pauseForRetry(ctx, err); first = false {
+		attempt := d.startAttempt(ctx)
+		if err = d.acquireSession(attempt); err == nil {
+			raw, err = d.send(attempt)
+		}
+		d.endAttempt(raw, err)
+	}
+	if span.IsRecording() {
+		EndSpan(span, errorType(raw, err))
+	}
+	if _, ok := errors.AsType[*session.Error](err); err == nil || ok {
+		return raw, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, &session.Error{Code: session.CodeInternal, Message: err.Error()}
+}
+
+// An execution is one call on its way. It belongs to one goroutine.
+type execution struct {
+	e     *Executor
+	call  Call
+	span  trace.Span
+	trace string // the ID of the trace
+	began time.Time
+
+	args     json.RawMessage // as they are sent
+	repaired string          // what was done to the arguments
+	verified bool            // the arguments fit the tool's schema
+	cached   bool            // the result is from the cache
+
+	targets []target
+	tried   int      // targets that were tried, the one in use included
+	faults  []string // what went wrong at each target
+
+	delivery delivery // to the target in use
+}
+
+// startExecution begins an execution, and its span.
+func (e *Executor) startExecution(ctx context.Context, c Call) (context.Context, *execution) {
+	x := &execution{e: e, call: c, began: time.Now()}
+	x.delivery = delivery{e: e, from: c.From, meta: c.Meta, tool: c.Tool}
+	ctx, x.span = StartSpan(ctx, e.Tracer, toolsCall, c.Tool.ID, c.Meta)
+	if id := x.span.SpanContext().TraceID(); id.IsValid() {
+		x.trace = id.String()
+	} else {
+		x.trace = traceID(c.Meta)
+	}
+	return ctx, x
+}
+
+// report ends the span and notifies the observer of how the call ended. It returns its
+// arguments.
+func (x *execution) report(r Result, err error) (Result, error) {
+	x.endSpan(r, err)
+	if o := x.e.Observer; o != nil {
+		e := Execution{
+			Tool: x.call.Tool, Answered: r.Tool, Client: x.call.Client, Trace: x.trace, Began: x.began, Took: time.Since(x.began),
+			Attempts: x.delivery.attempts, Arguments: x.call.Arguments, Result: r.JSON, Cached: x.cached,
+		}
+		e.Outcome, e.Fault = OutcomeOf(r, err)
+		o.Executed(e)
+	}
+	return r, err
+}
+
+// checkArguments sets the arguments to send, or returns what is wrong with them.
+func (x *execution) checkArguments() (faults []string) {
+	c := &x.call
+	x.args = orEmpty(c.Arguments)
+	if x.delivery.policy.Validate == Off && wire.IsObject(x.args) {
+		return nil
+	}
+	checked := c.Checked
+	if checked == nil || checked.tool != c.Tool {
+		now := x.e.Check(c.Tool, c.Arguments)
+		checked = &now
+	}
+	x.args, x.repaired, x.verified = checked.Arguments, checked.Repaired, checked.verified
+	if len(checked.Faults) > 0 && x.delivery.policy.Validate == Warn && wire.IsObject(x.args) {
+		x.e.Log.Warn("arguments do not fit the schema", zap.String("tool", c.Tool.ID), zap.Int("faults", len(checked.Faults)))
+		return nil
+	}
+	return checked.Faults
+}
+
+// failed returns the answer to a call that no target has answered. err is how the last
+// attempt ended.
+func (x *execution) failed(ctx context.Context, err error) (Result, error) {
+	if theirs, ok := errors.AsType[*session.Error](err); ok {
+		return Result{}, theirs
+	}
+	if ctx.Err() != nil {
+		return Result{}, context.Cause(ctx)
+	}
+	r := x.fail(strings.Join(x.faults, "; "))
+	r.Err = err
+	return r, nil
+}
+
+// isFinal reports whether the result is what was asked for: not a task that will
+// have it, nor a question to the client.
+func isFinal(raw json.RawMessage) bool {
+	kind := wire.Member(raw, "resultType")
+	return kind == nil || string(kind) == `"complete"`
+}
+
+// callParams returns the parameters for the server: its own name of the tool, the
+// arguments, and the other members that the client sent.
+func callParams(c *Call, tool *registry.NormalizedTool, args json.RawMessage) json.RawMessage {
+	b := make([]byte, 0, len(args)+len(c.Params)+64)
+	b = append(b, `{"name":`...)
+	b = wire.AppendString(b, tool.ServerName())
+	b = append(b, `,"arguments":`...)
+	b = appendLine(b, args)
+	c.others(func(key string, value []byte) {
+		b = append(b, ',')
+		b = wire.AppendString(b, key)
+		b = append(b, ':')
+		b = appendLine(b, value)
+	})
+	return append(b, '}')
+}
+
+// appendLine appends a JSON value without line ends, which would end a message.
+func appendLine(b, value []byte) []byte {
+	if wire.HasLineEnd(value) {
+		compact := bytes.NewBuffer(b)
+		if json.Compact(compact, value) == nil {
+			return compact.Bytes()
+		}
+	}
+	return append(b, value...)
+}

@@ -1,0 +1,390 @@
+package execute
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A stub is a server with one session, or with none.
+type stub struct {
+	call   func(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
+	absent error
+	policy Policy
+	ended  chan struct{} // closed with the session; nil if it does not end
+
+	mu    sync.Mutex      // guards what follows
+	meta  json.RawMessage // of the last call
+	asked int             // how often a session was asked for
+}
+
+func (s *stub) Session(_ context.Context, _ string, _ session.Client) (session.Session, error) {
+	s.mu.Lock()
+	s.asked++
+	s.mu.Unlock()
+	if s.absent != nil {
+		return nil, s.absent
+	}
+	return live{stub: s}, nil
+}
+func (s *stub) Policy(string) Policy { return s.policy }
+
+// live is a stub's session.
+type live struct {
+	session.Session // what execution has no use for
+	stub            *stub
+}
+
+func (s live) Done() <-chan struct{} { return s.stub.ended }
+
+func (live) Info() session.Info { return session.Info{Version: "1.2.3"} }
+func (s live) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
+	s.stub.mu.Lock()
+	s.stub.meta = r.Meta
+	s.stub.mu.Unlock()
+	return s.stub.call(ctx, r.Params)
+}
+
+func tool(schema string) *registry.NormalizedTool {
+	return &registry.NormalizedTool{
+		ID: "srv:renamed", Server: "srv", Name: "renamed", Original: "original", InputSchema: json.RawMessage(schema),
+	}
+}
+
+const object = `{"type":"object"}`
+
+func newExecutor(r *registry.Registry, s Sessions) *Executor {
+	return New(Options{Registry: r, Sessions: s, Node: "node", Log: zap.NewNop()})
+}
+
+func execute(t *testing.T, s *stub, c Call) (Result, error) {
+	t.Helper()
+	return newExecutor(registry.New(), s).Execute(t.Context(), c)
+}
+
+func textOf(r Result) string {
+	var v struct{ Content []struct{ Text string } }
+	if json.Unmarshal(r.JSON, &v) != nil || len(v.Content) == 0 {
+		return ""
+	}
+	return v.Content[0].Text
+}
+
+func TestExecutePassesBytes(t *testing.T) {
+	const theirs = `{"z":12345678901234567890,"content":[{"type":"hologram","x":1e400}],"_meta":{"own":"\u00e9","server":"liar"},"a":[]}`
+	const trace = `{"traceparent":"00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"}`
+	var sent string
+	s := &stub{call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+		sent = string(params)
+		return json.RawMessage(theirs), nil
+	}}
+	r, err := execute(t, s, Call{
+		Tool:      tool(object),
+		Arguments: json.RawMessage("{\"b\": 1.0,\n\"a\":\"é\"}"),
+		Params:    json.RawMessage(`{"name":"x","arguments":{},"task":{"ttl":5}, "_meta":{"not":"this"}}`),
+		Meta:      json.RawMessage(trace),
+	})
+	if err != nil || r.IsError {
+		t.Fatalf("Execute = %s, %v", r.JSON, err)
+	}
+	if want := `{"name":"original","arguments":{"b":1.0,"a":"é"},"task":{"ttl":5}}`; sent != want || string(s.meta) != trace {
+		t.Errorf("sent %s with %s\nwant %s with %s", sent, s.meta, want, trace)
+	}
+	if got := wire.SetMember(r.JSON, "_meta", []byte("0")); string(got) != string(wire.SetMember([]byte(theirs), "_meta", []byte("0"))) {
+		t.Errorf("the result beside _meta is %s", got)
+	}
+	meta := wire.Member(r.JSON, "_meta")
+	for key, want := range map[string]string{
+		"own": `"\u00e9"`, "server": `"srv"`, "trace_id": `"0123456789abcdef0123456789abcdef"`, "tool_name": `"original"`,
+		"tool_version": `"1.2.3"`, "node_id": `"node"`, "execution_path": `["local"]`, "verified": "true", "degraded": "false", "attempts": "1",
+	} {
+		if got := string(wire.Member(meta, key)); got != want {
+			t.Errorf("_meta.%s = %s, want %s", key, got, want)
+		}
+	}
+	stamp, _ := wire.String(wire.Member(meta, "timestamp"))
+	if at, err := time.Parse(time.RFC3339, stamp); err != nil || !strings.HasSuffix(stamp, "Z") || time.Since(at) > time.Hour {
+		t.Errorf("_meta.timestamp = %s", stamp)
+	}
+}
+
+// A result says the version of the server even if that was not asked.
+func TestVersionOfRefusal(t *testing.T) {
+	r := registry.New()
+	strict := tool(`{"type":"object","required":["n"]}`)
+	strict.ID = "srv:renamed"
+	if _, err := r.Replace("srv", registry.Offer{Tools: []registry.NormalizedTool{*strict}, Version: "3.1"}); err != nil {
+		t.Fatal(err)
+	}
+	result, err := newExecutor(r, &stub{}).Execute(t.Context(), Call{Tool: strict})
+	if got, _ := wire.String(wire.Member(result.Meta(), "tool_version")); err != nil || !result.IsError || got != "3.1" {
+		t.Errorf("%s, %v", result.JSON, err)
+	}
+}
+
+func TestExecuteValidates(t *testing.T) {
+	const schema = `{"type":"object","properties":{"n":{"type":"integer"},"list":{"type":"array","items":{"type":"string"}}},"required":["n"],"additionalProperties":false}`
+	const draft4 = `{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","properties":{"n":{"type":"number","maximum":3,"exclusiveMaximum":true}}}`
+	for _, tc := range []struct {
+		name, schema, args string
+		sent               string   // "" if nothing may be sent
+		says               []string // in the refusal
+		repaired           bool
+	}{
+		{"fits", schema, `{"n":1}`, `{"n":1}`, nil, false},
+		{"absent", object, ``, `{}`, nil, false},
+		{"missing", schema, ``, "", []string{"'n'", "nothing was called", "Schema: {"}, false},
+		{"wrong type, with its path", schema, `{"n":1,"list":["a",2]}`, "", []string{"arguments.list.1: got number, want string"}, false},
+		{"no object", object, `[1]`, "", []string{"expected an object"}, false},
+		{"nested", schema, `{"arguments":{"n":1}}`, `{"n":1}`, nil, true},
+		{"nested under any lone name", schema, `{"payload":{"n":1}}`, `{"n":1}`, nil, true},
+		{"nested beside the tool's name", schema, `{"tool":"x","parameters":{"n":1}}`, `{"n":1}`, nil, true},
+		{"nested beside other arguments", schema, `{"input":{"n":1},"list":[]}`, "", []string{"'n'"}, false},
+		{"a string", schema, `"{\"n\":1}"`, `{"n":1}`, nil, true},
+		{"nested as a string", schema, `{"arguments":"{\"n\":1}"}`, `{"n":1}`, nil, true},
+		{"as given where that fits", object, `{"arguments":{"n":1}}`, `{"arguments":{"n":1}}`, nil, false},
+		{"another draft", draft4, `{"n":3}`, "", []string{"arguments.n"}, false},
+		{"a schema that can't be compiled", `{"type":"object","properties":{"n":{"type":"nonsense"}}}`, `{"n":1}`, `{"n":1}`, nil, false},
+		{"a reference to the network", `{"type":"object","$ref":"http://127.0.0.1:1/x.json"}`, `{"n":1}`, `{"n":1}`, nil, false},
+		{"a pattern that Go does not know", `{"type":"object","properties":{"s":{"type":"string","pattern":"^(?=a).*$"}}}`, `{"s":"b"}`, `{"s":"b"}`, nil, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var sent json.RawMessage
+			s := &stub{call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+				sent = wire.Member(params, "arguments")
+				return json.RawMessage(`{"content":[]}`), nil
+			}}
+			r, err := execute(t, s, Call{Tool: tool(tc.schema), Arguments: json.RawMessage(tc.args)})
+			if err != nil || string(sent) != tc.sent || r.IsError != (tc.sent == "") {
+				t.Fatalf("sent %s, answered %s, %v", sent, r.JSON, err)
+			}
+			for _, want := range tc.says {
+				if !strings.Contains(textOf(r), want) {
+					t.Errorf("the refusal lacks %q:\n%s", want, textOf(r))
+				}
+			}
+			if got := wire.Member(wire.Member(r.JSON, "_meta"), "repaired") != nil; got != tc.repaired {
+				t.Errorf("repaired: %v, want %v", got, tc.repaired)
+			}
+		})
+	}
+}
+
+func TestExecuteWithoutValidation(t *testing.T) {
+	for _, mode := range []Validate{Warn, Off} {
+		s := &stub{policy: Policy{Validate: mode}, call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+			return params, nil
+		}}
+		r, err := execute(t, s, Call{Tool: tool(`{"type":"object","required":["n"]}`), Arguments: json.RawMessage(`{"m":1}`)})
+		if err != nil || r.IsError || len(r.Mismatch) > 0 || string(wire.Member(wire.Member(r.JSON, "_meta"), "verified")) != "false" {
+			t.Errorf("mode %d: %s, %v", mode, r.JSON, err)
+		}
+	}
+}
+
+func TestMismatch(t *testing.T) {
+	s := &stub{call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) { return params, nil }}
+	picky := tool(`{"type":"object","required":["n"]}`)
+	r, err := execute(t, s, Call{Tool: picky, Arguments: json.RawMessage(`{"m":1}`)})
+	if err != nil || !r.IsError || len(r.Mismatch) != 1 || r.Mismatch[0] != "arguments: missing property 'n'" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err = execute(t, s, Call{Tool: picky, Arguments: json.RawMessage(`{"n":1}`)}); err != nil || r.IsError || r.Mismatch != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestProvenance(t *testing.T) {
+	meta := (&Provenance{Tool: &registry.NormalizedTool{Server: "s", Name: "t"}, Node: "n", Version: "1", Began: time.Now(), Attempts: 2, Verified: true}).JSON()
+	for key, want := range map[string]string{
+		"tool_name": `"t"`, "tool_version": `"1"`, "server": `"s"`, "node_id": `"n"`, "execution_path": `["local"]`,
+		"verified": "true", "degraded": "false", "attempts": "2",
+	} {
+		if got := wire.Member(meta, key); string(got) != want {
+			t.Errorf("%s is %s, want %s", key, got, want)
+		}
+	}
+	if trace, _ := wire.String(wire.Member(meta, "trace_id")); len(trace) != 32 || !wire.Valid(meta) {
+		t.Errorf("%s", meta)
+	}
+}
+
+func TestExecuteFailures(t *testing.T) {
+	refusal := &session.Error{Code: -32042, Message: "no", Data: json.RawMessage(`[1]`)}
+	for _, tc := range []struct {
+		name  string
+		stub  *stub
+		says  string // in a tool error; "" if the error is passed on
+		asked int
+	}{
+		{"the server refuses", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, refusal }}, "", 1},
+		{"the server dies", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return nil, fmt.Errorf("%w: exited with status 9", session.ErrClosed)
+		}}, `server "srv" ended during the call: session closed: exited with status 9`, 1},
+		{"the server is down", &stub{absent: fmt.Errorf("server is failed: no licence: %w", session.ErrNotSent)}, "no licence", 1},
+		{"no session lives long enough", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return nil, session.ErrNotSent
+		}}, "not sent", maxAttempts},
+		{"nonsense", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`[]`), nil }}, "no result object", 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r, err := execute(t, tc.stub, Call{Tool: tool(object)})
+			if tc.says == "" {
+				if got, ok := errors.AsType[*session.Error](err); !ok || got != refusal {
+					t.Errorf("error %v, want the server's own", err)
+				}
+			} else if err != nil || !r.IsError || !strings.Contains(textOf(r), tc.says) {
+				t.Errorf("answered %s, %v, want %q", r.JSON, err, tc.says)
+			}
+			if tc.stub.asked != tc.asked {
+				t.Errorf("%d attempts, want %d", tc.stub.asked, tc.asked)
+			}
+		})
+	}
+}
+
+// A tool's own limits come before its server's: those under its name, else under the
+// longest pattern.
+func TestPolicyForTool(t *testing.T) {
+	p := Policy{
+		Timeout:         time.Minute,
+		Timeouts:        map[string]time.Duration{"*": 2, "slow_*": 3, "slow_[ab]": 4, "slow_?z": 5, "slow_az": 6, "a?": 7, "?a": 8},
+		MaxResultTokens: 100,
+		ResultTokens:    map[string]int{"page*": 0, "page_1": 7},
+	}
+	for name, want := range map[string]struct {
+		time    time.Duration
+		pattern string
+		tokens  int
+	}{
+		"other": {2, "*", 100}, "slow_x": {3, "slow_*", 100}, "slow_a": {4, "slow_[ab]", 100}, "slow_bz": {5, "slow_?z", 100},
+		"slow_az": {6, "slow_az", 100}, "aa": {8, "?a", 100}, "page": {2, "*", 0}, "page_1": {2, "*", 7},
+	} {
+		tool := &registry.NormalizedTool{Name: "renamed", Original: name}
+		if limit, pattern := p.timeout(tool); limit != want.time || pattern != want.pattern {
+			t.Errorf("%s may take %d by %q, want %d by %q", name, limit, pattern, want.time, want.pattern)
+		}
+		if got := resultLimit(tool, &p); got != want.tokens {
+			t.Errorf("%s may say %d tokens, want %d", name, got, want.tokens)
+		}
+	}
+	if limit, pattern := p.timeout(nil); limit != time.Minute || pattern != "" {
+		t.Errorf("another request may take %v by %q", limit, pattern)
+	}
+	declares := &registry.NormalizedTool{Original: "page_1", Definition: json.RawMessage(`{"_meta":{"anthropic/maxResultSizeChars":4000}}`)}
+	if got := resultLimit(declares, &p); got != 7 {
+		t.Errorf("one that declares more may say %d tokens", got)
+	}
+}
+
+// A call that waits for its server says in time for the client what it waited for.
+func TestExecuteStartWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		r, err := newExecutor(registry.New(), starting{}).Execute(t.Context(), Call{Tool: tool(object)})
+		if want := "npx is fetching pkg, for 50s; waited 45s for it, try again in a minute"; err != nil || !r.IsError || !strings.Contains(textOf(r), want) {
+			t.Errorf("answered %s, %v", textOf(r), err)
+		}
+		if waited := time.Since(began); waited != StartWait {
+			t.Errorf("after %v", waited)
+		}
+	})
+}
+
+// Starting is a server that does not become ready.
+type starting struct{}
+
+func (starting) Session(ctx context.Context, _ string, _ session.Client) (session.Session, error) {
+	<-ctx.Done()
+	return nil, fmt.Errorf(`%w: server "srv" is starting: npx is fetching pkg, for 50s`, session.ErrNotSent)
+}
+func (starting) Policy(string) Policy { return Policy{} }
+
+func TestExecuteDeadlines(t *testing.T) {
+	hang := func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &stub{policy: Policy{Timeout: time.Minute}, call: hang}
+		r, err := execute(t, s, Call{Tool: tool(object)})
+		if err != nil || !r.IsError || !strings.Contains(textOf(r), `"srv" did not answer original within 1m`) {
+			t.Errorf("after the time-out: %s, %v", r.JSON, err)
+		}
+		began := time.Now()
+		s = &stub{policy: Policy{Timeout: time.Minute, Timeouts: map[string]time.Duration{"orig*": time.Hour}}, call: hang}
+		r, err = execute(t, s, Call{Tool: tool(object)})
+		if err != nil || time.Since(began) != time.Hour || !strings.Contains(textOf(r), `within 1h0m0s, and the call was cancelled; a longer time can be set in its entry, in "tools", "timeout", "orig*"`) {
+			t.Errorf("after the tool's own time: %s, %v", r.JSON, err)
+		}
+		// A call whose turn does not come in its time is not tried again.
+		s = &stub{policy: Policy{Timeout: time.Minute}, call: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, context.Cause(ctx))
+		}}
+		began = time.Now()
+		r, err = execute(t, s, Call{Tool: tool(object)})
+		if err != nil || !r.IsError || s.asked != 1 || time.Since(began) != time.Minute {
+			t.Errorf("a call that was never sent: %s, %v, %d attempts in %v", r.JSON, err, s.asked, time.Since(began))
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		left := errors.New("the client left")
+		go cancel(left)
+		if _, err := newExecutor(registry.New(), s).Execute(ctx, Call{Tool: tool(object)}); !errors.Is(err, left) {
+			t.Errorf("a cancelled call: %v", err)
+		}
+	})
+}
+
+func BenchmarkExecute(b *testing.B) {
+	result := json.RawMessage(`{"content":[{"type":"text","text":"ok"}]}`)
+	s := newExecutor(registry.New(), &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return result, nil }})
+	c := Call{Tool: tool(`{"type":"object","properties":{"s":{"type":"string"}}}`), Arguments: json.RawMessage(`{"s":"hello"}`), Params: json.RawMessage(`{"name":"x","arguments":{"s":"hello"}}`)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if r, err := s.Execute(b.Context(), c); err != nil || r.IsError {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Long strings are not decoded to be checked, unless the schema looks into them.
+func TestCheckOfLongArguments(t *testing.T) {
+	long := strings.Repeat("x", 20_000)
+	for _, tc := range []struct {
+		schema string
+		blind  bool
+		args   string
+		fault  string // "" for none
+	}{
+		{`{"properties":{"format":{"type":"string"},"n":{"type":"integer"}}}`, true, `{"format":"` + long + `","n":1}`, ""},
+		{`{"properties":{"format":{"type":"string"},"n":{"type":"integer"}}}`, true, `{"format":"` + long + `","n":"1"}`, "arguments.n"},
+		{`{"properties":{"s":{"type":"integer"}}}`, true, `{"s":"` + long + `"}`, "arguments.s"},
+		{`{"properties":{"s":{"minLength":19000}}}`, true, `{"s":"` + long + `"}`, ""},
+		{`{"properties":{"s":{"minLength":21000}}}`, true, `{"s":"` + long + `"}`, "arguments.s"},
+		{`{"properties":{"s":{"enum":["` + long + `"]}}}`, true, `{"s":"` + long + `"}`, ""},
+		{`{"properties":{"s":{"items":{"maxLength":9000}}}}`, false, `{"s":["` + long + `"]}`, "arguments.s.0"},
+		{`{"$defs":{"d":{"pattern":"^y"}},"properties":{"s":{"$ref":"#/$defs/d"}}}`, false, `{"s":"` + long + `"}`, "arguments.s"},
+		{`{"properties":{"s":{"uniqueItems":true}}}`, true, `{"s":["` + long + `","` + long + `y"]}`, ""},
+		{`{"properties":{"s":{"uniqueItems":true}}}`, true, `{"s":["` + long + `","` + long + `"]}`, "arguments.s"},
+	} {
+		c := &schemas{log: zap.NewNop()}
+		s := c.of(&registry.NormalizedTool{ID: "a:b", InputSchema: json.RawMessage(tc.schema)})
+		faults := s.check(json.RawMessage(tc.args))
+		if s.blind != tc.blind || (len(faults) > 0) != (tc.fault != "") || tc.fault != "" && !strings.HasPrefix(faults[0], tc.fault+":") {
+			t.Errorf("%.100s: blind %v, faults %.200v, want %q", tc.schema, s.blind, faults, tc.fault)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package execute
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A target is a tool that may answer a call.
+type target struct {
+	tool      *registry.NormalizedTool
+	policy    Policy        // of its server
+	startWait time.Duration // for its server to start
+}
+
+// shortWait is how long a call waits for a server to start while others could answer
+// instead.
+const shortWait = time.Second
+
+// targets returns the tool, and then the tools of the same name on the servers that may
+// stand in for its own; a read-only tool is replaced only by a read-only one. While there
+// are stand-ins, a call waits only briefly for each server to start; the last target is
+// therefore the first one again, with the usual wait.
+func (e *Executor) targets(t *registry.NormalizedTool, p Policy) []target {
+	others, reads := p.StandIns, t.Hints.IsReadOnly()
+	if reads {
+		others = slices.Concat(p.StandIns, p.Twins)
+	}
+	if len(others) == 0 {
+		return []target{{t, p, StartWait}}
+	}
+	all := []target{{t, p, shortWait}}
+	known := e.Registry.Snapshot()
+	for _, server := range others {
+		for _, other := range known.Server(server) {
+			if other.Name != t.Name && other.ServerName() != t.ServerName() {
+				continue
+			}
+			if !reads || other.Hints.IsReadOnly() {
+				all = append(all, target{other, e.Sessions.Policy(server), shortWait})
+			}
+			break
+		}
+	}
+	if len(all) == 1 {
+		return []target{{t, p, StartWait}}
+	}
+	return append(all, target{t, p, StartWait})
+}
+
+// nextAttempt prepares the next attempt: the first one, a retry at the same target after
+// a pause, or one at the next target. Before it changes the target, it leaves the server
+// and notes the fault. It reports false if no other attempt may be made. err is how the
+// last attempt ended.
+func (x *execution) nextAttempt(ctx context.Context, err error) bool {
+	if x.tried > 0 {
+		if x.delivery.pauseForRetry(ctx, err) {
+			return true
+		}
+		x.delivery.leaveServer(ctx, err)
+		if _, answered := errors.AsType[*session.Error](err); answered || ctx.Err() != nil {
+			return false
+		}
+		if fault := err.Error(); !slices.Contains(x.faults, fault) {
+			x.faults = append(x.faults, fault)
+		}
+		if !x.delivery.mayRepeat(err) {
+			return false
+		}
+	}
+	for x.tried < len(x.targets) {
+		x.tried++
+		if x.useTarget(x.targets[x.tried-1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// useTarget turns the delivery to a target. It reports false if the arguments do not fit the
+// target's tool.
+func (x *execution) useTarget(t target) bool {
+	args := x.args
+	d := &x.delivery
+	d.tool, d.server, d.what, d.policy, d.startWait = t.tool, t.tool.Server, t.tool.ServerName(), t.policy, t.startWait
+	d.session, d.tries, d.sent, d.deadline = nil, 0, 0, time.Time{}
+	if t.tool != x.call.Tool {
+		fitting := x.e.Fit(t.tool, args)
+		if len(fitting.Faults) > 0 {
+			x.faults = append(x.faults, t.tool.ID+" takes other arguments: "+fitting.Faults[0])
+			return false
+		}
+		args = fitting.Arguments
+	}
+	d.request = session.Request{Method: toolsCall, Params: callParams(&x.call, t.tool, args), Meta: d.meta, From: d.from}
+	return true
+}
+
+// Fit checks the arguments of another tool, after renaming them to the names that t has
+// for them.
+func (e *Executor) Fit(t *registry.NormalizedTool, args json.RawMessage) Checked {
+	return e.Check(t, translate(args, t))
+}
+
+// Alike reports whether two tools have the same name, but for case and separators.
+func Alike(a, b *registry.NormalizedTool) bool { return plain(a.Name) == plain(b.Name) }
+
+// translate returns the arguments under the names that another tool has for them:
+// those that differ only in case and separators.
+func translate(args json.RawMessage, to *registry.NormalizedTool) json.RawMessage {
+	names := make(map[string]string) // plain -> the tool's
+	var known []string
+	wire.Members(wire.Member(to.InputSchema, "properties"), func(name string, _ []byte) bool {
+		names[plain(name)] = name
+		known = append(known, name)
+		return true
+	})
+	out := []byte{'{'}
+	changed := false
+	wire.Members(args, func(key string, value []byte) bool {
+		if name, ok := names[plain(key)]; ok && !slices.Contains(known, key) && wire.Member(args, name) == nil {
+			delete(names, plain(key)) // there is but one of the name
+			key, changed = name, true
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(wire.AppendString(out, key), ':')
+		out = append(out, value...)
+		return true
+	})
+	if !changed {
+		return args
+	}
+	return append(out, '}')
+}
+
+// plain returns a name in lower case and without separators.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == '.' || r == ' ' {
+			return -1
+		}
+		return r
+	}, strings.ToLower(name))
+}

@@ -1,0 +1,184 @@
+package execute
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// Node returns the node_id of this machine: its host name, or "local".
+func Node() string {
+	if name, err := os.Hostname(); err == nil {
+		return name
+	}
+	return "local"
+}
+
+// A Provenance says how a result came about. It is what a result's _meta gains.
+type Provenance struct {
+	Tool     *registry.NormalizedTool // that answered
+	Node     string                   // see [Node]
+	Version  string                   // of the tool's server, "" if unknown
+	Trace    string                   // the trace's ID; "" for that of Request, or a new one
+	Request  json.RawMessage          // the client's _meta, nil if there was none
+	Began    time.Time
+	Attempts int
+	Verified bool     // the arguments fit the tool's schema
+	Path     []string // the IDs of all tools that were tried, if another than the first one answered
+	Cached   bool     // the result was used before
+	Repaired string   // what was done to the arguments; "" if nothing was
+}
+
+// JSON returns the members for _meta, an object. It is written by hand: it is part of
+// every call.
+func (p *Provenance) JSON() json.RawMessage {
+	id := p.Trace
+	if id == "" {
+		id = traceID(p.Request)
+	}
+	now := time.Now()
+	b := make([]byte, 0, 384)
+	b = appendText(b, `{"trace_id":`, id)
+	b = appendText(b, `,"tool_name":`, p.Tool.ServerName())
+	b = appendText(b, `,"tool_version":`, p.Version)
+	b = appendText(b, `,"server":`, p.Tool.Server)
+	b = appendText(b, `,"node_id":`, p.Node)
+	b = append(b, `,"execution_path":["local"`...)
+	for _, id := range p.Path {
+		b = appendText(b, `,`, id)
+	}
+	b = append(b, `],"verified":`...)
+	b = strconv.AppendBool(b, p.Verified)
+	b = append(b, `,"degraded":`...)
+	b = strconv.AppendBool(b, len(p.Path) > 0)
+	b = append(b, `,"attempts":`...)
+	b = strconv.AppendInt(b, int64(p.Attempts), 10)
+	b = append(b, `,"latency_ms":`...)
+	b = strconv.AppendInt(b, now.Sub(p.Began).Milliseconds(), 10)
+	b = append(b, `,"timestamp":"`...)
+	b = now.UTC().AppendFormat(b, time.RFC3339Nano)
+	b = append(b, '"')
+	if p.Cached {
+		b = append(b, `,"cached":true`...)
+	}
+	if p.Repaired != "" {
+		b = appendText(b, `,"repaired":`, p.Repaired)
+	}
+	return append(b, '}')
+}
+
+func appendText(b []byte, member, text string) []byte {
+	return wire.AppendString(append(b, member...), text)
+}
+
+// traceID returns the ID of the trace that a request's _meta names, or a new one.
+func traceID(meta json.RawMessage) string {
+	if id := session.TraceIn(meta).ID(); id != "" {
+		return id
+	}
+	var id [16]byte
+	rand.Read(id[:])
+	return hex.EncodeToString(id[:])
+}
+
+// meta returns the members for the _meta of the execution's result.
+func (x *execution) meta() json.RawMessage {
+	p := Provenance{
+		Tool: x.delivery.tool, Node: x.e.Node, Trace: x.trace, Began: x.began,
+		Attempts: x.delivery.attempts, Verified: x.verified, Cached: x.cached, Repaired: x.repaired,
+	}
+	if x.delivery.session != nil {
+		p.Version = x.delivery.session.Info().Version
+	} else { // as it was when the server was last listed
+		p.Version = x.e.Registry.Snapshot().Offer(x.delivery.tool.Server).Version
+	}
+	if x.delivery.tool.ID != x.call.Tool.ID {
+		for _, t := range x.targets[:x.tried] {
+			p.Path = append(p.Path, t.tool.ID)
+		}
+	}
+	return p.JSON()
+}
+
+// addMeta returns the server's result with our members in its _meta.
+func (x *execution) addMeta(raw json.RawMessage) Result {
+	var theirs []byte
+	failed := false
+	err := wire.Members(raw, func(key string, value []byte) bool {
+		switch key {
+		case "_meta":
+			theirs = value
+		case "isError":
+			failed = string(value) == "true"
+		}
+		return true
+	})
+	if err != nil {
+		return x.fail("server " + x.delivery.tool.Server + " answered with something that is no result object")
+	}
+	r := Result{IsError: failed, Tool: x.delivery.tool, Limit: resultLimit(x.delivery.tool, &x.delivery.policy)}
+	ours := x.meta()
+	if theirs == nil {
+		r.JSON = wire.AddMember(raw, "_meta", ours)
+		return r
+	}
+	if wire.IsObject(theirs) {
+		merged := theirs
+		wire.Members(ours, func(key string, value []byte) bool {
+			merged = wire.SetMember(merged, key, value)
+			return true
+		})
+		ours = merged
+	}
+	r.JSON = wire.SetMember(raw, "_meta", ours)
+	return r
+}
+
+// refuse returns a tool error that says why the arguments do not fit.
+func (x *execution) refuse(faults []string) Result {
+	result := x.fail(fmt.Sprintf("The arguments do not fit the schema of %s; nothing was called.\n- %s\nSchema: %s",
+		x.delivery.tool.ID, strings.Join(faults, "\n- "), x.delivery.tool.InputSchema))
+	result.Mismatch = faults
+	return result
+}
+
+// Fail returns the result of a call that no tool answered, because of err.
+func (e *Executor) Fail(c Call, err error) Result {
+	x := &execution{e: e, call: c, trace: traceID(c.Meta), began: time.Now(), delivery: delivery{tool: c.Tool}}
+	r := x.fail(err.Error())
+	r.Err = err
+	return r
+}
+
+// fail returns a tool error of the router itself.
+func (x *execution) fail(text string) Result {
+	return Result{IsError: true, JSON: wire.Marshal(map[string]any{
+		"content": []any{map[string]string{"type": "text", "text": text}},
+		"isError": true,
+		"_meta":   x.meta(),
+	})}
+}
+
+// resultLimit returns how many tokens of the tool's text a client gets at once.
+func resultLimit(t *registry.NormalizedTool, p *Policy) int {
+	if limit, pattern := forTool(p.ResultTokens, t.ServerName()); pattern != "" {
+		return limit // whatever the tool declares
+	}
+	if p.MaxResultTokens == 0 {
+		return 0
+	}
+	var declared int
+	if json.Unmarshal(wire.Member(wire.Member(t.Definition, "_meta"), "anthropic/maxResultSizeChars"), &declared) != nil {
+		return p.MaxResultTokens
+	}
+	return max(p.MaxResultTokens, declared/registry.BytesPerToken)
+}

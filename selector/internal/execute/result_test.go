@@ -1,0 +1,52 @@
+package execute
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+)
+
+func TestResult(t *testing.T) {
+	r := Result{JSON: json.RawMessage(`{"content":[{"type":"text","text":"a"},{"type":"image","data":"x"},{"type":"text","text":"b"}],"structuredContent":{"n":1},"_meta":{"server":"s"}}`)}
+	if r.Text() != "a\nb" || string(r.Structured()) != `{"n":1}` || string(r.Meta()) != `{"server":"s"}` {
+		t.Errorf("%q, %s, %s", r.Text(), r.Structured(), r.Meta())
+	}
+	for _, empty := range []string{"", "{}", `{"content":7}`} {
+		if r := (Result{JSON: json.RawMessage(empty)}); r.Text() != "" || r.Structured() != nil || r.Meta() != nil {
+			t.Errorf("%s: %q, %s, %s", empty, r.Text(), r.Structured(), r.Meta())
+		}
+	}
+}
+
+// A result says why no tool answered, and whether one may have been called; but nothing
+// where a tool did answer, or where the arguments are wrong.
+func TestResultErr(t *testing.T) {
+	down := fmt.Errorf("it is down: %w", session.ErrNotSent)
+	died := fmt.Errorf("it died: %w", session.ErrClosed)
+	for name, tc := range map[string]struct {
+		stub *stub
+		args string
+		err  error
+	}{
+		"it answers":          {&stub{call: answers(`{"isError":true}`, nil)}, "{}", nil},
+		"the arguments wrong": {&stub{call: answers("", died)}, "[]", nil},
+		"it is down":          {&stub{absent: down}, "{}", session.ErrNotSent},
+		"it dies":             {&stub{call: answers("", died)}, "{}", session.ErrClosed},
+	} {
+		r, err := execute(t, tc.stub, Call{Tool: tool(object), Arguments: json.RawMessage(tc.args)})
+		if err != nil || !r.IsError || (tc.err == nil) != (r.Err == nil) || !errors.Is(r.Err, tc.err) {
+			t.Errorf("%s: %v, %v", name, r.Err, err)
+		}
+	}
+	if !errors.Is(errNotAdmitted, session.ErrNotSent) || errors.Is(errNotAdmitted, session.ErrClosed) {
+		t.Error("what is not admitted is not said to be unsent")
+	}
+}
+
+func answers(raw string, err error) func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	return func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(raw), err }
+}

@@ -1,0 +1,132 @@
+package rank
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector/internal/text"
+)
+
+// An Explanation says what a candidate's score is made of.
+type Explanation struct {
+	Features []FeatureShare `json:"features"` // by share, the greatest first
+	Words    []WordShare    `json:"words"`    // of the task, that the candidate has; likewise
+	Missing  []string       `json:"missing"`  // words of the task that it lacks
+}
+
+// A FeatureShare is what one feature brings.
+type FeatureShare struct {
+	Name   string  `json:"name"`
+	Label  string  `json:"-"` // the name in plain words, after "its score is made of"
+	Value  float64 `json:"value"`
+	Weight float64 `json:"weight"`
+	Share  float64 `json:"share"` // of the score, in [0,1]
+}
+
+// A WordShare is what one word of the task brings.
+type WordShare struct {
+	Word   string             `json:"word"`         // as the task has it
+	As     []string           `json:"as,omitempty"` // its synonyms in the candidate
+	Fields map[string]float64 `json:"fields"`       // share of the word's score by field, in [0,1]
+	Share  float64            `json:"share"`        // of the score of all words, in [0,1]
+	Itself bool               `json:"-"`            // not only synonyms of it are there
+}
+
+// names are the features' names, and labels the same in plain words.
+var (
+	names = [NumFeatures]string{
+		StepFeature: "words", MeaningFeature: "meaning", StepMeaningFeature: "step meaning",
+		CoverageFeature: "coverage", UseFeature: "use", CategoryFeature: "category",
+	}
+	labels = [NumFeatures]string{
+		StepFeature: "words in common", MeaningFeature: "its meaning", StepMeaningFeature: "its meaning for a part of the task",
+		CoverageFeature: "how much of the task's words it covers", UseFeature: "what was called after such tasks before",
+		CategoryFeature: "the category of the task",
+	}
+)
+
+// Explain says what the scores of candidates are made of. words is the task as Rank got it.
+func Explain(task string, words text.Task, c *index.Collection, candidates []Candidate) []Explanation {
+	s := newScorer(words, c)
+	spell := text.Speller(task)
+	all := make([]Explanation, len(candidates))
+	for i, candidate := range candidates {
+		if d, ok := c.Document(candidate.Item()); ok {
+			all[i] = s.explain(candidate, d)
+			all[i].say(spell, candidate.Tool)
+		}
+	}
+	return all
+}
+
+// say has the explanation name words as the task does, and synonyms as the tool does.
+func (e *Explanation) say(spell func(stem string) string, t *registry.NormalizedTool) {
+	var theirs map[string]string
+	for i, w := range e.Words {
+		e.Words[i].Word = spell(w.Word)
+		for k, synonym := range w.As {
+			if theirs == nil && t != nil {
+				theirs = text.WholeWords(string(t.Definition))
+			}
+			w.As[k] = strings.ToLower(cmp.Or(theirs[synonym], synonym))
+		}
+	}
+	for i, w := range e.Missing {
+		e.Missing[i] = spell(w)
+	}
+}
+
+func (s *scorer) explain(c Candidate, d *index.Document) (e Explanation) {
+	for f, value := range c.Features {
+		share := FeatureShare{Name: names[f], Label: labels[f], Value: value, Weight: featureWeights[f]}
+		if c.Score > 0 {
+			share.Share = value * share.Weight / c.Score
+		}
+		e.Features = append(e.Features, share)
+	}
+	slices.SortStableFunc(e.Features, func(a, b FeatureShare) int { return cmp.Compare(b.Share, a.Share) })
+	total := 0.0
+	e.Missing = []string{}
+	m := newMatching(len(s.words))
+	s.match(d, m)
+	for i, score := range m.scores {
+		if score == 0 {
+			e.Missing = append(e.Missing, s.task.Words[i].Text)
+			continue
+		}
+		total += score
+		e.Words = append(e.Words, s.explainWord(i, score, d))
+	}
+	for i := range e.Words {
+		e.Words[i].Share /= total
+	}
+	slices.SortStableFunc(e.Words, func(a, b WordShare) int { return cmp.Compare(b.Share, a.Share) })
+	return e
+}
+
+// explainWord returns what the word brings, with its score as its share.
+func (s *scorer) explainWord(i int, score float64, d *index.Document) WordShare {
+	w := WordShare{Word: s.task.Words[i].Text, Fields: make(map[string]float64), Share: score}
+	for _, f := range s.forms {
+		counts, ok := d.Term(f.text)
+		if !ok || f.word != i {
+			continue
+		}
+		frequency := s.frequency(d, counts)
+		if f.synonym {
+			w.As = append(w.As, f.text)
+		} else {
+			w.Itself = true
+		}
+		gain := f.gain * frequency / (saturation + frequency)
+		for field, n := range counts {
+			if n > 0 {
+				w.Fields[index.Field(field).String()] += gain * s.inField(d, index.Field(field), n) / frequency / score
+			}
+		}
+	}
+	return w
+}

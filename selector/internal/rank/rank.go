@@ -1,0 +1,340 @@
+// Package rank orders tools by how well they suit a task, and says with what confidence.
+// It is pure: features make the score, evidence makes the calibrated confidence, and the
+// same arguments give the same result everywhere.
+package rank
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector/internal/text"
+)
+
+// A Candidate is a tool and how well it suits a task; or a prompt, a resource or a
+// resource template, and Tool is nil.
+type Candidate struct {
+	Tool     *registry.NormalizedTool
+	Prompt   *registry.Prompt
+	Resource *registry.Resource
+	Template *registry.Template
+
+	// Score orders the candidates of one task; it means nothing for another task. It is the
+	// weighted sum of the Features.
+	Score    float64
+	Features [NumFeatures]float64
+
+	// Confidence in [0,1] is the calibrated probability that the candidate is right for the
+	// task, given the Evidence. It never grows from one tool to the next, nor from one
+	// prompt or resource to the next.
+	Confidence float64
+	Evidence   [NumEvidence]float64
+}
+
+// Item returns what the candidate is.
+func (c Candidate) Item() registry.Item {
+	return registry.Item{Tool: c.Tool, Prompt: c.Prompt, Resource: c.Resource, Template: c.Template}
+}
+
+// fieldWeights holds the parameters of BM25F: how much a word counts in each
+// field, and how much the field's length is held against it (0 to 1).
+var fieldWeights = [index.NumFields]struct{ w, b float64 }{
+	index.NameField:        {3, 0.9},
+	index.DescriptionField: {0.5, 0.75},
+	index.ParameterField:   {1, 0.9},
+	index.ValueField:       {0.5, 0.5},
+	index.ServerField:      {1.5, 0.9},
+	index.CapabilityField:  {0.5, 0},
+}
+
+const (
+	saturation    = 2    // BM25's k1
+	idfPower      = 1.25 // rare words count for more than BM25 has it
+	matchPower    = 0.2  // of the share of the task's words that a tool has
+	synonymWeight = 0.2  // of a synonym, relative to the word itself
+)
+
+// A Feature is a measure of how much better a tool suits a task than other tools.
+type Feature int
+
+const (
+	StepFeature        Feature = iota // the words of the step that it suits best, divided by the best candidate's
+	MeaningFeature                    // the cosine of the meanings of task and tool
+	StepMeaningFeature                // the same of the step that it suits best
+	CoverageFeature                   // the share of the task's words that the tool has, rare ones counting more
+	UseFeature                        // whether the tool was called after such tasks before
+	CategoryFeature                   // the probability that the task is of a category whose tag the tool has
+	NumFeatures
+)
+
+// featureWeights are found by tools/train.
+var featureWeights = [NumFeatures]float64{
+	StepFeature:        1,
+	MeaningFeature:     1.5,
+	StepMeaningFeature: 1.9,
+	CoverageFeature:    2,
+	UseFeature:         4,
+	CategoryFeature:    0.5, // chosen by hand: no corpus has categories
+}
+
+// Weights returns the weights of the features.
+func Weights() [NumFeatures]float64 { return featureWeights }
+
+// A Prior is what is known of a task besides its words. The zero value is nothing.
+type Prior struct {
+	Use         map[string]float64 // evidence from use, by tool ID
+	Category    string             // the tag of the task's category
+	Probability float64            // that the task is of the category
+}
+
+// Rank orders tools by how well they suit the task, best first, those of equal score by
+// ID.
+//
+// The score is the weighted sum of the features. The feature of a step's words is BM25F
+// (Robertson, Zaragoza and Taylor, "Simple BM25 extension to multiple weighted fields",
+// 2004), with synonyms counting less, lowered if the tool lacks many of the words.
+func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []Candidate {
+	s := newScorer(t, c)
+	ranked := make([]Candidate, len(tools))
+	m := newMatching(len(s.words))
+	for i, d := range tools {
+		s.match(d, m)
+		features := s.features(d, m)
+		if d.Tool != nil {
+			features[UseFeature] = p.Use[d.Tool.ID]
+			if p.Probability > 0 && slices.Contains(d.Tool.Capabilities, p.Category) {
+				features[CategoryFeature] = p.Probability
+			}
+		}
+		ranked[i] = Candidate{
+			Tool: d.Tool, Prompt: d.Prompt, Resource: d.Resource, Template: d.Template,
+			Features: features, Evidence: s.evidence(d, features, m),
+		}
+	}
+	normalize(ranked, StepFeature)
+	for i := range ranked {
+		for f, x := range ranked[i].Features {
+			ranked[i].Score += float64(featureWeights[f] * x) // the conversion keeps compilers from fusing
+		}
+		ranked[i].Score = max(0, ranked[i].Score)
+	}
+	slices.SortFunc(ranked, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Item().ID(), b.Item().ID()))
+	})
+	setConfidence(ranked)
+	return ranked
+}
+
+// normalize divides a feature by the greatest value that any candidate has.
+func normalize(ranked []Candidate, f Feature) {
+	most := 0.0
+	for i := range ranked {
+		most = max(most, ranked[i].Features[f])
+	}
+	if most == 0 {
+		return
+	}
+	for i := range ranked {
+		ranked[i].Features[f] /= most
+	}
+}
+
+// A scorer scores tools for one task.
+type scorer struct {
+	task    text.Task
+	words   []scoredWord     // of the task
+	forms   []form           // theirs, in alphabetical order
+	meaning vectors.Vector   // of the task
+	steps   []vectors.Vector // their meanings
+	all     float64          // the weights of all words, as far as one tool can cover them
+	crowd   int              // how many items there are
+	meanLen [index.NumFields]float64
+}
+
+// A scoredWord is a word of the task as one collection sees it.
+type scoredWord struct {
+	share  float64 // of all words, by their inverse document frequencies
+	weight float64 // in what the tool covers of the task
+	names  bool    // whether it says something in the name of a tool
+}
+
+// A form is a word or a synonym of it that some tool has.
+type form struct {
+	text    string
+	word    int     // its index in the task
+	gain    float64 // what it adds to the score at full saturation
+	synonym bool
+}
+
+func newScorer(t text.Task, c *index.Collection) *scorer {
+	s := &scorer{task: t, meaning: c.Meaning(t.Text), crowd: len(c.Documents())}
+	for _, step := range t.Steps {
+		s.steps = append(s.steps, c.Meaning(step.Text))
+	}
+	for f := range s.meanLen {
+		s.meanLen[f] = max(1, c.MeanLen(index.Field(f)))
+	}
+	for i, w := range t.Words {
+		s.words = append(s.words, scoredWord{weight: weight(&w, c), names: !w.IsGeneral()})
+		s.all += s.words[i].weight
+		add := func(term string, synonym bool) {
+			if c.Has(term) {
+				gain := math.Pow(c.IDF(term), idfPower) * (saturation + 1)
+				if synonym {
+					gain *= synonymWeight
+				}
+				s.forms = append(s.forms, form{term, i, gain, synonym})
+			}
+		}
+		add(w.Text, false)
+		for _, synonym := range w.Synonyms {
+			add(synonym, true)
+		}
+	}
+	slices.SortStableFunc(s.forms, func(a, b form) int { return strings.Compare(a.text, b.text) })
+	rare := 0.0
+	for i, w := range t.Words {
+		s.words[i].share = c.IDF(w.Text)
+		rare += s.words[i].share
+	}
+	for i := range s.words {
+		s.words[i].share /= rare
+	}
+	// A long task has several steps, and no tool is for all of them.
+	s.all /= math.Sqrt(max(1, float64(len(t.Words))/10))
+	return s
+}
+
+// A matching is what a tool has of each word of the task.
+type matching struct {
+	scores  []float64 // what the word adds to its BM25F score
+	matched []float64 // how much of the word it has, for the score
+	covered []float64 // likewise, for the confidence
+	named   []float64 // how much of the word its name has
+}
+
+func newMatching(words int) *matching {
+	return &matching{make([]float64, words), make([]float64, words), make([]float64, words), make([]float64, words)}
+}
+
+func (m *matching) clear() {
+	clear(m.scores)
+	clear(m.matched)
+	clear(m.covered)
+	clear(m.named)
+}
+
+// match fills in what a tool has of the words. Forms and the tool's terms are both
+// sorted, so one pass over both meets all.
+func (s *scorer) match(d *index.Document, m *matching) {
+	m.clear()
+	terms := d.Terms
+	for _, f := range s.forms {
+		for len(terms) > 0 && terms[0].Word < f.text {
+			terms = terms[1:]
+		}
+		if len(terms) == 0 {
+			return
+		}
+		if terms[0].Word != f.text {
+			continue
+		}
+		counts, i := terms[0].Count, f.word
+		tf := s.frequency(d, counts)
+		m.scores[i] += f.gain * tf / (saturation + tf)
+		matched, covered := 1.0, 1.0
+		if f.synonym {
+			matched, covered = synonymWeight, synonymShare
+		}
+		m.matched[i] = max(m.matched[i], matched)
+		m.covered[i] = max(m.covered[i], covered)
+		if s.words[i].names && counts[index.NameField] > 0 {
+			m.named[i] = max(m.named[i], covered)
+		}
+	}
+}
+
+// features returns the features of one tool; see normalize for what depends on the others.
+func (s *scorer) features(d *index.Document, m *matching) (f [NumFeatures]float64) {
+	f[MeaningFeature] = max(0, float64(s.meaning.Dot(d.Vector)))
+	for _, v := range s.steps {
+		f[StepMeaningFeature] = max(f[StepMeaningFeature], float64(v.Dot(d.Vector)))
+	}
+	for i := range s.words {
+		f[CoverageFeature] += float64(m.matched[i] * s.words[i].share)
+	}
+	for _, step := range s.task.Steps {
+		sum, matched := 0.0, 0.0
+		for _, i := range step.Words {
+			sum += m.scores[i]
+			matched += m.matched[i]
+		}
+		f[StepFeature] = max(f[StepFeature], sum*matchShare(matched, len(step.Words)))
+	}
+	return f
+}
+
+// matchShare is by how much a score is lowered for the words that a tool lacks.
+func matchShare(matched float64, words int) float64 {
+	if matched == 0 {
+		return 0
+	}
+	return math.Pow(matched/float64(words), matchPower)
+}
+
+// frequency returns how often the tool has a word, in each field according to its
+// weight and length.
+func (s *scorer) frequency(d *index.Document, counts [index.NumFields]uint8) float64 {
+	tf := 0.0
+	for f, count := range counts {
+		if count > 0 {
+			tf += s.inField(d, index.Field(f), count)
+		}
+	}
+	return tf
+}
+
+// inField returns what so many occurrences in a field come to.
+func (s *scorer) inField(d *index.Document, f index.Field, count uint8) float64 {
+	p := fieldWeights[f]
+	return p.w * float64(count) / (1 - p.b + float64(p.b*float64(d.Len[f])/s.meanLen[f]))
+}
+
+// weight returns how much the word tells about which tool the task needs. A word that no
+// tool has counts half, since it may be just a name. A verb counts a quarter: "delete"
+// tells little about the tool, "invoice" much. A foreign word counts a third, since the
+// English words for it count as well. Numbers are arguments and do not count.
+func weight(w *text.Word, c *index.Collection) float64 {
+	if strings.Trim(w.Text, "0123456789") == "" {
+		return 0
+	}
+	weight := c.IDF(w.Text)
+	if !c.Has(w.Text) {
+		weight /= 2
+	}
+	if w.Foreign {
+		weight /= 3
+	}
+	if w.IsGeneral() {
+		weight /= 4
+	}
+	return weight
+}
+
+// SearchWords returns what to search for, and the weight of each word.
+func SearchWords(words []text.Word) map[string]float64 {
+	weights := make(map[string]float64)
+	for _, w := range words {
+		for _, synonym := range w.Synonyms {
+			weights[synonym] = synonymWeight
+		}
+	}
+	for _, w := range words {
+		weights[w.Text] = 1
+	}
+	return weights
+}

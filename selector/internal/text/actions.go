@@ -1,0 +1,36 @@
+package text
+
+import (
+	"regexp"
+	"strings"
+)
+
+// maxActions bounds what [Actions] returns.
+const maxActions = 10
+
+// actionEnds match what may stand between two actions.
+var actionEnds = regexp.MustCompile(`[.!?;]\s+|\n+|[。！？；]|,?\s+(?:and\s+)?then\s+|,\s+(?:and\s+)?|\s+and\s+`)
+
+// Actions splits a task into the actions that are to be done one after the other. Each
+// begins with a word for an action; a part that does not belongs to the one before it.
+func Actions(text string) (all []string) {
+	text = text[:min(len(text), MaxTask)]
+	cuts := actionEnds.FindAllStringIndex(text, -1)
+	begin := 0
+	for _, cut := range append(cuts, []int{len(text), len(text)}) {
+		end := cut[0]
+		words := Words(text[begin:end])
+		isAction := len(words) > 1 && wordLists().actions[words[0]]
+		switch {
+		case len(all) > 0 && !isAction:
+			all[len(all)-1] += " " + text[begin:end]
+		case len(words) > 0 && len(all) < maxActions:
+			all = append(all, text[begin:end])
+		}
+		begin = cut[1]
+	}
+	for i := range all {
+		all[i] = strings.TrimSpace(all[i])
+	}
+	return all
+}

@@ -1,0 +1,147 @@
+package text
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/index"
+)
+
+func TestForeignWords(t *testing.T) {
+	for task, want := range map[string]string{
+		"":                               "",
+		"?!…":                            "",
+		"Lösche bitte die Datei":         "delete file",
+		"LÖSCHE BITTE DIE DATEI":         "delete file",
+		"Lo\u0308sche bitte die Datei":   "delete file",
+		"Dateigröße":                     "file size",
+		"Wettervorhersage für Berlin":    "forecast",
+		"Kalendereintrag erstellen":      "calendar record create",
+		"die Rechnungsnummer der Kundin": "invoice number customer",
+		"¿Puedes borrar los archivos de la tabla?": "delete file table",
+		"Envíale un mensaje":                       "send message",
+		"Supprime ce fichier s'il te plaît":        "delete file",
+		"Apague este arquivo, por favor":           "delete file",
+		"删除这个文件":                                   "delete file",
+		"翻译 the file":                              "translate",
+		"ファイルを削除してください":                            "file delete",
+		"スクリーンショット":                                "screenshot",
+		"天气":                                       "weather",
+		"𠮷野家𠮷":                                     "",
+		"Lösche die Datei im Branch master":        "delete file branch",
+	} {
+		got := foreignWords(task)
+		for _, w := range index.Words(want) {
+			if !slices.Contains(got, w) {
+				t.Errorf("foreignWords(%q) = %q, want %q among them", task, got, want)
+			}
+		}
+		if want == "" && got != nil {
+			t.Errorf("foreignWords(%q) = %q, want nothing", task, got)
+		}
+	}
+}
+
+func TestForeignWordsOfEnglish(t *testing.T) {
+	for _, task := range readLines(t, "english.txt") {
+		if got := foreignWords(task); got != nil {
+			t.Errorf("foreignWords(%q) = %q, want nothing", task, got)
+		}
+	}
+}
+
+// TestForeignList checks the form of foreign.txt: what is in it can be found.
+func TestForeignList(t *testing.T) {
+	tools, stops := make(map[string]string), ""
+	for line := range strings.Lines(foreignList) {
+		key, list, ok := strings.Cut(line, ":")
+		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
+			continue
+		}
+		if bars := strings.Count(list, "|"); !ok || key != "ENGLISH" && key != "BOTH" && bars != 5 {
+			t.Errorf("%d languages: %q", bars+1, line)
+		}
+		for field := range strings.FieldsSeq(strings.ReplaceAll(list, "|", " ")) {
+			n := 0
+			for token, isHan := range foreignTokens(field) {
+				n++
+				if len(token) > maxForeignLen || isHan && len(token)%3 != 0 {
+					t.Errorf("%q is too long, or has rare characters", field)
+				}
+				if key != strings.ToUpper(key) {
+					tools[string(token)] = key
+				}
+			}
+			if n != 1 {
+				t.Errorf("%q is %d words, want 1", field, n)
+			}
+		}
+		if key == "STOP" {
+			stops = list
+		}
+	}
+	for token := range foreignTokens(stops) {
+		if key, ok := tools[string(token)]; ok {
+			t.Errorf("%q means %s, and is a stop word", token, key)
+		}
+	}
+}
+
+// readLines returns the lines of a file in testdata/foreign.
+func readLines(t *testing.T, name string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "foreign", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+func FuzzForeignWords(f *testing.F) {
+	for _, task := range []string{
+		"", "Lösche die Datei", "¿Dónde está el archivo?", "删除 temp.txt 这个文件", "ファイルを削除", "ー", "ÿÀß\u0308", "\xff天\xe5",
+		"delete the file", strings.Repeat("Donaudampfschifffahrt", 9), strings.Repeat("天气預報", 999), "ΣİıẞＡ",
+	} {
+		f.Add(task)
+	}
+	f.Fuzz(func(t *testing.T, task string) {
+		got := foreignWords(task)
+		if len(got) > maxForeign {
+			t.Errorf("%d words", len(got))
+		}
+		for i, w := range got {
+			if w == "" || slices.Contains(got[:i], w) {
+				t.Errorf("%q is empty or repeated in %q", w, got)
+			}
+		}
+	})
+}
+
+// TestForeignWordsOfAll has every word of the lexicon in one task.
+func TestForeignWordsOfAll(t *testing.T) {
+	all := strings.Repeat(foreignList[strings.Index(foreignList, "# Actions"):], 3)
+	if got := foreignWords(all[:MaxTask]); len(got) != maxForeign {
+		t.Errorf("%d words, want %d", len(got), maxForeign)
+	}
+}
+
+func BenchmarkForeignWords(b *testing.B) {
+	for _, bench := range []struct{ name, task string }{
+		{"english", "Please find all the invoices of the last month that my customers have not paid yet and send them a reminder"},
+		{"german", "Bitte finde alle Rechnungen aus dem letzten Monat, die meine Kunden noch nicht bezahlt haben, und schicke ihnen eine Zahlungserinnerung per Mail"},
+		{"spanish", "Busca por favor todas las facturas del mes pasado que mis clientes no han pagado todavía y envíales un recordatorio por correo"},
+		{"chinese", "请帮我找出上个月客户还没有付款的所有发票，然后给他们每个人发一封邮件提醒他们尽快付款"},
+		{"unknown", strings.Repeat("Donaudampfschifffahrtsgesellschaft ", 20)},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			foreignLexicon()
+			b.ReportAllocs()
+			for b.Loop() {
+				foreignWords(bench.task)
+			}
+		})
+	}
+}

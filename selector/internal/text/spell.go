@@ -1,0 +1,48 @@
+package text
+
+import (
+	"cmp"
+	"strings"
+	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/internal/index"
+)
+
+// Speller returns a function that returns the word of a task that has a stem.
+func Speller(task string) func(stem string) string {
+	whole := WholeWords(task)
+	return func(stem string) string { return cmp.Or(whole[stem], unstemmed(stem, task)) }
+}
+
+// WholeWords returns the words of a text by their stems.
+func WholeWords(text string) map[string]string {
+	whole := make(map[string]string)
+	for _, w := range plainWords(text[:min(len(text), MaxTask)]) {
+		if stems := index.Words(w); len(stems) == 1 && whole[stems[0]] == "" {
+			whole[stems[0]] = w
+		}
+	}
+	return whole
+}
+
+// unstemmed returns the word of the task that has the stem, or the stem itself.
+func unstemmed(stem, task string) string {
+	words := plainWords(task)
+	begins := []string{stem}
+	if len(stem) > 3 {
+		begins = append(begins, stem[:len(stem)-1]) // library is librari
+	}
+	for _, begin := range begins {
+		for _, w := range words {
+			if begin != "" && strings.HasPrefix(strings.ToLower(w), begin) {
+				return w
+			}
+		}
+	}
+	return stem
+}
+
+// plainWords returns the words of a text as they are written.
+func plainWords(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+}

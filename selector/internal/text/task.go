@@ -1,0 +1,187 @@
+// Package text turns a task, in the words of a person or a model, into what ranking
+// compares: words, their synonyms, the English for foreign words, and the steps that a
+// task has.
+package text
+
+import (
+	_ "embed"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/internal/index"
+)
+
+// A Task is what is to be done, as words.
+type Task struct {
+	Words []Word   // each once, in the order of their first appearance
+	Text  []string // all of them, in order
+	Steps []Step   // at least one, if there are words
+}
+
+// A Word is a word of a task.
+type Word struct {
+	Text     string   // as [index.Words] returns it
+	Synonyms []string // other words for the same, sorted
+	Foreign  bool     // the task is in another language, and so is this word
+}
+
+// A Step is a part of a task that may need a tool of its own.
+type Step struct {
+	Words []int    // indexes of the task's words, each once
+	Text  []string // all of its words, in order
+}
+
+// Bounds of a task.
+const (
+	MaxTask  = 64 << 10 // bytes that are read of a task
+	maxSteps = 32       // the longest are kept
+)
+
+// Words returns the words by which tools for a task are found: those of
+// [index.Words] without chatter such as "please", unless there is nothing else.
+// Foreign words come after the English ones that they stand for.
+func Words(task string) []string {
+	words, _ := content(task)
+	return words
+}
+
+// content is Words, and which of them are foreign: those from that one on.
+func content(task string) (words []string, foreign int) {
+	all := index.Words(task[:min(len(task), MaxTask)])
+	english := foreignWords(task)
+	translated := len(english) > 0
+	words = slices.DeleteFunc(slices.Clone(all), func(w string) bool {
+		return wordLists().chatter[w] || translated && (foreignLexicon().stop[w] || slices.Contains(english, w))
+	})
+	switch {
+	case translated:
+		return slices.Concat(english, words), len(english)
+	case len(words) == 0:
+		words = all
+	}
+	return words, len(words)
+}
+
+// Parse returns a task as words.
+func Parse(text string) Task {
+	text = text[:min(len(text), MaxTask)]
+	var t Task
+	var foreign int
+	t.Text, foreign = content(text)
+	index := make(map[string]int, len(t.Text))
+	for k, w := range t.Text {
+		if _, ok := index[w]; !ok {
+			index[w] = len(t.Words)
+			t.Words = append(t.Words, Word{Text: w, Synonyms: wordLists().synonyms[w], Foreign: k >= foreign})
+		}
+	}
+	if len(t.Words) == 0 {
+		return t
+	}
+	for _, part := range stepEnds.Split(text, -1) {
+		if s := t.step(Words(part), index); len(s.Words) > 0 {
+			t.Steps = append(t.Steps, s)
+		}
+	}
+	if len(t.Steps) == 0 {
+		t.Steps = []Step{t.step(t.Text, index)}
+	}
+	if len(t.Steps) > maxSteps {
+		slices.SortStableFunc(t.Steps, func(a, b Step) int { return len(b.Words) - len(a.Words) })
+		t.Steps = t.Steps[:maxSteps]
+	}
+	return t
+}
+
+// Correct replaces misspelt words. correct returns the word that was meant.
+func (t *Task) Correct(correct func(word string) string) {
+	for i := range t.Words {
+		was := t.Words[i].Text
+		meant := correct(was)
+		if meant == was {
+			continue
+		}
+		t.Words[i].Text, t.Words[i].Synonyms = meant, wordLists().synonyms[meant]
+		replace(t.Text, was, meant)
+		for _, s := range t.Steps {
+			replace(s.Text, was, meant)
+		}
+	}
+}
+
+func replace(all []string, was, is string) {
+	for i := range all {
+		if all[i] == was {
+			all[i] = is
+		}
+	}
+}
+
+// stepEnds is what stands between the steps of a task.
+var stepEnds = regexp.MustCompile(`[.!?;:]\s|[\n•;。！？；，]|,\s|\s[—–-]\s|—|\b(?:then|and|also)\b`)
+
+// step makes a step of words of the task. Chatter that stands alone is no step.
+func (t *Task) step(text []string, index map[string]int) (s Step) {
+	for _, w := range text {
+		i, ok := index[w]
+		if !ok {
+			continue
+		}
+		s.Text = append(s.Text, w)
+		if !slices.Contains(s.Words, i) {
+			s.Words = append(s.Words, i)
+		}
+	}
+	return s
+}
+
+// IsGeneral reports whether tools of all kinds have the word, such as "get".
+func (w *Word) IsGeneral() bool { return wordLists().general[w.Text] }
+
+//go:embed chatter.txt
+var chatterList string
+
+//go:embed general.txt
+var generalList string
+
+//go:embed actions.txt
+var actionList string
+
+//go:embed synonyms.txt
+var synonymList string
+
+// lists holds the word lists in the form that index.Words gives to words.
+type lists struct {
+	chatter  map[string]bool     // how people ask, whatever they ask for
+	general  map[string]bool     // actions and qualities that tools of all kinds have
+	actions  map[string]bool     // with which a task may begin
+	synonyms map[string][]string // sorted, without the word itself
+}
+
+var wordLists = sync.OnceValue(func() lists {
+	l := lists{chatter: wordSet(chatterList), general: wordSet(generalList), actions: wordSet(actionList), synonyms: make(map[string][]string)}
+	for line := range strings.Lines(synonymList) {
+		group := index.Words(line)
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		for _, w := range group {
+			l.synonyms[w] = append(l.synonyms[w], group...)
+		}
+	}
+	for w, others := range l.synonyms {
+		slices.Sort(others)
+		l.synonyms[w] = slices.DeleteFunc(slices.Compact(others), func(o string) bool { return o == w })
+	}
+	return l
+})
+
+func wordSet(list string) map[string]bool {
+	set := make(map[string]bool)
+	for _, w := range index.Words(list) {
+		set[w] = true
+	}
+	return set
+}

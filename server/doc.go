@@ -1,0 +1,38 @@
+// Package server is the MCP server that clients of a router see: it shows all tools
+// of all servers as those of one server.
+//
+// [New] makes a [Server] of a [Router]. [Server.Serve] serves one client over a pair
+// of streams and [Server.Handler] any number of clients over HTTP, in both eras of
+// the protocol and in plain JSON-RPC, while [Server.Run] runs. Messages of servers
+// and clients leave as the bytes that came.
+//
+// In direct mode a client sees every tool of every server under its exposed name
+// ([Names]). In search mode it sees five tools that find and run the others.
+//
+// # Parts
+//
+// Imports point down; internal/archtest holds the order.
+//
+//	server         wires the parts; the table of methods; relays prompts, resources
+//	  │            and tasks; notifies clients of changes
+//	  ├─ stdio     one client over a pair of streams
+//	  ├─ httpd     clients over HTTP
+//	  ├─ tools     tools/call: tools of servers, and our own
+//	  │    └────────────┬──────────────┐
+//	  ├─ conversation   one client: its era, open requests, questions to it
+//	  │    └─ legacy    results for strict clients of the legacy era
+//	  └─ catalog   names, URIs and lists as clients see them
+//
+// The conversation lies below the transports, and not in this package, so that they
+// can use its types while this package wires both.
+//
+// # A call
+//
+//	stdio.connection.read        a line
+//	stdio.connection.receive     its envelope is scanned (conversation.Parse)
+//	Conversation.Begin           the era is known, the request is open
+//	conversation.Request.Run     on a worker
+//	tools.Tools.Call             the name is resolved in the catalog's view
+//	Router.Execute               the result's bytes come back
+//	stdio.queue.put              one line out
+package server

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// A greeting answers a client's first request: what the router is and has.
+type greeting struct {
+	router  Router
+	info    json.RawMessage // our serverInfo
+	catalog *catalog.Catalog
+}
+
+// initialize answers a client of the legacy era.
+func (g *greeting) initialize(_ context.Context, c conversation.Call) (json.RawMessage, error) {
+	return wire.Marshal(struct {
+		ProtocolVersion string          `json:"protocolVersion"`
+		Capabilities    json.RawMessage `json:"capabilities"`
+		ServerInfo      json.RawMessage `json:"serverInfo"`
+		Instructions    string          `json:"instructions"`
+	}{c.Revision(), g.capabilities(false), g.info, g.instructions()}), nil
+}
+
+// discover answers a client of the modern era.
+func (g *greeting) discover(context.Context, conversation.Call) (json.RawMessage, error) {
+	return wire.Marshal(struct {
+		SupportedVersions []string        `json:"supportedVersions"`
+		Capabilities      json.RawMessage `json:"capabilities"`
+		Instructions      string          `json:"instructions"`
+	}{conversation.Revisions(), g.capabilities(true), g.instructions()}), nil
+}
+
+// tasksExtension is the extension of 2026-07-28 by which a call may be answered with
+// a task, whose state the client then asks for.
+const tasksExtension = "io.modelcontextprotocol/tasks"
+
+// capabilities are what clients may ask for: everything that the router relays,
+// whether or not a server that has it is up yet; of extensions, those that servers
+// have.
+func (g *greeting) capabilities(modern bool) json.RawMessage {
+	const all = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"logging":{},"completions":{}}`
+	extensions := make(map[string]json.RawMessage)
+	snapshot := g.router.Snapshot()
+	for _, i := range g.router.Servers() {
+		wire.Members(snapshot.Offer(i.Name).Extensions, func(name string, value []byte) bool {
+			if extensions[name] == nil {
+				extensions[name] = value
+			}
+			return true
+		})
+	}
+	if !modern {
+		delete(extensions, tasksExtension)
+	}
+	if len(extensions) == 0 {
+		return json.RawMessage(all)
+	}
+	return wire.SetMember([]byte(all), "extensions", wire.Marshal(extensions))
+}
+
+// maxInstructions is where Claude Code cuts them.
+const maxInstructions = 2048
+
+const (
+	searchInstructions = `This router holds %d tools of %d MCP servers. They are not listed: find them.
+1. find_tools {"query": "what you want to do"} returns the best tools, with the input schema of the first.
+2. call_tool {"tool": "<id>", "arguments": {…}} runs one; call_read_only_tool runs only what changes nothing; describe_tools {"ids": […]} shows full schemas.
+route_task {"task": "…", "arguments": {…}} does both steps at once where that is safe.
+Search before you say that something cannot be done.
+`
+	directInstructions = `This router shows %d tools of %d MCP servers as one list. A tool is named %s.
+`
+)
+
+// instructions tell a model what is behind the router, and how to find it.
+func (g *greeting) instructions() string {
+	view := g.catalog.View()
+	snapshot, o := view.Snapshot, view.Options
+	servers := slices.DeleteFunc(slices.Clone(g.router.Servers()), func(s adapter.ServerInfo) bool { return s.State == "disabled" || s.State == "self" })
+	var b strings.Builder
+	if o.Search {
+		fmt.Fprintf(&b, searchInstructions, len(snapshot.Tools()), len(servers))
+	} else {
+		naming := "server" + cmp.Or(o.Separator, "__") + "tool"
+		if o.Names == Bare {
+			naming = "as by its server, or " + naming + " where several servers have that name"
+		}
+		fmt.Fprintf(&b, directInstructions, len(snapshot.Tools()), len(servers), naming)
+	}
+
+	capabilities := snapshot.Capabilities()
+	tags := slices.SortedFunc(maps.Keys(capabilities), func(a, b string) int {
+		return cmp.Or(cmp.Compare(capabilities[b], capabilities[a]), cmp.Compare(a, b))
+	})
+	for i, tag := range tags {
+		tags[i] = fmt.Sprintf("%s (%d)", tag, capabilities[tag])
+	}
+	names := make([]string, len(servers))
+	for i, s := range servers {
+		if s.Tools > 0 || s.State == "ready" || s.State == "idle" {
+			names[i] = fmt.Sprintf("%s (%d)", s.Name, s.Tools)
+		} else {
+			names[i] = fmt.Sprintf("%s (%s)", s.Name, s.State)
+		}
+	}
+	// Servers say more than capabilities, but may take no more than two thirds.
+	enumerate(&b, "Servers, with their number of tools: ", names, (maxInstructions-b.Len())*2/3)
+	enumerate(&b, "Capabilities: ", tags, maxInstructions-b.Len())
+	return b.String()
+}
+
+// enumerate writes a line with as many of the items as fit into room bytes.
+func enumerate(b *strings.Builder, title string, items []string, room int) {
+	const more = ", and %d more"
+	line := title
+	shown := 0
+	for ; shown < len(items); shown++ {
+		next := items[shown]
+		if shown > 0 {
+			next = ", " + next
+		}
+		if len(line)+len(next)+len(more)+len(".\n")+8 > room {
+			break
+		}
+		line += next
+	}
+	if shown == 0 {
+		return
+	}
+	if left := len(items) - shown; left > 0 {
+		line += fmt.Sprintf(more, left)
+	}
+	b.WriteString(line + ".\n")
+}

@@ -1,0 +1,163 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A Servers waits for servers whose tools may not be known yet.
+type Servers interface {
+	// Servers returns the state of each server of the configuration.
+	Servers() []adapter.ServerInfo
+
+	// Await returns when the server can be called. Its error wraps
+	// [session.ErrNotSent] and says why the server can't be called.
+	Await(ctx context.Context, server string) error
+}
+
+// A Source is where the catalog comes from, as [adapter.Parts] is.
+type Source interface {
+	Servers
+
+	// Snapshot returns the catalog as it is now. It does not block.
+	Snapshot() *registry.Snapshot
+
+	// Settled returns when every server without a stored catalog was listed or
+	// has failed, or when ctx ends.
+	Settled(ctx context.Context)
+}
+
+// A Catalog is the latest catalog as clients see it. Its methods may be called by
+// many goroutines at once.
+type Catalog struct {
+	source  Source
+	options func() *Options
+
+	current   atomic.Pointer[View]
+	firstWait sync.Once
+	waitUntil time.Time // for servers never seen before; set by firstWait
+}
+
+// New returns the catalog of the source. options returns the options that are in force.
+func New(source Source, options func() *Options) *Catalog {
+	return &Catalog{source: source, options: options}
+}
+
+// View returns the view of the latest snapshot, with the options that are in force.
+func (c *Catalog) View() *View {
+	snapshot, o := c.source.Snapshot(), c.options()
+	if v := c.current.Load(); v != nil && v.Snapshot == snapshot && v.Options == o {
+		return v
+	}
+	v := NewView(snapshot, o)
+	c.current.Store(v)
+	return v
+}
+
+// Of returns the view of a snapshot that need not be the latest.
+func (c *Catalog) Of(snapshot *registry.Snapshot) *View {
+	if v := c.View(); v.Snapshot == snapshot {
+		return v
+	}
+	return NewView(snapshot, c.options())
+}
+
+// Settle waits for servers that were never listed, and reports whether the catalog
+// differs from before.
+func (c *Catalog) Settle(ctx context.Context, before *registry.Snapshot) (changed bool) {
+	c.firstWait.Do(func() { c.waitUntil = time.Now().Add(c.options().ListWait) })
+	ctx, cancel := context.WithDeadline(ctx, c.waitUntil)
+	defer cancel()
+	c.source.Settled(ctx)
+	return c.source.Snapshot() != before
+}
+
+// Tool finds the tool that a client means; see [Resolve].
+func (c *Catalog) Tool(ctx context.Context, name string) (*registry.NormalizedTool, error) {
+	tool, err := c.View().Names.Resolve(name)
+	if err == nil {
+		return tool, nil
+	}
+	return Resolve(ctx, c.source, name, c.options().Separator, func() *ToolNames { return c.View().Names },
+		func() bool { return c.Settle(ctx, c.View().Snapshot) })
+}
+
+// Prompt finds the prompt that a client means. Its error is a [*NameError].
+func (c *Catalog) Prompt(ctx context.Context, name string) (*registry.Prompt, error) {
+	prompt, err := c.View().Prompts.Resolve(name)
+	if err != nil && c.Settle(ctx, c.View().Snapshot) {
+		prompt, err = c.View().Prompts.Resolve(name)
+	}
+	return prompt, err
+}
+
+// Locate returns where to ask for a resource, to be tried one after the other: the
+// server that lists it, or the servers whose templates match it, or else all
+// servers that have any. It returns nil if no server can have it.
+func (c *Catalog) Locate(ctx context.Context, uri string) []Address {
+	found := c.View().locate(uri, c.serverNames())
+	if len(found) == 0 && c.Settle(ctx, c.View().Snapshot) {
+		found = c.View().locate(uri, c.serverNames())
+	}
+	return found
+}
+
+func (c *Catalog) serverNames() []string {
+	all := c.source.Servers()
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.Name
+	}
+	return names
+}
+
+// Split returns the server that a name such as server:tool begins with, and the
+// rest of it.
+func (c *Catalog) Split(name string) (server, tool string, ok bool) {
+	return Split(name, c.options().Separator, c.source.Servers())
+}
+
+// Resolve finds the tool that a name of any form means. If the name begins with a
+// server's, that server may have tools that the catalog does not know: Resolve
+// waits for the server, which may start it, and fails with an error that wraps
+// [session.ErrNotSent] if it can't be called. For any other name, Resolve calls
+// settle, which waits for servers that were never listed and reports whether the
+// catalog has changed. names returns the names of the latest catalog.
+func Resolve(ctx context.Context, servers Servers, name, separator string, names func() *ToolNames, settle func() (changed bool)) (*registry.NormalizedTool, error) {
+	tool, err := names().Resolve(name)
+	if e, ok := errors.AsType[*NameError](err); !ok || len(e.Ambiguous) > 0 {
+		return tool, err
+	}
+	if server, _, ok := Split(name, separator, servers.Servers()); ok {
+		if err := servers.Await(ctx, server); err != nil {
+			return nil, err
+		}
+		return names().Resolve(name)
+	}
+	if settle() {
+		return names().Resolve(name)
+	}
+	return nil, err
+}
+
+// Split returns the server that a name such as server:tool begins with, and the
+// rest of it. Of several servers, it is the one with the longest name.
+func Split(name, separator string, servers []adapter.ServerInfo) (server, tool string, ok bool) {
+	for _, info := range servers {
+		rest, begins := strings.CutPrefix(name, info.Name)
+		if !begins || len(info.Name) <= len(server) {
+			continue
+		}
+		if rest, separated := cutSeparator(rest, separator); separated {
+			server, tool, ok = info.Name, rest, true
+		}
+	}
+	return server, tool, ok
+}

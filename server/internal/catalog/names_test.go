@@ -1,0 +1,141 @@
+package catalog
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+func pointers(tools ...registry.NormalizedTool) []*registry.NormalizedTool {
+	all := make([]*registry.NormalizedTool, len(tools))
+	for i := range tools {
+		all[i] = &tools[i]
+	}
+	return all
+}
+
+func TestExposedNames(t *testing.T) {
+	for _, test := range []struct {
+		name, style, separator string
+		tools                  [][2]string
+		want                   []string
+	}{
+		{"prefixed", Prefixed, "", [][2]string{{"git", "log"}, {"hub", "log"}}, []string{"git__log", "hub__log"}},
+		{"bare", Bare, "", [][2]string{{"git", "log"}, {"git", "diff"}, {"hub", "log"}}, []string{"git__log", "diff", "hub__log"}},
+		{"ours win", Bare, "", [][2]string{{"x", "find_tools"}, {"x", "other"}}, []string{"x__find_tools", "other"}},
+		{"a bare name like a prefixed one", Bare, "", [][2]string{{"a", "b"}, {"c", "b"}, {"d", "a__b"}}, []string{"a__b_", "c__b", "a__b"}},
+		{"the separator in a server's name", Prefixed, "", [][2]string{{"a", "b__c"}, {"a__b", "c"}}, []string{"a__b__c", "a__b__c_"}},
+		{"an underscore at the seam", Prefixed, "", [][2]string{{"a", "_b"}, {"a_", "b"}}, []string{"a___b", "a___b_"}},
+		{"altered", Prefixed, "", [][2]string{{"my server", "tool.é"}}, []string{"my_server__tool___"}},
+		{"cut", Prefixed, "", [][2]string{{"server", strings.Repeat("x", 39)}, {"server", strings.Repeat("x", 40)}}, []string{"server__" + strings.Repeat("x", 39), "server__" + strings.Repeat("x", 30) + "_"}},
+		{"bare and cut", Bare, "", [][2]string{{"s", strings.Repeat("x", 47)}, {"s", strings.Repeat("y", 48)}}, []string{strings.Repeat("x", 47), "s__" + strings.Repeat("y", 35) + "_"}},
+		{"dot", Prefixed, ".", [][2]string{{"a", "b.c"}, {"a.b", "c"}}, []string{"a.b.c", "a.b.c_"}},
+		{"dash", Prefixed, "-", [][2]string{{"a", "b"}}, []string{"a-b"}},
+		{"slash", Prefixed, "/", [][2]string{{"a", "b"}}, []string{"a/b"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var tools []*registry.NormalizedTool
+			for _, tl := range test.tools {
+				tools = append(tools, pointers(tool(tl[0], tl[1]))...)
+			}
+			n := NewNames(tools, test.style, test.separator)
+			slices.Reverse(tools)
+			reversed := NewNames(tools, test.style, test.separator)
+			slices.Reverse(tools)
+			for i, want := range test.want {
+				got := n.Exposed(tools[i])
+				if hashed := strings.HasSuffix(want, "_"); got != want && !(hashed && regexp.MustCompile("^"+regexp.QuoteMeta(want)+"[0-9a-f]{8}$").MatchString(got)) {
+					t.Errorf("%s is exposed as %s, want %s", tools[i].ID, got, want)
+				}
+				if again := reversed.Exposed(tools[i]); again != got {
+					t.Errorf("%s is exposed as %s or %s, depending on the order", tools[i].ID, got, again)
+				}
+			}
+		})
+	}
+}
+
+// Names must not change from one release to the next: people allow tools by name.
+func TestHashIsStable(t *testing.T) {
+	tools := pointers(tool("my server", "tool"))
+	if got := NewNames(tools, Prefixed, "__").Exposed(tools[0]); got != "my_server__tool_ec0561ad" {
+		t.Errorf("exposed as %s", got)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	tools := pointers(
+		tool("git", "log"), tool("hub", "log"), tool("hub", "create_issue"), tool("hub", "list_issues"),
+		tool("a", "b__c"), tool("a__b", "c"), tool("my server", "run"), tool("dots", "a.b"), tool("x", "y:z"),
+	)
+	n := NewNames(tools, Prefixed, "-")
+	for name, want := range map[string]string{
+		"git-log": "git:log", "git:log": "git:log", "git__log": "git:log", "git.log": "git:log",
+		"create_issue": "hub:create_issue", "my server:run": "my server:run", "run": "my server:run",
+		n.Exposed(tools[6]): "my server:run",
+		"a:b__c":            "a:b__c", "dots.a.b": "dots:a.b", "a.b": "dots:a.b", "x:y:z": "x:y:z",
+	} {
+		if got, err := n.Resolve(name); err != nil || got.ID != want {
+			t.Errorf("Resolve(%q) = %v, %v; want %s", name, got, err, want)
+		}
+	}
+	for name, want := range map[string]NameError{
+		"log":           {Ambiguous: []string{"git:log", "hub:log"}},
+		"a__b__c":       {Ambiguous: []string{"a:b__c", "a__b:c"}},
+		"creat_isues":   {Nearest: []string{"hub:create_issue", "hub:list_issues"}},
+		"hub__log_it":   {Nearest: []string{"hub:log", "git:log", "hub:list_issues"}},
+		"":              {},
+		"incomprehensi": {},
+	} {
+		_, err := n.Resolve(name)
+		var got *NameError
+		if !errors.As(err, &got) || !slices.Equal(got.Ambiguous, want.Ambiguous) || !slices.Equal(got.Nearest, want.Nearest) {
+			t.Errorf("Resolve(%q) = %v, want %+v", name, err, want)
+		}
+	}
+}
+
+func FuzzNames(f *testing.F) {
+	f.Add("a b__c\na__b c\na_ b\na _b", false, byte(0))
+	f.Add("x find_tools\ny find_tools\nz a__b\na b\nc b", true, byte(0))
+	f.Add("s "+strings.Repeat("long", 20)+"\né ü\n . /", true, byte(1))
+	f.Fuzz(func(t *testing.T, list string, bare bool, sep byte) {
+		style := Prefixed
+		if bare {
+			style = Bare
+		}
+		separator := []string{"__", ".", "-", "/"}[sep%4]
+		legal := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,47}$`)
+		if separator != "__" {
+			legal = regexp.MustCompile(`^[a-zA-Z0-9_\-` + regexp.QuoteMeta(separator) + `]{1,47}$`)
+		}
+		seen := map[string]bool{}
+		var tools []*registry.NormalizedTool
+		for line := range strings.Lines(list) {
+			server, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			if id := registry.ID(server, name); !seen[id] {
+				seen[id] = true
+				tools = append(tools, pointers(registry.NormalizedTool{ID: id, Server: server, Name: name})...)
+			}
+		}
+		n := NewNames(tools, style, separator)
+		owner := map[string]string{"find_tools": "ours"}
+		for _, tool := range tools {
+			name := n.Exposed(tool)
+			if !legal.MatchString(name) {
+				t.Errorf("%q is exposed under the illegal name %q", tool.ID, name)
+			}
+			if other, taken := owner[name]; taken {
+				t.Errorf("%q and %q are both exposed as %q", other, tool.ID, name)
+			}
+			owner[name] = tool.ID
+			if got, err := n.Resolve(name); err != nil || got != tool {
+				t.Errorf("Resolve(%q) = %v, %v; want %q", name, got, err, tool.ID)
+			}
+		}
+	})
+}

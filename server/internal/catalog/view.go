@@ -1,0 +1,225 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/yosida95/uritemplate/v3"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A View is one snapshot of the registry as clients see it. It is immutable.
+type View struct {
+	Snapshot *registry.Snapshot
+	Options  *Options
+	Names    *ToolNames
+	Prompts  *Names[*registry.Prompt]
+
+	// Tools, FlatTools, PromptList, Resources and Templates are what the list
+	// requests answer. FlatTools is for clients that pass definitions to a model
+	// that refuses some schemas.
+	Tools, FlatTools, PromptList, Resources, Templates List
+
+	// Spared is how many tokens fewer Tools costs than a list of all tools.
+	Spared int
+
+	addresses map[string]Address // of resources and templates, by exposed URI
+	exposed   map[Address]string // the reverse of addresses
+	templates []template         // in the order of their exposed URI templates
+}
+
+// An Address says which server to ask for a resource or template.
+type Address struct {
+	Server string
+	URI    string // or URI template, as the server knows it
+}
+
+// A template matches the URIs that a server may know though it does not list them.
+type template struct {
+	Address
+	pattern *uritemplate.Template
+}
+
+// Options say how clients see the catalog, and how long they wait for it. They are
+// replaced, not modified.
+type Options struct {
+	Names     string    // Prefixed or Bare
+	Separator string    // between server and tool; "__" if empty
+	Search    bool      // only Pinned and Own are listed, else all tools and Own
+	Pinned    []string  // tools by any form of their names
+	Own       []OwnTool // the router's own tools that are listed
+
+	// ListWait is how long all requests together wait for servers that were never
+	// listed, from the first of these requests on.
+	ListWait time.Duration
+}
+
+// An OwnTool is a tool of the router itself, for a list.
+type OwnTool struct {
+	Name       string
+	Definition json.RawMessage
+}
+
+// NewView returns the view of a snapshot.
+func NewView(snapshot *registry.Snapshot, o *Options) *View {
+	v := &View{
+		Snapshot:  snapshot,
+		Options:   o,
+		Names:     NewNames(snapshot.Tools(), o.Names, o.Separator),
+		Prompts:   newPromptNames(snapshot.Prompts(), o.Names, o.Separator),
+		addresses: make(map[string]Address),
+		exposed:   make(map[Address]string),
+	}
+	v.listTools(o)
+	var prompts, resources, templates []listing
+	for _, p := range snapshot.Prompts() {
+		name := v.Prompts.Exposed(p)
+		prompts = append(prompts, listing{name, Renamed(p.Definition, "name", name)})
+	}
+	for _, r := range snapshot.Resources() {
+		uri := v.expose(Address{r.Server, r.URI})
+		resources = append(resources, listing{uri, Renamed(r.Definition, "uri", uri)})
+	}
+	for _, t := range snapshot.Templates() {
+		at := Address{t.Server, t.URITemplate}
+		uri := v.expose(at)
+		templates = append(templates, listing{uri, Renamed(t.Definition, "uriTemplate", uri)})
+		if pattern, err := uritemplate.New(t.URITemplate); err == nil {
+			v.templates = append(v.templates, template{at, pattern})
+		}
+	}
+	v.PromptList = newList("prompts", prompts)
+	v.Resources = newList("resources", resources)
+	v.Templates = newList("resourceTemplates", templates)
+	v.addInterfaces()
+	return v
+}
+
+// listTools makes the two lists of tools: of all tools, or of the pinned ones.
+func (v *View) listTools(o *Options) {
+	tools := v.Snapshot.Tools()
+	if o.Search {
+		tools = v.pinned(o.Pinned)
+	}
+	var all, flat []listing
+	for _, own := range o.Own {
+		all = append(all, listing{own.Name, own.Definition})
+		flat = append(flat, listing{own.Name, own.Definition})
+	}
+	for _, t := range tools {
+		name := v.Names.Exposed(t)
+		all = append(all, listing{name, Renamed(t.Definition, "name", name)})
+		definition := t.Flat
+		if definition == nil {
+			definition = t.Definition
+		}
+		flat = append(flat, listing{name, Renamed(definition, "name", name)})
+	}
+	v.Tools, v.FlatTools = newList("tools", all), newList("tools", flat)
+	if o.Search {
+		v.Spared = registry.Tokens(v.Snapshot.Tools()) - v.Tools.Tokens()
+	}
+}
+
+// pinned returns the pinned tools that the snapshot has, each once.
+func (v *View) pinned(names []string) []*registry.NormalizedTool {
+	var tools []*registry.NormalizedTool
+	for _, name := range names {
+		t, err := v.Names.Resolve(name)
+		if err == nil && !slices.Contains(tools, t) {
+			tools = append(tools, t)
+		}
+	}
+	return tools
+}
+
+// Renamed returns the definition with the member set to the name or URI that
+// clients see.
+func Renamed(definition json.RawMessage, member, name string) json.RawMessage {
+	if old, ok := wire.String(wire.Member(definition, member)); ok && old == name {
+		return definition
+	}
+	return wire.SetMember(definition, member, wire.AppendString(nil, name))
+}
+
+// expose chooses the URI under which clients see what is at the address: the
+// server's own URI, unless a server that comes first by name has the same.
+func (v *View) expose(at Address) string {
+	uri := at.URI
+	if _, taken := v.addresses[uri]; taken {
+		uri = at.qualified()
+	}
+	v.addresses[uri], v.exposed[at] = at, uri
+	return uri
+}
+
+// Exposed returns the URI or URI template under which clients see what is at the
+// address, "" if the snapshot does not have it.
+func (v *View) Exposed(at Address) string { return v.exposed[at] }
+
+const ownScheme = "metarouter://"
+
+// qualified returns a URI that names the server.
+func (a Address) qualified() string { return ownScheme + url.PathEscape(a.Server) + "/" + a.URI }
+
+// parseQualified is the inverse of qualified.
+func parseQualified(uri string) (a Address, ok bool) {
+	rest, ok := strings.CutPrefix(uri, ownScheme)
+	if !ok {
+		return a, false
+	}
+	server, uri, ok := strings.Cut(rest, "/")
+	if server, err := url.PathUnescape(server); ok && err == nil {
+		return Address{server, uri}, true
+	}
+	return a, false
+}
+
+// addInterfaces adds the resources that tools name as their user interface (MCP
+// Apps): servers need not list them.
+func (v *View) addInterfaces() {
+	for _, t := range v.Snapshot.Tools() {
+		if !bytes.Contains(t.Definition, []byte("esourceUri")) {
+			continue
+		}
+		meta := wire.Member(t.Definition, "_meta")
+		for _, member := range [][]byte{wire.Member(wire.Member(meta, "ui"), "resourceUri"), wire.Member(meta, "ui/resourceUri")} {
+			if uri, ok := wire.String(member); ok && v.addresses[uri].URI == "" {
+				v.addresses[uri] = Address{t.Server, uri}
+			}
+		}
+	}
+}
+
+// locate returns where to ask for a resource, to be tried one after the other: the
+// server that lists it, or the servers whose templates match it, or else all the
+// given servers that have any resources.
+func (v *View) locate(uri string, servers []string) []Address {
+	if at, ok := v.addresses[uri]; ok {
+		return []Address{at}
+	}
+	if at, ok := parseQualified(uri); ok {
+		return []Address{at}
+	}
+	var found []Address
+	for _, t := range v.templates {
+		if t.pattern.Match(uri) != nil && !slices.Contains(found, Address{t.Server, uri}) {
+			found = append(found, Address{t.Server, uri})
+		}
+	}
+	if len(found) > 0 {
+		return found
+	}
+	for _, server := range servers {
+		if wire.Member(v.Snapshot.Offer(server).Capabilities, "resources") != nil {
+			found = append(found, Address{server, uri})
+		}
+	}
+	return found
+}

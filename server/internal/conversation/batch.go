@@ -1,0 +1,199 @@
+package conversation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// JSON-RPC has batches: "To send several Request objects at the same time, the
+// Client MAY send an Array filled with Request objects." So have plain JSON-RPC
+// and the revisions of MCP up to 2025-03-26; 2025-06-18 took them out.
+
+const (
+	// MaxBatch bounds the messages of a batch.
+	MaxBatch = 100
+
+	// batchWidth is how many requests of one batch are carried out at a time.
+	batchWidth = 16
+
+	// maxAnswers bounds the bytes of the answers to a batch: they are one message.
+	maxAnswers = wire.MaxLine
+
+	// LastWithBatches is the last revision that has batches.
+	LastWithBatches = "2025-03-26"
+)
+
+var (
+	errNotBegun = &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("the answers to the batch are longer than %d MiB already, so the request was not carried out: send it by itself", maxAnswers>>20)}
+	errLeftOut  = &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("the answers to the batch are longer than %d MiB, so this one is left out; the request was carried out: send those with long answers by themselves", maxAnswers>>20)}
+)
+
+// A Tally counts the bytes of the answers to a batch.
+type Tally struct{ bytes atomic.Int64 }
+
+// Full fails if the answers are so long that no further request is carried out.
+func (t *Tally) Full() error {
+	if t.bytes.Load() > maxAnswers {
+		return errNotBegun
+	}
+	return nil
+}
+
+// Keep returns the answer to the request of the id, or an error instead of a long
+// answer once the answers together are too long.
+func (t *Tally) Keep(id json.RawMessage, answer []byte) []byte {
+	const long = 1 << 10
+	if t.bytes.Add(int64(len(answer))) > maxAnswers && len(answer) > long {
+		return Refusal(id, errLeftOut)
+	}
+	return answer
+}
+
+// Split returns the messages of a batch of at most most messages, or says what is wrong
+// with the batch as a whole.
+func Split(array []byte, most int) (entries [][]byte, err error) {
+	err = wire.Elements(array, func(entry []byte) bool {
+		entries = append(entries, entry)
+		return len(entries) <= most
+	})
+	switch {
+	case err != nil:
+		return nil, &session.Error{Code: session.CodeParse, Message: err.Error()}
+	case len(entries) == 0:
+		return nil, InvalidRequest("the batch is empty")
+	case len(entries) > most:
+		return nil, InvalidRequest(fmt.Sprintf("the batch has more than %d messages; send several", most))
+	}
+	return entries, nil
+}
+
+// Join makes answers one array, without those that are nil; if all are nil, it returns
+// nil: "If the batch rpc call itself contains … no Response objects … the
+// server MUST NOT return an empty Array".
+func Join(answers [][]byte) []byte {
+	size := 1
+	for _, answer := range answers {
+		size += len(answer) + 1
+	}
+	out := make([]byte, 0, size)
+	for _, answer := range answers {
+		if answer == nil {
+			continue
+		}
+		if out = append(out, ','); len(out) == 1 {
+			out[0] = '['
+		}
+		out = append(out, bytes.TrimSuffix(answer, []byte("\n"))...)
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return append(out, "]\n"...)
+}
+
+// Each calls f with 0 to n-1, batchWidth at a time, and returns when all calls have
+// returned.
+func Each(n int, f func(i int)) {
+	var g errgroup.Group
+	g.SetLimit(batchWidth)
+	for i := range n {
+		g.Go(func() error { f(i); return nil })
+	}
+	g.Wait()
+}
+
+// TakesBatches fails if the client may not send batches.
+func TakesBatches(c *Conversation) error {
+	switch version := c.Revision(); {
+	case version == "":
+		return InvalidRequest("a batch before initialize, which must be sent by itself")
+	case version > LastWithBatches:
+		return InvalidRequest(version + " has no batches: send each message by itself")
+	}
+	return nil
+}
+
+// A Batch is what a client has sent as one array: requests that were let in, and
+// the answers to those that were not.
+type Batch struct {
+	Requests []*Request
+	Refused  []json.RawMessage // ids of requests that were not let in
+
+	places  []int    // of the answers to Requests, in answers
+	answers [][]byte // in the order of the messages; nil for a message without an answer
+}
+
+// BeginBatch lets the messages in, and acts on those that need no answer. Run must
+// be called. heard, if it is not nil, gets each message that was let in. BeginBatch
+// fails with ErrClosed only, before any message was let in.
+func BeginBatch(ctx context.Context, c *Conversation, entries [][]byte, w Writer, heard func(m wire.Message, entry []byte)) (*Batch, error) {
+	b := &Batch{answers: make([][]byte, len(entries))}
+	for i, entry := range entries {
+		m, err := Parse(entry)
+		var r *Request
+		switch {
+		case err != nil:
+		case m.IsResponse():
+			c.Responded(m)
+		case m.IsNotification():
+			c.Notified(m)
+		case m.Method == "initialize": // "MUST NOT be part of a JSON-RPC batch"
+			err = InvalidRequest("initialize must not be part of a batch")
+		case wire.Member(wire.Member(m.Params, "_meta"), MetaVersion) != nil:
+			err = InvalidRequest(session.Modern + " has no batches: send each message by itself")
+		default:
+			r, err = c.Begin(ctx, m, w)
+		}
+		switch {
+		case err == ErrClosed && len(b.Requests) == 0:
+			return nil, err
+		case err == ErrIDInUse: // with the id, this would pass for the answer to the other one
+			b.answers[i] = Refusal(nil, err)
+			continue
+		case err != nil:
+			b.answers[i] = Refusal(m.ID, err)
+			if m.IsRequest() {
+				b.Refused = append(b.Refused, m.ID)
+			}
+			continue
+		case r != nil:
+			b.Requests, b.places = append(b.Requests, r), append(b.places, i)
+		}
+		if heard != nil {
+			heard(m, entry)
+		}
+	}
+	return b, nil
+}
+
+// IsAnswered reports, after Run, whether the i-th request has an answer.
+func (b *Batch) IsAnswered(i int) bool { return b.answers[b.places[i]] != nil }
+
+// Run handles the requests and returns the array of answers, nil if there are no
+// answers. Those that were
+// cancelled because ctx has ended are refused.
+func (b *Batch) Run(ctx context.Context) (array []byte) {
+	var tally Tally
+	Each(len(b.Requests), func(i int) {
+		r := b.Requests[i]
+		var answer []byte
+		if full := tally.Full(); full != nil {
+			answer = r.Refuse(full)
+		} else {
+			answer = tally.Keep(r.ID, r.Run())
+		}
+		if answer == nil && ctx.Err() != nil {
+			answer = Refusal(r.ID, ErrClosed)
+		}
+		b.answers[b.places[i]] = answer
+	})
+	return Join(b.answers)
+}

@@ -1,0 +1,246 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// A Conversation is what a client and the router have with each other: a session
+// of the legacy era, a pipe on which both eras may be spoken, or a single request
+// of a client that has no session.
+//
+// It is the [session.Client] for messages that belong to no request.
+type Conversation struct {
+	// These never change.
+	Principal string // who the client has proved to be, "" if it proved nothing
+	Visitor   bool   // the client has no session: the conversation ends with its one request
+	Plain     bool   // the request is plain JSON-RPC, without sessions and streams
+
+	clients   *Clients
+	writer    Writer // takes the messages that belong to no request
+	requests  openRequests
+	questions questions
+
+	mu           sync.Mutex // guards what follows
+	opened       bool       // initialize was seen
+	ready        bool       // the legacy client has its answer, and may be sent messages
+	begun        bool       // any request was seen
+	revision     string     // the legacy revision that was agreed on
+	capabilities json.RawMessage
+	clientName   string  // the name that a legacy client gives itself
+	level        string  // the least severe log messages that the client wants; "" if it did not say
+	askable      wakeups // when the client, or one of its requests, can take a question
+}
+
+// Begin lets a request in. Its messages go to w. Unless Begin fails, Run, Handle
+// or Refuse of the request must be called.
+func (c *Conversation) Begin(ctx context.Context, m wire.Message, w Writer) (*Request, error) {
+	r, err := newRequest(c, m)
+	if err != nil {
+		return nil, err
+	}
+	r.writer = w
+	if err := admit(r); err != nil {
+		return nil, err
+	}
+	r.ctx, r.end = context.WithCancelCause(ctx)
+	if err := c.requests.add(r); err != nil {
+		r.end(err)
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun = true
+	c.ready = c.ready || !r.modern && r.Method != "initialize" && r.Method != "ping"
+	c.askable.wake()
+	return r, nil
+}
+
+// introduce notes what a legacy client says of itself in initialize.
+func (c *Conversation) introduce(params json.RawMessage) error {
+	revision, _ := wire.String(wire.Member(params, "protocolVersion"))
+	if !IsLegacy(revision) {
+		revision = session.LatestLegacy
+	}
+	capabilities := wire.Member(params, "capabilities")
+	if !wire.IsObject(capabilities) {
+		capabilities = json.RawMessage("{}")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.opened && !c.Visitor {
+		return InvalidRequest("the session is initialized already")
+	}
+	c.revision, c.capabilities, c.opened = revision, slices.Clone(capabilities), true
+	c.clientName = nameIn(wire.Member(params, "clientInfo"))
+	c.askable.wake()
+	return nil
+}
+
+// Notified acts on a notification of the client.
+func (c *Conversation) Notified(m wire.Message) {
+	switch m.Method {
+	case "notifications/initialized":
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.ready = c.opened
+		c.askable.wake()
+	case "notifications/cancelled":
+		c.requests.cancel(wire.Member(m.Params, "requestId"))
+	case "notifications/roots/list_changed":
+		c.clients.router.Tell(c, m.Method, m.Params)
+	}
+}
+
+// Responded takes the client's answer to a question.
+func (c *Conversation) Responded(m wire.Message) { c.questions.answered(m) }
+
+// Abandon cancels all requests that are still open, and returns their ids.
+func (c *Conversation) Abandon() (ids []json.RawMessage) { return c.requests.cancelAll(ErrClosed) }
+
+// Drain waits until all requests are answered, which it reports, or d has passed or
+// ctx ends. No request may begin meanwhile, and only one goroutine may wait.
+func (c *Conversation) Drain(ctx context.Context, d time.Duration) (drained bool) {
+	return c.requests.drain(ctx, d)
+}
+
+// Close cancels the open requests, waits until nothing of them runs, and gives up
+// what servers hold for the client.
+func (c *Conversation) Close() {
+	c.requests.close()
+	c.questions.close()
+	c.requests.running.Wait()
+	if !c.Visitor {
+		c.clients.remove(c)
+	}
+}
+
+// Revision returns the legacy revision that was agreed on, "" before initialize.
+func (c *Conversation) Revision() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.revision
+}
+
+// SetLevel sets the least severe log messages that a legacy client wants.
+func (c *Conversation) SetLevel(level string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.level = level
+}
+
+// Level returns the least severe log messages that a legacy client wants, "" if it
+// did not say.
+func (c *Conversation) Level() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.level
+}
+
+// Home implements [session.Client].
+func (c *Conversation) Home() session.Client {
+	if c.Visitor {
+		return nil
+	}
+	return c
+}
+
+// Modern implements [session.Client].
+func (c *Conversation) Modern() bool { return false }
+
+// Capabilities implements [session.Client].
+func (c *Conversation) Capabilities() json.RawMessage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.capabilities == nil {
+		return json.RawMessage("{}")
+	}
+	return c.capabilities
+}
+
+// Notify implements [session.Client].
+func (c *Conversation) Notify(_ string, m session.Message) {
+	c.mu.Lock()
+	wanted := c.ready && (m.Method != "notifications/message" || severe(m, c.level))
+	c.mu.Unlock()
+	if wanted {
+		c.writer.Send(wire.AppendNotification(nil, m.Method, m.Params))
+	}
+}
+
+// askWait is how long a question waits for a request whose answer can hold it, once the
+// client has begun to send requests.
+const askWait = 5 * time.Second
+
+// Ask implements [session.Client]. It waits until the client can be asked: until it
+// has initialized, or a request of the modern era is open whose answer can hold the question.
+func (c *Conversation) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {
+	var patience <-chan time.Time
+	for {
+		c.mu.Lock()
+		ready, begun, changed := c.ready, c.begun, c.askable.wait()
+		c.mu.Unlock()
+		if ready {
+			return c.questions.ask(ctx, c, c.writer, server, m)
+		}
+		for _, s := range c.requests.askers() {
+			if answer, err := s.Ask(ctx, server, m); !errors.Is(err, errEnded) {
+				return answer, err
+			}
+		}
+		if begun && patience == nil {
+			patience = time.After(askWait)
+		}
+		select {
+		case <-changed:
+		case <-patience:
+			return nil, Internal("no request of the client is under way that could carry the question")
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// wakeups wake goroutines that wait for a change. The zero value is ready; a mutex
+// of its owner guards it.
+type wakeups struct{ next chan struct{} }
+
+// wait returns a channel that is closed at the next change.
+func (w *wakeups) wait() <-chan struct{} {
+	if w.next == nil {
+		w.next = make(chan struct{})
+	}
+	return w.next
+}
+
+func (w *wakeups) wake() {
+	if w.next != nil {
+		close(w.next)
+		w.next = nil
+	}
+}
+
+// levels are the severities of log messages, the least severe first.
+var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// Levels returns the severities of log messages, the least severe first.
+func Levels() []string { return levels }
+
+// severe reports whether a log message is at least of the level.
+func severe(m session.Message, level string) bool {
+	theirs, _ := wire.String(wire.Member(m.Params, "level"))
+	return slices.Index(levels, theirs) >= slices.Index(levels, level)
+}
+
+// nameIn returns the beginning of the name in a clientInfo.
+func nameIn(info json.RawMessage) string {
+	name, _ := wire.String(wire.Member(info, "name"))
+	return Brief(name)
+}

@@ -1,0 +1,109 @@
+package conversation
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// Error codes of 2026-07-28.
+const (
+	CodeHeaderMismatch     = -32020
+	CodeMissingCapability  = -32021
+	CodeUnsupportedVersion = -32022
+)
+
+// The keys of the modern era in _meta.
+const (
+	MetaVersion      = "io.modelcontextprotocol/protocolVersion"
+	MetaSubscription = "io.modelcontextprotocol/subscriptionId"
+
+	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaClient       = "io.modelcontextprotocol/clientInfo"
+	metaLogLevel     = "io.modelcontextprotocol/logLevel"
+	metaServer       = "io.modelcontextprotocol/serverInfo"
+)
+
+// legacyRevisions are the revisions of the legacy era, the latest first.
+var legacyRevisions = []string{session.LatestLegacy, "2025-06-18", "2025-03-26", session.Oldest}
+
+// IsLegacy reports whether the version is a revision of the legacy era.
+func IsLegacy(version string) bool { return slices.Contains(legacyRevisions, version) }
+
+// Revisions returns all revisions that the router speaks, the latest first.
+func Revisions() []string { return append([]string{session.Modern}, legacyRevisions...) }
+
+// isModern reports whether a request is of the modern era, which its _meta says.
+// It fails if _meta names a revision that the router does not know, or lacks the
+// client's capabilities, which every modern request must have.
+func isModern(meta json.RawMessage) (modern bool, err error) {
+	if meta == nil {
+		return false, nil
+	}
+	raw := wire.Member(meta, MetaVersion)
+	version, ok := wire.String(raw)
+	switch {
+	case raw == nil:
+		return false, nil
+	case !ok:
+		return true, InvalidParams(MetaVersion + " in _meta must be a string")
+	case version != session.Modern:
+		return true, Unsupported(version)
+	case !wire.IsObject(wire.Member(meta, metaCapabilities)):
+		return true, InvalidParams("missing or invalid _meta field " + metaCapabilities)
+	}
+	return true, nil
+}
+
+// Unsupported returns the error for a revision that the router does not know.
+func Unsupported(version string) error {
+	return &session.Error{
+		Code:    CodeUnsupportedVersion,
+		Message: "unsupported protocol version " + version,
+		Data: wire.Marshal(struct {
+			Supported []string `json:"supported"`
+			Requested string   `json:"requested"`
+		}{Revisions(), version}),
+	}
+}
+
+// completed adds what results of the modern era have and those of older servers
+// lack: the type of the result, and the serverInfo of the router.
+func completed(result, info json.RawMessage) json.RawMessage {
+	var kind, meta []byte
+	if wire.Members(result, func(key string, value []byte) bool {
+		switch key {
+		case "resultType":
+			kind = value
+		case "_meta":
+			meta = value
+		}
+		return true
+	}) != nil {
+		return result
+	}
+	if kind == nil {
+		result = wire.AddMember(result, "resultType", []byte(`"complete"`))
+	}
+	if wire.Member(meta, metaServer) == nil {
+		result = WithMeta(result, metaServer, info)
+	}
+	return result
+}
+
+// cacheable adds to a result of the modern era how long it may be kept, unless
+// its server says so.
+func cacheable(result json.RawMessage) json.RawMessage {
+	if kind := wire.Member(result, "resultType"); kind != nil && string(kind) != `"complete"` {
+		return result
+	}
+	if wire.Member(result, "ttlMs") == nil {
+		result = wire.SetMember(result, "ttlMs", []byte("0"))
+	}
+	if wire.Member(result, "cacheScope") == nil {
+		result = wire.SetMember(result, "cacheScope", []byte(`"private"`))
+	}
+	return result
+}

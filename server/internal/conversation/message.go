@@ -1,0 +1,110 @@
+package conversation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// Errors with which requests fail.
+var (
+	ErrIDInUse = &session.Error{Code: session.CodeInvalidRequest, Message: "the id of the request is in use"}
+	ErrClosed  = &session.Error{Code: session.CodeInternal, Message: "the router is going away"}
+	ErrVersion = InvalidRequest(`jsonrpc must be "2.0"`)
+
+	errBusy = &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("busy: %d requests are in flight", maxInFlight)}
+)
+
+// ErrUnread is the cause of requests that end because their client does not read.
+var ErrUnread = errors.New("the client does not read what it is sent")
+
+var (
+	errCancelled = errors.New("cancelled by the client")
+
+	// errUnanswered says that a request was cancelled, so that nothing is answered.
+	errUnanswered = errors.New("the request was cancelled, and is not answered")
+)
+
+// InvalidParams returns an error that says what is wrong with the parameters.
+func InvalidParams(message string) error {
+	return &session.Error{Code: session.CodeInvalidParams, Message: message}
+}
+
+// InvalidRequest returns an error that says what is wrong with a message.
+func InvalidRequest(message string) error {
+	return &session.Error{Code: session.CodeInvalidRequest, Message: message}
+}
+
+// MethodNotFound returns the error for a method that does not exist.
+func MethodNotFound(method string) error {
+	return &session.Error{Code: session.CodeMethodNotFound, Message: "method not found: " + Brief(method)}
+}
+
+// Internal returns an error that is not the client's.
+func Internal(message string) error {
+	return &session.Error{Code: session.CodeInternal, Message: message}
+}
+
+// AsError returns the JSON-RPC error for any error.
+func AsError(err error) *session.Error {
+	if e, ok := errors.AsType[*session.Error](err); ok {
+		return e
+	}
+	return &session.Error{Code: session.CodeInternal, Message: err.Error()}
+}
+
+// Brief returns the beginning of a text that a client sent, to be repeated to it.
+func Brief(s string) string { return s[:min(len(s), 200)] }
+
+// Parse finds the envelope of a message, or says what is wrong with the message.
+func Parse(line []byte) (wire.Message, error) {
+	m, err := wire.Parse(line)
+	if err == nil && m.Version != nil && string(m.Version) != `"2.0"` {
+		return m, ErrVersion
+	}
+	if err == nil {
+		return m, nil
+	}
+	code := int64(session.CodeInvalidRequest)
+	if !wire.Valid(line) {
+		code = session.CodeParse
+	}
+	return m, &session.Error{Code: code, Message: err.Error()}
+}
+
+// Answer returns the line that answers the request of the id with the result, or
+// with the error if there is one.
+func Answer(id, result json.RawMessage, err error) []byte {
+	if err != nil {
+		return Refusal(id, err)
+	}
+	return wire.AppendResult(make([]byte, 0, len(result)+64), id, result)
+}
+
+// Refusal returns the line that answers with an error. The id may be nil or
+// invalid.
+func Refusal(id json.RawMessage, err error) []byte {
+	if len(id) > 0 && (id[0] == '{' || id[0] == '[' || id[0] == 't' || id[0] == 'f') {
+		id = nil
+	}
+	return wire.AppendError(nil, id, wire.Marshal(AsError(err)))
+}
+
+// IsNotification reports whether a message that the router sends is a notification,
+// and neither an answer nor a question.
+func IsNotification(message []byte) bool {
+	return bytes.HasPrefix(message, []byte(`{"jsonrpc":"2.0","method"`))
+}
+
+// WithMeta returns the object with a member of its _meta set.
+func WithMeta(object json.RawMessage, key string, value []byte) json.RawMessage {
+	meta := wire.Member(object, "_meta")
+	if !wire.IsObject(meta) {
+		meta = []byte("{}")
+	}
+	return wire.SetMember(object, "_meta", wire.SetMember(meta, key, value))
+}

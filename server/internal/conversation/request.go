@@ -1,0 +1,266 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/legacy"
+)
+
+// A Request is a request of a client, until it is answered or cancelled. It is the
+// [session.Client] of all that servers are asked because of it.
+type Request struct {
+	*Conversation
+	ID     json.RawMessage
+	Method string
+	Params json.RawMessage // as sent; nil if absent
+	Meta   json.RawMessage // the _meta in Params; nil if absent
+	Name   json.RawMessage // the name in Params; nil if absent
+	Args   json.RawMessage // the arguments in Params; nil if absent
+	More   bool            // Params has other members
+
+	Quick bool // it is answered before the next message is looked at
+
+	how     Method
+	known   bool // how is set
+	modern  bool
+	writer  Writer // takes the messages that belong to the request
+	ctx     context.Context
+	end     context.CancelCauseFunc
+	asker   *suspension // may ask the client in the answer to this request, nil for none; guarded by requests.mu
+	waiting *suspension // for which the answer lets the client come back
+}
+
+// A Call is a request that is being handled. From is asked and notified on
+// behalf of the client: the request itself, or what outlives it.
+type Call struct {
+	*Request
+	From session.Client
+}
+
+// maxID bounds the id of a request, in bytes. The id is repeated in every
+// notification of a subscription.
+const maxID = 1024
+
+// newRequest finds the members of the parameters, in one pass. Null counts as absent.
+func newRequest(c *Conversation, m wire.Message) (*Request, error) {
+	if len(m.ID) > maxID {
+		return nil, InvalidRequest(fmt.Sprintf("the id of the request is longer than %d bytes", maxID))
+	}
+	r := &Request{Conversation: c, ID: m.ID, Method: m.Method, Params: m.Params}
+	r.how, r.known = c.clients.methods[m.Method]
+	r.Quick = r.how.Quick
+	if r.Params == nil || string(r.Params) == "null" {
+		r.Params = nil
+		return r, nil
+	}
+	err := wire.Members(r.Params, func(key string, value []byte) bool {
+		switch key {
+		case "_meta":
+			r.Meta = value
+		case "name":
+			r.Name = value
+		case "arguments":
+			r.Args = value
+		default:
+			r.More = true
+		}
+		return true
+	})
+	switch {
+	case err != nil && !r.known, r.Meta != nil && !wire.IsObject(r.Meta) && !r.known:
+		return nil, MethodNotFound(m.Method)
+	case err != nil:
+		return nil, InvalidParams("params must be an object")
+	case r.Meta != nil && !wire.IsObject(r.Meta):
+		return nil, InvalidParams("_meta must be an object")
+	}
+	return r, nil
+}
+
+// admit finds the era of the request, and whether the request may come now.
+func admit(r *Request) (err error) {
+	if r.modern, err = isModern(r.Meta); err != nil {
+		return err
+	}
+	c := r.Conversation
+	c.mu.Lock()
+	opened := c.opened
+	c.mu.Unlock()
+	switch {
+	case !r.modern && !opened && (c.Visitor || r.how.Modern):
+		return InvalidParams("the request has no " + MetaVersion + " in _meta")
+	case !r.known, r.modern && r.how.Legacy, !r.modern && r.how.Modern && !c.Plain:
+		return MethodNotFound(r.Method)
+	case r.Method == "initialize":
+		return c.introduce(r.Params)
+	case !r.modern && !opened && r.Method != "ping":
+		return InvalidRequest(r.Method + " before initialize")
+	}
+	return nil
+}
+
+// Run handles the request and returns the line that answers it, nil if it was
+// cancelled.
+func (r *Request) Run() (line []byte) {
+	result, err := r.Handle()
+	if err == errUnanswered {
+		return nil
+	}
+	return Answer(r.ID, result, err)
+}
+
+// Handle runs the method's handler and closes the request. It fails if the request was
+// cancelled, so that no answer is expected.
+func (r *Request) Handle() (result json.RawMessage, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicked(r, p)
+		}
+		open := r.requests.remove(r)
+		r.end(nil)
+		if !open {
+			if r.waiting != nil { // the client will not come back for it
+				r.clients.suspended.giveUp(errCancelled, r.waiting)
+			}
+			result, err = nil, errUnanswered
+		}
+	}()
+	// A server may ask a modern client only in the answer to a request, so the handler must
+	// be able to outlive this request: it runs in a goroutine of its own.
+	if r.how.Asks && r.modern && session.AnswersAny(r.Capabilities()) {
+		result, err = r.clients.suspended.handle(r)
+	} else {
+		result, err = r.how.Handle(r.ctx, Call{r, r})
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case !r.modern:
+		return legacy.Adapt(r.Method, r.Revision(), result), nil
+	case r.how.Cacheable:
+		result = cacheable(result)
+	}
+	return completed(result, r.clients.info), nil
+}
+
+// panicked logs a panic, which is an error of this request alone.
+func panicked(r *Request, p any) error {
+	r.clients.log.Error("a request has panicked", zap.String("method", r.Method), zap.Any("panic", p), zap.Stack("stack"))
+	return Internal("internal error")
+}
+
+// Refuse closes the request without handling it, and returns the line that
+// answers it, nil if it was cancelled.
+func (r *Request) Refuse(err error) (line []byte) {
+	defer r.end(nil)
+	if !r.requests.remove(r) {
+		return nil
+	}
+	return Refusal(r.ID, err)
+}
+
+// Cancel ends the request for a cause, which is then answered.
+func (r *Request) Cancel(cause error) { r.end(cause) }
+
+// Context returns the context that ends with the request.
+func (r *Request) Context() context.Context { return r.ctx }
+
+// Owner is by what the client is remembered: its session, or else its principal.
+func (r *Request) Owner() any {
+	if r.Visitor {
+		return r.Principal
+	}
+	return r.Conversation
+}
+
+// ServerMeta returns the _meta that servers get: what the client sent, and the
+// level of its log messages, which legacy clients set once for all requests.
+func (r *Request) ServerMeta() json.RawMessage {
+	if r.modern {
+		return r.Meta
+	}
+	level := r.Level()
+	if level == "" {
+		return r.Meta
+	}
+	meta := r.Meta
+	if meta == nil {
+		meta = json.RawMessage("{}")
+	}
+	return wire.SetMember(meta, metaLogLevel, wire.AppendString(nil, level))
+}
+
+// BareParams returns the parameters without _meta.
+func (r *Request) BareParams() json.RawMessage {
+	if r.Meta == nil {
+		return r.Params
+	}
+	return wire.DeleteMember(r.Params, "_meta")
+}
+
+// Text returns a parameter that must be a string.
+func (r *Request) Text(name string) (string, error) {
+	s, ok := wire.String(wire.Member(r.Params, name))
+	if !ok {
+		return "", InvalidParams(r.Method + " needs the string " + name)
+	}
+	return s, nil
+}
+
+// ClientName returns the name that the client gives itself, "" if it gives none.
+func (r *Request) ClientName() string {
+	if r.modern {
+		return nameIn(wire.Member(r.Meta, metaClient))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clientName
+}
+
+// Send sends a message that belongs to the request.
+func (r *Request) Send(message []byte) error { return r.writer.Send(message) }
+
+// Modern implements [session.Client].
+func (r *Request) Modern() bool { return r.modern }
+
+// Capabilities implements [session.Client].
+func (r *Request) Capabilities() json.RawMessage {
+	if !r.modern {
+		return r.Conversation.Capabilities()
+	}
+	return wire.Member(r.Meta, metaCapabilities)
+}
+
+// Notify implements [session.Client]. A modern client gets no log messages unless
+// it asked for them.
+func (r *Request) Notify(_ string, m session.Message) {
+	if m.Method == "notifications/message" {
+		level := ""
+		if r.modern {
+			var wanted bool
+			if level, wanted = wire.String(wire.Member(r.Meta, metaLogLevel)); !wanted {
+				return
+			}
+		} else {
+			level = r.Level()
+		}
+		if !severe(m, level) {
+			return
+		}
+	}
+	r.writer.Send(wire.AppendNotification(nil, m.Method, m.Params))
+}
+
+// Ask implements [session.Client].
+func (r *Request) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {
+	if r.modern {
+		return nil, cannotAnswer(m.Method)
+	}
+	return r.questions.ask(ctx, r.Conversation, r.writer, server, m)
+}

@@ -1,0 +1,58 @@
+package conversation
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+	"time"
+)
+
+// statePrefix marks a requestState as ours.
+const statePrefix = "mr1."
+
+// A sealer makes the requestState that a client keeps for a suspended request. Only the
+// router that has the key can read or make one.
+type sealer struct{ cipher.AEAD }
+
+// newSealer takes a key of 32 bytes.
+func newSealer(key []byte) sealer {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic(err) // the key has the wrong length
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		panic(err)
+	}
+	return sealer{aead}
+}
+
+// seal returns the requestState of a suspended request.
+func (s sealer) seal(id uint64, fingerprint [sha256.Size]byte, until time.Time) string {
+	plain := binary.BigEndian.AppendUint64(nil, id)
+	plain = binary.BigEndian.AppendUint64(plain, uint64(until.Unix()))
+	plain = append(plain, fingerprint[:]...)
+	nonce := make([]byte, s.NonceSize())
+	rand.Read(nonce)
+	return statePrefix + base64.RawURLEncoding.EncodeToString(s.Seal(nonce, nonce, plain, nil))
+}
+
+// unseal is the inverse of seal. It reports false if the state was not sealed with the
+// key, or has expired.
+func (s sealer) unseal(state string) (id uint64, fingerprint [sha256.Size]byte, ok bool) {
+	sealed, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(state, statePrefix))
+	if err != nil || len(sealed) < s.NonceSize() {
+		return 0, fingerprint, false
+	}
+	plain, err := s.Open(nil, sealed[:s.NonceSize()], sealed[s.NonceSize():], nil)
+	if err != nil || len(plain) != 16+len(fingerprint) {
+		return 0, fingerprint, false
+	}
+	copy(fingerprint[:], plain[16:])
+	until := time.Unix(int64(binary.BigEndian.Uint64(plain[8:])), 0)
+	return binary.BigEndian.Uint64(plain), fingerprint, time.Now().Before(until)
+}

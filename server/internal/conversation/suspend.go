@@ -1,0 +1,362 @@
+package conversation
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+const (
+	// suspendTime is how long a suspended request waits for its client.
+	suspendTime = 10 * time.Minute
+
+	// maxSuspended bounds the suspended requests of one principal, and
+	// maxAllSuspended those of all.
+	maxSuspended    = 100
+	maxAllSuspended = 1000
+)
+
+// suspensions are the requests that wait for their clients to come back.
+type suspensions struct {
+	sealer sealer // of the requestState
+
+	mu   sync.Mutex // guards what follows
+	byID map[uint64]*suspension
+	last uint64
+}
+
+// newSuspensions takes the key of 32 bytes that seals what clients keep.
+func newSuspensions(key []byte) *suspensions {
+	return &suspensions{sealer: newSealer(key), byID: make(map[uint64]*suspension)}
+}
+
+// handle handles a request of a modern client, or goes on with a suspended one.
+func (all *suspensions) handle(r *Request) (json.RawMessage, error) {
+	s, err := all.resume(r)
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		s = start(r)
+	}
+	defer askThrough(r, nil)
+	select {
+	case <-s.finished:
+		all.remove(s)
+		return s.result, s.err
+	case <-s.news:
+		result, err := all.suspend(s)
+		if err == nil {
+			r.waiting = s
+		}
+		return result, err
+	case <-r.ctx.Done():
+	}
+	all.giveUp(context.Cause(r.ctx), s)
+	return nil, context.Cause(r.ctx)
+}
+
+// askThrough lets s ask the client in the answer to this request; with nil, the answer
+// holds no questions any more.
+func askThrough(r *Request, s *suspension) {
+	r.requests.setAsker(r, s)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.askable.wake()
+}
+
+// suspend answers the client with the open questions of the server.
+func (all *suspensions) suspend(s *suspension) (json.RawMessage, error) {
+	all.mu.Lock()
+	if _, known := all.byID[s.id]; !known {
+		if all.count(s.principal) >= maxSuspended || len(all.byID) >= maxAllSuspended {
+			all.mu.Unlock()
+			err := Internal("busy: too many requests wait for their clients' input")
+			all.giveUp(err, s)
+			return nil, err
+		}
+		all.last++
+		s.id = all.last
+		all.byID[s.id] = s
+	}
+	all.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	requests := s.show()
+	s.current = nil
+	s.expiry = time.AfterFunc(suspendTime, func() { all.expire(s) })
+	state := all.sealer.seal(s.id, s.fingerprint, time.Now().Add(suspendTime))
+	return fmt.Appendf(nil, `{"resultType":"input_required","inputRequests":%s,"requestState":%q}`, requests, state), nil
+}
+
+// count returns how many requests of a principal are suspended. all.mu must be held.
+func (all *suspensions) count(principal string) (n int) {
+	for _, s := range all.byID {
+		if s.principal == principal {
+			n++
+		}
+	}
+	return n
+}
+
+// resume returns the suspended request that this one goes on with, nil if it is a
+// new one.
+func (all *suspensions) resume(r *Request) (*suspension, error) {
+	state, _ := wire.String(wire.Member(r.Params, "requestState"))
+	if !strings.HasPrefix(state, statePrefix) {
+		return nil, nil
+	}
+	id, fingerprint, ok := all.sealer.unseal(state)
+	all.mu.Lock()
+	s := all.byID[id]
+	all.mu.Unlock()
+	if !ok || s == nil || fingerprint != fingerprintOf(r) {
+		return nil, InvalidParams("the requestState is not valid for this request, or has expired; send the request again without it")
+	}
+	if err := s.resumeWith(r); err != nil {
+		return nil, err
+	}
+	askThrough(r, s)
+	return s, nil
+}
+
+// giveUp cancels requests that are suspended or were about to be, and waits for
+// their end.
+func (all *suspensions) giveUp(cause error, given ...*suspension) {
+	for _, s := range given {
+		s.cancel(cause)
+	}
+	for _, s := range given {
+		<-s.finished
+		all.remove(s)
+	}
+}
+
+// abandon gives up the suspended requests whose last client is one of those.
+func (all *suspensions) abandon(those func(*Conversation) bool) {
+	var given []*suspension
+	all.mu.Lock()
+	for _, s := range all.byID {
+		if those(s.latest().Conversation) {
+			given = append(given, s)
+		}
+	}
+	all.mu.Unlock()
+	all.giveUp(ErrClosed, given...)
+}
+
+// expire gives up a request that is still suspended.
+func (all *suspensions) expire(s *suspension) {
+	s.mu.Lock()
+	waited := s.current != nil
+	s.mu.Unlock()
+	if !waited {
+		s.cancel(errors.New("the client did not come back with its input"))
+		all.remove(s)
+	}
+}
+
+func (all *suspensions) remove(s *suspension) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if s.id != 0 {
+		delete(all.byID, s.id)
+	}
+}
+
+// fingerprintOf ties a suspended request to those that go on with it.
+func fingerprintOf(r *Request) [sha256.Size]byte {
+	params := r.BareParams()
+	for _, own := range []string{"inputResponses", "requestState"} {
+		params = wire.DeleteMember(params, own)
+	}
+	return sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s", r.Principal, r.Method, params))
+}
+
+// A suspension is a request to a server that outlives the requests of its client
+// that wait for it, one after the other. It is the server's [session.Client].
+type suspension struct {
+	id          uint64
+	principal   string // of the client
+	fingerprint [sha256.Size]byte
+	cancel      context.CancelCauseFunc
+	finished    chan struct{} // closed when result and err are set
+	result      json.RawMessage
+	err         error
+
+	mu        sync.Mutex // guards what follows
+	current   *Request   // the request that waits for it; nil while suspended
+	last      *Request   // the request that waited last
+	questions map[string]*question
+	asked     int
+	news      chan struct{} // holds a signal when there is a question that no answer has shown
+	expiry    *time.Timer
+}
+
+// A question is a server's request to the client.
+type question struct {
+	server  string
+	message session.Message
+	answer  chan reply
+}
+
+// start handles a request in a goroutine of its own, whether or not it will be
+// suspended. The caller of handle or giveUp waits for the goroutine.
+func start(r *Request) *suspension {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.ctx))
+	s := &suspension{
+		principal: r.Principal, fingerprint: fingerprintOf(r), cancel: cancel, current: r, last: r,
+		finished: make(chan struct{}), questions: make(map[string]*question), news: make(chan struct{}, 1),
+	}
+	askThrough(r, s)
+	go func() {
+		defer cancel(nil)
+		s.run(ctx, r)
+		close(s.finished)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, q := range s.questions {
+			q.answer <- reply{err: errEnded}
+		}
+		clear(s.questions)
+	}()
+	return s
+}
+
+func (s *suspension) run(ctx context.Context, r *Request) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.err = panicked(r, p)
+		}
+	}()
+	s.result, s.err = r.how.Handle(ctx, Call{r, s})
+}
+
+// show returns the open questions as the inputRequests of a result. s.mu must be
+// held.
+func (s *suspension) show() []byte {
+	requests := []byte{'{'}
+	for _, key := range slices.Sorted(maps.Keys(s.questions)) {
+		q := s.questions[key]
+		if len(requests) > 1 {
+			requests = append(requests, ',')
+		}
+		requests = append(wire.AppendString(requests, key), ':')
+		requests = fmt.Appendf(requests, `{"method":%q`, q.message.Method)
+		if params := attributed(q.server, q.message); params != nil {
+			requests = append(append(requests, `,"params":`...), params...)
+		}
+		requests = append(requests, '}')
+	}
+	return append(requests, '}')
+}
+
+// resumeWith takes the answers in a request that goes on with this one.
+func (s *suspension) resumeWith(r *Request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil {
+		return InvalidParams("the requestState was used already")
+	}
+	responses := wire.Member(r.Params, "inputResponses")
+	if responses != nil && !wire.IsObject(responses) {
+		return InvalidParams("inputResponses must be an object")
+	}
+	for key, q := range s.questions {
+		answer := wire.Member(responses, key)
+		switch {
+		case answer == nil:
+		case !wire.IsObject(answer):
+			return InvalidParams("the inputResponse " + key + " must be an object")
+		default:
+			q.answer <- reply{result: answer}
+			delete(s.questions, key)
+		}
+	}
+	s.expiry.Stop()
+	s.current, s.last = r, r
+	if len(s.questions) > 0 {
+		signal(s.news)
+	}
+	return nil
+}
+
+func (s *suspension) latest() *Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// Home implements [session.Client].
+func (s *suspension) Home() session.Client { return s.latest().Home() }
+
+// Modern implements [session.Client].
+func (s *suspension) Modern() bool { return true }
+
+// Capabilities implements [session.Client].
+func (s *suspension) Capabilities() json.RawMessage { return s.latest().Capabilities() }
+
+// Notify implements [session.Client]. While no request waits, the message is lost.
+func (s *suspension) Notify(server string, m session.Message) {
+	s.mu.Lock()
+	r := s.current
+	s.mu.Unlock()
+	if r == nil {
+		return
+	}
+	if m.Method == "notifications/progress" {
+		token := wire.Member(r.Meta, "progressToken") // r need not be the request that began it
+		if token == nil {
+			return
+		}
+		m.Params = wire.SetMember(m.Params, "progressToken", token)
+	}
+	r.Notify(server, m)
+}
+
+// Ask implements [session.Client].
+func (s *suspension) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {
+	if !session.Answers(s.Capabilities(), m.Method) {
+		return nil, cannotAnswer(m.Method)
+	}
+	q := &question{server: server, message: m, answer: make(chan reply, 1)}
+	s.mu.Lock()
+	select {
+	case <-s.finished:
+		s.mu.Unlock()
+		return nil, errEnded
+	default:
+	}
+	s.asked++
+	key := fmt.Sprintf("input-%d", s.asked)
+	s.questions[key] = q
+	signal(s.news)
+	s.mu.Unlock()
+	select {
+	case a := <-q.answer:
+		return a.result, a.err
+	case <-ctx.Done():
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.questions, key)
+		return nil, context.Cause(ctx)
+	}
+}
+
+// signal leaves a signal in c unless one is there.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

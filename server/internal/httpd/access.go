@@ -1,0 +1,94 @@
+package httpd
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// An access decides which requests are let in. A web page in a browser must not
+// reach the router by a host name of its own (DNS rebinding) or across origins.
+type access struct {
+	hosts   []string // lower case, each with or without a port
+	origins []string // lower case
+	tokens  [][sha256.Size]byte
+}
+
+func newAccess(o Options) (a access) {
+	for _, host := range append([]string{hostname(o.Bound)}, o.AllowedHosts...) {
+		if host != "" {
+			a.hosts = append(a.hosts, strings.ToLower(host))
+		}
+	}
+	for _, origin := range o.AllowedOrigins {
+		a.origins = append(a.origins, strings.ToLower(strings.TrimSuffix(origin, "/")))
+	}
+	for _, token := range o.Tokens {
+		a.tokens = append(a.tokens, sha256.Sum256([]byte(token)))
+	}
+	return a
+}
+
+// admit checks by which host name the router is called, and from which page.
+func (a access) admit(r *http.Request) error {
+	if !a.knows(r.Host, r) {
+		return conversation.InvalidRequest("the host " + conversation.Brief(r.Host) + " is not allowed; start the router with --allow-host " + conversation.Brief(hostname(r.Host)) + ", or add it to \"allowedHosts\" in \"metarouter\", \"http\" of the configuration")
+	}
+	for _, origin := range r.Header.Values("Origin") {
+		page, err := url.Parse(origin)
+		if slices.Contains(a.origins, strings.ToLower(origin)) || err == nil && page.Host != "" && a.knows(page.Host, r) {
+			continue
+		}
+		return conversation.InvalidRequest("the origin " + conversation.Brief(origin) + " is not allowed; add it to \"allowedOrigins\" in \"metarouter\", \"http\" of the configuration")
+	}
+	return nil
+}
+
+// knows reports whether host, with or without a port, is loopback, an address that the
+// router is bound to, or allowed.
+func (a access) knows(host string, r *http.Request) bool {
+	host = strings.ToLower(host)
+	name := hostname(host)
+	return name == "localhost" || net.ParseIP(name).IsLoopback() || slices.Contains(a.hosts, host) ||
+		slices.Contains(a.hosts, name) || net.ParseIP(name) != nil && net.ParseIP(name).Equal(localIP(r))
+}
+
+// hostname returns host without a port and without the brackets of IPv6.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}
+
+// localIP returns the router's address of the connection: the address that it is bound
+// to if it is bound to every address.
+func localIP(r *http.Request) net.IP {
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
+		return local.IP
+	}
+	return nil
+}
+
+// identify returns who sends the request: the hash of its token, "" if requests need no
+// token. It reports false if the token is missing or wrong.
+func (a access) identify(r *http.Request) (principal string, ok bool) {
+	if len(a.tokens) == 0 {
+		return "", true
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	for _, known := range a.tokens { // all of them, so that the time that this takes reveals nothing
+		if subtle.ConstantTimeCompare(known[:], sum[:]) == 1 {
+			ok = true
+		}
+	}
+	return hex.EncodeToString(sum[:]), ok && strings.EqualFold(scheme, "Bearer")
+}

@@ -1,0 +1,63 @@
+package httpd
+
+import (
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+var errNoBatch = conversation.InvalidRequest("a batch needs a session of a revision that has batches, " + conversation.LastWithBatches + " or before; or plain JSON-RPC, with Accept: application/json")
+
+// batch takes a batch of messages, which must belong to a session. It is answered with one array: "The
+// SSE stream SHOULD eventually include one JSON-RPC response per each JSON-RPC
+// request … These responses MAY be batched."
+func (t *streamable) batch(x *exchange, body []byte) {
+	if x.r.Header.Get(headerSession) == "" {
+		x.refuse(http.StatusBadRequest, nil, errNoBatch)
+		return
+	}
+	s, ok := t.session(x)
+	if !ok {
+		return
+	}
+	defer t.sessions.release(s)
+	err := conversation.TakesBatches(s.conversation)
+	var entries [][]byte
+	if err == nil {
+		entries, err = split(body, x.rules.maxBatch)
+	}
+	if err != nil {
+		x.refuse(http.StatusBadRequest, nil, err)
+		return
+	}
+	if !x.pay(len(entries)) {
+		return
+	}
+	done, err := t.work.admit("")
+	if err != nil {
+		x.refuse(http.StatusServiceUnavailable, nil, err)
+		return
+	}
+	st := s.newStream()
+	b, err := conversation.BeginBatch(t.work.ctx, s.conversation, entries, st, nil)
+	if err != nil {
+		done()
+		x.refuse(http.StatusNotFound, nil, err) // the session has just ended
+		return
+	}
+	t.sessions.occupy(s)
+	st.cut = func() {
+		t.log.Warn("the client does not read; its batch is cancelled", zap.Int("requests", len(b.Requests)))
+		for _, r := range b.Requests {
+			r.Cancel(conversation.ErrUnread)
+		}
+	}
+	t.work.running.Go(func() {
+		defer t.sessions.release(s)
+		defer done()
+		st.finish(b.Run(t.work.ctx))
+	})
+	answerOn(x, s, st)
+}

@@ -1,0 +1,186 @@
+package httpd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// The headers of MCP.
+const (
+	headerSession = "Mcp-Session-Id"
+	headerVersion = "Mcp-Protocol-Version"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+	headerParam   = "Mcp-Param-"
+	headerLastID  = "Last-Event-Id"
+)
+
+// patience is how long one write may take to a client that does not read, and
+// lastPatience when the handler ends.
+const (
+	patience     = time.Minute
+	lastPatience = 2 * time.Second
+)
+
+// An exchange is one HTTP request and its response.
+type exchange struct {
+	w         http.ResponseWriter
+	r         *http.Request
+	control   *http.ResponseController
+	rest      string          // the method that the path names, "" if it names none
+	rules     *rules          // in force when the request came
+	ending    context.Context // ends when the handler ends
+	principal string          // who the client has proved to be, "" if it proved nothing
+	payer     string          // the client, for the limiter
+	paid      int             // requests that the limiter has let pass
+	over      <-chan struct{} // closed when nothing may be written any more; nil if that can't happen
+}
+
+// hasBody reports whether the request has a body. Over HTTP/2, Body is never
+// [http.NoBody].
+func (x *exchange) hasBody() bool { return x.r.ContentLength != 0 }
+
+// isRead reports whether the method of the request only reads.
+func (x *exchange) isRead() bool {
+	return x.r.Method == http.MethodGet || x.r.Method == http.MethodHead
+}
+
+// message reads the body of a POST. If it reports false, it has answered with an
+// error. A web page can't send a body of this type to another origin without
+// permission, as it can send forms.
+func (x *exchange) message() (body []byte, ok bool) {
+	kind, _, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
+	bare := x.rest != "" && x.r.ContentLength == 0 && x.r.Header.Get("Content-Type") == ""
+	if kind != "application/json" && !bare {
+		x.refuse(http.StatusUnsupportedMediaType, nil, conversation.InvalidRequest("the Content-Type must be application/json"))
+		return nil, false
+	}
+	body, err := x.body()
+	if tooLong, is := errors.AsType[*http.MaxBytesError](err); is {
+		x.refuse(http.StatusRequestEntityTooLarge, nil, conversation.InvalidRequest(fmt.Sprintf("message longer than %d bytes; send less, or raise http.maxBody in the configuration", tooLong.Limit)))
+		return nil, false
+	} else if err != nil {
+		x.refuse(http.StatusBadRequest, nil, conversation.InvalidRequest("the body ended early"))
+		return nil, false
+	} else if !utf8.Valid(body) {
+		x.refuse(http.StatusBadRequest, nil, &session.Error{Code: session.CodeParse, Message: "the body is not UTF-8"})
+		return nil, false
+	}
+	return body, true
+}
+
+func (x *exchange) body() ([]byte, error) {
+	if x.r.ContentLength > x.rules.maxBody {
+		return nil, &http.MaxBytesError{Limit: x.rules.maxBody}
+	}
+	var body bytes.Buffer
+	body.Grow(int(min(max(x.r.ContentLength, 0), 1<<20)) + bytes.MinRead)
+	if _, err := body.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, x.rules.maxBody)); err != nil {
+		return nil, err
+	}
+	x.control.SetReadDeadline(time.Time{}) // else a slow answer would look like a client that has gone
+	if x.ending.Err() != nil {
+		x.hurry()
+	}
+	return body.Bytes(), nil
+}
+
+// hurry makes the request end soon, whatever its client does.
+func (x *exchange) hurry() {
+	end := time.Now().Add(lastPatience)
+	x.control.SetReadDeadline(end)
+	x.control.SetWriteDeadline(end)
+}
+
+// accepts reports whether the client accepts answers of the type, and whether it
+// names the type.
+func accepts(r *http.Request, kind string) (ok, named bool) {
+	values := r.Header.Values("Accept")
+	family, _, _ := strings.Cut(kind, "/")
+	ok = len(values) == 0
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			part, _, _ = strings.Cut(part, ";")
+			switch strings.ToLower(strings.TrimSpace(part)) {
+			case kind:
+				return true, true
+			case family + "/*", "*/*":
+				ok = true
+			}
+		}
+	}
+	return ok, false
+}
+
+// refuse answers with a JSON-RPC error; REST style if the request is.
+func (x *exchange) refuse(status int, id json.RawMessage, err error) {
+	if x.rest != "" {
+		x.json(status, wire.Marshal(map[string]error{"error": conversation.AsError(err)}))
+		return
+	}
+	x.json(status, conversation.Refusal(id, err))
+}
+
+// notAllowed refuses the method of the request, and says which one is allowed.
+func (x *exchange) notAllowed(allowed, why string) {
+	x.w.Header().Set("Allow", allowed)
+	x.refuse(http.StatusMethodNotAllowed, nil, conversation.InvalidRequest(why))
+}
+
+// json answers with one JSON value.
+func (x *exchange) json(status int, body []byte) {
+	header := x.w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("X-Content-Type-Options", "nosniff")
+	x.w.WriteHeader(status)
+	x.write(body)
+}
+
+// accepted answers a message that has no answer.
+func (x *exchange) accepted() { x.w.WriteHeader(http.StatusAccepted) }
+
+var errOver = errors.New("the stream is cut, or another connection follows it")
+
+// write writes all of b, as long as the client reads.
+func (x *exchange) write(b []byte) error {
+	const chunk = 256 << 10
+	for len(b) > 0 {
+		x.control.SetWriteDeadline(time.Now().Add(patience))
+		if x.ending.Err() != nil {
+			x.control.SetWriteDeadline(time.Now().Add(lastPatience))
+		}
+		select {
+		case <-x.over: // looked at after the deadline was set: see attachment.end
+			return errOver
+		default:
+		}
+		n, err := x.w.Write(b[:min(len(b), chunk)])
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// flush has what was written sent.
+func (x *exchange) flush() error {
+	if err := x.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package httpd
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// follow writes the events behind the numbered one as they come, until the stream
+// ends, the client leaves or another connection takes over. begin begins the
+// response. It reports false if a connection follows the stream already and must
+// not be replaced.
+func follow(x *exchange, s *stream, number int, replace bool, begin func(*exchange) error) bool {
+	over := make(chan struct{})
+	at := &attachment{over: over, abort: func() { x.control.SetWriteDeadline(time.Now()) }}
+	number, ok := s.attach(at, number, replace)
+	if !ok {
+		return false
+	}
+	defer s.detach(at)
+	x.over = over
+	x.startEvents()
+	err := begin(x)
+	quiet := time.NewTicker(keepAlive)
+	defer quiet.Stop()
+	for err == nil {
+		events, more, changed := s.after(number)
+		if len(events) > 0 {
+			number, err = writeEvents(x, s, events)
+			continue
+		}
+		if !more {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-quiet.C:
+			err = x.comment("still here")
+		case <-over:
+			return true
+		case <-x.r.Context().Done():
+			return true
+		}
+	}
+	return true
+}
+
+// writeEvents writes events of the stream, and returns the number of the last.
+func writeEvents(x *exchange, s *stream, events []event) (last int, err error) {
+	for _, e := range events {
+		if err := x.event(s.eventID(e.number), e.message); err != nil {
+			return last, err
+		}
+		last = e.number
+	}
+	if err := x.flush(); err != nil {
+		return last, err
+	}
+	s.wrote(last)
+	return last, nil
+}
+
+// hello begins a stream on which nothing has happened yet.
+func hello(x *exchange) error { return x.comment("open") }
+
+// prefersStream reports whether the client names event streams before JSON in
+// Accept, as few do.
+func prefersStream(r *http.Request) bool {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	stream, object := strings.Index(accept, "text/event-stream"), strings.Index(accept, "application/json")
+	return stream >= 0 && stream < object
+}
+
+// respond answers with what comes on the stream: the answer alone, with its status,
+// if the answer comes first and within the wait; else events, which begin begins. It
+// reports false if the client left before anything was written. A request that was
+// cancelled has no answer. A client that prefers events always gets events, unless
+// the answer has a status of its own.
+func respond(x *exchange, s *stream, wait time.Duration, status func(answer []byte) int, begin func(*exchange) error) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		answer, state, changed := s.peek()
+		switch state {
+		case answered:
+			code := status(answer)
+			if code == http.StatusOK && prefersStream(x.r) {
+				return follow(x, s, 0, false, begin)
+			}
+			x.json(code, answer)
+			return true
+		case cancelled:
+			x.accepted()
+			return true
+		case begun:
+			return follow(x, s, 0, false, begin)
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return follow(x, s, 0, false, begin)
+		case <-x.r.Context().Done():
+			return false
+		}
+	}
+}
+
+// startEvents begins a stream of server-sent events.
+func (x *exchange) startEvents() {
+	header := x.w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-cache, no-transform")
+	header.Set("X-Accel-Buffering", "no")
+	x.w.WriteHeader(http.StatusOK)
+}
+
+// comment writes what clients ignore and proxies pass on.
+func (x *exchange) comment(text string) error {
+	if err := x.write([]byte(": " + text + "\n\n")); err != nil {
+		return err
+	}
+	return x.flush()
+}
+
+// event writes a message. An empty id is left out.
+func (x *exchange) event(id string, message []byte) error {
+	message = bytes.TrimSuffix(message, []byte("\n"))
+	if bytes.IndexByte(message, '\n') >= 0 || bytes.IndexByte(message, '\r') >= 0 {
+		message = bytes.Clone(message)
+		oneLine(message)
+	}
+	head := "event: message\ndata: "
+	if id != "" {
+		head = "id: " + id + "\n" + head
+	}
+	if len(message) < 4<<10 {
+		return x.write(append(append(make([]byte, 0, len(head)+len(message)+2), head...), string(message)+"\n\n"...))
+	}
+	if err := x.write([]byte(head)); err != nil {
+		return err
+	}
+	if err := x.write(message); err != nil {
+		return err
+	}
+	return x.write([]byte("\n\n"))
+}

@@ -1,0 +1,215 @@
+package httpd
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+const (
+	defaultMaxBody        = 16 << 20
+	defaultSessionTimeout = 30 * time.Minute
+	defaultMaxSessions    = 1000
+	defaultReadTimeout    = time.Minute
+)
+
+// Options say whom a [Handler] serves. The zero value serves programs of this
+// machine.
+type Options struct {
+	Bound          string        // the address that is listened on, host:port
+	AllowedHosts   []string      // names by which clients may call the router, besides loopback and Bound; with or without port
+	AllowedOrigins []string      // web pages that may call the router, such as https://example.com
+	Tokens         []string      // requests must have one of them; if empty, requests need no token
+	MaxBody        int64         // bytes of one message or batch; default 16 MiB
+	MaxBatch       int           // messages of a batch, and at most Burst; default 100
+	ReadTimeout    time.Duration // for a client to send a message; default 1 minute
+	Rate           float64       // requests a second that one client may make for long; 0 is any number
+	Burst          int           // requests that one client may make at once; default those of a second
+	SessionTimeout time.Duration // after which an idle session ends; default 30 minutes
+	MaxSessions    int           // default 1000
+
+	// Live returns the options that are in force now. It is called for each request; an
+	// Options that was returned must not be modified. Bound, Live and Pages never
+	// change. nil: no option ever changes.
+	Live func() *Options
+
+	// Pages are served to people and programs, behind the same checks as MCP; may
+	// be nil. A path without a pattern is not found.
+	Pages *http.ServeMux
+}
+
+// A Backend is the router that a [Handler] serves. All fields are required.
+type Backend struct {
+	Router  Router
+	Clients *conversation.Clients
+	Catalog *catalog.Catalog
+	Secret  []byte // signs the cookies of browsers
+	Node    string // this machine, as in node_id
+	Version string
+	Mode    func() string
+	Started time.Time
+	Log     *zap.Logger
+}
+
+// A Handler serves MCP over HTTP: streamable HTTP of both eras and plain JSON-RPC at
+// /mcp, each method at /mcp/<method> in the style of REST, and the state of the
+// router at /health and /v1/mesh_scan. It must be closed.
+type Handler struct {
+	clients    *conversation.Clients
+	live       func() *Options
+	rules      atomic.Pointer[rules]
+	renewing   sync.Mutex // one goroutine at a time replaces rules
+	login      *login
+	work       *work
+	sessions   *sessions
+	streamable *streamable
+	plain      *plain
+	info       *info
+	pages      *http.ServeMux // may be nil
+}
+
+// New returns a handler of the router.
+func New(b Backend, o Options) *Handler {
+	h := &Handler{clients: b.Clients, live: o.Live, work: newWork(), pages: o.Pages}
+	if h.live == nil {
+		h.live = func() *Options { return &o }
+	}
+	log := b.Log.Named("http")
+	h.login = newLogin(o.Bound, b.Secret)
+	h.sessions = &sessions{clients: b.Clients, work: h.work, log: log, byID: make(map[string]*httpSession), rules: h.current}
+	h.streamable = &streamable{clients: b.Clients, catalog: b.Catalog, sessions: h.sessions, work: h.work, log: log}
+	h.plain = &plain{clients: b.Clients, work: h.work}
+	h.info = &info{Backend: b}
+	return h
+}
+
+// Close takes no more requests, lets those in flight be answered until ctx ends,
+// cancels the others and ends all sessions and streams. When it returns, nothing of
+// them runs.
+func (h *Handler) Close(ctx context.Context) {
+	h.sessions.refuse()
+	h.work.drain(ctx)
+	h.work.stop()
+	h.sessions.removeAll()
+	h.work.running.Wait()
+	h.clients.AbandonVisitors()
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{
+		w: w, r: r, control: http.NewResponseController(w), rest: restMethod(r.URL.Path),
+		rules: h.current(), ending: h.work.ctx,
+	}
+	if !h.work.enter() {
+		x.refuse(http.StatusServiceUnavailable, nil, conversation.ErrClosed)
+		return
+	}
+	defer h.work.running.Done()
+	x.control.SetWriteDeadline(time.Time{})
+	if x.hasBody() { // net/http reads the rest of the body even if the handler does not
+		x.control.SetReadDeadline(time.Now().Add(x.rules.readTimeout))
+	}
+	defer context.AfterFunc(h.work.ctx, x.hurry)()
+	// What net/http itself still has to write has a deadline too.
+	defer func() { x.control.SetWriteDeadline(time.Now().Add(patience)) }()
+	if err := x.rules.access.admit(r); err != nil {
+		x.refuse(http.StatusForbidden, nil, err)
+		return
+	}
+	if r.URL.Path == "/health" && x.isRead() {
+		x.json(http.StatusOK, h.info.health(x.rules.public()))
+		return
+	}
+	page := h.isPage(r)
+	browser := page || h.pages != nil && r.URL.Path == loginPath
+	principal, ok := h.login.identify(x.rules.access, r, browser)
+	x.principal, x.payer = principal, principal
+	if !ok || principal == "" { // a client that guesses tokens is known by its address alone
+		x.payer = network(r.RemoteAddr)
+	}
+	if !x.pay(1) {
+		return
+	}
+	if browser && h.login.serve(x, ok) {
+		return
+	}
+	if !ok {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		x.refuse(http.StatusUnauthorized, nil, errNoToken)
+		return
+	}
+	h.route(x, page)
+}
+
+var errNoToken = conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN")
+
+// route serves the request by its path and method.
+func (h *Handler) route(x *exchange, page bool) {
+	switch {
+	case x.rest != "":
+		h.plain.rest(x)
+	case x.r.URL.Path == "/v1/mesh_scan" && x.isRead():
+		h.info.meshScan(x)
+	case x.r.URL.Path == "/v1/mesh_scan", x.r.URL.Path == "/health":
+		x.notAllowed(http.MethodGet, x.r.URL.Path+" takes GET")
+	case page:
+		h.page(x)
+	case strings.TrimRight(x.r.URL.Path, "/") != "/mcp":
+		x.refuse(http.StatusNotFound, nil, conversation.InvalidRequest("there is nothing at "+conversation.Brief(x.r.URL.Path)+"; MCP is at /mcp, the dashboard at /"))
+	case x.r.Method == http.MethodPost && isPlain(x.r):
+		h.plain.serve(x)
+	case x.r.Method == http.MethodPost:
+		h.streamable.post(x)
+	case x.r.Method != http.MethodGet && x.r.Method != http.MethodDelete, x.r.Header.Get(headerSession) == "":
+		x.notAllowed(http.MethodPost, "send the request with POST; GET and DELETE need the header Mcp-Session-Id")
+	case x.hasBody():
+		x.refuse(http.StatusBadRequest, nil, conversation.InvalidRequest(x.r.Method+" has no body"))
+	case x.r.Method == http.MethodGet:
+		h.streamable.get(x)
+	default:
+		h.streamable.delete(x)
+	}
+}
+
+// isPlain reports whether a POST to /mcp is plain JSON-RPC: it names no stream of
+// events and has none of MCP's headers.
+func isPlain(r *http.Request) bool {
+	_, streams := accepts(r, "text/event-stream")
+	return !streams && r.Header.Get(headerVersion) == "" && r.Header.Get(headerSession) == ""
+}
+
+// isPage reports whether a page is asked for.
+func (h *Handler) isPage(r *http.Request) bool {
+	if h.pages == nil || strings.HasPrefix(r.URL.Path, "/mcp") {
+		return false
+	}
+	_, pattern := h.pages.Handler(r)
+	return pattern != ""
+}
+
+// page serves a page, at most until the handler is closed. The body is read before,
+// since the time for that is bounded and the time for an answer is not.
+func (h *Handler) page(x *exchange) {
+	if x.hasBody() {
+		body, ok := x.message()
+		if !ok {
+			return
+		}
+		x.r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	ctx, cancel := context.WithCancel(x.r.Context())
+	defer cancel()
+	defer context.AfterFunc(h.work.ctx, cancel)()
+	h.pages.ServeHTTP(x.w, x.r.WithContext(ctx))
+}

@@ -1,0 +1,203 @@
+package httpd
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// Modern clients repeat in headers what proxies may want to know of a message
+// (SEP-2243): "Servers that process the request body MUST reject requests where
+// the values specified in the headers do not match the values in the request
+// body."
+
+func mismatch(format string, args ...any) error {
+	return &session.Error{Code: conversation.CodeHeaderMismatch, Message: "header mismatch: " + fmt.Sprintf(format, args...)}
+}
+
+// checkHeaders compares the headers of a modern message with its body. A request
+// that does not name its version is left to Begin of [conversation.Conversation].
+func checkHeaders(c *catalog.Catalog, r *http.Request, m wire.Message) error {
+	header := r.Header
+	version := header.Get(headerVersion)
+	said := wire.Member(wire.Member(m.Params, "_meta"), conversation.MetaVersion)
+	switch {
+	case m.IsRequest() && said == nil:
+		return conversation.InvalidParams("the request has no " + conversation.MetaVersion + " in _meta; a client that has no session yet begins with initialize")
+	case m.IsRequest() && version == "":
+		return mismatch("%s is missing, and the body says %s", headerVersion, said)
+	case said != nil && !same(version, said):
+		return mismatch("%s is %q, and the body says %s", headerVersion, version, said)
+	case version != session.Modern:
+		return conversation.Unsupported(version)
+	case header.Get(headerMethod) != m.Method:
+		return mismatch("%s is %q, and the body says %q", headerMethod, header.Get(headerMethod), m.Method)
+	}
+	return checkName(c, header, m)
+}
+
+// names are the parameters that the name header repeats, by method, and whether the
+// header is required.
+var names = map[string]struct {
+	param  string
+	needed bool
+}{
+	"tools/call":     {"name", true},
+	"prompts/get":    {"name", true},
+	"resources/read": {"uri", true},
+	"tasks/get":      {"taskId", false},
+	"tasks/update":   {"taskId", false},
+	"tasks/cancel":   {"taskId", false},
+}
+
+func checkName(c *catalog.Catalog, header http.Header, m wire.Message) error {
+	how, ok := names[m.Method]
+	if !ok {
+		return nil
+	}
+	value := header.Get(headerName)
+	if value == "" && !how.needed {
+		return nil
+	}
+	name, ok := decodeHeader(value)
+	if !ok {
+		return mismatch("%s is not valid base64", headerName)
+	}
+	if said := wire.Member(m.Params, how.param); value == "" || !same(name, said) {
+		return mismatch("%s is %q, and the body says %s", headerName, name, said)
+	}
+	if m.Method == "tools/call" {
+		return checkParams(c, header, name, wire.Member(m.Params, "arguments"))
+	}
+	return nil
+}
+
+// same reports whether the JSON value is the string.
+func same(s string, value json.RawMessage) bool {
+	v, ok := wire.String(value)
+	return ok && v == s
+}
+
+// decodeHeader returns the value of a header: decoded if it is base64 between =?base64?
+// and ?=, else as it is.
+func decodeHeader(value string) (string, bool) {
+	inner, ok := strings.CutPrefix(value, "=?base64?")
+	if !ok {
+		return value, true
+	}
+	if inner, ok = strings.CutSuffix(inner, "?="); !ok {
+		return value, true
+	}
+	plain, err := base64.StdEncoding.DecodeString(inner)
+	return string(plain), err == nil
+}
+
+// checkParams compares the headers that a tool's schema asks for with the
+// arguments.
+func checkParams(c *catalog.Catalog, header http.Header, name string, args json.RawMessage) error {
+	if catalog.IsOwn(name) {
+		return nil
+	}
+	tool, err := c.View().Names.Resolve(name)
+	if err != nil || !bytes.Contains(tool.InputSchema, []byte("x-mcp-header")) {
+		return nil // the call of an unknown tool is refused later
+	}
+	return checkProperties(header, tool.InputSchema, args)
+}
+
+// checkProperties compares the headers of an object's properties with its
+// members. Annotations count where only properties lead to them.
+func checkProperties(header http.Header, schema, object json.RawMessage) (err error) {
+	wire.Members(wire.Member(schema, "properties"), func(property string, schema []byte) bool {
+		if !wire.IsObject(schema) {
+			return true
+		}
+		value := wire.Member(object, property)
+		if name, ok := wire.String(wire.Member(schema, "x-mcp-header")); ok && name != "" {
+			err = checkParam(header, headerParam+name, value)
+		}
+		if err == nil {
+			err = checkProperties(header, schema, value)
+		}
+		return err == nil
+	})
+	return err
+}
+
+func checkParam(header http.Header, name string, value json.RawMessage) error {
+	text := header.Get(name)
+	if value == nil || string(value) == "null" {
+		if text != "" {
+			return mismatch("%s is present, and the argument is absent", name)
+		}
+		return nil
+	}
+	if text == "" && string(value) != `""` {
+		return mismatch("%s is missing", name)
+	}
+	plain, ok := decodeHeader(text)
+	if !ok {
+		return mismatch("%s is not valid base64", name)
+	}
+	if !says(plain, value) {
+		return mismatch("%s is %q, and the argument is %s", name, plain, value)
+	}
+	return nil
+}
+
+// says reports whether a header has the same value as a string, boolean or integer.
+func says(text string, value json.RawMessage) bool {
+	switch value[0] {
+	case '"':
+		return same(text, value)
+	case 't', 'f':
+		return text == string(value)
+	case '{', '[':
+		return false
+	}
+	const most = 1<<53 - 1 // beyond it, clients of JavaScript can't tell integers apart
+	want, err := strconv.ParseFloat(string(value), 64)
+	if err != nil || want != math.Trunc(want) || math.Abs(want) > most {
+		return false
+	}
+	got, err := strconv.ParseFloat(text, 64)
+	return err == nil && got == want
+}
+
+// traced returns the request with the trace of the HTTP headers in its _meta, unless
+// that has a trace: a proxy between client and router may know only headers.
+func traced(header http.Header, m wire.Message) wire.Message {
+	if header["Traceparent"] == nil && header["Baggage"] == nil {
+		return m
+	}
+	trace := session.ReadTrace(func(key string) string { // several headers are one list, and several traceparents are invalid
+		return strings.Join(header.Values(key), ",")
+	})
+	params := m.Params
+	if params == nil || string(params) == "null" {
+		params = json.RawMessage("{}")
+	}
+	meta := wire.Member(params, "_meta")
+	has := session.TraceIn(meta)
+	if has.Parent != "" {
+		trace.Parent, trace.State = "", ""
+	}
+	if has.Baggage != "" {
+		trace.Baggage = ""
+	}
+	if trace == (session.TraceContext{}) || meta != nil && !wire.IsObject(meta) {
+		return m
+	}
+	m.Params = wire.SetMember(params, "_meta", trace.Into(meta))
+	return m
+}

@@ -1,0 +1,107 @@
+package httpd
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// A full stream loses notifications, and no question unheard.
+func TestStandingStreamIsFull(t *testing.T) {
+	s := newStream("0")
+	s.standing = true
+	note, question := []byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1}}`), []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	for range maxStandingMessages {
+		s.Send(note)
+	}
+	for i := range maxStandingMessages {
+		if err := s.Send(question); err != nil {
+			t.Fatalf("question %d: %v", i, err)
+		}
+	}
+	if err := s.Send(question); err == nil {
+		t.Error("a question was lost in silence")
+	}
+	if err := s.Send(note); err != nil {
+		t.Error(err)
+	}
+	if events, more, _ := s.after(0); !more || len(events) != maxStandingMessages || events[0].number != maxStandingMessages+1 {
+		t.Errorf("%d events from %d on, %v", len(events), events[0].number, more)
+	}
+	s.wrote(maxStandingMessages + 1)
+	if err := s.Send(question); err != nil {
+		t.Error("no room, though one was read")
+	}
+}
+
+// Routers on several ports of a host do not take each other's cookies away.
+func TestLoginCookiesDiffer(t *testing.T) {
+	names := make(map[string]bool)
+	for _, bound := range []string{"127.0.0.1:1", "127.0.0.1:2", "[::1]:3"} {
+		names[newLogin(bound, nil).cookie] = true
+	}
+	if len(names) != 3 {
+		t.Errorf("the cookies are called %v", names)
+	}
+}
+
+// What the HTTP headers say of a trace counts where the message says nothing of it.
+func TestTraceInHeaders(t *testing.T) {
+	const parent, others = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-11111111111111111111111111111111-2222222222222222-01"
+	header := http.Header{"Traceparent": {parent}, "Tracestate": {"a=1"}, "Baggage": {"b=2"}}
+	for _, tt := range []struct {
+		params string
+		header http.Header
+		want   string
+	}{
+		{`{"name":"x"}`, http.Header{}, `{"name":"x"}`},
+		{`{"name":"x"}`, header, `{"name":"x","_meta":{"traceparent":"` + parent + `","tracestate":"a=1","baggage":"b=2"}}`},
+		{``, header, `{"_meta":{"traceparent":"` + parent + `","tracestate":"a=1","baggage":"b=2"}}`},
+		{`null`, http.Header{"Baggage": {"b=2"}}, `{"_meta":{"baggage":"b=2"}}`},
+		{`{"_meta":{"traceparent":"` + others + `"}}`, header, `{"_meta":{"traceparent":"` + others + `","baggage":"b=2"}}`},
+		{`{"_meta":{"traceparent":"` + others + `","baggage":"c=3"}}`, header, `{"_meta":{"traceparent":"` + others + `","baggage":"c=3"}}`},
+		{`{"_meta":{"traceparent":"no","tracestate":"c=3"}}`, header, `{"_meta":{"traceparent":"` + parent + `","tracestate":"a=1","baggage":"b=2"}}`},
+		{`{"name":"x"}`, http.Header{"Traceparent": {"no"}, "Tracestate": {"a=1"}}, `{"name":"x"}`},
+		{`{}`, http.Header{"Traceparent": {parent, others}}, `{}`},
+		{`{}`, http.Header{"Traceparent": {parent}, "Tracestate": {"a=1", "c=3"}}, `{"_meta":{"traceparent":"` + parent + `","tracestate":"a=1,c=3"}}`},
+		{`{"_meta":[]}`, header, `{"_meta":[]}`},
+		{`[1]`, header, `[1]`},
+	} {
+		m := wire.Message{Method: "tools/call"}
+		if tt.params != "" {
+			m.Params = []byte(tt.params)
+		}
+		got := string(traced(tt.header, m).Params)
+		if session.TraceIn(wire.Member([]byte(got), "_meta")) != session.TraceIn(wire.Member([]byte(tt.want), "_meta")) || len(got) != len(tt.want) {
+			t.Errorf("%s with %v: got %s, want %s", tt.params, tt.header, got, tt.want)
+		}
+	}
+}
+
+// A closing handler says so in every style.
+func TestPlainWhileClosing(t *testing.T) {
+	methods := map[string]conversation.Method{"tools/list": {}}
+	clients := conversation.New(conversation.Options{Methods: methods, Secret: make([]byte, 32), Log: zap.NewNop()})
+	h := New(Backend{Clients: clients, Log: zap.NewNop()}, Options{})
+	h.work.mu.Lock()
+	h.work.closing = true
+	h.work.mu.Unlock()
+	defer h.Close(context.Background())
+	for path, want := range map[string]string{"/mcp": `{"jsonrpc":"2.0","id":1,"error":{"code":-32603`, "/mcp/tools/list": `{"error":{"code":-32603`} {
+		q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+path, strings.NewReader(`{"id":1,"method":"tools/list"}`))
+		q.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, q)
+		if w.Code != http.StatusServiceUnavailable || !strings.HasPrefix(w.Body.String(), want) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}

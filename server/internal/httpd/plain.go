@@ -1,0 +1,256 @@
+package httpd
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// Plain JSON-RPC has none of MCP's transports, sessions and eras; requests in the style
+// of REST have no JSON-RPC envelope either.
+
+// A discard is a [conversation.Writer] to a client that takes no message but the
+// answer.
+type discard struct{}
+
+// Send implements [conversation.Writer].
+func (discard) Send([]byte) error { return errStreamEnded }
+
+// plain is JSON-RPC without sessions and streams.
+type plain struct {
+	clients *conversation.Clients
+	work    *work
+}
+
+// serve answers a message of JSON-RPC, or a batch of them.
+func (p *plain) serve(x *exchange) {
+	body, ok := x.message()
+	if !ok {
+		return
+	}
+	if wire.IsArray(body) {
+		p.serveBatch(x, body)
+		return
+	}
+	m, err := parsePlain(body)
+	oneLine(body)
+	answer, err := p.answer(x, m, err, p.ask)
+	if answer == nil {
+		x.accepted()
+		return
+	}
+	x.json(plainStatus(err), answer)
+}
+
+// plainStatus is the status of an answer of JSON-RPC, whose error says more than a
+// status can.
+func plainStatus(err error) int {
+	switch {
+	case err == nil:
+		return http.StatusOK
+	case err == conversation.ErrClosed:
+		return http.StatusServiceUnavailable
+	case conversation.AsError(err).Code == session.CodeParse:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// serveBatch answers a batch, with the answers in the order of the requests.
+func (p *plain) serveBatch(x *exchange, body []byte) {
+	entries, err := split(body, x.rules.maxBatch)
+	if err != nil {
+		x.refuse(plainStatus(err), nil, err)
+		return
+	}
+	if !x.pay(len(entries)) {
+		return
+	}
+	done, err := p.work.admit("") // the whole batch, so that a closing handler lets it finish
+	if err != nil {
+		x.refuse(plainStatus(err), nil, err)
+		return
+	}
+	defer done()
+	answers := make([][]byte, len(entries))
+	var tally conversation.Tally
+	conversation.Each(len(entries), func(i int) {
+		if x.r.Context().Err() != nil {
+			return
+		}
+		m, err := parsePlain(entries[i])
+		if err == nil && m.IsRequest() {
+			err = tally.Full()
+		}
+		answer, _ := p.answer(x, m, err, p.fulfil)
+		answers[i] = tally.Keep(m.ID, answer)
+	})
+	if array := conversation.Join(answers); array != nil {
+		x.json(http.StatusOK, array)
+		return
+	}
+	x.accepted()
+}
+
+// split is [conversation.Split] for a body that may have many lines.
+func split(body []byte, most int) (entries [][]byte, err error) {
+	entries, err = conversation.Split(body, most)
+	if err == nil {
+		oneLine(body)
+	}
+	return entries, err
+}
+
+// parsePlain is [conversation.Parse] for JSON-RPC, where an id of null makes a request too: "A
+// Notification is a Request object without an "id" member."
+func parsePlain(message []byte) (wire.Message, error) {
+	m, err := conversation.Parse(message)
+	if err == nil && m.IsNotification() && !strings.HasPrefix(m.Method, "notifications/") {
+		m.ID = wire.Member(message, "id")
+	}
+	return m, err
+}
+
+// answer returns the answer to a message, nil for a message without an answer, and the
+// error in it. wrong is the error in the message itself; ask handles requests.
+func (p *plain) answer(x *exchange, m wire.Message, wrong error, ask func(*exchange, wire.Message) (json.RawMessage, error)) (answer []byte, err error) {
+	if wrong == nil && !m.IsRequest() {
+		return nil, nil
+	}
+	var result json.RawMessage
+	if err = wrong; err == nil {
+		result, err = ask(x, m)
+	}
+	return conversation.Answer(m.ID, result, err), err
+}
+
+// ask lets a request in, and handles it.
+func (p *plain) ask(x *exchange, m wire.Message) (result json.RawMessage, err error) {
+	done, err := p.work.admit(m.Method)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return p.fulfil(x, m)
+}
+
+// fulfil handles a request that has no session, and whose client gets only its
+// answer.
+func (p *plain) fulfil(x *exchange, m wire.Message) (result json.RawMessage, err error) {
+	switch m.Method {
+	case "ping":
+		return json.RawMessage(`{"status":"ok"}`), nil
+	case "subscriptions/listen":
+		return nil, conversation.InvalidRequest(m.Method + " needs a POST to /mcp with Accept: text/event-stream")
+	}
+	c := p.clients.Visit(true, x.principal)
+	defer c.Close()
+	refused := once(x, c, m, discard{}, func(r *conversation.Request) { result, err = r.Handle() })
+	return result, cmp.Or(refused, err)
+}
+
+// restMethod returns the method that a path names, such as /mcp/tools/call; "" if it
+// names none.
+func restMethod(path string) string {
+	rest, _ := strings.CutPrefix(path, "/mcp/")
+	if rest == path {
+		return ""
+	}
+	return strings.Trim(rest, "/")
+}
+
+// rest answers a request in the style of REST: the method is in the path, the body is
+// the parameters, and the answer is the bare result. Headers of MCP's transports have
+// no effect.
+func (p *plain) rest(x *exchange) {
+	notification := strings.HasPrefix(x.rest, "notifications/")
+	if _, known := p.clients.Method(x.rest); !known && !notification {
+		x.refuse(http.StatusNotFound, nil, conversation.MethodNotFound(x.rest))
+		return
+	}
+	if x.r.Method != http.MethodPost {
+		x.notAllowed(http.MethodPost, "/mcp/"+x.rest+" takes POST")
+		return
+	}
+	body, ok := x.message()
+	if !ok {
+		return
+	}
+	params, err := restParams(x.rest, body)
+	if err == nil && notification {
+		x.accepted()
+		return
+	}
+	var result json.RawMessage
+	if err == nil {
+		result, err = p.ask(x, wire.Message{ID: json.RawMessage("0"), Method: x.rest, Params: params})
+	}
+	if err != nil {
+		x.refuse(restStatus(err), nil, err)
+		return
+	}
+	x.json(http.StatusOK, result)
+}
+
+func restStatus(err error) int {
+	if err == conversation.ErrClosed {
+		return http.StatusServiceUnavailable
+	}
+	switch conversation.AsError(err).Code {
+	case session.CodeParse, session.CodeInvalidRequest, session.CodeInvalidParams:
+		return http.StatusBadRequest
+	case session.CodeMethodNotFound:
+		return http.StatusNotFound
+	}
+	return http.StatusInternalServerError
+}
+
+// envelope are the members of a request of JSON-RPC. A body that has only these is a
+// request, unless id is the only one: no method has parameters with the other names.
+var envelope = []string{"jsonrpc", "id", "method", "params"}
+
+// restParams returns the parameters for the method: the body is the parameters, or
+// nothing, or a whole request. In a whole request the method may be absent or empty, as
+// in those of vLLM semantic router's client.
+func restParams(method string, body []byte) (json.RawMessage, error) {
+	if len(body) == 0 {
+		return nil, nil
+	}
+	if !wire.Valid(body) {
+		return nil, &session.Error{Code: session.CodeParse, Message: "the body is not JSON"}
+	}
+	oneLine(body)
+	if !wire.IsObject(body) {
+		return body, nil // no method takes it, unless it is null
+	}
+	enveloped, only := false, true
+	wire.Members(body, func(key string, _ []byte) bool {
+		only = slices.Contains(envelope, key)
+		enveloped = enveloped || key != "id"
+		return only
+	})
+	if !only || !enveloped {
+		return body, nil
+	}
+	var params json.RawMessage
+	var err error
+	wire.Members(body, func(key string, value []byte) bool {
+		said, isString := wire.String(value)
+		switch {
+		case key == "params":
+			params = value
+		case key == "jsonrpc" && said != "2.0":
+			err = conversation.ErrVersion
+		case key == "method" && (!isString || said != "" && said != method):
+			err = conversation.InvalidRequest("the body names another method than the path, " + method)
+		}
+		return true
+	})
+	return params, err
+}

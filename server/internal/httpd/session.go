@@ -1,0 +1,259 @@
+package httpd
+
+import (
+	"crypto/rand"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+const (
+	// maxKept bounds the bytes of events that are kept of one session, so that
+	// streams can be resumed, and maxKeptStreams the streams.
+	maxKept        = 2 << 20
+	maxKeptStreams = 100
+
+	// retry is after how many milliseconds a client shall resume a stream that
+	// was cut off.
+	retry = "1000"
+)
+
+// An httpSession is a session of the legacy era.
+type httpSession struct {
+	id        string
+	principal string  // who has opened it; no one else may use it
+	standing  *stream // for messages that belong to no request
+
+	conversation *conversation.Conversation
+
+	// Guarded by the mutex of sessions.
+	busy      int // HTTP requests and requests in flight
+	idleSince time.Time
+	expiry    *time.Timer // while it is idle
+
+	mu         sync.Mutex // guards what follows
+	lastStream int
+	streams    []*stream // that can be resumed, the oldest first
+}
+
+var errNoRoom = &session.Error{Code: session.CodeInternal, Message: "busy: there are too many sessions, and none is idle"}
+
+// sessions are the sessions of a handler.
+type sessions struct {
+	clients *conversation.Clients
+	work    *work
+	rules   func() *rules // in force
+	log     *zap.Logger
+
+	mu      sync.Mutex // guards what follows, and the idleness of each session
+	refused bool       // no more sessions
+	byID    map[string]*httpSession
+}
+
+// open makes a session, which is busy. If there are too many, it ends an idle one.
+func (h *sessions) open(principal string) (*httpSession, error) {
+	s := &httpSession{id: rand.Text(), principal: principal, busy: 1, standing: newStream("0")}
+	s.standing.standing = true
+	most := h.rules().maxSessions
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refused {
+		return nil, conversation.ErrClosed
+	}
+	if len(h.byID) >= most {
+		idle := h.longestIdle(principal)
+		if idle == nil {
+			return nil, errNoRoom
+		}
+		h.drop(idle)
+	}
+	s.conversation = h.clients.Open(s.standing, principal, 0)
+	h.byID[s.id] = s
+	return s, nil
+}
+
+// longestIdle returns the session that is idle for the longest, one of the
+// principal's own if there is any; nil if none is idle. h.mu must be held.
+func (h *sessions) longestIdle(principal string) (idle *httpSession) {
+	for _, s := range h.byID {
+		if s.busy > 0 {
+			continue
+		}
+		own := s.principal == principal
+		if idle == nil || own && idle.principal != principal ||
+			own == (idle.principal == principal) && s.idleSince.Before(idle.idleSince) {
+			idle = s
+		}
+	}
+	return idle
+}
+
+// use returns the session, which is then busy.
+func (h *sessions) use(id, principal string) (s *httpSession, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s = h.byID[id]
+	if s == nil || s.principal != principal {
+		return nil, false
+	}
+	h.wake(s)
+	return s, true
+}
+
+// occupy keeps a session from being idle, until release.
+func (h *sessions) occupy(s *httpSession) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wake(s)
+}
+
+// wake counts one more user of the session. h.mu must be held.
+func (h *sessions) wake(s *httpSession) {
+	s.busy++
+	if s.expiry != nil {
+		s.expiry.Stop()
+		s.expiry = nil
+	}
+}
+
+// release undoes use and occupy.
+func (h *sessions) release(s *httpSession) {
+	timeout := h.rules().sessionTimeout // after which an idle session ends
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.busy--
+	if s.busy > 0 || h.byID[s.id] != s {
+		return
+	}
+	s.idleSince = time.Now()
+	s.expiry = time.AfterFunc(timeout, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if s.busy == 0 && time.Since(s.idleSince) >= timeout {
+			h.log.Debug("a session has ended for being idle")
+			h.drop(s)
+		}
+	})
+}
+
+// refuse opens no more sessions.
+func (h *sessions) refuse() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refused = true
+}
+
+// remove ends a session, unless it has ended.
+func (h *sessions) remove(s *httpSession) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.drop(s)
+}
+
+// removeAll ends all sessions.
+func (h *sessions) removeAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.byID {
+		h.drop(s)
+	}
+}
+
+// removeUnknown ends the sessions of principals that the rules do not know.
+func (h *sessions) removeUnknown(r *rules) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.byID {
+		if !r.knows(s.principal) {
+			h.drop(s)
+		}
+	}
+}
+
+// drop is remove. h.mu must be held.
+func (h *sessions) drop(s *httpSession) {
+	if h.byID[s.id] != s {
+		return
+	}
+	delete(h.byID, s.id)
+	if s.expiry != nil {
+		s.expiry.Stop()
+	}
+	h.work.running.Go(func() {
+		s.conversation.Close()
+		s.standing.finish(nil)
+	})
+}
+
+// newStream returns the stream of a request.
+func (s *httpSession) newStream() *stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastStream++
+	return newStream(strconv.Itoa(s.lastStream))
+}
+
+// keep has a stream be kept from now on, for the client to resume.
+func (s *httpSession) keep(st *stream) {
+	st.mu.Lock()
+	st.kept = s.trim
+	st.mu.Unlock()
+	s.mu.Lock()
+	s.streams = append(s.streams, st)
+	s.mu.Unlock()
+	s.trim()
+}
+
+// trim forgets what is too much to keep: the oldest streams that have ended and that
+// no connection follows, and then the written events of the others.
+func (s *httpSession) trim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	total, number := 0, len(s.streams)
+	for _, st := range s.streams {
+		size, _ := st.size()
+		total += size
+	}
+	s.streams = slices.DeleteFunc(s.streams, func(st *stream) bool {
+		size, inUse := st.size()
+		if total <= maxKept && number <= maxKeptStreams || inUse {
+			return false
+		}
+		total -= size
+		number--
+		return true
+	})
+	for _, st := range s.streams {
+		if total <= maxKept {
+			return
+		}
+		total -= st.shrink()
+	}
+}
+
+// find returns the stream that an event belongs to, and the event's number. It
+// reports false if it is not known, or events behind it are not kept any more.
+func (s *httpSession) find(eventID string) (st *stream, number int, ok bool) {
+	name, n, _ := strings.Cut(eventID, "_")
+	number, err := strconv.Atoi(n)
+	if err != nil {
+		return nil, 0, false
+	}
+	if name == s.standing.name {
+		return s.standing, number, s.standing.keeps(number)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.streams, func(st *stream) bool { return st.name == name })
+	if i < 0 {
+		return nil, 0, false
+	}
+	return s.streams[i], number, s.streams[i].keeps(number)
+}

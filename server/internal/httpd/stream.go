@@ -1,0 +1,238 @@
+package httpd
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+const (
+	// maxUnread and maxUnreadMessages bound what a client has not read of a
+	// stream.
+	maxUnread         = 64 << 20
+	maxUnreadMessages = 10_000
+
+	// maxStanding and maxStandingMessages bound what is kept of the stream that
+	// belongs to no request.
+	maxStanding         = 1 << 20
+	maxStandingMessages = 1000
+)
+
+var (
+	errStreamEnded = errors.New("the stream to the client has ended")
+	errStreamFull  = errors.New("the client does not read its stream, and too many messages wait there already")
+)
+
+// A stream has the messages for the response of one HTTP request; a standing stream
+// has those that belong to no request. It is a [conversation.Writer] that never
+// blocks: connections follow the stream, one at a time. If it has a name, a client
+// that was cut off can resume it, so written messages are kept until the session
+// forgets them.
+type stream struct {
+	name     string // "" if it can't be resumed
+	standing bool
+	cut      func() // ends a request whose client does not read
+
+	mu       sync.Mutex // guards what follows
+	log      eventLog
+	kept     func()        // called when more is kept; may be nil
+	closed   bool          // no more messages
+	answered bool          // the last event is the answer
+	at       *attachment   // the connection that follows the stream; nil if there is none
+	changed  chan struct{} // closed at the next change
+}
+
+// An attachment is a connection that follows a stream.
+type attachment struct {
+	over  chan struct{} // closed when it must not go on
+	abort func()        // ends a write that is blocked
+}
+
+// end makes the connection stop. It may be called only once.
+func (a *attachment) end() {
+	close(a.over)
+	a.abort()
+}
+
+func newStream(name string) *stream {
+	return &stream{name: name, changed: make(chan struct{})}
+}
+
+// Send implements [conversation.Writer].
+func (s *stream) Send(message []byte) error {
+	s.mu.Lock()
+	err := s.add(message)
+	kept := s.kept
+	s.mu.Unlock()
+	if kept != nil {
+		kept()
+	}
+	if err == conversation.ErrUnread {
+		s.cut()
+	}
+	return err
+}
+
+// add appends a message. s.mu must be held.
+func (s *stream) add(message []byte) error {
+	log := &s.log
+	switch {
+	case s.closed:
+		return errStreamEnded
+	case s.standing && !log.makeRoom(len(message)):
+		if conversation.IsNotification(message) {
+			return nil // the messages that wait already matter more
+		}
+		return errStreamFull
+	case !s.standing && log.unread > 0 && (log.unread+len(message) > maxUnread || log.last-log.written >= maxUnreadMessages):
+		s.drop()
+		return conversation.ErrUnread
+	}
+	log.push(message)
+	s.wake()
+	return nil
+}
+
+// finish ends the stream with the answer; nil is no answer.
+func (s *stream) finish(answer []byte) {
+	s.mu.Lock()
+	if !s.closed {
+		if answer != nil {
+			s.log.push(answer)
+			s.answered = true
+		}
+		s.closed = true
+		s.wake()
+	}
+	kept := s.kept
+	s.mu.Unlock()
+	if kept != nil {
+		kept()
+	}
+}
+
+// discard ends at once a stream that no connection will follow any more.
+func (s *stream) discard() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop()
+}
+
+// drop ends the stream at once, and keeps nothing. s.mu must be held.
+func (s *stream) drop() {
+	s.closed = true
+	s.log.clear()
+	if s.at != nil {
+		s.at.end()
+		s.at = nil
+	}
+	s.wake()
+}
+
+// wake wakes the goroutines that wait for a change. s.mu must be held.
+func (s *stream) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// What a stream has.
+const (
+	silent    = iota // nothing yet
+	answered         // the answer alone
+	cancelled        // nothing, and it has ended
+	begun            // anything else
+)
+
+// peek returns what the stream has, and the answer if that is all.
+func (s *stream) peek() (answer []byte, state int, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.answered && s.log.last == 1:
+		return s.log.events[0].message, answered, nil
+	case s.log.last > 0:
+		return nil, begun, nil
+	case s.closed:
+		return nil, cancelled, nil
+	}
+	return nil, silent, s.changed
+}
+
+// after returns the events behind the numbered one, and whether more may come.
+func (s *stream) after(number int) (events []event, more bool, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.after(number), !s.closed, s.changed
+}
+
+// wrote notes that all events up to the numbered one were written.
+func (s *stream) wrote(number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log.wrote(number)
+	if s.name == "" {
+		s.log.forgetWritten()
+	}
+}
+
+// size returns how many bytes are kept, and whether the stream is in use: more may
+// come, or a connection follows it.
+func (s *stream) size() (bytes int, inUse bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.size, !s.closed || s.at != nil
+}
+
+// shrink drops the events that were written, and returns how many bytes they had.
+func (s *stream) shrink() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.forgetWritten()
+}
+
+// keeps reports whether all events behind the numbered one are kept.
+func (s *stream) keeps(number int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.keeps(number)
+}
+
+// unwritten stands for the last event that was written.
+const unwritten = -1
+
+// attach has a connection follow the stream from behind the numbered event, or from
+// behind the last that was written. If another connection follows the stream already,
+// attach replaces it, or reports false if replace is false.
+func (s *stream) attach(a *attachment, number int, replace bool) (from int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at != nil {
+		if !replace {
+			return 0, false
+		}
+		s.at.end()
+	}
+	if number == unwritten {
+		number = s.log.written
+	}
+	s.at = a
+	return number, true
+}
+
+func (s *stream) detach(a *attachment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at == a {
+		s.at = nil
+	}
+}
+
+// eventID is by what a client resumes the stream behind an event.
+func (s *stream) eventID(number int) string {
+	if s.name == "" {
+		return ""
+	}
+	return s.name + "_" + strconv.Itoa(number)
+}

@@ -1,0 +1,215 @@
+// Package legacy adapts results to clients of the legacy era. Their schemas are
+// strict: the TypeScript SDK rejects a whole result for one content block of a
+// type that it does not know. What need not change keeps its bytes; the member
+// "repaired" of _meta says what has changed.
+package legacy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// Adapt returns the result of a method for a client of the legacy revision:
+// without the members that only the modern era knows, and with what clients of the
+// revision reject replaced. An empty revision is the latest.
+func Adapt(method, revision string, result json.RawMessage) json.RawMessage {
+	for _, member := range []string{"resultType", "ttlMs", "cacheScope"} {
+		if bytes.Contains(result, []byte(member)) {
+			result = wire.DeleteMember(result, member)
+		}
+	}
+	a := adapter{revision: revision}
+	if revision == "" {
+		a.revision = session.LatestLegacy
+	}
+	switch method {
+	case "tools/call":
+		result = a.callResult(result)
+	case "prompts/get":
+		result = a.each(result, "messages", a.message)
+	case "resources/read":
+		result = a.each(result, "contents", a.contents)
+	}
+	if len(a.notes) == 0 {
+		return result
+	}
+	notes := strings.Join(a.notes, "; ")
+	meta := wire.Member(result, "_meta")
+	if before, ok := wire.String(wire.Member(meta, "repaired")); ok {
+		notes = before + "; " + notes
+	}
+	if !wire.IsObject(meta) {
+		meta = []byte("{}")
+	}
+	return wire.SetMember(result, "_meta", wire.SetMember(meta, "repaired", wire.AppendString(nil, notes)))
+}
+
+// An adapter adapts one result to clients of one revision.
+type adapter struct {
+	revision string
+	notes    []string // what has changed
+}
+
+func (a *adapter) note(format string, args ...any) {
+	const most = 10
+	switch {
+	case len(a.notes) < most:
+		a.notes = append(a.notes, fmt.Sprintf(format, args...))
+	case len(a.notes) == most:
+		a.notes = append(a.notes, "and more")
+	}
+}
+
+// callResult adapts the result of a tool.
+func (a *adapter) callResult(result json.RawMessage) json.RawMessage {
+	var content, structured []byte
+	if wire.Members(result, func(key string, value []byte) bool {
+		switch key {
+		case "content":
+			content = value
+		case "structuredContent":
+			structured = value
+		}
+		return true
+	}) != nil {
+		return result
+	}
+	if len(content) == 0 || content[0] != '[' {
+		a.note("content: made an array")
+		result, content = wire.SetMember(result, "content", []byte("[]")), []byte("[]")
+	}
+	result = a.eachOf(result, "content", content, a.block)
+	if structured == nil || wire.IsObject(structured) {
+		return result
+	}
+	a.note("structuredContent: moved to content, since it must be an object")
+	result = wire.DeleteMember(result, "structuredContent")
+	return wire.SetMember(result, "content", appendElement(wire.Member(result, "content"), asText(structured)))
+}
+
+// each adapts the elements of an array in the result.
+func (a *adapter) each(result json.RawMessage, member string, adapt func(where string, element json.RawMessage) json.RawMessage) json.RawMessage {
+	return a.eachOf(result, member, wire.Member(result, member), adapt)
+}
+
+// eachOf is each where the array is known.
+func (a *adapter) eachOf(result json.RawMessage, member string, array json.RawMessage, adapt func(where string, element json.RawMessage) json.RawMessage) json.RawMessage {
+	var adapted []json.RawMessage
+	changed := false
+	wire.Elements(array, func(element []byte) bool {
+		next := adapt(fmt.Sprintf("%s[%d]", member, len(adapted)), element)
+		changed = changed || !same(next, element)
+		adapted = append(adapted, next)
+		return true
+	})
+	if !changed {
+		return result
+	}
+	return wire.SetMember(result, member, slices.Concat([]byte("["), bytes.Join(raw(adapted), []byte(",")), []byte("]")))
+}
+
+// kinds are the types of content blocks, the revision from which on clients know
+// them, and the strings that they must have.
+var kinds = map[string]struct {
+	since   string
+	strings []string
+}{
+	"text":          {session.Oldest, []string{"text"}},
+	"image":         {session.Oldest, []string{"data", "mimeType"}},
+	"audio":         {"2025-03-26", []string{"data", "mimeType"}},
+	"resource":      {session.Oldest, nil},
+	"resource_link": {"2025-06-18", []string{"uri", "name"}},
+}
+
+// block adapts a content block.
+func (a *adapter) block(where string, block json.RawMessage) json.RawMessage {
+	kind, has := "", make([]string, 0, 4)
+	wire.Members(block, func(key string, value []byte) bool {
+		if key == "type" {
+			kind, _ = wire.String(value)
+		} else if value[0] == '"' {
+			has = append(has, key)
+		}
+		return true
+	})
+	known, ok := kinds[kind]
+	switch {
+	case !ok:
+		a.note("%s: made text, since clients do not know the type %q", where, kind)
+		return asText(block)
+	case a.revision < known.since:
+		a.note("%s: made text, since clients of %s do not know the type %s", where, a.revision, kind)
+		return asText(block)
+	case kind == "resource":
+		resource := wire.Member(block, "resource")
+		if adapted := a.contents(where+".resource", resource); !same(adapted, resource) {
+			return wire.SetMember(block, "resource", adapted)
+		}
+		return block
+	}
+	for _, name := range known.strings {
+		if !slices.Contains(has, name) {
+			a.note("%s: made text, since it lacks the string %s", where, name)
+			return asText(block)
+		}
+	}
+	return block
+}
+
+// message adapts a message of a prompt, whose content is one block.
+func (a *adapter) message(where string, message json.RawMessage) json.RawMessage {
+	content := wire.Member(message, "content")
+	if !wire.IsObject(content) {
+		return message
+	}
+	if adapted := a.block(where+".content", content); !same(adapted, content) {
+		return wire.SetMember(message, "content", adapted)
+	}
+	return message
+}
+
+// contents adapts the contents of a resource, which must be text or a blob.
+func (a *adapter) contents(where string, contents json.RawMessage) json.RawMessage {
+	filled := false
+	if wire.Members(contents, func(key string, _ []byte) bool {
+		filled = filled || key == "text" || key == "blob"
+		return !filled
+	}) != nil || filled {
+		return contents
+	}
+	a.note("%s: added an empty text, since it has neither text nor blob", where)
+	return wire.SetMember(contents, "text", []byte(`""`))
+}
+
+// same reports whether both are the same bytes in memory, so that nothing has changed.
+func same(adapted, before []byte) bool {
+	return len(adapted) == len(before) && (len(adapted) == 0 || &adapted[0] == &before[0])
+}
+
+// asText returns a text block that holds the JSON.
+func asText(value json.RawMessage) json.RawMessage {
+	return append(wire.AppendString([]byte(`{"type":"text","text":`), string(value)), '}')
+}
+
+func appendElement(array, element []byte) []byte {
+	end := bytes.LastIndexByte(array, ']')
+	out := slices.Clone(array[:end])
+	if len(bytes.TrimSpace(out)) > 1 {
+		out = append(out, ',')
+	}
+	return append(append(out, element...), ']')
+}
+
+func raw(values []json.RawMessage) [][]byte {
+	all := make([][]byte, len(values))
+	for i, v := range values {
+		all[i] = v
+	}
+	return all
+}

@@ -1,0 +1,175 @@
+package stdio
+
+import (
+	"io"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// maxQueued and maxQueuedBytes bound what waits to be written to one client.
+const (
+	maxQueued      = 10_000
+	maxQueuedBytes = 64 << 20
+
+	// maxTogether bounds the messages that are written as one piece, in bytes.
+	maxTogether = 32 << 10
+)
+
+// A queue writes messages in the order in which they are sent. The goroutine that
+// sends an answer writes it, and what others have sent meanwhile, short messages
+// together. Those that send notifications and the one that reads leave the writing to
+// another goroutine, since a write waits for the client.
+type queue struct {
+	out     io.Writer
+	journal Journal
+	failed  func(error) // called when out fails, once
+
+	mu       sync.Mutex // guards what follows
+	changed  sync.Cond  // signalled when the queue gets shorter or ends
+	waiting  []outgoing
+	size     int    // bytes of waiting
+	writing  bool   // a goroutine writes
+	together []byte // buffer of the goroutine that writes
+	slots    []int  // buffer of the goroutine that writes
+	err      error
+}
+
+// An outgoing message ends requests when it is written.
+type outgoing struct {
+	message []byte
+	slot    int   // of a request in the journal, or NoSlot
+	more    []int // further slots
+}
+
+func newQueue(out io.Writer, j Journal, failed func(error)) *queue {
+	q := &queue{out: out, journal: j, failed: failed}
+	q.changed.L = &q.mu
+	return q
+}
+
+// send has a message written. If too much waits already, a notification is lost, and any
+// other message waits. send fails if out failed, or the queue was closed.
+func (q *queue) send(message []byte) error {
+	patient := !conversation.IsNotification(message)
+	return q.put(outgoing{message: message, slot: NoSlot}, putOptions{patient: patient, mayWrite: patient})
+}
+
+// putOptions say what a goroutine that puts a message into the queue may do.
+type putOptions struct {
+	patient  bool // wait for room if too much waits already; otherwise the message is lost
+	mayWrite bool // write to the client; otherwise a new goroutine writes
+}
+
+// put has a message written. If a goroutine writes already, it writes this message too,
+// and put returns at once; else the caller or a new goroutine begins to write.
+//
+// The wait for room has no time limit: it lasts while the client does not read, and ends
+// when Serve ends, which waits no longer than stuck for such a client. Only answers to
+// this client and questions to it wait; a call that asks has released its permit.
+func (q *queue) put(o outgoing, options putOptions) error {
+	q.mu.Lock()
+	for q.err == nil && q.full(len(o.message)) {
+		if !options.patient {
+			q.mu.Unlock()
+			return nil
+		}
+		q.changed.Wait()
+	}
+	if q.err != nil {
+		defer q.mu.Unlock()
+		return q.err
+	}
+	q.waiting = append(q.waiting, o)
+	q.size += len(o.message)
+	idle := !q.writing
+	q.writing = true
+	q.mu.Unlock()
+	switch {
+	case idle && options.mayWrite:
+		q.write()
+	case idle:
+		go q.write() // close waits for it
+	}
+	return nil
+}
+
+// full reports whether there is no room for a message. q.mu must be held.
+func (q *queue) full(size int) bool {
+	return len(q.waiting) >= maxQueued || q.size > 0 && q.size+size > maxQueuedBytes
+}
+
+// write writes the messages that wait, until none does.
+func (q *queue) write() {
+	if err := q.drain(); err != nil {
+		q.failed(err)
+	}
+}
+
+func (q *queue) drain() (err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.err == nil && len(q.waiting) > 0 {
+		next, slots := q.next()
+		q.mu.Unlock()
+		q.journal.Writing(len(next))
+		if _, err = q.out.Write(next); err == nil { // else another router must answer
+			q.journal.Wrote(slots)
+		}
+		q.mu.Lock()
+		if err != nil {
+			q.stop(err)
+		}
+		q.changed.Broadcast()
+	}
+	q.writing = false
+	q.changed.Broadcast()
+	return err
+}
+
+// next takes what is to be written at once: one message, or several short ones as one
+// piece. The slots are valid until the next call. q.mu must be held.
+func (q *queue) next() (piece []byte, slots []int) {
+	size, n := 0, 0
+	q.slots = q.slots[:0]
+	for n < len(q.waiting) && (n == 0 || size+len(q.waiting[n].message) <= maxTogether) {
+		size += len(q.waiting[n].message)
+		q.slots = append(append(q.slots, q.waiting[n].slot), q.waiting[n].more...)
+		n++
+	}
+	piece = q.waiting[0].message
+	if n > 1 {
+		q.together = q.together[:0]
+		for _, next := range q.waiting[:n] {
+			q.together = append(q.together, next.message...)
+		}
+		piece = q.together
+	}
+	clear(q.waiting[:n])
+	q.waiting = q.waiting[n:]
+	q.size -= size
+	return piece, q.slots
+}
+
+// stop ends the queue. q.mu must be held.
+func (q *queue) stop(err error) {
+	q.err, q.waiting, q.size = err, nil, 0
+	q.changed.Broadcast()
+}
+
+// fail makes all calls of send give up. A Write that does not return is abandoned.
+func (q *queue) fail(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stop(err)
+}
+
+// close waits until everything is written, and takes no more messages.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.writing {
+		q.changed.Wait()
+	}
+	q.stop(io.ErrClosedPipe)
+}

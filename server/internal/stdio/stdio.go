@@ -1,0 +1,341 @@
+// Package stdio serves one client over a pair of streams, one message a line.
+//
+//	client ─▶ in ─▶ read ─▶ receive ─▶ Conversation.Begin ─▶ work ─▶ Request.Run
+//	client ◀─ out ◀─ queue ◀──────────────── line ◀────────────────────┘
+//
+// One goroutine reads. Requests run on workers; a few workers stay for the next
+// requests. A queue orders what is written, so that no goroutine that must not wait
+// waits for the client.
+//
+// With a [Journal], another router can go on where this one was killed.
+//
+// Of the packages in server/internal, it imports conversation only.
+package stdio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+const (
+	// drainTime is how long requests may still be answered after the end of the
+	// input, so that requests can be piped in. Clients that want an earlier end
+	// send SIGTERM. readerCheck is how often out is asked whether it still has a
+	// reader meanwhile.
+	drainTime   = 10 * time.Second
+	readerCheck = time.Second
+
+	// stuck is how long Serve waits for a write to a client that does not read, and
+	// for a read that is to be noted in a journal.
+	stuck = 2 * time.Second
+
+	// maxIdle bounds the goroutines that wait for a request. A new goroutine for
+	// each request would have to grow its stack each time.
+	maxIdle = 8
+)
+
+// Options say for whom Serve serves a client.
+type Options struct {
+	Clients  *conversation.Clients
+	Attached func(home session.Client) // called with the client before it is served
+	Resumed  func()                    // called when this router goes on where another one was killed
+	Journal  Journal                   // nil keeps none
+}
+
+// Serve serves one client, which sends one message a line on in and reads the
+// answers on out. A Write is one message or several short ones. Serve returns when
+// in or ctx ends, or the client does not read any more: it cancels what is still in
+// flight and waits for all goroutines. An error means that reading or writing
+// failed.
+//
+// At the end, Serve closes in if it is an [io.Closer]. It abandons a Read that then
+// still does not return, as of a terminal, and does not close the journal then.
+func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
+	outer := ctx
+	ctx, end := context.WithCancelCause(context.WithoutCancel(outer))
+	defer end(nil)
+	defer context.AfterFunc(outer, func() { end(errEnding) })()
+	journal := o.Journal
+	if journal == nil {
+		journal = noJournal{}
+	}
+	input, inherited := journal.Open(in)
+	var routers uint32
+	if inherited != nil {
+		routers = inherited.Routers
+	}
+	c := &connection{end: end, journal: journal, work: make(chan task)}
+	c.queue = newQueue(out, journal, c.failed)
+	c.conversation = o.Clients.Open(c, "", routers)
+	o.Attached(c.conversation)
+	reading := make(chan struct{})
+	go func() {
+		defer close(reading)
+		if inherited != nil {
+			c.resume(ctx, inherited)
+			o.Resumed()
+		}
+		c.read(ctx, wire.NewReader(input, wire.MaxLine))
+	}()
+
+	<-ctx.Done()
+	if closer, ok := in.(io.Closer); ok {
+		closer.Close()
+	}
+	if o.Journal != nil { // what was read just now is to be noted
+		defer func() {
+			select {
+			case <-reading:
+				journal.Close()
+			case <-time.After(stuck):
+			}
+		}()
+	}
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		c.conversation.Close()
+		c.answers.Wait()
+		c.workers.Wait()
+		c.queue.close()
+	}()
+	select {
+	case <-finished:
+	case <-time.After(stuck):
+		c.queue.fail(conversation.ErrUnread)
+		return errors.New("the client does not read its answers")
+	}
+	if cause := context.Cause(ctx); cause != io.EOF && outer.Err() == nil {
+		return cause
+	}
+	return nil
+}
+
+// A connection is the pair of streams to one client, on which both eras may be
+// spoken. It is the [conversation.Writer] of all messages to the client.
+type connection struct {
+	conversation *conversation.Conversation
+	end          context.CancelCauseFunc
+	journal      Journal
+	queue        *queue
+	answers      sync.WaitGroup // requests that are being answered
+	workers      sync.WaitGroup // goroutines that run requests, or wait for one
+	idle         atomic.Int32   // workers that wait
+	work         chan task      // to a worker that waits
+}
+
+// A task is an open request and its slot in the journal.
+type task struct {
+	request *conversation.Request
+	slot    int
+}
+
+// read takes lines until the input ends.
+func (c *connection) read(ctx context.Context, lines *wire.Reader) {
+	for {
+		c.journal.Passed(lines)
+		line, err := lines.Next()
+		switch {
+		case ctx.Err() != nil:
+			return // a line stays in the journal as unread
+		case err == nil:
+			if !c.receive(ctx, line, lines) {
+				return // the request stays in the journal as unread
+			}
+		case errors.Is(err, wire.ErrTooLong):
+			c.reply(conversation.Refusal(nil, errTooLong))
+		case errors.Is(err, io.EOF):
+			c.drain(ctx)
+			for _, id := range c.conversation.Abandon() {
+				c.reply(conversation.Refusal(id, errInputEnded))
+			}
+			c.end(io.EOF)
+			return
+		default:
+			c.end(fmt.Errorf("read from the client: %w", err))
+			return
+		}
+	}
+}
+
+// drain lets requests be answered after the end of the input, as long as the
+// answers can be read.
+func (c *connection) drain(ctx context.Context) {
+	out, checks := c.queue.out.(interface{ HasReader() bool })
+	for end := time.Now().Add(drainTime); time.Now().Before(end) && ctx.Err() == nil; {
+		if c.conversation.Drain(ctx, readerCheck) || checks && !out.HasReader() {
+			return
+		}
+	}
+}
+
+var (
+	// errEnding fails requests that are under way when the router ends.
+	errEnding = conversation.Internal("the router ended while the request was under way; whether it was carried out is not known")
+
+	errInputEnded = conversation.Internal("the client's input ended before the request was answered")
+	errTooLong    = conversation.InvalidRequest(fmt.Sprintf("message longer than %d MiB", wire.MaxLine>>20))
+)
+
+// receive acts on one line, which is from the reader. It reports false for a request
+// that comes at the end, which is left to the next router process.
+func (c *connection) receive(ctx context.Context, line []byte, lines *wire.Reader) (taken bool) {
+	torn := bytes.IndexByte(line, Hole) >= 0 // a router was killed while it read the line
+	if line[0] == '[' && !torn {
+		return c.receiveBatch(ctx, line, lines)
+	}
+	m, err := conversation.Parse(line)
+	switch {
+	case err != nil && torn:
+		c.reply(conversation.Refusal(looseID(line), errRouterLost))
+	case err != nil:
+		c.reply(conversation.Refusal(m.ID, err))
+	case m.IsResponse():
+		c.conversation.Responded(m)
+	case m.IsNotification():
+		c.note(m, line)
+		c.conversation.Notified(m)
+	default:
+		return c.receiveRequest(ctx, m, line, lines)
+	}
+	return true
+}
+
+func (c *connection) receiveRequest(ctx context.Context, m wire.Message, line []byte, lines *wire.Reader) (taken bool) {
+	r, err := c.conversation.Begin(ctx, m, c)
+	if err == conversation.ErrClosed {
+		return false
+	}
+	if err != nil {
+		id := m.ID
+		if err == conversation.ErrIDInUse {
+			id = nil // with the id, this would pass for the answer to the request that is in flight
+		}
+		c.reply(conversation.Refusal(id, err))
+		return true
+	}
+	c.note(m, line)
+	t := task{r, c.journal.Begin(r.ID)}
+	c.journal.Passed(lines) // in the journal, the request is open from now on, and no longer unread
+	c.answers.Add(1)
+	if r.Quick {
+		c.run(t, false)
+		return true
+	}
+	select {
+	case c.work <- t:
+	default:
+		c.workers.Add(1)
+		go c.runAll(ctx, t)
+	}
+	return true
+}
+
+// runAll runs the request, and those that come while the worker waits.
+func (c *connection) runAll(ctx context.Context, t task) {
+	defer c.workers.Done()
+	for {
+		c.run(t, true)
+		if c.idle.Add(1) > maxIdle {
+			c.idle.Add(-1)
+			return
+		}
+		select {
+		case t = <-c.work:
+			c.idle.Add(-1)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// run runs a request and has its answer written. The goroutine that reads must not
+// write.
+func (c *connection) run(t task, mayWrite bool) {
+	defer c.answers.Done()
+	if line := t.request.Run(); line != nil {
+		c.queue.put(outgoing{message: line, slot: t.slot}, putOptions{patient: true, mayWrite: mayWrite})
+	} else if !isInterrupted(t.request) {
+		c.journal.End(t.slot)
+	}
+}
+
+// isInterrupted reports whether a request that was not answered is left to another
+// router.
+func isInterrupted(r *conversation.Request) bool {
+	cause := context.Cause(r.Context())
+	return cause == conversation.ErrClosed || cause == errEnding
+}
+
+// receiveBatch is receive for a line that is a batch.
+func (c *connection) receiveBatch(ctx context.Context, line []byte, lines *wire.Reader) (taken bool) {
+	entries, err := conversation.Split(line, conversation.MaxBatch)
+	if err == nil {
+		err = conversation.TakesBatches(c.conversation)
+	}
+	if err != nil {
+		c.reply(conversation.Refusal(nil, err))
+		return true
+	}
+	b, err := conversation.BeginBatch(ctx, c.conversation, entries, c, c.note)
+	if err != nil {
+		return false
+	}
+	open := make([]int, len(b.Requests))
+	for i, r := range b.Requests {
+		open[i] = c.journal.Begin(r.ID)
+	}
+	ended := make([]int, 0, len(entries)) // slots that end with the answer
+	for _, id := range b.Refused {        // they are answered together with the others
+		ended = append(ended, c.journal.Begin(id))
+	}
+	c.journal.Passed(lines)
+	c.answers.Add(1)
+	c.workers.Go(func() {
+		defer c.answers.Done()
+		array := b.Run(context.Background())
+		for i, r := range b.Requests {
+			if b.IsAnswered(i) || !isInterrupted(r) {
+				ended = append(ended, open[i])
+			}
+		}
+		if array == nil {
+			c.journal.End(ended...)
+			return
+		}
+		c.queue.put(outgoing{message: array, slot: NoSlot, more: ended}, putOptions{patient: true, mayWrite: true})
+	})
+	return true
+}
+
+// reply has a message written by another goroutine, so that the goroutine that reads
+// does not wait for the write. It waits while the queue is full: then no more is read
+// from a client that reads nothing.
+func (c *connection) reply(message []byte) {
+	c.queue.put(outgoing{message: message, slot: NoSlot}, putOptions{patient: true})
+}
+
+// Send implements [conversation.Writer].
+func (c *connection) Send(message []byte) error { return c.queue.send(message) }
+
+// failed ends the connection, since nothing can be written any more.
+func (c *connection) failed(err error) {
+	switch {
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe), errors.Is(err, os.ErrClosed):
+		c.end(io.EOF) // the client has gone: the input ends too, sooner or later
+	default:
+		c.end(fmt.Errorf("write to the client: %w", err))
+	}
+}

@@ -1,0 +1,247 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+)
+
+// What find_tools takes.
+type findArguments struct {
+	Query        string   `json:"query"`
+	Kinds        []string `json:"kinds"`
+	Limit        float64  `json:"limit"` // a whole number, but 5.0 is one too
+	Capabilities []string `json:"capabilities"`
+	Servers      []string `json:"servers"`
+	Budget       float64  `json:"budget_tokens"`
+}
+
+const (
+	defaultLimit  = 5
+	defaultBudget = 2000
+
+	// maxMore is how many tools are named beyond the limit, if the budget allows:
+	// an ID costs little, and may be the right one.
+	maxMore = 10
+)
+
+// Found is the answer of find_tools.
+type Found struct {
+	Tools               []entry       `json:"tools"`
+	Abstained           bool          `json:"abstained,omitempty"`            // nothing fits
+	Nearest             []entry       `json:"nearest,omitempty"`              // if nothing fits
+	MissingCapabilities []string      `json:"missing_capabilities,omitempty"` // asked for, but the best tool lacks them
+	More                []string      `json:"more,omitempty"`                 // IDs of the next ones; describe_tools says more
+	Omitted             int           `json:"omitted,omitempty"`              // found, but the budget had no room for them
+	ServersNotUp        []serverState `json:"servers_not_up,omitempty"`
+}
+
+// An entry is one tool, prompt, resource or template in an answer, in as much detail
+// as the budget allows.
+type entry struct {
+	ID string `json:"id"`
+	handle
+	Description  string          `json:"description,omitempty"`
+	Signature    string          `json:"signature,omitempty"`
+	Capabilities []string        `json:"capabilities,omitempty"`
+	Score        float64         `json:"score"`
+	Confidence   float64         `json:"confidence"`
+	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
+}
+
+// A handle says how to use a prompt, resource or template; it is empty for tools.
+type handle struct {
+	Kind        string                    `json:"kind,omitempty"`
+	URI         string                    `json:"uri,omitempty"`          // for resources/read
+	URITemplate string                    `json:"uri_template,omitempty"` // of such URIs
+	Name        string                    `json:"name,omitempty"`         // for prompts/get
+	Arguments   []registry.PromptArgument `json:"arguments,omitempty"`    // for prompts/get
+}
+
+// A finder finds and describes what servers offer.
+type finder struct {
+	router  Router
+	catalog *catalog.Catalog
+	memory  *memory
+}
+
+// find answers find_tools.
+func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
+	a := findArguments{Limit: defaultLimit, Budget: defaultBudget}
+	if err := json.Unmarshal(args, &a); err != nil {
+		return failure("find_tools: %v", err), nil
+	}
+	reply := Found{Tools: []entry{}}
+	limit := max(1, int(a.Limit))
+	query := selector.Query{Task: a.Query, Kinds: a.Kinds, Capabilities: a.Capabilities, Servers: a.Servers, Limit: limit + maxMore}
+	before := f.router.Snapshot()
+	ranking, err := f.router.Find(ctx, query)
+	if err == nil && ranking.Abstained && f.catalog.Settle(ctx, before) {
+		ranking, err = f.router.Find(ctx, query)
+	}
+	if err != nil {
+		return nil, err
+	}
+	first := ranking.Candidates[:min(len(ranking.Candidates), limit)]
+	entries, left := f.entries(first, int(a.Budget))
+	if len(entries) == len(first) && !ranking.Abstained {
+		reply.More = idsOf(ranking.Candidates[len(first):], left)
+	}
+	ids := slices.Clone(reply.More)
+	for _, e := range entries {
+		ids = append(ids, e.ID)
+	}
+	f.memory.note(c.Owner(), a.Query, ids)
+	reply.MissingCapabilities = ranking.Partial
+	reply.Omitted = len(first) - len(entries)
+	reply.ServersNotUp = f.notUp(first, a.Servers)
+	if reply.Abstained = ranking.Abstained; ranking.Abstained {
+		reply.Nearest = entries
+	} else {
+		reply.Tools = entries
+	}
+	return answer(reply), nil
+}
+
+// notUp returns the servers that do not run and that matter for a search: one of
+// their tools was found, or their tools are not known and could have been found. If
+// servers are given, only those could have been found.
+func (f *finder) notUp(candidates []selector.Candidate, servers []string) []serverState {
+	var down []serverState
+	for _, i := range f.router.Servers() {
+		if up(i) || off(i) {
+			continue
+		}
+		unknown := i.Tools == 0 && (len(servers) == 0 || slices.Contains(servers, i.Name))
+		if unknown || slices.ContainsFunc(candidates, func(c selector.Candidate) bool { return c.Item().Server() == i.Name }) {
+			down = append(down, serverState{i.Name, string(i.State), firstSentence(i.LastError)})
+		}
+	}
+	return down
+}
+
+// A serverState is the state of a server that does not run.
+type serverState struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"` // in one line
+}
+
+// up reports whether calls to the server's tools are expected to succeed.
+func up(i adapter.ServerInfo) bool { return i.State == "ready" || i.State == "idle" }
+
+// off reports whether the server is not meant to run.
+func off(i adapter.ServerInfo) bool { return i.State == "disabled" || i.State == "self" }
+
+// idsOf returns as many IDs of candidates as fit into left bytes.
+func idsOf(candidates []selector.Candidate, left int) (ids []string) {
+	for _, c := range candidates {
+		id := c.Item().ID()
+		if left -= len(wire.Marshal(id)) + 1; left < 0 {
+			break
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// entries returns the candidates in as much detail as the budget, in tokens, allows:
+// the best with its schema, the others as signatures, then ids alone, then nothing.
+// left is how many bytes of the budget remain.
+func (f *finder) entries(candidates []selector.Candidate, budget int) (entries []entry, left int) {
+	entries = make([]entry, 0, len(candidates))
+	left = budget * registry.BytesPerToken
+	for i, c := range candidates {
+		details := f.details(c)
+		if i > 0 {
+			details = details[len(details)-2:]
+		}
+		fits := slices.IndexFunc(details, func(e entry) bool { return len(wire.Marshal(e)) <= left })
+		if fits < 0 {
+			if i > 0 {
+				break
+			}
+			fits = len(details) - 1 // the best candidate is always named
+		}
+		e := details[fits]
+		left -= len(wire.Marshal(e)) + 1
+		entries = append(entries, e)
+	}
+	return entries, left
+}
+
+// details returns the ways to describe a candidate, the most detailed first. The last
+// two have no schema.
+func (f *finder) details(c selector.Candidate) []entry {
+	if c.Tool == nil {
+		return f.otherDetails(c)
+	}
+	bare := entry{ID: c.Tool.ID, Score: round(c.Score), Confidence: round(c.Confidence)}
+	sentence := firstSentence(c.Tool.Description)
+
+	full := bare
+	full.Description, full.Capabilities, full.InputSchema = c.Tool.Description, c.Tool.Capabilities, c.Tool.InputSchema
+	brief := full
+	brief.Description = sentence
+	line := bare
+	line.Signature, line.Capabilities = signature(c.Tool), c.Tool.Capabilities
+	if sentence != "" {
+		line.Signature += " — " + sentence
+	}
+	return []entry{full, brief, line, bare}
+}
+
+// otherDetails is details for a prompt, resource or template.
+func (f *finder) otherDetails(c selector.Candidate) []entry {
+	full := entry{ID: c.Item().ID(), Score: round(c.Score), Confidence: round(c.Confidence)}
+	full.Kind = c.Item().Kind()
+	switch {
+	case c.Prompt != nil:
+		full.Name, full.Arguments = f.catalog.View().Prompts.Exposed(c.Prompt), c.Prompt.Arguments()
+		full.Description = cmp.Or(c.Prompt.Description, c.Prompt.Title)
+	case c.Resource != nil:
+		full.URI = f.resourceURI(c.Resource)
+		full.Description = cmp.Or(c.Resource.Description, c.Resource.Title, c.Resource.Name)
+	case c.Template != nil:
+		full.URITemplate = f.templateURI(c.Template)
+		full.Description = cmp.Or(c.Template.Description, c.Template.Title, c.Template.Name)
+	}
+	line := full
+	line.Description = firstSentence(full.Description)
+	bare := line
+	bare.Description, bare.Arguments = "", nil
+	return []entry{full, line, bare}
+}
+
+// resourceURI returns the URI under which clients see the resource.
+func (f *finder) resourceURI(r *registry.Resource) string {
+	return f.catalog.View().Exposed(catalog.Address{Server: r.Server, URI: r.URI})
+}
+
+// templateURI returns the URI template under which clients see the template.
+func (f *finder) templateURI(t *registry.Template) string {
+	return f.catalog.View().Exposed(catalog.Address{Server: t.Server, URI: t.URITemplate})
+}
+
+const maxSentence = 200
+
+// firstSentence returns the first sentence of a text, on one line and cut if it is
+// long.
+func firstSentence(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if i := strings.Index(text, ". "); i >= 0 {
+		text = text[:i+1]
+	}
+	if runes := []rune(text); len(runes) > maxSentence {
+		text = string(runes[:maxSentence-1]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,43 @@
+package tools
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+)
+
+func TestOwnDefinitions(t *testing.T) {
+	readOnly := map[string]bool{"find_tools": true, "describe_tools": true, "call_read_only_tool": true, "read_result": true, "list_categories": true, "classify_text": true, "call_tool": false, "route_task": false}
+	s := New(Options{})
+	if len(s.own) != len(readOnly) {
+		t.Errorf("%d tools", len(s.own))
+	}
+	for name, own := range s.own {
+		var d struct {
+			Name, Description string
+			InputSchema       struct {
+				Type                 string
+				AdditionalProperties *bool
+			}
+			Annotations map[string]any
+		}
+		if err := json.Unmarshal(own.Definition, &d); err != nil {
+			t.Fatal(err)
+		}
+		if !catalog.IsOwn(name) {
+			t.Errorf("%s is not kept for us", name)
+		}
+		if d.Name != name || own.run == nil || d.Description == "" || d.InputSchema.Type != "object" || d.InputSchema.AdditionalProperties == nil || *d.InputSchema.AdditionalProperties {
+			t.Errorf("%s: %+v", name, d)
+		}
+		a := d.Annotations
+		if a["readOnlyHint"] != readOnly[name] || a["destructiveHint"] == readOnly[name] {
+			t.Errorf("%s: annotations %v", name, a)
+		}
+		if strings.ContainsAny(string(own.Definition), "\n\r") {
+			t.Errorf("%s: the definition has a line end", name)
+		}
+	}
+}

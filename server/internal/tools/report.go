@@ -1,0 +1,147 @@
+package tools
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// A reporter says how calls went that no server has answered: in the _meta of their
+// results, in spans, and to the observer.
+type reporter struct {
+	catalog       *catalog.Catalog
+	node, version string
+	observer      selector.Observer // may be nil
+	tracer        trace.Tracer      // may be nil
+}
+
+// ended ends the span of a call of one of our own tools, and notifies the observer
+// unless a server's tool was executed.
+func (r *reporter) ended(own ownTool, c *call, began time.Time, span trace.Span, result json.RawMessage, err error) {
+	if r.tracer == nil && (r.observer == nil || c.executed) {
+		return
+	}
+	e := selector.Execution{
+		Tool: own.NormalizedTool, Answered: own.NormalizedTool, Client: c.ClientName(), Began: began, Took: time.Since(began),
+		Attempts: 1, Arguments: c.Args, Result: result,
+	}
+	e.Trace, _ = wire.String(wire.Member(wire.Member(result, "_meta"), "trace_id"))
+	e.Outcome, e.Fault = selector.OutcomeOf(selector.Result{JSON: result, IsError: string(wire.Member(result, "isError")) == "true", Tool: e.Answered}, err)
+	selector.EndSpan(span, e.Outcome, err)
+	if r.observer != nil && !c.executed {
+		r.observer.Executed(e)
+	}
+}
+
+// meta returns the keys for the result of one of our own tools.
+func (r *reporter) meta(t ownTool, c *call, began time.Time, verified bool) json.RawMessage {
+	p := selector.Provenance{
+		Tool: &registry.NormalizedTool{Server: ownName, Name: t.Name}, Node: r.node, Version: r.version,
+		Began: began, Request: c.Meta, Trace: c.trace, Attempts: 1, Verified: verified,
+	}
+	return p.JSON()
+}
+
+// unreached answers a call of a tool that is not known, since its server can't be
+// called. began is when the call came.
+func (r *reporter) unreached(called string, why error, c *call, began time.Time) json.RawMessage {
+	server, tool, _ := r.catalog.Split(called)
+	r.unansweredSpan(c, began, nil)
+	p := selector.Provenance{
+		Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: r.node, Began: began, Request: c.Meta, Trace: c.trace,
+	}
+	meta := p.JSON()
+	result := withNew(failure("%s can't be called: %v", called, why), meta)
+	traceID, _ := wire.String(wire.Member(meta, "trace_id"))
+	r.unanswered(c, selector.Execution{Tool: &registry.NormalizedTool{ID: conversation.Brief(called), Server: server}, Trace: traceID, Began: began, Result: result}, why)
+	return result
+}
+
+// unknown reports a call whose name means no tool, or several.
+func (r *reporter) unknown(called string, why error, c *call, began time.Time) {
+	r.unansweredSpan(c, began, why)
+	r.unanswered(c, selector.Execution{
+		Tool: &registry.NormalizedTool{ID: conversation.Brief(called)}, Trace: cmp.Or(c.trace, session.TraceIn(c.Meta).ID()), Began: began,
+	}, why)
+}
+
+// unansweredSpan makes the span of a call that no tool has answered.
+func (r *reporter) unansweredSpan(c *call, began time.Time, why error) {
+	_, span := selector.StartSpan(c.Context(), r.tracer, "tools/call", "", c.Meta, trace.WithTimestamp(began))
+	c.tracedBy(span)
+	selector.EndSpan(span, selector.NoAnswer, why)
+}
+
+// unanswered notifies the observer of such a call.
+func (r *reporter) unanswered(c *call, e selector.Execution, why error) {
+	if r.observer == nil {
+		return
+	}
+	e.Client, e.Took, e.Outcome, e.Fault, e.Arguments = c.ClientName(), time.Since(e.Began), selector.NoAnswer, why.Error(), c.Args
+	r.observer.Executed(e)
+}
+
+// tracedBy notes the trace of the span, if it has one.
+func (c *call) tracedBy(span trace.Span) {
+	if id := span.SpanContext().TraceID(); id.IsValid() {
+		c.trace = id.String()
+	}
+}
+
+// withNew returns the result with the members of meta that its _meta lacks.
+func withNew(result, meta json.RawMessage) json.RawMessage {
+	theirs := wire.Member(result, "_meta")
+	if theirs == nil {
+		return wire.AddMember(result, "_meta", meta)
+	}
+	wire.Members(meta, func(key string, value []byte) bool {
+		if wire.Member(theirs, key) == nil {
+			theirs = wire.SetMember(theirs, key, value)
+		}
+		return true
+	})
+	return wire.SetMember(result, "_meta", theirs)
+}
+
+// refusedArguments are the data of the error with which plain JSON-RPC answers if
+// arguments do not fit a tool's schema. MCP answers with a tool error instead, since
+// models see no other errors.
+type refusedArguments struct {
+	Tool     string          `json:"tool"`
+	Problems []misfit        `json:"problems"`
+	Schema   json.RawMessage `json:"schema"`
+	Meta     json.RawMessage `json:"_meta,omitempty"` // as results have it
+}
+
+// A misfit is a place where arguments do not fit.
+type misfit struct {
+	Path     string `json:"path"`     // arguments.a.0
+	Expected string `json:"expected"` // such as: got string, want number
+}
+
+// mismatched returns the error for arguments that do not fit the schema.
+func mismatched(t *registry.NormalizedTool, problems []string, meta json.RawMessage) error {
+	data := refusedArguments{Tool: t.ID, Schema: t.InputSchema, Meta: meta}
+	if t.Server == "" {
+		data.Tool = t.Name
+	}
+	for _, problem := range problems {
+		path, expected, _ := strings.Cut(problem, ": ")
+		data.Problems = append(data.Problems, misfit{path, expected})
+	}
+	return &session.Error{
+		Code:    session.CodeInvalidParams,
+		Message: "the arguments do not fit the schema of " + data.Tool + ": " + strings.Join(problems, "; "),
+		Data:    wire.Marshal(data),
+	}
+}

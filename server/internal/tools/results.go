@@ -1,0 +1,239 @@
+package tools
+
+import (
+	"cmp"
+	linked "container/list"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// If a server has a limit for results, a client gets the beginning of a long text, and
+// the rest on request. Only that client can read the kept text.
+
+const (
+	// ResultScheme begins the URIs of texts that are kept.
+	ResultScheme = "metarouter-result:"
+
+	// maxKeptTime is how long the text of a result is kept, maxKeptBytes and
+	// maxAllKeptBytes how many bytes of one client's and of all clients' texts. Each
+	// text counts for keptOverhead bytes more.
+	maxKeptTime     = 30 * time.Minute
+	maxKeptBytes    = 16 << 20
+	maxAllKeptBytes = 128 << 20
+	keptOverhead    = 512
+)
+
+// results keeps texts that were longer than the limit.
+type results struct {
+	mu      sync.Mutex // guards what follows
+	kept    map[string]*keptText
+	all     texts
+	byOwner map[any]*texts // none is empty
+}
+
+type keptText struct {
+	uri        string
+	owner      any
+	text       string
+	timer      *time.Timer
+	inAll, own *linked.Element // its places
+}
+
+// texts are kept texts in order.
+type texts struct {
+	list linked.List // of *keptText, the oldest first
+	size int         // of all, in bytes
+}
+
+func (s *texts) put(k *keptText) *linked.Element {
+	s.size += k.size()
+	return s.list.PushBack(k)
+}
+
+func (s *texts) take(e *linked.Element) {
+	s.size -= s.list.Remove(e).(*keptText).size()
+}
+
+func (s *texts) oldest() *keptText { return s.list.Front().Value.(*keptText) }
+
+func (k *keptText) size() int { return len(k.text) + keptOverhead }
+
+// keep keeps the text and returns its URI, "" if the text is too long to be kept.
+func (r *results) keep(owner any, text string) string {
+	k := &keptText{uri: ResultScheme + rand.Text(), owner: owner, text: text}
+	if k.size() > maxKeptBytes {
+		return ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for own := r.byOwner[owner]; own != nil && own.size+k.size() > maxKeptBytes; {
+		r.drop(own.oldest())
+	}
+	for r.all.size+k.size() > maxAllKeptBytes {
+		r.drop(r.all.oldest())
+	}
+	if r.kept == nil {
+		r.kept, r.byOwner = make(map[string]*keptText), make(map[any]*texts)
+	}
+	if r.byOwner[owner] == nil {
+		r.byOwner[owner] = new(texts)
+	}
+	r.kept[k.uri] = k
+	k.inAll, k.own = r.all.put(k), r.byOwner[owner].put(k)
+	k.timer = time.AfterFunc(maxKeptTime, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.drop(k)
+	})
+	return k.uri
+}
+
+// drop forgets a text, unless it is forgotten. r.mu must be held.
+func (r *results) drop(k *keptText) {
+	if r.kept[k.uri] != k {
+		return
+	}
+	k.timer.Stop()
+	delete(r.kept, k.uri)
+	r.all.take(k.inAll)
+	own := r.byOwner[k.owner]
+	if own.take(k.own); own.size == 0 {
+		delete(r.byOwner, k.owner)
+	}
+}
+
+// forget drops the texts of an owner that has left.
+func (r *results) forget(owner any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for own := r.byOwner[owner]; own != nil && own.size > 0; {
+		r.drop(own.oldest())
+	}
+}
+
+func (r *results) find(owner any, uri string) (text string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k := r.kept[uri]; k != nil && k.owner == owner {
+		return k.text, true
+	}
+	return "", false
+}
+
+// A Truncation is what _meta says of a result whose text was cut.
+type Truncation struct {
+	Bytes int    `json:"bytes"` // of the whole text
+	Shown int    `json:"shown"` // bytes that the client got
+	URI   string `json:"uri,omitempty"`
+}
+
+// limited returns the result with at most so many tokens of text, and a link to the
+// whole text. Only text counts, and only text is cut.
+func (r *runner) limited(result json.RawMessage, tokens int, owner any) json.RawMessage {
+	limit := tokens * registry.BytesPerToken
+	if tokens == 0 || len(result) <= limit {
+		return result
+	}
+	var content json.RawMessage
+	if wire.Members(result, func(key string, value []byte) bool {
+		if key == "content" {
+			content = value
+		}
+		return true
+	}) != nil {
+		return result
+	}
+	var texts []string
+	var others []json.RawMessage
+	wire.Elements(content, func(item []byte) bool {
+		if kind, _ := wire.String(wire.Member(item, "type")); kind == "text" {
+			text, _ := wire.String(wire.Member(item, "text"))
+			texts = append(texts, text)
+		} else {
+			others = append(others, item)
+		}
+		return true
+	})
+	text := strings.ToValidUTF8(strings.Join(texts, "\n"), string(utf8.RuneError))
+	if len(text) <= limit {
+		return result
+	}
+	shown := piece(text, 0, limit)
+	if spared := (len(text) - len(shown)) / registry.BytesPerToken; r.savings != nil && spared > 0 {
+		r.savings.Saved(ByResultLimit, spared)
+	}
+	uri := r.results.keep(owner, text)
+	note := fmt.Sprintf("[the first %d of %d bytes; the rest is too long to be kept]", len(shown), len(text))
+	if uri != "" {
+		note = fmt.Sprintf("[the first %d of %d bytes; read_result {\"uri\": %q, \"offset\": %d} goes on]", len(shown), len(text), uri, len(shown))
+	}
+	items := []any{textContent{"text", shown}, textContent{"text", note}}
+	for _, item := range others {
+		items = append(items, item)
+	}
+	if uri != "" {
+		items = append(items, map[string]any{
+			"type": "resource_link", "uri": uri, "name": "the whole result", "mimeType": "text/plain", "size": len(text),
+		})
+	}
+	result = wire.SetMember(result, "content", wire.Marshal(items))
+	return conversation.WithMeta(result, "truncated", wire.Marshal(Truncation{len(text), len(shown), uri}))
+}
+
+// piece returns up to limit bytes of the text from the offset on, in whole
+// characters.
+func piece(text string, offset, limit int) string {
+	for offset < len(text) && !utf8.RuneStart(text[offset]) {
+		offset++
+	}
+	end := min(len(text), offset+max(limit, utf8.UTFMax))
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[offset:end]
+}
+
+// What read_result takes.
+type readArguments struct {
+	URI    string `json:"uri"`
+	Offset int    `json:"offset"`
+	Limit  int    `json:"limit"`
+}
+
+const defaultPiece = 8000 // bytes
+
+// read answers read_result.
+func (r *results) read(_ context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
+	var a readArguments
+	if err := json.Unmarshal(args, &a); err != nil {
+		return failure("read_result: %v", err), nil
+	}
+	text, ok := r.find(c.Owner(), a.URI)
+	switch {
+	case !ok:
+		return failure("read_result: no result is kept under %q: they are kept for %s, for the session that got them, and up to %d MiB; call the tool again",
+			a.URI, maxKeptTime, maxKeptBytes>>20), nil
+	case a.Offset > len(text):
+		return failure("read_result: the offset %d is behind the end, %d", a.Offset, len(text)), nil
+	}
+	shown := piece(text, a.Offset, cmp.Or(a.Limit, defaultPiece))
+	items := []textContent{{"text", shown}}
+	begin := a.Offset
+	for begin < len(text) && !utf8.RuneStart(text[begin]) {
+		begin++
+	}
+	if end := begin + len(shown); end < len(text) {
+		items = append(items, textContent{"text", fmt.Sprintf("[up to byte %d of %d]", end, len(text))})
+	}
+	return wire.Marshal(map[string]any{"content": items}), nil
+}

@@ -1,0 +1,169 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// What route_task takes.
+type routeArguments struct {
+	Task             string          `json:"task"`
+	Capabilities     []string        `json:"capabilities"`
+	Arguments        json.RawMessage `json:"arguments"`
+	AllowDestructive bool            `json:"allow_destructive"`
+}
+
+// A Proposal is the answer of route_task if it ran no tool.
+type Proposal struct {
+	Ran                 bool            `json:"ran"` // false
+	Reason              string          `json:"reason"`
+	Tool                string          `json:"tool,omitempty"`
+	Description         string          `json:"description,omitempty"`
+	Score               float64         `json:"score,omitempty"`
+	Confidence          float64         `json:"confidence,omitempty"`
+	Arguments           json.RawMessage `json:"arguments,omitempty"`
+	Missing             []string        `json:"missing,omitempty"`      // required arguments that were not given
+	Problems            []string        `json:"problems,omitempty"`     // why the arguments do not fit
+	InputSchema         json.RawMessage `json:"input_schema,omitempty"` // if the arguments do not fit
+	MissingCapabilities []string        `json:"missing_capabilities,omitempty"`
+	Alternatives        []entry         `json:"alternatives,omitempty"`
+	Plan                []step          `json:"plan,omitempty"`      // where the task needs several tools
+	Abstained           bool            `json:"abstained,omitempty"` // no tool fits
+	Nearest             []entry         `json:"nearest,omitempty"`   // if no tool fits
+	ServersNotUp        []serverState   `json:"servers_not_up,omitempty"`
+}
+
+// A step is a part of a task and the tool for it.
+type step struct {
+	Task       string   `json:"task"`
+	Tool       string   `json:"tool"`
+	Signature  string   `json:"signature"`
+	Confidence float64  `json:"confidence"`
+	Missing    []string `json:"missing,omitempty"` // arguments that the tool requires
+}
+
+// A routeMeta is what _meta says of a tool that route_task ran.
+type routeMeta struct {
+	Tool                string   `json:"tool"`
+	Score               float64  `json:"score"`
+	Confidence          float64  `json:"confidence"`
+	MissingCapabilities []string `json:"missing_capabilities,omitempty"`
+}
+
+const (
+	shownAlternatives = 5
+	alternativeBudget = 500 // tokens
+)
+
+// A taskRouter selects the tool for a task and runs it.
+type taskRouter struct {
+	router   Router
+	catalog  *catalog.Catalog
+	memory   *memory
+	runner   *runner
+	finder   *finder
+	settings func() (threshold float64, fills bool) // see RouteTask of [Options]
+}
+
+// route answers route_task.
+func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
+	var a routeArguments
+	if err := json.Unmarshal(args, &a); err != nil {
+		return failure("route_task: %v", err), nil
+	}
+	before := r.router.Snapshot()
+	threshold, fills := r.settings()
+	request := selector.RouteRequest{
+		Query: selector.Query{Task: a.Task, Capabilities: a.Capabilities},
+		Call:  r.runner.callOf(c, nil, a.Arguments),
+
+		Plan:      len(a.Arguments) == 0, // the schema rejects null; with arguments, the task is one call
+		Strict:    true,
+		Threshold: threshold,
+		RunUnsafe: a.AllowDestructive,
+		Refresh:   func(ctx context.Context) bool { return r.catalog.Settle(ctx, before) },
+	}
+	if fills {
+		request.Fill = func(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage, permitted bool) (json.RawMessage, bool) {
+			return fill(ctx, c, a.Task, t, args, permitted)
+		}
+	}
+	routed, err := selector.Route(ctx, r.router, request)
+	selection, tool := routed.Selection, routed.Selection.Tool
+	others := selection.Alternatives[:min(len(selection.Alternatives), shownAlternatives)]
+	switch {
+	case routed.Ran:
+		r.memory.note(c.Owner(), a.Task, []string{tool.ID})
+		result, err := r.runner.finish(c, tool, routed.Result, err)
+		if err != nil {
+			return nil, err
+		}
+		return conversation.WithMeta(result, "route", wire.Marshal(routeMeta{tool.ID, round(selection.Score), round(selection.Confidence), selection.Partial})), nil
+	case err != nil:
+		return nil, err
+	case len(routed.Plan) > 0:
+		return r.planned(routed.Plan, c), nil
+	case tool == nil:
+		return answer(Proposal{
+			Reason:       "no tool fits the task; find_tools searches with other words",
+			Abstained:    true,
+			Nearest:      r.alternatives(others),
+			ServersNotUp: r.finder.notUp(others, nil),
+		}), nil
+	}
+	return r.proposed(routed, others), nil
+}
+
+// proposed answers with the selected tool, which was not run.
+func (r *taskRouter) proposed(routed selector.Routed, others []selector.Candidate) json.RawMessage {
+	selection, tool := routed.Selection, routed.Selection.Tool
+	p := Proposal{
+		Tool:                tool.ID,
+		Description:         firstSentence(tool.Description),
+		Score:               round(selection.Score),
+		Confidence:          round(selection.Confidence),
+		Arguments:           routed.Arguments,
+		Missing:             routed.Missing,
+		Problems:            routed.Problems,
+		MissingCapabilities: selection.Partial,
+		Alternatives:        r.alternatives(others),
+	}
+	if len(p.Missing)+len(p.Problems) == 0 {
+		p.Reason = "not run without permission: " + routed.Unsafe + "; allow_destructive runs it"
+		return answer(p)
+	}
+	p.InputSchema = tool.InputSchema
+	p.Reason = "the arguments do not fit the tool's schema"
+	if len(p.Missing) > 0 {
+		p.Reason = "arguments are missing"
+	}
+	if routed.Unsafe != "" {
+		p.Reason += "; and it is not run without permission: " + routed.Unsafe
+	}
+	return answer(p)
+}
+
+// planned answers with the steps of a task that needs several tools.
+func (r *taskRouter) planned(plan []selector.Step, c *call) json.RawMessage {
+	p := Proposal{Reason: "the task needs several tools; run each with call_tool"}
+	for _, part := range plan {
+		r.memory.note(c.Owner(), part.Task, []string{part.Tool.ID})
+		p.Plan = append(p.Plan, step{
+			Task: part.Task, Tool: part.Tool.ID, Signature: signature(part.Tool),
+			Confidence: round(part.Confidence), Missing: selector.Missing(part.Tool, nil),
+		})
+	}
+	return answer(p)
+}
+
+// alternatives describes the tools that were not selected.
+func (r *taskRouter) alternatives(others []selector.Candidate) []entry {
+	entries, _ := r.finder.entries(others, alternativeBudget)
+	return entries
+}

@@ -1,0 +1,64 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+)
+
+// A runner runs tools of servers on behalf of clients.
+type runner struct {
+	router   Router
+	tasks    catalog.Tasks
+	memory   *memory
+	results  *results
+	savings  Savings // nil if savings are not counted
+	observed bool    // calls carry the client's name
+}
+
+// run runs a tool of a server for a call of one of our own tools.
+func (r *runner) run(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, c *call) (json.RawMessage, error) {
+	result, err := r.router.Execute(ctx, r.callOf(c, tool, args))
+	return r.finish(c, tool, result, err)
+}
+
+// callOf returns the call of a tool on behalf of the client.
+func (r *runner) callOf(c *call, tool *registry.NormalizedTool, args json.RawMessage) selector.Call {
+	call := selector.Call{Tool: tool, Arguments: args, Meta: c.ServerMeta(), From: c.From}
+	if c.More {
+		call.Params = c.Params
+	}
+	if r.observed {
+		call.Client = c.ClientName()
+	}
+	return call
+}
+
+// finish returns the answer to a call of the tool, which has ended with the result
+// or the error. It marks c as executed.
+func (r *runner) finish(c *call, tool *registry.NormalizedTool, result selector.Result, err error) (json.RawMessage, error) {
+	c.executed = true
+	if c.Context().Err() == nil {
+		r.learn(c, tool, result.JSON, err)
+	}
+	if c.Plain && len(result.Mismatch) > 0 {
+		return nil, mismatched(tool, result.Mismatch, wire.Member(result.JSON, "_meta"))
+	}
+	if result.Tool != nil {
+		tool = result.Tool
+	}
+	return r.limited(r.tasks.Expose(c.Principal, tool.Server, result.JSON), result.Limit, c.Owner()), err
+}
+
+// learn has the router learn from a call of the tool, if the client had found it for
+// a task. All clients that proved no identity count as one.
+func (r *runner) learn(c *call, tool *registry.NormalizedTool, result []byte, err error) {
+	if task := r.memory.recall(c.Owner(), tool.ID); task != "" {
+		failed := err != nil || string(wire.Member(result, "isError")) == "true"
+		r.router.Learn(c.Principal, task, tool.ID, failed)
+	}
+}

@@ -1,0 +1,285 @@
+// Package tools answers tools/call: it runs the tools of servers and the router's
+// own tools, which find, describe and run the others.
+//
+//	Tools.Call ─▶ runner.run ─▶ Router.Execute          a tool of a server
+//	          └─▶ Tools.callOwn ─▶ finder, taskRouter, …    one of our own tools
+//
+// A runner runs a tool of a server for a client; all ways to run one use it. A
+// finder finds and describes, a taskRouter selects and runs, a reporter says in
+// _meta and to the observer how our own tools ran. Long results are cut to the
+// server's limit; results keeps the rest for the client that got them, and a memory
+// keeps what was found for which task, so that the router learns from what is
+// called then.
+//
+// Of the packages in server/internal, it imports conversation and catalog only.
+package tools
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// A Router finds and runs tools, as [adapter.Parts] does.
+type Router interface {
+	selector.Provider
+
+	// Snapshot returns the catalog as it is now. It does not block.
+	Snapshot() *registry.Snapshot
+
+	// Servers returns the state of each server of the configuration.
+	Servers() []adapter.ServerInfo
+
+	Find(ctx context.Context, q selector.Query) (selector.Ranking, error)
+
+	// Classifier sorts texts into categories.
+	Classifier() *classify.Classifier
+
+	// Learn notes that the client called a tool that it had found for the task.
+	Learn(client, task, tool string, failed bool)
+}
+
+// Savings counts how many tokens clients were spared. Saved is called by many
+// goroutines at once, and must not block.
+type Savings interface {
+	Saved(by Saving, tokens int)
+}
+
+// A Saving says what spared a client tokens.
+type Saving string
+
+// The kinds of savings.
+const (
+	BySearchMode  Saving = "search_mode"  // a list of all tools would have been longer
+	ByResultLimit Saving = "result_limit" // the result was longer than what was shown of it
+)
+
+// Options say how tools are called. Router, Catalog and Node are required.
+type Options struct {
+	Router  Router
+	Catalog *catalog.Catalog
+	Tasks   catalog.Tasks
+	Node    string // this machine, as in node_id
+	Version string // of the router
+
+	// RouteTask returns what is in force for route_task: the confidence below which it
+	// runs no tool by itself, and whether it asks the client for missing arguments and
+	// for agreement.
+	RouteTask func() (threshold float64, fills bool)
+
+	Observer selector.Observer // notified of calls; may be nil
+	Tracer   trace.Tracer      // makes spans of the calls of our own tools; may be nil
+	Savings  Savings           // counts what clients were spared; may be nil
+}
+
+// Tools answers tools/call. Its methods may be called by many goroutines at once.
+type Tools struct {
+	router   Router
+	catalog  *catalog.Catalog
+	own      map[string]ownTool
+	runner   *runner
+	reporter *reporter
+	memory   memory
+	results  results
+	tracer   trace.Tracer
+}
+
+// definitions are those of the router's own tools.
+//
+//go:embed tools.json
+var definitions []byte
+
+// An ownTool is a tool of the router itself.
+type ownTool struct {
+	*registry.NormalizedTool
+	run ownHandler
+}
+
+// An ownHandler answers a call of one of our own tools, given its arguments, which
+// fit the tool's schema. It fails as Execute of a [Router] does.
+type ownHandler func(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error)
+
+// A call is a client's call of a tool, of a server or our own. What it embeds knows the
+// parameters, the request and the client.
+type call struct {
+	conversation.Call
+	executed bool   // a server's tool was executed, which has put _meta into the result and notified the observer
+	trace    string // the id of the trace of one of our own tools, "" if it has none
+}
+
+// Own returns the definitions of the router's own tools.
+func Own() []*registry.NormalizedTool {
+	var all []json.RawMessage
+	if err := json.Unmarshal(definitions, &all); err != nil {
+		panic("tools.json: " + err.Error())
+	}
+	tools := make([]*registry.NormalizedTool, len(all))
+	for i, indented := range all {
+		var definition bytes.Buffer
+		_ = json.Compact(&definition, indented)
+		t := &registry.NormalizedTool{Definition: definition.Bytes()}
+		t.InputSchema = wire.Member(t.Definition, "inputSchema")
+		t.Name, _ = wire.String(wire.Member(t.Definition, "name"))
+		t.ID = registry.ID("", t.Name)
+		tools[i] = t
+	}
+	return tools
+}
+
+// New returns the tools of a router.
+func New(o Options) *Tools {
+	t := &Tools{router: o.Router, catalog: o.Catalog, own: make(map[string]ownTool), tracer: o.Tracer}
+	t.runner = &runner{
+		router: o.Router, tasks: o.Tasks, memory: &t.memory, results: &t.results,
+		savings: o.Savings, observed: o.Observer != nil,
+	}
+	t.reporter = &reporter{catalog: o.Catalog, node: o.Node, version: o.Version, observer: o.Observer, tracer: o.Tracer}
+	found := &finder{router: o.Router, catalog: o.Catalog, memory: &t.memory}
+	routes := &taskRouter{
+		router: o.Router, catalog: o.Catalog, memory: &t.memory, runner: t.runner, finder: found,
+		settings: o.RouteTask,
+	}
+	handlers := map[string]ownHandler{
+		"find_tools":          found.find,
+		"describe_tools":      found.describe,
+		"call_tool":           t.callTool,
+		"call_read_only_tool": t.callReadOnlyTool,
+		"route_task":          routes.route,
+		"read_result":         t.results.read,
+		"list_categories":     t.listCategories,
+		"classify_text":       t.classifyText,
+	}
+	for _, own := range Own() {
+		t.own[own.Name] = ownTool{own, handlers[own.Name]}
+	}
+	return t
+}
+
+// Forget drops what is kept for a client that has left; see Owner of
+// [conversation.Request].
+func (t *Tools) Forget(owner any) {
+	t.memory.forget(owner)
+	t.results.forget(owner)
+}
+
+// ReadKept returns the text of a long result that the client got before. It reports
+// false if no such text is kept.
+func (t *Tools) ReadKept(owner any, uri string) (text string, ok bool) {
+	return t.results.find(owner, uri)
+}
+
+// Call answers tools/call.
+func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
+	name, ok := wire.String(c.Name)
+	if !ok {
+		return nil, conversation.InvalidParams("tools/call needs the name of a tool")
+	}
+	if own, ok := t.own[name]; ok {
+		return t.callOwn(ctx, own, &call{Call: c})
+	}
+	began := time.Now()
+	tool, err := t.catalog.Tool(ctx, name)
+	switch {
+	case err == nil:
+		one := &call{Call: c}
+		result, err := t.runner.router.Execute(ctx, t.runner.callOf(one, tool, c.Args))
+		return t.runner.finish(one, tool, result, err)
+	case errors.Is(err, session.ErrNotSent):
+		return t.reporter.unreached(name, err, &call{Call: c}, began), nil
+	}
+	err = conversation.InvalidParams(err.Error())
+	t.reporter.unknown(name, err, &call{Call: c}, began)
+	return nil, err
+}
+
+// callOwn runs one of our own tools, in a span if there is a tracer. The observer is
+// notified unless a server's tool was executed: then it was notified of that.
+func (t *Tools) callOwn(ctx context.Context, own ownTool, c *call) (json.RawMessage, error) {
+	began := time.Now()
+	ctx, span := selector.StartSpan(ctx, t.tracer, "tools/call", own.Name, c.Meta)
+	c.tracedBy(span)
+	result, err := t.runOwn(ctx, own, c.Args, c)
+	t.reporter.ended(own, c, began, span, result, err)
+	return result, err
+}
+
+// runOwn runs one of our own tools if its arguments fit the tool's schema.
+func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c *call) (json.RawMessage, error) {
+	began := time.Now()
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	// A model may write the arguments of the inner tool as a string, such as
+	// {"tool":"a__b","arguments":"{\"n\":1}"}. Our schema asks for an object, so {} stands
+	// for the string during the check. Execute gets the string: it repairs it and says so.
+	inner := wire.Member(args, "arguments")
+	_, isString := wire.String(inner)
+	if isString {
+		args = wire.SetMember(args, "arguments", []byte("{}"))
+	}
+	checked := t.router.Check(own.NormalizedTool, args)
+	fixed, problems := checked.Arguments, checked.Faults
+	if len(problems) > 0 {
+		meta := t.reporter.meta(own, c, began, false)
+		if c.Plain {
+			return nil, mismatched(own.NormalizedTool, problems, meta)
+		}
+		return withNew(failure("%s: the arguments do not fit.\n- %s\nThe schema: %s", own.Name, strings.Join(problems, "\n- "), own.InputSchema), meta), nil
+	}
+	if isString {
+		fixed = wire.SetMember(fixed, "arguments", inner)
+	}
+	result, err := own.run(ctx, fixed, c)
+	if err != nil || c.executed {
+		return result, err
+	}
+	return withNew(result, t.reporter.meta(own, c, began, true)), nil
+}
+
+// What call_tool and call_read_only_tool take.
+type callArguments struct {
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+func (t *Tools) callTool(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
+	var a callArguments
+	if err := json.Unmarshal(args, &a); err != nil {
+		return failure("call_tool: %v", err), nil
+	}
+	tool, err := t.catalog.Tool(ctx, a.Tool)
+	if err != nil {
+		return failure("%v", err), nil
+	}
+	return t.runner.run(ctx, tool, a.Arguments, c)
+}
+
+func (t *Tools) callReadOnlyTool(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
+	var a callArguments
+	if err := json.Unmarshal(args, &a); err != nil {
+		return failure("call_read_only_tool: %v", err), nil
+	}
+	tool, err := t.catalog.Tool(ctx, a.Tool)
+	if err != nil {
+		return failure("%v", err), nil
+	}
+	if !tool.Hints.IsReadOnly() {
+		return failure("%s was not run: its server does not declare that it only reads (readOnlyHint). Use call_tool to run it.", tool.ID), nil
+	}
+	return t.runner.run(ctx, tool, a.Arguments, c)
+}

@@ -1,0 +1,168 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+const (
+	// gatherTime is how long changes are gathered before clients are notified, and
+	// notifyEvery the least time between two notifications.
+	gatherTime  = 100 * time.Millisecond
+	notifyEvery = 500 * time.Millisecond
+)
+
+// changes are the notifications that a list has changed, and the member by which a
+// modern client asks for them.
+var changes = []struct{ notification, member string }{
+	{"notifications/tools/list_changed", "toolsListChanged"},
+	{"notifications/prompts/list_changed", "promptsListChanged"},
+	{"notifications/resources/list_changed", "resourcesListChanged"},
+}
+
+type eventSource interface {
+	// Changed returns a channel that is closed at the next change of the catalog.
+	Changed() <-chan struct{}
+
+	// Listen has f called with the messages of servers that belong to no request.
+	// owner is the only client that uses the server's session, nil if several may.
+	// f must not block. Only one may listen at a time.
+	Listen(f func(server string, owner session.Client, m session.Message)) (stop func())
+
+	// Subscribe has a server say when a resource changes. done is closed when the
+	// server has forgotten the subscription; cancel ends it.
+	Subscribe(ctx context.Context, server, uri string, from session.Client) (done <-chan struct{}, cancel func(), err error)
+}
+
+// A notifier notifies clients of what belongs to no request: changes of lists and
+// resources, and log messages of servers.
+type notifier struct {
+	router        eventSource
+	catalog       *catalog.Catalog
+	clients       *conversation.Clients
+	subscriptions *subscriptions
+	began         *registry.Snapshot     // the first catalog, which clients may have; run's alone
+	touches       chan struct{}          // holds a signal when a list was touched
+	redisplayed   func() <-chan struct{} // returns a channel that is closed when the settings show the catalog in another way
+
+	mu      sync.Mutex      // guards what follows
+	touched map[string]bool // lists that have changed by their server's word, by member of changes
+}
+
+func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s *subscriptions, redisplayed func() <-chan struct{}) *notifier {
+	return &notifier{
+		router: r, catalog: c, clients: clients, subscriptions: s, began: r.Snapshot(),
+		touches: make(chan struct{}, 1), touched: make(map[string]bool), redisplayed: redisplayed,
+	}
+}
+
+// run notifies clients until ctx ends. Many changes at once are one notification.
+// notified is called after each.
+func (n *notifier) run(ctx context.Context, notified func()) {
+	defer n.router.Listen(n.heard)()
+	defer n.subscriptions.end()
+	last := n.catalog.Of(n.began)
+	n.began = nil
+	for {
+		changed, redisplayed := n.router.Changed(), n.redisplayed()
+		if now := n.catalog.View(); n.notify(last, now) {
+			last = now
+			notified()
+			if !sleep(ctx, notifyEvery) {
+				return
+			}
+			continue
+		}
+		select {
+		case <-changed:
+		case <-redisplayed:
+		case <-n.touches:
+		case <-ctx.Done():
+			return
+		}
+		if !sleep(ctx, gatherTime) {
+			return
+		}
+	}
+}
+
+// notify notifies the clients of lists that differ or were touched, and reports
+// whether there are any.
+func (n *notifier) notify(last, now *catalog.View) (any bool) {
+	differ := map[string]bool{
+		"toolsListChanged":     !now.Tools.Equal(last.Tools),
+		"promptsListChanged":   !now.PromptList.Equal(last.PromptList),
+		"resourcesListChanged": !now.Resources.Equal(last.Resources) || !now.Templates.Equal(last.Templates),
+	}
+	n.mu.Lock()
+	for member := range n.touched {
+		differ[member] = true
+	}
+	clear(n.touched)
+	n.mu.Unlock()
+	for _, change := range changes {
+		if !differ[change.member] {
+			continue
+		}
+		any = true
+		m := session.Message{Method: change.notification}
+		for _, c := range n.clients.All() {
+			c.Notify("", m)
+		}
+		n.subscriptions.changed(change.member, m)
+	}
+	return any
+}
+
+// heard passes on a message of a server that belongs to no request. It runs on the
+// goroutine that reads from the server.
+func (n *notifier) heard(server string, owner session.Client, m session.Message) {
+	if m.Method == "notifications/resources/updated" {
+		n.subscriptions.updated(server, owner, m)
+		return
+	}
+	if owner != nil {
+		owner.Notify(server, m)
+		return
+	}
+	for _, change := range changes {
+		if m.Method == change.notification {
+			n.touch(change.member)
+			return
+		}
+	}
+	clients := n.clients.All()
+	for _, c := range clients {
+		if c.Principal != clients[0].Principal {
+			return // it may be about what one of them does, which the others must not know
+		}
+	}
+	for _, c := range clients {
+		c.Notify(server, m)
+	}
+}
+
+// touch has clients notified that a list has changed, even if it has not: its server
+// says so.
+func (n *notifier) touch(member string) {
+	n.mu.Lock()
+	n.touched[member] = true
+	n.mu.Unlock()
+	select {
+	case n.touches <- struct{}{}:
+	default:
+	}
+}
+
+// touchAll touches all lists: no one has notified the clients of changes meanwhile.
+func (n *notifier) touchAll() {
+	for _, change := range changes {
+		n.touch(change.member)
+	}
+}

@@ -1,0 +1,160 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/server/internal/tools"
+)
+
+// codeResourceNotFound is what servers before 2026-07-28 answer.
+const codeResourceNotFound = -32002
+
+type relayRouter interface {
+	// Relay sends a request to a server and returns the server's own result, or a
+	// [*session.Error], or the cause of ctx's end.
+	Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error)
+}
+
+// A relay passes requests on to the server that has the prompt, resource or task.
+type relay struct {
+	router  relayRouter
+	catalog *catalog.Catalog
+	tasks   catalog.Tasks
+	tools   *tools.Tools
+}
+
+// pass sends the request to a server, with these parameters, which have no _meta.
+func (r *relay) pass(ctx context.Context, c conversation.Call, server string, params json.RawMessage) (json.RawMessage, error) {
+	return r.router.Relay(ctx, server, session.Request{Method: c.Method, Params: params, Meta: c.ServerMeta(), From: c.From})
+}
+
+// prompt answers prompts/get.
+func (r *relay) prompt(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
+	name, err := c.Text("name")
+	if err != nil {
+		return nil, err
+	}
+	prompt, err := r.catalog.Prompt(ctx, name)
+	if err != nil {
+		return nil, conversation.InvalidParams(err.Error())
+	}
+	return r.pass(ctx, c, prompt.Server, wire.SetMember(c.BareParams(), "name", wire.AppendString(nil, prompt.Name)))
+}
+
+// complete completes an argument of a prompt or of a resource template.
+func (r *relay) complete(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
+	params := c.BareParams()
+	ref := wire.Member(params, "ref")
+	kind, _ := wire.String(wire.Member(ref, "type"))
+	switch kind {
+	case "ref/prompt":
+		name, _ := wire.String(wire.Member(ref, "name"))
+		prompt, err := r.catalog.Prompt(ctx, name)
+		if err != nil {
+			return nil, conversation.InvalidParams(err.Error())
+		}
+		ref = wire.SetMember(ref, "name", wire.AppendString(nil, prompt.Name))
+		return r.pass(ctx, c, prompt.Server, wire.SetMember(params, "ref", ref))
+	case "ref/resource":
+		uri, _ := wire.String(wire.Member(ref, "uri"))
+		found, err := locate(ctx, r.catalog, uri)
+		if err != nil {
+			return nil, err
+		}
+		ref = wire.SetMember(ref, "uri", wire.AppendString(nil, found[0].URI))
+		return r.pass(ctx, c, found[0].Server, wire.SetMember(params, "ref", ref))
+	}
+	return nil, conversation.InvalidParams("completion/complete needs a ref of the type ref/prompt or ref/resource")
+}
+
+// task answers the requests for a task, which the server that runs it knows.
+func (r *relay) task(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
+	exposed, err := c.Text("taskId")
+	if err != nil {
+		return nil, err
+	}
+	server, id, ok := r.tasks.Resolve(c.Principal, exposed)
+	if !ok {
+		return nil, conversation.InvalidParams("there is no such task")
+	}
+	result, err := r.pass(ctx, c, server, wire.SetMember(c.BareParams(), "taskId", wire.AppendString(nil, id)))
+	return r.tasks.Expose(c.Principal, server, result), err
+}
+
+// read answers resources/read, also of a kept result.
+func (r *relay) read(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
+	uri, err := c.Text("uri")
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(uri, tools.ResultScheme) {
+		text, ok := r.tools.ReadKept(c.Owner(), uri)
+		if !ok {
+			return nil, notFound(uri)
+		}
+		return wire.Marshal(map[string]any{"contents": []any{map[string]string{"uri": uri, "mimeType": "text/plain", "text": text}}}), nil
+	}
+	found, err := locate(ctx, r.catalog, uri)
+	if err != nil {
+		return nil, err
+	}
+	var result json.RawMessage
+	for _, at := range found {
+		result, err = r.pass(ctx, c, at.Server, wire.SetMember(c.BareParams(), "uri", wire.AppendString(nil, at.URI)))
+		if err == nil {
+			return renamed(result, at.URI, uri), nil
+		}
+		if e, ok := errors.AsType[*session.Error](err); !ok || e.Code != session.CodeInvalidParams && e.Code != codeResourceNotFound {
+			break
+		}
+	}
+	if e, ok := errors.AsType[*session.Error](err); ok && e.Code == codeResourceNotFound && c.Modern() {
+		err = &session.Error{Code: session.CodeInvalidParams, Message: e.Message, Data: uriParams(uri)}
+	}
+	return nil, err
+}
+
+// renamed returns the result of a read with the URI by which the client knows the
+// resource.
+func renamed(result json.RawMessage, theirs, ours string) json.RawMessage {
+	if theirs == ours {
+		return result
+	}
+	var contents []json.RawMessage
+	if json.Unmarshal(wire.Member(result, "contents"), &contents) != nil {
+		return result
+	}
+	for i, content := range contents {
+		if uri, ok := wire.String(wire.Member(content, "uri")); ok && uri == theirs {
+			contents[i] = wire.SetMember(content, "uri", wire.AppendString(nil, ours))
+		}
+	}
+	return wire.SetMember(result, "contents", wire.Marshal(contents))
+}
+
+// locate returns where to ask for a resource, to be tried one after the other.
+func locate(ctx context.Context, c *catalog.Catalog, uri string) ([]catalog.Address, error) {
+	if uri == "" {
+		return nil, conversation.InvalidParams("the uri is missing")
+	}
+	found := c.Locate(ctx, uri)
+	if len(found) == 0 {
+		return nil, notFound(uri)
+	}
+	return found, nil
+}
+
+func notFound(uri string) error {
+	return &session.Error{Code: session.CodeInvalidParams, Message: "resource not found: no server knows " + uri, Data: uriParams(uri)}
+}
+
+func uriParams(uri string) json.RawMessage {
+	return append(wire.AppendString([]byte(`{"uri":`), uri), '}')
+}

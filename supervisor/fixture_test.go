@@ -1,0 +1,186 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// The test binary plays the fake server, the guard, npm's shell, and a router that
+// is to be killed.
+func TestMain(m *testing.M) {
+	if os.Getenv(ReportVariable) != "" {
+		if err := Report(os.Stdout, os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	mcptest.ServeIfAsked()
+	if len(os.Args) > 1 && os.Args[1] == "guard" {
+		if len(os.Args) > 2 {
+			fmt.Fprintln(os.Stderr, ExecShim(os.Args[3:]))
+			os.Exit(1)
+		}
+		RunGuard(os.Stdin)
+		os.Exit(0)
+	}
+	if len(os.Args) > 1 && os.Args[1] == "router" {
+		beRouter(os.Args[2:])
+	}
+	flag.Parse()
+	flag.Set("test.parallel", "8") // the tests mostly wait for processes
+	goleak.VerifyTestMain(m)
+}
+
+// A learner is a handler that lists the tools once a session is up.
+type learner struct {
+	mu      sync.Mutex
+	learned map[string]int // listings by server
+	tools   map[string]string
+	known   map[string]bool
+}
+
+func (l *learner) Learn(ctx context.Context, entry config.Server, s session.Session) error {
+	raw, err := s.Call(ctx, session.Request{Method: "tools/list", Params: json.RawMessage("{}")})
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.learned[entry.Name]++
+	l.tools[entry.Name] = string(raw)
+	return nil
+}
+
+func (l *learner) Known(entry config.Server) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known[entry.Name]
+}
+
+func (l *learner) Forget(server string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.tools, server)
+}
+
+func (l *learner) listings(server string) (int, string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.learned[server], l.tools[server]
+}
+
+// A fixture is a running supervisor.
+type fixture struct {
+	*Supervisor
+	*learner
+	t       *testing.T
+	data    string
+	configs chan config.Config
+	stop    func()
+}
+
+func guardCommand() []string {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return []string{self, "guard"}
+}
+
+// supervise runs a supervisor of the entries until the test ends.
+func supervise(t *testing.T, entries ...config.Server) *fixture {
+	t.Helper()
+	return superviseIn(t, t.TempDir(), entries...)
+}
+
+func superviseIn(t *testing.T, data string, entries ...config.Server) *fixture {
+	t.Helper()
+	log := zaptest.NewLogger(t, zaptest.Level(zap.DebugLevel))
+	l := &learner{learned: make(map[string]int), tools: make(map[string]string), known: make(map[string]bool)}
+	f := &fixture{t: t, learner: l, data: data, configs: make(chan config.Config)}
+	f.Supervisor = New(l, Options{DataDir: data, Guard: guardCommand(), Reporter: guardCommand()[0], Version: "test"}, log)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx, f.configs) }()
+	f.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(f.stop)
+	f.apply(entries...)
+	return f
+}
+
+func (f *fixture) apply(entries ...config.Server) { f.configs <- config.Config{Servers: entries} }
+
+// fake returns an entry whose server is the fake one.
+func fake(name string, flags ...string) config.Server {
+	command, args := mcptest.Command(append([]string{"-name", name}, flags...)...)
+	return config.Server{Name: name, Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second}
+}
+
+func (f *fixture) state(name string) status.Status {
+	for _, s := range f.Status() {
+		if s.Name == name {
+			return s
+		}
+	}
+	return status.Status{}
+}
+
+func (f *fixture) await(name string, state status.State) status.Status {
+	f.t.Helper()
+	mcptest.WaitFor(f.t, fmt.Sprintf("%s to be %s", name, state), func() bool { return f.state(name).State == state })
+	return f.state(name)
+}
+
+// call calls a tool and returns its first text.
+func (f *fixture) call(server, tool, arguments string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	s, err := f.Session(ctx, server, nil)
+	if err != nil {
+		return "", err
+	}
+	raw, err := s.Call(ctx, session.Request{Method: "tools/call", Params: fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tool, arguments)})
+	if err != nil {
+		return "", err
+	}
+	var r struct{ Content []struct{ Text string } }
+	if err := json.Unmarshal(raw, &r); err != nil || len(r.Content) == 0 {
+		return string(raw), err
+	}
+	return r.Content[0].Text, nil
+}
+
+func (f *fixture) mustCall(server, tool, arguments string) string {
+	f.t.Helper()
+	text, err := f.call(server, tool, arguments)
+	if err != nil {
+		f.t.Fatalf("call %s of %s: %v", tool, server, err)
+	}
+	return text
+}
+
+func pidFile(t *testing.T) string { return filepath.Join(t.TempDir(), "pids") }

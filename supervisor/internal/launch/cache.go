@@ -1,0 +1,87 @@
+package launch
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+)
+
+// A ProbeResult is what was found out about a server and is remembered over restarts
+// of it and of the router.
+type ProbeResult struct {
+	Era       peer.Era         `json:"era,omitempty"`
+	Transport config.Transport `json:"transport,omitempty"` // of a url that does not say
+	Asks      bool             `json:"asks,omitempty"`      // the server has sent its client a request
+	Fetched   bool             `json:"fetched,omitempty"`   // its package is in the cache of its package runner
+	AsksRoots bool             `json:"asksRoots,omitempty"` // the server has asked for roots, which servers do when the session begins
+}
+
+// A Cache keeps probe results by the hash of the server's entry: in memory, and in a
+// small file for each if it has a folder.
+type Cache struct {
+	dir string // "" keeps nothing
+
+	mu    sync.Mutex // guards known, and its files against concurrent edits
+	known map[string]ProbeResult
+}
+
+func newCache(data string) *Cache {
+	c := &Cache{known: make(map[string]ProbeResult)}
+	if data != "" {
+		c.dir = filepath.Join(data, "probes")
+	}
+	return c
+}
+
+// Get returns what is known of the entry's server.
+func (c *Cache) Get(entry config.Server) ProbeResult { return c.ByHash(entry.Hash()) }
+
+// ByHash is Get for an entry whose hash is known; a hash takes time to compute.
+func (c *Cache) ByHash(hash string) ProbeResult {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.load(hash)
+}
+
+// load returns what is known. c.mu must be held.
+func (c *Cache) load(hash string) ProbeResult {
+	t, ok := c.known[hash]
+	if ok || c.dir == "" {
+		return t
+	}
+	if b, err := os.ReadFile(filepath.Join(c.dir, hash)); err == nil && json.Unmarshal(b, &t) != nil {
+		t = ProbeResult{} // damaged: the server is probed again
+	}
+	if t.Era != peer.LegacyEra && t.Era != peer.ModernEra {
+		t.Era = peer.UnknownEra
+	}
+	c.known[hash] = t
+	return t
+}
+
+// Edit changes what is known of the entry's server.
+func (c *Cache) Edit(entry config.Server, change func(*ProbeResult)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hash := entry.Hash()
+	before := c.load(hash)
+	after := before
+	if change(&after); after == before {
+		return
+	}
+	delete(c.known, hash) // another router may have found out more
+	after = c.load(hash)
+	change(&after)
+	c.known[hash] = after
+	if c.dir == "" || os.MkdirAll(c.dir, 0o700) != nil {
+		return
+	}
+	if b, err := json.Marshal(after); err == nil {
+		atomicfile.Write(filepath.Join(c.dir, hash), b, false) // if it fails, the server is probed again
+	}
+}

@@ -1,0 +1,15 @@
+// Package launch turns an entry of the configuration into a running process: it
+// finds the command, lets npx and uvx fetch packages one at a time, and starts what
+// npx would run without npx. It also keeps the cached probe results of servers.
+//
+// # Order of a start
+//
+// [Launcher.AwaitTurn] waits until no other server fetches a package,
+// [Launcher.Fetch] has npx fetch the package and report what it would run (see
+// [Report]), and [Launcher.Start] starts that, or the command as the entry has it.
+//
+// # Imports
+//
+// The package imports package process, and package peer for [peer.Era] alone. It
+// knows no session.
+package launch

@@ -1,0 +1,130 @@
+package launch
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+func TestFetchOf(t *testing.T) {
+	for command, want := range map[string]string{
+		"npx -y pkg":                     "npx: pkg",
+		"npx pkg@1.2.3 --flag -p x":      "npx: pkg@1.2.3",
+		"/usr/bin/npx -y -- @a/b@latest": "npx: @a/b@latest",
+		"npx.cmd --yes @a/b@^1.0.0":      "npx: @a/b@^1.0.0",
+		"npx -y -p a -p @b/c cmd x":      "npx: a @b/c",
+		"npx --package=a@1.x cmd":        "npx: a@1.x",
+		"npx --prefer-offline a":         "npx: a",
+		"npm exec --yes a -- --b":        "npm: a",
+		"npm x a":                        "npm: a",
+		"uvx mcp-server-time --tz UTC":   "uvx: mcp-server-time",
+		"uvx --from a[b]==1 c":           "uvx: a[b]==1",
+		"uvx --python 3.12 c d":          "uvx: c",
+		"uv tool run c":                  "uv: c",
+
+		"npm run x":                    "",
+		"npx":                          "",
+		"npx -y":                       "",
+		"npx -p":                       "",
+		"npx -p a":                     "",
+		"npx -c a":                     "",
+		"npx --workspace w a":          "",
+		"npx --yes=false a":            "",
+		"npx -y ./folder":              "",
+		"npx -y ../folder":             "",
+		"npx -y /folder":               "",
+		"npx -y user/repository":       "",
+		"npx -y git+ssh://host/a.git":  "",
+		"npx -y https://host/a.tgz":    "",
+		"npx -y github:a/b":            "",
+		"npx -y a@npm:b":               "",
+		"npx -y a.tgz@file:x":          "",
+		"uv run x":                     "",
+		"docker run -i --rm image npx": "",
+		"node npx.js":                  "",
+	} {
+		words := strings.Fields(command)
+		f, ok := fetchOf(config.Server{Transport: config.Stdio, Command: words[0], Args: words[1:]})
+		got := ""
+		if ok {
+			got = f.by + ": " + strings.Join(f.packages, " ")
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+	if _, ok := fetchOf(config.Server{Transport: config.StreamableHTTP}); ok {
+		t.Error("a remote server fetches nothing")
+	}
+}
+
+// The folder is the one that npm 11 makes.
+func TestNPXFolder(t *testing.T) {
+	if got := npxFolder([]string{"@modelcontextprotocol/server-memory@2026.8.31"}); got != "c98ccc168155bafa" {
+		t.Error(got)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for command, want := range map[string][]string{
+		`'mcp-server' 'a b' 'it'\''s' '' '{"x":1}' '$HOME' plain`: {"mcp-server", "a b", "it's", "", `{"x":1}`, "$HOME", "plain"},
+		`"server"  --a=b é`: {"server", "--a=b", "é"},
+		`'a'"b"c`:           {"abc"},
+		``:                  nil,
+		`a; b`:              nil,
+		`a $HOME`:           nil,
+		`a "$HOME"`:         nil,
+		`a 'b`:              nil,
+		"a `b`":             nil,
+		`a *.js`:            nil,
+		`~/a`:               nil,
+		`a {b,c}`:           nil,
+		"a\nb":              nil,
+		"a \\\nb":           nil,
+		`a > b`:             nil,
+	} {
+		got, ok := words(command)
+		if ok != (want != nil) || ok && !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v, want %q", command, got, ok, want)
+		}
+	}
+}
+
+// A turn that is not given back ends after a third of its entry's startTimeout.
+func TestTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(nil, "", "")
+		var waited []string
+		turn := func(name string) func() {
+			done, err := l.AwaitTurn(t.Context(), Job{
+				Entry: config.Server{
+					Transport: config.Stdio, Command: "npx", Args: []string{"-y", name}, StartTimeout: 3 * time.Minute,
+					Env: map[string]string{"npm_config_cache": "/no/such/folder"},
+				},
+				Doing: func(what string) { waited = append(waited, what) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return done
+		}
+		began := time.Now()
+		turn("hung")
+		done := turn("a")
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("the second waited for %v, want a minute", took)
+		}
+		done()
+		turn("b")()
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("the third waited until %v, want no wait", took)
+		}
+		if len(waited) != 3 || waited[0] != "waiting to be fetched" {
+			t.Errorf("they did %q", waited)
+		}
+	})
+}

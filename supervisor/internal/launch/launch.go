@@ -1,0 +1,129 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
+)
+
+// A Launcher starts the processes of entries. It is shared by all servers.
+type Launcher struct {
+	Cache *Cache
+
+	starter  *process.Starter
+	finder   process.Finder
+	reporter string // path of a program that calls Report; "" runs npx as entries have it
+	dataDir  string // "" keeps nothing
+	fetching signal.Slots
+}
+
+// New returns a Launcher that starts processes with starter. reporter is the path of
+// a program that calls [Report], "" if none does. dataDir is where results are kept;
+// "" keeps them in memory.
+func New(starter *process.Starter, reporter, dataDir string) *Launcher {
+	return &Launcher{
+		Cache: newCache(dataDir), starter: starter, reporter: reporter, dataDir: dataDir,
+		fetching: make(signal.Slots, 1),
+	}
+}
+
+// A Job is one start of a server.
+type Job struct {
+	Entry   config.Server
+	Doing   func(what string) // called with what the start waits for; "" is the server itself
+	LogFile *process.LogFile  // for what package runners print on stderr
+	Log     *zap.Logger
+}
+
+// A Direct is the command that npx would run for an entry, which is started without
+// npx.
+type Direct struct {
+	Package string // as name@version; "" if it is unknown
+
+	entry   config.Server
+	command process.Command
+}
+
+// Start starts the process of the entry. d is the result of [Launcher.Fetch] for the
+// entry, or for one before an edit; it may be nil.
+func (l *Launcher) Start(ctx context.Context, entry config.Server, d *Direct) (*process.Process, error) {
+	c, err := l.command(ctx, entry)
+	if err != nil {
+		return nil, err
+	}
+	if d != nil && SameProcess(d.entry, entry) {
+		if _, err := os.Stat(d.command.Path); err == nil {
+			c = d.command
+		}
+	}
+	p, err := l.starter.Start(c)
+	return p, asNotFound(err)
+}
+
+// command returns the entry's command as it is written.
+func (l *Launcher) command(ctx context.Context, entry config.Server) (process.Command, error) {
+	path, search, err := l.finder.Find(ctx, entry.Command, entry.Cwd, entry.Env["PATH"])
+	if err != nil {
+		return process.Command{}, &NotFoundError{err}
+	}
+	if entry.Cwd != "" {
+		if info, err := os.Stat(entry.Cwd); err != nil || !info.IsDir() {
+			return process.Command{}, &NotFoundError{&FolderError{entry.Cwd}}
+		}
+	}
+	return process.Command{
+		Path: path, Args: entry.Args, Dir: entry.Cwd,
+		Env: process.Environment(os.Environ(), entry.InheritEnv, search, entry.Env),
+	}, nil
+}
+
+// SameProcess reports whether two entries ask for the same process.
+func SameProcess(a, b config.Server) bool {
+	return a.Hash() == b.Hash() && slices.Equal(a.InheritEnv, b.InheritEnv) && a.SameSecrets(b)
+}
+
+// A NotFoundError is a command, folder or package that does not exist: trying again
+// at once is of no use.
+type NotFoundError struct{ error }
+
+func (e *NotFoundError) Unwrap() error { return e.error }
+
+// asNotFound marks the failed start of a program that does not exist.
+func asNotFound(err error) error {
+	if _, ok := errors.AsType[*process.StartError](err); ok && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
+		return &NotFoundError{err}
+	}
+	return err
+}
+
+// A FolderError is a working directory that is no folder.
+type FolderError struct{ Folder string }
+
+func (e *FolderError) Error() string {
+	return fmt.Sprintf("its working directory %s is no folder", e.Folder)
+}
+
+// A FetchError is a package that could not be fetched.
+type FetchError struct {
+	By       string   // the command that fetches, without its folder
+	Packages []string // as the entry names them
+	Said     []string // the last lines on stderr of the command
+
+	doing string
+	err   error
+}
+
+func (e *FetchError) Error() string { return e.err.Error() }
+func (e *FetchError) Unwrap() error { return e.err }
+
+// Doing says what failed, as "npx is fetching pkg".
+func (e *FetchError) Doing() string { return e.doing }

@@ -1,0 +1,147 @@
+package peer
+
+import (
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+)
+
+// Calls are the requests to the server that have no answer yet. They also say
+// whether new ones may begin.
+type Calls struct {
+	mu      sync.Mutex // guards the fields below
+	pending map[int64]*call
+	idle    chan struct{} // closed while no call is pending
+	since   time.Time     // when idle was closed
+	refused bool          // no call may begin: those under way may end, then the session does
+}
+
+// A call is a request that was begun and has not ended.
+type call struct {
+	id       int64
+	from     session.Client
+	token    json.RawMessage // the client's progress token; nil if it gave none
+	answer   chan Reply      // receives at most one
+	sent     *Outgoing
+	standing bool // a subscription, for whose answer no caller waits
+}
+
+var errRefused = errors.New("the session is about to end")
+
+// add registers a call, unless calls are refused.
+func (c *Calls) add(one *call) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused && !one.standing {
+		return errRefused
+	}
+	if !one.standing && c.busy() == 0 {
+		c.idle = make(chan struct{})
+	}
+	c.pending[one.id] = one
+	return nil
+}
+
+// busy counts the calls that a caller waits for. c.mu must be held.
+func (c *Calls) busy() int {
+	n := len(c.pending)
+	for _, one := range c.pending {
+		if one.standing {
+			n--
+		}
+	}
+	return n
+}
+
+// remove ends a call.
+func (c *Calls) remove(one *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pending, one.id)
+	if c.busy() == 0 {
+		select {
+		case <-c.idle:
+		default:
+			close(c.idle)
+			c.since = time.Now()
+		}
+	}
+}
+
+// get returns the call with the id, nil if it has ended.
+func (c *Calls) get(id int64) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pending[id]
+}
+
+// client returns the client on whose behalf the server says or asks something: that
+// of the call origin, with which the message came; else that of the latest call if
+// one client has made all calls. It is nil if that can't be known.
+func (c *Calls) client(origin int64) session.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if one := c.pending[origin]; one != nil && one.from != nil {
+		return one.from
+	}
+	var latest *call
+	for _, one := range c.pending {
+		switch {
+		case one.from == nil:
+		case latest == nil:
+			latest = one
+		case one.from.Home() == nil || one.from.Home() != latest.from.Home():
+			return nil
+		case one.id > latest.id:
+			latest = one
+		}
+	}
+	if latest == nil {
+		return nil
+	}
+	return latest.from
+}
+
+// Idle returns a channel that is closed when no call is under way, or was when Idle
+// was called.
+func (c *Calls) Idle() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.idle
+}
+
+// IdleFor returns for how long no call has been under way, 0 if one is.
+func (c *Calls) IdleFor() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy() > 0 {
+		return 0
+	}
+	return time.Since(c.since)
+}
+
+// Refuse lets no new call begin.
+func (c *Calls) Refuse() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused = true
+}
+
+// RefuseUnlessBusy does what Refuse does unless a call is under way, and reports
+// whether calls are refused.
+func (c *Calls) RefuseUnlessBusy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused = c.refused || c.busy() == 0
+	return c.refused
+}
+
+// Refused reports whether no new call may begin.
+func (c *Calls) Refused() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused
+}

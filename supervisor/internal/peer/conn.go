@@ -1,0 +1,209 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// A Conn is JSON-RPC with a server over a link: requests and their answers, and
+// notifications in both directions. The server's requests and notifications go to
+// the Peer that the Conn is part of.
+type Conn struct {
+	Calls  Calls
+	Strays Strays
+	Spoke  atomic.Bool // a message has come from the server
+
+	link   Link
+	handle func(m wire.Message, origin int64) error // acts on a request or notification
+	agreed agreement                                // set by the handshake, before the session is shared
+	lastID atomic.Int64
+
+	life context.Context // ends with the session, whose cause is its cause
+	end  context.CancelCauseFunc
+
+	mu      sync.Mutex     // guards the order of Go and Close: after Close nothing is added to running
+	running sync.WaitGroup // the goroutines of Go
+}
+
+// An agreement is what the handshake has found out and settled.
+type agreement struct {
+	info     session.Info
+	meta     json.RawMessage // what modern requests must carry in _meta; nil in the legacy era
+	bothEras bool            // the server speaks the legacy era as well
+}
+
+// begin sends a request. Unless it fails, Calls.remove must be called for it.
+func (c *Conn) begin(ctx context.Context, r session.Request) (*call, error) {
+	one := &call{id: c.lastID.Add(1), from: r.From, answer: make(chan Reply, 1), standing: r.Method == listen}
+	params := r.Params
+	if r.Meta != nil || c.agreed.meta != nil {
+		params, one.token = stamp(c.agreed.meta, r, one.id)
+	}
+	if err := c.Cause(); err != nil {
+		return nil, notSent(c, err)
+	}
+	if err := c.Calls.add(one); err != nil {
+		return nil, notSent(c, err)
+	}
+	line := wire.AppendRequest(make([]byte, 0, len(params)+len(r.Method)+64), one.id, r.Method, params)
+	one.sent = &Outgoing{ID: one.id, Method: r.Method, Params: params, Meta: r.Meta, Line: line}
+	if err := c.link.Send(ctx, one.sent); err != nil {
+		c.Calls.remove(one)
+		return nil, notSent(c, err)
+	}
+	return one, nil
+}
+
+// notSent marks the failure of a message that did not leave.
+func notSent(c *Conn, err error) error {
+	if errors.Is(err, session.ErrClosed) {
+		err = c.Cause()
+	}
+	return fmt.Errorf("%w: %w", session.ErrNotSent, err)
+}
+
+// await waits for the result of a call and ends the call. If ctx ends first, the
+// server is notified that the request is cancelled.
+func (c *Conn) await(ctx context.Context, one *call) (json.RawMessage, error) {
+	defer c.Calls.remove(one)
+	select {
+	case reply := <-one.answer:
+		return reply.Result()
+	case <-ctx.Done():
+		c.cancel(one)
+		return nil, context.Cause(ctx)
+	case <-c.life.Done():
+		select {
+		case reply := <-one.answer: // it came just in time
+			return reply.Result()
+		default:
+		}
+		if one.sent.Unsent.Load() {
+			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, c.Cause())
+		}
+		return nil, fmt.Errorf("%w: %w", session.ErrClosed, c.Cause())
+	}
+}
+
+// cancel notifies the server that no caller waits for the answer any more.
+func (c *Conn) cancel(one *call) {
+	c.NotifyLater(Cancelled, fmt.Appendf(nil, `{"requestId":%d,"reason":"cancelled by the client"}`, one.id))
+}
+
+// Request sends a request and waits for its result, as [session.Session] says of
+// Call. A modern server's question in the result is not answered.
+func (c *Conn) Request(ctx context.Context, r session.Request) (json.RawMessage, error) {
+	one, err := c.begin(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return c.await(ctx, one)
+}
+
+// Notify implements [session.Session].
+func (c *Conn) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	err := c.link.Send(ctx, &Outgoing{Method: method, Params: params, Line: wire.AppendNotification(nil, method, params)})
+	if err != nil {
+		return notSent(c, err)
+	}
+	return nil
+}
+
+// NotifyLater sends a notification and does not wait until it is written.
+func (c *Conn) NotifyLater(method string, params json.RawMessage) {
+	c.link.SendLater(&Outgoing{Method: method, Params: params, Line: wire.AppendNotification(nil, method, params)})
+}
+
+// respond answers a request of the server.
+func (c *Conn) respond(id, result json.RawMessage, err error) error {
+	line := wire.AppendResult(nil, id, result)
+	if err != nil {
+		var e *session.Error
+		if !errors.As(err, &e) {
+			e = &session.Error{Code: session.CodeInternal, Message: err.Error()}
+		}
+		line = wire.AppendError(nil, id, wire.Marshal(e))
+	}
+	return c.link.SendLater(&Outgoing{Line: line})
+}
+
+// Receive acts on one message of the server. origin is the id of the request that
+// the message came with, 0 if that is not known. It does not block. An error means
+// that the message is a stray.
+func (c *Conn) Receive(m wire.Message, origin int64) error {
+	c.Spoke.Store(true)
+	if !m.IsResponse() {
+		return c.handle(m, origin)
+	}
+	id, err := OurID(m.ID)
+	if err != nil {
+		return err
+	}
+	if id > c.lastID.Load() {
+		return errors.New("response to a request that was never made")
+	}
+	c.Settle(id, Reply{Message: m})
+	return nil
+}
+
+// OurID reads an id of one of our requests, which some servers send back as a
+// string.
+func OurID(id json.RawMessage) (int64, error) {
+	n, err := strconv.ParseInt(strings.Trim(string(id), `"`), 10, 64)
+	if err != nil {
+		return 0, errors.New("no id of ours")
+	}
+	return n, nil
+}
+
+// Settle gives a request its reply. Later replies to the same request are dropped.
+func (c *Conn) Settle(id int64, r Reply) {
+	if one := c.Calls.get(id); one != nil {
+		select {
+		case one.answer <- r:
+		default:
+		}
+	}
+}
+
+// Go runs f as part of the session, which [Conn.Wait] waits for. It returns false,
+// and does not run f, if the session has ended.
+func (c *Conn) Go(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life.Err() != nil {
+		return false
+	}
+	c.running.Go(f)
+	return true
+}
+
+// Close ends the session: calls under way and to come fail with the cause. Only the
+// first cause counts.
+func (c *Conn) Close(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end(cause)
+}
+
+// Wait returns when all functions that Go runs have returned. The session must have
+// ended.
+func (c *Conn) Wait() { c.running.Wait() }
+
+// Done implements [session.Session].
+func (c *Conn) Done() <-chan struct{} { return c.life.Done() }
+
+// Cause returns why the session has ended, nil if it has not.
+func (c *Conn) Cause() error { return context.Cause(c.life) }
+
+// Info implements [session.Session].
+func (c *Conn) Info() session.Info { return c.agreed.info }

@@ -1,0 +1,223 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// probeTimeout is how long a server of unknown era may take to answer
+// server/discover before it is sent initialize as well. Too short, it races
+// the slow start of a package runner and mixes the eras.
+const probeTimeout = 10 * time.Second
+
+// ErrProbeExit is returned by Handshake when the server went away at the first
+// message, as some do that know only initialize.
+var ErrProbeExit = errors.New("the server ended at server/discover")
+
+// CodeUnsupportedVersion is the JSON-RPC error of a modern server that does not
+// speak the revision of a request.
+const CodeUnsupportedVersion = -32022
+
+// SelfCode and the member "metarouter": "self" in an error's data are the answer of
+// a router that was started by a router.
+const SelfCode = -32000
+
+// ErrSelf is returned by Handshake when the server is a router that was started by a
+// router.
+var ErrSelf = errors.New("it would start a router inside the router")
+
+// An Era is what is known of the protocol that a server speaks.
+type Era string
+
+// The eras. Legacy servers open a session with initialize, modern ones do not.
+const (
+	UnknownEra Era = ""
+	LegacyEra  Era = "legacy"
+	ModernEra  Era = "modern"
+)
+
+// A Greeting is what a handshake says, and what it need not find out.
+type Greeting struct {
+	Known        Era             // the server's era; UnknownEra has the handshake probe
+	Version      string          // of the router
+	Capabilities json.RawMessage // of the client
+	PID          int             // of the server's process; 0 if it is remote
+}
+
+// Handshake opens the session. It must succeed before the session is used or shared.
+// Its error is a [*session.Error] if the server refuses, a [*VersionError] if the
+// server speaks another protocol, and wraps [ErrProbeExit] or [ErrSelf].
+//
+// "Any other error or time-out" than a discover result means legacy (2026-07-28,
+// transports/stdio#backward-compatibility), and a result that comes late still
+// counts.
+func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
+	client, meta := identity(g.Version)
+	var begun []*call
+	defer func() {
+		for _, one := range begun {
+			p.Calls.remove(one)
+		}
+	}()
+	send := func(method string, params json.RawMessage) chan Reply {
+		one, failed := p.begin(ctx, session.Request{Method: method, Params: params})
+		if failed != nil {
+			err = failed
+			return nil
+		}
+		begun = append(begun, one)
+		return one.answer
+	}
+	var discovered, initialized chan Reply
+	var timeout <-chan time.Time
+	probing, repeated, revision := g.Known != LegacyEra, false, session.LatestLegacy
+	if probing {
+		discovered, timeout = send(Discover, withMeta(nil, meta)), time.After(probeTimeout)
+	}
+	for {
+		if !probing && initialized == nil {
+			initialized = send(Initialize, fmt.Appendf(nil,
+				`{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, revision, g.Capabilities, client))
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case r := <-discovered:
+			if info, bothEras, ok := readDiscovered(r); ok {
+				p.agreed = agreement{g.complete(info), meta, bothEras}
+				return nil
+			}
+			versions, err := supported(r)
+			if err != nil {
+				return err
+			}
+			if probing && !repeated && slices.Contains(versions, session.Modern) { // "clients retry with one of supported"
+				repeated, discovered = true, send(Discover, withMeta(nil, meta))
+			} else {
+				probing, revision = false, newestLegacy(versions)
+			}
+		case <-timeout:
+			probing = false
+		case r := <-initialized:
+			return p.initialized(ctx, g, r)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-p.Done():
+			if probing {
+				return fmt.Errorf("%w: %w", ErrProbeExit, p.Cause())
+			}
+			return p.Cause()
+		}
+	}
+}
+
+// complete adds to info what the greeting says of the server.
+func (g Greeting) complete(info session.Info) session.Info {
+	info.PID, info.Remote = g.PID, g.PID == 0
+	return info
+}
+
+func isSelf(err error) bool {
+	e, ok := errors.AsType[*session.Error](err)
+	return ok && e.Code == SelfCode && string(wire.Member(e.Data, "metarouter")) == `"self"`
+}
+
+// identity returns what the router calls itself, and the _meta that its requests to
+// modern servers carry.
+func identity(version string) (client, meta json.RawMessage) {
+	client = wire.Marshal(map[string]string{"name": "metarouter", "version": version})
+	return client, wire.Marshal(map[string]any{
+		metaVersion: session.Modern, metaCapabilities: struct{}{}, metaClient: client,
+	})
+}
+
+// supported returns the revisions that a server names when it refuses ours. An error
+// says that the server can't be used in any.
+func supported(refusal Reply) (versions []string, err error) {
+	_, err = refusal.Result()
+	if isSelf(err) {
+		return nil, ErrSelf
+	}
+	if e, ok := errors.AsType[*session.Error](err); ok && e.Code == CodeUnsupportedVersion {
+		json.Unmarshal(wire.Member(e.Data, "supported"), &versions)
+	}
+	return versions, refusal.Err
+}
+
+// newestLegacy returns the newest legacy revision among the versions that we know,
+// and our own choice if they have none.
+func newestLegacy(versions []string) string {
+	versions = slices.DeleteFunc(versions, func(v string) bool { return v < session.Oldest || v > session.LatestLegacy })
+	if len(versions) == 0 {
+		return session.LatestLegacy
+	}
+	return slices.Max(versions)
+}
+
+// readDiscovered returns what a modern server says of itself. ok is false if the
+// server does not speak our modern revision.
+func readDiscovered(answer Reply) (info session.Info, bothEras, ok bool) {
+	m := answer.Message
+	var r struct {
+		SupportedVersions []string
+		Capabilities      json.RawMessage
+		Instructions      string
+		Meta              struct {
+			ServerInfo implementation `json:"io.modelcontextprotocol/serverInfo"`
+		} `json:"_meta"`
+	}
+	if answer.Err != nil || m.Error != nil || json.Unmarshal(m.Result, &r) != nil || !slices.Contains(r.SupportedVersions, session.Modern) {
+		return session.Info{}, false, false
+	}
+	bothEras = slices.ContainsFunc(r.SupportedVersions, func(v string) bool { return v >= session.Oldest && v <= session.LatestLegacy })
+	return r.Meta.ServerInfo.info(session.Modern, r.Instructions, r.Capabilities), bothEras, true
+}
+
+type implementation struct{ Name, Version, Title string }
+
+func (i implementation) info(revision, instructions string, capabilities json.RawMessage) session.Info {
+	return session.Info{
+		ProtocolVersion: revision, Name: i.Name, Version: i.Version, Title: i.Title,
+		Instructions: instructions, Capabilities: capabilities,
+	}
+}
+
+// initialized ends the legacy handshake with the answer to initialize.
+func (p *Peer) initialized(ctx context.Context, g Greeting, answer Reply) error {
+	raw, err := answer.Result()
+	if isSelf(err) {
+		return ErrSelf
+	}
+	if err != nil {
+		return fmt.Errorf("initialize: %w", err)
+	}
+	var r struct {
+		ProtocolVersion string
+		Capabilities    json.RawMessage
+		ServerInfo      implementation
+		Instructions    string
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return fmt.Errorf("initialize: unusable result: %w", err)
+	}
+	if r.ProtocolVersion < session.Oldest || r.ProtocolVersion >= session.Modern {
+		return &VersionError{r.ProtocolVersion}
+	}
+	p.agreed.info = g.complete(r.ServerInfo.info(r.ProtocolVersion, r.Instructions, r.Capabilities))
+	return p.Notify(ctx, Initialized, nil)
+}
+
+// A VersionError is a protocol that we do not know.
+type VersionError struct{ Version string }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("initialize: the server speaks protocol %q, which is not one of %s to %s", e.Version, session.Oldest, session.LatestLegacy)
+}

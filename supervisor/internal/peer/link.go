@@ -1,0 +1,62 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// Methods of the protocol that a link treats in a way of their own.
+const (
+	Discover    = "server/discover"
+	Initialize  = "initialize"
+	Initialized = "notifications/initialized" // ends a legacy handshake
+	Cancelled   = "notifications/cancelled"
+	listen      = "subscriptions/listen"
+)
+
+// A Link carries messages to a server. It hands the server's messages to
+// [Conn.Receive].
+type Link interface {
+	// Send takes a message, and returns once its turn to be written has come. It
+	// fails only if the message was not sent.
+	Send(ctx context.Context, m *Outgoing) error
+
+	// SendLater takes a message that no caller waits for. It does not block.
+	SendLater(m *Outgoing) error
+}
+
+// An Outgoing is a message to a server.
+type Outgoing struct {
+	ID     int64           // of a request; 0 for other messages
+	Method string          // "" for an answer
+	Params json.RawMessage // as in Line
+	Meta   json.RawMessage // the client's _meta; nil if it sent none
+	Line   []byte          // the whole message and a line end
+	Unsent atomic.Bool     // set before the session ends if nothing of the message was sent
+}
+
+// A Reply ends a request: it is the server's response, or the reason why none comes.
+type Reply struct {
+	Message wire.Message
+	Err     error
+}
+
+// Result returns the result of the response. A JSON-RPC error is a
+// [*session.Error].
+func (r Reply) Result() (json.RawMessage, error) {
+	switch {
+	case r.Err != nil:
+		return nil, r.Err
+	case r.Message.Error == nil:
+		return r.Message.Result, nil
+	}
+	e := new(session.Error)
+	if err := json.Unmarshal(r.Message.Error, e); err != nil {
+		return nil, &session.Error{Code: session.CodeInternal, Message: "the server answered with an error that is no JSON-RPC error object", Data: r.Message.Error}
+	}
+	return nil, e
+}

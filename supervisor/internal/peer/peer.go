@@ -1,0 +1,192 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// A Host is what a Peer needs to know of its user.
+type Host struct {
+	Server string                       // its name
+	Stray  func(line []byte, why error) // called with what the server sent that is no message
+	Asked  func(method string)          // called when the server sends its client a request
+
+	// Owner returns the only client that uses the session, nil if several may. It
+	// may wait for that client until ctx ends.
+	Owner func(ctx context.Context) session.Client
+}
+
+// A Peer is a session with a server.
+type Peer struct {
+	*Conn
+	Questions     *Questions
+	Subscriptions *Subscriptions
+
+	server    string
+	listeners listeners
+}
+
+// New returns a Peer over the link that open returns. The link may use the Conn once
+// New has returned.
+func New(h Host, open func(*Conn) Link) *Peer {
+	idle := make(chan struct{})
+	close(idle)
+	c := &Conn{
+		Calls:  Calls{pending: make(map[int64]*call), idle: idle, since: time.Now()},
+		Strays: Strays{log: h.Stray},
+	}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	p := &Peer{Conn: c, server: h.Server}
+	p.Questions = newQuestions(c, h)
+	p.Subscriptions = newSubscriptions(c, p.listeners.notify)
+	c.handle = p.handle
+	c.link = open(c)
+	return p
+}
+
+// maxRounds bounds how often a modern server may ask for more input before it
+// answers one request.
+const maxRounds = 10
+
+// Call implements [session.Session].
+func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
+	for round := 0; ; round++ {
+		one, err := p.begin(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := p.await(ctx, one)
+		if err != nil || p.agreed.meta == nil || !awaitsInput(r, raw) {
+			return raw, err
+		}
+		if round == maxRounds {
+			return nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("server %q asked for input %d times", p.server, maxRounds)}
+		}
+		if r.Params, err = answerInput(ctx, p.server, r, raw); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// handle acts on a request or notification of the server.
+func (p *Peer) handle(m wire.Message, origin int64) error {
+	switch {
+	case m.Method == "ping" && m.IsRequest():
+		return p.respond(m.ID, json.RawMessage("{}"), nil)
+	case m.IsRequest():
+		return p.Questions.answer(m, origin)
+	}
+	switch m.Method {
+	case "notifications/progress":
+		return p.progress(m)
+	case Cancelled:
+		p.Questions.withdraw(wire.Member(m.Params, "requestId"))
+		return nil
+	case "notifications/subscriptions/acknowledged":
+		p.Subscriptions.agree(m.Params)
+		return nil
+	case "notifications/message":
+		if from := p.Calls.client(origin); from != nil {
+			from.Notify(p.server, session.Message{Method: m.Method, Params: m.Params})
+			return nil
+		}
+	}
+	p.listeners.notify(session.Message{Method: m.Method, Params: m.Params})
+	return nil
+}
+
+// progress passes a notification about a call on to its client, under the token that
+// the client gave the call.
+func (p *Peer) progress(m wire.Message) error {
+	id, err := OurID(wire.Member(m.Params, "progressToken"))
+	if err != nil {
+		return err
+	}
+	if one := p.Calls.get(id); one != nil && one.token != nil {
+		one.from.Notify(p.server, session.Message{Method: m.Method, Params: wire.SetMember(m.Params, "progressToken", one.token)})
+	}
+	return nil
+}
+
+// Listen implements [session.Session].
+func (p *Peer) Listen(f func(session.Message)) (stop func()) { return p.listeners.add(f) }
+
+// Subscribe implements [session.Session].
+func (p *Peer) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
+	return p.Subscriptions.add(ctx, uri)
+}
+
+// Modern reports whether the session is of the modern era.
+func (p *Peer) Modern() bool { return p.agreed.meta != nil }
+
+// BothEras reports whether a server with a modern session speaks the legacy era too.
+func (p *Peer) BothEras() bool { return p.agreed.bothEras }
+
+// Usable reports whether a call can begin.
+func (p *Peer) Usable() bool { return p.life.Err() == nil && !p.Calls.Refused() }
+
+// levelTimeout bounds the wait for the answer to logging/setLevel.
+const levelTimeout = 2 * time.Second
+
+// SetLevel asks a legacy server that sends log messages for those from the level on.
+func (p *Peer) SetLevel(ctx context.Context, level string) {
+	if level == "" || p.agreed.meta != nil || !p.agreed.info.Has("logging") {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, levelTimeout)
+	defer cancel()
+	params := append(wire.AppendString([]byte(`{"level":`), level), '}')
+	p.Request(ctx, session.Request{Method: "logging/setLevel", Params: params})
+}
+
+// Listeners are functions that hear notifications. The zero value has none.
+type listeners struct {
+	mu  sync.Mutex // held while all is replaced
+	all atomic.Pointer[[]*listener]
+}
+
+type listener struct{ hear func(session.Message) }
+
+// notify calls all listeners.
+func (l *listeners) notify(m session.Message) {
+	if all := l.all.Load(); all != nil {
+		for _, one := range *all {
+			one.hear(m)
+		}
+	}
+}
+
+// add adds a listener, which stop removes.
+func (l *listeners) add(hear func(session.Message)) (stop func()) {
+	one := &listener{hear}
+	l.edit(func(all []*listener) []*listener { return append(all, one) })
+	return func() {
+		l.edit(func(all []*listener) []*listener {
+			for i := range all {
+				if all[i] == one {
+					return append(all[:i], all[i+1:]...)
+				}
+			}
+			return all
+		})
+	}
+}
+
+// edit replaces the list by an edited copy.
+func (l *listeners) edit(edit func([]*listener) []*listener) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []*listener
+	if old := l.all.Load(); old != nil {
+		all = append(all, *old...)
+	}
+	all = edit(all)
+	l.all.Store(&all)
+}

@@ -1,0 +1,228 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// A client answers with what it was asked, and notes the notifications that it got.
+type client struct {
+	name         string
+	home         *client // nil if it has none
+	modern       bool
+	capabilities string
+
+	mu    sync.Mutex
+	heard []string
+	asked chan struct{} // if not nil, Ask sends to it and waits for the end of its context
+}
+
+func (c *client) Home() session.Client {
+	if c.home == nil {
+		return nil
+	}
+	return c.home
+}
+func (c *client) Modern() bool                  { return c.modern }
+func (c *client) Capabilities() json.RawMessage { return json.RawMessage(c.capabilities) }
+
+func (c *client) Notify(server string, m session.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heard = append(c.heard, strings.TrimPrefix(m.Method, "notifications/")+string(m.Params))
+}
+
+func (c *client) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {
+	if c.asked != nil {
+		c.asked <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return fmt.Appendf(nil, `{"by":%q,"to":%q,"params":%s}`, c.name, m.Method, m.Params), nil
+}
+
+// clientOf returns a client that is its own home.
+func clientOf(name string) *client {
+	c := &client{name: name, capabilities: "{}"}
+	c.home = c
+	return c
+}
+
+// Whom a server asks, by the calls that are under way.
+func TestAskAttributed(t *testing.T) {
+	alice, bob, owner := clientOf("alice"), clientOf("bob"), clientOf("owner")
+	for name, tc := range map[string]struct {
+		callers []session.Client
+		origin  int // of the message: the number of the call, from 1; 0 if not known
+		owner   session.Client
+		method  string
+		want    string
+	}{
+		"the only caller":             {[]session.Client{alice}, 0, nil, "sampling/createMessage", `"by":"alice"`},
+		"two calls of one":            {[]session.Client{alice, alice}, 0, nil, "elicitation/create", `"by":"alice"`},
+		"no caller":                   {nil, 0, nil, "sampling/createMessage", "it is unknown which client is meant"},
+		"the router itself":           {[]session.Client{nil}, 0, nil, "sampling/createMessage", "it is unknown which client is meant"},
+		"two clients":                 {[]session.Client{alice, bob}, 0, nil, "sampling/createMessage", "it is unknown which client is meant"},
+		"two clients, on one stream":  {[]session.Client{alice, bob}, 1, nil, "sampling/createMessage", `"by":"alice"`},
+		"two without a home":          {[]session.Client{&client{name: "x"}, &client{name: "y"}}, 0, nil, "sampling/createMessage", "it is unknown which client is meant"},
+		"roots, shared":               {[]session.Client{alice}, 0, nil, "roots/list", "roots of one are not shown"},
+		"roots, owned":                {nil, 0, owner, "roots/list", `"by":"owner"`},
+		"roots, owned, during a call": {[]session.Client{alice}, 0, alice, "roots/list", `"by":"alice"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, s := pair(t)
+			var asked bool
+			p.Questions.host.Asked = func(string) { asked = true }
+			p.Questions.host.Owner = func(context.Context) session.Client { return tc.owner }
+			var calls sync.WaitGroup
+			var origin int64
+			for i, from := range tc.callers {
+				calls.Go(func() { p.Call(t.Context(), session.Request{Method: "m", From: from}) })
+				m := s.read()
+				if i+1 == tc.origin {
+					fmt.Sscan(string(m.ID), &origin)
+				}
+			}
+			p.Receive(wire.Message{ID: json.RawMessage("5"), Method: tc.method, Params: json.RawMessage("{}")}, origin)
+			answer := s.read()
+			if got := string(answer.Result) + string(answer.Error); string(answer.ID) != "5" || !strings.Contains(got, tc.want) {
+				t.Errorf("answered with %s, want %s", got, tc.want)
+			}
+			if !asked {
+				t.Error("the host was not notified that the server asks")
+			}
+			s.out.Close()
+			calls.Wait()
+		})
+	}
+}
+
+func TestAskWithdrawn(t *testing.T) {
+	p, s := pair(t)
+	c := clientOf("c")
+	c.asked = make(chan struct{})
+	p.Questions.host.Owner = func(context.Context) session.Client { return c }
+	s.write(`{"id":"q","method":"sampling/createMessage","params":{}}`)
+	<-c.asked
+	s.write(`{"method":"notifications/cancelled","params":{"requestId":"q"}}`)
+	p.Wait() // Ask has ended, and nothing is answered
+	s.write(`{"id":"r","method":"ping"}`)
+	if m := s.read(); string(m.ID) != `"r"` {
+		t.Errorf("the withdrawn request was answered: %s %s", m.Result, m.Error)
+	}
+}
+
+// Equal tokens of several clients stay apart, and each client sees its own.
+func TestProgress(t *testing.T) {
+	p, s := pair(t)
+	a, b := clientOf("a"), clientOf("b")
+	var calls sync.WaitGroup
+	tokens := map[*client]string{a: `"t"`, b: `9007199254740993`}
+	for _, c := range []*client{a, b} {
+		calls.Go(func() {
+			meta := json.RawMessage(`{"progressToken":` + tokens[c] + `}`)
+			if _, err := p.Call(t.Context(), session.Request{Method: "m", Meta: meta, From: c}); err != nil {
+				t.Error(err)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for i, heard := range c.heard {
+				if want := fmt.Sprintf(`progress{"progress":%d,"progressToken":%s}`, i, tokens[c]); heard != want {
+					t.Errorf("%s heard %s, want %s", c.name, heard, want)
+				}
+			}
+			if len(c.heard) != 100 {
+				t.Errorf("%s heard of progress %d times before the result, want 100", c.name, len(c.heard))
+			}
+		})
+	}
+	requests := []wire.Message{s.read(), s.read()}
+	for i := range 100 {
+		for _, m := range requests {
+			s.write(`{"method":"notifications/progress","params":{"progress":%d,"progressToken":%s}}`, i, wire.Member(wire.Member(m.Params, "_meta"), "progressToken"))
+		}
+	}
+	s.write(`{"method":"notifications/progress","params":{"progress":1,"progressToken":77}}`) // of no request
+	for _, m := range requests {
+		s.write(`{"id":%s,"result":{}}`, m.ID)
+	}
+	calls.Wait()
+}
+
+// A modern server's questions to a legacy client are asked one by one, and the
+// request is repeated with the answers.
+func TestRounds(t *testing.T) {
+	p, s := pair(t)
+	p.agreed.meta = json.RawMessage(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`)
+	c := clientOf("c")
+	c.capabilities = `{"elicitation":{}}`
+	go func() {
+		first := s.read()
+		s.write(`{"id":%s,"result":{"resultType":"input_required","requestState":"s 1","inputRequests":{"a":{"method":"elicitation/create","params":{"n":1}},"b":{"method":"elicitation/create","params":{"n":2}}}}}`, first.ID)
+		second := s.read()
+		answers := wire.Member(second.Params, "inputResponses")
+		if string(wire.Member(second.Params, "requestState")) != `"s 1"` || string(wire.Member(second.Params, "x")) != "1" ||
+			string(wire.Member(answers, "a")) != `{"by":"c","to":"elicitation/create","params":{"n":1}}` || wire.Member(answers, "b") == nil {
+			t.Errorf("the request was repeated with %s", second.Params)
+		}
+		s.write(`{"id":%s,"result":{"resultType":"input_required","requestState":"s 2"}}`, second.ID)
+		third := s.read()
+		if string(wire.Member(third.Params, "requestState")) != `"s 2"` || string(wire.Member(third.Params, "inputResponses")) != "{}" {
+			t.Errorf("the request was repeated again with %s", third.Params)
+		}
+		s.write(`{"id":%s,"result":{"resultType":"complete"}}`, third.ID)
+	}()
+	result, err := p.Call(t.Context(), session.Request{Method: "tools/call", Params: json.RawMessage(`{"x":1}`), From: c})
+	if err != nil || string(result) != `{"resultType":"complete"}` {
+		t.Errorf("Call = %s, %v", result, err)
+	}
+}
+
+func TestRoundsEnd(t *testing.T) {
+	p, s := pair(t)
+	p.agreed.meta = json.RawMessage(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`)
+	go func() {
+		for range maxRounds + 1 {
+			s.write(`{"id":%s,"result":{"resultType":"input_required","requestState":"again"}}`, s.read().ID)
+		}
+	}()
+	_, err := p.Call(t.Context(), session.Request{Method: "tools/call", From: clientOf("c")})
+	if err == nil || !strings.Contains(err.Error(), "asked for input 10 times") {
+		t.Errorf("error = %v", err)
+	}
+	// A modern client answers itself.
+	go func() {
+		s.write(`{"id":%s,"result":{"resultType":"input_required"}}`, s.read().ID)
+	}()
+	modern := clientOf("m")
+	modern.modern = true
+	if result, err := p.Call(t.Context(), session.Request{Method: "tools/call", From: modern}); err != nil || !strings.Contains(string(result), "input_required") {
+		t.Errorf("Call = %s, %v", result, err)
+	}
+}
+
+// A server may use the id of a request again that it has withdrawn.
+func TestAskWithTheSameID(t *testing.T) {
+	p, s := pair(t)
+	patient, prompt := clientOf("patient"), clientOf("prompt")
+	patient.asked = make(chan struct{})
+	owners := make(chan session.Client, 2)
+	owners <- patient
+	owners <- prompt
+	p.Questions.host.Owner = func(context.Context) session.Client { return <-owners }
+	s.write(`{"id":1,"method":"sampling/createMessage","params":{}}`)
+	<-patient.asked
+	s.write(`{"method":"notifications/cancelled","params":{"requestId":1}}
+{"id":1,"method":"elicitation/create","params":{}}`)
+	if m := s.read(); string(m.ID) != "1" || !strings.Contains(string(m.Result), `"to":"elicitation/create"`) {
+		t.Errorf("answered with %s %s", m.Result, m.Error)
+	}
+	p.Wait()
+}

@@ -1,0 +1,124 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// The keys in _meta that make a request a modern one.
+const (
+	metaVersion      = "io.modelcontextprotocol/protocolVersion"
+	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaClient       = "io.modelcontextprotocol/clientInfo"
+	MetaLogLevel     = "io.modelcontextprotocol/logLevel"
+)
+
+// stamp returns the parameters of the request with the _meta that the server's era
+// asks for. own is what every request to a modern server carries, and nil for a
+// legacy one. A modern server gets the client's capabilities, a legacy one no key of
+// the modern era. The progress token becomes the request's id, since tokens of
+// several clients may be equal; the client's own is returned.
+func stamp(own json.RawMessage, r session.Request, id int64) (params, token json.RawMessage) {
+	meta := []byte{'{'}
+	add := func(key string, value []byte) {
+		if len(meta) > 1 {
+			meta = append(meta, ',')
+		}
+		meta = wire.AppendString(meta, key)
+		meta = append(meta, ':')
+		meta = append(meta, value...)
+	}
+	given := make(map[string]bool)
+	wire.Members(r.Meta, func(key string, value []byte) bool {
+		switch key {
+		case metaVersion, metaCapabilities, metaClient, MetaLogLevel:
+			if own == nil {
+				return true
+			}
+			given[key] = true
+		case "progressToken":
+			if r.From != nil {
+				token, value = value, strconv.AppendInt(nil, id, 10)
+			}
+		}
+		add(key, value)
+		return true
+	})
+	if r.From != nil && own != nil && !given[metaCapabilities] {
+		given[metaCapabilities] = true
+		add(metaCapabilities, r.From.Capabilities())
+	}
+	wire.Members(own, func(key string, value []byte) bool {
+		if !given[key] {
+			add(key, value)
+		}
+		return true
+	})
+	if len(meta) == 1 {
+		return r.Params, token
+	}
+	return withMeta(r.Params, append(meta, '}')), token
+}
+
+// withMeta returns parameters that have no _meta with one.
+func withMeta(params, meta json.RawMessage) json.RawMessage {
+	if params == nil {
+		params = json.RawMessage("{}")
+	}
+	return wire.AddMember(params, "_meta", meta)
+}
+
+// awaitsInput reports whether the result of a modern server asks for input, and the
+// client can't answer such a result itself.
+func awaitsInput(r session.Request, result json.RawMessage) bool {
+	return r.From != nil && !r.From.Modern() &&
+		bytes.Contains(result, []byte(`"input_required"`)) &&
+		string(wire.Member(result, "resultType")) == `"input_required"`
+}
+
+// answerInput sends the questions in the result to the client, and returns the
+// parameters with its answers, for the next round of the request.
+func answerInput(ctx context.Context, server string, r session.Request, result json.RawMessage) (json.RawMessage, error) {
+	answers := []byte{'{'}
+	var failed error
+	err := wire.Members(wire.Member(result, "inputRequests"), func(key string, value []byte) bool {
+		method, _ := wire.String(wire.Member(value, "method"))
+		if !session.IsAsk(method) {
+			failed = &session.Error{Code: session.CodeInternal, Message: "the server asked the client for " + strconv.Quote(method) + ", which no client answers"}
+			return false
+		}
+		var answer json.RawMessage
+		if answer, failed = r.From.Ask(ctx, server, session.Message{Method: method, Params: wire.Member(value, "params")}); failed != nil {
+			return false
+		}
+		if len(answers) > 1 {
+			answers = append(answers, ',')
+		}
+		answers = append(append(wire.AppendString(answers, key), ':'), answer...)
+		return true
+	})
+	state := wire.Member(result, "requestState")
+	switch {
+	case failed != nil:
+		return nil, failed
+	case err != nil && state == nil:
+		return nil, errors.New("the server asked for input and did not say which")
+	}
+	params := r.Params
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	params = wire.SetMember(params, "inputResponses", append(answers, '}'))
+	if state != nil {
+		params = wire.SetMember(params, "requestState", state)
+	} else {
+		params = wire.DeleteMember(params, "requestState")
+	}
+	return params, nil
+}

@@ -1,0 +1,42 @@
+package peer
+
+import (
+	"strings"
+	"sync/atomic"
+)
+
+// Strays counts what a server sent that is no message.
+type Strays struct {
+	count atomic.Int64
+	first atomic.Pointer[string]
+	log   func(line []byte, why error)
+}
+
+// Skip notes a line that is no message; nil stands for a line that was not kept.
+func (s *Strays) Skip(line []byte, why error) {
+	s.count.Add(1)
+	if text, ok := Showable(line); ok && s.first.Load() == nil {
+		s.first.CompareAndSwap(nil, &text)
+	}
+	s.log(line, why)
+}
+
+// Count returns how many lines were skipped so far.
+func (s *Strays) Count() int64 { return s.count.Load() }
+
+// First returns the beginning of the first line that is [Showable], "" if none was.
+func (s *Strays) First() string {
+	if line := s.first.Load(); line != nil {
+		return *line
+	}
+	return ""
+}
+
+// Showable returns the beginning of a line that is no message. It returns false if
+// the line looks like a message, since it may then hold a result.
+func Showable(line []byte) (string, bool) {
+	if len(line) == 0 || line[0] == '{' || line[0] == '[' {
+		return "", false
+	}
+	return strings.ToValidUTF8(string(line[:min(len(line), 200)]), ""), true
+}

@@ -1,0 +1,104 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// Several subscriptions to one resource are one towards the server.
+func TestSubscribe(t *testing.T) {
+	p, s := pair(t)
+	var cancels []func()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 2 {
+			cancel, err := p.Subscribe(t.Context(), "a:b")
+			if err != nil {
+				t.Error(err)
+			}
+			cancels = append(cancels, cancel)
+		}
+	}()
+	m := s.read()
+	if m.Method != "resources/subscribe" || string(m.Params) != `{"uri":"a:b"}` {
+		t.Errorf("the server was sent %s %s", m.Method, m.Params)
+	}
+	s.write(`{"id":%s,"result":{}}`, m.ID)
+	<-done
+	cancels[0]()
+	cancels[0]()
+	cancels[1]()
+	if m = s.read(); m.Method != "resources/unsubscribe" {
+		t.Errorf("the server was sent %s", m.Method)
+	}
+	s.write(`{"id":%s,"result":{}}`, m.ID)
+	p.Wait()
+}
+
+// Subscriptions to a modern server are one request for all, replaced when what is
+// wanted changes and renewed when the server ends it.
+func TestListenToModernServer(t *testing.T) {
+	p, s := pair(t)
+	p.agreed.meta = json.RawMessage(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`)
+	p.agreed.info.Capabilities = json.RawMessage(`{"tools":{"listChanged":true},"prompts":{}}`)
+	p.Subscriptions.Follow(zap.NewNop())
+	first := s.read()
+	if got := string(wire.Member(first.Params, "notifications")); first.Method != listen || got != `{"toolsListChanged":true}` {
+		t.Errorf("subscribed to %s", got)
+	}
+	cancel, err := p.Subscribe(t.Context(), "a:b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := s.read()
+	if got := string(wire.Member(second.Params, "notifications")); got != `{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}` {
+		t.Errorf("then subscribed to %s", got)
+	}
+	if m := s.read(); m.Method != Cancelled || string(wire.Member(m.Params, "requestId")) != string(first.ID) {
+		t.Errorf("then sent %s %s, want the end of the first subscription", m.Method, m.Params)
+	}
+	s.write(`{"id":%s,"result":{}}`, second.ID)
+	if third := s.read(); third.Method != Cancelled && third.Method != listen {
+		t.Errorf("after the server ended it: %s", third.Method)
+	}
+	cancel()
+	s.out.Close()
+	select {
+	case <-p.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("not closed")
+	}
+	p.Wait()
+}
+
+// One subscription that the server does not answer does not delay another beyond its
+// deadline.
+func TestSubscribeInVain(t *testing.T) {
+	p, s := pair(t)
+	first := make(chan error, 1)
+	go func() {
+		_, err := p.Subscribe(t.Context(), "a:b")
+		first <- err
+	}()
+	m := s.read()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := p.Subscribe(ctx, "a:c"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the second: %v", err)
+	}
+	if got := p.Subscriptions.Wanted(); len(got) > 0 {
+		t.Errorf("wanted: %v", got)
+	}
+	s.write(`{"id":%s,"result":{}}`, m.ID)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+}

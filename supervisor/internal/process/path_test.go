@@ -1,0 +1,76 @@
+//go:build unix
+
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// program puts an executable into a folder below root.
+func program(t *testing.T, root, folder, name string) string {
+	t.Helper()
+	path := filepath.Join(root, folder, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestFind(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("PATH", filepath.Join(home, "short"))
+	// A login shell that prints a greeting, and adds to PATH what no pattern knows.
+	shell := program(t, home, "sh", "shell")
+	script := "#!/bin/sh\necho 'Welcome!'\nPATH=\"$PATH:" + home + "/from shell\"\nexec /bin/sh -c \"$2\"\n"
+	if err := os.WriteFile(shell, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SHELL", shell)
+
+	onPath := program(t, home, "short", "on-path")
+	fromShell := program(t, home, "from shell", "shell-only")
+	program(t, home, ".nvm/versions/node/v9.1.0/bin", "npx")
+	newest := program(t, home, ".nvm/versions/node/v22.1.0/bin", "npx")
+	local := program(t, home, ".local/bin", "uvx")
+	own := program(t, home, "own", "mine")
+	relative := program(t, home, "project/bin", "tool")
+
+	for _, tc := range []struct {
+		command, own string
+		want         string
+		inPath       string // a folder that the server's PATH must hold
+	}{
+		{"on-path", "", onPath, "short"},
+		{"shell-only", "", fromShell, "from shell"},
+		{"npx", "", newest, ".nvm/versions/node/v22.1.0/bin"},
+		{"uvx", "", local, ".local/bin"},
+		{"mine", filepath.Join(home, "own"), own, "own"},
+		{onPath, "", onPath, "short"},
+		{"./bin/tool", "", relative, "short"},
+	} {
+		f := &Finder{}
+		got, path, err := f.Find(t.Context(), tc.command, filepath.Join(home, "project"), tc.own)
+		if err != nil || got != tc.want {
+			t.Errorf("find(%s) = %s, %v, want %s", tc.command, got, err, tc.want)
+		}
+		if folder := filepath.Join(home, tc.inPath); !slices.Contains(filepath.SplitList(path), folder) {
+			t.Errorf("find(%s): the server's PATH %s lacks %s", tc.command, path, folder)
+		}
+	}
+	for command, want := range map[string]string{
+		"nothing":      `command "nothing" is not on PATH`,
+		"/no/such/cmd": "no such file",
+	} {
+		if _, _, err := new(Finder).Find(t.Context(), command, "", ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("find(%s): %v, want %q", command, err, want)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package process
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
+)
+
+const (
+	// graceEOF is how long a server may take to end once its stdin is closed,
+	// graceTerm how long after SIGTERM.
+	graceEOF  = 2 * time.Second
+	graceTerm = 2 * time.Second
+	// GraceOutput is how long the last output of a dead process may take to arrive.
+	GraceOutput = 500 * time.Millisecond
+)
+
+// A Command is everything that a process is started with.
+type Command struct {
+	Path string // of the executable
+	Args []string
+	Env  []string // the whole environment but for the mark
+	Dir  string   // "" is the router's own
+}
+
+// A Starter starts processes such that none outlives the router.
+type Starter struct {
+	guardCommand []string
+	ending       <-chan struct{}
+	log          *zap.Logger
+	mark         string // in the environment of every process, with a number after it
+	started      atomic.Int64
+	guard        *guard // nil: nothing covers the router's sudden death
+}
+
+// NewStarter returns a Starter, which must be opened before use. guardCommand is a
+// command line that runs [RunGuard]; empty for no guard. ending is closed when all
+// processes are about to be stopped.
+func NewStarter(guardCommand []string, ending <-chan struct{}, log *zap.Logger) *Starter {
+	var random [8]byte
+	rand.Read(random[:])
+	return &Starter{guardCommand: guardCommand, ending: ending, log: log, mark: hex.EncodeToString(random[:])}
+}
+
+// Open starts the process guard.
+func (s *Starter) Open() (err error) {
+	s.guard, err = startGuard(s.guardCommand, s.mark, s.log)
+	return err
+}
+
+// Close kills every process that still carries the mark of this Starter, and then
+// ends the process guard. All processes must have been stopped.
+func (s *Starter) Close() {
+	if s.Started() > 0 {
+		killMarked(s.mark + ".")
+	}
+	s.guard.close()
+}
+
+// Started returns how many processes were started so far.
+func (s *Starter) Started() int64 { return s.started.Load() }
+
+// GuardPID returns the process id of the process guard, 0 if none runs.
+func (s *Starter) GuardPID() int { return s.guard.pid() }
+
+// A Process is a running child with everything that it started.
+type Process struct {
+	PID    int
+	Born   time.Time
+	Stdin  *pipe.End
+	Stdout *pipe.End
+	Stderr *os.File
+	Exited chan struct{} // closed once the child is reaped and its group is gone
+
+	starter *Starter
+	mark    string
+	tree    tree
+	state   *os.ProcessState // valid after Exited
+}
+
+// Start starts the command. Its environment gets a mark of its own, which
+// everything that it starts inherits.
+func (s *Starter) Start(c Command) (_ *Process, err error) {
+	var files [6]*os.File
+	defer func() {
+		if err != nil {
+			err = &StartError{c.Path, err}
+			for _, f := range files {
+				f.Close()
+			}
+		}
+	}()
+	for i := 0; i < len(files); i += 2 {
+		if files[i], files[i+1], err = os.Pipe(); err != nil {
+			return nil, fmt.Errorf("open a pipe: %w", err)
+		}
+	}
+	mark := fmt.Sprintf("%s.%d.", s.mark, s.started.Add(1))
+	cmd := &exec.Cmd{
+		Path: c.Path, Args: append([]string{c.Path}, c.Args...), Dir: c.Dir,
+		Env:   append(slices.Clip(c.Env), MarkVariable+"="+mark),
+		Stdin: files[0], Stdout: files[3], Stderr: files[5],
+	}
+	p := &Process{
+		Stdin: pipe.New(files[1]), Stdout: pipe.New(files[2]), Stderr: files[4],
+		Exited: make(chan struct{}), starter: s, mark: mark,
+	}
+	if err := p.tree.start(cmd, s.guard); err != nil {
+		return nil, err
+	}
+	p.PID, p.Born = cmd.Process.Pid, time.Now()
+	for _, i := range []int{0, 3, 5} {
+		files[i].Close()
+	}
+	go func() { // ends with the process, whose exit Stop and its callers await
+		defer close(p.Exited)
+		p.tree.wait(cmd, s.guard)
+		p.state = cmd.ProcessState
+	}()
+	return p, nil
+}
+
+// Stop ends the process and everything that it started: it closes stdin, waits,
+// sends SIGTERM to the group, waits, and sends SIGKILL. A process that has never
+// spoken, such as a package runner that is still downloading, does not wait for the
+// end of its stdin, so it gets SIGTERM at once. Stop returns when the child is
+// reaped and its descendants are dead; while the Starter is ending, the descendants
+// are left to [Starter.Close], which looks for those of all servers at once.
+func (p *Process) Stop(spoke bool) {
+	p.Stdin.Close()
+	if !p.HasExited() && !(spoke && signal.Within(p.Exited, graceEOF)) {
+		p.tree.terminate()
+		if !signal.Within(p.Exited, graceTerm) {
+			p.tree.kill()
+			<-p.Exited
+		}
+	}
+	if !signal.IsClosed(p.starter.ending) {
+		killMarked(p.mark)
+	}
+}
+
+// HasExited reports whether the child is reaped.
+func (p *Process) HasExited() bool { return signal.IsClosed(p.Exited) }
+
+// ExitStatus says how the process ended: its exit code, or the signal that ended it.
+// It returns 0 and "" while the process runs.
+func (p *Process) ExitStatus() (code int, signal string) {
+	if !p.HasExited() {
+		return 0, ""
+	}
+	if code = p.state.ExitCode(); code < 0 {
+		signal = p.state.String()
+	}
+	return code, signal
+}
+
+// ExitReason says how the process ended, as "exited with status 1".
+func (p *Process) ExitReason() string {
+	if !p.HasExited() {
+		return "closed its stdout"
+	}
+	code, signal := p.ExitStatus()
+	if code >= 0 {
+		return fmt.Sprintf("exited with status %d", code)
+	}
+	return "was ended by " + signal
+}

@@ -1,0 +1,52 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+)
+
+// maxBatch bounds the messages that are taken of a batch.
+const maxBatch = 1000
+
+var errTooLong = fmt.Errorf("the answer is longer than %d MiB", wire.MaxLine>>20)
+
+// receiveAll calls f for each message in data, which holds one message or a batch.
+// The Conn skips what is no message.
+func receiveAll(c *peer.Conn, data []byte, f func(wire.Message) error) {
+	if wire.HasLineEnd(data) { // it would end a line of another link
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, data); err != nil {
+			c.Strays.Skip(data, err)
+			return
+		}
+		data = compact.Bytes()
+	}
+	take := func(one []byte) {
+		m, err := wire.Parse(one)
+		if err == nil {
+			err = f(m)
+		}
+		if err != nil {
+			c.Strays.Skip(one, err)
+		}
+	}
+	batch := bytes.TrimSpace(data)
+	if len(batch) == 0 || batch[0] != '[' {
+		take(data)
+		return
+	}
+	n := 0
+	if err := wire.Elements(batch, func(one []byte) bool {
+		take(one)
+		n++
+		return n < maxBatch
+	}); err != nil {
+		c.Strays.Skip(nil, err)
+	} else if n == maxBatch {
+		c.Strays.Skip(nil, fmt.Errorf("what follows %d messages in one batch", maxBatch))
+	}
+}

@@ -1,0 +1,287 @@
+package transport
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+)
+
+const (
+	// annotation in a tool's input schema asks to repeat an argument in a header.
+	annotation = "x-mcp-header"
+
+	// maxSchemaDepth bounds how deep schemas are looked into.
+	maxSchemaDepth = 100
+
+	// maxPages bounds the pages that relist asks for.
+	maxPages = 100
+
+	maxSafeInteger = 1<<53 - 1
+)
+
+// errMismatch says that the server expects other headers than were sent.
+var errMismatch = errors.New("the request's headers are not those that the server expects")
+
+// address sets the headers in which the modern era repeats parts of the message
+// (2026-07-28, transports/streamable-http, "Request Metadata").
+func (s *mirrors) address(h http.Header, o *peer.Outgoing, revision string) {
+	trace(h, o)
+	switch {
+	case o.Method == peer.Initialize:
+		h.Del("MCP-Protocol-Version")
+		h.Del("Mcp-Session-Id")
+	case revision != "":
+		h.Set("MCP-Protocol-Version", revision)
+	}
+	if revision < session.Modern || o.Method == "" {
+		return
+	}
+	h.Set("Mcp-Method", o.Method)
+	key := ""
+	switch {
+	case o.Method == "tools/call", o.Method == "prompts/get":
+		key = "name"
+	case o.Method == "resources/read":
+		key = "uri"
+	case strings.HasPrefix(o.Method, "tasks/"):
+		key = "taskId"
+	}
+	if name, ok := wire.String(wire.Member(o.Params, key)); ok && key != "" {
+		h.Set("Mcp-Name", headerValue(name))
+		if o.Method == "tools/call" {
+			s.set(h, name, wire.Member(o.Params, "arguments"))
+		}
+	}
+}
+
+// trace repeats the trace context of the message in headers, for the proxies on the way
+// to the server.
+func trace(h http.Header, o *peer.Outgoing) {
+	t := session.TraceIn(o.Meta)
+	for name, value := range map[string]string{"Traceparent": t.Parent, "Tracestate": t.State, "Baggage": t.Baggage} {
+		if value != "" {
+			h.Set(name, value)
+		}
+	}
+}
+
+// headerValue returns s as a header's value, in Base64 if it can't be one as it is. An
+// empty value is encoded too: it looks like a missing header.
+func headerValue(s string) string {
+	safe := s != "" && strings.Trim(s, " \t") == s && !(strings.HasPrefix(s, "=?base64?") && strings.HasSuffix(s, "?="))
+	for i := 0; i < len(s) && safe; i++ {
+		safe = s[i] >= 0x20 && s[i] < 0x7f
+	}
+	if safe {
+		return s
+	}
+	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?="
+}
+
+// A mirror is an argument of a tool that is repeated in a header.
+type mirror struct {
+	path   []string // of properties, from the arguments down
+	header string
+}
+
+// mirrors are those of a server's tools, as listed last.
+type mirrors struct {
+	mu     sync.Mutex // guards byTool
+	byTool map[string][]mirror
+}
+
+// set adds the headers of a call.
+func (s *mirrors) set(h http.Header, tool string, arguments []byte) {
+	s.mu.Lock()
+	all := s.byTool[tool]
+	s.mu.Unlock()
+	for _, m := range all {
+		value := arguments
+		for _, name := range m.path {
+			value = wire.Member(value, name)
+		}
+		if text, ok := primitive(value); ok {
+			h.Set("Mcp-Param-"+m.header, headerValue(text))
+		}
+	}
+}
+
+// primitive returns a string, a boolean or an integer as text.
+func primitive(value []byte) (string, bool) {
+	if len(value) == 0 {
+		return "", false
+	}
+	switch c := value[0]; {
+	case c == '"':
+		return wire.String(value)
+	case c == 't' || c == 'f':
+		return string(value), true
+	case c != '-' && (c < '0' || c > '9'):
+		return "", false
+	}
+	n, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil {
+		f, err := strconv.ParseFloat(string(value), 64)
+		if n = int64(f); err != nil || float64(n) != f {
+			return "", false
+		}
+	}
+	return strconv.FormatInt(n, 10), n >= -maxSafeInteger && n <= maxSafeInteger
+}
+
+// learn notes the annotations of the tools in a result of tools/list. It returns the
+// result without the tools whose annotations are invalid, and calls reject for them: "the client
+// MUST exclude the invalid tool from the result of tools/list".
+func (s *mirrors) learn(result json.RawMessage, reject func(tool string, why error)) json.RawMessage {
+	var tools []json.RawMessage
+	if json.Unmarshal(wire.Member(result, "tools"), &tools) != nil {
+		return result
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	valid := slices.DeleteFunc(slices.Clone(tools), func(tool json.RawMessage) bool {
+		name, _ := wire.String(wire.Member(tool, "name"))
+		found, err := mirrorsOf(wire.Member(tool, "inputSchema"))
+		if err != nil {
+			reject(name, err)
+			return true
+		}
+		if len(found) == 0 {
+			delete(s.byTool, name)
+			return false
+		}
+		if s.byTool == nil {
+			s.byTool = make(map[string][]mirror)
+		}
+		s.byTool[name] = found
+		return false
+	})
+	if len(valid) == len(tools) {
+		return result
+	}
+	return wire.SetMember(result, "tools", wire.Marshal(valid))
+}
+
+// mirrorsOf returns the arguments that a tool's input schema annotates, or what is
+// wrong with an annotation.
+func mirrorsOf(schema []byte) (found []mirror, err error) {
+	if !strings.Contains(string(schema), annotation) {
+		return nil, nil
+	}
+	taken := make(map[string]bool)
+	err = annotations(schema, []string{}, 0, func(path []string, schema, value []byte) error {
+		name, ok := wire.String(value)
+		switch {
+		case !ok || !isToken(name):
+			return fmt.Errorf("%s is no name of a header", value)
+		case len(path) == 0:
+			return fmt.Errorf("%q is at a place that no chain of properties leads to", name)
+		case !isPrimitive(wire.Member(schema, "type")):
+			return fmt.Errorf("%q is at a property whose type is none of string, integer and boolean", name)
+		case taken[strings.ToLower(name)]:
+			return fmt.Errorf("%q is there twice", name)
+		}
+		taken[strings.ToLower(name)] = true
+		found = append(found, mirror{slices.Clone(path), name})
+		return nil
+	})
+	return found, err
+}
+
+// annotations calls f for each annotation in the schema, with the path to it: nil
+// if that is not properties alone.
+func annotations(schema []byte, path []string, depth int, f func(path []string, schema, value []byte) error) (err error) {
+	if depth > maxSchemaDepth {
+		return errors.New("its schema is nested too deep")
+	}
+	wire.Members(schema, func(key string, value []byte) bool {
+		switch key {
+		case annotation:
+			err = f(path, schema, value)
+		case "properties":
+			wire.Members(value, func(name string, sub []byte) bool {
+				var to []string
+				if path != nil {
+					to = append(path[:len(path):len(path)], name)
+				}
+				err = annotations(sub, to, depth+1, f)
+				return err == nil
+			})
+		case "const", "default", "enum", "examples": // data, not schemas
+		default:
+			err = hidden(value, depth+1, f)
+		}
+		return err == nil
+	})
+	return err
+}
+
+// hidden calls f for the annotations in schemas below other keywords.
+func hidden(value []byte, depth int, f func(path []string, schema, value []byte) error) (err error) {
+	if !strings.Contains(string(value), annotation) {
+		return nil
+	}
+	if depth > maxSchemaDepth {
+		return errors.New("its schema is nested too deep")
+	}
+	if wire.IsObject(value) {
+		return annotations(value, nil, depth+1, f)
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(value, &list) == nil {
+		for _, one := range list {
+			if err = hidden(one, depth+1, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isToken reports whether s can be the name of a header (RFC 9110, section 5.6.2).
+func isToken(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isPrimitive reports whether the type of a schema is one that a header can hold; it
+// may allow null too.
+func isPrimitive(kind []byte) bool {
+	var kinds []string
+	if one, ok := wire.String(kind); ok {
+		kinds = []string{one}
+	} else if json.Unmarshal(kind, &kinds) != nil {
+		return false
+	}
+	kinds = slices.DeleteFunc(kinds, func(k string) bool { return k == "null" })
+	return len(kinds) == 1 && (kinds[0] == "string" || kinds[0] == "integer" || kinds[0] == "boolean")
+}
+
+// relist lists the server's tools again, so that their annotations are known.
+func relist(ctx context.Context, c *peer.Conn) {
+	params := json.RawMessage("{}")
+	for range maxPages {
+		result, err := c.Request(ctx, session.Request{Method: "tools/list", Params: params})
+		cursor := wire.Member(result, "nextCursor")
+		if err != nil || cursor == nil || string(cursor) == "null" {
+			return
+		}
+		params = wire.SetMember(json.RawMessage("{}"), "cursor", cursor)
+	}
+}

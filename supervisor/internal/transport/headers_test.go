@@ -1,0 +1,54 @@
+package transport
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestHeaderValue(t *testing.T) {
+	for in, want := range map[string]string{ // the specification's own
+		"us-west1":           "us-west1",
+		"Hello, 世界":          "=?base64?SGVsbG8sIOS4lueVjA==?=",
+		" padded ":           "=?base64?IHBhZGRlZCA=?=",
+		"line1\nline2":       "=?base64?bGluZTEKbGluZTI=?=",
+		"=?base64?literal?=": "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=",
+		"a b":                "a b",
+		"":                   "=?base64??=",
+	} {
+		if got := headerValue(in); got != want {
+			t.Errorf("headerValue(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestMirrors(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}`:                                                    "A=x ",
+		`{"properties":{"o":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}}`:              "N=42 ",
+		`{"properties":{"t":{"type":["boolean","null"],"x-mcp-header":"T"},"z":{"type":"string","x-mcp-header":"Z"}}}`: "T=true ",
+		`{"properties":{"x-mcp-header":{"type":"string","default":{"x-mcp-header":1}}}}`:                               "",
+		`{"properties":{"a":{"type":"string","x-mcp-header":""}}}`:                                                     `"" is no name of a header`,
+		`{"properties":{"a":{"type":"string","x-mcp-header":"a b"}}}`:                                                  `"a b" is no name of a header`,
+		`{"properties":{"a":{"type":"string","x-mcp-header":7}}}`:                                                      `7 is no name of a header`,
+		`{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}`:                                                    `"A" is at a property whose type is none of string, integer and boolean`,
+		`{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}}}`:           `"a" is there twice`,
+		`{"x-mcp-header":"A"}`: `"A" is at a place that no chain of properties leads to`,
+		`{"anyOf":[{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}]}`:                                      `"A" is at a place that no chain of properties leads to`,
+		`{"properties":{"l":{"items":{"type":"string","x-mcp-header":"A"}}}}`:                                        `"A" is at a place that no chain of properties leads to`,
+		`{"$defs":{"d":{"type":"string","x-mcp-header":"A"}}}`:                                                       `"A" is at a place that no chain of properties leads to`,
+		`{"properties":{"d":` + strings.Repeat(`{"items":`, 300) + `{"x-mcp-header":"A"}` + strings.Repeat("}", 302): "its schema is nested too deep",
+	} {
+		var s mirrors
+		got := ""
+		s.learn([]byte(`{"tools":[{"name":"t","inputSchema":`+schema+`}]}`), func(tool string, why error) { got = why.Error() })
+		h := http.Header{}
+		s.set(h, "t", []byte(`{"a":"x","o":{"n":42.0},"t":true,"z":null}`))
+		for name, values := range h {
+			got += strings.TrimPrefix(name, "Mcp-Param-") + "=" + values[0] + " "
+		}
+		if got != want {
+			t.Errorf("%.200s\ngives %q, want %q", schema, got, want)
+		}
+	}
+}

@@ -1,0 +1,376 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
+)
+
+const (
+	// endTimeout bounds the request that ends a session.
+	endTimeout = 5 * time.Second
+	// laterTimeout bounds the sending of a message that no caller waits for.
+	laterTimeout = 30 * time.Second
+	// openTimeout is how long the first request waits for the server's own stream to
+	// open: messages that the server sends there before that are lost.
+	openTimeout = time.Second
+	// MaxUnreached is how many requests in a row may fail to reach the server before
+	// the session counts as ended.
+	MaxUnreached = 3
+)
+
+// Errors of the modern era (2026-07-28, transports/streamable-http).
+const (
+	codeHeaderMismatch    = -32020
+	codeMissingCapability = -32021
+)
+
+// errForgotten says that the server does not know the session any more, and so has
+// not looked at the request.
+var errForgotten = errors.New("the server has forgotten the session")
+
+// Streamable is the link over streamable HTTP, of both eras: each message is a
+// POST of its own.
+type Streamable struct {
+	conn    *peer.Conn
+	site    *Site
+	log     *zap.Logger
+	mirrors mirrors
+	later   chan struct{} // holds an item for each message under way that no caller waits for
+
+	unreached atomic.Int32 // requests in a row that did not reach the server
+
+	ctx   context.Context // of all requests under way
+	abort context.CancelFunc
+
+	mu       sync.Mutex // guards the fields below
+	id       string     // of the session; "" if it has none
+	revision string     // agreed on; "" before the handshake has ended
+	calls    map[int64]inFlight
+}
+
+// An inFlight is a request whose answer has not come yet.
+type inFlight struct {
+	modern bool
+	abort  context.CancelFunc
+}
+
+// NewStreamable returns a link to the server at the site.
+func NewStreamable(c *peer.Conn, s *Site, log *zap.Logger) *Streamable {
+	l := &Streamable{conn: c, site: s, log: log, later: make(chan struct{}, maxLater), calls: make(map[int64]inFlight)}
+	l.ctx, l.abort = context.WithCancel(context.Background())
+	return l
+}
+
+// Send implements [peer.Link].
+func (l *Streamable) Send(ctx context.Context, o *peer.Outgoing) error {
+	revision := l.agreed(o)
+	if o.Method == peer.Initialized { // nothing may overtake it
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(l.ctx, cancel)()
+		err := l.try(ctx, o, revision, true)
+		if _, no := errors.AsType[*StatusError](err); err != nil && !no { // some do not know it, and do well without
+			return err
+		}
+		l.abortProbe()
+		listening := make(chan struct{})
+		if l.conn.Go(func() { l.listen(sync.OnceFunc(func() { close(listening) })) }) {
+			signal.Within(listening, openTimeout)
+		}
+		return nil
+	}
+	call, abort := context.WithCancel(l.ctx)
+	if o.ID == 0 {
+		abort()
+		call, abort = context.WithTimeout(l.ctx, laterTimeout)
+	} else {
+		l.mu.Lock()
+		l.calls[o.ID] = inFlight{modern: revision >= session.Modern, abort: abort}
+		l.mu.Unlock()
+	}
+	ended := func() {
+		abort()
+		l.mu.Lock()
+		delete(l.calls, o.ID)
+		l.mu.Unlock()
+	}
+	if !l.conn.Go(func() { defer ended(); l.exchange(call, o, revision) }) {
+		ended()
+		return session.ErrClosed
+	}
+	return nil
+}
+
+// abortProbe ends the modern requests that a legacy server has left unanswered.
+func (l *Streamable) abortProbe() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, call := range l.calls {
+		if call.modern {
+			call.abort()
+		}
+	}
+}
+
+// agreed returns the protocol revision in which a message is sent. It is called by
+// the handshake or after it, so Info may be read.
+func (l *Streamable) agreed(o *peer.Outgoing) string {
+	switch o.Method {
+	case peer.Discover:
+		return session.Modern
+	case peer.Initialize:
+		return ""
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.revision = l.conn.Info().ProtocolVersion
+	return l.revision
+}
+
+// SendLater implements [peer.Link].
+func (l *Streamable) SendLater(o *peer.Outgoing) error {
+	l.mu.Lock()
+	revision := l.revision
+	abort := func() {}
+	if o.Method == peer.Cancelled {
+		id, _ := peer.OurID(wire.Member(o.Params, "requestId"))
+		if call, ok := l.calls[id]; ok {
+			abort = call.abort
+			if call.modern {
+				revision = session.Modern
+			}
+		}
+	}
+	l.mu.Unlock()
+	if revision >= session.Modern {
+		abort() // "closing the SSE response stream is itself the cancellation signal"
+		return nil
+	}
+	select {
+	case l.later <- struct{}{}:
+	default:
+		abort()
+		return errors.New("the server does not read, or asks too much at once")
+	}
+	if !l.conn.Go(func() {
+		defer func() { <-l.later }()
+		defer abort()
+		ctx, cancel := context.WithTimeout(l.ctx, laterTimeout)
+		defer cancel()
+		l.exchange(ctx, o, revision)
+	}) {
+		<-l.later
+	}
+	return nil
+}
+
+// End asks the server to end the session, and aborts all requests under way. The
+// session must have ended.
+func (l *Streamable) End() {
+	defer l.abort()
+	l.mu.Lock()
+	id := l.id
+	l.mu.Unlock()
+	if id == "" || errors.Is(l.conn.Cause(), errForgotten) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	if r, err := l.request(ctx, http.MethodDelete, "*/*", nil); err == nil {
+		if resp, err := l.site.do(r); err == nil {
+			discardBody(resp)
+		}
+	}
+}
+
+// exchange sends a message and gives the Conn its answer, or the reason why it gets
+// none. "If the server rejects a request with a HeaderMismatch error
+// … the client SHOULD call tools/list …, then retry."
+func (l *Streamable) exchange(ctx context.Context, o *peer.Outgoing, revision string) {
+	err := l.try(ctx, o, revision, o.Method != "tools/call")
+	if errors.Is(err, errMismatch) {
+		relist(ctx, l.conn)
+		err = l.try(ctx, o, revision, true)
+	}
+	if err == nil {
+		return
+	}
+	l.mu.Lock()
+	opening := l.revision == "" // and the handshake fails by itself
+	l.mu.Unlock()
+	var cause error
+	if !opening {
+		cause = sessionEnd(err, l.unreached.Load())
+	}
+	if cause != nil {
+		l.conn.Calls.Refuse() // before the caller asks again
+	}
+	if o.ID != 0 {
+		r := peer.Reply{Err: err}
+		if o.Method == peer.Discover && !errors.Is(err, session.ErrNotSent) && !isPassing(err) {
+			// "Not a recognised modern JSON-RPC error": to the handshake, a legacy server.
+			refusal := &session.Error{Code: session.CodeMethodNotFound, Message: err.Error()}
+			r = peer.Reply{Message: wire.Message{Error: wire.Marshal(refusal)}}
+		}
+		l.conn.Settle(o.ID, r)
+	} else if ctx.Err() == nil {
+		l.log.Debug("a message was not accepted", zap.String("method", o.Method), zap.Error(err))
+	}
+	if cause != nil {
+		l.conn.Close(cause)
+	}
+}
+
+// sessionEnd returns why the session is over after err, nil if it can go on.
+// unreached counts the requests in a row that did not reach the server.
+func sessionEnd(err error, unreached int32) error {
+	if e, ok := errors.AsType[*NeedsAuthError](err); ok && e.forAll() {
+		return e
+	}
+	switch {
+	case errors.Is(err, errForgotten):
+		return errForgotten
+	case unreached >= MaxUnreached:
+		return fmt.Errorf("%d requests in a row did not reach it: %w", MaxUnreached, err)
+	}
+	return nil
+}
+
+// isPassing reports whether an error says nothing about the era of the server.
+func isPassing(err error) bool {
+	if _, ok := errors.AsType[*NeedsAuthError](err); ok {
+		return true
+	}
+	e, ok := errors.AsType[*StatusError](err)
+	return ok && (e.Status == http.StatusTooManyRequests || e.Status > http.StatusNotImplemented)
+}
+
+// try sends a message once and receives what comes back. last says that it will
+// not be tried again, whatever the answer.
+func (l *Streamable) try(ctx context.Context, o *peer.Outgoing, revision string, last bool) error {
+	r, err := l.request(ctx, http.MethodPost, "application/json, "+eventStream, o.Line)
+	if err != nil {
+		return fmt.Errorf("%w: %w", session.ErrNotSent, err)
+	}
+	l.mirrors.address(r.Header, o, revision)
+	resp, err := l.site.do(r)
+	if err != nil {
+		if ctx.Err() == nil && (errors.Is(err, session.ErrNotSent) || errors.Is(err, session.ErrClosed)) {
+			l.unreached.Add(1)
+		}
+		return asUnsent(err)
+	}
+	l.unreached.Store(0)
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return l.refused(resp, o, r.Header.Get("Mcp-Session-Id") != "", last)
+	}
+	if id := resp.Header.Get("Mcp-Session-Id"); id != "" && o.Method == peer.Initialize {
+		l.mu.Lock()
+		l.id = id
+		l.mu.Unlock()
+	}
+	switch {
+	case o.ID == 0:
+		discardBody(resp)
+		return nil
+	case isEventStream(resp):
+		return l.follow(ctx, resp, o, revision)
+	}
+	body, err := readBody(resp)
+	if err == nil && !l.accept(body, o, revision) {
+		return newStatusError(resp, body)
+	}
+	return err
+}
+
+// asUnsent marks a refusal for lack of a token: the server has not looked at the
+// request.
+func asUnsent(err error) error {
+	if e, ok := errors.AsType[*NeedsAuthError](err); ok {
+		return fmt.Errorf("%w: %w", session.ErrNotSent, e)
+	}
+	return err
+}
+
+// refused deals with an HTTP error: a JSON-RPC error in its body is the answer to the
+// request, unless it is about the session or the transport.
+func (l *Streamable) refused(resp *http.Response, o *peer.Outgoing, inSession, last bool) error {
+	body, m, code := readRefusal(resp)
+	switch {
+	case inSession && resp.StatusCode == http.StatusNotFound && code != session.CodeMethodNotFound,
+		// Servers that are built after the SDK's examples answer so.
+		inSession && resp.StatusCode == http.StatusBadRequest && code == -32000 && m.ID == nil:
+		return fmt.Errorf("%w: %w", session.ErrNotSent, errForgotten)
+	case code == codeHeaderMismatch && !last:
+		return errMismatch
+	case m.Error == nil || o.ID == 0, o.Method == peer.Initialize && !isModern(code):
+		return newStatusError(resp, body)
+	}
+	l.conn.Settle(o.ID, peer.Reply{Message: m})
+	return nil
+}
+
+// isModern reports whether an error with this code comes from a server of the
+// modern era, if it is the answer to a legacy message.
+func isModern(code int64) bool {
+	switch code {
+	case codeHeaderMismatch, codeMissingCapability, peer.CodeUnsupportedVersion, session.CodeMethodNotFound, session.CodeInvalidParams:
+		return true
+	}
+	return false
+}
+
+// accept receives the messages in data, which came because of the request o, or
+// without a request if o is nil. It reports whether the answer was among them.
+func (l *Streamable) accept(data []byte, o *peer.Outgoing, revision string) (answered bool) {
+	if o == nil {
+		o = &peer.Outgoing{}
+	}
+	receiveAll(l.conn, data, func(m wire.Message) error {
+		if !m.IsResponse() {
+			return l.conn.Receive(m, o.ID)
+		}
+		if id, err := peer.OurID(m.ID); o.ID == 0 || err != nil && m.ID != nil || err == nil && id != o.ID {
+			return l.conn.Receive(m, o.ID)
+		}
+		if o.Method == "tools/list" && revision >= session.Modern && m.Result != nil {
+			m.Result = l.mirrors.learn(m.Result, func(tool string, why error) {
+				l.log.Warn("left out a tool whose x-mcp-header annotations are invalid", zap.String("tool", tool), zap.Error(why))
+			})
+		}
+		answered = true
+		l.conn.Settle(o.ID, peer.Reply{Message: m})
+		return nil
+	})
+	return answered
+}
+
+// request returns an HTTP request of the session.
+func (l *Streamable) request(ctx context.Context, method, accept string, body []byte) (*http.Request, error) {
+	r, err := l.site.request(ctx, method, l.site.url.String(), accept, body)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.revision != "" {
+		r.Header.Set("MCP-Protocol-Version", l.revision)
+	}
+	if l.id != "" && l.revision < session.Modern {
+		r.Header.Set("Mcp-Session-Id", l.id)
+	}
+	return r, nil
+}

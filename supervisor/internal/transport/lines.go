@@ -1,0 +1,168 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+)
+
+const (
+	writeChunk = 256 << 10 // bytes
+	maxLater   = 64        // messages that wait and that no caller waits for
+)
+
+// Lines is the link over a pair of byte streams, one JSON-RPC message a line.
+// The official Go SDK's transport is not used for this: it ends at the first line that is no
+// message, and decodes results.
+//
+// The goroutine that sends a message writes it, as far as that does not wait for the
+// server. The goroutine of Write writes the rest, and the messages that no caller
+// waits for. A message that was begun is finished even if its caller gives up, so
+// that no message is torn. The goroutine of Read reads.
+type Lines struct {
+	Broken chan struct{} // closed when nothing can be written any more
+	Err    error         // the reason; valid after Broken
+
+	conn  *peer.Conn
+	w     Writer
+	stall time.Duration       // how long the server may leave what is written unread
+	turn  chan struct{}       // holds an item while a message is written
+	rest  chan unwritten      // from the holder of turn, which passes turn on with it
+	later chan *peer.Outgoing // messages that no caller waits for
+}
+
+// A Writer is a server's stdin.
+type Writer interface {
+	io.Writer
+	TryWrite(p []byte) (int, error) // what can be written without waiting
+	SetWriteDeadline(time.Time)
+}
+
+// An unwritten message is one that could not be written at once.
+type unwritten struct {
+	message *peer.Outgoing
+	written int // bytes of it
+}
+
+// NewLines returns a link that writes to w. A server that leaves what is written
+// unread for longer than stall breaks the link.
+func NewLines(w Writer, stall time.Duration, c *peer.Conn) *Lines {
+	return &Lines{
+		Broken: make(chan struct{}),
+		conn:   c,
+		w:      w,
+		stall:  stall,
+		turn:   make(chan struct{}, 1),
+		rest:   make(chan unwritten, 1),
+		later:  make(chan *peer.Outgoing, maxLater),
+	}
+}
+
+// Write writes the messages that wait until the session has ended. If writing fails,
+// because the server is gone or has not read for too long, Write closes Broken and
+// returns, and its caller must end the session.
+func (l *Lines) Write() {
+	var waiting *peer.Outgoing // for its turn
+	for {
+		later, turn := l.later, (chan struct{})(nil)
+		if waiting != nil {
+			later, turn = nil, l.turn
+		}
+		var u unwritten
+		select {
+		case u = <-l.rest:
+		case waiting = <-later:
+			continue
+		case turn <- struct{}{}:
+			u.message, waiting = waiting, nil
+		case <-l.conn.Done():
+			return
+		}
+		if err := l.finish(&u); err != nil {
+			l.tear(u, err)
+			return
+		}
+		<-l.turn
+	}
+}
+
+// finish writes the rest of a message.
+func (l *Lines) finish(u *unwritten) error {
+	line := u.message.Line
+	for u.written < len(line) {
+		l.w.SetWriteDeadline(time.Now().Add(l.stall))
+		n, err := l.w.Write(line[u.written:min(len(line), u.written+writeChunk)])
+		u.written += n
+		if err != nil {
+			return err
+		}
+	}
+	l.w.SetWriteDeadline(time.Time{}) // it would end later writes too
+	return nil
+}
+
+// tear breaks the link. Its caller has the turn, and keeps it.
+func (l *Lines) tear(u unwritten, err error) {
+	u.message.Unsent.Store(u.written == 0)
+	l.Err = fmt.Errorf("write to the server's stdin: %w", err)
+	close(l.Broken)
+}
+
+// Send implements [peer.Link].
+func (l *Lines) Send(ctx context.Context, o *peer.Outgoing) error {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.conn.Done():
+		return session.ErrClosed
+	}
+	n, err := l.w.TryWrite(o.Line)
+	switch u := (unwritten{o, n}); {
+	case err != nil:
+		l.tear(u, err)
+	case n < len(o.Line):
+		l.rest <- u
+	default:
+		<-l.turn
+	}
+	return nil
+}
+
+// SendLater implements [peer.Link].
+func (l *Lines) SendLater(o *peer.Outgoing) error {
+	select {
+	case l.later <- o:
+		return nil
+	default:
+		return errors.New("the server does not read, or asks too much at once")
+	}
+}
+
+// Read hands the messages in r to the session until r ends.
+func (l *Lines) Read(r io.Reader) {
+	lines := wire.NewReader(r, wire.MaxLine)
+	for {
+		line, err := lines.Next()
+		switch {
+		case errors.Is(err, wire.ErrTooLong):
+			l.conn.Strays.Skip(nil, err)
+			continue
+		case err != nil:
+			return
+		}
+		m, err := wire.Parse(line)
+		if err == nil {
+			err = l.conn.Receive(m, 0)
+		}
+		if err != nil {
+			l.conn.Strays.Skip(line, err)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package transport
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+)
+
+// A script is the server's side of a peer under test.
+type script struct {
+	t   *testing.T
+	in  *bufio.Reader // what the peer writes
+	out *io.PipeWriter
+}
+
+// waits is a writer that can write nothing without waiting.
+type waits struct{ io.Writer }
+
+func (waits) TryWrite([]byte) (int, error) { return 0, nil }
+func (waits) SetWriteDeadline(time.Time)   {}
+
+// pair returns a peer and the server's side of it. The peer ends with the test.
+func pair(t *testing.T) (*peer.Peer, *script) {
+	fromPeer, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	var link *Lines
+	p := peer.New(peer.Host{
+		Server: "s",
+		Stray:  func(line []byte, why error) { t.Logf("stray: %.40q %v", line, why) },
+		Asked:  func(string) {},
+		Owner:  func(context.Context) session.Client { return nil },
+	}, func(c *peer.Conn) peer.Link {
+		link = NewLines(waits{toServer}, time.Minute, c)
+		return link
+	})
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		link.Write()
+		p.Close(errors.New("nothing can be written"))
+	})
+	serving.Go(func() {
+		link.Read(fromServer)
+		p.Close(errors.New("it ended"))
+	})
+	t.Cleanup(func() {
+		out.Close()
+		fromPeer.Close()
+		serving.Wait()
+	})
+	return p, &script{t, bufio.NewReader(fromPeer), out}
+}
+
+func (s *script) read() wire.Message {
+	s.t.Helper()
+	line, err := s.in.ReadBytes('\n')
+	if err != nil {
+		s.t.Errorf("the server's side: %v", err)
+		return wire.Message{}
+	}
+	m, err := wire.Parse(line)
+	if err != nil {
+		s.t.Errorf("the peer wrote %q: %v", line, err)
+	}
+	return m
+}
+
+// A call ends with its context though its message is stuck half-way, and the
+// message is finished once the server reads again.
+func TestCallEndsWhileWriting(t *testing.T) {
+	p, s := pair(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	large := json.RawMessage(`{"x":"` + strings.Repeat("y", 3*writeChunk) + `"}`)
+	go func() {
+		s.in.Peek(1) // the message has begun
+		cancel()
+	}()
+	if _, err := p.Call(ctx, session.Request{Method: "large", Params: large}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the call: %v", err)
+	}
+	// Another waits for its turn, and was not sent when its time is up.
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := p.Call(ctx, session.Request{Method: "m"}); !errors.Is(err, session.ErrNotSent) {
+		t.Errorf("a call whose turn did not come: %v, want ErrNotSent", err)
+	}
+	if m := s.read(); m.Method != "large" || string(m.Params) != string(large) {
+		t.Errorf("the large message arrived torn: %s, %d bytes", m.Method, len(m.Params))
+	}
+	if m := s.read(); m.Method != "notifications/cancelled" {
+		t.Errorf("then came %s, want the cancellation", m.Method)
+	}
+}

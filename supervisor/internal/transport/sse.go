@@ -1,0 +1,219 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/sse"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+)
+
+// Events is the open event stream of a server of revision 2024-11-05.
+type Events struct {
+	site   *Site
+	stream *sse.Reader
+	body   io.Closer
+	to     string          // the url to which messages are posted
+	ctx    context.Context // of the stream, and of all requests of the session
+	abort  context.CancelFunc
+}
+
+// OpenEvents opens the event stream of the server at the site, and waits until ctx
+// ends for the url that messages are posted to. [NewSSE] uses the stream.
+func OpenEvents(ctx context.Context, s *Site) (_ *Events, err error) {
+	e := &Events{site: s}
+	e.ctx, e.abort = context.WithCancel(context.Background()) // longer than ctx
+	opened := context.AfterFunc(ctx, e.abort)
+	defer func() {
+		if !opened() || err != nil {
+			e.abort()
+		}
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
+	r, err := s.request(e.ctx, http.MethodGet, s.url.String(), eventStream, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.do(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK || !isEventStream(resp) {
+		body, _, _ := readRefusal(resp)
+		return nil, newStatusError(resp, body)
+	}
+	e.stream, e.body = sse.NewReader(resp.Body, wire.MaxLine), resp.Body
+	if e.to, err = endpoint(e.stream, resp.Request.URL); err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// SSE is the link over HTTP with SSE, the transport of revision 2024-11-05: messages
+// to the server are POSTs to a url that it names, and all that it sends comes on one
+// event stream. The session is over when that ends.
+type SSE struct {
+	*Events
+	conn  *peer.Conn
+	log   *zap.Logger
+	later chan struct{} // holds an item for each message under way that no caller waits for
+}
+
+// NewSSE returns a link over the event stream.
+func NewSSE(c *peer.Conn, e *Events, log *zap.Logger) *SSE {
+	return &SSE{Events: e, conn: c, log: log, later: make(chan struct{}, maxLater)}
+}
+
+// Start begins to read the event stream, until the session ends.
+func (l *SSE) Start() {
+	l.conn.Go(func() {
+		defer l.body.Close()
+		l.read()
+	})
+}
+
+// endpoint waits for the first event, which says where messages are posted.
+func endpoint(stream *sse.Reader, base *url.URL) (string, error) {
+	for {
+		ev, err := stream.Next()
+		if err != nil {
+			return "", fmt.Errorf("the server's event stream ended before it named its endpoint: %w", err)
+		}
+		if ev.Name != "endpoint" {
+			continue
+		}
+		to, err := base.Parse(string(ev.Data))
+		if err != nil || !sameOrigin(base, to) {
+			return "", errors.New("the server names an endpoint at another place than its url, where the entry's headers are not sent")
+		}
+		return to.String(), nil
+	}
+}
+
+// read receives what the server sends until its stream ends.
+func (l *SSE) read() {
+	for {
+		ev, err := l.stream.Next()
+		if errors.Is(err, wire.ErrTooLong) {
+			l.conn.Strays.Skip(nil, err)
+			continue
+		}
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errors.New("the server closed its event stream")
+			}
+			l.conn.Close(err)
+			return
+		}
+		if len(ev.Data) > 0 && (ev.Name == "" || ev.Name == "message") {
+			receiveAll(l.conn, ev.Data, func(m wire.Message) error { return l.conn.Receive(m, 0) })
+		}
+	}
+}
+
+// Send implements [peer.Link].
+func (l *SSE) Send(ctx context.Context, o *peer.Outgoing) error {
+	if o.Method == peer.Initialized { // nothing may overtake it
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(l.ctx, cancel)()
+		err := l.post(ctx, o)
+		if _, no := errors.AsType[*StatusError](err); no { // some do not know it, and do well without
+			return nil
+		}
+		return err
+	}
+	// The answer comes on the event stream, so nothing is lost with the response.
+	call, abort := context.WithTimeout(l.ctx, laterTimeout)
+	forget := context.AfterFunc(ctx, abort)
+	if !l.conn.Go(func() {
+		defer abort()
+		defer forget()
+		l.deliver(call, o)
+	}) {
+		abort()
+		return session.ErrClosed
+	}
+	return nil
+}
+
+// SendLater implements [peer.Link].
+func (l *SSE) SendLater(o *peer.Outgoing) error {
+	select {
+	case l.later <- struct{}{}:
+	default:
+		return errors.New("the server does not read, or asks too much at once")
+	}
+	if !l.conn.Go(func() {
+		defer func() { <-l.later }()
+		ctx, cancel := context.WithTimeout(l.ctx, laterTimeout)
+		defer cancel()
+		l.deliver(ctx, o)
+	}) {
+		<-l.later
+	}
+	return nil
+}
+
+// End aborts all requests under way, and the event stream.
+func (l *SSE) End() { l.abort() }
+
+// deliver posts a message. If that fails, the reason is the reply to the request.
+func (l *SSE) deliver(ctx context.Context, o *peer.Outgoing) {
+	err := l.post(ctx, o)
+	if err == nil {
+		return
+	}
+	var cause error
+	if e, ok := errors.AsType[*NeedsAuthError](err); ok && e.forAll() && o.Method != peer.Initialize {
+		cause = e
+	} else if errors.Is(err, errForgotten) {
+		cause = errForgotten
+	}
+	if cause != nil {
+		l.conn.Calls.Refuse() // before the caller asks again
+	}
+	if o.ID != 0 {
+		l.conn.Settle(o.ID, peer.Reply{Err: err})
+	} else if ctx.Err() == nil {
+		l.log.Debug("a message was not accepted", zap.String("method", o.Method), zap.Error(err))
+	}
+	if cause != nil {
+		l.conn.Close(cause)
+	}
+}
+
+func (l *SSE) post(ctx context.Context, o *peer.Outgoing) error {
+	r, err := l.site.request(ctx, http.MethodPost, l.to, "*/*", o.Line)
+	if err != nil {
+		return fmt.Errorf("%w: %w", session.ErrNotSent, err)
+	}
+	trace(r.Header, o)
+	resp, err := l.site.do(r)
+	if err != nil {
+		return asUnsent(err)
+	}
+	if resp.StatusCode/100 == 2 {
+		discardBody(resp)
+		return nil
+	}
+	body, m, _ := readRefusal(resp)
+	switch {
+	case resp.StatusCode == http.StatusNotFound:
+		return fmt.Errorf("%w: %w", session.ErrNotSent, errForgotten)
+	case m.Error != nil && o.ID != 0:
+		return replyError(m)
+	}
+	return newStatusError(resp, body)
+}

@@ -1,0 +1,311 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
+)
+
+const (
+	// slotTime is how long a starting server keeps others from starting.
+	slotTime = 3 * time.Second
+	// learnTimeout bounds a listing after the first. A server's announcements
+	// lead to one after relistSoon, and then to one every relistEvery at most, and
+	// every relistMax if they continue.
+	learnTimeout = 30 * time.Second
+	relistSoon   = 50 * time.Millisecond
+	relistEvery  = 200 * time.Millisecond
+	relistMax    = 10 * time.Second
+	// never is longer than anything runs.
+	never = 100 * 365 * 24 * time.Hour
+)
+
+var errIdle = errors.New("it was not used for its idleTimeout")
+
+// A server keeps one entry of the configuration running. Its life is one goroutine,
+// in run; others see the life in public and steer it through control.
+type server struct {
+	*common
+	name    string
+	log     *zap.Logger
+	remove  context.CancelCauseFunc // ends the life
+	control *control
+	public  *published
+	opener  *opener
+	pool    *pool
+	source  atomic.Pointer[instance] // the session from which lists are read next; nil for the shared one
+}
+
+// newServer returns a server whose life is to be run with the context life, which
+// remove ends.
+func newServer(life context.Context, remove context.CancelCauseFunc, c *common, entry config.Server) *server {
+	log := c.log.With(zap.String("server", entry.Name))
+	control := newControl(entry)
+	s := &server{
+		common: c, name: entry.Name, log: log, remove: remove, control: control,
+		public: newPublished(entry, control.woken, c.changed.send),
+		opener: &opener{common: c, name: entry.Name, log: log, stderr: process.NewLogFile(c.options.DataDir, entry.Name)},
+	}
+	s.opener.began, s.opener.hear = s.public.opened, s.hear
+	s.pool = newPool(life, s.opener)
+	return s
+}
+
+// run is the server's life. When it returns, no process and no goroutine of it is
+// left.
+func (s *server) run(ctx context.Context) {
+	defer s.opener.stderr.Close()
+	defer s.opener.running.Wait()
+	defer s.pool.close()
+	defer s.public.set(func(st *status.Status) { st.State, st.PID = status.Stopped, 0 })
+	failures := newHistory()
+	unused := false   // the server was stopped for lack of calls
+	startNow := false // start even if lazy or unused: after a call, a restart or a failure
+	for ctx.Err() == nil {
+		signal.Discard(s.control.edited) // before reading the entry, so that no edit is missed
+		entry := s.control.wanted()
+		if state, reason := restState(entry); state != "" {
+			s.handler.Forget(s.name)
+			s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = state, reason, nil })
+			s.control.await(ctx, nil, nil)
+			continue
+		}
+		if (entry.Lazy || unused && entry.IdleTimeout > 0) && !startNow && s.handler.Known(entry) {
+			signal.Discard(s.control.woken) // of an older call; a call that waits asks again at the change
+			s.public.set(func(st *status.Status) { st.State = status.Idle })
+			by := s.control.await(ctx, nil, s.control.woken)
+			startNow = by == byCall || by == byRestart
+			continue
+		}
+		signal.Discard(s.control.restart) // the start that begins is the one that was asked for
+		in, err := s.start(ctx, entry)
+		var ready time.Duration
+		if err == nil {
+			began := time.Now()
+			s.publish(in)
+			err = s.attend(ctx, in)
+			ready = max(1, time.Since(began))
+		}
+		unused = errors.Is(err, errIdle)
+		startNow = s.pause(ctx, failures, err, ready)
+	}
+}
+
+// Startable reports whether a server of this entry can be started at all.
+func Startable(entry config.Server) bool {
+	state, _ := restState(entry)
+	return state == ""
+}
+
+// restState returns the state of an entry that is not to be started, and the reason;
+// "" for other entries.
+func restState(entry config.Server) (status.State, string) {
+	switch {
+	case entry.ByHand:
+		return status.Disabled, "it was stopped by hand; 'metarouter restart' starts it, or its button on the page"
+	case entry.Disabled:
+		return status.Disabled, ""
+	case entry.Misconfigured != "":
+		return status.Misconfigured, entry.Misconfigured
+	case entry.Self:
+		return status.Self, "the entry would start a router inside the router"
+	}
+	return "", ""
+}
+
+// publish makes in the session that all use.
+func (s *server) publish(in *instance) {
+	s.public.ready(in)
+	s.log.Info("server is ready", zap.Int("pid", in.pid()), zap.String("protocol", in.Info().ProtocolVersion))
+}
+
+// retire takes the instance from use, and stops it.
+func (s *server) retire(in *instance, cause error, state status.State) {
+	s.public.withdraw(in, state)
+	in.stop(cause)
+}
+
+// pause waits before the next start, for as long as the reason err of the server's
+// end asks. It reports whether the next start is due even if the server is lazy or unused;
+// that is so after each failure, unless an edit ended the wait.
+func (s *server) pause(ctx context.Context, failures *history, err error, ready time.Duration) (startNow bool) {
+	switch {
+	case ctx.Err() != nil || err == nil || errors.Is(err, errIdle):
+		return false
+	case errors.Is(err, errEdited):
+		failures.reset()
+		return false
+	case errors.Is(err, errRestarted):
+		return true
+	case errors.Is(err, peer.ErrSelf):
+		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = status.Self, err.Error(), nil })
+		return s.control.await(ctx, nil, nil) == byRestart
+	}
+	wait, again := failures.failed(time.Now(), ready)
+	failed := status.Failed
+	if _, ok := errors.AsType[*transport.NeedsAuthError](err); ok {
+		failed = status.NeedsAuth
+	}
+	fault := faultOf(err)
+	var by wakeup
+	if again && !isPermanent(err) {
+		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = status.Restarting, err.Error(), fault })
+		s.log.Warn("server ended, starting it again", zap.Error(err), zap.Duration("in", wait))
+		by = s.control.await(ctx, time.After(wait), nil)
+	} else {
+		signal.Discard(s.control.woken) // of an older call
+		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = failed, err.Error(), fault })
+		s.log.Error("server failed", zap.Error(err), zap.Duration("next try in", retryFailed))
+		by = s.control.await(ctx, time.After(retryFailed), s.control.woken)
+	}
+	if by == byEdit {
+		failures.reset()
+	} else if ctx.Err() == nil {
+		s.public.set(func(st *status.Status) { st.Restarts++ })
+	}
+	return by != byEdit
+}
+
+// isPermanent reports whether trying again at once is of no use.
+func isPermanent(err error) bool {
+	_, missing := errors.AsType[*launch.NotFoundError](err)
+	_, misspelt := errors.AsType[*transport.URLError](err)
+	_, refused := errors.AsType[*transport.NeedsAuthError](err)
+	return missing || misspelt || refused
+}
+
+// attend looks after a running server until it ends, and returns why; nil if
+// it was to end. It reads changed lists, stops a server that is not used, and
+// follows edits.
+func (s *server) attend(ctx context.Context, in *instance) error {
+	var relist <-chan time.Time
+	var listed time.Time
+	every := relistEvery
+	idle := time.After(s.unusedIn(in))
+	for {
+		select {
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errRemoved) {
+				in.drain(s.ending)
+			}
+			s.retire(in, context.Cause(ctx), status.Stopping)
+			return nil
+		case <-in.done:
+			s.public.withdraw(in, status.Restarting)
+			return in.err
+		case <-s.control.restart:
+			s.pool.renew(errRestarted)
+			s.retire(in, errRestarted, status.Restarting)
+			return errRestarted
+		case <-in.changes.notice:
+			if time.Since(listed) > every {
+				every = relistEvery // the announcements had stopped
+			}
+			if relist == nil {
+				relist = time.After(max(relistSoon, time.Until(listed.Add(every))))
+			}
+		case <-relist:
+			s.relist(ctx, in)
+			relist, listed, every = nil, time.Now(), min(2*every, relistMax)
+		case <-idle:
+			wait := s.unusedIn(in)
+			if wait <= 0 && !s.pool.renewIfUnused(in) {
+				wait = in.entry().IdleTimeout
+			}
+			if wait > 0 {
+				idle = time.After(wait)
+				continue
+			}
+			s.log.Info("no client uses it: stopping it until it is called")
+			s.retire(in, errIdle, status.Idle)
+			return errIdle
+		case <-s.control.edited:
+			next, err := s.replace(ctx, in)
+			if next == nil {
+				return err
+			}
+			in, idle = next, time.After(s.unusedIn(next))
+		}
+	}
+}
+
+// unusedIn returns in how long the server will have been unused for its idleTimeout:
+// not above 0 if it is to be stopped now.
+func (s *server) unusedIn(in *instance) time.Duration {
+	limit := in.entry().IdleTimeout
+	if limit == 0 {
+		return never
+	}
+	if s.pool.inUse() || len(in.Subscriptions.Wanted()) > 0 || !s.handler.Known(in.entry()) {
+		return limit
+	}
+	return limit - in.Calls.IdleFor()
+}
+
+// relist reads the server's lists again after they have changed, and passes the
+// notifications on.
+func (s *server) relist(ctx context.Context, shared *instance) {
+	source := s.source.Swap(nil)
+	if source == nil || !source.Usable() {
+		source = shared
+	}
+	methods := source.changes.take()
+	s.learn(ctx, source)
+	for _, method := range methods { // though the lists may be what they were
+		s.options.OnMessage(s.name, nil, session.Message{Method: method})
+	}
+}
+
+// learn has the handler list the server's tools again. After a failure, what was
+// known stays.
+func (s *server) learn(ctx context.Context, in *instance) {
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	ctx, cancel := context.WithTimeout(ctx, learnTimeout)
+	defer cancel()
+	s.control.onAbort(abort)
+	err := s.handler.Learn(ctx, in.entry(), in)
+	fault := ""
+	if err != nil && ctx.Err() == nil && !signal.IsClosed(in.done) {
+		s.log.Warn("can't list the changed tools; the old list stays", zap.Error(err))
+		fault = "list its changed tools: " + err.Error()
+	}
+	s.public.listed(fault)
+}
+
+// hear acts on a message of the server that belongs to no request. It is called on
+// the reading goroutine.
+func (s *server) hear(in *instance, shared bool, m session.Message) {
+	switch m.Method {
+	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
+		switch {
+		case shared:
+			in.changes.note(m.Method)
+		case in.greeted.Load(): // else its lists differ because of that client's capabilities
+			in.changes.note(m.Method)
+			if current := s.public.instance(); current != nil {
+				// Lists are the same for all clients, so the session that spoke last is right.
+				s.source.Store(in)
+				signal.Leave(current.changes.notice)
+			}
+		}
+	default:
+		var owner session.Client
+		if c := in.owner.get(); c != nil {
+			owner = c.Home()
+		}
+		s.options.OnMessage(s.name, owner, m)
+	}
+}

@@ -1,0 +1,300 @@
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
+)
+
+// An opener opens sessions with one server, each with a process of its own unless the
+// server is remote.
+type opener struct {
+	*common
+	name    string
+	log     *zap.Logger
+	stderr  *process.LogFile
+	began   func(*instance)                                    // called with each session that begins, and may fail
+	hear    func(in *instance, shared bool, m session.Message) // called with messages that belong to no request
+	direct  atomic.Pointer[launch.Direct]                      // the command to start instead of one that fetches it; nil for that itself
+	running sync.WaitGroup                                     // the goroutines of sessions
+}
+
+// Terms are those on which a session is opened.
+type terms struct {
+	capabilities json.RawMessage // of the client
+	owner        session.Client  // the only client that will use it; nil if several may
+	era          peer.Era        // that the client needs; UnknownEra leaves it to the server
+	shared       bool            // the session that all clients use, and from which lists are read
+}
+
+// allCapabilities are those of a session that several clients use: every capability
+// that a client may have, so that servers offer all that they can.
+var allCapabilities = json.RawMessage(`{"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}},` +
+	`"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`)
+
+// open opens a session in an era that the server speaks, and over a transport that it
+// has.
+func (o *opener) open(ctx context.Context, entry config.Server, on terms) (*instance, error) {
+	known := o.launcher.Cache.Get(entry)
+	if on.era != peer.UnknownEra {
+		known.Era = on.era
+	}
+	in, err := o.try(ctx, entry, on, known)
+	_, refused := errors.AsType[*session.Error](err)
+	switch {
+	case errors.Is(err, peer.ErrProbeExit):
+		known.Era = peer.LegacyEra
+		in, err = o.try(ctx, entry, on, known)
+	case known.Era == peer.LegacyEra && on.era == peer.UnknownEra && (refused || notHere(err)):
+		known.Era = peer.UnknownEra
+		in, err = o.try(ctx, entry, on, known)
+	}
+	if entry.Transport == config.AutoHTTP && notHere(err) {
+		first, other := err, launch.ProbeResult{Transport: config.SSE}
+		if transportOf(entry, known) == config.SSE {
+			other.Transport = config.StreamableHTTP
+		}
+		if in, err = o.try(ctx, entry, on, other); err != nil {
+			err = fmt.Errorf("neither streamable HTTP nor SSE: %w; %w", first, err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) {
+		if on.era == peer.UnknownEra {
+			r.Era = peer.Era(in.Info().Era())
+		}
+		if entry.Transport == config.AutoHTTP {
+			r.Transport = in.transport
+		}
+	})
+	if level := o.level.Load(); level != nil {
+		in.SetLevel(ctx, *level)
+	}
+	if !on.shared && !in.Modern() {
+		in.settle(ctx, known.AsksRoots)
+	}
+	in.greeted.Store(true)
+	return in, nil
+}
+
+// openNext opens a session next to the shared one, with the same entry. The session
+// may outlive life, which ends its opening only.
+func (o *opener) openNext(life context.Context, shared *instance, on terms) (*instance, error) {
+	entry := shared.entry()
+	ctx, cancel := context.WithTimeoutCause(life, entry.StartTimeout, &timeoutError{entry.StartTimeout})
+	defer cancel()
+	in, err := o.open(ctx, entry, on)
+	if err != nil {
+		return nil, err
+	}
+	o.log.Debug("opened a session next to the shared one", zap.Int("pid", in.pid()))
+	return in, nil
+}
+
+// unavailable returns the error of a client that gets no session.
+func (o *opener) unavailable(state status.State, reason string) error {
+	return &status.UnavailableError{Server: o.name, State: state, Reason: reason}
+}
+
+// notHere reports whether err says that the url has no server of this transport or
+// era.
+func notHere(err error) bool {
+	e, ok := errors.AsType[*transport.StatusError](err)
+	return ok && e.NotHere()
+}
+
+// transportOf returns how the server of the entry is reached, so far as is known.
+func transportOf(entry config.Server, known launch.ProbeResult) config.Transport {
+	switch {
+	case entry.Transport != config.AutoHTTP:
+		return entry.Transport
+	case known.Transport == config.SSE:
+		return config.SSE
+	}
+	return config.StreamableHTTP
+}
+
+// try starts the entry's process or reaches for the remote server, and shakes hands.
+func (o *opener) try(ctx context.Context, entry config.Server, on terms, known launch.ProbeResult) (in *instance, err error) {
+	if entry.Transport == config.Stdio {
+		in, err = o.start(ctx, entry, on)
+	} else {
+		in, err = o.dial(ctx, entry, on, transportOf(entry, known))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if in.transport == config.SSE {
+		known.Era = peer.LegacyEra // SSE has no other
+	}
+	err = in.Handshake(ctx, peer.Greeting{Known: known.Era, Version: o.options.Version, Capabilities: in.declared, PID: in.pid()})
+	if err == nil {
+		return in, nil
+	}
+	in.stop(err)
+	if exit, ok := errors.AsType[*exitError](err); ok && !errors.Is(err, peer.ErrProbeExit) {
+		return nil, exit // it says everything
+	}
+	if errors.Is(err, peer.ErrSelf) {
+		return nil, err
+	}
+	return nil, in.explain(err)
+}
+
+// build returns an instance of the entry over the link that open returns.
+func (o *opener) build(entry config.Server, on terms, kind config.Transport, open func(*peer.Conn) peer.Link) *instance {
+	conceal := sync.OnceValue(entry.Concealer) // made when a text is to be concealed
+	in := &instance{
+		transport: kind, hash: entry.Hash(), declared: on.capabilities,
+		conceal: func(text string) string { return conceal()(text) },
+		changes: listChanges{notice: make(chan struct{}, 1)},
+		done:    make(chan struct{}),
+	}
+	in.current.Store(&entry)
+	in.owner.set(on.owner)
+	in.stderr = process.NewTail(in.conceal)
+	in.Peer = peer.New(peer.Host{
+		Server: o.name,
+		Stray:  o.stray,
+		Asked: func(method string) {
+			o.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) {
+				r.Asks, r.AsksRoots = true, r.AsksRoots || method == "roots/list"
+			})
+		},
+		Owner: func(ctx context.Context) session.Client {
+			if c := in.owner.get(); c != nil {
+				return c
+			}
+			return o.sole.get(ctx)
+		},
+	}, open)
+	in.Listen(func(m session.Message) { o.hear(in, on.shared, m) })
+	o.began(in)
+	return in
+}
+
+// stray logs what the server sent that is no message.
+func (o *opener) stray(line []byte, why error) {
+	shown, ok := peer.Showable(line)
+	if !ok {
+		shown = "{…}"
+	}
+	o.log.Debug("skipped a line of the server, which is no message", zap.String("line", shown), zap.Int("bytes", len(line)), zap.Error(why))
+}
+
+// defaultStall is how long a server may leave its stdin unread if its entry sets
+// no time-out: a server that works on a long call may not read meanwhile.
+const defaultStall = 5 * time.Minute
+
+// start starts the entry's process, and the goroutines that read from it and write to
+// it.
+func (o *opener) start(ctx context.Context, entry config.Server, on terms) (*instance, error) {
+	p, err := o.launcher.Start(ctx, entry, o.direct.Load())
+	if err != nil {
+		return nil, err
+	}
+	stall := cmp.Or(entry.Timeout, defaultStall)
+	for _, timeout := range entry.ToolTimeouts {
+		stall = max(stall, timeout)
+	}
+	var lines *transport.Lines
+	in := o.build(entry, on, config.Stdio, func(c *peer.Conn) peer.Link {
+		lines = transport.NewLines(p.Stdin, stall, c)
+		return lines
+	})
+	in.process = p
+	o.running.Go(func() { in.serve(lines, o.stderr) })
+	return in, nil
+}
+
+// serve reads from the instance's process until it ends or is to end, and stops
+// everything that the process leaves.
+func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
+	defer close(in.done)
+	p := in.process
+	eof, copied, written := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() { defer close(copied); in.stderr.Copy(p.Stderr, log) }()
+	go func() { defer close(written); lines.Write() }()
+	go func() { defer close(eof); lines.Read(p.Stdout) }()
+	select {
+	case <-p.Exited: // its last output may not have arrived yet
+		signal.Within(eof, process.GraceOutput)
+	case <-eof:
+		signal.Within(p.Exited, process.GraceOutput) // for its exit status, if it has one
+	case <-lines.Broken:
+		if !signal.Within(p.Exited, process.GraceOutput) {
+			in.Close(lines.Err)
+		}
+	case <-in.Done():
+	}
+	if p.HasExited() {
+		signal.Within(copied, process.GraceOutput)
+	}
+	in.Close(in.exitError())
+	in.err = in.Cause()
+	p.Stop(in.Spoke.Load())
+	p.Stdout.Close()
+	<-eof
+	<-written
+	in.Wait()
+	signal.Within(copied, process.GraceOutput)
+	p.Stderr.Close()
+	<-copied
+}
+
+// dial reaches for the remote server of the entry.
+func (o *opener) dial(ctx context.Context, entry config.Server, on terms, kind config.Transport) (*instance, error) {
+	site, err := transport.NewSite(entry.URL, entry.Headers, o.options.Version)
+	if err != nil {
+		return nil, err
+	}
+	var in *instance
+	var end func() // ends the link, and asks the server to end the session
+	if kind == config.SSE {
+		events, err := transport.OpenEvents(ctx, site)
+		if err != nil {
+			site.Close()
+			return nil, err
+		}
+		var link *transport.SSE
+		in = o.build(entry, on, kind, func(c *peer.Conn) peer.Link {
+			link = transport.NewSSE(c, events, o.log)
+			return link
+		})
+		link.Start()
+		end = link.End
+	} else {
+		in = o.build(entry, on, kind, func(c *peer.Conn) peer.Link {
+			link := transport.NewStreamable(c, site, o.log)
+			end = link.End
+			return link
+		})
+	}
+	o.running.Go(func() {
+		defer close(in.done)
+		<-in.Done()
+		in.err = in.Cause()
+		end()
+		in.Wait()
+		site.Close()
+	})
+	return in, nil
+}

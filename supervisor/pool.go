@@ -1,0 +1,206 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
+)
+
+// A pool holds the sessions with one server next to the one that all clients share.
+//
+// A legacy server that sends its client requests does not say which client it means
+// if several use a session. So each client has a session of its own, and a request of
+// a client without one (a modern client over HTTP) acquires a session and releases it
+// when it ends. A server that speaks both eras has one more session, for all legacy
+// clients.
+//
+// All of these belong to a generation, which ends when the entry changes or the
+// shared session ends on purpose: what they run is not wanted any more.
+type pool struct {
+	opener *opener
+	life   context.Context // of the server
+	slots  chan struct{}   // holds an item for each session that is acquired
+
+	mu            sync.Mutex // guards the fields below
+	closed        bool       // no session may be opened any more
+	generation    context.Context
+	endGeneration context.CancelCauseFunc
+	byClient      map[session.Client]*clientSession // by home; nil is the key for all legacy clients
+	free          []*pooled                         // sessions that no request uses, the one used last at the end
+}
+
+func newPool(life context.Context, o *opener) *pool {
+	p := &pool{opener: o, life: life, slots: make(chan struct{}, maxAcquired), byClient: make(map[session.Client]*clientSession)}
+	p.generation, p.endGeneration = context.WithCancelCause(life)
+	return p
+}
+
+// maxClients bounds the sessions of one server that are one client's each.
+const maxClients = 100
+
+// A clientSession is a session that is one client's, or that all legacy clients share.
+type clientSession struct {
+	in    *instance
+	err   error
+	ready chan struct{} // closed when in or err is set
+	end   context.CancelCauseFunc
+}
+
+var errReleased = errors.New("its client has left")
+
+// session returns the session for the client: shared, or one in the client's era, or
+// one of the client's own.
+func (p *pool) session(ctx context.Context, shared *instance, from session.Client) (session.Session, error) {
+	if from == nil {
+		return shared, nil
+	}
+	in := shared
+	if shared.BothEras() && shared.process != nil && !from.Modern() {
+		// Such a server may serve legacy clients in another way than modern ones, or
+		// not at all. Over HTTP it is the other way round: servers that speak both eras
+		// keep no sessions there, and can send legacy clients no requests.
+		var err error
+		if in, err = p.ofClient(ctx, shared, nil, terms{capabilities: allCapabilities, era: peer.LegacyEra}); err != nil {
+			return nil, err
+		}
+	}
+	if p.opener.options.Sole || in.Modern() || !p.opener.launcher.Cache.ByHash(in.hash).Asks || !session.AnswersAny(from.Capabilities()) {
+		return in, nil
+	}
+	home := from.Home()
+	if home == nil {
+		return &perCallSession{in, p}, nil
+	}
+	return p.ofClient(ctx, in, home, terms{capabilities: home.Capabilities(), owner: home, era: peer.LegacyEra})
+}
+
+// ofClient returns the client's own session, and opens it if the client has none.
+// Without a client it is the session of all legacy clients.
+func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Client, on terms) (*instance, error) {
+	p.mu.Lock()
+	c := p.byClient[home]
+	if c != nil && signal.IsClosed(c.ready) && (c.err != nil || !c.in.Usable()) {
+		c = nil
+	}
+	if c == nil {
+		if len(p.byClient) >= maxClients || p.closed {
+			p.mu.Unlock()
+			return nil, p.opener.unavailable(status.Stopping, fmt.Sprintf("%d clients have a session of their own with it, or it is ending", maxClients))
+		}
+		life, end := context.WithCancelCause(p.generation)
+		c = &clientSession{ready: make(chan struct{}), end: end}
+		p.byClient[home] = c
+		p.opener.running.Go(func() { p.serveClient(life, c, shared, home, on) })
+	}
+	p.mu.Unlock()
+	select {
+	case <-c.ready:
+	case <-ctx.Done():
+		return nil, p.opener.unavailable(status.Starting, "the client's own session with it is being opened")
+	}
+	if c.err != nil {
+		return nil, p.opener.unavailable(status.Failed, c.err.Error())
+	}
+	return c.in, nil
+}
+
+// serveClient opens a client's session and keeps it until life or the session ends.
+func (p *pool) serveClient(life context.Context, c *clientSession, shared *instance, home session.Client, on terms) {
+	defer c.end(nil)
+	c.in, c.err = p.opener.openNext(life, shared, on)
+	close(c.ready)
+	if c.err == nil {
+		select {
+		case <-life.Done():
+			if context.Cause(life) != errReleased {
+				c.in.drain(p.opener.ending)
+			}
+			c.in.stop(context.Cause(life))
+		case <-c.in.done:
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byClient[home] == c {
+		delete(p.byClient, home)
+	}
+}
+
+// releaseClient ends the client's own session, if it has one.
+func (p *pool) releaseClient(home session.Client) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.byClient[home]; c != nil {
+		delete(p.byClient, home)
+		c.end(errReleased)
+	}
+}
+
+// of returns the client's own session, nil if it has none.
+func (p *pool) of(home session.Client) *instance {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.byClient[home]; c != nil && signal.IsClosed(c.ready) && c.err == nil {
+		return c.in
+	}
+	return nil
+}
+
+// all returns all sessions of the pool that are not acquired.
+func (p *pool) all() (all []*instance) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.byClient {
+		if signal.IsClosed(c.ready) && c.err == nil {
+			all = append(all, c.in)
+		}
+	}
+	for _, one := range p.free {
+		all = append(all, one.instance)
+	}
+	return all
+}
+
+// inUse reports whether a client has a session of its own, or a request has acquired
+// one.
+func (p *pool) inUse() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.byClient) > 0 || len(p.slots) > 0
+}
+
+// renew ends all sessions of the pool, and begins a generation.
+func (p *pool) renew(cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endGeneration(cause)
+	p.generation, p.endGeneration = context.WithCancelCause(p.life)
+}
+
+// renewIfUnused lets no call begin on the pool's sessions and on shared, unless one
+// is in use. It reports whether that is so: a call either keeps the server or waits
+// for the next session.
+func (p *pool) renewIfUnused(shared *instance) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.byClient) > 0 || len(p.slots) > 0 || !shared.Calls.RefuseUnlessBusy() {
+		return false
+	}
+	p.endGeneration(errIdle)
+	p.generation, p.endGeneration = context.WithCancelCause(p.life)
+	return true
+}
+
+// close lets no session be opened any more. Those that exist end with the life of the
+// server.
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+}

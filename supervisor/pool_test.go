@@ -1,0 +1,163 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// asking returns a legacy server that sends its clients requests, and keeps sessions.
+func asking(t *testing.T, answer func(w http.ResponseWriter, v visit) bool) (*far, *fixture) {
+	srv := newFar(t, func(f *far) { f.id, f.answer = "s", answer })
+	entry := at(srv.URL, config.StreamableHTTP)
+	f := supervise(t, entry)
+	f.await("r", status.Ready)
+	f.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.Asks = true })
+	return srv, f
+}
+
+func visitor(name string) *client {
+	return &client{name: name, modern: true, capabilities: `{"elicitation":{},"roots":{}}`}
+}
+
+func (f *fixture) callAs(ctx context.Context, from session.Client) error {
+	s, err := f.Session(ctx, "r", from)
+	if err == nil {
+		_, err = s.Call(ctx, session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"echo"}`), From: from})
+	}
+	return err
+}
+
+// The session of a call that was given up is not acquired again: its server may still
+// ask on that client's behalf.
+func TestAcquireAfterCancel(t *testing.T) {
+	t.Parallel()
+	hang := make(chan struct{}, 1)
+	hang <- struct{}{}
+	ctx, giveUp := context.WithCancel(t.Context())
+	srv, f := asking(t, func(_ http.ResponseWriter, v visit) bool {
+		if v.m.Method != "tools/call" {
+			return false
+		}
+		select {
+		case <-hang:
+			giveUp()
+			<-v.Context().Done()
+			return true
+		default:
+			return false
+		}
+	})
+	if err := f.callAs(ctx, visitor("a")); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the first call: %v", err)
+	}
+	for range 2 { // the second of these has the session of the first
+		if err := f.callAs(t.Context(), visitor("b")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(srv.seen(by("POST", peer.Initialize))); n != 3 {
+		t.Errorf("%d sessions, want the shared one and two of the pool", n)
+	}
+}
+
+// An acquired session ends when the server's life does, whatever is under way.
+func TestAcquiredSessionEnds(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	_, f := asking(t, func(_ http.ResponseWriter, v visit) bool {
+		if v.m.Method != "tools/call" {
+			return false
+		}
+		close(begun)
+		<-v.Context().Done()
+		return true
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- f.callAs(context.Background(), visitor("a")) }()
+	<-begun
+	f.stop()
+	if err := <-ended; !errors.Is(err, session.ErrClosed) {
+		t.Errorf("the call: %v", err)
+	}
+}
+
+// A client's own session that was opened while an edited entry started is not used
+// once that entry runs: it has the secrets of the entry before.
+func TestOwnSessionDuringAnEdit(t *testing.T) {
+	t.Parallel()
+	starting, proceed := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	srv, f := asking(t, func(w http.ResponseWriter, v visit) bool { return false })
+	srv.early = func(w http.ResponseWriter, v visit) bool {
+		if v.m.Method == peer.Initialize && v.Header.Get("Authorization") == "Bearer new" {
+			once.Do(func() { close(starting) })
+			<-proceed
+		}
+		return false
+	}
+	home := clientOf("a")
+	home.capabilities = `{"elicitation":{}}`
+	edited := at(srv.URL, config.StreamableHTTP)
+	edited.Headers = map[string]string{"Authorization": "Bearer new"}
+	f.launcher.Cache.Edit(edited, func(r *launch.ProbeResult) { r.Asks = true })
+	f.apply(edited)
+	<-starting
+	if err := f.callAs(t.Context(), home); err != nil { // opens a session with the entry before
+		t.Fatal(err)
+	}
+	close(proceed)
+	mcptest.WaitFor(t, "the edited entry to run", func() bool {
+		f.callAs(t.Context(), visitor("b"))
+		calls := srv.seen(by("POST", "tools/call"))
+		return calls[len(calls)-1].Header.Get("Authorization") == "Bearer new"
+	})
+	if err := f.callAs(t.Context(), home); err != nil {
+		t.Fatal(err)
+	}
+	calls := srv.seen(by("POST", "tools/call"))
+	if got := calls[len(calls)-1].Header.Get("Authorization"); got != "Bearer new" {
+		t.Errorf("after the edit the client's call had %q", got)
+	}
+}
+
+// Lists that differ because of what one client can do are not shown to others.
+func TestListsOfAWeakerClient(t *testing.T) {
+	t.Parallel()
+	var weak atomic.Bool
+	srv, f := asking(t, func(w http.ResponseWriter, v visit) bool {
+		switch {
+		case v.m.Method == "ping":
+			weak.Store(true)
+			say(w, `data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			say(w, `data: {"jsonrpc":"2.0","id":%s,"result":{}}`, v.m.ID)
+		case v.m.Method == "tools/list" && weak.Load():
+			result(w, v.m, `{"tools":[]}`)
+		default:
+			return false
+		}
+		return true
+	})
+	if err := f.callAs(t.Context(), visitor("a")); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * relistSoon)
+	if n, tools := f.listings("r"); n != 1 || !strings.Contains(tools, "echo") {
+		t.Errorf("listed %d times: %s (%v)", n, tools, methods(srv.seen(func(visit) bool { return true })))
+	}
+}

@@ -1,0 +1,241 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
+)
+
+// A published is what others see of a server while its life goes on: its status, and
+// the instance that they use.
+type published struct {
+	woken    chan struct{} // of the server's control: asks for a start
+	announce func()        // called after each change
+
+	mu        sync.Mutex // guards the fields below
+	current   *instance  // the shared session; nil if the server is not ready
+	latest    *instance  // the session that was begun last, nil before the first
+	state     status.Status
+	listFault string        // why its changed lists could not be read; "" if they could
+	doing     string        // what its start waits for; "" if it waits only for the server
+	since     time.Time     // when that began
+	tried     time.Time     // when the last start began
+	starts    int           // how many starts have begun
+	changed   chan struct{} // closed at each change, then replaced
+}
+
+func newPublished(entry config.Server, woken chan struct{}, announce func()) *published {
+	state, reason := restState(entry)
+	if state == "" {
+		state = status.Starting
+	}
+	return &published{
+		woken: woken, announce: announce, changed: make(chan struct{}),
+		state: status.Status{Name: entry.Name, State: state, LastError: reason, Since: time.Now(), Transport: string(entry.Transport)},
+	}
+}
+
+// set changes the status and wakes all who wait for a change.
+func (p *published) set(change func(*status.Status)) {
+	p.mu.Lock()
+	before := p.state.State
+	change(&p.state)
+	if p.state.State != before {
+		p.state.Since = time.Now()
+	}
+	close(p.changed)
+	p.changed = make(chan struct{})
+	p.mu.Unlock()
+	p.announce()
+}
+
+// edited forgets what went wrong with an entry that was replaced. It is no change that
+// others are woken for: the life follows it with one.
+func (p *published) edited(entry config.Server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.state.Transport, p.state.LastError, p.state.Fault = string(entry.Transport), "", nil
+}
+
+// begin notes that a start begins.
+func (p *published) begin() {
+	p.set(func(st *status.Status) {
+		p.tried = time.Now()
+		p.starts++
+		if p.current == nil && st.State != status.Restarting {
+			st.State = status.Starting
+		}
+	})
+}
+
+// opened notes a session that has begun, and may fail.
+func (p *published) opened(in *instance) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.latest = in
+}
+
+// do notes what the server's start waits for; "" if it waits only for the server.
+func (p *published) do(what string) {
+	p.mu.Lock()
+	same := p.doing == what
+	p.mu.Unlock()
+	if !same {
+		p.set(func(*status.Status) { p.doing, p.since = what, time.Now() })
+	}
+}
+
+// ready makes in the session that all use.
+func (p *published) ready(in *instance) {
+	p.set(func(st *status.Status) {
+		p.current, p.listFault = in, ""
+		st.State, st.PID = status.Ready, in.pid()
+		st.Era, st.ProtocolVersion = in.Info().Era(), in.Info().ProtocolVersion
+	})
+}
+
+// withdraw takes in from use, if it is in use.
+func (p *published) withdraw(in *instance, state status.State) {
+	p.set(func(st *status.Status) {
+		if p.current == in {
+			p.current = nil
+			st.State, st.PID = state, 0
+		}
+	})
+}
+
+// listed notes how a listing after the first ended; "" if it succeeded.
+func (p *published) listed(fault string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listFault = fault
+}
+
+// instance returns the shared session, nil if the server is not ready.
+func (p *published) instance() *instance {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current
+}
+
+// status returns the status as others see it.
+func (p *published) status() status.Status {
+	p.mu.Lock()
+	st, latest, current := p.state, p.latest, p.current
+	st.Doing = p.doing
+	if p.listFault != "" {
+		st.LastError = p.listFault
+	} else if st.LastError == "" {
+		st.LastError = p.waiting()
+	}
+	p.mu.Unlock()
+	if latest != nil {
+		st.Stderr = latest.stderr.Last(10)
+	}
+	if current == nil {
+		current = latest
+	}
+	if current != nil {
+		st.StrayLines, st.StrayLine = current.Strays.Count(), current.conceal(plain.Line(current.Strays.First()))
+	}
+	return st
+}
+
+// waiting says what the server's start waits for, and for how long already; p.mu is
+// held.
+func (p *published) waiting() string {
+	if p.doing == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s, for %s", p.doing, time.Since(p.since).Round(time.Second))
+}
+
+// await returns the shared session. It waits until ctx ends while the server starts.
+// It wakes an idle server, and a failed one unless it was tried lately. Its error is
+// an [*status.UnavailableError].
+func (p *published) await(ctx context.Context) (*instance, error) {
+	woken, startsThen := false, 0
+	for {
+		p.mu.Lock()
+		in, st, tried, starts, changed := p.current, p.state, p.tried, p.starts, p.changed
+		p.mu.Unlock()
+		if in != nil && in.Usable() {
+			return in, nil
+		}
+		unavailable := &status.UnavailableError{Server: st.Name, State: st.State, Reason: st.LastError}
+		switch st.State {
+		case status.Idle:
+			signal.Leave(p.woken)
+		case status.Failed, status.NeedsAuth:
+			switch {
+			case !woken && time.Since(tried) < retryOnCall, woken && starts > startsThen:
+				return nil, unavailable
+			case !woken:
+				woken, startsThen = true, starts
+				signal.Leave(p.woken)
+			}
+		case status.Misconfigured, status.Disabled, status.Stopping, status.Stopped, status.Self:
+			return nil, unavailable
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.doing != "" {
+				unavailable.Reason = p.waiting()
+			}
+			return nil, unavailable
+		}
+	}
+}
+
+// begun returns how many starts have begun.
+func (p *published) begun() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.starts
+}
+
+// awaitStart waits until a start after the first before ones has succeeded or failed,
+// or ctx ends. Its error is an [*status.UnavailableError].
+func (p *published) awaitStart(ctx context.Context, before int) error {
+	for {
+		p.mu.Lock()
+		st, starts, changed := p.state, p.starts, p.changed
+		p.mu.Unlock()
+		failure := &status.UnavailableError{Server: st.Name, State: st.State, Reason: st.LastError}
+		switch st.State {
+		case status.Ready:
+			if starts > before {
+				return nil
+			}
+		case status.Failed, status.NeedsAuth, status.Self:
+			if starts > before {
+				return failure
+			}
+		case status.Misconfigured, status.Disabled, status.Stopping, status.Stopped:
+			return failure
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return failure
+		}
+	}
+}
+
+// wakeIfFailed asks for a start of a failed server.
+func (p *published) wakeIfFailed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.State == status.Failed {
+		signal.Leave(p.woken)
+	}
+}

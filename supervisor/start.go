@@ -1,0 +1,174 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
+)
+
+// start opens the shared session of the entry: a process, the handshake, and what
+// the server offers listed. An edit or a restart ends it with errEdited or
+// errRestarted.
+func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, err error) {
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	defer func() {
+		if why := context.Cause(ctx); err != nil && (errors.Is(why, errEdited) || errors.Is(why, errRestarted)) {
+			err = why
+		}
+	}()
+	s.control.onAbort(abort)
+	s.public.begin()
+	if len(s.control.edited) > 0 { // since the entry was read
+		return nil, errEdited
+	}
+	job := launch.Job{Entry: entry, Doing: s.public.do, LogFile: s.opener.stderr, Log: s.log}
+	defer s.public.do("")
+	fetched, err := s.launcher.AwaitTurn(ctx, job) // this time does not count as the server's own
+	if err != nil {
+		return nil, err
+	}
+	defer fetched()
+	release, err := s.starting.Take(ctx, slotTime)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	bounded, cancel := context.WithTimeoutCause(ctx, entry.StartTimeout, &timeoutError{entry.StartTimeout})
+	defer cancel()
+
+	began, fetching := time.Now(), time.Duration(0)
+	s.opener.direct.Store(nil)
+	s.public.set(func(st *status.Status) { st.Package = "" })
+	direct, err := s.launcher.Fetch(bounded, job)
+	if err != nil {
+		return nil, err
+	}
+	if direct != nil {
+		fetched() // the next server's turn
+		fetching = time.Since(began)
+		s.opener.direct.Store(direct)
+		s.public.set(func(st *status.Status) { st.Package = direct.Package })
+	}
+	in, err := s.opener.open(bounded, entry, terms{capabilities: allCapabilities, shared: true})
+	if err != nil {
+		return nil, err
+	}
+	in.Subscriptions.Follow(s.log)
+	if err := s.handler.Learn(bounded, entry, in); err != nil {
+		in.stop(err)
+		return nil, in.explain(&listError{err})
+	}
+	s.public.set(func(st *status.Status) { st.Took, st.Fetching = time.Since(began), fetching })
+	s.launcher.NoteFetched(entry)
+	return in, nil
+}
+
+// replace makes the running server what its edited entry asks for. It returns
+// the instance that runs from now on, or nil and why none does.
+//
+// The new instance is started while the old one runs, so that the server's tools
+// never vanish. If that fails, it may need what the old one holds, such as a port, so
+// it is started again alone. If that fails too, the old entry runs again, unless
+// the edit changed secrets: a key that was withdrawn must not be used further.
+func (s *server) replace(ctx context.Context, old *instance) (*instance, error) {
+	entry, before := s.control.wanted(), old.entry()
+	if entry.Equal(before) {
+		return old, nil
+	}
+	if !Startable(entry) {
+		s.handler.Forget(s.name)
+		s.pool.renew(errEdited)
+		old.drain(s.ending)
+		s.retire(old, errEdited, status.Stopping)
+		return nil, nil // ended on purpose: pause does not wait, and run waits for the next edit
+	}
+	if launch.SameProcess(before, entry) {
+		old.current.Store(&entry)
+		s.learn(ctx, old)
+		return old, nil
+	}
+	s.log.Info("entry edited, starting it again")
+	s.pool.renew(errEdited)
+	next, err := s.start(ctx, entry)
+	switch {
+	case err == nil:
+		s.publishEdited(next)
+		s.opener.running.Go(func() {
+			old.drain(s.ending)
+			old.stop(errEdited)
+		})
+		return next, nil
+	case ctx.Err() != nil || errors.Is(err, errEdited) || errors.Is(err, errRestarted):
+		return old, nil // attend reads the notice of the edit or restart
+	case isPermanent(err) && entry.SameSecrets(before):
+		s.revert(entry, before, err)
+		return old, nil
+	}
+
+	old.drain(s.ending)
+	s.retire(old, errEdited, status.Restarting)
+	next, alone := s.start(ctx, entry)
+	if alone == nil {
+		s.publishEdited(next)
+		return next, nil
+	}
+	if ctx.Err() != nil || errors.Is(alone, errEdited) || errors.Is(alone, errRestarted) || !entry.SameSecrets(before) {
+		return nil, alone
+	}
+	back, err := s.start(ctx, before)
+	if err != nil {
+		return nil, alone
+	}
+	s.publish(back)
+	s.revert(entry, before, alone)
+	return back, nil
+}
+
+// publishEdited makes in, which has the edited entry, the session that all use. Clients'
+// own sessions that were opened while it started have the entry before, and end.
+func (s *server) publishEdited(in *instance) {
+	s.publish(in)
+	s.pool.renew(errEdited)
+}
+
+// revert makes the entry before an edit the one that runs, until the next edit or
+// restart.
+func (s *server) revert(edited, before config.Server, why error) {
+	s.control.revert(edited, before, func() {
+		s.public.set(func(st *status.Status) {
+			st.LastError = "the edited entry does not start (" + why.Error() + "); the entry before it runs"
+			st.Fault = faultOf(why)
+		})
+		s.log.Error("the edited entry does not start; the entry before it runs", zap.Error(why))
+	})
+}
+
+// restart is Supervisor.Restart for this server.
+func (s *server) restart(ctx context.Context) error {
+	before := 0
+	state, reason := s.control.askRestart(func() { before = s.public.begun() })
+	if state != "" {
+		return &status.UnavailableError{Server: s.name, State: state, Reason: reason}
+	}
+	return s.public.awaitStart(ctx, before)
+}
+
+// status is the server's part of Supervisor.Status.
+func (s *server) status() status.Status {
+	entry, reverted := s.control.configured()
+	st := s.public.status()
+	st.Reverted = reverted
+	if entry.Transport == config.AutoHTTP {
+		if found := s.launcher.Cache.Get(entry).Transport; found != "" {
+			st.Transport = string(found)
+		}
+	}
+	return st
+}

@@ -1,0 +1,140 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// lastsVariable sets how long TestChaos and TestLoad run; "0s" skips them.
+const lastsVariable = "METAROUTER_CHAOS"
+
+func TestChaos(t *testing.T) { testRun(t, "all", 20*time.Second) }
+func TestLoad(t *testing.T)  { testRun(t, "none", 5*time.Second) }
+
+// testRun builds and runs the program.
+func testRun(t *testing.T, faults string, lasts time.Duration) {
+	if testing.Short() {
+		t.Skip("it puts routers under load for seconds")
+	}
+	if asked := os.Getenv(lastsVariable); asked != "" {
+		var err error
+		if lasts, err = time.ParseDuration(asked); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lasts == 0 {
+		t.Skip(lastsVariable + " is 0s")
+	}
+	program := filepath.Join(t.TempDir(), "chaos")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	report := filepath.Join(t.TempDir(), "report.md")
+	out, err := exec.Command(program, "-for", lasts.String(), "-faults", faults, "-report", report).CombinedOutput()
+	text, _ := os.ReadFile(report)
+	t.Logf("%s%s", out, text)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// The ledger must find every broken promise.
+func TestLedger(t *testing.T) {
+	result := func(text string, isError bool) answer {
+		b, err := json.Marshal(map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}, "isError": isError})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer{result: b}
+	}
+	for name, test := range map[string]struct {
+		becomes func(l *ledger, c call)
+		want    tally
+		sound   bool
+	}{
+		"right": {func(l *ledger, c call) { l.came(c.id); l.settle(c, result(c.want, false), 0) }, tally{Right: 1}, true},
+		"the answer to another call": {func(l *ledger, c call) {
+			l.came(c.id)
+			l.settle(c, result(echoCall(c.id+1, "s01", "echo", 3).want, false), 0)
+		}, tally{Wrong: 1}, false},
+		"cut short":           {func(l *ledger, c call) { l.settle(c, result(c.want[:8], false), 0) }, tally{Wrong: 1}, false},
+		"a failure, named":    {func(l *ledger, c call) { l.settle(c, result(`server "s01" is busy`, true), 0) }, tally{Failed: 1}, true},
+		"an error, named":     {func(l *ledger, c call) { l.settle(c, answer{fault: `unknown tool "s01:echo"`}, 0) }, tally{Failed: 1}, true},
+		"an error, not named": {func(l *ledger, c call) { l.settle(c, answer{fault: "internal error"}, 0) }, tally{Wrong: 1}, false},
+		"a router's end":      {func(l *ledger, c call) { l.settle(c, answer{fault: "the router ended"}, 0) }, tally{Wrong: 1}, false},
+		"one on purpose": {func(l *ledger, c call) {
+			l.mayEnd = true
+			l.settle(c, answer{fault: "the router ended"}, 0)
+		}, tally{Failed: 1}, true},
+		"no result at all": {func(l *ledger, c call) { l.settle(c, answer{}, 0) }, tally{Wrong: 1}, false},
+		"lost":             {func(l *ledger, c call) { l.lose(c, errors.New("late")) }, tally{Lost: 1}, false},
+		"never settled":    {func(*ledger, call) {}, tally{}, false},
+		"twice": {func(l *ledger, c call) {
+			l.came(c.id)
+			l.settle(c, result(c.want, false), 0)
+			l.came(c.id)
+			l.came(c.id)
+		}, tally{Right: 1, Twice: 1}, false},
+		"garbled": {func(l *ledger, c call) {
+			l.settle(c, result(c.want, false), 0)
+			l.garbled([]byte("{"))
+		}, tally{Right: 1, Garbled: 1}, false},
+	} {
+		l := newLedger(false)
+		test.becomes(l, echoCall(l.next(), "s01", "echo", 3))
+		test.want.Made = 1
+		if got := l.sum(); got != test.want || got.sound() != test.sound {
+			t.Errorf("%s: %+v, sound %v", name, got, got.sound())
+		}
+	}
+}
+
+func TestPlot(t *testing.T) {
+	samples := []sample{
+		{at: 0},
+		{at: time.Second, calls: tally{Right: 730, Failed: 3}, usage: usage{files: 350, memory: 191 << 20}},
+		{at: 2 * time.Second, calls: tally{Right: 1400, Failed: 3}, usage: usage{files: 351, memory: 200 << 20}},
+	}
+	for n := range len(samples) + 1 {
+		text := plot(samples[:n])
+		for d := xml.NewDecoder(strings.NewReader(text)); ; {
+			if _, err := d.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("%d samples: %v in %s", n, err, text)
+			}
+		}
+		if lines := strings.Count(text, "<polyline"); n > 1 && lines != len(panels) || strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+			t.Errorf("%d samples: %d lines in %s", n, lines, text)
+		}
+	}
+}
+
+func TestRoundStep(t *testing.T) {
+	for v, want := range map[float64]float64{0.3: 0.5, 1: 1, 1.1: 2, 3: 5, 7: 10, 120: 200, 600: 1000} {
+		if got := roundStep(v); got != want {
+			t.Errorf("roundStep(%v) = %v, want %v", v, got, want)
+		}
+	}
+}
+
+func TestFaultsNamed(t *testing.T) {
+	for list, want := range map[string]int{"all": len(faults) - 1, "all,router": len(faults), "none": 0, "kill,kill,stop": 2} {
+		if names, err := faultsNamed(list); err != nil || len(names) != want {
+			t.Errorf("%s: %v, %v", list, names, err)
+		}
+	}
+	if _, err := faultsNamed("kill,flood"); err == nil {
+		t.Error("an unknown fault is taken")
+	}
+}

@@ -1,0 +1,226 @@
+//go:build unix
+
+// Package e2e tests the built program as a client's user would run it.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// metarouter is the path of the program under test.
+var metarouter string
+
+// builtVariable is the environment variable with that path if another run of the tests has built
+// the program.
+const builtVariable = "METAROUTER_E2E_BUILT"
+
+// core matches the tests of a short run: the program serves over stdio, survives a crash of a
+// server, reloads its configuration, keeps the old one after a bad edit, answers commands, and
+// starts from the stored catalog. They need no other program than Go.
+const core = "^(TestKilledServerComesBack|TestHotReload|TestBadEdit|TestCommandsAskTheRunningRouter|TestStartsFromTheStoredCatalog)$"
+
+func TestMain(m *testing.M) {
+	mcptest.ServeIfAsked()
+	flag.Parse()
+	flag.Set("test.parallel", "8") // the tests mostly wait for processes
+	if testing.Short() && flag.Lookup("test.run").Value.String() == "" {
+		flag.Set("test.run", core)
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "metarouter-e2e")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if metarouter = os.Getenv(builtVariable); metarouter != "" {
+		return m.Run()
+	}
+	metarouter = filepath.Join(dir, "metarouter")
+	build := exec.Command("go", "build", "-o", metarouter, "github.com/mcp-metarouter/metarouter/cmd/metarouter")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the program under test: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// A setup is a folder with a configuration and data of its own.
+type setup struct {
+	t      *testing.T
+	dir    string
+	config string
+}
+
+type entries map[string]map[string]any
+
+// prepare creates a setup with the entries and the router's own keys.
+func prepare(t *testing.T, servers entries, own map[string]any) *setup {
+	t.Helper()
+	dir := t.TempDir()
+	s := &setup{t, dir, filepath.Join(dir, "mcp.json")}
+	s.write(servers, own)
+	return s
+}
+
+// write replaces the configuration as an editor does: a new file by rename.
+func (s *setup) write(servers entries, own map[string]any) {
+	s.t.Helper()
+	text, err := json.MarshalIndent(map[string]any{"mcpServers": servers, "metarouter": own}, "", "  ")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(s.config+".new", text, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(s.config+".new", s.config); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// fake returns an entry with the fake server.
+func fake(flags ...string) map[string]any {
+	command, args := mcptest.Command(flags...)
+	return map[string]any{"command": command, "args": args}
+}
+
+// command returns the arguments of a subcommand with this configuration.
+func (s *setup) command(args ...string) []string {
+	return append(args, "--config", s.config, "--data", filepath.Join(s.dir, "data"))
+}
+
+// serve starts the router for a client, which it initializes.
+func (s *setup) serve(args ...string) *mcptest.Client {
+	s.t.Helper()
+	c := s.start(args...)
+	if _, err := c.Initialize(within(s.t)); err != nil {
+		s.t.Fatalf("initialize: %v\n%s", err, c.Stderr())
+	}
+	return c
+}
+
+// serveHTTP starts the router behind HTTP, and returns its URL.
+func (s *setup) serveHTTP(args ...string) (url string, process *mcptest.Client) {
+	s.t.Helper()
+	address := mcptest.FreeAddress(s.t)
+	c := s.start(append([]string{"--http", address}, args...)...)
+	mcptest.WaitFor(s.t, "the router to listen", func() bool {
+		select {
+		case <-c.Done:
+			s.t.Fatalf("the router has ended:\n%s", c.Stderr())
+		default:
+		}
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return "http://" + address + "/mcp", c
+}
+
+// start starts the router.
+func (s *setup) start(args ...string) *mcptest.Client {
+	s.t.Helper()
+	c := mcptest.Start(s.t, metarouter, s.command(append([]string{"serve"}, args...)...), s.dir, nil)
+	s.t.Cleanup(func() {
+		if strings.Contains(c.Stderr(), "DATA RACE") {
+			s.t.Errorf("the router has a data race:\n%s", c.Stderr())
+		}
+		if crash, _ := os.ReadFile(filepath.Join(s.dir, "data", "crashes.log")); len(crash) > 0 {
+			s.t.Errorf("the shared router has crashed:\n%s", crash)
+		}
+	})
+	return c
+}
+
+// run runs a subcommand to its end.
+func (s *setup) run(args ...string) (stdout, stderr string, code int) {
+	s.t.Helper()
+	cmd := exec.CommandContext(within(s.t), metarouter, s.command(args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Dir = s.dir
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		s.t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A result is a CallToolResult.
+type result struct {
+	Content []struct{ Type, Text string }
+	IsError bool
+	Meta    map[string]any `json:"_meta"`
+	raw     json.RawMessage
+}
+
+func (r result) text() string {
+	var b strings.Builder
+	for _, c := range r.Content {
+		b.WriteString(c.Text)
+	}
+	return b.String()
+}
+
+// call calls a tool; a JSON-RPC error fails the test.
+func call(t *testing.T, c *mcptest.Client, tool, arguments string) result {
+	t.Helper()
+	raw, err := c.Call(within(t), tool, json.RawMessage(arguments))
+	if err != nil {
+		t.Fatalf("call %s: %v\n%s", tool, err, c.Stderr())
+	}
+	return decode(t, raw)
+}
+
+func decode(t *testing.T, raw json.RawMessage) result {
+	t.Helper()
+	r := result{raw: raw}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	return r
+}
+
+// mustCall calls a tool that must succeed.
+func mustCall(t *testing.T, c *mcptest.Client, tool, arguments string) result {
+	t.Helper()
+	r := call(t, c, tool, arguments)
+	if r.IsError {
+		t.Fatalf("%s failed: %s\n%s", tool, r.text(), c.Stderr())
+	}
+	return r
+}
+
+func names(t *testing.T, c *mcptest.Client) []string {
+	t.Helper()
+	all, err := mcptest.ToolNames(within(t), c)
+	if err != nil {
+		t.Fatalf("tools/list: %v\n%s", err, c.Stderr())
+	}
+	return all
+}
+
+func writeFile(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }

@@ -1,0 +1,575 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// host returns the id of the process that serves the clients of s, 0 without one.
+func (s *setup) host() int {
+	s.t.Helper()
+	var hosts []int
+	mcptest.WaitFor(s.t, "the shared router to start no process", func() bool { // which has its command line at first
+		hosts = nil
+		for pid, line := range commandLines(s.t) {
+			if strings.Contains(line, s.config) && strings.HasSuffix(line, "--host-of-clients") {
+				hosts = append(hosts, pid)
+			}
+		}
+		return len(hosts) <= 1
+	})
+	if len(hosts) == 0 {
+		return 0
+	}
+	return hosts[0]
+}
+
+// commandLines returns those of all processes, by their ids.
+func commandLines(t *testing.T) map[int]string {
+	t.Helper()
+	lines := make(map[int]string)
+	if runtime.GOOS == "linux" {
+		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil { // else it has ended meanwhile
+				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+				lines[pid] = strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " "))
+			}
+		}
+		return lines
+	}
+	out, err := exec.Command("ps", "-A", "-o", "pid=,args=").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		pid, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, _ := strconv.Atoi(pid)
+		lines[n] = strings.TrimSpace(rest)
+	}
+	return lines
+}
+
+// kill sends a signal to the host of s, once there is one.
+func (s *setup) kill(signal syscall.Signal) {
+	s.t.Helper()
+	pid := 0
+	mcptest.WaitFor(s.t, "a shared router", func() bool {
+		pid = s.host()
+		return pid != 0
+	})
+	syscall.Kill(pid, signal)
+	mcptest.WaitFor(s.t, "the router to end", func() bool { return !mcptest.Alive(pid) })
+}
+
+// Many clients of one configuration have one set of servers, which ends with the
+// last of them.
+func TestSharedServers(t *testing.T) {
+	t.Parallel()
+	const clients, servers = 5, 20
+	pids := filepath.Join(t.TempDir(), "pids")
+	all := entries{}
+	for i := range servers {
+		all[fmt.Sprintf("s%02d", i)] = fake("-tools", "pid", "-pid-file", pids)
+	}
+	s := prepare(t, all, map[string]any{"mode": "direct"})
+	var running []*mcptest.Client
+	for range clients {
+		running = append(running, s.serve())
+	}
+	seen := make(map[string]bool)
+	for _, c := range running {
+		for name := range all {
+			seen[mustCall(t, c, name+"__pid", "{}").text()] = true
+		}
+	}
+	if len(seen) != servers || len(mcptest.PIDs(t, pids)) != servers {
+		t.Errorf("%d clients of %d servers called %d processes, and %d were started", clients, servers, len(seen), len(mcptest.PIDs(t, pids)))
+	}
+	if err := running[0].Close(); err != nil {
+		t.Errorf("the first client's leaving: %v\n%s", err, running[0].Stderr())
+	}
+	running[1].Cmd.Process.Kill()
+	<-running[1].Done
+	mustCall(t, running[2], "s00__pid", "{}")
+	for _, c := range running[2:] {
+		if err := c.Close(); err != nil {
+			t.Errorf("a client's leaving: %v\n%s", err, c.Stderr())
+		}
+	}
+	for _, pid := range mcptest.PIDs(t, pids) { // the last client waits until they are
+		if mcptest.Alive(pid) {
+			t.Errorf("process %d is alive", pid)
+		}
+	}
+	if pid := s.host(); pid != 0 {
+		t.Errorf("the shared router %d is alive", pid)
+	}
+}
+
+// When the last client has left, in order or killed, no socket and no lock is left in the
+// folder for temporary files.
+func TestSharedRouterLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(*mcptest.Client){
+		"in order": func(c *mcptest.Client) { c.Close() },
+		"killed":   func(c *mcptest.Client) { c.Cmd.Process.Kill(); <-c.Done },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+			temp, err := os.MkdirTemp("", "t") // short, since a socket's address is
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { os.RemoveAll(temp) })
+			data := filepath.Join(s.dir, strings.Repeat("long", 20)) // so that the sockets are in the temporary folder
+			start := func() *mcptest.Client {
+				c := mcptest.Start(t, metarouter, []string{"serve", "--config", s.config, "--data", data}, s.dir, append(os.Environ(), "TMPDIR="+temp))
+				if _, err := c.Initialize(within(t)); err != nil {
+					t.Fatalf("initialize: %v\n%s", err, c.Stderr())
+				}
+				return c
+			}
+			first, last := start(), start()
+			first.Close()
+			sockets := func() []string {
+				found, _ := filepath.Glob(filepath.Join(temp, "metarouter-*", "*"))
+				folders, _ := filepath.Glob(filepath.Join(temp, "metarouter-*"))
+				return append(found, folders...)
+			}
+			if len(sockets()) < 3 { // a socket, the lock's file, the folder
+				t.Errorf("while a client is there: %q", sockets())
+			}
+			leave(last)
+			mcptest.WaitFor(t, "an empty folder for temporary files", func() bool { return len(sockets()) == 0 })
+		})
+	}
+}
+
+// Only what would start the same servers in the same way is shared.
+func TestSharedByEquals(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": {"command": fake()["command"], "args": fake("-tools", "pid")["args"], "env": map[string]string{"X": "${E2E_X:-0}"}}}, map[string]any{"mode": "direct"})
+	first := mustCall(t, s.serve(), "s__pid", "{}").text()
+	serve := func(dir string, env []string, args ...string) string {
+		c := mcptest.Start(t, metarouter, s.command(append([]string{"serve"}, args...)...), dir, env)
+		if _, err := c.Initialize(within(t)); err != nil {
+			t.Fatalf("initialize: %v\n%s", err, c.Stderr())
+		}
+		return mustCall(t, c, "s:pid", "{}").text()
+	}
+	if serve(s.dir, nil) != first {
+		t.Error("the same is not shared")
+	}
+	for name, other := range map[string]string{
+		"another folder":      serve(t.TempDir(), nil),
+		"another variable":    serve(s.dir, append(os.Environ(), "E2E_X=1")),
+		"another PATH":        serve(s.dir, append(os.Environ(), "PATH="+os.Getenv("PATH")+":/nonexistent")),
+		"another mode":        serve(s.dir, nil, "--mode", "search"),
+		"a router of its own": serve(s.dir, nil, "--standalone"),
+	} {
+		if other == first {
+			t.Errorf("%s: it is shared", name)
+		}
+	}
+}
+
+// A client that comes after an edit shares with those that were there before.
+func TestSharedAfterAnEdit(t *testing.T) {
+	t.Parallel()
+	own := map[string]any{"mode": "direct"}
+	s := prepare(t, entries{"s": fake("-tools", "pid")}, own)
+	before := mustCall(t, s.serve(), "s__pid", "{}").text()
+	s.write(entries{"s": fake("-tools", "pid", "-name", "edited")}, own)
+	at := s.serve() // while the edit is being read
+	var edited string
+	mcptest.WaitFor(t, "the edited server to take the old one's place", func() bool {
+		edited = mustCall(t, at, "s__pid", "{}").text()
+		return edited != before
+	})
+	later := mustCall(t, s.serve(), "s__pid", "{}").text()
+	out, stderr, code := s.run("call", "s:pid")
+	if later != edited || strings.TrimSpace(out) != edited || code != 0 {
+		t.Errorf("before the edit %s, at it %s, later %s, and call says %s%s", before, edited, later, out, stderr)
+	}
+}
+
+// Clients that shared a router share the next one too if that is killed, though the
+// configuration was edited since they came.
+func TestSharedAgainAfterAnEdit(t *testing.T) {
+	t.Parallel()
+	servers := entries{"s": fake("-tools", "pid")}
+	s := prepare(t, servers, nil)
+	one, two := s.serve("--mode", "direct"), s.serve("--mode", "direct")
+	pid := mustCallWhenUp(t, one, "s:pid").text()
+	if other := mustCallWhenUp(t, two, "s:pid").text(); other != pid {
+		t.Fatal("two clients of the same configuration share no router")
+	}
+	servers["new"] = fake("-tools", "echo")
+	s.write(servers, nil)
+	mustCallWhenUp(t, one, "new:echo")
+
+	s.kill(syscall.SIGKILL)
+	next := mustCallWhenUp(t, one, "s:pid").text()
+	if other := mustCallWhenUp(t, two, "s:pid").text(); other != next || next == pid {
+		t.Errorf("after the shared router was killed, one client's server is %s and the other's %s; before, %s was both's", next, other, pid)
+	}
+	for _, c := range []*mcptest.Client{one, two} {
+		if strings.Contains(c.Stderr(), "process of its own") {
+			t.Errorf("a client shares no more:\n%s", c.Stderr())
+		}
+	}
+}
+
+// When the shared router is killed, each call that it was carrying out gets an
+// error that says so, and all clients go on with another, as if nothing had been.
+func TestSharedRouterIsKilled(t *testing.T) {
+	t.Parallel()
+	pids := filepath.Join(t.TempDir(), "pids")
+	s := prepare(t, entries{"s": fake("-tools", "echo,pid,sleep", "-pid-file", pids)}, map[string]any{"mode": "direct"})
+	clients := []*mcptest.Client{s.serve(), s.serve(), s.serve()}
+	for round := range 3 {
+		var calls sync.WaitGroup
+		for i, c := range clients {
+			before := mustCall(t, c, "s__pid", "{}").text()
+			calls.Go(func() {
+				_, err := c.Call(within(t), "s__sleep", json.RawMessage(`{"ms":600000}`))
+				if err == nil || !strings.Contains(err.Error(), "the router ended while the request was under way") {
+					t.Errorf("client %d, round %d: the call in flight got %v\n%s", i, round, err, c.Stderr())
+				}
+				if after := mustCall(t, c, "s__pid", "{}").text(); after == before {
+					t.Errorf("client %d: the server has outlived its router", i)
+				}
+			})
+		}
+		time.Sleep(100 * time.Millisecond) // the calls are in flight
+		kill := syscall.SIGKILL
+		if round == 1 {
+			kill = syscall.SIGTERM
+		}
+		s.kill(kill)
+		calls.Wait()
+		for _, c := range clients {
+			if got := mustCall(t, c, "s__echo", `{"text":"after"}`).text(); !strings.Contains(got, "after") {
+				t.Errorf("echo after: %s", got)
+			}
+			if c.Stray() > 0 {
+				t.Errorf("%d lines are no messages", c.Stray())
+			}
+		}
+	}
+	for _, c := range clients {
+		if err := c.Close(); err != nil {
+			t.Errorf("leaving: %v\n%s", err, c.Stderr())
+		}
+	}
+	mcptest.Gone(t, pids, 3)
+}
+
+// Calls large and small that are on their way when the router is killed are all
+// answered once: with what they asked for, or with an error that says why.
+func TestSharedRouterIsKilledUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	c := s.serve()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Stderr())
+		}
+	})
+	mustCall(t, c, "s__echo", `{"text":"warm"}`)
+	var callers sync.WaitGroup
+	stop := make(chan struct{})
+	var mu sync.Mutex
+	right, failed := 0, 0
+	for caller := range 8 {
+		callers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				text := fmt.Sprintf("%d.%d ", caller, i) + strings.Repeat("x", []int{10, 10, 10_000, 500_000}[i%4])
+				raw, err := c.Call(within(t), "s__echo", map[string]string{"text": text})
+				mu.Lock()
+				switch {
+				case err == nil && strings.Contains(string(raw), text):
+					right++
+				case err != nil && strings.Contains(err.Error(), "the router ended"):
+					failed++
+				default:
+					t.Errorf("the call got %.300s, %v", raw, err)
+					mu.Unlock()
+					return
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for range 3 { // after the third it serves the client itself
+		time.Sleep(300 * time.Millisecond)
+		s.kill(syscall.SIGKILL)
+	}
+	time.Sleep(300 * time.Millisecond)
+	close(stop)
+	callers.Wait()
+	t.Logf("%d calls answered, %d failed", right, failed)
+	if right == 0 {
+		t.Error("no call was answered")
+	}
+	mustCall(t, c, "s__echo", `{}`)
+	if !strings.Contains(c.Stderr(), "in a process of its own") || s.host() != 0 {
+		t.Error("one more shared router was started")
+	}
+}
+
+// The process of a client that is killed takes nothing with it, and the last one
+// all, at once, as if the router itself were killed.
+func TestLastClientIsKilled(t *testing.T) {
+	t.Parallel()
+	pids := filepath.Join(t.TempDir(), "pids")
+	s := prepare(t, entries{"deaf": fake("-tools", "echo", "-ignore-eof", "-ignore-term", "-pid-file", pids)}, nil)
+	one, two := s.serve(), s.serve()
+	mustCallWhenUp(t, one, "deaf:echo")
+	one.Cmd.Process.Kill()
+	<-one.Done
+	mustCallWhenUp(t, two, "deaf:echo")
+	began := time.Now()
+	two.Cmd.Process.Kill()
+	<-two.Done
+	mcptest.Gone(t, pids, 1)
+	t.Logf("gone after %v", time.Since(began))
+	mcptest.WaitFor(t, "the router to end", func() bool { return s.host() == 0 })
+}
+
+// A router that was started for a client which never came ends by itself, and what
+// is in the way of sharing leaves the client with a router of its own.
+func TestCannotShare(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo")}, nil)
+	run := filepath.Join(s.dir, "data", "run")
+	if err := os.MkdirAll(run, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(run, 0o777); err != nil { // open to other users, so the router must not listen there
+		t.Fatal(err)
+	}
+	c := s.serve()
+	mustCallWhenUp(t, c, "s:echo")
+	if pid := s.host(); pid != 0 {
+		t.Errorf("a router is shared: %d", pid)
+	}
+	if !strings.Contains(c.Stderr(), "open to others") {
+		t.Errorf("stderr: %s", c.Stderr())
+	}
+}
+
+// A reload that one client's process requests reloads the router for all.
+func TestSharedReload(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"one": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	a, b := s.serve("--no-watch"), s.serve("--no-watch")
+	mustCall(t, a, "one__echo", `{}`)
+	s.write(entries{"one": fake("-tools", "echo"), "two": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	a.Cmd.Process.Signal(syscall.SIGHUP)
+	mcptest.WaitFor(t, "the other client to see it", func() bool { return slices.Contains(names(t, b), "two__echo") })
+}
+
+// The shared router keeps nothing of clients that have left.
+func TestSharedRouterForgets(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("open files are counted in /proc")
+	}
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	first := s.serve()
+	mustCall(t, first, "s__echo", `{}`)
+	visit := func() {
+		c := s.serve()
+		mustCall(t, c, "s__echo", `{}`)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	visit()
+	host := s.host()
+	before := openFiles(t, host)
+	for range 10 {
+		visit()
+	}
+	mcptest.WaitFor(t, "as many open files as before", func() bool { return openFiles(t, host) <= before })
+	mustCall(t, first, "s__echo", `{}`)
+}
+
+// A new build of the program does not join a router of the old one, nor the other
+// way round; and a router that no client joins ends.
+func TestSharedAfterAnUpgrade(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
+	program := filepath.Join(s.dir, "metarouter")
+	install := func() {
+		t.Helper()
+		text, err := os.ReadFile(metarouter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A child of another test that is forked meanwhile has the file open until it
+		// executes, and what is open for writing can't be executed ("text file busy").
+		syscall.ForkLock.RLock()
+		err = os.WriteFile(program+".new", text, 0o700)
+		syscall.ForkLock.RUnlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(program+".new", program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serve := func() *mcptest.Client {
+		t.Helper()
+		c := mcptest.Start(t, program, s.command("serve"), s.dir, nil)
+		if _, err := c.Initialize(within(t)); err != nil {
+			t.Fatalf("initialize: %v\n%s", err, c.Stderr())
+		}
+		return c
+	}
+	install()
+	before := serve()
+	first := mustCall(t, before, "s__pid", "{}").text()
+	install()
+	after := serve()
+	if mustCall(t, after, "s__pid", "{}").text() == first {
+		t.Error("the new build is served by the old one")
+	}
+	if err := after.Close(); err != nil {
+		t.Errorf("leaving: %v\n%s", err, after.Stderr())
+	}
+	s.kill(syscall.SIGKILL)
+	mustCall(t, before, "s__pid", "{}")
+	if !strings.Contains(before.Stderr(), "in a process of its own") {
+		t.Errorf("the old build is served by the new one:\n%s", before.Stderr())
+	}
+	mcptest.WaitFor(t, "the end of every router that no client joined", func() bool { return s.host() == 0 })
+}
+
+// Containers may have the same paths for different things.
+func TestSharedInOneContainer(t *testing.T) {
+	if exec.Command("unshare", "--mount", "true").Run() != nil {
+		t.Skip("can't make a container")
+	}
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
+	first := mustCall(t, s.serve(), "s__pid", "{}").text()
+	c := mcptest.Start(t, "unshare", append([]string{"--mount", metarouter}, s.command("serve")...), s.dir, nil)
+	if _, err := c.Initialize(within(t)); err != nil {
+		t.Fatalf("initialize: %v\n%s", err, c.Stderr())
+	}
+	if mustCall(t, c, "s__pid", "{}").text() == first {
+		t.Error("a router of another container is shared")
+	}
+}
+
+// Files that the first client's process was started with are not kept open by the
+// router, which outlives it.
+func TestSharedRouterKeepsNoFiles(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	fifo := filepath.Join(s.dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		os.ReadFile(fifo)
+	}()
+	first := mcptest.Start(t, "sh", append([]string{"-c", `exec 7>"$0"; exec "$@"`, fifo, metarouter}, s.command("serve")...), s.dir, nil)
+	if _, err := first.Initialize(within(t)); err != nil {
+		t.Fatalf("initialize: %v\n%s", err, first.Stderr())
+	}
+	other := s.serve()
+	if err := first.Close(); err != nil {
+		t.Errorf("leaving: %v\n%s", err, first.Stderr())
+	}
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Error("somebody keeps the first client's file open")
+	}
+	mustCall(t, other, "s__echo", `{}`)
+}
+
+// A client's process that is told to end while it starts a router ends in order, and
+// the router with it.
+func TestEndWhileARouterStarts(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the router is found in /proc as soon as it is there")
+	}
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	c := s.start()
+	var pid int
+	for began := time.Now(); pid == 0 && time.Since(began) < 10*time.Second; {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.Cmd.Process.Pid))
+		for _, task := range tasks {
+			if text, _ := os.ReadFile(task); len(text) > 0 {
+				pid, _ = strconv.Atoi(strings.Fields(string(text))[0])
+			}
+		}
+	}
+	if pid == 0 {
+		t.Fatal("no router is started")
+	}
+	syscall.Kill(pid, syscall.SIGSTOP)
+	c.Cmd.Process.Signal(syscall.SIGTERM)
+	time.Sleep(100 * time.Millisecond)
+	syscall.Kill(pid, syscall.SIGCONT)
+	<-c.Done
+	if code := c.Cmd.ProcessState.ExitCode(); code != 0 || mcptest.Alive(pid) {
+		t.Errorf("exit code %d, router %d alive: %v\n%s", code, pid, mcptest.Alive(pid), c.Stderr())
+	}
+}
+
+// A client's process whose stderr nobody reads goes on when the router is killed, and
+// servers get signals as usual.
+func TestBrokenPipes(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("signals that are ignored are read in /proc")
+	}
+	t.Parallel()
+	command, args := mcptest.Command("-tools", "echo")
+	ignored := filepath.Join(t.TempDir(), "ignored")
+	s := prepare(t, entries{"s": {"command": "sh", "args": append([]string{"-c", `grep SigIgn /proc/$$/status > "$0"; exec "$@"`, ignored, command}, args...)}}, map[string]any{"mode": "direct"})
+	c := mcptest.Start(t, "bash", append([]string{"-c", `exec "$0" "$@" 2> >(exec true)`, metarouter}, s.command("serve")...), s.dir, nil)
+	if _, err := c.Initialize(within(t)); err != nil {
+		t.Fatalf("initialize: %v", err)
+	}
+	mustCall(t, c, "s__echo", `{}`)
+	text, err := os.ReadFile(ignored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mask, err := strconv.ParseUint(strings.Fields(string(text))[1], 16, 64)
+	if err != nil || mask&(1<<(syscall.SIGPIPE-1)) != 0 {
+		t.Errorf("%v: the server ignores SIGPIPE: %s", err, text)
+	}
+	s.kill(syscall.SIGKILL)
+	mustCall(t, c, "s__echo", `{}`)
+}

@@ -1,0 +1,9 @@
+package external_test
+
+import (
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+func TestMain(m *testing.M) { mcptest.Main(m) }

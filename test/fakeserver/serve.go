@@ -1,0 +1,120 @@
+package fakeserver
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/internal/filelock"
+)
+
+// serve plays the fake server that the flags ask for, on stdin and stdout, and exits.
+func serve(args []string) {
+	o := parseOptions(args)
+	time.AfterFunc(o.lifetime, func() { os.Exit(0) })
+	if o.pidFile != "" {
+		appendTo(o.pidFile, fmt.Sprintf("%d\n", os.Getpid()))
+	}
+	if o.ignoreTerm {
+		signal.Ignore(syscall.SIGTERM, os.Interrupt, syscall.SIGHUP)
+	}
+	if o.onlyEra != "" {
+		os.Exit(relay(o.onlyEra, o.command))
+	}
+	if o.onlySleeping {
+		os.Stdin.Close() // leaveChild waits for this
+		select {}
+	}
+	begin(o)
+	newServer(o).run()
+	time.Sleep(o.exitDelay)
+	if o.ignoreEOF {
+		select {}
+	}
+	os.Exit(0)
+}
+
+// begin does everything that comes before the first message.
+func begin(o *options) {
+	if o.exit {
+		fail(3, "fatal: FAKE_TOKEN is not set")
+	}
+	if o.crashes > 0 && countStart(o.state) <= o.crashes {
+		fail(3, "fatal: crashing at this start")
+	}
+	if o.exclusive != "" {
+		f, err := filelock.Lock(o.exclusive, false)
+		if err != nil {
+			fail(6, "fatal: another instance is running: %v", err)
+		}
+		time.AfterFunc(o.lifetime, func() { f.Close() }) // holds the lock until then
+	}
+	if o.grandchild {
+		leaveChild(o, false)
+	}
+	if o.setsid {
+		leaveChild(o, true)
+	}
+	for left := o.stderrFlood; left > 0; left -= 100 {
+		fmt.Fprintln(os.Stderr, strings.Repeat("!", min(left, 100)-1))
+	}
+	time.Sleep(o.startDelay)
+}
+
+// leaveChild starts a process that sleeps for a lifetime and does not wait for it. It
+// returns when the child has set up its signals.
+func leaveChild(o *options, session bool) {
+	command, args := Command("-only-sleep", "-lifetime", o.lifetime.String(),
+		"-ignore-term="+strconv.FormatBool(o.ignoreTerm))
+	cmd := exec.Command(command, args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if session {
+		cmd.SysProcAttr = ownSession()
+	}
+	ready, stdin, err := os.Pipe()
+	if err != nil {
+		fail(1, "start grandchild: %v", err)
+	}
+	cmd.Stdin = stdin // the write end, which the child only closes
+	if err := cmd.Start(); err != nil {
+		fail(1, "start grandchild: %v", err)
+	}
+	stdin.Close()
+	io.Copy(io.Discard, ready)
+	ready.Close()
+	if o.pidFile != "" {
+		appendTo(o.pidFile, fmt.Sprintf("%d\n", cmd.Process.Pid))
+	}
+}
+
+// countStart appends a line to the file and returns how many lines it has.
+func countStart(file string) int {
+	appendTo(file, "start\n")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		fail(1, "read -state: %v", err)
+	}
+	return strings.Count(string(b), "\n")
+}
+
+func appendTo(file, text string) {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = f.WriteString(text)
+		f.Close()
+	}
+	if err != nil {
+		fail(1, "%v", err)
+	}
+}
+
+func fail(status int, format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+	os.Exit(status)
+}
