@@ -30,6 +30,10 @@ type Query struct {
 type Ranking struct {
 	Candidates []Candidate // best first
 
+	// Sure says that the confidence in the first candidate is at least the threshold of the
+	// query. If it is not, the candidates are the nearest.
+	Sure bool
+
 	// Abstained says that no tool suits the task. The candidates are then the nearest.
 	Abstained bool
 

@@ -18,6 +18,8 @@ type Task struct {
 	Words []Word   // each once, in the order of their first appearance
 	Text  []string // all of them, in order
 	Steps []Step   // at least one, if there are words
+
+	Literals []Literal // values that tools get as arguments, in order
 }
 
 // A Word is a word of a task.
