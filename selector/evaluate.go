@@ -2,6 +2,7 @@ package selector
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -29,6 +30,73 @@ func ReadExamples(path string) ([]Example, error) { return evaluation.ReadExampl
 // "description", "input_schema"}. Tools that cannot be offered are left out and logged.
 func ReadCatalog(log *zap.Logger, paths ...string) ([]registry.NormalizedTool, error) {
 	return evaluation.ReadCatalog(log, paths...)
+}
+
+// A TaskCatalog is the tools of recorded servers, and tasks in people's words with the tools
+// that are right for them.
+type TaskCatalog = evaluation.TaskCatalog
+
+// NoTool is the kind of tasks for which a [TaskCatalog] has no tool.
+const NoTool = evaluation.NoTool
+
+// ReadTasks reads the files catalog, {"servers": [{"name", "list"}]}, and tasks, {"id",
+// "kind", "task", "right": ["server:tool"]} in each line. The answer of a server to tools/list
+// is the file LIST.json in the folder lists. An error names the file.
+func ReadTasks(log *zap.Logger, catalog, tasks, lists string) (TaskCatalog, error) {
+	return evaluation.ReadTasks(log, catalog, tasks, lists)
+}
+
+// A TaskEvaluation is how well the tools for tasks were found, by kind and by catalog.
+type TaskEvaluation = evaluation.TaskReport
+
+// EvaluateTasks searches for the tools of each task, and says what [Route] would do with
+// the threshold.
+func EvaluateTasks(ctx context.Context, catalogs []TaskCatalog, threshold float64, log *zap.Logger) (TaskEvaluation, error) {
+	var all []evaluation.Outcome
+	tools := 0
+	for _, c := range catalogs {
+		r, err := evaluation.Register(c.Tools)
+		if err != nil {
+			return TaskEvaluation{}, err
+		}
+		s := New(r, Options{Log: log})
+		for _, t := range c.Tasks {
+			found, err := s.Find(ctx, Query{Task: t.Text})
+			if err != nil {
+				return TaskEvaluation{}, errors.Join(err, s.Close())
+			}
+			all = append(all, outcome(c.Name, t, found, threshold))
+		}
+		if err := s.Close(); err != nil {
+			return TaskEvaluation{}, err
+		}
+		tools += len(c.Tools)
+	}
+	report := evaluation.Summarize(all)
+	report.Tools = tools
+	return report, nil
+}
+
+// outcome compares the answer to a task with the tools that are right.
+func outcome(catalog string, t evaluation.Task, found Ranking, threshold float64) evaluation.Outcome {
+	chosen := found.selection()
+	may, _ := mayRun(chosen, threshold)
+	o := evaluation.Outcome{
+		Catalog: catalog, ID: t.ID, Kind: t.Kind,
+		Refused:    found.Abstained || !found.Sure,
+		Idle:       chosen.Tool == nil || chosen.Confidence < threshold,
+		IdleOrHarm: !may,
+	}
+	for i, c := range found.Candidates {
+		o.Answer = append(o.Answer, c.Tool.ID)
+		if o.Rank == 0 && slices.Contains(t.Right, c.Tool.ID) {
+			o.Rank = i + 1
+		}
+	}
+	if len(found.Candidates) > 0 {
+		o.Confidence = found.Candidates[0].Confidence
+	}
+	return o
 }
 
 // MeanScores returns the means of all scores.

@@ -51,6 +51,9 @@ type Selection struct {
 	Partial           []string                  // capabilities of the Query that Tool lacks
 }
 
+// DefaultFindThreshold is the confidence at which a [Ranking] is sure.
+const DefaultFindThreshold = rank.DefaultFindThreshold
+
 const (
 	defaultLimit  = 10
 	maxCandidates = 100  // by words, that are ranked
@@ -66,8 +69,13 @@ func (s *Selector) Select(ctx context.Context, q Query) (Selection, error) {
 	if err != nil {
 		return Selection{}, err
 	}
+	return r.selection(), nil
+}
+
+// selection returns the first candidate as the choice, unless the ranking abstains.
+func (r Ranking) selection() Selection {
 	if r.Abstained {
-		return Selection{Alternatives: r.Candidates[:min(len(r.Candidates), 5)], Abstained: true, Partial: r.Partial}, nil
+		return Selection{Alternatives: r.Candidates[:min(len(r.Candidates), 5)], Abstained: true, Partial: r.Partial}
 	}
 	best := r.Candidates[0]
 	return Selection{
@@ -77,7 +85,7 @@ func (s *Selector) Select(ctx context.Context, q Query) (Selection, error) {
 		Features:     best.Features,
 		Alternatives: r.Candidates[1:],
 		Partial:      r.Partial,
-	}, nil
+	}
 }
 
 // Find ranks what suits the task: tools, or what Kinds says.
@@ -89,6 +97,7 @@ func (s *Selector) Select(ctx context.Context, q Query) (Selection, error) {
 func (s *Selector) Find(ctx context.Context, q Query) (Ranking, error) {
 	began := time.Now()
 	found, err := s.find(ctx, q)
+	found.Sure = !found.Abstained && len(found.Candidates) > 0 && found.Candidates[0].Confidence >= DefaultFindThreshold
 	if s.observer != nil {
 		s.observer.Searched(Search{Query: q, Took: time.Since(began), Found: len(found.Candidates), Abstained: found.Abstained, Err: err})
 	}

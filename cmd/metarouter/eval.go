@@ -33,30 +33,37 @@ func (m milliseconds) MarshalJSON() ([]byte, error) {
 
 // evalOptions are the flags of eval.
 type evalOptions struct {
-	catalogs     []string
-	queries, out string
-	limit        int
+	catalogs, queries []string
+	lists, out        string
+	limit             int
 }
 
 func newEvalCommand(env *environment) *cobra.Command {
 	var o evalOptions
-	cmd := newCommand("eval --catalog FILE --queries FILE", "Measure the search on your own tools and queries; start no server",
+	cmd := newCommand("eval [--lists DIR FOLDER…] [--catalog FILE --queries FILE]", "Measure the search on your own tools and queries; start no server",
 		`  metarouter eval --catalog tools.jsonl --queries queries.jsonl
-  metarouter eval --catalog a.jsonl --catalog b.jsonl --queries q.jsonl -k 50 --out rankings.jsonl`,
-		noArguments, func(ctx context.Context, _ []string) error { return runEval(ctx, env, o) })
+  metarouter eval --catalog a.jsonl --catalog b.jsonl --queries q.jsonl -k 50 --out rankings.jsonl
+  metarouter eval --lists recorded/ tasks/office tasks/webdev
+  metarouter eval --lists recorded/ --catalog catalog.json --queries tasks.jsonl`,
+		cobra.ArbitraryArgs, func(ctx context.Context, folders []string) error { return runEval(ctx, env, o, folders) })
 	addJSONFlag(env, cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&o.catalogs, "catalog", nil, "Read tools from this `file`, one JSON object {server, name, description, input_schema} in each line. Repeat the flag to join several catalogs. (required)")
-	flags.StringVar(&o.queries, "queries", "", "Read queries from this `file`, one JSON object {id, query, relevant: [{server, name}]} in each line. (required)")
-	flags.StringVar(&o.out, "out", "", "Write the rankings to this `file`, one JSON object {id, ranked} in each line. By default no file is written.")
-	flags.IntVarP(&o.limit, "limit", "k", 10, "Rank at most this `number` of tools for each query.")
+	flags.StringArrayVar(&o.catalogs, "catalog", nil, "Read tools from this `file`, one JSON object {server, name, description, input_schema} in each line; with --lists, {servers: [{name, list}]}. Repeat the flag for several catalogs.")
+	flags.StringArrayVar(&o.queries, "queries", nil, "Read queries from this `file`, one JSON object {id, query, relevant: [{server, name}]} in each line; with --lists, {id, kind, task, right: [server:tool]}, one file for each catalog. Repeat the flag for several files.")
+	flags.StringVar(&o.lists, "lists", "", "Read the tools of a server from the file LIST.json in this `folder`: its answer to tools/list. Each FOLDER holds catalog.json and tasks.jsonl.")
+	flags.StringVar(&o.out, "out", "", "Write the rankings to this `file`, one JSON object {id, ranked} in each line; with --lists, the outcome of each task. By default no file is written.")
+	flags.IntVarP(&o.limit, "limit", "k", 10, "Rank at most this `number` of tools for each query. With --lists it is always 10.")
 	return cmd
 }
 
-func runEval(ctx context.Context, env *environment, o evalOptions) error {
+func runEval(ctx context.Context, env *environment, o evalOptions, folders []string) error {
 	switch {
-	case len(o.catalogs) == 0 || o.queries == "":
-		return usage(errors.New("write --catalog FILE, with {server, name, description, input_schema} in each line, and --queries FILE, with {id, query, relevant: [{server, name}]}"))
+	case o.lists != "":
+		return runEvalTasks(ctx, env, o, folders)
+	case len(folders) > 0:
+		return usage(fmt.Errorf("%s: name the folder with the recorded lists of tools, too: --lists DIR", folders[0]))
+	case len(o.catalogs) == 0 || len(o.queries) == 0:
+		return usage(errors.New("write --catalog FILE, with {server, name, description, input_schema} in each line, and --queries FILE, with {id, query, relevant: [{server, name}]}; or --lists DIR and folders with catalog.json and tasks.jsonl"))
 	case o.limit < 1:
 		return usage(fmt.Errorf("-k %d is too small; write 1 or more", o.limit))
 	}
@@ -64,9 +71,13 @@ func runEval(ctx context.Context, env *environment, o evalOptions) error {
 	if err != nil {
 		return err
 	}
-	examples, err := selector.ReadExamples(o.queries)
-	if err != nil {
-		return usage(inFlag("--queries", err))
+	var examples []selector.Example
+	for _, path := range o.queries {
+		more, err := selector.ReadExamples(path)
+		if err != nil {
+			return usage(inFlag("--queries", err))
+		}
+		examples = append(examples, more...)
 	}
 	tools, err := selector.ReadCatalog(log, o.catalogs...)
 	if err != nil {

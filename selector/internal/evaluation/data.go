@@ -67,9 +67,8 @@ func ReadExamples(path string) (all []Example, err error) {
 // "description", "input_schema"}. The tools are normalized and tagged like those of live
 // servers; of two with the same ID, the first counts. A tool that cannot be offered is
 // left out and logged.
-func ReadCatalog(log *zap.Logger, paths ...string) (tools []registry.NormalizedTool, err error) {
-	taxonomy := discovery.NewTaxonomy(nil)
-	known := make(map[string]bool)
+func ReadCatalog(log *zap.Logger, paths ...string) ([]registry.NormalizedTool, error) {
+	var tools normalizer
 	for _, path := range paths {
 		err := readLines(path, func(line []byte) error {
 			var row struct {
@@ -89,26 +88,44 @@ func ReadCatalog(log *zap.Logger, paths ...string) (tools []registry.NormalizedT
 			if row.Title != "" {
 				definition["title"] = row.Title
 			}
-			t, err := discovery.Normalize(row.Server, wire.Marshal(definition), nil)
-			if err != nil {
-				log.Warn("left out a tool", zap.String("server", row.Server), zap.String("tool", row.Name), zap.Error(err))
-				return nil
-			}
-			if known[t.ID] {
-				return nil
-			}
-			known[t.ID] = true
-			for _, tag := range taxonomy.Infer(t) {
-				t.Capabilities = append(t.Capabilities, tag.Name)
-			}
-			tools = append(tools, t)
+			tools.add(log, row.Server, wire.Marshal(definition))
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	return tools, nil
+	return tools.all, nil
+}
+
+// A normalizer makes tools of definitions as discovery does for live servers. The zero value
+// is ready.
+type normalizer struct {
+	all      []registry.NormalizedTool
+	known    map[string]bool // by ID
+	taxonomy *discovery.Taxonomy
+}
+
+// add adds a tool, unless it cannot be offered or one with its ID is known.
+func (n *normalizer) add(log *zap.Logger, server string, definition json.RawMessage) {
+	if n.known == nil {
+		n.known, n.taxonomy = make(map[string]bool), discovery.NewTaxonomy(nil)
+	}
+	t, err := discovery.Normalize(server, definition, nil)
+	if err != nil {
+		var named struct{ Name any }
+		_ = json.Unmarshal(definition, &named) // only for the log
+		log.Warn("left out a tool", zap.String("server", server), zap.Any("tool", named.Name), zap.Error(err))
+		return
+	}
+	if n.known[t.ID] {
+		return
+	}
+	n.known[t.ID] = true
+	for _, tag := range n.taxonomy.Infer(t) {
+		t.Capabilities = append(t.Capabilities, tag.Name)
+	}
+	n.all = append(n.all, t)
 }
 
 // Register returns a registry of the tools.

@@ -23,6 +23,12 @@ const (
 	NumEvidence
 )
 
+// Thresholds of the confidence in the first candidate.
+const (
+	DefaultFindThreshold = 0.25 // from it on, an answer is sure
+	AbstainBelow         = 0.05 // below it, nothing is an answer
+)
+
 // evidenceWeights and confidences are found by tools/train.
 var (
 	evidenceBias    = -7.03

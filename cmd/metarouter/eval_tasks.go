@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"text/tabwriter"
+
+	"go.uber.org/zap/zapcore"
+
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// routeThreshold is the default of the setting of the same name.
+const routeThreshold = 0.5
+
+// evaluatedTasks is what eval --lists prints as JSON.
+type evaluatedTasks struct {
+	FindThreshold  float64 `json:"find_threshold"`
+	RouteThreshold float64 `json:"route_threshold"`
+	selector.TaskEvaluation
+}
+
+// runEvalTasks measures with recorded lists of tools, and tasks of several kinds.
+func runEvalTasks(ctx context.Context, env *environment, o evalOptions, folders []string) error {
+	if len(o.catalogs) != len(o.queries) || len(o.catalogs)+len(folders) == 0 {
+		return usage(errors.New("with --lists, write folders with catalog.json and tasks.jsonl, or --catalog FILE and --queries FILE equally often"))
+	}
+	for _, folder := range folders {
+		o.catalogs = append(o.catalogs, filepath.Join(folder, "catalog.json"))
+		o.queries = append(o.queries, filepath.Join(folder, "tasks.jsonl"))
+	}
+	log, err := env.newLogger(zapcore.WarnLevel)
+	if err != nil {
+		return err
+	}
+	var catalogs []selector.TaskCatalog
+	for i := range o.catalogs {
+		c, err := selector.ReadTasks(log, o.catalogs[i], o.queries[i], o.lists)
+		if err != nil {
+			return usage(err)
+		}
+		catalogs = append(catalogs, c)
+	}
+	result := evaluatedTasks{FindThreshold: selector.DefaultFindThreshold, RouteThreshold: routeThreshold}
+	if result.TaskEvaluation, err = selector.EvaluateTasks(ctx, catalogs, result.RouteThreshold, log); err != nil {
+		return err
+	}
+	if o.out != "" {
+		if err := writeLines(o.out, result.Outcomes); err != nil {
+			return err
+		}
+	}
+	if env.json {
+		return env.printJSON(result)
+	}
+	return printEvaluatedTasks(env, result)
+}
+
+func printEvaluatedTasks(env *environment, e evaluatedTasks) error {
+	return env.printTable(func(w *tabwriter.Writer) {
+		fmt.Fprintf(w, "%d catalogs, %d tools, %d tasks; shares in %% with 95 %% bootstrap intervals\n\n", len(e.Catalogs), e.Tools, len(e.Outcomes))
+		fmt.Fprintf(w, "KIND\tTASKS\tFIRST\tIN THREE\tREFUSED\tNOT RUN\tNOT RUN, OR NOT HARMLESS\n")
+		for _, k := range e.Kinds {
+			first, inThree := k.First.String(), k.InThree.String()
+			if k.Name == selector.NoTool {
+				first, inThree = "–", "–"
+			}
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", k.Name, k.Tasks, first, inThree, k.Refused, k.NotRun, k.NotRunOrUnfit)
+		}
+		fmt.Fprintf(w, "\nCATALOG\tWITH A TOOL\tFIRST\tIN THREE\tREFUSED\n")
+		for _, c := range e.Catalogs {
+			fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.0f\n", c.Name, c.Tasks, 100*c.First.Value, 100*c.InThree.Value, 100*c.Refused.Value)
+		}
+		fmt.Fprintf(w, "\nFIRST, IN THREE: the best right tool of the answer, refused or not.\n")
+		fmt.Fprintf(w, "REFUSED: the answer abstains or is not sure (confidence below %.2f).\n", e.FindThreshold)
+		fmt.Fprintf(w, "NOT RUN: route abstains or the confidence is below %.2f; the last column also counts tools that route does not run because they are not harmless.\n", e.RouteThreshold)
+		fmt.Fprintf(w, "Expected calibration error of the confidence (ten bins of equal size): %.3f\n", e.CalibrationError)
+	})
+}
