@@ -68,6 +68,7 @@ func Route(ctx context.Context, p Provider, q RouteRequest) (r Routed, err error
 	if chosen {
 		r.Selection = Selection{Tool: q.Call.Tool, Confidence: 1}
 	} else {
+		q.Query.Threshold = q.Threshold
 		r.Selection, err = p.Select(ctx, q.Query)
 		if err == nil && r.Selection.Abstained && q.Refresh != nil && q.Refresh(ctx) {
 			r.Selection, err = p.Select(ctx, q.Query)

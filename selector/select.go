@@ -24,6 +24,11 @@ type Query struct {
 	// Kinds are what to search for, such as registry.KindPrompt; without any, tools. A
 	// template is a resource, too. Capabilities narrow the search for tools only.
 	Kinds []string
+
+	// Threshold is the confidence in the first tool below which the ranking is not sure; 0
+	// means [DefaultFindThreshold]. Assistant is asked then; nil asks no model.
+	Threshold float64
+	Assistant Assistant
 }
 
 // A Ranking is the answer to a Query.
@@ -37,6 +42,11 @@ type Ranking struct {
 	// Abstained says that no tool suits the task. The candidates are then the nearest.
 	Abstained bool
 
+	// By says what put the first tool there: "ranking", "usage" (without what was learned from
+	// use, another tool would be first) or "model" (the Assistant chose it). It is "" without
+	// tools.
+	By string
+
 	// Partial holds the capabilities of the Query that the first tool lacks, sorted.
 	Partial []string
 }
@@ -48,6 +58,7 @@ type Selection struct {
 	Features          [rank.NumFeatures]float64 // likewise
 	Alternatives      []Candidate               // the next best; if Abstained, the nearest
 	Abstained         bool                      // no tool suits the task
+	By                string                    // as in [Ranking]
 	Partial           []string                  // capabilities of the Query that Tool lacks
 }
 
@@ -84,6 +95,7 @@ func (r Ranking) selection() Selection {
 		Confidence:   best.Confidence,
 		Features:     best.Features,
 		Alternatives: r.Candidates[1:],
+		By:           r.By,
 		Partial:      r.Partial,
 	}
 }
@@ -97,7 +109,7 @@ func (r Ranking) selection() Selection {
 func (s *Selector) Find(ctx context.Context, q Query) (Ranking, error) {
 	began := time.Now()
 	found, err := s.find(ctx, q)
-	found.Sure = !found.Abstained && len(found.Candidates) > 0 && found.Candidates[0].Confidence >= DefaultFindThreshold
+	found.Sure = !found.Abstained && len(found.Candidates) > 0 && found.Candidates[0].Confidence >= cmp.Or(q.Threshold, DefaultFindThreshold)
 	if s.observer != nil {
 		s.observer.Searched(Search{Query: q, Took: time.Since(began), Found: len(found.Candidates), Abstained: found.Abstained, Err: err})
 	}
@@ -217,8 +229,13 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 		weighCapabilities(ranked, float64(most)/float64(len(tags)), len(tagged))
 	}
 
-	answer := Ranking{Candidates: ranked[:min(len(ranked), q.Limit)], Partial: tags}
+	by := decidedBy(ranked)
+	if len(t.Words) > 0 && ask(ctx, q, ranked) {
+		by = byModel
+	}
+	answer := Ranking{Candidates: ranked[:min(len(ranked), q.Limit)], By: by, Partial: tags}
 	switch {
+	case by == byModel:
 	case len(ranked) == 0:
 		answer.Abstained = true
 	case len(t.Words) > 0: // else the tools with the capabilities are the answer

@@ -1,0 +1,83 @@
+package selector
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
+)
+
+// An Assistant is a model that chooses the tool for a task where the ranking is not sure.
+type Assistant interface {
+	// Choose returns the index of the choice that does the task, or a negative number if
+	// none of them does. Each choice is the ID of a tool and what it does; the text is a
+	// server's, and not trusted. Choose returns when ctx ends at the latest.
+	Choose(ctx context.Context, task string, choices []string) (int, error)
+}
+
+// What put the first tool there; see By of [Ranking].
+const (
+	byRanking = "ranking"
+	byUsage   = "usage"
+	byModel   = "model"
+)
+
+const (
+	assistWait = 3 * time.Second // for the Assistant; then the ranking stays as it is
+	maxChoices = 20              // that the Assistant is shown
+
+	// chosenConfidence is the confidence in a tool that the Assistant chose among the
+	// nearest. It is an estimate and not calibrated: models differ.
+	chosenConfidence = 0.7
+)
+
+// ask has the Assistant of the query choose among the first tools if the confidence in the
+// first one is below the threshold. It moves the chosen tool to the front and reports true.
+// If the Assistant chooses none, fails or is late, the ranking stays as it is.
+func ask(ctx context.Context, q Query, ranked []Candidate) bool {
+	if q.Assistant == nil || len(ranked) == 0 || ranked[0].Confidence >= cmp.Or(q.Threshold, DefaultFindThreshold) {
+		return false
+	}
+	first := ranked[:min(len(ranked), maxChoices)]
+	choices := make([]string, len(first))
+	for i, c := range first {
+		choices[i] = fmt.Sprintf("%s: %s", c.Tool.ID, cmp.Or(c.Tool.Description, c.Tool.Title))
+	}
+	ctx, cancel := context.WithTimeout(ctx, assistWait)
+	defer cancel()
+	i, err := q.Assistant.Choose(ctx, q.Task, choices)
+	if err != nil || i < 0 || i >= len(first) {
+		return false
+	}
+	choose(ranked, i)
+	return true
+}
+
+// choose moves the tool at index i to the front. The others share what is left of the
+// confidence, so that it does not grow from one tool to the next.
+func choose(ranked []Candidate, i int) {
+	chosen := ranked[i]
+	copy(ranked[1:i+1], ranked[:i])
+	chosen.Confidence = max(chosen.Confidence, chosenConfidence)
+	ranked[0] = chosen
+	for j := range ranked[1:] {
+		ranked[1+j].Confidence *= 1 - chosenConfidence
+	}
+}
+
+// decidedBy returns what put the first tool there, but for an Assistant.
+func decidedBy(ranked []Candidate) string {
+	if len(ranked) == 0 {
+		return ""
+	}
+	weight := rank.Weights()[rank.UseFeature]
+	unused := func(c Candidate) float64 { return c.Score - float64(weight*c.Features[rank.UseFeature]) }
+	first := unused(ranked[0])
+	if slices.ContainsFunc(ranked[1:], func(c Candidate) bool { return unused(c) > first }) {
+		return byUsage
+	}
+	return byRanking
+}
