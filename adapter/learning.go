@@ -61,10 +61,6 @@ func (l *learning) run(ctx context.Context, current *holder) error {
 	})
 }
 
-func (l *learning) record(client, task, tool string, failed bool) {
-	l.store.Load().Record(selector.Use{Client: client, Words: selector.Words(task), Tool: tool, Failed: failed})
-}
-
 // Match implements [selector.Experience].
 func (l *learning) Match(words []string, now time.Time) map[string]float64 {
 	return l.store.Load().Match(words, now)

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"context"
 	"reflect"
 	"sync/atomic"
 
@@ -45,11 +46,9 @@ func (p *Parts) Tool(id string) (*NormalizedTool, bool) { return p.router.regist
 // Tools returns all tools, by ID.
 func (p *Parts) Tools() []*NormalizedTool { return p.router.Tools() }
 
-// Learn notes that the client called a tool that it had found for the task; see
+// Learn notes that a client called a tool after it had searched for a task; see
 // [Router.Learn].
-func (p *Parts) Learn(client, task, tool string, failed bool) {
-	p.router.Learn(client, task, tool, failed)
-}
+func (p *Parts) Learn(ctx context.Context, u selector.Use) { p.router.Learn(ctx, u) }
 
 // Follow returns a function that returns what a configuration means to a frontend: what
 // derive makes of the configuration in use, and a channel that is closed when another one

@@ -239,10 +239,15 @@ func (r *Router) Execute(ctx context.Context, c Call) (Result, error) {
 	return r.selector.Execute(ctx, c)
 }
 
-// Learn notes that the client called a tool that it had found for the task, so that the
-// tool ranks higher for such tasks. The influence of one client is limited.
-func (r *Router) Learn(client, task, tool string, failed bool) {
-	r.learning.record(client, task, tool, failed)
+// Learn notes that a client called a tool after it had searched for a task, so that the tool
+// ranks higher for such tasks. It fills in the words of u. The influence of one client is
+// limited.
+func (r *Router) Learn(ctx context.Context, u selector.Use) {
+	if store := r.learning.store.Load(); store != nil {
+		if u, ok := r.selector.Credit(ctx, u); ok {
+			store.Record(u)
+		}
+	}
 }
 
 // Match returns what was learned from use, as evidence for a task of these words. It makes

@@ -154,7 +154,7 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 
 // noAnswer reports whether it is unlikely that any candidate is right.
 func noAnswer(ranked []Candidate) bool {
-	return len(ranked) == 0 || ranked[0].Score == 0 || ranked[0].Answerable() < minAnswerable
+	return len(ranked) == 0 || ranked[0].Score == 0 || ranked[0].Answerable() < minAnswerable && ranked[0].Features[rank.UseFeature] <= 0
 }
 
 // search ranks the items of a collection that have words of the task, that mean about the
@@ -256,7 +256,7 @@ func (s *Selector) prior(ctx context.Context, task string, t text.Task) (p rank.
 		return p
 	}
 	if s.experience != nil {
-		p.Use = s.experience.Match(t.Text, time.Now())
+		p.Use = s.experience.Match(useWords(t), time.Now())
 	}
 	if s.classifier != nil {
 		p.Category, p.Probability = s.classifier.Category(ctx, task)

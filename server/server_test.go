@@ -129,10 +129,16 @@ func (r *fakeRouter) Classifier() *classify.Classifier {
 	return classify.New(c, nil, nil, zap.NewNop())
 }
 
-func (r *fakeRouter) Learn(client, task, tool string, failed bool) {
+func (r *fakeRouter) Learn(_ context.Context, u selector.Use) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.learned = append(r.learned, fmt.Sprintf("%s|%s|%s|%v", client, task, tool, failed))
+	says := ""
+	for i, is := range []bool{u.Failed, u.Unsure, u.Unlisted, u.First, u.Withdrawn} {
+		if is {
+			says += []string{"|failed", "|unsure", "|unlisted", "|first", "|withdrawn"}[i]
+		}
+	}
+	r.learned = append(r.learned, u.Client+"|"+u.Task+"|"+u.Tool+says)
 }
 
 func (r *fakeRouter) Relay(ctx context.Context, server string, q session.Request) (json.RawMessage, error) {

@@ -334,28 +334,45 @@ func TestFirstRequestsWait(t *testing.T) {
 	}
 }
 
-// What is called after it was found is told to the router, with the task.
+// The router learns from what is called after a search, however it is called.
 func TestLearn(t *testing.T) {
-	r := newFake(tool("a", "b"), tool("a", "c"))
+	r := newFake(tool("a", "b"), tool("a", "c"), tool("a", "d"))
 	b, _ := r.Snapshot().Tool("a:b")
-	r.ranking = selector.Ranking{Candidates: []selector.Candidate{{Tool: b, Score: 1, Confidence: 0.9}}}
+	d, _ := r.Snapshot().Tool("a:d")
 	fails := false
 	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
 		return selector.Result{JSON: fmt.Appendf(nil, `{"content":[],"isError":%v}`, fails)}, nil
 	}
-	c := connect(t, r, Options{Mode: Search})
+	c := connect(t, r, Options{Mode: Search, RouteThreshold: 0.5})
 	c.initialize()
-	call := func(name, args string) {
+	call := func(name, args string, want ...string) {
 		t.Helper()
+		r.learned = nil
 		c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","arguments":`+args+`}}`, `{"jsonrpc":"2.0","id":1,"result":`)
+		if !slices.Equal(r.learned, want) {
+			t.Errorf("%s %s teaches %q, want %q", name, args, r.learned, want)
+		}
 	}
-	call("call_tool", `{"tool":"a:b","arguments":{}}`) // was not found before
+	found := []selector.Candidate{{Tool: b, Score: 1, Confidence: 0.9}}
+	call("call_tool", `{"tool":"a:b","arguments":{}}`) // was not searched before
+	r.ranking = selector.Ranking{Candidates: found, Sure: true}
 	call("find_tools", `{"query":"do it"}`)
-	call("call_tool", `{"tool":"a:c","arguments":{}}`) // neither
-	call("call_tool", `{"tool":"a:b","arguments":{}}`)
+	call("call_tool", `{"tool":"a:b","arguments":{}}`, "|do it|a:b")
 	fails = true
-	call("a__b", `{}`)
-	if want := []string{"|do it|a:b|false", "|do it|a:b|true"}; !slices.Equal(r.learned, want) {
-		t.Errorf("learned %q, want %q", r.learned, want)
-	}
+	call("a__b", `{}`, "|do it|a:b|failed")
+	call("a__c", `{}`)
+	fails = false
+	r.ranking = selector.Ranking{Candidates: found, Abstained: true}
+	call("find_tools", `{"query":"do that"}`)
+	call("a__c", `{}`, "|do that|a:c|unlisted|first")
+	call("call_tool", `{"tool":"a:d","arguments":{}}`, "|do that|a:d|unlisted")
+	call("a__b", `{}`, "|do that|a:c|withdrawn", "|do that|a:d|withdrawn", "|do that|a:b|unsure")
+	call("find_tools", `{"query":"any prompt","kinds":["prompt"]}`)
+	call("a__c", `{}`)
+
+	r.selection = selector.Selection{Tool: d, Confidence: 0.3, Alternatives: found} // is proposed, not run
+	call("route_task", `{"task":"do this"}`)
+	call("a__c", `{}`, "|do this|a:c|unlisted|first")
+	call("a__d", `{}`, "|do this|a:c|withdrawn", "|do this|a:d|unsure")
+	call("route_task", `{"task":"do more","allow_destructive":true}`, "|do more|a:d")
 }

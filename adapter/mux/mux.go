@@ -283,18 +283,19 @@ func (p *member) match(e selector.Experience, words []string, now time.Time) map
 	return e.Match(words, now)
 }
 
-// Learn notifies the provider of a tool that the client called the tool after it had found
-// it for the task; see [adapter.Router.Learn]. Providers that do not learn ignore it.
-func (m *Mux) Learn(client, task, tool string, failed bool) {
-	r, ok := (*m.routes.Load())[tool]
+// Learn notifies the provider of a tool that a client called the tool after it had searched
+// for a task; see [adapter.Router.Learn]. Providers that do not learn ignore it.
+func (m *Mux) Learn(ctx context.Context, u selector.Use) {
+	r, ok := (*m.routes.Load())[u.Tool]
 	if !ok {
 		return
 	}
 	if learner, ok := r.to.ProviderAdapter.(interface {
-		Learn(client, task, tool string, failed bool)
+		Learn(ctx context.Context, u selector.Use)
 	}); ok {
 		defer func() { _ = recover() }() // as in all calls of a provider
-		learner.Learn(client, task, r.tool.ID, failed)
+		u.Tool = r.tool.ID
+		learner.Learn(ctx, u)
 	}
 }
 

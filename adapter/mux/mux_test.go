@@ -257,9 +257,9 @@ func TestMuxLearns(t *testing.T) {
 	until(t, m, "all/s:echo all/s:frobnicate b/s:echo b/s:frobnicate")
 	task := "wobble the widget"
 	for _, client := range []string{"one", "two", "three"} {
-		m.Learn(client, task, "all/s:frobnicate", false)
-		m.Learn(client, task, "b/s:echo", false)
-		m.Learn(client, task, "nothing", false)
+		m.Learn(t.Context(), selector.Use{Client: client, Task: task, Tool: "all/s:frobnicate"})
+		m.Learn(t.Context(), selector.Use{Client: client, Task: task, Tool: "b/s:echo"})
+		m.Learn(t.Context(), selector.Use{Client: client, Task: task, Tool: "nothing"})
 	}
 	found, err := m.Find(t.Context(), selector.Query{Task: task})
 	if err != nil || len(found.Candidates) == 0 || found.Candidates[0].Tool.ID != "all/s:frobnicate" || featureOf(t, m, task, found.Candidates[0], "use") <= 0 {
@@ -365,7 +365,7 @@ func TestMuxOfTheOdd(t *testing.T) {
 	m := mux(t, odd, of("b", "y:find"))
 	odd.put(nil, odd.tools[0])
 	until(t, m, "x:find y:find")
-	m.Learn("me", "find something", "x:find", false)
+	m.Learn(t.Context(), selector.Use{Client: "me", Task: "find something", Tool: "x:find"})
 	if _, err := m.Select(t.Context(), selector.Query{Task: "find something"}); err != nil {
 		t.Error(err)
 	}
@@ -374,7 +374,7 @@ func TestMuxOfTheOdd(t *testing.T) {
 // An unteachable provider panics when it is to learn, or says what it has learned.
 type unteachable struct{ *stub }
 
-func (*unteachable) Learn(client, task, tool string, failed bool) { panic("no more") }
+func (*unteachable) Learn(context.Context, selector.Use)          { panic("no more") }
 func (*unteachable) Match([]string, time.Time) map[string]float64 { panic("nothing") }
 
 // A provider in a provider in a provider.

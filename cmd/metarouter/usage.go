@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
@@ -43,32 +46,73 @@ func runUsage(ctx context.Context, env *environment, clear bool) error {
 		env.note("what was learned is forgotten")
 		return nil
 	}
-	type row struct {
-		Tool     string   `json:"tool"`
-		Calls    int      `json:"calls"`
-		Failures int      `json:"failures"`
-		Queries  []string `json:"queries"` // as the stems of their words
-	}
-	rows := []row{}
+	rows := []learnedTool{}
 	for _, e := range s.Tools() {
-		r := row{e.Tool, e.Calls, e.Failures, []string{}}
-		for _, words := range e.Queries {
-			r.Queries = append(r.Queries, strings.Join(words, " "))
+		row := learnedTool{Tool: e.Tool, Calls: e.Calls, Failures: e.Failures, Queries: []string{}, Learned: []learnedQuery{}}
+		for _, q := range e.Queries {
+			row.add(q.Typed, q.Words, q.Votes, q.Last)
 		}
-		rows = append(rows, r)
+		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		env.note("%s", whyNothingLearned(env, c))
 	}
 	if env.json {
 		return env.printJSON(rows)
 	}
-	if len(rows) == 0 {
-		env.note("nothing was learned yet: no tool was called after a search")
-		return nil
-	}
 	return env.printTable(func(w *tabwriter.Writer) {
 		for _, r := range rows {
-			fmt.Fprintf(w, "%s\t%d calls\t%d failed\t%s\n", r.Tool, r.Calls, r.Failures, strings.Join(r.Queries, "; "))
+			fmt.Fprintf(w, "%s\t%d calls\t%d failed\n", r.Tool, r.Calls, r.Failures)
+			for _, q := range r.Learned {
+				fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", terminal.Printable(q.Query), q.votes(), q.Last.Format(time.DateOnly), strings.Join(q.Words, " "))
+			}
 		}
 	})
+}
+
+// A learnedTool is what usage prints of a tool as JSON.
+type learnedTool struct {
+	Tool     string         `json:"tool"`
+	Calls    int            `json:"calls"`
+	Failures int            `json:"failures"`
+	Queries  []string       `json:"queries"` // those of Learned
+	Learned  []learnedQuery `json:"learned"` // the strongest first
+}
+
+// A learnedQuery is a query after which the tool was called.
+type learnedQuery struct {
+	Query string    `json:"query"` // as it was typed, or its words if that is not known
+	Words []string  `json:"words"`
+	Votes float64   `json:"votes"`
+	Last  time.Time `json:"last"`
+}
+
+func (t *learnedTool) add(typed string, words []string, votes float64, last time.Time) {
+	query := cmp.Or(typed, strings.Join(words, " "))
+	t.Queries = append(t.Queries, query)
+	t.Learned = append(t.Learned, learnedQuery{query, words, votes, last})
+}
+
+// votes returns the votes in words.
+func (q learnedQuery) votes() string {
+	switch {
+	case q.Votes > 0:
+		return fmt.Sprintf("%.1f votes for it", q.Votes)
+	case q.Votes < 0:
+		return fmt.Sprintf("%.1f votes against it", -q.Votes)
+	}
+	return "no votes yet"
+}
+
+// whyNothingLearned says why usage has nothing to show.
+func whyNothingLearned(env *environment, c config.Config) string {
+	switch {
+	case !c.Router.Learning:
+		return `nothing was learned: "learning" is false in the configuration`
+	case env.data == "" && env.running == nil:
+		return `nothing was learned: without a data folder (--data "") it is kept only while a router runs`
+	}
+	return "nothing was learned yet: no tool was called within 10 minutes after a search (find_tools, route_task)"
 }
 
 // openUsage returns what was learned from calls under the configuration.

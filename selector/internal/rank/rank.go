@@ -122,10 +122,12 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 		}
 		ranked[i].Score = max(0, ranked[i].Score)
 	}
+	putUsedFirst(ranked)
 	slices.SortFunc(ranked, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Item().ID(), b.Item().ID()))
 	})
 	setConfidence(ranked)
+	trustUse(ranked, p.Use)
 	return ranked
 }
 

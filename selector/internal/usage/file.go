@@ -44,6 +44,7 @@ type line struct {
 }
 
 type past struct {
+	Typed string   `json:"typed,omitempty"` // older files lack it
 	Words []string `json:"words"`
 	Marks []mark   `json:"marks"`
 }
@@ -226,6 +227,9 @@ func (s *Store) absorb(l line, now int64) {
 			continue
 		}
 		u := s.use(l.Tool, words)
+		if u.query.typed == "" {
+			s.setTyped(u.query, shown(q.Typed))
+		}
 		u.marks = merged(u.marks, marks, now)
 		if t := u.tool; len(t.uses) > maxQueries {
 			s.drop(t.weakest(now, nil))
@@ -249,7 +253,7 @@ func (s *Store) lines() []line {
 	for _, t := range s.tools {
 		l := line{t.name, t.calls, t.failures, make([]past, len(t.uses))}
 		for i, u := range t.uses {
-			l.Queries[i] = past{u.query.texts, u.marks}
+			l.Queries[i] = past{u.query.typed, u.query.texts, u.marks}
 		}
 		lines = append(lines, l)
 	}

@@ -3,14 +3,15 @@
 // like it, is likely the tool that is looked for.
 //
 // All of it stays on this machine, in one file of its owner's. It holds the
-// stems of queries, the names of tools and short hashes of clients, never an
-// argument or a result.
+// stems of queries and their first 200 bytes without secrets, the names of tools
+// and short hashes of clients, never an argument or a result.
 //
 // Evidence is made of votes. A client has one vote a day on a tool for a query: for the
-// tool if the call succeeded, less for each call that failed. A client counts at most two
-// votes for a tool and one against it, so that one client cannot push a tool up or down
-// by calling it often; that takes several clients. Votes halve every 30 days without use,
-// until they are forgotten.
+// tool if the call succeeded, less for each call that failed. The vote counts double if the
+// search was not sure of the tool, or did not list it, since then the client knew better. A
+// client counts at most two votes for a tool and one against it, so that one client cannot
+// push a tool up or down by calling it often; that takes several clients. Votes halve every
+// 30 days without use, until they are forgotten.
 //
 // What is remembered is bounded: 2,000 tools, ten queries a tool, eight clients
 // for each of these, 64 words a query of 64 bytes, and 4 MB in memory and on
@@ -38,6 +39,11 @@ const (
 	maxToolLen  = 256 // bytes
 	maxBytes    = 4 << 20
 	alikeEnough = 0.2 // what is less like the query is not evidence
+
+	// Evidence from queries that are only alike is less than what decides; see package rank.
+	// "close an issue" is much like "open an issue".
+	sameQuery = 0.9
+	mostAlike = 0.44
 )
 
 // A Store is what was learned under one configuration. All methods may be called
@@ -76,6 +82,7 @@ type tool struct {
 type query struct {
 	key   string // its words, sorted
 	slot  int32
+	typed string   // as a client wrote it last, without secrets; "" if that is not known
 	texts []string // its words as they came, never changed
 	words []*word  // the same
 	uses  []*use
@@ -94,13 +101,26 @@ type use struct {
 	marks []mark // by client, replaced and never changed
 }
 
-// A Use is one call of a tool that was found by a query.
+// A Use is one call of a tool after a search.
 type Use struct {
 	Client string    // who called: the key of a session or principal; only a hash of it is kept
+	Task   string    // the query as it was typed
 	Words  []string  // the words of the query, stemmed; a use without any is not recorded
 	Tool   string    // "server:tool"
 	Failed bool      // the call failed
 	At     time.Time // when; zero is now
+
+	Unsure   bool // the search was not sure of any tool, or listed the tool only as one of the nearest
+	Unlisted bool // the search did not list the tool
+	First    bool // nothing else explains the call: it is the first after a search that was not sure
+
+	// Guess says that the tool seems not to belong to the query: such a use counts nothing
+	// until the client calls the tool after the query once more.
+	Guess bool
+
+	// Withdrawn takes back what the client's calls gave the tool today: a later call has
+	// shown which tool the query was for.
+	Withdrawn bool
 }
 
 // Record learns from a call.
@@ -115,12 +135,15 @@ func (s *Store) Record(u Use) {
 	if u.At.IsZero() {
 		u.At = time.Now()
 	}
-	who, at := s.hash(u.Client), u.At.UnixMilli()
+	who, at, typed := s.hash(u.Client), u.At.UnixMilli(), shown(u.Task)
 
 	s.mu.Lock()
 	used := s.use(u.Tool, words)
-	used.marks = recorded(used.marks, who, at, u.Failed)
-	used.tool.calls++
+	used.marks = recorded(used.marks, who, at, u)
+	s.setTyped(used.query, typed)
+	if !u.Withdrawn {
+		used.tool.calls++
+	}
 	if u.Failed {
 		used.tool.failures++
 	}
@@ -156,6 +179,9 @@ func (s *Store) Match(words []string, now time.Time) map[string]float64 {
 	s.alike(words, func(q *query, similarity float64) {
 		for _, u := range q.uses {
 			name, e := u.tool.name, similarity*evidence(u.marks, at)
+			if similarity < sameQuery {
+				e = min(e, mostAlike)
+			}
 			switch {
 			case e > 0:
 				found[name] = max(found[name], e)
@@ -208,30 +234,6 @@ func (s *Store) alike(words []string, yield func(q *query, similarity float64)) 
 			yield(q, similarity)
 		}
 	}
-}
-
-// An Entry is what is known of a tool.
-type Entry struct {
-	Tool            string
-	Calls, Failures int        // since the tool is remembered, failures being among the calls; of routers that share a file, those of the one that saw most
-	Queries         [][]string // the words of the queries it was used after, strongest first
-}
-
-// Tools returns what is known of each tool, those with the strongest evidence
-// first.
-func (s *Store) Tools() []Entry {
-	if s == nil {
-		return nil
-	}
-	lines := ranked(s.lines(), time.Now().UnixMilli())
-	entries := make([]Entry, len(lines))
-	for i, l := range lines {
-		entries[i] = Entry{Tool: l.Tool, Calls: l.Calls, Failures: l.Failures}
-		for _, q := range l.Queries {
-			entries[i].Queries = append(entries[i].Queries, slices.Clone(q.Words))
-		}
-	}
-	return entries
 }
 
 // use returns the use of a tool after a query, and adds it if it is new.
@@ -297,6 +299,7 @@ func (s *Store) unindex(q *query) {
 		}
 		s.size -= cost(q.texts[i])
 	}
+	s.size -= len(q.typed)
 	s.slots[q.slot] = nil
 	s.free = append(s.free, q.slot)
 	delete(s.queries, q.key)

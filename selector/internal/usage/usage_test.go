@@ -317,7 +317,11 @@ func randomUses(n int, seed uint64) []Use {
 		for j := range words {
 			words[j] = fmt.Sprint("w", r.IntN(60))
 		}
-		uses[i] = Use{fmt.Sprint("c", r.IntN(20)), words, fmt.Sprint("x:", r.IntN(n/4)), r.IntN(4) == 0, start.Add(time.Duration(i/50) * 12 * time.Hour)}
+		uses[i] = Use{
+			Client: fmt.Sprint("c", r.IntN(20)), Task: strings.Join(words, " "), Words: words, Tool: fmt.Sprint("x:", r.IntN(n/4)),
+			Failed: r.IntN(4) == 0, Unsure: r.IntN(4) == 0, Guess: r.IntN(8) == 0, Withdrawn: r.IntN(16) == 0,
+			At: start.Add(time.Duration(i/50) * 12 * time.Hour),
+		}
 	}
 	return uses
 }
@@ -366,15 +370,16 @@ func TestTools(t *testing.T) {
 	fail(s, "b", "open file", "fs:read", now)
 	call(s, "b", "read file", "fs:read", now)
 	call(s, "a", "send mail", "a:mail", now)
+	last := time.UnixMilli(now.UnixMilli())
 	want := []Entry{
-		{"fs:read", 3, 1, [][]string{{"read", "file"}, {"open", "file"}}},
-		{"a:mail", 1, 0, [][]string{{"send", "mail"}}},
+		{"fs:read", 3, 1, []Query{{"", []string{"read", "file"}, 2, last}, {"", []string{"open", "file"}, -1, last}}},
+		{"a:mail", 1, 0, []Query{{"", []string{"send", "mail"}, 1, last}}},
 	}
 	got := s.Tools()
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	got[0].Queries[0][0] = "changed"
+	got[0].Queries[0].Words[0] = "changed"
 	if again := s.Tools(); !reflect.DeepEqual(again, want) {
 		t.Error("the store shares its words")
 	}

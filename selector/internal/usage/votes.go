@@ -13,6 +13,7 @@ const (
 	mostAgainst = -1   // votes of a client, and of all of them together
 	spentVote   = 0.05 // less is nothing
 	halfLife    = 30 * day
+	guessLife   = 7 * day // in which a second call has to confirm a guess
 	day         = int64(24 * time.Hour / time.Millisecond)
 )
 
@@ -22,22 +23,36 @@ type mark struct {
 	Who  uint32  `json:"who"`            // the hash of the client
 	At   int64   `json:"at"`             // its last call, in Unix milliseconds
 	Base float32 `json:"base,omitempty"` // its votes of the days before, as they stood that day
-	Vote int8    `json:"vote,omitempty"` // its vote of that day, from -2 to 1
+	Vote int8    `json:"vote,omitempty"` // its vote of that day, from -2 to 2
+
+	// Guess says that the client once called the tool after a search to which the tool seems
+	// not to belong. This counts nothing until such a call comes again.
+	Guess bool `json:"guess,omitempty"`
 }
 
-// called returns the mark after a call. The vote of a day is 1 after a success,
-// and a failure lowers it by one: what fails takes back what the client gave,
-// and a success after failures makes them good.
-func (m mark) called(at int64, failed bool) mark {
+// called returns the mark after a call. The vote of a day is that of its strongest success,
+// 1 or 2. A failure takes back what the client gave that day, and each further one lowers the
+// vote by one; a success after failures makes them good.
+func (m mark) called(at int64, u Use) mark {
 	at = max(at, m.At)
 	if at/day != m.At/day {
 		m.Base, m.Vote = float32(m.votes(at)), 0
 	}
 	m.At = at
-	if failed {
+	switch {
+	case u.Failed && m.Vote > 0:
+		m.Vote = 0
+	case u.Failed:
 		m.Vote = max(m.Vote-1, -mostFor)
-	} else {
-		m.Vote = 1
+	case u.Withdrawn:
+		m.Vote, m.Guess = min(m.Vote, 0), false
+		m.At++ // later than the call, for merged
+	case u.Guess && !m.Guess:
+		m.Guess = true
+	case u.Unsure || u.Unlisted:
+		m.Vote, m.Guess = 2, false
+	default:
+		m.Vote, m.Guess = max(m.Vote, 1), false
 	}
 	return m
 }
@@ -60,12 +75,17 @@ func (m mark) sum() float64 {
 func (m mark) bounded(at int64) mark {
 	m.At = min(max(m.At, 0), at)
 	m.Base = min(max(m.Base, mostAgainst), mostFor)
-	m.Vote = min(max(m.Vote, -mostFor), 1)
+	m.Vote = min(max(m.Vote, -mostFor), mostFor)
 	return m
 }
 
 // spent reports whether nothing changes if the mark is forgotten.
-func (m mark) spent(at int64) bool { return m.votes(at) == 0 && at/day != m.At/day }
+func (m mark) spent(at int64) bool {
+	if m.Guess && at-m.At < guessLife {
+		return false
+	}
+	return m.votes(at) == 0 && at/day != m.At/day
+}
 
 // strength returns the votes of all clients.
 func strength(marks []mark, at int64) float64 {
@@ -99,15 +119,15 @@ func last(marks []mark) int64 {
 
 // recorded returns the marks after a call of a client. If there are too many, a
 // new client takes the place of the one that says least.
-func recorded(marks []mark, who uint32, at int64, failed bool) []mark {
+func recorded(marks []mark, who uint32, at int64, u Use) []mark {
 	is := func(m mark) bool { return m.Who == who }
 	marks = slices.Clone(marks)
 	if i := slices.IndexFunc(marks, is); i >= 0 {
-		marks[i] = marks[i].called(at, failed)
+		marks[i] = marks[i].called(at, u)
 		return marks
 	}
 	marks = strongest(marks, maxClients-1, at)
-	return merged(append(marks, mark{Who: who}.called(at, failed)), nil, at)
+	return merged(append(marks, mark{Who: who}.called(at, u)), nil, at)
 }
 
 // merged returns the marks of both, by client. What a client said last counts.

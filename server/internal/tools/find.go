@@ -99,7 +99,9 @@ func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.
 	for _, e := range entries {
 		ids = append(ids, e.ID)
 	}
-	f.memory.note(c.Owner(), a.Query, ids)
+	if len(a.Kinds) == 0 || slices.Contains(a.Kinds, registry.KindTool) {
+		f.memory.note(c.Owner(), finding{task: a.Query, tools: ids, sure: ranking.Sure})
+	}
 	reply.MissingCapabilities = ranking.Partial
 	reply.Omitted = len(first) - len(entries)
 	reply.ServersNotUp = f.notUp(first, a.Servers)

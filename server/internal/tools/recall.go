@@ -5,12 +5,15 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// The router learns from calls of tools that were found for a task a short time before.
+// The router learns from calls a short time after a search.
 const (
 	recallTime  = 10 * time.Minute
 	maxRecalled = 8 // findings of one client
+	maxServing  = 3 // successful calls after a search that may serve it, if it did not list the tool
 
 	maxRecalledTask = 4 << 10 // bytes of a task
 	maxClients      = 1000    // whose findings are remembered
@@ -22,16 +25,21 @@ type memory struct {
 	clients map[any][]finding // the latest last
 }
 
-// A finding is the tools that were found for a task.
+// A finding is what a search answered.
 type finding struct {
-	task  string
-	tools []string // their IDs
+	task  string   // "" for a search by capabilities alone, from which nothing is learned
+	tools []string // the IDs that it listed, be it as the nearest only
+	sure  bool     // of the first one
 	at    time.Time
+
+	calls    int      // successful calls since
+	served   bool     // one of these was of a tool that it listed
+	unlisted []string // those of tools that it did not list
 }
 
 // note remembers a finding of the client.
-func (m *memory) note(client any, task string, tools []string) {
-	if task == "" || len(tools) == 0 {
+func (m *memory) note(client any, f finding) {
+	if f.task == "" && len(f.tools) == 0 {
 		return
 	}
 	m.mu.Lock()
@@ -47,22 +55,72 @@ func (m *memory) note(client any, task string, tools []string) {
 			}
 		}
 	}
-	task = strings.Clone(task[:min(len(task), maxRecalledTask)]) // a copy, so that the request can be collected
-	all := append(m.clients[client], finding{task, tools, now})
+	f.task = strings.Clone(f.task[:min(len(f.task), maxRecalledTask)]) // a copy, so that the request can be collected
+	f.at = now
+	all := slices.DeleteFunc(m.clients[client], func(old finding) bool { return old.task == f.task && f.task != "" })
+	all = append(all, f)
 	m.clients[client] = all[max(0, len(all)-maxRecalled):]
 }
 
-// recall returns the task for which the client has last found the tool, "" if it has
-// not found it lately.
-func (m *memory) recall(client any, tool string) string {
+// called returns what a call of the tool teaches: it was for the task of the last search
+// that listed the tool, or for that of a later search that did not. A failed call teaches
+// something of a listed tool only.
+func (m *memory) called(client any, tool string, failed bool) (lessons []selector.Use) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, f := range slices.Backward(m.clients[client]) {
-		if time.Since(f.at) <= recallTime && slices.Contains(f.tools, tool) {
-			return f.task
+	all := m.clients[client]
+	for len(all) > 0 && time.Since(all[0].at) > recallTime {
+		all = all[1:]
+	}
+	listed := len(all) - 1
+	for listed >= 0 && !slices.Contains(all[listed].tools, tool) {
+		listed--
+	}
+	later := all[listed+1:]
+	if !failed {
+		explained := listed >= 0 && !all[listed].served && len(all[listed].unlisted) == 0
+		lessons = unlisted(later, tool, explained)
+	}
+	if listed >= 0 && (len(later) == 0 || len(lessons) == 0 || !lessons[0].First) {
+		lessons = append(lessons, all[listed].listed(tool, failed)...)
+	}
+	if !failed {
+		for i := range all {
+			all[i].calls++
 		}
 	}
-	return ""
+	return lessons
+}
+
+// unlisted returns what a successful call teaches about searches that did not list the tool,
+// the latest first. explained says that an earlier search, which no call has served yet,
+// listed it.
+func unlisted(later []finding, tool string, explained bool) (lessons []selector.Use) {
+	for i := len(later) - 1; i >= 0; i-- {
+		f := &later[i]
+		if f.task == "" || f.served || f.calls >= maxServing {
+			continue
+		}
+		first := !explained && !f.sure && f.calls == 0 && i == len(later)-1
+		lessons = append(lessons, selector.Use{Task: f.task, Tool: tool, Unlisted: true, First: first})
+		f.unlisted = append(f.unlisted, tool)
+	}
+	return lessons
+}
+
+// listed returns what a call teaches about the search that listed the tool. If it succeeded,
+// earlier calls of tools that the search did not list were for something else.
+func (f *finding) listed(tool string, failed bool) (lessons []selector.Use) {
+	if f.task == "" {
+		return nil
+	}
+	if !failed {
+		for _, other := range f.unlisted {
+			lessons = append(lessons, selector.Use{Task: f.task, Tool: other, Withdrawn: true})
+		}
+		f.served, f.unlisted = true, nil
+	}
+	return append(lessons, selector.Use{Task: f.task, Tool: tool, Failed: failed, Unsure: !f.sure && !failed})
 }
 
 // forget drops the findings of the client.

@@ -99,7 +99,7 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 	others := selection.Alternatives[:min(len(selection.Alternatives), shownAlternatives)]
 	switch {
 	case routed.Ran:
-		r.memory.note(c.Owner(), a.Task, []string{tool.ID})
+		r.memory.note(c.Owner(), finding{task: a.Task, tools: []string{tool.ID}, sure: true})
 		result, err := r.runner.finish(c, tool, routed.Result, err)
 		if err != nil {
 			return nil, err
@@ -109,7 +109,9 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 		return nil, err
 	case len(routed.Plan) > 0:
 		return r.planned(routed.Plan, c), nil
-	case tool == nil:
+	}
+	r.memory.note(c.Owner(), proposedFinding(a.Task, selection, threshold))
+	if tool == nil {
 		return answer(Proposal{
 			Reason:       "no tool fits the task; find_tools searches with other words",
 			Abstained:    true,
@@ -118,6 +120,18 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 		}), nil
 	}
 	return r.proposed(routed, others), nil
+}
+
+// proposedFinding returns what a proposal says of the tools for the task.
+func proposedFinding(task string, s selector.Selection, threshold float64) finding {
+	f := finding{task: task, sure: !s.Abstained && s.Confidence >= threshold}
+	if s.Tool != nil {
+		f.tools = append(f.tools, s.Tool.ID)
+	}
+	for _, c := range s.Alternatives[:min(len(s.Alternatives), shownAlternatives)] {
+		f.tools = append(f.tools, c.Tool.ID)
+	}
+	return f
 }
 
 // proposed answers with the selected tool, which was not run.
@@ -153,7 +167,7 @@ func (r *taskRouter) proposed(routed selector.Routed, others []selector.Candidat
 func (r *taskRouter) planned(plan []selector.Step, c *call) json.RawMessage {
 	p := Proposal{Reason: "the task needs several tools; run each with call_tool"}
 	for _, part := range plan {
-		r.memory.note(c.Owner(), part.Task, []string{part.Tool.ID})
+		r.memory.note(c.Owner(), finding{task: part.Task, tools: []string{part.Tool.ID}, sure: true})
 		p.Plan = append(p.Plan, step{
 			Task: part.Task, Tool: part.Tool.ID, Signature: signature(part.Tool),
 			Confidence: round(part.Confidence), Missing: selector.Missing(part.Tool, nil),

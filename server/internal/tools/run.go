@@ -54,11 +54,12 @@ func (r *runner) finish(c *call, tool *registry.NormalizedTool, result selector.
 	return r.limited(r.tasks.Expose(c.Principal, tool.Server, result.JSON), result.Limit, c.Owner()), err
 }
 
-// learn has the router learn from a call of the tool, if the client had found it for
-// a task. All clients that proved no identity count as one.
+// learn has the router learn from a call of the tool, if the client searched a short time
+// before. All clients that proved no identity count as one.
 func (r *runner) learn(c *call, tool *registry.NormalizedTool, result []byte, err error) {
-	if task := r.memory.recall(c.Owner(), tool.ID); task != "" {
-		failed := err != nil || string(wire.Member(result, "isError")) == "true"
-		r.router.Learn(c.Principal, task, tool.ID, failed)
+	failed := err != nil || string(wire.Member(result, "isError")) == "true"
+	for _, u := range r.memory.called(c.Owner(), tool.ID, failed) {
+		u.Client = c.Principal
+		r.router.Learn(c.Context(), u)
 	}
 }

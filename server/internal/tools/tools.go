@@ -50,8 +50,8 @@ type Router interface {
 	// Classifier sorts texts into categories.
 	Classifier() *classify.Classifier
 
-	// Learn notes that the client called a tool that it had found for the task.
-	Learn(client, task, tool string, failed bool)
+	// Learn notes that the client called a tool after it had searched for a task.
+	Learn(ctx context.Context, u selector.Use)
 }
 
 // Savings counts how many tokens clients were spared. Saved is called by many
