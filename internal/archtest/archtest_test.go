@@ -30,7 +30,7 @@ var steps = []string{
 // import other leaves only.
 var leaves = []string{
 	"internal/atomicfile", "internal/pipe", "internal/plain", "internal/secret", "internal/session", "internal/sse",
-	"internal/status", "internal/vectors", "internal/wire",
+	"internal/status", "internal/vectors", "internal/verbs", "internal/wire",
 }
 
 // rules says which packages of this module a package may import, besides the leaves.

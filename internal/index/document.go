@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/internal/verbs"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -35,6 +36,7 @@ type Document struct {
 	Terms  []Term         // sorted by word, each once
 	Len    [NumFields]int // words in each field
 	Vector vectors.Vector // what it means
+	Verbs  verbs.Set      // what a tool does
 }
 
 // A Term is a word of an item and how often it is in each field.
@@ -83,6 +85,9 @@ func newDocument(i registry.Item, stems stemmer, model *vectors.Model) *Document
 		}
 	}
 	addWords(i, add)
+	if i.Tool != nil {
+		d.Verbs = verbs.Tool(i.Tool.Server, i.Tool.Name, i.Tool.Description, i.Tool.Hints.IsReadOnly())
+	}
 	d.Terms = make([]Term, 0, len(counts))
 	meaning := model.NewBag()
 	for _, word := range slices.Sorted(maps.Keys(counts)) {
