@@ -23,7 +23,7 @@ type FeatureShare struct {
 	Label  string  `json:"-"` // the name in plain words, after "its score is made of"
 	Value  float64 `json:"value"`
 	Weight float64 `json:"weight"`
-	Share  float64 `json:"share"` // of the score, in [0,1]
+	Share  float64 `json:"share"` // of the score; below 0 if it speaks against the candidate
 }
 
 // A WordShare is what one word of the task brings.
@@ -40,11 +40,15 @@ var (
 	names = [NumFeatures]string{
 		StepFeature: "words", MeaningFeature: "meaning", StepMeaningFeature: "step meaning",
 		CoverageFeature: "coverage", UseFeature: "use", CategoryFeature: "category",
+		TaskFeature: "all words", NameFeature: "name", VerbFeature: "verb", ConflictFeature: "verb conflict", ServerFeature: "server",
 	}
 	labels = [NumFeatures]string{
 		StepFeature: "words in common", MeaningFeature: "its meaning", StepMeaningFeature: "its meaning for a part of the task",
 		CoverageFeature: "how much of the task's words it covers", UseFeature: "what was called after such tasks before",
 		CategoryFeature: "the category of the task",
+		TaskFeature:     "words in common with the whole task", NameFeature: "how much of its name the task has",
+		VerbFeature: "doing what the task's verb says", ConflictFeature: "doing the opposite of the task's verb",
+		ServerFeature: "its server, which the task names",
 	}
 )
 

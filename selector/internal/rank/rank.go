@@ -68,17 +68,27 @@ const (
 	CoverageFeature                   // the share of the task's words that the tool has, rare ones counting more
 	UseFeature                        // whether the tool was called after such tasks before
 	CategoryFeature                   // the probability that the task is of a category whose tag the tool has
+	TaskFeature                       // the words of the whole task, divided by the best candidate's
+	NameFeature                       // the share of the name's words that the task has, rare ones counting more
+	VerbFeature                       // whether it does what the task's verb says
+	ConflictFeature                   // whether it does the opposite, or writes where the task reads
+	ServerFeature                     // whether the task names its server
 	NumFeatures
 )
 
 // featureWeights are found by tools/train.
 var featureWeights = [NumFeatures]float64{
-	StepFeature:        1,
+	StepFeature:        0.6,
 	MeaningFeature:     1.5,
 	StepMeaningFeature: 1.9,
 	CoverageFeature:    2,
 	UseFeature:         4,
 	CategoryFeature:    0.5, // chosen by hand: no corpus has categories
+	TaskFeature:        0.6,
+	NameFeature:        0.4,
+	VerbFeature:        0.6,
+	ConflictFeature:    -0.7,
+	ServerFeature:      0.2,
 }
 
 // Weights returns the weights of the features.
@@ -116,6 +126,7 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 		}
 	}
 	normalize(ranked, StepFeature)
+	normalize(ranked, TaskFeature)
 	for i := range ranked {
 		for f, x := range ranked[i].Features {
 			ranked[i].Score += float64(featureWeights[f] * x) // the conversion keeps compilers from fusing
@@ -154,6 +165,8 @@ type scorer struct {
 	steps   []vectors.Vector // their meanings
 	all     float64          // the weights of all words, as far as one tool can cover them
 	crowd   int              // how many items there are
+	idf     func(word string) float64
+	server  func(name string) float64 // whether the task names that server
 	meanLen [index.NumFields]float64
 }
 
@@ -173,7 +186,8 @@ type form struct {
 }
 
 func newScorer(t text.Task, c *index.Collection) *scorer {
-	s := &scorer{task: t, meaning: c.Meaning(t.Text), crowd: len(c.Documents())}
+	s := &scorer{task: t, meaning: c.Meaning(t.Text), crowd: len(c.Documents()),
+		idf: remember(c.IDF), server: remember(func(name string) float64 { return namesServer(t, name) })}
 	for _, step := range t.Steps {
 		s.steps = append(s.steps, c.Meaning(step.Text))
 	}
@@ -213,14 +227,15 @@ func newScorer(t text.Task, c *index.Collection) *scorer {
 
 // A matching is what a tool has of each word of the task.
 type matching struct {
-	scores  []float64 // what the word adds to its BM25F score
-	matched []float64 // how much of the word it has, for the score
-	covered []float64 // likewise, for the confidence
-	named   []float64 // how much of the word its name has
+	scores  []float64          // what the word adds to its BM25F score
+	matched []float64          // how much of the word it has, for the score
+	covered []float64          // likewise, for the confidence
+	named   []float64          // how much of the word its name has
+	name    map[string]float64 // how much the task has of the words of its name
 }
 
 func newMatching(words int) *matching {
-	return &matching{make([]float64, words), make([]float64, words), make([]float64, words), make([]float64, words)}
+	return &matching{make([]float64, words), make([]float64, words), make([]float64, words), make([]float64, words), make(map[string]float64)}
 }
 
 func (m *matching) clear() {
@@ -228,6 +243,7 @@ func (m *matching) clear() {
 	clear(m.matched)
 	clear(m.covered)
 	clear(m.named)
+	clear(m.name)
 }
 
 // match fills in what a tool has of the words. Forms and the tool's terms are both
@@ -254,6 +270,9 @@ func (s *scorer) match(d *index.Document, m *matching) {
 		}
 		m.matched[i] = max(m.matched[i], matched)
 		m.covered[i] = max(m.covered[i], covered)
+		if counts[index.NameField] > 0 {
+			m.name[f.text] = max(m.name[f.text], covered)
+		}
 		if s.words[i].names && counts[index.NameField] > 0 {
 			m.named[i] = max(m.named[i], covered)
 		}
@@ -277,7 +296,18 @@ func (s *scorer) features(d *index.Document, m *matching) (f [NumFeatures]float6
 		}
 		f[StepFeature] = max(f[StepFeature], sum*matchShare(matched, len(step.Words)))
 	}
+	f[TaskFeature] = sumOf(m.scores) * matchShare(sumOf(m.matched), len(m.scores))
+	f[NameFeature] = s.nameShare(d, m)
+	f[VerbFeature], f[ConflictFeature] = s.verbs(d)
+	f[ServerFeature] = s.server(d.Server())
 	return f
+}
+
+func sumOf(all []float64) (sum float64) {
+	for _, x := range all {
+		sum += x
+	}
+	return sum
 }
 
 // matchShare is by how much a score is lowered for the words that a tool lacks.

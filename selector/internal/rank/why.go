@@ -14,8 +14,8 @@ const (
 )
 
 // Why says in plain words what speaks for the candidate: the words of the task that
-// it has and where, whether it means the same, and whether it was used before. For
-// example:
+// it has and where, whether it means the same and does what the task's verb says, and
+// whether it was used before. For example:
 //
 //	its name has "convert" and "unit", its parameters have "feet"; its meaning is near
 //
@@ -51,6 +51,12 @@ func (e Explanation) Why() string {
 	}
 	if max(values[names[MeaningFeature]], values[names[StepMeaningFeature]]) >= nearEnough {
 		reasons = append(reasons, "its meaning is near")
+	}
+	if values[names[VerbFeature]] == 1 {
+		reasons = append(reasons, "it does what the task's verb says")
+	}
+	if values[names[ServerFeature]] > 0 {
+		reasons = append(reasons, "the task names its server")
 	}
 	if values[names[UseFeature]] > 0 {
 		reasons = append(reasons, "it did well for such tasks before")

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/verbs"
 )
 
 // A Task is what is to be done, as words.
@@ -18,6 +19,8 @@ type Task struct {
 	Words []Word   // each once, in the order of their first appearance
 	Text  []string // all of them, in order
 	Steps []Step   // at least one, if there are words
+
+	Verbs []verbs.Set // what the steps ask for, as far as it is known
 
 	Literals []Literal // values that tools get as arguments, in order
 }
@@ -82,6 +85,7 @@ func Parse(text string) Task {
 	if len(t.Words) == 0 {
 		return t
 	}
+	t.Verbs = asked(text, t.Text[:foreign])
 	for _, part := range stepEnds.Split(text, -1) {
 		if s := t.step(Words(part), index); len(s.Words) > 0 {
 			t.Steps = append(t.Steps, s)
@@ -95,6 +99,18 @@ func Parse(text string) Task {
 		t.Steps = t.Steps[:maxSteps]
 	}
 	return t
+}
+
+// asked returns what the steps of a task ask for. Of a task in another language, the first
+// of the English words for it tells.
+func asked(text string, english []string) []verbs.Set {
+	if foreignWords(text) == nil {
+		return verbs.Task(text)
+	}
+	if v := verbs.Word(english[0]); v != 0 {
+		return []verbs.Set{v}
+	}
+	return nil
 }
 
 // Correct replaces misspelt words. correct returns the word that was meant.

@@ -1,0 +1,97 @@
+package rank
+
+import (
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector/internal/text"
+)
+
+// catalog returns tools as a collection.
+func catalog(t *testing.T, tools ...registry.NormalizedTool) *index.Collection {
+	t.Helper()
+	offers := make(map[string]registry.Offer)
+	for _, tool := range tools {
+		tool.ID = registry.ID(tool.Server, tool.Name)
+		offers[tool.Server] = registry.Offer{Tools: append(offers[tool.Server].Tools, tool)}
+	}
+	r := registry.New()
+	if _, err := r.ReplaceAll(offers); err != nil {
+		t.Fatal(err)
+	}
+	x := index.New(r, vectors.Embedded())
+	t.Cleanup(func() { x.Close() })
+	c, err := x.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ranked returns the candidates for a task by the names of their tools, and the name of
+// the first.
+func ranked(task string, c *index.Collection) (byName map[string]Candidate, first string) {
+	all := Rank(text.Parse(task), c.Documents(), c, Prior{})
+	byName = make(map[string]Candidate)
+	for _, candidate := range all {
+		byName[candidate.Tool.Name] = candidate
+	}
+	return byName, all[0].Tool.Name
+}
+
+func TestFeatures(t *testing.T) {
+	readOnly := true
+	c := catalog(t,
+		registry.NormalizedTool{Server: "github", Name: "create_issue", Description: "Create an issue"},
+		registry.NormalizedTool{Server: "github", Name: "create_issue_comment_reaction", Description: "Create a reaction to the comment of an issue"},
+		registry.NormalizedTool{Server: "github", Name: "list_issues", Description: "List issues"},
+		registry.NormalizedTool{Server: "linear", Name: "board", Description: "All issues", Hints: registry.Hints{ReadOnly: &readOnly}},
+		registry.NormalizedTool{Server: "devtools", Name: "performance_start_trace", Description: "Starts a performance trace recording"},
+		registry.NormalizedTool{Server: "devtools", Name: "performance_stop_trace", Description: "Stops the active performance trace recording"},
+	)
+	for _, tc := range []struct {
+		task, more, less string // the tools of which the first has more of the feature
+		feature          Feature
+	}{
+		{"create an issue", "create_issue", "list_issues", VerbFeature},
+		{"create an issue", "list_issues", "create_issue", ConflictFeature},
+		{"create an issue", "board", "create_issue", ConflictFeature}, // it says that it only reads
+		{"show me the issues", "create_issue", "list_issues", ConflictFeature},
+		{"record a performance trace", "performance_stop_trace", "performance_start_trace", ConflictFeature},
+		{"create an issue", "create_issue", "create_issue_comment_reaction", NameFeature},
+		{"issues in Linear", "board", "list_issues", ServerFeature},
+	} {
+		all, _ := ranked(tc.task, c)
+		if more, less := all[tc.more].Features[tc.feature], all[tc.less].Features[tc.feature]; more <= less {
+			t.Errorf("%q: %s is %.2f for %s, %.2f for %s", tc.task, names[tc.feature], more, tc.more, less, tc.less)
+		}
+	}
+	for task, want := range map[string]string{
+		"record a performance trace": "performance_start_trace",
+		"create an issue":            "create_issue",
+		"show me the issues":         "list_issues",
+	} {
+		if _, first := ranked(task, c); first != want {
+			t.Errorf("%q finds %s first, want %s", task, first, want)
+		}
+	}
+	for f, name := range names {
+		if name == "" || labels[f] == "" {
+			t.Errorf("feature %d has no name or label", f)
+		}
+	}
+}
+
+// The whole task counts next to the step that fits best.
+func TestWholeTask(t *testing.T) {
+	c := catalog(t,
+		registry.NormalizedTool{Server: "a", Name: "weather", Description: "Weather of a city"},
+		registry.NormalizedTool{Server: "a", Name: "trip", Description: "Plans a trip: flights, hotels and the weather of a city"},
+	)
+	all, _ := ranked("weather of the city. flights for me. hotels for me.", c)
+	if all["trip"].Features[TaskFeature] != 1 || all["weather"].Features[TaskFeature] >= all["weather"].Features[StepFeature] {
+		t.Errorf("trip %.2f, weather %.2f", all["trip"].Features, all["weather"].Features)
+	}
+}
