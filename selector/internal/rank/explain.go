@@ -98,7 +98,9 @@ func (s *scorer) explain(c Candidate, d *index.Document) (e Explanation) {
 	s.match(d, m)
 	for i, score := range m.scores {
 		if score == 0 {
-			e.Missing = append(e.Missing, s.task.Words[i].Text)
+			if w := s.task.Words[i]; !w.Optional {
+				e.Missing = append(e.Missing, w.Text)
+			}
 			continue
 		}
 		total += score

@@ -163,6 +163,7 @@ type scorer struct {
 	forms   []form           // theirs, in alphabetical order
 	meaning vectors.Vector   // of the task
 	steps   []vectors.Vector // their meanings
+	needed  int              // how many words a tool should have
 	all     float64          // the weights of all words, as far as one tool can cover them
 	crowd   int              // how many items there are
 	idf     func(word string) float64
@@ -175,6 +176,7 @@ type scoredWord struct {
 	share  float64 // of all words, by their inverse document frequencies
 	weight float64 // in what the tool covers of the task
 	names  bool    // whether it says something in the name of a tool
+	missed bool    // whether a tool without it lacks something
 }
 
 // A form is a word or a synonym of it that some tool has.
@@ -195,8 +197,11 @@ func newScorer(t text.Task, c *index.Collection) *scorer {
 		s.meanLen[f] = max(1, c.MeanLen(index.Field(f)))
 	}
 	for i, w := range t.Words {
-		s.words = append(s.words, scoredWord{weight: weight(&w, c), names: !w.IsGeneral()})
-		s.all += s.words[i].weight
+		s.words = append(s.words, scoredWord{weight: weight(&w, c), names: !w.IsGeneral(), missed: !w.Optional || c.Has(w.Text)})
+		if s.words[i].missed {
+			s.needed++
+			s.all += s.words[i].weight
+		}
 		add := func(term string, synonym bool) {
 			if c.Has(term) {
 				gain := math.Pow(c.IDF(term), idfPower) * (saturation + 1)
@@ -215,7 +220,9 @@ func newScorer(t text.Task, c *index.Collection) *scorer {
 	rare := 0.0
 	for i, w := range t.Words {
 		s.words[i].share = c.IDF(w.Text)
-		rare += s.words[i].share
+		if s.words[i].missed {
+			rare += s.words[i].share
+		}
 	}
 	for i := range s.words {
 		s.words[i].share /= rare
@@ -289,14 +296,17 @@ func (s *scorer) features(d *index.Document, m *matching) (f [NumFeatures]float6
 		f[CoverageFeature] += float64(m.matched[i] * s.words[i].share)
 	}
 	for _, step := range s.task.Steps {
-		sum, matched := 0.0, 0.0
+		sum, matched, words := 0.0, 0.0, 0 // words that count
 		for _, i := range step.Words {
 			sum += m.scores[i]
 			matched += m.matched[i]
+			if s.words[i].missed || m.matched[i] > 0 {
+				words++
+			}
 		}
-		f[StepFeature] = max(f[StepFeature], sum*matchShare(matched, len(step.Words)))
+		f[StepFeature] = max(f[StepFeature], sum*matchShare(matched, words))
 	}
-	f[TaskFeature] = sumOf(m.scores) * matchShare(sumOf(m.matched), len(m.scores))
+	f[TaskFeature] = sumOf(m.scores) * matchShare(sumOf(m.matched), max(1, s.needed))
 	f[NameFeature] = s.nameShare(d, m)
 	f[VerbFeature], f[ConflictFeature] = s.verbs(d)
 	f[ServerFeature] = s.server(d.Server())

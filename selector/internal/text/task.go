@@ -30,6 +30,7 @@ type Word struct {
 	Text     string   // as [index.Words] returns it
 	Synonyms []string // other words for the same, sorted
 	Foreign  bool     // the task is in another language, and so is this word
+	Optional bool     // part of a literal: it counts where a tool has it, and is never missed if none has it
 }
 
 // A Step is a part of a task that may need a tool of its own.
@@ -45,17 +46,55 @@ const (
 )
 
 // Words returns the words by which tools for a task are found: those of
-// [index.Words] without chatter such as "please", unless there is nothing else.
-// Foreign words come after the English ones that they stand for.
-func Words(task string) []string {
-	words, _ := content(task)
-	return words
+// [index.Words] without literals and chatter such as "please", unless there is
+// nothing else. Foreign words come after the English ones that they stand for.
+func Words(task string) []string { return read(task).words }
+
+// A reading is a task without its literals.
+type reading struct {
+	plain    string
+	words    []string
+	foreign  int            // the index of the first foreign word
+	optional map[string]int // how often literals left a word
+	literals []Literal
 }
 
-// content is Words, and which of them are foreign: those from that one on.
-func content(task string) (words []string, foreign int) {
-	all := index.Words(task[:min(len(task), MaxTask)])
-	english := foreignWords(task)
+// read takes the literals out of a task. If they leave nothing to search for, they are
+// what to search for.
+func read(task string) reading {
+	task = task[:min(len(task), MaxTask)]
+	latin, _ := foreignLexicon().languages(task)
+	plain, left, literals := readLiterals(task, !latin)
+	r := reading{plain: plain, optional: make(map[string]int), literals: literals}
+	if left != "" {
+		for _, w := range index.Words(left) {
+			r.optional[w]++
+		}
+	}
+	r.words, r.foreign = content(plain)
+	if len(literals) > 0 && !r.says() {
+		r.plain = task
+		clear(r.optional)
+		r.words, r.foreign = content(task)
+	}
+	return r
+}
+
+// says reports whether the words that literals do not need say what to search for. Next to a
+// quoted text, "find" or "tool" does not.
+func (r *reading) says() bool {
+	quotes := slices.ContainsFunc(r.literals, func(l Literal) bool {
+		return l.Type == index.QuotedType || l.Type == index.CodeType
+	})
+	return slices.ContainsFunc(r.words, func(w string) bool {
+		return r.optional[w] == 0 && !wordLists().chatter[w] && !(quotes && wordLists().finding[w])
+	})
+}
+
+// content returns the words of a text without chatter, and the index of the first foreign one.
+func content(text string) (words []string, foreign int) {
+	all := index.Words(text)
+	english := foreignWords(text)
 	translated := len(english) > 0
 	words = slices.DeleteFunc(slices.Clone(all), func(w string) bool {
 		return wordLists().chatter[w] || translated && (foreignLexicon().stop[w] || slices.Contains(english, w))
@@ -69,25 +108,28 @@ func content(task string) (words []string, foreign int) {
 	return words, len(words)
 }
 
-// Parse returns a task as words.
+// Parse returns a task as words and literals.
 func Parse(text string) Task {
-	text = text[:min(len(text), MaxTask)]
-	var t Task
-	var foreign int
-	t.Text, foreign = content(text)
+	r := read(text)
+	t := Task{Text: r.words, Literals: r.literals}
 	index := make(map[string]int, len(t.Text))
 	for k, w := range t.Text {
 		if _, ok := index[w]; !ok {
 			index[w] = len(t.Words)
-			t.Words = append(t.Words, Word{Text: w, Synonyms: wordLists().synonyms[w], Foreign: k >= foreign})
+			t.Words = append(t.Words, Word{Text: w, Synonyms: wordLists().synonyms[w], Foreign: k >= r.foreign})
 		}
+		r.optional[w]--
+	}
+	for i := range t.Words {
+		t.Words[i].Optional = r.optional[t.Words[i].Text] >= 0
 	}
 	if len(t.Words) == 0 {
 		return t
 	}
-	t.Verbs = asked(text, t.Text[:foreign])
-	for _, part := range stepEnds.Split(text, -1) {
-		if s := t.step(Words(part), index); len(s.Words) > 0 {
+	t.Verbs = asked(r.plain, t.Text[:r.foreign])
+	for _, part := range stepEnds.Split(r.plain, -1) {
+		words, _ := content(part)
+		if s := t.step(words, index); len(s.Words) > 0 {
 			t.Steps = append(t.Steps, s)
 		}
 	}
@@ -113,10 +155,14 @@ func asked(text string, english []string) []verbs.Set {
 	return nil
 }
 
-// Correct replaces misspelt words. correct returns the word that was meant.
+// Correct replaces misspelt words. correct returns the word that was meant. Words that
+// literals left are not misspelt.
 func (t *Task) Correct(correct func(word string) string) {
 	for i := range t.Words {
 		was := t.Words[i].Text
+		if t.Words[i].Optional {
+			continue
+		}
 		meant := correct(was)
 		if meant == was {
 			continue
@@ -175,11 +221,13 @@ type lists struct {
 	chatter  map[string]bool     // how people ask, whatever they ask for
 	general  map[string]bool     // actions and qualities that tools of all kinds have
 	actions  map[string]bool     // with which a task may begin
+	finding  map[string]bool     // which say that something is to be found, not what
 	synonyms map[string][]string // sorted, without the word itself
 }
 
 var wordLists = sync.OnceValue(func() lists {
 	l := lists{chatter: wordSet(chatterList), general: wordSet(generalList), actions: wordSet(actionList), synonyms: make(map[string][]string)}
+	l.finding = wordSet("find search tool use call run execute invoke look")
 	for line := range strings.Lines(synonymList) {
 		group := index.Words(line)
 		if strings.HasPrefix(line, "#") {
