@@ -55,8 +55,10 @@
 // have the tool.
 //
 // Every result has in its _meta how it was made: trace_id, tool_name, tool_version,
-// server, node_id, execution_path, verified (the arguments fitted the schema), degraded
-// (another tool was used instead), attempts, latency_ms and timestamp.
+// server, node_id, execution_path, verified (a signature of the node that ran the tool was
+// checked; false on one machine), degraded (another tool was used instead),
+// arguments_checked (they were validated against the schema), attempts, latency_ms and
+// timestamp.
 //
 // The examples below are complete, and examples/orchestrator in the source is a small
 // program of this kind.

@@ -215,7 +215,7 @@ func TestOwnMeta(t *testing.T) {
 	header := w.session()
 	for _, test := range []struct {
 		name, arguments, server, tool, version string
-		verified                               bool
+		checked                                bool
 		attempts                               int
 	}{
 		{"find_tools", `{"query":"x"}`, "metarouter", "find_tools", "1.2.3", true, 1},
@@ -238,6 +238,7 @@ func TestOwnMeta(t *testing.T) {
 					Node      string   `json:"node_id"`
 					Path      []string `json:"execution_path"`
 					Verified  *bool    `json:"verified"`
+					Checked   *bool    `json:"arguments_checked"`
 					Degraded  *bool    `json:"degraded"`
 					Attempts  *int     `json:"attempts"`
 					Latency   *int     `json:"latency_ms"`
@@ -250,7 +251,7 @@ func TestOwnMeta(t *testing.T) {
 		}
 		m := said.Result.Meta
 		if m.Trace != "0123456789abcdef0123456789abcdef" || m.Tool != test.tool || m.Version == nil || *m.Version != test.version || m.Server != test.server ||
-			m.Node != selector.Node() || len(m.Path) != 1 || m.Path[0] != "local" || m.Verified == nil || *m.Verified != test.verified ||
+			m.Node != selector.Node() || len(m.Path) != 1 || m.Path[0] != "local" || m.Verified == nil || *m.Verified || m.Checked == nil || *m.Checked != test.checked ||
 			m.Degraded == nil || *m.Degraded || m.Attempts == nil || *m.Attempts != test.attempts || m.Latency == nil || m.Timestamp == "" {
 			t.Errorf("%s %s: %s", test.name, test.arguments, answer)
 		}

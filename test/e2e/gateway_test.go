@@ -41,11 +41,11 @@ func TestGateway(t *testing.T) {
 		want       []string
 	}{
 		{"/mcp/tools/list", ``, 200, []string{`{"tools":[`, `"name":"dwo.unit_convert"`}},
-		{"/mcp/tools/call", `{"name":"dwo.unit_convert",` + good + `}`, 200, []string{`3.1068`, `"trace_id":"`, `"server":"dwo"`, `"verified":true`}},
+		{"/mcp/tools/call", `{"name":"dwo.unit_convert",` + good + `}`, 200, []string{`3.1068`, `"trace_id":"`, `"server":"dwo"`, `"verified":false`, `"arguments_checked":true`}},
 		{"/mcp/tools/call", `{"method":"","params":{"name":"dwo__unit_convert",` + good + `}}`, 200, []string{`3.1068`, `"execution_path":["local"`}},
 		{"/mcp", `{"id":1,"method":"tools/call","params":{"name":"dwo:unit_convert",` + good + `}}`, 200, []string{`"id":1,"result":{`, `3.1068`, `"attempts":1`}},
 		{"/mcp", `[{"id":1,"method":"tools/call","params":{"name":"dwo.unit_convert",` + good + `}},{"id":2,"method":"ping"}]`, 200, []string{`[{"jsonrpc":"2.0","id":1,"result":{`, `3.1068`, `{"jsonrpc":"2.0","id":2,"result":{"status":"ok"}}]`}},
-		{"/mcp", `{"id":1,"method":"tools/call","params":{"name":"dwo.unit_convert",` + bad + `}}`, 200, []string{`"id":1,"error":{"code":-32602,`, `"path":"arguments.value"`, `"schema":{`, `"verified":false`}},
+		{"/mcp", `{"id":1,"method":"tools/call","params":{"name":"dwo.unit_convert",` + bad + `}}`, 200, []string{`"id":1,"error":{"code":-32602,`, `"path":"arguments.value"`, `"schema":{`, `"arguments_checked":false`}},
 		{"/mcp/tools/call", `{"name":"dwo.unit_convert",` + bad + `}`, 400, []string{`{"error":{"code":-32602,`, `"path":"arguments.value"`}},
 		{"/mcp/tools/call", `{"name":"find_tools","arguments":{"query":"convert units"}}`, 200, []string{`dwo:unit_convert`, `"server":"metarouter"`, `"tool_name":"find_tools"`}},
 	} {

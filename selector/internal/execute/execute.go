@@ -129,7 +129,7 @@ type execution struct {
 
 	args     json.RawMessage // as they are sent
 	repaired string          // what was done to the arguments
-	verified bool            // the arguments fit the tool's schema
+	checked  bool            // the arguments were checked, and fit the tool's schema
 	cached   bool            // the result is from the cache
 
 	targets []target
@@ -179,7 +179,7 @@ func (x *execution) checkArguments() (faults []string) {
 		now := x.e.Check(c.Tool, c.Arguments)
 		checked = &now
 	}
-	x.args, x.repaired, x.verified = checked.Arguments, checked.Repaired, checked.verified
+	x.args, x.repaired, x.checked = checked.Arguments, checked.Repaired, checked.fits
 	if len(checked.Faults) > 0 && x.delivery.policy.Validate == Warn && wire.IsObject(x.args) {
 		x.e.Log.Warn("arguments do not fit the schema", zap.String("tool", c.Tool.ID), zap.Int("faults", len(checked.Faults)))
 		return nil

@@ -108,7 +108,7 @@ func TestExecutePassesBytes(t *testing.T) {
 	meta := wire.Member(r.JSON, "_meta")
 	for key, want := range map[string]string{
 		"own": `"\u00e9"`, "server": `"srv"`, "trace_id": `"0123456789abcdef0123456789abcdef"`, "tool_name": `"original"`,
-		"tool_version": `"1.2.3"`, "node_id": `"node"`, "execution_path": `["local"]`, "verified": "true", "degraded": "false", "attempts": "1",
+		"tool_version": `"1.2.3"`, "node_id": `"node"`, "execution_path": `["local"]`, "verified": "false", "arguments_checked": "true", "degraded": "false", "attempts": "1",
 	} {
 		if got := string(wire.Member(meta, key)); got != want {
 			t.Errorf("_meta.%s = %s, want %s", key, got, want)
@@ -188,7 +188,7 @@ func TestExecuteWithoutValidation(t *testing.T) {
 			return params, nil
 		}}
 		r, err := execute(t, s, Call{Tool: tool(`{"type":"object","required":["n"]}`), Arguments: json.RawMessage(`{"m":1}`)})
-		if err != nil || r.IsError || len(r.Mismatch) > 0 || string(wire.Member(wire.Member(r.JSON, "_meta"), "verified")) != "false" {
+		if err != nil || r.IsError || len(r.Mismatch) > 0 || string(wire.Member(wire.Member(r.JSON, "_meta"), "arguments_checked")) != "false" {
 			t.Errorf("mode %d: %s, %v", mode, r.JSON, err)
 		}
 	}
@@ -207,10 +207,10 @@ func TestMismatch(t *testing.T) {
 }
 
 func TestProvenance(t *testing.T) {
-	meta := (&Provenance{Tool: &registry.NormalizedTool{Server: "s", Name: "t"}, Node: "n", Version: "1", Began: time.Now(), Attempts: 2, Verified: true}).JSON()
+	meta := (&Provenance{Tool: &registry.NormalizedTool{Server: "s", Name: "t"}, Node: "n", Version: "1", Began: time.Now(), Attempts: 2, Checked: true}).JSON()
 	for key, want := range map[string]string{
 		"tool_name": `"t"`, "tool_version": `"1"`, "server": `"s"`, "node_id": `"n"`, "execution_path": `["local"]`,
-		"verified": "true", "degraded": "false", "attempts": "2",
+		"verified": "false", "arguments_checked": "true", "degraded": "false", "attempts": "2",
 	} {
 		if got := wire.Member(meta, key); string(got) != want {
 			t.Errorf("%s is %s, want %s", key, got, want)

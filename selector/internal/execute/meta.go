@@ -32,7 +32,7 @@ type Provenance struct {
 	Request  json.RawMessage          // the client's _meta, nil if there was none
 	Began    time.Time
 	Attempts int
-	Verified bool     // the arguments fit the tool's schema
+	Checked  bool     // the arguments were validated against the tool's schema, and fit it
 	Path     []string // the IDs of all tools that were tried, if another than the first one answered
 	Cached   bool     // the result was used before
 	Repaired string   // what was done to the arguments; "" if nothing was
@@ -56,10 +56,10 @@ func (p *Provenance) JSON() json.RawMessage {
 	for _, id := range p.Path {
 		b = appendText(b, `,`, id)
 	}
-	b = append(b, `],"verified":`...)
-	b = strconv.AppendBool(b, p.Verified)
-	b = append(b, `,"degraded":`...)
+	b = append(b, `],"verified":false,"degraded":`...) // no node has signed the result
 	b = strconv.AppendBool(b, len(p.Path) > 0)
+	b = append(b, `,"arguments_checked":`...)
+	b = strconv.AppendBool(b, p.Checked)
 	b = append(b, `,"attempts":`...)
 	b = strconv.AppendInt(b, int64(p.Attempts), 10)
 	b = append(b, `,"latency_ms":`...)
@@ -94,7 +94,7 @@ func traceID(meta json.RawMessage) string {
 func (x *execution) meta() json.RawMessage {
 	p := Provenance{
 		Tool: x.delivery.tool, Node: x.e.Node, Trace: x.trace, Began: x.began,
-		Attempts: x.delivery.attempts, Verified: x.verified, Cached: x.cached, Repaired: x.repaired,
+		Attempts: x.delivery.attempts, Checked: x.checked, Cached: x.cached, Repaired: x.repaired,
 	}
 	if x.delivery.session != nil {
 		p.Version = x.delivery.session.Info().Version

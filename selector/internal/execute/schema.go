@@ -25,8 +25,8 @@ type Checked struct {
 	Faults    []string        // a sentence for each place where they do not fit
 	Repaired  string          // what was done to the arguments; "" if nothing was
 
-	tool     *registry.NormalizedTool
-	verified bool // there is a schema, and the arguments fit it
+	tool *registry.NormalizedTool
+	fits bool // there is a schema, and the arguments fit it
 }
 
 // Check compares arguments with the tool's schema.
@@ -43,7 +43,7 @@ func (e *Executor) Check(t *registry.NormalizedTool, args json.RawMessage) Check
 			c.Arguments, c.Repaired, c.Faults = fixed, how, nil
 		}
 	}
-	c.verified = len(c.Faults) == 0 && schema.schema != nil
+	c.fits = len(c.Faults) == 0 && schema.schema != nil
 	return c
 }
 

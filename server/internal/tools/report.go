@@ -44,10 +44,10 @@ func (r *reporter) ended(own ownTool, c *call, began time.Time, span trace.Span,
 }
 
 // meta returns the keys for the result of one of our own tools.
-func (r *reporter) meta(t ownTool, c *call, began time.Time, verified bool) json.RawMessage {
+func (r *reporter) meta(t ownTool, c *call, began time.Time, checked bool) json.RawMessage {
 	p := selector.Provenance{
 		Tool: &registry.NormalizedTool{Server: ownName, Name: t.Name}, Node: r.node, Version: r.version,
-		Began: began, Request: c.Meta, Trace: c.trace, Attempts: 1, Verified: verified,
+		Began: began, Request: c.Meta, Trace: c.trace, Attempts: 1, Checked: checked,
 	}
 	return p.JSON()
 }
