@@ -21,7 +21,7 @@ func policies(servers []config.Server) map[string]selector.Policy {
 	}
 	all := make(map[string]selector.Policy, len(servers))
 	for _, s := range servers {
-		p := selector.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent, MaxResultTokens: s.MaxResultTokens, Cache: s.Cache, Timeouts: s.ToolTimeouts, ResultTokens: s.ToolResultTokens}
+		p := selector.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent, MaxResultTokens: s.MaxResultTokens, Cache: s.Cache, Place: placeOf(s), Timeouts: s.ToolTimeouts, ResultTokens: s.ToolResultTokens}
 		switch s.Retry {
 		case "never":
 			p.Retry = selector.NeverRetry

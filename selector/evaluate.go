@@ -89,7 +89,7 @@ func outcome(catalog string, t evaluation.Task, found Ranking, threshold float64
 	}
 	for i, c := range found.Candidates {
 		o.Answer = append(o.Answer, c.Tool.ID)
-		if o.Rank == 0 && slices.Contains(t.Right, c.Tool.ID) {
+		if o.Rank == 0 && slices.ContainsFunc(c.IDs(), func(id string) bool { return slices.Contains(t.Right, id) }) {
 			o.Rank = i + 1
 		}
 	}
@@ -123,7 +123,10 @@ func Evaluate(ctx context.Context, tools []registry.NormalizedTool, examples []E
 		times[i] = time.Since(began)
 		ranking := evaluation.Ranking{ID: examples[i].ID, Ranked: []string{}}
 		for _, c := range found.Candidates {
-			ranking.Ranked = append(ranking.Ranked, c.Tool.ID)
+			ranking.Ranked = append(ranking.Ranked, c.IDs()...)
+		}
+		if limit > 0 {
+			ranking.Ranked = ranking.Ranked[:min(len(ranking.Ranked), limit)]
 		}
 		scores[i] = examples[i].Score(ranking.Ranked)
 		e.Rankings = append(e.Rankings, ranking)

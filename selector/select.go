@@ -3,6 +3,7 @@ package selector
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,6 +30,11 @@ type Query struct {
 	// means [DefaultFindThreshold]. Assistant is asked then; nil asks no model.
 	Threshold float64
 	Assistant Assistant
+
+	// Arguments of the call to come, a JSON object, and Folders of the client, absolute, tell
+	// which server is meant if several have the same tool. Both may be nil.
+	Arguments json.RawMessage
+	Folders   []string
 }
 
 // A Ranking is the answer to a Query.
@@ -60,6 +66,11 @@ type Selection struct {
 	Abstained         bool                      // no tool suits the task
 	By                string                    // as in [Ranking]
 	Partial           []string                  // capabilities of the Query that Tool lacks
+
+	// Places are the equal tools of several servers, Tool first; nil if there is only Tool.
+	// Ambiguous says that nothing tells which of them is meant.
+	Places    []*registry.NormalizedTool
+	Ambiguous bool
 }
 
 // DefaultFindThreshold is the confidence at which a [Ranking] is sure.
@@ -97,6 +108,8 @@ func (r Ranking) selection() Selection {
 		Alternatives: r.Candidates[1:],
 		By:           r.By,
 		Partial:      r.Partial,
+		Places:       best.Places,
+		Ambiguous:    best.Ambiguous,
 	}
 }
 
@@ -225,8 +238,8 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}
 	if len(tags) > 0 {
-		ranked = appendMissing(ranked, tagged, q.Limit)
-		weighCapabilities(ranked, float64(most)/float64(len(tags)), len(tagged))
+		ranked = appendMissing(c, ranked, tagged, q.Limit)
+		weighCapabilities(ranked, float64(most)/float64(len(tags)), choices(c, tagged))
 	}
 
 	by := decidedBy(ranked)
@@ -234,6 +247,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 		by = byModel
 	}
 	answer := Ranking{Candidates: ranked[:min(len(ranked), q.Limit)], By: by, Partial: tags}
+	s.choosePlaces(q, t, answer.Candidates)
 	switch {
 	case by == byModel:
 	case len(ranked) == 0:
@@ -282,28 +296,31 @@ func taggedMost(s *registry.Snapshot, tags, servers []string) (tagged []*registr
 	return tagged, most
 }
 
-// appendMissing appends the tools that are not ranked yet, until there are limit
+// appendMissing appends the tools that are not ranked yet, unless there are limit
 // candidates.
-func appendMissing(ranked []Candidate, tools []*registry.NormalizedTool, limit int) []Candidate {
+func appendMissing(c *index.Collection, ranked []Candidate, tools []*registry.NormalizedTool, limit int) []Candidate {
 	have := make(map[*registry.NormalizedTool]bool, len(ranked))
+	if len(ranked) >= limit {
+		return ranked
+	}
 	for _, c := range ranked {
 		have[c.Tool] = true
+		for _, t := range c.Places {
+			have[t] = true
+		}
 	}
 	for _, t := range tools {
-		if len(ranked) >= limit {
-			break
-		}
-		if !have[t] {
-			ranked = append(ranked, Candidate{Tool: t})
+		if d, ok := c.Document(registry.Item{Tool: t}); ok && !have[t] {
+			ranked = append(ranked, rank.Unranked(d))
 		}
 	}
-	return ranked
+	return rank.JoinPlaces(ranked)
 }
 
 // weighCapabilities adds the evidence of capabilities to each confidence: a tool is more
 // likely if few others have the capabilities, even without a common word, and less likely
 // if it lacks some. share is the share of the capabilities that the tools have; tagged is
-// how many tools have them.
+// how many different tools have them.
 func weighCapabilities(ranked []Candidate, share float64, tagged int) {
 	chance := 0.0
 	if tagged > 0 {

@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
@@ -53,7 +52,7 @@ func filled(t testing.TB, lines ...string) (*Selector, *registry.Registry) {
 			t.Fatal(err)
 		}
 	}
-	s := &Selector{index: index.New(r, vectors.Embedded())}
+	s := New(r, Options{})
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -254,7 +253,7 @@ func TestFindMergesKinds(t *testing.T) {
 		if i > 0 && c.Confidence > r.Candidates[i-1].Confidence {
 			t.Errorf("%s comes after one with less", c.Item().ID())
 		}
-		if c.Tool != nil && !slices.Contains(tools.Candidates, c) {
+		if c.Tool != nil && !slices.ContainsFunc(tools.Candidates, func(t Candidate) bool { return t.Tool == c.Tool && t.Score == c.Score && t.Confidence == c.Confidence }) {
 			t.Errorf("%s has another rank among all than among tools", c.Tool.ID)
 		}
 	}

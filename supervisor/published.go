@@ -124,6 +124,13 @@ func (p *published) instance() *instance {
 	return p.current
 }
 
+// now returns the state alone.
+func (p *published) now() status.State {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state.State
+}
+
 // status returns the status as others see it.
 func (p *published) status() status.Status {
 	p.mu.Lock()

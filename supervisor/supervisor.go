@@ -280,6 +280,17 @@ func (v *Supervisor) Restart(ctx context.Context, name string) error {
 	return s.restart(ctx)
 }
 
+// State returns the state of the server, "" if there is no such server.
+func (v *Supervisor) State(name string) status.State {
+	v.mu.Lock()
+	s, ok := v.servers[name]
+	v.mu.Unlock()
+	if !ok {
+		return ""
+	}
+	return s.public.now()
+}
+
 // Status returns the status of every server, in the order of the configuration.
 func (v *Supervisor) Status() []status.Status {
 	v.mu.Lock()

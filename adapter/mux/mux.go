@@ -19,7 +19,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
-	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -89,7 +88,7 @@ type route struct {
 // or a colon; New closes nothing then.
 func New(name string, providers ...adapter.ProviderAdapter) (*Mux, error) {
 	m := &Mux{registry: registry.New()}
-	m.selector = selector.New(m.registry, selector.Options{Sessions: noSessions{}, Experience: m})
+	m.selector = selector.New(m.registry, selector.Options{Sessions: servers{m}, Experience: m})
 	m.store = inprocess.NewStore(name, m.registry, m.selector, m.adoptAll)
 	for _, p := range providers {
 		if p == nil {
@@ -119,15 +118,6 @@ func New(name string, providers ...adapter.ProviderAdapter) (*Mux, error) {
 type store = inprocess.Store
 
 var _ adapter.ProviderAdapter = (*Mux)(nil)
-
-// noSessions has no sessions: the providers run the tools.
-type noSessions struct{}
-
-func (noSessions) Session(context.Context, string, session.Client) (session.Session, error) {
-	return nil, inprocess.ErrClosed
-}
-
-func (noSessions) Policy(string) selector.Policy { return selector.Policy{} }
 
 // look returns the provider's signal of changes, or nil if the provider panics.
 func (p *member) look() (changed <-chan struct{}) {

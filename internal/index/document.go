@@ -37,6 +37,7 @@ type Document struct {
 	Len    [NumFields]int // words in each field
 	Vector vectors.Vector // what it means
 	Verbs  verbs.Set      // what a tool does
+	Same   uint64         // tools with the same name and input schema have the same; 0 unless it is a tool
 }
 
 // A Term is a word of an item and how often it is in each field.
@@ -67,6 +68,9 @@ func NewDocument(i registry.Item, model *vectors.Model) *Document {
 
 func newDocument(i registry.Item, stems stemmer, model *vectors.Model) *Document {
 	d := &Document{Item: i}
+	if i.Tool != nil {
+		d.Same = sameTool(i.Tool)
+	}
 	counts := make(map[string]*[NumFields]uint8)
 	add := func(f Field, text string) {
 		for _, word := range stems.words(text) {

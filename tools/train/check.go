@@ -84,7 +84,7 @@ func (c *corpus) serversWithout(q *selector.Example) (others []string) {
 
 func ids(candidates []selector.Candidate) (all []string) {
 	for _, c := range candidates {
-		all = append(all, c.Tool.ID)
+		all = append(all, c.IDs()...)
 	}
 	return all
 }

@@ -44,7 +44,7 @@ func verdicts(corpora []*corpus, with, without map[*corpus][]sighting) (all []ve
 			for _, s := range seen {
 				for i, candidate := range s.found[:min(len(s.found), judgedCandidates)] {
 					v := verdict{signs: candidate.Evidence, weight: 1 / float64(len(seen)), best: i == 0, match: match}
-					if match && s.query.Score([]string{candidate.Tool.ID}).MRR > 0 {
+					if match && s.query.Score(candidate.IDs()).MRR > 0 {
 						v.right = 1
 					}
 					if i > 0 {

@@ -51,7 +51,7 @@ func (t *trainer) findHard(ctx context.Context) error {
 			}
 			var ids []string
 			for _, candidate := range found.Candidates {
-				ids = append(ids, candidate.Tool.ID)
+				ids = append(ids, candidate.IDs()...)
 			}
 			t.hard[c] = append(t.hard[c], ids)
 		}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -65,6 +66,9 @@ func (s *Server) Session(context.Context, string, session.Client) (session.Sessi
 
 // Policy implements [selector.Sessions].
 func (s *Server) Policy(string) selector.Policy { return s.options.Policy }
+
+// State implements [selector.Sessions].
+func (s *Server) State(string) status.State { return status.Ready }
 
 // Call implements [session.Session].
 func (s *Server) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {

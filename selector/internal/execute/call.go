@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -55,6 +56,9 @@ type Sessions interface {
 
 	// Policy says how calls to the server are made.
 	Policy(server string) Policy
+
+	// State returns the state of the server, "" if it is not known. It must not wait.
+	State(server string) status.State
 }
 
 // A Policy says how calls to one server are made. The zero value sets no deadline and
@@ -66,6 +70,7 @@ type Policy struct {
 	Retry         Retry
 	StandIns      []string // servers that may take calls that this one cannot take, best first
 	Twins         []string // the same server run twice: they stand in for read-only tools
+	Place         *Place   // where the server works; nil if that is not known
 
 	// Cache is how long the result of a read-only and idempotent tool is used again; 0 is
 	// never.

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -28,6 +29,7 @@ type stub struct {
 	mu    sync.Mutex      // guards what follows
 	meta  json.RawMessage // of the last call
 	asked int             // how often a session was asked for
+	state status.State
 }
 
 func (s *stub) Session(_ context.Context, _ string, _ session.Client) (session.Session, error) {
@@ -39,7 +41,8 @@ func (s *stub) Session(_ context.Context, _ string, _ session.Client) (session.S
 	}
 	return live{stub: s}, nil
 }
-func (s *stub) Policy(string) Policy { return s.policy }
+func (s *stub) Policy(string) Policy      { return s.policy }
+func (s *stub) State(string) status.State { return s.state }
 
 // live is a stub's session.
 type live struct {
@@ -310,7 +313,8 @@ func (starting) Session(ctx context.Context, _ string, _ session.Client) (sessio
 	<-ctx.Done()
 	return nil, fmt.Errorf(`%w: server "srv" is starting: npx is fetching pkg, for 50s`, session.ErrNotSent)
 }
-func (starting) Policy(string) Policy { return Policy{} }
+func (starting) Policy(string) Policy      { return Policy{} }
+func (starting) State(string) status.State { return status.Starting }
 
 func TestExecuteDeadlines(t *testing.T) {
 	hang := func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -24,7 +25,8 @@ func (p pool) Session(ctx context.Context, server string, from session.Client) (
 	}
 	return p[server].Session(ctx, server, from)
 }
-func (p pool) Policy(server string) Policy { return p[server].policy }
+func (p pool) State(server string) status.State { return p[server].state }
+func (p pool) Policy(server string) Policy      { return p[server].policy }
 
 // Where a server can't take a call, one of its group does, under its own names for
 // the tool and the arguments.

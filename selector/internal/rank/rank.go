@@ -33,6 +33,15 @@ type Candidate struct {
 	// prompt or resource to the next.
 	Confidence float64
 	Evidence   [NumEvidence]float64
+
+	// Places are the equal tools of several servers: the same name and input schema. They are
+	// one choice. Tool is the first of them, the one to use. Nil if there is only Tool.
+	Places []*registry.NormalizedTool
+
+	// Ambiguous says that nothing tells which of the Places is meant.
+	Ambiguous bool
+
+	same uint64 // see [index.Document.Same]
 }
 
 // Item returns what the candidate is.
@@ -122,7 +131,7 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 		}
 		ranked[i] = Candidate{
 			Tool: d.Tool, Prompt: d.Prompt, Resource: d.Resource, Template: d.Template,
-			Features: features, Evidence: s.evidence(d, features, m),
+			Features: features, Evidence: s.evidence(d, features, m), same: d.Same,
 		}
 	}
 	normalize(ranked, StepFeature)
@@ -137,6 +146,7 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 	slices.SortFunc(ranked, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Item().ID(), b.Item().ID()))
 	})
+	ranked = JoinPlaces(ranked)
 	setConfidence(ranked)
 	trustUse(ranked, p.Use)
 	return ranked

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -26,7 +27,7 @@ func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, tas
 	}
 	at := -1
 	for i, c := range found.Candidates {
-		if c.Tool == t && t != nil {
+		if t != nil && slices.Contains(c.IDs(), t.ID) {
 			at = i
 		}
 	}

@@ -1,0 +1,63 @@
+package rank
+
+import (
+	"slices"
+
+	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// sameScore is the least share of a tool's score that an equal tool with another
+// description must have to be the same choice: one "search" may search the web, another one
+// the mail.
+const sameScore = 0.98
+
+// Unranked returns a tool as a candidate of which nothing is known.
+func Unranked(d *index.Document) Candidate { return Candidate{Tool: d.Tool, same: d.Same} }
+
+// JoinPlaces makes one candidate of the equal tools of several servers, so that they are one
+// choice: the first of them, with all in its Places. ranked is in order, and stays so.
+func JoinPlaces(ranked []Candidate) []Candidate {
+	first := make(map[uint64][]int, len(ranked)) // the indexes of joined, by what equal tools have in common
+	joined := ranked[:0]
+	for _, c := range ranked {
+		if c.Tool == nil {
+			joined = append(joined, c)
+			continue
+		}
+		i := slices.IndexFunc(first[c.same], func(i int) bool { return joined[i].isSameAs(&c) })
+		if i < 0 {
+			first[c.same] = append(first[c.same], len(joined))
+			joined = append(joined, c)
+			continue
+		}
+		one := &joined[first[c.same][i]]
+		one.Places = append(one.all(), c.all()...)
+	}
+	return joined
+}
+
+// all returns the tool in each of its places.
+func (c *Candidate) all() []*registry.NormalizedTool {
+	if c.Places != nil {
+		return c.Places
+	}
+	return []*registry.NormalizedTool{c.Tool}
+}
+
+// isSameAs reports whether d, whose score is not above that of c and whose tool is equal, is
+// the same choice.
+func (c *Candidate) isSameAs(d *Candidate) bool {
+	return c.Tool.Server != d.Tool.Server && (c.Tool.Description == d.Tool.Description || d.Score >= sameScore*c.Score)
+}
+
+// IDs returns the tool's ID, and then those of its other places.
+func (c Candidate) IDs() (ids []string) {
+	if c.Tool == nil {
+		return nil
+	}
+	for _, t := range c.all() {
+		ids = append(ids, t.ID)
+	}
+	return ids
+}
