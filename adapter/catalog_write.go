@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -301,4 +302,15 @@ func (w *catalogWriter) Forget(server string) {
 	delete(w.known, server)
 	delete(w.offers, server)
 	w.registry.Remove(server)
+}
+
+// unusedOffers is how long a stored offer is kept that no router uses: each edit of an entry
+// stores the offer under another key.
+const unusedOffers = 90 * 24 * time.Hour
+
+// prune removes the stored offers that no router has used for a long time.
+func (w *catalogWriter) prune() {
+	if err := w.store.Prune(unusedOffers); err != nil {
+		w.log.Warn("can't remove old stored offers", zap.Error(err))
+	}
 }

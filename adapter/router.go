@@ -164,6 +164,7 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 		}
 	})
 	g.Go(func() error { return supply(ctx, r, configs) })
+	g.Go(func() error { r.writer.prune(); return nil })
 	return g.Wait()
 }
 

@@ -3,6 +3,8 @@ package adapter
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -177,5 +179,24 @@ func TestForgottenWhileListing(t *testing.T) {
 	r.writer.Forget("s")
 	if _, _, err := r.writer.adopt(ctx, entry, offer, r.writer.tagger); err == nil || len(r.Parts().Snapshot().Tools()) != 0 || r.writer.listed(entry) {
 		t.Errorf("adopted after its end: %v", err)
+	}
+}
+
+// Offers that no router has used for months are removed from the disk; others stay.
+func TestOldOffersAreRemoved(t *testing.T) {
+	data := t.TempDir()
+	folder := filepath.Join(data, "catalog")
+	must(t, os.MkdirAll(folder, 0o700))
+	for name, age := range map[string]time.Duration{"old.tools": 2 * unusedOffers, "new.tools": unusedOffers / 2} {
+		path := filepath.Join(folder, name)
+		must(t, os.WriteFile(path, nil, 0o600))
+		then := time.Now().Add(-age)
+		must(t, os.Chtimes(path, then, then))
+	}
+	r, err := Start(t.Context(), config.Config{}, Options{DataDir: data})
+	must(t, err)
+	must(t, r.Close())
+	if left, err := filepath.Glob(filepath.Join(folder, "*")); err != nil || len(left) != 1 || filepath.Base(left[0]) != "new.tools" {
+		t.Errorf("left are %q, %v", left, err)
 	}
 }
