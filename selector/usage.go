@@ -3,6 +3,7 @@ package selector
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -89,7 +90,18 @@ func (s *Selector) relatedness(ctx context.Context, tool string, t text.Task) (s
 }
 
 // useWords returns the words of a task as they are looked up in what was learned: those of
-// the task, and the types of its values.
+// the task, and the types of its values. "Open example.org" is like "Open example.net", but
+// not like "Open a.csv".
 func useWords(t text.Task) []string {
-	return slices.Clone(t.Text)
+	words := slices.Clone(t.Text)
+	for _, l := range t.Literals {
+		words = append(words, strings.TrimSpace("<"+typeNames[l.Type]+" "+l.Extension)+">")
+	}
+	return words
+}
+
+var typeNames = [index.NumTypes]string{
+	index.URLType: "url", index.HostType: "host", index.PathType: "path", index.NumberType: "number", index.DateType: "date",
+	index.QuotedType: "quote", index.EmailType: "email", index.IDType: "id", index.UserType: "user", index.ChannelType: "channel",
+	index.NameType: "name", index.CodeType: "code", index.QueryType: "query", index.SelectorType: "selector", index.VariableType: "variable",
 }

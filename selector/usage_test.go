@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
 
 var office = []string{
@@ -164,6 +167,15 @@ func TestUseWords(t *testing.T) {
 	})
 	if !slices.Equal(words, []string{"Bitte die Rechnung als bezahlt vermerken"}) {
 		t.Errorf("kept is %q", words)
+	}
+	task := text.Task{Text: []string{"open"}, Literals: []text.Literal{{Type: index.URLType, Text: "https://a.example"}, {Type: index.PathType, Extension: "csv"}}}
+	if got := useWords(task); !slices.Equal(got, []string{"open", "<url>", "<path csv>"}) {
+		t.Errorf("the words are %q", got)
+	}
+	for i, name := range typeNames {
+		if name == "" {
+			t.Errorf("type %d has no name", i)
+		}
 	}
 	if got := s.experience.Match([]string{"unseen"}, time.Now()); len(got) > 0 {
 		t.Errorf("unseen words give %v", got)
