@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -34,6 +35,7 @@ type Model struct {
 	index  map[string]int32
 	scale  []float32 // by word: the value of one unit of its vector
 	asked  []float32 // by word: its weight in a task, relative to its weight in a tool
+	turn   []float32 // matrix, by row, that the sum of a task's words is multiplied by; nil: none
 	data   []byte    // by word: dim int8 values
 }
 
@@ -102,10 +104,22 @@ func (m *Model) Task(words []string) Vector {
 			m.add(v, i, m.asked[i])
 		}
 	}
-	if !norm(v, 0) {
+	if v = m.turned(v); !norm(v, 0) {
 		return nil
 	}
 	return v
+}
+
+// turned multiplies the matrix of tasks by v.
+func (m *Model) turned(v Vector) Vector {
+	if m.turn == nil {
+		return v
+	}
+	w := make(Vector, m.dim)
+	for i := range w {
+		w[i] = v.Dot(m.turn[i*m.dim : (i+1)*m.dim])
+	}
+	return w
 }
 
 // A Bag collects the words of a tool.
@@ -147,7 +161,7 @@ func (b *Bag) Vector() Vector {
 	return v
 }
 
-const magic = "mrv1"
+const magic = "mrv2"
 
 // A Word is a word of a model before it is encoded.
 type Word struct {
@@ -157,8 +171,9 @@ type Word struct {
 }
 
 // Encode returns a model in its binary form, in which the values of the vectors are int8. Words
-// must be sorted.
-func Encode(words []Word, fields []float32) []byte {
+// must be sorted. turn is a matrix, by row, that the sum of a task's words is multiplied by; nil
+// changes nothing.
+func Encode(words []Word, fields, turn []float32) []byte {
 	var texts []string
 	for _, w := range words {
 		texts = append(texts, w.Text)
@@ -169,11 +184,11 @@ func Encode(words []Word, fields []float32) []byte {
 		dim = len(words[0].Vector)
 	}
 	b := []byte(magic)
-	for _, n := range []int{len(words), dim, len(fields), len(list)} {
+	for _, n := range []int{len(words), dim, len(fields), len(turn), len(list)} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(n))
 	}
 	float := func(f float32) { b = binary.LittleEndian.AppendUint32(b, math.Float32bits(f)) }
-	for _, f := range fields {
+	for _, f := range slices.Concat(fields, turn) {
 		float(f)
 	}
 	b = append(b, list...)
@@ -200,17 +215,20 @@ func Encode(words []Word, fields []float32) []byte {
 
 // Decode reads the output of Encode. The model keeps b.
 func Decode(b []byte) (*Model, error) {
-	const header = len(magic) + 4*4
+	const header = len(magic) + 5*4
 	if len(b) < header || string(b[:len(magic)]) != magic {
 		return nil, errors.New("vectors: not a model of this version")
 	}
-	var n [4]int
+	var n [5]int
 	for i := range n {
 		n[i] = int(binary.LittleEndian.Uint32(b[len(magic)+4*i:]))
 	}
-	words, dim, fields, list := n[0], n[1], n[2], n[3]
-	if want := header + 4*fields + list + 8*words + words*dim; len(b) != want {
+	words, dim, fields, turn, list := n[0], n[1], n[2], n[3], n[4]
+	if want := header + 4*(fields+turn) + list + 8*words + words*dim; len(b) != want {
 		return nil, fmt.Errorf("vectors: %d bytes instead of %d", len(b), want)
+	}
+	if turn != 0 && turn != dim*dim {
+		return nil, fmt.Errorf("vectors: a matrix of %d numbers for %d dimensions", turn, dim)
 	}
 	b = b[header:]
 	float := func() float32 {
@@ -221,6 +239,9 @@ func Decode(b []byte) (*Model, error) {
 	m := &Model{dim: dim, index: make(map[string]int32, words)}
 	for range fields {
 		m.fields = append(m.fields, float())
+	}
+	for range turn {
+		m.turn = append(m.turn, float())
 	}
 	texts := strings.Split(string(b[:list]), "\n")
 	if words > 0 && len(texts) != words {

@@ -12,7 +12,7 @@ func small(t *testing.T) *Model {
 		{"dog", []float32{0.9, 0.1, 0, 0, 0.5}, 1},
 		{"rain", []float32{0, 0, -2, 1, 0}, 1},
 		{"the", []float32{0, 0.001, 0, 0, 0}, 0.001},
-	}, []float32{2, 1}))
+	}, []float32{2, 1}, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,8 +61,8 @@ func TestEmbedded(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(Encode([]Word{{"a", []float32{1, 2}, 1}, {"b", []float32{0, 0}, 1}}, []float32{1}))
-	f.Add(Encode(nil, nil))
+	f.Add(Encode([]Word{{"a", []float32{1, 2}, 1}, {"b", []float32{0, 0}, 1}}, []float32{1}, []float32{1, 2, 3, 4}))
+	f.Add(Encode(nil, nil, nil))
 	f.Add([]byte(magic + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := Decode(b)

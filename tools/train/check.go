@@ -118,7 +118,7 @@ const smallest = "mcpproxy-golden"
 func (t *trainer) check(ctx context.Context) error {
 	parts := make([]*vectors.Model, t.folds)
 	for fold := range parts {
-		m, err := t.model(func(c *corpus, i int) bool { return c.fold[i]%t.folds != fold }, nil)
+		m, err := t.model(fmt.Sprintf("part-%d-of-%d", fold, t.folds), selection{query: func(c *corpus, i int) bool { return c.fold[i]%t.folds != fold }})
 		if err != nil {
 			return err
 		}
@@ -146,8 +146,11 @@ func (t *trainer) check(ctx context.Context) error {
 				}
 			}
 		}
-		m, err := t.model(func(c *corpus, _ int) bool { return c.family != left.family },
-			func(c *corpus, tool *registry.NormalizedTool) bool { return c.family == left.family && theirs[tool.ID] })
+		m, err := t.model("without-"+left.family, selection{
+			query:    func(c *corpus, _ int) bool { return c.family != left.family },
+			leaveOut: func(c *corpus, tool *registry.NormalizedTool) bool { return c.family == left.family && theirs[tool.ID] },
+			row:      func(r *row) bool { return left.family != "large" || !r.ofMCP() },
+		})
 		if err != nil {
 			return err
 		}

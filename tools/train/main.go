@@ -14,6 +14,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -28,27 +29,33 @@ import (
 )
 
 func main() {
-	data := flag.String("data", "", "folder of corpora")
-	words := flag.String("words", "", "file of word vectors to start from")
+	o := options{tuning: defaultTuning()}
+	flag.StringVar(&o.data, "data", "", "folder of corpora")
+	flag.StringVar(&o.train, "train", "", "folder of pairs to learn from as well")
+	flag.StringVar(&o.words, "words", "", "file of word vectors to start from")
 	large := flag.String("large", "livemcpbench,mcpbench,mcp-pool", "corpora that are also one, comma-separated")
-	epochs := flag.Int("epochs", 5, "over all pairs")
-	folds := flag.Int("folds", 3, "of queries, for check")
-	rankings := flag.String("rankings", "", "folder for the rankings of check")
-	out := flag.String("out", "../internal/vectors/model.bin", "file for the vectors")
+	flag.IntVar(&o.folds, "folds", 3, "of queries, for check")
+	flag.StringVar(&o.rankings, "rankings", "", "folder for the rankings of check")
+	flag.StringVar(&o.models, "models", "", "folder in which the models of check are kept, so that they are trained once")
+	flag.StringVar(&o.out, "out", "../internal/vectors/model.bin", "file for the vectors")
+	flag.Func("tune", "JSON object of changes of how a model is trained", func(s string) error { return json.Unmarshal([]byte(s), &o.tuning) })
 	flag.Parse()
+	o.large = strings.Split(*large, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, flag.Arg(0), options{*data, *words, strings.Split(*large, ","), *epochs, *folds, *rankings, *out}); err != nil {
+	if err := run(ctx, flag.Arg(0), o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
 type options struct {
-	data, words   string
-	large         []string
-	epochs, folds int
-	rankings, out string
+	data, train, words string
+	large              []string
+	folds              int
+	rankings, models   string
+	out                string
+	tuning             tuning
 }
 
 func run(ctx context.Context, what string, o options) error {
@@ -58,25 +65,17 @@ func run(ctx context.Context, what string, o options) error {
 		return err
 	}
 	if what == "measure" {
-		embedded := func(*corpus, int) *vectors.Model { return vectors.Embedded() }
-		seen, err := evaluateAll(ctx, corpora, embedded, 1, asked{})
-		if err != nil {
-			return err
-		}
-		report("as trained", corpora, seen)
-		without, err := evaluateAll(ctx, corpora, embedded, 1, asked{vain: true})
-		if err != nil {
-			return err
-		}
-		reliability("as trained", corpora, seen, confidenceOf)
-		abstaining(corpora, seen, without, selector.Candidate.Answerable)
-		return nil
+		return measure(ctx, corpora)
 	}
-	v, err := readVocabulary(o.words, corpora)
-	if err != nil {
+	t := trainer{options: o, corpora: corpora}
+	if o.train != "" {
+		if t.rows, err = readRows(o.train, o.tuning); err != nil {
+			return err
+		}
+	}
+	if t.vocabulary, err = readVocabulary(o.words, corpora, t.rows, o.tuning); err != nil {
 		return err
 	}
-	t := trainer{options: o, corpora: corpora, vocabulary: v}
 	if err := t.findHard(ctx); err != nil {
 		return err
 	}
@@ -84,8 +83,24 @@ func run(ctx context.Context, what string, o options) error {
 	case "check":
 		return t.check(ctx)
 	case "vectors":
-		m := t.train(func(*corpus, int) bool { return true }, nil)
-		return os.WriteFile(o.out, t.encode(m), 0o644)
+		return os.WriteFile(o.out, t.encode(t.train("all", selection{})), 0o644)
 	}
 	return errors.New("write what to do: check, vectors or measure")
+}
+
+// measure ranks with the program as it is.
+func measure(ctx context.Context, corpora []*corpus) error {
+	embedded := func(*corpus, int) *vectors.Model { return vectors.Embedded() }
+	seen, err := evaluateAll(ctx, corpora, embedded, 1, asked{})
+	if err != nil {
+		return err
+	}
+	report("as trained", corpora, seen)
+	without, err := evaluateAll(ctx, corpora, embedded, 1, asked{vain: true})
+	if err != nil {
+		return err
+	}
+	reliability("as trained", corpora, seen, confidenceOf)
+	abstaining(corpora, seen, without, selector.Candidate.Answerable)
+	return nil
 }

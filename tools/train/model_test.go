@@ -21,7 +21,7 @@ func tinyWorld(random *rand.Rand) (start [][]float32, weight []float32, pairs []
 		a, b, c := int32(3*i), int32(3*i+1), int32(3*i+2)
 		pairs = append(pairs, pair{
 			task: []counted{{a, 1}, {c, 2}}, tool: text{{{b, 1}}, {{c, 1}, {(c + 3) % words, 1}}}, id: i,
-			hard: text{{{(a + 5) % words, 1}}, nil}, other: 100 + i,
+			hard: text{{{(a + 5) % words, 1}}, nil}, other: 100 + i, weight: 1 + float32(i%3), group: -1,
 		})
 	}
 	return start, weight, pairs
@@ -29,19 +29,23 @@ func tinyWorld(random *rand.Rand) (start [][]float32, weight []float32, pairs []
 
 // loss is that of a batch, without learning from it.
 func (m *model) loss(batch []pair) float64 {
-	copied := newModel(m.vector, m.weight, len(m.fields))
-	copy(copied.asked, m.asked)
-	copy(copied.fields, m.fields)
-	copied.sharp = m.sharp
-	return copied.learn(batch)
+	for i := range m.weight {
+		m.rescale(i)
+	}
+	loss, _ := m.forward(batch)
+	return loss
+}
+
+func tinyModel(start [][]float32, weight []float32) *model {
+	return newModel(start, weight, 2, tuning{Rate: 2e-3, WeightRate: 4e-3, Hold: 1e-4, TurnRate: 1e-3})
 }
 
 func TestLearning(t *testing.T) {
 	start, weight, pairs := tinyWorld(rand.New(rand.NewPCG(1, 1)))
-	m := newModel(start, weight, 2)
+	m := tinyModel(start, weight)
 	before := m.loss(pairs)
 	for range 200 {
-		m.learn(pairs)
+		m.learn(pairs, 1)
 	}
 	if after := m.loss(pairs); after > before/10 {
 		t.Errorf("the loss was %v and is %v", before, after)
@@ -52,11 +56,11 @@ func TestLearning(t *testing.T) {
 // are compared with differences of the loss by their signs.
 func TestGradients(t *testing.T) {
 	start, weight, pairs := tinyWorld(rand.New(rand.NewPCG(2, 2)))
-	m := newModel(start, weight, 2)
+	m := tinyModel(start, weight)
 	m.sharp = 1
-	stepped := newModel(start, weight, 2)
+	stepped := tinyModel(start, weight)
 	stepped.sharp = 1
-	stepped.learn(pairs)
+	stepped.learn(pairs, 1)
 	checked, wrong := 0, 0
 	compare := func(what string, p, after *float32) {
 		const h = 1e-2
@@ -76,12 +80,15 @@ func TestGradients(t *testing.T) {
 			t.Errorf("%s: the loss has the slope %v, and the step was %v", what, slope, *after-at)
 		}
 	}
-	for w := range m.vector {
-		for k := range m.vector[w] {
-			compare("a vector", &m.vector[w][k], &stepped.vector[w][k])
+	for w := range m.weight {
+		for k := range m.dim {
+			compare("a vector", &m.of(m.vector, w)[k], &stepped.of(stepped.vector, w)[k])
 		}
 		compare("a weight", &m.weight[w], &stepped.weight[w])
 		compare("a weight in tasks", &m.asked[w], &stepped.asked[w])
+	}
+	for k := range m.turn {
+		compare("the matrix", &m.turn[k], &stepped.turn[k])
 	}
 	for f := range m.fields {
 		compare("a field", &m.fields[f], &stepped.fields[f])
