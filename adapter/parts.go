@@ -26,6 +26,10 @@ func (r *Router) Parts() *Parts { return &Parts{r.catalog, r.fleet, r.selector, 
 // configuration, or into capability tags if it has none.
 func (p *Parts) Classifier() *classify.Classifier { return p.router.sorting.now.Load() }
 
+// Assistant returns the model behind an API that the configuration names for searches that are
+// not sure, or nil if it names none. It is for Assistant of a [Query].
+func (p *Parts) Assistant() selector.Assistant { return p.router.assistance.assistant() }
+
 // Config returns the configuration in use. Servers that were turned on or off by hand are
 // so in it.
 func (p *Parts) Config() config.Config { return p.router.current.load().config }

@@ -82,6 +82,7 @@ type Router struct {
 	catalog    *catalog
 	learning   *learning
 	sorting    *sorting
+	assistance *assistance
 	life       life
 }
 
@@ -103,6 +104,7 @@ func New(c config.Config, o Options) *Router {
 	}, o.Log)
 	servers := sessions{r.supervisor, r.current}
 	r.sorting = newSorting(c, t, servers, r.writer, o)
+	r.assistance = &assistance{current: r.current, log: o.Log}
 	r.learning = newLearning(c, o)
 	r.selector = selector.New(r.registry, selector.Options{
 		Sessions: servers, Experience: r.learning, Classifier: r.sorting, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log,
@@ -142,6 +144,7 @@ func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 }
 
 func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
+	defer r.assistance.close()
 	configs := make(chan config.Config, 1)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.selector.Run(ctx) })
@@ -296,5 +299,6 @@ func (r *Router) Close() error {
 	if begun, err := r.life.close(); begun {
 		return err
 	}
+	r.assistance.close()
 	return r.selector.Close()
 }

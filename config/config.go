@@ -138,6 +138,7 @@ type Router struct {
 	HTTP            HTTP
 	Capabilities    map[string][]string // tag -> words that imply it; added to the built-in taxonomy, or instead of its words
 	Classification  *Classification     // nil if absent
+	Assist          *Assist             // nil if no model is asked
 }
 
 // An AccessLog is a file with a line for each call.

@@ -43,6 +43,7 @@ func routerFields(d *decoder, r *Router) fields {
 		"routeThreshold":  set(d, &r.RouteThreshold, fraction),
 		"learning":        set(d, &r.Learning, boolean),
 		"fillArguments":   set(d, &r.FillArguments, boolean),
+		"assist":          assistField(d, &r.Assist),
 		"accessLog":       accessLogField(d, &r.AccessLog),
 		"capabilities":    set(d, &r.Capabilities, dict(list(text))),
 		"classification":  classificationField(d, &r.Classification),

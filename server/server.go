@@ -62,6 +62,7 @@ type Options struct {
 	LimitsResults  bool          // whether results may be cut, so that read_result is listed
 	Classifies     bool          // whether list_categories and classify_text are listed; they can always be called
 	FillArguments  bool          // whether route_task asks the client for missing arguments and for agreement
+	Samples        bool          // whether the client's own model is asked where a search is not sure
 
 	// Live returns the options that are in force now, and a channel that is closed when
 	// others are. Only the fields above may change; an Options that was returned must not
@@ -142,6 +143,7 @@ func New(r Router, o Options) *Server {
 			now := s.display.options()
 			return now.RouteThreshold, now.FillArguments
 		},
+		Samples:  func() bool { return s.display.options().Samples },
 		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings,
 	})
 	info := wire.Marshal(struct {

@@ -45,6 +45,8 @@ type fakeRouter struct {
 	selection  selector.Selection
 	plan       []selector.Step
 	query      selector.Query // the last one
+	assistant  selector.Assistant
+	asks       func(context.Context, selector.Assistant) // what a search does with the model it may ask; nil for nothing
 	execute    func(context.Context, selector.Call) (selector.Result, error)
 	relay      func(context.Context, string, session.Request) (json.RawMessage, error)
 
@@ -99,16 +101,22 @@ func (r *fakeRouter) Complete() bool                { return !r.incomplete }
 func (r *fakeRouter) Servers() []adapter.ServerInfo { return r.servers }
 
 // Find abstains while the catalog is empty, and so does Select.
-func (r *fakeRouter) Find(_ context.Context, q selector.Query) (selector.Ranking, error) {
+func (r *fakeRouter) Find(ctx context.Context, q selector.Query) (selector.Ranking, error) {
 	r.query = q
+	if r.asks != nil {
+		r.asks(ctx, q.Assistant)
+	}
 	if len(r.Tools()) == 0 {
 		return selector.Ranking{Abstained: true}, nil
 	}
 	return r.ranking, nil
 }
 
-func (r *fakeRouter) Select(_ context.Context, q selector.Query) (selector.Selection, error) {
+func (r *fakeRouter) Select(ctx context.Context, q selector.Query) (selector.Selection, error) {
 	r.query = q
+	if r.asks != nil {
+		r.asks(ctx, q.Assistant)
+	}
 	if len(r.Tools()) == 0 {
 		return selector.Selection{Abstained: true}, nil
 	}
@@ -128,6 +136,8 @@ func (r *fakeRouter) Classifier() *classify.Classifier {
 	}
 	return classify.New(c, nil, nil, zap.NewNop())
 }
+
+func (r *fakeRouter) Assistant() selector.Assistant { return r.assistant }
 
 func (r *fakeRouter) Learn(_ context.Context, u selector.Use) {
 	r.mu.Lock()

@@ -37,7 +37,7 @@ func runDoctor(ctx context.Context, env *environment) error {
 	if env.running != nil {
 		r := env.running.router
 		startAgain(ctx, r)
-		return printReport(env, examine(env, r, r.Config()), exitFailed)
+		return printReport(env, examine(ctx, env, r, r.Config()), exitFailed)
 	}
 	c, named, err := locateConfig(env)
 	if err != nil {
@@ -56,7 +56,7 @@ func runDoctor(ctx context.Context, env *environment) error {
 	var report doctor.Report
 	if err := withOwnRouter(ctx, env, quiet, func(ctx context.Context, r *adapter.Parts) error {
 		progress.ShowServers(env.stderr, r, func() { r.Try(ctx) })
-		report = examine(env, r, c)
+		report = examine(ctx, env, r, c)
 		return ctx.Err()
 	}); err != nil {
 		return err
@@ -89,11 +89,13 @@ func printUnusable(env *environment, err error) error {
 	return printReport(env, doctor.Unusable(p), exitUsage)
 }
 
-// examine returns the report on the servers of a router.
-func examine(env *environment, r *adapter.Parts, c config.Config) doctor.Report {
+// examine returns the report on a router: its servers, and the models that it asks.
+func examine(ctx context.Context, env *environment, r *adapter.Parts, c config.Config) doctor.Report {
 	snapshot := r.Snapshot()
 	names := server.NewNames(snapshot.Tools(), c.Router.Names, c.Router.Separator)
-	return doctor.Examine(dashboard.CaseOf(c, r.Servers(), snapshot, names, doctor.System{DataDir: env.data}))
+	found := dashboard.CaseOf(c, r.Servers(), snapshot, names, doctor.System{DataDir: env.data})
+	found.Assist = doctor.AskAssist(ctx, c.Router.Assist)
+	return doctor.Examine(found)
 }
 
 // askRunningDoctor has a running router examine its servers, and prints its report.

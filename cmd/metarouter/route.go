@@ -63,7 +63,7 @@ func runRoute(ctx context.Context, env *environment, task string, o routeOptions
 			return err
 		}
 		routed, err := selector.Route(ctx, r, selector.RouteRequest{
-			Query:     selector.Query{Task: task, Capabilities: o.capabilities},
+			Query:     selector.Query{Task: task, Capabilities: o.capabilities, Assistant: r.Assistant()},
 			Call:      selector.Call{Arguments: arguments, Client: "metarouter route"},
 			DryRun:    o.dryRun,
 			Threshold: c.Router.RouteThreshold,

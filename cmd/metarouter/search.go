@@ -73,7 +73,7 @@ func runSearch(ctx context.Context, env *environment, query string, o searchOpti
 		if err := awaitTools(ctx, env, r); err != nil {
 			return err
 		}
-		found, err := r.Find(ctx, selector.Query{Task: query, Capabilities: o.capabilities, Limit: o.limit})
+		found, err := r.Find(ctx, selector.Query{Task: query, Capabilities: o.capabilities, Limit: o.limit, Assistant: r.Assistant()})
 		if err != nil {
 			return err
 		}

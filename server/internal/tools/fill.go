@@ -48,34 +48,18 @@ func fill(ctx context.Context, c *call, task string, tool *registry.NormalizedTo
 
 // sampled asks the client's model for the arguments; nil if the client has no model.
 func sampled(ctx context.Context, from session.Client, task string, tool *registry.NormalizedTool, args json.RawMessage) json.RawMessage {
-	const method = "sampling/createMessage"
-	if !session.Answers(from.Capabilities(), method) {
+	if !session.Answers(from.Capabilities(), createMessage) {
 		return nil
 	}
-	type message struct {
-		Role    string      `json:"role"`
-		Content textContent `json:"content"`
-	}
-	params := wire.Marshal(map[string]any{
-		"systemPrompt": "You fill in the arguments of a tool. Answer with one JSON object that holds the arguments which the task states, " +
-			"by the JSON Schema, and nothing else. Leave out what the task does not say; never guess.",
-		"messages": []message{{"user", textContent{"text", fmt.Sprintf(
-			"Task: %s\n\nTool: %s\n%s\n\nJSON Schema of its arguments: %s\n\nGiven already: %s",
-			task, tool.ID, tool.Description, tool.InputSchema, args)}}},
-		"maxTokens":   1000,
-		"temperature": 0,
-	})
-	result, err := from.Ask(ctx, ownName, session.Message{Method: method, Params: params})
+	const instructions = "You fill in the arguments of a tool. Answer with one JSON object that holds the arguments which the task states, " +
+		"by the JSON Schema, and nothing else. Leave out what the task does not say; never guess."
+	text, err := sample(ctx, from, instructions, fmt.Sprintf(
+		"Task: %s\n\nTool: %s\n%s\n\nJSON Schema of its arguments: %s\n\nGiven already: %s",
+		task, tool.ID, tool.Description, tool.InputSchema, args), 1000)
 	if err != nil {
 		return nil
 	}
-	var answer struct {
-		Content textContent `json:"content"`
-	}
-	if json.Unmarshal(result, &answer) != nil {
-		return nil
-	}
-	return objectIn(answer.Content.Text)
+	return objectIn(text)
 }
 
 // objectIn returns the JSON object in a model's answer, perhaps within a fence; nil if

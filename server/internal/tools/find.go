@@ -71,6 +71,7 @@ type finder struct {
 	router  Router
 	catalog *catalog.Catalog
 	memory  *memory
+	models  *assistants
 }
 
 // find answers find_tools.
@@ -82,6 +83,7 @@ func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.
 	reply := Found{Tools: []entry{}}
 	limit := max(1, int(a.Limit))
 	query := selector.Query{Task: a.Query, Kinds: a.Kinds, Capabilities: a.Capabilities, Servers: a.Servers, Limit: limit + maxMore}
+	query.Assistant = f.models.of(c)
 	before := f.router.Snapshot()
 	ranking, err := f.router.Find(ctx, query)
 	if err == nil && ranking.Abstained && f.catalog.Settle(ctx, before) {

@@ -80,7 +80,7 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 	before := r.router.Snapshot()
 	threshold, fills := r.settings()
 	request := selector.RouteRequest{
-		Query: selector.Query{Task: a.Task, Capabilities: a.Capabilities},
+		Query: selector.Query{Task: a.Task, Capabilities: a.Capabilities, Assistant: r.finder.models.of(c)},
 		Call:  r.runner.callOf(c, nil, a.Arguments),
 
 		Plan:      len(a.Arguments) == 0, // the schema rejects null; with arguments, the task is one call

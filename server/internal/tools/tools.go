@@ -50,6 +50,9 @@ type Router interface {
 	// Classifier sorts texts into categories.
 	Classifier() *classify.Classifier
 
+	// Assistant returns the model to ask where a search is not sure, or nil for none.
+	Assistant() selector.Assistant
+
 	// Learn notes that the client called a tool after it had searched for a task.
 	Learn(ctx context.Context, u selector.Use)
 }
@@ -82,6 +85,10 @@ type Options struct {
 	// for agreement.
 	RouteTask func() (threshold float64, fills bool)
 
+	// Samples reports whether clients' own models are asked where a search is not sure; may
+	// be nil for no.
+	Samples func() bool
+
 	Observer selector.Observer // notified of calls; may be nil
 	Tracer   trace.Tracer      // makes spans of the calls of our own tools; may be nil
 	Savings  Savings           // counts what clients were spared; may be nil
@@ -95,6 +102,7 @@ type Tools struct {
 	runner   *runner
 	reporter *reporter
 	memory   memory
+	models   assistants
 	results  results
 	tracer   trace.Tracer
 }
@@ -144,12 +152,13 @@ func Own() []*registry.NormalizedTool {
 // New returns the tools of a router.
 func New(o Options) *Tools {
 	t := &Tools{router: o.Router, catalog: o.Catalog, own: make(map[string]ownTool), tracer: o.Tracer}
+	t.models = assistants{router: o.Router, samples: o.Samples}
 	t.runner = &runner{
 		router: o.Router, tasks: o.Tasks, memory: &t.memory, results: &t.results,
 		savings: o.Savings, observed: o.Observer != nil,
 	}
 	t.reporter = &reporter{catalog: o.Catalog, node: o.Node, version: o.Version, observer: o.Observer, tracer: o.Tracer}
-	found := &finder{router: o.Router, catalog: o.Catalog, memory: &t.memory}
+	found := &finder{router: o.Router, catalog: o.Catalog, memory: &t.memory, models: &t.models}
 	routes := &taskRouter{
 		router: o.Router, catalog: o.Catalog, memory: &t.memory, runner: t.runner, finder: found,
 		settings: o.RouteTask,
@@ -174,6 +183,7 @@ func New(o Options) *Tools {
 // [conversation.Request].
 func (t *Tools) Forget(owner any) {
 	t.memory.forget(owner)
+	t.models.forget(owner)
 	t.results.forget(owner)
 }
 

@@ -53,6 +53,8 @@ type Case struct {
 	// Finds reports whether one tool has the name, in any form.
 	Finds func(name string) bool
 
+	Assist error // what is wrong with the model of "assist"; nil if nothing is, or it was not asked
+
 	World World
 }
 
@@ -198,6 +200,7 @@ func examineWhole(x *findings, c Case) {
 	if err := c.World.DataFolder(); err != nil {
 		x.add(Warning, fmt.Sprintf("nothing can be written to the data folder (%v), so each start is as slow as the first.", err), "make it writable, or name another with --data DIR")
 	}
+	checkModels(x, c)
 	checkPinned(x, c)
 	checkCost(x, c)
 }

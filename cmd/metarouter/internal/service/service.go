@@ -121,6 +121,7 @@ func serverOptions(c config.Config) *server.Options {
 		Mode: c.Router.Mode, Names: c.Router.Names, Separator: c.Router.Separator,
 		ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: c.Router.Pinned,
 		RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments,
+		Samples:       c.Router.Assist != nil && c.Router.Assist.Sampling,
 		LimitsResults: limitsResults(c), Classifies: c.Router.Classification != nil,
 	}
 }

@@ -1,0 +1,55 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/assist"
+)
+
+const (
+	loadTime   = 30 * time.Second // for an API to load the model
+	answerTime = 3 * time.Second  // that a search waits
+)
+
+// AskAssist asks the model of "assist" an easy question, as a search does, and returns what is
+// wrong with it, for [Case]. It asks nothing if the configuration names no API.
+func AskAssist(ctx context.Context, c *config.Assist) error {
+	if c == nil || c.URL == "" {
+		return nil
+	}
+	model, err := assist.New(c.URL, c.Model, c.Headers)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	var chosen int
+	for _, most := range []time.Duration{loadTime, answerTime} {
+		limited, cancel := context.WithTimeout(ctx, most)
+		chosen, err = model.Choose(limited, "What does the file notes.txt say?", []string{
+			"clock:now: Tell the time", "files:read_file: Read a text file", "mail:send: Send a mail",
+		})
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("it does not answer within %v", most)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if chosen != 1 {
+		return errors.New("it does not find the tool that reads a file among three")
+	}
+	return nil
+}
+
+// checkModels reports what is wrong with the models that the configuration names.
+func checkModels(x *findings, c Case) {
+	if c.Assist != nil {
+		x.add(Warning, fmt.Sprintf("the model of \"assist\" is of no use (%v), so searches that are not sure go on without it.", c.Assist),
+			`correct its "url", "model" and "headers", name a small model that answers at once, or take "assist" out of the configuration`)
+	}
+}

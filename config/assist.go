@@ -1,0 +1,58 @@
+package config
+
+import (
+	"github.com/tailscale/hujson"
+)
+
+// An Endpoint is an OpenAI-compatible API.
+type Endpoint struct {
+	URL     string // the base, such as http://127.0.0.1:11434/v1
+	Model   string
+	Headers map[string]string
+}
+
+// An Assist is the "assist" object: the model that is asked where a search is not sure.
+type Assist struct {
+	Sampling bool // the client's own model, by MCP sampling; Endpoint is empty then
+	Endpoint
+}
+
+// assistField decodes "assist": "sampling", or an endpoint.
+func assistField(d *decoder, to **Assist) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		*to = nil
+		if s, err := text(m.Value); err == nil && s == "sampling" {
+			*to = &Assist{Sampling: true}
+			return
+		}
+		if _, ok := m.Value.Value.(*hujson.Object); !ok {
+			d.warn(m.Name.StartOffset, `"assist" must be "sampling" or an object; write {"url": "http://127.0.0.1:11434/v1", "model": "…"}`)
+			return
+		}
+		if e, ok := endpointOf(d, m); ok {
+			*to = &Assist{Endpoint: e}
+		}
+	}
+}
+
+// endpointOf decodes an endpoint. Any mistake leaves it unused.
+func endpointOf(d *decoder, m hujson.ObjectMember) (e Endpoint, ok bool) {
+	before := len(d.problems)
+	d.missing = variables{}
+	objectField(d, fields{
+		"url": set(d, &e.URL, webURL(d)), "model": set(d, &e.Model, d.expanded),
+		"headers": set(d, &e.Headers, dict(d.expanded)),
+	})(m)
+	missing := d.missing
+	d.missing = variables{}
+	switch {
+	case missing.any():
+		d.warn(d.missingAt, "%q is not used: %s", keyOf(m), missing)
+	case len(d.problems) > before: // the reason is reported already
+	case e.URL == "" || e.Model == "":
+		d.warn(m.Name.StartOffset, `%q needs "url" and "model"; write {"url": "http://127.0.0.1:11434/v1", "model": "…"}`, keyOf(m))
+	default:
+		return e, true
+	}
+	return e, false
+}
