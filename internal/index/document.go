@@ -38,6 +38,10 @@ type Document struct {
 	Vector vectors.Vector // what it means
 	Verbs  verbs.Set      // what a tool does
 	Same   uint64         // tools with the same name and input schema have the same; 0 unless it is a tool
+
+	// Takes are the types of values that a tool's parameters take, and Requires those of
+	// which it cannot do without.
+	Takes, Requires Types
 }
 
 // A Term is a word of an item and how often it is in each field.
@@ -88,7 +92,7 @@ func newDocument(i registry.Item, stems stemmer, model *vectors.Model) *Document
 			}
 		}
 	}
-	addWords(i, add)
+	d.Takes, d.Requires = addWords(i, add)
 	if i.Tool != nil {
 		d.Verbs = verbs.Tool(i.Tool.Server, i.Tool.Name, i.Tool.Description, i.Tool.Hints.IsReadOnly())
 	}
@@ -108,11 +112,12 @@ func newDocument(i registry.Item, stems stemmer, model *vectors.Model) *Document
 }
 
 // addWords adds the words of each field. Of a field that is too long the end is
-// cut off, so they come in the same order always.
-func addWords(i registry.Item, add func(Field, string)) {
+// cut off, so they come in the same order always. It returns the types of values that a
+// tool takes and requires.
+func addWords(i registry.Item, add func(Field, string)) (taken, required Types) {
 	switch {
 	case i.Tool != nil:
-		addTool(i.Tool, add)
+		return addTool(i.Tool, add)
 	case i.Prompt != nil:
 		p := i.Prompt
 		addOther(add, p.Server, p.Name, p.Title, p.Description)
@@ -129,19 +134,22 @@ func addWords(i registry.Item, add func(Field, string)) {
 		addOther(add, t.Server, t.Name, t.Title, t.Description)
 		add(ParameterField, t.URITemplate)
 	}
+	return 0, 0
 }
 
-func addTool(t *registry.NormalizedTool, add func(Field, string)) {
+func addTool(t *registry.NormalizedTool, add func(Field, string)) (taken, required Types) {
 	add(NameField, t.Name)
 	add(DescriptionField, t.Description)
 	var schema any
 	if json.Unmarshal(t.InputSchema, &schema) == nil { // else it has no words for us
 		addSchema(schema, 0, add)
+		taken, required = takes(schema, 0)
 	}
 	addServer(add, t.Server, t.Name)
 	for _, tag := range t.Capabilities {
 		add(CapabilityField, tag)
 	}
+	return taken, required
 }
 
 func addOther(add func(Field, string), server, name, title, description string) {

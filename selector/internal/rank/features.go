@@ -49,7 +49,7 @@ func namesServer(t text.Task, server string) float64 {
 		if isGeneric(word) {
 			continue
 		}
-		if !slices.Contains(t.Text, word) {
+		if !slices.Contains(t.Text, word) && !namesHost(t, word) {
 			return 0
 		}
 		named = 1

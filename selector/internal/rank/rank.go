@@ -82,6 +82,7 @@ const (
 	VerbFeature                       // whether it does what the task's verb says
 	ConflictFeature                   // whether it does the opposite, or writes where the task reads
 	ServerFeature                     // whether the task names its server
+	TypeFeature                       // whether it takes values such as those in the task
 	NumFeatures
 )
 
@@ -98,6 +99,7 @@ var featureWeights = [NumFeatures]float64{
 	VerbFeature:        0.6,
 	ConflictFeature:    -0.7,
 	ServerFeature:      0.2,
+	TypeFeature:        0,
 }
 
 // Weights returns the weights of the features.
@@ -178,6 +180,7 @@ type scorer struct {
 	crowd   int              // how many items there are
 	idf     func(word string) float64
 	server  func(name string) float64 // whether the task names that server
+	values  values
 	meanLen [index.NumFields]float64
 }
 
@@ -200,6 +203,7 @@ type form struct {
 func newScorer(t text.Task, c *index.Collection) *scorer {
 	s := &scorer{task: t, meaning: c.Meaning(t.Text), crowd: len(c.Documents()),
 		idf: remember(c.IDF), server: remember(func(name string) float64 { return namesServer(t, name) })}
+	s.values = valuesOf(t)
 	for _, step := range t.Steps {
 		s.steps = append(s.steps, c.Meaning(step.Text))
 	}
@@ -319,6 +323,7 @@ func (s *scorer) features(d *index.Document, m *matching) (f [NumFeatures]float6
 	f[TaskFeature] = sumOf(m.scores) * matchShare(sumOf(m.matched), max(1, s.needed))
 	f[NameFeature] = s.nameShare(d, m)
 	f[VerbFeature], f[ConflictFeature] = s.verbs(d)
+	f[TypeFeature] = s.types(d)
 	f[ServerFeature] = s.server(d.Server())
 	return f
 }

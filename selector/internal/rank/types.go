@@ -1,0 +1,115 @@
+package rank
+
+import (
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/selector/internal/text"
+)
+
+// typeWeights says how a value in a task speaks for tools that take one of the types, and
+// against those that do not.
+var typeWeights = [index.NumTypes]struct {
+	taken       index.Types
+	hit, missed float64
+}{
+	index.URLType:      {typeSet(index.URLType, index.HostType), 1, -0.5},
+	index.HostType:     {typeSet(index.HostType, index.URLType), 0.5, -0.2},
+	index.PathType:     {typeSet(index.PathType), 1, -0.5},
+	index.DateType:     {typeSet(index.DateType), 0.4, -0.1},
+	index.QuotedType:   {typeSet(index.QuotedType, index.NameType), 0.2, -0.1},
+	index.EmailType:    {typeSet(index.EmailType), 0.8, -0.3},
+	index.IDType:       {typeSet(index.IDType), 0.4, -0.2},
+	index.UserType:     {typeSet(index.UserType), 0.5, -0.2},
+	index.ChannelType:  {typeSet(index.ChannelType), 1, -0.5},
+	index.NumberType:   {typeSet(index.NumberType), 0.1, 0},
+	index.CodeType:     {typeSet(index.CodeType, index.QueryType), 0.8, -0.3},
+	index.QueryType:    {typeSet(index.QueryType), 1, -0.6},
+	index.SelectorType: {typeSet(index.SelectorType), 1, -0.5},
+	index.VariableType: {typeSet(index.VariableType, index.NameType), 0.5, 0},
+}
+
+// lacking weighs what a tool requires and the task does not have.
+const lacking = -0.25
+
+// needed are the types of values of which a person says one if the tool requires it.
+var needed = typeSet(index.URLType, index.PathType, index.EmailType, index.QueryType, index.SelectorType)
+
+func typeSet(all ...index.Type) (s index.Types) {
+	for _, t := range all {
+		s = s.With(t)
+	}
+	return s
+}
+
+// values are the values in a task.
+type values struct {
+	types      index.Types
+	extensions []string // of paths, as words
+}
+
+func valuesOf(t text.Task) (v values) {
+	for _, l := range t.Literals {
+		v.types = v.types.With(l.Type)
+		if l.Extension != "" {
+			v.extensions = append(v.extensions, index.Words(l.Extension)...)
+		}
+	}
+	return v
+}
+
+// types returns how far the tool takes the values that are in the task, from -1 to 1.
+func (s *scorer) types(d *index.Document) float64 {
+	if d.Tool == nil {
+		return 0
+	}
+	sum := 0.0
+	for t, w := range typeWeights {
+		switch {
+		case !s.values.types.Has(index.Type(t)):
+		case d.Takes&w.taken != 0:
+			sum += w.hit
+		default:
+			sum += w.missed
+		}
+	}
+	for _, extension := range s.values.extensions {
+		if _, ok := d.Term(extension); ok {
+			sum += 0.5
+		}
+	}
+	if d.Requires&needed != 0 && d.Requires&needed&s.accepted() == 0 {
+		sum += lacking
+	}
+	return max(-1, min(1, sum))
+}
+
+// accepted are the types that parameters may have which take the values in the task.
+func (s *scorer) accepted() (all index.Types) {
+	for t, w := range typeWeights {
+		if s.values.types.Has(index.Type(t)) {
+			all |= w.taken
+		}
+	}
+	return all
+}
+
+// namesHost reports whether a URL or host in the task has the word in its name.
+func namesHost(t text.Task, word string) bool {
+	for _, l := range t.Literals {
+		if l.Type != index.URLType && l.Type != index.HostType {
+			continue
+		}
+		_, host, found := strings.Cut(l.Text, "://")
+		if !found {
+			host = l.Text
+		}
+		host, _, _ = strings.Cut(host, "/")
+		for part := range strings.SplitSeq(strings.ToLower(host), ".") {
+			if part == word {
+				return true
+			}
+		}
+	}
+	return false
+}
