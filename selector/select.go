@@ -173,6 +173,7 @@ func noAnswer(ranked []Candidate) bool {
 // search ranks the items of a collection that have words of the task, that mean about the
 // same, or that did well after such tasks.
 func search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, p rank.Prior) ([]Candidate, error) {
+	t.Respell(c.Has)
 	t.Correct(c.Correct)
 	nearest := make(chan []*index.Document, 1)
 	byMeaning := request

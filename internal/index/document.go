@@ -76,20 +76,28 @@ func newDocument(i registry.Item, stems stemmer, model *vectors.Model) *Document
 		d.Same = sameTool(i.Tool)
 	}
 	counts := make(map[string]*[NumFields]uint8)
+	count := func(f Field, word string) {
+		times := counts[word]
+		if times == nil {
+			times = new([NumFields]uint8)
+			counts[word] = times
+		}
+		if times[f] < math.MaxUint8 {
+			times[f]++
+		}
+	}
 	add := func(f Field, text string) {
+		if f == DescriptionField {
+			for _, name := range stems.joined(text) {
+				count(f, name)
+			}
+		}
 		for _, word := range stems.words(text) {
 			if d.Len[f] == maxFieldWords {
 				return
 			}
 			d.Len[f]++
-			count := counts[word]
-			if count == nil {
-				count = new([NumFields]uint8)
-				counts[word] = count
-			}
-			if count[f] < math.MaxUint8 {
-				count[f]++
-			}
+			count(f, word)
 		}
 	}
 	d.Takes, d.Requires = addWords(i, add)

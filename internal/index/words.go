@@ -67,6 +67,37 @@ func (s stemmer) stem(word string) string {
 	return stem
 }
 
+// Joined returns the names in a text that are written as two words in one, such as MySQL or
+// GitHub, as one word each. [Words] returns the two.
+func Joined(text string) []string { return make(stemmer).joined(text) }
+
+func (s stemmer) joined(text string) (names []string) {
+	start, cuts := -1, 0 // of the name that is being read, and where its case changes
+	var before rune
+	end := func(i int) {
+		if start >= 0 && cuts == 1 && i-start <= maxJoined {
+			names = append(names, s.stem(strings.ToLower(text[start:i])))
+		}
+		start, cuts = -1, 0
+	}
+	for i, r := range text {
+		switch {
+		case !unicode.IsLetter(r):
+			end(i)
+		case start < 0:
+			start = i
+		case unicode.IsUpper(r) && (unicode.IsLower(before) || lowerAt(text, i+utf8.RuneLen(r))):
+			cuts++
+		}
+		before = r
+	}
+	end(len(text))
+	return names
+}
+
+// maxJoined bounds a name of two words in bytes: what is longer is an identifier.
+const maxJoined = 12
+
 // split cuts a text into words in lower case.
 func split(text string) []string {
 	var words []string

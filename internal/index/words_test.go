@@ -107,3 +107,24 @@ func TestDocumentOfHostileTools(t *testing.T) {
 		})
 	}
 }
+
+func TestJoined(t *testing.T) {
+	for text, want := range map[string][]string{
+		"a MySQL table on GitHub": {"mysql", "github"},
+		"plain words":             nil,
+		"getHTTPUrl":              nil, // three words
+		"createPullRequestReview": nil,
+		"VeryLongIdentifier":      nil,
+		"Capital":                 nil,
+	} {
+		if got := Joined(text); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	d := NewDocument(registry.Item{Tool: &registry.NormalizedTool{Name: "q", Description: "Queries MySQL"}}, vectors.Embedded())
+	for _, word := range []string{"mysql", "sql"} {
+		if _, ok := d.Term(word); !ok {
+			t.Errorf("the tool lacks %q", word)
+		}
+	}
+}

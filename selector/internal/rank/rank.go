@@ -99,7 +99,7 @@ var featureWeights = [NumFeatures]float64{
 	VerbFeature:        0.6,
 	ConflictFeature:    -0.7,
 	ServerFeature:      0.2,
-	TypeFeature:        0,
+	TypeFeature:        0.6,
 }
 
 // Weights returns the weights of the features.
@@ -226,6 +226,9 @@ func newScorer(t text.Task, c *index.Collection) *scorer {
 			}
 		}
 		add(w.Text, false)
+		for _, spelling := range w.Spellings {
+			add(spelling, false)
+		}
 		for _, synonym := range w.Synonyms {
 			add(synonym, true)
 		}
@@ -392,6 +395,9 @@ func SearchWords(words []text.Word) map[string]float64 {
 	}
 	for _, w := range words {
 		weights[w.Text] = 1
+		for _, spelling := range w.Spellings {
+			weights[spelling] = 1
+		}
 	}
 	return weights
 }

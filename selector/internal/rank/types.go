@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"math"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
@@ -9,28 +10,31 @@ import (
 
 // typeWeights says how a value in a task speaks for tools that take one of the types, and
 // against those that do not.
+//
+// The weights are logarithms of likelihood ratios, from tasks of public corpora and the
+// schemas of the tools that they need; those of values that are rare there are by hand.
 var typeWeights = [index.NumTypes]struct {
 	taken       index.Types
 	hit, missed float64
 }{
-	index.URLType:      {typeSet(index.URLType, index.HostType), 1, -0.5},
-	index.HostType:     {typeSet(index.HostType, index.URLType), 0.5, -0.2},
-	index.PathType:     {typeSet(index.PathType), 1, -0.5},
-	index.DateType:     {typeSet(index.DateType), 0.4, -0.1},
-	index.QuotedType:   {typeSet(index.QuotedType, index.NameType), 0.2, -0.1},
+	index.URLType:      {typeSet(index.URLType, index.HostType), 0.9, -0.4},
+	index.HostType:     {typeSet(index.HostType, index.URLType), 0.5, -0.1},
+	index.PathType:     {typeSet(index.PathType), 0.7, -0.3},
+	index.NumberType:   {typeSet(index.NumberType), 0.3, -0.05},
+	index.DateType:     {typeSet(index.DateType, index.QueryType), 0.5, -0.3},
+	index.QuotedType:   {typeSet(index.QuotedType, index.NameType), 0.1, -0.1},
 	index.EmailType:    {typeSet(index.EmailType), 0.8, -0.3},
-	index.IDType:       {typeSet(index.IDType), 0.4, -0.2},
+	index.IDType:       {typeSet(index.IDType), 0.5, -0.3},
 	index.UserType:     {typeSet(index.UserType), 0.5, -0.2},
-	index.ChannelType:  {typeSet(index.ChannelType), 1, -0.5},
-	index.NumberType:   {typeSet(index.NumberType), 0.1, 0},
-	index.CodeType:     {typeSet(index.CodeType, index.QueryType), 0.8, -0.3},
+	index.ChannelType:  {typeSet(index.ChannelType), 0.8, -0.4},
+	index.CodeType:     {typeSet(index.CodeType, index.QueryType), 0.5, -0.3},
 	index.QueryType:    {typeSet(index.QueryType), 1, -0.6},
-	index.SelectorType: {typeSet(index.SelectorType), 1, -0.5},
-	index.VariableType: {typeSet(index.VariableType, index.NameType), 0.5, 0},
+	index.SelectorType: {typeSet(index.SelectorType), 0.8, -0.4},
+	index.VariableType: {typeSet(index.VariableType, index.NameType), 0.4, 0},
 }
 
 // lacking weighs what a tool requires and the task does not have.
-const lacking = -0.25
+const lacking = -0.2
 
 // needed are the types of values of which a person says one if the tool requires it.
 var needed = typeSet(index.URLType, index.PathType, index.EmailType, index.QueryType, index.SelectorType)
@@ -81,7 +85,8 @@ func (s *scorer) types(d *index.Document) float64 {
 	if d.Requires&needed != 0 && d.Requires&needed&s.accepted() == 0 {
 		sum += lacking
 	}
-	return max(-1, min(1, sum))
+	// A long task has several steps, and no tool takes the values of all.
+	return max(-1, min(1, sum/math.Sqrt(float64(max(1, len(s.task.Steps))))))
 }
 
 // accepted are the types that parameters may have which take the values in the task.

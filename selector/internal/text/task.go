@@ -22,15 +22,17 @@ type Task struct {
 
 	Verbs []verbs.Set // what the steps ask for, as far as it is known
 
+	Joined   []string  // names such as MySQL as one word
 	Literals []Literal // values that tools get as arguments, in order
 }
 
 // A Word is a word of a task.
 type Word struct {
-	Text     string   // as [index.Words] returns it
-	Synonyms []string // other words for the same, sorted
-	Foreign  bool     // the task is in another language, and so is this word
-	Optional bool     // part of a literal: it counts where a tool has it, and is never missed if none has it
+	Text      string   // as [index.Words] returns it
+	Synonyms  []string // other words for the same, sorted
+	Spellings []string // the same word joined with the next, or split; see [Task.Respell]
+	Foreign   bool     // the task is in another language, and so is this word
+	Optional  bool     // part of a literal: it counts where a tool has it, and is never missed if none has it
 }
 
 // A Step is a part of a task that may need a tool of its own.
@@ -111,7 +113,7 @@ func content(text string) (words []string, foreign int) {
 // Parse returns a task as words and literals.
 func Parse(text string) Task {
 	r := read(text)
-	t := Task{Text: r.words, Literals: r.literals}
+	t := Task{Text: r.words, Joined: index.Joined(r.plain), Literals: r.literals}
 	index := make(map[string]int, len(t.Text))
 	for k, w := range t.Text {
 		if _, ok := index[w]; !ok {
@@ -160,7 +162,7 @@ func asked(text string, english []string) []verbs.Set {
 func (t *Task) Correct(correct func(word string) string) {
 	for i := range t.Words {
 		was := t.Words[i].Text
-		if t.Words[i].Optional {
+		if t.Words[i].Optional || len(t.Words[i].Spellings) > 0 {
 			continue
 		}
 		meant := correct(was)

@@ -1,0 +1,31 @@
+package text
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestRespell(t *testing.T) {
+	for _, tc := range []struct {
+		task string
+		has  []string // words of tools
+		word string
+		want []string
+	}{
+		{"a git hub repository", []string{"github"}, "hub", []string{"github"}},
+		{"a GitHub repository", []string{"github"}, "hub", []string{"github"}},
+		{"a MySQL table", []string{"mysql", "sql"}, "sql", []string{"mysql"}}, // "my" is a stop word
+		{"readfile notes", []string{"read", "file"}, "readfil", []string{"read", "file"}},
+		{"navigatepage now", []string{"navig", "page"}, "navigatepag", []string{"navig", "page"}},
+		{"sendmail now", []string{"send", "mail"}, "sendmail", []string{"send", "mail"}},
+		{"sendmail now", []string{"sendmail", "send", "mail"}, "sendmail", nil}, // some tool has it
+		{"sendmail now", []string{"send"}, "sendmail", nil},
+	} {
+		task := Parse(tc.task)
+		task.Respell(func(w string) bool { return slices.Contains(tc.has, w) })
+		i := slices.IndexFunc(task.Words, func(w Word) bool { return w.Text == tc.word })
+		if i < 0 || !slices.Equal(task.Words[i].Spellings, tc.want) {
+			t.Errorf("%q: %+v, want %q as %q", tc.task, task.Words, tc.word, tc.want)
+		}
+	}
+}
