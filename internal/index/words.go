@@ -32,6 +32,16 @@ const maxWordLen = 64
 // word.
 func Words(text string) []string { return make(stemmer).words(text) }
 
+// Stems returns the words of a text like [Words], but with all stop words.
+func Stems(text string) []string {
+	s := make(stemmer)
+	words := split(text)
+	for i, w := range words {
+		words[i] = s.stem(w)
+	}
+	return words
+}
+
 // A stemmer reduces words to their stems and remembers them: stemming is most
 // of the work of indexing, and the words of a catalog repeat.
 type stemmer map[string]string

@@ -128,6 +128,9 @@ func Parse(text string) Task {
 	if len(t.Words) == 0 {
 		return t
 	}
+	if r.foreign == len(r.words) {
+		t.translate(r.plain)
+	}
 	t.Verbs = asked(r.plain, t.Text[:r.foreign])
 	for _, part := range stepEnds.Split(r.plain, -1) {
 		words, _ := content(part)
@@ -224,11 +227,13 @@ type lists struct {
 	general  map[string]bool     // actions and qualities that tools of all kinds have
 	actions  map[string]bool     // with which a task may begin
 	finding  map[string]bool     // which say that something is to be found, not what
+	small    map[string]bool     // which may stand in a phrase
 	synonyms map[string][]string // sorted, without the word itself
 }
 
 var wordLists = sync.OnceValue(func() lists {
 	l := lists{chatter: wordSet(chatterList), general: wordSet(generalList), actions: wordSet(actionList), synonyms: make(map[string][]string)}
+	l.small = wordSet("the a an my our your his her their this these those some just please")
 	l.finding = wordSet("find search tool use call run execute invoke look")
 	for line := range strings.Lines(synonymList) {
 		group := index.Words(line)

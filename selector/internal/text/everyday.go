@@ -1,0 +1,80 @@
+package text
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/internal/index"
+)
+
+// A phrase is what people say, and what tools call it.
+type phrase struct {
+	stems []string // of its words, but for small ones
+	means []string // as index.Words returns them
+}
+
+//go:embed everyday.txt
+var everydayList string
+
+// everyday holds the phrases of everyday.txt by their first stem, the longest first.
+var everyday = sync.OnceValue(func() map[string][]phrase {
+	all := make(map[string][]phrase)
+	for line := range strings.Lines(everydayList) {
+		said, means, ok := strings.Cut(line, ":")
+		if !ok || strings.HasPrefix(line, "#") {
+			continue
+		}
+		for one := range strings.SplitSeq(said, ",") {
+			stems := sayings(one)
+			all[stems[0]] = append(all[stems[0]], phrase{stems, index.Words(means)})
+		}
+	}
+	for _, phrases := range all {
+		slices.SortStableFunc(phrases, func(a, b phrase) int { return len(b.stems) - len(a.stems) })
+	}
+	return all
+})
+
+// sayings returns the stems of a text without small words such as "the".
+func sayings(text string) []string {
+	return slices.DeleteFunc(index.Stems(text), func(w string) bool { return wordLists().small[w] })
+}
+
+// translate gives words of the task what tools call what they say. Where phrases overlap,
+// the first and longest one counts.
+func (t *Task) translate(plain string) {
+	said := sayings(plain)
+	for i := 0; i < len(said); i++ {
+		for _, p := range everyday()[said[i]] {
+			if len(p.stems) > len(said)-i || !slices.Equal(p.stems, said[i:i+len(p.stems)]) {
+				continue
+			}
+			t.mean(p)
+			i += len(p.stems) - 1
+			break
+		}
+	}
+}
+
+// mean gives the words of a phrase what it means. If none of them is a word of the task, as
+// none of "how many" is, the phrase becomes one, which no tool has.
+func (t *Task) mean(p phrase) {
+	met := false
+	for k := range t.Words {
+		if w := &t.Words[k]; slices.Contains(p.stems, w.Text) {
+			w.Synonyms = without(union(slices.Clone(w.Synonyms), p.means), w.Text)
+			met = true
+		}
+	}
+	if !met {
+		t.Words = append(t.Words, Word{Text: strings.Join(p.stems, " "), Synonyms: without(slices.Clone(p.means), ""), Optional: true})
+	}
+}
+
+// without returns the words sorted, without one.
+func without(words []string, word string) []string {
+	slices.Sort(words)
+	return slices.DeleteFunc(words, func(w string) bool { return w == word })
+}
