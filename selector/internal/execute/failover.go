@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,10 +25,15 @@ type target struct {
 // instead.
 const shortWait = time.Second
 
+// maxPlaces bounds the servers that are called for one call.
+const maxPlaces = 3
+
 // targets returns the tool, and then the tools of the same name on the servers that may
-// stand in for its own; a read-only tool is replaced only by a read-only one. While there
-// are stand-ins, a call waits only briefly for each server to start; the last target is
-// therefore the first one again, with the usual wait.
+// stand in for its own, those that can take the call best first, maxPlaces in all; a
+// read-only tool is replaced only by a read-only one. While there are stand-ins, a call
+// waits only briefly for each server to start; the last target is therefore the first one
+// again, with the usual wait. A read-only tool whose server is down comes after those whose
+// servers are up.
 func (e *Executor) targets(t *registry.NormalizedTool, p Policy) []target {
 	others, reads := p.StandIns, t.Hints.IsReadOnly()
 	if reads {
@@ -36,7 +42,7 @@ func (e *Executor) targets(t *registry.NormalizedTool, p Policy) []target {
 	if len(others) == 0 {
 		return []target{{t, p, StartWait}}
 	}
-	all := []target{{t, p, shortWait}}
+	var standIns []*registry.NormalizedTool
 	known := e.Registry.Snapshot()
 	for _, server := range others {
 		for _, other := range known.Server(server) {
@@ -44,15 +50,45 @@ func (e *Executor) targets(t *registry.NormalizedTool, p Policy) []target {
 				continue
 			}
 			if !reads || other.Hints.IsReadOnly() {
-				all = append(all, target{other, e.Sessions.Policy(server), shortWait})
+				standIns = append(standIns, other)
 			}
 			break
 		}
 	}
-	if len(all) == 1 {
+	if len(standIns) == 0 {
 		return []target{{t, p, StartWait}}
 	}
+	e.Sort(standIns)
+	standIns = standIns[:min(len(standIns), maxPlaces-1)]
+	all := []target{{t, p, shortWait}}
+	for _, other := range standIns {
+		all = append(all, target{other, e.Sessions.Policy(other.Server), shortWait})
+	}
+	if reads && e.standingOf(t.Server, p).state == down {
+		slices.SortStableFunc(all, func(a, b target) int {
+			return cmp.Compare(e.standingOf(a.tool.Server, a.policy).state, e.standingOf(b.tool.Server, b.policy).state)
+		})
+	}
 	return append(all, target{t, p, StartWait})
+}
+
+// mayTurn reports whether a call that ended with err turns to a stand-in at once: a
+// read-only one whose server died or was late. A server that asked the client something may
+// have been late because of the client.
+func (x *execution) mayTurn(err error) bool {
+	d := &x.delivery
+	left := x.targets[x.tried:]
+	if len(left) == 0 || left[0].startWait == StartWait || !x.call.Tool.Hints.IsReadOnly() || !d.repeatable() {
+		return false
+	}
+	_, late := errors.AsType[*timeoutError](err)
+	if late && d.permit != nil && d.permit.asked.Load() {
+		return false
+	}
+	if late && d.tool == x.call.Tool {
+		x.targets = x.targets[:len(x.targets)-1] // its time is over
+	}
+	return late || errors.Is(err, session.ErrClosed) && !errors.Is(err, session.ErrNotSent)
 }
 
 // nextAttempt prepares the next attempt: the first one, a retry at the same target after
@@ -61,7 +97,8 @@ func (e *Executor) targets(t *registry.NormalizedTool, p Policy) []target {
 // last attempt ended.
 func (x *execution) nextAttempt(ctx context.Context, err error) bool {
 	if x.tried > 0 {
-		if x.delivery.pauseForRetry(ctx, err) {
+		turn := x.mayTurn(err)
+		if !turn && x.delivery.pauseForRetry(ctx, err) {
 			return true
 		}
 		x.delivery.leaveServer(ctx, err)
@@ -71,7 +108,7 @@ func (x *execution) nextAttempt(ctx context.Context, err error) bool {
 		if fault := err.Error(); !slices.Contains(x.faults, fault) {
 			x.faults = append(x.faults, fault)
 		}
-		if !x.delivery.mayRepeat(err) {
+		if !turn && !x.delivery.mayRepeat(err) {
 			return false
 		}
 	}

@@ -125,9 +125,16 @@ func hostOf(text string) string {
 	return strings.ToLower(text)
 }
 
+// The states of a standing, the best first.
+const (
+	up = iota
+	coming
+	down
+)
+
 // A standing says how well a server can take a call.
 type standing struct {
-	state    int // 0 is up, 1 starting, 2 down
+	state    int // up, coming or down
 	full     bool
 	priority int
 	calls    int
@@ -138,9 +145,9 @@ func (e *Executor) standingOf(server string, p Policy) (s standing) {
 	switch e.Sessions.State(server) {
 	case status.Ready, status.Idle, "":
 	case status.Starting:
-		s.state = 1
+		s.state = coming
 	default:
-		s.state = 2
+		s.state = down
 	}
 	if p.Place != nil {
 		s.priority = p.Place.priority
@@ -153,7 +160,7 @@ func (e *Executor) standingOf(server string, p Policy) (s standing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.isOpen() {
-		s.state = 2
+		s.state = down
 	}
 	s.calls = l.active + len(l.waiting)
 	s.full = p.MaxConcurrent > 0 && s.calls >= p.MaxConcurrent
