@@ -88,6 +88,27 @@ func (s *Selector) alike(tools []*registry.NormalizedTool) bool {
 	})
 }
 
+// placeWords are in the names of parameters that say where a tool works, or for whom.
+var placeWords = []string{
+	"path", "file", "dir", "folder", "root", "cwd", "drive", "vault", "repo", "database", "uri", "url", "host",
+	"account", "user", "owner", "mail", "tenant", "org", "team", "project", "workspace", "profile",
+}
+
+// sameEverywhere reports whether the tool does the same on all servers that have it: it is
+// read-only, touches nothing outside, and takes neither a path nor an account.
+func sameEverywhere(t *registry.NormalizedTool) bool {
+	if !t.Hints.IsReadOnly() || t.Hints.OpenWorld == nil || *t.Hints.OpenWorld {
+		return false
+	}
+	same := true
+	_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(name string, _ []byte) bool { // without any, it takes nothing
+		name = strings.ToLower(name)
+		same = !slices.ContainsFunc(placeWords, func(word string) bool { return strings.Contains(name, word) })
+		return same
+	})
+	return same
+}
+
 // clues returns what may tell places apart, the strongest first.
 func (s *Selector) clues(q Query, t text.Task) []clue {
 	var literals []string

@@ -153,3 +153,44 @@ func TestFindNamesakes(t *testing.T) {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
+
+// If nothing says which server is meant, Route runs only what is the same on all.
+func TestRouteToSeveralPlaces(t *testing.T) {
+	yes, no := new(true), new(false)
+	for _, test := range []struct {
+		name, schema string
+		hints        registry.Hints
+		ran          bool
+	}{
+		{"reads in a closed world", `{"properties":{"timezone":{}}}`, registry.Hints{ReadOnly: yes, OpenWorld: no}, true},
+		{"takes a path", `{"properties":{"filePath":{}}}`, registry.Hints{ReadOnly: yes, OpenWorld: no}, false},
+		{"takes an account", `{"properties":{"n":{},"account_id":{}}}`, registry.Hints{ReadOnly: yes, OpenWorld: no}, false},
+		{"may touch what is outside", `{}`, registry.Hints{ReadOnly: yes}, false},
+		{"touches what is outside", `{}`, registry.Hints{ReadOnly: yes, OpenWorld: yes}, false},
+		{"writes", `{}`, registry.Hints{Destructive: no, OpenWorld: no}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tool := &registry.NormalizedTool{ID: "a:x", Server: "a", Name: "x", InputSchema: json.RawMessage(test.schema), Hints: test.hints}
+			other := *tool
+			other.ID, other.Server = "b:x", "b"
+			p := &fakeProvider{selections: []Selection{{Tool: tool, Confidence: 0.9, Places: []*registry.NormalizedTool{tool, &other}, Ambiguous: true}}}
+			asked := false
+			q := RouteRequest{Threshold: 0.5, RunUnsafe: true, Fill: func(_ context.Context, _ *registry.NormalizedTool, args json.RawMessage, _ bool) (json.RawMessage, bool) {
+				asked = true
+				return args, true
+			}}
+			r, err := Route(t.Context(), p, q)
+			if err != nil || r.Ran != test.ran || r.Ambiguous == test.ran || asked != test.ran {
+				t.Errorf("ran: %v, ambiguous: %v, asked the person: %v, %v", r.Ran, r.Ambiguous, asked, err)
+			}
+			q.DryRun = true
+			if r, err = Route(t.Context(), p, q); err != nil || r.Ran || r.Ambiguous == test.ran {
+				t.Errorf("dry: ambiguous: %v, %v", r.Ambiguous, err)
+			}
+			// Who names the tool by its ID has said which server is meant.
+			if r, err = Route(t.Context(), p, RouteRequest{RunUnsafe: true, Call: Call{Tool: tool}}); err != nil || !r.Ran || r.Ambiguous {
+				t.Errorf("by its ID: ran: %v, ambiguous: %v, %v", r.Ran, r.Ambiguous, err)
+			}
+		})
+	}
+}

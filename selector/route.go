@@ -52,6 +52,7 @@ type Routed struct {
 	Plan      []Step // not empty where the task needs several tools; nothing else was done then
 
 	Arguments json.RawMessage // of the call, repaired where that makes them fit
+	Ambiguous bool            // nothing says which of Selection.Places is meant, and the tool is not the same on all
 	Missing   []string        // required arguments that Arguments lacks
 	Problems  []string        // a sentence for each fault of Arguments
 	Unsafe    string          // why the tool is not safe to run; "" if it is safe
@@ -68,7 +69,7 @@ func Route(ctx context.Context, p Provider, q RouteRequest) (r Routed, err error
 	if chosen {
 		r.Selection = Selection{Tool: q.Call.Tool, Confidence: 1}
 	} else {
-		q.Query.Threshold = q.Threshold
+		q.Query.Threshold, q.Query.Arguments = q.Threshold, q.Call.Arguments
 		r.Selection, err = p.Select(ctx, q.Query)
 		if err == nil && r.Selection.Abstained && q.Refresh != nil && q.Refresh(ctx) {
 			r.Selection, err = p.Select(ctx, q.Query)
@@ -84,14 +85,15 @@ func Route(ctx context.Context, p Provider, q RouteRequest) (r Routed, err error
 	}
 	call := q.Call
 	call.Tool, call.Arguments = r.Selection.Tool, argumentsOf(q.Call)
+	r.Ambiguous = r.Selection.Ambiguous && !sameEverywhere(call.Tool)
 	if call.Tool == nil || q.DryRun {
 		return r, nil
 	}
 
 	safe, reason := mayRun(r.Selection, q.Threshold)
 	r.Unsafe = reason
-	permitted := safe || q.RunUnsafe
-	if q.Fill != nil && wire.IsObject(call.Arguments) {
+	permitted := (safe || q.RunUnsafe) && !r.Ambiguous
+	if q.Fill != nil && !r.Ambiguous && wire.IsObject(call.Arguments) {
 		var agreed bool
 		call.Arguments, agreed = q.Fill(ctx, call.Tool, call.Arguments, permitted)
 		permitted = permitted || agreed

@@ -42,6 +42,8 @@ type routeAnswer struct {
 	Tool         string          `json:"tool"`
 	Score        float64         `json:"score"`
 	Confidence   float64         `json:"confidence"`
+	Places       []string        `json:"places,omitempty"`    // servers that have the same tool, that of Tool first
+	Ambiguous    bool            `json:"ambiguous,omitempty"` // nothing says which server is meant
 	Alternatives []candidate     `json:"alternatives"`
 	Result       json.RawMessage `json:"result,omitempty"`
 }
@@ -83,12 +85,16 @@ func runRoute(ctx context.Context, env *environment, task string, o routeOptions
 			return printRouted(env, answer, &exitError{code: exitNoTool})
 		}
 		answer.Tool, answer.Score, answer.Confidence = t.ID, sel.Score, sel.Confidence
+		answer.Places, answer.Ambiguous = serversOf(sel.Places), routed.Ambiguous
 		switch {
 		case o.dryRun:
 			return printRouted(env, answer, nil)
 		case len(routed.Missing) > 0:
 			return printRouted(env, answer, &exitError{exitFailed, fmt.Errorf("%s was not run: it needs the arguments %s; add --args '{%s}'. Its schema: %s",
 				t.ID, strings.Join(routed.Missing, ", "), blanks(routed.Missing), t.InputSchema)})
+		case routed.Ambiguous:
+			return printRouted(env, answer, &exitError{exitFailed, fmt.Errorf("%s was not run: several servers have this tool (%s), and neither the task nor the arguments say which one is meant; name the server in the task, or run it with 'metarouter call %s'",
+				t.ID, strings.Join(answer.Places, ", "), t.ID)})
 		case !routed.Ran:
 			return printRouted(env, answer, &exitError{exitFailed, fmt.Errorf("%s was not run: %s; run it with --yes", t.ID, routed.Unsafe)})
 		}
@@ -126,10 +132,10 @@ func printRouted(env *environment, r routeAnswer, verdict error) error {
 		return verdict
 	}
 	if r.Tool != "" {
-		fmt.Fprintf(env.stdout, "%.2f  %s\n", r.Confidence, r.Tool)
+		fmt.Fprintf(env.stdout, "%.2f  %s%s\n", r.Confidence, r.Tool, alsoOn(r.Places))
 	}
 	for _, c := range r.Alternatives {
-		fmt.Fprintf(env.stdout, "%.2f  %s  %s\n", c.Confidence, c.ID, summary(c.Description))
+		fmt.Fprintf(env.stdout, "%.2f  %s%s  %s\n", c.Confidence, c.ID, alsoOn(c.Places), summary(c.Description))
 	}
 	return verdict
 }

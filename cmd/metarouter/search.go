@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/why"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -23,6 +24,9 @@ type candidate struct {
 	Capabilities []string `json:"capabilities"`
 	Score        float64  `json:"score"`
 	Confidence   float64  `json:"confidence"`
+	Places       []string `json:"places,omitempty"`    // servers that have the same tool, that of ID first
+	OtherIDs     []string `json:"other_ids,omitempty"` // of the tool on the other servers
+	Ambiguous    bool     `json:"ambiguous,omitempty"` // nothing says which server is meant
 
 	Why *selector.Explanation `json:"why,omitempty"`
 }
@@ -31,9 +35,29 @@ func candidates(from []selector.Candidate) []candidate {
 	rows := []candidate{}
 	for _, c := range from {
 		t := c.Tool
-		rows = append(rows, candidate{ID: t.ID, Server: t.Server, Name: t.Name, Description: t.Description, Capabilities: tagsOf(t), Score: c.Score, Confidence: c.Confidence})
+		row := candidate{ID: t.ID, Server: t.Server, Name: t.Name, Description: t.Description, Capabilities: tagsOf(t), Score: c.Score, Confidence: c.Confidence, Ambiguous: c.Ambiguous}
+		if row.Places = serversOf(c.Places); row.Places != nil {
+			row.OtherIDs = c.IDs()[1:]
+		}
+		rows = append(rows, row)
 	}
 	return rows
+}
+
+// serversOf returns the servers of tools.
+func serversOf(tools []*registry.NormalizedTool) (servers []string) {
+	for _, t := range tools {
+		servers = append(servers, t.Server)
+	}
+	return servers
+}
+
+// alsoOn says which other servers have a tool, after its ID; places are as in [candidate].
+func alsoOn(places []string) string {
+	if len(places) < 2 {
+		return ""
+	}
+	return " (also on " + strings.Join(places[1:], ", ") + ")"
 }
 
 // searchOptions are the flags of search.
@@ -123,7 +147,7 @@ func printRanking(env *environment, found selector.Ranking, rows []candidate) er
 	notePartial(env, found.Partial)
 	return env.printTable(func(w *tabwriter.Writer) {
 		for _, c := range rows {
-			fmt.Fprintf(w, "%.2f\t%s\t%s\t%s\n", c.Confidence, c.ID, strings.Join(c.Capabilities, " "), summary(c.Description))
+			fmt.Fprintf(w, "%.2f\t%s\t%s\t%s\n", c.Confidence, c.ID+alsoOn(c.Places), strings.Join(c.Capabilities, " "), summary(c.Description))
 			if c.Why != nil {
 				why.PrintScore(w, c.Why)
 			}

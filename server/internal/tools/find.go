@@ -48,6 +48,7 @@ type Found struct {
 // as the budget allows.
 type entry struct {
 	ID string `json:"id"`
+	placement
 	handle
 	Description  string          `json:"description,omitempty"`
 	Signature    string          `json:"signature,omitempty"`
@@ -99,7 +100,7 @@ func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.
 	}
 	ids := slices.Clone(reply.More)
 	for _, e := range entries {
-		ids = append(ids, e.ID)
+		ids = append(append(ids, e.ID), e.OtherIDs...)
 	}
 	if len(a.Kinds) == 0 || slices.Contains(a.Kinds, registry.KindTool) {
 		f.memory.note(c.Owner(), finding{task: a.Query, tools: ids, sure: ranking.Sure})
@@ -188,7 +189,7 @@ func (f *finder) details(c selector.Candidate) []entry {
 	if c.Tool == nil {
 		return f.otherDetails(c)
 	}
-	bare := entry{ID: c.Tool.ID, Score: round(c.Score), Confidence: round(c.Confidence)}
+	bare := entry{ID: c.Tool.ID, placement: placementOf(c.Places, c.Ambiguous), Score: round(c.Score), Confidence: round(c.Confidence)}
 	sentence := firstSentence(c.Tool.Description)
 
 	full := bare

@@ -21,9 +21,10 @@ type routeArguments struct {
 
 // A Proposal is the answer of route_task if it ran no tool.
 type Proposal struct {
-	Ran                 bool            `json:"ran"` // false
-	Reason              string          `json:"reason"`
-	Tool                string          `json:"tool,omitempty"`
+	Ran    bool   `json:"ran"` // false
+	Reason string `json:"reason"`
+	Tool   string `json:"tool,omitempty"`
+	placement
 	Description         string          `json:"description,omitempty"`
 	Score               float64         `json:"score,omitempty"`
 	Confidence          float64         `json:"confidence,omitempty"`
@@ -54,6 +55,7 @@ type routeMeta struct {
 	Score               float64  `json:"score"`
 	Confidence          float64  `json:"confidence"`
 	MissingCapabilities []string `json:"missing_capabilities,omitempty"`
+	placement
 }
 
 const (
@@ -104,7 +106,7 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 		if err != nil {
 			return nil, err
 		}
-		return conversation.WithMeta(result, "route", wire.Marshal(routeMeta{tool.ID, round(selection.Score), round(selection.Confidence), selection.Partial})), nil
+		return conversation.WithMeta(result, "route", wire.Marshal(routeMeta{tool.ID, round(selection.Score), round(selection.Confidence), selection.Partial, placementOf(selection.Places, selection.Ambiguous)})), nil
 	case err != nil:
 		return nil, err
 	case len(routed.Plan) > 0:
@@ -126,10 +128,10 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 func proposedFinding(task string, s selector.Selection, threshold float64) finding {
 	f := finding{task: task, sure: !s.Abstained && s.Confidence >= threshold}
 	if s.Tool != nil {
-		f.tools = append(f.tools, s.Tool.ID)
+		f.tools = append(append(f.tools, s.Tool.ID), placementOf(s.Places, false).OtherIDs...)
 	}
 	for _, c := range s.Alternatives[:min(len(s.Alternatives), shownAlternatives)] {
-		f.tools = append(f.tools, c.Tool.ID)
+		f.tools = append(f.tools, c.IDs()...)
 	}
 	return f
 }
@@ -139,6 +141,7 @@ func (r *taskRouter) proposed(routed selector.Routed, others []selector.Candidat
 	selection, tool := routed.Selection, routed.Selection.Tool
 	p := Proposal{
 		Tool:                tool.ID,
+		placement:           placementOf(selection.Places, routed.Ambiguous),
 		Description:         firstSentence(tool.Description),
 		Score:               round(selection.Score),
 		Confidence:          round(selection.Confidence),
@@ -149,13 +152,20 @@ func (r *taskRouter) proposed(routed selector.Routed, others []selector.Candidat
 		Alternatives:        r.alternatives(others),
 	}
 	if len(p.Missing)+len(p.Problems) == 0 {
-		p.Reason = "not run without permission: " + routed.Unsafe + "; allow_destructive runs it"
+		if routed.Ambiguous {
+			p.Reason = p.question(tool.ID)
+		} else {
+			p.Reason = "not run without permission: " + routed.Unsafe + "; allow_destructive runs it"
+		}
 		return answer(p)
 	}
 	p.InputSchema = tool.InputSchema
 	p.Reason = "the arguments do not fit the tool's schema"
 	if len(p.Missing) > 0 {
 		p.Reason = "arguments are missing"
+	}
+	if routed.Ambiguous {
+		p.Reason += "; " + p.question(tool.ID)
 	}
 	if routed.Unsafe != "" {
 		p.Reason += "; and it is not run without permission: " + routed.Unsafe
