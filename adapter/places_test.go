@@ -1,0 +1,103 @@
+package adapter
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// One server that is configured twice: if it dies, the other one answers what only reads.
+func TestTwinStandsIn(t *testing.T) {
+	one := fake("one", "-tools", "pid,crash,browser_click")
+	link := filepath.Join(t.TempDir(), "server")
+	if err := os.Symlink(one.Command, link); err != nil {
+		t.Skip(err) // Windows, without the right to
+	}
+	one.Command = link
+	two := one
+	two.Name = "two"
+	r, _ := running(t, Options{}, one, two)
+	settled(t, r)
+	call := func(id string) (text, server, degraded string) {
+		t.Helper()
+		tool, ok := r.Parts().Tool(id)
+		if !ok {
+			t.Fatalf("no tool %s", id)
+		}
+		result, err := r.Execute(t.Context(), Call{Tool: tool})
+		if err != nil {
+			return err.Error(), "", ""
+		}
+		server, _ = wire.String(wire.Member(result.Meta(), "server"))
+		return result.Text(), server, string(wire.Member(result.Meta(), "degraded"))
+	}
+	route := func() selector.Routed {
+		t.Helper()
+		routed, err := selector.Route(t.Context(), r.Parts(), selector.RouteRequest{Query: Query{Task: "return the process id"}})
+		if err != nil || routed.Selection.Tool == nil || routed.Selection.Tool.Name != "pid" || !routed.Ran || routed.Ambiguous || len(routed.Selection.Places) != 2 {
+			t.Fatalf("%+v, %v", routed, err)
+		}
+		return routed
+	}
+	route()
+	first, _, _ := call("one:pid")
+	second, _, _ := call("two:pid")
+
+	must(t, os.Remove(link)) // so that what dies is not started again
+	pid, err := strconv.Atoi(first)
+	must(t, err)
+	process, err := os.FindProcess(pid)
+	must(t, err)
+	must(t, process.Kill())
+	if text, server, degraded := call("one:pid"); text != second || server != "two" || degraded != "true" {
+		t.Errorf("a read-only call is answered %q by %q, degraded %s", text, server, degraded)
+	}
+	if text, server, degraded := call("one:browser_click"); server == "two" || degraded == "true" {
+		t.Errorf("another call is answered %q by %q, degraded %s", text, server, degraded)
+	}
+	if routed := route(); routed.Selection.Tool.Server != "two" || string(wire.Member(routed.Result.Meta(), "degraded")) != "false" {
+		t.Errorf("a task goes to %s: %s", routed.Selection.Tool.ID, routed.Result.JSON)
+	}
+}
+
+// Two servers that have the same tools in different folders.
+func TestServersInSeveralFolders(t *testing.T) {
+	dir := t.TempDir()
+	server := func(name string) config.Server {
+		s := fake(name, "-tool", `{"name":"read_notes","description":"Read a file of notes","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}},"annotations":{"readOnlyHint":true,"openWorldHint":false}}`)
+		s.Cwd = filepath.Join(dir, name)
+		must(t, os.Mkdir(s.Cwd, 0o700))
+		return s
+	}
+	r, _ := running(t, Options{}, server("office"), server("garden"))
+	settled(t, r)
+	for _, test := range []struct {
+		name, task, path string
+		want             string // the server that runs it; "" for none
+	}{
+		{"nothing decides", "read my file of notes", "notes.txt", ""},
+		{"the path", "read my file of notes", filepath.Join(dir, "garden", "notes.txt"), "garden"},
+		{"the other path", "read my file of notes", filepath.Join(dir, "office", "deep", "notes.txt"), "office"},
+		{"the path in the task", "read the file of notes " + filepath.Join(dir, "office", "notes.txt"), "", "office"},
+		{"the server's name", "read my file of notes in garden", "notes.txt", "garden"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			args, err := json.Marshal(map[string]string{"path": test.path})
+			must(t, err)
+			routed, err := selector.Route(t.Context(), r.Parts(), selector.RouteRequest{Query: Query{Task: test.task}, Call: Call{Arguments: args}, RunUnsafe: true})
+			if err != nil || routed.Ambiguous != (test.want == "") || routed.Ran == routed.Ambiguous || len(routed.Selection.Places) != 2 {
+				t.Fatalf("%+v, %v", routed, err)
+			}
+			if got := routed.Result.Tool; got != nil && (got.Server != test.want || !strings.Contains(routed.Result.Text(), "path")) {
+				t.Errorf("%s answered %s", got.Server, routed.Result.JSON)
+			}
+		})
+	}
+}
