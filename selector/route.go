@@ -40,6 +40,10 @@ type RouteRequest struct {
 	// searches once more if it has. May be nil.
 	Refresh func(ctx context.Context) bool
 
+	// Folders returns the folders in which the client works. Route calls it if nothing else says
+	// which of several servers is meant, and selects once more if there are any. May be nil.
+	Folders func(ctx context.Context) []string
+
 	// Fill completes the arguments, for example by asking the client. permitted says whether
 	// the tool may run already; if not, agreed says whether a person has agreed to the call. May
 	// be nil.
@@ -73,6 +77,11 @@ func Route(ctx context.Context, p Provider, q RouteRequest) (r Routed, err error
 		r.Selection, err = p.Select(ctx, q.Query)
 		if err == nil && r.Selection.Abstained && q.Refresh != nil && q.Refresh(ctx) {
 			r.Selection, err = p.Select(ctx, q.Query)
+		}
+		if err == nil && r.Selection.Ambiguous && q.Folders != nil {
+			if q.Query.Folders = q.Folders(ctx); len(q.Query.Folders) > 0 {
+				r.Selection, err = p.Select(ctx, q.Query)
+			}
 		}
 		if err != nil {
 			return r, err

@@ -125,13 +125,14 @@ func TestRouteTaskAsksOnlyWhoAnswers(t *testing.T) {
 }
 
 // connectSDK connects the SDK's client over a pipe.
-func connectSDK(t *testing.T, s *Server, version string, options *mcp.ClientOptions) *mcp.ClientSession {
+func connectSDK(t *testing.T, s *Server, version string, options *mcp.ClientOptions, roots ...*mcp.Root) *mcp.ClientSession {
 	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	done := make(chan error)
 	go func() { done <- serve(t.Context(), s, inR, outW) }()
 	c := mcp.NewClient(&mcp.Implementation{Name: "test"}, options)
+	c.AddRoots(roots...)
 	cs, err := c.Connect(t.Context(), &mcp.IOTransport{Reader: outR, Writer: inW}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatal(err)

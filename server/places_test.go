@@ -1,9 +1,12 @@
 package server
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -45,5 +48,20 @@ func TestPlaces(t *testing.T) {
 	}
 	if string(r.query.Arguments) != `{"n":1}` {
 		t.Errorf("searched with the arguments %s", r.query.Arguments)
+	}
+}
+
+// If nothing says which server is meant, the folders in which the client works are asked for.
+func TestRootsTellPlaces(t *testing.T) {
+	for _, version := range []string{"", "2025-11-25"} {
+		for _, ambiguous := range []bool{true, false} {
+			r := newFake(tool("files-a", "read"), tool("files-b", "read"))
+			r.selection = selector.Selection{Tool: r.Tools()[0], Confidence: 0.9, Places: r.Tools(), Ambiguous: ambiguous}
+			client := connectSDK(t, New(r, Options{Mode: Search}), version, nil, &mcp.Root{URI: "file:///srv/b"})
+			_, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "route_task", Arguments: json.RawMessage(`{"task":"read","arguments":{}}`)})
+			if asked := slices.Equal(r.query.Folders, []string{"file:///srv/b"}); err != nil || asked != ambiguous {
+				t.Errorf("revision %q, ambiguous %v: searched with the folders %q, %v", version, ambiguous, r.query.Folders, err)
+			}
+		}
 	}
 }

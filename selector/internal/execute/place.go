@@ -93,7 +93,9 @@ func isWithin(host, domain string) bool {
 // folderOf returns an absolute path in the form in which places have folders: clean, with
 // slashes, and in lower case on Windows. It is "" for a text that is no absolute path.
 func folderOf(text string) string {
-	text, _ = strings.CutPrefix(text, "file://")
+	if u, err := url.Parse(text); err == nil && u.Scheme == "file" {
+		text = u.Path
+	}
 	if rest, ok := strings.CutPrefix(text, "~"); ok && (rest == "" || rest[0] == '/') {
 		if home, err := os.UserHomeDir(); err == nil {
 			text = home + rest

@@ -89,6 +89,7 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 		Strict:    true,
 		Threshold: threshold,
 		RunUnsafe: a.AllowDestructive,
+		Folders:   func(ctx context.Context) []string { return rootsOf(ctx, c.From) },
 		Refresh:   func(ctx context.Context) bool { return r.catalog.Settle(ctx, before) },
 	}
 	if fills {
