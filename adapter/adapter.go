@@ -182,6 +182,8 @@ func Why(ctx context.Context, p ProviderAdapter, q Query, s Selection) string {
 	case s.Tool == nil:
 		chosen = s.Alternatives[0]
 		line = "no tool fits the task; the nearest is "
+	case !s.Sure:
+		line = "no tool is a sure match; the nearest is "
 	}
 	line += fmt.Sprintf("%s, confidence %.2f", chosen.Tool.ID, chosen.Confidence)
 	var reasons []string

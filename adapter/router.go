@@ -108,6 +108,7 @@ func New(c config.Config, o Options) *Router {
 	r.learning = newLearning(c, o)
 	r.selector = selector.New(r.registry, selector.Options{
 		Sessions: servers, Experience: r.learning, Classifier: r.sorting, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log,
+		FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
 	})
 	r.fleet = &fleet{r.current, r.supervisor, r.selector, r.registry, o.Sole, listener}
 	r.catalog = &catalog{r.current, r.registry, r.writer, r.fleet, o.OnDemand}

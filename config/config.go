@@ -131,6 +131,7 @@ type Router struct {
 	Timeout         time.Duration // default 5m
 	Validate        Validate
 	MaxResultTokens int
+	FindThreshold   float64 // below 1; 0 if absent, for the default of package selector
 	RouteThreshold  float64 // default 0.5
 	Learning        bool    // default true
 	FillArguments   bool

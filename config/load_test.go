@@ -174,7 +174,7 @@ func TestWorkspaceFolder(t *testing.T) {
 
 func TestRouter(t *testing.T) {
 	c := loadText(t, `{"metarouter": {"mode": "search", "names": "bare", "separator": ".", "toolBudget": 1, "listWait": "1s",
-		"pinned": ["files:read_file"], "routeThreshold": 0.75, "learning": false, "fillArguments": true, "accessLog": "x.log",
+		"pinned": ["files:read_file"], "findThreshold": 0.3, "routeThreshold": 0.75, "learning": false, "fillArguments": true, "accessLog": "x.log",
 		"http": {"addr": ":1", "allowedHosts": ["h"], "allowedOrigins": ["o"], "tokens": ["${TOKEN}"], "maxBody": "1KiB",
 			"tlsCert": "tls/${TOKEN}.pem", "tlsKey": "/k.pem", "maxHeader": "2KiB", "maxBatch": 3, "readTimeout": "5s", "maxSessions": 4,
 			"sessionTimeout": "6s", "rate": "5/s burst 9"},
@@ -182,7 +182,7 @@ func TestRouter(t *testing.T) {
 	want := Router{
 		Mode: "search", Names: "bare", Separator: ".", ToolBudget: 1, ListWait: time.Second,
 		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: ValidateOn,
-		RouteThreshold: 0.75, FillArguments: true, AccessLog: AccessLog{File: "/project/x.log", MaxSize: 100 << 20, MaxFiles: 5},
+		FindThreshold: 0.3, RouteThreshold: 0.75, FillArguments: true, AccessLog: AccessLog{File: "/project/x.log", MaxSize: 100 << 20, MaxFiles: 5},
 		HTTP: HTTP{Addr: ":1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []string{"sk-secret"}, MaxBody: 1024,
 			TLSCert: "/project/tls/sk-secret.pem", TLSKey: "/k.pem", MaxHeader: 2048, MaxBatch: 3, ReadTimeout: 5 * time.Second, MaxSessions: 4,
 			SessionTimeout: 6 * time.Second, Rate: Rate{5, 9}},
@@ -273,6 +273,8 @@ func TestProblems(t *testing.T) {
 		{"names", `{"metarouter": {§"names": ""}}`, "", `must be "prefixed" or "bare"`, true},
 		{"separator", `{"metarouter": {§"separator": ":"}}`, "", `must be "__", ".", "-" or "/"`, true},
 		{"threshold", `{"metarouter": {§"routeThreshold": 2}}`, "", `a number from 0 to 1`, true},
+		{"find threshold 0", `{"metarouter": {§"findThreshold": 0}}`, "", `a number between 0 and 1`, true},
+		{"find threshold 1", `{"metarouter": {§"findThreshold": 1}}`, "", `a number between 0 and 1`, true},
 		{"capability words", `{"metarouter": {"capabilities": {"a": ["x", §1]}}}`, "", `"capabilities.a[1]" must be a string`, true},
 		{"router typo", `{"metarouter": {§"pined": []}}`, "", `did you mean "pinned"?`, true},
 		{"router", `{§"metarouter": true}`, "", `"metarouter" must be an object`, true},

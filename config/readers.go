@@ -64,6 +64,14 @@ func fraction(v hujson.Value) (float64, error) {
 	return f, nil
 }
 
+func betweenZeroAndOne(v hujson.Value) (float64, error) {
+	f, err := fraction(v)
+	if err != nil || f == 0 || f == 1 {
+		return 0, errors.New("must be a number between 0 and 1, such as 0.25")
+	}
+	return f, nil
+}
+
 // number returns the text of a JSON number, or "" for any other value.
 func number(v hujson.Value) string {
 	if v.Value.Kind() != '0' {

@@ -118,7 +118,7 @@ func TestSchemaRejects(t *testing.T) {
 		`{"mcpServers": {"a": {"command": "x", "timeout": "5 minutes"}}}`, `{"mcpServers": {"a": {"command": "x", "retry": "maybe"}}}`,
 		`{"mcpServers": {"a": {"command": "x", "tools": {"allowed": []}}}}`, `{"mcpServers": {"a": {"url": "http://x", "type": "ws"}}}`,
 		`{"metarouter": {"mode": "all"}}`, `{"metarouter": {"moed": "auto"}}`, `{"metarouter": {"http": {"maxBody": "many"}}}`, `{"metarouter": {"http": {"rate": "fast"}}}`,
-		`{"metarouter": {"routeThreshold": 2}}`, `{"metarouter": {"classification": {"categories": [{}]}}}`, `{"metarouter": {"classification": {"rules": [{}]}}}`,
+		`{"metarouter": {"routeThreshold": 2}}`, `{"metarouter": {"findThreshold": 0}}`, `{"metarouter": {"findThreshold": 1}}`, `{"metarouter": {"classification": {"categories": [{}]}}}`, `{"metarouter": {"classification": {"rules": [{}]}}}`,
 		`{"metarouter": {"accessLog": {"arguments": true}}}`, `{"metarouter": {"assist": "model"}}`, `{"metarouter": {"assist": {"url": "http://x/v1"}}}`,
 	} {
 		if checkSchema(t, schema, []byte(text)) == nil {

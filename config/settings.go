@@ -40,6 +40,7 @@ func routerFields(d *decoder, r *Router) fields {
 		"timeout":         set(d, &r.Timeout, duration(positive)),
 		"validate":        set(d, &r.Validate, validates),
 		"maxResultTokens": set(d, &r.MaxResultTokens, atLeast(0)),
+		"findThreshold":   set(d, &r.FindThreshold, betweenZeroAndOne),
 		"routeThreshold":  set(d, &r.RouteThreshold, fraction),
 		"learning":        set(d, &r.Learning, boolean),
 		"fillArguments":   set(d, &r.FillArguments, boolean),

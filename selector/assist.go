@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
-
-	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 )
 
 // An Assistant is a model that chooses the tool for a task where the ranking is not sure.
@@ -38,7 +35,7 @@ const (
 // first one is below the threshold. It moves the chosen tool to the front and reports true.
 // If the Assistant chooses none, fails or is late, the ranking stays as it is.
 func ask(ctx context.Context, q Query, ranked []Candidate) bool {
-	if q.Assistant == nil || len(ranked) == 0 || ranked[0].Confidence >= cmp.Or(q.Threshold, DefaultFindThreshold) {
+	if q.Assistant == nil || len(ranked) == 0 || ranked[0].Confidence >= q.Threshold {
 		return false
 	}
 	first := ranked[:min(len(ranked), maxChoices)]
@@ -66,18 +63,4 @@ func choose(ranked []Candidate, i int) {
 	for j := range ranked[1:] {
 		ranked[1+j].Confidence *= 1 - chosenConfidence
 	}
-}
-
-// decidedBy returns what put the first tool there, but for an Assistant.
-func decidedBy(ranked []Candidate) string {
-	if len(ranked) == 0 {
-		return ""
-	}
-	weight := rank.Weights()[rank.UseFeature]
-	unused := func(c Candidate) float64 { return c.Score - float64(weight*c.Features[rank.UseFeature]) }
-	first := unused(ranked[0])
-	if slices.ContainsFunc(ranked[1:], func(c Candidate) bool { return unused(c) > first }) {
-		return byUsage
-	}
-	return byRanking
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 )
 
 // A scripted is an Assistant that does what a test says.
@@ -58,8 +57,8 @@ func TestAsk(t *testing.T) {
 	}{
 		{"sure", never, 0.5, 0.5, "s:t0", false},
 		{"no model", nil, 0.1, 0.5, "s:t0", false},
-		{"the default threshold", never, DefaultFindThreshold, 0, "s:t0", false},
-		{"below the default threshold", picks("s:t3"), DefaultFindThreshold - 0.01, 0, "s:t3", true},
+		{"just sure", never, 0.25, 0.25, "s:t0", false},
+		{"just not sure", picks("s:t3"), 0.2499, 0.25, "s:t3", true},
 		{"the first is right", picks("s:t0"), 0.4, 0.5, "s:t0", true},
 		{"the last that is shown", picks("s:t19"), 0.4, 0.5, "s:t19", true},
 		{"not shown", picks("s:t20"), 0.4, 0.5, "s:t0", false},
@@ -110,29 +109,13 @@ func TestAskWaitsNotLong(t *testing.T) {
 			return 3, context.Cause(ctx)
 		})
 		ranked := ranking(5, 0.1)
-		if ask(t.Context(), Query{Task: "x", Assistant: hangs}, ranked) || ranked[0].Tool.ID != "s:t0" {
+		if ask(t.Context(), Query{Task: "x", Threshold: 0.5, Assistant: hangs}, ranked) || ranked[0].Tool.ID != "s:t0" {
 			t.Errorf("%v", ids(ranked))
 		}
 		if took := time.Since(began); took != assistWait {
 			t.Errorf("it took %v", took)
 		}
 	})
-}
-
-func TestDecidedBy(t *testing.T) {
-	used := ranking(2, 0.9)
-	used[0].Features[rank.UseFeature] = 1 // 4 of its score
-	used[0].Score = 4.5
-	both := ranking(2, 0.9)
-	both[0].Features[rank.UseFeature], both[0].Score = 1, 9
-	for _, test := range []struct {
-		ranked []Candidate
-		want   string
-	}{{nil, ""}, {ranking(2, 0.9), byRanking}, {ranking(1, 0.9), byRanking}, {used, byUsage}, {both, byRanking}} {
-		if got := decidedBy(test.ranked); got != test.want {
-			t.Errorf("decidedBy(%v) = %q, want %q", ids(test.ranked), got, test.want)
-		}
-	}
 }
 
 // A search that is not sure asks, says so, and is no abstention then; a sure one, an empty one

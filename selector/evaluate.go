@@ -80,12 +80,16 @@ func EvaluateTasks(ctx context.Context, catalogs []TaskCatalog, threshold float6
 // outcome compares the answer to a task with the tools that are right.
 func outcome(catalog string, t evaluation.Task, found Ranking, threshold float64) evaluation.Outcome {
 	chosen := found.selection()
-	may, _ := mayRun(chosen, threshold)
+	idle := chosen.Tool == nil || chosen.Confidence < threshold
 	o := evaluation.Outcome{
 		Catalog: catalog, ID: t.ID, Kind: t.Kind,
 		Refused:    found.Abstained || !found.Sure,
-		Idle:       chosen.Tool == nil || chosen.Confidence < threshold,
-		IdleOrHarm: !may,
+		Idle:       idle,
+		IdleOrHarm: idle,
+	}
+	if !idle {
+		harmless, _ := Harmless(chosen.Tool)
+		o.IdleOrHarm = !harmless
 	}
 	for i, c := range found.Candidates {
 		o.Answer = append(o.Answer, c.Tool.ID)

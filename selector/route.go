@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -32,12 +33,13 @@ type RouteRequest struct {
 	Plan      bool    // answer with a plan, and run nothing, where the task needs several tools
 	DryRun    bool    // only select
 	Strict    bool    // run nothing if the arguments do not fit the schema, whatever the server's Policy says
-	Threshold float64 // the confidence below which a tool is not safe to run
-	RunUnsafe bool    // run the tool even if it is not safe to run
+	Threshold float64 // the confidence below which Route runs no tool
+	RunUnsure bool    // run the tool even if the confidence is below Threshold
+	RunUnsafe bool    // run the tool even if it is not harmless, see [Harmless]
 
 	// Refresh waits for servers that were not listed yet, and then reports whether the
-	// catalog has changed since it was searched. Route calls it if no tool fits, and
-	// searches once more if it has. May be nil.
+	// catalog has changed since it was searched. Route calls it if the selection is not sure,
+	// and searches once more if it has. May be nil.
 	Refresh func(ctx context.Context) bool
 
 	// Folders returns the folders in which the client works. Route calls it if nothing else says
@@ -59,7 +61,8 @@ type Routed struct {
 	Ambiguous bool            // nothing says which of Selection.Places is meant, and the tool is not the same on all
 	Missing   []string        // required arguments that Arguments lacks
 	Problems  []string        // a sentence for each fault of Arguments
-	Unsafe    string          // why the tool is not safe to run; "" if it is safe
+	Unsure    string          // that the confidence is below the threshold; "" if it is not
+	Unsafe    string          // why the tool is not harmless; "" if it is
 
 	Ran    bool   // the tool was executed
 	Result Result // of the execution
@@ -71,11 +74,11 @@ type Routed struct {
 func Route(ctx context.Context, p Provider, q RouteRequest) (r Routed, err error) {
 	chosen := q.Call.Tool != nil
 	if chosen {
-		r.Selection = Selection{Tool: q.Call.Tool, Confidence: 1}
+		r.Selection = Selection{Tool: q.Call.Tool, Confidence: 1, Sure: true}
 	} else {
 		q.Query.Threshold, q.Query.Arguments = q.Threshold, q.Call.Arguments
 		r.Selection, err = p.Select(ctx, q.Query)
-		if err == nil && r.Selection.Abstained && q.Refresh != nil && q.Refresh(ctx) {
+		if err == nil && !r.Selection.Sure && q.Refresh != nil && q.Refresh(ctx) {
 			r.Selection, err = p.Select(ctx, q.Query)
 		}
 		if err == nil && r.Selection.Ambiguous && q.Folders != nil {
@@ -99,9 +102,9 @@ func Route(ctx context.Context, p Provider, q RouteRequest) (r Routed, err error
 		return r, nil
 	}
 
-	safe, reason := mayRun(r.Selection, q.Threshold)
-	r.Unsafe = reason
-	permitted := (safe || q.RunUnsafe) && !r.Ambiguous
+	r.Unsure = belowThreshold(r.Selection.Confidence, q.Threshold)
+	_, r.Unsafe = Harmless(call.Tool)
+	permitted := (r.Unsure == "" || q.RunUnsure) && (r.Unsafe == "" || q.RunUnsafe) && !r.Ambiguous
 	if q.Fill != nil && !r.Ambiguous && wire.IsObject(call.Arguments) {
 		var agreed bool
 		call.Arguments, agreed = q.Fill(ctx, call.Tool, call.Arguments, permitted)
@@ -128,21 +131,17 @@ func argumentsOf(c Call) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// harmful are the inferred capabilities of tools that [Route] never runs by itself, unless
+// harmful are the inferred capabilities of tools that [Route] does not run by itself, unless
 // their server declares them read-only.
 var harmful = []string{"write", "delete", "payment"}
 
-// mayRun reports whether the selected tool is safe to run without permission: the
-// confidence is at least the threshold, and the tool is harmless. Otherwise reason says
-// why not.
-func mayRun(s Selection, threshold float64) (ok bool, reason string) {
-	if s.Tool == nil {
-		return false, "no tool fits the task"
+// belowThreshold says that the confidence is below the threshold; "" if it is not. The
+// confidence is rounded down, so that 0.499 is not shown as 0.50.
+func belowThreshold(confidence, threshold float64) string {
+	if confidence >= threshold {
+		return ""
 	}
-	if s.Confidence < threshold {
-		return false, fmt.Sprintf("confidence %.2f is below %.2f", s.Confidence, threshold)
-	}
-	return Harmless(s.Tool)
+	return fmt.Sprintf("the confidence %.2f is below %.2f", math.Floor(100*confidence)/100, threshold)
 }
 
 // Harmless reports whether the tool does no harm: its server declares it read-only, or not

@@ -4,42 +4,50 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-func TestMayRun(t *testing.T) {
+func TestHarmless(t *testing.T) {
 	yes, no := new(bool), new(bool)
 	*yes = true
 	for _, test := range []struct {
-		name       string
-		hints      registry.Hints
-		tags       []string
-		confidence float64
-		want       bool
+		name  string
+		hints registry.Hints
+		tags  []string
+		want  bool
 	}{
-		{"read-only", registry.Hints{ReadOnly: yes}, nil, 0.5, true},
-		{"read-only that speaks of writing", registry.Hints{ReadOnly: yes}, []string{"write"}, 0.9, true},
-		{"read-only, unsure", registry.Hints{ReadOnly: yes}, nil, 0.49, false},
-		{"no hints", registry.Hints{}, nil, 1, false},
-		{"not read-only", registry.Hints{ReadOnly: no}, nil, 1, false},
-		{"not destructive", registry.Hints{Destructive: no}, []string{"search"}, 1, true},
-		{"not destructive, yet writes", registry.Hints{Destructive: no}, []string{"files", "write"}, 1, false},
-		{"not destructive, yet deletes", registry.Hints{Destructive: no}, []string{"delete"}, 1, false},
-		{"not destructive, yet pays", registry.Hints{Destructive: no}, []string{"payment"}, 1, false},
-		{"destructive", registry.Hints{Destructive: yes}, nil, 1, false},
+		{"read-only", registry.Hints{ReadOnly: yes}, nil, true},
+		{"read-only that speaks of writing", registry.Hints{ReadOnly: yes}, []string{"write"}, true},
+		{"no hints", registry.Hints{}, nil, false},
+		{"not read-only", registry.Hints{ReadOnly: no}, nil, false},
+		{"not destructive", registry.Hints{Destructive: no}, []string{"search"}, true},
+		{"not destructive, yet writes", registry.Hints{Destructive: no}, []string{"files", "write"}, false},
+		{"not destructive, yet deletes", registry.Hints{Destructive: no}, []string{"delete"}, false},
+		{"not destructive, yet pays", registry.Hints{Destructive: no}, []string{"payment"}, false},
+		{"destructive", registry.Hints{Destructive: yes}, nil, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			tool := &registry.NormalizedTool{Hints: test.hints, Capabilities: test.tags}
-			ok, reason := mayRun(Selection{Tool: tool, Confidence: test.confidence}, 0.5)
+			ok, reason := Harmless(&registry.NormalizedTool{Hints: test.hints, Capabilities: test.tags})
 			if ok != test.want || ok == (reason != "") {
-				t.Errorf("MayRun = %v, %q; want %v and a reason only against it", ok, reason, test.want)
+				t.Errorf("Harmless = %v, %q; want %v and a reason only against it", ok, reason, test.want)
 			}
 		})
 	}
-	if ok, reason := mayRun(Selection{Abstained: true}, 0); ok || reason == "" {
-		t.Errorf("nothing selected: MayRun = %v, %q", ok, reason)
+}
+
+func TestBelowThreshold(t *testing.T) {
+	for _, test := range []struct {
+		confidence, threshold float64
+		want                  string
+	}{
+		{0.5, 0.5, ""}, {0.4999, 0.5, "the confidence 0.49 is below 0.50"}, {0, 0, ""},
+	} {
+		if got := belowThreshold(test.confidence, test.threshold); got != test.want {
+			t.Errorf("belowThreshold(%v, %v) = %q, want %q", test.confidence, test.threshold, got, test.want)
+		}
 	}
 }
 
@@ -93,7 +101,10 @@ func TestRoute(t *testing.T) {
 			return json.RawMessage(filled), agreed
 		}
 	}
-	selected := func(t *registry.NormalizedTool) []Selection { return []Selection{{Tool: t, Confidence: 0.8}} }
+	selected := func(t *registry.NormalizedTool) []Selection {
+		return []Selection{{Tool: t, Confidence: 0.8, Sure: true}}
+	}
+	unsure := Selection{Tool: write, Confidence: 0.1}
 	none := Selection{Abstained: true}
 	args := Call{Arguments: json.RawMessage(`{"path":"x"}`)}
 	for _, tc := range []struct {
@@ -102,34 +113,48 @@ func TestRoute(t *testing.T) {
 		request  RouteRequest
 		ran      string // the arguments of the call; "" if none was made
 		missing  int
-		unsafe   bool
+		held     string // why it was not safe to run
 	}{
-		{"runs", fakeProvider{selections: selected(read)}, RouteRequest{Call: args}, `{"path":"x"}`, 0, false},
-		{"dry run", fakeProvider{selections: selected(read)}, RouteRequest{Call: args, DryRun: true}, "", 0, false},
-		{"abstains", fakeProvider{selections: []Selection{none}}, RouteRequest{}, "", 0, false},
+		{"runs", fakeProvider{selections: selected(read)}, RouteRequest{Call: args}, `{"path":"x"}`, 0, ""},
+		{"dry run", fakeProvider{selections: selected(read)}, RouteRequest{Call: args, DryRun: true}, "", 0, ""},
+		{"abstains", fakeProvider{selections: []Selection{none}}, RouteRequest{}, "", 0, ""},
 		{"searches again", fakeProvider{selections: []Selection{none, selected(read)[0]}},
-			RouteRequest{Call: args, Refresh: func(context.Context) bool { return true }}, `{"path":"x"}`, 0, false},
+			RouteRequest{Call: args, Refresh: func(context.Context) bool { return true }}, `{"path":"x"}`, 0, ""},
 		{"nothing new", fakeProvider{selections: []Selection{none, selected(read)[0]}},
-			RouteRequest{Call: args, Refresh: func(context.Context) bool { return false }}, "", 0, false},
-		{"plan", fakeProvider{selections: selected(read), plan: []Step{{}, {}}}, RouteRequest{Call: args, Plan: true}, "", 0, false},
-		{"no plan is wanted", fakeProvider{selections: selected(read), plan: []Step{{}, {}}}, RouteRequest{Call: args}, `{"path":"x"}`, 0, false},
-		{"missing", fakeProvider{selections: selected(read)}, RouteRequest{}, "", 1, false},
-		{"filled", fakeProvider{selections: selected(read)}, RouteRequest{Fill: fill(`{"path":"y"}`, false)}, `{"path":"y"}`, 0, false},
-		{"below the threshold", fakeProvider{selections: selected(read)}, RouteRequest{Call: args, Threshold: 0.9}, "", 0, true},
-		{"unsafe", fakeProvider{selections: selected(write)}, RouteRequest{}, "", 0, true},
-		{"unsafe, and allowed", fakeProvider{selections: selected(write)}, RouteRequest{RunUnsafe: true}, "{}", 0, true},
-		{"unsafe, and agreed to", fakeProvider{selections: selected(write)}, RouteRequest{Fill: fill(`{}`, true)}, "{}", 0, true},
-		{"faults", fakeProvider{selections: selected(read), faults: []string{"no"}}, RouteRequest{Call: args}, `{"path":"x"}`, 0, false},
-		{"faults, strictly", fakeProvider{selections: selected(read), faults: []string{"no"}}, RouteRequest{Call: args, Strict: true}, "", 0, false},
-		{"chosen", fakeProvider{}, RouteRequest{Call: Call{Tool: read}, Threshold: 1}, "{}", 1, false},
-		{"chosen and unsafe", fakeProvider{}, RouteRequest{Call: Call{Tool: write}}, "", 0, true},
+			RouteRequest{Call: args, Refresh: func(context.Context) bool { return false }}, "", 0, ""},
+		{"plan", fakeProvider{selections: selected(read), plan: []Step{{}, {}}}, RouteRequest{Call: args, Plan: true}, "", 0, ""},
+		{"no plan is wanted", fakeProvider{selections: selected(read), plan: []Step{{}, {}}}, RouteRequest{Call: args}, `{"path":"x"}`, 0, ""},
+		{"missing", fakeProvider{selections: selected(read)}, RouteRequest{}, "", 1, ""},
+		{"filled", fakeProvider{selections: selected(read)}, RouteRequest{Fill: fill(`{"path":"y"}`, false)}, `{"path":"y"}`, 0, ""},
+		{"below the threshold", fakeProvider{selections: selected(read)}, RouteRequest{Call: args, Threshold: 0.9}, "", 0, "unsure"},
+		{"below the threshold, and allowed", fakeProvider{selections: selected(read)}, RouteRequest{Call: args, Threshold: 0.9, RunUnsure: true}, `{"path":"x"}`, 0, "unsure"},
+		{"unsure, and only unsafe is allowed", fakeProvider{selections: selected(read)}, RouteRequest{Call: args, Threshold: 0.9, RunUnsafe: true}, "", 0, "unsure"},
+		{"unsafe, and only unsure is allowed", fakeProvider{selections: selected(write)}, RouteRequest{RunUnsure: true}, "", 0, "unsafe"},
+		{"both", fakeProvider{selections: selected(write)}, RouteRequest{Threshold: 0.9, RunUnsafe: true}, "", 0, "unsure unsafe"},
+		{"both allowed", fakeProvider{selections: selected(write)}, RouteRequest{Threshold: 0.9, RunUnsure: true, RunUnsafe: true}, "{}", 0, "unsure unsafe"},
+		{"searches again if it is not sure", fakeProvider{selections: []Selection{unsure, selected(read)[0]}},
+			RouteRequest{Call: args, Refresh: func(context.Context) bool { return true }}, `{"path":"x"}`, 0, ""},
+		{"unsafe", fakeProvider{selections: selected(write)}, RouteRequest{}, "", 0, "unsafe"},
+		{"unsafe, and allowed", fakeProvider{selections: selected(write)}, RouteRequest{RunUnsafe: true}, "{}", 0, "unsafe"},
+		{"unsafe, and agreed to", fakeProvider{selections: selected(write)}, RouteRequest{Fill: fill(`{}`, true)}, "{}", 0, "unsafe"},
+		{"faults", fakeProvider{selections: selected(read), faults: []string{"no"}}, RouteRequest{Call: args}, `{"path":"x"}`, 0, ""},
+		{"faults, strictly", fakeProvider{selections: selected(read), faults: []string{"no"}}, RouteRequest{Call: args, Strict: true}, "", 0, ""},
+		{"chosen", fakeProvider{}, RouteRequest{Call: Call{Tool: read}, Threshold: 1}, "{}", 1, ""},
+		{"chosen and unsafe", fakeProvider{}, RouteRequest{Call: Call{Tool: write}}, "", 0, "unsafe"},
 	} {
 		r, err := Route(t.Context(), &tc.provider, tc.request)
 		ran := ""
 		for _, c := range tc.provider.calls {
 			ran += string(c.Arguments)
 		}
-		if err != nil || ran != tc.ran || r.Ran != (ran != "") || len(r.Missing) != tc.missing || (r.Unsafe != "") != tc.unsafe {
+		var held []string
+		if r.Unsure != "" {
+			held = append(held, "unsure")
+		}
+		if r.Unsafe != "" {
+			held = append(held, "unsafe")
+		}
+		if err != nil || ran != tc.ran || r.Ran != (ran != "") || len(r.Missing) != tc.missing || strings.Join(held, " ") != tc.held {
 			t.Errorf("%s: %+v, %v; ran %s", tc.name, r, err, ran)
 		}
 	}

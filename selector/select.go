@@ -27,7 +27,7 @@ type Query struct {
 	Kinds []string
 
 	// Threshold is the confidence in the first tool below which the ranking is not sure; 0
-	// means [DefaultFindThreshold]. Assistant is asked then; nil asks no model.
+	// means that of the [Options]. Assistant is asked then; nil asks no model.
 	Threshold float64
 	Assistant Assistant
 
@@ -41,16 +41,16 @@ type Query struct {
 type Ranking struct {
 	Candidates []Candidate // best first
 
-	// Sure says that the confidence in the first candidate is at least the threshold of the
-	// query. If it is not, the candidates are the nearest.
+	// Sure says that the confidence in the first candidate is at least the Threshold. If it
+	// is not, the candidates are the nearest.
 	Sure bool
 
-	// Abstained says that no tool suits the task. The candidates are then the nearest.
+	// Abstained says that that confidence is below 0.05: no candidate is an answer.
 	Abstained bool
 
 	// By says what put the first tool there: "ranking", "usage" (without what was learned from
-	// use, another tool would be first) or "model" (the Assistant chose it). It is "" without
-	// tools.
+	// use, another tool would be first or none would be sure) or "model" (the Assistant chose
+	// it). It is "" without tools.
 	By string
 
 	// Partial holds the capabilities of the Query that the first tool lacks, sorted.
@@ -63,8 +63,8 @@ type Selection struct {
 	Score, Confidence float64                   // of Tool; see [Candidate]
 	Features          [rank.NumFeatures]float64 // likewise
 	Alternatives      []Candidate               // the next best; if Abstained, the nearest
-	Abstained         bool                      // no tool suits the task
-	By                string                    // as in [Ranking]
+	Sure, Abstained   bool                      // as in [Ranking]
+	By                string                    // likewise
 	Partial           []string                  // capabilities of the Query that Tool lacks
 
 	// Places are the equal tools of several servers, Tool first; nil if there is only Tool.
@@ -78,9 +78,8 @@ const DefaultFindThreshold = rank.DefaultFindThreshold
 
 const (
 	defaultLimit  = 10
-	maxCandidates = 100  // by words, that are ranked
-	maxNearest    = 50   // by meaning
-	minAnswerable = 0.15 // in there being a right tool, below which the selector abstains
+	maxCandidates = 100 // by words, that are ranked
+	maxNearest    = 50  // by meaning
 )
 
 // Select returns the tool that suits the task best, and up to five alternatives. It
@@ -106,6 +105,7 @@ func (r Ranking) selection() Selection {
 		Confidence:   best.Confidence,
 		Features:     best.Features,
 		Alternatives: r.Candidates[1:],
+		Sure:         r.Sure,
 		By:           r.By,
 		Partial:      r.Partial,
 		Places:       best.Places,
@@ -122,7 +122,6 @@ func (r Ranking) selection() Selection {
 func (s *Selector) Find(ctx context.Context, q Query) (Ranking, error) {
 	began := time.Now()
 	found, err := s.find(ctx, q)
-	found.Sure = !found.Abstained && len(found.Candidates) > 0 && found.Candidates[0].Confidence >= cmp.Or(q.Threshold, DefaultFindThreshold)
 	if s.observer != nil {
 		s.observer.Searched(Search{Query: q, Took: time.Since(began), Found: len(found.Candidates), Abstained: found.Abstained, Err: err})
 	}
@@ -133,20 +132,21 @@ func (s *Selector) find(ctx context.Context, q Query) (Ranking, error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultLimit
 	}
+	q.Threshold = cmp.Or(q.Threshold, s.threshold())
 	t := text.Parse(q.Task)
 	others := slices.DeleteFunc(slices.Clone(q.Kinds), func(kind string) bool { return kind == registry.KindTool })
-	if len(others) == 0 {
-		return s.findTools(ctx, q, t)
+	var found, tools Ranking
+	var err error
+	if len(others) > 0 {
+		found, err = s.findOthers(ctx, q, others, t)
 	}
-	found, err := s.findOthers(ctx, q, others, t)
-	if err != nil || len(others) == len(q.Kinds) {
-		return found, err
+	if err == nil && (len(others) == 0 || len(others) < len(q.Kinds)) {
+		tools, err = s.findTools(ctx, q, t)
 	}
-	tools, err := s.findTools(ctx, q, t)
 	if err != nil {
 		return Ranking{}, err
 	}
-	return merge(tools, found, q.Limit), nil
+	return judge(merge(tools, found, q.Limit), q, len(t.Words) > 0), nil
 }
 
 // findOthers ranks prompts, resources and templates, as far as kinds has them.
@@ -159,15 +159,7 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
-	return Ranking{
-		Candidates: ranked[:min(len(ranked), q.Limit)],
-		Abstained:  noAnswer(ranked),
-	}, nil
-}
-
-// noAnswer reports whether it is unlikely that any candidate is right.
-func noAnswer(ranked []Candidate) bool {
-	return len(ranked) == 0 || ranked[0].Score == 0 || ranked[0].Answerable() < minAnswerable && ranked[0].Features[rank.UseFeature] <= 0
+	return Ranking{Candidates: ranked[:min(len(ranked), q.Limit)], By: byRanking}, nil
 }
 
 // search ranks the items of a collection that have words of the task, that mean about the
@@ -208,16 +200,16 @@ func search(ctx context.Context, c *index.Collection, t text.Task, request index
 }
 
 // merge joins two rankings by confidence, since scores only compare candidates of one
-// ranking. A ranking that abstains is dropped if the other one does not.
+// ranking.
 func merge(tools, others Ranking, limit int) Ranking {
-	switch {
-	case others.Abstained && !tools.Abstained:
+	if len(others.Candidates) == 0 {
 		return tools
-	case tools.Abstained && !others.Abstained:
-		return others
 	}
 	all := slices.Concat(tools.Candidates, others.Candidates)
 	slices.SortStableFunc(all, func(a, b Candidate) int { return cmp.Compare(b.Confidence, a.Confidence) })
+	if all[0].Tool == nil {
+		tools.By = others.By
+	}
 	tools.Candidates = all[:min(len(all), limit)]
 	return tools
 }
@@ -238,25 +230,18 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}
+	share := 0.0 // of the tags, that the tools have
 	if len(tags) > 0 {
+		share = float64(most) / float64(len(tags))
 		ranked = appendMissing(c, ranked, tagged, q.Limit)
-		weighCapabilities(ranked, float64(most)/float64(len(tags)), choices(c, tagged))
+		weighCapabilities(ranked, share, choices(c, tagged))
 	}
-
-	by := decidedBy(ranked)
+	answer := Ranking{By: decidedBy(ranked, q.Threshold, share, choices(c, tagged)), Partial: tags}
 	if len(t.Words) > 0 && ask(ctx, q, ranked) {
-		by = byModel
+		answer.By = byModel
 	}
-	answer := Ranking{Candidates: ranked[:min(len(ranked), q.Limit)], By: by, Partial: tags}
+	answer.Candidates = ranked[:min(len(ranked), q.Limit)]
 	s.choosePlaces(q, t, answer.Candidates)
-	switch {
-	case by == byModel:
-	case len(ranked) == 0:
-		answer.Abstained = true
-	case len(t.Words) > 0: // else the tools with the capabilities are the answer
-		// That a tool has the capabilities is evidence, too.
-		answer.Abstained = noAnswer(ranked) && (most == 0 || ranked[0].Confidence < minAnswerable)
-	}
 	if len(ranked) > 0 {
 		answer.Partial = slices.DeleteFunc(tags, func(tag string) bool {
 			return slices.Contains(ranked[0].Tool.Capabilities, tag)

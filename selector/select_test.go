@@ -92,7 +92,7 @@ func TestSelect(t *testing.T) {
 		name    string
 		catalog []string
 		query   Query
-		want    string // "" for abstaining
+		want    string // "" for no sure answer
 		partial []string
 	}{
 		{"screenshot", browser, Query{Task: "Take a screenshot", Capabilities: []string{"browser", "screenshot"}}, "playwright:browser_take_screenshot", nil},
@@ -120,10 +120,10 @@ func TestSelect(t *testing.T) {
 				t.Fatal(err)
 			}
 			id := ""
-			if got.Tool != nil {
+			if got.Sure {
 				id = got.Tool.ID
 			}
-			if id != test.want || got.Abstained != (test.want == "") || !slices.Equal(got.Partial, test.partial) {
+			if id != test.want || got.Abstained != (got.Tool == nil) || got.Abstained && got.Sure || !slices.Equal(got.Partial, test.partial) {
 				t.Errorf("selected %q (%.2f), abstained %v, partial %q; want %q, partial %q; alternatives %v",
 					id, got.Confidence, got.Abstained, got.Partial, test.want, test.partial, got.Alternatives)
 			}
@@ -162,8 +162,8 @@ func TestFind(t *testing.T) {
 		t.Errorf("%d candidates, error %v", len(r.Candidates), err)
 	}
 	r, err = s.Find(t.Context(), Query{Task: "create chocolate cake with candles"})
-	if err != nil || !r.Abstained || len(r.Candidates) == 0 {
-		t.Errorf("the nearest are %q, abstained %v, error %v", ids(r), r.Abstained, err)
+	if err != nil || r.Sure || len(r.Candidates) == 0 {
+		t.Errorf("the nearest are %q, sure %v, error %v", ids(r), r.Sure, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -194,10 +194,10 @@ func TestFindKinds(t *testing.T) {
 	s := library(t)
 	all := []string{"tool", "prompt", "resource"}
 	for _, test := range []struct {
-		name      string
-		query     Query
-		want      string // the first candidate
-		abstained bool
+		name   string
+		query  Query
+		want   string // the first candidate
+		unsure bool
 	}{
 		{"tools are the default", Query{Task: "commit log"}, "tool git:git_log", false},
 		{"tools", Query{Task: "commit log", Kinds: []string{"tool"}}, "tool git:git_log", false},
@@ -221,16 +221,16 @@ func TestFindKinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			first := ""
-			if len(r.Candidates) > 0 && !r.Abstained {
+			if r.Sure {
 				item := r.Candidates[0].Item()
 				first = item.Kind() + " " + item.ID()
 			}
-			if first != test.want || r.Abstained != test.abstained || len(r.Partial) > 0 {
-				t.Errorf("found %q, abstained %v, partial %q; want %q, %v", first, r.Abstained, r.Partial, test.want, test.abstained)
+			if first != test.want || r.Sure == test.unsure || len(r.Partial) > 0 {
+				t.Errorf("found %q, sure %v, partial %q; want %q, unsure %v", first, r.Sure, r.Partial, test.want, test.unsure)
 			}
 		})
 	}
-	if got, err := s.Select(t.Context(), Query{Task: "tide tables", Kinds: all}); err != nil || !got.Abstained {
+	if got, err := s.Select(t.Context(), Query{Task: "tide tables", Kinds: all}); err != nil || got.Sure {
 		t.Errorf("selected %+v, error %v", got, err)
 	}
 }
@@ -261,7 +261,7 @@ func TestFindMergesKinds(t *testing.T) {
 		t.Errorf("found %v", kinds)
 	}
 	q.Task = "bake a chocolate cake with candles"
-	if r, err = s.Find(t.Context(), q); err != nil || !r.Abstained || len(r.Candidates) == 0 {
+	if r, err = s.Find(t.Context(), q); err != nil || r.Sure || len(r.Candidates) == 0 {
 		t.Errorf("the nearest of all kinds: %+v, error %v", r, err)
 	}
 }

@@ -1,8 +1,8 @@
 // Package selector picks the tool that suits a task, and runs it. [Route] does both.
 //
 // [Selector.Find] finds candidates by words, by meaning and by use, and ranks them with a
-// confidence. If no candidate suits the task, it abstains instead of offering the least
-// bad one.
+// confidence. If that is too low, the answer says that it is not sure, or that no tool
+// suits the task.
 //
 // [Selector.Execute] checks the arguments against the tool's schema, acquires the server's
 // session and calls. The result is the server's own bytes; only its _meta gains members.
@@ -35,6 +35,8 @@ type Selector struct {
 	classifier Classifier // nil without
 	observer   Observer   // nil without
 	log        *zap.Logger
+
+	findThreshold func() float64 // see Options
 }
 
 // Options are what a Selector needs but its registry. The zero value finds tools, and can
@@ -47,6 +49,10 @@ type Options struct {
 	Observer   Observer     // is notified of calls and searches; nil for none
 	Tracer     trace.Tracer // makes a span of each call and of each attempt; nil for none
 	Log        *zap.Logger  // nil is silence
+
+	// FindThreshold returns the least confidence at which an answer is sure; 0 means 0.25, and
+	// so does a nil function. It is called at each search.
+	FindThreshold func() float64
 
 	Vectors *vectors.Model // of words, for programs that train them; nil for the router's own
 }
@@ -63,7 +69,7 @@ func New(r *registry.Registry, o Options) *Selector {
 	}
 	s := &Selector{
 		index: index.New(r, o.Vectors), experience: o.Experience, classifier: o.Classifier, observer: o.Observer,
-		log: o.Log.Named("selector"),
+		log: o.Log.Named("selector"), findThreshold: o.FindThreshold,
 	}
 	s.executor = execute.New(execute.Options{
 		Registry: r, Sessions: o.Sessions, Node: cmp.Or(o.Node, Node()),

@@ -32,6 +32,7 @@ func everything(t *testing.T) *fakeRouter {
 		t.Fatal(err)
 	}
 	snapshot := r.Snapshot()
+	r.ranking.Sure = true
 	r.ranking.Candidates = []selector.Candidate{
 		{Prompt: snapshot.Prompts()[0], Score: 4, Confidence: 0.8},
 		{Tool: snapshot.Tools()[0], Score: 3, Confidence: 0.7},
@@ -67,9 +68,9 @@ func TestFindOtherKinds(t *testing.T) {
 		}
 	}
 
-	r.ranking.Abstained = true
+	r.ranking.Sure, r.ranking.Abstained = false, true
 	got := calls[found](t, s, "find_tools", `{"query":"x","kinds":["resource"]}`).StructuredContent
-	if !got.Abstained || len(got.Tools) != 0 || len(got.Nearest) != 4 || got.Nearest[2].URI != "file:///tides" {
+	if !got.Abstained || len(got.Tools) != 0 || len(got.Nearest) != 3 || got.Nearest[2].URI != "file:///tides" {
 		t.Errorf("abstained: %+v", got)
 	}
 }

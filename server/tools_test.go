@@ -85,7 +85,7 @@ func TestFindTools(t *testing.T) {
 		tools = append(tools, one)
 	}
 	r := newFake(tools...)
-	r.ranking = selector.Ranking{Candidates: candidates(r.Tools()...), Partial: []string{"write"}}
+	r.ranking = selector.Ranking{Candidates: candidates(r.Tools()...), Sure: true, Partial: []string{"write"}}
 	r.servers = append(r.servers, info("s", status.Ready, 30), info("down", status.Failed, 0), info("off", status.Disabled, 0), info("known", status.Restarting, 3))
 	s := New(r, Options{Mode: Search})
 
@@ -93,7 +93,7 @@ func TestFindTools(t *testing.T) {
 	if q := r.query; q.Task != "find it" || q.Capabilities[0] != "search" || len(q.Servers) != 2 || q.Limit != 30+maxMore {
 		t.Errorf("query = %+v", q)
 	}
-	if len(got.Tools) != 30 || got.Abstained || got.MissingCapabilities[0] != "write" || got.Omitted != 0 {
+	if len(got.Tools) != 30 || !got.Sure || got.Abstained || got.Hint != "" || got.MissingCapabilities[0] != "write" || got.Omitted != 0 {
 		t.Errorf("found %+v", got)
 	}
 	best, second := got.Tools[0], got.Tools[1]
@@ -128,17 +128,72 @@ func TestFindTools(t *testing.T) {
 		}
 	}
 
-	r.ranking.Abstained, r.ranking.Partial = true, nil
-	got = calls[found](t, s, "find_tools", `{"query":"x"}`).StructuredContent
-	if !got.Abstained || got.Tools == nil || len(got.Tools) != 0 || len(got.Nearest) == 0 {
-		t.Errorf("abstained: %+v", got)
-	}
-
 	fails(t, s, "find_tools", `{"quer":"x"}`, "query", "quer", `"additionalProperties":false`)
 	fails(t, s, "find_tools", `{"query":"x","limit":"many"}`, "arguments.limit", "integer")
 	fails(t, s, "find_tools", `{"query":"x","limit":51}`, "arguments.limit", "50")
 	fails(t, s, "find_tools", `{"query":"x","kinds":["tool","thing"]}`, "arguments.kinds.1")
 	fails(t, s, "find_tools", `[]`, "object")
+}
+
+// An answer that is not sure has the three nearest in a line each, no schema, and says what
+// to do. Whether it is sure, and the confidence, are always said.
+func TestFindToolsUnsure(t *testing.T) {
+	r := newFake(tool("a", "b"), tool("a", "c"), tool("a", "d"), tool("a", "e"))
+	s := New(r, Options{Mode: Search})
+	all := candidates(r.Tools()...)
+	all[2].Confidence = 0
+	find := func() (found, string) {
+		result := calls[found](t, s, "find_tools", `{"query":"x"}`)
+		return result.StructuredContent, result.Content[0].Text
+	}
+
+	r.ranking = selector.Ranking{Candidates: all}
+	got, text := find()
+	if got.Sure || got.Abstained || len(got.Tools) != 3 || len(got.Nearest) != 0 || strings.Join(got.More, " ") != "a:e" || !strings.Contains(got.Hint, "other words") {
+		t.Errorf("not sure: %+v", got)
+	}
+	for _, e := range got.Tools {
+		if e.InputSchema != nil || e.Signature == "" {
+			t.Errorf("not sure: %+v", e)
+		}
+	}
+	for _, want := range []string{`"sure":false`, `"abstained":false`, `"confidence":0}`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("not sure: %s lacks %s", text, want)
+		}
+	}
+
+	r.ranking = selector.Ranking{Candidates: all, Abstained: true}
+	got, text = find()
+	if got.Sure || !got.Abstained || got.Tools == nil || len(got.Tools) != 0 || len(got.Nearest) != 3 || len(got.More) != 0 || got.Nearest[0].InputSchema != nil || got.Hint == "" {
+		t.Errorf("abstained: %s", text)
+	}
+
+	r.ranking = selector.Ranking{Candidates: all, Sure: true}
+	if got, text = find(); got.Tools[0].InputSchema == nil || !strings.Contains(text, `"sure":true,"abstained":false`) {
+		t.Errorf("sure: %s", text)
+	}
+
+	r.ranking = selector.Ranking{Abstained: true}
+	if got, text = find(); len(got.Nearest) != 0 || strings.Contains(got.Hint, "nearest") {
+		t.Errorf("nothing found: %s", text)
+	}
+}
+
+// A tool that declares the type of its structured content is shown with it.
+func TestFindToolsOutput(t *testing.T) {
+	typed := tool("a", "b")
+	typed.Definition = wire.SetMember(typed.Definition, "outputSchema", []byte(`{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`))
+	r := newFake(typed)
+	r.ranking = selector.Ranking{Candidates: candidates(r.Tools()...), Sure: true}
+	s := New(r, Options{Mode: Search})
+	if got := calls[found](t, s, "find_tools", `{"query":"x"}`).StructuredContent.Tools[0]; got.Output != "{id: string}" || got.InputSchema == nil {
+		t.Errorf("with a schema: %+v", got)
+	}
+	r.ranking.Sure = false
+	if got := calls[found](t, s, "find_tools", `{"query":"x"}`).StructuredContent.Tools[0]; got.Signature != "b(n?: int) → {id: string} — Does b." {
+		t.Errorf("in a line: %+v", got)
+	}
 }
 
 func TestDescribeTools(t *testing.T) {
@@ -153,6 +208,12 @@ func TestDescribeTools(t *testing.T) {
 	if got[1].ID != "c:b" || got[2].Definition != nil || !strings.Contains(got[2].Error, "a:b, c:b") || !strings.Contains(got[3].Error, "unknown") {
 		t.Errorf("got %+v", got[1:])
 	}
+	for _, args := range []string{`{"names":["a:b"]}`, `{"name":"a:b"}`, `{"ids":["a:b"],"name":"a:b"}`} {
+		if got := calls[struct{ Tools []description }](t, s, "describe_tools", args).StructuredContent.Tools; len(got) != 1 || got[0].ID != "a:b" {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+	fails(t, s, "describe_tools", `{"ids":["a:b"],"names":["c:b"]}`, "arguments.names", "differs")
 	fails(t, s, "describe_tools", `{"ids":[]}`, "arguments.ids")
 	fails(t, s, "describe_tools", `{"ids":[`+strings.Repeat(`"x",`, 20)+`"x"]}`, "arguments.ids", "20")
 }
@@ -172,6 +233,8 @@ func TestCallTools(t *testing.T) {
 		{"call_tool", `{"tool":"a:write","arguments":{"n":1}}`, "a:write", `{"n":1}`},
 		{"call_tool", `{"tool":"write"}`, "a:write", ``},
 		{"call_tool", `{"tool":"a.read","arguments":"{\"n\":1}"}`, "a:read", `"{\"n\":1}"`}, // for Execute to mend
+		{"call_tool", `{"name":"a:write","arguments":{"name":"x"}}`, "a:write", `{"name":"x"}`},
+		{"call_read_only_tool", `{"name":"a:read"}`, "a:read", ``},
 		{"call_read_only_tool", `{"tool":"a__read","arguments":{}}`, "a:read", `{}`},
 		{"call_tool", `{"arguments":{"tool":"write","arguments":{"n":2}}}`, "a:write", `{"n":2}`}, // one level too deep
 	} {
@@ -184,6 +247,7 @@ func TestCallTools(t *testing.T) {
 	fails(t, s, "call_read_only_tool", `{"tool":"a:write"}`, "a:write", "call_tool")
 	fails(t, s, "call_read_only_tool", `{"tool":"nope"}`, "unknown tool")
 	fails(t, s, "call_tool", `{"tool":"a:reed"}`, "unknown tool", "a:read")
+	fails(t, s, "call_tool", `{"tool":"a:read","name":"a:write"}`, "arguments.name", `differs from "tool"`)
 	fails(t, s, "call_tool", `{"tool":1}`, "arguments.tool", "string")
 	fails(t, s, "call_tool", `{"tool":"a:write","args":{}}`, "args")
 	fails(t, s, "call_tool", `{"tool":"a:write","arguments":[1]}`, "arguments.arguments", "object")
@@ -222,22 +286,24 @@ func TestRouteTask(t *testing.T) {
 	yes := true
 	read.Hints.ReadOnly = &yes
 	read.InputSchema = json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`)
-	r := newFake(read, write)
+	writeAt := tool("a", "write_at")
+	writeAt.InputSchema = json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"text":{"type":"string"}},"required":["path","text"]}`)
+	r := newFake(read, write, writeAt)
 	var executed []string
 	r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
 		executed = append(executed, c.Tool.ID+string(c.Arguments))
 		return selector.Result{JSON: json.RawMessage(`{"content":[{"type":"text","text":"1"}],"_meta":{"server":"a"}}`)}, nil
 	}
 	s := New(r, Options{RouteThreshold: 0.5})
-	all := candidates(r.Tools()...) // read, write
+	all := candidates(r.Tools()...) // read, write, write_at
 	choose := func(i int, confidence float64) {
-		r.selection = selector.Selection{Tool: all[i].Tool, Score: 7.12345, Confidence: confidence, Alternatives: all[1-i : 2-i], Partial: []string{"web"}}
+		r.selection = selector.Selection{Tool: all[i].Tool, Score: 7.12345, Confidence: confidence, Sure: confidence > 0.2, By: "ranking", Alternatives: all[max(1-i, 0):max(2-i, 1)], Partial: []string{"web"}}
 		executed = nil
 	}
 
 	choose(0, 0.8)
 	raw, err := perform(t.Context(), s, []byte(`{"name":"route_task","arguments":{"task":"read it","capabilities":["files"],"arguments":{"path":"x"}}}`))
-	if want := `{"content":[{"type":"text","text":"1"}],"_meta":{"server":"a","route":{"tool":"a:read","score":7.123,"confidence":0.8,"missing_capabilities":["web"]}}}`; err != nil || string(raw) != want {
+	if want := `{"content":[{"type":"text","text":"1"}],"_meta":{"server":"a","route":{"tool":"a:read","score":7.123,"confidence":0.8,"sure":true,"by":"ranking","missing_capabilities":["web"]}}}`; err != nil || string(raw) != want {
 		t.Errorf("got %s, %v\nwant %s", raw, err, want)
 	}
 	if fmt.Sprint(executed) != `[a:read{"path":"x"}]` || r.query.Task != "read it" || r.query.Capabilities[0] != "files" {
@@ -252,11 +318,16 @@ func TestRouteTask(t *testing.T) {
 		want       proposal
 		reason     string
 	}{
-		{"missing", 0, 0.8, `{"task":"t"}`, proposal{Missing: []string{"path"}}, "missing"},
-		{"missing and unsure", 0, 0.1, `{"task":"t","allow_destructive":true}`, proposal{Missing: []string{"path"}}, "confidence"},
-		{"wrong", 0, 0.8, `{"task":"t","arguments":{"path":1}}`, proposal{Problems: []string{"arguments.path"}}, "do not fit"},
-		{"unsure", 0, 0.4, `{"task":"t","arguments":{"path":"x"}}`, proposal{}, "confidence 0.40 is below 0.50"},
-		{"not known to be harmless", 1, 0.9, `{"task":"t"}`, proposal{}, "allow_destructive"},
+		{"missing", 0, 0.8, `{"task":"t"}`, proposal{Missing: []string{"path"}, Sure: true}, "arguments are missing: path"},
+		{"missing and unsure", 0, 0.1, `{"task":"t"}`, proposal{Missing: []string{"path"}, Needs: []string{"run_anyway"}}, "confidence 0.10 is below"},
+		{"missing, and run anyway", 0, 0.1, `{"task":"t","run_anyway":true}`, proposal{Missing: []string{"path"}}, "arguments are missing: path"},
+		{"missing, unsure and not harmless", 2, 0.4, `{"task":"t"}`,
+			proposal{Missing: []string{"path", "text"}, Needs: []string{"run_anyway", "allow_destructive"}, Sure: true}, "missing: path, text; the confidence 0.40 is below 0.50; run_anyway"},
+		{"wrong", 0, 0.8, `{"task":"t","arguments":{"path":1}}`, proposal{Problems: []string{"arguments.path"}, Sure: true}, "do not fit"},
+		{"unsure", 0, 0.4, `{"task":"t","arguments":{"path":"x"}}`, proposal{Needs: []string{"run_anyway"}, Sure: true}, "confidence 0.40 is below 0.50"},
+		{"unsure, and only allowed to destroy", 0, 0.4, `{"task":"t","arguments":{"path":"x"},"allow_destructive":true}`, proposal{Needs: []string{"run_anyway"}, Sure: true}, "run_anyway"},
+		{"not known to be harmless", 1, 0.9, `{"task":"t"}`, proposal{Needs: []string{"allow_destructive"}, Sure: true}, "allow_destructive"},
+		{"not known to be harmless, run anyway", 1, 0.4, `{"task":"t","run_anyway":true}`, proposal{Needs: []string{"allow_destructive"}, Sure: true}, "allow_destructive"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			choose(test.tool, test.confidence)
@@ -265,8 +336,14 @@ func TestRouteTask(t *testing.T) {
 			if result.IsError || p.Ran || p.Tool != all[test.tool].Tool.ID || len(p.Arguments) == 0 || len(p.Alternatives) != 1 || p.MissingCapabilities[0] != "web" {
 				t.Errorf("got %+v", result)
 			}
-			if !strings.Contains(p.Reason, test.reason) || strings.Join(p.Missing, " ") != strings.Join(test.want.Missing, " ") {
-				t.Errorf("reason %q, missing %v", p.Reason, p.Missing)
+			if !strings.Contains(p.Reason, test.reason) || !slices.Equal(p.Missing, test.want.Missing) || !slices.Equal(p.Needs, test.want.Needs) {
+				t.Errorf("reason %q, missing %v, needs %v", p.Reason, p.Missing, p.Needs)
+			}
+			if p.Confidence != test.confidence || p.Sure != test.want.Sure || p.Abstained || p.By != "ranking" {
+				t.Errorf("confidence %v, sure %v, abstained %v, by %q", p.Confidence, p.Sure, p.Abstained, p.By)
+			}
+			if p.Alternatives[0].InputSchema != nil || (len(p.Missing) > 0) != strings.Contains(string(p.Example), `"path":"path/to/file"`) {
+				t.Errorf("alternatives %+v, example %s", p.Alternatives, p.Example)
 			}
 			if faulty := len(p.Problems) > 0; faulty != (p.InputSchema != nil) || len(test.want.Problems) > 0 && !strings.HasPrefix(p.Problems[0], test.want.Problems[0]) {
 				t.Errorf("problems %v, schema %s", p.Problems, p.InputSchema)
@@ -277,16 +354,27 @@ func TestRouteTask(t *testing.T) {
 		})
 	}
 
-	choose(1, 0.1)
-	calls[any](t, s, "route_task", `{"task":"t","allow_destructive":true,"arguments":"{\"n\":1}"}`)
-	if fmt.Sprint(executed) != `[a:write"{\"n\":1}"]` {
-		t.Errorf("executed %v", executed)
+	for _, test := range []struct {
+		tool       int
+		confidence float64
+		args, want string
+	}{
+		{1, 0.9, `{"task":"t","allow_destructive":true,"arguments":"{\"n\":1}"}`, `[a:write"{\"n\":1}"]`},
+		{1, 0.1, `{"task":"t","run_anyway":true,"allow_destructive":true}`, `[a:write{}]`},
+		{0, 0.1, `{"query":"t","run_anyway":true,"arguments":{"path":"x"}}`, `[a:read{"path":"x"}]`},
+	} {
+		choose(test.tool, test.confidence)
+		calls[any](t, s, "route_task", test.args)
+		if fmt.Sprint(executed) != test.want {
+			t.Errorf("%s executed %v, want %s", test.args, executed, test.want)
+		}
 	}
 
 	r.selection = selector.Selection{Abstained: true, Alternatives: all}
-	p := calls[proposal](t, s, "route_task", `{"task":"t"}`).StructuredContent
-	if p.Ran || !p.Abstained || p.Tool != "" || len(p.Nearest) != 2 || p.Reason == "" {
-		t.Errorf("abstained: %+v", p)
+	abstained := calls[proposal](t, s, "route_task", `{"task":"t"}`)
+	p := abstained.StructuredContent
+	if p.Ran || !p.Abstained || p.Sure || p.Tool != "" || len(p.Nearest) != 3 || p.Reason == "" || !strings.Contains(abstained.Content[0].Text, `"confidence":0,"sure":false,"abstained":true`) {
+		t.Errorf("abstained: %+v", abstained)
 	}
 	fails(t, s, "route_task", `{"task":"t","allow_destructive":"yes"}`, "arguments.allow_destructive", "boolean")
 }

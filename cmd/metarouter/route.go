@@ -69,6 +69,7 @@ func runRoute(ctx context.Context, env *environment, task string, o routeOptions
 			Call:      selector.Call{Arguments: arguments, Client: "metarouter route"},
 			DryRun:    o.dryRun,
 			Threshold: c.Router.RouteThreshold,
+			RunUnsure: o.yes,
 			RunUnsafe: o.yes,
 		})
 		sel, t := routed.Selection, routed.Selection.Tool

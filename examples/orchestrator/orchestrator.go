@@ -19,8 +19,8 @@ type orchestrator struct {
 	out io.Writer
 }
 
-// do does a task: it selects a tool, finds its arguments and runs it. If no tool fits, a
-// model answers.
+// do does a task: it selects a tool, finds its arguments and runs it. If no tool is
+// a sure match, a model answers.
 func (o orchestrator) do(ctx context.Context, line string) error {
 	task, given := split(line)
 	fmt.Fprintln(o.out, task)
@@ -29,9 +29,10 @@ func (o orchestrator) do(ctx context.Context, line string) error {
 	request := selector.RouteRequest{
 		Query:     selector.Query{Task: task},
 		Call:      selector.Call{Arguments: given},
+		Threshold: 0.25,
 		RunUnsafe: true, // the person who wrote the task wants it done
-		Fill: func(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, _ bool) (json.RawMessage, bool) {
-			if given == nil {
+		Fill: func(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, permitted bool) (json.RawMessage, bool) {
+			if given == nil && permitted {
 				if arguments, model = o.arguments(ctx, tool, task); arguments != nil {
 					return arguments, false
 				}
@@ -44,7 +45,7 @@ func (o orchestrator) do(ctx context.Context, line string) error {
 		return err
 	}
 	fmt.Fprintln(o.out, "   why:", adapter.Why(ctx, o.all, request.Query, routed.Selection))
-	if routed.Selection.Tool == nil {
+	if !routed.Selection.Sure {
 		tool := o.model()
 		if tool == nil {
 			return nil

@@ -28,6 +28,8 @@ const (
 	defaultLimit  = 5
 	defaultBudget = 2000
 
+	maxNearest = 3 // that are shown if the answer is not sure
+
 	// maxMore is how many tools are named beyond the limit, if the budget allows:
 	// an ID costs little, and may be the right one.
 	maxMore = 10
@@ -35,8 +37,10 @@ const (
 
 // Found is the answer of find_tools.
 type Found struct {
+	Sure                bool          `json:"sure"`           // the confidence in the first is at least findThreshold
+	Abstained           bool          `json:"abstained"`      // nothing fits
+	Hint                string        `json:"hint,omitempty"` // what to do if the answer is not sure
 	Tools               []entry       `json:"tools"`
-	Abstained           bool          `json:"abstained,omitempty"`            // nothing fits
 	Nearest             []entry       `json:"nearest,omitempty"`              // if nothing fits
 	MissingCapabilities []string      `json:"missing_capabilities,omitempty"` // asked for, but the best tool lacks them
 	More                []string      `json:"more,omitempty"`                 // IDs of the next ones; describe_tools says more
@@ -55,6 +59,7 @@ type entry struct {
 	Capabilities []string        `json:"capabilities,omitempty"`
 	Score        float64         `json:"score"`
 	Confidence   float64         `json:"confidence"`
+	Output       string          `json:"output,omitempty"` // the type of the structured content; part of Signature if there is one
 	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
 }
 
@@ -87,14 +92,17 @@ func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.
 	query.Assistant = f.models.of(c)
 	before := f.router.Snapshot()
 	ranking, err := f.router.Find(ctx, query)
-	if err == nil && ranking.Abstained && f.catalog.Settle(ctx, before) {
+	if err == nil && !ranking.Sure && f.catalog.Settle(ctx, before) {
 		ranking, err = f.router.Find(ctx, query)
 	}
 	if err != nil {
 		return nil, err
 	}
+	if !ranking.Sure {
+		limit = min(limit, maxNearest)
+	}
 	first := ranking.Candidates[:min(len(ranking.Candidates), limit)]
-	entries, left := f.entries(first, int(a.Budget))
+	entries, left := f.entries(first, int(a.Budget), ranking.Sure)
 	if len(entries) == len(first) && !ranking.Abstained {
 		reply.More = idsOf(ranking.Candidates[len(first):], left)
 	}
@@ -105,15 +113,29 @@ func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.
 	if len(a.Kinds) == 0 || slices.Contains(a.Kinds, registry.KindTool) {
 		f.memory.note(c.Owner(), finding{task: a.Query, tools: ids, sure: ranking.Sure})
 	}
+	reply.Sure, reply.Abstained, reply.Hint = ranking.Sure, ranking.Abstained, hint(ranking)
 	reply.MissingCapabilities = ranking.Partial
 	reply.Omitted = len(first) - len(entries)
 	reply.ServersNotUp = f.notUp(first, a.Servers)
-	if reply.Abstained = ranking.Abstained; ranking.Abstained {
+	if ranking.Abstained {
 		reply.Nearest = entries
 	} else {
 		reply.Tools = entries
 	}
 	return answer(reply), nil
+}
+
+// hint says what a client can do with an answer that is not sure.
+func hint(r selector.Ranking) string {
+	switch {
+	case r.Sure:
+		return ""
+	case len(r.Candidates) == 0:
+		return "Nothing was found. Search again with other words."
+	case r.Abstained:
+		return "Nothing fits. Search again with other words. describe_tools and call_tool work with the nearest, too."
+	}
+	return "None of these is a sure match. Search again with other words, or use one of them: describe_tools shows its schema, call_tool runs it."
 }
 
 // notUp returns the servers that do not run and that matter for a search: one of
@@ -159,14 +181,14 @@ func idsOf(candidates []selector.Candidate, left int) (ids []string) {
 }
 
 // entries returns the candidates in as much detail as the budget, in tokens, allows:
-// the best with its schema, the others as signatures, then ids alone, then nothing.
-// left is how many bytes of the budget remain.
-func (f *finder) entries(candidates []selector.Candidate, budget int) (entries []entry, left int) {
+// the best with its schema if that is wanted, the others as signatures, then ids alone,
+// then nothing. left is how many bytes of the budget remain.
+func (f *finder) entries(candidates []selector.Candidate, budget int, schema bool) (entries []entry, left int) {
 	entries = make([]entry, 0, len(candidates))
 	left = budget * registry.BytesPerToken
 	for i, c := range candidates {
 		details := f.details(c)
-		if i > 0 {
+		if i > 0 || !schema {
 			details = details[len(details)-2:]
 		}
 		fits := slices.IndexFunc(details, func(e entry) bool { return len(wire.Marshal(e)) <= left })
@@ -194,6 +216,7 @@ func (f *finder) details(c selector.Candidate) []entry {
 
 	full := bare
 	full.Description, full.Capabilities, full.InputSchema = c.Tool.Description, c.Tool.Capabilities, c.Tool.InputSchema
+	full.Output = outputType(c.Tool)
 	brief := full
 	brief.Description = sentence
 	line := bare

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -16,27 +17,33 @@ type routeArguments struct {
 	Task             string          `json:"task"`
 	Capabilities     []string        `json:"capabilities"`
 	Arguments        json.RawMessage `json:"arguments"`
-	AllowDestructive bool            `json:"allow_destructive"`
+	RunAnyway        bool            `json:"run_anyway"`        // although the confidence is low
+	AllowDestructive bool            `json:"allow_destructive"` // although the tool is not known to be harmless
 }
 
 // A Proposal is the answer of route_task if it ran no tool.
 type Proposal struct {
-	Ran    bool   `json:"ran"` // false
-	Reason string `json:"reason"`
-	Tool   string `json:"tool,omitempty"`
+	Ran    bool     `json:"ran"`             // false
+	Reason string   `json:"reason"`          // all that keeps the tool from running
+	Needs  []string `json:"needs,omitempty"` // run_anyway, allow_destructive: the permissions that the call needs
+	Tool   string   `json:"tool,omitempty"`
 	placement
 	Description         string          `json:"description,omitempty"`
-	Score               float64         `json:"score,omitempty"`
-	Confidence          float64         `json:"confidence,omitempty"`
+	Score               float64         `json:"score"`
+	Confidence          float64         `json:"confidence"`
+	Sure                bool            `json:"sure"`
+	Abstained           bool            `json:"abstained"` // no tool fits
+	By                  string          `json:"by,omitempty"`
 	Arguments           json.RawMessage `json:"arguments,omitempty"`
 	Missing             []string        `json:"missing,omitempty"`      // required arguments that were not given
 	Problems            []string        `json:"problems,omitempty"`     // why the arguments do not fit
+	Example             json.RawMessage `json:"example,omitempty"`      // arguments as they may look; if some are missing
+	Output              string          `json:"output,omitempty"`       // the type of the structured content
 	InputSchema         json.RawMessage `json:"input_schema,omitempty"` // if the arguments do not fit
 	MissingCapabilities []string        `json:"missing_capabilities,omitempty"`
 	Alternatives        []entry         `json:"alternatives,omitempty"`
-	Plan                []step          `json:"plan,omitempty"`      // where the task needs several tools
-	Abstained           bool            `json:"abstained,omitempty"` // no tool fits
-	Nearest             []entry         `json:"nearest,omitempty"`   // if no tool fits
+	Plan                []step          `json:"plan,omitempty"`    // where the task needs several tools
+	Nearest             []entry         `json:"nearest,omitempty"` // if no tool fits
 	ServersNotUp        []serverState   `json:"servers_not_up,omitempty"`
 }
 
@@ -54,6 +61,8 @@ type routeMeta struct {
 	Tool                string   `json:"tool"`
 	Score               float64  `json:"score"`
 	Confidence          float64  `json:"confidence"`
+	Sure                bool     `json:"sure"`
+	By                  string   `json:"by,omitempty"`
 	MissingCapabilities []string `json:"missing_capabilities,omitempty"`
 	placement
 }
@@ -88,6 +97,7 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 		Plan:      len(a.Arguments) == 0, // the schema rejects null; with arguments, the task is one call
 		Strict:    true,
 		Threshold: threshold,
+		RunUnsure: a.RunAnyway,
 		RunUnsafe: a.AllowDestructive,
 		Folders:   func(ctx context.Context) []string { return rootsOf(ctx, c.From) },
 		Refresh:   func(ctx context.Context) bool { return r.catalog.Settle(ctx, before) },
@@ -107,7 +117,10 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 		if err != nil {
 			return nil, err
 		}
-		return conversation.WithMeta(result, "route", wire.Marshal(routeMeta{tool.ID, round(selection.Score), round(selection.Confidence), selection.Partial, placementOf(selection.Places, selection.Ambiguous)})), nil
+		return conversation.WithMeta(result, "route", wire.Marshal(routeMeta{
+			tool.ID, round(selection.Score), round(selection.Confidence), selection.Sure, selection.By, selection.Partial,
+			placementOf(selection.Places, selection.Ambiguous),
+		})), nil
 	case err != nil:
 		return nil, err
 	case len(routed.Plan) > 0:
@@ -115,6 +128,7 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 	}
 	r.memory.note(c.Owner(), proposedFinding(a.Task, selection, threshold))
 	if tool == nil {
+		others = others[:min(len(others), maxNearest)]
 		return answer(Proposal{
 			Reason:       "no tool fits the task; find_tools searches with other words",
 			Abstained:    true,
@@ -122,7 +136,7 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 			ServersNotUp: r.finder.notUp(others, nil),
 		}), nil
 	}
-	return r.proposed(routed, others), nil
+	return r.proposed(request, routed, others), nil
 }
 
 // proposedFinding returns what a proposal says of the tools for the task.
@@ -137,8 +151,9 @@ func proposedFinding(task string, s selector.Selection, threshold float64) findi
 	return f
 }
 
-// proposed answers with the selected tool, which was not run.
-func (r *taskRouter) proposed(routed selector.Routed, others []selector.Candidate) json.RawMessage {
+// proposed answers with the selected tool, which was not run, and says at once all that
+// the call lacks.
+func (r *taskRouter) proposed(request selector.RouteRequest, routed selector.Routed, others []selector.Candidate) json.RawMessage {
 	selection, tool := routed.Selection, routed.Selection.Tool
 	p := Proposal{
 		Tool:                tool.ID,
@@ -146,39 +161,46 @@ func (r *taskRouter) proposed(routed selector.Routed, others []selector.Candidat
 		Description:         firstSentence(tool.Description),
 		Score:               round(selection.Score),
 		Confidence:          round(selection.Confidence),
+		Sure:                selection.Sure,
+		By:                  selection.By,
 		Arguments:           routed.Arguments,
 		Missing:             routed.Missing,
 		Problems:            routed.Problems,
+		Output:              outputType(tool),
 		MissingCapabilities: selection.Partial,
 		Alternatives:        r.alternatives(others),
 	}
-	if len(p.Missing)+len(p.Problems) == 0 {
-		if routed.Ambiguous {
-			p.Reason = p.question(tool.ID)
-		} else {
-			p.Reason = "not run without permission: " + routed.Unsafe + "; allow_destructive runs it"
-		}
-		return answer(p)
-	}
-	p.InputSchema = tool.InputSchema
-	p.Reason = "the arguments do not fit the tool's schema"
+	var reasons []string
 	if len(p.Missing) > 0 {
-		p.Reason = "arguments are missing"
+		reasons = append(reasons, "arguments are missing: "+strings.Join(p.Missing, ", "))
+		p.Example = selector.SampleArguments(tool, routed.Arguments)
+	} else if len(p.Problems) > 0 {
+		reasons = append(reasons, "the arguments do not fit the tool's schema")
+	}
+	if len(reasons) > 0 {
+		p.InputSchema = tool.InputSchema
 	}
 	if routed.Ambiguous {
-		p.Reason += "; " + p.question(tool.ID)
+		reasons = append(reasons, p.question(tool.ID))
 	}
-	if routed.Unsafe != "" {
-		p.Reason += "; and it is not run without permission: " + routed.Unsafe
+	if routed.Unsure != "" && !request.RunUnsure {
+		reasons = append(reasons, routed.Unsure+"; run_anyway runs the tool all the same")
+		p.Needs = append(p.Needs, "run_anyway")
 	}
+	if routed.Unsafe != "" && !request.RunUnsafe {
+		reasons = append(reasons, "not run without permission: "+routed.Unsafe+"; allow_destructive permits it")
+		p.Needs = append(p.Needs, "allow_destructive")
+	}
+	p.Reason = strings.Join(reasons, "; ")
 	return answer(p)
 }
 
 // planned answers with the steps of a task that needs several tools.
 func (r *taskRouter) planned(plan []selector.Step, c *call) json.RawMessage {
-	p := Proposal{Reason: "the task needs several tools; run each with call_tool"}
+	p := Proposal{Reason: "the task needs several tools; run each with call_tool", Sure: true, Confidence: 1}
 	for _, part := range plan {
 		r.memory.note(c.Owner(), finding{task: part.Task, tools: []string{part.Tool.ID}, sure: true})
+		p.Sure, p.Confidence = p.Sure && part.Sure, min(p.Confidence, round(part.Confidence))
 		p.Plan = append(p.Plan, step{
 			Task: part.Task, Tool: part.Tool.ID, Signature: signature(part.Tool),
 			Confidence: round(part.Confidence), Missing: selector.Missing(part.Tool, nil),
@@ -189,6 +211,6 @@ func (r *taskRouter) planned(plan []selector.Step, c *call) json.RawMessage {
 
 // alternatives describes the tools that were not selected.
 func (r *taskRouter) alternatives(others []selector.Candidate) []entry {
-	entries, _ := r.finder.entries(others, alternativeBudget)
+	entries, _ := r.finder.entries(others, alternativeBudget, false)
 	return entries
 }

@@ -11,27 +11,61 @@ import (
 
 // signature returns the tool as one line, such as
 //
-//	search(query: string, limit?: int=10)
+//	search(query: string, limit?: int=10) → {hits: object[], next?: string}
 //
 // with required parameters first and the others marked by a question mark, each
-// in the order of the schema.
+// in the order of the schema, and with the output if the tool declares one.
 func signature(t *registry.NormalizedTool) string {
+	line := t.Name + "(" + strings.Join(members(t.InputSchema), ", ") + ")"
+	if output := outputType(t); output != "" {
+		line += " → " + output
+	}
+	return line
+}
+
+// members returns the properties of an object's schema, each as "name: type".
+func members(schema []byte) []string {
 	var required []string
-	_ = json.Unmarshal(wire.Member(t.InputSchema, "required"), &required)
+	_ = json.Unmarshal(wire.Member(schema, "required"), &required)
 	var must, may []string
-	_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(name string, schema []byte) bool {
+	_ = wire.Members(wire.Member(schema, "properties"), func(name string, property []byte) bool {
 		if slices.Contains(required, name) {
-			must = append(must, name+": "+typeName(schema))
+			must = append(must, name+": "+typeName(property))
 			return true
 		}
-		parameter := name + "?: " + typeName(schema)
-		if value := wire.Member(schema, "default"); value != nil && len(value) <= 40 {
-			parameter += "=" + string(value)
+		member := name + "?: " + typeName(property)
+		if value := wire.Member(property, "default"); value != nil && len(value) <= 40 {
+			member += "=" + string(value)
 		}
-		may = append(may, parameter)
+		may = append(may, member)
 		return true
 	})
-	return t.Name + "(" + strings.Join(append(must, may...), ", ") + ")"
+	return append(must, may...)
+}
+
+const (
+	maxOutputMembers = 8
+	maxOutputBytes   = 160 // of all members
+)
+
+// outputType returns the type of the structured content that the tool declares, in one
+// line; "" if it declares none.
+func outputType(t *registry.NormalizedTool) string {
+	schema := wire.Member(t.Definition, "outputSchema")
+	all := members(schema)
+	if len(all) == 0 {
+		if schema == nil || wire.Member(schema, "type") == nil {
+			return ""
+		}
+		return typeName(schema)
+	}
+	size := 0
+	for i, member := range all {
+		if size += len(member) + 2; i == maxOutputMembers || size > maxOutputBytes {
+			return "{" + strings.Join(append(all[:i:i], "…"), ", ") + "}"
+		}
+	}
+	return "{" + strings.Join(all, ", ") + "}"
 }
 
 var shortTypes = map[string]string{"integer": "int", "boolean": "bool"}

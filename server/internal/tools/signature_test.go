@@ -23,3 +23,28 @@ func TestSignature(t *testing.T) {
 		}
 	}
 }
+
+func TestOutputType(t *testing.T) {
+	many := `{"type":"object","properties":{`
+	for i := range 20 {
+		many += strings.Repeat(",", min(i, 1)) + `"p` + strings.Repeat("x", i) + `":{"type":"string"}`
+	}
+	for schema, want := range map[string]string{
+		``: "f()",
+		`{"type":"object","properties":{"note":{"type":"string"},"id":{"type":"integer"}},"required":["id"]}`: "f() → {id: int, note?: string}",
+		`{"type":"object","properties":{"hits":{"type":"array","items":{"type":"object"}}}}`:                  "f() → {hits?: object[]}",
+		`{"type":"object"}`:                          "f() → object",
+		`{"type":"array","items":{"type":"string"}}`: "f() → string[]",
+		`{"$ref":"#/x"}`:                             "f()",
+		many + `}}`:                                  "f() → {p?: string, px?: string, pxx?: string, pxxx?: string, pxxxx?: string, pxxxxx?: string, pxxxxxx?: string, pxxxxxxx?: string, …}",
+		`{"properties":{"` + strings.Repeat("y", 500) + `":{}}}`: "f() → {…}",
+	} {
+		definition := `{"name":"f"}`
+		if schema != "" {
+			definition = `{"name":"f","outputSchema":` + schema + `}`
+		}
+		if got := signature(&registry.NormalizedTool{Name: "f", Definition: json.RawMessage(definition)}); got != want {
+			t.Errorf("%s: %s, want %s", schema, got, want)
+		}
+	}
+}

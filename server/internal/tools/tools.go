@@ -242,8 +242,12 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 	if isString {
 		args = wire.SetMember(args, "arguments", []byte("{}"))
 	}
+	args, fault := unalias(own.Name, args)
 	checked := t.router.Check(own.NormalizedTool, args)
 	fixed, problems := checked.Arguments, checked.Faults
+	if fault != "" {
+		problems = []string{fault}
+	}
 	if len(problems) > 0 {
 		meta := t.reporter.meta(own, c, began, false)
 		if c.Plain {

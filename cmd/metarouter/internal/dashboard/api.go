@@ -154,6 +154,7 @@ type change struct {
 // ranking; of the parameters all are optional, and capability may be repeated. Without
 // words the tools are in the order of their IDs, without score.
 type ranking struct {
+	Sure      bool   `json:"sure"`      // the first fits the words; without words they all are what was asked for
 	Abstained bool   `json:"abstained"` // nothing fits: these are the nearest
 	Total     int    `json:"total"`     // tools that there are
 	Fitting   int    `json:"fitting"`   // those that fit the capabilities and the server, or the best for the words
@@ -173,8 +174,8 @@ type tool struct {
 	Tokens       int            `json:"tokens"`
 	Asks         bool           `json:"asks"` // it may change or destroy something, so confirmed must be true in a call
 
-	Score      float64               `json:"score,omitempty"`
-	Confidence float64               `json:"confidence,omitempty"`
+	Score      float64               `json:"score"`            // 0 without words
+	Confidence float64               `json:"confidence"`       // likewise
 	Why        *selector.Explanation `json:"why,omitempty"`    // shares of features, and of words in fields
 	Reason     string                `json:"reason,omitempty"` // the same in plain words
 }

@@ -229,25 +229,25 @@ func TestTools(t *testing.T) {
 	s := open(t, fake("a", "echo,browser_screenshot,browser_click"), fake("b", "pid"))
 	var found ranking
 	s.ask(http.MethodGet, "/dashboard/tools?q=take+a+screenshot", "", &found)
-	if len(found.Tools) == 0 || found.Tools[0].ID != "a:browser_screenshot" || found.Tools[0].Why == nil || !strings.Contains(found.Tools[0].Reason, "screenshot") || found.Total != 4 {
+	if len(found.Tools) == 0 || found.Tools[0].ID != "a:browser_screenshot" || found.Tools[0].Why == nil || !strings.Contains(found.Tools[0].Reason, "screenshot") || found.Total != 4 || !found.Sure || found.Abstained {
 		t.Errorf("found %+v", found)
 	}
 	for query, want := range map[string]string{
 		"":                            "a:browser_click a:browser_screenshot a:echo b:pid",
 		"server=b":                    "b:pid",
 		"capability=browser&server=a": "a:browser_click a:browser_screenshot",
-		"q=screenshot&server=b":       "",
+		"q=screenshot&server=b":       "b:pid", // the nearest
 	} {
 		var found ranking
 		s.ask(http.MethodGet, "/dashboard/tools?"+query, "", &found)
-		if !found.Abstained && found.Fitting != len(found.Tools) {
+		if found.Fitting != len(found.Tools) {
 			t.Errorf("%s: %d fit, and %d are told", query, found.Fitting, len(found.Tools))
 		}
 		var ids []string
 		for _, t := range found.Tools {
 			ids = append(ids, t.ID)
 		}
-		if got := strings.Join(ids, " "); got != want && !found.Abstained {
+		if got := strings.Join(ids, " "); got != want {
 			t.Errorf("%s: %s, want %s", query, got, want)
 		}
 	}

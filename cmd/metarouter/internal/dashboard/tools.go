@@ -48,6 +48,7 @@ func (d *Dashboard) tools(w http.ResponseWriter, r *http.Request) {
 	snapshot := d.router.Snapshot()
 	found := ranking{Total: len(snapshot.Tools()), Tools: []tool{}}
 	if words == "" {
+		found.Sure = true
 		all := snapshot.Tools()
 		if len(tags) > 0 {
 			all = snapshot.FindByCapability(tags...)
@@ -84,7 +85,7 @@ func (d *Dashboard) rank(ctx context.Context, words string, ranked selector.Rank
 	if err != nil {
 		return err
 	}
-	found.Abstained, found.Fitting = ranked.Abstained, len(ranked.Candidates)
+	found.Sure, found.Abstained, found.Fitting = ranked.Sure, ranked.Abstained, len(ranked.Candidates)
 	for i, c := range ranked.Candidates {
 		t := d.toolOf(c.Tool, snapshot)
 		t.Score, t.Confidence, t.Why, t.Reason = c.Score, c.Confidence, &why[i], why[i].Why()

@@ -1,0 +1,53 @@
+package selector
+
+import (
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
+)
+
+// judge says whether the ranking answers the query. This follows from the confidence in the
+// first candidate alone, so that an answer never contradicts the confidence that it shows.
+// Where a query has no task, the tools with its capabilities are a sure answer.
+func judge(r Ranking, q Query, hasTask bool) Ranking {
+	first := Candidate{}
+	if len(r.Candidates) > 0 {
+		first = r.Candidates[0]
+	}
+	if !hasTask {
+		r.Sure = first.Tool != nil && first.Tool.CountTags(registry.Tags(q.Capabilities)) > 0
+		r.Abstained = !r.Sure
+		return r
+	}
+	r.Abstained = first.Confidence < rank.AbstainBelow
+	r.Sure = !r.Abstained && first.Confidence >= q.Threshold
+	return r
+}
+
+// threshold returns the confidence from which an answer is sure.
+func (s *Selector) threshold() float64 {
+	if s.findThreshold != nil {
+		if set := s.findThreshold(); set > 0 {
+			return set
+		}
+	}
+	return DefaultFindThreshold
+}
+
+// decidedBy returns what put the first tool there, but for an Assistant. share and tagged are
+// as in weighCapabilities; share is 0 without capabilities.
+func decidedBy(ranked []Candidate, threshold, share float64, tagged int) string {
+	switch {
+	case len(ranked) == 0:
+		return ""
+	case ranked[0].Features[rank.UseFeature] <= 0:
+		return byRanking
+	}
+	without := rank.WithoutUse(ranked)
+	if share > 0 {
+		weighCapabilities(without, share, tagged)
+	}
+	if without[0].Tool != ranked[0].Tool || without[0].Confidence < threshold && ranked[0].Confidence >= threshold {
+		return byUsage
+	}
+	return byRanking
+}

@@ -1,0 +1,93 @@
+package selector
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// The answer says what follows from the confidence that it shows, and nothing else.
+func TestJudge(t *testing.T) {
+	tagged := &registry.NormalizedTool{ID: "a:b", Capabilities: []string{"git"}}
+	for _, test := range []struct {
+		name            string
+		confidence      float64
+		threshold       float64
+		query           Query
+		hasTask         bool
+		sure, abstained bool
+	}{
+		{"sure", 0.25, 0, Query{}, true, true, false},
+		{"nearest", 0.2499, 0, Query{}, true, false, false},
+		{"barely an answer", 0.05, 0, Query{}, true, false, false},
+		{"no answer", 0.0499, 0, Query{}, true, false, true},
+		{"lower threshold", 0.1, 0.1, Query{}, true, true, false},
+		{"higher threshold", 0.6, 0.7, Query{}, true, false, false},
+		{"no answer, though above the threshold", 0.04, 0.01, Query{}, true, false, true},
+		{"capabilities alone", 0.01, 0, Query{Capabilities: []string{" GIT"}}, false, true, false},
+		{"unknown capabilities alone", 0.9, 0, Query{Capabilities: []string{"vcs"}}, false, false, true},
+		{"nothing", 0.9, 0, Query{}, false, false, true},
+	} {
+		s := &Selector{findThreshold: func() float64 { return test.threshold }}
+		test.query.Threshold = s.threshold()
+		r := judge(Ranking{Candidates: []Candidate{{Tool: tagged, Confidence: test.confidence}}}, test.query, test.hasTask)
+		if r.Sure != test.sure || r.Abstained != test.abstained {
+			t.Errorf("%s: sure %v, abstained %v", test.name, r.Sure, r.Abstained)
+		}
+	}
+	if r := judge(Ranking{}, Query{}, true); r.Sure || !r.Abstained {
+		t.Errorf("without candidates: %+v", r)
+	}
+}
+
+// The schema of the configuration names the default that is in use.
+func TestFindThresholdDefault(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "config", "schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties struct {
+			Metarouter struct {
+				Properties struct{ FindThreshold struct{ Default float64 } }
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &schema); err != nil || schema.Properties.Metarouter.Properties.FindThreshold.Default != DefaultFindThreshold {
+		t.Errorf("the schema says %v (error %v), the default is %v", schema.Properties.Metarouter.Properties.FindThreshold.Default, err, DefaultFindThreshold)
+	}
+}
+
+// An experience knows one tool that did well after every task.
+type experience string
+
+func (e experience) Match([]string, time.Time) map[string]float64 {
+	return map[string]float64{string(e): 1}
+}
+
+func TestDecidedBy(t *testing.T) {
+	s := picker(t, append(git, browser...)...)
+	for _, test := range []struct {
+		task string
+		used string // a tool that did well after the task
+		want string
+	}{
+		{"", "", ""},
+		{"show the commit logs", "", "ranking"},
+		{"show the commit logs", "git:git_log", "ranking"},                       // it is first and sure without
+		{"the web page", "playwright:browser_snapshot", "usage"},                 // another is first without
+		{"bake a chocolate cake", "playwright:browser_take_screenshot", "usage"}, // none is sure without
+	} {
+		if s.experience = nil; test.used != "" {
+			s.experience = experience(test.used)
+		}
+		got, err := s.Select(t.Context(), Query{Task: test.task})
+		if err != nil || got.By != test.want || test.used != "" && got.Tool.ID != test.used {
+			t.Errorf("%q after %q: %+v by %q, error %v; want %q", test.task, test.used, got.Tool, got.By, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package selector
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// SampleArguments returns arguments for the tool as they may look: those of args, a JSON object or
+// nil, and a value for each missing one that the schema requires. A value is one that the
+// schema names (const, examples, default, enum), or a plain one of the right type. A
+// "pattern" is not followed.
+func SampleArguments(t *registry.NormalizedTool, args json.RawMessage) json.RawMessage {
+	if !wire.IsObject(args) {
+		args = json.RawMessage("{}")
+	}
+	e := sampler{root: t.InputSchema, left: maxSampleValues}
+	properties := wire.Member(t.InputSchema, "properties")
+	for _, name := range Missing(t, args) {
+		args = wire.SetMember(args, name, e.value(name, wire.Member(properties, name), 0))
+	}
+	return args
+}
+
+const (
+	maxSampleValues = 200
+	maxSampleDepth  = 8
+	maxSampleText   = 1000 // of a "minLength" that is followed
+)
+
+// A sampler makes values that fit schemas.
+type sampler struct {
+	root json.RawMessage // what "$ref" points into
+	left int             // values that may still be made
+}
+
+// value returns a value for the property or item of that name.
+func (e *sampler) value(name string, schema json.RawMessage, depth int) json.RawMessage {
+	if e.left--; e.left < 0 || depth > maxSampleDepth {
+		return json.RawMessage("null")
+	}
+	if ref, ok := wire.String(wire.Member(schema, "$ref")); ok {
+		return e.value(name, e.resolve(ref), depth+1)
+	}
+	if named := namedValue(schema); named != nil {
+		return named
+	}
+	for _, key := range []string{"anyOf", "oneOf"} {
+		if choice := firstWithValue(wire.Member(schema, key)); choice != nil {
+			return e.value(name, choice, depth+1)
+		}
+	}
+	if all := firstWithValue(wire.Member(schema, "allOf")); all != nil && wire.Member(schema, "type") == nil {
+		return e.value(name, all, depth+1)
+	}
+	switch typeOf(schema) {
+	case "object":
+		return e.object(schema, depth)
+	case "array":
+		return e.array(name, schema, depth)
+	case "boolean":
+		return json.RawMessage("true")
+	case "null":
+		return json.RawMessage("null")
+	case "integer", "number":
+		return sampleNumber(schema)
+	}
+	return wire.Marshal(sampleText(name, schema))
+}
+
+// resolve returns what a reference within the schema points to; nil for any other.
+func (e *sampler) resolve(ref string) json.RawMessage {
+	path, ok := strings.CutPrefix(ref, "#/")
+	if !ok {
+		return nil
+	}
+	schema := e.root
+	for step := range strings.SplitSeq(path, "/") {
+		schema = wire.Member(schema, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
+	}
+	return schema
+}
+
+// namedValue returns a value that the schema itself names; nil if it names none.
+func namedValue(schema json.RawMessage) json.RawMessage {
+	usable := func(v json.RawMessage) bool { return v != nil && string(v) != "null" }
+	for _, key := range []string{"const", "examples", "example", "default", "enum"} {
+		v := json.RawMessage(wire.Member(schema, key))
+		if key == "examples" || key == "enum" {
+			v = firstElement(v)
+		}
+		if usable(v) {
+			return v
+		}
+	}
+	return nil
+}
+
+// firstElement returns the first element of a JSON array; nil if there is none.
+func firstElement(array json.RawMessage) (first json.RawMessage) {
+	if wire.IsArray(array) {
+		_ = wire.Elements(array, func(v []byte) bool { first = v; return false })
+	}
+	return first
+}
+
+// firstWithValue returns the first of several schemas that allows more than null.
+func firstWithValue(schemas json.RawMessage) (found json.RawMessage) {
+	if wire.IsArray(schemas) {
+		_ = wire.Elements(schemas, func(v []byte) bool {
+			if typeOf(v) != "null" {
+				found = v
+			}
+			return found == nil
+		})
+	}
+	return found
+}
+
+// typeOf returns the first type but null that the schema allows, "" if it does not say.
+func typeOf(schema json.RawMessage) string {
+	raw := wire.Member(schema, "type")
+	if name, ok := wire.String(raw); ok {
+		return name
+	}
+	var names []string
+	_ = json.Unmarshal(raw, &names)
+	for _, name := range names {
+		if name != "null" {
+			return name
+		}
+	}
+	switch {
+	case wire.Member(schema, "properties") != nil:
+		return "object"
+	case wire.Member(schema, "items") != nil:
+		return "array"
+	}
+	return ""
+}
+
+// object returns an object with the required members.
+func (e *sampler) object(schema json.RawMessage, depth int) json.RawMessage {
+	object := json.RawMessage("{}")
+	var required []string
+	_ = json.Unmarshal(wire.Member(schema, "required"), &required)
+	for _, name := range required {
+		object = wire.SetMember(object, name, e.value(name, wire.Member(wire.Member(schema, "properties"), name), depth+1))
+	}
+	return object
+}
+
+// array returns an array of one item, or of as many as the schema asks for.
+func (e *sampler) array(name string, schema json.RawMessage, depth int) json.RawMessage {
+	least := 1.0
+	_ = json.Unmarshal(wire.Member(schema, "minItems"), &least)
+	items := []json.RawMessage{}
+	for len(items) < int(min(max(least, 1), 10)) {
+		items = append(items, e.value(name, wire.Member(schema, "items"), depth+1))
+	}
+	return wire.Marshal(items)
+}
+
+// sampleNumber returns a small number that the schema allows.
+func sampleNumber(schema json.RawMessage) json.RawMessage {
+	limit := func(key string, otherwise float64) float64 {
+		_ = json.Unmarshal(wire.Member(schema, key), &otherwise)
+		return otherwise
+	}
+	least := max(limit("minimum", math.Inf(-1)), limit("exclusiveMinimum", math.Inf(-1))+1)
+	most := min(limit("maximum", math.Inf(1)), limit("exclusiveMaximum", math.Inf(1))-1)
+	x := min(max(1, least), most)
+	if step := limit("multipleOf", 0); step > 0 {
+		x = math.Ceil(x/step) * step
+	}
+	return wire.Marshal(x)
+}
+
+// formats are texts in the formats that schemas name.
+var formats = map[string]string{
+	"date": "2026-01-31", "date-time": "2026-01-31T09:30:00Z", "time": "09:30:00Z", "duration": "PT1H", "email": "name@example.com",
+	"uri": "https://example.com", "url": "https://example.com", "uri-reference": "https://example.com", "hostname": "example.com",
+	"ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uuid": "123e4567-e89b-12d3-a456-426614174000",
+}
+
+// sampleText returns a text in the format of the schema, or such as the name asks for.
+func sampleText(name string, schema json.RawMessage) string {
+	format, _ := wire.String(wire.Member(schema, "format"))
+	text, lower := formats[format], strings.ToLower(name)
+	switch {
+	case text != "":
+	case strings.Contains(lower, "url"), strings.HasSuffix(lower, "uri"):
+		text = "https://example.com"
+	case strings.Contains(lower, "email"):
+		text = "name@example.com"
+	case strings.Contains(lower, "path"), strings.HasSuffix(lower, "file"), strings.HasSuffix(lower, "filename"):
+		text = "path/to/file"
+	default:
+		text = "text"
+	}
+	least, most := 0, maxSampleText
+	_ = json.Unmarshal(wire.Member(schema, "minLength"), &least)
+	_ = json.Unmarshal(wire.Member(schema, "maxLength"), &most)
+	if missing := min(least, maxSampleText) - len(text); missing > 0 {
+		text += strings.Repeat("x", missing)
+	}
+	return text[:min(len(text), max(most, 0))]
+}

@@ -1,0 +1,69 @@
+package selector
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A sample has what is required, as the schema names it, and fits the schema.
+func TestSampleArguments(t *testing.T) {
+	for _, test := range []struct{ schema, args, want string }{
+		{`{"type":"object"}`, ``, `{}`},
+		{`{"properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a"]}`, ``, `{"a":"text"}`},
+		{`{"properties":{"a":{"type":"string"},"b":{"type":"integer"}},"required":["b","a"]}`, `{"a":"mine"}`, `{"a":"mine","b":1}`},
+		{`{"properties":{"e":{"enum":["x","y"]},"d":{"type":"number","default":7},"c":{"const":"k"},"x":{"type":"string","examples":["Ada","Bo"]}},"required":["e","d","c","x"]}`, ``,
+			`{"e":"x","d":7,"c":"k","x":"Ada"}`},
+		{`{"properties":{"n":{"type":"integer","minimum":5},"m":{"type":"number","maximum":0},"f":{"type":"integer","multipleOf":4},"p":{"type":"integer","exclusiveMinimum":3}},"required":["n","m","f","p"]}`, ``,
+			`{"n":5,"m":0,"f":4,"p":4}`},
+		{`{"properties":{"on":{"type":"boolean"},"z":{"type":["null","string"]},"u":{"anyOf":[{"type":"null"},{"type":"integer"}]}},"required":["on","z","u"]}`, ``,
+			`{"on":true,"z":"text","u":1}`},
+		{`{"properties":{"l":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"more":{}},"required":["id"]},"minItems":2}},"required":["l"]}`, ``,
+			`{"l":[{"id":"text"},{"id":"text"}]}`},
+		{`{"properties":{"d":{"type":"string","format":"date"},"m":{"type":"string","format":"email"},"url":{"type":"string"},"path":{"type":"string"}},"required":["d","m","url","path"]}`, ``,
+			`{"d":"2026-01-31","m":"name@example.com","url":"https://example.com","path":"path/to/file"}`},
+		{`{"properties":{"s":{"type":"string","minLength":6},"k":{"type":"string","maxLength":2}},"required":["s","k"]}`, ``, `{"s":"textxx","k":"te"}`},
+		{`{"properties":{"r":{"$ref":"#/$defs/a~1b"}},"required":["r"],"$defs":{"a/b":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}}`, ``, `{"r":{"n":1}}`},
+	} {
+		tool := &registry.NormalizedTool{InputSchema: json.RawMessage(test.schema)}
+		got := SampleArguments(tool, json.RawMessage(test.args))
+		if string(got) != test.want {
+			t.Errorf("%s with %s: %s, want %s", test.schema, test.args, got, test.want)
+		}
+		schema, err := jsonschema.UnmarshalJSON(strings.NewReader(test.schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(got))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := jsonschema.NewCompiler()
+		if err := c.AddResource("x.json", schema); err != nil {
+			t.Fatal(err)
+		}
+		if compiled, err := c.Compile("x.json"); err != nil || compiled.Validate(value) != nil {
+			t.Errorf("%s does not fit %s: %v", got, test.schema, err)
+		}
+	}
+}
+
+// A schema of a stranger makes neither an endless sample nor a huge one.
+func TestSampleArgumentsAreBounded(t *testing.T) {
+	for _, schema := range []string{
+		`{"properties":{"a":{"$ref":"#/properties/a"}},"required":["a"]}`,
+		`{"properties":{"a":{"$ref":"#"},"b":{"$ref":"#"},"c":{"$ref":"#"},"d":{"$ref":"#"}},"required":["a","b","c","d"]}`,
+		`{"properties":{"a":{"type":"string","minLength":1000000000},"b":{"type":"array","minItems":1e300},"c":{"type":"string","maxLength":-1}},"required":["a","b","c"]}`,
+		`{"properties":5,"required":["a"]}`, `{"required":"a"}`, `5`, ``,
+	} {
+		got := SampleArguments(&registry.NormalizedTool{InputSchema: json.RawMessage(schema)}, nil)
+		if !json.Valid(got) || len(got) > 5000 {
+			t.Errorf("%s: %d bytes: %.200s", schema, len(got), got)
+		}
+	}
+}
