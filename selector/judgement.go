@@ -8,7 +8,7 @@ import (
 // judge says whether the ranking answers the query. This follows from the confidence in the
 // first candidate alone, so that an answer never contradicts the confidence that it shows.
 // Where a query has no task, the tools with its capabilities are a sure answer.
-func judge(r Ranking, q Query, hasTask bool) Ranking {
+func (s *Selector) judge(r Ranking, q Query, hasTask bool) Ranking {
 	first := Candidate{}
 	if len(r.Candidates) > 0 {
 		first = r.Candidates[0]
@@ -19,7 +19,7 @@ func judge(r Ranking, q Query, hasTask bool) Ranking {
 		return r
 	}
 	r.Abstained = first.Confidence < rank.AbstainBelow
-	r.Sure = !r.Abstained && first.Confidence >= q.Threshold
+	r.Sure = !r.Abstained && first.Confidence >= s.threshold()
 	return r
 }
 

@@ -33,13 +33,12 @@ func TestJudge(t *testing.T) {
 		{"nothing", 0.9, 0, Query{}, false, false, true},
 	} {
 		s := &Selector{findThreshold: func() float64 { return test.threshold }}
-		test.query.Threshold = s.threshold()
-		r := judge(Ranking{Candidates: []Candidate{{Tool: tagged, Confidence: test.confidence}}}, test.query, test.hasTask)
+		r := s.judge(Ranking{Candidates: []Candidate{{Tool: tagged, Confidence: test.confidence}}}, test.query, test.hasTask)
 		if r.Sure != test.sure || r.Abstained != test.abstained {
 			t.Errorf("%s: sure %v, abstained %v", test.name, r.Sure, r.Abstained)
 		}
 	}
-	if r := judge(Ranking{}, Query{}, true); r.Sure || !r.Abstained {
+	if r := new(Selector).judge(Ranking{}, Query{}, true); r.Sure || !r.Abstained {
 		t.Errorf("without candidates: %+v", r)
 	}
 }

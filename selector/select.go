@@ -26,8 +26,8 @@ type Query struct {
 	// template is a resource, too. Capabilities narrow the search for tools only.
 	Kinds []string
 
-	// Threshold is the confidence in the first tool below which the ranking is not sure; 0
-	// means that of the [Options]. Assistant is asked then; nil asks no model.
+	// Assistant is asked which tool is right if the confidence in the first one is below
+	// Threshold; 0 means the threshold of a sure answer. A nil Assistant is not asked.
 	Threshold float64
 	Assistant Assistant
 
@@ -41,8 +41,8 @@ type Query struct {
 type Ranking struct {
 	Candidates []Candidate // best first
 
-	// Sure says that the confidence in the first candidate is at least the Threshold. If it
-	// is not, the candidates are the nearest.
+	// Sure says that the confidence in the first candidate is at least FindThreshold of the
+	// [Options]. If it is not, the candidates are the nearest.
 	Sure bool
 
 	// Abstained says that that confidence is below 0.05: no candidate is an answer.
@@ -146,7 +146,7 @@ func (s *Selector) find(ctx context.Context, q Query) (Ranking, error) {
 	if err != nil {
 		return Ranking{}, err
 	}
-	return judge(merge(tools, found, q.Limit), q, len(t.Words) > 0), nil
+	return s.judge(merge(tools, found, q.Limit), q, len(t.Words) > 0), nil
 }
 
 // findOthers ranks prompts, resources and templates, as far as kinds has them.
@@ -236,7 +236,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 		ranked = appendMissing(c, ranked, tagged, q.Limit)
 		weighCapabilities(ranked, share, choices(c, tagged))
 	}
-	answer := Ranking{By: decidedBy(ranked, q.Threshold, share, choices(c, tagged)), Partial: tags}
+	answer := Ranking{By: decidedBy(ranked, s.threshold(), share, choices(c, tagged)), Partial: tags}
 	if len(t.Words) > 0 && ask(ctx, q, ranked) {
 		answer.By = byModel
 	}

@@ -206,7 +206,6 @@ func TestFindKinds(t *testing.T) {
 		{"resource", Query{Task: "tide tables", Kinds: []string{"resource"}}, "resource lib:file:///docs/tides.md", false},
 		{"template", Query{Task: "weather of the city", Kinds: []string{"resource"}}, "template lib:weather://{city}", false},
 		{"template alone", Query{Task: "weather of the city", Kinds: []string{"template"}}, "template lib:weather://{city}", false},
-		{"a resource is no prompt", Query{Task: "tide tables", Kinds: []string{"prompt"}}, "", true},
 		{"a tool is no resource", Query{Task: "take a screenshot", Kinds: []string{"prompt", "resource"}}, "", true},
 		{"all kinds: a tool", Query{Task: "take a screenshot", Kinds: all}, "tool playwright:browser_take_screenshot", false},
 		{"all kinds: a resource", Query{Task: "harbour hours", Kinds: all}, "resource lib:file:///docs/harbour.md", false},

@@ -51,7 +51,7 @@ func TestAskedAgain(t *testing.T) {
 	} {
 		s, learn := learner(t, office...)
 		before, err := s.Select(t.Context(), Query{Task: task})
-		if err != nil || before.Tool != nil && before.Tool.ID == right || before.ByUse() {
+		if err != nil || before.Sure && before.Tool.ID == right || before.ByUse() {
 			t.Fatalf("%q finds %+v already, %v", task, before.Tool, err)
 		}
 		learn(Use{Client: "me", Task: task, Tool: right, Unlisted: true, First: true})

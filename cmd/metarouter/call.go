@@ -65,9 +65,13 @@ func runCall(ctx context.Context, env *environment, tool, raw string, pairs []st
 		if err != nil {
 			return fmt.Errorf("call %s: %w", t.ID, err)
 		}
-		if env.json {
+		switch {
+		case env.json:
 			err = env.printJSON(result.JSON)
-		} else {
+		case len(result.Mismatch) > 0:
+			return &exitError{exitFailed, fmt.Errorf("the arguments do not fit %s; nothing was called:\n  %s\nFor example:\n  %s",
+				t.ID, strings.Join(result.Mismatch, "\n  "), sampleCall(t, nil))}
+		default:
 			err = printResult(env, result.JSON)
 		}
 		if err == nil && result.IsError {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,7 +32,7 @@ func newRouteCommand(env *environment) *cobra.Command {
 	addArgsFlag(cmd, &o.args)
 	addCapabilityFlag(cmd, &o.capabilities, preferTags)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Show which tool would be picked, and run nothing. By default the tool runs if that is safe; see --yes.")
-	cmd.Flags().BoolVar(&o.yes, "yes", false, "Run the tool even if it may change or destroy something, or fits the task only weakly. By default such a tool is named and not run.")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "Run the tool even if it may change or destroy something, or if the confidence is below routeThreshold. By default such a tool is named and not run.")
 	return cmd
 }
 
@@ -44,6 +43,11 @@ type routeAnswer struct {
 	Confidence   float64         `json:"confidence"`
 	Places       []string        `json:"places,omitempty"`    // servers that have the same tool, that of Tool first
 	Ambiguous    bool            `json:"ambiguous,omitempty"` // nothing says which server is meant
+	Sure         bool            `json:"sure"`
+	Abstained    bool            `json:"abstained"`
+	By           string          `json:"by,omitempty"`
+	Missing      []string        `json:"missing,omitempty"` // required arguments that were not given
+	Example      json.RawMessage `json:"example,omitempty"` // arguments as they may look; if some are missing
 	Alternatives []candidate     `json:"alternatives"`
 	Result       json.RawMessage `json:"result,omitempty"`
 }
@@ -80,9 +84,10 @@ func runRoute(ctx context.Context, env *environment, task string, o routeOptions
 		if err != nil {
 			return fmt.Errorf("call %s: %w", t.ID, err)
 		}
-		answer := routeAnswer{Alternatives: candidates(sel.Alternatives)}
+		answer := routeAnswer{Alternatives: candidates(sel.Alternatives), Sure: sel.Sure, Abstained: sel.Abstained, By: sel.By}
 		if t == nil {
-			fmt.Fprintln(env.stderr, noFit(sel.Alternatives))
+			answer.Alternatives = answer.Alternatives[:min(len(answer.Alternatives), maxNearest)]
+			fmt.Fprintln(env.stderr, verdict(true, len(sel.Alternatives) > 0))
 			return printRouted(env, answer, &exitError{code: exitNoTool})
 		}
 		answer.Tool, answer.Score, answer.Confidence = t.ID, sel.Score, sel.Confidence
@@ -90,14 +95,11 @@ func runRoute(ctx context.Context, env *environment, task string, o routeOptions
 		switch {
 		case o.dryRun:
 			return printRouted(env, answer, nil)
-		case len(routed.Missing) > 0:
-			return printRouted(env, answer, &exitError{exitFailed, fmt.Errorf("%s was not run: it needs the arguments %s; add --args '{%s}'. Its schema: %s",
-				t.ID, strings.Join(routed.Missing, ", "), blanks(routed.Missing), t.InputSchema)})
-		case routed.Ambiguous:
-			return printRouted(env, answer, &exitError{exitFailed, fmt.Errorf("%s was not run: several servers have this tool (%s), and neither the task nor the arguments say which one is meant; name the server in the task, or run it with 'metarouter call %s'",
-				t.ID, strings.Join(answer.Places, ", "), t.ID)})
 		case !routed.Ran:
-			return printRouted(env, answer, &exitError{exitFailed, fmt.Errorf("%s was not run: %s; run it with --yes", t.ID, routed.Unsafe)})
+			if answer.Missing = routed.Missing; len(answer.Missing) > 0 {
+				answer.Example = selector.SampleArguments(t, routed.Arguments)
+			}
+			return printRouted(env, answer, &exitError{exitFailed, whyNotRun(routed, answer.Places, o.yes)})
 		}
 		answer.Result = routed.Result.JSON
 		if routed.Result.IsError {
@@ -107,36 +109,54 @@ func runRoute(ctx context.Context, env *environment, task string, o routeOptions
 	})
 }
 
-// blanks returns the members of a JSON object whose values are still to be written.
-func blanks(keys []string) string {
-	members := make([]string, len(keys))
-	for i, key := range keys {
-		members[i] = strconv.Quote(key) + ": …"
+// whyNotRun says all that the call lacks, and what to write instead.
+func whyNotRun(routed selector.Routed, places []string, yes bool) error {
+	t := routed.Selection.Tool
+	var reasons []string
+	if len(routed.Missing) > 0 {
+		reasons = append(reasons, "it needs the arguments "+strings.Join(routed.Missing, ", "))
 	}
-	return strings.Join(members, ", ")
+	if routed.Ambiguous {
+		reasons = append(reasons, fmt.Sprintf("several servers have this tool (%s), and neither the task nor the arguments say which one is meant; name the server in the task, or run it with 'metarouter call %s'",
+			strings.Join(places, ", "), t.ID))
+	}
+	permission := ""
+	if !yes {
+		for _, reason := range []string{routed.Unsure, routed.Unsafe} {
+			if reason != "" {
+				reasons = append(reasons, reason)
+				permission = "; --yes runs it all the same"
+			}
+		}
+	}
+	message := fmt.Sprintf("%s was not run: %s%s", t.ID, strings.Join(reasons, "; "), permission)
+	if len(routed.Missing) > 0 {
+		message += ". For example:\n  " + sampleCall(t, routed.Arguments)
+	}
+	return errors.New(message)
 }
 
-// printRouted prints the answer of route, and returns verdict, the error that decides
+// printRouted prints the answer of route, and returns outcome, the error that decides
 // the exit code. Where a result is printed, the tool's name goes to stderr.
-func printRouted(env *environment, r routeAnswer, verdict error) error {
+func printRouted(env *environment, r routeAnswer, outcome error) error {
 	if env.json {
 		if err := env.printJSON(r); err != nil {
 			return err
 		}
-		return verdict
+		return outcome
 	}
 	if r.Result != nil {
-		fmt.Fprintf(env.stderr, "%s (confidence %.2f)\n", r.Tool, r.Confidence)
+		fmt.Fprintf(env.stderr, "%s (confidence %s)\n", r.Tool, shownConfidence(r.Confidence))
 		if err := printResult(env, r.Result); err != nil {
 			return err
 		}
-		return verdict
+		return outcome
 	}
 	if r.Tool != "" {
-		fmt.Fprintf(env.stdout, "%.2f  %s%s\n", r.Confidence, r.Tool, alsoOn(r.Places))
+		fmt.Fprintf(env.stdout, "%4s  %s%s\n", shownConfidence(r.Confidence), r.Tool, alsoOn(r.Places))
 	}
 	for _, c := range r.Alternatives {
-		fmt.Fprintf(env.stdout, "%.2f  %s%s  %s\n", c.Confidence, c.ID, alsoOn(c.Places), summary(c.Description))
+		fmt.Fprintf(env.stdout, "%4s  %s%s  %s\n", shownConfidence(c.Confidence), c.ID, alsoOn(c.Places), summary(c.Description))
 	}
-	return verdict
+	return outcome
 }

@@ -18,6 +18,7 @@ import (
 // A candidate is a ranked tool, as search and route print it as JSON.
 type candidate struct {
 	ID           string   `json:"id"`
+	Tool         string   `json:"tool"` // the same
 	Server       string   `json:"server"`
 	Name         string   `json:"name"`
 	Description  string   `json:"description"`
@@ -35,7 +36,7 @@ func candidates(from []selector.Candidate) []candidate {
 	rows := []candidate{}
 	for _, c := range from {
 		t := c.Tool
-		row := candidate{ID: t.ID, Server: t.Server, Name: t.Name, Description: t.Description, Capabilities: tagsOf(t), Score: c.Score, Confidence: c.Confidence, Ambiguous: c.Ambiguous}
+		row := candidate{ID: t.ID, Tool: t.ID, Server: t.Server, Name: t.Name, Description: t.Description, Capabilities: tagsOf(t), Score: c.Score, Confidence: c.Confidence, Ambiguous: c.Ambiguous}
 		if row.Places = serversOf(c.Places); row.Places != nil {
 			row.OtherIDs = c.IDs()[1:]
 		}
@@ -112,7 +113,7 @@ func runSearch(ctx context.Context, env *environment, query string, o searchOpti
 			}
 		}
 		if env.json {
-			err = env.printJSON(map[string]any{"query": query, "abstained": found.Abstained, "tools": rows})
+			err = env.printJSON(searchAnswerOf(query, found, rows))
 		} else {
 			err = printRanking(env, found, rows)
 		}
@@ -130,24 +131,58 @@ func notePartial(env *environment, missing []string) {
 	}
 }
 
-// noFit returns the line that stands above the nearest tools where no tool fits.
-func noFit(nearest []selector.Candidate) string {
-	if len(nearest) == 0 {
-		return "no tool fits"
+// A searchAnswer is what search prints as JSON.
+type searchAnswer struct {
+	Query     string      `json:"query"`
+	Sure      bool        `json:"sure"`
+	Abstained bool        `json:"abstained"`
+	Tools     []candidate `json:"tools"`             // empty if abstained
+	Nearest   []candidate `json:"nearest,omitempty"` // if abstained
+}
+
+// maxNearest is how many tools are named as the nearest where no tool fits.
+const maxNearest = 3
+
+func searchAnswerOf(query string, found selector.Ranking, rows []candidate) searchAnswer {
+	a := searchAnswer{Query: query, Sure: found.Sure, Abstained: found.Abstained, Tools: rows}
+	if found.Abstained {
+		a.Tools, a.Nearest = []candidate{}, rows[:min(len(rows), maxNearest)]
 	}
-	return "no tool fits; the nearest:"
+	return a
+}
+
+// verdict returns the line that stands above tools that are not a sure answer.
+func verdict(abstained, any bool) string {
+	switch {
+	case !any:
+		return "no tool fits"
+	case abstained:
+		return "no tool fits; the nearest:"
+	}
+	return "no tool is a sure match; try other words, or one of the nearest:"
+}
+
+// shownConfidence returns a confidence as tables show it: a dash for none.
+func shownConfidence(confidence float64) string {
+	if confidence < 0.005 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", confidence)
 }
 
 // printRanking prints the tools found, with the parts of their scores where rows have
 // them.
 func printRanking(env *environment, found selector.Ranking, rows []candidate) error {
+	if !found.Sure {
+		fmt.Fprintln(env.stderr, verdict(found.Abstained, len(rows) > 0))
+	}
 	if found.Abstained {
-		fmt.Fprintln(env.stderr, noFit(found.Candidates))
+		rows = rows[:min(len(rows), maxNearest)]
 	}
 	notePartial(env, found.Partial)
 	return env.printTable(func(w *tabwriter.Writer) {
 		for _, c := range rows {
-			fmt.Fprintf(w, "%.2f\t%s\t%s\t%s\n", c.Confidence, c.ID+alsoOn(c.Places), strings.Join(c.Capabilities, " "), summary(c.Description))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", shownConfidence(c.Confidence), c.ID+alsoOn(c.Places), strings.Join(c.Capabilities, " "), summary(c.Description))
 			if c.Why != nil {
 				why.PrintScore(w, c.Why)
 			}

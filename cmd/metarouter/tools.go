@@ -84,6 +84,7 @@ func printTools(env *environment, c config.Config, o toolsOptions, snapshot *reg
 	if env.json {
 		type row struct {
 			ID           string          `json:"id"`
+			Tool         string          `json:"tool"` // the same
 			Server       string          `json:"server"`
 			Name         string          `json:"name"`
 			ExposedName  string          `json:"exposed_name"`
@@ -93,7 +94,7 @@ func printTools(env *environment, c config.Config, o toolsOptions, snapshot *reg
 		}
 		rows := []row{}
 		for _, t := range tools {
-			rows = append(rows, row{t.ID, t.Server, t.Name, names.Exposed(t), tagsOf(t), t.Description, t.InputSchema})
+			rows = append(rows, row{t.ID, t.ID, t.Server, t.Name, names.Exposed(t), tagsOf(t), t.Description, t.InputSchema})
 		}
 		return env.printJSON(rows)
 	}
