@@ -107,7 +107,7 @@ var rules = map[string][]string{
 }
 
 // maxExported bounds the exported names of the public packages.
-const maxExported = 352
+const maxExported = 353
 
 // TestRules checks that no rule lets a step import a later one.
 func TestRules(t *testing.T) {
