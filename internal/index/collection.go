@@ -213,6 +213,6 @@ func (c *Collection) count(d *Document, n int) {
 		}
 	}
 	for f, words := range d.Len {
-		c.length[f] += n * words
+		c.length[f] += n * int(words)
 	}
 }

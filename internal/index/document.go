@@ -33,11 +33,11 @@ func (f Field) String() string {
 // A Document is an item as words. It is immutable.
 type Document struct {
 	registry.Item
-	Terms  []Term         // sorted by word, each once
-	Len    [NumFields]int // words in each field
-	Vector vectors.Vector // what it means
-	Verbs  verbs.Set      // what a tool does
-	Same   uint64         // tools with the same name and input schema have the same; 0 unless it is a tool
+	Terms  []Term            // sorted by word, each once
+	Len    [NumFields]uint16 // words in each field
+	Vector vectors.Vector    // what it means
+	Verbs  verbs.Set         // what a tool does
+	Same   uint64            // tools with the same name and input schema have the same; 0 unless it is a tool
 
 	// Takes are the types of values that a tool's parameters take, and Requires those of
 	// which it cannot do without.

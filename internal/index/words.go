@@ -78,7 +78,7 @@ func (s stemmer) stem(word string) string {
 }
 
 // Joined returns the names in a text that are written as two words in one, such as MySQL or
-// GitHub, as one word each. [Words] returns the two.
+// GitHub, as one word each. They begin with a capital. [Words] returns the two.
 func Joined(text string) []string { return make(stemmer).joined(text) }
 
 func (s stemmer) joined(text string) (names []string) {
@@ -95,7 +95,9 @@ func (s stemmer) joined(text string) (names []string) {
 		case !unicode.IsLetter(r):
 			end(i)
 		case start < 0:
-			start = i
+			if start = i; !unicode.IsUpper(r) {
+				cuts = len(text) // none of ours
+			}
 		case unicode.IsUpper(r) && (unicode.IsLower(before) || lowerAt(text, i+utf8.RuneLen(r))):
 			cuts++
 		}

@@ -112,7 +112,8 @@ func TestJoined(t *testing.T) {
 	for text, want := range map[string][]string{
 		"a MySQL table on GitHub": {"mysql", "github"},
 		"plain words":             nil,
-		"getHTTPUrl":              nil, // three words
+		"GetHTTPUrl":              nil, // three words
+		"readFile":                nil, // an identifier
 		"createPullRequestReview": nil,
 		"VeryLongIdentifier":      nil,
 		"Capital":                 nil,

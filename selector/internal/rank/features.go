@@ -1,30 +1,32 @@
 package rank
 
 import (
-	"slices"
-
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/internal/verbs"
-	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
 
-// nameShare returns the share of the words of the tool's name that the task has, rare ones
-// counting more.
-func (s *scorer) nameShare(d *index.Document, m *matching) float64 {
+// namesOf returns the share of the words of the tool's name that the task has, rare ones
+// counting more; and 1 if the task names the tool's server, else 0.
+func (s *scorer) namesOf(d *index.Document, m *matching) (share, server float64) {
 	all, met := 0.0, 0.0
 	for i := range d.Terms {
 		t := &d.Terms[i]
-		if t.Count[index.NameField] == 0 {
-			continue
+		if t.Count[index.NameField] > 0 {
+			idf := s.idf(t.Word)
+			all += idf
+			met += float64(m.name[t.Word] * idf)
 		}
-		idf := s.idf(t.Word)
-		all += idf
-		met += float64(m.name[t.Word] * idf)
+		if t.Count[index.ServerField] > 0 && server >= 0 && !isGeneric(t.Word) {
+			server = 1
+			if !s.values.named[t.Word] {
+				server = -1
+			}
+		}
 	}
-	if all == 0 {
-		return 0
+	if all > 0 {
+		share = met / all
 	}
-	return met / all
+	return share, max(0, server)
 }
 
 // verbs returns how far the tool does what a step of the task asks for, and how far it does
@@ -40,21 +42,6 @@ func (s *scorer) verbs(d *index.Document) (agreement, conflict float64) {
 		conflict = min(conflict, verbs.Conflict(v, d.Verbs, readOnly))
 	}
 	return agreement, conflict
-}
-
-// namesServer returns 1 if the task has all words of a server's name, else 0.
-func namesServer(t text.Task, server string) float64 {
-	named := 0.0
-	for _, word := range index.Words(server) {
-		if isGeneric(word) {
-			continue
-		}
-		if !slices.Contains(t.Text, word) && !namesHost(t, word) {
-			return 0
-		}
-		named = 1
-	}
-	return named
 }
 
 // isGeneric reports whether servers of all kinds have the word in their name.

@@ -179,7 +179,6 @@ type scorer struct {
 	all     float64          // the weights of all words, as far as one tool can cover them
 	crowd   int              // how many items there are
 	idf     func(word string) float64
-	server  func(name string) float64 // whether the task names that server
 	values  values
 	meanLen [index.NumFields]float64
 }
@@ -202,8 +201,7 @@ type form struct {
 
 func newScorer(t text.Task, c *index.Collection) *scorer {
 	s := &scorer{task: t, meaning: c.Meaning(t.Text), crowd: len(c.Documents()),
-		idf: remember(c.IDF), server: remember(func(name string) float64 { return namesServer(t, name) })}
-	s.values = valuesOf(t)
+		idf: remember(c.IDF), values: valuesOf(t)}
 	for _, step := range t.Steps {
 		s.steps = append(s.steps, c.Meaning(step.Text))
 	}
@@ -324,10 +322,9 @@ func (s *scorer) features(d *index.Document, m *matching) (f [NumFeatures]float6
 		f[StepFeature] = max(f[StepFeature], sum*matchShare(matched, words))
 	}
 	f[TaskFeature] = sumOf(m.scores) * matchShare(sumOf(m.matched), max(1, s.needed))
-	f[NameFeature] = s.nameShare(d, m)
+	f[NameFeature], f[ServerFeature] = s.namesOf(d, m)
 	f[VerbFeature], f[ConflictFeature] = s.verbs(d)
 	f[TypeFeature] = s.types(d)
-	f[ServerFeature] = s.server(d.Server())
 	return f
 }
 

@@ -49,11 +49,24 @@ func typeSet(all ...index.Type) (s index.Types) {
 // values are the values in a task.
 type values struct {
 	types      index.Types
-	extensions []string // of paths, as words
+	extensions []string        // of paths, as words
+	named      map[string]bool // the task's words, and those of the hosts in it
 }
 
 func valuesOf(t text.Task) (v values) {
+	v.named = make(map[string]bool)
+	for _, word := range t.Text {
+		v.named[word] = true
+	}
+	for _, word := range t.Joined {
+		v.named[word] = true
+	}
 	for _, l := range t.Literals {
+		if l.Type == index.URLType || l.Type == index.HostType {
+			for _, word := range index.Words(hostOf(l.Text)) {
+				v.named[word] = true
+			}
+		}
 		v.types = v.types.With(l.Type)
 		if l.Extension != "" {
 			v.extensions = append(v.extensions, index.Words(l.Extension)...)
@@ -99,22 +112,12 @@ func (s *scorer) accepted() (all index.Types) {
 	return all
 }
 
-// namesHost reports whether a URL or host in the task has the word in its name.
-func namesHost(t text.Task, word string) bool {
-	for _, l := range t.Literals {
-		if l.Type != index.URLType && l.Type != index.HostType {
-			continue
-		}
-		_, host, found := strings.Cut(l.Text, "://")
-		if !found {
-			host = l.Text
-		}
-		host, _, _ = strings.Cut(host, "/")
-		for part := range strings.SplitSeq(strings.ToLower(host), ".") {
-			if part == word {
-				return true
-			}
-		}
+// hostOf returns the host of a URL without a user.
+func hostOf(url string) string {
+	_, host, found := strings.Cut(url, "://")
+	if !found {
+		host = url
 	}
-	return false
+	host, _, _ = strings.Cut(host, "/")
+	return host
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
@@ -61,9 +60,16 @@ func TestTypeFeature(t *testing.T) {
 	}
 }
 
-func TestNamesHost(t *testing.T) {
-	task := text.Task{Literals: []text.Literal{{Type: index.URLType, Text: "https://github.com/a/b"}}}
-	if namesServer(task, "github") != 1 || namesServer(task, "gitlab") != 0 || namesServer(task, "mcp") != 0 {
-		t.Error("a URL names the server of its host only")
+func TestHostNamesServer(t *testing.T) {
+	c := catalog(t,
+		registry.NormalizedTool{Server: "github", Name: "read", Description: "Read"},
+		registry.NormalizedTool{Server: "gitlab", Name: "load", Description: "Read"},
+		registry.NormalizedTool{Server: "mcp-server", Name: "see", Description: "Read"},
+	)
+	all, _ := ranked("read https://github.com/a/b with the mcp server", c)
+	for name, want := range map[string]float64{"read": 1, "load": 0, "see": 0} {
+		if got := all[name].Features[ServerFeature]; got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
 	}
 }
