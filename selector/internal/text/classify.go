@@ -10,6 +10,9 @@ import (
 
 // classify returns what literal a token without spaces is, if it is one.
 func (r *reader) classify(token string) (v value, ok bool) {
+	if all(token, unicode.IsLetter) && !strings.EqualFold(token, "localhost") {
+		return value{}, false
+	}
 	for _, read := range [...]func(token string) (value, bool){
 		readURL, readAddress, readVariable, r.readHash, readHost, readNumber, readID, readSelector, readPath, readCall,
 	} {

@@ -14,6 +14,9 @@ import (
 func (r *reader) date(i int, token string) int {
 	end := i + len(token)
 	word := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(token, "'s"), "’s"))
+	if !strings.ContainsFunc(word, isDigit) && !isA("TIMES", word) && !isA("DAYS", word) && !isA("MONTHS", word) && !isA("NEAR", word) {
+		return 0
+	}
 	next, nextEnd := r.peek(end)
 	after, afterEnd := r.peek(nextEnd)
 	switch {
@@ -21,7 +24,7 @@ func (r *reader) date(i int, token string) int {
 		r.take(token, value{kind: index.IDType})
 		return len(token)
 	case isA("TIMES", word), isA("DAYS", word), isDate(word), isClock(word):
-	case word == "next" || word == "last" || word == "past" || word == "this" || word == "previous" || word == "coming":
+	case isA("NEAR", word):
 		switch {
 		case isA("PERIODS", next) || isA("DAYS", next) || isA("MONTHS", next):
 			end = nextEnd

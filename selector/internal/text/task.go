@@ -132,8 +132,12 @@ func Parse(text string) Task {
 		t.translate(r.plain)
 	}
 	t.Verbs = asked(r.plain, t.Text[:r.foreign])
-	for _, part := range stepEnds.Split(r.plain, -1) {
-		words, _ := content(part)
+	parts := stepEnds.Split(r.plain, -1)
+	for _, part := range parts {
+		words := r.words
+		if len(parts) > 1 {
+			words, _ = content(part)
+		}
 		if s := t.step(words, index); len(s.Words) > 0 {
 			t.Steps = append(t.Steps, s)
 		}
