@@ -170,7 +170,7 @@ func search(ctx context.Context, c *index.Collection, t text.Task, request index
 	nearest := make(chan []*index.Document, 1)
 	byMeaning := request
 	byMeaning.Limit = maxNearest
-	go func() { nearest <- c.Nearest(c.Meaning(t.Text), byMeaning) }()
+	go func() { nearest <- c.Nearest(c.Meaning(t.Meaning()), byMeaning) }()
 	request.Words, request.Limit = rank.SearchWords(t.Words), maxCandidates
 	hits, err := c.Search(ctx, request)
 	alike := <-nearest

@@ -45,9 +45,9 @@ func learner(t *testing.T, lines ...string) (*Selector, func(Use)) {
 // After one call of the right tool, a task finds it: first, and with confidence.
 func TestAskedAgain(t *testing.T) {
 	for task, right := range map[string]string{
-		"note it as paid":                  "books:update_invoice",
-		"go back to what we had last week": "deploy:rollback_release",
-		"zorble the quux":                  "chat:post_message", // of unknown words
+		"note it as paid": "books:update_invoice",
+		"change the service to how it was last week": "deploy:rollback_release",
+		"zorble the quux": "chat:post_message", // of unknown words
 	} {
 		s, learn := learner(t, office...)
 		before, err := s.Select(t.Context(), Query{Task: task})

@@ -200,7 +200,7 @@ type form struct {
 }
 
 func newScorer(t text.Task, c *index.Collection) *scorer {
-	s := &scorer{task: t, meaning: c.Meaning(t.Text), crowd: len(c.Documents()),
+	s := &scorer{task: t, meaning: c.Meaning(t.Meaning()), crowd: len(c.Documents()),
 		idf: remember(c.IDF), values: valuesOf(t)}
 	for _, step := range t.Steps {
 		s.steps = append(s.steps, c.Meaning(step.Text))

@@ -19,8 +19,9 @@ func Actions(text string) (all []string) {
 	begin := 0
 	for _, cut := range append(cuts, []int{len(text), len(text)}) {
 		end := cut[0]
-		words := Words(text[begin:end])
-		isAction := len(words) > 1 && wordLists().actions[words[0]]
+		part := read(text[begin:end])
+		words := part.words
+		isAction := (len(words) > 1 || len(words) == 1 && len(part.literals) > 0) && wordLists().actions[words[0]]
 		switch {
 		case len(all) > 0 && !isAction:
 			all[len(all)-1] += " " + text[begin:end]

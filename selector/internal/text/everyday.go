@@ -62,6 +62,9 @@ func (t *Task) translate(plain string) {
 // none of "how many" is, the phrase becomes one, which no tool has.
 func (t *Task) mean(p phrase) {
 	met := false
+	if len(p.stems) > 1 {
+		t.meant = append(t.meant, p.means...)
+	}
 	for k := range t.Words {
 		if w := &t.Words[k]; slices.Contains(p.stems, w.Text) {
 			w.Synonyms = without(union(slices.Clone(w.Synonyms), p.means), w.Text)
@@ -72,6 +75,10 @@ func (t *Task) mean(p phrase) {
 		t.Words = append(t.Words, Word{Text: strings.Join(p.stems, " "), Synonyms: without(slices.Clone(p.means), ""), Optional: true})
 	}
 }
+
+// Meaning returns the words whose meaning is that of the task: its own, and those for
+// phrases, whose words one by one mean something else.
+func (t *Task) Meaning() []string { return slices.Concat(t.Text, t.meant) }
 
 // without returns the words sorted, without one.
 func without(words []string, word string) []string {

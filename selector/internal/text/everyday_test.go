@@ -129,3 +129,14 @@ func TestEverydayWords(t *testing.T) {
 		}
 	}
 }
+
+// A phrase says what the task means; a single word does so itself.
+func TestMeaningOfPhrases(t *testing.T) {
+	phrase, word := Parse("go back to the release"), Parse("remove the release")
+	if got := phrase.Meaning(); !slices.Contains(got, "rollback") {
+		t.Errorf("%q", got)
+	}
+	if got := word.Meaning(); !slices.Equal(got, word.Text) {
+		t.Errorf("%q, want %q", got, word.Text)
+	}
+}

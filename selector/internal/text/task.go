@@ -24,6 +24,8 @@ type Task struct {
 
 	Joined   []string  // names such as MySQL as one word
 	Literals []Literal // values that tools get as arguments, in order
+
+	meant []string // what tools call the phrases of the task
 }
 
 // A Word is a word of a task.

@@ -12,6 +12,7 @@ func TestActions(t *testing.T) {
 		"Find flights and hotels in Paris": {"Find flights hotels in Paris"},
 		"Convert a.docx to PDF, then merge the two files and send an email to Bob": {"Convert a.docx to PDF", "merge the two files", "send an email to Bob"},
 		"Read the file. Tell me who is in it":                                      {"Read the file Tell me who is in it"},
+		"open https://example.com and delete /tmp/a":                               {"open https://example.com", "delete /tmp/a"},
 		"create a branch; delete the old one":                                      {"create a branch", "delete the old one"},
 	} {
 		if got := Actions(task); !slices.Equal(got, want) {
