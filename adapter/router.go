@@ -83,6 +83,7 @@ type Router struct {
 	learning   *learning
 	sorting    *sorting
 	assistance *assistance
+	meanings   *meanings
 	life       life
 }
 
@@ -105,9 +106,10 @@ func New(c config.Config, o Options) *Router {
 	servers := sessions{r.supervisor, r.current}
 	r.sorting = newSorting(c, t, servers, r.writer, o)
 	r.assistance = &assistance{current: r.current, log: o.Log}
+	r.meanings = newMeanings(r.registry, o)
 	r.learning = newLearning(c, o)
 	r.selector = selector.New(r.registry, selector.Options{
-		Sessions: servers, Experience: r.learning, Classifier: r.sorting, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log,
+		Sessions: servers, Experience: r.learning, Classifier: r.sorting, Meanings: r.meanings, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log,
 		FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
 	})
 	r.fleet = &fleet{r.current, r.supervisor, r.selector, r.registry, o.Sole, listener}
@@ -151,6 +153,7 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 	g.Go(func() error { return r.selector.Run(ctx) })
 	g.Go(func() error { return r.learning.run(ctx, r.current) })
 	g.Go(func() error { return r.sorting.run(ctx, r.current) })
+	g.Go(func() error { return r.meanings.run(ctx, r.current) })
 	g.Go(func() error { return r.supervisor.Run(ctx, configs) })
 	if !r.options.OnDemand && !r.options.Watched {
 		g.Go(func() error { logStarts(ctx, r.supervisor, r.options.Log); return nil })

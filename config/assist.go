@@ -35,6 +35,16 @@ func assistField(d *decoder, to **Assist) func(hujson.ObjectMember) {
 	}
 }
 
+// embeddingsField decodes "embeddings": an endpoint.
+func embeddingsField(d *decoder, to **Endpoint) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		*to = nil
+		if e, ok := endpointOf(d, m); ok {
+			*to = &e
+		}
+	}
+}
+
 // endpointOf decodes an endpoint. Any mistake leaves it unused.
 func endpointOf(d *decoder, m hujson.ObjectMember) (e Endpoint, ok bool) {
 	before := len(d.problems)

@@ -44,6 +44,28 @@ func TestAssist(t *testing.T) {
 	}
 }
 
+func TestEmbeddings(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want *Endpoint
+		says string // by the only problem
+	}{
+		{`null`, nil, ""},
+		{`{"url": "http://x/v1", "model": "m", "headers": {"A": "${TOKEN}"}}`, &Endpoint{URL: "http://x/v1", Model: "m", Headers: map[string]string{"A": "sk-secret"}}, ""},
+		{`"m"`, nil, `"embeddings" must be an object`},
+		{`{"url": "http://x/v1"}`, nil, `"embeddings" needs "url" and "model"`},
+		{`{"url": "http://${NOPE}/v1", "model": "m"}`, nil, `"embeddings" is not used: the variable NOPE is not set`},
+	} {
+		c := loadText(t, `{"metarouter": {"embeddings": `+tt.text+`}}`)
+		if got := c.Router.Embeddings; !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: got %+v, want %+v", tt.text, got, tt.want)
+		}
+		if n := len(c.Problems); n != min(1, len(tt.says)) || n == 1 && !strings.Contains(c.Problems[0].Message, tt.says) {
+			t.Errorf("%s: problems %v, want one that says %q", tt.text, c.Problems, tt.says)
+		}
+	}
+}
+
 // A later file replaces the model of an earlier one as a whole: a header is for one URL.
 func TestMergeAssist(t *testing.T) {
 	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{

@@ -140,6 +140,7 @@ type Router struct {
 	Capabilities    map[string][]string // tag -> words that imply it; added to the built-in taxonomy, or instead of its words
 	Classification  *Classification     // nil if absent
 	Assist          *Assist             // nil if no model is asked
+	Embeddings      *Endpoint           // of the vectors of tasks and tools; nil for the built-in ones alone
 }
 
 // An AccessLog is a file with a line for each call.

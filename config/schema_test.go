@@ -119,7 +119,7 @@ func TestSchemaRejects(t *testing.T) {
 		`{"mcpServers": {"a": {"command": "x", "tools": {"allowed": []}}}}`, `{"mcpServers": {"a": {"url": "http://x", "type": "ws"}}}`,
 		`{"metarouter": {"mode": "all"}}`, `{"metarouter": {"moed": "auto"}}`, `{"metarouter": {"http": {"maxBody": "many"}}}`, `{"metarouter": {"http": {"rate": "fast"}}}`,
 		`{"metarouter": {"routeThreshold": 2}}`, `{"metarouter": {"findThreshold": 0}}`, `{"metarouter": {"findThreshold": 1}}`, `{"metarouter": {"classification": {"categories": [{}]}}}`, `{"metarouter": {"classification": {"rules": [{}]}}}`,
-		`{"metarouter": {"accessLog": {"arguments": true}}}`, `{"metarouter": {"assist": "model"}}`, `{"metarouter": {"assist": {"url": "http://x/v1"}}}`,
+		`{"metarouter": {"accessLog": {"arguments": true}}}`, `{"metarouter": {"assist": "model"}}`, `{"metarouter": {"embeddings": "x"}}`, `{"metarouter": {"assist": {"url": "http://x/v1"}}}`,
 	} {
 		if checkSchema(t, schema, []byte(text)) == nil {
 			t.Errorf("valid: %s", text)
@@ -129,7 +129,7 @@ func TestSchemaRejects(t *testing.T) {
 		`{}`, `{"mcpServers": {"a": {"command": "x", "autoApprove": [], "timeout": 60, "tools": ["x"]}}, "other": 1}`, `{"a": {"command": "x"}}`,
 		`{"context_servers": {"z": {"command": {"path": "x", "args": []}}}}`, `{"servers": {"v": {"type": "http", "url": "https://x"}}, "inputs": []}`,
 		`{"metarouter": {"accessLog": "x", "http": {"maxBody": 5, "rate": ""}, "idleTimeout": 0}}`, `{"metarouter": {"accessLog": {"file": "x", "maxSize": "1MiB"}}}`,
-		`{"metarouter": {"assist": "sampling"}}`, `{"metarouter": {"assist": {"url": "http://x/v1", "model": "m", "headers": {"A": "${B}"}}}}`,
+		`{"metarouter": {"assist": "sampling"}}`, `{"metarouter": {"embeddings": {"url": "http://x/v1", "model": "m"}}}`, `{"metarouter": {"assist": {"url": "http://x/v1", "model": "m", "headers": {"A": "${B}"}}}}`,
 	} {
 		if err := checkSchema(t, schema, []byte(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -146,7 +146,7 @@ var readers = map[string][]string{
 	"accessLogField":      {"/metarouter/accessLog/"},
 	"classificationField": {"/metarouter/classification/"},
 	"outsideFields":       {"/metarouter/classification/"},
-	"endpointOf":          {"/metarouter/assist/"},
+	"endpointOf":          {"/metarouter/assist/", "/metarouter/embeddings/"},
 	"categoryReader":      {"/metarouter/classification/categories/*/"},
 	"rulesField":          {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
 }

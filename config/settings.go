@@ -45,6 +45,7 @@ func routerFields(d *decoder, r *Router) fields {
 		"learning":        set(d, &r.Learning, boolean),
 		"fillArguments":   set(d, &r.FillArguments, boolean),
 		"assist":          assistField(d, &r.Assist),
+		"embeddings":      embeddingsField(d, &r.Embeddings),
 		"accessLog":       accessLogField(d, &r.AccessLog),
 		"capabilities":    set(d, &r.Capabilities, dict(list(text))),
 		"classification":  classificationField(d, &r.Classification),

@@ -189,6 +189,11 @@ func search(ctx context.Context, c *index.Collection, t text.Task, request index
 	for _, d := range alike {
 		add(d)
 	}
+	if p.Nearness != nil {
+		for _, d := range nearestBy(c, request, p.Nearness) {
+			add(d)
+		}
+	}
 	for id, x := range p.Use { // in any order: they are ranked
 		if tool, ok := c.Snapshot.Tool(id); ok && x > 0 {
 			if d, ok := c.Document(registry.Item{Tool: tool}); ok && request.Admits(d) {
@@ -226,7 +231,9 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 	if most > 0 {
 		request.Capabilities, request.AtLeast = tags, most
 	}
-	ranked, err := search(ctx, c, t, request, s.prior(ctx, q.Task, t))
+	prior := s.prior(ctx, q.Task, t)
+	prior.Nearness = s.nearness(ctx, c, q.Task)
+	ranked, err := search(ctx, c, t, request, prior)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}

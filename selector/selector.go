@@ -33,6 +33,8 @@ type Selector struct {
 	executor   *execute.Executor
 	experience Experience // nil without
 	classifier Classifier // nil without
+	meanings   Meanings   // nil without
+	scales     scales     // of meanings
 	observer   Observer   // nil without
 	log        *zap.Logger
 
@@ -46,6 +48,7 @@ type Options struct {
 	Node       string       // names this router in results; the machine's host name if empty
 	Experience Experience   // what was learned from use; nil for nothing
 	Classifier Classifier   // knows categories of tasks; nil for none
+	Meanings   Meanings     // knows vectors by another model; nil for the built-in ones alone
 	Observer   Observer     // is notified of calls and searches; nil for none
 	Tracer     trace.Tracer // makes a span of each call and of each attempt; nil for none
 	Log        *zap.Logger  // nil is silence
@@ -68,7 +71,7 @@ func New(r *registry.Registry, o Options) *Selector {
 		o.Vectors = vectors.Embedded()
 	}
 	s := &Selector{
-		index: index.New(r, o.Vectors), experience: o.Experience, classifier: o.Classifier, observer: o.Observer,
+		index: index.New(r, o.Vectors), experience: o.Experience, classifier: o.Classifier, meanings: o.Meanings, observer: o.Observer,
 		log: o.Log.Named("selector"), findThreshold: o.FindThreshold,
 	}
 	s.executor = execute.New(execute.Options{

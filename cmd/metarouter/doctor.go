@@ -95,6 +95,7 @@ func examine(ctx context.Context, env *environment, r *adapter.Parts, c config.C
 	names := server.NewNames(snapshot.Tools(), c.Router.Names, c.Router.Separator)
 	found := dashboard.CaseOf(c, r.Servers(), snapshot, names, doctor.System{DataDir: env.data})
 	found.Assist = doctor.AskAssist(ctx, c.Router.Assist)
+	found.Embeddings = doctor.AskEmbeddings(ctx, c.Router.Embeddings)
 	return doctor.Examine(found)
 }
 

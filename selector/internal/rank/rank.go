@@ -110,6 +110,10 @@ type Prior struct {
 	Use         map[string]float64 // evidence from use, by tool ID
 	Category    string             // the tag of the task's category
 	Probability float64            // that the task is of the category
+
+	// Nearness says how near a tool's meaning is to the task's by other vectors than the
+	// built-in ones, on the same scale; ok is false if that is not known. May be nil.
+	Nearness func(d *index.Document) (x float64, ok bool)
 }
 
 // Rank orders tools by how well they suit the task, best first, those of equal score by
@@ -125,6 +129,11 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 	for i, d := range tools {
 		s.match(d, m)
 		features := s.features(d, m)
+		if p.Nearness != nil {
+			if x, ok := p.Nearness(d); ok {
+				features[MeaningFeature], features[StepMeaningFeature] = x, x
+			}
+		}
 		if d.Tool != nil {
 			features[UseFeature] = p.Use[d.Tool.ID]
 			if p.Probability > 0 && slices.Contains(d.Tool.Capabilities, p.Category) {

@@ -53,7 +53,8 @@ type Case struct {
 	// Finds reports whether one tool has the name, in any form.
 	Finds func(name string) bool
 
-	Assist error // what is wrong with the model of "assist"; nil if nothing is, or it was not asked
+	// What is wrong with the models of these keys; nil if nothing is, or they were not asked.
+	Assist, Embeddings error
 
 	World World
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/assist"
+	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 )
 
 const (
@@ -46,10 +47,39 @@ func AskAssist(ctx context.Context, c *config.Assist) error {
 	return nil
 }
 
+// AskEmbeddings asks the model of "embeddings" for two vectors, and returns what is wrong with it,
+// for [Case]. It asks nothing if the configuration names no model.
+func AskEmbeddings(ctx context.Context, e *config.Endpoint) error {
+	if e == nil {
+		return nil
+	}
+	model, err := embeddings.New(e.URL, e.Model, e.Headers)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	limited, cancel := context.WithTimeout(ctx, loadTime)
+	defer cancel()
+	if _, err = model.Embed(limited, []string{"files: Read a text file", "clock: Tell the time"}); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("it does not answer within %v", loadTime)
+		}
+		return err
+	}
+	if _, err := model.Task(ctx, "What does the file notes.txt say?"); err != nil {
+		return fmt.Errorf("it has no vector for a task within %v: %w", embeddings.TaskTime, err)
+	}
+	return nil
+}
+
 // checkModels reports what is wrong with the models that the configuration names.
 func checkModels(x *findings, c Case) {
 	if c.Assist != nil {
 		x.add(Warning, fmt.Sprintf("the model of \"assist\" is of no use (%v), so searches that are not sure go on without it.", c.Assist),
 			`correct its "url", "model" and "headers", name a small model that answers at once, or take "assist" out of the configuration`)
+	}
+	if c.Embeddings != nil {
+		x.add(Warning, fmt.Sprintf("the model of \"embeddings\" is of no use (%v), so searches use the built-in vectors.", c.Embeddings),
+			`correct its "url", "model" and "headers", name a smaller model, or take "embeddings" out of the configuration`)
 	}
 }

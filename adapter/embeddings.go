@@ -1,0 +1,123 @@
+package adapter
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/embeddings"
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// meanings has the vectors of the tools by the model of "embeddings". It implements
+// [selector.Meanings].
+type meanings struct {
+	registry *registry.Registry
+	folder   string // where vectors are kept; "" keeps none
+	log      *zap.Logger
+	now      atomic.Pointer[meaningsInUse]
+}
+
+// A meaningsInUse is a model with the vectors that it has made. It is replaced, not edited.
+type meaningsInUse struct {
+	client *embeddings.Client
+	set    *embeddings.Set
+}
+
+func newMeanings(r *registry.Registry, o Options) *meanings {
+	m := &meanings{registry: r, log: o.Log}
+	if o.DataDir != "" {
+		m.folder = filepath.Join(o.DataDir, "embeddings")
+	}
+	return m
+}
+
+// Task implements [selector.Meanings].
+func (m *meanings) Task(ctx context.Context, task string) (vectors.Vector, *embeddings.Set) {
+	now := m.now.Load()
+	if now == nil {
+		return nil, nil
+	}
+	v, err := now.client.Task(ctx, task)
+	if err != nil {
+		m.log.Debug("the model of \"embeddings\" has no vector for a task; the search goes on without it", zap.Error(err))
+		return nil, nil
+	}
+	return v, now.set
+}
+
+// run makes vectors by the model of the configuration in use, until ctx ends.
+func (m *meanings) run(ctx context.Context, current *holder) error {
+	part := func(r config.Router) any { return r.Embeddings }
+	return current.whileEqual(ctx, part, func(ctx context.Context, s *setup) error {
+		defer m.now.Store(nil)
+		if e := s.config.Router.Embeddings; e != nil {
+			m.follow(ctx, *e)
+		}
+		<-ctx.Done()
+		return nil
+	})
+}
+
+const (
+	gatherTime = time.Second      // after a change of the tools
+	retryTime  = 30 * time.Second // after a failure
+)
+
+// follow makes the vectors of the tools, again after each change, until ctx ends.
+func (m *meanings) follow(ctx context.Context, e config.Endpoint) {
+	client, err := embeddings.New(e.URL, e.Model, e.Headers)
+	if err != nil {
+		m.log.Warn("the model of \"embeddings\" can't be asked", zap.Error(err))
+		return
+	}
+	defer client.Close()
+	store := embeddings.Open(client, m.folder)
+	var made []embeddings.Tool
+	for ctx.Err() == nil {
+		changed := m.registry.Changed()
+		tools := embedded(m.registry.Snapshot())
+		if made != nil && reflect.DeepEqual(tools, made) {
+			select {
+			case <-changed:
+				sleep(ctx, gatherTime)
+			case <-ctx.Done():
+			}
+			continue
+		}
+		set, err := store.Build(ctx, tools)
+		if set != nil {
+			m.now.Store(&meaningsInUse{client, set})
+			made = tools
+		}
+		if err != nil && ctx.Err() == nil {
+			m.log.Warn("the model of \"embeddings\" has not made all vectors; until it has, the built-in ones are used", zap.Error(err))
+			made = nil
+			sleep(ctx, retryTime)
+		}
+	}
+}
+
+// sleep returns after a while, or when ctx ends.
+func sleep(ctx context.Context, wait time.Duration) {
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+	}
+}
+
+// embedded returns what the model gets of the tools.
+func embedded(s *registry.Snapshot) []embeddings.Tool {
+	tools := make([]embeddings.Tool, len(s.Tools()))
+	for i, t := range s.Tools() {
+		tools[i] = embeddings.Tool{ID: t.ID, Name: t.Name, Description: cmp.Or(t.Description, t.Title)}
+	}
+	return tools
+}

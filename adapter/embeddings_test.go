@@ -1,0 +1,109 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// embeds serves a model that gives each text a vector, and counts the texts.
+func embeds(t *testing.T, texts *atomic.Int32) config.Endpoint {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q struct{ Input []string }
+		json.NewDecoder(r.Body).Decode(&q)
+		texts.Add(int32(len(q.Input)))
+		var data []map[string]any
+		for i, text := range q.Input {
+			data = append(data, map[string]any{"index": i, "embedding": []int{1, len(text)}})
+		}
+		json.NewEncoder(w).Encode(map[string]any{"data": data})
+	}))
+	t.Cleanup(s.Close)
+	return config.Endpoint{URL: s.URL, Model: "m"}
+}
+
+// The vectors of all tools are made in the background by the model of the configuration in use, and
+// are kept for the next start.
+func TestMeaningsFollowConfiguration(t *testing.T) {
+	r := registry.New()
+	if _, err := r.Replace("s", registry.Offer{Tools: []registry.NormalizedTool{
+		{ID: "s:a", Server: "s", Name: "a", Description: "does a"}, {ID: "s:b", Server: "s", Name: "b", Description: "does b"},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{DataDir: t.TempDir(), Log: zap.NewNop()}
+	current := newHolder(config.Config{})
+	use := func(e *config.Endpoint) { current.edit(config.Config{Router: config.Router{Embeddings: e}}) }
+	start := func() (m *meanings, stop func()) {
+		m = newMeanings(r, o)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- m.run(ctx, current) }()
+		return m, func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if m.now.Load() != nil {
+				t.Error("there are vectors after the end")
+			}
+		}
+	}
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for ctx := t.Context(); !is(); {
+			select {
+			case <-time.After(5 * time.Millisecond):
+			case <-ctx.Done():
+				t.Fatal(what)
+			}
+		}
+	}
+	made := func(m *meanings) func() bool {
+		return func() bool {
+			now := m.now.Load()
+			return now != nil && now.set.Tool("s:b") != nil
+		}
+	}
+
+	m, stop := start()
+	if v, set := m.Task(t.Context(), "x"); v != nil || set != nil {
+		t.Error("there are vectors without a model")
+	}
+	var first, second atomic.Int32
+	e := embeds(t, &first)
+	use(&e)
+	until("no vectors are made", made(m))
+	if n := first.Load(); n != 4 { // each tool, and each description
+		t.Errorf("%d texts were sent", n)
+	}
+	other := embeds(t, &second)
+	other.Model = "other"
+	use(&other)
+	until("the other model makes no vectors", func() bool { return second.Load() == 4 && made(m)() })
+	use(nil)
+	until("the vectors stay without a model", func() bool { return m.now.Load() == nil })
+	stop()
+
+	use(&e)
+	m, stop = start()
+	until("the stored vectors are not used", made(m))
+	if n := first.Load(); n != 4 {
+		t.Errorf("%d texts were sent in all", n)
+	}
+	if _, err := r.Replace("s", registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:c", Server: "s", Name: "c", Description: "does c"}}}); err != nil {
+		t.Fatal(err)
+	}
+	until("a new tool gets no vector", func() bool { now := m.now.Load(); return now != nil && now.set.Tool("s:c") != nil })
+	stop()
+}
