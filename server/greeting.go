@@ -75,6 +75,7 @@ const maxInstructions = 2048
 const (
 	searchInstructions = `This router holds %d tools of %d MCP servers. They are not listed: find them.
 1. find_tools {"query": "what you want to do"} returns the best tools, with the input schema of the first.
+If it says "sure": false, try other words, or read the nearest.
 2. call_tool {"tool": "<id>", "arguments": {…}} runs one; call_read_only_tool runs only what changes nothing; describe_tools {"ids": […]} shows full schemas.
 route_task {"task": "…", "arguments": {…}} does both steps at once where that is safe.
 Search before you say that something cannot be done.

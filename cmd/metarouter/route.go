@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/example"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -97,7 +98,7 @@ func runRoute(ctx context.Context, env *environment, task string, o routeOptions
 			return printRouted(env, answer, nil)
 		case !routed.Ran:
 			if answer.Missing = routed.Missing; len(answer.Missing) > 0 {
-				answer.Example = selector.SampleArguments(t, routed.Arguments)
+				answer.Example = example.Arguments(t.InputSchema, routed.Arguments)
 			}
 			return printRouted(env, answer, &exitError{exitFailed, whyNotRun(routed, answer.Places, o.yes)})
 		}

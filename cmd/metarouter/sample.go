@@ -5,15 +5,15 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/example"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // sampleCall returns a command that calls the tool with args, completed by values such as
 // the tool's schema asks for. A shell can run it as it is.
 func sampleCall(t *registry.NormalizedTool, args json.RawMessage) string {
-	args = selector.SampleArguments(t, args)
+	args = example.Arguments(t.InputSchema, args)
 	command := []string{"metarouter", "call", shellWord(t.ID)}
 	var pairs []string
 	_ = wire.Members(args, func(key string, value []byte) bool {

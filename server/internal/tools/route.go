@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/example"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -173,7 +174,7 @@ func (r *taskRouter) proposed(request selector.RouteRequest, routed selector.Rou
 	var reasons []string
 	if len(p.Missing) > 0 {
 		reasons = append(reasons, "arguments are missing: "+strings.Join(p.Missing, ", "))
-		p.Example = selector.SampleArguments(tool, routed.Arguments)
+		p.Example = example.Arguments(tool.InputSchema, routed.Arguments)
 	} else if len(p.Problems) > 0 {
 		reasons = append(reasons, "the arguments do not fit the tool's schema")
 	}

@@ -1,4 +1,5 @@
-package selector
+// Package example makes arguments as they may look for a JSON Schema. It is a leaf.
+package example
 
 import (
 	"encoding/json"
@@ -6,29 +7,31 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// SampleArguments returns arguments for the tool as they may look: those of args, a JSON object or
-// nil, and a value for each missing one that the schema requires. A value is one that the
-// schema names (const, examples, default, enum), or a plain one of the right type. A
-// "pattern" is not followed.
-func SampleArguments(t *registry.NormalizedTool, args json.RawMessage) json.RawMessage {
+// Arguments returns those of args, a JSON object or nil, and a value for each missing one
+// that the schema of an object requires. A value is one that the schema names (const,
+// examples, default, enum), or a plain one of the right type. A "pattern" is not followed.
+func Arguments(schema, args json.RawMessage) json.RawMessage {
 	if !wire.IsObject(args) {
 		args = json.RawMessage("{}")
 	}
-	e := sampler{root: t.InputSchema, left: maxSampleValues}
-	properties := wire.Member(t.InputSchema, "properties")
-	for _, name := range Missing(t, args) {
-		args = wire.SetMember(args, name, e.value(name, wire.Member(properties, name), 0))
+	s := sampler{root: schema, left: maxValues}
+	properties := wire.Member(schema, "properties")
+	var required []string
+	_ = json.Unmarshal(wire.Member(schema, "required"), &required)
+	for _, name := range required {
+		if wire.Member(args, name) == nil {
+			args = wire.SetMember(args, name, s.value(name, wire.Member(properties, name), 0))
+		}
 	}
 	return args
 }
 
 const (
-	maxSampleValues = 200
-	maxSampleDepth  = 8
-	maxSampleText   = 1000 // of a "minLength" that is followed
+	maxValues = 200
+	maxDepth  = 8
+	maxText   = 1000 // of a "minLength" that is followed
 )
 
 // A sampler makes values that fit schemas.
@@ -38,46 +41,46 @@ type sampler struct {
 }
 
 // value returns a value for the property or item of that name.
-func (e *sampler) value(name string, schema json.RawMessage, depth int) json.RawMessage {
-	if e.left--; e.left < 0 || depth > maxSampleDepth {
+func (s *sampler) value(name string, schema json.RawMessage, depth int) json.RawMessage {
+	if s.left--; s.left < 0 || depth > maxDepth {
 		return json.RawMessage("null")
 	}
 	if ref, ok := wire.String(wire.Member(schema, "$ref")); ok {
-		return e.value(name, e.resolve(ref), depth+1)
+		return s.value(name, s.resolve(ref), depth+1)
 	}
 	if named := namedValue(schema); named != nil {
 		return named
 	}
 	for _, key := range []string{"anyOf", "oneOf"} {
 		if choice := firstWithValue(wire.Member(schema, key)); choice != nil {
-			return e.value(name, choice, depth+1)
+			return s.value(name, choice, depth+1)
 		}
 	}
 	if all := firstWithValue(wire.Member(schema, "allOf")); all != nil && wire.Member(schema, "type") == nil {
-		return e.value(name, all, depth+1)
+		return s.value(name, all, depth+1)
 	}
 	switch typeOf(schema) {
 	case "object":
-		return e.object(schema, depth)
+		return s.object(schema, depth)
 	case "array":
-		return e.array(name, schema, depth)
+		return s.array(name, schema, depth)
 	case "boolean":
 		return json.RawMessage("true")
 	case "null":
 		return json.RawMessage("null")
 	case "integer", "number":
-		return sampleNumber(schema)
+		return number(schema)
 	}
-	return wire.Marshal(sampleText(name, schema))
+	return wire.Marshal(textOf(name, schema))
 }
 
 // resolve returns what a reference within the schema points to; nil for any other.
-func (e *sampler) resolve(ref string) json.RawMessage {
+func (s *sampler) resolve(ref string) json.RawMessage {
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
 		return nil
 	}
-	schema := e.root
+	schema := s.root
 	for step := range strings.SplitSeq(path, "/") {
 		schema = wire.Member(schema, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
 	}
@@ -143,29 +146,29 @@ func typeOf(schema json.RawMessage) string {
 }
 
 // object returns an object with the required members.
-func (e *sampler) object(schema json.RawMessage, depth int) json.RawMessage {
+func (s *sampler) object(schema json.RawMessage, depth int) json.RawMessage {
 	object := json.RawMessage("{}")
 	var required []string
 	_ = json.Unmarshal(wire.Member(schema, "required"), &required)
 	for _, name := range required {
-		object = wire.SetMember(object, name, e.value(name, wire.Member(wire.Member(schema, "properties"), name), depth+1))
+		object = wire.SetMember(object, name, s.value(name, wire.Member(wire.Member(schema, "properties"), name), depth+1))
 	}
 	return object
 }
 
 // array returns an array of one item, or of as many as the schema asks for.
-func (e *sampler) array(name string, schema json.RawMessage, depth int) json.RawMessage {
+func (s *sampler) array(name string, schema json.RawMessage, depth int) json.RawMessage {
 	least := 1.0
 	_ = json.Unmarshal(wire.Member(schema, "minItems"), &least)
 	items := []json.RawMessage{}
 	for len(items) < int(min(max(least, 1), 10)) {
-		items = append(items, e.value(name, wire.Member(schema, "items"), depth+1))
+		items = append(items, s.value(name, wire.Member(schema, "items"), depth+1))
 	}
 	return wire.Marshal(items)
 }
 
-// sampleNumber returns a small number that the schema allows.
-func sampleNumber(schema json.RawMessage) json.RawMessage {
+// number returns a small number that the schema allows.
+func number(schema json.RawMessage) json.RawMessage {
 	limit := func(key string, otherwise float64) float64 {
 		_ = json.Unmarshal(wire.Member(schema, key), &otherwise)
 		return otherwise
@@ -186,8 +189,8 @@ var formats = map[string]string{
 	"ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uuid": "123e4567-e89b-12d3-a456-426614174000",
 }
 
-// sampleText returns a text in the format of the schema, or such as the name asks for.
-func sampleText(name string, schema json.RawMessage) string {
+// textOf returns a text in the format of the schema, or such as the name asks for.
+func textOf(name string, schema json.RawMessage) string {
 	format, _ := wire.String(wire.Member(schema, "format"))
 	text, lower := formats[format], strings.ToLower(name)
 	switch {
@@ -201,10 +204,10 @@ func sampleText(name string, schema json.RawMessage) string {
 	default:
 		text = "text"
 	}
-	least, most := 0, maxSampleText
+	least, most := 0, maxText
 	_ = json.Unmarshal(wire.Member(schema, "minLength"), &least)
 	_ = json.Unmarshal(wire.Member(schema, "maxLength"), &most)
-	if missing := min(least, maxSampleText) - len(text); missing > 0 {
+	if missing := min(least, maxText) - len(text); missing > 0 {
 		text += strings.Repeat("x", missing)
 	}
 	return text[:min(len(text), max(most, 0))]

@@ -1,4 +1,4 @@
-package selector
+package example
 
 import (
 	"bytes"
@@ -7,12 +7,10 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-
-	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // A sample has what is required, as the schema names it, and fits the schema.
-func TestSampleArguments(t *testing.T) {
+func TestArguments(t *testing.T) {
 	for _, test := range []struct{ schema, args, want string }{
 		{`{"type":"object"}`, ``, `{}`},
 		{`{"properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a"]}`, ``, `{"a":"text"}`},
@@ -30,8 +28,7 @@ func TestSampleArguments(t *testing.T) {
 		{`{"properties":{"s":{"type":"string","minLength":6},"k":{"type":"string","maxLength":2}},"required":["s","k"]}`, ``, `{"s":"textxx","k":"te"}`},
 		{`{"properties":{"r":{"$ref":"#/$defs/a~1b"}},"required":["r"],"$defs":{"a/b":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}}`, ``, `{"r":{"n":1}}`},
 	} {
-		tool := &registry.NormalizedTool{InputSchema: json.RawMessage(test.schema)}
-		got := SampleArguments(tool, json.RawMessage(test.args))
+		got := Arguments(json.RawMessage(test.schema), json.RawMessage(test.args))
 		if string(got) != test.want {
 			t.Errorf("%s with %s: %s, want %s", test.schema, test.args, got, test.want)
 		}
@@ -54,14 +51,14 @@ func TestSampleArguments(t *testing.T) {
 }
 
 // A schema of a stranger makes neither an endless sample nor a huge one.
-func TestSampleArgumentsAreBounded(t *testing.T) {
+func TestBounded(t *testing.T) {
 	for _, schema := range []string{
 		`{"properties":{"a":{"$ref":"#/properties/a"}},"required":["a"]}`,
 		`{"properties":{"a":{"$ref":"#"},"b":{"$ref":"#"},"c":{"$ref":"#"},"d":{"$ref":"#"}},"required":["a","b","c","d"]}`,
 		`{"properties":{"a":{"type":"string","minLength":1000000000},"b":{"type":"array","minItems":1e300},"c":{"type":"string","maxLength":-1}},"required":["a","b","c"]}`,
 		`{"properties":5,"required":["a"]}`, `{"required":"a"}`, `5`, ``,
 	} {
-		got := SampleArguments(&registry.NormalizedTool{InputSchema: json.RawMessage(schema)}, nil)
+		got := Arguments(json.RawMessage(schema), nil)
 		if !json.Valid(got) || len(got) > 5000 {
 			t.Errorf("%s: %d bytes: %.200s", schema, len(got), got)
 		}
