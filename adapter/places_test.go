@@ -101,3 +101,37 @@ func TestServersInSeveralFolders(t *testing.T) {
 		})
 	}
 }
+
+// An edit of the priority is in force at once, and the servers go on.
+func TestPriorityIsEdited(t *testing.T) {
+	one, two := fake("one", "-tools", "pid"), fake("two", "-tools", "pid", "-version", "2")
+	one.Group, two.Group, two.Priority = "g", "g", 1
+	r, edits := running(t, Options{}, one, two)
+	settled(t, r)
+	route := func() (server, pid string) {
+		t.Helper()
+		routed, err := selector.Route(t.Context(), r.Parts(), selector.RouteRequest{Query: Query{Task: "return the process id"}})
+		if err != nil || !routed.Ran || routed.Ambiguous {
+			t.Fatalf("%+v, %v", routed, err)
+		}
+		return routed.Result.Tool.Server, routed.Result.Text()
+	}
+	edit := func(priority int) {
+		edited := r.Parts().Edited()
+		one.Priority = priority
+		edits <- config.Config{Servers: []config.Server{one, two}}
+		<-edited
+	}
+	server, pid := route()
+	if server != "two" {
+		t.Errorf("%s has the higher priority", server)
+	}
+	edit(2)
+	if server, _ = route(); server != "one" {
+		t.Errorf("after the edit, %s has the higher priority", server)
+	}
+	edit(0)
+	if server, again := route(); server != "two" || again != pid {
+		t.Errorf("after another edit %s answers, as process %s and not %s", server, again, pid)
+	}
+}

@@ -1,6 +1,7 @@
 package selector
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -121,7 +122,7 @@ func (s *Selector) clues(q Query, t text.Task) []clue {
 		values = slices.Clone(values[:min(len(values), maxClues)])
 		return func(t *registry.NormalizedTool) float64 { return s.executor.PolicyOf(t.Server).Place.Covers(values) }
 	}
-	task := strings.ToLower(q.Task)
+	task := strings.ToLower(cmp.Or(q.whole, q.Task))
 	return []clue{
 		func(t *registry.NormalizedTool) float64 { return named(task, t) },
 		at(texts(q.Arguments, nil)),

@@ -116,6 +116,14 @@ func TestSelectPlace(t *testing.T) {
 	}
 }
 
+// The server that a task names is meant by each of its steps.
+func TestPlanNamesPlace(t *testing.T) {
+	plan, err := equals(t, nil, "files-a", "files-b").Plan(t.Context(), Query{Task: "on files-b, read the text file notes.txt, then write the text file copy.txt"})
+	if err != nil || len(plan) != 2 || plan[0].Tool.ID != "files-b:read_text_file" || plan[1].Tool.ID != "files-b:write_text_file" || plan[1].Ambiguous {
+		t.Errorf("%+v, %v", plan, err)
+	}
+}
+
 // Equal tools are one choice: they take nothing from each other's confidence, and one place
 // in the list.
 func TestFindEqualTools(t *testing.T) {

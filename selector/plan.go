@@ -22,7 +22,8 @@ func (s *Selector) Plan(ctx context.Context, q Query) ([]Step, error) {
 	tools := make(map[string]bool)
 	for _, part := range text.Actions(q.Task) {
 		step := q
-		step.Task, step.Assistant = part, nil // a step that is not sure is left out
+		step.Task, step.whole = part, q.Task
+		step.Assistant = nil // a step that is not sure is left out
 		selection, err := s.Select(ctx, step)
 		if err != nil {
 			return nil, err

@@ -35,6 +35,8 @@ type Query struct {
 	// which server is meant if several have the same tool. Both may be nil.
 	Arguments json.RawMessage
 	Folders   []string
+
+	whole string // the task of which Task is a step; "" if it is no step
 }
 
 // A Ranking is the answer to a Query.
