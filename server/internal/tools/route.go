@@ -50,8 +50,9 @@ type Proposal struct {
 
 // A step is a part of a task and the tool for it.
 type step struct {
-	Task       string   `json:"task"`
-	Tool       string   `json:"tool"`
+	Task string `json:"task"`
+	Tool string `json:"tool"`
+	placement
 	Signature  string   `json:"signature"`
 	Confidence float64  `json:"confidence"`
 	Missing    []string `json:"missing,omitempty"` // arguments that the tool requires
@@ -203,7 +204,7 @@ func (r *taskRouter) planned(plan []selector.Step, c *call) json.RawMessage {
 		r.memory.note(c.Owner(), finding{task: part.Task, tools: []string{part.Tool.ID}, sure: true})
 		p.Sure, p.Confidence = p.Sure && part.Sure, min(p.Confidence, round(part.Confidence))
 		p.Plan = append(p.Plan, step{
-			Task: part.Task, Tool: part.Tool.ID, Signature: signature(part.Tool),
+			Task: part.Task, Tool: part.Tool.ID, placement: placementOf(part.Places, part.Ambiguous), Signature: signature(part.Tool),
 			Confidence: round(part.Confidence), Missing: selector.Missing(part.Tool, nil),
 		})
 	}
