@@ -39,8 +39,7 @@ type Collection struct {
 	docs map[string]*Document // by docID
 	all  []*Document          // the same, by docID
 
-	// meanings are the vectors of all, one after the other.
-	meanings []float32
+	meanings []vectors.Vector // those of all: near each other, unlike the documents
 	docFreq  map[string]int // how many items have a word; no zeros
 	length   [NumFields]int // how many words all items together have in a field
 	index    *index
@@ -98,7 +97,7 @@ func (c *Collection) Nearest(v vectors.Vector, q Query) []*Document {
 	best := make([]near, 0, 2*q.Limit)
 	least := float32(0) // only nearer items can be among the best
 	for i, d := range c.all {
-		cosine := v.Dot(c.meanings[i*len(v) : (i+1)*len(v)])
+		cosine := v.Dot(c.meanings[i])
 		if cosine <= least || filtered && !q.Admits(d) {
 			continue
 		}
@@ -183,12 +182,11 @@ func (c *Collection) clone() *Collection {
 	copied := *c
 	copied.docs, copied.docFreq = maps.Clone(c.docs), maps.Clone(c.docFreq)
 	copied.all = make([]*Document, 0, len(c.docs))
-	dim := c.index.model.Dim()
-	copied.meanings = make([]float32, len(c.docs)*dim)
-	for i, id := range slices.Sorted(maps.Keys(c.docs)) {
+	copied.meanings = make([]vectors.Vector, 0, len(c.docs))
+	for _, id := range slices.Sorted(maps.Keys(c.docs)) {
 		d := c.docs[id]
 		copied.all = append(copied.all, d)
-		copy(copied.meanings[i*dim:(i+1)*dim], d.Vector)
+		copied.meanings = append(copied.meanings, d.Vector)
 	}
 	copied.spelling = sync.OnceValue(copied.spell)
 	return &copied

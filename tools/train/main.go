@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -43,7 +44,7 @@ func main() {
 	o.large = strings.Split(*large, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, flag.Arg(0), o); err != nil {
+	if err := run(ctx, flag.Args(), o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -58,13 +59,13 @@ type options struct {
 	tuning             tuning
 }
 
-func run(ctx context.Context, what string, o options) error {
+func run(ctx context.Context, todo []string, o options) error {
 	log := zap.NewNop()
 	corpora, err := load(log, o.data, o.large)
 	if err != nil {
 		return err
 	}
-	if what == "measure" {
+	if slices.Equal(todo, []string{"measure"}) {
 		return measure(ctx, corpora)
 	}
 	t := trainer{options: o, corpora: corpora}
@@ -79,13 +80,20 @@ func run(ctx context.Context, what string, o options) error {
 	if err := t.findHard(ctx); err != nil {
 		return err
 	}
-	switch what {
-	case "check":
-		return t.check(ctx)
-	case "vectors":
-		return os.WriteFile(o.out, t.encode(t.train("all", selection{})), 0o644)
+	for _, what := range todo {
+		switch what {
+		case "check":
+			err = t.check(ctx)
+		case "vectors":
+			err = os.WriteFile(o.out, t.encode(t.train("all", selection{})), 0o644)
+		default:
+			err = errors.New("write what to do: check, vectors or measure")
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return errors.New("write what to do: check, vectors or measure")
+	return nil
 }
 
 // measure ranks with the program as it is.

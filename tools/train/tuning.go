@@ -28,8 +28,8 @@ type source struct {
 // defaultTuning is what did best on corpora left out.
 func defaultTuning() tuning {
 	return tuning{
-		Base: stage{6, 1, 0.2, 1}, Finish: stage{3, 0.5, 0.05, 0.5},
-		Batch: 512, Siblings: 4, Rate: 2e-3, WeightRate: 4e-3, Hold: 1e-4, Common: 40_000, Often: 4,
+		Base: stage{6, 1, 0.1, 1}, Finish: stage{3, 0.5, 0.05, 0.5},
+		Batch: 512, Siblings: 4, Rate: 2e-3, WeightRate: 4e-3, Hold: 1e-4, TurnRate: 1e-3, Extra: 60, Common: 40_000, Often: 4,
 		Sources: map[string]source{
 			"tasks-dialogue":        {1, 2000, 40},
 			"tasks-intents":         {1, 8000, 25},
