@@ -129,7 +129,7 @@ func (s splitter) of(text string) (all []string) {
 func (s splitter) row(p *positive, source string) row {
 	r := row{source: source, server: p.Server, title: s.of(p.Title)}
 	r.fields[index.NameField] = s.of(p.Name)
-	r.fields[index.DescriptionField] = s.of(p.Description)
+	r.fields[index.DescriptionField] = append(index.Joined(p.Description), s.of(p.Description)...)
 	for _, param := range p.Params {
 		r.fields[index.ParameterField] = append(r.fields[index.ParameterField], s.of(param)...)
 	}
