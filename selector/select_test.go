@@ -161,7 +161,7 @@ func TestFind(t *testing.T) {
 	if err != nil || len(r.Candidates) == 0 || len(r.Candidates) > defaultLimit {
 		t.Errorf("%d candidates, error %v", len(r.Candidates), err)
 	}
-	r, err = s.Find(t.Context(), Query{Task: "create chocolate cake with candles"})
+	r, err = s.Find(t.Context(), Query{Task: "bake a chocolate cake with candles"})
 	if err != nil || r.Sure || len(r.Candidates) == 0 {
 		t.Errorf("the nearest are %q, sure %v, error %v", ids(r), r.Sure, err)
 	}

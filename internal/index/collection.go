@@ -40,8 +40,8 @@ type Collection struct {
 	all  []*Document          // the same, by docID
 
 	meanings []vectors.Vector // those of all: near each other, unlike the documents
-	docFreq  map[string]int // how many items have a word; no zeros
-	length   [NumFields]int // how many words all items together have in a field
+	docFreq  map[string]int   // how many items have a word; no zeros
+	length   [NumFields]int   // how many words all items together have in a field
 	index    *index
 
 	spelling func() spelling // made when it is first needed

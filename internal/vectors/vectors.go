@@ -31,6 +31,7 @@ var Embedded = sync.OnceValue(func() *Model {
 // A Model is immutable.
 type Model struct {
 	dim    int
+	length float32   // of a task's vector
 	fields []float32 // the weight of each field of a tool
 	index  map[string]int32
 	scale  []float32 // by word: the value of one unit of its vector
@@ -45,11 +46,11 @@ func (m *Model) Dim() int { return m.dim }
 // soften reduces the weight of a field with few or unknown words.
 const soften = 0.3
 
-// A Vector has unit length. It is nil if the model knows no word of the text.
+// A Vector is the meaning of a text. It is nil if the model knows no word of the text.
 type Vector []float32
 
-// Dot returns the cosine of the angle between two vectors, 0 if one of them is nil. The result
-// is the same on every platform.
+// Dot returns the scalar product of two vectors, 0 if one of them is nil. The result is the same
+// on every platform.
 func (v Vector) Dot(w Vector) float32 {
 	if len(v) == 0 || len(v) != len(w) {
 		return 0
@@ -96,7 +97,8 @@ func (m *Model) add(v []float32, word int32, times float32) {
 	}
 }
 
-// Task returns the vector of a task's words.
+// Task returns the vector of a task's words. All have the same length, which depends on the model:
+// the scalar products with tools are then comparable between models, unlike the cosines.
 func (m *Model) Task(words []string) Vector {
 	v := make(Vector, m.dim)
 	for _, word := range words {
@@ -106,6 +108,9 @@ func (m *Model) Task(words []string) Vector {
 	}
 	if v = m.turned(v); !norm(v, 0) {
 		return nil
+	}
+	for i := range v {
+		v[i] *= m.length
 	}
 	return v
 }
@@ -144,7 +149,7 @@ func (b *Bag) Add(field int, word string, count int) {
 	b.m.add(b.fields[field], i, float32(count))
 }
 
-// Vector returns the vector of all words. Call it once, at the end.
+// Vector returns the vector of all words, which has unit length. Call it once, at the end.
 func (b *Bag) Vector() Vector {
 	v := make(Vector, b.m.dim)
 	for f, field := range b.fields {
@@ -161,7 +166,7 @@ func (b *Bag) Vector() Vector {
 	return v
 }
 
-const magic = "mrv2"
+const magic = "mrv3"
 
 // A Word is a word of a model before it is encoded.
 type Word struct {
@@ -170,10 +175,16 @@ type Word struct {
 	Asked  float32   // its weight in a task, relative to its weight in a tool
 }
 
+// Shared is what all words of a model have in common.
+type Shared struct {
+	Fields []float32 // the weight of each field of a tool
+	Turn   []float32 // matrix, by row, that the sum of a task's words is multiplied by; nil: none
+	Length float32   // of a task's vector
+}
+
 // Encode returns a model in its binary form, in which the values of the vectors are int8. Words
-// must be sorted. turn is a matrix, by row, that the sum of a task's words is multiplied by; nil
-// changes nothing.
-func Encode(words []Word, fields, turn []float32) []byte {
+// must be sorted.
+func Encode(words []Word, s Shared) []byte {
 	var texts []string
 	for _, w := range words {
 		texts = append(texts, w.Text)
@@ -184,11 +195,12 @@ func Encode(words []Word, fields, turn []float32) []byte {
 		dim = len(words[0].Vector)
 	}
 	b := []byte(magic)
-	for _, n := range []int{len(words), dim, len(fields), len(turn), len(list)} {
+	for _, n := range []int{len(words), dim, len(s.Fields), len(s.Turn), len(list)} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(n))
 	}
 	float := func(f float32) { b = binary.LittleEndian.AppendUint32(b, math.Float32bits(f)) }
-	for _, f := range slices.Concat(fields, turn) {
+	float(s.Length)
+	for _, f := range slices.Concat(s.Fields, s.Turn) {
 		float(f)
 	}
 	b = append(b, list...)
@@ -224,7 +236,7 @@ func Decode(b []byte) (*Model, error) {
 		n[i] = int(binary.LittleEndian.Uint32(b[len(magic)+4*i:]))
 	}
 	words, dim, fields, turn, list := n[0], n[1], n[2], n[3], n[4]
-	if want := header + 4*(fields+turn) + list + 8*words + words*dim; len(b) != want {
+	if want := header + 4*(1+fields+turn) + list + 8*words + words*dim; len(b) != want {
 		return nil, fmt.Errorf("vectors: %d bytes instead of %d", len(b), want)
 	}
 	if turn != 0 && turn != dim*dim {
@@ -237,6 +249,7 @@ func Decode(b []byte) (*Model, error) {
 		return f
 	}
 	m := &Model{dim: dim, index: make(map[string]int32, words)}
+	m.length = float()
 	for range fields {
 		m.fields = append(m.fields, float())
 	}

@@ -12,7 +12,7 @@ func small(t *testing.T) *Model {
 		{"dog", []float32{0.9, 0.1, 0, 0, 0.5}, 1},
 		{"rain", []float32{0, 0, -2, 1, 0}, 1},
 		{"the", []float32{0, 0.001, 0, 0, 0}, 0.001},
-	}, []float32{2, 1}, nil))
+	}, Shared{Fields: []float32{2, 1}, Length: 1}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,6 +48,21 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
+// A matrix turns the vectors of tasks, and only these, and their length is the model's.
+func TestTurn(t *testing.T) {
+	m, err := Decode(Encode([]Word{{"a", []float32{1, 0}, 1}, {"b", []float32{0, 1}, 1}},
+		Shared{Fields: []float32{1}, Turn: []float32{0, 1, 1, 0}, Length: 1.5}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := m.NewBag()
+	tool.Add(0, "a", 1)
+	v := tool.Vector()
+	if a, b := m.Task([]string{"a"}).Dot(v), m.Task([]string{"b"}).Dot(v); a != 0 || math.Abs(float64(b)-1.5) > 1e-5 {
+		t.Errorf("the tool a has %v with the task a and %v with b; want 0 and 1.5", a, b)
+	}
+}
+
 func TestEmbedded(t *testing.T) {
 	m := Embedded()
 	if len(m.index) < 10_000 || len(m.fields) != 5 {
@@ -61,8 +76,8 @@ func TestEmbedded(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(Encode([]Word{{"a", []float32{1, 2}, 1}, {"b", []float32{0, 0}, 1}}, []float32{1}, []float32{1, 2, 3, 4}))
-	f.Add(Encode(nil, nil, nil))
+	f.Add(Encode([]Word{{"a", []float32{1, 2}, 1}, {"b", []float32{0, 0}, 1}}, Shared{Fields: []float32{1}, Turn: []float32{1, 2, 3, 4}, Length: 2}))
+	f.Add(Encode(nil, Shared{}))
 	f.Add([]byte(magic + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := Decode(b)

@@ -102,7 +102,7 @@ func (m *material) addCorpus(c *corpus, hard [][]string, s selection) {
 		for f := range fields {
 			fields[f] = someOf(fields[f], mostTerms, random)
 		}
-		described := index.Words(tool.Description)
+		described := append(index.Joined(tool.Description), index.Words(tool.Description)...)
 		m.tools = append(m.tools, item{fields: fields, id: m.id(index.Words(tool.Name), described), describe: described,
 			group: number(m.groups, [2]string{c.name, tool.Server})})
 	}

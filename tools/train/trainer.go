@@ -155,6 +155,10 @@ func (t *trainer) stage(name string, m *model, material *material, s stage) {
 	})
 }
 
+// usualSharpness is the sharpness of models whose tasks have vectors of length 1. The scalar
+// product of a task and a tool is then the model's logit, in the same unit for each model.
+const usualSharpness = 17
+
 // encode returns the model as package vectors reads it.
 func (t *trainer) encode(m *model) []byte {
 	words := make([]vectors.Word, len(t.vocabulary.words))
@@ -169,7 +173,7 @@ func (t *trainer) encode(m *model) []byte {
 	for i := 0; i < m.dim && m.tuning.TurnRate > 0; i++ {
 		turn = append(turn, m.of(m.turn, i)[:m.dim]...)
 	}
-	return vectors.Encode(words, fields, turn)
+	return vectors.Encode(words, vectors.Shared{Fields: fields, Turn: turn, Length: exp(m.sharp) / usualSharpness})
 }
 
 // model returns a model that learned from what is selected. If -models names a folder, the

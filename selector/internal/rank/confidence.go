@@ -120,17 +120,21 @@ func (s *scorer) evidence(d *index.Document, f [NumFeatures]float64, m *matching
 	return e
 }
 
+// leastLeader is a score below which a candidate has no lead worth the name: it may be the only
+// one that has anything to do with the task, and still have next to nothing.
+const leastLeader = 0.5
+
 // setConfidence sets the confidence in candidates that are in order. A candidate without
 // any feature has none.
 func setConfidence(ranked []Candidate) {
 	if len(ranked) == 0 || ranked[0].Score == 0 {
 		return
 	}
-	best := ranked[0].Score
-	ranked[0].Evidence[LeadEvidence] = 1
+	best, second := ranked[0].Score, 0.0
 	if len(ranked) > 1 {
-		ranked[0].Evidence[LeadEvidence] = 1 - ranked[1].Score/best
+		second = ranked[1].Score
 	}
+	ranked[0].Evidence[LeadEvidence] = (best - second) / max(best, leastLeader)
 	for i := range ranked {
 		c := &ranked[i]
 		c.Evidence[BehindEvidence] = 1 - c.Score/best
