@@ -93,6 +93,17 @@ func TestSettingsAreLive(t *testing.T) {
 	c.Router = config.Router{Learning: true}
 	edits <- c
 	mcptest.WaitFor(t, "the end of the outside classifier's tags", func() bool { return len(r.FindByCapability("music")) == 0 })
+
+	sure := func() bool {
+		selected, err := r.Select(t.Context(), Query{Task: "frobnicate"})
+		return err == nil && selected.Sure
+	}
+	if !sure() {
+		t.Error("the only tool that fits is not a sure answer")
+	}
+	c.Router.FindThreshold = 0.9999
+	edits <- c
+	mcptest.WaitFor(t, "the new findThreshold", func() bool { return !sure() })
 	if n := len(mcptest.PIDs(t, pids)); n != 1 {
 		t.Errorf("%d processes of the server, want 1", n)
 	}
