@@ -462,5 +462,5 @@ func TestLearn(t *testing.T) {
 	call("route_task", `{"task":"do this"}`)
 	call("a__c", `{}`, "|do this|a:c|unlisted|first")
 	call("a__d", `{}`, "|do this|a:c|withdrawn", "|do this|a:d|unsure")
-	call("route_task", `{"task":"do more","allow_destructive":true}`, "|do more|a:d")
+	call("route_task", `{"task":"do more","run_anyway":true,"allow_destructive":true}`, "|do more|a:d")
 }
