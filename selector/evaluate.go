@@ -33,11 +33,8 @@ func ReadCatalog(log *zap.Logger, paths ...string) ([]registry.NormalizedTool, e
 }
 
 // A TaskCatalog is the tools of recorded servers, and tasks in people's words with the tools
-// that are right for them.
+// that are right for them. The kind "none" is of tasks for which it has no tool.
 type TaskCatalog = evaluation.TaskCatalog
-
-// NoTool is the kind of tasks for which a [TaskCatalog] has no tool.
-const NoTool = evaluation.NoTool
 
 // ReadTasks reads the files catalog, {"servers": [{"name", "list"}]}, and tasks, {"id",
 // "kind", "task", "right": ["server:tool"]} in each line. The answer of a server to tools/list

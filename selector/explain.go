@@ -35,3 +35,10 @@ func Words(task string) []string { return text.Words(task) }
 
 // Weights returns the weights of the features of a [Candidate], for training.
 func Weights() [rank.NumFeatures]float64 { return rank.Weights() }
+
+// Reorder returns candidates of one task in the order that other weights of the features
+// give, with the confidence that follows, for training. Differences of scores times
+// sharpness are logarithms of odds.
+func Reorder(candidates []Candidate, weights [rank.NumFeatures]float64, sharpness float64) []Candidate {
+	return rank.Reorder(candidates, weights, sharpness)
+}

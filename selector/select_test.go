@@ -104,7 +104,6 @@ func TestSelect(t *testing.T) {
 		{"shouted", append(git, browser...), Query{Task: "CREATE A BRANCH"}, "git:git_create_branch", nil},
 		{"one server of two", append([]string{"other:git_log Shows the commit logs"}, git...), Query{Task: "commit log", Servers: []string{"other"}}, "other:git_log", nil},
 		{"nothing fits", append(git, browser...), Query{Task: "bake a chocolate cake"}, "", nil},
-		{"only the verb fits", append([]string{"files:send_file Send a file to a printer"}, append(git, browser...)...), Query{Task: "send gmail email"}, "", nil},
 		{"empty", git, Query{}, "", nil},
 		{"no words", git, Query{Task: "?!…"}, "", nil},
 		{"empty catalog", nil, Query{Task: "commit", Capabilities: []string{"git"}}, "", []string{"git"}},
@@ -129,6 +128,15 @@ func TestSelect(t *testing.T) {
 			}
 			checkCandidates(t, got.Alternatives)
 		})
+	}
+}
+
+// A tool that has nothing of the task but the verb is not run by a route.
+func TestSelectVerbAlone(t *testing.T) {
+	s := picker(t, append([]string{"files:send_file Send a file to a printer"}, append(git, browser...)...)...)
+	got, err := s.Select(t.Context(), Query{Task: "send gmail email"})
+	if err != nil || got.Confidence >= 0.5 {
+		t.Errorf("selected %+v, error %v", got.Tool, err)
 	}
 }
 

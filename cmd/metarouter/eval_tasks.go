@@ -64,7 +64,7 @@ func printEvaluatedTasks(env *environment, e evaluatedTasks) error {
 		fmt.Fprintf(w, "KIND\tTASKS\tFIRST\tIN THREE\tREFUSED\tNOT RUN\tNOT RUN, OR NOT HARMLESS\n")
 		for _, k := range e.Kinds {
 			first, inThree := k.First.String(), k.InThree.String()
-			if k.Name == selector.NoTool {
+			if k.Name == "none" {
 				first, inThree = "–", "–"
 			}
 			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", k.Name, k.Tasks, first, inThree, k.Refused, k.NotRun, k.NotRunOrUnfit)

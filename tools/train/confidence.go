@@ -2,111 +2,132 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
-
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-const (
-	numFeatures = len(selector.Candidate{}.Features)
-	numEvidence = len(selector.Candidate{}.Evidence)
-)
+// numInputs is how many numbers the confidence is made of: evidence, features, and 1.
+const numInputs = numEvidence + numFeatures + 1
 
-// confidenceOf returns the confidence that the program has in the candidate.
-func confidenceOf(c selector.Candidate) float64 { return c.Confidence }
+type inputs = [numInputs]float64
 
-// A verdict is a candidate's signs and whether it was right.
+// A verdict is a candidate's inputs and whether it was right.
 type verdict struct {
-	signs  [numEvidence]float64
-	right  float64 // 1 if it was
-	weight float64
-	best   bool // the first of its query
-	match  bool // there was a right one
+	x                   inputs
+	right               float64 // 1 if it was
+	fits                float64 // 1 if the catalog has a tool for the task
+	weight              float64
+	first               bool // of its task
+	origin, group, kind string
+	sum                 float64 // of the inputs, by weights that were fitted without the group
+	confidence          float64 // likewise
 }
 
 const (
-	judgedCandidates = 5
-	otherWeight      = 0.2  // of a candidate that is not the first
-	vainWeight       = 0.33 // of queries with nothing right, for telling them apart
-	vainShare        = 0.1  // of them, for the confidence
+	judgedCandidates = 4
+	otherWeight      = 0.1 // of a candidate that is not the first
+	vainFit          = 3   // for the weights, how much more tasks without a tool count
 )
 
-// verdicts gathers those of queries with and without the servers that they need.
-// Each corpus weighs the same.
-func verdicts(corpora []*corpus, with, without map[*corpus][]sighting) (all []verdict) {
-	for _, c := range corpora {
-		if c.name == smallest {
-			continue
-		}
-		for match, seen := range map[bool][]sighting{true: with[c], false: without[c]} {
-			for _, s := range seen {
-				for i, candidate := range s.found[:min(len(s.found), judgedCandidates)] {
-					v := verdict{signs: candidate.Evidence, weight: 1 / float64(len(seen)), best: i == 0, match: match}
-					if match && s.query.Score(candidate.IDs()).MRR > 0 {
-						v.right = 1
-					}
-					if i > 0 {
-						v.weight *= otherWeight
-					}
-					all = append(all, v)
-				}
+// verdicts returns those of the first candidates.
+func verdicts(all []sample) (some []verdict) {
+	for _, s := range all {
+		for i, c := range s.found[:min(len(s.found), judgedCandidates)] {
+			v := verdict{weight: s.weight, first: i == 0, origin: s.origin, group: s.group, kind: s.kind}
+			copy(v.x[:], c.Evidence[:])
+			copy(v.x[numEvidence:], c.Features[:])
+			v.x[numInputs-1] = 1
+			if s.kind != kindNone && s.query.Score(c.IDs()).MRR > 0 {
+				v.right = 1
 			}
+			if s.kind != kindNone {
+				v.fits = 1
+			}
+			if i > 0 {
+				v.weight *= otherWeight
+			}
+			some = append(some, v)
 		}
 	}
-	slices.SortFunc(all, func(a, b verdict) int { // maps have no order
-		return cmp.Or(slices.Compare(a.signs[:], b.signs[:]), cmp.Compare(a.weight, b.weight), cmp.Compare(a.right, b.right))
-	})
-	return all
+	return some
 }
 
-// logistic fits weights of signs, the bias last, by Newton's method with a small
-// ridge.
-func logistic(all []verdict) [numEvidence + 1]float64 {
-	const n = numEvidence + 1
-	var w [n]float64
-	for range 30 {
-		var gradient [n]float64
-		var hessian [n][n]float64
-		for _, v := range all {
-			x := inputs(v)
-			sum := 0.0
-			for i := range x {
-				sum += w[i] * x[i]
+// confidenceRidge holds weights back, in proportion to the weight of all verdicts.
+const confidenceRidge = 3e-4
+
+// An aim is what inputs are weighed for: which verdicts say something about it, with what
+// weight, and what they say.
+type aim func(v *verdict) (weight, target float64)
+
+// fitness is whether the catalog has a tool for the task; rightness is whether a candidate is
+// right if it has.
+func fitness(v *verdict) (weight, target float64) {
+	switch {
+	case !v.first:
+		return 0, 0
+	case v.fits == 0:
+		return v.weight * vainFit, 0
+	}
+	return v.weight, 1
+}
+
+func rightness(v *verdict) (weight, target float64) { return v.weight * v.fits, v.right }
+
+// logistic fits the weights of inputs to verdicts that are not of the group, by Newton's
+// method. Inputs that use does not name have none.
+func (of aim) logistic(all []verdict, without string, use []int) (w inputs) {
+	n := len(use)
+	var spread inputs
+	for k := range all {
+		weight, _ := of(&all[k])
+		for i, x := range all[k].x {
+			spread[i] += weight * x * x
+		}
+	}
+	for range 10 {
+		gradient, hessian := make([]float64, n), make([][]float64, n)
+		for i := range hessian {
+			hessian[i] = make([]float64, n)
+		}
+		for k := range all {
+			v := &all[k]
+			weight, target := of(v)
+			if v.group == without || weight == 0 {
+				continue
 			}
-			p := 1 / (1 + math.Exp(-sum))
-			weight := v.weight
-			if !v.match {
-				weight *= vainWeight
-			}
-			for i := range x {
-				gradient[i] += weight * (v.right - p) * x[i]
-				for j := range x {
-					hessian[i][j] += weight * p * (1 - p) * x[i] * x[j]
+			p := 1 / (1 + math.Exp(-sumOf(&w, &v.x)))
+			off, curve := weight*(target-p), weight*p*(1-p)
+			for a, i := range use {
+				gradient[a] += off * v.x[i]
+				for b, j := range use[:a+1] {
+					hessian[a][b] += curve * v.x[i] * v.x[j]
 				}
 			}
 		}
-		for i := range n {
-			gradient[i] -= 1e-3 * w[i]
-			hessian[i][i] += 1e-3
+		for a, i := range use {
+			for b := range a {
+				hessian[b][a] = hessian[a][b]
+			}
+			hold := confidenceRidge*spread[i] + 1e-9
+			gradient[a] -= hold * w[i]
+			hessian[a][a] += hold
 		}
-		step := solve(hessian, gradient)
-		for i := range w {
-			w[i] += step[i]
+		for a, step := range solve(hessian, gradient) {
+			w[use[a]] += step
 		}
 	}
 	return w
 }
 
-func inputs(v verdict) (x [numEvidence + 1]float64) {
-	copy(x[:], v.signs[:])
-	x[numEvidence] = 1
-	return x
+func sumOf(w, x *inputs) (sum float64) {
+	for i := range w {
+		sum += w[i] * x[i]
+	}
+	return sum
 }
 
-// solve solves a system of equations by elimination.
-func solve(a [numEvidence + 1][numEvidence + 1]float64, b [numEvidence + 1]float64) (x [numEvidence + 1]float64) {
+// solve solves a system of equations by elimination. It changes both sides.
+func solve(a [][]float64, b []float64) []float64 {
 	n := len(b)
 	for i := range n {
 		pivot := i
@@ -124,6 +145,7 @@ func solve(a [numEvidence + 1][numEvidence + 1]float64, b [numEvidence + 1]float
 			b[r] -= f * b[i]
 		}
 	}
+	x := make([]float64, n)
 	for i := n - 1; i >= 0; i-- {
 		x[i] = b[i]
 		for k := i + 1; k < n; k++ {
@@ -134,61 +156,40 @@ func solve(a [numEvidence + 1][numEvidence + 1]float64, b [numEvidence + 1]float
 	return x
 }
 
-// answerable fits weights of the best candidate's signs for whether a right tool
-// is among the first, as it is not where the servers that are needed are missing.
-func answerable(corpora []*corpus, kinds []judged) [numEvidence + 1]float64 {
-	var all []verdict
-	for _, k := range kinds {
-		for _, c := range corpora {
-			if c.name == smallest {
-				continue
-			}
-			for _, s := range k.with[c] {
-				if len(s.found) > 0 && s.scores.Recall5 > 0 {
-					all = append(all, verdict{signs: s.found[0].Evidence, right: 1, weight: 1 / float64(len(k.with[c])), match: true})
-				}
-			}
-			for _, s := range k.without[c] {
-				if len(s.found) > 0 {
-					all = append(all, verdict{signs: s.found[0].Evidence, weight: 1 / float64(len(k.without[c])), match: true})
-				}
-			}
-		}
-	}
-	return logistic(all)
-}
+// The sums of inputs that get a confidence; as in package rank.
+const (
+	leastSum = -6.0
+	sumStep  = 0.5
+	numKnots = 21
+)
 
-// calibrate finds the confidence that belongs to a sum of signs: the share of the
-// best candidates with that sum that were right, made never to fall (the pool of
-// adjacent violators) and read off at the knots.
-func calibrate(all []verdict, sum func(verdict) float64, least, step float64, knots int) []float64 {
+// calibrate finds the confidence that belongs to a sum of inputs: the share of the first
+// candidates with that sum that were right, made never to fall (the pool of adjacent
+// violators) and read off at the knots. It leaves the group out.
+func calibrate(all []verdict, without string) (knots [numKnots]float64) {
 	type block struct{ from, right, weight float64 }
-	var best []verdict
+	var firsts []verdict
 	for _, v := range all {
-		if v.best {
-			best = append(best, v)
+		if v.first && v.group != without {
+			firsts = append(firsts, v)
 		}
 	}
-	slices.SortStableFunc(best, func(a, b verdict) int { return cmp.Compare(sum(a), sum(b)) })
+	slices.SortStableFunc(firsts, func(a, b verdict) int { return cmp.Compare(a.sum, b.sum) })
 	var blocks []block
-	for _, v := range best {
-		weight := v.weight
-		if !v.match {
-			weight *= vainShare
-		}
-		blocks = append(blocks, block{sum(v), v.right * weight, weight})
+	for _, v := range firsts {
+		// A prior from the sum itself keeps small blocks from the extremes.
+		blocks = append(blocks, block{v.sum, v.right * v.weight, v.weight})
 		for n := len(blocks); n > 1 && blocks[n-2].right/blocks[n-2].weight >= blocks[n-1].right/blocks[n-1].weight; n-- {
 			blocks[n-2].right += blocks[n-1].right
 			blocks[n-2].weight += blocks[n-1].weight
 			blocks = blocks[:n-1]
 		}
 	}
-	confidences := make([]float64, knots)
-	for k := range confidences {
+	for k := range knots {
 		// The mean of what is around the knot, so that one block does not decide.
 		total, n := 0.0, 0.0
 		for d := -1.0; d <= 1; d += 0.1 {
-			at := least + (float64(k)+d/2)*step
+			at := leastSum + (float64(k)+d/2)*sumStep
 			i := 0
 			for i+1 < len(blocks) && blocks[i+1].from <= at {
 				i++
@@ -196,89 +197,58 @@ func calibrate(all []verdict, sum func(verdict) float64, least, step float64, kn
 			total += blocks[i].right / blocks[i].weight
 			n++
 		}
-		confidences[k] = math.Round(min(0.98, max(0.01, total/n))*1000) / 1000
+		knots[k] = math.Round(min(0.98, max(0.01, total/n))*1000) / 1000
 	}
-	return confidences
+	return knots
 }
 
-// reliability prints how often the best candidates were right beside how confident
-// the selector was, by corpus and overall.
-func reliability(title string, corpora []*corpus, with map[*corpus][]sighting, belief func(selector.Candidate) float64) {
-	fmt.Printf("%s: expected calibration error by corpus, and shares by confidence\n", title)
-	var bins [10]struct{ weight, confidence, right float64 }
-	total := 0.0
-	for _, c := range corpora {
-		if c.name == smallest {
-			continue
-		}
-		var own [10]struct{ weight, confidence, right float64 }
-		for _, s := range with[c] {
-			weight := 1 / float64(len(with[c]))
-			p, right := 0.0, 0.0
-			if len(s.found) > 0 {
-				p = belief(s.found[0])
-				if s.scores.MRR == 1 {
-					right = 1
-				}
-			}
-			i := min(9, int(p*10))
-			for _, b := range []*struct{ weight, confidence, right float64 }{&own[i], &bins[i]} {
-				b.weight += weight
-				b.confidence += weight * p
-				b.right += weight * right
-			}
-		}
-		total++
-		fmt.Printf("  %-16s %.3f\n", c.name, calibrationError(own[:]))
-	}
-	for i, b := range bins {
-		if b.weight > 0 {
-			fmt.Printf("  %.1f–%.1f: %5.1f%% of the queries, confidence %.3f, right %.3f\n", float64(i)/10, float64(i+1)/10, 100*b.weight/total, b.confidence/b.weight, b.right/b.weight)
-		}
-	}
-	fmt.Printf("  all: %.3f\n", calibrationError(bins[:]))
+// interpolated returns the confidence that a sum of inputs has.
+func interpolated(knots [numKnots]float64, sum float64) float64 {
+	at := min(max(0, (sum-leastSum)/sumStep), numKnots-1)
+	i := min(int(at), numKnots-2)
+	return knots[i] + (knots[i+1]-knots[i])*(at-float64(i))
 }
 
-// abstaining prints what it does to refuse tasks whose best candidate is believed
-// in less than some thresholds.
-func abstaining(corpora []*corpus, with, without map[*corpus][]sighting, belief func(selector.Candidate) float64) {
-	for _, threshold := range []float64{0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5} {
-		caught, vain, lost, lostRight, fine := 0.0, 0.0, 0.0, 0.0, 0.0
-		for _, c := range corpora {
-			if c.name == smallest {
-				continue
+// A judgement is the weights of inputs, and the confidences that sums have.
+type judgement struct {
+	fitness, rightness inputs
+	knots              [numKnots]float64
+}
+
+// fitted fits the weights to verdicts that are not of the group.
+func fitted(all []verdict, without string, use []int) (j judgement) {
+	return judgement{fitness: aim(fitness).logistic(all, without, use), rightness: aim(rightness).logistic(all, without, use)}
+}
+
+// sum is the logarithm of the odds of both.
+func (j *judgement) sum(x *inputs) float64 {
+	a, b := math.Exp(-sumOf(&j.fitness, x)), math.Exp(-sumOf(&j.rightness, x))
+	return -math.Log(a + b + a*b)
+}
+
+// judge fits the confidence to the verdicts. Their own sum and confidence are those of fits
+// without their group.
+func judge(all []verdict, use []int) judgement {
+	whole := fitted(all, "", use)
+	fits := make(map[string]*judgement)
+	for i := range all {
+		v := &all[i]
+		if fits[v.group] == nil {
+			j := whole
+			if v.origin != fromSynthetic {
+				j = fitted(all, v.group, use)
 			}
-			for _, s := range without[c] {
-				vain += 1 / float64(len(without[c]))
-				if refused(s.found, belief, threshold) {
-					caught += 1 / float64(len(without[c]))
-				}
-			}
-			for _, s := range with[c] {
-				fine += 1 / float64(len(with[c]))
-				if refused(s.found, belief, threshold) {
-					lost += 1 / float64(len(with[c]))
-					if s.scores.Recall5 > 0 {
-						lostRight += 1 / float64(len(with[c]))
-					}
-				}
-			}
+			fits[v.group] = &j
 		}
-		fmt.Printf("  abstaining below %.2f: precision %.3f, recall %.3f; of tasks with a tool %.3f are refused, %.3f though it is among the first five\n",
-			threshold, caught/(caught+lost), caught/vain, lost/fine, lostRight/fine)
+		v.sum = fits[v.group].sum(&v.x)
 	}
-}
-
-// refused reports whether the selector abstains.
-func refused(found []selector.Candidate, belief func(selector.Candidate) float64, threshold float64) bool {
-	return len(found) == 0 || belief(found[0]) < threshold
-}
-
-func calibrationError(bins []struct{ weight, confidence, right float64 }) float64 {
-	total, off := 0.0, 0.0
-	for _, b := range bins {
-		total += b.weight
-		off += math.Abs(b.confidence - b.right)
+	whole.knots = calibrate(all, "")
+	for group, j := range fits {
+		j.knots = calibrate(all, group)
 	}
-	return off / total
+	for i := range all {
+		v := &all[i]
+		v.confidence = interpolated(fits[v.group].knots, v.sum)
+	}
+	return whole
 }

@@ -2,9 +2,11 @@
 // confidence that the selector uses. It learns from folders of tools, and of queries with the
 // tools that they need, and reports on queries that it has not learned from.
 //
-//	go run ./train -data DIR -train DIR -words FILE check    measures, and prints weights and calibration
+//	go run ./train -data DIR -train DIR -words FILE check    measures the search
 //	go run ./train -data DIR -train DIR -words FILE vectors  writes ../internal/vectors/model.bin
 //	go run ./train -data DIR measure                         measures the program as it is, with all queries
+//	go run ./train -data DIR -train DIR -models DIR -natural DIR -lists DIR fit
+//	        fits weights and calibration; -learned ../selector/internal/rank/learned.go writes them
 //
 // The folder of -data has a folder for each corpus, with tools.jsonl and queries.jsonl. That of
 // -train has more pairs to learn from and may be left out; see readRows. FILE is the JSON file of
@@ -31,7 +33,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 func main() {
@@ -42,9 +43,15 @@ func main() {
 	large := flag.String("large", "livemcpbench,mcpbench,mcp-pool", "corpora that are also one, comma-separated")
 	flag.IntVar(&o.folds, "folds", 3, "of queries, for check")
 	flag.StringVar(&o.rankings, "rankings", "", "folder for the rankings of check")
-	flag.StringVar(&o.models, "models", "", "folder in which the models of check are kept, so that they are trained once")
+	flag.StringVar(&o.models, "models", "", "folder in which the models of check are kept, so that they are trained once; fit reads them")
 	flag.StringVar(&o.out, "out", "../internal/vectors/model.bin", "file for the vectors")
 	flag.Func("tune", "JSON object of changes of how a model is trained", func(s string) error { return json.Unmarshal([]byte(s), &o.tuning) })
+	flag.StringVar(&o.natural, "natural", "", "folder of catalogs with tasks in people's words")
+	flag.StringVar(&o.lists, "lists", "", "folder of the recorded lists of tools of these catalogs")
+	flag.StringVar(&o.samples, "samples", "", "file that keeps what was found, so that fitting again is fast; remove it after a change of the search")
+	flag.StringVar(&o.learned, "learned", "", "file for the weights that fit finds; empty writes none")
+	flag.StringVar(&o.rank, "rank", "../selector/internal/rank", "folder of the package rank")
+	flag.BoolVar(&o.holdout, "holdout", false, "with fit: report the natural catalogs that nothing is fitted to, and fit nothing")
 	flag.Parse()
 	o.large = strings.Split(*large, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -62,6 +69,9 @@ type options struct {
 	rankings, models   string
 	out                string
 	tuning             tuning
+
+	natural, lists, samples, learned, rank string
+	holdout                                bool
 }
 
 func run(ctx context.Context, todo []string, o options) error {
@@ -74,6 +84,9 @@ func run(ctx context.Context, todo []string, o options) error {
 		return measure(ctx, corpora)
 	}
 	t := trainer{options: o, corpora: corpora}
+	if slices.Contains(todo, "fit") {
+		return t.fitAll(ctx, todo)
+	}
 	if o.train != "" {
 		if t.rows, err = readRows(o.train, o.tuning); err != nil {
 			return err
@@ -104,16 +117,10 @@ func run(ctx context.Context, todo []string, o options) error {
 // measure ranks with the program as it is.
 func measure(ctx context.Context, corpora []*corpus) error {
 	embedded := func(*corpus, int) *vectors.Model { return vectors.Embedded() }
-	seen, err := evaluateAll(ctx, corpora, embedded, 1, asked{})
+	seen, err := evaluateAll(ctx, corpora, embedded, 1, nil)
 	if err != nil {
 		return err
 	}
 	report("as trained", corpora, seen)
-	without, err := evaluateAll(ctx, corpora, embedded, 1, asked{vain: true})
-	if err != nil {
-		return err
-	}
-	reliability("as trained", corpora, seen, confidenceOf)
-	abstaining(corpora, seen, without, selector.Candidate.Answerable)
 	return nil
 }

@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -8,7 +9,7 @@ import (
 )
 
 // Evidence is a measure of whether a candidate is right at all, while a [Feature] tells
-// it from other candidates.
+// it from other candidates. Features are evidence, too.
 type Evidence int
 
 const (
@@ -16,10 +17,12 @@ const (
 	NamedEvidence                   // the share of its name's words that the task has
 	MeaningEvidence                 // as MeaningFeature and StepMeaningFeature
 	StepMeaningEvidence
-	LeadEvidence   // by how much its score is above that of the next best
-	BehindEvidence // by how much its score is below that of the best
-	CrowdEvidence  // logarithm of how many there are to choose from
-	LengthEvidence // logarithm of how many words the task has
+	UnmetEvidence   // whether it has none of the words that say what the task is about
+	UnknownEvidence // the share of the words that say what the task is about that no item has
+	ScoreEvidence   // its score
+	ShareEvidence   // the logarithm of the odds for it among the first, by their scores
+	CrowdEvidence   // logarithm of how many there are to choose from
+	LengthEvidence  // logarithm of how many words the task has
 	NumEvidence
 )
 
@@ -29,63 +32,48 @@ const (
 	AbstainBelow         = 0.05 // below it, nothing is an answer
 )
 
-// evidenceWeights and confidences are found by tools/train.
-var (
-	evidenceBias    = -7.03
-	evidenceWeights = [NumEvidence]float64{
-		CoveredEvidence:     0.619,
-		NamedEvidence:       0.228,
-		MeaningEvidence:     3.71,
-		StepMeaningEvidence: 5.32,
-		LeadEvidence:        5.7,
-		BehindEvidence:      -2.94,
-		CrowdEvidence:       -0.277,
-		LengthEvidence:      0.568,
-	}
-
-	// confidences are the calibrated confidences at the weighted sums of evidence leastSum,
-	// leastSum+sumStep and so on; between these points they are interpolated.
-	confidences = [...]float64{0.097, 0.13, 0.14, 0.149, 0.169, 0.236, 0.316, 0.406, 0.558, 0.72, 0.814, 0.882, 0.949, 0.969, 0.969, 0.98, 0.98}
-)
-
-// answerWeights weigh the best candidate's evidence for whether any tool is right at all.
-var (
-	answerBias    = -4.93
-	answerWeights = [NumEvidence]float64{
-		NamedEvidence:       0.48,
-		MeaningEvidence:     5.83,
-		StepMeaningEvidence: 5.84,
-		LeadEvidence:        0.862,
-		CrowdEvidence:       -0.468,
-	}
-)
-
-// Answerable returns the probability that a right tool is among the first candidates,
-// given the evidence of the best one, c, if half of all tasks have a right tool.
-func (c Candidate) Answerable() float64 {
-	return 1 / (1 + math.Exp(-weigh(answerBias, answerWeights, c.Evidence)))
-}
-
-func weigh(bias float64, weights, evidence [NumEvidence]float64) float64 {
-	for i, x := range evidence {
-		bias += float64(weights[i] * x) // the conversion keeps compilers from fusing
-	}
-	return bias
-}
-
-const (
-	leastSum = -4.0
-	sumStep  = 0.5
-)
-
-// calibrated returns the confidence in a candidate with the evidence.
-func calibrated(evidence [NumEvidence]float64) float64 {
-	sum := weigh(evidenceBias, evidenceWeights, evidence)
-	at := min(max(0, (sum-leastSum)/sumStep), float64(len(confidences)-1))
+// calibrated returns the confidence in a candidate: the probability that anything fits the
+// task, times that of the candidate being right if so, and what this product has meant for
+// tasks with known tools.
+func calibrated(c *Candidate) float64 {
+	odds := math.Log(product(fitness.weigh(c), rightness.weigh(c)))
+	at := min(max(0, (odds-leastOdds)/oddsStep), float64(len(confidences)-1))
 	i := min(int(at), len(confidences)-2)
 	part := at - float64(i)
 	return float64(confidences[i]*(1-part)) + float64(confidences[i+1]*part)
 }
+
+// product returns the odds of both of two things that are independent, from the logarithms
+// of the odds of each.
+func product(a, b float64) float64 {
+	x, y := math.Exp(-a), math.Exp(-b)
+	return 1 / (x + y + float64(x*y))
+}
+
+// weights make the logarithm of odds of evidence and features.
+type weights struct {
+	bias     float64
+	evidence [NumEvidence]float64
+	features [NumFeatures]float64
+}
+
+func (w *weights) weigh(c *Candidate) float64 {
+	sum := w.bias
+	for i, x := range c.Evidence {
+		sum += float64(w.evidence[i] * x) // the conversion keeps compilers from fusing
+	}
+	for i, x := range c.Features {
+		sum += float64(w.features[i] * x)
+	}
+	return sum
+}
+
+// The logarithms of odds that have a calibrated confidence: leastOdds, leastOdds+oddsStep and
+// so on. Between them it is interpolated.
+const (
+	leastOdds = -6.0
+	oddsStep  = 0.5
+)
 
 // sameMeaning is how near a candidate's meaning must be to count if the candidate has
 // none of the task's words but actions that tools of all kinds have.
@@ -115,31 +103,78 @@ func (s *scorer) evidence(d *index.Document, f [NumFeatures]float64, m *matching
 	if specific == 0 || met > 0 || max(f[MeaningFeature], f[StepMeaningFeature]) >= sameMeaning {
 		e[MeaningEvidence], e[StepMeaningEvidence] = f[MeaningFeature], f[StepMeaningFeature]
 	}
+	if specific > 0 && met == 0 {
+		e[UnmetEvidence] = 1
+	}
+	e[UnknownEvidence] = s.unknown
 	e[CrowdEvidence] = math.Log(float64(1 + s.crowd))
 	e[LengthEvidence] = math.Log(float64(1 + len(s.words)))
 	return e
 }
 
-// leastLeader is a score below which a candidate has no lead worth the name: it may be the only
-// one that has anything to do with the task, and still have next to nothing.
-const leastLeader = 0.5
+// unknownShare returns the share of the words that say what the task is about that no item
+// has, nor a synonym of them.
+func (s *scorer) unknownShare() float64 {
+	known := make([]bool, len(s.words))
+	for _, f := range s.forms {
+		known[f.word] = true
+	}
+	specific, unknown := 0.0, 0.0
+	for i, w := range s.words {
+		if w.names && w.weight > 0 && !s.task.Words[i].Foreign {
+			specific++
+			if !known[i] {
+				unknown++
+			}
+		}
+	}
+	return unknown / max(1, specific)
+}
+
+// Reorder returns candidates of one task in the order that other weights give, with the
+// evidence and the confidence that follow. Differences of scores times sharpness are
+// logarithms of odds. It is for programs that fit weights.
+func Reorder(candidates []Candidate, weights [NumFeatures]float64, sharpness float64) []Candidate {
+	ranked := slices.Clone(candidates)
+	for i := range ranked {
+		ranked[i].Score = 0
+		for f, x := range ranked[i].Features {
+			ranked[i].Score += float64(weights[f] * x)
+		}
+		ranked[i].Score = max(0, ranked[i].Score)
+	}
+	slices.SortFunc(ranked, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Item().ID(), b.Item().ID()))
+	})
+	setConfidence(ranked, sharpness)
+	return ranked
+}
+
+// shareAmong is among how many of the first a candidate has its share.
+const shareAmong = 20
+
+// maxOdds bounds the logarithm of odds.
+const maxOdds = 6
 
 // setConfidence sets the confidence in candidates that are in order. A candidate without
 // any feature has none.
-func setConfidence(ranked []Candidate) {
+func setConfidence(ranked []Candidate, sharpness float64) {
 	if len(ranked) == 0 || ranked[0].Score == 0 {
 		return
 	}
-	best, second := ranked[0].Score, 0.0
-	if len(ranked) > 1 {
-		second = ranked[1].Score
+	best := ranked[0].Score
+	all := 0.0
+	for i := range ranked[:min(len(ranked), shareAmong)] {
+		all += math.Exp(float64(sharpness * (ranked[i].Score - best)))
 	}
-	ranked[0].Evidence[LeadEvidence] = (best - second) / max(best, leastLeader)
 	for i := range ranked {
 		c := &ranked[i]
-		c.Evidence[BehindEvidence] = 1 - c.Score/best
+		c.Evidence[ScoreEvidence] = c.Score
+		own := math.Exp(float64(sharpness * (c.Score - best)))
+		c.Evidence[ShareEvidence] = max(-maxOdds, min(maxOdds, math.Log(own/max(all-own, 1e-9))))
+		c.Confidence = 0
 		if slices.Max(c.Features[:]) > 0 {
-			c.Confidence = calibrated(c.Evidence)
+			c.Confidence = calibrated(c)
 		}
 		if i > 0 {
 			c.Confidence = min(c.Confidence, ranked[i-1].Confidence)

@@ -86,22 +86,6 @@ const (
 	NumFeatures
 )
 
-// featureWeights are found by tools/train.
-var featureWeights = [NumFeatures]float64{
-	StepFeature:        0.6,
-	MeaningFeature:     1.5,
-	StepMeaningFeature: 1.9,
-	CoverageFeature:    2,
-	UseFeature:         4,
-	CategoryFeature:    0.5, // chosen by hand: no corpus has categories
-	TaskFeature:        0.6,
-	NameFeature:        0.4,
-	VerbFeature:        0.6,
-	ConflictFeature:    -0.7,
-	ServerFeature:      0.2,
-	TypeFeature:        0.6,
-}
-
 // Weights returns the weights of the features.
 func Weights() [NumFeatures]float64 { return featureWeights }
 
@@ -158,7 +142,7 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Item().ID(), b.Item().ID()))
 	})
 	ranked = JoinPlaces(ranked)
-	setConfidence(ranked)
+	setConfidence(ranked, scoreSharpness)
 	trustUse(ranked, p.Use)
 	return ranked
 }
@@ -189,6 +173,7 @@ type scorer struct {
 	crowd   int              // how many items there are
 	idf     func(word string) float64
 	values  values
+	unknown float64 // see UnknownEvidence
 	meanLen [index.NumFields]float64
 }
 
@@ -253,6 +238,7 @@ func newScorer(t text.Task, c *index.Collection) *scorer {
 	}
 	// A long task has several steps, and no tool is for all of them.
 	s.all /= math.Sqrt(max(1, float64(len(t.Words))/10))
+	s.unknown = s.unknownShare()
 	return s
 }
 

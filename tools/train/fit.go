@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+const (
+	numFeatures = len(selector.Candidate{}.Features)
+	numEvidence = len(selector.Candidate{}.Evidence)
+)
+
+// fitAll fits the weights of features and the confidence to natural tasks, to queries left
+// out, and to synthetic catalogs, says how good they are for what was left out, and writes
+// them into package rank. todo may also say "judge", to keep the weights; "drops" and "inputs",
+// to say what each feature and each input of the confidence is worth.
+func (t *trainer) fitAll(ctx context.Context, todo []string) error {
+	f, err := newFitter(t.rank)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	all, err := cached(t.samples, func() ([]sample, error) { return t.sampled(ctx) })
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d samples in %s\n", len(all), time.Since(began).Round(time.Second))
+	printQualities("as it is", all)
+	if slices.Contains(todo, "drops") {
+		f.printDrops(all)
+	}
+	whole, of := f.crossWeightsUnless(slices.Contains(todo, "judge"), all)
+	fmt.Println("weights")
+	for i, name := range f.features {
+		fmt.Printf("  %-20s %.3g\n", name, whole[i])
+	}
+	again := f.reordered(all, of)
+	printQualities("fitted, each group by the weights fitted without it", again)
+
+	some := verdicts(again)
+	use := f.inputs()
+	if slices.Contains(todo, "inputs") {
+		printInputs(some, use, append(slices.Clone(f.evidence), f.features...))
+	}
+	j := judge(some, use)
+	printReliability("confidence, each group by the fit without it", some)
+	return f.write(t.learned, whole, j)
+}
+
+// sampled searches with models that have not learned from what is asked.
+func (t *trainer) sampled(ctx context.Context) ([]sample, error) {
+	log := zap.NewNop()
+	l, err := t.leaveOut()
+	if err != nil {
+		return nil, err
+	}
+	natural, err := naturalScenes(log, t.natural, t.lists, false)
+	if err != nil {
+		return nil, err
+	}
+	scenes := slices.Concat(natural, corpusScenes(t.corpora, l), smallScenes(t.corpora, l))
+	if t.options.train != "" {
+		servers, err := readPairs(t.options.train)
+		if err != nil {
+			return nil, err
+		}
+		more, err := syntheticScenes(log, servers)
+		if err != nil {
+			return nil, err
+		}
+		scenes = slices.Concat(scenes, strayScenes(natural, servers), more)
+	}
+	return sampledAll(ctx, scenes)
+}

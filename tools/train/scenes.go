@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// A scene is a catalog and what is asked of it.
+type scene struct {
+	origin string // where the tasks come from
+	group  string // scenes of one group are left out together
+	tools  []registry.NormalizedTool
+	model  *vectors.Model // nil for that of the program
+	asks   []ask
+}
+
+// The origins of scenes. Of corpora there are two, with models that have learned from other
+// queries of them, or that have learned nothing of them.
+const (
+	fromNatural   = "natural"
+	fromParts     = "queries left out"
+	fromApart     = "corpora left out"
+	fromSmall     = "small catalogs"
+	fromSynthetic = "synthetic"
+	fromStray     = "off topic" // parts of natural catalogs
+)
+
+// kindNone is the kind of tasks for which the catalog has no tool.
+const kindNone = "none"
+
+// An ask is a task that is asked of a catalog.
+type ask struct {
+	selector.Example
+	kind    string   // [kindNone] if nothing in the catalog fits
+	servers []string // if not empty, all that is there
+}
+
+// A sample is a task and what was found for it.
+type sample struct {
+	origin, group, kind string
+	query               selector.Example
+	found               []selector.Candidate
+	weight              float64 // see balance
+}
+
+const (
+	foundLimit = 150 // candidates, of which the first and the right ones are kept
+	keptLimit  = 30
+)
+
+// sampled searches for the tools of each ask.
+func (s *scene) sampled(ctx context.Context) ([]sample, error) {
+	r, err := register(s.tools)
+	if err != nil {
+		return nil, err
+	}
+	picker := selector.New(r, selector.Options{Vectors: s.model})
+	defer picker.Close()
+	all := make([]sample, 0, len(s.asks))
+	for _, a := range s.asks {
+		found, err := picker.Find(ctx, selector.Query{Task: a.Text, Limit: foundLimit, Servers: a.servers})
+		if err != nil {
+			return nil, err
+		}
+		kept := found.Candidates[:min(len(found.Candidates), keptLimit)]
+		for _, c := range found.Candidates[len(kept):] {
+			if a.kind != kindNone && a.Score(c.IDs()).MRR > 0 {
+				kept = append(slices.Clip(kept), c)
+			}
+		}
+		all = append(all, sample{s.origin, s.group, a.kind, a.Example, slices.Clone(kept), 1})
+	}
+	return all, nil
+}
+
+// Of one corpus, some queries are enough to fit a few numbers.
+const (
+	someQueries = 300 // of a corpus, over all folds
+	someVain    = 90  // likewise, without the servers that they need
+)
+
+// corpusScenes returns a part of the queries of each corpus, with models that have not
+// learned from them.
+func corpusScenes(corpora []*corpus, l *left) (all []*scene) {
+	for _, c := range corpora {
+		if c.name == smallest {
+			continue
+		}
+		for fold, model := range l.parts {
+			s := &scene{origin: fromParts, group: c.name, tools: c.tools, model: model}
+			s.asks = c.some(someQueries/len(l.parts), someVain/len(l.parts), func(i int) bool { return c.fold[i]%len(l.parts) == fold })
+			all = append(all, s)
+		}
+		s := &scene{origin: fromApart, group: c.name, tools: c.tools, model: l.families[c.family]}
+		s.asks = c.some(someQueries, someVain, func(int) bool { return true })
+		all = append(all, s)
+	}
+	return all
+}
+
+// some returns queries that may be used, and some without the servers that they need.
+func (c *corpus) some(queries, vain int, use func(i int) bool) (asks []ask) {
+	random := rand.New(rand.NewPCG(7, 8))
+	taken := 0
+	for _, i := range random.Perm(len(c.queries)) {
+		if !use(i) {
+			continue
+		}
+		q := c.queries[i]
+		if taken < queries {
+			asks = append(asks, ask{Example: q, kind: "query"})
+		}
+		if taken < vain {
+			if others := c.serversWithout(&q); len(others) > 0 {
+				asks = append(asks, ask{selector.Example{ID: q.ID, Text: q.Text}, kindNone, others})
+			}
+		}
+		if taken++; taken >= max(queries, vain) {
+			break
+		}
+	}
+	return asks
+}
+
+// sampledAll searches in all scenes, and balances the samples.
+func sampledAll(ctx context.Context, scenes []*scene) (all []sample, err error) {
+	for _, s := range scenes {
+		some, err := s.sampled(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	balance(all)
+	return all, nil
+}
+
+// shares are the weights of origins. Natural tasks are few, but what the search is for.
+var shares = map[string]float64{fromNatural: 1, fromParts: 0.5, fromApart: 0.7, fromSmall: 0.3, fromSynthetic: 0.1, fromStray: 0.5}
+
+// kindShares are the weights of kinds within an origin; 1 if they are not here. One task in
+// ten has no tool.
+var kindShares = map[string]float64{"sentence": 2}
+
+const noToolShare = 0.1
+
+// balance gives each group of an origin the same weight, and within it each kind its share.
+// The weights of all samples that have a tool add up to the sum of the origins' shares.
+func balance(all []sample) {
+	type cell struct{ origin, group, kind string }
+	counts := make(map[cell]float64)
+	kinds := make(map[[2]string]map[string]bool)
+	groups := make(map[string]map[string]bool)
+	for _, s := range all {
+		counts[cell{s.origin, s.group, s.kind}]++
+		note(kinds, [2]string{s.origin, s.group}, s.kind)
+		note(groups, s.origin, s.group)
+	}
+	for i := range all {
+		s := &all[i]
+		sum := 0.0
+		for kind := range kinds[[2]string{s.origin, s.group}] {
+			if kind != kindNone {
+				sum += kindShare(kind)
+			}
+		}
+		share := kindShare(s.kind) / max(1, sum)
+		if s.kind == kindNone {
+			share = noToolShare / (1 - noToolShare)
+		}
+		s.weight = shares[s.origin] * share / counts[cell{s.origin, s.group, s.kind}] / float64(len(groups[s.origin]))
+	}
+}
+
+func kindShare(kind string) float64 {
+	if share, ok := kindShares[kind]; ok {
+		return share
+	}
+	return 1
+}
+
+func note[K comparable](sets map[K]map[string]bool, key K, value string) {
+	if sets[key] == nil {
+		sets[key] = make(map[string]bool)
+	}
+	sets[key][value] = true
+}
