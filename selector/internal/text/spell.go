@@ -8,10 +8,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/index"
 )
 
-// Speller returns a function that returns the word of a task that has a stem.
-func Speller(task string) func(stem string) string {
+// Speller returns a function that returns the words of a task that have the stems of a text.
+func Speller(task string) func(stems string) string {
 	whole := WholeWords(task)
-	return func(stem string) string { return cmp.Or(whole[stem], unstemmed(stem, task)) }
+	return func(stems string) string {
+		words := strings.Fields(stems)
+		for i, stem := range words {
+			words[i] = cmp.Or(whole[stem], unstemmed(stem, task))
+		}
+		return strings.Join(words, " ")
+	}
 }
 
 // WholeWords returns the words of a text by their stems.

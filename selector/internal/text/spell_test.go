@@ -1,0 +1,6 @@
+
+func TestSpellerOfPhrase(t *testing.T) {
+	if said := Speller("How many words has it?")("how mani"); said != "How many" {
+		t.Errorf("the phrase is spelled %q", said)
+	}
+}
