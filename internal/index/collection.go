@@ -36,13 +36,12 @@ type Hit struct {
 type Collection struct {
 	Snapshot *registry.Snapshot // that the items belong to
 
-	docs map[string]*Document // by docID
-	all  []*Document          // the same, by docID
-
-	meanings []vectors.Vector // those of all: near each other, unlike the documents
-	docFreq  map[string]int   // how many items have a word; no zeros
-	length   [NumFields]int   // how many words all items together have in a field
-	index    *index
+	docs    map[string]*Document // by docID
+	all     []*Document          // the same, by docID
+	heads   heads                // of the vectors of all
+	docFreq map[string]int       // how many items have a word; no zeros
+	length  [NumFields]int       // how many words all items together have in a field
+	index   *index
 
 	spelling func() spelling // made when it is first needed
 }
@@ -88,7 +87,7 @@ func (c *Collection) Search(ctx context.Context, q Query) ([]Hit, error) {
 }
 
 // Nearest returns the items whose meaning is nearest to v, the nearest first, those at
-// equal distance by ID. It ignores Words and Text of the query.
+// equal distance by ID. It may miss some of the last. It ignores Words and Text of the query.
 func (c *Collection) Nearest(v vectors.Vector, q Query) []*Document {
 	if v == nil || q.Limit <= 0 {
 		return nil
@@ -96,8 +95,12 @@ func (c *Collection) Nearest(v vectors.Vector, q Query) []*Document {
 	filtered := len(q.Servers) > 0 || len(q.Capabilities) > 0
 	best := make([]near, 0, 2*q.Limit)
 	least := float32(0) // only nearer items can be among the best
+	p := newProbe(v)
 	for i, d := range c.all {
-		cosine := v.Dot(c.meanings[i])
+		if c.heads.expected(p, i) <= least {
+			continue
+		}
+		cosine := v.Dot(d.Vector)
 		if cosine <= least || filtered && !q.Admits(d) {
 			continue
 		}
@@ -182,11 +185,11 @@ func (c *Collection) clone() *Collection {
 	copied := *c
 	copied.docs, copied.docFreq = maps.Clone(c.docs), maps.Clone(c.docFreq)
 	copied.all = make([]*Document, 0, len(c.docs))
-	copied.meanings = make([]vectors.Vector, 0, len(c.docs))
+	copied.heads = heads{make([]int8, 0, len(c.docs)*headDims), make([]float32, 0, len(c.docs))}
 	for _, id := range slices.Sorted(maps.Keys(c.docs)) {
 		d := c.docs[id]
 		copied.all = append(copied.all, d)
-		copied.meanings = append(copied.meanings, d.Vector)
+		copied.heads.add(d.Vector)
 	}
 	copied.spelling = sync.OnceValue(copied.spell)
 	return &copied

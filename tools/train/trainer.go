@@ -173,7 +173,22 @@ func (t *trainer) encode(m *model) []byte {
 	for i := 0; i < m.dim && m.tuning.TurnRate > 0; i++ {
 		turn = append(turn, m.of(m.turn, i)[:m.dim]...)
 	}
-	return vectors.Encode(words, vectors.Shared{Fields: fields, Turn: turn, Length: exp(m.sharp) / usualSharpness})
+	shared := vectors.Shared{Fields: fields, Turn: turn, Length: exp(m.sharp) / usualSharpness}
+	rotate(words, &shared, t.someTools(m))
+	return vectors.Encode(words, shared)
+}
+
+// someTools returns the vectors of some tools.
+func (t *trainer) someTools(m *model) (some [][]float32) {
+	const every = 5
+	m.batch.prepare([]pair{{other: -1}}, m.stride, len(m.fields))
+	for _, c := range t.corpora {
+		for i := 0; i < len(c.terms); i += every {
+			m.forwardTool(0, t.vocabulary.text(c.terms[i]))
+			some = append(some, slices.Clone(m.batch.tool[:m.dim]))
+		}
+	}
+	return some
 }
 
 // model returns a model that learned from what is selected. If -models names a folder, the
