@@ -276,6 +276,9 @@ func (s *Selector) prior(ctx context.Context, task string, t text.Task) (p rank.
 // taggedMost returns the tools of the servers, or of all servers if none is named, that
 // have the most of the tags, by ID, and how many they have: nil and 0 if no tool has any.
 func taggedMost(s *registry.Snapshot, tags, servers []string) (tagged []*registry.NormalizedTool, most int) {
+	if len(tags) == 0 {
+		return nil, 0
+	}
 	for _, t := range s.Tools() {
 		if len(servers) > 0 && !slices.Contains(servers, t.Server) {
 			continue

@@ -16,8 +16,6 @@ import (
 	"github.com/blevesearch/bleve/v2/analysis/tokenizer/whitespace"
 	"github.com/blevesearch/bleve/v2/index/scorch"
 	"github.com/blevesearch/bleve/v2/mapping"
-	"github.com/blevesearch/bleve/v2/search"
-	"github.com/blevesearch/bleve/v2/search/query"
 	bleveindex "github.com/blevesearch/bleve_index_api"
 
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
@@ -46,6 +44,8 @@ type index struct {
 	mu     sync.RWMutex // guards live and closed; held for reading throughout a search
 	live   bleve.Index  // what is searched; nil until something was written
 	closed bool
+
+	tallies sync.Pool // of []tally
 }
 
 const (
@@ -227,20 +227,11 @@ const (
 	capabilityField = "capability"
 )
 
-// bm25 sets bleve's BM25 parameters, which are variables of the whole process.
-// They are chosen for the square root that bleve takes of the term frequency
-// and for its notion of average length, which is far below the mean.
-var bm25 = sync.OnceFunc(func() {
-	search.BM25_k1 = 5
-	search.BM25_b = 0.75
-})
-
 func openBleve() (bleve.Index, error) {
 	m, err := newMapping()
 	if err != nil {
 		return nil, err
 	}
-	bm25()
 	return bleve.NewUsing("", m, scorch.Name, scorch.Name, nil)
 }
 
@@ -297,73 +288,4 @@ func entry(d *Document) map[string]any {
 		serverField:     d.Server(),
 		capabilityField: tags(d.Item),
 	}
-}
-
-// search returns the best of the items in c that have any of the words.
-func (x *index) search(ctx context.Context, c *Collection, words []weightedWord, q Query) ([]Hit, error) {
-	terms := make([]query.Query, len(words))
-	for i, w := range words {
-		terms[i] = termQuery(textField, w.word, w.weight)
-	}
-	var ask query.Query = query.NewDisjunctionQuery(terms)
-	if filter := newFilter(q); filter != nil {
-		filtered := query.NewBooleanQuery([]query.Query{ask}, nil, nil)
-		filtered.AddFilter(filter)
-		ask = filtered
-	}
-	request := bleve.NewSearchRequestOptions(ask, q.Limit, 0, false)
-	request.SortBy([]string{"-_score", "_id"})
-
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	if x.closed {
-		return nil, errClosed
-	}
-	result, err := x.live.SearchInContext(ctx, request)
-	if err != nil {
-		return nil, fmt.Errorf("search the index: %w", err)
-	}
-	hits := make([]Hit, 0, len(result.Hits))
-	for _, match := range result.Hits {
-		if d, ok := c.docs[match.ID]; ok { // else it is newer than c
-			hits = append(hits, Hit{Document: d, Score: match.Score})
-		}
-	}
-	return hits, nil
-}
-
-// newFilter returns the filter for servers and capabilities, nil without.
-func newFilter(q Query) query.Query {
-	var all []query.Query
-	if len(q.Servers) > 0 {
-		all = append(all, anyOf(serverField, q.Servers, 1))
-	}
-	if tags := registry.Tags(q.Capabilities); len(tags) > 0 {
-		least := len(tags)
-		if q.AtLeast > 0 {
-			least = min(least, q.AtLeast)
-		}
-		all = append(all, anyOf(capabilityField, tags, least))
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return query.NewConjunctionQuery(all)
-}
-
-func anyOf(field string, values []string, least int) query.Query {
-	var any []query.Query
-	for _, value := range values {
-		any = append(any, termQuery(field, value, 1))
-	}
-	q := query.NewDisjunctionQuery(any)
-	q.SetMin(float64(least))
-	return q
-}
-
-func termQuery(field, term string, boost float64) query.Query {
-	q := query.NewTermQuery(term)
-	q.SetField(field)
-	q.SetBoost(boost)
-	return q
 }

@@ -40,6 +40,7 @@ type Collection struct {
 	all     []*Document          // the same, by docID
 	heads   heads                // of the vectors of all
 	docFreq map[string]int       // how many items have a word; no zeros
+	idf     []float64            // by how many items have a word
 	length  [NumFields]int       // how many words all items together have in a field
 	index   *index
 
@@ -63,9 +64,15 @@ func (c *Collection) Has(word string) bool { return c.docFreq[word] > 0 }
 
 // IDF returns the inverse document frequency of a word as BM25 defines it,
 // ln(1 + (N−n+½)/(n+½)) for a word in n of N items.
-func (c *Collection) IDF(word string) float64 {
-	all, n := float64(len(c.docs)), float64(c.docFreq[word])
-	return math.Log(1 + (all-n+0.5)/(n+0.5))
+func (c *Collection) IDF(word string) float64 { return c.idf[c.docFreq[word]] }
+
+// idfs returns the inverse document frequencies of words that so many of all items have.
+func idfs(all int) []float64 {
+	idf := make([]float64, all+1)
+	for n := range idf {
+		idf[n] = math.Log(1 + (float64(all)-float64(n)+0.5)/(float64(n)+0.5))
+	}
+	return idf
 }
 
 // MeanLen returns the mean number of words that an item has in the field.
@@ -184,6 +191,7 @@ func (c *Collection) words(q Query) []weightedWord {
 func (c *Collection) clone() *Collection {
 	copied := *c
 	copied.docs, copied.docFreq = maps.Clone(c.docs), maps.Clone(c.docFreq)
+	copied.idf = idfs(len(c.docs))
 	copied.all = make([]*Document, 0, len(c.docs))
 	copied.heads = heads{make([]int8, 0, len(c.docs)*headDims), make([]float32, 0, len(c.docs))}
 	for _, id := range slices.Sorted(maps.Keys(c.docs)) {

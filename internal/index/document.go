@@ -48,6 +48,7 @@ type Document struct {
 type Term struct {
 	Word  string
 	Count [NumFields]uint8 // 255 stands for that many or more
+	hash  uint16           // of Word; see [WordSet]
 }
 
 // Term returns the counts of a word, which are all zero if the item lacks it.
@@ -107,7 +108,7 @@ func newDocument(i registry.Item, stems stemmer, model *vectors.Model) *Document
 	d.Terms = make([]Term, 0, len(counts))
 	meaning := model.NewBag()
 	for _, word := range slices.Sorted(maps.Keys(counts)) {
-		t := Term{word, *counts[word]}
+		t := Term{word, *counts[word], hashWord(word)}
 		d.Terms = append(d.Terms, t)
 		for f, n := range t.Count {
 			if n > 0 {

@@ -14,7 +14,7 @@ func (s *scorer) namesOf(d *index.Document, m *matching) (share, server float64)
 		if t.Count[index.NameField] > 0 {
 			idf := s.idf(t.Word)
 			all += idf
-			met += float64(m.name[t.Word] * idf)
+			met += float64(m.name[i] * idf)
 		}
 		if t.Count[index.ServerField] > 0 && server >= 0 && !isGeneric(t.Word) {
 			server = 1
@@ -51,17 +51,4 @@ func isGeneric(word string) bool {
 		return true
 	}
 	return false
-}
-
-// remember returns f, which computes each value once.
-func remember(f func(string) float64) func(string) float64 {
-	known := make(map[string]float64)
-	return func(s string) float64 {
-		x, ok := known[s]
-		if !ok {
-			x = f(s)
-			known[s] = x
-		}
-		return x
-	}
 }

@@ -18,20 +18,29 @@ func Unranked(d *index.Document) Candidate { return Candidate{Tool: d.Tool, same
 // JoinPlaces makes one candidate of the equal tools of several servers, so that they are one
 // choice: the first of them, with all in its Places. ranked is in order, and stays so.
 func JoinPlaces(ranked []Candidate) []Candidate {
-	first := make(map[uint64][]int, len(ranked)) // the indexes of joined, by what equal tools have in common
+	first := make(map[uint64]int, len(ranked)) // the index in joined of the first of equal tools, by what they have in common
+	others := make(map[uint64][]int)           // those of equal tools that are another choice
 	joined := ranked[:0]
 	for _, c := range ranked {
-		if c.Tool == nil {
+		i, known := first[c.same]
+		switch {
+		case c.Tool == nil:
 			joined = append(joined, c)
 			continue
-		}
-		i := slices.IndexFunc(first[c.same], func(i int) bool { return joined[i].isSameAs(&c) })
-		if i < 0 {
-			first[c.same] = append(first[c.same], len(joined))
+		case !known:
+			first[c.same] = len(joined)
 			joined = append(joined, c)
 			continue
+		case !joined[i].isSameAs(&c):
+			k := slices.IndexFunc(others[c.same], func(i int) bool { return joined[i].isSameAs(&c) })
+			if k < 0 {
+				others[c.same] = append(others[c.same], len(joined))
+				joined = append(joined, c)
+				continue
+			}
+			i = others[c.same][k]
 		}
-		one := &joined[first[c.same][i]]
+		one := &joined[i]
 		one.Places = append(one.all(), c.all()...)
 	}
 	return joined

@@ -138,12 +138,28 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 		ranked[i].Score = max(0, ranked[i].Score)
 	}
 	putUsedFirst(ranked)
-	slices.SortFunc(ranked, func(a, b Candidate) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Item().ID(), b.Item().ID()))
-	})
-	ranked = JoinPlaces(ranked)
+	ranked = JoinPlaces(sorted(ranked))
 	setConfidence(ranked, scoreSharpness)
 	trustUse(ranked, p.Use)
+	return ranked
+}
+
+// sorted returns the candidates by score, those of equal score by ID.
+func sorted(all []Candidate) []Candidate {
+	order := make([]*Candidate, len(all))
+	for i := range all {
+		order[i] = &all[i]
+	}
+	slices.SortFunc(order, func(a, b *Candidate) int {
+		if a.Score != b.Score {
+			return cmp.Compare(b.Score, a.Score)
+		}
+		return strings.Compare(a.Item().ID(), b.Item().ID())
+	})
+	ranked := make([]Candidate, len(all))
+	for i, c := range order {
+		ranked[i] = *c
+	}
 	return ranked
 }
 
@@ -171,6 +187,7 @@ type scorer struct {
 	needed  int              // how many words a tool should have
 	all     float64          // the weights of all words, as far as one tool can cover them
 	crowd   int              // how many items there are
+	met     index.WordSet    // the words of forms
 	idf     func(word string) float64
 	values  values
 	unknown float64 // see UnknownEvidence
@@ -195,7 +212,7 @@ type form struct {
 
 func newScorer(t text.Task, c *index.Collection) *scorer {
 	s := &scorer{task: t, meaning: c.Meaning(t.Meaning()), crowd: len(c.Documents()),
-		idf: remember(c.IDF), values: valuesOf(t)}
+		idf: c.IDF, values: valuesOf(t)}
 	for _, step := range t.Steps {
 		s.steps = append(s.steps, c.Meaning(step.Text))
 	}
@@ -215,6 +232,7 @@ func newScorer(t text.Task, c *index.Collection) *scorer {
 					gain *= synonymWeight
 				}
 				s.forms = append(s.forms, form{term, i, gain, synonym})
+				s.met.Add(term)
 			}
 		}
 		add(w.Text, false)
@@ -240,60 +258,6 @@ func newScorer(t text.Task, c *index.Collection) *scorer {
 	s.all /= math.Sqrt(max(1, float64(len(t.Words))/10))
 	s.unknown = s.unknownShare()
 	return s
-}
-
-// A matching is what a tool has of each word of the task.
-type matching struct {
-	scores  []float64          // what the word adds to its BM25F score
-	matched []float64          // how much of the word it has, for the score
-	covered []float64          // likewise, for the confidence
-	named   []float64          // how much of the word its name has
-	name    map[string]float64 // how much the task has of the words of its name
-}
-
-func newMatching(words int) *matching {
-	return &matching{make([]float64, words), make([]float64, words), make([]float64, words), make([]float64, words), make(map[string]float64)}
-}
-
-func (m *matching) clear() {
-	clear(m.scores)
-	clear(m.matched)
-	clear(m.covered)
-	clear(m.named)
-	clear(m.name)
-}
-
-// match fills in what a tool has of the words. Forms and the tool's terms are both
-// sorted, so one pass over both meets all.
-func (s *scorer) match(d *index.Document, m *matching) {
-	m.clear()
-	terms := d.Terms
-	for _, f := range s.forms {
-		for len(terms) > 0 && terms[0].Word < f.text {
-			terms = terms[1:]
-		}
-		if len(terms) == 0 {
-			return
-		}
-		if terms[0].Word != f.text {
-			continue
-		}
-		counts, i := terms[0].Count, f.word
-		tf := s.frequency(d, counts)
-		m.scores[i] += f.gain * tf / (saturation + tf)
-		matched, covered := 1.0, 1.0
-		if f.synonym {
-			matched, covered = synonymWeight, synonymShare
-		}
-		m.matched[i] = max(m.matched[i], matched)
-		m.covered[i] = max(m.covered[i], covered)
-		if counts[index.NameField] > 0 {
-			m.name[f.text] = max(m.name[f.text], covered)
-		}
-		if s.words[i].names && counts[index.NameField] > 0 {
-			m.named[i] = max(m.named[i], covered)
-		}
-	}
 }
 
 // features returns the features of one tool; see normalize for what depends on the others.

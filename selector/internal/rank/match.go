@@ -1,0 +1,66 @@
+package rank
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/index"
+)
+
+// A matching is what a tool has of each word of the task.
+type matching struct {
+	scores  []float64 // what the word adds to its BM25F score
+	matched []float64 // how much of the word it has, for the score
+	covered []float64 // likewise, for the confidence
+	named   []float64 // how much of the word its name has
+	name    []float64 // by its terms: how much the task has of those of its name
+}
+
+func newMatching(words int) *matching {
+	return &matching{scores: make([]float64, words), matched: make([]float64, words), covered: make([]float64, words), named: make([]float64, words)}
+}
+
+func (m *matching) clear(terms int) {
+	clear(m.scores)
+	clear(m.matched)
+	clear(m.covered)
+	clear(m.named)
+	m.name = slices.Grow(m.name[:0], terms)[:terms]
+	clear(m.name)
+}
+
+// match fills in what a tool has of the words. Most of its terms are none of the forms,
+// which s.met tells without a look at the word.
+func (s *scorer) match(d *index.Document, m *matching) {
+	m.clear(len(d.Terms))
+	for k := range d.Terms {
+		t := &d.Terms[k]
+		if !s.met.MayHave(t) {
+			continue
+		}
+		first, _ := slices.BinarySearchFunc(s.forms, t.Word, func(f form, word string) int { return strings.Compare(f.text, word) })
+		for i := first; i < len(s.forms) && s.forms[i].text == t.Word; i++ {
+			s.meet(&s.forms[i], d, k, m)
+		}
+	}
+}
+
+// meet adds a form that is the tool's term k.
+func (s *scorer) meet(f *form, d *index.Document, k int, m *matching) {
+	counts, i := d.Terms[k].Count, f.word
+	tf := s.frequency(d, counts)
+	m.scores[i] += f.gain * tf / (saturation + tf)
+	matched, covered := 1.0, 1.0
+	if f.synonym {
+		matched, covered = synonymWeight, synonymShare
+	}
+	m.matched[i] = max(m.matched[i], matched)
+	m.covered[i] = max(m.covered[i], covered)
+	if counts[index.NameField] == 0 {
+		return
+	}
+	m.name[k] = max(m.name[k], covered)
+	if s.words[i].names {
+		m.named[i] = max(m.named[i], covered)
+	}
+}
