@@ -39,6 +39,10 @@ type Document struct {
 	Verbs  verbs.Set         // what a tool does
 	Same   uint64            // tools with the same name and input schema have the same; 0 unless it is a tool
 
+	// Plurals and Singulars have a bit for each word of the name that is a plural there, or a
+	// singular. The first bit is that of the first of Terms that the name has, and so on.
+	Plurals, Singulars uint16
+
 	// Takes are the types of values that a tool's parameters take, and Requires those of
 	// which it cannot do without.
 	Takes, Requires Types
@@ -117,6 +121,9 @@ func newDocument(i registry.Item, stems stemmer, model *vectors.Model) *Document
 		}
 	}
 	d.Vector = meaning.Vector()
+	if i.Tool != nil {
+		d.setNumbers(i.Tool.Name)
+	}
 	return d
 }
 

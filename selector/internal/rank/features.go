@@ -1,6 +1,8 @@
 package rank
 
 import (
+	"math"
+
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/internal/verbs"
 )
@@ -51,4 +53,41 @@ func isGeneric(word string) bool {
 		return true
 	}
 	return false
+}
+
+// number returns the share of the words of the tool's name and the task that are a plural in
+// one of them and a singular in the other.
+func (s *scorer) number(d *index.Document) float64 {
+	if len(s.task.Plural) == 0 || d.Plurals|d.Singulars == 0 {
+		return 0
+	}
+	common, differ, k := 0, 0, 0
+	for i := range d.Terms {
+		if d.Terms[i].Count[index.NameField] == 0 {
+			continue
+		}
+		if plural, known := s.task.Plural[d.Terms[i].Word]; known && (d.Plurals|d.Singulars)>>k&1 != 0 {
+			common++
+			if plural != (d.Plurals>>k&1 != 0) {
+				differ++
+			}
+		}
+		k++
+	}
+	return float64(differ) / float64(max(1, common))
+}
+
+func sumOf(all []float64) (sum float64) {
+	for _, x := range all {
+		sum += x
+	}
+	return sum
+}
+
+// matchShare is by how much a score is lowered for the words that a tool lacks.
+func matchShare(matched float64, words int) float64 {
+	if matched == 0 {
+		return 0
+	}
+	return math.Pow(matched/float64(words), matchPower)
 }

@@ -95,3 +95,22 @@ func TestWholeTask(t *testing.T) {
 		t.Errorf("trip %.2f, weather %.2f", all["trip"].Features, all["weather"].Features)
 	}
 }
+
+// A task about many things is for the tool for many, one about one thing for the tool for one.
+func TestNumber(t *testing.T) {
+	c := catalog(t, registry.NormalizedTool{Server: "s", Name: "list_notifications"}, registry.NormalizedTool{Server: "s", Name: "get_notification_details"})
+	for task, differs := range map[string]string{
+		"my notifications": "get_notification_details", "the notification": "list_notifications", "meine Benachrichtigungen": "",
+	} {
+		all, _ := ranked(task, c)
+		for name, candidate := range all {
+			want := 0.0
+			if name == differs {
+				want = 1
+			}
+			if got := candidate.Features[NumberFeature]; got != want {
+				t.Errorf("%q and %s: %v, want %v", task, name, got, want)
+			}
+		}
+	}
+}

@@ -16,6 +16,7 @@ var featureWeights = [NumFeatures]float64{
 	ConflictFeature:    -0.7,
 	ServerFeature:      0.2,
 	TypeFeature:        0.6,
+	NumberFeature:      -0.5,
 }
 
 // scoreSharpness makes logarithms of odds of differences of scores.

@@ -83,6 +83,7 @@ const (
 	ConflictFeature                   // whether it does the opposite, or writes where the task reads
 	ServerFeature                     // whether the task names its server
 	TypeFeature                       // whether it takes values such as those in the task
+	NumberFeature                     // whether its name has "issue" where the task has "issues", or the reverse
 	NumFeatures
 )
 
@@ -284,22 +285,8 @@ func (s *scorer) features(d *index.Document, m *matching) (f [NumFeatures]float6
 	f[NameFeature], f[ServerFeature] = s.namesOf(d, m)
 	f[VerbFeature], f[ConflictFeature] = s.verbs(d)
 	f[TypeFeature] = s.types(d)
+	f[NumberFeature] = s.number(d)
 	return f
-}
-
-func sumOf(all []float64) (sum float64) {
-	for _, x := range all {
-		sum += x
-	}
-	return sum
-}
-
-// matchShare is by how much a score is lowered for the words that a tool lacks.
-func matchShare(matched float64, words int) float64 {
-	if matched == 0 {
-		return 0
-	}
-	return math.Pow(matched/float64(words), matchPower)
 }
 
 // frequency returns how often the tool has a word, in each field according to its

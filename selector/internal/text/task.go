@@ -22,8 +22,9 @@ type Task struct {
 
 	Verbs []verbs.Set // what the steps ask for, as far as it is known
 
-	Joined   []string  // names such as MySQL as one word
-	Literals []Literal // values that tools get as arguments, in order
+	Plural   map[string]bool // by word of an English task: whether it is a plural there
+	Joined   []string        // names such as MySQL as one word
+	Literals []Literal       // values that tools get as arguments, in order
 
 	meant []string // what tools call the phrases of the task
 }
@@ -116,10 +117,10 @@ func content(text string) (words []string, foreign int) {
 func Parse(text string) Task {
 	r := read(text)
 	t := Task{Text: r.words, Joined: index.Joined(r.plain), Literals: r.literals}
-	index := make(map[string]int, len(t.Text))
+	at := make(map[string]int, len(t.Text))
 	for k, w := range t.Text {
-		if _, ok := index[w]; !ok {
-			index[w] = len(t.Words)
+		if _, ok := at[w]; !ok {
+			at[w] = len(t.Words)
 			t.Words = append(t.Words, Word{Text: w, Synonyms: wordLists().synonyms[w], Foreign: k >= r.foreign})
 		}
 		r.optional[w]--
@@ -131,6 +132,7 @@ func Parse(text string) Task {
 		return t
 	}
 	if r.foreign == len(r.words) {
+		t.Plural = index.Numbers(r.plain)
 		t.translate(r.plain)
 	}
 	t.Verbs = asked(r.plain, t.Text[:r.foreign])
@@ -140,12 +142,12 @@ func Parse(text string) Task {
 		if len(parts) > 1 {
 			words, _ = content(part)
 		}
-		if s := t.step(words, index); len(s.Words) > 0 {
+		if s := t.step(words, at); len(s.Words) > 0 {
 			t.Steps = append(t.Steps, s)
 		}
 	}
 	if len(t.Steps) == 0 {
-		t.Steps = []Step{t.step(t.Text, index)}
+		t.Steps = []Step{t.step(t.Text, at)}
 	}
 	if len(t.Steps) > maxSteps {
 		slices.SortStableFunc(t.Steps, func(a, b Step) int { return len(b.Words) - len(a.Words) })
