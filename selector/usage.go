@@ -95,13 +95,7 @@ func (s *Selector) relatedness(ctx context.Context, tool string, t text.Task) (s
 func useWords(t text.Task) []string {
 	words := slices.Clone(t.Text)
 	for _, l := range t.Literals {
-		words = append(words, strings.TrimSpace("<"+typeNames[l.Type]+" "+l.Extension)+">")
+		words = append(words, strings.TrimSpace("<"+l.Type.String()+" "+l.Extension)+">")
 	}
 	return words
-}
-
-var typeNames = [index.NumTypes]string{
-	index.URLType: "url", index.HostType: "host", index.PathType: "path", index.NumberType: "number", index.DateType: "date",
-	index.QuotedType: "quote", index.EmailType: "email", index.IDType: "id", index.UserType: "user", index.ChannelType: "channel",
-	index.NameType: "name", index.CodeType: "code", index.QueryType: "query", index.SelectorType: "selector", index.VariableType: "variable",
 }

@@ -172,8 +172,8 @@ func TestUseWords(t *testing.T) {
 	if got := useWords(task); !slices.Equal(got, []string{"open", "<url>", "<path csv>"}) {
 		t.Errorf("the words are %q", got)
 	}
-	for i, name := range typeNames {
-		if name == "" {
+	for i := range index.NumTypes {
+		if i.String() == "" {
 			t.Errorf("type %d has no name", i)
 		}
 	}

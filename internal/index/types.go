@@ -24,6 +24,15 @@ const (
 	NumTypes
 )
 
+// String returns the type's name, such as "url".
+func (t Type) String() string {
+	return [NumTypes]string{
+		URLType: "url", HostType: "host", PathType: "path", NumberType: "number", DateType: "date",
+		QuotedType: "quote", EmailType: "email", IDType: "id", UserType: "user", ChannelType: "channel",
+		NameType: "name", CodeType: "code", QueryType: "query", SelectorType: "selector", VariableType: "variable",
+	}[t]
+}
+
 // Types is a set of types.
 type Types uint32
 

@@ -27,7 +27,7 @@ var everyday = sync.OnceValue(func() map[string][]phrase {
 			continue
 		}
 		for one := range strings.SplitSeq(said, ",") {
-			stems := sayings(one)
+			stems := phraseStems(one)
 			all[stems[0]] = append(all[stems[0]], phrase{stems, index.Words(means)})
 		}
 	}
@@ -42,10 +42,36 @@ func sayings(text string) []string {
 	return slices.DeleteFunc(index.Stems(text), func(w string) bool { return wordLists().small[w] })
 }
 
+// phraseStems returns the stems of a phrase of the list, with its values, such as <path>.
+func phraseStems(phrase string) (stems []string) {
+	for word := range strings.FieldsSeq(phrase) {
+		if strings.HasPrefix(word, "<") {
+			stems = append(stems, word)
+			continue
+		}
+		stems = append(stems, sayings(word)...)
+	}
+	return stems
+}
+
+// withValues returns the stems of a task's plain text, with its values where they stood. A
+// date leaves words that phrases know.
+func withValues(plain string, spots []spot) (said []string) {
+	last := 0
+	for _, s := range spots {
+		if s.kind == index.DateType {
+			continue
+		}
+		said = append(append(said, sayings(plain[last:s.at])...), "<"+s.kind.String()+">")
+		last = s.at
+	}
+	return append(said, sayings(plain[last:])...)
+}
+
 // translate gives words of the task what tools call what they say. Where phrases overlap,
 // the first and longest one counts.
-func (t *Task) translate(plain string) {
-	said := sayings(plain)
+func (t *Task) translate(plain string, spots []spot) {
+	said := withValues(plain, spots)
 	for i := 0; i < len(said); i++ {
 		for _, p := range everyday()[said[i]] {
 			if len(p.stems) > len(said)-i || !slices.Equal(p.stems, said[i:i+len(p.stems)]) {

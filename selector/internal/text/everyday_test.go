@@ -29,7 +29,7 @@ func TestEverydayList(t *testing.T) {
 	known := make(map[string]string)
 	everydayLines(t, func(phrases []string, means string) {
 		for _, p := range phrases {
-			stems := strings.Join(sayings(p), " ")
+			stems := strings.Join(phraseStems(p), " ")
 			if other, ok := known[stems]; ok {
 				t.Errorf("%q is %q", p, other)
 			}
@@ -47,10 +47,13 @@ func TestEverydayList(t *testing.T) {
 	}
 }
 
+var exampleValues = strings.NewReplacer("<path>", "./a/b.txt", "<url>", "https://example.com/a", "<number>", "17", "<quote>", `"Qqq zzz"`,
+	"<email>", "ann@example.com", "<host>", "10.0.0.1", "<id>", "#12", "<query>", "`SELECT a FROM b`", "<selector>", "#login > a")
+
 // missedMeaning returns the word of a phrase's meaning that a task of the phrase, and of
 // English words that mean nothing, does not have.
 func missedMeaning(p, means string) string {
-	task := Parse("i should " + p + " with the qqq")
+	task := Parse("i should " + exampleValues.Replace(p) + " with the qqq")
 	for _, m := range index.Words(means) {
 		if !slices.ContainsFunc(task.Words, func(w Word) bool { return w.Text == m || slices.Contains(w.Synonyms, m) }) {
 			return m
@@ -138,5 +141,15 @@ func TestMeaningOfPhrases(t *testing.T) {
 	}
 	if got := word.Meaning(); !slices.Equal(got, word.Text) {
 		t.Errorf("%q, want %q", got, word.Text)
+	}
+}
+
+// A phrase may name a kind of value.
+func TestPhraseWithValue(t *testing.T) {
+	for task, want := range map[string]bool{"add 17 and 25": true, "add a label": false, "add https://example.com": false} {
+		i := slices.IndexFunc(Parse(task).Words, func(w Word) bool { return slices.Contains(w.Synonyms, "sum") })
+		if got := i >= 0; got != want {
+			t.Errorf("%q asks for a sum: %v", task, got)
+		}
 	}
 }

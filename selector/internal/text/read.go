@@ -19,16 +19,22 @@ type reader struct {
 	plain    strings.Builder // the task without its literals, but with the words that they leave
 	optional strings.Builder // those of plain that are optional
 	found    []Literal
+	spots    []spot
 
 	before  string // the word before, in lower case
 	begins  bool   // a sentence begins
 	nameEnd int    // where the last name ended
 }
 
-// readLiterals returns the literals of a task, its text without them, and the words of that
-// text which literals left and which count only where a tool has them. names says whether
-// capitalised words may be names, which they are not in German.
-func readLiterals(text string, names bool) (plain, optional string, found []Literal) {
+// A spot is where in the plain text of a task a literal stood.
+type spot struct {
+	at   int
+	kind index.Type
+}
+
+// readLiterals returns a reader at the end of the task. names says whether capitalised words
+// may be names, which they are not in German.
+func readLiterals(text string, names bool) *reader {
 	r := &reader{text: text, begins: true, budget: 16*len(text) + 1<<12}
 	r.survey(names)
 	r.plain.Grow(len(text))
@@ -46,7 +52,7 @@ func readLiterals(text string, names bool) (plain, optional string, found []Lite
 			i += r.token(i)
 		}
 	}
-	return r.plain.String(), r.optional.String(), r.found
+	return r
 }
 
 // survey looks at all words of the task. Where most are capitalised, none is a name.
@@ -137,6 +143,7 @@ func trimEnd(token string) string {
 // take takes a literal out of the task, and leaves the words that it keeps.
 func (r *reader) take(text string, v value) {
 	r.found = append(r.found, Literal{v.kind, text, v.extension})
+	r.spots = append(r.spots, spot{r.plain.Len(), v.kind})
 	r.begins = false
 	for _, w := range []string{v.extension, v.optional} {
 		if w != "" {

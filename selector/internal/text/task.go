@@ -58,6 +58,7 @@ func Words(task string) []string { return read(task).words }
 // A reading is a task without its literals.
 type reading struct {
 	plain    string
+	spots    []spot // of literals in plain
 	words    []string
 	foreign  int            // the index of the first foreign word
 	optional map[string]int // how often literals left a word
@@ -69,16 +70,16 @@ type reading struct {
 func read(task string) reading {
 	task = task[:min(len(task), MaxTask)]
 	latin, _ := foreignLexicon().languages(task)
-	plain, left, literals := readLiterals(task, !latin)
-	r := reading{plain: plain, optional: make(map[string]int), literals: literals}
-	if left != "" {
+	found := readLiterals(task, !latin)
+	r := reading{plain: found.plain.String(), spots: found.spots, optional: make(map[string]int), literals: found.found}
+	if left := found.optional.String(); left != "" {
 		for _, w := range index.Words(left) {
 			r.optional[w]++
 		}
 	}
-	r.words, r.foreign = content(plain)
-	if len(literals) > 0 && !r.says() {
-		r.plain = task
+	r.words, r.foreign = content(r.plain)
+	if len(r.literals) > 0 && !r.says() {
+		r.plain, r.spots = task, nil
 		clear(r.optional)
 		r.words, r.foreign = content(task)
 	}
@@ -133,7 +134,7 @@ func Parse(text string) Task {
 	}
 	if r.foreign == len(r.words) {
 		t.Plural = index.Numbers(r.plain)
-		t.translate(r.plain)
+		t.translate(r.plain, r.spots)
 	}
 	t.Verbs = asked(r.plain, t.Text[:r.foreign])
 	parts := stepEnds.Split(r.plain, -1)
