@@ -169,26 +169,19 @@ func (s *scan) each(ctx context.Context, field, term string, begin func(items fl
 
 // best returns the best of the items that have a word of the query and pass its filter.
 func (s *scan) best(c *Collection, q Query, words int, tags int32) ([]Hit, error) {
-	scores := make([]float64, 0, 2*q.Limit)
-	least := 0.0 // of the best so far
+	var most greatest // of the scores
+	least := 0.0      // of most, if there are enough
 	for i := range s.tallies {
 		t := &s.tallies[i]
 		t.score *= float64(t.words) / float64(words)
 		if len(q.Servers) > 0 && !t.here || t.tags < tags {
 			t.score = 0
 		}
-		if t.score <= least {
-			continue
-		}
-		if scores = append(scores, t.score); len(scores) == cap(scores) {
-			scores = greatest(scores, q.Limit)
-			least = scores[q.Limit-1]
+		if t.score > least {
+			least = most.add(t.score, q.Limit)
 		}
 	}
-	if scores = greatest(scores, q.Limit); len(scores) == q.Limit {
-		least = scores[q.Limit-1]
-	}
-	hits := make([]Hit, 0, len(scores))
+	hits := make([]Hit, 0, len(most))
 	var number bleveindex.IndexInternalID
 	for i, t := range s.tallies {
 		if t.score < least || t.score == 0 {
@@ -209,8 +202,32 @@ func (s *scan) best(c *Collection, q Query, words int, tags int32) ([]Hit, error
 	return hits[:min(len(hits), q.Limit)], nil
 }
 
-// greatest returns the greatest of the scores, in descending order.
-func greatest(scores []float64, limit int) []float64 {
-	slices.SortFunc(scores, func(a, b float64) int { return cmp.Compare(b, a) })
-	return scores[:min(len(scores), limit)]
+// greatest is a heap of the greatest of some scores, the least of them first.
+type greatest []float64
+
+// add adds a score that is greater than the least of limit scores. It returns the least of
+// them then, or 0 if there are fewer.
+func (g *greatest) add(score float64, limit int) float64 {
+	h := *g
+	if len(h) < limit {
+		h = append(h, score)
+		if *g = h; len(h) < limit {
+			return 0
+		}
+		slices.Sort(h) // sorted is a heap
+		return h[0]
+	}
+	i := 0
+	for child := 1; child < len(h); child = 2*i + 1 {
+		if child+1 < len(h) && h[child+1] < h[child] {
+			child++
+		}
+		if h[child] >= score {
+			break
+		}
+		h[i] = h[child]
+		i = child
+	}
+	h[i] = score
+	return h[0]
 }
