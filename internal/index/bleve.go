@@ -93,7 +93,7 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 			return nil, err
 		}
 	}
-	stems, written := make(stemmer), 0
+	stems, written := make(Stemmer), 0
 	for ids := range slices.Chunk(x.outdated(wanted), batchSize) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("wait for the index: %w", context.Cause(ctx))

@@ -72,10 +72,10 @@ const maxFieldWords = 1000
 
 // NewDocument returns the item as words. Their meaning is the model's.
 func NewDocument(i registry.Item, model *vectors.Model) *Document {
-	return newDocument(i, make(stemmer), model)
+	return newDocument(i, make(Stemmer), model)
 }
 
-func newDocument(i registry.Item, stems stemmer, model *vectors.Model) *Document {
+func newDocument(i registry.Item, stems Stemmer, model *vectors.Model) *Document {
 	d := &Document{Item: i}
 	if i.Tool != nil {
 		d.Same = sameTool(i.Tool)
@@ -93,11 +93,11 @@ func newDocument(i registry.Item, stems stemmer, model *vectors.Model) *Document
 	}
 	add := func(f Field, text string) {
 		if f == DescriptionField {
-			for _, name := range stems.joined(text) {
+			for _, name := range stems.Joined(text) {
 				count(f, name)
 			}
 		}
-		for _, word := range stems.words(text) {
+		for _, word := range stems.Words(text) {
 			if d.Len[f] == maxFieldWords {
 				return
 			}
@@ -122,7 +122,7 @@ func newDocument(i registry.Item, stems stemmer, model *vectors.Model) *Document
 	}
 	d.Vector = meaning.Vector()
 	if i.Tool != nil {
-		d.setNumbers(i.Tool.Name)
+		d.setNumbers(i.Tool.Name, stems)
 	}
 	return d
 }

@@ -4,11 +4,10 @@ import "strings"
 
 // Numbers returns the words of a text, as [Words] returns them, and whether each is a plural
 // there: "issues" is one. A word that occurs in both numbers is left out.
-func Numbers(text string) map[string]bool {
+func (s Stemmer) Numbers(text string) map[string]bool {
 	numbers, both := make(map[string]bool), make(map[string]bool)
-	stems := make(stemmer)
 	for _, w := range split(text) {
-		stem, plural := stems.stem(w), isPlural(w)
+		stem, plural := s.stem(w), isPlural(w)
 		if was, known := numbers[stem]; known && was != plural {
 			both[stem] = true
 		}
@@ -33,8 +32,8 @@ func isPlural(word string) bool {
 }
 
 // setNumbers sets Plurals and Singulars. Words of a name beyond the 16th are left out.
-func (d *Document) setNumbers(name string) {
-	numbers := Numbers(name)
+func (d *Document) setNumbers(name string, stems Stemmer) {
+	numbers := stems.Numbers(name)
 	k := 0
 	for i := range d.Terms {
 		if d.Terms[i].Count[NameField] == 0 {

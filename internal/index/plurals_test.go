@@ -16,7 +16,7 @@ func TestNumbers(t *testing.T) {
 		"compare issue with issues": {"compar": false, "with": false}, // both
 		"":                          {},
 	} {
-		if got := Numbers(text); !maps.Equal(got, want) {
+		if got := make(Stemmer).Numbers(text); !maps.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}

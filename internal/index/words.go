@@ -30,11 +30,10 @@ const maxWordLen = 64
 // nothing else, each reduced to its stem by the English Snowball stemmer. In
 // scripts that do not put spaces between words (Han, Kana) each character is a
 // word.
-func Words(text string) []string { return make(stemmer).words(text) }
+func Words(text string) []string { return make(Stemmer).Words(text) }
 
 // Stems returns the words of a text like [Words], but with all stop words.
-func Stems(text string) []string {
-	s := make(stemmer)
+func (s Stemmer) Stems(text string) []string {
 	words := split(text)
 	for i, w := range words {
 		words[i] = s.stem(w)
@@ -42,11 +41,13 @@ func Stems(text string) []string {
 	return words
 }
 
-// A stemmer reduces words to their stems and remembers them: stemming is most
-// of the work of indexing, and the words of a catalog repeat.
-type stemmer map[string]string
+// A Stemmer reduces words to their stems and remembers them: stemming is most
+// of the work of indexing, and the words of a catalog repeat. Make it for texts of
+// bounded length.
+type Stemmer map[string]string
 
-func (s stemmer) words(text string) []string {
+// Words is as the function [Words].
+func (s Stemmer) Words(text string) []string {
 	raw := split(text)
 	words := make([]string, 0, len(raw))
 	for _, w := range raw {
@@ -63,7 +64,7 @@ func (s stemmer) words(text string) []string {
 	return words
 }
 
-func (s stemmer) stem(word string) string {
+func (s Stemmer) stem(word string) string {
 	if stem, ok := s[word]; ok {
 		return stem
 	}
@@ -79,9 +80,10 @@ func (s stemmer) stem(word string) string {
 
 // Joined returns the names in a text that are written as two words in one, such as MySQL or
 // GitHub, as one word each. They begin with a capital. [Words] returns the two.
-func Joined(text string) []string { return make(stemmer).joined(text) }
+func Joined(text string) []string { return make(Stemmer).Joined(text) }
 
-func (s stemmer) joined(text string) (names []string) {
+// Joined is as the function [Joined].
+func (s Stemmer) Joined(text string) (names []string) {
 	start, cuts := -1, 0 // of the name that is being read, and where its case changes
 	var before rune
 	end := func(i int) {

@@ -3,6 +3,8 @@ package text
 import (
 	"regexp"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/index"
 )
 
 // maxActions bounds what [Actions] returns.
@@ -16,10 +18,10 @@ var actionEnds = regexp.MustCompile(`[.!?;]\s+|\n+|[。！？；]|,?\s+(?:and\s+
 func Actions(text string) (all []string) {
 	text = text[:min(len(text), MaxTask)]
 	cuts := actionEnds.FindAllStringIndex(text, -1)
-	begin := 0
+	begin, stems := 0, make(index.Stemmer)
 	for _, cut := range append(cuts, []int{len(text), len(text)}) {
 		end := cut[0]
-		part := read(text[begin:end])
+		part := read(text[begin:end], stems)
 		words := part.words
 		isAction := (len(words) > 1 || len(words) == 1 && len(part.literals) > 0) && wordLists().actions[words[0]]
 		switch {

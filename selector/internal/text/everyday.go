@@ -20,14 +20,14 @@ var everydayList string
 
 // everyday holds the phrases of everyday.txt by their first stem, the longest first.
 var everyday = sync.OnceValue(func() map[string][]phrase {
-	all := make(map[string][]phrase)
+	all, stemmer := make(map[string][]phrase), make(index.Stemmer)
 	for line := range strings.Lines(everydayList) {
 		said, means, ok := strings.Cut(line, ":")
 		if !ok || strings.HasPrefix(line, "#") {
 			continue
 		}
 		for one := range strings.SplitSeq(said, ",") {
-			stems := phraseStems(one)
+			stems := phraseStems(one, stemmer)
 			all[stems[0]] = append(all[stems[0]], phrase{stems, index.Words(means)})
 		}
 	}
@@ -38,40 +38,39 @@ var everyday = sync.OnceValue(func() map[string][]phrase {
 })
 
 // sayings returns the stems of a text without small words such as "the".
-func sayings(text string) []string {
-	return slices.DeleteFunc(index.Stems(text), func(w string) bool { return wordLists().small[w] })
+func sayings(text string, stems index.Stemmer) []string {
+	return slices.DeleteFunc(stems.Stems(text), func(w string) bool { return wordLists().small[w] })
 }
 
 // phraseStems returns the stems of a phrase of the list, with its values, such as <path>.
-func phraseStems(phrase string) (stems []string) {
+func phraseStems(phrase string, stemmer index.Stemmer) (stems []string) {
 	for word := range strings.FieldsSeq(phrase) {
 		if strings.HasPrefix(word, "<") {
 			stems = append(stems, word)
 			continue
 		}
-		stems = append(stems, sayings(word)...)
+		stems = append(stems, sayings(word, stemmer)...)
 	}
 	return stems
 }
 
 // withValues returns the stems of a task's plain text, with its values where they stood. A
 // date leaves words that phrases know.
-func withValues(plain string, spots []spot) (said []string) {
+func withValues(plain string, spots []spot, stems index.Stemmer) (said []string) {
 	last := 0
 	for _, s := range spots {
 		if s.kind == index.DateType {
 			continue
 		}
-		said = append(append(said, sayings(plain[last:s.at])...), "<"+s.kind.String()+">")
+		said = append(append(said, sayings(plain[last:s.at], stems)...), "<"+s.kind.String()+">")
 		last = s.at
 	}
-	return append(said, sayings(plain[last:])...)
+	return append(said, sayings(plain[last:], stems)...)
 }
 
 // translate gives words of the task what tools call what they say. Where phrases overlap,
 // the first and longest one counts.
-func (t *Task) translate(plain string, spots []spot) {
-	said := withValues(plain, spots)
+func (t *Task) translate(said []string) {
 	for i := 0; i < len(said); i++ {
 		for _, p := range everyday()[said[i]] {
 			if len(p.stems) > len(said)-i || !slices.Equal(p.stems, said[i:i+len(p.stems)]) {

@@ -29,7 +29,7 @@ func TestEverydayList(t *testing.T) {
 	known := make(map[string]string)
 	everydayLines(t, func(phrases []string, means string) {
 		for _, p := range phrases {
-			stems := strings.Join(phraseStems(p), " ")
+			stems := strings.Join(phraseStems(p, make(index.Stemmer)), " ")
 			if other, ok := known[stems]; ok {
 				t.Errorf("%q is %q", p, other)
 			}

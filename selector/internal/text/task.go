@@ -53,7 +53,7 @@ const (
 // Words returns the words by which tools for a task are found: those of
 // [index.Words] without literals and chatter such as "please", unless there is
 // nothing else. Foreign words come after the English ones that they stand for.
-func Words(task string) []string { return read(task).words }
+func Words(task string) []string { return read(task, make(index.Stemmer)).words }
 
 // A reading is a task without its literals.
 type reading struct {
@@ -67,21 +67,21 @@ type reading struct {
 
 // read takes the literals out of a task. If they leave nothing to search for, they are
 // what to search for.
-func read(task string) reading {
+func read(task string, stems index.Stemmer) reading {
 	task = task[:min(len(task), MaxTask)]
 	latin, _ := foreignLexicon().languages(task)
 	found := readLiterals(task, !latin)
 	r := reading{plain: found.plain.String(), spots: found.spots, optional: make(map[string]int), literals: found.found}
 	if left := found.optional.String(); left != "" {
-		for _, w := range index.Words(left) {
+		for _, w := range stems.Words(left) {
 			r.optional[w]++
 		}
 	}
-	r.words, r.foreign = content(r.plain)
+	r.words, r.foreign = content(r.plain, stems)
 	if len(r.literals) > 0 && !r.says() {
 		r.plain, r.spots = task, nil
 		clear(r.optional)
-		r.words, r.foreign = content(task)
+		r.words, r.foreign = content(task, stems)
 	}
 	return r
 }
@@ -98,8 +98,8 @@ func (r *reading) says() bool {
 }
 
 // content returns the words of a text without chatter, and the index of the first foreign one.
-func content(text string) (words []string, foreign int) {
-	all := index.Words(text)
+func content(text string, stems index.Stemmer) (words []string, foreign int) {
+	all := stems.Words(text)
 	english := foreignWords(text)
 	translated := len(english) > 0
 	words = slices.DeleteFunc(slices.Clone(all), func(w string) bool {
@@ -116,8 +116,9 @@ func content(text string) (words []string, foreign int) {
 
 // Parse returns a task as words and literals.
 func Parse(text string) Task {
-	r := read(text)
-	t := Task{Text: r.words, Joined: index.Joined(r.plain), Literals: r.literals}
+	stems := make(index.Stemmer)
+	r := read(text, stems)
+	t := Task{Text: r.words, Joined: stems.Joined(r.plain), Literals: r.literals}
 	at := make(map[string]int, len(t.Text))
 	for k, w := range t.Text {
 		if _, ok := at[w]; !ok {
@@ -133,15 +134,15 @@ func Parse(text string) Task {
 		return t
 	}
 	if r.foreign == len(r.words) {
-		t.Plural = index.Numbers(r.plain)
-		t.translate(r.plain, r.spots)
+		t.Plural = stems.Numbers(r.plain)
+		t.translate(withValues(r.plain, r.spots, stems))
 	}
 	t.Verbs = asked(r.plain, t.Text[:r.foreign])
 	parts := stepEnds.Split(r.plain, -1)
 	for _, part := range parts {
 		words := r.words
 		if len(parts) > 1 {
-			words, _ = content(part)
+			words, _ = content(part, stems)
 		}
 		if s := t.step(words, at); len(s.Words) > 0 {
 			t.Steps = append(t.Steps, s)
