@@ -25,6 +25,9 @@ func (t *trainer) fitAll(ctx context.Context, todo []string) error {
 	if err != nil {
 		return err
 	}
+	if t.holdout {
+		return t.reportHeldOut(ctx)
+	}
 	began := time.Now()
 	all, err := cached(t.samples, func() ([]sample, error) { return t.sampled(ctx) })
 	if err != nil {
@@ -51,6 +54,20 @@ func (t *trainer) fitAll(ctx context.Context, todo []string) error {
 	j := judge(some, use)
 	printReliability("confidence, each group by the fit without it", some)
 	return f.write(t.learned, whole, j)
+}
+
+// reportHeldOut says how the program as it is ranks for the catalogs that nothing is fitted to.
+func (t *trainer) reportHeldOut(ctx context.Context) error {
+	scenes, err := naturalScenes(zap.NewNop(), t.natural, t.lists, true)
+	if err != nil {
+		return err
+	}
+	all, err := sampledAll(ctx, scenes)
+	if err != nil {
+		return err
+	}
+	printQualities("held out", all)
+	return nil
 }
 
 // sampled searches with models that have not learned from what is asked.

@@ -85,7 +85,7 @@ func printReliability(title string, all []verdict) {
 	for _, v := range firsts(all, fromNatural, anyKind) {
 		kinds[v.kind] = true
 	}
-	for _, threshold := range []float64{0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5} {
+	for _, threshold := range []float64{0.05, 0.1, 0.15, 0.2, 0.22, 0.24, 0.25, 0.3, 0.4, 0.5} {
 		fmt.Printf("refused below %.2f:", threshold)
 		for _, kind := range sortedKeys(kinds) {
 			fmt.Printf(" %s %.3f", kind, refused(firsts(all, fromNatural, func(k string) bool { return k == kind }), threshold))

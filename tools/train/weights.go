@@ -113,7 +113,7 @@ func newFitter(folder string) (f *fitter, err error) {
 		return nil, err
 	}
 	f.still = indexes(f.features, "UseFeature", "CategoryFeature")
-	f.penalties = indexes(f.features, "ConflictFeature")
+	f.penalties = indexes(f.features, "ConflictFeature", "NumberFeature")
 	return f, nil
 }
 
@@ -164,19 +164,30 @@ func (f *fitter) reordered(all []sample, weights func(group string) features) []
 // crossWeights fits the weights without each group. Groups of synthetic catalogs have the
 // weights of all.
 func (f *fitter) crossWeights(all []sample, off ...int) (whole features, of func(group string) features) {
-	whole = f.fit(listings(all, ""), f.startWeights(), off...)
+	found := f.fit(listings(all, ""), f.startWeights(), off...)
 	without := make(map[string]features)
 	for _, s := range all {
 		if _, ok := without[s.group]; !ok && s.origin != fromSynthetic {
-			without[s.group] = f.fit(listings(all, s.group), whole, off...)
+			without[s.group] = f.halfway(f.fit(listings(all, s.group), found, off...))
 		}
 	}
+	whole = f.halfway(found)
 	return whole, func(group string) features {
 		if w, ok := without[group]; ok {
 			return w
 		}
 		return whole
 	}
+}
+
+// halfway returns the means of the weights of the program and of the weights found. On what
+// was left out, they do better than both.
+func (f *fitter) halfway(found features) features {
+	w, sharpness := f.scaled(found)
+	for i, x := range selector.Weights() {
+		w[i] = (w[i] + x) / 2 * sharpness
+	}
+	return w
 }
 
 // crossWeightsUnless is crossWeights, or the weights of the program.
@@ -245,18 +256,20 @@ func printQualities(title string, all []sample) {
 	}
 }
 
-// printDrops prints what each feature is worth: what is lost without it, fitted again.
+// printDrops prints what each feature of the program is worth: what is lost without it.
 func (f *fitter) printDrops(all []sample) {
-	_, of := f.crossWeights(all)
-	before := qualities(f.reordered(all, of))
-	fmt.Printf("without a feature, fitted again: first in natural, three in natural, nDCG@10 of queries, of corpora left out\n")
-	for i := range numFeatures {
-		if slices.Contains(f.still, i) {
+	fmt.Printf("without a feature, as it is\n%-20s %8s %8s %8s %8s\n", "", "first", "three", "parts", "corpora")
+	ranked := func(w features) map[string]quality {
+		return qualities(f.reordered(all, func(string) features { return w }))
+	}
+	before := ranked(selector.Weights())
+	for i, name := range f.features {
+		w := selector.Weights()
+		if w[i] = 0; slices.Contains(f.still, i) {
 			continue
 		}
-		_, of := f.crossWeights(all, i)
-		after := qualities(f.reordered(all, of))
-		fmt.Printf("  %-20s", f.features[i])
+		after := ranked(w)
+		fmt.Printf("%-20s", name)
 		for _, m := range []struct {
 			key string
 			of  func(quality) float64
@@ -265,7 +278,7 @@ func (f *fitter) printDrops(all []sample) {
 			{fromParts, func(q quality) float64 { return q.ndcg }}, {fromApart, func(q quality) float64 { return q.ndcg }},
 		} {
 			a, b := after[m.key], before[m.key]
-			fmt.Printf(" %+.4f", m.of(a)/a.tasks-m.of(b)/b.tasks)
+			fmt.Printf(" %+8.4f", m.of(a)/a.tasks-m.of(b)/b.tasks)
 		}
 		fmt.Println()
 	}
