@@ -2,7 +2,7 @@
 // confidence that the selector uses. It learns from folders of tools, and of queries with the
 // tools that they need, and reports on queries that it has not learned from.
 //
-//	go run ./train -data DIR -train DIR -words FILE check    measures the search
+//	go run ./train -data DIR -train DIR -words FILE check    measures the search; without -words, if -models has all models
 //	go run ./train -data DIR -train DIR -words FILE vectors  writes ../internal/vectors/model.bin
 //	go run ./train -data DIR measure                         measures the program as it is, with all queries
 //	go run ./train -data DIR -train DIR -models DIR -natural DIR -lists DIR fit
@@ -86,6 +86,9 @@ func run(ctx context.Context, todo []string, o options) error {
 	t := trainer{options: o, corpora: corpora}
 	if slices.Contains(todo, "fit") {
 		return t.fitAll(ctx, todo)
+	}
+	if slices.Equal(todo, []string{"check"}) && o.words == "" { // the models are there
+		return t.check(ctx)
 	}
 	if o.train != "" {
 		if t.rows, err = readRows(o.train, o.tuning); err != nil {
