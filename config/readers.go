@@ -67,7 +67,7 @@ func fraction(v hujson.Value) (float64, error) {
 func betweenZeroAndOne(v hujson.Value) (float64, error) {
 	f, err := fraction(v)
 	if err != nil || f == 0 || f == 1 {
-		return 0, errors.New("must be a number between 0 and 1, such as 0.25")
+		return 0, errors.New("must be a number between 0 and 1, such as 0.22")
 	}
 	return f, nil
 }

@@ -28,7 +28,7 @@ const (
 
 // Thresholds of the confidence in the first candidate.
 const (
-	DefaultFindThreshold = 0.25 // from it on, an answer is sure
+	DefaultFindThreshold = 0.22 // from it on, an answer is sure
 	AbstainBelow         = 0.05 // below it, nothing is an answer
 )
 
