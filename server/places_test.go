@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 roots are deprecated, and clients have them
+
 package server
 
 import (

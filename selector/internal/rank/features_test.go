@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
@@ -111,6 +112,22 @@ func TestNumber(t *testing.T) {
 			if got := candidate.Features[NumberFeature]; got != want {
 				t.Errorf("%q and %s: %v, want %v", task, name, got, want)
 			}
+		}
+	}
+}
+
+// A path leaves only its extension, which tools may have as an example.
+func TestTaskOfAPath(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object","properties":{"path":{"type":"string","description":"such as *.md"}},"required":["path"]}`)
+	c := catalog(t,
+		registry.NormalizedTool{Server: "f", Name: "read_file", Description: "Read the contents of a file", InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`)},
+		registry.NormalizedTool{Server: "f", Name: "search_files", Description: "Find files by name", InputSchema: schema},
+		registry.NormalizedTool{Server: "u", Name: "convert", Description: "Convert units"},
+	)
+	for _, task := range []string{"what is in notes.md", "what is in notes.txt", "what does /tmp/notes.txt say?"} {
+		all, first := ranked(task, c)
+		if first != "read_file" || !(all[first].Score > 0 && all[first].Confidence > AbstainBelow) {
+			t.Errorf("%q finds %s with score %v and confidence %v", task, first, all[first].Score, all[first].Confidence)
 		}
 	}
 }

@@ -48,7 +48,13 @@ func (s *scorer) match(d *index.Document, m *matching) {
 // meet adds a form that is the tool's term k.
 func (s *scorer) meet(f *form, d *index.Document, k int, m *matching) {
 	counts, i := d.Terms[k].Count, f.word
+	if s.words[i].example && !f.synonym {
+		counts[index.ValueField] = 0
+	}
 	tf := s.frequency(d, counts)
+	if tf == 0 {
+		return
+	}
 	m.scores[i] += f.gain * tf / (saturation + tf)
 	matched, covered := 1.0, 1.0
 	if f.synonym {

@@ -201,6 +201,10 @@ type scoredWord struct {
 	weight float64 // in what the tool covers of the task
 	names  bool    // whether it says something in the name of a tool
 	missed bool    // whether a tool without it lacks something
+
+	// example says that it is the extension of a path, such as "md". A tool that has it where
+	// it describes a parameter has it as an example only.
+	example bool
 }
 
 // A form is a word or a synonym of it that some tool has.
@@ -220,8 +224,13 @@ func newScorer(t text.Task, c *index.Collection) *scorer {
 	for f := range s.meanLen {
 		s.meanLen[f] = max(1, c.MeanLen(index.Field(f)))
 	}
+	needed := func(w text.Word) bool { return !w.Optional || c.Has(w.Text) }
+	all := !slices.ContainsFunc(t.Words, needed) // else nothing would count
 	for i, w := range t.Words {
-		s.words = append(s.words, scoredWord{weight: weight(&w, c), names: !w.IsGeneral(), missed: !w.Optional || c.Has(w.Text)})
+		s.words = append(s.words, scoredWord{
+			weight: weight(&w, c), names: !w.IsGeneral(), missed: all || needed(w),
+			example: slices.ContainsFunc(t.Literals, func(l text.Literal) bool { return l.Extension == w.Text }),
+		})
 		if s.words[i].missed {
 			s.needed++
 			s.all += s.words[i].weight

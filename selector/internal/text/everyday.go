@@ -68,19 +68,30 @@ func withValues(plain string, spots []spot, stems index.Stemmer) (said []string)
 	return append(said, sayings(plain[last:], stems)...)
 }
 
-// translate gives words of the task what tools call what they say. Where phrases overlap,
-// the first and longest one counts.
-func (t *Task) translate(said []string) {
+// translate gives words of the task what tools call what they say.
+func (t *Task) translate(said []string) { eachPhrase(said, t.mean) }
+
+// eachPhrase calls f for the phrases of the list that a text has. Where they overlap, the
+// first and longest one counts.
+func eachPhrase(said []string, f func(phrase)) {
 	for i := 0; i < len(said); i++ {
 		for _, p := range everyday()[said[i]] {
 			if len(p.stems) > len(said)-i || !slices.Equal(p.stems, said[i:i+len(p.stems)]) {
 				continue
 			}
-			t.mean(p)
+			f(p)
 			i += len(p.stems) - 1
 			break
 		}
 	}
+}
+
+// aboutValue reports whether a text has a phrase with a value, such as "what is in <path>".
+func aboutValue(said []string) (found bool) {
+	eachPhrase(said, func(p phrase) {
+		found = found || slices.ContainsFunc(p.stems, func(w string) bool { return strings.HasPrefix(w, "<") })
+	})
+	return found
 }
 
 // mean gives the words of a phrase what it means. If none of them is a word of the task, as

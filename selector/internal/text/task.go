@@ -78,7 +78,7 @@ func read(task string, stems index.Stemmer) reading {
 		}
 	}
 	r.words, r.foreign = content(r.plain, stems)
-	if len(r.literals) > 0 && !r.says() {
+	if len(r.literals) > 0 && !r.says() && !aboutValue(withValues(r.plain, r.spots, stems)) {
 		r.plain, r.spots = task, nil
 		clear(r.optional)
 		r.words, r.foreign = content(task, stems)
