@@ -101,13 +101,18 @@ func sameEverywhere(t *registry.NormalizedTool) bool {
 	if !t.Hints.IsReadOnly() || t.Hints.OpenWorld == nil || *t.Hints.OpenWorld {
 		return false
 	}
-	same := true
-	_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(name string, _ []byte) bool { // without any, it takes nothing
+	same := !nested(t.InputSchema, "allOf", "anyOf", "oneOf", "$ref")
+	_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(name string, schema []byte) bool { // without any, it takes nothing
 		name = strings.ToLower(name)
-		same = !slices.ContainsFunc(placeWords, func(word string) bool { return strings.Contains(name, word) })
+		same = same && !nested(schema, "properties", "items", "allOf", "anyOf", "oneOf", "$ref") && !slices.ContainsFunc(placeWords, func(word string) bool { return strings.Contains(name, word) })
 		return same
 	})
 	return same
+}
+
+// nested reports whether a schema has one of the keys, under which there may be more parameters.
+func nested(schema []byte, keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return wire.Member(schema, key) != nil })
 }
 
 // clues returns what may tell places apart, the strongest first.
@@ -122,7 +127,8 @@ func (s *Selector) clues(q Query, t text.Task) []clue {
 		values = slices.Clone(values[:min(len(values), maxClues)])
 		return func(t *registry.NormalizedTool) float64 { return s.executor.PolicyOf(t.Server).Place.Covers(values) }
 	}
-	task := strings.ToLower(cmp.Or(q.whole, q.Task))
+	task := cmp.Or(q.whole, q.Task)
+	task = strings.ToLower(task[:min(len(task), text.MaxTask)])
 	return []clue{
 		func(t *registry.NormalizedTool) float64 { return named(task, t) },
 		at(texts(q.Arguments, nil)),

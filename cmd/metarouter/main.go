@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -128,10 +129,20 @@ func exitCode(err error, stderr io.Writer) int {
 	case err == nil:
 		return 0
 	case !errors.As(err, &exit):
-		fmt.Fprintf(stderr, "metarouter: %v\n", err)
+		fmt.Fprintf(stderr, "metarouter: %s\n", printableLines(err))
 		return exitFailed
 	case exit.err != nil:
-		fmt.Fprintf(stderr, "metarouter: %v\n", exit.err)
+		fmt.Fprintf(stderr, "metarouter: %s\n", printableLines(exit.err))
 	}
 	return exit.code
+}
+
+// printableLines returns the error's text without what could move the cursor but line ends:
+// a server may have written a part of it.
+func printableLines(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i := range lines {
+		lines[i] = terminal.Printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
 }

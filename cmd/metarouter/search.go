@@ -136,6 +136,7 @@ type searchAnswer struct {
 	Query     string      `json:"query"`
 	Sure      bool        `json:"sure"`
 	Abstained bool        `json:"abstained"`
+	By        string      `json:"by,omitempty"`      // what chose the first tool
 	Tools     []candidate `json:"tools"`             // empty if abstained
 	Nearest   []candidate `json:"nearest,omitempty"` // if abstained
 }
@@ -144,7 +145,7 @@ type searchAnswer struct {
 const maxNearest = 3
 
 func searchAnswerOf(query string, found selector.Ranking, rows []candidate) searchAnswer {
-	a := searchAnswer{Query: query, Sure: found.Sure, Abstained: found.Abstained, Tools: rows}
+	a := searchAnswer{Query: query, Sure: found.Sure, Abstained: found.Abstained, By: found.By, Tools: rows}
 	if found.Abstained {
 		a.Tools, a.Nearest = []candidate{}, rows[:min(len(rows), maxNearest)]
 	}

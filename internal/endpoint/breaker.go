@@ -36,10 +36,14 @@ func (b *Breaker) Do(ctx context.Context, f func() error) error {
 	if err := b.begin(); err != nil {
 		return err
 	}
+	defer func() { // also if f panics
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.inFlight--
+	}()
 	err := f()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.inFlight--
 	switch {
 	case err == nil:
 		b.failures = 0

@@ -64,3 +64,17 @@ func TestBreakerBounds(t *testing.T) {
 		}
 	})
 }
+
+// A panic gives its place free.
+func TestBreakerAfterPanics(t *testing.T) {
+	var b Breaker
+	for range maxInFlight + 1 {
+		func() {
+			defer func() { _ = recover() }()
+			_ = b.Do(t.Context(), func() error { panic("no") })
+		}()
+	}
+	if err := b.Do(t.Context(), func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+}

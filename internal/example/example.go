@@ -12,6 +12,7 @@ import (
 // Arguments returns those of args, a JSON object or nil, and a value for each missing one
 // that the schema of an object requires. A value is one that the schema names (const,
 // examples, default, enum), or a plain one of the right type. A "pattern" is not followed.
+// It stops after 200 values.
 func Arguments(schema, args json.RawMessage) json.RawMessage {
 	if !wire.IsObject(args) {
 		args = json.RawMessage("{}")
@@ -21,6 +22,9 @@ func Arguments(schema, args json.RawMessage) json.RawMessage {
 	var required []string
 	_ = json.Unmarshal(wire.Member(schema, "required"), &required)
 	for _, name := range required {
+		if s.left <= 0 {
+			break
+		}
 		if wire.Member(args, name) == nil {
 			args = wire.SetMember(args, name, s.value(name, wire.Member(properties, name), 0))
 		}
@@ -151,6 +155,9 @@ func (s *sampler) object(schema json.RawMessage, depth int) json.RawMessage {
 	var required []string
 	_ = json.Unmarshal(wire.Member(schema, "required"), &required)
 	for _, name := range required {
+		if s.left <= 0 {
+			break
+		}
 		object = wire.SetMember(object, name, s.value(name, wire.Member(wire.Member(schema, "properties"), name), depth+1))
 	}
 	return object
@@ -178,6 +185,9 @@ func number(schema json.RawMessage) json.RawMessage {
 	x := min(max(1, least), most)
 	if step := limit("multipleOf", 0); step > 0 {
 		x = math.Ceil(x/step) * step
+	}
+	if math.IsInf(x, 0) || math.IsNaN(x) {
+		x = 1
 	}
 	return wire.Marshal(x)
 }

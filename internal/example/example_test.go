@@ -3,6 +3,7 @@ package example
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -62,5 +63,29 @@ func TestBounded(t *testing.T) {
 		if !json.Valid(got) || len(got) > 5000 {
 			t.Errorf("%s: %d bytes: %.200s", schema, len(got), got)
 		}
+	}
+}
+
+// A schema may require any number of arguments.
+func TestManyRequired(t *testing.T) {
+	names := make([]string, 5000)
+	for i := range names {
+		names[i] = fmt.Sprint("x", i)
+	}
+	schema, err := json.Marshal(map[string]any{"required": names})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(Arguments(schema, nil), &all); err != nil || len(all) != maxValues {
+		t.Errorf("%d arguments, %v, want %d", len(all), err, maxValues)
+	}
+}
+
+// A step may be too small for any number.
+func TestTinyStep(t *testing.T) {
+	got := Arguments(json.RawMessage(`{"required":["x"],"properties":{"x":{"type":"number","multipleOf":5e-324}}}`), nil)
+	if string(got) != `{"x":1}` {
+		t.Errorf("got %s", got)
 	}
 }

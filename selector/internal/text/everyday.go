@@ -107,8 +107,9 @@ func (t *Task) mean(p phrase) {
 			met = true
 		}
 	}
-	if !met {
-		t.Words = append(t.Words, Word{Text: strings.Join(p.stems, " "), Synonyms: without(slices.Clone(p.means), ""), Optional: true})
+	text := strings.Join(p.stems, " ")
+	if !met && !slices.ContainsFunc(t.Words, func(w Word) bool { return w.Text == text }) {
+		t.Words = append(t.Words, Word{Text: text, Synonyms: without(slices.Clone(p.means), ""), Optional: true})
 	}
 }
 

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,5 +136,28 @@ func BenchmarkParse(b *testing.B) {
 				Parse(bench.task)
 			}
 		})
+	}
+}
+
+// Each text in curly quotation marks is a literal of its own.
+func TestCurlyQuotes(t *testing.T) {
+	for _, task := range []string{"in the note “Home page” delete the file “Intro”", "in der Notiz „Home page“ lösche die Datei „Intro“", "in the note „Home page” delete the file „Intro”"} {
+		var quoted []string
+		for _, l := range Parse(task).Literals {
+			if l.Type == index.QuotedType {
+				quoted = append(quoted, l.Text)
+			}
+		}
+		if !slices.Equal(quoted, []string{"Home page", "Intro"}) {
+			t.Errorf("%q: %q", task, quoted)
+		}
+	}
+}
+
+// A phrase that is said again says no more.
+func TestPhraseIsSaidAgain(t *testing.T) {
+	once, often := Parse("how many"), Parse(strings.Repeat("how many ", 100))
+	if len(once.Words) != len(often.Words) {
+		t.Errorf("%d words, said 100 times %d", len(once.Words), len(often.Words))
 	}
 }

@@ -77,6 +77,9 @@ func ends(c rune) bool {
 	return unicode.IsSpace(c) || c >= 0x3000 && (c < 0x3040 || c >= 0xFF00 && c < 0xFFF0 || unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana))
 }
 
+// maxSelector is how many bytes are read to tell a CSS selector from punctuation.
+const maxSelector = 200
+
 // token reads what begins at i, and returns its size in bytes.
 func (r *reader) token(i int) int {
 	full := len(r.found) >= maxLiterals
@@ -87,7 +90,7 @@ func (r *reader) token(i int) int {
 	}
 	rest := r.text[i:]
 	if c, size := utf8.DecodeRuneInString(rest); strings.ContainsRune("\"'`“”„‘’«»*>|={[•", c) {
-		if _, ok := readSelector(rest); !ok {
+		if _, ok := readSelector(rest[:min(len(rest), maxSelector)]); !ok {
 			r.plain.WriteString(rest[:size])
 			return size
 		}

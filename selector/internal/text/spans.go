@@ -31,7 +31,11 @@ func (r *reader) span(i int) int {
 		}
 		return r.quoted(rest, size, rest[:size], most)
 	case '“', '„':
-		return max(r.quoted(rest, size, "”", maxQuoted), r.quoted(rest, size, "“", maxQuoted))
+		if closing := strings.IndexAny(r.ahead(rest[size:], maxQuoted), "“”"); closing >= 0 {
+			_, width := utf8.DecodeRuneInString(rest[size+closing:])
+			return r.quoted(rest, size, rest[size+closing:size+closing+width], maxQuoted)
+		}
+		r.budget -= min(len(rest), maxQuoted)
 	case '‘', '«', '「', '『':
 		return r.quoted(rest, size, map[rune]string{'‘': "’", '«': "»", '「': "」", '『': "』"}[c], maxQuoted)
 	case '{', '[':

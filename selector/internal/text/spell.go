@@ -8,13 +8,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/index"
 )
 
+// maxSpelled bounds how much of a task is searched for a word, in bytes.
+const maxSpelled = 4 << 10
+
 // Speller returns a function that returns the words of a task that have the stems of a text.
 func Speller(task string) func(stems string) string {
-	whole := WholeWords(task)
+	task = task[:min(len(task), maxSpelled)]
+	whole, plain := WholeWords(task), plainWords(task)
 	return func(stems string) string {
 		words := strings.Fields(stems)
 		for i, stem := range words {
-			words[i] = cmp.Or(whole[stem], unstemmed(stem, task))
+			words[i] = cmp.Or(whole[stem], unstemmed(stem, plain))
 		}
 		return strings.Join(words, " ")
 	}
@@ -31,9 +35,8 @@ func WholeWords(text string) map[string]string {
 	return whole
 }
 
-// unstemmed returns the word of the task that has the stem, or the stem itself.
-func unstemmed(stem, task string) string {
-	words := plainWords(task)
+// unstemmed returns the one of the words that has the stem, or the stem itself.
+func unstemmed(stem string, words []string) string {
 	begins := []string{stem}
 	if len(stem) > 3 {
 		begins = append(begins, stem[:len(stem)-1]) // library is librari

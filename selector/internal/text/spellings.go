@@ -30,9 +30,9 @@ func (t *Task) Respell(has func(word string) bool) {
 		if len(a)+len(b) < leastJoined-1 {
 			continue
 		}
-		if joined := index.Words(a + b)[0]; has(joined) {
-			t.spell(a, joined)
-			t.spell(b, joined)
+		if joined := index.Words(a + b); len(joined) == 1 && has(joined[0]) {
+			t.spell(a, joined[0])
+			t.spell(b, joined[0])
 		}
 	}
 	for i := range t.Words {

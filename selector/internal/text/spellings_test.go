@@ -2,6 +2,7 @@ package text
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -26,6 +27,19 @@ func TestRespell(t *testing.T) {
 		i := slices.IndexFunc(task.Words, func(w Word) bool { return w.Text == tc.word })
 		if i < 0 || !slices.Equal(task.Words[i].Spellings, tc.want) {
 			t.Errorf("%q: %+v, want %q as %q", tc.task, task.Words, tc.word, tc.want)
+		}
+	}
+}
+
+// Two words that are too long to be one have no other spelling, and neither has Han.
+func TestRespellOfLongWords(t *testing.T) {
+	for _, task := range []string{"convert " + strings.Repeat("a", 40) + " " + strings.Repeat("b", 40), "删除文件夹"} {
+		parsed := Parse(task)
+		parsed.Respell(func(string) bool { return true })
+		for _, w := range parsed.Words {
+			if len(w.Spellings) > 0 && (w.Text[0] == 'b' || strings.ContainsAny(w.Text, "删除文件夹")) {
+				t.Errorf("%q: %q is also spelled %q", task, w.Text, w.Spellings)
+			}
 		}
 	}
 }

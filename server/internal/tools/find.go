@@ -39,6 +39,7 @@ const (
 type Found struct {
 	Sure                bool          `json:"sure"`           // the confidence in the first is at least findThreshold
 	Abstained           bool          `json:"abstained"`      // nothing fits
+	By                  string        `json:"by,omitempty"`   // what chose the first tool: "ranking", "usage" or "model"
 	Hint                string        `json:"hint,omitempty"` // what to do if the answer is not sure
 	Tools               []entry       `json:"tools"`
 	Nearest             []entry       `json:"nearest,omitempty"`              // if nothing fits
@@ -114,6 +115,7 @@ func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.
 		f.memory.note(c.Owner(), finding{task: a.Query, tools: ids, sure: ranking.Sure})
 	}
 	reply.Sure, reply.Abstained, reply.Hint = ranking.Sure, ranking.Abstained, hint(ranking)
+	reply.By = ranking.By
 	reply.MissingCapabilities = ranking.Partial
 	reply.Omitted = len(first) - len(entries)
 	reply.ServersNotUp = f.notUp(first, a.Servers)
