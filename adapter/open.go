@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"sync"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -99,7 +99,7 @@ func ownEntries(c config.Config, bundled []string) config.Config {
 		}
 		if len(bundled) > 0 {
 			s.Command, s.Args = bundled[0], slices.Concat(bundled[1:], s.Args[1:])
-		} else if path, err := exec.LookPath("metarouter"); err == nil {
+		} else if path, err := program.Look("metarouter"); err == nil {
 			s.Command = path
 		} else {
 			s.Misconfigured = `its command is "metarouter", which is not in the PATH of this program; install it, or begin the program's main with adapter.Embed`

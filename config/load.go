@@ -5,12 +5,13 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
 // Load reads the files. Later files win, for each server and for each key of "metarouter".
@@ -65,7 +66,7 @@ type environment struct {
 func system() environment {
 	home, _ := os.UserHomeDir()
 	executable, _ := os.Executable()
-	return environment{os.LookupEnv, os.ReadFile, exec.LookPath, home, executable}
+	return environment{os.LookupEnv, os.ReadFile, program.Look, home, executable}
 }
 
 func load(paths []string, env environment) (Config, error) {

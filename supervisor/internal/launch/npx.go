@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 )
 
@@ -148,12 +149,11 @@ func readReport(out []byte, fence string, npx process.Command) (p *plan, why str
 }
 
 // searchAbsolute finds a program as a shell does.
-func searchAbsolute(program, path string) (string, bool) {
-	if strings.ContainsRune(program, filepath.Separator) {
-		return program, filepath.IsAbs(program)
+func searchAbsolute(name, path string) (string, bool) {
+	if strings.ContainsRune(name, filepath.Separator) {
+		return name, filepath.IsAbs(name)
 	}
-	found, ok := process.Search(program, filepath.SplitList(path))
-	return found, ok && filepath.IsAbs(found)
+	return program.Search(name, filepath.SplitList(path))
 }
 
 // isScript reports whether the system runs the file as a shell would: a shell runs

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
 // A Finder finds executables. Desktop clients start the router with a short PATH,
@@ -25,13 +27,11 @@ type Finder struct {
 
 // Find returns the executable that command names, and the PATH for it: own, the
 // server's, if not "", else the router's, with the folder in which the command was
-// found in front if PATH lacks it. A relative path with a separator starts from the
-// folder dir. The error is a [*MissingError].
+// found in front if PATH lacks it. Relative folders of PATH are dropped. A relative
+// command with a separator starts from the folder dir. The error is a [*MissingError].
 func (f *Finder) Find(ctx context.Context, command, dir, own string) (executable, path string, err error) {
-	path = own
-	if path == "" {
-		path = os.Getenv("PATH")
-	}
+	folders := program.Folders(cmp.Or(own, os.Getenv("PATH")))
+	path = program.Join(folders)
 	if filepath.Base(command) != command {
 		if !filepath.IsAbs(command) && dir != "" {
 			command = filepath.Join(dir, command)
@@ -42,13 +42,13 @@ func (f *Finder) Find(ctx context.Context, command, dir, own string) (executable
 		}
 		return executable, path, nil
 	}
-	if executable, ok := Search(command, filepath.SplitList(path)); ok {
+	if executable, ok := program.Search(command, folders); ok {
 		return executable, path, nil
 	}
 	extra := append(f.shellPath(ctx), usualPlaces()...) // looked up each time: it may just have been installed
-	if executable, ok := Search(command, extra); ok {
+	if executable, ok := program.Search(command, extra); ok {
 		// The programs that it calls (node for npx) are often in the same folder.
-		return executable, strings.Join(append([]string{filepath.Dir(executable), path}, extra...), string(filepath.ListSeparator)), nil
+		return executable, program.Join(slices.Concat([]string{filepath.Dir(executable)}, folders, extra)), nil
 	}
 	return "", "", &MissingError{Command: command, Path: path}
 }
@@ -58,19 +58,6 @@ func bare(err error) error {
 		return e.Err
 	}
 	return err
-}
-
-// Search returns the first executable named command in the folders.
-func Search(command string, folders []string) (string, bool) {
-	for _, folder := range folders {
-		if folder == "" {
-			continue
-		}
-		if found, err := exec.LookPath(filepath.Join(folder, command)); err == nil {
-			return found, true
-		}
-	}
-	return "", false
 }
 
 // shellPath returns the PATH of the user's login shell, which is asked until it
@@ -99,7 +86,7 @@ func askShell(ctx context.Context) []string {
 	cmd.WaitDelay = time.Second
 	out, _ := cmd.Output()
 	if parts := strings.Split(string(out), fence); len(parts) == 3 {
-		return filepath.SplitList(parts[1])
+		return program.Folders(parts[1])
 	}
 	return nil
 }

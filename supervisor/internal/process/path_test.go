@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// program puts an executable into a folder below root.
-func program(t *testing.T, root, folder, name string) string {
+// addProgram puts an executable into a folder below root.
+func addProgram(t *testing.T, root, folder, name string) string {
 	t.Helper()
 	path := filepath.Join(root, folder, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -28,20 +28,22 @@ func TestFind(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("PATH", filepath.Join(home, "short"))
 	// A login shell that prints a greeting, and adds to PATH what no pattern knows.
-	shell := program(t, home, "sh", "shell")
+	shell := addProgram(t, home, "sh", "shell")
 	script := "#!/bin/sh\necho 'Welcome!'\nPATH=\"$PATH:" + home + "/from shell\"\nexec /bin/sh -c \"$2\"\n"
 	if err := os.WriteFile(shell, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("SHELL", shell)
 
-	onPath := program(t, home, "short", "on-path")
-	fromShell := program(t, home, "from shell", "shell-only")
-	program(t, home, ".nvm/versions/node/v9.1.0/bin", "npx")
-	newest := program(t, home, ".nvm/versions/node/v22.1.0/bin", "npx")
-	local := program(t, home, ".local/bin", "uvx")
-	own := program(t, home, "own", "mine")
-	relative := program(t, home, "project/bin", "tool")
+	onPath := addProgram(t, home, "short", "on-path")
+	fromShell := addProgram(t, home, "from shell", "shell-only")
+	addProgram(t, home, ".nvm/versions/node/v9.1.0/bin", "npx")
+	newest := addProgram(t, home, ".nvm/versions/node/v22.1.0/bin", "npx")
+	local := addProgram(t, home, ".local/bin", "uvx")
+	own := addProgram(t, home, "own", "mine")
+	addProgram(t, home, "project", "on-path")
+	t.Chdir(filepath.Join(home, "project"))
+	relative := addProgram(t, home, "project/bin", "tool")
 
 	for _, tc := range []struct {
 		command, own string
@@ -49,6 +51,7 @@ func TestFind(t *testing.T) {
 		inPath       string // a folder that the server's PATH must hold
 	}{
 		{"on-path", "", onPath, "short"},
+		{"on-path", ".:" + filepath.Join(home, "short") + ":bin:", onPath, "short"},
 		{"shell-only", "", fromShell, "from shell"},
 		{"npx", "", newest, ".nvm/versions/node/v22.1.0/bin"},
 		{"uvx", "", local, ".local/bin"},
@@ -63,6 +66,9 @@ func TestFind(t *testing.T) {
 		}
 		if folder := filepath.Join(home, tc.inPath); !slices.Contains(filepath.SplitList(path), folder) {
 			t.Errorf("find(%s): the server's PATH %s lacks %s", tc.command, path, folder)
+		}
+		if i := slices.IndexFunc(filepath.SplitList(path), func(folder string) bool { return !filepath.IsAbs(folder) }); i >= 0 {
+			t.Errorf("find(%s): the server's PATH %s has a relative folder", tc.command, path)
 		}
 	}
 	for command, want := range map[string]string{

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
 // ThisPlace returns the system that this process runs on.
@@ -73,10 +73,10 @@ func OwnProgram() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find this program: %w", err)
 	}
-	if link, err := exec.LookPath("metarouter"); err == nil {
+	if link, err := program.Look("metarouter"); err == nil {
 		target, err := os.Stat(link)
 		if err == nil && os.SameFile(self, target) {
-			return filepath.Abs(link)
+			return link, nil
 		}
 	}
 	return exe, nil

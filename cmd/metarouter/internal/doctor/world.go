@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
 // A World is what Examine may look at besides the case.
@@ -26,8 +27,8 @@ type System struct {
 }
 
 // Has implements [World].
-func (System) Has(program string) bool {
-	_, err := exec.LookPath(program)
+func (System) Has(name string) bool {
+	_, err := program.Look(name)
 	return err == nil
 }
 
@@ -61,23 +62,23 @@ func (System) Elsewhere(program string) string {
 
 // Like implements [World]. It prefers programs that usually start servers to others on
 // the PATH.
-func (w System) Like(program string) string {
+func (w System) Like(name string) string {
 	usual := []string{"npx", "npm", "node", "uvx", "uv", "python", "python3", "docker", "podman", "bun", "bunx", "deno", "pnpm", "yarn", "pipx", "go"}
-	if like, ok := config.Similar(program, usual); ok && w.Has(like) {
+	if like, ok := config.Similar(name, usual); ok && w.Has(like) {
 		return like
 	}
 	const least = 5 // letters; shorter names are similar to too many others
-	if len(program) < least {
+	if len(name) < least {
 		return ""
 	}
 	var all []string
-	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
+	for _, folder := range program.Folders(os.Getenv("PATH")) {
 		entries, _ := os.ReadDir(folder)
 		for _, e := range entries {
 			all = append(all, e.Name())
 		}
 	}
-	like, ok := config.Similar(program, all)
+	like, ok := config.Similar(name, all)
 	if ok && w.Has(like) {
 		return like
 	}

@@ -1,0 +1,36 @@
+//go:build unix
+
+package program
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Programs in relative folders of PATH are passed over for those of later folders.
+func TestRelativeFoldersAreSkipped(t *testing.T) {
+	cwd, good := t.TempDir(), t.TempDir()
+	for _, path := range []string{filepath.Join(cwd, "npx"), filepath.Join(cwd, "bin", "npx"), filepath.Join(good, "npx"), filepath.Join(cwd, "only-here")} {
+		os.MkdirAll(filepath.Dir(path), 0o755)
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(cwd)
+	for _, first := range []string{".", "", "bin", "./bin", "../" + filepath.Base(cwd)} {
+		t.Setenv("PATH", first+":"+good)
+		if got, err := Look("npx"); err != nil || got != filepath.Join(good, "npx") {
+			t.Errorf("PATH=%s: npx is %s, %v", os.Getenv("PATH"), got, err)
+		}
+		if got, err := Look("only-here"); err == nil {
+			t.Errorf("PATH=%s: found %s", os.Getenv("PATH"), got)
+		}
+		if got := Join(Folders(os.Getenv("PATH"))); got != good {
+			t.Errorf("PATH=%s keeps %s", os.Getenv("PATH"), got)
+		}
+	}
+	if got, err := Look("./bin/npx"); err != nil || got != "./bin/npx" {
+		t.Errorf("a path with a folder: %s, %v", got, err)
+	}
+}
