@@ -192,7 +192,7 @@ func TestRandomChoiceRunsNothingHarmful(t *testing.T) {
 // A provider selects as a Selector, and executes nothing.
 type provider struct{ *Selector }
 
-func (p *provider) Check(_ *registry.NormalizedTool, args json.RawMessage) Checked {
+func (p *provider) Check(_ context.Context, _ *registry.NormalizedTool, args json.RawMessage) Checked {
 	return Checked{Arguments: args}
 }
 

@@ -98,15 +98,16 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 	return s.executor.Execute(ctx, c)
 }
 
-// Check compares arguments with the tool's schema, without running the tool.
-func (s *Selector) Check(t *registry.NormalizedTool, args json.RawMessage) Checked {
-	return s.executor.Check(t, args)
+// Check compares arguments with the tool's schema, without running the tool. It finds no faults
+// where the schema is too costly to compare, or once ctx has ended.
+func (s *Selector) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) Checked {
+	return s.executor.Check(ctx, t, args)
 }
 
 // Fit checks the arguments of another tool, after renaming them to the names that t has
 // for them.
-func (s *Selector) Fit(t *registry.NormalizedTool, args json.RawMessage) Checked {
-	return s.executor.Fit(t, args)
+func (s *Selector) Fit(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) Checked {
+	return s.executor.Fit(ctx, t, args)
 }
 
 // Alike reports whether two tools have the same name, but for case and separators.

@@ -16,7 +16,7 @@ import (
 type Provider interface {
 	Select(ctx context.Context, q Query) (Selection, error)
 	Plan(ctx context.Context, q Query) ([]Step, error)
-	Check(t *registry.NormalizedTool, args json.RawMessage) Checked
+	Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) Checked
 	Execute(ctx context.Context, c Call) (Result, error)
 }
 
@@ -110,7 +110,7 @@ func Route(ctx context.Context, p Provider, q RouteRequest) (r Routed, err error
 		call.Arguments, agreed = q.Fill(ctx, call.Tool, call.Arguments, permitted)
 		permitted = permitted || agreed
 	}
-	checked := p.Check(call.Tool, call.Arguments)
+	checked := p.Check(ctx, call.Tool, call.Arguments)
 	call.Checked = &checked // so that the execution does not check again
 	r.Arguments, r.Problems = checked.Arguments, checked.Faults
 	r.Missing = Missing(call.Tool, r.Arguments)

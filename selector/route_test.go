@@ -83,7 +83,7 @@ func (p *fakeProvider) Select(context.Context, Query) (Selection, error) {
 
 func (p *fakeProvider) Plan(context.Context, Query) ([]Step, error) { return p.plan, nil }
 
-func (p *fakeProvider) Check(_ *registry.NormalizedTool, args json.RawMessage) Checked {
+func (p *fakeProvider) Check(_ context.Context, _ *registry.NormalizedTool, args json.RawMessage) Checked {
 	return Checked{Arguments: args, Faults: p.faults}
 }
 

@@ -172,8 +172,8 @@ func (r *fakeRouter) Execute(ctx context.Context, c selector.Call) (selector.Res
 	return r.execute(ctx, c)
 }
 
-func (r *fakeRouter) Check(t *registry.NormalizedTool, args json.RawMessage) selector.Checked {
-	return r.validate.Check(t, args)
+func (r *fakeRouter) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) selector.Checked {
+	return r.validate.Check(ctx, t, args)
 }
 
 // tool returns a tool whose definition has an odd order of keys, an integer that

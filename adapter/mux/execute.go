@@ -47,7 +47,7 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 		if !errors.Is(result.Err, session.ErrNotSent) && !tried.Hints.Repeatable() {
 			break
 		}
-		fitting := m.selector.Fit(other, c.Arguments)
+		fitting := m.selector.Fit(ctx, other, c.Arguments)
 		if len(fitting.Faults) > 0 {
 			faults = append(faults, other.ID+" takes other arguments: "+fitting.Faults[0])
 			continue

@@ -67,8 +67,8 @@ func (s *Store) Plan(ctx context.Context, q selector.Query) ([]selector.Step, er
 }
 
 // Check validates arguments; see [selector.Selector.Check].
-func (s *Store) Check(t *registry.NormalizedTool, args json.RawMessage) selector.Checked {
-	return s.selector.Check(t, args)
+func (s *Store) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) selector.Checked {
+	return s.selector.Check(ctx, t, args)
 }
 
 // Explain returns what the scores of tools found for a task consist of.

@@ -54,7 +54,7 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 	d := &x.delivery
 	defer d.releasePermit()
 	d.policy = e.Sessions.Policy(c.Tool.Server)
-	if faults := x.checkArguments(); len(faults) > 0 {
+	if faults := x.checkArguments(ctx); len(faults) > 0 {
 		return x.report(x.refuse(faults), nil)
 	}
 	key, cacheable := x.cacheKey()
@@ -168,7 +168,7 @@ func (x *execution) report(r Result, err error) (Result, error) {
 }
 
 // checkArguments sets the arguments to send, or returns what is wrong with them.
-func (x *execution) checkArguments() (faults []string) {
+func (x *execution) checkArguments(ctx context.Context) (faults []string) {
 	c := &x.call
 	x.args = orEmpty(c.Arguments)
 	if x.delivery.policy.Validate == Off && wire.IsObject(x.args) {
@@ -176,7 +176,7 @@ func (x *execution) checkArguments() (faults []string) {
 	}
 	checked := c.Checked
 	if checked == nil || checked.tool != c.Tool {
-		now := x.e.Check(c.Tool, c.Arguments)
+		now := x.e.Check(ctx, c.Tool, c.Arguments)
 		checked = &now
 	}
 	x.args, x.repaired, x.checked = checked.Arguments, checked.Repaired, checked.fits

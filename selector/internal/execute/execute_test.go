@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -160,6 +161,7 @@ func TestExecuteValidates(t *testing.T) {
 		{"as given where that fits", object, `{"arguments":{"n":1}}`, `{"arguments":{"n":1}}`, nil, false},
 		{"another draft", draft4, `{"n":3}`, "", []string{"arguments.n"}, false},
 		{"a schema that can't be compiled", `{"type":"object","properties":{"n":{"type":"nonsense"}}}`, `{"n":1}`, `{"n":1}`, nil, false},
+		{"a costly schema", `{"type":"object","required":["n"],"anyOf":[{"$ref":"#"}]}`, `{}`, `{}`, nil, false},
 		{"a reference to the network", `{"type":"object","$ref":"http://127.0.0.1:1/x.json"}`, `{"n":1}`, `{"n":1}`, nil, false},
 		{"a pattern that Go does not know", `{"type":"object","properties":{"s":{"type":"string","pattern":"^(?=a).*$"}}}`, `{"s":"b"}`, `{"s":"b"}`, nil, false},
 	} {
@@ -364,6 +366,26 @@ func BenchmarkExecute(b *testing.B) {
 	}
 }
 
+// A comparison that takes too many steps finds no faults, and is logged once.
+func TestCheckIsBounded(t *testing.T) {
+	const ways = `{"properties":{"a":{"$ref":"#"}}}`
+	core, logs := observer.New(zap.WarnLevel)
+	e := New(Options{Log: zap.New(core)})
+	tool := tool(`{"type":"object","allOf":[` + ways + "," + ways + "," + ways + `]}`)
+	args := json.RawMessage(strings.Repeat(`{"a":`, 50) + `{}` + strings.Repeat("}", 50))
+	for range 3 {
+		if c := e.Check(t.Context(), tool, args); len(c.Faults) > 0 || c.fits || c.Repaired != "" || string(c.Arguments) != string(args) {
+			t.Errorf("fits %v, faults %.200q, repaired %q", c.fits, c.Faults, c.Repaired)
+		}
+	}
+	if n := logs.FilterField(zap.String("tool", tool.ID)).Len(); n != 1 {
+		t.Errorf("logged %d times, want once", n)
+	}
+	if c := e.Check(t.Context(), tool, json.RawMessage(`{"a":1}`)); len(c.Faults) == 0 {
+		t.Error("a comparison that ends in time found no faults")
+	}
+}
+
 // Long strings are not decoded to be checked, unless the schema looks into them.
 func TestCheckOfLongArguments(t *testing.T) {
 	long := strings.Repeat("x", 20_000)
@@ -386,7 +408,7 @@ func TestCheckOfLongArguments(t *testing.T) {
 	} {
 		c := &schemas{log: zap.NewNop()}
 		s := c.of(&registry.NormalizedTool{ID: "a:b", InputSchema: json.RawMessage(tc.schema)})
-		faults := s.check(json.RawMessage(tc.args))
+		faults, _ := s.check(t.Context(), json.RawMessage(tc.args))
 		if s.blind != tc.blind || (len(faults) > 0) != (tc.fault != "") || tc.fault != "" && !strings.HasPrefix(faults[0], tc.fault+":") {
 			t.Errorf("%.100s: blind %v, faults %.200v, want %q", tc.schema, s.blind, faults, tc.fault)
 		}

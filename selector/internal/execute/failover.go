@@ -114,7 +114,7 @@ func (x *execution) nextAttempt(ctx context.Context, err error) bool {
 	}
 	for x.tried < len(x.targets) {
 		x.tried++
-		if x.useTarget(x.targets[x.tried-1]) {
+		if x.useTarget(ctx, x.targets[x.tried-1]) {
 			return true
 		}
 	}
@@ -123,13 +123,13 @@ func (x *execution) nextAttempt(ctx context.Context, err error) bool {
 
 // useTarget turns the delivery to a target. It reports false if the arguments do not fit the
 // target's tool.
-func (x *execution) useTarget(t target) bool {
+func (x *execution) useTarget(ctx context.Context, t target) bool {
 	args := x.args
 	d := &x.delivery
 	d.tool, d.server, d.what, d.policy, d.startWait = t.tool, t.tool.Server, t.tool.ServerName(), t.policy, t.startWait
 	d.session, d.tries, d.sent, d.deadline = nil, 0, 0, time.Time{}
 	if t.tool != x.call.Tool {
-		fitting := x.e.Fit(t.tool, args)
+		fitting := x.e.Fit(ctx, t.tool, args)
 		if len(fitting.Faults) > 0 {
 			x.faults = append(x.faults, t.tool.ID+" takes other arguments: "+fitting.Faults[0])
 			return false
@@ -142,8 +142,8 @@ func (x *execution) useTarget(t target) bool {
 
 // Fit checks the arguments of another tool, after renaming them to the names that t has
 // for them.
-func (e *Executor) Fit(t *registry.NormalizedTool, args json.RawMessage) Checked {
-	return e.Check(t, translate(args, t))
+func (e *Executor) Fit(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) Checked {
+	return e.Check(ctx, t, translate(args, t))
 }
 
 // Alike reports whether two tools have the same name, but for case and separators.

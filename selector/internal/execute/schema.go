@@ -2,19 +2,16 @@ package execute
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 	"sync"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.uber.org/zap"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
+	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -29,21 +26,21 @@ type Checked struct {
 	fits bool // there is a schema, and the arguments fit it
 }
 
-// Check compares arguments with the tool's schema.
-func (e *Executor) Check(t *registry.NormalizedTool, args json.RawMessage) Checked {
+// Check compares arguments with the tool's schema. Where that takes too long, or until ctx ends,
+// it finds no faults.
+func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) Checked {
 	c := Checked{Arguments: orEmpty(args), tool: t}
 	schema := e.schemas.of(t)
 	if wire.IsObject(c.Arguments) {
-		c.Faults = schema.check(c.Arguments)
+		c.Faults, c.fits = schema.check(ctx, c.Arguments)
 	} else {
 		c.Faults = []string{"arguments: expected an object"}
 	}
 	if len(c.Faults) > 0 {
-		if fixed, how := schema.repair(c.Arguments); how != "" {
-			c.Arguments, c.Repaired, c.Faults = fixed, how, nil
+		if fixed, how := schema.repair(ctx, c.Arguments); how != "" {
+			c.Arguments, c.Repaired, c.Faults, c.fits = fixed, how, nil, schema.schema != nil
 		}
 	}
-	c.fits = len(c.Faults) == 0 && schema.schema != nil
 	return c
 }
 
@@ -62,88 +59,62 @@ type schemas struct {
 }
 
 type compiledSchema struct {
-	tool   *registry.NormalizedTool // that has the schema
-	schema *jsonschema.Schema       // nil if it cannot be compiled; then it accepts everything
-	blind  bool                     // the schema never looks into strings
+	tool    *registry.NormalizedTool // that has the schema
+	log     *zap.Logger
+	compile sync.Once      // for the fields below
+	schema  *schema.Schema // nil if it cannot be compiled; then it accepts everything
+	blind   bool           // the schema never looks into strings
+	costly  sync.Once      // to log that a validation took too many steps
 }
 
 // of returns the tool's compiled schema. Tools are never modified, so an equal
 // pointer means an equal schema.
 func (c *schemas) of(t *registry.NormalizedTool) *compiledSchema {
-	if s, ok := c.compiled.Load(t.ID); ok && s.(*compiledSchema).tool == t {
-		return s.(*compiledSchema)
+	known, ok := c.compiled.Load(t.ID)
+	if !ok {
+		known, _ = c.compiled.LoadOrStore(t.ID, &compiledSchema{tool: t, log: c.log})
 	}
-	schema, err := compile(t.InputSchema)
-	if err != nil {
-		c.log.Warn("can't compile the schema; arguments are not validated", zap.String("tool", t.ID), zap.Error(err))
+	s := known.(*compiledSchema)
+	if s.tool != t {
+		s = &compiledSchema{tool: t, log: c.log}
+		if !c.compiled.CompareAndSwap(t.ID, known, s) {
+			return c.of(t) // another call was first
+		}
 	}
-	s := &compiledSchema{t, schema, isBlind(t.InputSchema)}
-	c.compiled.Store(t.ID, s)
+	s.compile.Do(s.build)
 	return s
 }
 
-// noNetwork refuses every reference out of the schema.
-type noNetwork struct{}
-
-func (noNetwork) Load(url string) (any, error) {
-	return nil, errors.New("references out of the schema are not followed")
-}
-
-// pattern compiles a regular expression. An expression that Go's engine does not know,
-// such as a look-ahead, matches everything: the server checks it.
-func pattern(expr string) (jsonschema.Regexp, error) {
-	if re, err := regexp.Compile(expr); err == nil {
-		return re, nil
-	}
-	return anything(expr), nil
-}
-
-type anything string
-
-func (anything) MatchString(string) bool { return true }
-func (a anything) String() string        { return string(a) }
-
-// compile compiles a schema of any draft, 2020-12 if it does not say which.
-func compile(raw json.RawMessage) (*jsonschema.Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+// build compiles the schema.
+func (s *compiledSchema) build() {
+	compiled, err := schema.Compile(s.tool.InputSchema)
 	if err != nil {
-		return nil, err
+		s.log.Warn("can't compile the schema; arguments are not validated", zap.String("tool", s.tool.ID), zap.Error(err))
+		return
 	}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(noNetwork{})
-	c.UseRegexpEngine(pattern)
-	if err := c.AddResource("tool.json", doc); err != nil {
-		return nil, err
-	}
-	return c.Compile("tool.json")
+	s.schema, s.blind = compiled, isBlind(s.tool.InputSchema)
 }
 
 // check returns what is wrong with the arguments, a sentence for each fault
-// with its path; none if they fit.
-func (s *compiledSchema) check(args json.RawMessage) []string {
+// with its path; none if they fit, or if it is unknown whether they do.
+func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (faults []string, fits bool) {
 	if s.schema == nil {
-		return nil
+		return nil, false
 	}
 	if s.blind && len(args) > longArguments {
-		if short := wire.Abridge(args, longString); len(short) < len(args) && s.validate(short) == nil {
-			return nil
+		if short := wire.Abridge(args, longString); len(short) < len(args) {
+			if faults, err := s.schema.Validate(ctx, "arguments", short); err == nil && len(faults) == 0 {
+				return nil, true
+			}
 		} // else their faults are to be found where they are
 	}
-	return s.validate(args)
-}
-
-// validate is check of all that the arguments hold.
-func (s *compiledSchema) validate(args json.RawMessage) []string {
-	v, err := wire.Decode(args)
-	if err != nil {
-		return []string{"arguments: " + err.Error()}
+	faults, err := s.schema.Validate(ctx, "arguments", args)
+	if errors.Is(err, schema.ErrCostly) {
+		s.costly.Do(func() {
+			s.log.Warn("can't validate arguments; the server gets them as they are", zap.String("tool", s.tool.ID), zap.Error(err))
+		})
 	}
-	var invalid *jsonschema.ValidationError
-	if err := s.schema.Validate(v); !errors.As(err, &invalid) {
-		return nil
-	}
-	return faults(invalid, nil)
+	return faults, err == nil && len(faults) == 0
 }
 
 const (
@@ -192,30 +163,15 @@ var namesSchemas = map[string]bool{
 	"properties": true, "patternProperties": true, "dependentSchemas": true, "dependencies": true, "$defs": true, "definitions": true,
 }
 
-const maxFaults = 10
-
-var english = message.NewPrinter(language.English)
-
-// faults collects the leaves of a validation error.
-func faults(e *jsonschema.ValidationError, found []string) []string {
-	if len(e.Causes) == 0 && len(found) < maxFaults {
-		path := "arguments"
-		if len(e.InstanceLocation) > 0 {
-			path += "." + strings.Join(e.InstanceLocation, ".")
-		}
-		return append(found, fmt.Sprintf("%s: %s", path, e.ErrorKind.LocalizedString(english)))
-	}
-	for _, cause := range e.Causes {
-		found = faults(cause, found)
-	}
-	return found
-}
-
 // repair returns arguments that fit, and what was done to them, if those given can be
 // repaired: models send arguments nested one level too deep, or as a string.
-func (s *compiledSchema) repair(args json.RawMessage) (fixed json.RawMessage, how string) {
+func (s *compiledSchema) repair(ctx context.Context, args json.RawMessage) (fixed json.RawMessage, how string) {
 	fits := func(candidate json.RawMessage) bool {
-		return wire.IsObject(candidate) && wire.Valid(candidate) && len(s.check(candidate)) == 0
+		if !wire.IsObject(candidate) || !wire.Valid(candidate) {
+			return false
+		}
+		faults, fits := s.check(ctx, candidate)
+		return fits || s.schema == nil && len(faults) == 0
 	}
 	if text, ok := wire.String(bytes.TrimSpace(args)); ok {
 		inner := json.RawMessage(text)

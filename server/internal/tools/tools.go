@@ -243,7 +243,7 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 		args = wire.SetMember(args, "arguments", []byte("{}"))
 	}
 	args, fault := unalias(own.Name, args)
-	checked := t.router.Check(own.NormalizedTool, args)
+	checked := t.router.Check(ctx, own.NormalizedTool, args)
 	fixed, problems := checked.Arguments, checked.Faults
 	if fault != "" {
 		problems = []string{fault}

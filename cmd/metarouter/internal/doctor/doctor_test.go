@@ -191,7 +191,10 @@ func TestOffer(t *testing.T) {
 		severity Severity
 		says     string // in problem and fix
 	}{
-		"nothing":        {stdio("x"), ready, config.Router{}, nil, nil, Warning, "offers nothing"},
+		"nothing": {stdio("x"), ready, config.Router{}, nil, nil, Warning, "offers nothing"},
+		"not validated": {stdio("x"), ready, config.Router{}, nil, []registry.NormalizedTool{{
+			Name: "a", Description: "A.", InputSchema: []byte(`{"type":"object","anyOf":[{"$ref":"#"}]}`),
+		}}, Warning, `the arguments of 1 tool are not validated`},
 		"left out":       {stdio("x"), ready, config.Router{}, []registry.Dropped{{Kind: "tool", Name: "#2", Reason: "it has no name"}}, []registry.NormalizedTool{plain}, Broken, `1 definition that it lists can't be offered`},
 		"all filtered":   {filtered(config.ToolFilter{Allow: []string{"nope"}}), ready, config.Router{}, []registry.Dropped{{Kind: "tool", Name: "a", Filter: "allow"}}, nil, Warning, "removes all of its tools: a"},
 		"denies nothing": {filtered(config.ToolFilter{Deny: []string{"raed_file"}}), ready, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `write "read_file" instead of "raed_file"`},

@@ -138,6 +138,7 @@ func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
 	noteRepairs(x, o)
 	checkDescriptions(x, o)
 	checkSizes(x, o)
+	checkSchemas(x, o)
 	noteRenamed(x, c, o)
 }
 

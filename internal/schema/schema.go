@@ -1,0 +1,282 @@
+// Package schema compares JSON values with the JSON Schemas of strangers, at a bounded cost. It is
+// a leaf.
+//
+// [Compile] rejects a schema that takes long to compile, or whose references unfold to very many
+// subschemas. [Schema.Validate] counts its steps, and ends when they are spent or when its context
+// ends. An error for the cost matches [ErrCostly].
+//
+// A library reads the schemas; the comparison is this package's own, since the library's can't be
+// stopped.
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// ErrCostly is the error for a schema that costs more than the limits of this package.
+var ErrCostly = errors.New("the schema is too costly")
+
+// The limits of a schema. They are at least 10 times what the schemas of known servers have.
+const (
+	maxBytes    = 1 << 20
+	maxValues   = 20_000    // JSON values of any kind
+	maxSchemas  = 4_000     // objects and booleans, each of which may be a subschema
+	maxDepth    = 128       // levels of nesting
+	maxPointers = 1_200_000 // bytes of the JSON pointers to all values
+	maxRefs     = 1_000_000 // references, times subschemas: the compiler's work for them
+	maxNames    = 200       // strings in "$id" and "id"
+	maxDigits   = 999       // of a number that is written out
+	maxUnfolded = 10_000    // subschemas with which one value is compared
+	maxReason   = 500       // bytes of an error
+)
+
+// location is a schema's URL while it is compiled.
+const location = "mem:///schema"
+
+// A Schema is a compiled JSON Schema. It is immutable.
+type Schema struct {
+	root *jsonschema.Schema
+}
+
+// Compile compiles a schema of any draft, 2020-12 if it does not say which. The error matches
+// [ErrCostly] if the schema is above the limits.
+func Compile(raw json.RawMessage) (*Schema, error) {
+	doc, _, err := readSchema(raw)
+	if err != nil {
+		return nil, err
+	}
+	patterns := patterns{known: make(map[string]jsonschema.Regexp)}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(noNetwork{})
+	c.UseRegexpEngine(patterns.compile)
+	if err := c.AddResource(location, doc); err != nil {
+		return nil, err
+	}
+	root, err := c.Compile(location)
+	switch {
+	case patterns.costly:
+		return nil, costly("its patterns are too large")
+	case err != nil:
+		reason := err.Error() // has a line for each fault
+		return nil, errors.New(strings.ToValidUTF8(reason[:min(len(reason), maxReason)], ""))
+	}
+	if err := unfold(root); err != nil {
+		return nil, err
+	}
+	return &Schema{root}, nil
+}
+
+// Costly returns why the schema is too costly to validate, and nil if it is not.
+func Costly(raw json.RawMessage) error {
+	_, size, err := readSchema(raw)
+	if size.refs+size.patterns > 0 { // else its size is all that counts
+		_, err = Compile(raw)
+	}
+	if errors.Is(err, ErrCostly) {
+		return err
+	}
+	return nil
+}
+
+func costly(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrCostly}, args...)...)
+}
+
+// noNetwork refuses every reference out of the schema.
+type noNetwork struct{}
+
+func (noNetwork) Load(string) (any, error) {
+	return nil, errors.New("references out of the schema are not followed")
+}
+
+// readSchema returns the schema's document and its size. It returns an error if that is above the
+// limits.
+func readSchema(raw json.RawMessage) (doc any, s size, err error) {
+	if len(raw) > maxBytes {
+		return nil, s, costly("it has %d bytes, more than %d", len(raw), maxBytes)
+	}
+	if doc, err = wire.Decode(raw); err != nil {
+		return nil, s, err
+	}
+	if err = s.add(doc, 0, 0); err == nil && s.refs*s.schemas > maxRefs {
+		err = costly("it has %d references and %d subschemas", s.refs, s.schemas)
+	}
+	return doc, s, err
+}
+
+// size is how much of everything a schema's document has.
+type size struct{ values, schemas, pointers, refs, names, patterns int }
+
+// add adds a value whose JSON pointer has some bytes. It stops with an error above the limits.
+func (s *size) add(v any, depth, pointer int) error {
+	s.values++
+	s.pointers += pointer
+	switch {
+	case depth > maxDepth:
+		return costly("it is nested deeper than %d levels", maxDepth)
+	case s.values > maxValues, s.schemas > maxSchemas:
+		return costly("it has more than %d values or %d subschemas", maxValues, maxSchemas)
+	case s.pointers > maxPointers, s.names > maxNames:
+		return costly("its names are too long, or too many")
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		s.schemas++
+		for key, value := range v {
+			s.addKeyword(key, value)
+			if err := s.add(value, depth+1, pointer+1+len(key)); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, value := range v {
+			if err := s.add(value, depth+1, pointer+4); err != nil {
+				return err
+			}
+		}
+	case bool:
+		s.schemas++
+	case json.Number:
+		if !isSmall(v) {
+			return costly("it has a number of more than %d digits", maxDigits)
+		}
+	}
+	return nil
+}
+
+func (s *size) addKeyword(key string, value any) {
+	text, _ := value.(string)
+	switch key {
+	case "$ref", "$dynamicRef", "$recursiveRef":
+		s.refs++
+		s.pointers += len(text)
+	case "pattern", "patternProperties":
+		s.patterns++
+	case "$id", "id":
+		if text != "" {
+			s.names++
+			s.pointers += len(text)
+		}
+	}
+}
+
+// An unfolder computes how many subschemas one value is compared with.
+type unfolder struct {
+	costs    map[*jsonschema.Schema]int // 0 while it is being computed
+	found    []*jsonschema.Schema       // the keys of costs
+	dynamic  bool                       // a reference depends on the path to it
+	embedded bool                       // a subschema has an identifier of its own
+}
+
+// unfold returns an error if the schema compares one value with more than maxUnfolded subschemas.
+// The values inside of that value do not count here: Validate counts them.
+func unfold(root *jsonschema.Schema) error {
+	u := unfolder{costs: make(map[*jsonschema.Schema]int)}
+	if _, err := u.cost(root); err != nil {
+		return err
+	}
+	for i := 0; i < len(u.found); i++ {
+		s := u.found[i]
+		if strings.HasPrefix(s.Location, location) { // a draft's own schema has its anchors at the top of its documents
+			u.dynamic = u.dynamic || s.DynamicRef != nil || s.RecursiveRef != nil
+			u.embedded = u.embedded || s.ID != "" && s != root
+		}
+		for _, part := range innerValues(s) {
+			if _, err := u.cost(part); err != nil {
+				return err
+			}
+		}
+	}
+	if u.dynamic && u.embedded {
+		return costly("it has dynamic references and subschemas with identifiers of their own")
+	}
+	return nil
+}
+
+// cost returns with how many subschemas the schema compares one value.
+func (u *unfolder) cost(s *jsonschema.Schema) (int, error) {
+	if cost, known := u.costs[s]; known {
+		if cost == 0 {
+			return 0, costly("it refers to itself without end")
+		}
+		return cost, nil
+	}
+	u.costs[s] = 0
+	u.found = append(u.found, s)
+	sum := 1
+	for _, part := range sameValue(s) {
+		cost, err := u.cost(part)
+		if err != nil {
+			return 0, err
+		}
+		if sum += cost; sum > maxUnfolded {
+			return 0, costly("its references unfold to more than %d subschemas", maxUnfolded)
+		}
+	}
+	u.costs[s] = sum
+	return sum, nil
+}
+
+// sameValue returns the subschemas with which the same value is compared.
+func sameValue(s *jsonschema.Schema) (all []*jsonschema.Schema) {
+	add := func(parts ...*jsonschema.Schema) {
+		for _, part := range parts {
+			if part != nil {
+				all = append(all, part)
+			}
+		}
+	}
+	add(s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else)
+	if s.DynamicRef != nil {
+		add(s.DynamicRef.Ref)
+	}
+	add(s.AllOf...)
+	add(s.AnyOf...)
+	add(s.OneOf...)
+	for _, part := range s.DependentSchemas {
+		add(part)
+	}
+	for _, part := range s.Dependencies {
+		if part, ok := part.(*jsonschema.Schema); ok {
+			add(part)
+		}
+	}
+	return all
+}
+
+// innerValues returns the subschemas with which a value's members, their names and its items are
+// compared.
+func innerValues(s *jsonschema.Schema) (all []*jsonschema.Schema) {
+	add := func(parts ...*jsonschema.Schema) {
+		for _, part := range parts {
+			if part != nil {
+				all = append(all, part)
+			}
+		}
+	}
+	add(s.PropertyNames, s.UnevaluatedProperties, s.Items2020, s.Contains, s.UnevaluatedItems)
+	add(s.PrefixItems...)
+	for _, part := range s.Properties {
+		add(part)
+	}
+	for _, part := range s.PatternProperties {
+		add(part)
+	}
+	for _, v := range []any{s.AdditionalProperties, s.Items, s.AdditionalItems} {
+		switch v := v.(type) {
+		case *jsonschema.Schema:
+			add(v)
+		case []*jsonschema.Schema:
+			add(v...)
+		}
+	}
+	return all
+}
