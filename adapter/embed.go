@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcp-metarouter/metarouter/internal/builtin"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -67,6 +68,7 @@ func help(args []string) error {
 	case len(args) > 2 && args[0] == "guard" && args[1] == "--":
 		return supervisor.ExecShim(args[2:])
 	case len(args) == 1 && args[0] == "guard":
+		secret.HideProcess()
 		supervisor.RunGuard(os.Stdin)
 		return nil
 	}

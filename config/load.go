@@ -12,6 +12,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/program"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 // Load reads the files. Later files win, for each server and for each key of "metarouter".
@@ -66,7 +67,7 @@ type environment struct {
 func system() environment {
 	home, _ := os.UserHomeDir()
 	executable, _ := os.Executable()
-	return environment{os.LookupEnv, os.ReadFile, program.Look, home, executable}
+	return environment{secret.LookupEnv, os.ReadFile, program.Look, home, executable}
 }
 
 func load(paths []string, env environment) (Config, error) {

@@ -4,20 +4,15 @@ import (
 	"io"
 	"os"
 
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 )
 
-// The environment variables that the router and its servers share.
-const (
-	// DepthVariable is set in the environment of every server. A router that
-	// finds it set was started by a router, and must not start.
-	DepthVariable = process.DepthVariable
-	// TokenVariable holds the token that clients must send over HTTP. No server
-	// gets it.
-	TokenVariable = process.TokenVariable
-)
+// DepthVariable is set in the environment of every server. A router that finds it set
+// was started by a router, and must not start.
+const DepthVariable = process.DepthVariable
 
 // RunGuard is the whole of the process guard: a program that ends what the router
 // has started when the router is killed. The program named by [Options.Guard] must
@@ -29,10 +24,10 @@ func RunGuard(stdin io.Reader) { process.RunGuard(stdin) }
 // process guard knows of it. It returns only on failure.
 func ExecShim(command []string) error { return process.ExecShim(command) }
 
-// Inherited returns the variables of ours that a server with this inheritEnv gets,
-// and the PATH in which its command is searched.
-func Inherited(ours, inherit []string) []string {
-	return process.Environment(ours, inherit, os.Getenv("PATH"), nil)
+// Inherited returns the variables of ours that the server of an entry gets, and the PATH
+// in which its command is searched.
+func Inherited(ours []string, entry config.Server) []string {
+	return process.Environment(ours, entry.InheritEnv, os.Getenv("PATH"), nil, append([]string{entry.Command}, entry.Args...))
 }
 
 // ReportVariable is set in the environment of a program that must call [Report].

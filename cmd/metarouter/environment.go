@@ -31,6 +31,7 @@ type environment struct {
 	logLevel   string   // --log-level
 	json       bool     // --json
 	standalone bool     // --standalone
+	debug      bool     // --debug
 
 	input   string  // the value of --args once it is read, for a router that carries out the command
 	running *hosted // set in a router that carries out the command of another process

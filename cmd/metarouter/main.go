@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -82,6 +83,7 @@ func main() {
 		}
 		return
 	}
+	secret.Token() // so that no child gets it
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/completion"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 // helpColumns is the width of the help of flags.
@@ -39,6 +41,13 @@ one MCP server.`,
 	flags.StringArrayVar(&env.configs, "config", nil, "Read the servers from this configuration `file`. Repeat the flag to read several files; a later file wins over an earlier one. (default ./.mcp.json, else metarouter/mcp.json in ~/.config; in ~/Library/Application Support on macOS, in %AppData% on Windows)")
 	flags.StringVar(&env.data, "data", defaultData(), "Keep the catalog, the logs of servers and what was learned from calls in this `folder`. An empty name (\"\") keeps nothing.")
 	flags.StringVar(&env.logLevel, "log-level", "", "Write log lines of this `level`, or a more serious one, to stderr: debug, info, warn or error. (default info for serve, warn for eval and usage, no log lines for other commands)")
+	flags.BoolVar(&env.debug, "debug", false, "Let other processes of yours read the memory and the environment of this one, as debuggers do, and let a crash write a core file. By default they can't, since both hold secrets. (Linux only)")
+	root.PersistentPreRun = func(cmd *cobra.Command, args []string) {
+		debug := env.debug || cmd.Name() == "guard" && slices.Contains(args, "--debug") // it has no flags
+		if !debug && env.running == nil && cmd.Name() != "builtin" {                    // a bundled server is found by its environment
+			secret.HideProcess()
+		}
+	}
 	for _, cmd := range []*cobra.Command{
 		newRouteCommand(env), newSearchCommand(env), newCallCommand(env), newToolsCommand(env), newServersCommand(env), newRestartCommand(env),
 		newCapabilitiesCommand(env), newClassifyCommand(env), newUsageCommand(env), newDoctorCommand(env), newWhyCommand(env),

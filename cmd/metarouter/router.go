@@ -79,6 +79,9 @@ func routerOptions(env *environment, log *zap.Logger) adapter.Options {
 	o := adapter.Options{DataDir: env.data, Version: version, Log: log}
 	if exe, err := os.Executable(); err == nil {
 		o.Guard, o.Reporter = []string{exe, "guard"}, exe
+		if env.debug {
+			o.Guard = append(o.Guard, "--debug")
+		}
 	}
 	return o
 }

@@ -132,18 +132,16 @@ func hostClients(ctx context.Context, env *environment, c config.Config, named b
 func sharingTerms(env *environment, c config.Config, named bool, f serveFlags) daemon.Terms {
 	_ = f.override(&c.Router) // as the router does with each configuration that it reads
 	folder, _ := os.Getwd()
-	var inherit []string
-	for _, s := range c.Servers {
-		inherit = append(inherit, s.InheritEnv...)
-	}
 	var environment []string
-	for _, variable := range supervisor.Inherited(os.Environ(), inherit) {
-		if !strings.HasPrefix(variable, "TERM=") && !strings.HasPrefix(variable, "XDG_SESSION_") {
-			environment = append(environment, variable)
-		}
+	for _, s := range append(slices.Clip(c.Servers), config.Server{}) { // the last one gets the variables that all get
+		environment = append(environment, supervisor.Inherited(os.Environ(), s)...)
 	}
+	environment = slices.DeleteFunc(environment, func(variable string) bool {
+		return strings.HasPrefix(variable, "TERM=") || strings.HasPrefix(variable, "XDG_SESSION_")
+	})
 	environment = append(environment, telemetry.Environment()...)
 	slices.Sort(environment)
+	environment = slices.Compact(environment)
 	return daemon.Terms{
 		Place:   daemon.Hash(program(), os.Getuid(), daemon.Namespaces(), folder, env.data, env.logLevel, named, f.mode, f.names, f.noWatch, c.Files),
 		Text:    c.Digest(),

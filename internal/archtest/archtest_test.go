@@ -85,7 +85,7 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/plan":       {"config", "supervisor", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal"},
 	"cmd/metarouter/internal/progress":   {"adapter", "server", "cmd/metarouter/internal/terminal"},
 	"cmd/metarouter/internal/terminal":   {},
-	"cmd/metarouter/internal/web":        {"adapter", "config", "supervisor", "server"},
+	"cmd/metarouter/internal/web":        {"adapter", "config", "server"},
 	"cmd/metarouter/internal/why":        {"config", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal"},
 
 	// Parts that several steps share, and that know some of the path.

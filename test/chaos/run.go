@@ -157,7 +157,7 @@ func (o options) killsRouters() bool { return slices.Contains(o.faults, "router"
 
 // serve returns the command of a router, not started. Its log is appended to a file.
 func (r *run) serve(log string, flags ...string) *exec.Cmd {
-	args := append([]string{"serve", "--config", r.config.path, "--data", r.data, "--mode", "direct"}, flags...)
+	args := append([]string{"serve", "--debug", "--config", r.config.path, "--data", r.data, "--mode", "direct"}, flags...)
 	if r.standalone {
 		args = append(args, "--standalone")
 	}

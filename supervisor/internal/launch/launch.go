@@ -82,7 +82,7 @@ func (l *Launcher) command(ctx context.Context, entry config.Server) (process.Co
 	}
 	return process.Command{
 		Path: path, Args: entry.Args, Dir: entry.Cwd,
-		Env: process.Environment(os.Environ(), entry.InheritEnv, search, entry.Env),
+		Env: process.Environment(os.Environ(), entry.InheritEnv, search, entry.Env, append([]string{entry.Command}, entry.Args...)),
 	}, nil
 }
 

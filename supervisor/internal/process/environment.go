@@ -2,9 +2,13 @@ package process
 
 import (
 	"maps"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 const (
@@ -14,10 +18,6 @@ const (
 	// DepthVariable is set in the environment of every server. A router that
 	// finds it set was started by a router, and must not start.
 	DepthVariable = "METAROUTER_DEPTH"
-
-	// TokenVariable holds the token that clients must send over HTTP. No server
-	// gets it.
-	TokenVariable = "METAROUTER_TOKEN"
 )
 
 // safe names the router's variables that every server gets: programs need them to
@@ -25,10 +25,9 @@ const (
 // star at the end stands for any text.
 var safe = []string{
 	"HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_*", "TZ",
-	"TMPDIR", "TMP", "TEMP", "XDG_*",
+	"TMPDIR", "TMP", "TEMP", "XDG_SESSION_ID", "XDG_*",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
-	"NPM_CONFIG_*", "UV_*",
 	"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", // where a browser shows its window
 }
 
@@ -39,22 +38,41 @@ var safeWindows = []string{
 	"PROCESSOR_ARCHITECTURE", "NUMBER_OF_PROCESSORS",
 }
 
-// Environment returns a server's environment: of ours, which is the router's, the
-// safe variables and those whose names inherit lists ("*": all); then path as PATH;
-// then own, the variables of the server's entry, but for PATH.
-func Environment(ours, inherit []string, path string, own map[string]string) []string {
-	allowed := append(slices.Clone(safe), inherit...)
+// runners are programs that fetch packages, with the variables that say from where.
+var runners = map[string][]string{
+	"NPM_CONFIG_*": {"npx", "npm", "node", "pnpm", "pnpx", "yarn", "bun", "bunx"},
+	"UV_*":         {"uvx", "uv"},
+}
+
+// Environment returns the environment of a server with this command line: of ours,
+// which is the router's, the safe variables, and those whose names inherit lists; then
+// path as PATH; then own, the variables of the server's entry, but for PATH.
+//
+// A star in inherit stands for any text. It matches no name that looks like a secret's:
+// such a variable must be named. The user name and password in the URL of a safe
+// variable, as of a proxy, are dropped unless inherit names the variable.
+func Environment(ours, inherit []string, path string, own map[string]string, command []string) []string {
+	allowed := safe
 	if runtime.GOOS == "windows" {
-		allowed = append(allowed, safeWindows...)
+		allowed = slices.Concat(safe, safeWindows)
+	}
+	for pattern, programs := range runners {
+		if runs(command, programs) {
+			allowed = append(slices.Clip(allowed), pattern)
+		}
 	}
 	env := []string{DepthVariable + "=1"}
 	for _, variable := range ours {
-		name, _, _ := strings.Cut(variable, "=")
+		name, value, _ := strings.Cut(variable, "=")
 		if _, ok := own[name]; ok || reserved(name) {
 			continue
 		}
-		if slices.ContainsFunc(allowed, func(pattern string) bool { return matches(pattern, name) }) {
+		switch {
+		case slices.ContainsFunc(inherit, func(pattern string) bool { return strings.EqualFold(pattern, name) }):
 			env = append(env, variable)
+		case !passes(allowed, name) && !passes(inherit, name):
+		default:
+			env = append(env, name+"="+withoutPassword(name, value))
 		}
 	}
 	env = append(env, "PATH="+path)
@@ -67,14 +85,54 @@ func Environment(ours, inherit []string, path string, own map[string]string) []s
 }
 
 func reserved(name string) bool {
-	return name == MarkVariable || name == DepthVariable || name == TokenVariable || strings.EqualFold(name, "PATH")
+	return name == MarkVariable || name == DepthVariable || name == secret.TokenVariable || strings.EqualFold(name, "PATH")
 }
 
-// matches compares without regard to case: proxy variables are written both
-// ways, and Windows does not distinguish.
-func matches(pattern, name string) bool {
-	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
-		return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+// passes reports whether the name is one of the patterns, or matches one with a star
+// and looks like no secret's. It compares without regard to case: proxy variables are
+// written both ways, and Windows does not distinguish.
+func passes(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		prefix, star := strings.CutSuffix(pattern, "*")
+		if !star {
+			return strings.EqualFold(pattern, name)
+		}
+		return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) && !isSecret(name)
+	})
+}
+
+// isSecret reports whether the name is that of a secret. The names of folders are not.
+func isSecret(name string) bool {
+	return secret.Named(name) && name != "PWD" && name != "OLDPWD"
+}
+
+// runs reports whether one of the programs is named in the command line, be it as an
+// argument of another program, such as "cmd /c npx" or a shell.
+func runs(command, programs []string) bool {
+	for _, argument := range command {
+		for word := range strings.FieldsSeq(strings.ReplaceAll(argument, `\`, "/")) {
+			name := strings.ToLower(filepath.Base(word))
+			for _, extension := range []string{".exe", ".cmd"} {
+				name = strings.TrimSuffix(name, extension)
+			}
+			if slices.Contains(programs, name) {
+				return true
+			}
+		}
 	}
-	return strings.EqualFold(pattern, name)
+	return false
+}
+
+var (
+	userinfo      = regexp.MustCompile(`(?i)(https?://)[^\s/?#]*@`)
+	proxyUserinfo = regexp.MustCompile(`^([a-zA-Z0-9+.-]+://)?.*@`) // a proxy needs no scheme
+)
+
+// withoutPassword returns the value without the user name and password of a URL in it.
+func withoutPassword(name, value string) string {
+	pattern := userinfo
+	if strings.HasSuffix(strings.ToUpper(name), "_PROXY") {
+		pattern = proxyUserinfo
+	}
+	return pattern.ReplaceAllString(value, "${1}")
 }

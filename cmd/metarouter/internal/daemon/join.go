@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 const (
@@ -144,6 +146,9 @@ func (c *Client) start() (socket string, process *os.Process, err error) {
 	host := exec.Command(c.Host[0], c.Host[1:]...)
 	host.ExtraFiles = []*os.File{f}
 	host.Stderr = crashes
+	if token := secret.Token(); token != "" { // the configuration may name it
+		host.Env = append(os.Environ(), secret.TokenVariable+"="+token)
+	}
 	detach(host)
 	if err := host.Start(); err != nil {
 		return "", nil, fmt.Errorf("start a shared router: %w", err)

@@ -24,8 +24,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/server"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 const (
@@ -88,7 +88,7 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	}
 	local := resolved.IP.IsLoopback()
 	if !local && len(tokens) == 0 {
-		return nil, fmt.Errorf("--http %s is open to other machines, so clients must send a token: set %s, --token-file or metarouter.http.tokens; or listen on 127.0.0.1:%d", address, supervisor.TokenVariable, resolved.Port)
+		return nil, fmt.Errorf("--http %s is open to other machines, so clients must send a token: set %s, --token-file or metarouter.http.tokens; or listen on 127.0.0.1:%d", address, secret.TokenVariable, resolved.Port)
 	}
 	if !local && certificate == nil {
 		log.Warn("other machines can reach this router, and what they send is not encrypted: use --tls-cert and --tls-key, or put a proxy with TLS in front of it")
@@ -169,7 +169,7 @@ func certificateOf(c config.HTTP, f Flags, log *zap.Logger) (*certificate, error
 
 // tokens returns all tokens. A client must send one of them.
 func tokens(c config.HTTP, file string) ([]string, error) {
-	all := []string{os.Getenv(supervisor.TokenVariable)}
+	all := []string{secret.Token()}
 	all = append(all, c.Tokens...)
 	if file != "" {
 		b, err := os.ReadFile(file)

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package secret
+
+// HideProcess does nothing here.
+func HideProcess() {}
