@@ -214,9 +214,11 @@ type HTTP struct {
 	TLSCert        string        // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
 	TLSKey         string        // absolute path of the certificate's key, PEM
 	MaxBody        int64         // bytes of a body; default 16 MiB
+	MaxBodyMemory  int64         // bytes that the bodies of all requests and long answers take together; default 256 MiB
 	MaxHeader      int64         // bytes of a request's line and headers; default 64 KiB
 	MaxBatch       int           // messages of one batch; default 100
 	ReadTimeout    time.Duration // for a client to send a request; default 1m
+	MaxConnections int           // connections, and requests over HTTP/2, at the same time; default 4096
 	MaxSessions    int           // of clients at the same time; default 1000
 	SessionTimeout time.Duration // after which an idle session ends; default 30m
 

@@ -17,6 +17,8 @@ type decoder struct {
 	asked    place // of the name of the classifier's server
 	tls      place // of the last key that names a file for TLS
 
+	shortTokens []place // of the last "tokens"
+
 	// The entry that is decoded now:
 	name      string    // "" outside of entries
 	fatal     []string  // why the server can't be started

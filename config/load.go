@@ -118,6 +118,7 @@ func assemble(sources []source, env environment) Config {
 		c.Servers = append(c.Servers, d.server(e, c.Router))
 	}
 	checkAskedServer(d, c)
+	checkTokens(d, c)
 	c.Problems = d.problems
 	slices.SortStableFunc(c.Problems, func(a, b Problem) int {
 		return cmp.Or(

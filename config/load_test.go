@@ -175,7 +175,7 @@ func TestWorkspaceFolder(t *testing.T) {
 func TestRouter(t *testing.T) {
 	c := loadText(t, `{"metarouter": {"mode": "search", "names": "bare", "separator": ".", "toolBudget": 1, "listWait": "1s",
 		"pinned": ["files:read_file"], "findThreshold": 0.3, "routeThreshold": 0.75, "learning": false, "fillArguments": true, "accessLog": "x.log",
-		"http": {"addr": ":1", "allowedHosts": ["h"], "allowedOrigins": ["o"], "tokens": ["${TOKEN}"], "maxBody": "1KiB",
+		"http": {"addr": "[::1]:1", "allowedHosts": ["h"], "allowedOrigins": ["o"], "tokens": ["${TOKEN}"], "maxBody": "1KiB", "maxBodyMemory": "3KiB", "maxConnections": 7,
 			"tlsCert": "tls/${TOKEN}.pem", "tlsKey": "/k.pem", "maxHeader": "2KiB", "maxBatch": 3, "readTimeout": "5s", "maxSessions": 4,
 			"sessionTimeout": "6s", "rate": "5/s burst 9"},
 		"capabilities": {"invoicing": ["invoice"]}}}`)
@@ -183,7 +183,7 @@ func TestRouter(t *testing.T) {
 		Mode: "search", Names: "bare", Separator: ".", ToolBudget: 1, ListWait: time.Second,
 		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: ValidateOn,
 		FindThreshold: 0.3, RouteThreshold: 0.75, FillArguments: true, AccessLog: AccessLog{File: "/project/x.log", MaxSize: 100 << 20, MaxFiles: 5},
-		HTTP: HTTP{Addr: ":1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []string{"sk-secret"}, MaxBody: 1024,
+		HTTP: HTTP{Addr: "[::1]:1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []string{"sk-secret"}, MaxBody: 1024, MaxBodyMemory: 3072, MaxConnections: 7,
 			TLSCert: "/project/tls/sk-secret.pem", TLSKey: "/k.pem", MaxHeader: 2048, MaxBatch: 3, ReadTimeout: 5 * time.Second, MaxSessions: 4,
 			SessionTimeout: 6 * time.Second, Rate: Rate{5, 9}},
 		Capabilities: map[string][]string{"invoicing": {"invoice"}},
@@ -281,6 +281,7 @@ func TestProblems(t *testing.T) {
 		{"maxBody", `{"metarouter": {"http": {§"maxBody": "16 Mb/s"}}}`, "", `write it like "16MiB"`, true},
 		{"unset token", `{"metarouter": {"http": {"tokens": ["x", §"${NOPE}"]}}}`, "", `lets no client in: the variable NOPE is not set`, true},
 		{"empty token", `{"metarouter": {"http": {"tokens": [§"${EMPTY}"]}}}`, "", `an empty token lets no client in`, true},
+		{"short token", `{"metarouter": {"http": {"tokens": ["0123456789abcdef", §"0123456789abcde"], "addr": ":1"}}}`, "", `at least 16 characters; make one with 'openssl rand -hex 24'`, true},
 		{"tokens", `{"metarouter": {"http": {§"tokens": "${TOKEN}"}}}`, "", `must be an array of strings`, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"net"
 	"time"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 func defaultRouter() Router {
@@ -19,8 +22,8 @@ func defaultRouter() Router {
 		Learning:       true,
 		AccessLog:      AccessLog{MaxSize: 100 << 20, MaxFiles: 5},
 		HTTP: HTTP{
-			Addr: "127.0.0.1:8787", MaxBody: 16 << 20, MaxHeader: 64 << 10, MaxBatch: 100,
-			ReadTimeout: time.Minute, MaxSessions: 1000, SessionTimeout: 30 * time.Minute,
+			Addr: "127.0.0.1:8787", MaxBody: 16 << 20, MaxBodyMemory: 256 << 20, MaxHeader: 64 << 10, MaxBatch: 100,
+			ReadTimeout: time.Minute, MaxConnections: 4096, MaxSessions: 1000, SessionTimeout: 30 * time.Minute,
 		},
 	}
 }
@@ -57,9 +60,11 @@ func routerFields(d *decoder, r *Router) fields {
 			"tlsCert":        tlsFileField(d, &r.HTTP.TLSCert),
 			"tlsKey":         tlsFileField(d, &r.HTTP.TLSKey),
 			"maxBody":        set(d, &r.HTTP.MaxBody, size),
+			"maxBodyMemory":  set(d, &r.HTTP.MaxBodyMemory, size),
 			"maxHeader":      set(d, &r.HTTP.MaxHeader, size),
 			"maxBatch":       set(d, &r.HTTP.MaxBatch, atLeast(1)),
 			"readTimeout":    set(d, &r.HTTP.ReadTimeout, duration(positive)),
+			"maxConnections": set(d, &r.HTTP.MaxConnections, atLeast(1)),
 			"maxSessions":    set(d, &r.HTTP.MaxSessions, atLeast(1)),
 			"sessionTimeout": set(d, &r.HTTP.SessionTimeout, duration(positive)),
 			"rate":           set(d, &r.HTTP.Rate, rate),
@@ -86,11 +91,26 @@ func tokensField(d *decoder, to *[]string) func(hujson.ObjectMember) {
 			d.warn(v.StartOffset, "an empty token lets no client in; write ${TOKEN} and set TOKEN in the environment")
 			return noToken, nil
 		}
+		if len(s) < secret.MinToken {
+			d.shortTokens = append(d.shortTokens, place{d.source, v.StartOffset})
+		}
 		return s, nil
 	}
 	return func(m hujson.ObjectMember) {
-		*to = []string{noToken}
+		*to, d.shortTokens = []string{noToken}, nil
 		set(d, to, list(token))(m)
+	}
+}
+
+// checkTokens reports tokens that can be guessed, if other machines may try.
+func checkTokens(d *decoder, c Config) {
+	host, _, _ := net.SplitHostPort(c.Router.HTTP.Addr)
+	if host == "localhost" || net.ParseIP(host).IsLoopback() {
+		return
+	}
+	for _, at := range d.shortTokens {
+		d.source = at.source
+		d.warn(at.offset, "other machines reach %s, so a token needs at least %d characters; make one with 'openssl rand -hex 24'", c.Router.HTTP.Addr, secret.MinToken)
 	}
 }
 

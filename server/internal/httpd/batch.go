@@ -54,8 +54,10 @@ func (t *streamable) batch(x *exchange, body []byte) {
 			r.Cancel(conversation.ErrUnread)
 		}
 	}
+	memory := x.lease.share()
 	t.work.running.Go(func() {
 		defer t.sessions.release(s)
+		defer memory.release()
 		defer done()
 		st.finish(b.Run(t.work.ctx))
 	})

@@ -1,11 +1,9 @@
 package httpd
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"mime"
 	"net/http"
 	"strconv"
@@ -46,6 +44,9 @@ type exchange struct {
 	principal string          // who the client has proved to be, "" if it proved nothing
 	payer     string          // the client, for the limiter
 	paid      int             // requests that the limiter has let pass
+	memory    *bodyMemory     // of all requests
+	lease     *lease          // the body's memory; nil if the body is small
+	began     time.Time       // when the request came
 	over      <-chan struct{} // closed when nothing may be written any more; nil if that can't happen
 }
 
@@ -69,33 +70,15 @@ func (x *exchange) message() (body []byte, ok bool) {
 		return nil, false
 	}
 	body, err := x.body()
-	if tooLong, is := errors.AsType[*http.MaxBytesError](err); is {
-		x.refuse(http.StatusRequestEntityTooLarge, nil, conversation.InvalidRequest(fmt.Sprintf("message longer than %d bytes; send less, or raise http.maxBody in the configuration", tooLong.Limit)))
+	if err != nil {
+		x.refuseBody(err)
 		return nil, false
-	} else if err != nil {
-		x.refuse(http.StatusBadRequest, nil, conversation.InvalidRequest("the body ended early"))
-		return nil, false
-	} else if !utf8.Valid(body) {
+	}
+	if !utf8.Valid(body) {
 		x.refuse(http.StatusBadRequest, nil, &session.Error{Code: session.CodeParse, Message: "the body is not UTF-8"})
 		return nil, false
 	}
 	return body, true
-}
-
-func (x *exchange) body() ([]byte, error) {
-	if x.r.ContentLength > x.rules.maxBody {
-		return nil, &http.MaxBytesError{Limit: x.rules.maxBody}
-	}
-	var body bytes.Buffer
-	body.Grow(int(min(max(x.r.ContentLength, 0), 1<<20)) + bytes.MinRead)
-	if _, err := body.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, x.rules.maxBody)); err != nil {
-		return nil, err
-	}
-	x.control.SetReadDeadline(time.Time{}) // else a slow answer would look like a client that has gone
-	if x.ending.Err() != nil {
-		x.hurry()
-	}
-	return body.Bytes(), nil
 }
 
 // hurry makes the request end soon, whatever its client does.
@@ -158,6 +141,10 @@ var errOver = errors.New("the stream is cut, or another connection follows it")
 // write writes all of b, as long as the client reads.
 func (x *exchange) write(b []byte) error {
 	const chunk = 256 << 10
+	if size := int64(len(b)); size > smallBody { // a long answer takes memory as a body does, but is never refused
+		x.memory.used.Add(size)
+		defer x.memory.used.Add(-size)
+	}
 	for len(b) > 0 {
 		x.control.SetWriteDeadline(time.Now().Add(patience))
 		if x.ending.Err() != nil {

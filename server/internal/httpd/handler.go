@@ -21,6 +21,7 @@ const (
 	defaultSessionTimeout = 30 * time.Minute
 	defaultMaxSessions    = 1000
 	defaultReadTimeout    = time.Minute
+	defaultMaxBodyMemory  = 256 << 20
 )
 
 // Options say whom a [Handler] serves. The zero value serves programs of this
@@ -31,6 +32,7 @@ type Options struct {
 	AllowedOrigins []string      // web pages that may call the router, such as https://example.com
 	Tokens         []string      // requests must have one of them; if empty, requests need no token
 	MaxBody        int64         // bytes of one message or batch; default 16 MiB
+	MaxBodyMemory  int64         // bytes that the bodies of all requests and long answers may take together, besides 8 KiB of each; default 256 MiB
 	MaxBatch       int           // messages of a batch, and at most Burst; default 100
 	ReadTimeout    time.Duration // for a client to send a message; default 1 minute
 	Rate           float64       // requests a second that one client may make for long; 0 is any number
@@ -70,6 +72,7 @@ type Handler struct {
 	rules      atomic.Pointer[rules]
 	renewing   sync.Mutex // one goroutine at a time replaces rules
 	login      *login
+	memory     bodyMemory
 	work       *work
 	sessions   *sessions
 	streamable *streamable
@@ -109,7 +112,7 @@ func (h *Handler) Close(ctx context.Context) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{
 		w: w, r: r, control: http.NewResponseController(w), rest: restMethod(r.URL.Path),
-		rules: h.current(), ending: h.work.ctx,
+		rules: h.current(), ending: h.work.ctx, memory: &h.memory, began: time.Now(),
 	}
 	if !h.work.enter() {
 		x.refuse(http.StatusServiceUnavailable, nil, conversation.ErrClosed)
@@ -118,11 +121,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.work.running.Done()
 	x.control.SetWriteDeadline(time.Time{})
 	if x.hasBody() { // net/http reads the rest of the body even if the handler does not
-		x.control.SetReadDeadline(time.Now().Add(x.rules.readTimeout))
+		x.control.SetReadDeadline(x.began.Add(x.rules.timeFor(smallBody)))
 	}
 	defer context.AfterFunc(h.work.ctx, x.hurry)()
-	// What net/http itself still has to write has a deadline too.
-	defer func() { x.control.SetWriteDeadline(time.Now().Add(patience)) }()
+	defer func() {
+		x.lease.release()
+		x.control.SetWriteDeadline(time.Now().Add(patience)) // for what net/http itself still has to write
+	}()
 	if err := x.rules.access.admit(r); err != nil {
 		x.refuse(http.StatusForbidden, nil, err)
 		return

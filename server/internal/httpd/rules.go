@@ -17,6 +17,7 @@ type rules struct {
 	access         access
 	limiter        *limiter // nil if clients may make any number of requests
 	maxBody        int64    // bytes
+	maxBodyMemory  int64    // bytes
 	maxBatch       int      // messages
 	readTimeout    time.Duration
 	maxSessions    int
@@ -29,11 +30,13 @@ func newRules(o *Options, before *rules) *rules {
 	r := &rules{
 		options: o, access: newAccess(*o), limiter: newLimiter(o.Rate, o.Burst),
 		maxBody:        cmp.Or(o.MaxBody, defaultMaxBody),
+		maxBodyMemory:  cmp.Or(o.MaxBodyMemory, defaultMaxBodyMemory),
 		maxBatch:       cmp.Or(o.MaxBatch, conversation.MaxBatch),
 		readTimeout:    cmp.Or(o.ReadTimeout, defaultReadTimeout),
 		maxSessions:    cmp.Or(o.MaxSessions, defaultMaxSessions),
 		sessionTimeout: cmp.Or(o.SessionTimeout, defaultSessionTimeout),
 	}
+	r.maxBody = min(r.maxBody, r.maxBodyMemory) // a larger one could never be let in
 	if before != nil && before.options.Rate == o.Rate && before.options.Burst == o.Burst {
 		r.limiter = before.limiter
 	}

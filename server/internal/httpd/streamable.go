@@ -182,8 +182,10 @@ func (t *streamable) legacyRequest(x *exchange, s *httpSession, m wire.Message) 
 		return
 	}
 	t.sessions.occupy(s)
+	body := x.lease.share()
 	t.answer(r, st, func() {
 		done()
+		body.release()
 		t.sessions.release(s)
 	})
 	answerOn(x, s, st)
