@@ -6,6 +6,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,7 @@ type Listener struct {
 	listener    net.Listener // nil before Listen
 	certificate *certificate // nil without TLS
 	maxHeader   int64
+	connections *connections
 	pages       *http.ServeMux
 	log         *zap.Logger
 
@@ -95,7 +97,7 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	}
 	host, _, _ := net.SplitHostPort(address)
 	return &Listener{
-		flags: f, host: host, address: resolved, certificate: certificate, maxHeader: c.MaxHeader,
+		flags: f, host: host, address: resolved, certificate: certificate, maxHeader: c.MaxHeader, connections: newConnections(mostConnections(c)),
 		pages: pages, log: log, tokens: tokens,
 	}, nil
 }
@@ -127,6 +129,7 @@ func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := c.Router.HTTP
+	l.connections.limit(mostConnections(h))
 	tokens, err := tokens(h, l.flags.TokenFile)
 	if err == nil && len(tokens) == 0 && !l.address.IP.IsLoopback() {
 		err = errors.New("other machines can reach this router, so its clients must send a token")
@@ -139,9 +142,15 @@ func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 	return &server.HTTPOptions{
 		Bound:        l.bound(),
 		AllowedHosts: slices.Concat(h.AllowedHosts, l.flags.Hosts, []string{l.host}), AllowedOrigins: h.AllowedOrigins,
-		Tokens: l.tokens, MaxBody: h.MaxBody, MaxBatch: h.MaxBatch, ReadTimeout: h.ReadTimeout,
+		Tokens: l.tokens, MaxBody: h.MaxBody, MaxBodyMemory: h.MaxBodyMemory, MaxBatch: h.MaxBatch, ReadTimeout: h.ReadTimeout,
 		Rate: h.Rate.PerSecond, Burst: h.Rate.Burst, SessionTimeout: h.SessionTimeout, MaxSessions: h.MaxSessions,
 	}
+}
+
+// mostConnections returns the bound on connections: half of the files that this process may
+// open are for the servers.
+func mostConnections(c config.HTTP) int {
+	return min(cmp.Or(c.MaxConnections, math.MaxInt32), max(1, maxFiles()/2))
 }
 
 // Close stops listening.
@@ -200,11 +209,15 @@ func (l *Listener) Serve(ctx context.Context, s *server.Server, parts *adapter.P
 	if err != nil {
 		return err
 	}
-	h := &http.Server{Handler: handler, ReadHeaderTimeout: HeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: int(min(l.maxHeader, math.MaxInt32)), ErrorLog: problems}
-	serve := func() error { return h.Serve(pipe.Listen(l.listener)) }
+	h := &http.Server{
+		Handler: l.connections.handler(handler), ConnState: l.connections.changed, ConnContext: l.connections.context,
+		ReadHeaderTimeout: HeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: int(min(l.maxHeader, math.MaxInt32)), ErrorLog: problems,
+	}
+	counted := listener{pipe.Listen(l.listener), l.connections}
+	serve := func() error { return h.Serve(counted) }
 	if l.certificate != nil { // with HTTP/2 for clients that ask for it
 		h.TLSConfig = l.certificate.config()
-		serve = func() error { return h.ServeTLS(pipe.Listen(l.listener), "", "") }
+		serve = func() error { return h.ServeTLS(counted, "", "") }
 	}
 	served := make(chan error, 1)
 	go func() { served <- serve() }()
