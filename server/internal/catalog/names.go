@@ -37,6 +37,7 @@ type Names[T comparable] struct {
 	items     map[string]T      // by exposed name
 	byID      map[string]T
 	byName    map[string][]T // by the server's own name, sorted by ID
+	longest   int            // bytes of the longest name of a server
 }
 
 // ToolNames are the names of tools.
@@ -78,7 +79,8 @@ func newNames[T comparable](kind string, items []T, key func(T) (server, name st
 	}
 	items = slices.SortedFunc(slices.Values(items), func(a, b T) int { return cmp.Compare(n.id(a), n.id(b)) })
 	for _, t := range items {
-		_, name := key(t)
+		server, name := key(t)
+		n.longest = max(n.longest, len(server))
 		n.byID[n.id(t)] = t
 		n.byName[name] = append(n.byName[name], t)
 	}
@@ -193,7 +195,7 @@ func (n *Names[T]) Resolve(name string) (T, error) {
 func (n *Names[T]) qualified(name string) []T {
 	var found []T
 	for _, separator := range separators(n.separator) {
-		for i := range len(name) {
+		for i := range min(len(name), n.longest+1) {
 			if strings.HasPrefix(name[i:], separator) {
 				t, ok := n.byID[registry.ID(name[:i], name[i+len(separator):])]
 				if ok && !slices.Contains(found, t) {
@@ -228,22 +230,27 @@ type NameError struct {
 }
 
 func (e *NameError) Error() string {
+	name := e.Name[:min(len(e.Name), maxAsked)]
 	switch {
 	case len(e.Ambiguous) > 0:
-		return fmt.Sprintf("several servers have a %s %q; write one of: %s", e.Kind, e.Name, strings.Join(e.Ambiguous, ", "))
+		return fmt.Sprintf("several servers have a %s %q; write one of: %s", e.Kind, name, strings.Join(e.Ambiguous, ", "))
 	case len(e.Nearest) > 0:
-		return fmt.Sprintf("unknown %s %q; did you mean %s?", e.Kind, e.Name, strings.Join(e.Nearest, " or "))
+		return fmt.Sprintf("unknown %s %q; did you mean %s?", e.Kind, name, strings.Join(e.Nearest, " or "))
 	}
-	return fmt.Sprintf("unknown %s %q", e.Kind, e.Name)
+	return fmt.Sprintf("unknown %s %q", e.Kind, name)
 }
 
 const (
 	maxNearest    = 3
 	minSimilarity = 0.3
+	maxAsked      = 500 // bytes of a name that an error repeats, or has similar names for
 )
 
 // nearest returns the IDs of the items whose names are most similar to the given one.
 func (n *Names[T]) nearest(name string) []string {
+	if len(name) > maxAsked {
+		return nil
+	}
 	wanted := bigrams(name)
 	type near struct {
 		id         string

@@ -139,3 +139,15 @@ func FuzzNames(f *testing.F) {
 		}
 	})
 }
+
+// An unknown name of any length costs little, and its error is short.
+func TestLongUnknownName(t *testing.T) {
+	names := NewNames([]*registry.NormalizedTool{{Server: "a", Name: "read"}}, Prefixed, "")
+	for _, name := range []string{strings.Repeat(".", 4<<20), strings.Repeat("read", 1<<20)} {
+		_, err := names.Resolve(name)
+		var unknown *NameError
+		if !errors.As(err, &unknown) || len(err.Error()) > 1000 || len(unknown.Nearest) > 0 {
+			t.Errorf("Resolve: an error of %d bytes with %d similar names", len(err.Error()), len(unknown.Nearest))
+		}
+	}
+}
