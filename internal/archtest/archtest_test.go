@@ -104,6 +104,7 @@ var rules = map[string][]string{
 	"test/mcptest":    {"test/fakeserver", "test/internal/protocol"},
 	"test/external":   {"test/mcptest", "test/internal/protocol", "test/internal/filelock"},
 	"test/chaos":      {"test/mcptest"},
+	"test/hostile":    {"test/mcptest"},
 }
 
 // maxExported bounds the exported names of the public packages.

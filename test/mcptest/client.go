@@ -181,10 +181,13 @@ func (c *Client) Notify(method string, params any) error {
 }
 
 // SendLine sends any line.
-func (c *Client) SendLine(line string) error {
+func (c *Client) SendLine(line string) error { return c.SendRaw(line + "\n") }
+
+// SendRaw sends any bytes.
+func (c *Client) SendRaw(text string) error {
 	c.write.Lock()
 	defer c.write.Unlock()
-	_, err := c.in.WriteString(line + "\n")
+	_, err := c.in.WriteString(text)
 	return err
 }
 

@@ -1,0 +1,188 @@
+//go:build linux
+
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// lines are the hostile clients over stdio, who share the router with the honest one.
+var lines = map[string]func(*visit){
+	"noise": func(v *visit) {
+		c := v.shake()
+		for _, noise := range []string{"", "null", "7", "[]", "{", "{}", "\x00\x00", "\xff\xfe", `"x"`, strings.Repeat("x", 1<<20), strings.Repeat("\r", 1000), `{"jsonrpc":"2.0","id":1,"method":7}`} {
+			c.SendLine(noise)
+		}
+		v.still(c)
+		c.Kill()
+	},
+	"line without an end": func(v *visit) {
+		c := v.stdio()
+		go func() {
+			for v.ctx.Err() == nil && c.SendRaw(strings.Repeat("x", 1<<20)) == nil {
+			}
+		}()
+		v.rest()
+		c.Kill()
+	},
+	"line nested 1,000,000 deep": func(v *visit) {
+		c := v.shake()
+		c.SendLine(rpc(1, "ping", nested("[", 1_000_000, "", "]")))
+		c.SendLine(nested(`{"a":`, 1_000_000, "", "}"))
+		v.still(c)
+		c.Kill()
+	},
+	"lines that are not UTF-8": func(v *visit) {
+		c := v.shake()
+		c.SendLine("{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}")
+		c.SendLine(rpc(`"y"`, "tools/call", "{\"name\":\"honest:echo\",\"arguments\":{\"message\":\"\xc3\x28\"}}"))
+		c.SendLine(rpc(`"\ud800"`, "tools/call", `{"name":"honest:echo","arguments":{"message":"\udfff"}}`))
+		v.still(c)
+		c.Kill()
+	},
+	"batch of 100,000": func(v *visit) {
+		c := v.shake()
+		c.SendLine("[" + strings.Repeat(`{"jsonrpc":"2.0","id":"b","method":"ping"},`, 100_000) + `{"jsonrpc":"2.0","method":"x"}]`)
+		v.still(c)
+		c.Kill()
+	},
+	"answers never read": func(v *visit) {
+		c := v.joinUnread()
+		defer c.end()
+		c.send(rpc(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`) + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
+		for i := 1; v.ctx.Err() == nil; i++ {
+			c.send(rpc(i, "tools/call", `{"name":"honest:echo","arguments":{"message":"`+strings.Repeat("x", 10_000)+`"}}`) + "\n")
+		}
+	},
+	"requests before initialize": func(v *visit) {
+		c := v.stdio()
+		for i := range v.number(20_000) {
+			c.SendLine(rpc(fmt.Sprintf(`"early%d"`, i), "tools/list", `{}`))
+		}
+		v.still(c)
+		c.Kill()
+	},
+	"ids by the thousand, all equal": func(v *visit) {
+		c := v.shake()
+		for range v.number(10_000) {
+			c.SendLine(rpc(`"same"`, "tools/call", `{"name":"honest:echo","arguments":{}}`))
+		}
+		v.still(c)
+		c.Kill()
+	},
+	"cancels of everything": func(v *visit) {
+		c := v.shake()
+		for i := range v.number(50_000) {
+			c.SendLine(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
+		}
+		v.still(c)
+		c.Kill()
+	},
+	"ids and methods of 8 MB": func(v *visit) {
+		c := v.shake()
+		c.SendLine(rpc(`"`+strings.Repeat("i", 8<<20)+`"`, "ping", `{}`))
+		c.SendLine(rpc(`"m"`, strings.Repeat("m", 8<<20), `{}`))
+		c.SendLine(rpc(strings.Repeat("9", 1<<20), "ping", `{}`))
+		v.still(c)
+		c.Kill()
+	},
+	"calls at once by the thousand": func(v *visit) {
+		c := v.shake()
+		for i := range v.number(20_000) {
+			c.SendLine(rpc(fmt.Sprintf(`"c%d"`, i), "tools/call", `{"name":"honest:echo","arguments":{"message":"x"}}`))
+		}
+		c.Kill() // with the calls under way
+	},
+	"half a line, and silence": func(v *visit) {
+		c := v.shake()
+		c.SendRaw(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`)
+		v.rest()
+		c.Kill()
+	},
+	"half a line, and the end": func(v *visit) {
+		c := v.shake()
+		c.SendRaw(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`)
+		c.CloseInput()
+		select {
+		case <-c.Done:
+		case <-time.After(patience):
+			v.t.Error("serve still runs after the end of its stdin")
+		}
+	},
+	"answers to no question": func(v *visit) {
+		c := v.shake()
+		for i := range v.number(50_000) {
+			c.SendLine(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"action":"accept"}}`, i))
+		}
+		v.still(c)
+		c.Kill()
+	},
+	"clients that come and go": func(v *visit) {
+		v.repeat(4, func(i int) {
+			c := v.stdio()
+			if i%2 == 0 {
+				c.Initialize(within(v.t, patience))
+			}
+			c.Kill()
+		})
+	},
+	"subscriptions by the thousand": func(v *visit) {
+		c := v.shake()
+		for i := range v.number(20_000) {
+			c.SendLine(rpc(fmt.Sprintf(`"s%d"`, i), "resources/subscribe", fmt.Sprintf(`{"uri":"honest://%d"}`, i)))
+		}
+		v.still(c)
+		c.Kill()
+	},
+	"initialize again and again": func(v *visit) {
+		c := v.shake()
+		for i := range v.number(5000) {
+			c.SendLine(rpc(fmt.Sprintf(`"i%d"`, i), "initialize", `{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":{"name":"`+strings.Repeat("n", 1000)+`","version":"1"}}`))
+		}
+		v.still(c)
+		c.Kill()
+	},
+}
+
+// An unread is a client's serve whose stdout no one reads.
+type unread struct {
+	cmd *exec.Cmd
+	in  *os.File
+	out *os.File
+}
+
+func (v *visit) joinUnread() *unread {
+	c := &unread{cmd: exec.Command(v.binary, "serve", "--config", v.config, "--data", v.data())}
+	c.cmd.Dir = v.dir
+	stdin, in, err := os.Pipe()
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	out, stdout, err := os.Pipe()
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	c.in, c.out, c.cmd.Stdin, c.cmd.Stdout = in, out, stdin, stdout
+	if err := c.cmd.Start(); err != nil {
+		v.t.Error(err)
+	}
+	stdin.Close()
+	stdout.Close()
+	context.AfterFunc(v.ctx, func() { in.SetWriteDeadline(time.Now()) })
+	return c
+}
+
+func (c *unread) send(s string) { io.WriteString(c.in, s) }
+
+func (c *unread) end() {
+	c.in.Close()
+	c.cmd.Process.Kill()
+	c.cmd.Wait()
+	c.out.Close()
+}

@@ -1,0 +1,309 @@
+//go:build linux
+
+package hostile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// servers returns all kinds of hostile servers.
+func servers() map[string]kind {
+	all := map[string]kind{}
+	for _, some := range []map[string]kind{schemas, lists, names, floods, answers, questions, handshakes, processes, sites} {
+		for name, k := range some {
+			if _, twice := all[name]; twice {
+				panic("two kinds are named " + name)
+			}
+			all[name] = k
+		}
+	}
+	return all
+}
+
+func TestServers(t *testing.T) {
+	t.Parallel()
+	all := servers()
+	t.Logf("%d kinds of servers", len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			attackWith(t, name, all[name])
+		})
+	}
+}
+
+// An attack is a run of one hostile server.
+type attack struct {
+	*router
+	kind    kind
+	client  *mcptest.HTTPClient // calls the hostile server
+	load    *honest
+	answers []string // to calls of the hostile server, distinct
+
+	calls, failed int // of the hostile server
+
+	mu    sync.Mutex // guards asked
+	asked map[string]int
+}
+
+func attackWith(t *testing.T, name string, k kind) {
+	r := start(t, map[string]any{"listWait": "2s", "mode": "direct"})
+	a := &attack{router: r, kind: k, load: r.honestLoad(), asked: map[string]int{}}
+	a.connect()
+	a.load.one("before the attack")
+	if t.Failed() {
+		return
+	}
+	before := r.settle()
+
+	e := map[string]any{"timeout": "1s", "startTimeout": "3s"}
+	switch {
+	case k.play != nil:
+		maps.Copy(e, entry(name, r.pids()))
+	default:
+		e["url"] = newSite(t, k.serve).url
+		e["type"] = "http"
+	}
+	maps.Copy(e, k.entry)
+	r.configure(e)
+	a.run()
+	a.named()
+	if k.check != nil {
+		k.check(a)
+	}
+	r.configure(nil)
+	a.client.Close()
+	r.compare(before)
+	a.load.one("after the attack")
+	a.load.report(memory(r.pid(), "VmHWM"))
+	r.end()
+}
+
+// connect opens the session that calls the hostile server.
+func (a *attack) connect() {
+	if !a.kind.asks {
+		a.client = a.router.client(`{}`)
+		return
+	}
+	a.client = mcptest.NewHTTPClient(a.t, a.url())
+	a.client.Declare(`{"sampling":{},"elicitation":{},"roots":{}}`)
+	a.client.OnRequest(func(method string, _ json.RawMessage) (json.RawMessage, *mcptest.Error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.asked[method]++
+		switch method {
+		case "elicitation/create":
+			return json.RawMessage(`{"action":"decline"}`), nil
+		case "roots/list":
+			return json.RawMessage(`{"roots":[]}`), nil
+		case "ping":
+			return json.RawMessage(`{}`), nil
+		}
+		return nil, &mcptest.Error{Code: -1, Message: "User rejected sampling request"}
+	})
+	if _, err := a.client.Initialize(within(a.t, patience)); err != nil {
+		a.t.Fatalf("initialize: %v\n%s", err, a.log())
+	}
+}
+
+// run calls both servers for the time of a case.
+func (a *attack) run() {
+	d := lasts(a.t, 500*time.Millisecond)
+	if a.kind.slow {
+		d *= 4
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	var all sync.WaitGroup
+	all.Go(func() { a.load.work(ctx) })
+	all.Go(func() {
+		for first := true; (first || ctx.Err() == nil) && !a.t.Failed(); first = false {
+			a.call(d + grace)
+		}
+	})
+	all.Wait()
+	if _, err := a.client.Request(within(a.t, deadline), "tools/list", json.RawMessage(`{}`)); err != nil {
+		a.t.Errorf("list tools: %v", err)
+	}
+}
+
+const (
+	// grace is how long a call of a hostile server may last after the end of the attack: its
+	// timeout is a second.
+	grace = 8 * time.Second
+	// startDeadline is how long a call may wait for a server that does not become ready.
+	startDeadline = time.Minute
+)
+
+// call calls the hostile server. Any answer will do, but one has to come, and it must be a
+// message that any reader understands.
+func (a *attack) call(patience time.Duration) {
+	arguments := `{}`
+	if a.kind.args != nil {
+		arguments = a.kind.args()
+	}
+	patience = min(patience, startDeadline)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	result, err := a.client.Call(ctx, "hostile:attack", json.RawMessage(arguments))
+	if errors.Is(err, context.DeadlineExceeded) && patience < startDeadline && !a.ready() {
+		return
+	}
+	answer := string(result)
+	if failed, ok := errors.AsType[*mcptest.Error](err); ok {
+		answer = string(failed.Object)
+	} else if err != nil {
+		a.t.Errorf("a call of the hostile server: %v", err)
+		return
+	}
+	if _, isError := textOf(result); isError {
+		a.failed++
+	}
+	a.calls++
+	if why := unsound(answer); why != "" {
+		a.t.Errorf("an answer of the hostile server came through: %s: %.300q", why, answer)
+	}
+	answer, _, _ = strings.Cut(answer, `"_meta"`)
+	if answer = clip(answer, 300); len(a.answers) < 10 && !slices.Contains(a.answers, answer) {
+		a.answers = append(a.answers, answer)
+	}
+	time.Sleep(time.Millisecond)
+}
+
+// ready reports whether the hostile server is ready.
+func (a *attack) ready() bool {
+	out, _ := a.command("servers", "--json")
+	var all []struct{ Name, State string }
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		a.t.Errorf("servers: %v: %.2000s", err, out)
+	}
+	for _, s := range all {
+		if s.Name == "hostile" {
+			return s.State == "ready"
+		}
+	}
+	return false
+}
+
+// unsound says why a strict reader would refuse a message, or "".
+func unsound(m string) string {
+	switch {
+	case !utf8.ValidString(m):
+		return "it is not UTF-8"
+	case hasLoneSurrogate(m):
+		return "it has a lone surrogate"
+	case depth(m) > 105: // 100 in the result
+		return fmt.Sprintf("it is nested %d levels deep", depth(m))
+	}
+	return ""
+}
+
+// depth returns how deep JSON is nested.
+func depth(m string) (deepest int) {
+	now, inString := 0, false
+	for i := 0; i < len(m); i++ {
+		switch c := m[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			now++
+			deepest = max(deepest, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return deepest
+}
+
+// hasLoneSurrogate reports whether JSON has half of an escaped pair.
+func hasLoneSurrogate(m string) bool {
+	high := func(s string) bool {
+		return len(s) >= 6 && s[:2] == `\u` && strings.ContainsAny(s[2:3], "dD") && strings.ContainsAny(s[3:4], "89abAB")
+	}
+	low := func(s string) bool {
+		return len(s) >= 6 && s[:2] == `\u` && strings.ContainsAny(s[2:3], "dD") && strings.ContainsAny(s[3:4], "cdefCDEF")
+	}
+	for i := 0; i < len(m); i++ {
+		switch {
+		case m[i] != '\\':
+		case high(m[i:]) && !low(m[min(i+6, len(m)):]), low(m[i:]):
+			return true
+		case high(m[i:]):
+			i += 11
+		default:
+			i++
+		}
+	}
+	return false
+}
+
+func clip(s string, n int) string {
+	if len(s) > n {
+		return s[:n]
+	}
+	return s
+}
+
+// named checks that the fault is named: each text of the kind that begins with "doctor:",
+// "servers:", "log:" or "answer:" must be there, if one alternative of it is.
+func (a *attack) named() {
+	a.t.Helper()
+	if len(a.kind.named) == 0 {
+		return
+	}
+	var seen string
+	for until := time.Now().Add(15 * time.Second); time.Now().Before(until) && !a.t.Failed(); time.Sleep(300 * time.Millisecond) {
+		seen = a.evidence()
+		for _, want := range a.kind.named {
+			if strings.Contains(seen, want) {
+				a.t.Logf("named %q in\n%s", want, clip(seen, 3000))
+				return
+			}
+		}
+	}
+	a.t.Errorf("the fault is not named: none of %q in\n%s", a.kind.named, clip(seen, 8000))
+}
+
+// evidence is all that says what is wrong with the hostile server.
+func (a *attack) evidence() string {
+	var b strings.Builder
+	out, _ := a.command("doctor", "--json")
+	var report struct {
+		Findings []struct{ Server, Problem string }
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		a.t.Errorf("doctor: %v: %.2000s", err, out)
+	}
+	for _, f := range report.Findings {
+		if f.Server == "honest" {
+			a.t.Errorf("doctor blames the honest server: %s", f.Problem)
+		}
+		if f.Server == "hostile" {
+			fmt.Fprintln(&b, "doctor:", f.Problem)
+		}
+	}
+	for _, answer := range a.answers {
+		fmt.Fprintln(&b, "answer:", clip(answer, 400))
+	}
+	for line := range strings.Lines(clip(a.process.Stderr(), 1<<20)) {
+		if strings.Contains(line, `{"server": "hostile"`) || strings.Contains(line, `"hostile:`) {
+			fmt.Fprint(&b, "log: ", strings.TrimSuffix(clip(line, 400), "\n")+"\n")
+		}
+	}
+	return b.String()
+}
