@@ -70,6 +70,8 @@ type Server struct {
 	IdleTimeout   time.Duration // 0: never stopped for being idle
 	MaxConcurrent int           // calls under way at once; default 8
 
+	QuestionsPerMinute int // how often it may ask its clients something (sampling, elicitation); 0 is the default, 60
+
 	Capabilities    []string // tags that each of its tools has
 	Group           string   // servers of one group can stand in for each other
 	Priority        int      // of servers that can stand in for each other, the higher one is first

@@ -89,15 +89,16 @@ func (d *decoder) server(e entry, r Router) Server {
 	d.source, d.name, d.fatal, d.missing = e.source, e.name, nil, variables{}
 	at := e.member.Name.StartOffset
 	s := Server{
-		Name:            e.name,
-		Lazy:            r.Lazy,
-		Timeout:         r.Timeout,
-		StartTimeout:    90 * time.Second,
-		IdleTimeout:     r.IdleTimeout,
-		MaxConcurrent:   8,
-		Validate:        r.Validate,
-		Retry:           "hints",
-		MaxResultTokens: r.MaxResultTokens,
+		Name:               e.name,
+		Lazy:               r.Lazy,
+		Timeout:            r.Timeout,
+		StartTimeout:       90 * time.Second,
+		IdleTimeout:        r.IdleTimeout,
+		MaxConcurrent:      8,
+		QuestionsPerMinute: 60,
+		Validate:           r.Validate,
+		Retry:              "hints",
+		MaxResultTokens:    r.MaxResultTokens,
 	}
 	if e.name == "" {
 		d.reject(at, `a server needs a name; write "a name": {"command": "…"}`)
@@ -139,11 +140,12 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 		"headers": set(d, &s.Headers, dict(d.expanded)),
 
 		"disabled": set(d, &s.Disabled, boolean), "enabled": set(d, &enabled, boolean),
-		"lazy":          set(d, &s.Lazy, boolean),
-		"timeout":       set(d, &s.Timeout, duration(positive)),
-		"startTimeout":  set(d, &s.StartTimeout, duration(positive)),
-		"idleTimeout":   set(d, &s.IdleTimeout, duration(orZero)),
-		"maxConcurrent": set(d, &s.MaxConcurrent, atLeast(1)),
+		"lazy":               set(d, &s.Lazy, boolean),
+		"timeout":            set(d, &s.Timeout, duration(positive)),
+		"startTimeout":       set(d, &s.StartTimeout, duration(positive)),
+		"idleTimeout":        set(d, &s.IdleTimeout, duration(orZero)),
+		"maxConcurrent":      set(d, &s.MaxConcurrent, atLeast(1)),
+		"questionsPerMinute": set(d, &s.QuestionsPerMinute, atLeast(1)),
 
 		"capabilities":    set(d, &s.Capabilities, list(text)),
 		"group":           set(d, &s.Group, text),

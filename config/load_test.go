@@ -57,7 +57,7 @@ func only(t *testing.T, text string) Server {
 
 func TestDialects(t *testing.T) {
 	base := Server{
-		Name: "a", Timeout: 5 * time.Minute, StartTimeout: 90 * time.Second, MaxConcurrent: 8,
+		Name: "a", Timeout: 5 * time.Minute, StartTimeout: 90 * time.Second, MaxConcurrent: 8, QuestionsPerMinute: 60,
 		Validate: ValidateOn, Retry: "hints",
 	}
 	with := func(change func(*Server)) Server { s := base; change(&s); return s }
@@ -121,12 +121,13 @@ func TestDialects(t *testing.T) {
 		{"cwd at home", `{"mcpServers": {"a": {` + npx + `, "cwd": "~/x"}}}`, with(func(s *Server) { stdio(s); s.Cwd = "/home/me/x" })},
 		{"null is absent", `{"mcpServers": {"a": {` + npx + `, "env": null, "url": null}}, "metarouter": null}`, with(stdio)},
 		{"ours", `{"mcpServers": {"a": {` + npx + `, "inheritEnv": ["X"], "startTimeout": "10s", "lazy": true, "idleTimeout": "1h",
-			"maxConcurrent": 2, "capabilities": ["search"], "group": "g", "priority": -1, "validate": "warn", "retry": "never",
+			"maxConcurrent": 2, "questionsPerMinute": 5, "capabilities": ["search"], "group": "g", "priority": -1, "validate": "warn", "retry": "never",
 			"maxResultTokens": 9, "cache": "1m", "tools": {"allow": ["a*"], "deny": ["b"], "rename": {"old": "new"},
 				"timeout": {"slow_*": "20m"}, "maxResultTokens": {"page": 0}}}}}`,
 			with(func(s *Server) {
 				stdio(s)
 				s.InheritEnv, s.StartTimeout, s.Lazy, s.IdleTimeout = []string{"X"}, 10*time.Second, true, time.Hour
+				s.QuestionsPerMinute = 5
 				s.MaxConcurrent, s.Capabilities, s.Group, s.Priority = 2, []string{"search"}, "g", -1
 				s.Validate, s.Retry, s.MaxResultTokens, s.Cache = ValidateWarn, "never", 9, time.Minute
 				s.Tools = ToolFilter{Allow: []string{"a*"}, Deny: []string{"b"}, Rename: map[string]string{"old": "new"}}
@@ -239,6 +240,7 @@ func TestProblems(t *testing.T) {
 		{"negative", entry(`"a": {"command": "x", §"idleTimeout": "-1s"}`), "a", `must not be negative`, false},
 		{"huge", entry(`"a": {"command": "x", §"timeout": 1e300}`), "a", `must be a duration`, false},
 		{"disabled", entry(`"a": {"command": "x", §"disabled": "yes"}`), "a", `must be true or false, without quotes`, false},
+		{"questionsPerMinute", entry(`"a": {"command": "x", §"questionsPerMinute": 0}`), "a", `at least 1`, false},
 		{"maxConcurrent", entry(`"a": {"command": "x", §"maxConcurrent": 0}`), "a", `at least 1`, false},
 		{"validate", entry(`"a": {"command": "x", §"validate": "yes"}`), "a", `must be "on", "warn" or "off"`, false},
 		{"retry", entry(`"a": {"command": "x", §"retry": true}`), "a", `must be "hints", "never" or "always"`, false},

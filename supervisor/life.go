@@ -56,7 +56,8 @@ func newServer(life context.Context, remove context.CancelCauseFunc, c *common, 
 	s := &server{
 		common: c, name: entry.Name, log: log, remove: remove, control: control,
 		public: newPublished(entry, control.woken, c.changed.send),
-		opener: &opener{common: c, name: entry.Name, log: log, stderr: process.NewLogFile(c.options.DataDir, entry.Name)},
+		opener: &opener{common: c, name: entry.Name, log: log, stderr: process.NewLogFile(c.options.DataDir, entry.Name),
+			limits: peer.NewLimits(func() int { return control.wanted().QuestionsPerMinute })},
 	}
 	s.opener.began, s.opener.hear = s.public.opened, s.hear
 	s.pool = newPool(life, s.opener)

@@ -32,6 +32,7 @@ type opener struct {
 	began   func(*instance)                                    // called with each session that begins, and may fail
 	hear    func(in *instance, shared bool, m session.Message) // called with messages that belong to no request
 	direct  atomic.Pointer[launch.Direct]                      // the command to start instead of one that fetches it; nil for that itself
+	limits  *peer.Limits                                       // of the server's questions
 	running sync.WaitGroup                                     // the goroutines of sessions
 }
 
@@ -174,6 +175,7 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 	in.Peer = peer.New(peer.Host{
 		Server: o.name,
 		Stray:  o.stray,
+		Limits: o.limits,
 		Asked: func(method string) {
 			o.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) {
 				r.Asks, r.AsksRoots = true, r.AsksRoots || method == "roots/list"

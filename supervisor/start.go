@@ -165,6 +165,7 @@ func (s *server) status() status.Status {
 	entry, reverted := s.control.configured()
 	st := s.public.status()
 	st.Reverted = reverted
+	st.Refused, st.RefusedBy = s.opener.limits.Refused()
 	if entry.Transport == config.AutoHTTP {
 		if found := s.launcher.Cache.Get(entry).Transport; found != "" {
 			st.Transport = string(found)

@@ -43,6 +43,8 @@ type Status struct {
 	Doing           string   // what its start waits for; "" if it waits only for the server
 	StrayLines      int64    // lines on its stdout that were no messages, in its latest session
 	StrayLine       string   // the first of them that can't hold a result, cut if long
+	Refused         int64    // its questions to clients (sampling, elicitation, roots, ping) that a rule forbade, so far
+	RefusedBy       string   // the rule that the last of them broke
 
 	Fault    *Fault        // what LastError describes; nil if nothing went wrong
 	Reverted bool          // the entry before an edit runs, since the edited one does not start

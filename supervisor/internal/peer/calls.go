@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -26,7 +27,9 @@ type call struct {
 	token    json.RawMessage // the client's progress token; nil if it gave none
 	answer   chan Reply      // receives at most one
 	sent     *Outgoing
-	standing bool // a subscription, for whose answer no caller waits
+	standing bool         // a subscription, for whose answer no caller waits
+	roots    bool         // the server has asked for the client's roots; guarded by Calls.mu
+	declined atomic.Int32 // questions of the server during the call
 }
 
 var errRefused = errors.New("the session is about to end")
@@ -78,31 +81,60 @@ func (c *Calls) get(id int64) *call {
 	return c.pending[id]
 }
 
-// client returns the client on whose behalf the server says or asks something: that
-// of the call origin, with which the message came; else that of the latest call if
-// one client has made all calls. It is nil if that can't be known.
+// client returns the client on whose behalf the server says something, nil if that
+// can't be known. See asker.
 func (c *Calls) client(origin int64) session.Client {
+	_, from := c.asker(origin)
+	return from
+}
+
+// asker returns the call on whose behalf the server says or asks something, and its
+// client: the call origin, with which the message came; else the latest call. The call
+// is nil if no call of a client is under way, and the client is nil if one client has
+// not made all calls.
+func (c *Calls) asker(origin int64) (latest *call, from session.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if one := c.pending[origin]; one != nil && one.from != nil {
-		return one.from
+		return one, one.from
 	}
-	var latest *call
+	several := false
 	for _, one := range c.pending {
-		switch {
-		case one.from == nil:
-		case latest == nil:
-			latest = one
-		case one.from.Home() == nil || one.from.Home() != latest.from.Home():
-			return nil
-		case one.id > latest.id:
+		if one.from == nil {
+			continue
+		}
+		several = several || latest != nil && (one.from.Home() == nil || one.from.Home() != latest.from.Home())
+		if latest == nil || one.id > latest.id {
 			latest = one
 		}
 	}
-	if latest == nil {
-		return nil
+	if latest == nil || several {
+		return latest, nil
 	}
-	return latest.from
+	return latest, latest.from
+}
+
+// takeRoots reports whether the server may be given the roots once more because of a
+// call: the given one, or another one of a client.
+func (c *Calls) takeRoots(given *call) bool {
+	if given == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if given.roots {
+		for _, one := range c.pending {
+			if one.from != nil && !one.roots {
+				given = one
+				break
+			}
+		}
+	}
+	if given.roots {
+		return false
+	}
+	given.roots = true
+	return true
 }
 
 // Idle returns a channel that is closed when no call is under way, or was when Idle

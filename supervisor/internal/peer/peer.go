@@ -16,7 +16,8 @@ import (
 type Host struct {
 	Server string                       // its name
 	Stray  func(line []byte, why error) // called with what the server sent that is no message
-	Asked  func(method string)          // called when the server sends its client a request
+	Asked  func(method string)          // called when the server sends its client the first request of a method
+	Limits *Limits                      // of its questions; nil for the default
 
 	// Owner returns the only client that uses the session, nil if several may. It
 	// may wait for that client until ctx ends.
@@ -36,6 +37,9 @@ type Peer struct {
 // New returns a Peer over the link that open returns. The link may use the Conn once
 // New has returned.
 func New(h Host, open func(*Conn) Link) *Peer {
+	if h.Limits == nil {
+		h.Limits = NewLimits(func() int { return 0 })
+	}
 	idle := make(chan struct{})
 	close(idle)
 	c := &Conn{
@@ -57,19 +61,26 @@ const maxRounds = 10
 
 // Call implements [session.Session].
 func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
+	var declined int
 	for round := 0; ; round++ {
 		one, err := p.begin(ctx, r)
 		if err != nil {
 			return nil, err
 		}
 		raw, err := p.await(ctx, one)
-		if err != nil || p.agreed.meta == nil || !awaitsInput(r, raw) {
+		if err != nil || p.agreed.meta == nil || !asksInput(r, raw) {
 			return raw, err
+		}
+		if err := p.Questions.allowRound(raw); err != nil {
+			return nil, err
+		}
+		if r.From.Modern() { // it answers such a result itself
+			return raw, nil
 		}
 		if round == maxRounds {
 			return nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("server %q asked for input %d times", p.server, maxRounds)}
 		}
-		if r.Params, err = answerInput(ctx, p.server, r, raw); err != nil {
+		if r.Params, err = p.Questions.answerRound(ctx, r, raw, &declined); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +90,7 @@ func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, er
 func (p *Peer) handle(m wire.Message, origin int64) error {
 	switch {
 	case m.Method == "ping" && m.IsRequest():
-		return p.respond(m.ID, json.RawMessage("{}"), nil)
+		return p.Questions.pong(m.ID)
 	case m.IsRequest():
 		return p.Questions.answer(m, origin)
 	}

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,27 +19,61 @@ const (
 	// has to.
 	askTimeout = 10 * time.Minute
 
-	// maxQuestions bounds the requests of one server that have no answer yet.
-	maxQuestions = 64
+	// maxAsked bounds the questions of a session that its client has at a time. Others
+	// wait, until there are maxQuestions, or maxQuestionBytes together.
+	maxAsked         = 4
+	maxQuestions     = 16
+	maxQuestionBytes = 16 << 20
+
+	// maxDeclined is after how many declined questions no more are asked in a call.
+	maxDeclined = 3
+
+	// codeRejected is the error for a person who rejects sampling ("User rejected
+	// sampling request: -1", 2025-11-25, client/sampling#error-handling).
+	codeRejected = -1
+)
+
+// The rules for questions, as servers and people read them. See also [Limits].
+var (
+	errNoCall    = errors.New("a server may ask its client only while a request of that client is under way")
+	errTooMany   = fmt.Errorf("a server may ask %d questions at a time, with others waiting up to %d or %d MiB", maxAsked, maxQuestions, maxQuestionBytes>>20)
+	errDeclined  = fmt.Errorf("after %d declined questions, the rest of the call's questions are declined without asking", maxDeclined)
+	errOften     = fmt.Errorf("a server may send %d of these a minute", maxRoutine)
+	errRootsOpen = errors.New("a server may ask for the roots once at a time")
 )
 
 // Questions are the requests of a server to its client that have no answer yet.
 type Questions struct {
-	conn *Conn
-	host Host
+	conn  *Conn
+	host  Host
+	seats chan struct{} // holds an item for each question that the client has, but for roots
 
 	mu        sync.Mutex // guards the fields below
 	open      map[string]*question
-	answering int           // goroutines that get an answer, also of questions that were withdrawn
-	calm      chan struct{} // closed when answering becomes 0, then replaced
-	rootsSent bool          // the server has got a client's roots
+	bytes     int             // of the questions being answered
+	answering int             // goroutines that get an answer, also of questions that were withdrawn
+	calm      chan struct{}   // closed when answering becomes 0, then replaced
+	noted     map[string]bool // methods that the host knows the server to ask
+	rootsSent bool            // the server has got a client's roots
+	rootsOpen bool            // it is being answered with them outside a call
+	roots     budget          // of that
+	pings     budget
 }
 
-// A question is a request of the server, by its id in Questions.open.
-type question struct{ cancel context.CancelFunc }
+// A question is a request of the server.
+type question struct {
+	message wire.Message
+	cancel  context.CancelFunc
+	call    *call          // during which it came; nil if none was under way
+	from    session.Client // that is meant; nil if that can't be known from the calls
+	routine bool           // for roots, and counted as rootsOpen
+}
 
 func newQuestions(c *Conn, h Host) *Questions {
-	return &Questions{conn: c, host: h, open: make(map[string]*question), calm: make(chan struct{})}
+	return &Questions{
+		conn: c, host: h, seats: make(chan struct{}, maxAsked),
+		open: make(map[string]*question), calm: make(chan struct{}), noted: make(map[string]bool),
+	}
 }
 
 // answer gets the server's request answered by the client that it is meant for. It
@@ -47,68 +82,134 @@ func (q *Questions) answer(m wire.Message, origin int64) error {
 	if !session.IsAsk(m.Method) {
 		return q.conn.respond(m.ID, nil, &session.Error{Code: session.CodeMethodNotFound, Message: "this client does not offer " + m.Method})
 	}
-	q.host.Asked(m.Method)
-	ctx, cancel := context.WithTimeout(q.conn.life, askTimeout)
-	one, err := q.add(string(m.ID), cancel)
-	if err != nil {
-		cancel()
-		if errors.Is(err, errTooMany) {
-			return q.conn.respond(m.ID, nil, &session.Error{Code: session.CodeInternal, Message: err.Error()})
-		}
-		return err
+	if q.isFirst(m.Method) {
+		q.host.Asked(m.Method)
 	}
-	if !q.conn.Go(func() {
-		defer q.answered()
+	ctx, cancel := context.WithTimeout(q.conn.life, askTimeout)
+	one := &question{message: m, cancel: cancel}
+	one.call, one.from = q.conn.Calls.asker(origin)
+	err := q.add(one)
+	if err == nil && q.conn.Go(func() {
+		defer q.answered(one)
 		defer cancel()
-		result, err := q.ask(ctx, m, origin)
-		if q.remove(string(m.ID), one, err == nil && m.Method == "roots/list") {
+		result, err := q.ask(ctx, one)
+		if q.remove(one, err == nil) {
 			q.conn.respond(m.ID, result, err)
 		}
 	}) {
-		cancel()
-		q.remove(string(m.ID), one, false)
-		q.answered()
-		return errors.New("the session has ended")
+		return nil
 	}
+	cancel()
+	switch {
+	case err == nil:
+		q.remove(one, false)
+		q.answered(one)
+		return errors.New("the session has ended")
+	case errors.Is(err, errIDInUse):
+		return err
+	}
+	result, refusal := q.refuse(m.Method, err)
+	return q.conn.respond(m.ID, result, refusal)
+}
+
+// pong answers a ping.
+func (q *Questions) pong(id json.RawMessage) error {
+	q.mu.Lock()
+	allowed := q.pings.take(time.Now(), maxRoutine)
+	q.mu.Unlock()
+	if !allowed {
+		_, refusal := q.refuse("ping", errOften)
+		return q.conn.respond(id, nil, refusal)
+	}
+	return q.conn.respond(id, json.RawMessage("{}"), nil)
+}
+
+// refuse returns the answer to a question that a rule forbids.
+func (q *Questions) refuse(method string, rule error) (json.RawMessage, error) {
+	q.host.Limits.refuse(rule)
+	switch {
+	case !errors.Is(rule, errDeclined):
+		return nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("metarouter refuses this %s of server %q: %s", method, q.host.Server, rule)}
+	case method == "elicitation/create":
+		return json.RawMessage(`{"action":"decline"}`), nil
+	}
+	return nil, &session.Error{Code: codeRejected, Message: "User rejected sampling request: " + rule.Error()}
+}
+
+var errIDInUse = errors.New("the request's id is in use")
+
+// isFirst reports whether it is called with the method for the first time.
+func (q *Questions) isFirst(method string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first := !q.noted[method]
+	q.noted[method] = true
+	return first
+}
+
+// add registers a question, unless a rule forbids it.
+func (q *Questions) add(one *question) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	m := one.message
+	if q.open[string(m.ID)] != nil {
+		return errIDInUse
+	}
+	err := errTooMany
+	if q.answering < maxQuestions && (q.answering == 0 || q.bytes+len(m.Params) <= maxQuestionBytes) {
+		err = q.allow(one)
+	}
+	if err != nil {
+		return err
+	}
+	q.open[string(m.ID)] = one
+	q.bytes += len(m.Params)
+	q.answering++
 	return nil
 }
 
-var errTooMany = fmt.Errorf("%d requests of this server are not answered yet", maxQuestions)
-
-// add registers a question.
-func (q *Questions) add(id string, cancel context.CancelFunc) (*question, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+// allow counts a question, unless a rule forbids it. q.mu must be held.
+func (q *Questions) allow(one *question) error {
 	switch {
-	case q.open[id] != nil:
-		return nil, errors.New("the request's id is in use")
-	case len(q.open) == maxQuestions:
-		return nil, errTooMany
+	case one.message.Method == "roots/list":
+		if q.conn.Calls.takeRoots(one.call) { // each call may ask once
+			return nil
+		}
+		if q.rootsOpen {
+			return errRootsOpen
+		}
+		if !q.roots.take(time.Now(), maxRoutine) {
+			return errOften
+		}
+		q.rootsOpen, one.routine = true, true
+		return nil
+	case one.call == nil:
+		return errNoCall
+	case one.call.declined.Load() >= maxDeclined:
+		return errDeclined
 	}
-	one := &question{cancel}
-	q.open[id] = one
-	q.answering++
-	return one, nil
+	return q.host.Limits.take()
 }
 
 // remove strikes a question off. It reports whether the question was still open: a
-// withdrawn one gets no answer, and another may have its id. roots says that its
-// answer are a client's roots.
-func (q *Questions) remove(id string, one *question, roots bool) bool {
+// withdrawn one gets no answer, and another may have its id.
+func (q *Questions) remove(one *question, succeeded bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.rootsSent = q.rootsSent || roots
-	if q.open[id] != one {
+	q.rootsOpen = q.rootsOpen && !one.routine // before the answer, which another request may follow
+	q.rootsSent = q.rootsSent || succeeded && one.message.Method == "roots/list"
+	if q.open[string(one.message.ID)] != one {
 		return false
 	}
-	delete(q.open, id)
+	delete(q.open, string(one.message.ID))
 	return true
 }
 
 // answered notes that a goroutine has done with its question.
-func (q *Questions) answered() {
+func (q *Questions) answered(one *question) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.bytes -= len(one.message.Params)
 	if q.answering--; q.answering == 0 {
 		close(q.calm)
 		q.calm = make(chan struct{})
@@ -116,18 +217,54 @@ func (q *Questions) answered() {
 }
 
 // ask sends a request of the server to its client.
-func (q *Questions) ask(ctx context.Context, m wire.Message, origin int64) (json.RawMessage, error) {
-	from := q.conn.Calls.client(origin)
-	owner := q.host.Owner(ctx)
-	switch {
-	case owner == nil && m.Method == "roots/list":
-		return nil, q.refusal("it serves several clients, and the roots of one are not shown to the others")
-	case from == nil && owner == nil:
-		return nil, q.refusal("no request, or requests of several clients are under way, so it is unknown which client is meant")
-	case from == nil:
-		from = owner
+func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, error) {
+	m := one.message
+	if m.Method == "roots/list" {
+		owner := q.host.Owner(ctx)
+		if owner == nil {
+			return nil, q.refusal("it serves several clients, and the roots of one are not shown to the others")
+		}
+		return cmp.Or(one.from, owner).Ask(ctx, q.host.Server, asMessage(m))
 	}
-	return from.Ask(ctx, q.host.Server, session.Message{ID: m.ID, Method: m.Method, Params: m.Params})
+	from := one.from
+	if from == nil {
+		from = q.host.Owner(ctx)
+	}
+	if from == nil {
+		return nil, q.refusal("requests of several clients are under way, so it is unknown which client is meant")
+	}
+	select {
+	case q.seats <- struct{}{}:
+		defer func() { <-q.seats }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if q.conn.Calls.get(one.call.id) == nil {
+		return q.refuse(m.Method, errNoCall)
+	}
+	if one.call.declined.Load() >= maxDeclined {
+		return q.refuse(m.Method, errDeclined)
+	}
+	result, err := from.Ask(ctx, q.host.Server, asMessage(m))
+	if isDeclined(m.Method, result, err) {
+		one.call.declined.Add(1)
+	}
+	return result, err
+}
+
+func asMessage(m wire.Message) session.Message {
+	return session.Message{ID: m.ID, Method: m.Method, Params: m.Params}
+}
+
+// isDeclined reports whether a client, or the person who uses it, has declined a
+// question: by an answer that is no acceptance, or by an error. A client that lacks the
+// method was not asked.
+func isDeclined(method string, result json.RawMessage, err error) bool {
+	if e, ok := errors.AsType[*session.Error](err); ok {
+		return e.Code != session.CodeMethodNotFound
+	}
+	action, _ := wire.String(wire.Member(result, "action"))
+	return err == nil && method == "elicitation/create" && action != "accept"
 }
 
 func (q *Questions) refusal(why string) error {

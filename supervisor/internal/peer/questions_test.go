@@ -22,6 +22,9 @@ type client struct {
 	mu    sync.Mutex
 	heard []string
 	asked chan struct{} // if not nil, Ask sends to it and waits for the end of its context
+
+	// answer is what Ask does, if it is not nil.
+	answer func(ctx context.Context, method string) (json.RawMessage, error)
 }
 
 func (c *client) Home() session.Client {
@@ -40,6 +43,9 @@ func (c *client) Notify(server string, m session.Message) {
 }
 
 func (c *client) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {
+	if c.answer != nil {
+		return c.answer(ctx, m.Method)
+	}
 	if c.asked != nil {
 		c.asked <- struct{}{}
 		<-ctx.Done()
@@ -67,8 +73,9 @@ func TestAskAttributed(t *testing.T) {
 	}{
 		"the only caller":             {[]session.Client{alice}, 0, nil, "sampling/createMessage", `"by":"alice"`},
 		"two calls of one":            {[]session.Client{alice, alice}, 0, nil, "elicitation/create", `"by":"alice"`},
-		"no caller":                   {nil, 0, nil, "sampling/createMessage", "it is unknown which client is meant"},
-		"the router itself":           {[]session.Client{nil}, 0, nil, "sampling/createMessage", "it is unknown which client is meant"},
+		"no caller":                   {nil, 0, nil, "sampling/createMessage", "only while a request of that client is under way"},
+		"no caller, owned":            {nil, 0, owner, "elicitation/create", "only while a request of that client is under way"},
+		"the router itself":           {[]session.Client{nil}, 0, nil, "sampling/createMessage", "only while a request of that client is under way"},
 		"two clients":                 {[]session.Client{alice, bob}, 0, nil, "sampling/createMessage", "it is unknown which client is meant"},
 		"two clients, on one stream":  {[]session.Client{alice, bob}, 1, nil, "sampling/createMessage", `"by":"alice"`},
 		"two without a home":          {[]session.Client{&client{name: "x"}, &client{name: "y"}}, 0, nil, "sampling/createMessage", "it is unknown which client is meant"},
@@ -108,7 +115,7 @@ func TestAskWithdrawn(t *testing.T) {
 	p, s := pair(t)
 	c := clientOf("c")
 	c.asked = make(chan struct{})
-	p.Questions.host.Owner = func(context.Context) session.Client { return c }
+	begin(t, p, s, c)
 	s.write(`{"id":"q","method":"sampling/createMessage","params":{}}`)
 	<-c.asked
 	s.write(`{"method":"notifications/cancelled","params":{"requestId":"q"}}`)
@@ -213,16 +220,25 @@ func TestAskWithTheSameID(t *testing.T) {
 	p, s := pair(t)
 	patient, prompt := clientOf("patient"), clientOf("prompt")
 	patient.asked = make(chan struct{})
-	owners := make(chan session.Client, 2)
-	owners <- patient
-	owners <- prompt
-	p.Questions.host.Owner = func(context.Context) session.Client { return <-owners }
-	s.write(`{"id":1,"method":"sampling/createMessage","params":{}}`)
+	first, second := begin(t, p, s, patient), begin(t, p, s, prompt)
+	ask := func(method string, origin int64) {
+		p.Receive(wire.Message{ID: json.RawMessage("1"), Method: method, Params: json.RawMessage("{}")}, origin)
+	}
+	ask("sampling/createMessage", first)
 	<-patient.asked
-	s.write(`{"method":"notifications/cancelled","params":{"requestId":1}}
-{"id":1,"method":"elicitation/create","params":{}}`)
+	p.Receive(wire.Message{Method: Cancelled, Params: json.RawMessage(`{"requestId":1}`)}, 0)
+	ask("elicitation/create", second)
 	if m := s.read(); string(m.ID) != "1" || !strings.Contains(string(m.Result), `"to":"elicitation/create"`) {
 		t.Errorf("answered with %s %s", m.Result, m.Error)
 	}
 	p.Wait()
+}
+
+// begin begins a call of the client, which ends with the test, and returns its id.
+func begin(t *testing.T, p *Peer, s *script, c session.Client) (id int64) {
+	var calling sync.WaitGroup
+	calling.Go(func() { p.Call(t.Context(), session.Request{Method: "tools/call", From: c}) })
+	t.Cleanup(calling.Wait)
+	fmt.Sscan(string(s.read().ID), &id)
+	return id
 }

@@ -74,17 +74,45 @@ func withMeta(params, meta json.RawMessage) json.RawMessage {
 	return wire.AddMember(params, "_meta", meta)
 }
 
-// awaitsInput reports whether the result of a modern server asks for input, and the
-// client can't answer such a result itself.
-func awaitsInput(r session.Request, result json.RawMessage) bool {
-	return r.From != nil && !r.From.Modern() &&
+// asksInput reports whether the result of a modern server asks its client for input.
+func asksInput(r session.Request, result json.RawMessage) bool {
+	return r.From != nil &&
 		bytes.Contains(result, []byte(`"input_required"`)) &&
 		string(wire.Member(result, "resultType")) == `"input_required"`
 }
 
-// answerInput sends the questions in the result to the client, and returns the
-// parameters with its answers, for the next round of the request.
-func answerInput(ctx context.Context, server string, r session.Request, result json.RawMessage) (json.RawMessage, error) {
+// allowRound counts the questions in a result. An error means that a rule forbids one
+// of them.
+func (q *Questions) allowRound(result json.RawMessage) error {
+	var err error
+	refuse := func(method string, rule error) bool {
+		_, err = q.refuse(method, rule)
+		return false
+	}
+	questions, roots := 0, 0
+	wire.Members(wire.Member(result, "inputRequests"), func(_ string, value []byte) bool {
+		method, _ := wire.String(wire.Member(value, "method"))
+		if method == "roots/list" {
+			if roots++; roots > 1 {
+				return refuse(method, errRootsOpen)
+			}
+			return true
+		}
+		if questions++; questions > maxAsked {
+			return refuse(method, errTooMany)
+		}
+		if rule := q.host.Limits.take(); rule != nil {
+			return refuse(method, rule)
+		}
+		return true
+	})
+	return err
+}
+
+// answerRound sends the questions in the result to the client one by one, and returns
+// the parameters with its answers, for the next round of the request. declined counts
+// the declined ones of all rounds.
+func (q *Questions) answerRound(ctx context.Context, r session.Request, result json.RawMessage, declined *int) (json.RawMessage, error) {
 	answers := []byte{'{'}
 	var failed error
 	err := wire.Members(wire.Member(result, "inputRequests"), func(key string, value []byte) bool {
@@ -94,8 +122,16 @@ func answerInput(ctx context.Context, server string, r session.Request, result j
 			return false
 		}
 		var answer json.RawMessage
-		if answer, failed = r.From.Ask(ctx, server, session.Message{Method: method, Params: wire.Member(value, "params")}); failed != nil {
+		if method != "roots/list" && *declined >= maxDeclined {
+			answer, failed = q.refuse(method, errDeclined)
+		} else {
+			answer, failed = r.From.Ask(ctx, q.host.Server, session.Message{Method: method, Params: wire.Member(value, "params")})
+		}
+		if failed != nil {
 			return false
+		}
+		if isDeclined(method, answer, nil) {
+			*declined++
 		}
 		if len(answers) > 1 {
 			answers = append(answers, ',')

@@ -109,6 +109,7 @@ func settings(s config.Server) map[string]string {
 	add("startTimeout", s.StartTimeout != 90*time.Second && s.StartTimeout != 0, s.StartTimeout)
 	add("idleTimeout", s.IdleTimeout != 0, s.IdleTimeout)
 	add("maxConcurrent", s.MaxConcurrent != 8 && s.MaxConcurrent != 0, s.MaxConcurrent)
+	add("questionsPerMinute", s.QuestionsPerMinute != 60 && s.QuestionsPerMinute != 0, s.QuestionsPerMinute)
 	add("maxResultTokens", s.MaxResultTokens != 0, s.MaxResultTokens)
 	add("capabilities", len(s.Capabilities) > 0, strings.Join(s.Capabilities, ", "))
 	add("group", s.Group != "", s.Group)

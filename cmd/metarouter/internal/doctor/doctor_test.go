@@ -205,6 +205,7 @@ func TestOffer(t *testing.T) {
 		"costly":         {stdio("x"), ready, config.Router{ToolBudget: 10000}, nil, []registry.NormalizedTool{big, plain}, Warning, `{"deny": ["big"]}`},
 		"over budget":    {stdio("x"), ready, config.Router{Mode: "auto", ToolBudget: 1}, nil, []registry.NormalizedTool{{Name: "a", Description: "A.", Definition: json.RawMessage(`"0123456789"`)}}, Note, "more than the 1 of toolBudget"},
 		"over, direct":   {stdio("x"), ready, config.Router{Mode: "direct", ToolBudget: 1}, nil, []registry.NormalizedTool{{Name: "a", Description: "A.", Definition: json.RawMessage(`"0123456789"`)}}, Warning, `"mode": "auto"`},
+		"questions":      {stdio("x"), status.Status{State: status.Ready, Refused: 312, RefusedBy: "60 a minute"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `refused 312 questions`},
 		"noise":          {stdio("x"), status.Status{State: status.Ready, StrayLines: 3, StrayLine: "Hello!"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `3 lines so far ("Hello!")`},
 		"slow": {stdio("npx -y @o/pkg@latest x"), status.Status{State: status.Ready, Took: 12 * time.Second, Fetching: 9 * time.Second, Package: "@o/pkg@1.2.3"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning,
 			`it took 12 s to start, 9.0 s of them to fetch its package. pin the version, so that npm does not look up the newest one each time: "args": ["-y", "@o/pkg@1.2.3", "x"]`},

@@ -44,6 +44,10 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 		x.add(Warning, fmt.Sprintf("it prints text to stdout, which is for messages only: %s so far%s. metarouter skips the text, but other clients fail.", counted(int(s.StrayLines), "line"), example(s)),
 			"a server must write its logs to stderr: look for an option that turns them off on stdout, or report this to its authors")
 	}
+	if s.Refused > 0 {
+		x.add(Warning, fmt.Sprintf("metarouter has refused %s of it to its clients so far. The rule for the last of them: %s.", counted(int(s.Refused), "question"), s.RefusedBy),
+			`report this to its authors; if you trust it and it must ask often, write a higher "questionsPerMinute" into its entry`)
+	}
 	if up && s.Took > slowStart {
 		problem := fmt.Sprintf("it took %s to start", short(s.Took))
 		if s.Fetching > s.Took/3 {

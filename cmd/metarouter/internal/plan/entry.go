@@ -57,6 +57,7 @@ func differences(a, b config.Server) (all []string) {
 	plain("startTimeout", a.StartTimeout, b.StartTimeout)
 	plain("idleTimeout", a.IdleTimeout, b.IdleTimeout)
 	plain("maxConcurrent", a.MaxConcurrent, b.MaxConcurrent)
+	plain("questionsPerMinute", a.QuestionsPerMinute, b.QuestionsPerMinute)
 	plain("group", a.Group, b.Group)
 	plain("priority", a.Priority, b.Priority)
 	plain("validate", a.Validate, b.Validate)

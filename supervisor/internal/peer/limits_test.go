@@ -1,0 +1,283 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// ask sends a question of the server, and returns what it is answered with.
+func (s *script) ask(method string) string {
+	s.write(`{"id":"q","method":%q,"params":{}}`, method)
+	m := s.read()
+	return string(m.Result) + string(m.Error)
+}
+
+const (
+	sampling    = "sampling/createMessage"
+	elicitation = "elicitation/create"
+	byClient    = `"by":"c"`
+)
+
+// A server may ask 60 questions a minute, over all its sessions.
+func TestQuestionsPerMinute(t *testing.T) {
+	for _, tt := range []struct{ set, want int }{{0, 60}, {3, 3}} {
+		synctest.Test(t, func(t *testing.T) {
+			limits := NewLimits(func() int { return tt.set })
+			var sessions []*script
+			for range 2 {
+				p, s := pair(t)
+				p.Questions.host.Limits = limits
+				begin(t, p, s, clientOf("c"))
+				sessions = append(sessions, s)
+			}
+			for round := range 3 {
+				for i := range tt.want {
+					if got := sessions[i%2].ask(sampling); !strings.Contains(got, byClient) {
+						t.Errorf("minute %d, question %d: %s", round+1, i+1, got)
+					}
+				}
+				if got := sessions[0].ask(sampling); !strings.Contains(got, fmt.Sprintf(`%d questions a minute, which \"questionsPerMinute\"`, tt.want)) {
+					t.Errorf("a question too many: %s", got)
+				}
+				time.Sleep(time.Minute)
+			}
+			if n, rule := limits.Refused(); n != 3 || !strings.Contains(rule, "questionsPerMinute") {
+				t.Errorf("%d refused, the last because of %q", n, rule)
+			}
+		})
+	}
+}
+
+// A client has 4 questions at a time; few more wait, and each of the rest is refused.
+func TestQuestionsAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const atATime, most = 4, 16
+		p, s := pair(t)
+		c := clientOf("c")
+		asked, next := 0, make(chan struct{})
+		c.answer = func(ctx context.Context, method string) (json.RawMessage, error) {
+			c.mu.Lock()
+			asked++
+			c.mu.Unlock()
+			<-next
+			return json.RawMessage(`{"action":"accept"}`), nil
+		}
+		begin(t, p, s, c)
+		for i := range 1000 {
+			s.write(`{"id":%d,"method":%q,"params":{}}`, i, elicitation)
+		}
+		for i := range 1000 - most {
+			if m := s.read(); string(m.ID) != fmt.Sprint(i+most) || !strings.Contains(string(m.Error), "ask 4 questions at a time") {
+				t.Fatalf("question %s was answered with %s %s", m.ID, m.Result, m.Error)
+			}
+		}
+		for want := atATime; ; want++ {
+			synctest.Wait()
+			if asked != min(want, most) || p.Questions.answering > most {
+				t.Fatalf("asked %d, want %d; %d goroutines", asked, want, p.Questions.answering)
+			}
+			if want == most+atATime {
+				break
+			}
+			next <- struct{}{}
+			s.read()
+		}
+	})
+}
+
+// Questions that are withdrawn while the client does not even take them still count.
+func TestQuestionsWithdrawn(t *testing.T) {
+	p, s := pair(t)
+	c := clientOf("c")
+	stuck := make(chan struct{})
+	c.answer = func(context.Context, string) (json.RawMessage, error) { <-stuck; return nil, session.ErrClosed }
+	begin(t, p, s, c)
+	for i := range 200 {
+		s.write(`{"id":%d,"method":%q,"params":{}}`, i, elicitation)
+		s.write(`{"method":"notifications/cancelled","params":{"requestId":%d}}`, i)
+	}
+	for range 200 - 60 { // the waiting ones end when they are withdrawn
+		s.read()
+	}
+	p.Questions.mu.Lock()
+	n := p.Questions.answering
+	p.Questions.mu.Unlock()
+	if n > maxQuestions {
+		t.Errorf("%d questions are being answered", n)
+	}
+	close(stuck)
+}
+
+// Large questions do not pile up.
+func TestQuestionBytes(t *testing.T) {
+	p, s := pair(t)
+	c := clientOf("c")
+	c.asked = make(chan struct{}, maxQuestions)
+	begin(t, p, s, c)
+	large := json.RawMessage(`"` + strings.Repeat("x", maxQuestionBytes/2) + `"`)
+	for i := range 3 {
+		p.Receive(wire.Message{ID: fmt.Append(nil, i), Method: sampling, Params: large}, 0)
+	}
+	if m := s.read(); string(m.ID) != "1" || !strings.Contains(string(m.Error), "16 MiB") {
+		t.Errorf("question %s was answered with %s", m.ID, m.Error)
+	}
+}
+
+// After 3 declined questions, a call's further ones are declined without asking. The
+// next call may ask again.
+func TestQuestionsDeclined(t *testing.T) {
+	rejected := func() (json.RawMessage, error) { return nil, &session.Error{Code: -1, Message: "no"} }
+	for name, tt := range map[string]struct {
+		method string
+		answer func() (json.RawMessage, error)
+		asked  int // of 5 questions
+		last   string
+	}{
+		"declined":    {elicitation, func() (json.RawMessage, error) { return json.RawMessage(`{"action":"decline"}`), nil }, 3, `{"action":"decline"}`},
+		"cancelled":   {elicitation, func() (json.RawMessage, error) { return json.RawMessage(`{"action":"cancel"}`), nil }, 3, `{"action":"decline"}`},
+		"rejected":    {sampling, rejected, 3, `"code":-1,"message":"User rejected sampling request`},
+		"accepted":    {elicitation, func() (json.RawMessage, error) { return json.RawMessage(`{"action":"accept"}`), nil }, 5, `{"action":"accept"}`},
+		"not offered": {sampling, func() (json.RawMessage, error) { return nil, &session.Error{Code: session.CodeMethodNotFound} }, 5, `-32601`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, s := pair(t)
+			c := clientOf("c")
+			asked := 0
+			c.answer = func(context.Context, string) (json.RawMessage, error) { asked++; return tt.answer() }
+			for call := 1; call <= 2; call++ {
+				begin(t, p, s, c)
+				last := ""
+				for range 5 {
+					last = s.ask(tt.method)
+				}
+				if asked != call*tt.asked || !strings.Contains(last, tt.last) {
+					t.Errorf("after call %d, the client was asked %d times, and the last answer is %s", call, asked, last)
+				}
+			}
+		})
+	}
+}
+
+// A question that waits for its turn is not asked when its call has ended meanwhile.
+func TestQuestionAfterItsCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := pair(t)
+		c := clientOf("c")
+		next := make(chan struct{})
+		c.answer = func(context.Context, string) (json.RawMessage, error) {
+			<-next
+			return json.RawMessage(`{}`), nil
+		}
+		id := begin(t, p, s, c)
+		for i := range 5 {
+			s.write(`{"id":%d,"method":%q,"params":{}}`, i, sampling)
+		}
+		s.write(`{"id":%d,"result":{}}`, id)
+		synctest.Wait()
+		close(next)
+		refused := 0
+		for range 5 {
+			if m := s.read(); strings.Contains(string(m.Error), "only while a request of that client is under way") {
+				refused++
+			}
+		}
+		if refused != 1 {
+			t.Errorf("%d questions refused, want the one that waited", refused)
+		}
+	})
+}
+
+// Roots may be asked for in each call once, and pings and other questions for roots come
+// 10 times a minute.
+func TestRoutineQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := pair(t)
+		c := clientOf("c")
+		p.Questions.host.Owner = func(context.Context) session.Client { return c }
+		count := func(method, good string) (n int) {
+			for range 20 {
+				if strings.Contains(s.ask(method), good) {
+					n++
+				}
+			}
+			return n
+		}
+		for round := range 2 {
+			if pings, roots := count("ping", "{}"), count("roots/list", byClient); pings != 10 || roots != 10 {
+				t.Errorf("minute %d: %d pings and %d requests for roots were answered", round, pings, roots)
+			}
+			time.Sleep(time.Minute)
+		}
+		for range 3 {
+			begin(t, p, s, c)
+		}
+		if n := count("roots/list", byClient); n != 13 {
+			t.Errorf("with 3 calls, %d requests for roots were answered", n)
+		}
+		if s.write(`{"id":"w","method":"ping"}`); !strings.Contains(string(s.read().Result), "{}") {
+			t.Error("the ping was not answered")
+		}
+	})
+}
+
+// The results of a modern server that ask for input obey the same rules.
+func TestRoundLimits(t *testing.T) {
+	questions := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`"%d":{"method":"elicitation/create","params":{}}`, i))
+		}
+		return `{"resultType":"input_required","requestState":"s","inputRequests":{` + strings.Join(all, ",") + `}}`
+	}
+	for name, tt := range map[string]struct {
+		modern    bool
+		perMinute int
+		results   []int // questions in each
+		asked     int
+		err       string
+	}{
+		"few":                {false, 60, []int{4, 1}, 3, ""}, // declined, so the rest is not asked
+		"too many at once":   {false, 60, []int{5}, 0, "4 questions at a time"},
+		"too many a minute":  {false, 5, []int{2, 2, 2}, 3, "5 questions a minute"},
+		"to a modern client": {true, 60, []int{5}, 0, "4 questions at a time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, s := pair(t)
+			p.agreed.meta = json.RawMessage(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`)
+			p.Questions.host.Limits = NewLimits(func() int { return tt.perMinute })
+			c := clientOf("c")
+			c.modern = tt.modern
+			asked := 0
+			c.answer = func(context.Context, string) (json.RawMessage, error) {
+				asked++
+				return json.RawMessage(`{"action":"cancel"}`), nil
+			}
+			go func() {
+				var m wire.Message
+				for _, n := range tt.results {
+					m = s.read()
+					s.write(`{"id":%s,"result":%s}`, m.ID, questions(n))
+				}
+				if tt.err == "" {
+					m = s.read()
+					if got := string(wire.Member(wire.Member(m.Params, "inputResponses"), "0")); got != `{"action":"decline"}` {
+						t.Errorf("the question after 3 declined ones was answered with %s", got)
+					}
+					s.write(`{"id":%s,"result":{}}`, m.ID)
+				}
+			}()
+			_, err := p.Call(t.Context(), session.Request{Method: "tools/call", From: c})
+			if asked != tt.asked || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("asked %d times, %v", asked, err)
+			}
+		})
+	}
+}
