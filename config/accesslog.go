@@ -15,7 +15,7 @@ func accessLogField(d *decoder, to *AccessLog) func(hujson.ObjectMember) {
 			return "", err
 		}
 		var missing variables
-		if s = expand(s, d.lookup, &missing); missing.any() {
+		if s = d.expand(s, &missing); missing.any() {
 			d.warn(v.StartOffset, "no access log is written: %s", missing)
 			return "", nil
 		}

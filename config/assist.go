@@ -47,7 +47,7 @@ func embeddingsField(d *decoder, to **Endpoint) func(hujson.ObjectMember) {
 
 // endpointOf decodes an endpoint. Any mistake leaves it unused.
 func endpointOf(d *decoder, m hujson.ObjectMember) (e Endpoint, ok bool) {
-	before := len(d.problems)
+	before := d.found
 	d.missing = variables{}
 	objectField(d, fields{
 		"url": set(d, &e.URL, webURL(d)), "model": set(d, &e.Model, d.expanded),
@@ -58,7 +58,7 @@ func endpointOf(d *decoder, m hujson.ObjectMember) (e Endpoint, ok bool) {
 	switch {
 	case missing.any():
 		d.warn(d.missingAt, "%q is not used: %s", keyOf(m), missing)
-	case len(d.problems) > before: // the reason is reported already
+	case d.found > before: // the reason is reported already
 	case e.URL == "" || e.Model == "":
 		d.warn(m.Name.StartOffset, `%q needs "url" and "model"; write {"url": "http://127.0.0.1:11434/v1", "model": "…"}`, keyOf(m))
 	default:

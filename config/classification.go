@@ -60,15 +60,16 @@ func classificationField(d *decoder, to **Classification) func(hujson.ObjectMemb
 		if len(c.Categories) == 0 || c.Outside != nil {
 			return // the categories are not known yet
 		}
-		is := func(name string) bool {
-			return name == "" || slices.ContainsFunc(c.Categories, func(k Category) bool { return k.Name == name })
+		names := map[string]bool{"": true}
+		for _, k := range c.Categories {
+			names[k.Name] = true
 		}
 		for _, said := range mentions {
-			if !is(said.name) {
+			if !names[said.name] {
 				d.warn(said.offset, "%q is %q, which is not a category; write the name of one", said.key, said.name)
 			}
 		}
-		if !is(c.Fallback) {
+		if !names[c.Fallback] {
 			c.Fallback = ""
 		}
 	}
@@ -109,7 +110,7 @@ func categoryReader(d *decoder, mentions *[]mention) func(*hujson.Object, int) (
 func rulesField(d *decoder, to *[]Rule, mentions *[]mention) func(hujson.ObjectMember) {
 	return elements(d, to, `[{"min_words": 100, "model": "…"}]`, func(o *hujson.Object, at int) (Rule, bool) {
 		var r Rule
-		before := len(d.problems)
+		before := d.found
 		category := func(v hujson.Value) (string, error) {
 			name, err := text(v)
 			if err == nil {
@@ -121,11 +122,11 @@ func rulesField(d *decoder, to *[]Rule, mentions *[]mention) func(hujson.ObjectM
 			"categories":       set(d, &r.Categories, list(category)),
 			"confidence_below": set(d, &r.ConfidenceBelow, fraction),
 			"min_words":        set(d, &r.MinWords, atLeast(0)), "max_words": set(d, &r.MaxWords, atLeast(0)),
-			"patterns": set(d, &r.Patterns, list(pattern)),
+			"patterns": set(d, &r.Patterns, list(d.pattern)),
 			"model":    set(d, &r.Model, text), "use_reasoning": set(d, &r.UseReasoning, optional(boolean)),
 		})
 		switch {
-		case len(d.problems) > before:
+		case d.found > before:
 			return r, false
 		case r.Model == "" && r.UseReasoning == nil:
 			d.warn(at, `the rule sets nothing; write "model": "…" or "use_reasoning": true`)
@@ -225,18 +226,19 @@ func notEmpty(v hujson.Value) (string, error) {
 func webURL(d *decoder) reader[string] {
 	return func(v hujson.Value) (string, error) {
 		s, err := d.expanded(v)
-		if err == nil && !d.missing.any() && !isWebURL(s) {
+		if err == nil && !d.missing.any() && !d.isWebURL(s) {
 			err = errors.New(`must be a whole URL; write "https://host/path"`)
 		}
 		return s, err
 	}
 }
 
-// pattern reads a regular expression as text.
-func pattern(v hujson.Value) (string, error) {
+// pattern reads a regular expression as text. The text of a file is not compiled before the
+// file is trusted, since a short expression may take long.
+func (d *decoder) pattern(v hujson.Value) (string, error) {
 	s, err := text(v)
-	if err != nil {
-		return "", err
+	if err != nil || d.env.asWritten {
+		return s, err
 	}
 	if _, bad := regexp.Compile(s); bad != nil {
 		why := bad.Error()

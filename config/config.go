@@ -44,6 +44,7 @@ type Config struct {
 	Problems []Problem // everything that is wrong, in the order of the files
 
 	digests []string // of the text of each of Files
+	sources []source // the text, if it is not expanded
 }
 
 // A Server is one entry of mcpServers, with variables expanded, and ready to start or with

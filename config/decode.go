@@ -2,8 +2,10 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tailscale/hujson"
 )
@@ -13,9 +15,13 @@ import (
 type decoder struct {
 	env      environment
 	source   source
-	problems []Problem
-	asked    place // of the name of the classifier's server
-	tls      place // of the last key that names a file for TLS
+	problems []Problem // the first maxProblems
+	found    int       // how many problems there are
+	strange  int       // how many unknown keys were compared with the known ones
+	asked    place     // of the name of the classifier's server
+	tls      place     // of the last key that names a file for TLS
+
+	envFiles map[string]envFile // that were read, by their paths
 
 	shortTokens []place // of the last "tokens"
 
@@ -32,8 +38,18 @@ type place struct {
 	offset int
 }
 
+const (
+	maxProblems = 100  // that are kept of all files
+	maxFatal    = 10   // reasons that are kept why one server can't be started
+	maxStrange  = 1000 // unknown keys that are compared with the known ones
+	maxQuoted   = 300  // bytes of a word of the file in a message
+)
+
 // warn reports a mistake. The server, if it concerns one, can be started all the same.
 func (d *decoder) warn(offset int, format string, args ...any) {
+	if d.found++; d.found > maxProblems {
+		return
+	}
 	p := d.source.problem(offset, format, args...)
 	p.Server = d.name
 	d.problems = append(d.problems, p)
@@ -42,7 +58,29 @@ func (d *decoder) warn(offset int, format string, args ...any) {
 // reject reports a mistake. The server, if it concerns one, can't be started.
 func (d *decoder) reject(offset int, format string, args ...any) {
 	d.warn(offset, format, args...)
-	d.fatal = append(d.fatal, d.problems[len(d.problems)-1].Message)
+	if len(d.fatal) < maxFatal {
+		d.fatal = append(d.fatal, message(format, args...))
+	}
+}
+
+// message is the text of a problem. Long words of the file are cut.
+func message(format string, args ...any) string {
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case string:
+			args[i] = short(arg)
+		case error:
+			args[i] = short(arg.Error())
+		}
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+func short(word string) string {
+	if len(word) <= maxQuoted {
+		return word
+	}
+	return strings.ToValidUTF8(word[:maxQuoted], "") + "…"
 }
 
 // fields are the keys that an object may have, each with the function that decodes it.
@@ -60,14 +98,23 @@ func (d *decoder) object(o *hujson.Object, known fields) {
 		seen[key] = true
 		set, ok := known[key]
 		if !ok {
-			if meant, ok := nearest(key, slices.Sorted(maps.Keys(known))); ok {
-				d.warn(m.Name.StartOffset, "the key %q is not known; did you mean %q?", key, meant)
-			}
+			d.suggest(m, known)
 			continue
 		}
 		if m.Value.Value.Kind() != 'n' {
 			set(m)
 		}
+	}
+}
+
+// suggest reports an unknown key that is probably a misspelled known one.
+func (d *decoder) suggest(m hujson.ObjectMember, known fields) {
+	if d.strange++; d.strange > maxStrange {
+		return
+	}
+	key := keyOf(m)
+	if meant, ok := nearest(key, slices.Sorted(maps.Keys(known))); ok {
+		d.warn(m.Name.StartOffset, "the key %q is not known; did you mean %q?", key, meant)
 	}
 }
 

@@ -25,26 +25,34 @@ type entry struct {
 // most others', VS Code's, Zed's.
 var roots = []string{"mcpServers", "servers", "context_servers"}
 
+// maxName is the most bytes that a server's name may have.
+const maxName = 256
+
 // entriesOf decodes "metarouter" into r and returns the servers' entries, which are under
 // one of the roots, or in the file's object itself.
 func entriesOf(d *decoder, r *Router) []entry {
 	var entries []entry
+	places := make(map[string]int) // in entries, by the name
 	collect := func(o *hujson.Object) {
 		for _, m := range o.Members {
 			e := entry{d.source, keyOf(m), m}
-			same := func(other entry) bool { return other.name == e.name }
-			if i := slices.IndexFunc(entries, same); i >= 0 {
+			if len(e.name) > maxName {
+				d.warn(m.Name.StartOffset, "%q is left out: a server's name has at most %d bytes; write a shorter one", e.name, maxName)
+				continue
+			}
+			if i, again := places[e.name]; again {
 				d.name = e.name
 				d.warn(m.Name.StartOffset, "the server is here twice and the last one counts; rename or remove one")
 				d.name = ""
 				entries[i] = e
 				continue
 			}
+			places[e.name] = len(entries)
 			entries = append(entries, e)
 		}
 	}
 	known := fields{"metarouter": objectField(d, routerFields(d, r))}
-	if d.source.bare() {
+	if d.source.bare {
 		servers := new(hujson.Object)
 		for _, m := range d.source.root.Members {
 			if set, ok := known[keyOf(m)]; ok {
@@ -69,10 +77,10 @@ func entriesOf(d *decoder, r *Router) []entry {
 	return entries
 }
 
-// bare reports whether the file is a map of servers without a root key.
-func (s source) bare() bool {
+// isBare reports whether the file is a map of servers without a root key.
+func isBare(root *hujson.Object) bool {
 	found := false
-	for _, m := range s.root.Members {
+	for _, m := range root.Members {
 		if slices.Contains(roots, keyOf(m)) {
 			return false
 		}
@@ -204,12 +212,17 @@ func (d *decoder) connect(s *Server, at int) {
 	if s.URL == "" && !broken {
 		d.reject(at, `an http server needs an address; write "url": "https://…"`)
 	}
-	if s.URL != "" && !broken && !d.missing.any() && !isWebURL(s.URL) {
+	if s.URL != "" && !broken && !d.missing.any() && !d.isWebURL(s.URL) {
 		d.reject(at, `the url must be a whole URL; write "https://host/path"`)
 	}
 }
 
-func isWebURL(s string) bool {
+// isWebURL reports whether s is a whole URL, as far as that is known before variables are
+// expanded.
+func (d *decoder) isWebURL(s string) bool {
+	if d.env.asWritten && strings.Contains(s, "${") {
+		return true
+	}
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
@@ -219,20 +232,18 @@ func isWebURL(s string) bool {
 func (d *decoder) reportMissing(s *Server) {
 	if !s.Disabled && d.missing.any() {
 		d.reject(d.missingAt, "%s", d.missing)
-		d.problems[len(d.problems)-1].Unset = strings.Join(d.missing.unset, ",")
+		if d.found <= maxProblems {
+			d.problems[len(d.problems)-1].Unset = strings.Join(d.missing.unset, ",")
+		}
 	}
 }
 
 // environ returns the variables of envFile, overridden by those of env.
 func (d *decoder) environ(s *Server, env map[string]string, o *hujson.Object) map[string]string {
-	if s.EnvFile == "" || s.Disabled || d.missing.any() {
+	if s.EnvFile == "" || s.Disabled || d.missing.any() || d.env.asWritten {
 		return env
 	}
-	data, err := d.env.readFile(s.EnvFile)
-	vars := map[string]string{}
-	if err == nil {
-		vars, err = parseDotenv(string(data))
-	}
+	vars, err := d.readEnvFile(s.EnvFile)
 	if err != nil {
 		if open, ok := errors.AsType[*fs.PathError](err); ok {
 			err = open.Err // without the path, in which a variable may be expanded
@@ -241,6 +252,29 @@ func (d *decoder) environ(s *Server, env map[string]string, o *hujson.Object) ma
 		d.reject(o.Members[i].Name.StartOffset, `"envFile" can't be read: %v; correct the path or the file`, err)
 		return env
 	}
+	vars = maps.Clone(vars)
 	maps.Copy(vars, env)
 	return vars
+}
+
+// An envFile is the content of an envFile, or the reason why it can't be read.
+type envFile struct {
+	vars map[string]string
+	err  error
+}
+
+// readEnvFile reads each envFile once, since many entries may name the same one.
+func (d *decoder) readEnvFile(path string) (map[string]string, error) {
+	f, known := d.envFiles[path]
+	if !known {
+		var data []byte
+		if data, f.err = d.env.readFile(path); f.err == nil {
+			f.vars, f.err = parseDotenv(string(data))
+		}
+		if d.envFiles == nil {
+			d.envFiles = make(map[string]envFile)
+		}
+		d.envFiles[path] = f
+	}
+	return f.vars, f.err
 }

@@ -15,9 +15,10 @@ var assignment = regexp.MustCompile(`^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-
 func parseDotenv(data string) (map[string]string, error) {
 	data = strings.ReplaceAll(strings.TrimPrefix(data, "\ufeff"), "\r\n", "\n")
 	vars := make(map[string]string)
+	number := 0 // of the line
 	for rest := data; rest != ""; {
 		line, after, _ := strings.Cut(rest, "\n")
-		number := strings.Count(data[:len(data)-len(rest)], "\n") + 1
+		number++
 		if blank(line) {
 			rest = after
 			continue
@@ -41,6 +42,7 @@ func parseDotenv(data string) (map[string]string, error) {
 			return nil, fmt.Errorf("line %d has text behind the closing quote", number)
 		}
 		vars[match[1]] = quoted
+		number += strings.Count(value[:len(value)-len(rest)], "\n") - 1
 	}
 	return vars, nil
 }

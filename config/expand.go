@@ -3,16 +3,11 @@ package config
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 )
-
-// reference matches the text between ${ and }: a variable, perhaps with a default. Other
-// text, such as the shell's ${x%pattern}, is left as it is.
-var reference = regexp.MustCompile(`^(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-((?s:.*)))?$`)
 
 // variables are those that an expansion has not found.
 type variables struct {
@@ -20,8 +15,11 @@ type variables struct {
 	prompts []string // VS Code's ${input:…}, as they were written
 }
 
+// maxMissing is how many different names are kept of each kind.
+const maxMissing = 50
+
 func addOnce(names *[]string, name string) {
-	if !slices.Contains(*names, name) {
+	if len(*names) < maxMissing && !slices.Contains(*names, name) {
 		*names = append(*names, name)
 	}
 }
@@ -31,55 +29,98 @@ func addOnce(names *[]string, name string) {
 // default may hold references. What can't be replaced stays and is added to
 // missing.
 func expand(s string, lookup func(string) (string, bool), missing *variables) string {
-	var out strings.Builder
+	if !strings.Contains(s, "${") {
+		return s
+	}
+	e := expansion{text: s, ends: closings(s), lookup: lookup, missing: missing}
+	e.write(0, len(s), 0)
+	return e.out.String()
+}
+
+// An expansion takes time in proportion to its text, however references are nested.
+type expansion struct {
+	text    string
+	ends    []int32 // at the place of each ${, the place of the } that belongs to it, or 0
+	lookup  func(string) (string, bool)
+	missing *variables
+	out     strings.Builder
+}
+
+// maxNesting is how many defaults may be inside each other. Deeper ones stay as they are.
+const maxNesting = 100
+
+// write writes the text from a place to another one. depth counts the defaults around it.
+func (e *expansion) write(from, to, depth int) {
 	for {
-		before, rest, found := strings.Cut(s, "${")
-		out.WriteString(before)
-		if !found {
-			return out.String()
+		before := strings.Index(e.text[from:to], "${")
+		if before < 0 {
+			e.out.WriteString(e.text[from:to])
+			return
 		}
-		end := closing(rest)
-		if end < 0 {
-			out.WriteString("${")
-			s = rest
-			continue
+		e.out.WriteString(e.text[from : from+before])
+		from += before
+		end := int(e.ends[from])
+		name, rest, ok := "", 0, false
+		if end > 0 {
+			name, rest, ok = reference(e.text[from+2 : end])
 		}
-		body := rest[:end]
-		match := reference.FindStringSubmatch(body)
-		if match == nil {
-			if strings.HasPrefix(body, "input:") {
-				addOnce(&missing.prompts, "${"+body+"}")
+		rest += from + 2
+		value, isSet := "", false
+		if ok {
+			value, isSet = e.lookup(name)
+		}
+		switch hasDefault := ok && rest < end; {
+		case isSet:
+			e.out.WriteString(value)
+		case hasDefault && depth < maxNesting:
+			e.write(rest+len(":-"), end, depth+1)
+		case ok && !hasDefault:
+			addOnce(&e.missing.unset, name)
+			e.out.WriteString(e.text[from : end+1])
+		default: // not a reference
+			if body := e.text[from+2 : max(from+2, end)]; strings.HasPrefix(body, "input:") {
+				addOnce(&e.missing.prompts, short("${"+body[:min(len(body), maxQuoted)]+"}"))
 			}
-			out.WriteString("${")
-			s = rest
-			continue
+			e.out.WriteString("${")
+			end = from + 1
 		}
-		s = rest[end+1:]
-		if value, ok := lookup(match[1]); ok {
-			out.WriteString(value)
-		} else if strings.Contains(body, ":-") {
-			out.WriteString(expand(match[2], lookup, missing))
-		} else {
-			addOnce(&missing.unset, match[1])
-			out.WriteString("${" + body + "}")
-		}
+		from = end + 1
 	}
 }
 
-// closing returns the place of the } that belongs to a ${ just before s, or -1.
-func closing(s string) int {
-	open := 1
-	for i := range len(s) {
-		switch {
-		case s[i] == '}':
-			if open--; open == 0 {
-				return i
-			}
-		case strings.HasPrefix(s[i:], "${"):
-			open++
+// reference returns the variable's name at the begin of the text between ${ and }, and how
+// long the text is up to the name's end, where a default may follow. Other text, such as
+// the shell's ${x%pattern}, is not a reference.
+func reference(body string) (name string, length int, ok bool) {
+	rest := strings.TrimPrefix(body, "env:")
+	if strings.HasPrefix(rest, "-") {
+		rest = body // ${env:-default}, of the variable env
+	}
+	for ; length < len(rest); length++ {
+		c := rest[length]
+		if !(c == '_' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || length > 0 && '0' <= c && c <= '9') {
+			break
 		}
 	}
-	return -1
+	name = rest[:length]
+	length += len(body) - len(rest)
+	return name, length, name != "" && (length == len(body) || strings.HasPrefix(body[length:], ":-"))
+}
+
+// closings returns, at the place of each ${, the place of the } that belongs to it, or 0.
+func closings(s string) []int32 {
+	ends := make([]int32, len(s))
+	var open []int32
+	for i := range len(s) {
+		switch {
+		case s[i] == '}' && len(open) > 0:
+			ends[open[len(open)-1]] = int32(i)
+			open = open[:len(open)-1]
+		case strings.HasPrefix(s[i:], "${"):
+			open = append(open, int32(i))
+		}
+	}
+	return ends
 }
 
 func (v variables) any() bool { return len(v.unset)+len(v.prompts) > 0 }
@@ -88,21 +129,37 @@ func (v variables) any() bool { return len(v.unset)+len(v.prompts) > 0 }
 func (v variables) String() string {
 	var says []string
 	if n := len(v.unset); n == 1 {
-		says = append(says, fmt.Sprintf("the variable %s is not set; set it, or write ${%[1]s:-default}", v.unset[0]))
+		says = append(says, fmt.Sprintf("the variable %s is not set; set it, or write ${%[1]s:-default}", short(v.unset[0])))
 	} else if n > 1 {
-		says = append(says, fmt.Sprintf("the variables %s are not set; set them, or write ${%s:-default}", strings.Join(v.unset, ", "), v.unset[0]))
+		says = append(says, fmt.Sprintf("the variables %s are not set; set them, or write ${%s:-default}", shortened(v.unset), short(v.unset[0])))
 	}
 	if len(v.prompts) > 0 {
-		says = append(says, fmt.Sprintf("%s is a prompt, which only VS Code can show; write ${VAR} and set VAR in the environment", strings.Join(v.prompts, ", ")))
+		says = append(says, fmt.Sprintf("%s is a prompt, which only VS Code can show; write ${VAR} and set VAR in the environment", shortened(v.prompts)))
 	}
 	return strings.Join(says, "; ")
+}
+
+func shortened(names []string) string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = short(name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// expand replaces the variables in s, unless the text is to stay as it is written.
+func (d *decoder) expand(s string, missing *variables) string {
+	if d.env.asWritten {
+		return s
+	}
+	return expand(s, d.lookup, missing)
 }
 
 // expanded reads a string and expands its variables.
 func (d *decoder) expanded(v hujson.Value) (string, error) {
 	s, err := text(v)
 	before := d.missing.any()
-	s = expand(s, d.lookup, &d.missing)
+	s = d.expand(s, &d.missing)
 	if !before && d.missing.any() {
 		d.missingAt = v.StartOffset
 	}
@@ -122,7 +179,7 @@ func (d *decoder) path(v hujson.Value) (string, error) {
 }
 
 func (d *decoder) absolute(path string) string {
-	if path = d.env.atHome(path); path == "" || filepath.IsAbs(path) {
+	if path = d.env.atHome(path); path == "" || filepath.IsAbs(path) || d.env.asWritten {
 		return path
 	}
 	return filepath.Join(d.source.project(), path)

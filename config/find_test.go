@@ -62,6 +62,15 @@ func loaded(t *testing.T, file string) Config {
 	return c
 }
 
+func trusted(t *testing.T, c Config, data string) bool {
+	t.Helper()
+	ok, err := c.Trusted(data)
+	if err != nil {
+		t.Error(err)
+	}
+	return ok
+}
+
 func TestTrust(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
@@ -69,7 +78,7 @@ func TestTrust(t *testing.T) {
 	check := func(text string, want bool) {
 		t.Helper()
 		write(t, file, text)
-		if got := loaded(t, file).Trusted(data); got != want {
+		if got := trusted(t, loaded(t, file), data); got != want {
 			t.Errorf("%s: got %v, want %v", text, got, want)
 		}
 	}
@@ -99,13 +108,13 @@ func TestTrust(t *testing.T) {
 	copied := filepath.Join(dir, "copy.json")
 	write(t, copied, bare)
 	write(t, file, bare)
-	if got := loaded(t, copied).Trusted(data); got {
+	if got := trusted(t, loaded(t, copied), data); got {
 		t.Error("the same text elsewhere is trusted")
 	}
 	if err := loaded(t, copied).Trust(data); err != nil {
 		t.Fatal(err)
 	}
-	if got := loaded(t, file).Trusted(data); !got {
+	if got := trusted(t, loaded(t, file), data); !got {
 		t.Error("one approval took another's place")
 	}
 
@@ -113,7 +122,7 @@ func TestTrust(t *testing.T) {
 	write(t, file, approved)
 	edit := loaded(t, file)
 	write(t, file, bare)
-	if edit.Trusted(data) {
+	if trusted(t, edit, data) {
 		t.Error("an edit that was undone is trusted")
 	}
 	if err := edit.Trust(data); err != nil {
@@ -134,13 +143,13 @@ func TestTrust(t *testing.T) {
 		t.Errorf("left behind: %q", left)
 	}
 	write(t, filepath.Join(data, "trust.json"), "damaged")
-	if got := loaded(t, file).Trusted(data); got {
+	if got := trusted(t, loaded(t, file), data); got {
 		t.Error("damaged approvals approve")
 	}
 	if err := loaded(t, file).Trust(data); err != nil {
 		t.Errorf("damaged: %v", err)
 	}
-	if got := loaded(t, file).Trusted(""); got {
+	if got := trusted(t, loaded(t, file), ""); got {
 		t.Error("trusted without a data folder")
 	}
 	if err := loaded(t, file).Trust(""); err == nil {

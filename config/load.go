@@ -12,6 +12,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/program"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -19,8 +20,24 @@ import (
 // An entry that is overridden is not decoded.
 //
 // The error says that a file can't be read, or is a Problem: the file is not an object of
-// JSON with comments. Other mistakes are in Config.Problems.
+// JSON with comments, or too large. Other mistakes are in Config.Problems.
 func Load(paths ...string) (Config, error) { return load(paths, system()) }
+
+// LoadText is Load for files that are not trusted yet: it looks at nothing but the files.
+// Variables stay as they are written, no envFile is read, and paths stay relative. Use
+// [Config.Expand] once the text is trusted.
+func LoadText(paths ...string) (Config, error) {
+	return load(paths, environment{readFile: readFile, asWritten: true})
+}
+
+// Expand returns what Load would have returned for the text that LoadText has read.
+func (c Config) Expand() Config {
+	if c.sources == nil {
+		return c // it is expanded
+	}
+	c, _ = assemble(c.sources, system()) // LoadText has returned the error, which is about the text
+	return c
+}
 
 // Read is Load for one file whose text is data. The file at path need not exist.
 func Read(path string, data []byte) (Config, error) {
@@ -32,7 +49,7 @@ func Read(path string, data []byte) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	return assemble([]source{s}, system()), nil
+	return assemble([]source{s}, system())
 }
 
 // ServersKey returns the key under which a file has its servers, or "" if they are in the
@@ -43,7 +60,7 @@ func ServersKey(path string, data []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if s.bare() {
+	if s.bare {
 		return "", nil
 	}
 	for _, key := range roots {
@@ -62,13 +79,20 @@ type environment struct {
 	lookPath   func(program string) (string, error)
 	home       string // of the user, "" if unknown
 	executable string // of this process, "" if unknown
+
+	asWritten bool // the text is not trusted: the system is not asked for anything
 }
 
 func system() environment {
 	home, _ := os.UserHomeDir()
 	executable, _ := os.Executable()
-	return environment{secret.LookupEnv, os.ReadFile, program.Look, home, executable}
+	return environment{lookup: secret.LookupEnv, readFile: readFile, lookPath: program.Look, home: home, executable: executable}
 }
+
+// maxFile is the most bytes of a configuration file or an envFile.
+const maxFile = 4 << 20
+
+func readFile(path string) ([]byte, error) { return safefile.Read(path, maxFile) }
 
 func load(paths []string, env environment) (Config, error) {
 	var sources []source
@@ -87,13 +111,20 @@ func load(paths []string, env environment) (Config, error) {
 		}
 		sources = append(sources, s)
 	}
-	return assemble(sources, env), nil
+	return assemble(sources, env)
 }
 
+// maxServers is the most servers of all files together. Each costs memory and time even if
+// it never starts.
+const maxServers = 10_000
+
 // assemble decodes all "metarouter" objects before the first server, since servers inherit
-// from them.
-func assemble(sources []source, env environment) Config {
+// from them. The error is a Problem.
+func assemble(sources []source, env environment) (Config, error) {
 	c := Config{Router: defaultRouter()}
+	if env.asWritten {
+		c.sources = sources
+	}
 	d := &decoder{env: env}
 	var entries []entry
 	place := make(map[string]int) // of a server in entries, by its name
@@ -105,6 +136,9 @@ func assemble(sources []source, env environment) Config {
 			if i, again := place[e.name]; again {
 				entries[i] = e
 				continue
+			}
+			if len(entries) == maxServers {
+				return Config{}, s.problem(e.member.Name.StartOffset, "there are more than %d servers; write fewer", maxServers)
 			}
 			place[e.name] = len(entries)
 			entries = append(entries, e)
@@ -126,7 +160,10 @@ func assemble(sources []source, env environment) Config {
 			cmp.Compare(a.Line, b.Line),
 			cmp.Compare(a.Column, b.Column))
 	})
-	return c
+	if more := d.found - maxProblems; more > 0 {
+		c.Problems = append(c.Problems, Problem{File: c.Files[len(c.Files)-1], Message: fmt.Sprintf("and %d more problems; correct the others first", more)})
+	}
+	return c, nil
 }
 
 // A source is the syntax tree of one file.
@@ -134,10 +171,13 @@ type source struct {
 	path string
 	data []byte
 	root *hujson.Object
+	bare bool // the file is a map of servers without a root key
 }
 
-// maxDepth is the deepest nesting, since the parser recurses.
-const maxDepth = 1000
+const (
+	maxDepth  = 1000    // brackets that may be open at the same place, since the parser recurses
+	maxValues = 200_000 // members and elements, since each takes some hundred bytes once it is parsed
+)
 
 func parse(path string, data []byte) (source, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -145,8 +185,14 @@ func parse(path string, data []byte) (source, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return s, s.problem(0, `the file is empty; write {"mcpServers": {}}`)
 	}
-	if at, deep := tooDeep(data); deep {
+	if len(data) > maxFile {
+		return s, s.problem(0, "the file is larger than %d MiB; write less", maxFile>>20)
+	}
+	switch at, depth, values := measure(data); {
+	case depth > maxDepth:
 		return s, s.problem(at, "more than %d brackets are open here; write fewer", maxDepth)
+	case values > maxValues:
+		return s, s.problem(at, "the file has more than %d keys and values up to here; write fewer", maxValues)
 	}
 	// The parser demands a newline after a comment at the very end.
 	value, err := hujson.Parse(append(slices.Clip(data), '\n'))
@@ -157,25 +203,56 @@ func parse(path string, data []byte) (source, error) {
 	if !ok {
 		return s, s.problem(value.StartOffset, `the file must hold an object; write {"mcpServers": {}}`)
 	}
-	s.root = root
+	s.root, s.bare = root, isBare(root)
 	return s, nil
 }
 
-// tooDeep counts brackets, including those in strings and comments: it only has to tell a
-// configuration from an attack.
-func tooDeep(data []byte) (at int, deep bool) {
-	depth := 0
-	for i, c := range data {
-		switch c {
-		case '{', '[':
-			if depth++; depth > maxDepth {
-				return i, true
-			}
-		case '}', ']':
+// measure counts the open brackets and the values of a text without building anything. It
+// stops at the place where one of them is above its limit.
+func measure(data []byte) (at, depth, values int) {
+	for at = 0; at < len(data) && depth <= maxDepth && values <= maxValues; at++ {
+		switch c := data[at]; {
+		case c == '{' || c == '[':
+			depth++
+			values++
+		case c == '}' || c == ']':
 			depth--
+		case c == ',':
+			values++
+		case c == '"':
+			at = afterString(data, at)
+		case c == '/' && at+1 < len(data):
+			at = afterComment(data, at)
 		}
 	}
-	return 0, false
+	return at - 1, depth, values
+}
+
+// afterString returns the place of the quote that ends the string at a place.
+func afterString(data []byte, at int) int {
+	for at++; at < len(data) && data[at] != '"'; at++ {
+		if data[at] == '\\' {
+			at++
+		}
+	}
+	return at
+}
+
+// afterComment returns the place of the last byte of the comment at a place.
+func afterComment(data []byte, at int) int {
+	end := "\n"
+	switch data[at+1] {
+	case '/':
+	case '*':
+		end = "*/"
+	default:
+		return at // a mistake
+	}
+	n := bytes.Index(data[at+2:], []byte(end))
+	if n < 0 {
+		return len(data)
+	}
+	return at + 2 + n + len(end) - 1
 }
 
 // syntaxError returns the parser's error with its place, which the parser has only as text,
@@ -189,12 +266,15 @@ func (s source) syntaxError(err error) Problem {
 	if literal := "invalid literal"; strings.HasPrefix(message, literal) {
 		message = literal
 	}
-	offset := max(column-1, 0)
-	for i, l := range bytes.SplitAfter(s.data, []byte("\n")) {
-		if i < line-1 {
-			offset += len(l)
+	start := 0 // of the line
+	for ; line > 1 && start < len(s.data); line-- {
+		if n := bytes.IndexByte(s.data[start:], '\n'); n >= 0 {
+			start += n + 1
+		} else {
+			start = len(s.data)
 		}
 	}
+	offset := start + max(column-1, 0)
 	return s.problem(offset, "%s; %s", message, s.advice(offset))
 }
 
@@ -225,6 +305,6 @@ func (s source) problem(offset int, format string, args ...any) Problem {
 		File:    s.path,
 		Line:    bytes.Count(before, []byte("\n")) + 1,
 		Column:  len(before) - bytes.LastIndexByte(before, '\n'),
-		Message: fmt.Sprintf(format, args...),
+		Message: message(format, args...),
 	}
 }

@@ -35,12 +35,13 @@ type Pipeline struct {
 	Reload <-chan os.Signal
 
 	// Adjust returns a reading as the receiver is to have it, for example with the flags
-	// of a command line. It is called with each reading, trusted or not. nil leaves the
+	// of a command line. It is called with each reading that is trusted. nil leaves the
 	// reading as it is.
 	Adjust func(Config) Config
 
-	// Trusted reports whether a reading may be used. An edit that is not trusted waits
-	// until it is, and is checked once a second. nil trusts everything.
+	// Trusted reports whether a reading may be used; it gets the text as [LoadText] reads
+	// it. An edit that is not trusted waits until it is, and is checked once a second. The
+	// text that the receiver has is trusted. nil trusts everything.
 	Trusted func(Config) bool
 
 	// Judged is called with the reason why a reading can't be used, or with nil if it can
@@ -90,7 +91,9 @@ func (p Pipeline) Run(ctx context.Context, first Config, out chan<- Config) erro
 			f.complaint = ""
 			f.read()
 		case <-f.untrusted:
-			f.submit()
+			if f.untrusted = time.After(recheck); f.Trusted(f.waiting) {
+				f.read()
+			}
 		}
 	}
 }
@@ -103,7 +106,8 @@ type feed struct {
 
 	sent, latest Config
 	pending      chan<- Config    // out, while the receiver lacks latest
-	untrusted    <-chan time.Time // fires while latest waits for trust
+	waiting      Config           // the text of an edit that waits for trust
+	untrusted    <-chan time.Time // fires while it waits
 	complaint    string           // about the edit that is in the files now
 
 	settled  <-chan time.Time // fires once the files have not changed for a while
@@ -118,11 +122,12 @@ func (f *feed) disturb() {
 	f.settled = time.After(min(quiet, time.Until(f.deadline)))
 }
 
-// read reads the files, and has their value sent if the receiver lacks it.
+// read reads the files, and has their value sent if the receiver lacks it. Nothing but the
+// files is read before they are trusted.
 func (f *feed) read() {
 	f.settled = nil
 	f.watcher.follow(filesOf(f.latest)) // before reading, so that no edit is missed in between
-	next, err := Load(f.latest.Files...)
+	text, err := LoadText(f.latest.Files...)
 	f.judge(err)
 	if err != nil {
 		if err.Error() != f.complaint {
@@ -132,30 +137,30 @@ func (f *feed) read() {
 		return
 	}
 	f.complaint = ""
-	f.Log.Debug("config read", zap.Int("servers", len(next.Servers)), zap.Int("problems", len(next.Problems)))
+	f.Log.Debug("config read", zap.Int("servers", len(text.Servers)), zap.Int("problems", len(text.Problems)))
+	f.pending = nil // the receiver is not to get what is not in the files any more
+	if digest := text.Digest(); f.Trusted != nil && digest != f.sent.Digest() && !f.Trusted(text) {
+		if f.untrusted == nil || digest != f.waiting.Digest() {
+			f.Log.Warn(ErrUntrusted.Error(), zap.Strings("file", text.Files))
+		}
+		f.judge(ErrUntrusted)
+		f.waiting, f.untrusted = text, time.After(recheck)
+		return
+	}
+	f.waiting, f.untrusted = Config{}, nil
+	f.submit(text.Expand())
+}
+
+// submit has Run send a trusted reading, if the receiver lacks it.
+func (f *feed) submit(next Config) {
 	if f.watcher.follow(filesOf(next)) {
 		f.disturb() // an envFile was read before it was watched
 	}
 	if f.Adjust != nil {
 		next = f.Adjust(next)
 	}
-	known := f.untrusted != nil && next.Equal(f.latest)
-	f.latest, f.pending = next, nil
-	if f.submit(); f.untrusted != nil && !known {
-		f.Log.Warn(ErrUntrusted.Error(), zap.Strings("file", next.Files))
-		f.judge(ErrUntrusted)
-	}
-}
-
-// submit has Run send the latest reading, once it is trusted, if the receiver lacks it.
-func (f *feed) submit() {
-	f.untrusted = nil
-	switch {
-	case f.latest.Equal(f.sent):
-	case f.Trusted == nil || f.Trusted(f.latest):
+	if f.latest = next; !next.Equal(f.sent) {
 		f.pending = f.out
-	default:
-		f.untrusted = time.After(recheck)
 	}
 }
 

@@ -83,7 +83,7 @@ func tokensField(d *decoder, to *[]string) func(hujson.ObjectMember) {
 			return "", err
 		}
 		var missing variables
-		if s = expand(s, d.lookup, &missing); missing.any() {
+		if s = d.expand(s, &missing); missing.any() {
 			d.warn(v.StartOffset, "this token lets no client in: %s", missing)
 			return noToken, nil
 		}
@@ -125,7 +125,7 @@ func tlsFileField(d *decoder, to *string) func(hujson.ObjectMember) {
 			return "", err
 		}
 		var missing variables
-		if s = expand(s, d.lookup, &missing); missing.any() {
+		if s = d.expand(s, &missing); missing.any() {
 			d.warn(v.StartOffset, "nothing is served over HTTP without this file: %s", missing)
 			return noFile, nil
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,23 +17,31 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // Trusted reports whether a person has approved the text of c's files with [Config.Trust].
 // Spaces, comments, the order of keys and keys of other programs do not count, and
 // variables count by their names. The files are not read again, so that exactly what was
-// checked is what runs.
-func (c Config) Trusted(dataDir string) bool {
+// checked is what runs. The content of files that the text names, such as an envFile or a
+// program, does not count either.
+//
+// The error says why no approval counts, and what to do: users other than this one and root
+// can write to dataDir or to the file of approvals in it.
+func (c Config) Trusted(dataDir string) (bool, error) {
 	if dataDir == "" {
-		return false
+		return false, nil
 	}
-	approved := approvals(dataDir)
+	approved, err := approvals(dataDir)
+	if err != nil {
+		return false, fmt.Errorf("no approval counts: %w", err)
+	}
 	for i, path := range c.Files {
 		if approved[path] != c.digests[i] {
-			return false
+			return false, nil
 		}
 	}
-	return true
+	return true, nil
 }
 
 // Digest returns a hash of the text of c's files, before variables are expanded. Texts that
@@ -48,15 +57,18 @@ func (c Config) Trust(dataDir string) error {
 	if dataDir == "" {
 		return errors.New("trust: the approval can't be kept without a data folder; use --data DIR")
 	}
-	approved := approvals(dataDir)
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+		return fmt.Errorf("trust: %w", err)
+	}
+	approved, err := approvals(dataDir)
+	if err != nil {
+		return fmt.Errorf("trust: %w", err)
+	}
 	for i, path := range c.Files {
 		approved[path] = c.digests[i]
 	}
 	data, err := json.MarshalIndent(approved, "", "  ")
 	if err != nil {
-		return fmt.Errorf("trust: %w", err)
-	}
-	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
 	if err := atomicfile.Write(trustFile(dataDir), data, true); err != nil {
@@ -67,28 +79,54 @@ func (c Config) Trust(dataDir string) error {
 
 func trustFile(dataDir string) string { return filepath.Join(dataDir, "trust.json") }
 
+// maxApprovals is the most bytes of the file of approvals.
+const maxApprovals = 16 << 20
+
 // approvals returns the approved hashes by the absolute paths of the files. A missing or
-// damaged file approves nothing.
-func approvals(dataDir string) map[string]string {
-	data, _ := os.ReadFile(trustFile(dataDir))
+// damaged file approves nothing. The error says who else could have written approvals.
+func approvals(dataDir string) (map[string]string, error) {
+	path := trustFile(dataDir)
+	for _, p := range []string{dataDir, path} {
+		if err := safefile.OwnersOnly(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	data, _ := safefile.Read(path, maxApprovals)
 	approved := make(map[string]string)
 	if json.Unmarshal(data, &approved) != nil || approved == nil {
-		return make(map[string]string)
+		return make(map[string]string), nil
 	}
-	return approved
+	return approved, nil
+}
+
+// Text returns, for each of c's files, the object that an approval covers: without comments
+// and keys of other programs, but with duplicate keys. Variables are as they are written.
+// Only what [LoadText] returned has a Text.
+func (c Config) Text() []json.RawMessage {
+	all := make([]json.RawMessage, len(c.sources))
+	for i, s := range c.sources {
+		v := hujson.Value{Value: s.said()}.Clone()
+		v.Minimize()
+		all[i] = v.Pack()
+	}
+	return all
 }
 
 // digest returns a hash of the keys that this package reads, in a canonical spelling.
 func (s source) digest() string {
-	bare := s.bare()
+	sum := sha256.Sum256(canonical(nil, s.said()))
+	return hex.EncodeToString(sum[:])
+}
+
+// said returns the members of the file that this package reads. An approval covers them.
+func (s source) said() *hujson.Object {
 	said := new(hujson.Object)
 	for _, m := range s.root.Members {
-		if key := keyOf(m); bare || key == "metarouter" || slices.Contains(roots, key) {
+		if key := keyOf(m); s.bare || key == "metarouter" || slices.Contains(roots, key) {
 			said.Members = append(said.Members, m)
 		}
 	}
-	sum := sha256.Sum256(canonical(nil, said))
-	return hex.EncodeToString(sum[:])
+	return said
 }
 
 // canonical appends v without spaces and comments, and with sorted keys. A duplicate key
@@ -97,11 +135,18 @@ func canonical(to []byte, v hujson.ValueTrimmed) []byte {
 	switch v := v.(type) {
 	case *hujson.Object:
 		to = append(to, '{')
-		members := slices.Clone(v.Members)
-		slices.SortStableFunc(members, func(a, b hujson.ObjectMember) int { return cmp.Compare(keyOf(a), keyOf(b)) })
+		type member struct {
+			key   string
+			value hujson.ValueTrimmed
+		}
+		members := make([]member, len(v.Members))
+		for i, m := range v.Members {
+			members[i] = member{keyOf(m), m.Value.Value}
+		}
+		slices.SortStableFunc(members, func(a, b member) int { return cmp.Compare(a.key, b.key) })
 		for _, m := range members {
-			to = append(strconv.AppendQuote(to, keyOf(m)), ':')
-			to = append(canonical(to, m.Value.Value), ',')
+			to = append(strconv.AppendQuote(to, m.key), ':')
+			to = append(canonical(to, m.value), ',')
 		}
 		return append(to, '}')
 	case *hujson.Array:

@@ -29,15 +29,15 @@ func runCheck(env *environment) error {
 	if err != nil {
 		return usage(err)
 	}
-	c, err := config.Load(paths...)
+	c, usable, err := readConfig(env, paths, named)
 	if p, ok := errors.AsType[config.Problem](err); ok {
 		return printProblems(env, config.Config{Files: paths, Problems: []config.Problem{p}})
 	} else if err != nil {
 		return usage(unreadable(err))
 	}
 	err = printProblems(env, c)
-	if !named && !env.json && !c.Trusted(env.data) {
-		fmt.Fprintf(env.stdout, "%s is not trusted yet: read it, then run 'metarouter trust' before you use it\n", c.Files[0])
+	if !usable && !env.json {
+		fmt.Fprintf(env.stdout, "%s is not trusted yet, so its variables, regular expressions and envFiles were not checked: read it, then run 'metarouter trust' before you use it\n", c.Files[0])
 	}
 	return err
 }

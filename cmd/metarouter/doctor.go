@@ -47,7 +47,7 @@ func runDoctor(ctx context.Context, env *environment) error {
 		return err
 	}
 	if !named {
-		if err := requireTrust(ctx, env, c); err != nil {
+		if c, err = requireTrust(ctx, env, c); err != nil {
 			return err
 		}
 	}

@@ -80,7 +80,10 @@ func runImport(env *environment, name string, o importOptions) error {
 		return err
 	}
 	was, err := config.Read(target.Path, target.Data)
-	trusted := err == nil && was.Trusted(env.data)
+	trusted := false
+	if err == nil {
+		trusted, _ = was.Trusted(env.data) // if no approval counts, the user is asked again
+	}
 	done, err := clients.Import(c, sources, target.Path, target.Data, own, o.choice())
 	if err != nil {
 		return err

@@ -27,22 +27,39 @@ func loadConfig(ctx context.Context, env *environment) (config.Config, error) {
 	}
 	c, named, err := locateConfig(env)
 	if err == nil && !named {
-		err = requireTrust(ctx, env, c)
+		c, err = requireTrust(ctx, env, c)
 	}
 	return c, err
 }
 
 // locateConfig finds and reads the configuration. named is false for a .mcp.json that
-// --config does not name, which must not be used unless it is trusted.
+// --config does not name, which must not be used unless it is trusted. Until then c is no
+// more than its text.
 func locateConfig(env *environment) (c config.Config, named bool, err error) {
 	if os.Getenv(supervisor.DepthVariable) != "" {
 		return c, false, usage(errors.New("this process was started by a metarouter, and a router inside a router would start itself without end; take the entry out of the configuration"))
 	}
 	paths, named, err := config.Find(env.configs)
 	if err == nil {
-		c, err = config.Load(paths...)
+		c, _, err = readConfig(env, paths, named)
 	}
 	return c, named, usage(unreadable(err))
+}
+
+// readConfig reads the configuration. If it was found and not named, and is not trusted, c
+// is no more than the text of the files.
+func readConfig(env *environment, paths []string, named bool) (c config.Config, usable bool, err error) {
+	if named {
+		c, err = config.Load(paths...)
+		return c, err == nil, err
+	}
+	if c, err = config.LoadText(paths...); err != nil {
+		return c, false, err
+	}
+	if usable, _ = c.Trusted(env.data); usable { // requireTrust returns the error
+		c = c.Expand()
+	}
+	return c, usable, nil
 }
 
 // unreadable says what to do if err says that a configuration file can't be read.

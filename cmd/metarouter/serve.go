@@ -75,7 +75,7 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	c, named, err := locateConfig(env)
 	if err == nil && !named {
-		err = requireTrust(ctx, env, c)
+		c, err = requireTrust(ctx, env, c)
 	}
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func newService(env *environment, c config.Config, named bool, f serveFlags, log
 	return &service.Service{
 		Config:   c,
 		Override: func(r *config.Router) { _ = f.override(r) }, // runServe has checked the flags
-		Trusted:  func(c config.Config) bool { return named || c.Trusted(env.data) },
+		Trusted:  trustOfEdits(env, named, log),
 		Watch:    !f.noWatch,
 		Hangup:   make(chan os.Signal, 1),
 		Options:  routerOptions(env, log),
@@ -138,6 +138,22 @@ func newService(env *environment, c config.Config, named bool, f serveFlags, log
 		Version:  version,
 		Log:      log,
 		Pages:    http.NewServeMux(),
+	}
+}
+
+// trustOfEdits returns the function that reports whether an edit may be used.
+func trustOfEdits(env *environment, named bool, log *zap.Logger) func(config.Config) bool {
+	if named {
+		return nil // everything may
+	}
+	said := ""
+	return func(c config.Config) bool {
+		trusted, err := c.Trusted(env.data)
+		if err != nil && err.Error() != said { // it is asked every second
+			said = err.Error()
+			log.Warn("an edit can't be trusted", zap.Error(err))
+		}
+		return trusted
 	}
 }
 

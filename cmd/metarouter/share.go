@@ -73,7 +73,7 @@ func shareRouter(ctx context.Context, env *environment, c config.Config, named b
 		Reload: hangup,
 		Lost: func(err error) {
 			log.Warn("the shared router has ended; another takes over", zap.Error(err))
-			if now, err := config.Load(c.Files...); err == nil { // else a shared router keeps what it has, too
+			if now, usable, err := readConfig(env, c.Files, named); err == nil && usable { // else a shared router keeps what it has, too
 				c = now
 			}
 		},

@@ -22,41 +22,46 @@ func newTrustCommand(env *environment) *cobra.Command {
 			}
 			return runTrust(env, path)
 		})
-	cmd.Long = `Approves FILE, or the .mcp.json of the current folder, and prints the commands that
-its servers run. Approve it again after each edit of its servers.`
+	cmd.Long = `Approves FILE, or the .mcp.json of the current folder, and prints what it says: all
+but limits and other settings that do no harm, as it is written, with variables not
+replaced by their values. Approve it again after each edit.`
 	return cmd
 }
 
 func runTrust(env *environment, path string) error {
-	c, err := config.Load(path)
+	c, err := config.LoadText(path)
 	if err != nil {
 		return usage(unreadable(err))
 	}
 	if err := c.Trust(env.data); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.stdout, "%s is trusted. If its servers change, run 'metarouter trust' again. It runs:\n%s", c.Files[0], trust.Describe(c))
-	return nil
+	_, err = fmt.Fprintf(env.stdout, "%s is trusted. If it changes, run 'metarouter trust' again. It says:\n%s", trust.Quote(c.Files[0]), trust.Describe(c))
+	return err
 }
 
 // requireTrust makes sure that a configuration that --config does not name may be used:
-// it was approved before, or the user approves it at the terminal now.
-func requireTrust(ctx context.Context, env *environment, c config.Config) error {
-	if c.Trusted(env.data) {
-		return nil
+// it was approved before, or the user approves it at the terminal now. It returns the
+// configuration with its variables expanded.
+func requireTrust(ctx context.Context, env *environment, c config.Config) (config.Config, error) {
+	switch trusted, err := c.Trusted(env.data); {
+	case err != nil:
+		return c, usage(err)
+	case trusted:
+		return c.Expand(), nil
 	}
 	path := c.Files[0]
 	if !isTerminal(env.stdin) || !isTerminal(env.stderr) {
-		return usage(fmt.Errorf("%s is not trusted: it was found in this folder and runs commands, or its servers changed since you approved it; read it, then run 'metarouter trust', or name it with --config %s", path, path))
+		return c, usage(fmt.Errorf("%s is not trusted: it was found in this folder and runs commands, or its servers changed since you approved it; read it, then run 'metarouter trust', or name it with --config %s", path, path))
 	}
 	switch yes, err := trust.Ask(ctx, env.stdin, env.stderr, c); {
 	case err != nil:
-		return errInterrupted
+		return c, errInterrupted
 	case !yes:
-		return usage(errors.New("not trusted, nothing was started"))
+		return c, usage(errors.New("not trusted, nothing was started"))
 	}
 	if env.data == "" {
-		return nil // approved for this run only
+		return c.Expand(), nil // approved for this run only
 	}
-	return c.Trust(env.data)
+	return c.Expand(), c.Trust(env.data)
 }

@@ -29,8 +29,8 @@ var steps = []string{
 // leaves are the packages that know nothing of the path. Every package may import them; they
 // import other leaves only.
 var leaves = []string{
-	"internal/assist", "internal/atomicfile", "internal/embeddings", "internal/endpoint", "internal/example", "internal/pipe", "internal/plain", "internal/program", "internal/schema",
-	"internal/secret", "internal/session", "internal/sse", "internal/status", "internal/vectors", "internal/verbs", "internal/wire",
+	"internal/assist", "internal/atomicfile", "internal/embeddings", "internal/endpoint", "internal/example", "internal/pipe", "internal/plain", "internal/program", "internal/safefile",
+	"internal/schema", "internal/secret", "internal/session", "internal/sse", "internal/status", "internal/vectors", "internal/verbs", "internal/wire",
 }
 
 // rules says which packages of this module a package may import, besides the leaves.

@@ -71,7 +71,7 @@ func serverNames(configs *[]string) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		c, err := config.Load(paths...)
+		c, err := config.LoadText(paths...)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

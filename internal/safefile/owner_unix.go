@@ -1,0 +1,40 @@
+//go:build unix
+
+package safefile
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// OwnersOnly returns an error, with what to do, if users other than this process's and root
+// can write to the file or folder at path, or may do so as its owner. It follows links. A
+// path that does not exist is an error that is [fs.ErrNotExist].
+func OwnersOnly(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	return owned(path, info.Mode(), int(stat.Uid), os.Geteuid())
+}
+
+// owned judges a file by its mode and its owner. us is the user of this process.
+func owned(path string, mode fs.FileMode, owner, us int) error {
+	if owner != us && owner != 0 {
+		return fmt.Errorf("%s belongs to user %d, not to you (user %d); run metarouter as that user, or run 'chown %d %s'", path, owner, us, us, quoted(path))
+	}
+	if mode.Perm()&0o022 != 0 {
+		return fmt.Errorf("other users can write to %s (mode %04o); run 'chmod go-w %s'", path, mode.Perm(), quoted(path))
+	}
+	return nil
+}
+
+// quoted returns a path as one word of a shell.
+func quoted(path string) string { return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" }

@@ -1,0 +1,107 @@
+// Package safefile opens files at places where strangers may have put something else: a
+// device, a FIFO, a link, a file without an end, a file that another user can change.
+package safefile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// ErrIrregular is wrapped by the error about a path that leads to a device, a FIFO or a
+// socket, or, in [Append], to a link.
+var ErrIrregular = errors.New("it is not a regular file")
+
+// Read returns the content of the regular file at path, which may be a link to one. A file
+// that has more than limit bytes is an error, whatever size it claims to have. Read never
+// waits for a FIFO and never opens a device. Its errors are of type [*fs.PathError].
+func Read(path string, limit int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var b bytes.Buffer
+	if info, err := f.Stat(); err == nil { // a file of /proc claims to be empty
+		b.Grow(int(min(info.Size(), limit)) + bytes.MinRead)
+	}
+	if _, err := b.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
+		return nil, err
+	}
+	if int64(b.Len()) > limit {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it is larger than %s", size(limit))}
+	}
+	return b.Bytes(), nil
+}
+
+// Open opens the regular file at path for reading, as [Read] does.
+func Open(path string) (*os.File, error) {
+	// A device may do something when it is opened, so look before.
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := regular("open", path, info); err != nil {
+		return nil, err
+	}
+	return checked(path, os.O_RDONLY|nonblock, 0)
+}
+
+// Append opens the regular file at path for appending, and creates it with mode 0600. It
+// follows no link at the end of the path: a link that was put there would choose another
+// file. flag may add to O_APPEND|O_CREATE|O_WRONLY.
+func Append(path string, flag int) (*os.File, error) {
+	info, err := os.Lstat(path)
+	if err == nil {
+		err = regular("open", path, info)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return checked(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|flag|nonblock|nofollow, 0o600)
+}
+
+// checked opens a file, and closes it again if it is not a regular one: the path may lead
+// elsewhere since it was examined.
+func checked(path string, flag int, mode fs.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(path, flag, mode)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = regular("open", path, info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func regular(op, path string, info fs.FileInfo) error {
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		return &fs.PathError{Op: op, Path: path, Err: errors.New("it is a folder")}
+	case mode&fs.ModeSymlink != 0:
+		return &fs.PathError{Op: op, Path: path, Err: fmt.Errorf("%w but a link, which is not followed", ErrIrregular)}
+	default:
+		return &fs.PathError{Op: op, Path: path, Err: ErrIrregular}
+	}
+}
+
+// size returns a number of bytes for people.
+func size(n int64) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
