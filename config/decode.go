@@ -17,6 +17,7 @@ type decoder struct {
 	source   source
 	problems []Problem // the first maxProblems
 	found    int       // how many problems there are
+	patterns int       // bytes of regular expressions
 	strange  int       // how many unknown keys were compared with the known ones
 	asked    place     // of the name of the classifier's server
 	tls      place     // of the last key that names a file for TLS

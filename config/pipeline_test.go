@@ -345,7 +345,12 @@ func TestPipelineStages(t *testing.T) {
 			c.Router.Mode = "search"
 			return c
 		},
-		Trusted: func(Config) bool { return trusted.Load() },
+		Trusted: func(c Config) bool {
+			if got := c.Servers[0].Command; got != "${NOT_SET:-second}" {
+				t.Errorf("%q is to be trusted: it was expanded before", got)
+			}
+			return trusted.Load()
+		},
 		Judged:  func(err error) { judged <- err },
 		Sent:    func(c Config) { sent <- c },
 		Log:     zap.New(core),
@@ -373,7 +378,7 @@ func TestPipelineStages(t *testing.T) {
 		t.Error("a broken file is not refused")
 	}
 
-	write(t, file, command("second"))
+	write(t, file, command("${NOT_SET:-second}"))
 	reload <- os.Interrupt
 	if err := <-judged; err != nil {
 		t.Errorf("the reading is refused: %v", err)

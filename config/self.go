@@ -34,6 +34,18 @@ var shells = map[string][]string{
 // startsRouter reports whether the command, or what it wraps, would start
 // another one of us. What hides deeper is for METAROUTER_DEPTH to find.
 func (e environment) startsRouter(command string, args []string, cwd string) bool {
+	return e.wrapsRouter(command, args, cwd, 0)
+}
+
+const (
+	maxWrapped = 20       // programs that are looked for inside each other
+	maxScript  = 64 << 10 // bytes of a script that are looked at
+)
+
+func (e environment) wrapsRouter(command string, args []string, cwd string, depth int) bool {
+	if depth > maxWrapped {
+		return false
+	}
 	name := programName(command)
 	if name == "metarouter" {
 		return subcommand(args) != "builtin"
@@ -45,12 +57,12 @@ func (e environment) startsRouter(command string, args []string, cwd string) boo
 	}
 	if valued, ok := wrappers[name]; ok {
 		rest := afterOptions(args, valued)
-		return len(rest) > 0 && e.startsRouter(rest[0], rest[1:], cwd)
+		return len(rest) > 0 && e.wrapsRouter(rest[0], rest[1:], cwd, depth+1)
 	}
 	if valued, ok := shells[name]; ok {
 		script := strings.Join(afterOptions(args, valued), " ")
-		for _, words := range commands(script) {
-			if e.startsRouter(words[0], words[1:], cwd) {
+		for _, words := range commands(script[:min(len(script), maxScript)]) {
+			if e.wrapsRouter(words[0], words[1:], cwd, depth+1) {
 				return true
 			}
 		}

@@ -1,0 +1,78 @@
+//go:build unix
+
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A configuration and an envFile are regular files. Nothing waits for a FIFO or reads a
+// device.
+func TestIrregularFiles(t *testing.T) {
+	dir := t.TempDir()
+	fifo, device, large := filepath.Join(dir, "fifo"), filepath.Join(dir, "device"), filepath.Join(dir, "large")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/zero", device); err != nil {
+		t.Fatal(err)
+	}
+	write(t, large, "")
+	if err := os.Truncate(large, 1<<40); err != nil { // a sparse file
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{fifo: "not a regular file", device: "not a regular file", large: "larger than 4 MiB"} {
+		for _, load := range []func(...string) (Config, error){Load, LoadText} {
+			if _, err := inTime(t, func() (Config, error) { return load(path) }); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+		file := filepath.Join(dir, ".mcp.json")
+		write(t, file, fmt.Sprintf(`{"mcpServers": {"a": {"command": "x", "envFile": %q}}}`, path))
+		c, err := inTime(t, func() (Config, error) { return Load(file) })
+		if err != nil || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Message, want) || c.Servers[0].Misconfigured == "" {
+			t.Errorf("envFile %s: %v, %v", path, err, c.Problems)
+		}
+	}
+}
+
+// Approvals count only if no one else can have written them.
+func TestTrustNeedsAnOwnFolder(t *testing.T) {
+	dir := t.TempDir()
+	file, data := filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "data")
+	write(t, file, `{"mcpServers": {"a": {"command": "x"}}}`)
+	c := loaded(t, file)
+	if err := c.Trust(data); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{data, filepath.Join(data, "trust.json")} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s was made with mode %v", path, info.Mode())
+		}
+		if err := os.Chmod(path, info.Mode().Perm()|0o020); err != nil {
+			t.Fatal(err)
+		}
+		ok, err := c.Trusted(data)
+		if ok || err == nil || !strings.Contains(err.Error(), "chmod go-w '"+path+"'") {
+			t.Errorf("others can write to %s: %v, %v", path, ok, err)
+		}
+		if err := c.Trust(data); err == nil {
+			t.Errorf("others can write to %s, and an approval was added to theirs", path)
+		}
+		if err := os.Chmod(path, info.Mode().Perm()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ok, err := c.Trusted(data); !ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+}
