@@ -351,9 +351,9 @@ func TestPipelineStages(t *testing.T) {
 			}
 			return trusted.Load()
 		},
-		Judged:  func(err error) { judged <- err },
-		Sent:    func(c Config) { sent <- c },
-		Log:     zap.New(core),
+		Judged: func(err error) { judged <- err },
+		Sent:   func(c Config) { sent <- c },
+		Log:    zap.New(core),
 	}
 	first = p.Adjust(first)
 	ctx, cancel := context.WithCancel(t.Context())
