@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -67,6 +68,7 @@ func (l *lister) tools(ctx context.Context, d *Discovery) error {
 	}
 	theirs, ours := map[string]bool{}, map[string]bool{}
 	for i, raw := range definitions {
+		runtime.Gosched() // of very many tools: calls come first
 		t, err := Normalize(l.server, raw, r.Rename)
 		if err != nil {
 			name := label(i, raw, "name")

@@ -40,6 +40,7 @@ type Catalog struct {
 	source  Source
 	options func() *Options
 
+	building  sync.Mutex // one goroutine at a time makes a view: that takes long for very many tools
 	current   atomic.Pointer[View]
 	firstWait sync.Once
 	waitUntil time.Time // for servers never seen before; set by firstWait
@@ -52,13 +53,32 @@ func New(source Source, options func() *Options) *Catalog {
 
 // View returns the view of the latest snapshot, with the options that are in force.
 func (c *Catalog) View() *View {
-	snapshot, o := c.source.Snapshot(), c.options()
-	if v := c.current.Load(); v != nil && v.Snapshot == snapshot && v.Options == o {
+	if v := c.current.Load(); v.isOf(c.source.Snapshot(), c.options()) {
 		return v
+	}
+	c.building.Lock()
+	defer c.building.Unlock()
+	snapshot, o := c.source.Snapshot(), c.options()
+	if v := c.current.Load(); v.isOf(snapshot, o) {
+		return v // another goroutine has made it
 	}
 	v := NewView(snapshot, o)
 	c.current.Store(v)
 	return v
+}
+
+// Listed finds the tool that a client means among those that are listed. For a tool that did not
+// change since the last view, it does not wait for a view of the latest snapshot: another server
+// may have added very many tools.
+func (c *Catalog) Listed(name string) (*registry.NormalizedTool, error) {
+	if v := c.current.Load(); v != nil && v.Options == c.options() {
+		if found := v.Names.find(name); len(found) == 1 {
+			if now, ok := c.source.Snapshot().Tool(found[0].ID); ok && now == found[0] {
+				return now, nil
+			}
+		}
+	}
+	return c.View().Names.Resolve(name)
 }
 
 // Of returns the view of a snapshot that need not be the latest.
@@ -81,7 +101,7 @@ func (c *Catalog) Settle(ctx context.Context, before *registry.Snapshot) (change
 
 // Tool finds the tool that a client means; see [Resolve].
 func (c *Catalog) Tool(ctx context.Context, name string) (*registry.NormalizedTool, error) {
-	tool, err := c.View().Names.Resolve(name)
+	tool, err := c.Listed(name)
 	if err == nil {
 		return tool, nil
 	}

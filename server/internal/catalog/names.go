@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"unicode"
@@ -77,8 +78,11 @@ func newNames[T comparable](kind string, items []T, key func(T) (server, name st
 	for _, name := range reserved {
 		n.items[name] = none
 	}
-	items = slices.SortedFunc(slices.Values(items), func(a, b T) int { return cmp.Compare(n.id(a), n.id(b)) })
-	for _, t := range items {
+	if byID := func(a, b T) int { return cmp.Compare(n.id(a), n.id(b)) }; !slices.IsSortedFunc(items, byID) {
+		items = slices.SortedFunc(slices.Values(items), byID)
+	}
+	for i, t := range items {
+		yield(i)
 		server, name := key(t)
 		n.longest = max(n.longest, len(server))
 		n.byID[n.id(t)] = t
@@ -86,18 +90,21 @@ func newNames[T comparable](kind string, items []T, key func(T) (server, name st
 	}
 	// Items that need no hash choose first, so that no other takes their names.
 	if style == Bare {
-		for _, t := range items {
+		for i, t := range items {
+			yield(i)
 			if _, name := key(t); len(n.byName[name]) == 1 && n.legal(name) {
 				n.claim(name, t)
 			}
 		}
 	}
-	for _, t := range items {
+	for i, t := range items {
+		yield(i)
 		if name := n.prefixed(t); n.exposed[n.id(t)] == "" && n.plain(t) {
 			n.claim(name, t)
 		}
 	}
-	for _, t := range items {
+	for i, t := range items {
+		yield(i)
 		for attempt := 0; n.exposed[n.id(t)] == ""; attempt++ {
 			n.claim(n.hashed(t, attempt), t)
 		}
@@ -106,6 +113,14 @@ func newNames[T comparable](kind string, items []T, key func(T) (server, name st
 		delete(n.items, name)
 	}
 	return n
+}
+
+// yield lets other goroutines run after every hundred items. A view of very many tools takes long:
+// calls must not wait for it on a machine with few cores.
+func yield(i int) {
+	if i%100 == 99 {
+		runtime.Gosched()
+	}
 }
 
 func (n *Names[T]) id(t T) string {
@@ -170,24 +185,29 @@ func (n *Names[T]) Exposed(t T) string { return n.exposed[n.id(t)] }
 // server has that. The error, a [*NameError], names all items that could be meant, or
 // the nearest ones if no item has the name.
 func (n *Names[T]) Resolve(name string) (T, error) {
-	if t, ok := n.items[name]; ok {
-		return t, nil
-	}
-	if t, ok := n.byID[name]; ok {
-		return t, nil
-	}
-	found := n.qualified(name)
-	if len(found) == 0 {
-		found = n.byName[name]
-	}
 	var none T
-	switch len(found) {
+	switch found := n.find(name); len(found) {
 	case 0:
 		return none, &NameError{Kind: n.kind, Name: name, Nearest: n.nearest(name)}
 	case 1:
 		return found[0], nil
+	default:
+		return none, &NameError{Kind: n.kind, Name: name, Ambiguous: n.ids(found)}
 	}
-	return none, &NameError{Kind: n.kind, Name: name, Ambiguous: n.ids(found)}
+}
+
+// find returns the items that a name may mean.
+func (n *Names[T]) find(name string) []T {
+	if t, ok := n.items[name]; ok {
+		return []T{t}
+	}
+	if t, ok := n.byID[name]; ok {
+		return []T{t}
+	}
+	if found := n.qualified(name); len(found) > 0 {
+		return found
+	}
+	return n.byName[name]
 }
 
 // qualified returns the items that name means if a separator in it divides the server
@@ -251,16 +271,20 @@ func (n *Names[T]) nearest(name string) []string {
 	if len(name) > maxAsked {
 		return nil
 	}
-	wanted := bigrams(name)
+	wanted := bigrams(nil, name)
 	type near struct {
 		id         string
 		similarity float64
 	}
 	var all []near
+	var pairs []uint64
+	similarity := func(to string) float64 {
+		pairs = bigrams(pairs[:0], to)
+		return dice(wanted, pairs)
+	}
 	for id, t := range n.byID {
 		_, own := n.key(t)
-		s := max(dice(wanted, bigrams(own)), dice(wanted, bigrams(id)))
-		if s >= minSimilarity {
+		if s := max(similarity(own), similarity(id)); s >= minSimilarity {
 			all = append(all, near{id, s})
 		}
 	}
@@ -274,16 +298,16 @@ func (n *Names[T]) nearest(name string) []string {
 	return nearest
 }
 
-// bigrams returns the pairs of neighbouring letters and digits of s, sorted.
-func bigrams(s string) []string {
-	var pairs []string
+// bigrams appends the pairs of neighbouring letters and digits of s, sorted, to pairs, which is
+// empty.
+func bigrams(pairs []uint64, s string) []uint64 {
 	var last rune
-	for _, r := range strings.ToLower(s) {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+	for _, r := range s[:min(len(s), 4*maxName)] {
+		if r = unicode.ToLower(r); !unicode.IsLetter(r) && !unicode.IsDigit(r) {
 			continue
 		}
 		if last != 0 {
-			pairs = append(pairs, string([]rune{last, r}))
+			pairs = append(pairs, uint64(last)<<32|uint64(r))
 		}
 		last = r
 	}
@@ -293,7 +317,7 @@ func bigrams(s string) []string {
 
 // dice returns the Sørensen–Dice coefficient of two sorted lists, from 0 (nothing in
 // common) to 1.
-func dice(a, b []string) float64 {
+func dice(a, b []uint64) float64 {
 	common := 0
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		switch cmp.Compare(a[i], b[j]) {

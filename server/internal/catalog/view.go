@@ -101,6 +101,11 @@ func NewView(snapshot *registry.Snapshot, o *Options) *View {
 	return v
 }
 
+// isOf reports whether v is the view of the snapshot with the options. Nil is not.
+func (v *View) isOf(snapshot *registry.Snapshot, o *Options) bool {
+	return v != nil && v.Snapshot == snapshot && v.Options == o
+}
+
 // listTools makes the two lists of tools: of all tools, or of the pinned ones.
 func (v *View) listTools(o *Options) {
 	tools := v.Snapshot.Tools()
@@ -112,7 +117,8 @@ func (v *View) listTools(o *Options) {
 		all = append(all, listing{own.Name, own.Definition})
 		flat = append(flat, listing{own.Name, own.Definition})
 	}
-	for _, t := range tools {
+	for i, t := range tools {
+		yield(i)
 		name := v.Names.Exposed(t)
 		all = append(all, listing{name, Renamed(t.Definition, "name", name)})
 		definition := t.Flat

@@ -108,7 +108,7 @@ func checkParams(c *catalog.Catalog, header http.Header, name string, args json.
 	if catalog.IsOwn(name) {
 		return nil
 	}
-	tool, err := c.View().Names.Resolve(name)
+	tool, err := c.Listed(name)
 	if err != nil || !bytes.Contains(tool.InputSchema, []byte("x-mcp-header")) {
 		return nil // the call of an unknown tool is refused later
 	}
