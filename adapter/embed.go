@@ -33,6 +33,7 @@ const helper = "metarouter-helper"
 // that ends without Close, be it killed, interrupted or by [os.Exit], may leave those
 // behind that do not end with their stdin.
 func Embed(o Options) Options {
+	supervisor.OpenForUser(os.Args)
 	if os.Getenv(supervisor.ReportVariable) != "" { // npx runs this program as its shell
 		exit(supervisor.Report(os.Stdout, os.Args[1:]))
 	}
@@ -65,8 +66,6 @@ func help(args []string) error {
 			return err
 		}
 		return s.Run(context.Background(), &mcp.StdioTransport{})
-	case len(args) > 2 && args[0] == "guard" && args[1] == "--":
-		return supervisor.ExecShim(args[2:])
 	case len(args) == 1 && args[0] == "guard":
 		secret.HideProcess()
 		supervisor.RunGuard(os.Stdin)

@@ -59,6 +59,7 @@ type Server struct {
 	EnvFile    string            // absolute path of the envFile that is already in Env, or ""
 	Cwd        string            // absolute, or "" for the router's own
 	InheritEnv []string          // names of further variables of the router that the child gets; "*" is all
+	KeepStrays bool              // what the child starts outside its process group is not killed with it
 
 	URL     string
 	Headers map[string]string

@@ -125,7 +125,7 @@ func (d *decoder) server(e entry, r Router) Server {
 
 func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 	var (
-		enabled                  = true
+		enabled, killStrays      = true, true
 		urlKey, httpURL, windURL string
 		include, exclude, off    []string
 		env                      map[string]string
@@ -142,6 +142,7 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 		"envFile":    set(d, &s.EnvFile, d.path),
 		"cwd":        set(d, &s.Cwd, d.path),
 		"inheritEnv": set(d, &s.InheritEnv, list(text)),
+		"killStrays": set(d, &killStrays, boolean),
 
 		"type": kind, "transport": kind, "transportType": kind,
 		"url": set(d, &urlKey, d.expanded), "httpUrl": set(d, &httpURL, d.expanded), "serverUrl": set(d, &windURL, d.expanded),
@@ -169,7 +170,7 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 		}),
 		"includeTools": set(d, &include, list(glob)), "excludeTools": set(d, &exclude, list(glob)), "disabledTools": set(d, &off, list(glob)),
 	})
-	s.Disabled = s.Disabled || !enabled
+	s.Disabled, s.KeepStrays = s.Disabled || !enabled, !killStrays
 	s.Tools.Allow = append(s.Tools.Allow, include...)
 	s.Tools.Deny = append(s.Tools.Deny, append(exclude, off...)...)
 	s.URL = cmp.Or(httpURL, windURL, urlKey)

@@ -120,14 +120,14 @@ func TestDialects(t *testing.T) {
 		{"cwd", `{"mcpServers": {"a": {` + npx + `, "cwd": "sub/dir"}}}`, with(func(s *Server) { stdio(s); s.Cwd = "/project/sub/dir" })},
 		{"cwd at home", `{"mcpServers": {"a": {` + npx + `, "cwd": "~/x"}}}`, with(func(s *Server) { stdio(s); s.Cwd = "/home/me/x" })},
 		{"null is absent", `{"mcpServers": {"a": {` + npx + `, "env": null, "url": null}}, "metarouter": null}`, with(stdio)},
-		{"ours", `{"mcpServers": {"a": {` + npx + `, "inheritEnv": ["X"], "startTimeout": "10s", "lazy": true, "idleTimeout": "1h",
+		{"ours", `{"mcpServers": {"a": {` + npx + `, "inheritEnv": ["X"], "killStrays": false, "startTimeout": "10s", "lazy": true, "idleTimeout": "1h",
 			"maxConcurrent": 2, "questionsPerMinute": 5, "capabilities": ["search"], "group": "g", "priority": -1, "validate": "warn", "retry": "never",
 			"maxResultTokens": 9, "cache": "1m", "tools": {"allow": ["a*"], "deny": ["b"], "rename": {"old": "new"},
 				"timeout": {"slow_*": "20m"}, "maxResultTokens": {"page": 0}}}}}`,
 			with(func(s *Server) {
 				stdio(s)
 				s.InheritEnv, s.StartTimeout, s.Lazy, s.IdleTimeout = []string{"X"}, 10*time.Second, true, time.Hour
-				s.QuestionsPerMinute = 5
+				s.KeepStrays, s.QuestionsPerMinute = true, 5
 				s.MaxConcurrent, s.Capabilities, s.Group, s.Priority = 2, []string{"search"}, "g", -1
 				s.Validate, s.Retry, s.MaxResultTokens, s.Cache = ValidateWarn, "never", 9, time.Minute
 				s.Tools = ToolFilter{Allow: []string{"a*"}, Deny: []string{"b"}, Rename: map[string]string{"old": "new"}}

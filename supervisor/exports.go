@@ -14,15 +14,17 @@ import (
 // was started by a router, and must not start.
 const DepthVariable = process.DepthVariable
 
-// RunGuard is the whole of the process guard: a program that ends what the router
-// has started when the router is killed. The program named by [Options.Guard] must
-// call it with its stdin, or [ExecShim] if it has the arguments "--" and a command.
-// RunGuard returns when nothing is left to guard.
-func RunGuard(stdin io.Reader) { process.RunGuard(stdin) }
+// RunGuard is the whole of the process guard: a program that starts the router's
+// servers, and ends them when the router is killed. The program named by
+// [Options.Guard] must call it with its stdin. RunGuard returns when nothing is left to
+// guard.
+func RunGuard(stdin *os.File) { process.RunGuard(stdin) }
 
-// ExecShim is the whole of the exec shim: the process becomes the command once the
-// process guard knows of it. It returns only on failure.
-func ExecShim(command []string) error { return process.ExecShim(command) }
+// OpenForUser is the whole of what the program named by [Options.Guard] does if a server
+// has called it as xdg-open, gio or open: it starts the real program such that it
+// outlives the server, and exits. Call it first of all with [os.Args]. It returns at
+// once if no server has called the program so.
+func OpenForUser(args []string) { process.Open(args) }
 
 // Inherited returns the variables of ours that the server of an entry gets, and the PATH
 // in which its command is searched.

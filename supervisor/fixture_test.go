@@ -26,6 +26,7 @@ import (
 // The test binary plays the fake server, the guard, npm's shell, and a router that
 // is to be killed.
 func TestMain(m *testing.M) {
+	OpenForUser(os.Args)
 	if os.Getenv(ReportVariable) != "" {
 		if err := Report(os.Stdout, os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -35,10 +36,6 @@ func TestMain(m *testing.M) {
 	}
 	mcptest.ServeIfAsked()
 	if len(os.Args) > 1 && os.Args[1] == "guard" {
-		if len(os.Args) > 2 {
-			fmt.Fprintln(os.Stderr, ExecShim(os.Args[3:]))
-			os.Exit(1)
-		}
 		RunGuard(os.Stdin)
 		os.Exit(0)
 	}

@@ -25,14 +25,11 @@ func newBuiltinCommand() *cobra.Command {
 		})
 }
 
-// newGuardCommand returns the command by which the router starts its process guard, and
-// servers behind an exec shim. It is not for people.
+// newGuardCommand returns the command by which the router starts its process guard. It is
+// not for people.
 func newGuardCommand() *cobra.Command {
-	cmd := newCommand("guard", "Kill servers whose router has died", "", cobra.ArbitraryArgs,
-		func(_ context.Context, args []string) error {
-			if len(args) > 1 && args[0] == "--" {
-				return supervisor.ExecShim(args[1:])
-			}
+	cmd := newCommand("guard", "Start servers for a router, and kill them if it dies", "", cobra.ArbitraryArgs,
+		func(context.Context, []string) error {
 			supervisor.RunGuard(os.Stdin)
 			return nil
 		})

@@ -76,6 +76,7 @@ func usage(err error) error {
 }
 
 func main() {
+	supervisor.OpenForUser(os.Args)
 	if os.Getenv(supervisor.ReportVariable) != "" { // npx runs this program as its shell
 		if err := supervisor.Report(os.Stdout, os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, "metarouter:", err)

@@ -81,14 +81,14 @@ func (l *Launcher) command(ctx context.Context, entry config.Server) (process.Co
 		}
 	}
 	return process.Command{
-		Path: path, Args: entry.Args, Dir: entry.Cwd,
+		Path: path, Args: entry.Args, Dir: entry.Cwd, KeepStrays: entry.KeepStrays,
 		Env: process.Environment(os.Environ(), entry.InheritEnv, search, entry.Env, append([]string{entry.Command}, entry.Args...)),
 	}, nil
 }
 
 // SameProcess reports whether two entries ask for the same process.
 func SameProcess(a, b config.Server) bool {
-	return a.Hash() == b.Hash() && slices.Equal(a.InheritEnv, b.InheritEnv) && a.SameSecrets(b)
+	return a.Hash() == b.Hash() && slices.Equal(a.InheritEnv, b.InheritEnv) && a.KeepStrays == b.KeepStrays && a.SameSecrets(b)
 }
 
 // A NotFoundError is a command, folder or package that does not exist: trying again

@@ -43,7 +43,7 @@ type plan struct {
 
 // apply returns the command to run instead of npx.
 func (p *plan) apply(npx process.Command) process.Command {
-	return process.Command{Path: p.Path, Args: p.Args, Env: slices.Concat(npx.Env, p.Set), Dir: npx.Dir}
+	return process.Command{Path: p.Path, Args: p.Args, Env: slices.Concat(npx.Env, p.Set), Dir: npx.Dir, KeepStrays: npx.KeepStrays}
 }
 
 // canReport reports whether the npx that c runs can be made to report to the program

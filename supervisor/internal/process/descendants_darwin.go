@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -22,13 +23,44 @@ func lead(pid int) leader {
 	return leader{pid, p.Proc.P_starttime}
 }
 
+// alive reports whether the process still exists, if only as a zombie.
 func (l leader) alive() bool { return l.pid > 0 && lead(l.pid) == l }
-func (l leader) close()      {}
 
-// killOnce kills the processes whose environment holds needle, and every
-// descendant of one: the environment of programs that the system protects can't
+// ended reports whether the process is dead, if it was not reaped yet.
+func (l leader) ended() bool {
+	const zombie = 5 // SZOMB of sys/proc.h
+	p, err := unix.SysctlKinfoProc("kern.proc.pid", l.pid)
+	return err != nil || p.Proc.P_starttime != l.born || p.Proc.P_stat == zombie
+}
+
+func (l leader) close() {}
+
+// Without a subreaper an orphan belongs to launchd, so descendants are found by their
+// marks alone.
+
+func adoptOrphans() {}
+
+func tagOf(string, int64, bool) uint64 { return 0 }
+
+func canTag() bool { return false }
+
+func tagChildren(uint64) (untag func()) { return func() {} }
+
+// killLeft kills the descendants of servers that have ended, or all if the router has.
+func (k *keeper) killLeft(ended []*served, all bool) {
+	if all && k.mark != "" {
+		killMarked(k.mark + ".")
+	}
+	for _, s := range ended {
+		killMarked(fmt.Sprintf("%s.%d.", k.mark, s.number))
+	}
+}
+
+// killOnce kills the processes whose environment has a mark that begins with mark, and
+// every descendant of one: the environment of programs that the system protects can't
 // be read, but what they descend from can.
-func killOnce(needle []byte) (killed int) {
+func killOnce(mark string) (killed int) {
+	needle := []byte("\x00" + MarkVariable + "=" + mark)
 	all, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {
 		return 0

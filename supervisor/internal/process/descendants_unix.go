@@ -4,19 +4,20 @@ package process
 
 import "time"
 
-// A descendant is a process with the mark of a server's process in its environment.
-// Processes inherit the environment whatever group or session they join, so the mark
-// finds daemons, and also a browser that a server opened. docs/processes.md says so to
-// users.
+// Descendants of a server are known by the tree of processes (Linux; see RunGuard), and
+// by what they inherit whatever group or session they join: a mark in the environment,
+// and a tag in a resource limit (Linux). docs/processes.md says so to users.
 
-// killMarked kills every process whose environment has a mark that begins with mark.
-// It looks again until it finds no more, since a process may fork meanwhile.
-func killMarked(mark string) {
-	needle := []byte("\x00" + MarkVariable + "=" + mark)
-	for range 50 {
-		if killOnce(needle) == 0 {
+// killMarked kills every process with a mark that begins with mark, or with its tag.
+func killMarked(mark string) { untilNone(func() int { return killOnce(mark) }) }
+
+// untilNone calls kill, which returns how many processes it has killed, until that is
+// none: those that it has killed may have forked. It gives up after some seconds.
+func untilNone(kill func() int) {
+	for i := range 200 {
+		if kill() == 0 {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(time.Duration(min(i+1, 20)) * time.Millisecond)
 	}
 }

@@ -5,18 +5,18 @@
 //
 // A [Starter] starts each process in a process group of its own. [Process.Stop]
 // closes its stdin, waits, sends SIGTERM to the group, waits, and sends SIGKILL.
-// What the process has started and what left its group, as browsers and daemons
-// do, is found by a random mark in its environment and killed when the process has
-// ended (see descendants_unix.go).
+// When the process has ended, everything that descends from it is killed, whatever
+// group, session or environment it has, except what was opened for the user by way of
+// [Open].
 //
-// # When the router is killed
+// # The process guard
 //
-// The process guard, which is this binary started again, watches a pipe from the
-// router. When the pipe closes, the guard kills every registered group and every
-// process that carries the router's mark: see [RunGuard]. On Linux a child is known
-// to the guard before it executes; elsewhere it starts as an exec shim, which waits
-// until its group is registered: see [ExecShim]. On Windows the kernel does all of
-// this with job objects.
+// The process guard, which is this binary started again, starts the processes, is
+// their parent, and kills what they leave. When the router ends, however it ends, the
+// guard kills all that is left: see [RunGuard]. On Linux the kernel keeps every
+// descendant below the guard (PR_SET_CHILD_SUBREAPER). Elsewhere a random mark in the
+// environment finds those that have left their group. If no guard runs, the router
+// itself is the parent. On Windows the kernel does all of this with job objects.
 //
 // # What else is here
 //

@@ -18,6 +18,8 @@ const (
 	// DepthVariable is set in the environment of every server. A router that
 	// finds it set was started by a router, and must not start.
 	DepthVariable = "METAROUTER_DEPTH"
+	// openVariable holds the folder of an opener in the environment of every server.
+	openVariable = "METAROUTER_OPEN"
 )
 
 // safe names the router's variables that every server gets: programs need them to
@@ -85,7 +87,7 @@ func Environment(ours, inherit []string, path string, own map[string]string, com
 }
 
 func reserved(name string) bool {
-	return name == MarkVariable || name == DepthVariable || name == secret.TokenVariable || strings.EqualFold(name, "PATH")
+	return name == MarkVariable || name == DepthVariable || name == openVariable || name == secret.TokenVariable || strings.EqualFold(name, "PATH")
 }
 
 // passes reports whether the name is one of the patterns, or matches one with a star

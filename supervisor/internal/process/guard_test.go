@@ -3,29 +3,31 @@
 package process
 
 import (
-	"fmt"
-	"io"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// The test binary plays the process guard.
+// The test binary plays the process guard, a router, servers and what they start.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "guard" {
-		if len(os.Args) > 2 {
-			fmt.Fprintln(os.Stderr, ExecShim(os.Args[3:]))
-			os.Exit(1)
+	Open(os.Args)
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "guard":
+			RunGuard(os.Stdin)
+			os.Exit(0)
+		case "play":
+			play(os.Args[2:])
+			os.Exit(0)
 		}
-		RunGuard(os.Stdin)
-		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -38,55 +40,8 @@ func guardCommand() []string {
 	return []string{self, "guard"}
 }
 
-// ignoresTerm reports whether the process ignores SIGTERM; where the system does
-// not say, it leaves it some time.
-func ignoresTerm(t *testing.T, pid int) bool {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		time.Sleep(3 * time.Second)
-		return true
-	}
-	_, rest, _ := strings.Cut(string(status), "SigIgn:")
-	var mask uint64
-	if _, err := fmt.Sscanf(rest, "%x", &mask); err != nil {
-		t.Fatal(err)
-	}
-	return mask&(1<<(syscall.SIGTERM-1)) != 0
-}
-
-// Behind the exec shim nothing executes before its group is registered, nor if the
-// router dies before that.
-func TestExecShim(t *testing.T) {
-	t.Parallel()
-	for _, opened := range []bool{true, false} {
-		cmd := exec.Command("echo", "through")
-		g := &guard{command: guardCommand()}
-		open, shut, err := behindShim(cmd, g)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if opened {
-			open()
-		} else {
-			shut()
-		}
-		said, _ := io.ReadAll(out)
-		cmd.Wait()
-		if want := map[bool]string{true: "through\n", false: ""}[opened]; string(said) != want {
-			t.Errorf("opened %v: the command said %q", opened, said)
-		}
-	}
-}
-
-// The guard ignores the signals that end a router. When its pipe closes, it kills a
-// group that is registered, and not one that was struck off.
+// The guard does not end by the signals that end a router. When its socket closes, it
+// kills a group that is registered, and not one that was struck off.
 func TestGuardKillsWhatIsRegistered(t *testing.T) {
 	t.Parallel()
 	start := func() *exec.Cmd {
@@ -99,26 +54,39 @@ func TestGuardKillsWhatIsRegistered(t *testing.T) {
 	}
 	registered, struckOff := start(), start()
 	defer struckOff.Process.Kill()
-	guard := exec.Command(guardCommand()[0], "guard")
-	pipe, err := guard.StdinPipe()
+	g, err := startGuard(guardCommand(), "of-this-test", "", zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := guard.Start(); err != nil {
+	g.add(registered.Process.Pid)
+	g.add(struckOff.Process.Pid)
+	g.remove(struckOff.Process.Pid)
+	// A server that has started shows that the orders before it were carried out.
+	null, _ := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	defer null.Close()
+	server, l, err := g.start(startOrder{Path: "/bin/sleep", Args: []string{"sleep", "600"}, Dir: "/", Number: 1}, null, null, null)
+	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(pipe, "mark of-this-test\n+ %d\n+ %d\n- %d\nnonsense\n+ 1\n", registered.Process.Pid, struckOff.Process.Pid, struckOff.Process.Pid)
-	mcptest.WaitFor(t, "the guard to ignore signals", func() bool { return ignoresTerm(t, guard.Process.Pid) })
+	defer l.conn.Close()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
-		guard.Process.Signal(sig)
+		g.process.Signal(sig)
 	}
-	if !mcptest.Alive(registered.Process.Pid) || !mcptest.Alive(guard.Process.Pid) {
+	if _, _, err := g.start(startOrder{Path: "/no/such/file", Args: []string{"x"}, Dir: "/", Number: 2}, null, null, null); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("start of a program that does not exist: %v", err)
+	}
+	if !mcptest.Alive(registered.Process.Pid) || !mcptest.Alive(g.pid()) || !mcptest.Alive(server) {
 		t.Error("the guard acted on a signal")
 	}
-	pipe.Close()
+	guard := g.pid()
+	g.mu.Lock()
+	g.closing = true
+	g.conn.Close() // as a router's death does
+	g.mu.Unlock()
 	registered.Wait()
-	if err := guard.Wait(); err != nil {
-		t.Errorf("the guard: %v", err)
+	g.watched.Wait()
+	if mcptest.Alive(guard) || mcptest.Alive(server) {
+		t.Error("the guard or its server runs")
 	}
 	if !mcptest.Alive(struckOff.Process.Pid) {
 		t.Error("a group that was struck off was killed")

@@ -4,14 +4,12 @@ package process
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"net"
 	"os"
 	"os/exec"
-	"os/signal"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -19,77 +17,40 @@ import (
 	"go.uber.org/zap"
 )
 
-// RunGuard is the whole of the guard process. It reads from r the router's mark and
-// the process groups as they come and go, a line for each change, until r ends
-// because the router has closed the pipe or is dead. Then it kills the groups that
-// are still registered, and every process that carries the mark. It ignores the
-// signals that end a router, and runs in a session of its own, where neither the
-// terminal nor a signal to the router's group reaches it.
-//
-// With the arguments "--" and a command, the guard's program must call [ExecShim]
-// instead.
-func RunGuard(r io.Reader) {
-	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
-	groups := make(map[int]leader)
-	mark := ""
-	for lines := bufio.NewScanner(r); lines.Scan(); {
-		op, what, _ := strings.Cut(lines.Text(), " ")
-		switch op {
-		case "mark":
-			mark = what
-			continue
-		case "done": // the router has ended in order, and left nothing
-			return
-		}
-		group, err := strconv.Atoi(what)
-		if err != nil || group <= 1 {
-			continue
-		}
-		switch op {
-		case "+":
-			groups[group] = lead(group)
-		case "-":
-			groups[group].close()
-			delete(groups, group)
-		}
-	}
-	for group, l := range groups {
-		if l.alive() {
-			syscall.Kill(-group, syscall.SIGKILL)
-		}
-	}
-	for range 2 { // a process that was just executing may carry its mark a moment later
-		if mark != "" {
-			killMarked(mark + ".")
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
+const (
+	// guardTimeout is how long the guard process may take to read an order, or to kill
+	// what a server has left.
+	guardTimeout = 5 * time.Second
+	// guardStart is how long it may take to start a server. Then it hangs, and is killed.
+	guardStart = 15 * time.Second
+	// maxGuards bounds how often a guard process is started in a router's life.
+	maxGuards = 20
+)
 
-// guardTimeout is how long the guard process may take to read a line, or to end.
-const guardTimeout = 2 * time.Second
+// errNoGuard says that no guard process could start a server.
+var errNoGuard = errors.New("no guard process runs")
 
-// A guard is the router's end of the process guard. Its methods do nothing on
-// nil.
+// A guard is the router's end of the process guard. Its methods do nothing on nil.
 type guard struct {
 	command []string
 	mark    string
+	folder  string // which the guard process removes at its end; "" is none
 	log     *zap.Logger
 	watched sync.WaitGroup
 
-	mu       sync.Mutex // guards the fields below, and the order of writes to pipe
-	pipe     *os.File
+	mu       sync.Mutex    // guards the fields below, and the order of writes to conn
+	conn     *net.UnixConn // nil: no guard process runs
 	process  *os.Process
-	launched int // guard processes so far
-	groups   map[int]bool
+	launched int          // guard processes so far
+	groups   map[int]bool // of servers that the guard process has not started
 	closing  bool
 }
 
-func startGuard(command []string, mark string, log *zap.Logger) (*guard, error) {
+func startGuard(command []string, mark, folder string, log *zap.Logger) (*guard, error) {
 	if len(command) == 0 {
 		return nil, nil
 	}
-	g := &guard{command: command, mark: mark, log: log, groups: make(map[int]bool)}
+	g := &guard{command: command, mark: mark, folder: folder, log: log, groups: make(map[int]bool)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g, g.launch()
@@ -97,33 +58,30 @@ func startGuard(command []string, mark string, log *zap.Logger) (*guard, error) 
 
 // launch starts the process and sends it every group; mu is held.
 func (g *guard) launch() error {
-	r, w, err := os.Pipe()
+	conn, theirs, err := socketPair()
 	if err != nil {
 		return fmt.Errorf("start the guard: %w", err)
 	}
 	cmd := exec.Command(g.command[0], g.command[1:]...)
-	cmd.Stdin = r
+	cmd.Stdin = theirs
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
-	r.Close()
+	theirs.Close()
 	if err != nil {
-		w.Close()
+		conn.Close()
 		return fmt.Errorf("start the guard: %w", err)
 	}
-	g.pipe, g.process = w, cmd.Process
+	g.conn, g.process = conn, cmd.Process
 	g.launched++
-	g.send("mark %s\n", g.mark)
+	g.send(order{Mark: g.mark, Folder: g.folder})
 	for group := range g.groups {
-		g.send("+ %d\n", group)
+		g.send(order{Watch: group})
 	}
 	g.watched.Go(func() { g.watch(cmd) })
 	return nil
 }
-
-// maxGuards bounds how often a guard process is started in a router's life.
-const maxGuards = 20
 
 // watch starts the guard process again if it is killed.
 func (g *guard) watch(cmd *exec.Cmd) {
@@ -133,8 +91,8 @@ func (g *guard) watch(cmd *exec.Cmd) {
 	if g.closing {
 		return
 	}
-	g.pipe.Close()
-	g.pipe = nil
+	g.conn.Close()
+	g.conn = nil
 	g.log.Warn("the guard process ended, starting another", zap.Error(err))
 	if g.launched == maxGuards {
 		err = errors.New("it ended too often")
@@ -146,18 +104,54 @@ func (g *guard) watch(cmd *exec.Cmd) {
 	}
 }
 
-// send writes a line to the guard process; mu is held.
-func (g *guard) send(format string, args ...any) {
-	if g.pipe == nil {
-		return
+// send sends an order to the guard process; mu is held. A guard process that does not
+// read is killed, and another one is started.
+func (g *guard) send(o order, files ...*os.File) error {
+	if g.conn == nil {
+		return errNoGuard
 	}
-	g.pipe.SetWriteDeadline(time.Now().Add(guardTimeout))
-	if _, err := fmt.Fprintf(g.pipe, format, args...); err != nil && !errors.Is(err, syscall.EPIPE) {
-		g.log.Warn("the guard process does not read", zap.Error(err))
+	g.conn.SetWriteDeadline(time.Now().Add(guardTimeout))
+	err := sendOrder(g.conn, o, files)
+	if err != nil {
+		g.process.Kill()
 	}
+	return err
 }
 
-// add registers a process group.
+// start has the guard process start a server. It returns the process id and the link
+// over which the guard process reports on the server.
+func (g *guard) start(o startOrder, stdin, stdout, stderr *os.File) (pid int, l *link, err error) {
+	conn, theirs, err := socketPair()
+	if err != nil {
+		return 0, nil, err
+	}
+	g.mu.Lock()
+	err = g.send(order{Start: &o}, stdin, stdout, stderr, theirs)
+	hanging := g.process
+	g.mu.Unlock()
+	theirs.Close()
+	l = &link{conn: conn, reports: bufio.NewReader(conn)}
+	var r report
+	if err == nil {
+		conn.SetReadDeadline(time.Now().Add(guardStart))
+		r, err = l.next()
+		conn.SetReadDeadline(time.Time{})
+		if err != nil {
+			hanging.Kill() // else it may start the server later
+		}
+	}
+	switch {
+	case err != nil:
+		conn.Close()
+		return 0, nil, errNoGuard
+	case r.Errno != 0:
+		conn.Close()
+		return 0, nil, &os.PathError{Op: "fork/exec", Path: o.Path, Err: syscall.Errno(r.Errno)}
+	}
+	return r.PID, l, nil
+}
+
+// add registers the process group of a server that the guard process has not started.
 func (g *guard) add(group int) {
 	if g == nil {
 		return
@@ -165,7 +159,7 @@ func (g *guard) add(group int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.groups[group] = true
-	g.send("+ %d\n", group)
+	g.send(order{Watch: group})
 }
 
 // remove strikes the group off: its id may soon mean another group.
@@ -176,20 +170,27 @@ func (g *guard) remove(group int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.groups, group)
-	g.send("- %d\n", group)
+	g.send(order{Unwatch: group})
+}
+
+// replace kills a guard process that hangs; another one is started.
+func (g *guard) replace() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.process.Kill()
 }
 
 // close ends the guard process and waits for its end. A guard that does not end by
-// itself is killed. No process may be left.
+// itself is killed. All servers must have been stopped.
 func (g *guard) close() {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	g.closing = true
-	g.send("done\n")
-	if g.pipe != nil {
-		g.pipe.Close()
+	if g.conn != nil {
+		g.send(order{Done: true})
+		g.conn.Close()
 	}
 	late := time.AfterFunc(guardTimeout, func() { g.process.Kill() })
 	g.mu.Unlock()
@@ -205,4 +206,18 @@ func (g *guard) pid() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.process.Pid
+}
+
+// A link connects the router with what the guard process knows of one server.
+type link struct {
+	conn    *net.UnixConn
+	reports *bufio.Reader
+}
+
+func (l *link) next() (r report, err error) {
+	line, err := l.reports.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &r)
+	}
+	return r, err
 }

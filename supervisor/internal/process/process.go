@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,9 @@ type Command struct {
 	Args []string
 	Env  []string // the whole environment but for the mark
 	Dir  string   // "" is the router's own
+
+	// KeepStrays leaves alone what the process starts outside its process group.
+	KeepStrays bool
 }
 
 // A Starter starts processes such that none outlives the router.
@@ -40,31 +44,45 @@ type Starter struct {
 	log          *zap.Logger
 	mark         string // in the environment of every process, with a number after it
 	started      atomic.Int64
-	guard        *guard // nil: nothing covers the router's sudden death
+	guard        *guard  // nil: nothing covers the router's sudden death
+	opener       *opener // nil: what servers open for the user ends with them
+	running      sync.WaitGroup
 }
 
 // NewStarter returns a Starter, which must be opened before use. guardCommand is a
-// command line that runs [RunGuard]; empty for no guard. ending is closed when all
-// processes are about to be stopped.
+// command line that runs [RunGuard]; empty for no guard. Its program must call [Open]
+// first of all. ending is closed when all processes are about to be stopped.
 func NewStarter(guardCommand []string, ending <-chan struct{}, log *zap.Logger) *Starter {
 	var random [8]byte
 	rand.Read(random[:])
 	return &Starter{guardCommand: guardCommand, ending: ending, log: log, mark: hex.EncodeToString(random[:])}
 }
 
-// Open starts the process guard.
+// Open starts the process guard, and waits for what servers open for the user.
 func (s *Starter) Open() (err error) {
-	s.guard, err = startGuard(s.guardCommand, s.mark, s.log)
+	folder := ""
+	if len(s.guardCommand) > 0 {
+		if s.opener, err = newOpener(s.guardCommand[0]); err != nil {
+			s.log.Warn("a browser that a server opens will end with the server", zap.Error(err))
+		} else {
+			folder = s.opener.path()
+		}
+	}
+	if s.guard, err = startGuard(s.guardCommand, s.mark, folder, s.log); err != nil {
+		s.opener.close()
+	}
 	return err
 }
 
 // Close kills every process that still carries the mark of this Starter, and then
 // ends the process guard. All processes must have been stopped.
 func (s *Starter) Close() {
+	s.opener.close()
 	if s.Started() > 0 {
 		killMarked(s.mark + ".")
 	}
 	s.guard.close()
+	s.running.Wait()
 }
 
 // Started returns how many processes were started so far.
@@ -82,15 +100,42 @@ type Process struct {
 	Stderr *os.File
 	Exited chan struct{} // closed once the child is reaped and its group is gone
 
-	starter *Starter
-	mark    string
-	tree    tree
-	state   *os.ProcessState // valid after Exited
+	starter    *Starter
+	keepStrays bool
+	tree       tree
+	end        exit // valid after Exited
+}
+
+// An exit is how a process ended.
+type exit struct {
+	code int    // -1 if a signal ended it
+	text string // of the signal
+}
+
+// A launch is a start of a process.
+type launch struct {
+	Command
+	stdin, stdout, stderr *os.File
+	mark                  string // of the process
+	number                int64
+}
+
+// command returns the launch as a command of this process.
+func (l launch) command() *exec.Cmd {
+	return &exec.Cmd{
+		Path: l.Path, Args: append([]string{l.Path}, l.Args...), Dir: l.Dir, Env: l.Env,
+		Stdin: l.stdin, Stdout: l.stdout, Stderr: l.stderr,
+	}
 }
 
 // Start starts the command. Its environment gets a mark of its own, which
-// everything that it starts inherits.
-func (s *Starter) Start(c Command) (_ *Process, err error) {
+// everything that it starts inherits, and a PATH that begins with the opener's folder.
+func (s *Starter) Start(c Command) (*Process, error) {
+	c.Env = s.opener.environment(c.Env)
+	return s.start(c)
+}
+
+func (s *Starter) start(c Command) (_ *Process, err error) {
 	var files [6]*os.File
 	defer func() {
 		if err != nil {
@@ -105,28 +150,27 @@ func (s *Starter) Start(c Command) (_ *Process, err error) {
 			return nil, fmt.Errorf("open a pipe: %w", err)
 		}
 	}
-	mark := fmt.Sprintf("%s.%d.", s.mark, s.started.Add(1))
-	cmd := &exec.Cmd{
-		Path: c.Path, Args: append([]string{c.Path}, c.Args...), Dir: c.Dir,
-		Env:   append(slices.Clip(c.Env), MarkVariable+"="+mark),
-		Stdin: files[0], Stdout: files[3], Stderr: files[5],
+	l := launch{Command: c, stdin: files[0], stdout: files[3], stderr: files[5], number: s.started.Add(1)}
+	l.mark = fmt.Sprintf("%s.%d.", s.mark, l.number)
+	if !c.KeepStrays {
+		l.Env = append(slices.Clip(c.Env), MarkVariable+"="+l.mark)
 	}
 	p := &Process{
 		Stdin: pipe.New(files[1]), Stdout: pipe.New(files[2]), Stderr: files[4],
-		Exited: make(chan struct{}), starter: s, mark: mark,
+		Exited: make(chan struct{}), starter: s, keepStrays: c.KeepStrays,
 	}
-	if err := p.tree.start(cmd, s.guard); err != nil {
+	if p.PID, err = p.tree.start(l, s.guard); err != nil {
 		return nil, err
 	}
-	p.PID, p.Born = cmd.Process.Pid, time.Now()
+	p.Born = time.Now()
 	for _, i := range []int{0, 3, 5} {
 		files[i].Close()
 	}
-	go func() { // ends with the process, whose exit Stop and its callers await
-		defer close(p.Exited)
-		p.tree.wait(cmd, s.guard)
-		p.state = cmd.ProcessState
-	}()
+	s.running.Go(func() {
+		p.end = p.tree.wait()
+		close(p.Exited)
+		p.tree.follow()
+	})
 	return p, nil
 }
 
@@ -142,11 +186,12 @@ func (p *Process) Stop(spoke bool) {
 		p.tree.terminate()
 		if !signal.Within(p.Exited, graceTerm) {
 			p.tree.kill()
+			p.tree.force(p.Exited)
 			<-p.Exited
 		}
 	}
-	if !signal.IsClosed(p.starter.ending) {
-		killMarked(p.mark)
+	if !p.keepStrays && !signal.IsClosed(p.starter.ending) {
+		p.tree.killLeft()
 	}
 }
 
@@ -159,10 +204,7 @@ func (p *Process) ExitStatus() (code int, signal string) {
 	if !p.HasExited() {
 		return 0, ""
 	}
-	if code = p.state.ExitCode(); code < 0 {
-		signal = p.state.String()
-	}
-	return code, signal
+	return p.end.code, p.end.text
 }
 
 // ExitReason says how the process ended, as "exited with status 1".

@@ -2,7 +2,7 @@ package process
 
 import (
 	"fmt"
-	"io"
+	"os"
 	"os/exec"
 	"syscall"
 	"unsafe"
@@ -13,17 +13,27 @@ import (
 
 // RunGuard does nothing: on Windows the kernel kills the servers when the router's
 // job object is closed, which the router's death does.
-func RunGuard(io.Reader) {}
+func RunGuard(*os.File) {}
 
-// ExecShim does nothing; see [RunGuard].
-func ExecShim([]string) error { return nil }
+// Open does nothing: programs are no links here, and "start" is no program but a part
+// of cmd.
+func Open([]string) {}
+
+// An opener would start what servers open for the user outside their job objects.
+type opener struct{}
+
+func newOpener(string) (*opener, error) { return nil, nil }
+
+func (*opener) path() string                      { return "" }
+func (*opener) environment(env []string) []string { return env }
+func (*opener) close()                            {}
 
 // A guard holds the router's own job object. Every process that the router
 // starts is in it from its first instruction, and the kernel kills them all when
 // the last handle to it is closed: when the router ends, however it ends.
 type guard struct{ job windows.Handle }
 
-func startGuard(command []string, _ string, _ *zap.Logger) (*guard, error) {
+func startGuard(command []string, _, _ string, _ *zap.Logger) (*guard, error) {
 	if len(command) == 0 {
 		return nil, nil
 	}
@@ -62,28 +72,38 @@ func newJob() (windows.Handle, error) {
 }
 
 // A tree is a child with its descendants, all in one job object.
-type tree struct{ job windows.Handle }
+type tree struct {
+	job windows.Handle
+	cmd *exec.Cmd
+}
 
-func (t *tree) start(cmd *exec.Cmd, _ *guard) error {
+func (t *tree) start(l launch, _ *guard) (pid int, err error) {
 	job, err := newJob()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
-	if err := cmd.Start(); err != nil {
+	t.cmd = l.command()
+	t.cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
+	if err := t.cmd.Start(); err != nil {
 		windows.CloseHandle(job)
-		return err
+		return 0, err
 	}
 	t.job = job
-	return cmd.Process.WithHandle(func(h uintptr) {
+	return t.cmd.Process.Pid, t.cmd.Process.WithHandle(func(h uintptr) {
 		windows.AssignProcessToJobObject(job, windows.Handle(h))
 	})
 }
 
-func (t *tree) wait(cmd *exec.Cmd, _ *guard) {
-	cmd.Wait()
+func (t *tree) wait() exit {
+	t.cmd.Wait()
 	windows.CloseHandle(t.job) // which kills everything that the child has left
+	return exit{code: t.cmd.ProcessState.ExitCode()}
 }
+
+// What the child has left ends with its job object.
+func (t *tree) follow()               {}
+func (t *tree) killLeft()             {}
+func (t *tree) force(<-chan struct{}) {}
 
 // terminate has nothing to send: Windows has no SIGTERM for programs without a
 // console of ours.

@@ -14,7 +14,7 @@ const maxOutput = 4 << 20
 // and returns its stdout. Its stderr goes to tail and file. failure says how the
 // command ended, "" if it succeeded. Like a server it leaves no process behind.
 func (s *Starter) Run(ctx context.Context, c Command, stderr *Tail, file *LogFile) (out []byte, failure string, err error) {
-	p, err := s.Start(c)
+	p, err := s.start(c)
 	if err != nil {
 		return nil, "", err
 	}
@@ -38,7 +38,7 @@ func (s *Starter) Run(ctx context.Context, c Command, stderr *Tail, file *LogFil
 	<-read
 	p.Stderr.Close()
 	<-copied
-	if err == nil && !p.state.Success() {
+	if err == nil && p.end != (exit{}) {
 		failure = p.ExitReason()
 	}
 	return out, failure, err

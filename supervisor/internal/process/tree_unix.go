@@ -3,59 +3,162 @@
 package process
 
 import (
+	"errors"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
-// A tree is a child with its process group, whose id is the child's own.
+// A tree is a server's first process with all that descends from it. The process has a
+// group of its own, whose id is the process's. It is a child of the guard process; or
+// of this process, if no guard process runs.
 type tree struct {
+	guard *guard
+	mark  string
 	group int
+	gone  chan struct{} // closed when all that the process has left is dead, as far as the guard process knows
 
+	link *link       // to the guard process; nil for a child of this process
+	lead leader      // with link
+	lost atomic.Bool // the guard process has ended before the server
+
+	cmd *exec.Cmd // without link
 	// mu guards reaped. While it is held and reaped is false, no other group can
-	// have the group's id.
+	// have the id of a group that this process has started.
 	mu     sync.Mutex
 	reaped bool
 }
 
-// start starts the command such that the guard knows of it before it executes.
-func (t *tree) start(cmd *exec.Cmd, g *guard) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	open, shut, err := shim(cmd, g)
-	if err != nil {
-		return err
+// start starts the process. The guard process knows of it before it executes.
+func (t *tree) start(l launch, g *guard) (pid int, err error) {
+	t.guard, t.mark, t.gone = g, l.mark, make(chan struct{})
+	if g != nil {
+		t.group, t.link, err = g.start(l.order(), l.stdin, l.stdout, l.stderr)
+		if err == nil {
+			t.lead = lead(t.group)
+			return t.group, nil
+		}
+		if !errors.Is(err, errNoGuard) {
+			return 0, err
+		}
+		killMarked(l.mark) // the guard process may have started it before it ended
 	}
-	if err := cmd.Start(); err != nil {
-		shut()
-		return err
+	t.cmd = l.command()
+	t.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := t.cmd.Start(); err != nil {
+		return 0, err
 	}
-	t.group = cmd.Process.Pid
+	t.group = t.cmd.Process.Pid
 	g.add(t.group)
-	open()
-	return nil
+	return t.group, nil
 }
 
-// wait reaps the child. Between its death and its reaping its id can't be used
+// wait returns when the process is reaped and its group is dead.
+func (t *tree) wait() exit {
+	if t.link == nil {
+		return t.waitForChild()
+	}
+	r, err := t.link.next()
+	if err != nil || r.Exited == nil {
+		return t.waitAlone()
+	}
+	return exitOf(*r.Exited)
+}
+
+// follow returns when the guard process has killed what the process has left, or has
+// ended. wait must have returned.
+func (t *tree) follow() {
+	defer close(t.gone)
+	if t.link == nil {
+		return
+	}
+	if !t.lost.Load() {
+		if r, err := t.link.next(); err != nil || !r.Gone {
+			t.lost.Store(true)
+		}
+	}
+	t.link.conn.Close()
+	t.lead.close()
+}
+
+// waitForChild reaps a child. Between its death and its reaping its id can't be used
 // again, so the rest of its group is killed and struck off in between.
-func (t *tree) wait(cmd *exec.Cmd, g *guard) {
+func (t *tree) waitForChild() exit {
 	waitDead(t.group)
 	t.kill()
-	g.remove(t.group)
+	t.guard.remove(t.group)
 	t.mu.Lock()
 	t.reaped = true
 	t.mu.Unlock()
-	cmd.Wait()
+	t.cmd.Wait()
+	status, _ := t.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return exitOf(status)
 }
 
-func (t *tree) terminate() { t.signal(syscall.SIGTERM) }
-func (t *tree) kill()      { t.signal(syscall.SIGKILL) }
+// waitAlone waits for the process when the guard process has ended: it is not known how
+// the process ends then.
+func (t *tree) waitAlone() exit {
+	t.lost.Store(true)
+	t.guard.add(t.group)
+	for look := time.NewTicker(20 * time.Millisecond); !t.lead.ended(); <-look.C {
+	}
+	t.kill()
+	t.guard.remove(t.group)
+	return exit{-1, "an unknown cause: the process guard had ended before"}
+}
 
-func (t *tree) signal(s syscall.Signal) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.reaped {
+func (t *tree) terminate() { t.signal(syscall.SIGTERM, linkTerm) }
+func (t *tree) kill()      { t.signal(syscall.SIGKILL, linkKill) }
+
+func (t *tree) signal(s syscall.Signal, command byte) {
+	switch {
+	case t.link == nil:
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if !t.reaped {
+			syscall.Kill(-t.group, s)
+		}
+	case !t.lost.Load():
+		t.link.conn.SetWriteDeadline(time.Now().Add(guardTimeout))
+		t.link.conn.Write([]byte{command}) // fails if the guard process has ended, which wait sees
+	case t.lead.alive():
 		syscall.Kill(-t.group, s)
 	}
+}
+
+// force makes wait return although the guard process hangs. kill must have been called.
+func (t *tree) force(exited <-chan struct{}) {
+	if t.link == nil || signal.Within(exited, guardTimeout) {
+		return
+	}
+	if t.lead.alive() {
+		syscall.Kill(-t.group, syscall.SIGKILL)
+	}
+	if !signal.Within(exited, guardTimeout) && t.lead.ended() {
+		t.guard.replace()
+	}
+}
+
+// killLeft returns when what the process has left is dead.
+func (t *tree) killLeft() {
+	if !signal.Within(t.gone, guardTimeout) || t.link == nil || t.lost.Load() {
+		killMarked(t.mark)
+	}
+}
+
+func exitOf(status syscall.WaitStatus) exit {
+	if !status.Signaled() {
+		return exit{code: status.ExitStatus()}
+	}
+	text := "signal: " + status.Signal().String()
+	if status.CoreDump() {
+		text += " (core dumped)"
+	}
+	return exit{-1, text}
 }
 
 // detach starts the command in a session of its own, away from the terminal, and

@@ -1,20 +1,28 @@
 package process
 
 import (
+	"encoding/binary"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// waitDead returns when the child is dead, and leaves it to be reaped. The
-// constants are those of Darwin's sys/wait.h.
-func waitDead(pid int) {
-	const pPID, wExited, wNoWait = 1, 0x4, 0x20
+// Constants of Darwin's sys/wait.h.
+const pAll, pPID = 0, 1
+
+// waitDead returns when the child is dead, and leaves it to be reaped.
+func waitDead(pid int) { waitid(pPID, pid) }
+
+// waitAny returns a dead child, and leaves it to be reaped; false if there is no child.
+func waitAny() (pid int, ok bool) { return waitid(pAll, 0) }
+
+func waitid(kind, id int) (pid int, ok bool) {
+	const wExited, wNoWait = 0x4, 0x20
 	var siginfo [128]byte
 	for {
-		_, _, errno := unix.Syscall6(unix.SYS_WAITID, pPID, uintptr(pid), uintptr(unsafe.Pointer(&siginfo)), wExited|wNoWait, 0, 0)
+		_, _, errno := unix.Syscall6(unix.SYS_WAITID, uintptr(kind), uintptr(id), uintptr(unsafe.Pointer(&siginfo)), wExited|wNoWait, 0, 0)
 		if errno != unix.EINTR {
-			return
+			return int(binary.NativeEndian.Uint32(siginfo[12:])), errno == 0
 		}
 	}
 }

@@ -103,6 +103,7 @@ func settings(s config.Server) map[string]string {
 	add("cwd", s.Cwd != "", s.Cwd)
 	add("envFile", s.EnvFile != "", s.EnvFile)
 	add("inheritEnv", len(s.InheritEnv) > 0, strings.Join(s.InheritEnv, ", "))
+	add("killStrays", s.KeepStrays, false)
 	add("disabled", s.Disabled, true)
 	add("lazy", s.Lazy, true)
 	add("timeout", s.Timeout != 5*time.Minute && s.Timeout != 0, s.Timeout)

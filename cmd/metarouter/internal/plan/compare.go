@@ -135,7 +135,7 @@ func (p *Plan) servers(a, b []config.Server) {
 		case !old.Equal(s):
 			p.Servers.Changed = append(p.Servers.Changed, s.Name)
 			p.Details[s.Name] = differences(old, s)
-			if supervisor.Startable(old) && supervisor.Startable(s) && (old.Hash() != s.Hash() || !slices.Equal(old.InheritEnv, s.InheritEnv)) {
+			if supervisor.Startable(old) && supervisor.Startable(s) && (old.Hash() != s.Hash() || !slices.Equal(old.InheritEnv, s.InheritEnv) || old.KeepStrays != s.KeepStrays) {
 				p.Details[s.Name] = append(p.Details[s.Name], "the server is started again")
 			}
 		}

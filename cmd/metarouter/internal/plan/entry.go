@@ -51,6 +51,7 @@ func differences(a, b config.Server) (all []string) {
 	differ(a.EnvFile != b.EnvFile, "envFile")
 	differ(a.Cwd != b.Cwd, "cwd")
 	differ(!slices.Equal(a.InheritEnv, b.InheritEnv), "inheritEnv")
+	plain("killStrays", !a.KeepStrays, !b.KeepStrays)
 	plain("disabled", a.Disabled, b.Disabled)
 	plain("lazy", a.Lazy, b.Lazy)
 	plain("timeout", a.Timeout, b.Timeout)

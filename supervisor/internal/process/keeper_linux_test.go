@@ -1,0 +1,293 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// hideFromLimits drops the tag that the process has inherited.
+func hideFromLimits() {
+	unix.Setrlimit(rlimitLocks, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
+}
+
+// A stage is where the test binary plays parts.
+type stage struct {
+	*testing.T
+	folder string
+}
+
+func newStage(t *testing.T) stage {
+	t.Helper()
+	s := stage{t, t.TempDir()}
+	t.Cleanup(func() {
+		files, _ := filepath.Glob(filepath.Join(s.folder, "*"))
+		for _, file := range files {
+			if pid := pidIn(file); pid > 1 && isOurs(pid) {
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	})
+	return s
+}
+
+func pidIn(file string) (pid int) {
+	b, _ := os.ReadFile(file)
+	fmt.Sscan(string(b), &pid)
+	return pid
+}
+
+// isOurs reports whether the process plays a part.
+func isOurs(pid int) bool {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return strings.Contains(string(line), "\x00play\x00")
+}
+
+// pid returns the process id of a part once it plays.
+func (s stage) pid(part string) int {
+	s.Helper()
+	pid := 0
+	mcptest.WaitFor(s.T, part, func() bool { pid = pidIn(filepath.Join(s.folder, part)); return pid > 0 })
+	return pid
+}
+
+func (s stage) gone(part string) {
+	s.Helper()
+	pid := s.pid(part)
+	mcptest.WaitFor(s.T, "the end of "+part, func() bool { return !mcptest.Alive(pid) || !isOurs(pid) })
+}
+
+func (s stage) lives(part string) {
+	s.Helper()
+	if !mcptest.Alive(s.pid(part)) {
+		s.Errorf("%s was killed", part)
+	}
+}
+
+// starter returns an open Starter with a process guard; end closes it.
+func (s stage) starter() (starter *Starter, end func()) {
+	s.Helper()
+	ending := make(chan struct{})
+	starter = NewStarter(guardCommand(), ending, zap.NewNop())
+	if err := starter.Open(); err != nil {
+		s.Fatal(err)
+	}
+	return starter, func() { close(ending); starter.Close() }
+}
+
+func (s stage) start(starter *Starter, c Command, args ...string) *Process {
+	s.Helper()
+	c.Path = guardCommand()[0]
+	c.Args = append([]string{"play", args[0], s.folder}, args[1:]...)
+	if c.Env == nil {
+		c.Env = os.Environ()
+	}
+	p, err := starter.Start(c)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.pid("server")
+	return p
+}
+
+func (p *Process) stopAndClose() {
+	p.Stop(true)
+	p.Stdout.Close()
+	p.Stderr.Close()
+}
+
+// Orphans die with the server that they descend from, although they have left its group
+// and session, wiped their environment ("wiped"), and changed their limits ("hidden").
+func TestOrphansDieWithTheirServer(t *testing.T) {
+	t.Parallel()
+	for _, orphan := range []string{"marked", "wiped", "hidden"} {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, crash %v", orphan, crash), func(t *testing.T) {
+				t.Parallel()
+				s := newStage(t)
+				starter, end := s.starter()
+				defer end()
+				p := s.start(starter, Command{}, "server", orphan)
+				s.lives(orphan)
+				if crash {
+					syscall.Kill(p.PID, syscall.SIGKILL)
+					<-p.Exited
+				} else {
+					p.Stop(true)
+				}
+				s.gone(orphan)
+				p.stopAndClose()
+				code, signal := p.ExitStatus()
+				if want := map[bool]string{true: "signal: killed"}[crash]; signal != want || !crash && code != 0 {
+					t.Errorf("the server ended with %d, %q", code, signal)
+				}
+			})
+		}
+	}
+}
+
+// An orphan of one server survives the end of another one, although nothing but its
+// tag tells whose it is.
+func TestOrphanOutlivesOtherServers(t *testing.T) {
+	t.Parallel()
+	s, other := newStage(t), newStage(t)
+	starter, end := s.starter()
+	p, q := s.start(starter, Command{}, "server", "wiped"), other.start(starter, Command{}, "server", "wiped")
+	other.pid("wiped")
+	q.stopAndClose()
+	other.gone("wiped")
+	s.lives("wiped")
+	p.stopAndClose()
+	s.gone("wiped")
+	end()
+}
+
+// All descendants die with a router that is killed.
+func TestOrphansDieWithTheRouter(t *testing.T) {
+	t.Parallel()
+	for _, orphan := range []string{"marked", "wiped", "hidden"} {
+		t.Run(orphan, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			router := exec.Command(guardCommand()[0], "play", "router", s.folder, "server", orphan)
+			if err := router.Start(); err != nil {
+				t.Fatal(err)
+			}
+			s.pid(orphan)
+			s.pid("server")
+			s.pid("router")
+			router.Process.Kill()
+			router.Wait()
+			s.gone(orphan)
+			s.gone("server")
+		})
+	}
+}
+
+// A browser as Playwright starts it ends with the server: it has its own session and
+// environment, and so have its helpers.
+func TestBrowserOfPlaywrightDies(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	starter, end := s.starter()
+	defer end()
+	p := s.start(starter, Command{}, "playwright")
+	for _, part := range []string{"browser", "renderer", "crash-handler"} {
+		s.pid(part)
+	}
+	p.stopAndClose()
+	for _, part := range []string{"browser", "renderer", "crash-handler"} {
+		s.gone(part)
+	}
+}
+
+// With killStrays false, a server's group alone is killed.
+func TestKeepStrays(t *testing.T) {
+	t.Parallel()
+	for _, orphan := range []string{"marked", "wiped"} {
+		s, other := newStage(t), newStage(t)
+		starter, end := s.starter()
+		p := s.start(starter, Command{KeepStrays: true}, "server", orphan)
+		q := other.start(starter, Command{}, "server", orphan)
+		s.pid(orphan)
+		other.pid(orphan)
+		p.stopAndClose()
+		s.gone("server")
+		q.stopAndClose()
+		other.gone(orphan)
+		end()
+		s.lives(orphan)
+	}
+}
+
+// fakeOpen returns an environment with an xdg-open in its PATH that leaves a browser.
+func (s stage) fakeOpen() []string {
+	s.Helper()
+	bin := filepath.Join(s.folder, "bin")
+	script := fmt.Sprintf("#!/bin/sh\nexport OPENED=$1 INHERITED=$%s\nsetsid %s play sleeper $1 page &\n", MarkVariable, guardCommand()[0])
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		s.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "xdg-open"), []byte(script), 0o755); err != nil {
+		s.Fatal(err)
+	}
+	return append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+}
+
+// What a server opens for the user by xdg-open outlives the server and the router.
+func TestOpenedPageLives(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	starter, end := s.starter()
+	folder := starter.opener.path()
+	p := s.start(starter, Command{Env: s.fakeOpen()}, "opener")
+	pid := s.pid("page")
+	env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	for _, without := range []string{MarkVariable, openVariable, DepthVariable, openerPrefix} {
+		if strings.Contains(string(env), without+"=") && without != openerPrefix || strings.Contains(string(env), openerPrefix) {
+			t.Errorf("the page has %s in its environment", without)
+		}
+	}
+	p.stopAndClose()
+	s.lives("page")
+	end()
+	s.lives("page")
+	if _, err := os.Stat(folder); err == nil {
+		t.Errorf("%s is left", folder)
+	}
+
+	killed := newStage(t)
+	router := exec.Command(guardCommand()[0], "play", "router", killed.folder, "opener")
+	router.Env = append(killed.fakeOpen(), "TMPDIR="+t.TempDir())
+	if err := router.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killed.pid("page")
+	killed.pid("server")
+	router.Process.Kill()
+	router.Wait()
+	killed.gone("server")
+	killed.lives("page")
+}
+
+// A server whose PATH has no program to open things with gets none.
+func TestNoOpenerIsInvented(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	starter, end := s.starter()
+	defer end()
+	env := starter.opener.environment([]string{"PATH=" + s.folder})
+	links, _ := os.ReadDir(starter.opener.bin())
+	if len(links) > 0 || len(env) != 1 {
+		t.Errorf("%v with %v", env, links)
+	}
+}
+
+// Servers survive the death of the process guard, and end in order.
+func TestServersOutliveTheGuard(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	starter, end := s.starter()
+	p := s.start(starter, Command{}, "server", "wiped")
+	s.pid("wiped")
+	first := starter.GuardPID()
+	syscall.Kill(first, syscall.SIGKILL)
+	mcptest.WaitFor(t, "a new guard", func() bool { pid := starter.GuardPID(); return pid != first && mcptest.Alive(pid) })
+	s.lives("server")
+	if p.HasExited() {
+		t.Error("the server counts as ended")
+	}
+	p.stopAndClose()
+	s.gone("server")
+	s.gone("wiped")
+	end()
+}

@@ -1,0 +1,242 @@
+//go:build unix
+
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	wake "github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
+)
+
+// RunGuard is the whole of the guard process. It starts the router's servers, which are
+// its children, and reports how they end. When one has ended it kills what that has
+// left. When the socket stdin ends, because the router has closed it or is dead, it
+// kills everything that it has started with all descendants, and returns.
+//
+// On Linux the process is the subreaper of the servers: whatever a descendant does, the
+// kernel keeps it below this process. A child that was not reaped keeps its id, so no
+// other process is killed.
+//
+// It catches the signals that end a router, and runs in a session of its own, where
+// neither the terminal nor a signal to the router's group reaches it.
+func RunGuard(stdin *os.File) {
+	// Caught and not ignored, since servers would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
+	adoptOrphans()
+	conn, err := unixConn(int(stdin.Fd()))
+	if err != nil {
+		return
+	}
+	k := &keeper{
+		served: make(map[int]*served), watched: make(map[int]leader), spared: make(map[int64]bool),
+		started: make(chan struct{}, 1), swept: make(chan struct{}, 1), tags: canTag(),
+	}
+	go k.reap()  // ends with this process,
+	go k.sweep() // and so does this
+	k.end(k.follow(conn))
+}
+
+// A keeper is the state of the guard process.
+type keeper struct {
+	started chan struct{} // holds an item after a start
+	swept   chan struct{} // holds an item after an end
+	tags    bool          // the system keeps tags
+
+	mu      sync.Mutex      // guards the fields below, and that no child is reaped while it is held
+	mark    string          // the router's
+	folder  string          // to be removed at the end
+	served  map[int]*served // by process id
+	ended   []*served       // whose descendants are to be killed
+	spared  map[int64]bool  // the numbers of servers whose strays are kept
+	watched map[int]leader  // groups that another process has started
+}
+
+// A served is a server that the guard process has started.
+type served struct {
+	number int64
+	link   *net.UnixConn
+}
+
+func (s *served) report(r report) {
+	line, _ := json.Marshal(r)
+	s.link.SetWriteDeadline(time.Now().Add(guardTimeout))
+	s.link.Write(append(line, '\n')) // fails if the router is dead, which the other socket shows
+}
+
+// follow carries out orders until the router ends. inOrder says that it had stopped all
+// servers.
+func (k *keeper) follow(conn *net.UnixConn) (inOrder bool) {
+	for {
+		o, files, err := readOrder(conn)
+		if err != nil || o.Done {
+			return err == nil
+		}
+		switch {
+		case o.Start != nil && len(files) == 4:
+			k.start(o.Start, files)
+			continue // it has closed the files
+		case o.Watch > 1:
+			k.watched[o.Watch] = lead(o.Watch)
+		case o.Unwatch > 1:
+			k.watched[o.Unwatch].close()
+			delete(k.watched, o.Unwatch)
+		case o.Mark != "":
+			k.mark, k.folder = o.Mark, o.Folder
+		}
+		for _, fd := range files {
+			syscall.Close(fd)
+		}
+	}
+}
+
+func (k *keeper) start(o *startOrder, files []int) {
+	conn, err := unixConn(files[3])
+	s := &served{o.Number, conn}
+	pid := 0
+	if err == nil {
+		k.mu.Lock()
+		untag := tagChildren(tagOf(k.mark, o.Number, o.KeepStrays))
+		pid, err = syscall.ForkExec(o.Path, o.Args, &syscall.ProcAttr{
+			Dir: o.Dir, Env: o.Env, Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
+			Sys: &syscall.SysProcAttr{Setpgid: true},
+		})
+		untag()
+		if err == nil {
+			k.served[pid] = s
+			s.report(report{PID: pid})
+		}
+		if o.KeepStrays {
+			k.spared[o.Number] = true
+		}
+		k.mu.Unlock()
+	}
+	for _, fd := range files[:3] {
+		syscall.Close(fd)
+	}
+	switch errno, _ := err.(syscall.Errno); {
+	case err == nil:
+		wake.Leave(k.started)
+		go k.obey(pid, s) // ends with the link
+	case conn != nil:
+		s.report(report{Errno: max(int(errno), 1)})
+		conn.Close()
+	}
+}
+
+// obey signals the server's group as the router asks.
+func (k *keeper) obey(pid int, s *served) {
+	for commands := bufio.NewReader(s.link); ; {
+		c, err := commands.ReadByte()
+		if err != nil {
+			return
+		}
+		sig := syscall.SIGTERM
+		if c == linkKill {
+			sig = syscall.SIGKILL
+		}
+		k.mu.Lock()
+		if k.served[pid] == s {
+			syscall.Kill(-pid, sig)
+		}
+		k.mu.Unlock()
+	}
+}
+
+// reap waits for all children: servers, and the orphans that they leave. Between a
+// server's death and its reaping its id can't be used again, so the rest of its group
+// is killed in between.
+func (k *keeper) reap() {
+	for {
+		pid, ok := waitAny()
+		if !ok { // no child
+			<-k.started
+			continue
+		}
+		k.mu.Lock()
+		s := k.served[pid]
+		if s != nil {
+			syscall.Kill(-pid, syscall.SIGKILL)
+		}
+		var status syscall.WaitStatus
+		syscall.Wait4(pid, &status, 0, nil)
+		if s != nil {
+			delete(k.served, pid)
+			k.ended = append(k.ended, s)
+			s.report(report{Exited: &status})
+			wake.Leave(k.swept)
+		}
+		k.mu.Unlock()
+	}
+}
+
+// sweep kills what servers that have ended leave behind.
+func (k *keeper) sweep() {
+	for range k.swept {
+		k.mu.Lock()
+		ended := k.ended
+		k.ended = nil
+		k.mu.Unlock()
+		k.killLeft(ended, false)
+		for _, s := range ended {
+			s.report(report{Gone: true})
+			s.link.Close()
+		}
+	}
+}
+
+// end kills everything that is left when the router has ended.
+func (k *keeper) end(inOrder bool) {
+	k.mu.Lock()
+	for pid := range k.served {
+		syscall.Kill(-pid, syscall.SIGKILL)
+	}
+	k.mu.Unlock()
+	k.killLeft(nil, true)
+	for group, l := range k.watched {
+		if l.alive() {
+			syscall.Kill(-group, syscall.SIGKILL)
+		}
+	}
+	for range 2 { // a process that was just executing may carry its mark a moment later
+		if inOrder || k.mark == "" {
+			break
+		}
+		killMarked(k.mark + ".")
+		time.Sleep(50 * time.Millisecond)
+	}
+	if isOpenerFolder(k.folder) {
+		os.RemoveAll(k.folder)
+	}
+}
+
+// isOpenerFolder reports whether the path can be that of an opener's folder.
+func isOpenerFolder(path string) bool {
+	return filepath.IsAbs(path) && strings.HasPrefix(filepath.Base(path), openerPrefix)
+}
+
+// numberIn returns the number of the server's process in an environment, as the mark
+// has it; ok is false if there is no mark of this router.
+func numberIn(environ []byte, mark string) (number int64, ok bool) {
+	_, rest, ok := bytes.Cut(append([]byte{0}, environ...), []byte("\x00"+MarkVariable+"="+mark+"."))
+	digits, _, found := bytes.Cut(rest, []byte("."))
+	if !ok || !found || len(digits) == 0 || len(digits) > 18 {
+		return 0, false
+	}
+	for _, d := range digits {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		number = number*10 + int64(d-'0')
+	}
+	return number, true
+}
