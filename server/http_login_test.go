@@ -17,7 +17,7 @@ func TestLogin(t *testing.T) {
 		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Tokens: []string{"one", "two"}, Pages: pages})
 		w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		browser := []string{"Accept", "text/html,*/*;q=0.8"}
-		form := append([]string{"Content-Type", "application/x-www-form-urlencoded"}, browser...)
+		form := append([]string{"Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost"}, browser...)
 		login := func(token string) *http.Response {
 			response := w.do(http.MethodPost, "/login", "token="+token, form...)
 			response.Body.Close()
@@ -39,6 +39,7 @@ func TestLogin(t *testing.T) {
 		if _, answer := w.text(http.MethodPost, "/login", "token=three", form...); !strings.Contains(answer, `role="alert">`) {
 			t.Errorf("a wrong token is not called wrong: %s", answer)
 		}
+		time.Sleep(time.Minute)
 		for _, token := range []string{"", "three", "one%20two"} {
 			if response := login(token); response.StatusCode != 401 || len(response.Cookies()) > 0 {
 				t.Errorf("token %q: %d, %v", token, response.StatusCode, response.Cookies())
@@ -69,6 +70,43 @@ func TestLogin(t *testing.T) {
 		}
 		if status, _ := w.text(http.MethodGet, "/", "", append([]string{"Host", "evil.example"}, cookie...)...); status != 403 {
 			t.Errorf("by another name: %d", status)
+		}
+	})
+}
+
+// An address may try five times a minute, with the token too, and only from our own page.
+func TestLoginTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{
+			Tokens: []string{"one"}, Pages: http.NewServeMux(), AllowedOrigins: []string{"https://tool.example"},
+		})
+		w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		try := func(token string, header ...string) *http.Response {
+			response := w.do(http.MethodPost, "/login", "token="+token, append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
+			response.Body.Close()
+			return response
+		}
+		for _, foreign := range [][]string{
+			{"Origin", "http://localhost:5173"}, {"Origin", "https://tool.example"}, {"Origin", ""}, // the pages of others
+			{"Origin", "http://localhost", "Sec-Fetch-Site", "cross-site"}, {"Origin", "http://localhost", "Sec-Fetch-Site", "same-site"},
+		} {
+			for range 10 { // uses no try up
+				if got := try("one", foreign...); got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0 {
+					t.Fatalf("from %q: %d %v", foreign, got.StatusCode, got.Cookies())
+				}
+			}
+		}
+		for range 5 {
+			if got := try("two", "Origin", "http://localhost"); got.StatusCode != http.StatusUnauthorized {
+				t.Errorf("a wrong token: %d", got.StatusCode)
+			}
+		}
+		if got := try("one", "Origin", "http://localhost"); got.StatusCode != http.StatusTooManyRequests || got.Header.Get("Retry-After") != "12" {
+			t.Errorf("the sixth try: %d %v", got.StatusCode, got.Header)
+		}
+		time.Sleep(12 * time.Second)
+		if got := try("one", "Origin", "http://localhost", "Sec-Fetch-Site", "same-origin"); got.StatusCode != http.StatusSeeOther {
+			t.Errorf("after the wait: %d", got.StatusCode)
 		}
 	})
 }

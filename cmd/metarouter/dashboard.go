@@ -54,7 +54,7 @@ func runDashboard(ctx context.Context, env *environment, address string) error {
 	mux.Handle("GET /{$}", proxy)
 	mux.Handle("/dashboard/", proxy)
 	key := rand.Text()
-	s := &http.Server{Handler: dashboard.RequireKey(key, l.Addr().String(), daemon.During(ctx, mux)), ReadHeaderTimeout: web.HeaderTime}
+	s := &http.Server{Handler: dashboard.RequireKey(key, l.Addr().String(), daemon.During(ctx, mux)), ReadHeaderTimeout: web.HeaderTime, IdleTimeout: web.IdleTime}
 	defer context.AfterFunc(ctx, func() { s.Close() })()
 	fmt.Fprintf(env.stdout, "http://%s/?key=%s\n", l.Addr(), key)
 	fmt.Fprintln(env.stderr, "open this address in a browser of this machine; Ctrl+C ends the page")

@@ -14,6 +14,10 @@ var own struct {
 	token      string
 }
 
+// MinToken is how many characters a token needs with which other machines may reach the
+// router: fewer can be guessed.
+const MinToken = 16
+
 // Token returns the token of the environment variable [TokenVariable], "" if it is not
 // set, and unsets it: no child of this process gets it.
 func Token() string {

@@ -240,7 +240,3 @@ func isRandom(word string) bool {
 	}
 	return len(word) >= 20 && digits >= 4 && letters >= 8
 }
-
-// MinToken is how many characters a token needs with which other machines may reach the
-// router: fewer can be guessed.
-const MinToken = 16

@@ -39,7 +39,8 @@ const (
 	// HeaderTime is how long a client may take to send the header of a request.
 	HeaderTime = 10 * time.Second
 
-	idleTime = 2 * time.Minute
+	// IdleTime is how long a connection may stay without a request.
+	IdleTime = 2 * time.Minute
 )
 
 // Flags are the flags of serve that concern HTTP. The zero value leaves everything to the
@@ -92,6 +93,12 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	if !local && len(tokens) == 0 {
 		return nil, fmt.Errorf("--http %s is open to other machines, so clients must send a token: set %s, --token-file or metarouter.http.tokens; or listen on 127.0.0.1:%d", address, secret.TokenVariable, resolved.Port)
 	}
+	switch short := hasShort(tokens); {
+	case short && !local:
+		return nil, fmt.Errorf("--http %s is open to other machines, so %w", address, errShort)
+	case short:
+		log.Warn("a token is so short that programs of this machine can guess it: " + errShort.Error())
+	}
 	if !local && certificate == nil {
 		log.Warn("other machines can reach this router, and what they send is not encrypted: use --tls-cert and --tls-key, or put a proxy with TLS in front of it")
 	}
@@ -131,8 +138,10 @@ func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 	h := c.Router.HTTP
 	l.connections.limit(mostConnections(h))
 	tokens, err := tokens(h, l.flags.TokenFile)
-	if err == nil && len(tokens) == 0 && !l.address.IP.IsLoopback() {
+	if local := l.address.IP.IsLoopback(); err == nil && !local && len(tokens) == 0 {
 		err = errors.New("other machines can reach this router, so its clients must send a token")
+	} else if err == nil && !local && hasShort(tokens) {
+		err = fmt.Errorf("other machines can reach this router, so %w", errShort)
 	}
 	if err != nil {
 		l.log.Warn(`the edit of "http.tokens" can't be used; the previous tokens stay valid`, zap.Error(err))
@@ -176,6 +185,14 @@ func certificateOf(c config.HTTP, f Flags, log *zap.Logger) (*certificate, error
 	return loaded, nil
 }
 
+var errShort = fmt.Errorf("each token (%s, --token-file, metarouter.http.tokens) needs at least %d characters; make one with 'openssl rand -hex 24'", secret.TokenVariable, secret.MinToken)
+
+// hasShort reports whether a token can be guessed. No client can send a zero byte, which
+// package config has in place of a token that is not known.
+func hasShort(tokens []string) bool {
+	return slices.ContainsFunc(tokens, func(token string) bool { return len(token) < secret.MinToken && !strings.Contains(token, "\x00") })
+}
+
 // tokens returns all tokens. A client must send one of them.
 func tokens(c config.HTTP, file string) ([]string, error) {
 	all := []string{secret.Token()}
@@ -211,7 +228,7 @@ func (l *Listener) Serve(ctx context.Context, s *server.Server, parts *adapter.P
 	}
 	h := &http.Server{
 		Handler: l.connections.handler(handler), ConnState: l.connections.changed, ConnContext: l.connections.context,
-		ReadHeaderTimeout: HeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: int(min(l.maxHeader, math.MaxInt32)), ErrorLog: problems,
+		ReadHeaderTimeout: HeaderTime, IdleTimeout: IdleTime, MaxHeaderBytes: int(min(l.maxHeader, math.MaxInt32)), ErrorLog: problems,
 	}
 	counted := listener{pipe.Listen(l.listener), l.connections}
 	serve := func() error { return h.Serve(counted) }
