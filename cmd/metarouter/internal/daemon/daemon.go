@@ -185,7 +185,7 @@ func serve(ctx context.Context, l net.Listener, h http.Handler) error {
 			s.Close()
 		}
 	})
-	err := s.Serve(l)
+	err := s.Serve(own(l))
 	if !stop() {
 		<-done
 	}

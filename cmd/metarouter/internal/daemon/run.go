@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 )
@@ -103,7 +104,16 @@ func ask(ctx context.Context, socket string, c Command) (o Outcome, err error) {
 	return o, nil
 }
 
+// dial connects with a router of this user.
 func dial(ctx context.Context, socket string) (net.Conn, error) {
 	d := net.Dialer{Timeout: time.Second}
-	return d.DialContext(ctx, "unix", socket)
+	c, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPeer(c, os.Geteuid()); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
 }
