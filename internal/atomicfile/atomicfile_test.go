@@ -81,3 +81,24 @@ func TestWriteModeKeepsTheOwner(t *testing.T) {
 		}
 	}
 }
+
+// A link in place of the file is replaced: what it leads to stays as it is.
+func TestWriteFollowsNoLink(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege")
+	}
+	dir := t.TempDir()
+	path, victim := filepath.Join(dir, "f"), filepath.Join(dir, "victim")
+	if err := errors.Join(os.WriteFile(victim, []byte("mine"), 0o600), os.Symlink(victim, path)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, []byte("new"), false); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("it is %v, %v", info, err)
+	}
+	if got, err := os.ReadFile(victim); err != nil || string(got) != "mine" {
+		t.Errorf("the file that the link led to has %q, %v", got, err)
+	}
+}

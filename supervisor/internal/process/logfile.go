@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // logFileMax is the size from which the file is renamed to .1, and a new one begun.
@@ -50,11 +52,11 @@ func (l *LogFile) add(line string) {
 	}
 }
 
-// open opens the file; mu is held.
+// open opens the file, but no link that somebody has put there; mu is held.
 func (l *LogFile) open() error {
 	err := os.MkdirAll(filepath.Dir(l.path), 0o700)
 	if err == nil {
-		l.file, err = os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		l.file, err = safefile.Append(l.path, 0)
 	}
 	if err != nil {
 		l.path = ""

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -131,14 +132,14 @@ func (c *Client) start() (socket string, process *os.Process, err error) {
 		return "", nil, err
 	}
 	defer f.Close()
-	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
-	if info, err := os.Stat(c.Log); err == nil && info.Size() > maxLog {
-		flags |= os.O_TRUNC
+	flags := 0
+	if info, err := os.Lstat(c.Log); err == nil && info.Size() > maxLog {
+		flags = os.O_TRUNC
 	}
 	if err := os.MkdirAll(filepath.Dir(c.Log), 0o700); err != nil {
 		return "", nil, err
 	}
-	crashes, err := os.OpenFile(c.Log, flags, 0o600)
+	crashes, err := safefile.Append(c.Log, flags)
 	if err != nil {
 		return "", nil, err
 	}

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // A rotated file is a log of bounded size. When it is full, it is renamed to its name with
 // the time, a new one is created, and the oldest are removed. Other processes may do the
 // same with the same file, and other programs may move it: no name is used twice, so no
-// process overwrites a file that another one has kept. It belongs to one goroutine.
+// process overwrites a file that another one has kept. It is a regular file and no link: a
+// link that was put there would choose another file. It belongs to one goroutine.
 type rotated struct {
 	options config.AccessLog
 	file    *os.File // nil after a failure, until it can be opened again
@@ -30,9 +32,7 @@ func openRotated(o config.AccessLog) (*rotated, error) {
 }
 
 func (r *rotated) open() (err error) {
-	if r.file, err = os.OpenFile(r.options.File, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
-		r.file = nil
-	}
+	r.file, err = safefile.Append(r.options.File, 0)
 	return err
 }
 
@@ -70,10 +70,7 @@ func (r *rotated) write(lines []byte) error {
 func (r *rotated) size() (int64, error) {
 	if r.file != nil {
 		ours, err := r.file.Stat()
-		if err == nil && !ours.Mode().IsRegular() { // a pipe or a device
-			return 0, nil
-		}
-		named, nameless := os.Stat(r.options.File)
+		named, nameless := os.Lstat(r.options.File)
 		if err == nil && nameless == nil && os.SameFile(ours, named) {
 			return ours.Size(), nil
 		}
@@ -96,7 +93,7 @@ const rotatedAt = "20060102T150405.000000000"
 // is closed before, because Windows does not rename open files.
 func (r *rotated) shift() {
 	r.close()
-	file := r.target()
+	file := r.options.File
 	name := fmt.Sprintf("%s.%s-%d", file, time.Now().UTC().Format(rotatedAt), os.Getpid())
 	if os.Rename(file, name) != nil {
 		return
@@ -106,15 +103,6 @@ func (r *rotated) shift() {
 		os.Remove(old[0])
 		old = old[1:]
 	}
-}
-
-// target returns the path without symbolic links, so that a link keeps pointing to the
-// current file and old files are next to that.
-func (r *rotated) target() string {
-	if target, err := filepath.EvalSymlinks(r.options.File); err == nil {
-		return target
-	}
-	return r.options.File
 }
 
 // old returns the old files of a log, the oldest first.

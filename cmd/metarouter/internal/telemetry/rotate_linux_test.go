@@ -1,13 +1,14 @@
 package telemetry
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // A disk that is full tears a line, and no other.
@@ -50,30 +51,37 @@ func TestTornLine(t *testing.T) {
 	}
 }
 
-// A link to the file goes on leading to it, and old files are where it is.
-func TestRotationOfLink(t *testing.T) {
-	folder, elsewhere := t.TempDir(), t.TempDir()
-	link, file := filepath.Join(folder, "log"), filepath.Join(elsewhere, "real")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
+// A link that is put in place of the log, before or while it is open, is not followed.
+func TestLinkInPlaceOfLog(t *testing.T) {
+	folder := t.TempDir()
+	log, victim := filepath.Join(folder, "log"), filepath.Join(folder, "victim")
+	if err := os.WriteFile(victim, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
-	r, err := openRotated(config.AccessLog{File: link, MaxSize: 5, MaxFiles: 3})
+	r, err := openRotated(config.AccessLog{File: log, MaxSize: 5, MaxFiles: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.close()
-	for _, line := range []string{"zero\n", "one\n", "two\n", "three\n"} {
-		if err := r.write([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
+	if err := r.write([]byte("zero\n")); err != nil {
+		t.Fatal(err)
 	}
-	if got, _ := os.ReadFile(link); string(got) != "three\n" {
-		t.Errorf("the link leads to %q", got)
+	if err := errors.Join(os.Remove(log), os.Symlink(victim, log)); err != nil {
+		t.Fatal(err)
 	}
-	if old := old(file); len(old) != 2 || !strings.HasPrefix(old[0], elsewhere) {
-		t.Errorf("old files are %q", old)
+	if err := r.write([]byte("one\n")); !errors.Is(err, safefile.ErrIrregular) {
+		t.Errorf("a link took the log's place: %v", err)
+	}
+	if _, err := openRotated(config.AccessLog{File: log, MaxSize: 5, MaxFiles: 3}); !errors.Is(err, safefile.ErrIrregular) {
+		t.Errorf("a link is opened: %v", err)
+	}
+	if got, _ := os.ReadFile(victim); string(got) != "mine" {
+		t.Errorf("the file that the link leads to has %q", got)
+	}
+	if err := os.Remove(log); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.write([]byte("two\n")); err != nil {
+		t.Errorf("the link is gone, and yet: %v", err)
 	}
 }

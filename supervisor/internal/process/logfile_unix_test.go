@@ -1,0 +1,28 @@
+//go:build unix
+
+package process
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A link in place of a server's log is not followed.
+func TestLogFileFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	victim := filepath.Join(dir, "victim")
+	if err := errors.Join(
+		os.WriteFile(victim, []byte("mine"), 0o600), os.Mkdir(filepath.Join(dir, "logs"), 0o700),
+		os.Symlink(victim, filepath.Join(dir, "logs", "s.log")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	l := NewLogFile(dir, "s")
+	defer l.Close()
+	l.add("a line")
+	if got, err := os.ReadFile(victim); err != nil || string(got) != "mine" {
+		t.Errorf("the file that the link leads to has %q, %v", got, err)
+	}
+}
