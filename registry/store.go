@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // A Store keeps the offers of servers on disk, so that they are known before
@@ -36,6 +37,10 @@ func NewStore(data string, log *zap.Logger) *Store {
 	}
 	return s
 }
+
+// maxStored is the most bytes of a stored file. The lists of a server have at most 64 MiB
+// each as the server sends them.
+const maxStored = 256 << 20
 
 // A stored file is a line of magic and the checksum of the rest, which is a
 // server's offer as JSON.
@@ -67,7 +72,7 @@ func (s *Store) Load(key, server string) (Offer, bool) {
 		return Offer{}, false
 	}
 	path := s.path(key, server)
-	data, err := os.ReadFile(path)
+	data, err := safefile.Read(path, maxStored)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			s.log.Warn("can't read the stored offer", zap.String("server", server), zap.Error(err))

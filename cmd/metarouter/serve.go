@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -92,6 +93,9 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	}
 	for _, p := range c.Problems {
 		log.Warn(p.Error())
+	}
+	if exposed, ok := errors.AsType[*safefile.Exposed](safefile.OwnersOnly(env.data)); ok {
+		log.Warn("the data folder is not used for approvals and for programs of npx packages", zap.Error(exposed))
 	}
 	if err := telemetry.CanWrite(c); err != nil { // a shared router could not report it to the user
 		return inConfig(c, err)

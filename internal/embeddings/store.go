@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
@@ -45,11 +46,9 @@ func Open(c *Client, folder string) *Store {
 	if folder != "" {
 		sum := sha256.Sum256([]byte(c.model))
 		s.path = filepath.Join(folder, hex.EncodeToString(sum[:8])+".bin")
-		if info, err := os.Stat(s.path); err == nil && info.Size() <= maxFile {
-			data, _ := os.ReadFile(s.path)
-			if all, ok := decode(data); ok {
-				s.vectors = all
-			}
+		data, _ := safefile.Read(s.path, maxFile)
+		if all, ok := decode(data); ok {
+			s.vectors = all
 		}
 	}
 	return s

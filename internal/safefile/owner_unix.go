@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// OwnersOnly returns an error, with what to do, if users other than this process's and root
+// OwnersOnly returns an [*Exposed] if users other than this process's and root
 // can write to the file or folder at path, or may do so as its owner. It follows links. A
 // path that does not exist is an error that is [fs.ErrNotExist].
 func OwnersOnly(path string) error {
@@ -28,10 +28,16 @@ func OwnersOnly(path string) error {
 // owned judges a file by its mode and its owner. us is the user of this process.
 func owned(path string, mode fs.FileMode, owner, us int) error {
 	if owner != us && owner != 0 {
-		return fmt.Errorf("%s belongs to user %d, not to you (user %d); run metarouter as that user, or run 'chown %d %s'", path, owner, us, us, quoted(path))
+		return &Exposed{
+			fmt.Sprintf("%s belongs to user %d, not to you (user %d)", path, owner, us),
+			fmt.Sprintf("run metarouter as that user, or run 'chown %d %s'", us, quoted(path)),
+		}
 	}
 	if mode.Perm()&0o022 != 0 {
-		return fmt.Errorf("other users can write to %s (mode %04o); run 'chmod go-w %s'", path, mode.Perm(), quoted(path))
+		return &Exposed{
+			fmt.Sprintf("other users can write to %s (mode %04o)", path, mode.Perm()),
+			fmt.Sprintf("run 'chmod go-w %s'", quoted(path)),
+		}
 	}
 	return nil
 }

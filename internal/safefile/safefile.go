@@ -15,6 +15,14 @@ import (
 // socket, or, in [Append], to a link.
 var ErrIrregular = errors.New("it is not a regular file")
 
+// An Exposed is the error that other users can change a file or folder.
+type Exposed struct {
+	Problem string // half a sentence, such as "other users can write to /x (mode 0777)"
+	Fix     string // what to do, such as "run 'chmod go-w /x'"
+}
+
+func (e *Exposed) Error() string { return e.Problem + "; " + e.Fix }
+
 // Read returns the content of the regular file at path, which may be a link to one. A file
 // that has more than limit bytes is an error, whatever size it claims to have. Read never
 // waits for a FIFO and never opens a device. Its errors are of type [*fs.PathError].
@@ -40,13 +48,11 @@ func Read(path string, limit int64) ([]byte, error) {
 // Open opens the regular file at path for reading, as [Read] does.
 func Open(path string) (*os.File, error) {
 	// A device may do something when it is opened, so look before.
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := regular("open", path, info); err != nil {
-		return nil, err
-	}
+	if info, err := os.Stat(path); err == nil {
+		if err := regular("open", path, info); err != nil {
+			return nil, err
+		}
+	} // else opening fails too
 	return checked(path, os.O_RDONLY|nonblock, 0)
 }
 

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // saveDelay is the time from the first use that is not saved until it is saved, so that
@@ -54,7 +55,7 @@ type past struct {
 // folders need not exist. With dir "" everything stays in memory. The damaged part of a
 // file is dropped with a warning in the log. A file that cannot be read is an error.
 func Open(dir, config string, log *zap.Logger) (*Store, error) {
-	s := &Store{config: config, log: log.Named("usage"), wake: make(chan struct{}, 1)}
+	s := &Store{config: config, log: log.Named("usage"), wake: make(chan struct{}, 1), open: safefile.Open}
 	s.reset()
 	if dir == "" {
 		return s, nil
@@ -142,7 +143,7 @@ func (s *Store) save() error {
 
 // read takes over what is in the file. s.file must be held.
 func (s *Store) read() error {
-	f, err := os.Open(s.path)
+	f, err := s.open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -21,6 +21,7 @@ package usage
 import (
 	"cmp"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -55,6 +56,7 @@ const (
 type Store struct {
 	config string
 	path   string // "" keeps nothing on disk
+	open   func(path string) (*os.File, error)
 	log    *zap.Logger
 	wake   chan struct{} // something is to be saved
 

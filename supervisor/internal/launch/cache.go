@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
 
@@ -54,7 +55,7 @@ func (c *Cache) load(hash string) ProbeResult {
 	if ok || c.dir == "" {
 		return t
 	}
-	if b, err := os.ReadFile(filepath.Join(c.dir, hash)); err == nil && json.Unmarshal(b, &t) != nil {
+	if b, err := safefile.Read(filepath.Join(c.dir, hash), maxFile); err == nil && json.Unmarshal(b, &t) != nil {
 		t = ProbeResult{} // damaged: the server is probed again
 	}
 	if t.Era != peer.LegacyEra && t.Era != peer.ModernEra {

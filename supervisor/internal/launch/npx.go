@@ -20,6 +20,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/program"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 )
 
@@ -159,7 +160,7 @@ func searchAbsolute(name, path string) (string, bool) {
 // isScript reports whether the system runs the file as a shell would: a shell runs
 // files without #! itself.
 func isScript(path string) bool {
-	f, err := os.Open(path)
+	f, err := safefile.Open(path)
 	if err != nil {
 		return false
 	}
@@ -211,11 +212,14 @@ func words(command string) (all []string, ok bool) {
 // exactVersion matches a package that is named with one version.
 var exactVersion = regexp.MustCompile(`^.+@[0-9]+\.[0-9]+\.[0-9]+([-+].*)?$`)
 
+// maxFile is the most bytes of a plan or a package.json.
+const maxFile = 4 << 20
+
 // A manifest is a package.json.
 type manifest struct{ Name, Version string }
 
 func readManifest(folder string) (m manifest, ok bool) {
-	b, err := os.ReadFile(filepath.Join(folder, "package.json"))
+	b, err := safefile.Read(filepath.Join(folder, "package.json"), maxFile)
 	return m, err == nil && json.Unmarshal(b, &m) == nil
 }
 
@@ -251,8 +255,14 @@ func (l *Launcher) planFile(c process.Command) string {
 	return filepath.Join(l.dataDir, "plans", hex.EncodeToString(h.Sum(nil)[:16]))
 }
 
+// recall returns the plan that was kept. In a folder that others can write to, anyone may
+// have written it, so it does not count.
 func (l *Launcher) recall(c process.Command) (p *plan, ok bool) {
-	b, err := os.ReadFile(l.planFile(c))
+	file := l.planFile(c)
+	if file == "" || safefile.OwnersOnly(l.dataDir) != nil || safefile.OwnersOnly(filepath.Dir(file)) != nil {
+		return nil, false
+	}
+	b, err := safefile.Read(file, maxFile)
 	return p, err == nil && json.Unmarshal(b, &p) == nil && p != nil
 }
 

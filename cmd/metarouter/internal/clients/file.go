@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // ErrChanged is returned by [File.Write] if the file was changed since it was read.
@@ -24,6 +25,9 @@ type File struct {
 	target string // the path after following links
 	mode   fs.FileMode
 }
+
+// maxFile is the most bytes of a client's file. Some clients keep their history in it.
+const maxFile = 32 << 20
 
 // Read reads a file, which need not be there.
 func Read(path string) (File, error) {
@@ -42,10 +46,7 @@ func Read(path string) (File, error) {
 	if err != nil {
 		return f, err
 	}
-	if !info.Mode().IsRegular() {
-		return f, fmt.Errorf("%s is not a regular file", path)
-	}
-	data, err := os.ReadFile(target)
+	data, err := safefile.Read(target, maxFile)
 	if err != nil {
 		return f, err
 	}

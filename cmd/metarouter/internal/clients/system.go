@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/program"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // ThisPlace returns the system that this process runs on.
@@ -31,7 +32,7 @@ func ReadOurs(paths []string) (Ours, error) {
 	var o Ours
 	var existing []string
 	for _, path := range paths {
-		data, err := os.ReadFile(path)
+		data, err := safefile.Read(path, maxFile)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && strings.TrimSpace(string(data)) == "" {
 			continue
 		}

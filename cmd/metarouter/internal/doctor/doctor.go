@@ -13,11 +13,13 @@ package doctor
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -198,7 +200,10 @@ func examineWhole(x *findings, c Case) {
 		x.add(Warning, "the configuration has no server.",
 			`write one: {"mcpServers": {"files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "."]}}}`)
 	}
-	if err := c.World.DataFolder(); err != nil {
+	err := c.World.DataFolder()
+	if exposed, ok := errors.AsType[*safefile.Exposed](err); ok {
+		x.add(Warning, exposed.Problem+", so no approval in the data folder counts, and programs of npx packages are looked up at each start.", exposed.Fix+", or name another folder with --data DIR")
+	} else if err != nil {
 		x.add(Warning, fmt.Sprintf("nothing can be written to the data folder (%v), so each start is as slow as the first.", err), "make it writable, or name another with --data DIR")
 	}
 	checkModels(x, c)

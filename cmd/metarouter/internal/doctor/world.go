@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/program"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // A World is what Examine may look at besides the case.
@@ -18,7 +19,7 @@ type World interface {
 	Like(program string) string      // an existing program with a similar name; "" if not found
 	IsFolder(path string) bool
 	Folder() string    // the working folder of this process
-	DataFolder() error // why the data folder can't be written; nil if it can, or nothing is kept
+	DataFolder() error // why the data folder can't be written, or a [*safefile.Exposed]; nil if all is well, or nothing is kept
 }
 
 // System is the [World] of this process.
@@ -114,5 +115,8 @@ func (w System) DataFolder() error {
 		return err
 	}
 	probe.Close()
-	return os.Remove(probe.Name())
+	if err := os.Remove(probe.Name()); err != nil {
+		return err
+	}
+	return safefile.OwnersOnly(w.DataDir)
 }

@@ -17,6 +17,8 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // The protocols of OTLP, as OTEL_EXPORTER_OTLP_PROTOCOL names them.
@@ -110,7 +112,7 @@ func (s *otlpSettings) readCertificates() error {
 	}
 	s.tls = &tls.Config{}
 	if trusted != "" {
-		pem, err := os.ReadFile(trusted)
+		pem, err := safefile.Read(trusted, 4<<20)
 		if err != nil {
 			return fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
 		}

@@ -5,13 +5,17 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
+
+// maxPEM is the most bytes of a file of a certificate or a key.
+const maxPEM = 1 << 20
 
 // certificateCheck is the least time between two looks at the files of a certificate.
 const certificateCheck = time.Second
@@ -47,8 +51,8 @@ func loadCertificate(certFile, keyFile string, log *zap.Logger) (*certificate, e
 
 // read reads the files. seen changes when they do.
 func (c *certificate) read() (pair *tls.Certificate, seen [sha256.Size]byte, err error) {
-	cert, err := os.ReadFile(c.certFile)
-	key, keyErr := os.ReadFile(c.keyFile)
+	cert, err := safefile.Read(c.certFile, maxPEM)
+	key, keyErr := safefile.Read(c.keyFile, maxPEM)
 	if err == nil {
 		err = keyErr
 	}

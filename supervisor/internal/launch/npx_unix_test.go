@@ -1,0 +1,34 @@
+//go:build unix
+
+package launch
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
+)
+
+// A plan names a program that is run. In a folder that others can write to, it does not
+// count.
+func TestPlanInAnExposedFolder(t *testing.T) {
+	dir := t.TempDir()
+	l := &Launcher{dataDir: dir}
+	c := process.Command{Path: "npx", Args: []string{"pkg@1.2.3"}}
+	l.keep(c, &plan{Path: "/bin/planned"})
+	if p, ok := l.recall(c); !ok || p.Path != "/bin/planned" {
+		t.Fatalf("%v, %v", p, ok)
+	}
+	for _, folder := range []string{dir, filepath.Join(dir, "plans")} {
+		if err := os.Chmod(folder, 0o770); err != nil {
+			t.Fatal(err)
+		}
+		if p, ok := l.recall(c); ok {
+			t.Errorf("others can write to %s, and %v is used", folder, p)
+		}
+		if err := os.Chmod(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
