@@ -25,8 +25,9 @@ import (
 
 // A longer list is an error: the server sends pages without end.
 const (
-	maxPages = 1000
-	maxItems = 100_000
+	maxPages     = 1000
+	maxItems     = 100_000
+	maxListBytes = 64 << 20 // of all lists of a server together
 )
 
 // othersWait limits the time for the lists of prompts, resources and templates. It is
@@ -68,7 +69,7 @@ func New(taxonomy *Taxonomy, log *zap.Logger) *Discovery {
 // List fails if the server's answer is not a list of tools, or if the list never ends. A
 // JSON-RPC error of the server is a wrapped *[session.Error]. If another list fails, the
 // offer has nothing of that kind, so that the tools can be used. Offer.Dropped has what was
-// left out.
+// left out, a list that failed included.
 func (d *Discovery) List(ctx context.Context, server string, s session.Session, r Rules) (registry.Offer, error) {
 	l := lister{server: server, session: s, rules: r, log: d.log.With(zap.String("server", server))}
 	if err := l.tools(ctx, d); err != nil {

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type lister struct {
 	rules   Rules
 	log     *zap.Logger
 	offer   registry.Offer
+	read    int // bytes of all pages so far
 }
 
 // drop notes and logs that something is left out.
@@ -62,12 +64,8 @@ func (l *lister) tools(ctx context.Context, d *Discovery) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	definitions, err := pages(ctx, l.session, "tools/list", "tools")
-	if err != nil {
-		return fmt.Errorf("list tools of %s: %w", l.server, err)
-	}
 	theirs, ours := map[string]bool{}, map[string]bool{}
-	for i, raw := range definitions {
+	err := l.pages(ctx, "tools/list", "tools", func(i int, raw json.RawMessage) {
 		runtime.Gosched() // of very many tools: calls come first
 		t, err := Normalize(l.server, raw, r.Rename)
 		if err != nil {
@@ -77,26 +75,29 @@ func (l *lister) tools(ctx context.Context, d *Discovery) error {
 			} else {
 				l.drop(registry.KindTool, name, err.Error())
 			}
-			continue
+			return
 		}
 		name := t.ServerName()
 		if theirs[name] {
 			l.drop(registry.KindTool, name, "duplicate name: the server lists it twice, and the first is kept")
-			continue
+			return
 		}
 		theirs[name] = true
 		if d, refused := r.Excludes(name); refused { // no warning
 			l.leaveOut(d)
-			continue
+			return
 		}
 		if ours[t.Name] {
 			l.drop(registry.KindTool, name, fmt.Sprintf("duplicate name: another tool is already called %q after renaming", t.Name))
-			continue
+			return
 		}
 		ours[t.Name] = true
 		t.Capabilities = d.capabilities(t, r)
 		l.repaired(registry.KindTool, t.Name, t.Repairs)
 		l.offer.Tools = append(l.offer.Tools, t)
+	})
+	if err != nil {
+		return fmt.Errorf("list tools of %s: %w", l.server, err)
 	}
 	return nil
 }
@@ -124,89 +125,108 @@ type source struct {
 }
 
 // collect returns the normalized elements of a list; about returns the key and the repairs
-// of one. If the list fails, collect logs that and returns nothing.
+// of one. If the list fails, collect notes and logs that and returns nothing.
 func collect[T any](ctx context.Context, l *lister, what source,
 	normalize func(server string, raw json.RawMessage) (T, error), about func(T) (key string, repairs []string)) []T {
-	definitions, err := pages(ctx, l.session, what.method, what.member)
-	if err != nil {
-		refused, ok := errors.AsType[*session.Error](err)
-		hasNone := ok && refused.Code == session.CodeMethodNotFound
-		if !hasNone && !errors.Is(ctx.Err(), context.Canceled) {
-			l.log.Warn("can't list the "+what.member+"; the server is used without", zap.Error(err))
-		}
-		return nil
-	}
 	var all []T
 	seen := map[string]bool{}
-	for i, raw := range definitions {
+	err := l.pages(ctx, what.method, what.member, func(i int, raw json.RawMessage) {
 		t, err := normalize(l.server, raw)
 		if err != nil {
 			l.drop(what.kind, label(i, raw, what.key), err.Error())
-			continue
+			return
 		}
 		key, repairs := about(t)
 		if seen[key] {
 			l.drop(what.kind, key, "duplicate "+what.key+": the server lists it twice, and the first is kept")
-			continue
+			return
 		}
 		seen[key] = true
 		l.repaired(what.kind, key, repairs)
 		all = append(all, t)
+	})
+	if err == nil {
+		return all
 	}
-	return all
+	refused, ok := errors.AsType[*session.Error](err)
+	hasNone := ok && refused.Code == session.CodeMethodNotFound
+	if !hasNone && !errors.Is(ctx.Err(), context.Canceled) {
+		l.log.Warn("can't list the "+what.member+"; the server is used without", zap.Error(err))
+		l.leaveOut(registry.Dropped{Kind: what.kind, Reason: err.Error()})
+	}
+	return nil
 }
 
-// pages returns the elements of all pages of a list.
+// pages calls f with the elements of all pages of a list and their positions. Of a page
+// nothing is kept but what f keeps.
 //
 // "Clients SHOULD treat a missing nextCursor as the end of results" and "MUST
 // NOT" assume anything else about a cursor, so the empty string is one like any
 // other (specification, server/utilities/pagination).
-func pages(ctx context.Context, s session.Session, method, member string) ([]json.RawMessage, error) {
-	var all []json.RawMessage
-	seen := map[string]bool{}
+func (l *lister) pages(ctx context.Context, method, member string, f func(i int, raw json.RawMessage)) error {
+	n := 0
+	seen := map[[sha256.Size]byte]bool{} // a cursor may be long
 	params := json.RawMessage(`{}`)
 	for range maxPages {
 		if err := ctx.Err(); err != nil {
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
-		result, err := s.Call(ctx, session.Request{Method: method, Params: params})
+		result, err := l.session.Call(ctx, session.Request{Method: method, Params: params})
 		if err != nil {
-			return nil, err
+			return err
+		}
+		if l.read += len(result); l.read > maxListBytes {
+			return fmt.Errorf("its lists are longer than %d MiB together; the server must list less", maxListBytes>>20)
 		}
 		elements, cursor, err := page(result, member)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, elements...)
-		if len(all) > maxItems {
-			return nil, fmt.Errorf("more than %d %s", maxItems, member)
+		if n+len(elements) > maxItems {
+			return fmt.Errorf("more than %d %s", maxItems, member)
+		}
+		for _, raw := range elements {
+			f(n, raw)
+			n++
 		}
 		if cursor == nil {
-			return all, nil
+			return nil
 		}
-		if seen[string(cursor)] {
-			return nil, fmt.Errorf("the list never ends: cursor %.80s came twice", cursor)
+		if sum := sha256.Sum256(cursor); !seen[sum] {
+			seen[sum] = true
+		} else {
+			return fmt.Errorf("the list never ends: cursor %.80s came twice", cursor)
 		}
-		seen[string(cursor)] = true
 		params = slices.Concat(json.RawMessage(`{"cursor":`), cursor, json.RawMessage(`}`))
 	}
-	return nil, fmt.Errorf("more than %d pages", maxPages)
+	return fmt.Errorf("more than %d pages", maxPages)
 }
 
-// page returns the elements and the cursor of one page. The cursor is a JSON string with
-// the server's bytes, or nil on the last page; some servers send null there.
+// page returns the elements and the cursor of one page, as parts of it. The cursor is a JSON
+// string with the server's bytes, or nil on the last page; some servers send null there.
 func page(result json.RawMessage, member string) (elements []json.RawMessage, cursor json.RawMessage, err error) {
-	// A map matches names exactly, where a struct would fold their case.
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(result, &members); err != nil || members == nil {
+	var list json.RawMessage
+	if err := wire.Members(result, func(key string, value []byte) bool {
+		switch key {
+		case member:
+			list = value
+		case "nextCursor":
+			cursor = value
+		}
+		return true
+	}); err != nil {
 		return nil, nil, errors.New("the result is not an object")
 	}
-	raw, ok := members[member]
-	if !ok || json.Unmarshal(raw, &elements) != nil {
+	if string(list) == "null" { // an empty slice of a server in Go
+		list = json.RawMessage("[]")
+	}
+	if wire.Elements(list, func(value []byte) bool {
+		elements = append(elements, value)
+		return len(elements) <= maxItems
+	}) != nil {
 		return nil, nil, fmt.Errorf("the result has no array of %s", member)
 	}
-	cursor, ok = members["nextCursor"]
-	if !ok || string(cursor) == "null" {
+	if cursor == nil || string(cursor) == "null" {
 		return elements, nil, nil
 	}
 	if cursor[0] != '"' {

@@ -190,8 +190,8 @@ func TestNormalizeDrops(t *testing.T) {
 		"name empty":       {`{"name":""}`, "no name"},
 		"name number":      {`{"name":1}`, "no name"},
 		"name in capitals": {`{"Name":"x"}`, "no name"},
-		"deep":             {schema(strings.Repeat(`{"items":`, 250) + `1` + strings.Repeat(`}`, 250)), "200 levels"},
-		"unclosed":         {strings.Repeat(`[`, 100_000), "200 levels"},
+		"deep":             {schema(strings.Repeat(`{"items":`, 250) + `1` + strings.Repeat(`}`, 250)), "100 levels"},
+		"unclosed":         {strings.Repeat(`[`, 100_000), "100 levels"},
 		"huge":             {tool(`"description":"` + strings.Repeat("a", maxBytes) + `"`), "bytes"},
 	}
 	for name, test := range tests {

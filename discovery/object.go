@@ -7,13 +7,15 @@ import (
 	"fmt"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // A larger definition is not offered: no model could use it, and it could break clients
 // that parse recursively.
 const (
 	maxBytes = 1 << 20
-	maxDepth = 200
+	maxDepth = wire.MaxLevels
 )
 
 // parse parses JSON into a tree. Parts of it that are not edited keep their bytes.

@@ -53,9 +53,10 @@ func TestListOthers(t *testing.T) {
 		"resources alone":    {`{"tools":{},"resources":{}}`, nil, "", "a://b a://{x}", "resource #2, resource a://b, template #2", 3},
 		"unknown prompts":    {all, nil, "prompts/list{}", "a://b a://{x}", "resource #2, resource a://b, template #2", 3},
 		"unknown templates":  {all, nil, "resources/templates/list{}", "p1 p2 a://b", "prompt p1, prompt #4, resource #2, resource a://b", 4},
-		"prompts no array":   {all, map[string]string{"prompts/list{}": `{"prompts":{}}`}, "", "a://b a://{x}", "resource #2, resource a://b, template #2", 4},
-		"resources no end":   {all, map[string]string{"resources/list{}": `{"resources":[],"nextCursor":"x"}`, `resources/list{"cursor":"x"}`: `{"resources":[],"nextCursor":"x"}`}, "", "p1 p2 a://{x}", "prompt p1, prompt #4, template #2", 4},
-		"templates are null": {all, map[string]string{"resources/templates/list{}": `null`}, "", "p1 p2 a://b", "prompt p1, prompt #4, resource #2, resource a://b", 5},
+		"prompts no array":   {all, map[string]string{"prompts/list{}": `{"prompts":{}}`}, "", "a://b a://{x}", "prompt , resource #2, resource a://b, template #2", 4},
+		"resources no end":   {all, map[string]string{"resources/list{}": `{"resources":[],"nextCursor":"x"}`, `resources/list{"cursor":"x"}`: `{"resources":[],"nextCursor":"x"}`}, "", "p1 p2 a://{x}", "prompt p1, prompt #4, resource , template #2", 4},
+		"templates are null": {all, map[string]string{"resources/templates/list{}": `null`}, "", "p1 p2 a://b", "prompt p1, prompt #4, resource #2, resource a://b, template ", 5},
+		"no templates":       {all, map[string]string{"resources/templates/list{}": `{"resourceTemplates":null}`}, "", "p1 p2 a://b", "prompt p1, prompt #4, resource #2, resource a://b", 4},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +243,7 @@ func TestOthersDrops(t *testing.T) {
 			fmt.Sprintf(`{%q:null}`, key):  "has no " + key,
 			fmt.Sprintf(`{%q:""}`, key):    "has no " + key,
 			fmt.Sprintf(`{%q:["a"]}`, key): "has no " + key,
-			strings.Repeat(`[`, 100_000):   "200 levels",
+			strings.Repeat(`[`, 100_000):   "100 levels",
 			fmt.Sprintf(`{%q:"x","description":"%s"}`, key, strings.Repeat("a", maxBytes)): "bytes",
 		} {
 			if _, _, err := definition(kind, raw); err == nil || !strings.Contains(err.Error(), want) {

@@ -23,7 +23,7 @@ type Offer struct {
 // A Dropped is something that a server lists and that is not offered, and why.
 type Dropped struct {
 	Kind   string `json:"kind"` // such as KindTool
-	Name   string `json:"name"` // the server's own name or URI, or "#3" for the third if it has none
+	Name   string `json:"name"` // the server's own name or URI, "#3" for the third if it has none, or "" for the whole list
 	Reason string `json:"reason"`
 
 	// Filter is the key of the entry's "tools" that leaves it out: "allow" or "deny". It is

@@ -23,8 +23,11 @@ import (
 // faultOf returns the fault that an error describes. It knows the errors of starts.
 func faultOf(err error) *status.Fault {
 	f := &status.Fault{Kind: status.OtherFault, Message: err.Error()}
-	if _, ok := errors.AsType[*listError](err); ok {
+	if e, ok := errors.AsType[*listError](err); ok {
 		f.Listing = true
+		if cause := errors.Unwrap(e.err); cause != nil { // without what was done, which Listing says
+			f.Message = cause.Error()
+		}
 	}
 	if e, ok := errors.AsType[*process.MissingError](err); ok {
 		f.Kind, f.Command, f.Path = status.CommandMissing, e.Command, e.Path

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -23,14 +24,18 @@ const (
 	slotTime = 3 * time.Second
 	// learnTimeout bounds a listing after the first. A server's announcements
 	// lead to one after relistSoon, and then to one every relistEvery at most, and
-	// every relistMax if they continue.
+	// every relistMax if they continue. All listings together take at most one part in
+	// relistShare of the time.
 	learnTimeout = 30 * time.Second
 	relistSoon   = 50 * time.Millisecond
 	relistEvery  = 200 * time.Millisecond
 	relistMax    = 10 * time.Second
+	relistShare  = 10
 	// never is longer than anything runs.
 	never = 100 * 365 * 24 * time.Hour
 )
+
+var errLearnTimeout = fmt.Errorf("no answer within %s", learnTimeout)
 
 var errIdle = errors.New("it was not used for its idleTimeout")
 
@@ -218,8 +223,10 @@ func (s *server) attend(ctx context.Context, in *instance) error {
 				relist = time.After(max(relistSoon, time.Until(listed.Add(every))))
 			}
 		case <-relist:
+			began := time.Now()
 			s.relist(ctx, in)
-			relist, listed, every = nil, time.Now(), min(2*every, relistMax)
+			relist, listed = nil, time.Now()
+			every = max(min(2*every, relistMax), (relistShare-1)*listed.Sub(began))
 		case <-idle:
 			wait := s.unusedIn(in)
 			if wait <= 0 && !s.pool.renewIfUnused(in) {
@@ -274,10 +281,10 @@ func (s *server) relist(ctx context.Context, shared *instance) {
 func (s *server) learn(ctx context.Context, in *instance) {
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	ctx, cancel := context.WithTimeout(ctx, learnTimeout)
+	bounded, cancel := context.WithTimeoutCause(ctx, learnTimeout, errLearnTimeout)
 	defer cancel()
 	s.control.onAbort(abort)
-	err := s.handler.Learn(ctx, in.entry(), in)
+	err := s.handler.Learn(bounded, in.entry(), in)
 	fault := ""
 	if err != nil && ctx.Err() == nil && !signal.IsClosed(in.done) {
 		s.log.Warn("can't list the changed tools; the old list stays", zap.Error(err))

@@ -136,7 +136,7 @@ func (p *published) status() status.Status {
 	p.mu.Lock()
 	st, latest, current := p.state, p.latest, p.current
 	st.Doing = p.doing
-	if p.listFault != "" {
+	if st.Outdated = p.listFault; p.listFault != "" {
 		st.LastError = p.listFault
 	} else if st.LastError == "" {
 		st.LastError = p.waiting()
@@ -150,6 +150,7 @@ func (p *published) status() status.Status {
 	}
 	if current != nil {
 		st.StrayLines, st.StrayLine = current.Strays.Count(), current.conceal(plain.Line(current.Strays.First()))
+		st.Unusable, st.Flood = current.Unusable.Count(), current.Flood.Seen()
 	}
 	return st
 }

@@ -28,6 +28,7 @@ type Reader struct {
 	begun   bool // the first line was read
 	afterCR bool // a line feed next belongs to the previous line end
 	buf     []byte
+	skipped wire.Ends // of the last event above the limit
 }
 
 // NewReader returns a reader of the events in r. An event may have at most max bytes of data.
@@ -51,7 +52,10 @@ func (e *Reader) Next() (Event, error) {
 			return Event{}, err
 		case err == nil && len(line) > 0:
 			filled = ev.field(line) || filled
-			tooLong = tooLong || len(ev.Data) > e.max
+			if !tooLong && len(ev.Data) > e.max {
+				tooLong, e.skipped = true, wire.Ends{}
+				e.skipped.Add(ev.Data)
+			}
 			if tooLong {
 				ev.Data = nil
 			}
@@ -64,6 +68,14 @@ func (e *Reader) Next() (Event, error) {
 			return ev, nil
 		}
 	}
+}
+
+// Skipped returns the ends of the data for which Next last returned [wire.ErrTooLong]; the end is
+// unknown if the data had several lines.
+func (e *Reader) Skipped() wire.Ends {
+	ends := e.skipped
+	ends.Head = bytes.TrimPrefix(ends.Head, []byte("data:"))
+	return ends
 }
 
 // field adds the field in one line and reports whether the line has one.
@@ -118,7 +130,13 @@ func (e *Reader) line() ([]byte, error) {
 		if end >= 0 {
 			part = chunk[:end]
 		}
-		if tooLong = tooLong || len(e.buf)+len(part) > e.max; !tooLong {
+		if !tooLong && len(e.buf)+len(part) > e.max {
+			tooLong, e.skipped = true, wire.Ends{}
+			e.skipped.Add(e.buf)
+		}
+		if tooLong {
+			e.skipped.Add(part)
+		} else {
 			e.buf = append(e.buf, part...)
 		}
 		if end < 0 {

@@ -45,6 +45,9 @@ type Status struct {
 	StrayLine       string   // the first of them that can't hold a result, cut if long
 	Refused         int64    // its questions to clients (sampling, elicitation, roots, ping) that a rule forbade, so far
 	RefusedBy       string   // the rule that the last of them broke
+	Outdated        string   // why its changed lists could not be read, so that the old ones stay; "" if they could
+	Flood           Flood    // messages without a request beyond the limit, in its latest session
+	Unusable        Unusable // messages that could not be passed on, in its latest session
 
 	Fault    *Fault        // what LastError describes; nil if nothing went wrong
 	Reverted bool          // the entry before an edit runs, since the edited one does not start
@@ -52,6 +55,23 @@ type Status struct {
 	Took     time.Duration // how long its last successful start took, without waiting for its turn
 	Fetching time.Duration // the part of Took in which a package was fetched; 0 if that is unknown
 	Package  string        // the package that npx runs, as name@version; "" if that is unknown
+}
+
+// Unusable counts messages of a server that could not be passed on. Requests that they answer
+// fail.
+type Unusable struct {
+	NotUTF8 int64
+	TooDeep int64 // nested deeper than wire.MaxLevels
+	TooLong int64 // longer than wire.MaxLine
+	Invalid int64 // answers that are no JSON-RPC
+}
+
+// A Flood is what a server sent without a request beyond what is passed on. The zero value
+// is none.
+type Flood struct {
+	PerSecond int64  // the most in a second
+	Method    string // of one of them; "" if they were no messages, or answers to no request
+	Dropped   int64  // messages that were not passed on
 }
 
 // An UnavailableError says why a server has no session. It wraps

@@ -19,14 +19,14 @@ func Decode(b []byte) (any, error) {
 func decode(b []byte, i, depth int) (v any, end int, err error) {
 	if i < len(b) && (b[i] == '{' || b[i] == '[') {
 		if depth >= maxDepth {
-			return nil, i, errDepth
+			return nil, i, ErrTooDeep
 		}
 		if b[i] == '{' {
 			return decodeObject(b, i, depth)
 		}
 		return decodeArray(b, i, depth)
 	}
-	if end, err = skipValue(b, i, depth); err != nil {
+	if end, err = skipValue(b, i, depth, new(survey)); err != nil {
 		return nil, end, err
 	}
 	switch b[i] {
@@ -49,7 +49,7 @@ func decodeObject(b []byte, i, depth int) (map[string]any, int, error) {
 		return object, i + 1, nil
 	}
 	for {
-		end, err := skipString(b, i)
+		end, err := skipString(b, i, new(survey))
 		if err != nil {
 			return nil, end, err
 		}

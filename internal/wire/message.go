@@ -16,6 +16,10 @@ type Message struct {
 	Params  json.RawMessage
 	Result  json.RawMessage
 	Error   json.RawMessage
+
+	// Fault says why Params, Result and Error must not be passed on as they are: [ErrNotUTF8]
+	// or [ErrTooDeep]. It is nil for nearly all messages.
+	Fault error
 }
 
 // IsRequest reports whether the message has a method and an id.
@@ -30,11 +34,14 @@ func (m *Message) IsResponse() bool { return m.Method == "" && (m.Result != nil 
 var errNoMessage = errors.New("no JSON-RPC message: neither method nor result nor error")
 
 // Parse returns the envelope of the JSON-RPC message in line. It is an error if line is not one
-// valid JSON object, or not a message.
+// valid JSON object, or not a message. In line, Parse replaces each escape of half a surrogate
+// pair, such as \ud800, by \ufffd.
 func Parse(line []byte) (Message, error) {
 	var m Message
 	var method []byte
-	err := Members(line, func(key string, value []byte) bool {
+	var seen survey
+	err := members(line, &seen, func(key string, start, end int) bool {
+		value := line[start:end:end]
 		switch key {
 		case "jsonrpc":
 			m.Version = value
@@ -54,6 +61,7 @@ func Parse(line []byte) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
+	m.Fault = m.judge(line, &seen)
 	if string(m.ID) == "null" {
 		m.ID = nil
 	}
@@ -150,7 +158,7 @@ func Marshal(v any) []byte {
 func SetMember(object []byte, key string, value []byte) []byte {
 	type span struct{ start, end int }
 	var old []span
-	if members(object, func(k string, start, end int) bool {
+	if members(object, new(survey), func(k string, start, end int) bool {
 		if k == key {
 			old = append(old, span{start, end})
 		}
@@ -196,7 +204,7 @@ func Abridge(b []byte, limit int) []byte {
 		if b[i] != '"' {
 			continue
 		}
-		end, err := skipString(b, i)
+		end, err := skipString(b, i, new(survey))
 		if err != nil {
 			return b
 		}

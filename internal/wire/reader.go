@@ -29,6 +29,23 @@ type Reader struct {
 	long       int // the length of the last long line: the next one may be as long
 	passed     int // bytes consumed since Passed was last called
 	skipping   bool
+	skipped    Ends // of the line that was skipped last
+}
+
+// Ends are the beginning and the end of a line that was too long to be kept.
+type Ends struct{ Head, Tail []byte }
+
+const maxEnd = 1 << 10 // bytes of each
+
+// Add adds the next part of the line.
+func (e *Ends) Add(part []byte) {
+	e.Head = append(e.Head, part[:min(len(part), maxEnd-len(e.Head))]...)
+	if n := len(part) - maxEnd; n > 0 {
+		e.Tail, part = nil, part[n:]
+	} else if n := len(e.Tail) + len(part) - maxEnd; n > 0 {
+		e.Tail = e.Tail[n:]
+	}
+	e.Tail = append(e.Tail, part...)
 }
 
 // NewReader returns a Reader for the lines of r that are at most max bytes long.
@@ -50,10 +67,11 @@ func (r *Reader) Next() ([]byte, error) {
 			continue
 		}
 		searched = r.end
-		if r.end-r.start > r.max {
-			r.skipping = true
+		if r.end-r.start > r.max && !r.skipping {
+			r.skipping, r.skipped = true, Ends{}
 		}
 		if r.skipping {
+			r.skipped.Add(r.buf[r.start:r.end])
 			r.passed += r.end - r.start
 			r.start, r.end, searched = 0, 0, 0
 		}
@@ -83,6 +101,9 @@ func (r *Reader) Passed() int {
 	return n
 }
 
+// Skipped returns the ends of the line for which Next last returned ErrTooLong.
+func (r *Reader) Skipped() Ends { return r.skipped }
+
 // Buffered returns the bytes that were read but not returned by Next yet. They are valid until
 // the next call of Next.
 func (r *Reader) Buffered() []byte { return r.buf[r.start:r.end] }
@@ -103,6 +124,10 @@ func (r *Reader) take(i int) ([]byte, error) {
 	next := min(i+1, r.end)
 	r.passed += next - r.start
 	if r.skipping || len(line) > r.max {
+		if !r.skipping {
+			r.skipped = Ends{}
+		}
+		r.skipped.Add(line)
 		r.skipping, r.start = false, next
 		return nil, ErrTooLong
 	}

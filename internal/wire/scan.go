@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/bits"
 )
@@ -11,7 +10,14 @@ import (
 // maxDepth bounds the nesting of a message, with the same bound as encoding/json.
 const maxDepth = 10000
 
-var errDepth = errors.New("nested too deep")
+// A survey is what a scan notes of the bytes that it passes.
+type survey struct {
+	bits      uint64 // all bytes of strings, eight at a time, or-ed: without a high bit all is ASCII
+	surrogate bool   // an escape in a string is half of a pair of UTF-16, perhaps without the other half
+	deepest   int    // the deepest level of an array or object
+}
+
+func (s *survey) isASCII() bool { return s.bits&highs == 0 }
 
 type syntaxError struct {
 	offset int
@@ -26,11 +32,11 @@ func (e *syntaxError) Error() string {
 // the value, which is a sub-slice of b. When f returns false, Members stops without an error. It
 // checks that b is valid JSON up to that point; white space around the object is allowed.
 func Members(b []byte, f func(key string, value []byte) bool) error {
-	return members(b, func(key string, start, end int) bool { return f(key, b[start:end:end]) })
+	return members(b, new(survey), func(key string, start, end int) bool { return f(key, b[start:end:end]) })
 }
 
-// members does the same as Members, with the offsets of the value.
-func members(b []byte, f func(key string, start, end int) bool) error {
+// members does the same as Members, with the offsets of the value and a survey.
+func members(b []byte, seen *survey, f func(key string, start, end int) bool) error {
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != '{' {
 		return &syntaxError{i, "not an object"}
@@ -41,7 +47,7 @@ func members(b []byte, f func(key string, start, end int) bool) error {
 	}
 	for {
 		keyStart := i
-		end, err := skipString(b, i)
+		end, err := skipString(b, i, seen)
 		if err != nil {
 			return err
 		}
@@ -56,7 +62,7 @@ func members(b []byte, f func(key string, start, end int) bool) error {
 			return &syntaxError{i, "expected a colon"}
 		}
 		start := skipSpace(b, i+1)
-		if i, err = skipValue(b, start, 1); err != nil {
+		if i, err = skipValue(b, start, 1, seen); err != nil {
 			return err
 		}
 		if !f(key, start, i) {
@@ -98,7 +104,7 @@ func Elements(b []byte, f func(value []byte) bool) error {
 		return trailing(b, i+1)
 	}
 	for {
-		end, err := skipValue(b, i, 1)
+		end, err := skipValue(b, i, 1, new(survey))
 		if err != nil {
 			return err
 		}
@@ -154,7 +160,7 @@ func IsArray(b []byte) bool {
 
 // Valid reports whether b is one valid JSON value.
 func Valid(b []byte) bool {
-	i, err := skipValue(b, skipSpace(b, 0), 0)
+	i, err := skipValue(b, skipSpace(b, 0), 0, new(survey))
 	return err == nil && trailing(b, i) == nil
 }
 
@@ -173,15 +179,15 @@ func skipSpace(b []byte, i int) int {
 }
 
 // skipValue returns the offset after the value that begins at b[i].
-func skipValue(b []byte, i, depth int) (int, error) {
+func skipValue(b []byte, i, depth int, seen *survey) (int, error) {
 	if i >= len(b) {
 		return i, &syntaxError{i, "expected a value"}
 	}
 	switch c := b[i]; {
 	case c == '"':
-		return skipString(b, i)
+		return skipString(b, i, seen)
 	case c == '{' || c == '[':
-		return skipContainer(b, i, depth)
+		return skipContainer(b, i, depth, seen)
 	case c == 't':
 		return skipLiteral(b, i, "true")
 	case c == 'f':
@@ -194,10 +200,11 @@ func skipValue(b []byte, i, depth int) (int, error) {
 	return i, &syntaxError{i, "expected a value"}
 }
 
-func skipContainer(b []byte, i, depth int) (int, error) {
+func skipContainer(b []byte, i, depth int, seen *survey) (int, error) {
 	if depth >= maxDepth {
-		return i, errDepth
+		return i, ErrTooDeep
 	}
+	seen.deepest = max(seen.deepest, depth)
 	object := b[i] == '{'
 	end := byte(']')
 	if object {
@@ -210,7 +217,7 @@ func skipContainer(b []byte, i, depth int) (int, error) {
 	var err error
 	for {
 		if object {
-			if i, err = skipString(b, i); err != nil {
+			if i, err = skipString(b, i, seen); err != nil {
 				return i, err
 			}
 			if i = skipSpace(b, i); i >= len(b) || b[i] != ':' {
@@ -218,7 +225,7 @@ func skipContainer(b []byte, i, depth int) (int, error) {
 			}
 			i = skipSpace(b, i+1)
 		}
-		if i, err = skipValue(b, i, depth+1); err != nil {
+		if i, err = skipValue(b, i, depth+1, seen); err != nil {
 			return i, err
 		}
 		i = skipSpace(b, i)
@@ -282,32 +289,39 @@ func skipDigits(b []byte, i int) int {
 
 // skipString returns the offset after the string whose opening quote is b[i]. It scans eight
 // bytes at a time, since nearly all of a large message is inside strings.
-func skipString(b []byte, i int) (int, error) {
+func skipString(b []byte, i int, seen *survey) (int, error) {
 	if i >= len(b) || b[i] != '"' {
 		return i, &syntaxError{i, "expected a string"}
 	}
 	i++
+	var all uint64 // for seen.bits
 	for {
 		for len(b)-i >= 8 {
-			mask := special(binary.LittleEndian.Uint64(b[i:]))
-			if mask != 0 {
+			word := binary.LittleEndian.Uint64(b[i:])
+			all |= word
+			if mask := special(word); mask != 0 {
 				i += bits.TrailingZeros64(mask) / 8
 				break
 			}
 			i += 8
 		}
 		for i < len(b) && b[i] >= 0x20 && b[i] != '"' && b[i] != '\\' {
+			all |= uint64(b[i])
 			i++
 		}
 		switch {
 		case i >= len(b):
 			return i, &syntaxError{i, "string without end"}
 		case b[i] == '"':
+			seen.bits |= all
 			return i + 1, nil
 		case b[i] == '\\':
 			n := escapeLen(b[i:])
 			if n == 0 {
 				return i, &syntaxError{i, "invalid escape"}
+			}
+			if n == 6 && isSurrogate(b[i:]) {
+				seen.surrogate = true
 			}
 			i += n
 		default:
@@ -316,10 +330,11 @@ func skipString(b []byte, i int) (int, error) {
 	}
 }
 
+const ones, highs = 0x0101010101010101, 0x8080808080808080 // the lowest and the highest bit of each byte
+
 // special returns a mask whose lowest set bit is in the first byte of w (the least significant
 // one) that is a quote, a backslash or a control character.
 func special(w uint64) uint64 {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	quote := w ^ ones*'"'
 	slash := w ^ ones*'\\'
 	return ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*0x20)&^w) & highs

@@ -16,6 +16,8 @@ var (
 	ErrClosed  = &session.Error{Code: session.CodeInternal, Message: "the router is going away"}
 	ErrVersion = InvalidRequest(`jsonrpc must be "2.0"`)
 
+	errNotUTF8 = &session.Error{Code: session.CodeParse, Message: "the message is not UTF-8"}
+
 	errBusy = &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("busy: %d requests are in flight", maxInFlight)}
 )
 
@@ -63,10 +65,16 @@ func Brief(s string) string { return s[:min(len(s), 200)] }
 // Parse finds the envelope of a message, or says what is wrong with the message.
 func Parse(line []byte) (wire.Message, error) {
 	m, err := wire.Parse(line)
-	if err == nil && m.Version != nil && string(m.Version) != `"2.0"` {
+	switch {
+	case err != nil:
+	case m.Fault == wire.ErrNotUTF8 && m.IsResponse(): // the server that asked must not wait for it
+		m.Result, m.Error = nil, wire.Marshal(errNotUTF8)
+		return m, nil
+	case m.Fault == wire.ErrNotUTF8:
+		return m, errNotUTF8
+	case m.Version != nil && string(m.Version) != `"2.0"`:
 		return m, ErrVersion
-	}
-	if err == nil {
+	default:
 		return m, nil
 	}
 	code := int64(session.CodeInvalidRequest)

@@ -1,9 +1,7 @@
 package stdio
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -59,28 +57,4 @@ func (c *connection) replay(ctx context.Context, m wire.Message) {
 		return
 	}
 	c.workers.Go(func() { r.Run() })
-}
-
-// looseID finds the id of a request in a line with a hole: at the line's beginning or
-// end, where clients put it. It returns nil if the id is in neither.
-func looseID(line []byte) (id json.RawMessage) {
-	wire.Members(line, func(key string, value []byte) bool {
-		if key == "id" {
-			id = value
-		}
-		return true
-	})
-	if id != nil {
-		return id
-	}
-	const name = `"id":`
-	i := bytes.LastIndex(line, []byte(name))
-	tail, ok := bytes.CutSuffix(line, []byte("}"))
-	if i < 0 || !ok {
-		return nil
-	}
-	if last := bytes.TrimSpace(tail[i+len(name):]); wire.Valid(last) && !wire.IsObject(last) && last[0] != '[' {
-		return last
-	}
-	return nil
 }

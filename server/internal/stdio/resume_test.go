@@ -13,22 +13,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-func TestLooseID(t *testing.T) {
-	for line, want := range map[string]string{
-		`{"jsonrpc":"2.0","id":7,"method":"m","params":{"s":"` + "\x00" + `"}}`:   `7`,
-		`{"method":"m","params":{"s":"` + "\x00" + `"},"jsonrpc":"2.0","id":"a"}`: `"a"`,
-		`{"method":"m","params":{"s":"` + "\x00" + `"},"jsonrpc":"2.0"}`:          ``,
-		`{"method":"m","params":{"s":"` + "\x00" + `","id":3}}`:                   ``,
-		"\x00":           ``,
-		"\x00\"id\":}":   ``,
-		"\x00\"id\":{}}": ``,
-	} {
-		if got := string(looseID([]byte(line))); got != want {
-			t.Errorf("%q: %s, want %s", line, got, want)
-		}
-	}
-}
-
 // A recorder is a journal that records what it is told.
 type recorder struct {
 	noJournal

@@ -199,7 +199,7 @@ func (c *connection) receive(ctx context.Context, line []byte, lines *wire.Reade
 	m, err := conversation.Parse(line)
 	switch {
 	case err != nil && torn:
-		c.reply(conversation.Refusal(looseID(line), errRouterLost))
+		c.reply(conversation.Refusal(wire.LooseID(wire.Ends{Head: line, Tail: line}), errRouterLost))
 	case err != nil:
 		c.reply(conversation.Refusal(m.ID, err))
 	case m.IsResponse():

@@ -23,14 +23,18 @@ type Calls struct {
 // A call is a request that was begun and has not ended.
 type call struct {
 	id       int64
+	method   string
 	from     session.Client
 	token    json.RawMessage // the client's progress token; nil if it gave none
 	answer   chan Reply      // receives at most one
 	sent     *Outgoing
-	standing bool         // a subscription, for whose answer no caller waits
+	doubted  atomic.Bool  // a line seemed to be its answer, and was no message
 	roots    bool         // the server has asked for the client's roots; guarded by Calls.mu
 	declined atomic.Int32 // questions of the server during the call
 }
+
+// standing reports whether the call is a subscription, for whose answer no caller waits.
+func (c *call) standing() bool { return c.method == listen }
 
 var errRefused = errors.New("the session is about to end")
 
@@ -38,10 +42,10 @@ var errRefused = errors.New("the session is about to end")
 func (c *Calls) add(one *call) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.refused && !one.standing {
+	if c.refused && !one.standing() {
 		return errRefused
 	}
-	if !one.standing && c.busy() == 0 {
+	if !one.standing() && c.busy() == 0 {
 		c.idle = make(chan struct{})
 	}
 	c.pending[one.id] = one
@@ -52,7 +56,7 @@ func (c *Calls) add(one *call) error {
 func (c *Calls) busy() int {
 	n := len(c.pending)
 	for _, one := range c.pending {
-		if one.standing {
+		if one.standing() {
 			n--
 		}
 	}

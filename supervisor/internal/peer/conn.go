@@ -18,10 +18,13 @@ import (
 // notifications in both directions. The server's requests and notifications go to
 // the Peer that the Conn is part of.
 type Conn struct {
-	Calls  Calls
-	Strays Strays
-	Spoke  atomic.Bool // a message has come from the server
+	Calls    Calls
+	Strays   Strays
+	Unusable Unusable
+	Flood    Flood
+	Spoke    atomic.Bool // a message has come from the server
 
+	server string
 	link   Link
 	handle func(m wire.Message, origin int64) error // acts on a request or notification
 	agreed agreement                                // set by the handshake, before the session is shared
@@ -43,7 +46,7 @@ type agreement struct {
 
 // begin sends a request. Unless it fails, Calls.remove must be called for it.
 func (c *Conn) begin(ctx context.Context, r session.Request) (*call, error) {
-	one := &call{id: c.lastID.Add(1), from: r.From, answer: make(chan Reply, 1), standing: r.Method == listen}
+	one := &call{id: c.lastID.Add(1), method: r.Method, from: r.From, answer: make(chan Reply, 1)}
 	params := r.Params
 	if r.Meta != nil || c.agreed.meta != nil {
 		params, one.token = stamp(c.agreed.meta, r, one.id)
@@ -141,7 +144,13 @@ func (c *Conn) respond(id, result json.RawMessage, err error) error {
 // that the message is a stray.
 func (c *Conn) Receive(m wire.Message, origin int64) error {
 	c.Spoke.Store(true)
-	if !m.IsResponse() {
+	switch {
+	case m.IsResponse():
+	case !c.Flood.admit(m.Method, len(m.Params)) && m.IsNotification():
+		return nil
+	case m.Fault != nil:
+		return c.refuse(m)
+	default:
 		return c.handle(m, origin)
 	}
 	id, err := OurID(m.ID)
@@ -167,11 +176,18 @@ func OurID(id json.RawMessage) (int64, error) {
 
 // Settle gives a request its reply. Later replies to the same request are dropped.
 func (c *Conn) Settle(id int64, r Reply) {
-	if one := c.Calls.get(id); one != nil {
-		select {
-		case one.answer <- r:
-		default:
-		}
+	one := c.Calls.get(id)
+	if one == nil {
+		c.Flood.admit("", len(r.Message.Result))
+		return
+	}
+	if r.Message.Fault != nil {
+		r = c.check(one.method, r)
+	}
+	select {
+	case one.answer <- r:
+	default:
+		c.Flood.admit("", len(r.Message.Result))
 	}
 }
 

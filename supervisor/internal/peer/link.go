@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -51,6 +52,8 @@ func (r Reply) Result() (json.RawMessage, error) {
 	switch {
 	case r.Err != nil:
 		return nil, r.Err
+	case r.Message.Fault != nil && r.Message.Error != nil:
+		return nil, errors.New("the server answered with an error that is " + r.Message.Fault.Error())
 	case r.Message.Error == nil:
 		return r.Message.Result, nil
 	}

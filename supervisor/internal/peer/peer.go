@@ -30,7 +30,6 @@ type Peer struct {
 	Questions     *Questions
 	Subscriptions *Subscriptions
 
-	server    string
 	listeners listeners
 }
 
@@ -45,9 +44,11 @@ func New(h Host, open func(*Conn) Link) *Peer {
 	c := &Conn{
 		Calls:  Calls{pending: make(map[int64]*call), idle: idle, since: time.Now()},
 		Strays: Strays{log: h.Stray},
+		Flood:  newFlood(),
+		server: h.Server,
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
-	p := &Peer{Conn: c, server: h.Server}
+	p := &Peer{Conn: c}
 	p.Questions = newQuestions(c, h)
 	p.Subscriptions = newSubscriptions(c, p.listeners.notify)
 	c.handle = p.handle

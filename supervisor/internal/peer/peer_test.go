@@ -93,6 +93,7 @@ func pair(t *testing.T) (*Peer, *script) {
 func receive(c *Conn, r io.Reader) {
 	lines := wire.NewReader(r, wire.MaxLine)
 	for {
+		c.Pace()
 		line, err := lines.Next()
 		if err != nil {
 			return
@@ -102,7 +103,7 @@ func receive(c *Conn, r io.Reader) {
 			err = c.Receive(m, 0)
 		}
 		if err != nil {
-			c.Strays.Skip(line, err)
+			c.SkipLine(line, wire.Ends{Head: line, Tail: line}, err)
 		}
 	}
 }

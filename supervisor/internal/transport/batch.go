@@ -20,7 +20,7 @@ func receiveAll(c *peer.Conn, data []byte, f func(wire.Message) error) {
 	if wire.HasLineEnd(data) { // it would end a line of another link
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, data); err != nil {
-			c.Strays.Skip(data, err)
+			c.SkipLine(data, wire.Ends{Head: data, Tail: data}, err)
 			return
 		}
 		data = compact.Bytes()
@@ -31,7 +31,7 @@ func receiveAll(c *peer.Conn, data []byte, f func(wire.Message) error) {
 			err = f(m)
 		}
 		if err != nil {
-			c.Strays.Skip(one, err)
+			c.SkipLine(one, wire.Ends{Head: one, Tail: one}, err)
 		}
 	}
 	batch := bytes.TrimSpace(data)

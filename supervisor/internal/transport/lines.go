@@ -149,10 +149,11 @@ func (l *Lines) SendLater(o *peer.Outgoing) error {
 func (l *Lines) Read(r io.Reader) {
 	lines := wire.NewReader(r, wire.MaxLine)
 	for {
+		l.conn.Pace()
 		line, err := lines.Next()
 		switch {
 		case errors.Is(err, wire.ErrTooLong):
-			l.conn.Strays.Skip(nil, err)
+			l.conn.SkipLine(nil, lines.Skipped(), err)
 			continue
 		case err != nil:
 			return
@@ -162,7 +163,7 @@ func (l *Lines) Read(r io.Reader) {
 			err = l.conn.Receive(m, 0)
 		}
 		if err != nil {
-			l.conn.Strays.Skip(line, err)
+			l.conn.SkipLine(line, wire.Ends{Head: line, Tail: line}, err)
 		}
 	}
 }

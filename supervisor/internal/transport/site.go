@@ -215,7 +215,7 @@ func readRefusal(resp *http.Response) (body []byte, m wire.Message, code int64) 
 	body, _ = io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	resp.Body.Close()
 	m, err := wire.Parse(bytes.TrimSpace(body))
-	if err != nil || m.Error == nil {
+	if err != nil || m.Error == nil || m.Fault != nil {
 		return body, wire.Message{}, 0
 	}
 	e, _ := errors.AsType[*session.Error](replyError(m))

@@ -104,9 +104,10 @@ func endpoint(stream *sse.Reader, base *url.URL) (string, error) {
 // read receives what the server sends until its stream ends.
 func (l *SSE) read() {
 	for {
+		l.conn.Pace()
 		ev, err := l.stream.Next()
 		if errors.Is(err, wire.ErrTooLong) {
-			l.conn.Strays.Skip(nil, err)
+			l.conn.SkipLine(nil, l.stream.Skipped(), err)
 			continue
 		}
 		if err != nil {

@@ -160,12 +160,13 @@ func (l *Streamable) get(ctx context.Context, lastID string) (*http.Response, er
 func (l *Streamable) read(body io.Reader, o *peer.Outgoing, at *position, revision string) (answered bool, err error) {
 	stream := sse.NewReader(body, wire.MaxLine)
 	for {
+		l.conn.Pace()
 		ev, err := stream.Next()
 		switch {
 		case errors.Is(err, wire.ErrTooLong) && o != nil:
 			return false, errTooLong
 		case errors.Is(err, wire.ErrTooLong):
-			l.conn.Strays.Skip(nil, err)
+			l.conn.SkipLine(nil, stream.Skipped(), err)
 		case err != nil:
 			return false, err
 		}

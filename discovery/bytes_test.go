@@ -1,0 +1,99 @@
+package discovery
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	weakly "weak"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+)
+
+// An endless server has lists of pages without end, each with one element and much else.
+type endless struct {
+	session.Session
+	last  map[string]int // the last page of each list; none is 0, and less than 0 is no end
+	junk  int            // bytes of a page
+	asked map[string]int
+	page  func(raw json.RawMessage) // called with each page, if it is not nil
+}
+
+func (e *endless) Info() session.Info {
+	return session.Info{Capabilities: json.RawMessage(`{"tools":{},"prompts":{},"resources":{}}`)}
+}
+
+func (e *endless) Call(_ context.Context, r session.Request) (json.RawMessage, error) {
+	e.asked[r.Method]++
+	member := map[string]string{
+		"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources", "resources/templates/list": "resourceTemplates",
+	}[r.Method]
+	n := e.asked[r.Method]
+	next := ""
+	if n != e.last[r.Method] {
+		next = fmt.Sprintf(`,"nextCursor":"%d"`, n)
+	}
+	raw := fmt.Appendf(nil, `{%q:[{"name":"e%[2]d","uri":"a:%[2]d","uriTemplate":"a:{x}%[2]d"}],"junk":"%s"%s}`, member, n, strings.Repeat("x", e.junk), next)
+	if e.page != nil {
+		e.page(raw)
+	}
+	return raw, nil
+}
+
+// A list without end is given up for its bytes, however few items it has.
+func TestListBytes(t *testing.T) {
+	s := &endless{junk: 8 << 20, asked: map[string]int{}}
+	_, err := New(NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
+	if err == nil || !strings.Contains(err.Error(), "list tools of demo") || !strings.Contains(err.Error(), "64 MiB") {
+		t.Errorf("error %v", err)
+	}
+	if n := s.asked["tools/list"]; n != 8 {
+		t.Errorf("%d pages of 8 MiB were read", n)
+	}
+}
+
+// All lists of a server have the bound together. The tools do not suffer from the others.
+func TestListBytesOfAll(t *testing.T) {
+	s := &endless{junk: 10 << 20, asked: map[string]int{}, last: map[string]int{"tools/list": 2}}
+	l, err := New(NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
+	if err != nil || len(l.Tools) != 2 || len(l.Prompts)+len(l.Resources)+len(l.Templates) != 0 {
+		t.Fatalf("%d tools, %d prompts, %v", len(l.Tools), len(l.Prompts), err)
+	}
+	if n := s.asked["tools/list"] + s.asked["prompts/list"] + s.asked["resources/list"] + s.asked["resources/templates/list"]; n > 9 {
+		t.Errorf("%d pages of 10 MiB were read", n)
+	}
+	for i, kind := range []string{"prompt", "resource", "template"} {
+		if d := l.Dropped[i]; d.Kind != kind || d.Name != "" || !strings.Contains(d.Reason, "64 MiB") {
+			t.Errorf("left out: %+v", d)
+		}
+	}
+}
+
+// A page can be collected once the next one is read.
+func TestListReleasesPages(t *testing.T) {
+	const pages = 5
+	s := &endless{junk: 1 << 20, asked: map[string]int{}, last: map[string]int{"tools/list": pages, "prompts/list": 1, "resources/list": 1, "resources/templates/list": 1}}
+	var all []weakly.Pointer[byte]
+	kept := 0
+	s.page = func(raw json.RawMessage) {
+		runtime.GC()
+		kept = 0
+		for _, page := range all {
+			if page.Value() != nil {
+				kept++
+			}
+		}
+		all = append(all, weakly.Make(&raw[0]))
+	}
+	l, err := New(NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
+	if err != nil || len(l.Tools) != pages || len(l.Prompts) != 1 {
+		t.Fatalf("%d tools, %v", len(l.Tools), err)
+	}
+	if kept > 1 {
+		t.Errorf("%d pages are kept", kept)
+	}
+}

@@ -1,0 +1,130 @@
+package peer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
+)
+
+// An AnswerError says why an answer of a server was not passed on.
+type AnswerError struct {
+	Server string
+	Cause  error // [wire.ErrNotUTF8], [wire.ErrTooDeep], [wire.ErrTooLong], or what is wrong with the JSON
+}
+
+func (e *AnswerError) Error() string {
+	switch {
+	case errors.Is(e.Cause, wire.ErrNotUTF8):
+		return fmt.Sprintf("server %q answered with bytes that are not UTF-8, which clients can't read; report this to the server's authors", e.Server)
+	case errors.Is(e.Cause, wire.ErrTooDeep):
+		return fmt.Sprintf("server %q answered with JSON nested deeper than %d levels, which many clients can't read; ask it for less", e.Server, wire.MaxLevels)
+	case errors.Is(e.Cause, wire.ErrTooLong):
+		return fmt.Sprintf("server %q answered with more than %d MiB, and the answer was skipped; ask it for less", e.Server, wire.MaxLine>>20)
+	}
+	return fmt.Sprintf("server %q answered with what is not a JSON-RPC message (%v), and the answer was skipped; report this to the server's authors", e.Server, e.Cause)
+}
+
+func (e *AnswerError) Unwrap() error { return e.Cause }
+
+// Unusable counts the messages of a server that could not be passed on.
+type Unusable struct{ notUTF8, tooDeep, tooLong, invalid atomic.Int64 }
+
+// Count returns how many messages could not be passed on so far.
+func (u *Unusable) Count() status.Unusable {
+	return status.Unusable{NotUTF8: u.notUTF8.Load(), TooDeep: u.tooDeep.Load(), TooLong: u.tooLong.Load(), Invalid: u.invalid.Load()}
+}
+
+func (u *Unusable) note(cause error) {
+	switch {
+	case errors.Is(cause, wire.ErrNotUTF8):
+		u.notUTF8.Add(1)
+	case errors.Is(cause, wire.ErrTooDeep):
+		u.tooDeep.Add(1)
+	case errors.Is(cause, wire.ErrTooLong):
+		u.tooLong.Add(1)
+	default:
+		u.invalid.Add(1)
+	}
+}
+
+// check returns the reply to a request of the method, whose message has a fault. What
+// the router reads and cleans itself is kept: lists, and what a server says of itself.
+func (c *Conn) check(method string, r Reply) Reply {
+	fault := r.Message.Fault
+	switch method {
+	case "tools/list", "prompts/list", "resources/list", "resources/templates/list":
+		return r
+	case Initialize, Discover:
+		if errors.Is(fault, wire.ErrNotUTF8) {
+			r.Message.Result = bytes.ToValidUTF8(r.Message.Result, []byte("\ufffd"))
+			return r
+		}
+	}
+	c.Unusable.note(fault)
+	return Reply{Err: &AnswerError{c.server, fault}}
+}
+
+// refuse answers a request of the server whose message has a fault. A notification is
+// left out.
+func (c *Conn) refuse(m wire.Message) error {
+	c.Unusable.note(m.Fault)
+	if !m.IsRequest() {
+		return nil
+	}
+	return c.respond(m.ID, nil, &session.Error{Code: session.CodeInvalidRequest, Message: "the request can't be passed on: it is " + m.Fault.Error()})
+}
+
+// lastChance is how long a request waits for its answer after a line that seemed to be a
+// broken answer: some servers write an answer again, or print parts of messages.
+const lastChance = time.Second
+
+// SkipLine deals with a line of the server that is no message, or was too long to be
+// kept; line is nil then. If the line looks like an answer, its request fails, so that
+// the caller does not wait in vain.
+func (c *Conn) SkipLine(line []byte, ends wire.Ends, why error) {
+	c.Flood.admit("", len(line))
+	one := c.answered(ends)
+	if one == nil {
+		c.Strays.Skip(line, why)
+		return
+	}
+	fail := func() {
+		if c.Calls.get(one.id) == one {
+			c.Unusable.note(why)
+			c.Settle(one.id, Reply{Err: &AnswerError{c.server, why}})
+		}
+	}
+	if errors.Is(why, wire.ErrTooLong) || errors.Is(why, wire.ErrTooDeep) {
+		fail()
+		return
+	}
+	c.Strays.Skip(line, why)
+	if !one.doubted.Swap(true) {
+		c.Go(func() {
+			if !signal.Within(c.Done(), lastChance) {
+				fail()
+			}
+		})
+	}
+}
+
+// answered returns the request under way that a line seems to answer, or nil.
+func (c *Conn) answered(line wire.Ends) *call {
+	const version = `"jsonrpc"`
+	if !bytes.HasPrefix(bytes.TrimLeft(line.Head, " \t"), []byte("{")) || bytes.Contains(line.Head, []byte(`"method"`)) ||
+		!bytes.Contains(line.Head, []byte(version)) && !bytes.Contains(line.Tail, []byte(version)) {
+		return nil
+	}
+	id, err := OurID(wire.LooseID(line))
+	if err != nil {
+		return nil
+	}
+	return c.Calls.get(id)
+}

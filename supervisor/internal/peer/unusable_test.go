@@ -1,0 +1,195 @@
+package peer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// nested returns JSON of so many levels.
+func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+
+// An answer that clients can't read fails its call at once, with an error that names the
+// server, and is counted. What the router reads itself is kept.
+func TestUnusableAnswers(t *testing.T) {
+	deep := `{"structuredContent":` + nested(wire.MaxLevels) + `}`
+	for _, tc := range []struct {
+		method, answer string // of which %s is the id
+		want           string // the result
+		err            error
+		counted        status.Unusable
+	}{
+		{"tools/call", `{"id":%s,"result":{"content":[]}}`, `{"content":[]}`, nil, status.Unusable{}},
+		{"tools/call", "{\"id\":%s,\"result\":{\"text\":\"caf\xe9\"}}", "", wire.ErrNotUTF8, status.Unusable{NotUTF8: 1}},
+		{"resources/read", "{\"id\":%s,\"error\":{\"code\":1,\"message\":\"caf\xe9\"}}", "", wire.ErrNotUTF8, status.Unusable{NotUTF8: 1}},
+		{"prompts/get", `{"id":%s,"result":{"text":"\ud800"}}`, `{"text":"\ufffd"}`, nil, status.Unusable{}},
+		{"tools/call", `{"id":%s,"result":` + deep + `}`, "", wire.ErrTooDeep, status.Unusable{TooDeep: 1}},
+		{"tasks/get", `{"id":%s,"error":{"code":1,"message":"","data":` + nested(wire.MaxLevels) + `}}`, "", wire.ErrTooDeep, status.Unusable{TooDeep: 1}},
+		{"tools/call", `{"id":%s,"result":` + nested(wire.MaxLevels) + `}`, nested(wire.MaxLevels), nil, status.Unusable{}},
+		{"tools/call", `{"jsonrpc":"2.0","id":%s,"result":` + nested(20_000) + `}`, "", wire.ErrTooDeep, status.Unusable{TooDeep: 1}},
+		{"tools/call", `{"result":` + nested(20_000) + `,"jsonrpc":"2.0","id":%s}`, "", wire.ErrTooDeep, status.Unusable{TooDeep: 1}},
+		{"tools/list", `{"id":%s,"result":` + deep + `}`, deep, nil, status.Unusable{}},
+		{"prompts/list", "{\"id\":%s,\"result\":{\"x\":\"caf\xe9\"}}", "{\"x\":\"caf\xe9\"}", nil, status.Unusable{}},
+		{"initialize", "{\"id\":%s,\"result\":{\"x\":\"caf\xe9\"}}", "{\"x\":\"caf\ufffd\"}", nil, status.Unusable{}},
+	} {
+		p, s := pair(t)
+		go func() { s.write(tc.answer, s.read().ID) }()
+		raw, err := p.Call(t.Context(), session.Request{Method: tc.method})
+		if string(raw) != tc.want || !errors.Is(err, tc.err) {
+			t.Errorf("%s, %.60q: %.60q, %v", tc.method, tc.answer, raw, err)
+		}
+		if bad, ok := errors.AsType[*AnswerError](err); tc.err != nil && (!ok || bad.Server != "s" || !strings.Contains(err.Error(), `server "s"`)) {
+			t.Errorf("%s: %v does not name the server", tc.method, err)
+		}
+		if got := p.Unusable.Count(); got != tc.counted {
+			t.Errorf("%s, %.60q: counted %+v, want %+v", tc.method, tc.answer, got, tc.counted)
+		}
+		if n := p.Strays.Count(); n != 0 {
+			t.Errorf("%s, %.60q: %d lines of text", tc.method, tc.answer, n)
+		}
+	}
+}
+
+// A broken answer fails its call, but only when no better one comes soon.
+func TestBrokenAnswer(t *testing.T) {
+	for name, broken := range map[string]string{
+		"a control character": "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"text\":\"\x1b[0m\"}}",
+		"the id at its end":   "{\"result\":{\"text\":\"\x00\"},\"jsonrpc\":\"2.0\",\"id\":%s}",
+		"cut":                 `{"jsonrpc":"2.0","id":%s,"result":{"cut":`,
+	} {
+		for _, again := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, again %v", name, again), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p, s := pair(t)
+					go func() {
+						id := s.read().ID
+						s.write(broken, id)
+						s.write(broken, id)
+						if again {
+							s.write(`{"id":%s,"result":{}}`, id)
+						}
+					}()
+					began := time.Now()
+					raw, err := p.Call(t.Context(), session.Request{Method: "tools/call"})
+					if again && (err != nil || string(raw) != "{}" || p.Unusable.Count() != status.Unusable{}) {
+						t.Errorf("%s, %v", raw, err)
+					}
+					if _, ok := errors.AsType[*AnswerError](err); !again && (!ok || time.Since(began) != lastChance || p.Unusable.Count() != status.Unusable{Invalid: 1}) {
+						t.Errorf("after %v: %v", time.Since(began), err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// What servers send unasked reaches no client if clients can't read it.
+func TestUnusableMessages(t *testing.T) {
+	p, s := pair(t)
+	var heard []string
+	p.Listen(func(m session.Message) { heard = append(heard, string(m.Params)) })
+	s.write("{\"method\":\"notifications/message\",\"params\":{\"data\":\"caf\xe9\"}}")
+	s.write(`{"method":"notifications/message","params":{"data":%s}}`, nested(wire.MaxLevels))
+	s.write(`{"method":"notifications/message","params":{"data":"\udc00"}}`)
+	for _, params := range []string{"{\"message\":\"caf\xe9\"}", `{"requestedSchema":` + nested(wire.MaxLevels) + `}`} {
+		s.write(`{"id":5,"method":"elicitation/create","params":%s}`, params)
+		if m := s.read(); string(m.ID) != "5" || string(wire.Member(m.Error, "code")) != "-32600" {
+			t.Errorf("%.40q is answered with %s", params, m.Error)
+		}
+	}
+	s.write("{\"id\":\"\xff\",\"method\":\"ping\"}") // whose id can't be repeated
+	s.write(`{"id":6,"method":"ping"}`)
+	if m := s.read(); string(m.ID) != "6" {
+		t.Errorf("the last ping is answered with %s", m.ID)
+	}
+	if len(heard) != 1 || heard[0] != `{"data":"\ufffd"}` {
+		t.Errorf("heard %q", heard)
+	}
+	if got, want := p.Unusable.Count(), (status.Unusable{NotUTF8: 3, TooDeep: 2}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+}
+
+// A server that floods its session with notifications is read slowly, and few of them are
+// passed on; its answers come all the same.
+func TestFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := pair(t)
+		heard, changes := 0, 0
+		p.Listen(func(m session.Message) {
+			if m.Method == "notifications/message" {
+				heard++
+			} else {
+				changes++
+			}
+		})
+		const each = 50_000
+		go func() {
+			id := s.read().ID
+			for range each {
+				s.write(`{"method":"notifications/message","params":{"data":"x"}}`)
+				s.write(`{"method":"notifications/tools/list_changed"}`)
+			}
+			s.write(`{"id":%s,"result":{}}`, id)
+		}()
+		began := time.Now()
+		if _, err := p.Call(t.Context(), session.Request{Method: "tools/call"}); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(began)
+		if want := time.Duration((2*each - readBurst) / readRate * int(time.Second)); took < want/2 || took > 2*want {
+			t.Errorf("the flood was read in %v, want about %v", took, want)
+		}
+		if most := passBurst + passRate*int(took/time.Second+1); heard > most || heard < passBurst/2 {
+			t.Errorf("%d messages were passed on in %v", heard, took)
+		}
+		if changes != each {
+			t.Errorf("%d changes of the list were heard, want all", changes)
+		}
+		seen := p.Flood.Seen()
+		if seen.Dropped != int64(each-heard) || seen.PerSecond < readRate/2 {
+			t.Errorf("seen %+v", seen)
+		}
+	})
+}
+
+// Bytes count too: a few large notifications are a flood.
+func TestFloodOfBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFlood()
+		passed := 0
+		for range 1000 {
+			if f.admit("notifications/message", 1<<20) {
+				passed++
+			}
+		}
+		if passed > passBurst/(1<<20/heavy) {
+			t.Errorf("%d MiB were passed on at once", passed)
+		}
+		if !f.admit(Cancelled, 100) {
+			t.Error("a cancellation is dropped")
+		}
+	})
+}
+
+func TestReplyWithFault(t *testing.T) {
+	m, err := wire.Parse([]byte("{\"id\":1,\"error\":{\"code\":1,\"message\":\"\xff\"}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Reply{Message: m}.Result()
+	if _, theirs := errors.AsType[*session.Error](err); err == nil || theirs {
+		t.Errorf("error %v", err)
+	}
+	if json.Valid([]byte(err.Error())) {
+		t.Error(err)
+	}
+}
