@@ -207,6 +207,14 @@ func TestOffer(t *testing.T) {
 		"over, direct":   {stdio("x"), ready, config.Router{Mode: "direct", ToolBudget: 1}, nil, []registry.NormalizedTool{{Name: "a", Description: "A.", Definition: json.RawMessage(`"0123456789"`)}}, Warning, `"mode": "auto"`},
 		"questions":      {stdio("x"), status.Status{State: status.Ready, Refused: 312, RefusedBy: "60 a minute"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `refused 312 questions`},
 		"noise":          {stdio("x"), status.Status{State: status.Ready, StrayLines: 3, StrayLine: "Hello!"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `3 lines so far ("Hello!")`},
+		"not UTF-8":      {stdio("x"), status.Status{State: status.Ready, Unusable: status.Unusable{NotUTF8: 1}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "it sent 1 message with bytes that are not UTF-8"},
+		"too deep":       {stdio("x"), status.Status{State: status.Ready, Unusable: status.Unusable{TooDeep: 2}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "it sent 2 messages nested deeper than 100 levels"},
+		"too long":       {stdio("x"), status.Status{State: status.Idle, Unusable: status.Unusable{TooLong: 1}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "longer than 64 MiB"},
+		"broken answer":  {stdio("x"), status.Status{State: status.Ready, Unusable: status.Unusable{Invalid: 1}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "is not JSON-RPC"},
+		"flood":          {stdio("x"), status.Status{State: status.Ready, Flood: status.Flood{PerSecond: 20000, Method: "notifications/\x1bprogress", Dropped: 7}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "too many notifications (20000 in a second, such as notifications/"},
+		"flood of lines": {stdio("x"), status.Status{State: status.Ready, Flood: status.Flood{PerSecond: 20000}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "too many messages that were not asked for (20000 in a second)"},
+		"outdated":       {stdio("x"), status.Status{State: status.Ready, Outdated: "list its changed tools: no answer within 30s"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "the old ones stay: no answer within 30s."},
+		"no prompts":     {stdio("x"), ready, config.Router{}, []registry.Dropped{{Kind: "prompt", Reason: "more than 100000 prompts"}}, []registry.NormalizedTool{plain}, Warning, "its list of prompts can't be read, so it is used without: more than 100000 prompts."},
 		"slow": {stdio("npx -y @o/pkg@latest x"), status.Status{State: status.Ready, Took: 12 * time.Second, Fetching: 9 * time.Second, Package: "@o/pkg@1.2.3"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning,
 			`it took 12 s to start, 9.0 s of them to fetch its package. pin the version, so that npm does not look up the newest one each time: "args": ["-y", "@o/pkg@1.2.3", "x"]`},
 		"slow itself":  {stdio("x"), status.Status{State: status.Ready, Took: 12 * time.Second}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `"lazy": true`},
@@ -231,6 +239,9 @@ func TestOffer(t *testing.T) {
 				t.Fatalf("found %+v", r.Findings)
 			}
 			f := r.Findings[0]
+			if strings.Contains(f.Problem, "\x1b") {
+				t.Errorf("an escape sequence is shown: %q", f.Problem)
+			}
 			if f.Severity != tc.severity || !strings.Contains(f.Problem+" "+f.Fix, tc.says) {
 				t.Errorf("found %s: %q, fix %q", f.Severity, f.Problem, f.Fix)
 			}

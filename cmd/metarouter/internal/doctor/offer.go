@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -48,6 +49,13 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 		x.add(Warning, fmt.Sprintf("metarouter has refused %s of it to its clients so far. The rule for the last of them: %s.", counted(int(s.Refused), "question"), s.RefusedBy),
 			`report this to its authors; if you trust it and it must ask often, write a higher "questionsPerMinute" into its entry`)
 	}
+	if up {
+		checkMessages(x, s)
+		checkFlood(x, s.Flood)
+	}
+	if up && s.Outdated != "" {
+		x.add(Warning, fmt.Sprintf("its lists have changed and can't be read, so the old ones stay: %s.", strings.TrimPrefix(s.Outdated, "list its changed tools: ")), "update the server, or report this to its authors")
+	}
 	if up && s.Took > slowStart {
 		problem := fmt.Sprintf("it took %s to start", short(s.Took))
 		if s.Fetching > s.Took/3 {
@@ -59,6 +67,37 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 		fix := "nothing has to be done; a newer version of the server may use a newer protocol"
 		x.add(Note, fmt.Sprintf("it uses an old version of the protocol (%s), without structured results and elicitation.", s.ProtocolVersion), fix)
 	}
+}
+
+// checkMessages names the messages of a server that could not be passed on.
+func checkMessages(x *findings, s status.Status) {
+	sent := func(n int64, what, fix string) {
+		if n > 0 {
+			x.add(Warning, fmt.Sprintf("it sent %s %s.", counted(int(n), "message"), what), fix)
+		}
+	}
+	u := s.Unusable
+	sent(u.NotUTF8, "with bytes that are not UTF-8, which clients can't read: calls with such a result fail, and notifications are left out",
+		`have it write UTF-8: many servers do with "env": {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"} in its entry; or report this to its authors`)
+	sent(u.TooDeep, fmt.Sprintf("nested deeper than %d levels, which many clients can't read: calls with such a result fail", wire.MaxLevels),
+		"ask its tools for less, or report this to its authors")
+	sent(u.TooLong, fmt.Sprintf("longer than %d MiB: calls with such a result fail", wire.MaxLine>>20),
+		"ask its tools for less, or report this to its authors")
+	sent(u.Invalid, "that should answer a call and is not JSON-RPC, so the call failed",
+		"update the server, or report this to its authors")
+}
+
+// checkFlood names a flood of notifications.
+func checkFlood(x *findings, f status.Flood) {
+	if f.PerSecond == 0 {
+		return
+	}
+	what, such := "messages that were not asked for", ""
+	if f.Method != "" {
+		what, such = "notifications", ", such as "+plain.Line(clip(f.Method, 60))
+	}
+	x.add(Warning, fmt.Sprintf("it sends too many %s (%d in a second%s): clients get at most 1000 a second, %d were left out, and the server is read slowly.", what, f.PerSecond, such, f.Dropped),
+		"set it to log less, if it has an option or a variable for that, or report this to its authors")
 }
 
 // startFaster says how the server starts faster.
@@ -160,7 +199,10 @@ func checkDropped(x *findings, o registry.Listing) {
 	var all []string
 	var names []string
 	for _, d := range o.Dropped {
-		if d.Filter == "" {
+		switch {
+		case d.Name == "": // the whole list
+			x.add(Warning, fmt.Sprintf("its list of %ss can't be read, so it is used without: %s.", d.Kind, plain.Line(d.Reason)), "update the server, or report this to its authors")
+		case d.Filter == "":
 			all = append(all, fmt.Sprintf("%s %s: %s", d.Kind, plain.Line(clip(d.Name, 60)), plain.Line(d.Reason)))
 			names = append(names, plain.Line(clip(d.Name, 60)))
 		}

@@ -17,7 +17,7 @@ import (
 func concealed(entry config.Server, s status.Status) status.Status {
 	hide := entry.Concealer()
 	conceal := func(text string) string { return hide(plain.Line(text)) }
-	s.LastError, s.StrayLine = conceal(s.LastError), conceal(s.StrayLine)
+	s.LastError, s.StrayLine, s.Outdated = conceal(s.LastError), conceal(s.StrayLine), conceal(s.Outdated)
 	if s.Fault != nil {
 		f := *s.Fault
 		f.Message = conceal(f.Message)
