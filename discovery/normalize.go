@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -16,6 +18,10 @@ import (
 // that makes clients reject the tool, or the whole list because of it, and lists the
 // repairs in Repairs. All other bytes stay as they are. rename maps the server's names of
 // tools to ours. The tool has no capabilities yet: see [Taxonomy.Infer].
+//
+// Characters that a person does not see and a model reads, such as tags of Unicode, are
+// removed from every string (see package plain), also from the name: Original is the
+// server's own.
 //
 // The rules are those of the clients in use: the TypeScript SDK rejects a list if a field
 // has another type than in the specification or a schema is not an object schema. The
@@ -25,17 +31,21 @@ import (
 // An error says why the tool cannot be offered.
 func Normalize(server string, raw json.RawMessage, rename map[string]string) (registry.NormalizedTool, error) {
 	var r repairs
-	definition, tool, err := r.open(raw)
+	definition, tool, err := r.open(raw, "name")
 	if err != nil {
 		return registry.NormalizedTool{}, err
 	}
 	name, _ := text(tool.get("name"))
-	if name == "" {
+	seen := plain.Visible(name)
+	if seen == "" {
 		return registry.NormalizedTool{}, errors.New("it has no name")
+	}
+	if seen != name {
+		r.note("name: %s", hiddenNote)
 	}
 
 	t := registry.NormalizedTool{Server: server, Name: name}
-	if ours := rename[name]; ours != "" && ours != name {
+	if ours := cmp.Or(rename[name], rename[seen], seen); ours != name {
 		t.Name, t.Original = ours, name
 		tool.put("name", hujson.String(ours))
 	}
@@ -78,8 +88,9 @@ func (r *repairs) note(format string, args ...any) {
 	}
 }
 
-// open parses the definition of one element of a list.
-func (r *repairs) open(raw json.RawMessage) (definition hujson.Value, o object, err error) {
+// open parses the definition of one element of a list, and removes hidden characters. key is
+// the member by which the server knows the element, which stays as it is.
+func (r *repairs) open(raw json.RawMessage, key string) (definition hujson.Value, o object, err error) {
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
 		r.note("replaced bytes that are not UTF-8")
@@ -90,6 +101,9 @@ func (r *repairs) open(raw json.RawMessage) (definition hujson.Value, o object, 
 	o, ok := asObject(&definition)
 	if !ok {
 		return definition, o, errors.New("it is not an object")
+	}
+	if mayHide(raw) {
+		r.reveal(o, key)
 	}
 	r.unique(o, "the definition")
 	return definition, o, nil

@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"regexp"
 	"time"
@@ -16,13 +15,13 @@ import (
 // [Normalize] repairs a tool.
 func normalizePrompt(server string, raw json.RawMessage) (registry.Prompt, error) {
 	var r repairs
-	definition, o, err := r.open(raw)
+	definition, o, err := r.open(raw, "name")
 	if err != nil {
 		return registry.Prompt{}, err
 	}
-	name, _ := text(o.get("name"))
-	if name == "" {
-		return registry.Prompt{}, errors.New("it has no name")
+	name, err := identify(o, "name")
+	if err != nil {
+		return registry.Prompt{}, err
 	}
 	p := registry.Prompt{ID: registry.ID(server, name), Server: server, Name: name}
 	p.Title, p.Description = r.text(o, "title"), r.text(o, "description")
@@ -37,13 +36,13 @@ func normalizePrompt(server string, raw json.RawMessage) (registry.Prompt, error
 // repaired as [Normalize] repairs a tool. The URI replaces a missing name.
 func normalizeResource(server string, raw json.RawMessage) (registry.Resource, error) {
 	var r repairs
-	definition, o, err := r.open(raw)
+	definition, o, err := r.open(raw, "uri")
 	if err != nil {
 		return registry.Resource{}, err
 	}
-	uri, _ := text(o.get("uri"))
-	if uri == "" {
-		return registry.Resource{}, errors.New("it has no uri")
+	uri, err := identify(o, "uri")
+	if err != nil {
+		return registry.Resource{}, err
 	}
 	res := registry.Resource{ID: registry.ID(server, uri), Server: server, URI: uri, Name: r.name(o, uri)}
 	res.Title, res.Description, res.MIMEType = r.text(o, "title"), r.text(o, "description"), r.text(o, "mimeType")
@@ -61,13 +60,13 @@ func normalizeResource(server string, raw json.RawMessage) (registry.Resource, e
 // resources/templates/list result, repaired as [Normalize] repairs a tool.
 func normalizeTemplate(server string, raw json.RawMessage) (registry.Template, error) {
 	var r repairs
-	definition, o, err := r.open(raw)
+	definition, o, err := r.open(raw, "uriTemplate")
 	if err != nil {
 		return registry.Template{}, err
 	}
-	uri, _ := text(o.get("uriTemplate"))
-	if uri == "" {
-		return registry.Template{}, errors.New("it has no uriTemplate")
+	uri, err := identify(o, "uriTemplate")
+	if err != nil {
+		return registry.Template{}, err
 	}
 	t := registry.Template{ID: registry.ID(server, uri), Server: server, URITemplate: uri, Name: r.name(o, uri)}
 	t.Title, t.Description, t.MIMEType = r.text(o, "title"), r.text(o, "description"), r.text(o, "mimeType")

@@ -26,7 +26,7 @@ func askRunningRouter(ctx context.Context, env *environment, c config.Config, al
 		return done, err
 	}
 	env.stderr.Write(o.Stderr)
-	if _, err := env.stdout.Write(o.Stdout); err != nil {
+	if _, err := env.results().Write(o.Stdout); err != nil {
 		return true, err
 	}
 	if o.Code != 0 {
@@ -54,10 +54,9 @@ func requestOutcome(ctx context.Context, env *environment, c config.Config, args
 func handleCommands(env *environment, mux *http.ServeMux, r *adapter.Parts, mode func() string) {
 	daemon.Commands(mux, program(), func(ctx context.Context, c daemon.Command) daemon.Outcome {
 		var stdout, stderr bytes.Buffer
-		code := exitCode(execute(ctx, &environment{
-			stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr,
-			args: c.Args, data: env.data, input: c.Input, running: &hosted{r, mode()},
-		}), &stderr)
+		asked := &environment{stdin: strings.NewReader(""), args: c.Args, data: env.data, input: c.Input, running: &hosted{r, mode()}}
+		asked.setOutput(&stdout, &stderr)
+		code := exitCode(execute(ctx, asked), asked.stderr)
 		return daemon.Outcome{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: code}
 	})
 }

@@ -129,7 +129,7 @@ func mergeArguments(t *registry.NormalizedTool, object json.RawMessage, pairs []
 }
 
 // printResult prints the text of a CallToolResult, and a line for each part of it that
-// is not text.
+// is not text. The text is cleaned for a terminal; otherwise it is what the server wrote.
 func printResult(env *environment, raw json.RawMessage) error {
 	var result struct {
 		Content []struct {
@@ -144,15 +144,16 @@ func printResult(env *environment, raw json.RawMessage) error {
 	for _, c := range result.Content {
 		switch c.Type {
 		case "text":
-			fmt.Fprintln(env.stdout, c.Text)
+			fmt.Fprintln(env.results(), c.Text)
 		case "image", "audio":
-			fmt.Fprintf(env.stdout, "[%s %s, %d bytes; --json prints it]\n", c.Type, c.MimeType, base64.StdEncoding.DecodedLen(len(c.Data)))
+			env.say("[%s %s, %d bytes; --json prints it]", c.Type, c.MimeType, base64.StdEncoding.DecodedLen(len(c.Data)))
 		case "resource":
-			fmt.Fprintf(env.stdout, "[resource %s]\n%s\n", c.Resource.URI, c.Resource.Text)
+			env.say("[resource %s]", c.Resource.URI)
+			fmt.Fprintln(env.results(), c.Resource.Text)
 		case "resource_link":
-			fmt.Fprintf(env.stdout, "[resource %s]\n", c.URI)
+			env.say("[resource %s]", c.URI)
 		default:
-			fmt.Fprintf(env.stdout, "[%s; --json prints it]\n", c.Type)
+			env.say("[%s; --json prints it]", c.Type)
 		}
 	}
 	if len(result.Content) == 0 && result.StructuredContent != nil {

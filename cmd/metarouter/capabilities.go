@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -42,9 +40,9 @@ func runCapabilities(ctx context.Context, env *environment) error {
 		if env.json {
 			return env.printJSON(rows)
 		}
-		return env.printTable(func(w *tabwriter.Writer) {
+		return env.printTable(func(t table) {
 			for _, row := range rows {
-				fmt.Fprintf(w, "%s\t%d\n", row.Name, row.Tools)
+				t.row(row.Name, row.Tools)
 			}
 		})
 	})

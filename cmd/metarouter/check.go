@@ -37,7 +37,7 @@ func runCheck(env *environment) error {
 	}
 	err = printProblems(env, c)
 	if !usable && !env.json {
-		fmt.Fprintf(env.stdout, "%s is not trusted yet, so its variables, regular expressions and envFiles were not checked: read it, then run 'metarouter trust' before you use it\n", c.Files[0])
+		env.say("%s is not trusted yet, so its variables, regular expressions and envFiles were not checked: read it, then run 'metarouter trust' before you use it", c.Files[0])
 	}
 	return err
 }
@@ -61,11 +61,11 @@ func printProblems(env *environment, c config.Config) error {
 		}
 	} else {
 		for _, p := range c.Problems {
-			fmt.Fprintln(env.stdout, p.Error())
+			env.say("%s", p.Error())
 		}
-		fmt.Fprintf(env.stdout, "%s: %s, %s\n", strings.Join(c.Files, ", "), counted(len(c.Servers), "server"), counted(len(c.Problems), "problem"))
+		env.say("%s: %s, %s", strings.Join(c.Files, ", "), counted(len(c.Servers), "server"), counted(len(c.Problems), "problem"))
 		if keys := c.RestartKeys(); len(keys) > 0 {
-			fmt.Fprintf(env.stdout, "an edit of these keys takes effect at the router's next start: %s\n", strings.Join(keys, ", "))
+			env.say("an edit of these keys takes effect at the router's next start: %s", strings.Join(keys, ", "))
 		}
 	}
 	if len(c.Problems) > 0 {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -62,7 +61,7 @@ func printOutcome(env *environment, o classify.Outcome) error {
 	if o.UseReasoning {
 		reasoning = "with reasoning"
 	}
-	fmt.Fprintf(env.stdout, "%s (confidence %.2f): model %s, %s\n", o.Category, o.Confidence, o.Model, reasoning)
+	env.say("%s (confidence %.2f): model %s, %s", o.Category, o.Confidence, o.Model, reasoning)
 	if o.Degraded {
 		fmt.Fprintln(env.stderr, "the other classification server does not answer, so the built-in classifier answered")
 	}
@@ -71,9 +70,9 @@ func printOutcome(env *environment, o classify.Outcome) error {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(o.Probabilities[j], o.Probabilities[i]) })
-	return env.printTable(func(w *tabwriter.Writer) {
+	return env.printTable(func(t table) {
 		for _, i := range order[:min(len(order), shownCategories)] {
-			fmt.Fprintf(w, "%.3f\t%s\n", o.Probabilities[i], o.Categories[i])
+			t.row(fmt.Sprintf("%.3f", o.Probabilities[i]), o.Categories[i])
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
@@ -57,7 +58,7 @@ func noteProjectFile(env *environment) {
 func printDiff(env *environment, path string, old, new []byte) {
 	_, colours := env.page()
 	for line := range strings.Lines(clients.Diff(path, old, new)) {
-		line = terminal.Printable(strings.TrimSuffix(line, "\n"))
+		line = plain.Text(strings.TrimSuffix(line, "\n"))
 		colour := terminal.Plain
 		switch {
 		case strings.HasPrefix(line, "---"), strings.HasPrefix(line, "+++"):

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -15,13 +16,15 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
 // An environment is what a subcommand works with: the streams and the command line of
 // the process, and the flags that subcommands share.
 type environment struct {
 	stdin          io.Reader
-	stdout, stderr io.Writer // stderr is a [terminal.Screen] where progress can be shown
+	stdout, stderr io.Writer // clean what is written as package plain does; stderr is a [terminal.Screen] where progress can be shown
+	raw            io.Writer // stdout as it is, for messages of the protocol and for results that a program reads
 
 	args    []string // the command line after the program's name
 	streams [3]any   // stdin, stdout and stderr as this process was started with them
@@ -51,24 +54,62 @@ func defaultData() string {
 	return filepath.Join(folder, "metarouter")
 }
 
-// printJSON prints v on stdout, with < and > as they are.
+// setOutput sets the streams to which the command writes, so that they clean text.
+func (env *environment) setOutput(stdout, stderr io.Writer) {
+	env.raw, env.stdout, env.stderr = stdout, plain.NewWriter(stdout, nil), plain.NewWriter(stderr, nil)
+	if screen, ok := terminal.Open(env.streams[1], os.Getenv); ok && screen.Colours() {
+		env.stdout = plain.NewWriter(stdout, terminal.IsPaint)
+	}
+	if screen, ok := terminal.Open(stderr, os.Getenv); ok {
+		env.stderr = screen
+	}
+}
+
+// results returns where results of tools are written: to a person as text, to a program as
+// the server's bytes.
+func (env *environment) results() io.Writer {
+	if isTerminal(env.streams[1]) {
+		return env.stdout
+	}
+	return env.raw
+}
+
+// printJSON prints v on stdout, with < and > as they are. Control characters and hidden ones
+// are escaped.
 func (env *environment) printJSON(v any) error {
-	e := json.NewEncoder(env.stdout)
+	e := json.NewEncoder(plain.NewEscaper(env.raw))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
 
+// A table is printed in aligned columns.
+type table struct{ w *tabwriter.Writer }
+
+// row adds a row. Each cell is cleaned, so that its text adds no row or column.
+func (t table) row(cells ...any) {
+	texts := make([]string, len(cells))
+	for i, c := range cells {
+		texts[i] = plain.Line(fmt.Sprint(c))
+	}
+	fmt.Fprintln(t.w, strings.Join(texts, "\t"))
+}
+
 // printTable prints the rows that write writes, in aligned columns on stdout.
-func (env *environment) printTable(write func(*tabwriter.Writer)) error {
+func (env *environment) printTable(write func(table)) error {
 	w := tabwriter.NewWriter(env.stdout, 0, 4, 2, ' ', 0)
-	write(w)
+	write(table{w})
 	return w.Flush()
 }
 
-// note prints a line on stderr, without characters that move the cursor.
+// say prints a line on stdout: the arguments can add no other.
+func (env *environment) say(format string, args ...any) {
+	fmt.Fprintln(env.stdout, plain.Line(fmt.Sprintf(format, args...)))
+}
+
+// note prints a line on stderr: the arguments can add no other.
 func (env *environment) note(format string, args ...any) {
-	fmt.Fprintln(env.stderr, terminal.Printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(env.stderr, plain.Line(fmt.Sprintf(format, args...)))
 }
 
 // page returns how many columns stdout has and whether it shows colours. If stdout is
@@ -90,7 +131,7 @@ func (env *environment) newLogger(level zapcore.Level) (*zap.Logger, error) {
 	}
 	encoding := zap.NewDevelopmentEncoderConfig()
 	encoding.EncodeTime = zapcore.TimeEncoderOfLayout(time.TimeOnly + ".000")
-	core := zapcore.NewCore(zapcore.NewConsoleEncoder(encoding), zapcore.Lock(zapcore.AddSync(env.stderr)), level)
+	core := zapcore.NewCore(zapcore.NewConsoleEncoder(encoding), zapcore.Lock(zapcore.AddSync(plain.NewEscaper(env.stderr))), level)
 	return zap.New(core), nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -117,8 +116,8 @@ func writeLines[Row any](path string, rows []Row) (err error) {
 }
 
 func printEvaluated(env *environment, e evaluated) error {
-	return env.printTable(func(w *tabwriter.Writer) {
-		fmt.Fprintf(w, "%d tools, %d queries\n", e.Tools, e.Queries)
+	return env.printTable(func(t table) {
+		t.row(fmt.Sprintf("%d tools, %d queries", e.Tools, e.Queries))
 		for _, row := range []struct {
 			name  string
 			value float64
@@ -126,8 +125,9 @@ func printEvaluated(env *environment, e evaluated) error {
 			{"Recall@1", e.Recall1}, {"Recall@3", e.Recall3}, {"Recall@5", e.Recall5}, {"Recall@10", e.Recall10},
 			{"nDCG@5", e.NDCG5}, {"nDCG@10", e.NDCG10}, {"MRR", e.MRR}, {"mAP@10", e.MAP10},
 		} {
-			fmt.Fprintf(w, "%s\t%.3f\n", row.name, row.value)
+			t.row(row.name, fmt.Sprintf("%.3f", row.value))
 		}
-		fmt.Fprintf(w, "p50\t%.2f ms\np99\t%.2f ms\n", float64(e.Median)/1e6, float64(e.P99)/1e6)
+		t.row("p50", fmt.Sprintf("%.2f ms", float64(e.Median)/1e6))
+		t.row("p99", fmt.Sprintf("%.2f ms", float64(e.P99)/1e6))
 	})
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
-	"text/tabwriter"
 
 	"go.uber.org/zap/zapcore"
 
@@ -59,7 +59,8 @@ func runEvalTasks(ctx context.Context, env *environment, o evalOptions, folders 
 }
 
 func printEvaluatedTasks(env *environment, e evaluatedTasks) error {
-	return env.printTable(func(w *tabwriter.Writer) {
+	return env.printTable(func(t table) {
+		w := t.w
 		fmt.Fprintf(w, "%d catalogs, %d tools, %d tasks; shares in %% with 95 %% bootstrap intervals\n\n", len(e.Catalogs), e.Tools, len(e.Outcomes))
 		fmt.Fprintf(w, "KIND\tTASKS\tFIRST\tIN THREE\tREFUSED\tNOT RUN\tNOT RUN, OR NOT HARMLESS\n")
 		for _, k := range e.Kinds {
@@ -67,11 +68,11 @@ func printEvaluatedTasks(env *environment, e evaluatedTasks) error {
 			if k.Name == "none" {
 				first, inThree = "–", "–"
 			}
-			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", k.Name, k.Tasks, first, inThree, k.Refused, k.NotRun, k.NotRunOrUnfit)
+			t.row(k.Name, k.Tasks, first, inThree, k.Refused, k.NotRun, k.NotRunOrUnfit)
 		}
 		fmt.Fprintf(w, "\nCATALOG\tWITH A TOOL\tFIRST\tIN THREE\tREFUSED\n")
 		for _, c := range e.Catalogs {
-			fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.0f\n", c.Name, c.Tasks, 100*c.First.Value, 100*c.InThree.Value, 100*c.Refused.Value)
+			t.row(c.Name, c.Tasks, math.Round(100*c.First.Value), math.Round(100*c.InThree.Value), math.Round(100*c.Refused.Value))
 		}
 		fmt.Fprintf(w, "\nFIRST, IN THREE: the best right tool of the answer, refused or not.\n")
 		fmt.Fprintf(w, "REFUSED: the answer abstains or is not sure (confidence below %.2f).\n", e.FindThreshold)

@@ -9,11 +9,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/supervisor"
@@ -102,15 +100,13 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if f, ok := stdout.(*os.File); ok {
 		out.w = pipe.Inherited(f)
 	}
-	env := &environment{stdin: stdin, stdout: out, stderr: stderr, args: args, streams: [...]any{stdin, stdout, stderr}}
-	if screen, ok := terminal.Open(stderr, os.Getenv); ok {
-		env.stderr = screen
-	}
+	env := &environment{stdin: stdin, args: args, streams: [...]any{stdin, stdout, stderr}}
+	env.setOutput(out, stderr)
 	err := execute(ctx, env)
 	if err == nil && out.err != nil {
 		err = &exitError{exitFailed, fmt.Errorf("write the answer: %w", out.err)}
 	}
-	return exitCode(err, stderr)
+	return exitCode(err, env.stderr)
 }
 
 // execute runs the subcommand that the arguments name.
@@ -132,20 +128,10 @@ func exitCode(err error, stderr io.Writer) int {
 	case err == nil:
 		return 0
 	case !errors.As(err, &exit):
-		fmt.Fprintf(stderr, "metarouter: %s\n", printableLines(err))
+		fmt.Fprintf(stderr, "metarouter: %s\n", err)
 		return exitFailed
 	case exit.err != nil:
-		fmt.Fprintf(stderr, "metarouter: %s\n", printableLines(exit.err))
+		fmt.Fprintf(stderr, "metarouter: %s\n", exit.err)
 	}
 	return exit.code
-}
-
-// printableLines returns the error's text without what could move the cursor but line ends:
-// a server may have written a part of it.
-func printableLines(err error) string {
-	lines := strings.Split(err.Error(), "\n")
-	for i := range lines {
-		lines[i] = terminal.Printable(lines[i])
-	}
-	return strings.Join(lines, "\n")
 }

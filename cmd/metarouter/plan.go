@@ -58,7 +58,7 @@ func runPlan(ctx context.Context, env *environment, file string, start bool) err
 	}
 	if err == nil && len(next.Problems) > 0 {
 		for _, p := range next.Problems {
-			fmt.Fprintln(env.stderr, p.Error())
+			env.note("%s", p.Error())
 		}
 		err = &exitError{code: exitUsage}
 	}

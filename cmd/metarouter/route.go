@@ -147,17 +147,17 @@ func printRouted(env *environment, r routeAnswer, outcome error) error {
 		return outcome
 	}
 	if r.Result != nil {
-		fmt.Fprintf(env.stderr, "%s (confidence %s)\n", r.Tool, shownConfidence(r.Confidence))
+		env.note("%s (confidence %s)", r.Tool, shownConfidence(r.Confidence))
 		if err := printResult(env, r.Result); err != nil {
 			return err
 		}
 		return outcome
 	}
 	if r.Tool != "" {
-		fmt.Fprintf(env.stdout, "%4s  %s%s\n", shownConfidence(r.Confidence), r.Tool, alsoOn(r.Places))
+		env.say("%4s  %s%s", shownConfidence(r.Confidence), r.Tool, alsoOn(r.Places))
 	}
 	for _, c := range r.Alternatives {
-		fmt.Fprintf(env.stdout, "%4s  %s%s  %s\n", shownConfidence(c.Confidence), c.ID, alsoOn(c.Places), summary(c.Description))
+		env.say("%4s  %s%s  %s", shownConfidence(c.Confidence), c.ID, alsoOn(c.Places), summary(c.Description))
 	}
 	return outcome
 }

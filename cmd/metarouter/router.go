@@ -139,7 +139,7 @@ func runOwnRouter(ctx context.Context, env *environment, c config.Config, observ
 		return err
 	}
 	for _, p := range c.Problems {
-		fmt.Fprintln(env.stderr, p.Error())
+		env.note("%s", p.Error())
 	}
 	o := routerOptions(env, log)
 	o.OnDemand = true
@@ -167,7 +167,7 @@ func awaitTools(ctx context.Context, env *environment, r *adapter.Parts) error {
 	}
 	for _, s := range r.Servers() {
 		if s.LastError != "" && s.Tools == 0 {
-			fmt.Fprintf(env.stderr, "metarouter: server %q %s: %s\n", s.Name, stateVerb(s.State), s.LastError)
+			env.note("metarouter: server %q %s: %s", s.Name, stateVerb(s.State), s.LastError)
 		}
 	}
 	return nil

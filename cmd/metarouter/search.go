@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -127,7 +126,7 @@ func runSearch(ctx context.Context, env *environment, query string, o searchOpti
 // notePartial names on stderr the capabilities that no tool has together with the others.
 func notePartial(env *environment, missing []string) {
 	if len(missing) > 0 {
-		fmt.Fprintf(env.stderr, "no tool has all the capabilities that you asked for; the tools that are listed do not have %s. 'metarouter capabilities' lists the tags\n", strings.Join(missing, ", "))
+		env.note("no tool has all the capabilities that you asked for; the tools that are listed do not have %s. 'metarouter capabilities' lists the tags", strings.Join(missing, ", "))
 	}
 }
 
@@ -181,11 +180,11 @@ func printRanking(env *environment, found selector.Ranking, rows []candidate) er
 		rows = rows[:min(len(rows), maxNearest)]
 	}
 	notePartial(env, found.Partial)
-	return env.printTable(func(w *tabwriter.Writer) {
+	return env.printTable(func(t table) {
 		for _, c := range rows {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", shownConfidence(c.Confidence), c.ID+alsoOn(c.Places), strings.Join(c.Capabilities, " "), summary(c.Description))
+			t.row(shownConfidence(c.Confidence), c.ID+alsoOn(c.Places), strings.Join(c.Capabilities, " "), summary(c.Description))
 			if c.Why != nil {
-				why.PrintScore(w, c.Why)
+				why.PrintScore(t.w, c.Why)
 			}
 		}
 	})

@@ -48,7 +48,7 @@ func newServeCommand(env *environment) *cobra.Command {
   METAROUTER_TOKEN=… metarouter serve --http 0.0.0.0:8787 --tls-cert cert.pem --tls-key key.pem`,
 		noArguments, func(ctx context.Context, _ []string) error {
 			if os.Getenv(supervisor.DepthVariable) != "" {
-				return usage(service.RefuseNested(env.stdin, env.stdout))
+				return usage(service.RefuseNested(env.stdin, env.raw))
 			}
 			f.overHTTP = cmd.Flags().Changed("http")
 			f.stdio = f.stdio && (!f.overHTTP || cmd.Flags().Changed("stdio"))
@@ -178,7 +178,7 @@ func listenOnStdio(env *environment, journal server.Journal) service.Listener {
 		if f, ok := in.(*os.File); ok {
 			in = pipe.Inherited(f)
 		}
-		return cmp.Or(s.Serve(ctx, in, env.stdout, journal), service.ErrClientLeft)
+		return cmp.Or(s.Serve(ctx, in, env.raw, journal), service.ErrClientLeft)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,10 +58,10 @@ func printServers(env *environment, all []adapter.ServerInfo) error {
 	if isTerminal(env.streams[1]) {
 		return printServerRows(env, progress.RowsOf(all))
 	}
-	return env.printTable(func(w *tabwriter.Writer) {
-		fmt.Fprintln(w, "SERVER\tSTATE\tTOOLS\tPROTOCOL\tPID\tRESTARTS\tLAST ERROR")
+	return env.printTable(func(t table) {
+		t.row("SERVER", "STATE", "TOOLS", "PROTOCOL", "PID", "RESTARTS", "LAST ERROR")
 		for _, s := range all {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%d\t%d\t%s\n", s.Name, s.State, s.Tools, s.ProtocolVersion, s.PID, s.Restarts, s.LastError)
+			t.row(s.Name, s.State, s.Tools, s.ProtocolVersion, s.PID, s.Restarts, s.LastError)
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -109,9 +108,9 @@ func printTools(env *environment, c config.Config, o toolsOptions, snapshot *reg
 		}
 		return nil
 	}
-	return env.printTable(func(w *tabwriter.Writer) {
+	return env.printTable(func(rows table) {
 		for _, t := range tools {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", t.ID, strings.Join(t.Capabilities, " "), summary(t.Description))
+			rows.row(t.ID, strings.Join(t.Capabilities, " "), summary(t.Description))
 		}
 	})
 }

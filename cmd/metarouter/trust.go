@@ -51,7 +51,7 @@ func requireTrust(ctx context.Context, env *environment, c config.Config) (confi
 		return c.Expand(), nil
 	}
 	path := c.Files[0]
-	if !isTerminal(env.stdin) || !isTerminal(env.stderr) {
+	if !isTerminal(env.stdin) || !isTerminal(env.streams[2]) {
 		return c, usage(fmt.Errorf("%s is not trusted: it was found in this folder and runs commands, or its servers changed since you approved it; read it, then run 'metarouter trust', or name it with --config %s", path, path))
 	}
 	switch yes, err := trust.Ask(ctx, env.stdin, env.stderr, c); {

@@ -5,14 +5,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
@@ -60,11 +58,11 @@ func runUsage(ctx context.Context, env *environment, clear bool) error {
 	if env.json {
 		return env.printJSON(rows)
 	}
-	return env.printTable(func(w *tabwriter.Writer) {
+	return env.printTable(func(t table) {
 		for _, r := range rows {
-			fmt.Fprintf(w, "%s\t%d calls\t%d failed\n", r.Tool, r.Calls, r.Failures)
+			t.row(r.Tool, fmt.Sprintf("%d calls", r.Calls), fmt.Sprintf("%d failed", r.Failures))
 			for _, q := range r.Learned {
-				fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", terminal.Printable(q.Query), q.votes(), q.Last.Format(time.DateOnly), strings.Join(q.Words, " "))
+				t.row("  "+q.Query, q.votes(), q.Last.Format(time.DateOnly), strings.Join(q.Words, " "))
 			}
 		}
 	})

@@ -60,7 +60,7 @@ func printReasons(env *environment, a why.Answer) error {
 	if a.Offered {
 		verdict = "is offered"
 	}
-	fmt.Fprintf(env.stdout, "%s %s.\n", terminal.Clean(a.Tool), verdict)
+	env.say("%s %s.", a.Tool, verdict)
 	columns, _ := env.page()
 	for _, reason := range a.Reasons {
 		fmt.Fprint(env.stdout, terminal.Lines(terminal.Hang("  - ", reason, columns)))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -132,7 +133,7 @@ func (b *board) fault(e selector.Execution) string {
 	if said == "" {
 		return ""
 	}
-	return brief(b.mask.Text(visible(said[:min(len(said), 2*maxShown)])))
+	return brief(b.mask.Text(plain.Text(said[:min(len(said), 2*maxShown)])))
 }
 
 const maxShown = 500 // bytes of a name or fault

@@ -8,6 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -69,7 +70,7 @@ func (d *Dashboard) diagnose(s adapter.ServerInfo) (problem, fix string) {
 	snapshot := d.router.Snapshot()
 	report := doctor.Examine(CaseOf(c, []adapter.ServerInfo{s}, snapshot, d.exposed(snapshot), doctor.System{}))
 	if i := slices.IndexFunc(report.Findings, func(f doctor.Finding) bool { return f.Server == s.Name }); i >= 0 {
-		now.problem, now.fix = visible(report.Findings[i].Problem), visible(report.Findings[i].Fix)
+		now.problem, now.fix = plain.Text(report.Findings[i].Problem), plain.Text(report.Findings[i].Fix)
 	}
 	if s.State == status.Misconfigured {
 		now.problem = ""

@@ -165,7 +165,7 @@ func (d *Dashboard) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
 	if s.LastError != before.is.LastError || s.State != before.is.State {
 		info.LastError = s.LastError
 		if s.State != status.Misconfigured { // its error is our own text, which names the variable that is not set
-			info.LastError = d.mask.Text(visible(s.LastError))
+			info.LastError = d.mask.Text(plain.Text(s.LastError))
 		}
 	}
 	if info.Stderr == nil || !slices.Equal(s.Stderr, before.is.Stderr) {
@@ -176,15 +176,6 @@ func (d *Dashboard) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
 	}
 	info.Problem, info.Fix = d.diagnose(s)
 	return info
-}
-
-// visible returns a text, whose lines stay, without what only a terminal understands.
-func visible(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = plain.Line(line)
-	}
-	return strings.Join(lines, "\n")
 }
 
 // catalogOf returns what there is to say of all tools together.

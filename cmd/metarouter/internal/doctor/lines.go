@@ -1,6 +1,9 @@
 package doctor
 
-import "github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+import (
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+)
 
 // A Diagnosis is a report as the command doctor prints it.
 type Diagnosis struct {
@@ -34,7 +37,7 @@ func (d Diagnosis) Lines(columns int, colours bool) (lines []string) {
 			if about == "" {
 				about = "in general"
 			}
-			lines = append(lines, terminal.Paint(terminal.Clean(about), terminal.Bold, colours))
+			lines = append(lines, terminal.Paint(plain.Line(about), terminal.Bold, colours))
 		}
 		s := severities[f.Severity]
 		lines = append(lines, terminal.Hang("  "+terminal.Paint(s.mark, s.colour, colours)+" ", f.Problem, columns)...)

@@ -14,7 +14,7 @@ func TestReportLines(t *testing.T) {
 	want := `a
   ✗ it ended, and there are many words
     in this sentence.
-      | Error: x�[2J
+      | Error: x
     → do this, which takes as many words
       as that
   · it is old.

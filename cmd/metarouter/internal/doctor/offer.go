@@ -212,7 +212,7 @@ func checkDropped(x *findings, o registry.Listing) {
 		if more := len(all) - len(shown); more > 0 {
 			shown = append(shown, fmt.Sprintf("and %d more", more))
 		}
-		x.add(Broken, fmt.Sprintf("%s that it lists can't be offered, since clients would refuse the whole list because of them.", things(len(all))),
+		x.add(Broken, fmt.Sprintf("%s that it lists can't be offered: clients would refuse the whole list because of them, or people be misled.", things(len(all))),
 			fmt.Sprintf(`report this to the server's authors; to hide this finding, write "tools": {"deny": [%s]}`, quoted(names[:min(len(names), 3)])), shown...)
 	}
 }
@@ -234,7 +234,7 @@ func noteRepairs(x *findings, o registry.Listing) {
 		}
 	}
 	if len(names) > 0 {
-		x.add(Note, fmt.Sprintf("%s had definitions that some clients refuse, and that metarouter repairs (%s): %s.", counted(len(names), "tool"), plain.Line(clip(first[0], 120)), some(names)),
+		x.add(Note, fmt.Sprintf("%s had definitions that some clients refuse or that hide text from people, and that metarouter repairs (%s): %s.", counted(len(names), "tool"), plain.Line(clip(first[0], 120)), some(names)),
 			"nothing has to be done; you can report it to the server's authors")
 	}
 }

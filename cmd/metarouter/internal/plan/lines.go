@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
 // maxToolLines is the largest number of lines of tools that are printed.
@@ -16,7 +17,7 @@ const maxToolLines = 40
 func (p Plan) Lines(started, colours bool) []string {
 	line := func(mark, text string) string {
 		colour := map[string]terminal.Colour{"+": terminal.Green, "-": terminal.Red, "~": terminal.Yellow}[mark]
-		return "  " + terminal.Paint(mark+" "+terminal.Clean(text), colour, colours)
+		return "  " + terminal.Paint(mark+" "+plain.Line(text), colour, colours)
 	}
 	var servers, settings []string
 	for _, name := range p.Servers.Added {
@@ -56,7 +57,7 @@ func (p Plan) Lines(started, colours bool) []string {
 		if started {
 			hint = "tools unknown, since they do not start; 'metarouter doctor --config FILE' says why"
 		}
-		lines = append(lines, terminal.Clean("  ? "+strings.Join(p.Unknown, ", "))+": "+hint)
+		lines = append(lines, plain.Line("  ? "+strings.Join(p.Unknown, ", "))+": "+hint)
 		least = "at least "
 	}
 	return append(lines, fmt.Sprintf("the tool list costs %d tokens now and %s%d with FILE%s", p.Tokens.Before, least, p.Tokens.After, p.Mode))

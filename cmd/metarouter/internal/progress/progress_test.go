@@ -26,14 +26,14 @@ func TestFrame(t *testing.T) {
 		want          string
 	}{
 		{rows, 60, 10, `
-✓  files      ready           3 tools
-⠋  日本       starting  70 s           npx is fetching a-pa…
-✗  evil�[31m  failed                   exited with status 3
--  off        disabled
+✓  files  ready           3 tools
+⠋  日本   starting  70 s           npx is fetching a-packag…
+✗  evil   failed                   exited with status 3
+-  off    disabled
 1 of 3 servers ready, 3 tools, 1 starting, 1 not working, 7…`},
 		{rows, 80, 4, `
-⠋  日本       starting  70 s  npx is fetching a-package-with-a-long-name
-✗  evil�[31m  failed          exited with status 3
+⠋  日本  starting  70 s  npx is fetching a-package-with-a-long-name
+✗  evil  failed          exited with status 3
 … and 2 more
 1 of 3 servers ready, 3 tools, 1 starting, 1 not working, 75 s`},
 		{rows, 30, 1, "\n1 of 3 servers ready, 3 tools…"},

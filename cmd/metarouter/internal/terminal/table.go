@@ -2,11 +2,14 @@ package terminal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/width"
+
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
 // A Colour is one of a terminal's own.
@@ -52,7 +55,7 @@ func Table(rows []Row, columns, lines int, colour bool) []string {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], Width(Clean(cell.Text)))
+			widths[i] = max(widths[i], Width(plain.Line(cell.Text)))
 		}
 	}
 	if columns > 0 {
@@ -118,7 +121,7 @@ func layOut(row Row, widths []int, colour bool) string {
 		if widths[i] == 0 {
 			continue
 		}
-		text := Cut(Clean(cell.Text), widths[i])
+		text := Cut(plain.Line(cell.Text), widths[i])
 		space := widths[i] - Width(text)
 		if cell.Right {
 			pending, space = pending+space, 0
@@ -141,32 +144,11 @@ func Paint(text string, c Colour, colour bool) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// Clean returns the text without what is no visible character, so that nothing in it
-// moves the cursor, hides something or writes from right to left; line ends and tabs
-// become spaces.
-func Clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case r == unicode.ReplacementChar || unicode.IsControl(r):
-			return '\uFFFD'
-		case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Zl, r), unicode.Is(unicode.Zp, r), unicode.Is(unicode.Co, r):
-			return -1
-		}
-		return r
-	}, text)
-}
-
-// Printable returns the text with U+FFFD in place of every character that is neither
-// printable nor a tab, so that nothing in it moves the cursor.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
+// IsPaint reports whether Paint writes the control sequence.
+func IsPaint(sequence string) bool {
+	code, ok := strings.CutPrefix(sequence, "\x1b[")
+	code, ends := strings.CutSuffix(code, "m")
+	return ok && ends && (code == "0" || slices.Contains([]Colour{Red, Green, Yellow, Cyan, Faint, Bold}, Colour(code)))
 }
 
 // Width returns how many columns the text takes. Sequences that Paint writes take none.
@@ -218,7 +200,7 @@ func Cut(text string, columns int) string {
 func Hang(lead, text string, columns int) (lines []string) {
 	indent := strings.Repeat(" ", Width(lead))
 	line, empty := lead, true
-	for _, word := range strings.Fields(Clean(text)) {
+	for _, word := range strings.Fields(plain.Line(text)) {
 		if !empty && columns > 0 && Width(line)+1+Width(word) > columns {
 			lines = append(lines, line)
 			line, empty = indent, true

@@ -17,10 +17,10 @@ func TestTable(t *testing.T) {
 		columns, lines int
 		want           string
 	}{
-		{0, 0, "NAME         N  SAYS\na           12\n日本            what a long story it is\nevil\uFFFD[2J \uFFFD   3  e\u0301"},
-		{30, 0, "NAME         N  SAYS\na           12\n日本            what a long s…\nevil\uFFFD[2J \uFFFD   3  e\u0301"},
+		{0, 0, "NAME    N  SAYS\na      12\n日本       what a long story it is\nevil    3  e\u0301"},
+		{30, 0, "NAME    N  SAYS\na      12\n日本       what a long story …\nevil    3  e\u0301"},
 		{0, 3, "NAME   N  SAYS\na     12\n… and 2 more"},
-		{0, 4, "NAME         N  SAYS\na           12\n日本            what a long story it is\nevil\uFFFD[2J \uFFFD   3  e\u0301"},
+		{0, 4, "NAME    N  SAYS\na      12\n日本       what a long story it is\nevil    3  e\u0301"},
 		{14, 0, "NAME   N  SAYS\na     12\n日本      wha…\nevi…   3  e\u0301"},
 		{5, 1, "… an…"},
 	} {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
 // frameEvery is how often live lines are looked at. They are written if they are
@@ -75,14 +77,17 @@ func (s *Screen) bounds() (width, height int) {
 	return width, height
 }
 
-// Write writes p, above the live lines if there are any.
+// Write writes the text p, above the live lines if there are any. It is cleaned as package
+// plain does, but for colours.
 func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	text := plain.TextWith(string(p), func(sequence string) bool { return s.colour && IsPaint(sequence) })
 	if !s.live {
-		return s.out.Write(p)
+		_, err := io.WriteString(s.out, text)
+		return len(p), err
 	}
-	s.partial = append(s.partial, p...)
+	s.partial = append(s.partial, text...)
 	end := bytes.LastIndexByte(s.partial, '\n') + 1
 	if end == 0 {
 		return len(p), nil

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -27,7 +27,7 @@ type Answer struct {
 }
 
 func (a *Answer) say(format string, args ...any) {
-	a.Reasons = append(a.Reasons, terminal.Clean(fmt.Sprintf(format, args...)))
+	a.Reasons = append(a.Reasons, plain.Line(fmt.Sprintf(format, args...)))
 }
 
 // A Question asks about a tool.
