@@ -18,7 +18,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -115,7 +114,7 @@ func (r Rules) check() error {
 
 // Excludes reports whether the rules leave a tool out, and the note on it.
 func (r Rules) Excludes(name string) (registry.Dropped, bool) {
-	name = plain.Visible(name) // which the patterns are about
+	name = nameOf(name) // which the patterns are about
 	d := registry.Dropped{Kind: registry.KindTool, Name: name}
 	for _, glob := range r.Deny {
 		if matches(glob, name) {

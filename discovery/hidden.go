@@ -3,6 +3,7 @@ package discovery
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
@@ -24,6 +25,16 @@ func mayHide(raw []byte) bool {
 		}
 	}
 	return false
+}
+
+// nameOf returns a name as people read it: without hidden characters, in one line.
+func nameOf(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\r' || r == '\t' {
+			return ' '
+		}
+		return r
+	}, plain.Visible(name))
 }
 
 // reveal removes hidden characters from all strings of a definition, but for the value of
@@ -52,7 +63,7 @@ func identify(o object, key string) (string, error) {
 	switch {
 	case s == "":
 		return "", fmt.Errorf("it has no %s", key)
-	case plain.Visible(s) != s:
+	case nameOf(s) != s:
 		return "", fmt.Errorf("its %s has characters that a person does not see", key)
 	}
 	return s, nil

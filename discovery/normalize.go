@@ -10,7 +10,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -36,7 +35,7 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 		return registry.NormalizedTool{}, err
 	}
 	name, _ := text(tool.get("name"))
-	seen := plain.Visible(name)
+	seen := nameOf(name)
 	if seen == "" {
 		return registry.NormalizedTool{}, errors.New("it has no name")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -63,7 +64,7 @@ func runCall(ctx context.Context, env *environment, tool, raw string, pairs []st
 		}
 		result, err := r.Execute(ctx, selector.Call{Tool: t, Arguments: arguments, Client: "metarouter call"})
 		if err != nil {
-			return fmt.Errorf("call %s: %w", t.ID, err)
+			return fmt.Errorf("call %s: %w", t.ID, oneLine{err})
 		}
 		switch {
 		case env.json:
@@ -80,6 +81,12 @@ func runCall(ctx context.Context, env *environment, tool, raw string, pairs []st
 		return err
 	})
 }
+
+// oneLine is an error whose text a server may have written: it adds no line of its own.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string { return plain.Line(e.error.Error()) }
+func (e oneLine) Unwrap() error { return e.error }
 
 // readArguments returns the JSON object that --args gives, names (@FILE) or has read
 // from stdin (-).

@@ -83,7 +83,7 @@ func runRoute(ctx context.Context, env *environment, task string, o routeOptions
 		}
 		notePartial(env, sel.Partial)
 		if err != nil {
-			return fmt.Errorf("call %s: %w", t.ID, err)
+			return fmt.Errorf("call %s: %w", t.ID, oneLine{err})
 		}
 		answer := routeAnswer{Alternatives: candidates(sel.Alternatives), Sure: sel.Sure, Abstained: sel.Abstained, By: sel.By}
 		if t == nil {

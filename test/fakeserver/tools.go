@@ -41,18 +41,20 @@ type behaviour struct {
 // their name.
 func behaviours() map[string]behaviour {
 	return map[string]behaviour{
-		"echo":  {"Return the arguments as text.", `{"message":{"type":"string"}}`, safe, echo},
-		"pid":   {"Return the process id of this server.", `{}`, safe, func(*call) (string, *rpcError) { return text(fmt.Sprint(os.Getpid())), nil }},
-		"cwd":   {"Return the working directory of this server.", `{}`, safe, workingDirectory},
-		"env":   {"Return the environment of this server, sorted, a variable a line.", `{}`, safe, environment},
-		"sleep": {"Wait for a number of milliseconds, then answer.", `{"ms":{"type":"integer"}}`, safe, sleepThenAnswer},
-		"hang":  {"Never answer, but write 'cancelled ID' to the trace when the call is cancelled.", `{}`, "", neverAnswer},
-		"crash": {"Exit in the middle of the call.", `{}`, "", func(*call) (string, *rpcError) { fail(7, "fatal: crash was called"); return "", nil }},
-		"fail":  {"Fail, as a tool does.", `{}`, "", func(*call) (string, *rpcError) { return failure("the fail tool always fails"), nil }},
-		"error": {"Fail with a JSON-RPC error.", `{}`, "", func(*call) (string, *rpcError) { return "", &rpcError{RawError} }},
-		"big":   {"Return a text of a number of bytes.", `{"bytes":{"type":"integer"}}`, safe, bigText},
-		"prose": {"Return a text of a number of bytes, with line ends and quotes.", `{"bytes":{"type":"integer"}}`, safe, proseText},
-		"raw":   {"Return a result with unusual bytes.", `{}`, safe, func(*call) (string, *rpcError) { return RawResult, nil }},
+		"echo":   {"Return the arguments as text.", `{"message":{"type":"string"}}`, safe, echo},
+		"say":    {"Return the argument text as text.", `{"text":{"type":"string"}}`, safe, sayText},
+		"refuse": {"Fail with a JSON-RPC error with the argument text as its message.", `{"text":{"type":"string"}}`, safe, refuseWith},
+		"pid":    {"Return the process id of this server.", `{}`, safe, func(*call) (string, *rpcError) { return text(fmt.Sprint(os.Getpid())), nil }},
+		"cwd":    {"Return the working directory of this server.", `{}`, safe, workingDirectory},
+		"env":    {"Return the environment of this server, sorted, a variable a line.", `{}`, safe, environment},
+		"sleep":  {"Wait for a number of milliseconds, then answer.", `{"ms":{"type":"integer"}}`, safe, sleepThenAnswer},
+		"hang":   {"Never answer, but write 'cancelled ID' to the trace when the call is cancelled.", `{}`, "", neverAnswer},
+		"crash":  {"Exit in the middle of the call.", `{}`, "", func(*call) (string, *rpcError) { fail(7, "fatal: crash was called"); return "", nil }},
+		"fail":   {"Fail, as a tool does.", `{}`, "", func(*call) (string, *rpcError) { return failure("the fail tool always fails"), nil }},
+		"error":  {"Fail with a JSON-RPC error.", `{}`, "", func(*call) (string, *rpcError) { return "", &rpcError{RawError} }},
+		"big":    {"Return a text of a number of bytes.", `{"bytes":{"type":"integer"}}`, safe, bigText},
+		"prose":  {"Return a text of a number of bytes, with line ends and quotes.", `{"bytes":{"type":"integer"}}`, safe, proseText},
+		"raw":    {"Return a result with unusual bytes.", `{}`, safe, func(*call) (string, *rpcError) { return RawResult, nil }},
 		"progress": {"Send a number of progress notifications, then answer.",
 			`{"n":{"type":"integer"}}`, safe, sendProgress},
 		"capabilities": {"Return the client's capabilities, as this server received them.", `{}`, safe, clientCapabilities},
@@ -167,6 +169,18 @@ func echo(c *call) (string, *rpcError) {
 		return text("{}"), nil
 	}
 	return text(string(c.arguments)), nil
+}
+
+func sayText(c *call) (string, *rpcError) {
+	var a struct{ Text string }
+	json.Unmarshal(c.arguments, &a)
+	return text(a.Text), nil
+}
+
+func refuseWith(c *call) (string, *rpcError) {
+	var a struct{ Text string }
+	json.Unmarshal(c.arguments, &a)
+	return "", newError(-32000, a.Text)
 }
 
 func neverAnswer(c *call) (string, *rpcError) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -424,4 +425,25 @@ func TestGiveUp(t *testing.T) {
 	until(next, func(u update) bool {
 		return slices.ContainsFunc(u.Calls, func(c call) bool { return c.Outcome == "cancelled" })
 	})
+}
+
+// The page writes hidden characters of a result as their numbers.
+func TestPageShowsHiddenCharacters(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("there is no node")
+	}
+	source, err := page.ReadFile("page/plain.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := string(source) + `
+const cases = [["a\u202eb\u{E0041}\u001b[2J", "a⟨U+202E⟩b⟨U+E0041⟩⟨U+001B⟩[2J"], ["a\u200db\ufe0f", "a⟨U+200D⟩b⟨U+FE0F⟩"]];
+for (const plain of ["می\u200cخواهم", "👨\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "1\ufe0f\u20e3", "Größe\n\t日本"]) cases.push([plain, plain]);
+for (const [text, want] of cases) if (shown(text) !== want) console.log(JSON.stringify([text, shown(text), want]));`
+	cmd := exec.Command(node, "--input-type=module")
+	cmd.Stdin = strings.NewReader(script)
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
 }

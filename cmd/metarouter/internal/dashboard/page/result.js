@@ -2,6 +2,7 @@
 import { html, nothing, icon, size, duration, copyable, plural } from "./ui.js";
 import { parse, print, words, isObject } from "./json.js";
 import { changed } from "./store.js";
+import { shown } from "./plain.js";
 
 const longest = 50_000; // characters of a text that are shown at first
 const whole = new WeakSet(); // contents that are shown whole
@@ -23,7 +24,7 @@ function pretty(text) {
 }
 
 function text(value, label, owner) {
-  const all = pretty(words(value));
+  const all = shown(pretty(words(value)));
   const cut = all.length > longest && !whole.has(owner);
   return html`<pre class="log" tabindex="0" role="region" aria-label=${label}>${cut ? all.slice(0, longest) : all}</pre>
     ${cut ? html`<p class="muted">The first ${size(longest)} of ${size(all.length)}. <button type="button" @click=${() => widen(owner)}>Show all</button></p>` : nothing}`;
@@ -38,7 +39,7 @@ function address(said) {
   const uri = words(said);
   let safe = false;
   try { safe = ["http:", "https:"].includes(new URL(uri).protocol); } catch { /* no link */ }
-  return safe ? html`<a href=${uri} target="_blank" rel="noopener noreferrer">${uri}</a>` : html`<code>${uri}</code>`;
+  return safe ? html`<a href=${uri} target="_blank" rel="noopener noreferrer">${shown(uri)}</a>` : html`<code>${shown(uri)}</code>`;
 }
 
 /** content draws a part. What it says may be of any type, and only text is drawn. */
@@ -51,16 +52,16 @@ function content(c, i) {
       return text(c.text ?? "", label, c);
     case "image":
       return images.test(mime) && isBase64(data)
-        ? html`<figure><img src="data:${mime};base64,${data}" alt="An image in the tool's result"><figcaption class="muted">${mime}, ${size(bytes(data))}</figcaption></figure>`
-        : html`<p class="muted">An image of a kind that is not shown: ${mime}</p>`;
+        ? html`<figure><img src="data:${mime};base64,${data}" alt="An image in the tool's result"><figcaption class="muted">${shown(mime)}, ${size(bytes(data))}</figcaption></figure>`
+        : html`<p class="muted">An image of a kind that is not shown: ${shown(mime)}</p>`;
     case "audio":
-      return html`<p class="muted">Audio, ${mime}, ${size(bytes(data))}: not played here.</p>`;
+      return html`<p class="muted">Audio, ${shown(mime)}, ${size(bytes(data))}: not played here.</p>`;
     case "resource_link":
-      return html`<p class="resource"><strong>${words(c.title ?? c.name)}</strong> ${address(c.uri)}${mime ? html` <span class="muted">${mime}</span>` : nothing}</p>
-        ${c.description ? html`<p class="muted">${words(c.description)}</p>` : nothing}`;
+      return html`<p class="resource"><strong>${shown(words(c.title ?? c.name))}</strong> ${address(c.uri)}${mime ? html` <span class="muted">${shown(mime)}</span>` : nothing}</p>
+        ${c.description ? html`<p class="muted">${shown(words(c.description))}</p>` : nothing}`;
     case "resource": {
       const r = isObject(c.resource) ? c.resource : {};
-      return html`<p class="resource">${address(r.uri)} <span class="muted">${words(r.mimeType)}</span></p>
+      return html`<p class="resource">${address(r.uri)} <span class="muted">${shown(words(r.mimeType))}</span></p>
         ${r.text !== undefined ? text(r.text, label, c) : html`<p class="muted">${size(bytes(r.blob ?? ""))} of binary data</p>`}`;
     }
     default:
