@@ -32,11 +32,11 @@ var floods = map[string]kind{
 	"flood on stderr without a line end": {play: func(p *player) {
 		go forever(func(int) { fmt.Fprint(os.Stderr, strings.Repeat("x", 1<<20)) })
 	}},
-	"flood on stdout without a line end": {named: []string{"doctor: ", "log: "}, play: func(p *player) {
+	"flood on stdout without a line end": {named: []string{"doctor: "}, play: func(p *player) {
 		block := strings.Repeat("x", 1<<20)
 		p.initialized = func() { p.out.Lock(); forever(func(int) { p.write(block) }) }
 	}},
-	"flood of a string without an end": {named: []string{"doctor: ", "log: "}, play: func(p *player) {
+	"flood of a string without an end": {named: []string{"doctor: "}, play: func(p *player) {
 		block := strings.Repeat("x", 1<<20)
 		p.onCall(func(m message) {
 			p.out.Lock()
@@ -47,23 +47,23 @@ var floods = map[string]kind{
 	"flood of text on stdout": {named: []string{"doctor: it prints text"}, play: func(p *player) { p.initialized = func() { forever(func(int) { p.line(strings.Repeat("text ", 20)) }) } }},
 	"flood of empty lines":    {play: func(p *player) { p.initialized = func() { forever(func(int) { p.line(strings.Repeat("\n", 4096)) }) } }},
 	"flood of empty objects":  {named: []string{"doctor: "}, play: func(p *player) { p.initialized = func() { forever(func(int) { p.line(`{}`) }) } }},
-	"flood of brackets": {named: []string{"doctor: ", "log: "}, play: func(p *player) {
+	"flood of brackets": {named: []string{"doctor: "}, play: func(p *player) {
 		p.initialized = func() { forever(func(int) { p.long(`{"jsonrpc":"2.0","method":"x","params":`, "[", 1<<20, "") }) }
 	}},
-	"flood of answers": {named: []string{"doctor: ", "log: "}, play: func(p *player) {
+	"flood of answers": {named: []string{"doctor: "}, play: func(p *player) {
 		p.initialized = func() { forever(func(i int) { p.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, i)) }) }
 	}},
-	"flood of errors": {named: []string{"doctor: ", "log: "}, play: func(p *player) {
+	"flood of errors": {named: []string{"doctor: "}, play: func(p *player) {
 		p.initialized = func() {
 			forever(func(int) { p.line(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`) })
 		}
 	}},
-	"flood of requests unknown": {named: []string{"doctor: ", "log: ", "answer: "}, play: func(p *player) {
+	"flood of requests unknown": {named: []string{"doctor: "}, play: func(p *player) {
 		p.initialized = func() {
 			forever(func(i int) { p.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"unheard/of","params":{}}`, i)) })
 		}
 	}},
-	"flood of batches": {named: []string{"doctor: ", "log: "}, play: func(p *player) {
+	"flood of batches": {named: []string{"doctor: "}, play: func(p *player) {
 		p.initialized = func() {
 			forever(func(int) {
 				p.long("[", `{"jsonrpc":"2.0","id":1,"method":"ping"},`, 20_000, `{"jsonrpc":"2.0","id":1,"method":"ping"}]`)
@@ -74,7 +74,7 @@ var floods = map[string]kind{
 
 // flooding returns a server that sends a notification as fast as it can.
 func flooding(method, params string) kind {
-	return kind{named: []string{"doctor: ", "log: "}, play: func(p *player) {
+	return kind{named: []string{"doctor: "}, play: func(p *player) {
 		p.capabilities = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"logging":{}}`
 		p.on["prompts/list"] = func(m message) { p.result(m, `{"prompts":[]}`) }
 		p.on["resources/list"] = func(m message) { p.result(m, `{"resources":[]}`) }

@@ -50,7 +50,7 @@ var handshakes = map[string]kind{
 		p.on["initialize"] = func(m message) { p.fault(m, `{"code":-32601,"message":"no"}`) }
 		p.on["tools/list"] = func(m message) { p.fault(m, `{"code":-32022,"message":"Unsupported protocol version"}`) }
 	}},
-	"discovery with 1,000,000 versions": {named: []string{"doctor: "}, play: func(p *player) {
+	"discovery with 1,000,000 versions": {play: func(p *player) {
 		p.on["server/discover"] = func(m message) {
 			p.long(`{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":{"supportedVersions":[`, `"2099-01-01",`, 1_000_000, `"x"],"capabilities":{}}}`)
 		}

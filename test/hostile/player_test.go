@@ -212,5 +212,5 @@ type kind struct {
 	asks  bool           // the calling client answers questions
 	slow  bool           // the attack needs a few times as long
 	check func(*attack)  // a check of its own, when the attack is over
-	named []string       // texts of which one must name the fault: see attack.named
+	named []string       // texts of which one must be in the evidence, none if all is well
 }

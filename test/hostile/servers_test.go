@@ -3,6 +3,7 @@
 package hostile
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,7 +51,7 @@ type attack struct {
 	kind    kind
 	client  *mcptest.HTTPClient // calls the hostile server
 	load    *honest
-	answers []string // to calls of the hostile server, distinct
+	answers []string // errors that name the hostile server, distinct
 
 	calls, failed int // of the hostile server
 
@@ -130,7 +131,7 @@ func (a *attack) run() {
 	all.Go(func() { a.load.work(ctx) })
 	all.Go(func() {
 		for first := true; (first || ctx.Err() == nil) && !a.t.Failed(); first = false {
-			a.call(d + grace)
+			a.call(d)
 		}
 	})
 	all.Wait()
@@ -143,22 +144,29 @@ const (
 	// grace is how long a call of a hostile server may last after the end of the attack: its
 	// timeout is a second.
 	grace = 8 * time.Second
-	// startDeadline is how long a call may wait for a server that does not become ready.
+	// startDeadline is how long a call may wait for a server that does not become ready. A short
+	// attack does not wait for that.
 	startDeadline = time.Minute
 )
 
 // call calls the hostile server. Any answer will do, but one has to come, and it must be a
 // message that any reader understands.
-func (a *attack) call(patience time.Duration) {
+func (a *attack) call(d time.Duration) {
 	arguments := `{}`
 	if a.kind.args != nil {
 		arguments = a.kind.args()
 	}
-	patience = min(patience, startDeadline)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), min(d+grace, startDeadline))
 	defer cancel()
+	if d+grace < startDeadline {
+		defer time.AfterFunc(d+time.Second, func() {
+			if !a.ready() {
+				cancel()
+			}
+		}).Stop()
+	}
 	result, err := a.client.Call(ctx, "hostile:attack", json.RawMessage(arguments))
-	if errors.Is(err, context.DeadlineExceeded) && patience < startDeadline && !a.ready() {
+	if errors.Is(err, context.Canceled) {
 		return
 	}
 	answer := string(result)
@@ -168,18 +176,24 @@ func (a *attack) call(patience time.Duration) {
 		a.t.Errorf("a call of the hostile server: %v", err)
 		return
 	}
-	if _, isError := textOf(result); isError {
-		a.failed++
-	}
+	said, isError := textOf(result)
 	a.calls++
+	if isError {
+		a.failed++
+		a.note(cmp.Or(said, answer))
+	}
 	if why := unsound(answer); why != "" {
 		a.t.Errorf("an answer of the hostile server came through: %s: %.300q", why, answer)
 	}
-	answer, _, _ = strings.Cut(answer, `"_meta"`)
-	if answer = clip(answer, 300); len(a.answers) < 10 && !slices.Contains(a.answers, answer) {
-		a.answers = append(a.answers, answer)
-	}
 	time.Sleep(time.Millisecond)
+}
+
+// note notes an error that names the hostile server.
+func (a *attack) note(said string) {
+	said = clip(said, 300)
+	if strings.Contains(said, "hostile") && !strings.Contains(said, "unknown tool") && len(a.answers) < 10 && !slices.Contains(a.answers, said) {
+		a.answers = append(a.answers, said)
+	}
 }
 
 // ready reports whether the hostile server is ready.
@@ -259,8 +273,8 @@ func clip(s string, n int) string {
 	return s
 }
 
-// named checks that the fault is named: each text of the kind that begins with "doctor:",
-// "servers:", "log:" or "answer:" must be there, if one alternative of it is.
+// named checks that the fault is named: the doctor, an error that answers a call, or the log has
+// one of the texts of the kind.
 func (a *attack) named() {
 	a.t.Helper()
 	if len(a.kind.named) == 0 {
@@ -298,11 +312,15 @@ func (a *attack) evidence() string {
 		}
 	}
 	for _, answer := range a.answers {
-		fmt.Fprintln(&b, "answer:", clip(answer, 400))
+		fmt.Fprintln(&b, "answer:", answer)
 	}
+	seen := map[string]bool{}
 	for line := range strings.Lines(clip(a.process.Stderr(), 1<<20)) {
-		if strings.Contains(line, `{"server": "hostile"`) || strings.Contains(line, `"hostile:`) {
-			fmt.Fprint(&b, "log: ", strings.TrimSuffix(clip(line, 400), "\n")+"\n")
+		_, line, _ = strings.Cut(line, "\t") // without the time
+		about := strings.Contains(line, `{"server": "hostile"`) || strings.Contains(line, `"hostile:`)
+		if line = clip(strings.TrimSpace(line), 400); about && !strings.HasPrefix(line, "INFO") && !seen[line] && len(seen) < 10 {
+			seen[line] = true
+			fmt.Fprintln(&b, "log:", line)
 		}
 	}
 	return b.String()

@@ -124,13 +124,13 @@ var sites = map[string]kind{
 			return false
 		}
 	}},
-	"HTTP events without an end": {named: []string{"did not answer", "doctor: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
+	"HTTP events without an end": {named: []string{"did not answer"}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		streaming(w)
 		for r.Context().Err() == nil {
 			fmt.Fprint(w, ": a comment\n\n", strings.Repeat("data: \n\n", 1000))
 		}
 	})},
-	"HTTP event of GBs": {slow: true, named: []string{"doctor: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
+	"HTTP event of GBs": {slow: true, named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		streaming(w)
 		block := []byte(strings.Repeat("x", 1<<20))
 		fmt.Fprint(w, "data: ")
@@ -138,14 +138,14 @@ var sites = map[string]kind{
 			w.Write(block)
 		}
 	})},
-	"HTTP event of many lines": {slow: true, named: []string{"doctor: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
+	"HTTP event of many lines": {slow: true, named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		streaming(w)
 		block := []byte(strings.Repeat("data: x\n", 1<<17))
 		for r.Context().Err() == nil {
 			w.Write(block)
 		}
 	})},
-	"HTTP event of an endless field": {slow: true, named: []string{"doctor: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
+	"HTTP event of an endless field": {slow: true, named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		streaming(w)
 		fmt.Fprint(w, "id: ")
 		block := []byte(strings.Repeat("i", 1<<20))
@@ -160,11 +160,11 @@ var sites = map[string]kind{
 		}
 		fmt.Fprintf(w, "id: \x00\x1b\ndata: %s\n\n", response(m, text("done")))
 	})},
-	"HTTP stream that ends at once": {named: []string{"doctor: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
+	"HTTP stream that ends at once": {named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		streaming(w)
 		fmt.Fprint(w, "retry: 0\nid: 1\ndata:\n\n")
 	})},
-	"HTTP stream with a retry of years": {named: []string{"doctor: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
+	"HTTP stream with a retry of years": {named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		streaming(w)
 		fmt.Fprint(w, "retry: 99999999999999999999\nid: 1\ndata:\n\n")
 	})},
@@ -187,7 +187,7 @@ var sites = map[string]kind{
 		}
 		fmt.Fprintf(w, "data: %s\n\n", response(m, text("done")))
 	})},
-	"HTTP bomb of gzip": {slow: true, named: []string{"doctor: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
+	"HTTP bomb of gzip": {slow: true, named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Write(bomb())
@@ -236,12 +236,12 @@ var sites = map[string]kind{
 	"HTTP connection with noise": {named: []string{"doctor: "}, serve: func(s *site) {
 		s.accept = func(c net.Conn) { io.WriteString(c, strings.Repeat("SSH-2.0-x\x00\xff", 10_000)) }
 	}},
-	"HTTP body shorter than announced": {named: []string{"doctor: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
+	"HTTP body shorter than announced": {named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", "1000000000")
 		io.WriteString(w, response(m, text("short")))
 	})},
-	"HTTP body of 300 MB": {slow: true, named: []string{"doctor: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
+	"HTTP body of 300 MB": {slow: true, named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":{"content":[{"type":"text","text":"`)
 		block := []byte(strings.Repeat("x", 1<<20))
@@ -267,10 +267,10 @@ var sites = map[string]kind{
 	"HTTP 500 always":                      siteStatus(500, "X", "x"),
 	"HTTP 202 for requests":                siteStatus(202, "X", "x"),
 	"HTTP 204 for requests":                siteStatus(204, "X", "x"),
-	"HTTP 401 for calls": {named: []string{"doctor: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
+	"HTTP 401 for calls": {named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		w.WriteHeader(http.StatusUnauthorized)
 	})},
-	"HTTP session lost at each call": {named: []string{"doctor: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
+	"HTTP session lost at each call": {named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		w.WriteHeader(http.StatusNotFound)
 	})},
 	"HTTP new session id in each answer": {serve: func(s *site) {
