@@ -128,6 +128,16 @@ func TestRoundStep(t *testing.T) {
 	}
 }
 
+func TestOrphans(t *testing.T) {
+	server, child := process{pid: 7, role: servers, server: "s01"}, process{pid: 8, role: kids, server: childOf + "7"}
+	if left := orphans([]process{server, child}); len(left) > 0 {
+		t.Errorf("the child of a server that runs is an orphan: %v", left)
+	}
+	if left := orphans([]process{{pid: 9, role: servers}, child}); len(left) != 1 || left[0] != child {
+		t.Errorf("orphans are %v, want %v", left, child)
+	}
+}
+
 func TestFaultsNamed(t *testing.T) {
 	for list, want := range map[string]int{"all": len(faults) - 1, "all,router": len(faults), "none": 0, "kill,kill,stop": 2} {
 		if names, err := faultsNamed(list); err != nil || len(names) != want {

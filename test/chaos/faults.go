@@ -32,6 +32,7 @@ var faults = map[string]fault{
 	"stdin":   {"a server closes its stdin", 6, 0, signalServer(closeStdin)},
 	"stdout":  {"a server closes its stdout", 6, 0, signalServer(closeStdout)},
 	"garbage": {"a server writes to stdout what is no message", 15, 0, signalServer(makeNoise)},
+	"child":   {"a server starts a process without an environment in its own session", 6, 0, signalServer(leaveChild)},
 	"cut":     {"a server writes half a message", 4, 0, signalServer(cutLine)},
 	"edit":    {"the configuration is edited", 10, 5 * time.Second, (*faulter).edit},
 	"slow":    {"a client reads at a crawl for up to 6 s", 8, 6 * time.Second, (*faulter).slowClient},

@@ -18,7 +18,7 @@ type sample struct {
 	at    time.Duration // since the start of the load
 	calls tally
 	usage        // of all routers together
-	count [3]int // processes by role
+	count [3]int // processes by role, without kids
 }
 
 // A meter takes samples.
@@ -59,6 +59,9 @@ func (m *meter) start(ctx context.Context) (stop func()) {
 
 func (m *meter) sample() (s sample) {
 	for _, p := range processes(m.bin) {
+		if p.role == kids {
+			continue
+		}
 		s.count[p.role]++
 		if p.role == routers {
 			u := usageOf(p.pid)
@@ -121,7 +124,7 @@ func (r *run) compare(ctx context.Context, before sample) {
 		r.rest()
 		now = r.meter.sample()
 		r.meter.after = now
-		if now.files <= before.files && now.count == before.count && now.memory <= limit {
+		if now.files <= before.files && now.count == before.count && now.memory <= limit && len(orphans(processes(r.bin))) == 0 {
 			break
 		}
 		if time.Now().After(until) || ctx.Err() != nil {
@@ -129,6 +132,9 @@ func (r *run) compare(ctx context.Context, before sample) {
 			break
 		}
 		time.Sleep(500 * time.Millisecond)
+	}
+	for _, p := range orphans(processes(r.bin)) {
+		r.problem("process %d has outlived its server (%s)", p.pid, p.server)
 	}
 	if left := zombies(processes(r.bin)); len(left) > 0 {
 		r.problem("routers did not reap their children %v", left)
@@ -158,7 +164,7 @@ func (r *run) lookForRemains() {
 		time.Sleep(200 * time.Millisecond)
 	}
 	for _, p := range processes(r.bin) {
-		r.problem("process %d is left, a %s", p.pid, [...]string{"router", "guard", "server " + p.server}[p.role])
+		r.problem("process %d is left, a %s", p.pid, [...]string{"router", "guard", "server " + p.server, p.server}[p.role])
 	}
 	filepath.WalkDir(r.dir, func(path string, entry fs.DirEntry, err error) error {
 		temporary := strings.HasPrefix(entry.Name(), "tmp-") || filepath.Dir(path) == r.temp

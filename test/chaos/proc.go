@@ -19,6 +19,7 @@ const (
 	routers role = iota
 	guards
 	servers
+	kids // what servers have started, and what must end with them
 )
 
 // A process is a process of the run.
@@ -54,6 +55,9 @@ func processes(bin string) []process {
 			if i := slices.Index(args, "-name"); i >= 0 && i+1 < len(args) {
 				p.server = args[i+1]
 			}
+			if slices.Contains(args, "-only-sleep") {
+				p.role = kids
+			}
 		case len(args) > 1 && args[1] == "guard":
 			p.role = guards
 		}
@@ -65,6 +69,13 @@ func processes(bin string) []process {
 // of returns the processes of a role.
 func of(r role, all []process) []process {
 	return slices.DeleteFunc(slices.Clone(all), func(p process) bool { return p.role != r })
+}
+
+// orphans returns the processes whose server has ended.
+func orphans(all []process) []process {
+	return slices.DeleteFunc(of(kids, all), func(child process) bool {
+		return slices.ContainsFunc(all, func(p process) bool { return child.server == childOf+strconv.Itoa(p.pid) })
+	})
 }
 
 // A usage is the resources that processes hold.

@@ -4,7 +4,9 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -18,6 +20,7 @@ const (
 	cutLine     = syscall.SIGUSR2  // write half a line, which destroys the next message
 	closeStdout = syscall.SIGWINCH // and continue
 	closeStdin  = syscall.SIGPWR   // the server ends after one more message
+	leaveChild  = syscall.SIGIO    // start a process that is hard to find
 )
 
 // noise is text that servers write to stdout by mistake.
@@ -33,7 +36,7 @@ var noise = strings.Join([]string{
 // serveIfAsked plays the fake server and exits if this process was started as one.
 func serveIfAsked() {
 	asked := make(chan os.Signal, 8)
-	signal.Notify(asked, makeNoise, cutLine, closeStdout, closeStdin)
+	signal.Notify(asked, makeNoise, cutLine, closeStdout, closeStdin, leaveChild)
 	go misbehave(asked)
 	mcptest.ServeIfAsked()
 	signal.Stop(asked) // this process is not a server
@@ -51,6 +54,23 @@ func misbehave(asked <-chan os.Signal) {
 			syscall.Close(1) // os.Stdout.Close would wait for its readers and writers
 		case closeStdin:
 			syscall.Close(0)
+		case leaveChild:
+			leave()
 		}
 	}
 }
+
+// leave starts a process without an environment in a session of its own, and does not wait for
+// it. It must end with the server.
+func leave() {
+	command, args := mcptest.Command("-only-sleep", "-name", childOf+strconv.Itoa(os.Getpid()), "-lifetime", "1h")
+	child := exec.Command(command, args...)
+	child.Env = []string{}
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := child.Start(); err != nil {
+		os.Stderr.WriteString("chaos: start a child: " + err.Error() + "\n")
+	}
+}
+
+// childOf is the beginning of the name of such a process; the server's process id follows.
+const childOf = "child-of-"
