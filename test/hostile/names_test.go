@@ -18,8 +18,8 @@ var names = map[string]kind{
 	"names with zero width":       named("at\u200btack\ufeff", "doctor: "),
 	"names with NUL":              named("attack\x00x", "doctor: "),
 	"names of 1 MB":               named("attack"+strings.Repeat("x", 1<<20), "doctor: "),
-	"names of other servers":      named("honest__echo", "answer: "),
-	"names of our own tools":      named("find_tools", "answer: "),
+	"names of other servers":      named("honest__echo"),
+	"names of our own tools":      named("find_tools"),
 	"names in different cases": {play: func(p *player) {
 		for _, name := range []string{"Attack", "ATTACK", "attacK", "attack", "attack "} {
 			p.tools += `,{"name":` + quote(name) + `,"inputSchema":{"type":"object"}}`

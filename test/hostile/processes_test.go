@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
-	"time"
 )
 
 // processes misbehave as processes. No process may be left in the end.
@@ -50,8 +49,9 @@ var processes = map[string]kind{
 	"stdout closed, but living": {named: []string{"doctor: ", "ended"}, play: func(p *player) {
 		p.onCall(func(message) { syscall.Close(1); select {} })
 	}},
-	"stdin closed, but living": {named: []string{"doctor: "}, play: func(p *player) {
-		p.initialized = func() { time.Sleep(100 * time.Millisecond); syscall.Close(0) }
+	"stdin closed, but living": {named: []string{"doctor: ", "answer: "}, play: func(p *player) {
+		p.remains = true
+		p.onCall(func(m message) { p.result(m, text("the last one")); syscall.Close(0) })
 	}},
 	"pipes held by a child": {named: []string{"doctor: ", "ended"}, play: func(p *player) {
 		p.onCall(func(message) {

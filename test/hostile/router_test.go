@@ -193,6 +193,16 @@ func (r *router) usage() (u usage) {
 		u.goroutines = 1
 		return u
 	}
+	r.metrics(func(line string) {
+		if value, ok := strings.CutPrefix(line, "metarouter_go_goroutines "); ok {
+			u.goroutines, _ = strconv.Atoi(value)
+		}
+	})
+	return u
+}
+
+// metrics calls f with each line of the metrics.
+func (r *router) metrics(f func(line string)) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+"/metrics", nil)
@@ -205,15 +215,12 @@ func (r *router) usage() (u usage) {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return u
+		return
 	}
 	defer resp.Body.Close()
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), "metarouter_go_goroutines "); ok {
-			u.goroutines, _ = strconv.Atoi(value)
-		}
+		f(lines.Text())
 	}
-	return u
 }
 
 // children returns the process ids of the children of a process.

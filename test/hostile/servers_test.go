@@ -22,7 +22,7 @@ import (
 // servers returns all kinds of hostile servers.
 func servers() map[string]kind {
 	all := map[string]kind{}
-	for _, some := range []map[string]kind{schemas, lists, names, floods, answers, questions, handshakes, processes, sites} {
+	for _, some := range []map[string]kind{schemas(), lists, names, floods, answers, questions, handshakes, processes, sites} {
 		for name, k := range some {
 			if _, twice := all[name]; twice {
 				panic("two kinds are named " + name)
@@ -79,6 +79,7 @@ func attackWith(t *testing.T, name string, k kind) {
 	}
 	maps.Copy(e, k.entry)
 	r.configure(e)
+	a.await()
 	a.run()
 	a.named()
 	if k.check != nil {
@@ -196,19 +197,26 @@ func (a *attack) note(said string) {
 	}
 }
 
-// ready reports whether the hostile server is ready.
-func (a *attack) ready() bool {
-	out, _ := a.command("servers", "--json")
-	var all []struct{ Name, State string }
-	if err := json.Unmarshal([]byte(out), &all); err != nil {
-		a.t.Errorf("servers: %v: %.2000s", err, out)
-	}
-	for _, s := range all {
-		if s.Name == "hostile" {
-			return s.State == "ready"
+// await waits until the first try to start the hostile server is over.
+func (a *attack) await() {
+	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		if state := a.state(); state != "" && state != "starting" {
+			return
 		}
 	}
-	return false
+	a.t.Error("the hostile server is still starting")
+}
+
+func (a *attack) ready() bool { return a.state() == "ready" }
+
+// state returns the state of the hostile server.
+func (a *attack) state() (state string) {
+	a.metrics(func(line string) {
+		if rest, ok := strings.CutPrefix(line, `metarouter_server_state{server="hostile",state="`); ok && strings.HasSuffix(rest, `"} 1`) {
+			state = strings.TrimSuffix(rest, `"} 1`)
+		}
+	})
+	return state
 }
 
 // unsound says why a strict reader would refuse a message, or "".

@@ -270,7 +270,7 @@ var sites = map[string]kind{
 	"HTTP 401 for calls": {named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		w.WriteHeader(http.StatusUnauthorized)
 	})},
-	"HTTP session lost at each call": {named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
+	"HTTP session lost at each call": {named: []string{"doctor: it runs now, but before"}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		w.WriteHeader(http.StatusNotFound)
 	})},
 	"HTTP new session id in each answer": {serve: func(s *site) {
