@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -183,9 +184,15 @@ func readDiscovered(answer Reply) (info session.Info, bothEras, ok bool) {
 
 type implementation struct{ Name, Version, Title string }
 
+// maxSaid bounds the bytes of what a server says of itself in a word or two. Each result of its
+// tools has the version.
+const maxSaid = 256
+
+func brief(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxSaid)], "") }
+
 func (i implementation) info(revision, instructions string, capabilities json.RawMessage) session.Info {
 	return session.Info{
-		ProtocolVersion: revision, Name: i.Name, Version: i.Version, Title: i.Title,
+		ProtocolVersion: revision, Name: brief(i.Name), Version: brief(i.Version), Title: brief(i.Title),
 		Instructions: instructions, Capabilities: capabilities,
 	}
 }
@@ -208,8 +215,9 @@ func (p *Peer) initialized(ctx context.Context, g Greeting, answer Reply) error 
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return fmt.Errorf("initialize: unusable result: %w", err)
 	}
-	if r.ProtocolVersion < session.Oldest || r.ProtocolVersion >= session.Modern {
-		return &VersionError{r.ProtocolVersion}
+	v := r.ProtocolVersion
+	if len(v) != len(session.Oldest) || v < session.Oldest || v >= session.Modern {
+		return &VersionError{brief(v)}
 	}
 	p.agreed.info = g.complete(r.ServerInfo.info(r.ProtocolVersion, r.Instructions, r.Capabilities))
 	return p.Notify(ctx, Initialized, nil)

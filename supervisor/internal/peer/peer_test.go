@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -285,6 +286,17 @@ func TestStamp(t *testing.T) {
 
 const initializeResult = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"hi"}`
 
+// A server's long name is cut; each result of its tools would have the version.
+func TestLongServerInfo(t *testing.T) {
+	long := strings.Repeat("é", 1<<20)
+	info := implementation{long, long, long}.info(session.Modern, "", nil)
+	for _, said := range []string{info.Name, info.Version, info.Title} {
+		if len(said) > maxSaid || !utf8.ValidString(said) {
+			t.Errorf("%d bytes, valid: %v", len(said), utf8.ValidString(said))
+		}
+	}
+}
+
 func TestHandshake(t *testing.T) {
 	const discovered = `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}}`
 	for _, tc := range []struct {
@@ -327,6 +339,9 @@ func TestHandshake(t *testing.T) {
 		{"speaks another protocol", LegacyEra, func(s *script) {
 			s.write(`{"id":%s,"result":{"protocolVersion":"1.0"}}`, s.read().ID)
 		}, "", `protocol "1.0"`},
+		{"speaks a protocol of 1 MB", LegacyEra, func(s *script) {
+			s.write(`{"id":%s,"result":{"protocolVersion":"2025-%s"}}`, s.read().ID, strings.Repeat("0", 1<<20))
+		}, "", "the server speaks protocol"},
 		{"mute", UnknownEra, func(s *script) { s.read(); s.read() }, "", "deadline"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -339,6 +354,8 @@ func TestHandshake(t *testing.T) {
 				err := p.Handshake(ctx, Greeting{Known: tc.known, Version: "1", Capabilities: json.RawMessage(`{}`)})
 				server.Wait()
 				switch {
+				case err != nil && len(err.Error()) > 1000:
+					t.Errorf("an error of %d bytes", len(err.Error()))
 				case tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)):
 					t.Errorf("error %v, want one with %q", err, tc.err)
 				case tc.err == "" && (err != nil || p.Info().ProtocolVersion != tc.revision):
