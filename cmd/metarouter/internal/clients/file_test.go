@@ -207,3 +207,17 @@ func TestEdits(t *testing.T) {
 		}
 	}
 }
+
+// A file without an end is not read into memory.
+func TestLargeFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "large.json")
+	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, maxFile+1); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := Read(path); err == nil {
+		t.Errorf("read %d bytes", len(f.Data))
+	}
+}
