@@ -54,7 +54,7 @@ var answers = map[string]kind{
 	"answer that is not UTF-8": answering(`hostile`, func(p *player, m message) {
 		p.result(m, "{\"content\":[{\"type\":\"text\",\"text\":\"\xff\xfe\x80\"}]}")
 	}),
-	"error that is not UTF-8": answering(`hostile`, func(p *player, m message) { p.fault(m, "{\"code\":1,\"message\":\"\xc3\x28\"}") }),
+	"error that is not UTF-8": answering("", func(p *player, m message) { p.fault(m, "{\"code\":1,\"message\":\"\xc3\x28\"}") }),
 	"answer with a lone surrogate": answering("", func(p *player, m message) {
 		p.result(m, `{"content":[{"type":"text","text":"\ud800 \udc00\ud800"}],"\udfff":1}`)
 	}),

@@ -36,7 +36,7 @@ var floods = map[string]kind{
 		block := strings.Repeat("x", 1<<20)
 		p.initialized = func() { p.out.Lock(); forever(func(int) { p.write(block) }) }
 	}},
-	"flood of a string without an end": {named: []string{"doctor: "}, play: func(p *player) {
+	"flood of a string without an end": {named: []string{"did not answer"}, play: func(p *player) {
 		block := strings.Repeat("x", 1<<20)
 		p.onCall(func(m message) {
 			p.out.Lock()

@@ -39,9 +39,13 @@ var names = map[string]kind{
 		``, `{"uriTemplate":"{+any}","name":"all"},{"uriTemplate":"honest://{any}","name":"theirs"},{"uriTemplate":"metarouter://{+any}","name":"ours"}`), check: (*attack).honestResource},
 	"template that explodes": {play: offering(
 		``, `{"uriTemplate":"`+strings.Repeat("{+a}x", 200)+`","name":"long"},{"uriTemplate":"honest://`+strings.Repeat("{a*}{/b*}", 50)+`","name":"long"}`), check: (*attack).honestResource},
-	"serverInfo of 4 MB": {play: func(p *player) {
+	"serverInfo of 4 MB": {check: func(a *attack) {
+		if len(a.last) >= longest {
+			a.t.Errorf("an answer has more than %d bytes: %.300s", longest, a.last)
+		}
+	}, play: func(p *player) {
 		p.on["initialize"] = func(m message) {
-			p.result(m, strings.Replace(p.hello("2025-06-18"), `"name":"hostile"`, `"name":"`+strings.Repeat(`\u001b[2J`, 1<<19)+`"`, 1))
+			p.result(m, strings.Replace(p.hello("2025-06-18"), `"name":"hostile","version":"1"`, `"title":"`+strings.Repeat("t", 4<<20)+`","name":"`+strings.Repeat(`\u001b[2J`, 1<<19)+`","version":"`+strings.Repeat("1", 4<<20)+`"`, 1))
 		}
 	}},
 }

@@ -17,7 +17,7 @@ var questions = map[string]kind{
 	"flood of roots outside a call":       asking(false, "roots/list", `{}`),
 	"flood of roots in a call":            asking(true, "roots/list", `{}`),
 	"flood of ping":                       asking(false, "ping", `{}`),
-	"flood of questions with one id": {asks: true, check: fewQuestions, named: []string{"log: "}, play: func(p *player) {
+	"flood of questions with one id": {asks: true, check: fewQuestions, named: []string{"doctor: metarouter has refused"}, play: func(p *player) {
 		p.onCall(func(m message) {
 			for range 5000 {
 				p.line(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":` + elicitation + `}`)
@@ -25,13 +25,13 @@ var questions = map[string]kind{
 			p.result(m, text("done"))
 		})
 	}},
-	"question of 16 MB": {asks: true, check: fewQuestions, named: []string{"log: "}, play: func(p *player) {
+	"question of 16 MB": {asks: true, check: fewQuestions, named: []string{"doctor: metarouter has refused"}, play: func(p *player) {
 		p.onCall(func(m message) {
 			p.long(`{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"`, "please ", 2<<20, `","requestedSchema":{"type":"object","properties":{}}}}`)
 			p.result(m, text("done"))
 		})
 	}},
-	"questions after a decline": {asks: true, named: []string{"log: "}, play: func(p *player) {
+	"questions after a decline": {asks: true, named: []string{"doctor: metarouter has refused"}, play: func(p *player) {
 		var call message
 		var n atomic.Int64
 		ask := func() {
@@ -69,7 +69,7 @@ const (
 const maxQuestions = 65
 
 func asking(inCall bool, method, params string) kind {
-	return kind{asks: true, named: []string{"log: "}, play: func(p *player) {
+	return kind{asks: true, named: []string{"doctor: metarouter has refused"}, play: func(p *player) {
 		ask := func(i int) {
 			p.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":"%s%d","method":"%s","params":%s}`, strings.Repeat("q", 10), i, method, params))
 		}

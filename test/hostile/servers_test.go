@@ -52,6 +52,7 @@ type attack struct {
 	client  *mcptest.HTTPClient // calls the hostile server
 	load    *honest
 	answers []string // errors that name the hostile server, distinct
+	last    string   // the last answer
 
 	calls, failed int // of the hostile server
 
@@ -177,6 +178,7 @@ func (a *attack) call(d time.Duration) {
 		a.t.Errorf("a call of the hostile server: %v", err)
 		return
 	}
+	a.last = clip(answer, longest)
 	said, isError := textOf(result)
 	a.calls++
 	if isError {
@@ -188,6 +190,9 @@ func (a *attack) call(d time.Duration) {
 	}
 	time.Sleep(time.Millisecond)
 }
+
+// longest bounds the bytes that are kept of the last answer.
+const longest = 2000
 
 // note notes an error that names the hostile server.
 func (a *attack) note(said string) {
@@ -298,7 +303,8 @@ func (a *attack) named() {
 			}
 		}
 	}
-	a.t.Errorf("the fault is not named: none of %q in\n%s", a.kind.named, clip(seen, 8000))
+	a.t.Errorf("the fault is not named: none of %q in\n%s\nThe server is %s; the last of %d answers is %s",
+		a.kind.named, clip(seen, 8000), a.state(), a.calls, a.last)
 }
 
 // evidence is all that says what is wrong with the hostile server.

@@ -180,7 +180,7 @@ var sites = map[string]kind{
 			return true
 		}
 	}},
-	"HTTP flood of questions": {asks: true, check: fewQuestions, named: []string{"log: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
+	"HTTP flood of questions": {asks: true, check: fewQuestions, named: []string{"doctor: metarouter has refused"}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		streaming(w)
 		for i := range 2000 {
 			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"elicitation/create\",\"params\":%s}\n\n", i, elicitation)
@@ -284,7 +284,7 @@ var sites = map[string]kind{
 			return true
 		}
 	}},
-	"HTTP session id of 500 KB": {named: []string{"doctor: "}, serve: func(s *site) {
+	"HTTP session id of 500 KB": {serve: func(s *site) {
 		s.handle = func(w http.ResponseWriter, r *http.Request, m message) bool {
 			if m.ID == nil {
 				return false
