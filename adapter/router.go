@@ -27,7 +27,8 @@ type Options struct {
 	// its owner alone. "" keeps nothing.
 	DataDir string
 
-	// Guard is the command line that runs [supervisor.RunGuard]; empty means that
+	// Guard is the command line that runs [supervisor.RunGuard], of a program that calls
+	// [supervisor.OpenForUser] first; empty means that
 	// servers may outlive a program that is killed: their stdin ends, and most end
 	// with it, but nothing makes them. Close leaves none with or without a guard.
 	// [Embed] makes the program its own guard.

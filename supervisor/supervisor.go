@@ -44,8 +44,8 @@ type Options struct {
 	DataDir string
 
 	// Guard is the command line of a process that runs [RunGuard] on its stdin: this
-	// binary with the arguments that make it do so. Empty means no process guard:
-	// servers may outlive a router that is killed.
+	// binary with the arguments that make it do so. It must call [OpenForUser] first.
+	// Empty means no process guard: servers may outlive a router that is killed.
 	Guard []string
 
 	// Reporter is the path of a program that calls [Report] if ReportVariable is set:

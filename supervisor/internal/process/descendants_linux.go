@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/fnv"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -162,18 +163,14 @@ func canTag() bool {
 // id until it is reaped. Its own children are then the next orphans.
 func (k *keeper) killLeft(_ []*served, all bool) {
 	untilNone(func() (killed int) {
-		pids := processes()
+		scanned := processes()
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		running := make(map[int64]bool)
 		for _, s := range k.served {
 			running[s.number&maxNumber] = true
 		}
-		for _, pid := range pids {
-			s, ok := statOf(pid)
-			if !ok || s.parent != os.Getpid() || s.dead {
-				continue
-			}
+		for pid := range children(scanned) {
 			server := k.served[pid]
 			if server != nil && !all {
 				continue
@@ -187,6 +184,29 @@ func (k *keeper) killLeft(_ []*served, all bool) {
 		}
 		return killed
 	})
+}
+
+// children returns the living ones of the processes that are children of this one, and
+// those that the kernel lists: /proc may be mounted such that it hides others.
+func children(scanned []int) map[int]bool {
+	all := make(map[int]bool)
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, list := range lists {
+		b, _ := os.ReadFile(list)
+		for field := range strings.FieldsSeq(string(b)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				all[pid] = true
+			}
+		}
+	}
+	for _, pid := range scanned {
+		if s, ok := statOf(pid); ok && s.parent == os.Getpid() && !s.dead {
+			all[pid] = true
+		} else if ok {
+			delete(all, pid)
+		}
+	}
+	return all
 }
 
 // ownerOf returns the number of the process of a server from which the child descends;

@@ -190,6 +190,36 @@ func TestBrowserOfPlaywrightDies(t *testing.T) {
 	}
 }
 
+// A real browser as Playwright starts it, which has zygotes, sandboxes and a crash
+// handler.
+func TestChromiumDies(t *testing.T) {
+	t.Parallel()
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("no chromium")
+	}
+	s := newStage(t)
+	starter, end := s.starter()
+	defer end()
+	p, err := starter.Start(Command{Path: "/bin/sh", Env: os.Environ(), Args: []string{"-c",
+		`setsid env -i HOME="$0" "$1" --headless --no-sandbox --disable-gpu --remote-debugging-port=0 --user-data-dir="$0" about:blank & cat`, s.folder, chromium}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	browsers := func() (pids []int) {
+		for _, pid := range processes() {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if strings.Contains(string(line), s.folder) && pid != p.PID && mcptest.Alive(pid) {
+				pids = append(pids, pid)
+			}
+		}
+		return pids
+	}
+	mcptest.WaitFor(t, "the browser's processes", func() bool { return len(browsers()) >= 3 })
+	p.stopAndClose()
+	mcptest.WaitFor(t, "the end of the browser", func() bool { return len(browsers()) == 0 })
+}
+
 // With killStrays false, a server's group alone is killed.
 func TestKeepStrays(t *testing.T) {
 	t.Parallel()

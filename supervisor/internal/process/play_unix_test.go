@@ -64,9 +64,8 @@ func play(args []string) {
 		enter(args[2])
 		time.Sleep(time.Hour)
 	case "opener": // opens a page for the user, and goes on until its stdin ends
-		cmd := exec.Command("xdg-open", folder)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			fmt.Fprintln(os.Stderr, err, string(out))
+		if err := exec.Command("xdg-open", folder).Run(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 		}
 		enter("server")
 		io.Copy(io.Discard, os.Stdin)
