@@ -399,7 +399,7 @@ func TestSharedRouterForgets(t *testing.T) {
 	}
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
-	first := s.serve()
+	first := s.serve("--debug") // else its files can't be counted
 	mustCall(t, first, "s__echo", `{}`)
 	visit := func() {
 		c := s.serve()

@@ -44,7 +44,7 @@ func TestSoak(t *testing.T) {
 		t.Skip("open files are counted in /proc")
 	}
 	s := prepare(t, soaked(), nil)
-	url, router := s.serveHTTP("--mode", "direct")
+	url, router := s.serveHTTP("--mode", "direct", "--debug") // else its files can't be counted
 	names := learn(t, url)
 	pid := router.Cmd.Process.Pid
 	files, children := openFiles(t, pid), descendants(t, pid)
