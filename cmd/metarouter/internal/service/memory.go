@@ -2,13 +2,20 @@ package service
 
 import (
 	"context"
+	"os"
+	"runtime/debug"
 	"runtime/metrics"
 	"time"
 )
 
 const (
 	// memoryCheck is how often the memory is looked at.
-	memoryCheck = 20 * time.Second
+	memoryCheck = 10 * time.Second
+
+	// softLimit is from how much memory on garbage is collected more often, in bytes. Else
+	// the heap would grow to twice what is in use, as when strangers fill all that the bodies
+	// of requests may take.
+	softLimit = 450 << 20
 
 	// littleMemory is never given back by us, and swing is how much more than twice the least
 	// is no peak, in bytes.
@@ -33,8 +40,10 @@ func measure() usage {
 }
 
 // returnMemory gives memory back to the system once after each peak, until ctx ends. The Go
-// runtime does so only while it collects garbage, which a router without work does not.
-func returnMemory(ctx context.Context, measure func() usage, free func()) {
+// runtime does so only while it collects garbage, which a router without work does not. It
+// also sets how much memory the runtime shall try not to exceed.
+func returnMemory(ctx context.Context, measure func() usage, free func(), limit func(uint64)) {
+	limit(softLimit)
 	look := time.NewTicker(memoryCheck)
 	defer look.Stop()
 	var p peaks
@@ -44,10 +53,20 @@ func returnMemory(ctx context.Context, measure func() usage, free func()) {
 		case <-ctx.Done():
 			return
 		}
-		if p.over(measure()) {
+		now := measure()
+		limit(max(softLimit, now.live/2*3)) // less would have the runtime do little else
+		if p.over(now) {
 			free()
 			p.least = measure().held
 		}
+	}
+}
+
+// limitMemory tells the runtime how much memory it shall try not to exceed, unless the
+// environment says so.
+func limitMemory(bytes uint64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(bytes))
 	}
 }
 

@@ -14,8 +14,9 @@ func TestReturnMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const mb = 1 << 20
 		ctx, cancel := context.WithCancel(t.Context())
-		var mu sync.Mutex // guards the next three
+		var mu sync.Mutex // guards the next four
 		var now usage
+		var limit uint64
 		var freed int
 		var left uint64 // what is held after memory was given back
 		become := func(held, live, more, after uint64) {
@@ -40,6 +41,10 @@ func TestReturnMemory(t *testing.T) {
 				defer mu.Unlock()
 				freed++
 				now.held = left
+			}, func(bytes uint64) {
+				mu.Lock()
+				defer mu.Unlock()
+				limit = bytes
 			})
 		})
 		for _, step := range []struct {
@@ -54,12 +59,18 @@ func TestReturnMemory(t *testing.T) {
 			{"after another peak", 120, 10, 300, 30, 1},
 			{"in use for long", 300, 250, 500, 280, 1},
 			{"as the heap swings", 500, 250, 300, 280, 0},
+			{"with more than the limit in use", 1000, 600, 800, 650, 1},
 			{"when it is not in use any more", 300, 10, 4, 35, 1},
 		} {
 			become(step.held, step.live, step.allocated, step.left)
 			if time.Sleep(time.Minute - 1); times() != step.freed {
 				t.Errorf("%s: %d times, not %d", step.what, times(), step.freed)
 			}
+			mu.Lock()
+			if want := max(softLimit, step.live*mb/2*3); limit != want {
+				t.Errorf("%s: the limit is %d MB", step.what, limit/mb)
+			}
+			mu.Unlock()
 			if time.Sleep(time.Hour); times() > step.freed {
 				t.Errorf("%s: again without a peak", step.what)
 			}

@@ -18,14 +18,13 @@ const (
 	// refuse their first request.
 	maxRefused = 64
 
-	// newcomer is how long a connection has for its first request before it is closed
-	// rather than one that has brought a request.
-	newcomer = time.Second
+	// merit is how many times as long a connection may wait that has brought a request before.
+	merit = 10
 )
 
 // A connections bounds the connections of a listener, plus the requests over HTTP/2. One
 // network may have three quarters of them. A connection in excess replaces the one that has
-// waited longest for a request, of the same network if that has its share. If no connection
+// waited longest for a whole request, of the same network if that has its share. If no connection
 // waits, since all requests are being answered, its first request is refused.
 type connections struct {
 	mu       sync.Mutex // guards what follows and the places
@@ -71,14 +70,19 @@ func (q *queue) of(p *place) *list.List {
 
 // first returns the place to be closed first; nil if none waits.
 func (q *queue) first(now time.Time) *place {
-	front := q.fresh.Front()
-	if front == nil || now.Sub(front.Value.(*place).since) < newcomer && q.used.Len() > 0 {
-		front = q.used.Front()
+	fresh, used := front(&q.fresh), front(&q.used)
+	if fresh == nil || used != nil && now.Sub(used.since) > merit*now.Sub(fresh.since) {
+		return used
 	}
-	if front == nil {
-		return nil
+	return fresh
+}
+
+// front returns the first place of the list; nil if there is none.
+func front(l *list.List) *place {
+	if e := l.Front(); e != nil {
+		return e.Value.(*place)
 	}
-	return front.Value.(*place)
+	return nil
 }
 
 func newConnections(most int) *connections {

@@ -70,7 +70,7 @@ func TestConnections(t *testing.T) {
 		}
 		// A connection that was of use is kept, and so is the latest newcomer.
 		serve(b, crowd[130])()
-		time.Sleep(2 * newcomer)
+		time.Sleep(time.Second)
 		more := add(b, "192.0.2.1", 74)
 		if open(crowd) != 1 || crowd[130].closed || open(more) != 74 {
 			t.Error("a connection that was of use, or a new one, is closed before an idle one")
@@ -99,6 +99,27 @@ func TestConnections(t *testing.T) {
 		waiting := b.waiting.fresh.Len() + b.waiting.used.Len() + b.refused.Len()
 		if b.taken != 0 || len(b.networks) != 0 || waiting != 0 {
 			t.Errorf("%d are left, %d networks, %d wait", b.taken, len(b.networks), waiting)
+		}
+	})
+}
+
+// A connection that has brought a request is kept for longer than one that has not.
+func TestMerit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newConnections(4) // three for one address
+		good := add(b, "192.0.2.1", 1)
+		serve(b, good[0])()
+		for range 9 {
+			time.Sleep(time.Second)
+			if add(b, "192.0.2.1", 1); good[0].closed {
+				t.Fatal("one that was of use is closed before one that was not")
+			}
+		}
+		time.Sleep(time.Minute)
+		late := add(b, "192.0.2.1", 2)
+		time.Sleep(time.Second)
+		if add(b, "192.0.2.1", 1); open(late) != 2 || !good[0].closed {
+			t.Error("one that was of use long ago is kept before new ones")
 		}
 	})
 }
