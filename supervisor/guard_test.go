@@ -111,3 +111,26 @@ func TestStoppedGuard(t *testing.T) {
 		syscall.Kill(f.starter.GuardPID(), syscall.SIGCONT)
 	}
 }
+
+// With killStrays false in its entry, a server's strays outlive it.
+func TestKeptStrays(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []bool{false, true} {
+		pids := pidFile(t)
+		entry := fake("s", "-grandchild", "-grandchild-setsid", "-pid-file", pids)
+		entry.KeepStrays = keep
+		f := supervise(t, entry)
+		f.await("s", status.Ready)
+		f.stop()
+		left := 0
+		for _, pid := range mcptest.PIDs(t, pids) {
+			if mcptest.Alive(pid) {
+				left++
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		if want := map[bool]int{true: 1}[keep]; left != want {
+			t.Errorf("keep strays %v: %d processes are left, want %d", keep, left, want)
+		}
+	}
+}
