@@ -72,10 +72,13 @@ func (c *Catalog) View() *View {
 // may have added very many tools.
 func (c *Catalog) Listed(name string) (*registry.NormalizedTool, error) {
 	if v := c.current.Load(); v != nil && v.Options == c.options() {
-		if found := v.Names.find(name); len(found) == 1 {
-			if now, ok := c.source.Snapshot().Tool(found[0].ID); ok && now == found[0] {
-				return now, nil
-			}
+		tool, ok := v.Names.only(name)
+		if ok {
+			now, listed := c.source.Snapshot().Tool(tool.ID)
+			ok = listed && now == tool
+		}
+		if ok {
+			return tool, nil
 		}
 	}
 	return c.View().Names.Resolve(name)

@@ -185,6 +185,9 @@ func (n *Names[T]) Exposed(t T) string { return n.exposed[n.id(t)] }
 // server has that. The error, a [*NameError], names all items that could be meant, or
 // the nearest ones if no item has the name.
 func (n *Names[T]) Resolve(name string) (T, error) {
+	if t, ok := n.exact(name); ok {
+		return t, nil
+	}
 	var none T
 	switch found := n.find(name); len(found) {
 	case 0:
@@ -196,14 +199,27 @@ func (n *Names[T]) Resolve(name string) (T, error) {
 	}
 }
 
-// find returns the items that a name may mean.
+// exact returns the item that has the exposed name or the ID.
+func (n *Names[T]) exact(name string) (t T, ok bool) {
+	if t, ok = n.items[name]; !ok {
+		t, ok = n.byID[name]
+	}
+	return t, ok
+}
+
+// only is Resolve without an error that explains.
+func (n *Names[T]) only(name string) (t T, ok bool) {
+	if t, ok = n.exact(name); ok {
+		return t, true
+	}
+	if found := n.find(name); len(found) == 1 {
+		return found[0], true
+	}
+	return t, false
+}
+
+// find returns the items that a name may mean that is not exact.
 func (n *Names[T]) find(name string) []T {
-	if t, ok := n.items[name]; ok {
-		return []T{t}
-	}
-	if t, ok := n.byID[name]; ok {
-		return []T{t}
-	}
 	if found := n.qualified(name); len(found) > 0 {
 		return found
 	}
