@@ -24,7 +24,7 @@ func flatten(schema object) (hint string, flattened bool) {
 	if len(merged) == 0 {
 		return "", false
 	}
-	m := merger{root: hujson.Value{Value: schema.Object}, budget: 4 << 20}
+	m := merger{root: hujson.Value{Value: schema.Object}, targets: make(map[string]*hujson.Value), budget: 4 << 20}
 	args := m.arguments(schema)
 	for _, keyword := range merged {
 		schema.remove(keyword)
@@ -61,8 +61,9 @@ type arguments struct {
 // to themselves; the budget, in bytes, ends that. An argument that it leaves out is still
 // allowed.
 type merger struct {
-	root   hujson.Value
-	budget int
+	root    hujson.Value
+	targets map[string]*hujson.Value // of references
+	budget  int
 }
 
 // spend reports whether n more bytes may be read. Each call costs a kilobyte in addition,
@@ -75,7 +76,7 @@ func (m *merger) spend(n int) bool {
 // arguments returns the arguments of a schema and its branches.
 func (m *merger) arguments(schema object) arguments {
 	args := arguments{schemas: map[string][]string{}}
-	if !m.spend(0) {
+	if !m.spend(16 * len(schema.Members)) { // they are read for each keyword
 		return args
 	}
 	if own, ok := asObject(schema.get("properties")); ok {
@@ -92,7 +93,7 @@ func (m *merger) arguments(schema object) arguments {
 		args.required = names
 	}
 	if ref, ok := text(schema.get("$ref")); ok && strings.HasPrefix(ref, "#") {
-		if target, ok := asObject(m.root.Find(ref[1:])); ok {
+		if target, ok := m.target(ref); ok {
 			args.both(m.arguments(target))
 		}
 	}
@@ -105,6 +106,16 @@ func (m *merger) arguments(schema object) arguments {
 		}
 	}
 	return args
+}
+
+// target returns the object that a reference to a place in the root leads to.
+func (m *merger) target(ref string) (object, bool) {
+	target, known := m.targets[ref]
+	if !known && m.spend(4<<10+len(ref)) {
+		target = m.root.Find(ref[1:])
+		m.targets[ref] = target
+	}
+	return asObject(target)
 }
 
 // branches returns the arguments of each branch that an object can satisfy.

@@ -42,6 +42,9 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 	if seen != name {
 		r.note("name: %s", hiddenNote)
 	}
+	if len(name) > maxName {
+		return registry.NormalizedTool{}, fmt.Errorf("its name has %d bytes, more than %d", len(name), maxName)
+	}
 
 	t := registry.NormalizedTool{Server: server, Name: name}
 	if ours := cmp.Or(rename[name], rename[seen], seen); ours != name {

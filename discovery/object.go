@@ -16,6 +16,7 @@ import (
 const (
 	maxBytes = 1 << 20
 	maxDepth = wire.MaxLevels
+	maxName  = 1000 // bytes of a tool's name
 )
 
 // parse parses JSON into a tree. Parts of it that are not edited keep their bytes.

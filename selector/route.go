@@ -160,8 +160,11 @@ func Harmless(t *registry.NormalizedTool) (ok bool, reason string) {
 	return true, ""
 }
 
+// maxMissing is how many missing arguments are named.
+const maxMissing = 100
+
 // Missing returns the arguments that the tool's schema requires at its top level and that
-// args, a JSON object or nil, does not have.
+// args, a JSON object or nil, does not have. It stops after 100.
 func Missing(t *registry.NormalizedTool, args json.RawMessage) []string {
 	var schema struct {
 		Required []string `json:"required"`
@@ -169,5 +172,11 @@ func Missing(t *registry.NormalizedTool, args json.RawMessage) []string {
 	if json.Unmarshal(t.InputSchema, &schema) != nil {
 		return nil
 	}
-	return slices.DeleteFunc(schema.Required, func(name string) bool { return wire.Member(args, name) != nil })
+	given := make(map[string]bool)
+	_ = wire.Members(args, func(name string, _ []byte) bool {
+		given[name] = true
+		return true
+	})
+	missing := slices.DeleteFunc(schema.Required, func(name string) bool { return given[name] })
+	return missing[:min(len(missing), maxMissing)]
 }

@@ -100,6 +100,7 @@ var rules = map[string][]string{
 
 	// Tests. Only test files of the product import them.
 	"test/internal":   {},
+	"test/schemas":    {},
 	"test/fakeserver": {"test/internal/protocol", "test/internal/filelock"},
 	"test/mcptest":    {"test/fakeserver", "test/internal/protocol"},
 	"test/external":   {"test/mcptest", "test/internal/protocol", "test/internal/filelock"},

@@ -12,20 +12,21 @@ import (
 // Arguments returns those of args, a JSON object or nil, and a value for each missing one
 // that the schema of an object requires. A value is one that the schema names (const,
 // examples, default, enum), or a plain one of the right type. A "pattern" is not followed.
-// It stops after 200 values.
+// It stops after 200 values, and earlier in a very large schema.
 func Arguments(schema, args json.RawMessage) json.RawMessage {
 	if !wire.IsObject(args) {
 		args = json.RawMessage("{}")
 	}
-	s := sampler{root: schema, left: maxValues}
+	s := sampler{root: schema, left: maxValues, read: maxRead}
 	properties := wire.Member(schema, "properties")
 	var required []string
 	_ = json.Unmarshal(wire.Member(schema, "required"), &required)
 	for _, name := range required {
-		if s.left <= 0 {
+		if s.left <= 0 || s.read <= 0 {
 			break
 		}
-		if wire.Member(args, name) == nil {
+		if len(name) <= maxValue && wire.Member(args, name) == nil {
+			s.read -= len(properties)
 			args = wire.SetMember(args, name, s.value(name, wire.Member(properties, name), 0))
 		}
 	}
@@ -35,18 +36,22 @@ func Arguments(schema, args json.RawMessage) json.RawMessage {
 const (
 	maxValues = 200
 	maxDepth  = 8
-	maxText   = 1000 // of a "minLength" that is followed
+	maxRead   = 4 << 20 // bytes of schemas, each time that they are read for a value
+	maxValue  = 1000    // bytes of a value, or a name, that the schema has
+	maxText   = 1000    // of a "minLength" that is followed
 )
 
 // A sampler makes values that fit schemas.
 type sampler struct {
 	root json.RawMessage // what "$ref" points into
 	left int             // values that may still be made
+	read int             // bytes of schemas that may still be read for them
 }
 
 // value returns a value for the property or item of that name.
 func (s *sampler) value(name string, schema json.RawMessage, depth int) json.RawMessage {
-	if s.left--; s.left < 0 || depth > maxDepth {
+	s.left--
+	if s.read -= len(schema); s.left < 0 || s.read < 0 || depth > maxDepth {
 		return json.RawMessage("null")
 	}
 	if ref, ok := wire.String(wire.Member(schema, "$ref")); ok {
@@ -86,6 +91,9 @@ func (s *sampler) resolve(ref string) json.RawMessage {
 	}
 	schema := s.root
 	for step := range strings.SplitSeq(path, "/") {
+		if s.read -= len(schema); schema == nil || s.read < 0 {
+			return nil
+		}
 		schema = wire.Member(schema, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
 	}
 	return schema
@@ -93,7 +101,7 @@ func (s *sampler) resolve(ref string) json.RawMessage {
 
 // namedValue returns a value that the schema itself names; nil if it names none.
 func namedValue(schema json.RawMessage) json.RawMessage {
-	usable := func(v json.RawMessage) bool { return v != nil && string(v) != "null" }
+	usable := func(v json.RawMessage) bool { return v != nil && len(v) <= maxValue && string(v) != "null" }
 	for _, key := range []string{"const", "examples", "example", "default", "enum"} {
 		v := json.RawMessage(wire.Member(schema, key))
 		if key == "examples" || key == "enum" {
@@ -155,9 +163,10 @@ func (s *sampler) object(schema json.RawMessage, depth int) json.RawMessage {
 	var required []string
 	_ = json.Unmarshal(wire.Member(schema, "required"), &required)
 	for _, name := range required {
-		if s.left <= 0 {
+		if s.left <= 0 || s.read <= 0 {
 			break
 		}
+		s.read -= len(schema)
 		object = wire.SetMember(object, name, s.value(name, wire.Member(wire.Member(schema, "properties"), name), depth+1))
 	}
 	return object

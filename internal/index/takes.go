@@ -14,12 +14,18 @@ const maxTakesDepth = 1
 func takes(schema any, depth int) (all, required Types) {
 	object, _ := schema.(map[string]any)
 	properties, _ := object["properties"].(map[string]any)
-	needs, _ := object["required"].([]any)
+	needs := make(map[string]bool)
+	names, _ := object["required"].([]any)
+	for _, name := range names {
+		if name, ok := name.(string); ok {
+			needs[name] = true
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		property, _ := properties[name].(map[string]any)
 		types := parameterTypes(name, property)
 		all |= types
-		if slices.Contains(needs, any(name)) {
+		if needs[name] {
 			required |= types
 		}
 		for _, nested := range []any{property, property["items"]} {

@@ -153,16 +153,21 @@ func Alike(a, b *registry.NormalizedTool) bool { return plain(a.Name) == plain(b
 // those that differ only in case and separators.
 func translate(args json.RawMessage, to *registry.NormalizedTool) json.RawMessage {
 	names := make(map[string]string) // plain -> the tool's
-	var known []string
+	known := make(map[string]bool)
 	wire.Members(wire.Member(to.InputSchema, "properties"), func(name string, _ []byte) bool {
 		names[plain(name)] = name
-		known = append(known, name)
+		known[name] = true
+		return true
+	})
+	given := make(map[string]bool)
+	wire.Members(args, func(key string, _ []byte) bool {
+		given[key] = true
 		return true
 	})
 	out := []byte{'{'}
 	changed := false
 	wire.Members(args, func(key string, value []byte) bool {
-		if name, ok := names[plain(key)]; ok && !slices.Contains(known, key) && wire.Member(args, name) == nil {
+		if name, ok := names[plain(key)]; ok && !known[key] && !given[name] {
 			delete(names, plain(key)) // there is but one of the name
 			key, changed = name, true
 		}

@@ -118,11 +118,16 @@ func checkParams(c *catalog.Catalog, header http.Header, name string, args json.
 // checkProperties compares the headers of an object's properties with its
 // members. Annotations count where only properties lead to them.
 func checkProperties(header http.Header, schema, object json.RawMessage) (err error) {
+	members := make(map[string]json.RawMessage)
+	wire.Members(object, func(name string, value []byte) bool {
+		members[name] = value
+		return true
+	})
 	wire.Members(wire.Member(schema, "properties"), func(property string, schema []byte) bool {
-		if !wire.IsObject(schema) {
+		if !bytes.Contains(schema, []byte("x-mcp-header")) {
 			return true
 		}
-		value := wire.Member(object, property)
+		value := members[property]
 		if name, ok := wire.String(wire.Member(schema, "x-mcp-header")); ok && name != "" {
 			err = checkParam(header, headerParam+name, value)
 		}

@@ -76,14 +76,24 @@ func objectIn(text string) json.RawMessage {
 	return object
 }
 
+// The limits of a form that a person is asked to fill in.
+const (
+	maxFormFields = 20
+	maxFormField  = 10 << 10 // bytes of a property's schema
+)
+
 // formFor returns the schema of a form for the arguments. Forms are flat: an
-// argument that is an object or a list can't be asked for.
+// argument that is an object or a list can't be asked for. Neither can very many, or a
+// long list of values.
 func formFor(tool *registry.NormalizedTool, missing []string) (form json.RawMessage, ok bool) {
 	all := wire.Member(tool.InputSchema, "properties")
 	properties := json.RawMessage("{}")
+	if len(missing) > maxFormFields {
+		return nil, false
+	}
 	for _, name := range missing {
 		property := primitive(wire.Member(all, name))
-		if property == nil {
+		if property == nil || len(name)+len(property) > maxFormField {
 			return nil, false
 		}
 		properties = wire.SetMember(properties, name, property)

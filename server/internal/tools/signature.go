@@ -23,24 +23,53 @@ func signature(t *registry.NormalizedTool) string {
 	return line
 }
 
-// members returns the properties of an object's schema, each as "name: type".
+// The limits of a signature. No known server comes near to them.
+const (
+	maxMembers     = 300
+	maxMembersSize = 16 << 10 // bytes of all
+	maxWord        = 100      // bytes of a name or a type
+)
+
+// members returns the properties of an object's schema, each as "name: type". Above the limits,
+// the last is "…".
 func members(schema []byte) []string {
-	var required []string
-	_ = json.Unmarshal(wire.Member(schema, "required"), &required)
-	var must, may []string
+	var names []string
+	_ = json.Unmarshal(wire.Member(schema, "required"), &names)
+	required := make(map[string]bool, len(names))
+	for _, name := range names {
+		required[name] = true
+	}
+	var must, may, rest []string
+	size := 0
 	_ = wire.Members(wire.Member(schema, "properties"), func(name string, property []byte) bool {
-		if slices.Contains(required, name) {
-			must = append(must, name+": "+typeName(property))
-			return true
+		if size > maxMembersSize || len(must)+len(may) >= maxMembers {
+			rest = []string{"…"}
+			return false
 		}
-		member := name + "?: " + typeName(property)
-		if value := wire.Member(property, "default"); value != nil && len(value) <= 40 {
+		mark := "?: "
+		if required[name] {
+			mark = ": "
+		}
+		member := short(name) + mark + short(typeName(property))
+		if value := wire.Member(property, "default"); !required[name] && value != nil && len(value) <= 40 {
 			member += "=" + string(value)
 		}
-		may = append(may, member)
+		if size += len(member); required[name] {
+			must = append(must, member)
+		} else {
+			may = append(may, member)
+		}
 		return true
 	})
-	return append(must, may...)
+	return slices.Concat(must, may, rest)
+}
+
+// short returns the word, cut if it is very long.
+func short(word string) string {
+	if len(word) <= maxWord {
+		return word
+	}
+	return strings.ToValidUTF8(word[:maxWord], "") + "…"
 }
 
 const (
@@ -57,7 +86,7 @@ func outputType(t *registry.NormalizedTool) string {
 		if schema == nil || wire.Member(schema, "type") == nil {
 			return ""
 		}
-		return typeName(schema)
+		return short(typeName(schema))
 	}
 	size := 0
 	for i, member := range all {

@@ -37,7 +37,7 @@ func TestOutputType(t *testing.T) {
 		`{"type":"array","items":{"type":"string"}}`: "f() → string[]",
 		`{"$ref":"#/x"}`:                             "f()",
 		many + `}}`:                                  "f() → {p?: string, px?: string, pxx?: string, pxxx?: string, pxxxx?: string, pxxxxx?: string, pxxxxxx?: string, pxxxxxxx?: string, …}",
-		`{"properties":{"` + strings.Repeat("y", 500) + `":{}}}`: "f() → {…}",
+		`{"properties":{"` + strings.Repeat("y", 500) + `":{}}}`: "f() → {" + strings.Repeat("y", maxWord) + "…?: any}",
 	} {
 		definition := `{"name":"f"}`
 		if schema != "" {
