@@ -16,7 +16,7 @@ var meant = map[string]string{
 func nearest(key string, known []string) (string, bool) {
 	best, distance := "", 3
 	try := func(spelling, means string) {
-		if n := edits(strings.ToLower(key), strings.ToLower(spelling)); n < distance && n <= tolerance(key, spelling) {
+		if n := distant(key, spelling); n < distance && n <= tolerance(key, spelling) {
 			best, distance = means, n
 		}
 	}
@@ -35,7 +35,7 @@ func nearest(key string, known []string) (string, bool) {
 func Similar(word string, words []string) (string, bool) {
 	best, distance := "", 3
 	for _, w := range words {
-		if n := edits(strings.ToLower(word), strings.ToLower(w)); n < distance && n <= tolerance(word, w) {
+		if n := distant(word, w); n < distance && n <= tolerance(word, w) {
 			best, distance = w, n
 		}
 	}
@@ -49,6 +49,15 @@ func tolerance(a, b string) int {
 		return 1
 	}
 	return 2
+}
+
+// distant returns edits of the words in lower case. Words of very different lengths cost
+// nothing.
+func distant(a, b string) int {
+	if diff := len(a) - len(b); diff > 5 || diff < -5 { // a letter in lower case may be a byte longer
+		return 3
+	}
+	return edits(strings.ToLower(a), strings.ToLower(b))
 }
 
 // edits counts the insertions, deletions, replacements and swaps of neighbours
