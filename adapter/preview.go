@@ -29,6 +29,7 @@ func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
 	load := func(c *config.Config, s config.Server) (registry.Offer, bool) {
 		return store.Load((&tagger{tags: c.Router.Capabilities}).storeKey(s), s.Name)
 	}
+	find := finder(other)
 	p := Preview{Offers: make(map[string]registry.Offer), Named: make(map[string][]string)}
 	for _, s := range c.Servers {
 		if !supervisor.Startable(s) {
@@ -38,25 +39,43 @@ func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
 			p.Offers[s.Name] = o
 			continue
 		}
-		if other != nil {
-			like := slices.IndexFunc(other.Servers, func(o config.Server) bool { return o.Hash() == s.Hash() && supervisor.Startable(o) })
-			if like < 0 {
-				like = slices.IndexFunc(other.Servers, func(o config.Server) bool { return o.Name == s.Name && sameProgram(o, s) && supervisor.Startable(o) })
-			}
-			if like >= 0 {
-				if o, ok := load(other, other.Servers[like]); ok {
-					offer, named := refiltered(o, s)
-					p.Offers[s.Name] = offer
-					if len(named) > 0 {
-						p.Named[s.Name] = named
-					}
-					continue
+		if like, ok := find(s); ok {
+			if o, ok := load(other, like); ok {
+				offer, named := refiltered(o, s)
+				p.Offers[s.Name] = offer
+				if len(named) > 0 {
+					p.Named[s.Name] = named
 				}
+				continue
 			}
 		}
 		p.Unknown = append(p.Unknown, s.Name)
 	}
 	return p
+}
+
+// finder returns a function that finds the entry of c that starts the same, by any name,
+// or else the one of the same name that differs at most in its variables and headers.
+func finder(c *config.Config) func(config.Server) (config.Server, bool) {
+	byHash, byName := make(map[string]config.Server), make(map[string]config.Server)
+	if c != nil {
+		for _, s := range c.Servers {
+			if !supervisor.Startable(s) {
+				continue
+			}
+			if _, again := byHash[s.Hash()]; !again {
+				byHash[s.Hash()] = s
+			}
+			byName[s.Name] = s
+		}
+	}
+	return func(s config.Server) (config.Server, bool) {
+		if like, ok := byHash[s.Hash()]; ok {
+			return like, true
+		}
+		like, ok := byName[s.Name]
+		return like, ok && sameProgram(like, s)
+	}
 }
 
 // sameProgram reports whether two entries differ at most in their variables and headers,

@@ -24,8 +24,8 @@ var hostile = map[string]string{
 	"servers":                   `{"mcpServers": {` + repeat(100_000, func(i int) string { return fmt.Sprintf(`"s%d":{"command":"x"},`, i) }) + `}}`,
 	"as many servers as may be": `{"mcpServers": {` + repeat(maxServers, func(i int) string { return fmt.Sprintf(`"s%d":{"command":"x","args":["a","b"]},`, i) }) + `}}`,
 	"the same server":           `{"mcpServers": {` + repeat(60_000, func(int) string { return `"s":{"comand":"x"},` }) + `}}`,
-	"bare servers":              `{` + repeat(9000, func(i int) string { return fmt.Sprintf(`"s%d":{"command":1},`, i) }) + `}`,
-	"wrong servers":             `{"mcpServers": {` + repeat(9000, func(i int) string { return fmt.Sprintf(`"s%d:":{"command":[],"url":1,"env":2},`, i) }) + `}}`,
+	"bare servers":              `{` + repeat(maxServers, func(i int) string { return fmt.Sprintf(`"s%d":{"command":1},`, i) }) + `}`,
+	"wrong servers":             `{"mcpServers": {` + repeat(maxServers, func(i int) string { return fmt.Sprintf(`"s%d:":{"command":[],"url":1,"env":2},`, i) }) + `}}`,
 	"keys":                      `{"mcpServers":{"a":{` + repeat(1_000_000, func(i int) string { return fmt.Sprintf(`"%x":0,`, i%4096) }) + `}}}`,
 	"unknown keys":              `{"metarouter":{` + repeat(190_000, func(i int) string { return fmt.Sprintf(`"tmeout%05x":0,`, i) }) + `}}`,
 	"misspelled keys":           `{"mcpServers":{"a":{` + repeat(190_000, func(i int) string { return fmt.Sprintf(`"comma%c%c":0,`, 'a'+i%26, 'a'+i/26%26) }) + `}}}`,
@@ -34,7 +34,7 @@ var hostile = map[string]string{
 	"open references":           `{"mcpServers":{"a":{"command":"` + strings.Repeat("${", 2_000_000) + `}"}}}`,
 	"nested references":         `{"mcpServers":{"a":{"command":"` + strings.Repeat("${A:-", 600_000) + strings.Repeat("}", 600_000) + `"}}}`,
 	"prompts":                   `{"mcpServers":{"a":{"command":"` + strings.Repeat("${input:", 400_000) + strings.Repeat("}", 400_000) + `"}}}`,
-	"lines":                     `{"mcpServers":{` + repeat(9000, func(i int) string { return fmt.Sprintf("\"s%d\":1,%s", i, strings.Repeat("\n", 400)) }) + `}}`,
+	"lines":                     `{"mcpServers":{` + repeat(maxServers, func(i int) string { return fmt.Sprintf("\"s%d\":1,%s", i, strings.Repeat("\n", 2000)) }) + `}}`,
 	"a long name":               `{"mcpServers":{"` + strings.Repeat("n", 4_000_000) + `":{"command":1}}}`,
 	"a long string":             `{"mcpServers":{"a":{"command":"` + strings.Repeat("c", 4_000_000) + `"}}}`,
 	"a long key":                `{"mcpServers":{"a":{"command":{"` + strings.Repeat("k", 4_000_000) + `":1}, "env":{"` + "K" + `":[]}}}}`,
@@ -113,7 +113,7 @@ func TestManyProblems(t *testing.T) {
 
 func TestTooManyServers(t *testing.T) {
 	_, err := Read("/p/.mcp.json", []byte(hostile["too many servers"]))
-	if err == nil || !strings.Contains(err.Error(), "more than 10000 servers") {
+	if err == nil || !strings.Contains(err.Error(), "more than 2000 servers") {
 		t.Error(err)
 	}
 }

@@ -116,7 +116,7 @@ func load(paths []string, env environment) (Config, error) {
 
 // maxServers is the most servers of all files together. Each costs memory and time even if
 // it never starts.
-const maxServers = 10_000
+const maxServers = 2000
 
 // assemble decodes all "metarouter" objects before the first server, since servers inherit
 // from them. The error is a Problem.
