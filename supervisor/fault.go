@@ -25,7 +25,9 @@ func faultOf(err error) *status.Fault {
 	f := &status.Fault{Kind: status.OtherFault, Message: err.Error()}
 	if e, ok := errors.AsType[*listError](err); ok {
 		f.Listing = true
-		if cause := errors.Unwrap(e.err); cause != nil { // without what was done, which Listing says
+		if bad, ok := errors.AsType[*peer.AnswerError](err); ok {
+			f.Message = bad.Error()
+		} else if cause := errors.Unwrap(e.err); cause != nil { // without what was done, which Listing says
 			f.Message = cause.Error()
 		}
 	}

@@ -95,23 +95,25 @@ func (c *Conn) SkipLine(line []byte, ends wire.Ends, why error) {
 		c.Strays.Skip(line, why)
 		return
 	}
-	fail := func() {
-		if c.Calls.get(one.id) == one {
-			c.Unusable.note(why)
-			c.Settle(one.id, Reply{Err: &AnswerError{c.server, why}})
-		}
-	}
 	if errors.Is(why, wire.ErrTooLong) || errors.Is(why, wire.ErrTooDeep) {
-		fail()
+		c.Fail(one.id, why)
 		return
 	}
 	c.Strays.Skip(line, why)
 	if !one.doubted.Swap(true) {
 		c.Go(func() {
 			if !signal.Within(c.Done(), lastChance) {
-				fail()
+				c.Fail(one.id, why)
 			}
 		})
+	}
+}
+
+// Fail ends a request, if it is still under way, whose answer can't be passed on.
+func (c *Conn) Fail(id int64, why error) {
+	if c.Calls.get(id) != nil {
+		c.Unusable.note(why)
+		c.Settle(id, Reply{Err: &AnswerError{c.server, why}})
 	}
 }
 

@@ -12,8 +12,6 @@ import (
 // maxBatch bounds the messages that are taken of a batch.
 const maxBatch = 1000
 
-var errTooLong = fmt.Errorf("the answer is longer than %d MiB", wire.MaxLine>>20)
-
 // receiveAll calls f for each message in data, which holds one message or a batch.
 // The Conn skips what is no message.
 func receiveAll(c *peer.Conn, data []byte, f func(wire.Message) error) {

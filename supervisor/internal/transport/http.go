@@ -217,7 +217,9 @@ func (l *Streamable) exchange(ctx context.Context, o *peer.Outgoing, revision st
 	if cause != nil {
 		l.conn.Calls.Refuse() // before the caller asks again
 	}
-	if o.ID != 0 {
+	if errors.Is(err, wire.ErrTooLong) {
+		l.conn.Fail(o.ID, err)
+	} else if o.ID != 0 {
 		r := peer.Reply{Err: err}
 		if o.Method == peer.Discover && !errors.Is(err, session.ErrNotSent) && !isPassing(err) {
 			// "Not a recognised modern JSON-RPC error": to the handshake, a legacy server.

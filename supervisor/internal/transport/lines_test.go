@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
@@ -98,5 +100,49 @@ func TestCallEndsWhileWriting(t *testing.T) {
 	}
 	if m := s.read(); m.Method != "notifications/cancelled" {
 		t.Errorf("then came %s, want the cancellation", m.Method)
+	}
+}
+
+// A line that is too long is skipped, and fails the call that it answers at once, wherever its id
+// is. Another call goes on.
+func TestAnswerTooLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes lines of 64 MiB")
+	}
+	p, s := pair(t)
+	padding := strings.Repeat("x", 1<<20)
+	pad := func() {
+		for range wire.MaxLine>>20 + 1 {
+			io.WriteString(s.out, padding)
+		}
+	}
+	for name, write := range map[string]func(id json.RawMessage){
+		"first": func(id json.RawMessage) {
+			fmt.Fprintf(s.out, `{"jsonrpc":"2.0","id":%s,"result":"`, id)
+			pad()
+			io.WriteString(s.out, `"}`+"\n")
+		},
+		"last": func(id json.RawMessage) {
+			io.WriteString(s.out, `{"result":"`)
+			pad()
+			fmt.Fprintf(s.out, `","jsonrpc":"2.0","id":%s}`+"\n", id)
+		},
+	} {
+		go func() { write(s.read().ID) }()
+		_, err := p.Call(t.Context(), session.Request{Method: "tools/call"})
+		if bad, ok := errors.AsType[*peer.AnswerError](err); !ok || bad.Server != "s" || !errors.Is(err, wire.ErrTooLong) {
+			t.Errorf("id %s: %v", name, err)
+		}
+	}
+	go func() {
+		io.WriteString(s.out, `"`)
+		pad()
+		fmt.Fprintf(s.out, "\"\n"+`{"id":%s,"result":{}}`+"\n", s.read().ID)
+	}()
+	if _, err := p.Call(t.Context(), session.Request{Method: "tools/call"}); err != nil {
+		t.Error(err)
+	}
+	if got, want := p.Unusable.Count(), (status.Unusable{TooLong: 2}); got != want || p.Strays.Count() != 1 {
+		t.Errorf("counted %+v and %d strays", got, p.Strays.Count())
 	}
 }

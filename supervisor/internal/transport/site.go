@@ -205,7 +205,7 @@ func readBody(resp *http.Response) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: the answer broke off: %w", session.ErrClosed, err)
 	case len(body) > wire.MaxLine:
-		return nil, errTooLong
+		return nil, wire.ErrTooLong
 	}
 	return body, nil
 }

@@ -77,7 +77,7 @@ func (l *Streamable) follow(ctx context.Context, resp *http.Response, o *peer.Ou
 		}
 		resp.Body.Close()
 		switch {
-		case answered || errors.Is(err, errTooLong):
+		case answered || errors.Is(err, wire.ErrTooLong):
 			return err
 		case at.id == "" || revision >= session.Modern:
 			if at.retry > 0 {
@@ -164,7 +164,7 @@ func (l *Streamable) read(body io.Reader, o *peer.Outgoing, at *position, revisi
 		ev, err := stream.Next()
 		switch {
 		case errors.Is(err, wire.ErrTooLong) && o != nil:
-			return false, errTooLong
+			return false, err
 		case errors.Is(err, wire.ErrTooLong):
 			l.conn.SkipLine(nil, stream.Skipped(), err)
 		case err != nil:

@@ -1,0 +1,141 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// Over every kind of HTTP, an answer that clients can't read fails its call with an error that
+// names the server, and half a pair is replaced; the status counts such answers.
+func TestRemoteUnusable(t *testing.T) {
+	t.Parallel()
+	const half = `{"content":[{"text":"\ud800"}]}`
+	notUTF8 := "{\"content\":[{\"text\":\"caf\xe9\"}]}"
+	deep := `{"content":[{"text":"x"}],"structuredContent":` + strings.Repeat("[", wire.MaxLevels) + strings.Repeat("]", wire.MaxLevels) + `}`
+	answers := map[string]string{"half": half, "bytes": notUTF8, "deep": deep}
+	which := func(v visit) string {
+		name, _ := wire.String(wire.Member(v.m.Params, "name"))
+		return answers[name]
+	}
+	call := func(answer func(w http.ResponseWriter, v visit, what string)) func(http.ResponseWriter, visit) bool {
+		return func(w http.ResponseWriter, v visit) bool {
+			if v.m.Method == "tools/call" {
+				answer(w, v, which(v))
+				return true
+			}
+			return false
+		}
+	}
+	servers := map[string]func(*testing.T) config.Server{
+		"json": func(t *testing.T) config.Server {
+			return at(newFar(t, func(f *far) {
+				f.answer = call(func(w http.ResponseWriter, v visit, what string) { result(w, v.m, what) })
+			}).URL, config.StreamableHTTP)
+		},
+		"json, an error": func(t *testing.T) config.Server {
+			return at(newFar(t, func(f *far) {
+				f.answer = call(func(w http.ResponseWriter, v visit, what string) {
+					if what == half {
+						result(w, v.m, what)
+						return
+					}
+					w.WriteHeader(http.StatusOK)
+					fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"m","data":%s}}`, v.m.ID, what)
+				})
+			}).URL, config.StreamableHTTP)
+		},
+		"events": func(t *testing.T) config.Server {
+			return at(newFar(t, func(f *far) {
+				f.answer = call(func(w http.ResponseWriter, v visit, what string) {
+					say(w, `data: {"jsonrpc":"2.0","id":%s,"result":%s}`, v.m.ID, what)
+				})
+			}).URL, config.StreamableHTTP)
+		},
+		"sse": func(t *testing.T) config.Server {
+			stream := make(chan http.ResponseWriter, 1)
+			return at(newFar(t, func(f *far) {
+				f.early = func(w http.ResponseWriter, v visit) bool {
+					switch {
+					case v.Request.Method == "GET":
+						say(w, "event: endpoint\ndata: /messages")
+						stream <- w
+						<-v.Context().Done()
+						return true
+					case v.m.ID == nil:
+						return false
+					}
+					to := <-stream
+					defer func() { stream <- to }()
+					w.WriteHeader(http.StatusAccepted)
+					what := which(v)
+					switch v.m.Method {
+					case peer.Initialize:
+						what = `{"protocolVersion":"2024-11-05","capabilities":{},"serverInfo":{"name":"far","version":"1"}}`
+					case "tools/list":
+						what = `{"tools":[]}`
+					}
+					say(to, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}", v.m.ID, what)
+					return true
+				}
+			}).URL, config.SSE)
+		},
+	}
+	for name, server := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := supervise(t, server(t))
+			f.await("r", status.Ready)
+			if got := f.mustCall("r", "half", "{}"); got != "\ufffd" {
+				t.Errorf("half a pair became %q", got)
+			}
+			for tool, want := range map[string]error{"bytes": wire.ErrNotUTF8, "deep": wire.ErrTooDeep} {
+				_, err := f.call("r", tool, "{}")
+				if bad, ok := errors.AsType[*peer.AnswerError](err); !ok || bad.Server != "r" || !errors.Is(err, want) {
+					t.Errorf("%s: %v", tool, err)
+				}
+			}
+			if got, want := f.state("r").Unusable, (status.Unusable{NotUTF8: 1, TooDeep: 1}); got != want {
+				t.Errorf("counted %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// A list that is longer than a message may be fails the start as what it is, not as a timeout.
+func TestListTooLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 64 MiB")
+	}
+	t.Parallel()
+	srv := newFar(t, func(f *far) {
+		f.answer = func(w http.ResponseWriter, v visit) bool {
+			if v.m.Method != "tools/list" {
+				return false
+			}
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[],"x":"`, v.m.ID)
+			for range 65 {
+				fmt.Fprint(w, strings.Repeat("x", 1<<20))
+			}
+			fmt.Fprint(w, `"}}`)
+			return true
+		}
+	})
+	f := supervise(t, at(srv.URL, config.StreamableHTTP))
+	mcptest.WaitFor(t, "the start to fail", func() bool { return f.state("r").Fault != nil })
+	st := f.state("r")
+	if st.Fault.Kind != status.OtherFault || !st.Fault.Listing || !strings.Contains(st.Fault.Message, "64 MiB") || st.Fault.After > time.Minute {
+		t.Errorf("fault %+v", st.Fault)
+	}
+}
