@@ -133,6 +133,7 @@ func (r *rules) timeFor(bytes int64) time.Duration {
 
 // refuseBody answers a request whose body could not be read.
 func (x *exchange) refuseBody(err error) {
+	x.w.Header().Set("Connection", "close") // so that the answer does not wait for the rest of the body
 	status, message := http.StatusBadRequest, "the body ended early"
 	if tooLong, is := errors.AsType[*http.MaxBytesError](err); is {
 		status, message = http.StatusRequestEntityTooLarge, fmt.Sprintf("message longer than %d bytes; send less, or raise http.maxBody in the configuration", tooLong.Limit)
@@ -142,7 +143,6 @@ func (x *exchange) refuseBody(err error) {
 		status, message = http.StatusRequestTimeout, fmt.Sprintf("the body came too slowly: a client has %v, and a second for each %d bytes, but at most the %v of http.readTimeout", firstBytes, slowest, x.rules.readTimeout)
 	case errNoMemory:
 		x.w.Header().Set("Retry-After", strconv.Itoa(retryBusy))
-		x.w.Header().Set("Connection", "close") // so that the rest of the body is not read
 		x.refuse(http.StatusServiceUnavailable, nil, &session.Error{
 			Code:    session.CodeInternal,
 			Message: fmt.Sprintf("busy: all requests together may take %d bytes; try again in %d s, send less, or raise http.maxBodyMemory in the configuration", x.rules.maxBodyMemory, retryBusy),
