@@ -32,7 +32,7 @@ var floods = map[string]kind{
 	"flood on stderr without a line end": {play: func(p *player) {
 		go forever(func(int) { fmt.Fprint(os.Stderr, strings.Repeat("x", 1<<20)) })
 	}},
-	"flood on stdout without a line end": {named: []string{"doctor: "}, play: func(p *player) {
+	"flood on stdout without a line end": {named: []string{"doctor: ", "did not answer"}, play: func(p *player) {
 		block := strings.Repeat("x", 1<<20)
 		p.initialized = func() { p.out.Lock(); forever(func(int) { p.write(block) }) }
 	}},
