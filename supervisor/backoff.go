@@ -18,14 +18,28 @@ const (
 	// retryOnCall how often at most because of calls.
 	retryFailed = 5 * time.Minute
 	retryOnCall = 15 * time.Second
+	// usefulEvery is how often a server that answers calls is started again, if it ends
+	// more than once within loopWindow. Calls wait for the start.
+	usefulEvery = time.Second
 )
 
 // A history of failures says when to try again. Only the life of a server uses it.
+//
+// A session that answered calls was useful, however it ended. Its end begins a new count
+// of failures, so such a server is never in a crash loop; starts every usefulEvery at
+// most keep a call that kills it each time from making a hot loop.
 type history struct {
-	times   []time.Time // of the failures within loopWindow
+	times   []time.Time // of the failures within loopWindow, from the last useful session on
 	row     int         // failures since the last session
 	looping bool        // in a crash loop, and not healthy since
 	backoff *backoff.ExponentialBackOff
+}
+
+// An ended session is what a history needs to know of it. The zero value stands for a
+// start that failed.
+type ended struct {
+	ready  time.Duration // how long the session lasted, above 0
+	served int           // calls that it answered
 }
 
 func newHistory() *history {
@@ -36,28 +50,34 @@ func newHistory() *history {
 	return &history{backoff: b}
 }
 
-// failed records a failure after a session that lasted ready; 0 means that no session
-// was opened. It returns how long to wait before the next try; ok is false for a
-// crash loop, and stays so until the server has been healthy. The wait is 0 after a
-// healthy session, and at the first failure after any session.
-func (h *history) failed(now time.Time, ready time.Duration) (wait time.Duration, ok bool) {
-	if ready >= healthyAfter {
+// failed records a failure. It returns how long to wait before the next try; ok is false
+// for a crash loop, and stays so until the server has been healthy or useful. The wait is
+// 0 after a healthy session, and at the first failure after any session.
+func (h *history) failed(now time.Time, last ended) (wait time.Duration, ok bool) {
+	if last.ready >= healthyAfter || last.served > 0 {
 		h.looping = false
 		h.backoff.Reset()
 	}
-	if ready > 0 {
+	if last.ready > 0 {
 		h.row = 0
 	}
 	h.row++
 	for len(h.times) > 0 && now.Sub(h.times[0]) > loopWindow {
 		h.times = h.times[1:]
 	}
+	if last.served > 0 {
+		if len(h.times) > 0 {
+			wait = max(0, usefulEvery-last.ready)
+		}
+		h.times = append(h.times[:0], now)
+		return wait, true
+	}
 	h.times = append(h.times, now)
 	switch {
 	case h.looping || h.row >= loopFailures || len(h.times) >= loopFailures:
 		h.looping = true
 		return 0, false
-	case ready >= healthyAfter || ready > 0 && len(h.times) == 1:
+	case last.ready >= healthyAfter || last.ready > 0 && len(h.times) == 1:
 		return 0, true
 	}
 	return h.backoff.NextBackOff(), true

@@ -11,25 +11,36 @@ func TestHistory(t *testing.T) {
 		at, ready time.Duration
 		immediate bool
 		loop      bool
+		served    int
 	}{
 		"a healthy server ends now and then": {
-			{0, time.Hour, true, false}, {time.Minute + 1, time.Minute, true, false}, {3 * time.Minute, time.Minute, true, false},
+			{0, time.Hour, true, false, 0}, {time.Minute + 1, time.Minute, true, false, 0}, {3 * time.Minute, time.Minute, true, false, 0},
 		},
-		"the first end after a short session": {{0, time.Second, true, false}, {time.Second, time.Second, false, false}},
+		"the first end after a short session": {{0, time.Second, true, false, 0}, {time.Second, time.Second, false, false, 0}},
 		"five in a minute, healthy or not": {
-			{0, 10 * time.Second, true, false}, {11 * time.Second, 10 * time.Second, true, false}, {22 * time.Second, 10 * time.Second, true, false},
-			{33 * time.Second, 10 * time.Second, true, false}, {44 * time.Second, 10 * time.Second, true, true},
+			{0, 10 * time.Second, true, false, 0}, {11 * time.Second, 10 * time.Second, true, false, 0}, {22 * time.Second, 10 * time.Second, true, false, 0},
+			{33 * time.Second, 10 * time.Second, true, false, 0}, {44 * time.Second, 10 * time.Second, true, true, 0},
 		},
 		"five in a row that take long to fail": {
-			{0, 0, false, false}, {2 * time.Minute, 0, false, false}, {4 * time.Minute, 0, false, false},
-			{6 * time.Minute, 0, false, false}, {8 * time.Minute, 0, false, true},
-			{13 * time.Minute, 0, false, true}, // one try, and failed again
-			{18 * time.Minute, 20 * time.Second, true, false},
+			{0, 0, false, false, 0}, {2 * time.Minute, 0, false, false, 0}, {4 * time.Minute, 0, false, false, 0},
+			{6 * time.Minute, 0, false, false, 0}, {8 * time.Minute, 0, false, true, 0},
+			{13 * time.Minute, 0, false, true, 0}, // one try, and failed again
+			{18 * time.Minute, 20 * time.Second, true, false, 0},
+		},
+		"useful, and killed again and again": {
+			{0, 1, true, false, 9}, {time.Second, 1, false, false, 9}, {2 * time.Second, 1, false, false, 9},
+			{3 * time.Second, 1, false, false, 9}, {4 * time.Second, 1, false, false, 9}, {5 * time.Second, time.Second, true, false, 9},
+		},
+		"useful, and then each call kills it": {
+			{0, time.Second, true, false, 9}, {time.Second, time.Second, false, false, 0}, {2 * time.Second, time.Second, false, false, 0},
+			{3 * time.Second, time.Second, false, false, 0}, {4 * time.Second, time.Second, false, true, 0},
+			{20 * time.Second, time.Second, false, true, 0}, {40 * time.Second, 1, false, false, 1}, // a call was answered
+			{45 * time.Second, time.Second, false, false, 0},
 		},
 	} {
 		h := newHistory()
 		for i, step := range steps {
-			wait, ok := h.failed(begin.Add(step.at), step.ready)
+			wait, ok := h.failed(begin.Add(step.at), ended{step.ready, step.served})
 			if ok == step.loop || ok && (wait == 0) != step.immediate || wait > 8*time.Second {
 				t.Errorf("%s: failure %d: wait %v, %v", name, i+1, wait, ok)
 			}

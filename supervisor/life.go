@@ -97,15 +97,15 @@ func (s *server) run(ctx context.Context) {
 		}
 		signal.Discard(s.control.restart) // the start that begins is the one that was asked for
 		in, err := s.start(ctx, entry)
-		var ready time.Duration
+		var last ended
 		if err == nil {
 			began := time.Now()
 			s.publish(in)
-			err = s.attend(ctx, in)
-			ready = max(1, time.Since(began))
+			last.served, err = s.attend(ctx, in)
+			last.ready = max(1, time.Since(began))
 		}
 		unused = errors.Is(err, errIdle)
-		startNow = s.pause(ctx, failures, err, ready)
+		startNow = s.pause(ctx, failures, err, last)
 	}
 }
 
@@ -146,7 +146,7 @@ func (s *server) retire(in *instance, cause error, state status.State) {
 // pause waits before the next start, for as long as the reason err of the server's
 // end asks. It reports whether the next start is due even if the server is lazy or unused;
 // that is so after each failure, unless an edit ended the wait.
-func (s *server) pause(ctx context.Context, failures *history, err error, ready time.Duration) (startNow bool) {
+func (s *server) pause(ctx context.Context, failures *history, err error, last ended) (startNow bool) {
 	switch {
 	case ctx.Err() != nil || err == nil || errors.Is(err, errIdle):
 		return false
@@ -159,7 +159,7 @@ func (s *server) pause(ctx context.Context, failures *history, err error, ready 
 		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = status.Self, err.Error(), nil })
 		return s.control.await(ctx, nil, nil) == byRestart
 	}
-	wait, again := failures.failed(time.Now(), ready)
+	wait, again := failures.failed(time.Now(), last)
 	failed := status.Failed
 	if _, ok := errors.AsType[*transport.NeedsAuthError](err); ok {
 		failed = status.NeedsAuth
@@ -194,8 +194,8 @@ func isPermanent(err error) bool {
 
 // attend looks after a running server until it ends, and returns why; nil if
 // it was to end. It reads changed lists, stops a server that is not used, and
-// follows edits.
-func (s *server) attend(ctx context.Context, in *instance) error {
+// follows edits. served is how many calls the last instance has answered.
+func (s *server) attend(ctx context.Context, in *instance) (served int, err error) {
 	var relist <-chan time.Time
 	var listed time.Time
 	every := relistEvery
@@ -207,14 +207,14 @@ func (s *server) attend(ctx context.Context, in *instance) error {
 				in.drain(s.ending)
 			}
 			s.retire(in, context.Cause(ctx), status.Stopping)
-			return nil
+			return 0, nil
 		case <-in.done:
 			s.public.withdraw(in, status.Restarting)
-			return in.err
+			return in.Calls.Served(), in.err
 		case <-s.control.restart:
 			s.pool.renew(errRestarted)
 			s.retire(in, errRestarted, status.Restarting)
-			return errRestarted
+			return 0, errRestarted
 		case <-in.changes.notice:
 			if time.Since(listed) > every {
 				every = relistEvery // the announcements had stopped
@@ -238,11 +238,11 @@ func (s *server) attend(ctx context.Context, in *instance) error {
 			}
 			s.log.Info("no client uses it: stopping it until it is called")
 			s.retire(in, errIdle, status.Idle)
-			return errIdle
+			return 0, errIdle
 		case <-s.control.edited:
 			next, err := s.replace(ctx, in)
 			if next == nil {
-				return err
+				return 0, err
 			}
 			in, idle = next, time.After(s.unusedIn(next))
 		}

@@ -173,6 +173,22 @@ func TestCrashInCall(t *testing.T) {
 	}
 }
 
+// A server that answers calls between its crashes is never given up, and calls wait for
+// its next start. One that answers none is.
+func TestCrashesOfAUsefulServer(t *testing.T) {
+	t.Parallel()
+	f := supervise(t, fake("useful", "-tools", "crash,echo"), fake("useless", "-tools", "crash"))
+	for range loopFailures + 1 {
+		f.mustCall("useful", "echo", "{}")
+		f.call("useful", "crash", "{}")
+	}
+	f.mustCall("useful", "echo", "{}")
+	for range loopFailures {
+		f.call("useless", "crash", "{}")
+	}
+	f.await("useless", status.Failed)
+}
+
 func TestStubbornServersAndTheirChildren(t *testing.T) {
 	t.Parallel()
 	pids := pidFile(t)

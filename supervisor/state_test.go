@@ -101,7 +101,7 @@ func TestCallAtTheIdleStop(t *testing.T) {
 			<-in.Done()
 			close(in.done)
 		}()
-		if err := s.attend(t.Context(), in); !errors.Is(err, errIdle) {
+		if _, err := s.attend(t.Context(), in); !errors.Is(err, errIdle) {
 			t.Errorf("attend = %v", err)
 		}
 		if err := <-called; err != nil && !errors.Is(err, session.ErrNotSent) {

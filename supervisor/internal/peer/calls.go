@@ -18,6 +18,7 @@ type Calls struct {
 	idle    chan struct{} // closed while no call is pending
 	since   time.Time     // when idle was closed
 	refused bool          // no call may begin: those under way may end, then the session does
+	served  int           // requests of users that were answered
 }
 
 // A call is a request that was begun and has not ended.
@@ -76,6 +77,25 @@ func (c *Calls) remove(one *call) {
 			c.since = time.Now()
 		}
 	}
+}
+
+// settled returns the call with the id, nil if it has ended, and counts its answer if it
+// got one.
+func (c *Calls) settled(id int64, answered bool) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.pending[id]
+	if one != nil && answered && (one.from != nil || one.method == "tools/call") {
+		c.served++
+	}
+	return one
+}
+
+// Served returns how many requests of users were answered.
+func (c *Calls) Served() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.served
 }
 
 // get returns the call with the id, nil if it has ended.

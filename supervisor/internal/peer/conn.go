@@ -176,7 +176,7 @@ func OurID(id json.RawMessage) (int64, error) {
 
 // Settle gives a request its reply. Later replies to the same request are dropped.
 func (c *Conn) Settle(id int64, r Reply) {
-	one := c.Calls.get(id)
+	one := c.Calls.settled(id, r.Err == nil)
 	if one == nil {
 		c.Flood.admit("", len(r.Message.Result))
 		return

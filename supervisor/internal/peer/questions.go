@@ -235,13 +235,18 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 	}
 	select {
 	case q.seats <- struct{}{}:
-		defer func() { <-q.seats }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	default:
+		select {
+		case q.seats <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if q.conn.Calls.get(one.call.id) == nil { // it ended meanwhile
+			<-q.seats
+			return q.refuse(m.Method, errNoCall)
+		}
 	}
-	if q.conn.Calls.get(one.call.id) == nil {
-		return q.refuse(m.Method, errNoCall)
-	}
+	defer func() { <-q.seats }()
 	if one.call.declined.Load() >= maxDeclined {
 		return q.refuse(m.Method, errDeclined)
 	}
