@@ -133,14 +133,20 @@ func (d *delivery) startAttempt(ctx context.Context) context.Context {
 	return ctx
 }
 
-// acquireSession waits for the server's session.
+// acquireSession waits for the server's session: for startWait, and after an attempt that
+// was sent no longer than its deadline. The call's own time limit does not bound the
+// first wait, since a server may take longer to start than to answer.
 func (d *delivery) acquireSession(ctx context.Context) error {
-	waiting := &lazyTimeout{Context: ctx, limit: d.startWait}
+	limit := d.startWait
+	if !d.deadline.IsZero() {
+		limit = min(limit, time.Until(d.deadline))
+	}
+	waiting := &lazyTimeout{Context: ctx, limit: limit}
 	defer waiting.stop()
 	s, err := d.e.Sessions.Session(waiting, d.server, d.request.From)
 	if err != nil {
 		if ctx.Err() == nil && waiting.Err() != nil {
-			return fmt.Errorf("%w; waited %s for it, try again in a minute", err, d.startWait)
+			return fmt.Errorf("%w; waited %s for it, try again in a minute", err, max(0, limit).Round(time.Millisecond))
 		}
 		return err
 	}

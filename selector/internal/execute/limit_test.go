@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -294,6 +295,31 @@ func TestRetryHasOneDeadline(t *testing.T) {
 			t.Errorf("after %v: %s, %v", took, r.JSON, err)
 		}
 	})
+}
+
+// A server that ended during a call is waited for no longer than the call may take.
+func TestRetryWaitsWithinTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stub{policy: Policy{Retry: AlwaysRetry, Timeout: 10 * time.Second}, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return nil, session.ErrClosed
+		}}
+		began := time.Now()
+		r, err := newExecutor(registry.New(), gone{s}).Execute(t.Context(), Call{Tool: tool(object)})
+		if took := time.Since(began); err != nil || took != 10*time.Second || !strings.Contains(textOf(r), "restarting") {
+			t.Errorf("after %v: %s, %v", took, r.JSON, err)
+		}
+	})
+}
+
+// A gone server ends with its first session, and starts for ever.
+type gone struct{ *stub }
+
+func (g gone) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
+	if g.asked > 0 {
+		<-ctx.Done()
+		return nil, &status.UnavailableError{Server: server, State: status.Restarting}
+	}
+	return g.stub.Session(ctx, server, from)
 }
 
 // What waits for its turn is not sent either to a server that answers no call.
