@@ -289,6 +289,27 @@ func TestOpenedPageLives(t *testing.T) {
 	killed.lives("page")
 }
 
+// An opener leaves nothing behind, even if no file can be opened.
+func TestOpenerIsRemoved(t *testing.T) {
+	s := newStage(t)
+	o, err := newOpener(guardCommand()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.environment(s.fakeOpen())
+	if _, err := os.Readlink(filepath.Join(o.bin(), "xdg-open")); err != nil {
+		t.Error(err)
+	}
+	var before unix.Rlimit
+	unix.Getrlimit(unix.RLIMIT_NOFILE, &before)
+	unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max})
+	o.close()
+	unix.Setrlimit(unix.RLIMIT_NOFILE, &before)
+	if _, err := os.Stat(o.folder); err == nil {
+		t.Errorf("%s is left", o.folder)
+	}
+}
+
 // A server whose PATH has no program to open things with gets none.
 func TestNoOpenerIsInvented(t *testing.T) {
 	t.Parallel()

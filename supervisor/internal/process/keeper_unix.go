@@ -9,8 +9,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -214,14 +212,9 @@ func (k *keeper) end(inOrder bool) {
 		killMarked(k.mark + ".")
 		time.Sleep(50 * time.Millisecond)
 	}
-	if isOpenerFolder(k.folder) {
-		os.RemoveAll(k.folder)
+	if k.folder != "" {
+		removeOpener(k.folder)
 	}
-}
-
-// isOpenerFolder reports whether the path can be that of an opener's folder.
-func isOpenerFolder(path string) bool {
-	return filepath.IsAbs(path) && strings.HasPrefix(filepath.Base(path), openerPrefix)
 }
 
 // numberIn returns the number of the server's process in an environment, as the mark

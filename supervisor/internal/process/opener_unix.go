@@ -69,7 +69,7 @@ func newOpener(program string) (*opener, error) {
 		err = os.Mkdir(filepath.Join(folder, "bin"), 0o700)
 	}
 	if err != nil {
-		os.RemoveAll(folder)
+		removeOpener(folder)
 		return nil, err
 	}
 	o := &opener{folder: folder, program: program, listener: l, slots: make(chan struct{}, maxOpened)}
@@ -123,7 +123,17 @@ func (o *opener) close() {
 	o.cancel()
 	o.listener.Close()
 	o.serving.Wait()
-	os.RemoveAll(o.folder)
+	removeOpener(o.folder)
+}
+
+// removeOpener removes an opener's folder. It opens no file, since there may be too many.
+func removeOpener(folder string) {
+	for _, name := range shadowed {
+		os.Remove(filepath.Join(folder, "bin", name))
+	}
+	os.Remove(filepath.Join(folder, "bin"))
+	os.Remove(filepath.Join(folder, "socket"))
+	os.Remove(folder)
 }
 
 func (o *opener) serve() {
