@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 const (
@@ -34,7 +36,11 @@ type connections struct {
 	networks map[netip.Prefix]*network
 	waiting  queue
 	refused  list.List // of *place
+	warned   time.Time // when the log last said that there are too many
 }
+
+// warnAgain is after how long the log says again that there are too many connections.
+const warnAgain = time.Minute
 
 // A network is where the connections of one client come from: an IP address, or the /64
 // prefix of IPv6, since a client may have all its addresses.
@@ -96,10 +102,25 @@ func (b *connections) limit(most int) {
 	b.most = most
 }
 
-// add counts a connection in.
-func (b *connections) add(c net.Conn) {
+// admit counts a connection in, and logs if there are too many.
+func (b *connections) admit(c net.Conn, log *zap.Logger) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	before := b.taken
+	n := b.add(c)
+	full := b.taken <= before && time.Since(b.warned) > warnAgain // another was closed, or this one is refused
+	if full {
+		b.warned = time.Now()
+	}
+	taken, own := b.taken, n.taken
+	b.mu.Unlock()
+	if full { // without the lock, since the log may block
+		log.Warn("there are too many connections: those that wait longest for a request are closed, and others refused if all work; see http.maxConnections",
+			zap.Int("connections", taken), zap.Stringer("latest from", n.prefix), zap.Int("of that network", own))
+	}
+}
+
+// add counts a connection in. b.mu must be held.
+func (b *connections) add(c net.Conn) *network {
 	from := prefixOf(c)
 	n := b.networks[from]
 	if n == nil {
@@ -110,12 +131,13 @@ func (b *connections) add(c net.Conn) {
 	if b.hasRoom(n) {
 		b.count(n, 1)
 		b.wait(p)
-		return
+		return n
 	}
 	if b.refused.Len() >= maxRefused {
 		b.evict(b.refused.Front().Value.(*place))
 	}
 	p.refused = b.refused.PushBack(p)
+	return n
 }
 
 // hasRoom makes room for one more from a network, and reports whether there is. b.mu must be
@@ -327,13 +349,14 @@ func (q *incoming) complete() {
 type listener struct {
 	net.Listener
 	connections *connections
+	log         *zap.Logger
 }
 
 // Accept implements [net.Listener].
 func (l listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err == nil {
-		l.connections.add(c)
+		l.connections.admit(c, l.log)
 	}
 	return c, err
 }

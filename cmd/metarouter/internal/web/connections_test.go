@@ -13,6 +13,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 // A fakeConn is a connection from an address.
@@ -124,6 +127,27 @@ func TestMerit(t *testing.T) {
 	})
 }
 
+// The log says once a minute that there are too many connections.
+func TestFullIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newConnections(4)
+		core, logs := observer.New(zap.WarnLevel)
+		for range 3 {
+			b.admit(&fakeConn{from: net.IPv4(192, 0, 2, 1)}, zap.New(core))
+		}
+		if logs.Len() > 0 {
+			t.Error("logged with room for all")
+		}
+		for range 130 {
+			b.admit(&fakeConn{from: net.IPv4(192, 0, 2, 1)}, zap.New(core))
+			time.Sleep(time.Second)
+		}
+		if logs.Len() != 3 || logs.All()[0].ContextMap()["latest from"] != "192.0.2.1/32" {
+			t.Errorf("%d times: %v", logs.Len(), logs.All()[0].ContextMap())
+		}
+	})
+}
+
 // A held is a handler that answers when the test lets it.
 type held struct {
 	entered chan struct{}
@@ -145,7 +169,7 @@ func served(t *testing.T) (*held, *httptest.Server) {
 	h := &held{make(chan struct{}), make(chan struct{})}
 	b := newConnections(8)
 	s := httptest.NewUnstartedServer(b.handler(h))
-	s.Listener = listener{s.Listener, b}
+	s.Listener = listener{s.Listener, b, zap.NewNop()}
 	s.Config.ConnState, s.Config.ConnContext = b.changed, b.context
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.EnableHTTP2 = true

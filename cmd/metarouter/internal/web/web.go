@@ -230,7 +230,7 @@ func (l *Listener) Serve(ctx context.Context, s *server.Server, parts *adapter.P
 		Handler: l.connections.handler(handler), ConnState: l.connections.changed, ConnContext: l.connections.context,
 		ReadHeaderTimeout: HeaderTime, IdleTimeout: IdleTime, MaxHeaderBytes: int(min(l.maxHeader, math.MaxInt32)), ErrorLog: problems,
 	}
-	counted := listener{pipe.Listen(l.listener), l.connections}
+	counted := listener{pipe.Listen(l.listener), l.connections, l.log.Named("http")}
 	serve := func() error { return h.Serve(counted) }
 	if l.certificate != nil { // with HTTP/2 for clients that ask for it
 		h.TLSConfig = l.certificate.config()
