@@ -103,6 +103,27 @@ for (const text of ['{"a":"x","more":[1e400]}', '{"a":5}', '{"a":"x","n":{"b":[1
 }
 const form = make(object({ a: string }));
 form.asJSON(true);
+// Hostile schemas end, and make a form of bounded size.
+const many = (n, f) => Object.fromEntries(Array.from({ length: n }, (_, i) => f(i)));
+for (const [what, schema] of Object.entries({
+  "many properties": { type: "object", properties: many(64000, (i) => [`p${i}`, { type: "string" }]) },
+  "many choices": { type: "object", properties: { a: { enum: Array.from({ length: 100000 }, (_, i) => `v${i}`) } } },
+  "references to much": {
+    type: "object",
+    properties: many(5000, (i) => [`p${i}`, { allOf: [{ $ref: "#/$defs/fat" }] }]),
+    $defs: { fat: many(30000, (i) => [`k${i}`, 1]) },
+  },
+  "doubling": {
+    type: "object",
+    properties: many(2000, (i) => [`p${i}`, { $ref: "#/$defs/a30" }]),
+    $defs: many(31, (i) => [`a${i}`, i ? { anyOf: [{ $ref: `#/$defs/a${i - 1}` }, { $ref: `#/$defs/a${i - 1}` }] } : { type: "string" }]),
+  },
+})) {
+  const hostile = new Form(schema, () => {});
+  const longest = Math.max(0, ...hostile.root.fields.filter((f) => f.kind === "choice").map((f) => f.schema.enum.length));
+  assert.ok(hostile.root.fields.length <= 1000 && longest <= 1000 && hostile.steps > -1000, what);
+}
+
 form.json = "[1]";
 form.asJSON(false);
 assert.match(form.error, /object/);

@@ -12,7 +12,7 @@ const many = 5; // optional fields, beyond which they are folded
 
 /** limits says in words what a value must be like. */
 function limits(s) {
-  const say = (key, word) => (s[key] !== undefined && !isObject(s[key]) ? `${word} ${s[key]}` : "");
+  const say = (key, word) => (s[key] !== undefined && !isObject(s[key]) ? `${word} ${String(s[key]).slice(0, 200)}` : "");
   return [
     say("minimum", "at least"), say("maximum", "at most"), say("exclusiveMinimum", "more than"), say("exclusiveMaximum", "less than"),
     s.minLength > 1 ? `at least ${s.minLength} characters` : "", s.maxLength ? `at most ${s.maxLength} characters` : "",
@@ -54,7 +54,7 @@ function control(form, f) {
 const name = (f) => html`<span class="field-name">${f.name || f.schema.title || "value"}</span>${f.required ? html` <span class="required">required</span>` : nothing}`;
 
 const hint = (f) => {
-  const all = [f.schema.description, limits(f.schema)].filter(Boolean);
+  const all = [f.schema.description?.slice(0, 5000), limits(f.schema)].filter(Boolean);
   return html`<p class="hint" id="${f.id}-hint">${all.map((x) => html`<span>${x}</span>`)}</p>`;
 };
 

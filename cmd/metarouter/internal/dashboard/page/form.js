@@ -17,7 +17,9 @@ import { parse, print, number, isNumber, isObject, Exact } from "./json.js";
  */
 
 const deepest = 3; // objects within objects; below them JSON is easier
-const mostFields = 1000; // of a form
+const mostFields = 1000; // of a form, and of an object in it; the others are written as JSON
+const mostChoices = 1000; // of a list; a longer one is typed
+const mostSteps = 20000; // to resolve the schemas of all fields of a form
 const absent = Symbol("absent");
 let ids = 0;
 
@@ -47,7 +49,8 @@ function sane(schema) {
 
 /** resolve makes a schema simple where it is so at heart: a reference, or "this or null". Its steps are counted: branches of branches may have no end. */
 function resolve(schema, root, hops = 0, steps = { left: 200 }) {
-  if (!isObject(schema) || hops > 20 || steps.left-- <= 0) return {};
+  if (!isObject(schema) || hops > 20 || steps.left <= 0) return {};
+  steps.left -= 1 + Object.keys(schema).length / 50; // its members are copied
   const { $ref, ...rest } = schema;
   if (typeof $ref === "string") {
     const target = schemaAt(root, $ref);
@@ -69,7 +72,7 @@ function resolve(schema, root, hops = 0, steps = { left: 200 }) {
 }
 
 function kindOf(schema, depth) {
-  if (Array.isArray(schema.enum) || "const" in schema) return "choice";
+  if ("const" in schema || (Array.isArray(schema.enum) && schema.enum.length <= mostChoices)) return "choice";
   if (schema.anyOf || schema.oneOf || schema.allOf) return depth === 0 && isObject(schema.properties) ? "object" : "json";
   switch (schema.type) {
     case "string": return "text";
@@ -94,6 +97,7 @@ export class Form {
     this.schema = isObject(schema) ? schema : {};
     this.changed = changed;
     this.made = 0; // fields
+    this.steps = mostSteps; // that may still be taken
     this.root = this.field("", this.schema, true, true, 0);
     this.json = undefined; // the text, while all is edited as JSON
     this.error = ""; // of that text
@@ -101,11 +105,14 @@ export class Form {
 
   /** field makes a field; sure means that it will be sent, so that its default can stand in it. */
   field(name, schema, required, sure, depth) {
-    const s = sane(resolve(schema, this.schema));
+    const steps = { left: Math.min(200, this.steps) };
+    this.steps -= steps.left;
+    const s = sane(resolve(schema, this.schema, 0, steps));
+    this.steps += steps.left;
     const f = { kind: ++this.made > mostFields && depth > 0 ? "json" : kindOf(s, depth), schema: s, id: `field-${ids++}`, name, required, depth, text: "", error: "", fields: [], extra: Object.create(null) };
     if (f.kind === "object") {
       const needed = new Set(Array.isArray(s.required) ? s.required : []);
-      f.fields = Object.entries(s.properties ?? {}).map(([k, v]) => this.field(k, v, needed.has(k), sure && needed.has(k), depth + 1));
+      f.fields = Object.entries(s.properties ?? {}).slice(0, mostFields).map(([k, v]) => this.field(k, v, needed.has(k), sure && needed.has(k), depth + 1));
     }
     if (sure && s.default !== undefined && depth > 0) this.fill(f, s.default);
     else if (f.kind === "choice" && required && choices(s).length === 1) f.text = "0";
