@@ -322,13 +322,17 @@ func (s *subscriptions) watch(ctx, life context.Context, running *sync.WaitGroup
 // client that uses the server's session, nil if several may.
 func (s *subscriptions) updated(server string, owner session.Client, m session.Message) {
 	uri, _ := wire.String(wire.Member(m.Params, "uri"))
+	at := catalog.Address{Server: server, URI: uri}
+	var watching []*watch
 	s.mu.Lock()
-	watches := slices.Collect(maps.Keys(s.watches))
-	s.mu.Unlock()
-	for _, w := range watches {
-		if w.at == (catalog.Address{Server: server, URI: uri}) && (owner == nil || w.home == owner) {
-			w.notify(session.Message{Method: m.Method, Params: wire.SetMember(m.Params, "uri", wire.AppendString(nil, w.uri))})
+	for w := range s.watches {
+		if w.at == at && (owner == nil || w.home == owner) {
+			watching = append(watching, w)
 		}
+	}
+	s.mu.Unlock()
+	for _, w := range watching {
+		w.notify(session.Message{Method: m.Method, Params: wire.SetMember(m.Params, "uri", wire.AppendString(nil, w.uri))})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,5 +138,31 @@ func TestListTooLong(t *testing.T) {
 	st := f.state("r")
 	if st.Fault.Kind != status.OtherFault || !st.Fault.Listing || !strings.Contains(st.Fault.Message, "64 MiB") || st.Fault.After > time.Minute {
 		t.Errorf("fault %+v", st.Fault)
+	}
+}
+
+// A changed list that can't be read leaves the old one in use, and the status says why.
+func TestOutdated(t *testing.T) {
+	t.Parallel()
+	var lists atomic.Int32
+	srv := newFar(t, func(f *far) {
+		f.id = "s1"
+		f.answer = func(w http.ResponseWriter, v visit) bool {
+			switch {
+			case v.Request.Method == "GET":
+				say(w, `data: {"method":"notifications/tools/list_changed"}`)
+				<-v.Context().Done()
+			case v.m.Method == "tools/list" && lists.Add(1) > 1:
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"no list now"}}`, v.m.ID)
+			default:
+				return false
+			}
+			return true
+		}
+	})
+	f := supervise(t, at(srv.URL, config.StreamableHTTP))
+	mcptest.WaitFor(t, "the changed list to fail", func() bool { return strings.Contains(f.state("r").Outdated, "no list now") })
+	if n, tools := f.listings("r"); n != 1 || !strings.Contains(tools, "echo") || f.state("r").State != status.Ready {
+		t.Errorf("listed %d times, %s; the server is %s", n, tools, f.state("r").State)
 	}
 }
