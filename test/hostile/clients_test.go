@@ -82,7 +82,7 @@ func visitWith(r *router, load *honest, attack func(*visit)) {
 		return
 	}
 	before := r.settle()
-	d := lasts(r.t, 500*time.Millisecond)
+	d := lasts(r.t, 300*time.Millisecond)
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	attacked, over := context.WithCancel(context.Background())

@@ -25,7 +25,7 @@ var questions = map[string]kind{
 			p.result(m, text("done"))
 		})
 	}},
-	"question of 16 MB": {asks: true, check: fewQuestions, named: []string{"doctor: metarouter has refused"}, play: func(p *player) {
+	"question of 16 MB": {asks: true, check: fewQuestions, play: func(p *player) {
 		p.onCall(func(m message) {
 			p.long(`{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"`, "please ", 2<<20, `","requestedSchema":{"type":"object","properties":{}}}}`)
 			p.result(m, text("done"))

@@ -124,7 +124,7 @@ func (a *attack) connect() {
 
 // run calls both servers for the time of a case.
 func (a *attack) run() {
-	d := lasts(a.t, 500*time.Millisecond)
+	d := lasts(a.t, 300*time.Millisecond)
 	if a.kind.slow {
 		d *= 4
 	}
