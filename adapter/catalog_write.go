@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -32,6 +33,8 @@ type catalogWriter struct {
 	labels *labels                   // nil without an outside classifier
 	known  map[string]string         // server -> the key of the offer that is in the registry
 	offers map[string]registry.Offer // by server, before labels; empty without labels
+	place  string                    // identifies the configuration in the store; "" before configure
+	saved  registry.Claims           // as they are in the store
 }
 
 // A tagger gives tools the capability tags of one configuration.
@@ -202,6 +205,39 @@ func (w *catalogWriter) guess(ctx context.Context) {
 	}
 }
 
+// configure tells the registry which servers the configuration has: they keep their URIs.
+func (w *catalogWriter) configure(c config.Config) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var stored registry.Claims
+	if w.place == "" && len(c.Files) > 0 {
+		sum := sha256.Sum256(wire.Marshal(c.Files))
+		w.place = hex.EncodeToString(sum[:12])
+		stored = w.store.LoadClaims(w.place)
+		w.saved = stored
+	}
+	names := make([]string, len(c.Servers))
+	for i, s := range c.Servers {
+		names[i] = s.Name
+	}
+	w.registry.Configure(names, stored)
+}
+
+// saveClaims stores which server has which URI, if that changed.
+func (w *catalogWriter) saveClaims() {
+	claims := w.registry.Snapshot().Claims()
+	w.mu.Lock()
+	place, same := w.place, maps.Equal(claims, w.saved)
+	w.saved = claims
+	w.mu.Unlock()
+	if same {
+		return
+	}
+	if err := w.store.SaveClaims(place, claims); err != nil {
+		w.log.Warn("the next start may give a resource's URI to another server", zap.Error(err))
+	}
+}
+
 // recall puts the stored offers of servers into the registry, unless the server's offer is
 // known already. The offer of an entry that was edited stays until the edited server is ready.
 func (w *catalogWriter) recall(servers []config.Server) {
@@ -244,6 +280,7 @@ func (w *catalogWriter) Learn(ctx context.Context, entry config.Server, s sessio
 	if err == nil && key != "" {
 		w.save(entry, key, offer)
 	}
+	w.saveClaims()
 	return err
 }
 

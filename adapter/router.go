@@ -115,6 +115,7 @@ func New(c config.Config, o Options) *Router {
 	})
 	r.fleet = &fleet{r.current, r.supervisor, r.selector, r.registry, o.Sole, listener}
 	r.catalog = &catalog{r.current, r.registry, r.writer, r.fleet, o.OnDemand}
+	r.writer.configure(c)
 	r.writer.recall(c.Servers)
 	return r
 }
@@ -192,6 +193,7 @@ func supply(ctx context.Context, r *Router, configs chan<- config.Config) error 
 			tags = c.Router.Capabilities
 			r.writer.setTagger(newTagger(tags, r.options.Log), c.Servers)
 		}
+		r.writer.configure(c)
 		r.writer.recall(c.Servers)
 		if r.options.OnDemand {
 			c.Servers = slices.Clone(c.Servers)

@@ -89,6 +89,14 @@ func TestHiddenKeys(t *testing.T) {
 	if _, err := normalizeTemplate("s", json.RawMessage(`{"uriTemplate":"a://{b}\u200d","name":"n"}`)); err == nil {
 		t.Error("a template has a hidden character in its URI")
 	}
+	for _, own := range []string{"metarouter://s/a", "MetaRouter:x"} { // the router's own scheme is not a server's to give
+		if _, err := normalizeResource("s", json.RawMessage(fmt.Sprintf(`{"uri":%q,"name":"n"}`, own))); err == nil {
+			t.Errorf("a server lists %s", own)
+		}
+		if _, err := normalizeTemplate("s", json.RawMessage(fmt.Sprintf(`{"uriTemplate":%q,"name":"n"}`, own+"{x}"))); err == nil {
+			t.Errorf("a server lists the template %s{x}", own)
+		}
+	}
 	if r, err := normalizeResource("s", json.RawMessage(`{"uri":"a://b","name":"n\ufeff"}`)); err != nil || r.Name != "n" {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -15,8 +15,9 @@ import (
 type Registry struct {
 	snapshot atomic.Pointer[Snapshot]
 
-	mu      sync.Mutex    // guards changed, and lets one writer at a time replace snapshot
-	changed chan struct{} // closed when snapshot is replaced, then itself replaced
+	mu        sync.Mutex          // guards what follows, and lets one writer at a time replace snapshot
+	changed   chan struct{}       // closed when snapshot is replaced, then itself replaced
+	claimants map[string]claimant // by server; nil before Configure
 }
 
 // New returns an empty registry.
@@ -37,8 +38,11 @@ func (r *Registry) Replace(server string, o Offer) (changed bool, err error) {
 	defer r.mu.Unlock()
 	now := r.snapshot.Load()
 	next, err := now.replaced(server, o)
-	if err != nil || next == now {
+	if err != nil {
 		return false, err
+	}
+	if next = r.listed(next, server); next == now {
+		return false, nil
 	}
 	r.publish(next)
 	return true, nil
@@ -60,6 +64,7 @@ func (r *Registry) ReplaceAll(offers map[string]Offer) (changed bool, err error)
 		if next, err = next.replaced(server, o); err != nil {
 			return false, err
 		}
+		next = r.listed(next, server)
 	}
 	if next == now {
 		return false, nil

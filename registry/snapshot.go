@@ -19,6 +19,7 @@ type Snapshot struct {
 	templates []*Template
 
 	servers map[string]*Listing // never an empty one
+	claims  Claims
 }
 
 // Tool returns the tool with the given ID, "server:name".
@@ -94,6 +95,7 @@ func (s *Snapshot) with(server string, l *Listing) *Snapshot {
 		resources: merge(s.resources, server, was.Resources, now.Resources),
 		templates: merge(s.templates, server, was.Templates, now.Templates),
 		servers:   servers,
+		claims:    s.claims,
 	}
 }
 

@@ -42,8 +42,8 @@ func NewStore(data string, log *zap.Logger) *Store {
 // each as the server sends them.
 const maxStored = 256 << 20
 
-// A stored file is a line of magic and the checksum of the rest, which is a
-// server's offer as JSON.
+// A stored file is a line of magic and the checksum of the rest: a server's offer or
+// claims, as JSON.
 const magic = "metarouter catalog 2 "
 
 // Save keeps the offer of a server under a key of letters and digits, in place
@@ -52,17 +52,39 @@ func (s *Store) Save(key, server string, o Offer) error {
 	if s.dir == "" {
 		return nil
 	}
-	body, err := json.Marshal(store(server, o))
-	if err != nil {
-		return fmt.Errorf("store the offer of %q: %w", server, err)
-	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("store the offer of %q: %w", server, err)
-	}
-	if err := atomicfile.Write(s.path(key, server), append([]byte(header(body)), body...), false); err != nil {
+	if err := s.write(s.path(key, server), store(server, o)); err != nil {
 		return fmt.Errorf("store the offer of %q: %w", server, err)
 	}
 	return nil
+}
+
+// write replaces a file of the store.
+func (s *Store) write(path string, content any) error {
+	body, err := json.Marshal(content)
+	if err == nil {
+		err = os.MkdirAll(s.dir, 0o700)
+	}
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(path, append([]byte(header(body)), body...), false)
+}
+
+// read reads a file of the store, which may be about a server. A damaged one is removed.
+func (s *Store) read(path, server string, content any) bool {
+	data, err := safefile.Read(path, maxStored)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.log.Warn("can't read what was stored", zap.String("server", server), zap.Error(err))
+		}
+		return false
+	}
+	if err := parse(data, content); err != nil {
+		s.log.Warn("dropped a damaged stored file", zap.String("server", server), zap.Error(err), zap.NamedError("remove", os.Remove(path)))
+		return false
+	}
+	touch(path)
+	return true
 }
 
 // Load returns the offer of a server that was kept under the key, if there is
@@ -71,24 +93,10 @@ func (s *Store) Load(key, server string) (Offer, bool) {
 	if s.dir == "" {
 		return Offer{}, false
 	}
-	path := s.path(key, server)
-	data, err := safefile.Read(path, maxStored)
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			s.log.Warn("can't read the stored offer", zap.String("server", server), zap.Error(err))
-		}
+	var content storedOffer
+	if !s.read(s.path(key, server), server, &content) || content.Server != server { // another server whose name looks the same in a file's name
 		return Offer{}, false
 	}
-	content, err := parse(data)
-	if err != nil {
-		s.log.Warn("dropped a damaged stored offer", zap.String("server", server), zap.Error(err), zap.NamedError("remove", os.Remove(path)))
-		return Offer{}, false
-	}
-	if content.Server != server {
-		return Offer{}, false // another server whose name looks the same in a file's name
-	}
-	now := time.Now()
-	_ = os.Chtimes(path, now, now) // Prune keeps what is in use; a failure does no harm
 	return content.offer(), true
 }
 
@@ -140,17 +148,13 @@ func header(body []byte) string {
 	return magic + hex.EncodeToString(sum[:]) + "\n"
 }
 
-func parse(data []byte) (storedOffer, error) {
+func parse(data []byte, content any) error {
 	line, body, _ := bytes.Cut(data, []byte("\n"))
 	if !bytes.HasPrefix(line, []byte(magic)) {
-		return storedOffer{}, errors.New("not a catalog of this version")
+		return errors.New("not a catalog of this version")
 	}
 	if string(line)+"\n" != header(body) {
-		return storedOffer{}, errors.New("the checksum is wrong")
+		return errors.New("the checksum is wrong")
 	}
-	var content storedOffer
-	if err := json.Unmarshal(body, &content); err != nil {
-		return storedOffer{}, err
-	}
-	return content, nil
+	return json.Unmarshal(body, content)
 }

@@ -2,7 +2,9 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -31,7 +33,7 @@ type View struct {
 
 	addresses map[string]Address // of resources and templates, by exposed URI
 	exposed   map[Address]string // the reverse of addresses
-	templates []template         // in the order of their exposed URI templates
+	templates []template         // those first whose servers had them first
 }
 
 // An Address says which server to ask for a resource or template.
@@ -94,6 +96,7 @@ func NewView(snapshot *registry.Snapshot, o *Options) *View {
 			v.templates = append(v.templates, template{at, pattern})
 		}
 	}
+	slices.SortStableFunc(v.templates, func(a, b template) int { return cmp.Compare(v.since(a.Address), v.since(b.Address)) })
 	v.PromptList = newList("prompts", prompts)
 	v.Resources = newList("resources", resources)
 	v.Templates = newList("resourceTemplates", templates)
@@ -155,21 +158,38 @@ func Renamed(definition json.RawMessage, member, name string) json.RawMessage {
 }
 
 // expose chooses the URI under which clients see what is at the address: the
-// server's own URI, unless a server that comes first by name has the same.
+// server's own URI, unless that belongs to another server. Where it belongs to none, the
+// server that comes first by name has it.
 func (v *View) expose(at Address) string {
 	uri := at.URI
-	if _, taken := v.addresses[uri]; taken {
+	if _, taken := v.addresses[uri]; taken || v.belongsToOther(at) {
 		uri = at.qualified()
 	}
 	v.addresses[uri], v.exposed[at] = at, uri
 	return uri
 }
 
+// since returns when the server had its URI template first; the templates that belong to
+// another server come last.
+func (v *View) since(at Address) int64 {
+	claim, ok := v.Snapshot.Claims()[at.URI]
+	if ok && claim.Server == at.Server {
+		return claim.Since
+	}
+	return math.MaxInt64
+}
+
+// belongsToOther reports whether another server had the URI first.
+func (v *View) belongsToOther(at Address) bool {
+	claim, ok := v.Snapshot.Claims()[at.URI]
+	return ok && claim.Server != at.Server
+}
+
 // Exposed returns the URI or URI template under which clients see what is at the
 // address, "" if the snapshot does not have it.
 func (v *View) Exposed(at Address) string { return v.exposed[at] }
 
-const ownScheme = "metarouter://"
+const ownScheme = registry.OwnScheme + "//"
 
 // qualified returns a URI that names the server.
 func (a Address) qualified() string { return ownScheme + url.PathEscape(a.Server) + "/" + a.URI }
@@ -196,22 +216,30 @@ func (v *View) addInterfaces() {
 		}
 		meta := wire.Member(t.Definition, "_meta")
 		for _, member := range [][]byte{wire.Member(wire.Member(meta, "ui"), "resourceUri"), wire.Member(meta, "ui/resourceUri")} {
-			if uri, ok := wire.String(member); ok && v.addresses[uri].URI == "" {
-				v.addresses[uri] = Address{t.Server, uri}
+			uri, ok := wire.String(member)
+			at := Address{t.Server, uri}
+			if ok && v.addresses[uri].URI == "" && !v.belongsToOther(at) && !registry.IsOwnURI(uri) {
+				v.addresses[uri] = at
 			}
 		}
 	}
 }
 
 // locate returns where to ask for a resource, to be tried one after the other: the
-// server that lists it, or the servers whose templates match it, or else all the
-// given servers that have any resources.
+// server to which it belongs, or the servers whose templates match it, those first that had
+// theirs first, or else all the given servers that have any resources.
 func (v *View) locate(uri string, servers []string) []Address {
 	if at, ok := v.addresses[uri]; ok {
 		return []Address{at}
 	}
 	if at, ok := parseQualified(uri); ok {
 		return []Address{at}
+	}
+	if registry.IsOwnURI(uri) {
+		return nil
+	}
+	if claim, ok := v.Snapshot.Claims()[uri]; ok { // it lists the URI no more
+		return []Address{{claim.Server, uri}}
 	}
 	var found []Address
 	for _, t := range v.templates {

@@ -179,6 +179,7 @@ func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
 	}
 	checkDropped(x, o)
 	noteRepairs(x, o)
+	checkURIs(x, c, entry, o)
 	checkDescriptions(x, o)
 	checkSizes(x, o)
 	checkSchemas(x, o)
@@ -236,6 +237,27 @@ func noteRepairs(x *findings, o registry.Listing) {
 	if len(names) > 0 {
 		x.add(Note, fmt.Sprintf("%s had definitions that some clients refuse or that hide text from people, and that metarouter repairs (%s): %s.", counted(len(names), "tool"), plain.Line(clip(first[0], 120)), some(names)),
 			"nothing has to be done; you can report it to the server's authors")
+	}
+}
+
+// checkURIs names the resources whose URIs belong to other servers.
+func checkURIs(x *findings, c Case, entry config.Server, o registry.Listing) {
+	claims := c.Catalog.Claims()
+	taken := make(map[string][]string) // by owner
+	add := func(uri string) {
+		if claim, ok := claims[uri]; ok && claim.Server != entry.Name {
+			taken[claim.Server] = append(taken[claim.Server], plain.Line(clip(uri, 80)))
+		}
+	}
+	for _, r := range o.Resources {
+		add(r.URI)
+	}
+	for _, t := range o.Templates {
+		add(t.URITemplate)
+	}
+	for _, owner := range slices.Sorted(maps.Keys(taken)) {
+		x.add(Warning, fmt.Sprintf("%s that it lists belong to the server %q, which had them first: %s.", counted(len(taken[owner]), "URI"), owner, some(taken[owner])),
+			fmt.Sprintf("is it meant to offer the same? Clients read its own as metarouter://%s/URI. To give it the URIs, remove the entry of %q", entry.Name, owner))
 	}
 }
 

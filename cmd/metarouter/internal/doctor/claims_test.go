@@ -1,0 +1,39 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A server that lists what belongs to another is named, with the owner.
+func TestTakeover(t *testing.T) {
+	r := registry.New()
+	r.Configure([]string{"taker", "owner"}, registry.Claims{"notes://a": {Server: "owner", Since: 1}})
+	for _, server := range []string{"taker", "owner"} {
+		o := registry.Offer{Resources: []registry.Resource{{ID: registry.ID(server, "notes://a"), Server: server, URI: "notes://a", Definition: []byte(`{}`)}}}
+		if _, err := r.Replace(server, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := Case{Catalog: r.Snapshot(), World: world{}}
+	for _, name := range []string{"taker", "owner"} {
+		c.Config.Servers = append(c.Config.Servers, config.Server{Name: name, Command: name})
+		c.Servers = append(c.Servers, status.Status{Name: name, State: status.Ready})
+	}
+	found := 0
+	for _, f := range Examine(c).Findings {
+		if strings.Contains(f.Problem, "belong to the server") {
+			found++
+			if f.Server != "taker" || f.Severity != Warning || !strings.Contains(f.Problem, `"owner"`) || !strings.Contains(f.Problem, "notes://a") {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d findings", found)
+	}
+}

@@ -1,0 +1,150 @@
+package registry
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Claims say which server had a URI of a resource, or a URI template, first. They are
+// immutable. A URI belongs to its server as long as the configuration has the server, also
+// while that is disabled, has failed, or lists the URI no more.
+type Claims map[string]Claim
+
+// A Claim is a server's claim to a URI.
+type Claim struct {
+	Server string `json:"server"`
+	// Since is when the server's first list had the URI, in Unix milliseconds. For the first
+	// list of a run it is when the server came into the configuration, or the router started:
+	// which of two new servers answers sooner decides nothing.
+	Since int64 `json:"since"`
+}
+
+// Bounds of the claims: a further URI, or a longer one, belongs to no one.
+const (
+	maxClaims  = 200_000
+	maxClaimed = 2 << 10 // bytes
+)
+
+// A claimant is a server of the configuration.
+type claimant struct {
+	place  int   // in the configuration
+	since  int64 // when it came into the configuration, or the router started
+	listed bool  // in this run
+}
+
+// Configure sets the servers of the configuration, in its order. Others lose their claims to
+// those that list the same. stored are claims of an earlier run, or nil. Before the first
+// Configure no server has claims.
+func (r *Registry) Configure(servers []string, stored Claims) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.snapshot.Load()
+	claimants := make(map[string]claimant, len(servers))
+	for i, name := range servers {
+		c, known := r.claimants[name]
+		if !known {
+			c.since = time.Now().UnixMilli()
+		}
+		c.place = i
+		claimants[name] = c
+	}
+	r.claimants = claimants
+	claims := maps.Clone(stored)
+	if claims == nil {
+		claims = make(Claims)
+	}
+	maps.Copy(claims, now.claims)
+	maps.DeleteFunc(claims, func(_ string, c Claim) bool { _, stays := claimants[c.Server]; return !stays })
+	for _, name := range servers {
+		claims = r.claim(claims, name, now.servers[name])
+	}
+	if !maps.Equal(claims, now.claims) {
+		next := *now
+		next.claims, next.Version = claims, now.Version+1
+		r.publish(&next)
+	}
+}
+
+// claim returns the claims after a server has listed what it offers. r.mu must be held.
+func (r *Registry) claim(claims Claims, server string, l *Listing) Claims {
+	c, configured := r.claimants[server]
+	if !configured || l == nil {
+		return claims
+	}
+	since, copied := c.since, false
+	if c.listed {
+		since = time.Now().UnixMilli()
+	}
+	add := func(uri string) {
+		was, taken := claims[uri]
+		if taken && (was.Server == server || was.Since < since || was.Since == since && r.claimants[was.Server].place < c.place) ||
+			!taken && len(claims) >= maxClaims || len(uri) > maxClaimed {
+			return
+		}
+		if !copied {
+			before := claims
+			claims, copied = make(Claims, len(before)+1), true
+			maps.Copy(claims, before)
+		}
+		claims[uri] = Claim{server, since}
+	}
+	for _, resource := range l.Resources {
+		add(resource.URI)
+	}
+	for _, t := range l.Templates {
+		add(t.URITemplate)
+	}
+	return claims
+}
+
+// listed notes that the server has listed what it offers in this run, and returns the
+// snapshot with its claims. r.mu must be held.
+func (r *Registry) listed(next *Snapshot, server string) *Snapshot {
+	claims := r.claim(next.claims, server, next.servers[server])
+	if c, ok := r.claimants[server]; ok {
+		c.listed = true
+		r.claimants[server] = c
+	}
+	if maps.Equal(claims, next.claims) {
+		return next
+	}
+	claimed := *next
+	claimed.claims = claims
+	return &claimed
+}
+
+// Claims returns the claims to URIs.
+func (s *Snapshot) Claims() Claims { return s.claims }
+
+// SaveClaims keeps the claims of a configuration, which place identifies by letters and
+// digits.
+func (s *Store) SaveClaims(place string, c Claims) error {
+	if s.dir == "" || place == "" {
+		return nil
+	}
+	if err := s.write(s.claimsPath(place), c); err != nil {
+		return fmt.Errorf("store which server has which URI: %w", err)
+	}
+	return nil
+}
+
+// LoadClaims returns the claims that were kept; nil if there are none.
+func (s *Store) LoadClaims(place string) (c Claims) {
+	if s.dir == "" || place == "" || !s.read(s.claimsPath(place), "", &c) {
+		return nil
+	}
+	return c
+}
+
+func (s *Store) claimsPath(place string) string {
+	return filepath.Join(s.dir, "owners-"+clean(place)+".json")
+}
+
+// touch notes that a file is in use, for Prune; a failure does no harm.
+func touch(path string) {
+	now := time.Now()
+	_ = os.Chtimes(path, now, now)
+}

@@ -1,0 +1,112 @@
+package registry
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+func uris(server string, all ...string) (o Offer) {
+	for _, uri := range all {
+		o.Resources = append(o.Resources, resource(server, uri, uri))
+	}
+	return o
+}
+
+// owners returns the owners of URIs, as "uri=server".
+func owners(s *Snapshot, uris ...string) string {
+	var all []string
+	for _, uri := range uris {
+		all = append(all, uri+"="+s.Claims()[uri].Server)
+	}
+	return strings.Join(all, " ")
+}
+
+// A URI belongs to the server that had it first, whatever happens to that server, until the
+// configuration does not have it.
+func TestClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New()
+		offer(t, r, "z", uris("z", "x"))
+		if got := owners(r.Snapshot(), "x"); got != "x=" {
+			t.Errorf("without a configuration: %s", got)
+		}
+		check := func(step, want string) {
+			t.Helper()
+			if got := owners(r.Snapshot(), "x", "y"); got != want {
+				t.Errorf("%s: %s, want %s", step, got, want)
+			}
+		}
+		r.Remove("z")
+		r.Configure([]string{"first", "late"}, nil)
+		// At the first start, the order of the file counts, not who answers sooner.
+		time.Sleep(time.Second)
+		offer(t, r, "late", uris("late", "x"))
+		check("only late has answered", "x=late y=")
+		offer(t, r, "first", uris("first", "x"))
+		check("both have answered", "x=first y=")
+
+		r.Configure([]string{"a-new", "first", "late"}, nil)
+		offer(t, r, "a-new", uris("a-new", "x", "y"))
+		check("a new server, first by name and place", "x=first y=a-new")
+		time.Sleep(time.Second)
+		offer(t, r, "first", uris("first", "x", "y"))
+		check("an old server lists more", "x=first y=a-new")
+		r.Remove("first") // it is disabled
+		offer(t, r, "late", uris("late", "x", "z"))
+		check("disabled", "x=first y=a-new")
+		offer(t, r, "first", Offer{})
+		check("it lists nothing", "x=first y=a-new")
+		version := r.Snapshot().Version
+		r.Configure([]string{"late", "first", "a-new"}, nil)
+		check("another order", "x=first y=a-new")
+		if r.Snapshot().Version != version {
+			t.Error("nothing has changed, but the snapshot has")
+		}
+		r.Configure([]string{"late", "a-new"}, nil)
+		check("removed", "x=late y=a-new")
+	})
+}
+
+// The claims of an earlier run count more than those of servers that answer first now.
+func TestClaimsAreStored(t *testing.T) {
+	store := NewStore(t.TempDir(), zap.NewNop())
+	if got := store.LoadClaims("p"); got != nil {
+		t.Errorf("loaded %v", got)
+	}
+	kept := Claims{"x": {"owner", 1}, "y": {"gone", 2}}
+	if err := store.SaveClaims("p", kept); err != nil {
+		t.Fatal(err)
+	}
+	stored := store.LoadClaims("p")
+	if !maps.Equal(stored, kept) || store.LoadClaims("q") != nil {
+		t.Errorf("loaded %v", stored)
+	}
+	r := New()
+	r.Configure([]string{"taker", "owner"}, stored)
+	offer(t, r, "taker", uris("taker", "x", "y"))
+	if got := owners(r.Snapshot(), "x", "y"); got != "x=owner y=taker" {
+		t.Error(got)
+	}
+}
+
+func TestClaimsAreBounded(t *testing.T) {
+	r := New()
+	r.Configure([]string{"s"}, nil)
+	var o Offer
+	for i := range maxClaims + 10 {
+		uri := fmt.Sprint("a://", i)
+		o.Resources = append(o.Resources, Resource{ID: ID("s", uri), Server: "s", URI: uri})
+	}
+	long := strings.Repeat("x", maxClaimed+1)
+	o.Resources = append(o.Resources, Resource{ID: ID("s", long), Server: "s", URI: long})
+	offer(t, r, "s", o)
+	if n := len(r.Snapshot().Claims()); n != maxClaims {
+		t.Errorf("%d claims", n)
+	}
+}
