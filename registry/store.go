@@ -46,11 +46,36 @@ const maxStored = 256 << 20
 // claims, as JSON.
 const magic = "metarouter catalog 2 "
 
+// maxOffer is the most bytes of definitions in an offer that is kept: to encode them takes
+// a multiple of that in memory.
+const maxOffer = 64 << 20
+
+// size returns the bytes of the definitions.
+func (o *Offer) size() (n int) {
+	for i := range o.Tools {
+		t := &o.Tools[i]
+		n += len(t.Definition) + len(t.InputSchema) + len(t.Flat) + len(t.Description)
+	}
+	for i := range o.Prompts {
+		n += len(o.Prompts[i].Definition) + len(o.Prompts[i].Description)
+	}
+	for i := range o.Resources {
+		n += len(o.Resources[i].Definition) + len(o.Resources[i].Description)
+	}
+	for i := range o.Templates {
+		n += len(o.Templates[i].Definition) + len(o.Templates[i].Description)
+	}
+	return n
+}
+
 // Save keeps the offer of a server under a key of letters and digits, in place
 // of what was kept under it before. If it fails, that is still there.
 func (s *Store) Save(key, server string, o Offer) error {
 	if s.dir == "" {
 		return nil
+	}
+	if size := o.size(); size > maxOffer {
+		return fmt.Errorf("store the offer of %q: its definitions have %d MiB, more than the %d MiB that are kept", server, size>>20, maxOffer>>20)
 	}
 	if err := s.write(s.path(key, server), store(server, o)); err != nil {
 		return fmt.Errorf("store the offer of %q: %w", server, err)

@@ -76,6 +76,26 @@ func TestStoreKeepsEveryByte(t *testing.T) {
 	}
 }
 
+// An offer that would take too much memory is not kept, and what was kept before stays.
+func TestStoreTooLarge(t *testing.T) {
+	s := NewStore(t.TempDir(), zap.NewNop())
+	o := stored(t, "a")
+	if err := s.Save("k", "a", o); err != nil {
+		t.Fatal(err)
+	}
+	large := o
+	large.Tools = make([]NormalizedTool, 65)
+	for i := range large.Tools {
+		large.Tools[i].Definition = make(json.RawMessage, 1<<20) // all zero: it is not looked at
+	}
+	if err := s.Save("k", "a", large); err == nil || !strings.Contains(err.Error(), "64 MiB") {
+		t.Errorf("error %v", err)
+	}
+	if got, ok := s.Load("k", "a"); !ok || !reflect.DeepEqual(got, o) {
+		t.Error("what was kept before is gone")
+	}
+}
+
 func TestStoreWithoutDirectory(t *testing.T) {
 	s := NewStore("", zap.NewNop())
 	if err := s.Save("k", "s", stored(t, "s")); err != nil {
