@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -333,4 +334,16 @@ func FuzzExplainPrinted(f *testing.F) {
 		}
 		tail([]string{line})
 	})
+}
+
+// A data folder that others can write to is named, with what to type.
+func TestExposedDataFolder(t *testing.T) {
+	c := caseOf(config.Config{Servers: []config.Server{stdio("npx a")}}, status.Status{Name: "s", State: status.Ready})
+	c.World = world{data: &safefile.Exposed{Problem: "other users can write to /d (mode 0777)", Fix: "run 'chmod go-w /d'"}}
+	for _, f := range Examine(c).Findings {
+		if strings.HasPrefix(f.Problem, "other users can write to /d (mode 0777), so no approval") && strings.HasPrefix(f.Fix, "run 'chmod go-w /d', or") {
+			return
+		}
+	}
+	t.Errorf("not found: %+v", Examine(c))
 }
