@@ -111,6 +111,13 @@ func TestManyProblems(t *testing.T) {
 	}
 }
 
+func TestTooManyValues(t *testing.T) {
+	_, err := Read("/p/.mcp.json", []byte(`{"x": [`+strings.Repeat("0,", maxValues)+`]}`))
+	if err == nil || !strings.Contains(err.Error(), "more than 200000 keys and values") {
+		t.Error(err)
+	}
+}
+
 func TestTooManyServers(t *testing.T) {
 	_, err := Read("/p/.mcp.json", []byte(hostile["too many servers"]))
 	if err == nil || !strings.Contains(err.Error(), "more than 2000 servers") {
@@ -155,7 +162,7 @@ func TestSimilarToLongWord(t *testing.T) {
 	for i := range words {
 		words[i] = fmt.Sprint("program", i)
 	}
-	long := strings.Repeat("x", 4<<20)
+	long := strings.Repeat("X", 4<<20)
 	if n := testing.AllocsPerRun(1, func() { Similar(long, words) }); n > 10 {
 		t.Errorf("a word of 4 MiB was copied: %v allocations", n)
 	}
