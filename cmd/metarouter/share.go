@@ -62,6 +62,10 @@ func shareRouter(ctx context.Context, env *environment, c config.Config, named b
 	if err != nil {
 		return nil, errors.Join(daemon.ErrCannotShare, err)
 	}
+	stage, err := pipe.NewStage()
+	if err != nil {
+		return nil, errors.Join(daemon.ErrCannotShare, err)
+	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
@@ -77,9 +81,9 @@ func shareRouter(ctx context.Context, env *environment, c config.Config, named b
 				c = now
 			}
 		},
-		In: env.streams[0].(*os.File), Out: env.streams[1].(*os.File), Err: env.streams[2].(*os.File), Memory: file,
+		In: env.streams[0].(*os.File), Out: env.streams[1].(*os.File), Err: env.streams[2].(*os.File), Memory: file, Stage: stage,
 	}
-	return daemon.NewJournal(memory), client.Run(ctx)
+	return daemon.NewJournal(memory, stage), client.Run(ctx)
 }
 
 // hostClients runs the shared router: it serves the clients that other processes hand
@@ -106,7 +110,7 @@ func hostClients(ctx context.Context, env *environment, c config.Config, named b
 				defer lines.To(streams.Err)()
 				out := pipe.Inherited(streams.Out)
 				defer out.Close()
-				journal := daemon.NewJournal(streams.Memory)
+				journal := daemon.NewJournal(streams.Memory, streams.Stage)
 				err = m.Serve(ctx, pipe.Inherited(streams.In), out, journal)
 				return journal.Closed(), err
 			},

@@ -33,10 +33,9 @@ type Journal interface {
 	// requests now, or done with.
 	Passed(lines *wire.Reader)
 
-	// Writing notes that n bytes are being written to the client, and Wrote that
-	// they are written, and with them the answers to the requests in the slots.
-	Writing(n int)
-	Wrote(slots []int)
+	// Write writes to the client, and notes that the answers to the requests in the
+	// slots are written.
+	Write(out io.Writer, piece []byte, slots []int) error
 
 	// Close is called when no Read is under way any more.
 	Close()
@@ -51,7 +50,7 @@ const Hole = 0
 // Inherited is what the router before left in a [Journal].
 type Inherited struct {
 	Routers uint32         // that served the client before
-	Torn    bool           // the last message to the client may be incomplete
+	Torn    bool           // the last message to the client may be incomplete: a line end is to be written first
 	Open    map[int][]byte // the ids of requests that were not answered, by their slots
 	Begun   [][]byte       // the ids of further requests, of a batch that the router had begun to let in
 	Kept    []wire.Message // to be replayed
@@ -66,6 +65,8 @@ func (noJournal) Begin([]byte) int                          { return NoSlot }
 func (noJournal) End(...int)                                {}
 func (noJournal) Keep(string, []byte)                       {}
 func (noJournal) Passed(*wire.Reader)                       {}
-func (noJournal) Writing(int)                               {}
-func (noJournal) Wrote([]int)                               {}
 func (noJournal) Close()                                    {}
+func (noJournal) Write(out io.Writer, piece []byte, _ []int) error {
+	_, err := out.Write(piece)
+	return err
+}

@@ -112,10 +112,7 @@ func (q *queue) drain() (err error) {
 	for q.err == nil && len(q.waiting) > 0 {
 		next, slots := q.next()
 		q.mu.Unlock()
-		q.journal.Writing(len(next))
-		if _, err = q.out.Write(next); err == nil { // else another router must answer
-			q.journal.Wrote(slots)
-		}
+		err = q.journal.Write(q.out, next, slots) // if it fails, another router must answer
 		q.mu.Lock()
 		if err != nil {
 			q.stop(err)

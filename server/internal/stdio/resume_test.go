@@ -25,22 +25,6 @@ func (r *recorder) Begin(id []byte) int {
 }
 func (r *recorder) Keep(key string, _ []byte) { r.calls = append(r.calls, "keep "+key) }
 func (r *recorder) Passed(*wire.Reader)       { r.calls = append(r.calls, "passed") }
-func (r *recorder) Writing(int)               { r.calls = append(r.calls, "writing") }
-func (r *recorder) Wrote([]int)               { r.calls = append(r.calls, "wrote") }
-
-type failingWriter struct{}
-
-func (failingWriter) Write([]byte) (int, error) { return 1, io.ErrShortWrite }
-
-// A write that fails answers nothing, and may have been torn.
-func TestJournalOfAFailedWrite(t *testing.T) {
-	j := &recorder{}
-	q := newQueue(failingWriter{}, j, func(error) {})
-	q.put(outgoing{message: make([]byte, 5000), slot: j.Begin([]byte("7"))}, putOptions{patient: true, mayWrite: true})
-	if got := strings.Join(j.calls, ", "); got != "begin 7, writing" {
-		t.Errorf("the journal has %q", got)
-	}
-}
 
 // A request that comes while the router ends is left to the next one, with all that
 // it would change.

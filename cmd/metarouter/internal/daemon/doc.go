@@ -24,7 +24,7 @@
 // A process looks, under a lock, for the socket of a host with the same [Terms]:
 // hashes of everything that decides which servers run and how. If no host agrees, it
 // makes a socket, starts the program again with the socket as a file, and joins that
-// host. Then it hands over its three streams and a piece of memory (SCM_RIGHTS) and
+// host. Then it hands over its three streams, a piece of memory and a pipe (SCM_RIGHTS) and
 // waits, so that there is no further hop between client and router. After that, few
 // words go over the connection: "leave" and "reload" to the host, "bye" from it.
 //
@@ -48,5 +48,8 @@
 // (initialize, log level, subscriptions) and reads on from the unread input. A request
 // that was read but not begun is begun then; no request is carried out twice. Input is
 // read into the stage, so that it is in the journal before its length is known.
+// Answers go to the client through a stage, a pipe that the client's process hands over
+// too: see [Journal.Write]. So no request is answered twice either, but on other systems
+// than Linux, where an answer that is just being written may come twice.
 // Package server sees only the interface server.Journal.
 package daemon

@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/pipe"
 )
 
 const (
@@ -37,7 +39,8 @@ type Terms struct {
 // Streams are what a client of the router is served on.
 type Streams struct {
 	In, Out, Err *os.File
-	Memory       []byte // the client's, which outlives the host; see [NewMemory]
+	Memory       []byte      // the client's, which outlives the host; see [NewMemory]
+	Stage        *pipe.Stage // the client's too, for what is written to Out
 }
 
 // A Host is the process that serves the clients of several others.
@@ -195,11 +198,15 @@ func (h *Host) accept(w http.ResponseWriter) (c *net.UnixConn, s Streams, err er
 	c.SetDeadline(time.Now().Add(handover))
 	var files []*os.File
 	if _, err = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+upgrade+"\r\n\r\n"); err == nil {
-		files, err = receiveFiles(c, 4)
+		files, err = receiveFiles(c, 6)
 	}
 	if err == nil {
 		s = Streams{In: files[0], Out: files[1], Err: files[2]}
-		if s.Memory, err = mapped(files[3], h.Size); err != nil {
+		s.Memory, err = mapped(files[3], h.Size)
+		if err == nil {
+			s.Stage, err = pipe.StageOf(files[4], files[5])
+		}
+		if err != nil {
 			closeAll(files)
 		}
 		files[3].Close()
@@ -243,6 +250,7 @@ func (h *Host) host(ctx context.Context, c *net.UnixConn, s Streams) (last bool)
 	}()
 	unused, err := h.Serve(serving, s)
 	closeAll([]*os.File{s.In, s.Out, s.Err})
+	s.Stage.Close()
 	if unused {
 		unmap(s.Memory)
 	}

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -45,6 +46,7 @@ type Client struct {
 	Lost func(error)
 
 	In, Out, Err, Memory *os.File
+	Stage                *pipe.Stage
 }
 
 // maxLost bounds how many hosts may end, one after the other, while each serves
@@ -204,7 +206,7 @@ func (c *Client) ask(conn *net.UnixConn, terms Terms) error {
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1000))
 		return fmt.Errorf("join a router: %s", strings.TrimSpace(string(text)))
 	}
-	return sendFiles(conn, []*os.File{c.In, c.Out, c.Err, c.Memory})
+	return sendFiles(conn, append([]*os.File{c.In, c.Out, c.Err, c.Memory}, c.Stage.Files()...))
 }
 
 // follow waits until the client has left, and the host has ended if it must.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -14,12 +15,13 @@ import (
 const JournalSize = stateAt + 2*maxState
 
 const (
-	journalMagic = "metarouter journal 2"
+	journalMagic = "metarouter journal 3"
 
 	// Where the parts of the memory begin.
 	routersAt = 32 // how many routers have served the client
 	tornAt    = 36 // 1 while a message is being written that a pipe may take in pieces
 	stagedAt  = 37 // 1 while the stage has input that is not noted as unread yet
+	movingAt  = 38 // 1 while what is in the stage for output moves on, and ends the requests in the marked slots
 	unreadAt  = 40 // which half holds the unread input, and its begin and end there: 1, 31 and 32 bits
 	keptAt    = 48 // which copy of the kept messages is valid: 0 or 1
 	lostAt    = 56 // how many more bytes are unread, for each half
@@ -31,6 +33,7 @@ const (
 	maxID    = 1024
 	slotSize = 2 + maxID
 	slots    = 1001
+	marked   = 1 << 15 // in the length of an id
 
 	inputAt  = openAt + slots*slotSize
 	maxInput = 64 << 10
@@ -60,6 +63,9 @@ type Journal struct {
 	free []int16    // slots; the one that was freed last is taken first
 	kept []keptMessage
 	left []byte // input that another router had read, and that this one has not read again yet
+
+	output *pipe.Stage // nil if there is none
+	moving []int       // slots of requests whose answers another router has left in the stage for output
 }
 
 var _ server.Journal = (*Journal)(nil)
@@ -71,9 +77,10 @@ type keptMessage struct {
 }
 
 // NewJournal returns the journal in the memory of [JournalSize] bytes: the journal
-// of another router, or an empty one.
-func NewJournal(mem []byte) *Journal {
-	j := &Journal{mem: mem[:JournalSize]}
+// of another router, or an empty one. The stage outlives the router like the memory;
+// without one, nil, an answer that was just being written may be written twice.
+func NewJournal(mem []byte, output *pipe.Stage) *Journal {
+	j := &Journal{mem: mem[:JournalSize], output: output}
 	if string(mem[:len(journalMagic)]) != journalMagic {
 		clear(mem[:openAt])
 		copy(mem, journalMagic)
@@ -148,24 +155,6 @@ func (j *Journal) release(slots []int) {
 			j.free = append(j.free, int16(slot))
 		}
 	}
-}
-
-// Writing notes that n bytes are being written to the client.
-func (j *Journal) Writing(n int) {
-	if n > tornAbove && j.lock() {
-		defer j.mu.Unlock()
-		j.mem[tornAt] = 1
-	}
-}
-
-// Wrote notes that they are written, and with them the answers to the requests.
-func (j *Journal) Wrote(slots []int) {
-	if !j.lock() {
-		return
-	}
-	defer j.mu.Unlock()
-	j.mem[tornAt] = 0
-	j.release(slots)
 }
 
 // Keep notes a message to be replayed, instead of the one with the same key; a nil

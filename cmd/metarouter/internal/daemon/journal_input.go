@@ -25,13 +25,8 @@ func (j *Journal) Open(in io.Reader) (io.Reader, *server.Inherited) {
 	if routers == 0 {
 		return r, nil
 	}
-	e := &server.Inherited{Routers: routers, Torn: j.mem[tornAt] == 1, Open: make(map[int][]byte)}
-	for i := range slots {
-		s := j.slot(i)
-		if n := binary.LittleEndian.Uint16(s); n > 0 {
-			e.Open[i] = bytes.Clone(s[2:][:min(n, maxID)])
-		}
-	}
+	e := &server.Inherited{Routers: routers}
+	e.Open, e.Torn = j.inheritOutput()
 	area := j.mem[stateAt+int(j.mem[keptAt]&1)*maxState:][:maxState]
 	kept := area[4:][:min(int(binary.LittleEndian.Uint32(area)), maxState-4)]
 	for line := range bytes.Lines(kept) {

@@ -69,7 +69,7 @@ func (l *living) Read(p []byte) (int, error) {
 func TestTakeOver(t *testing.T) {
 	c, out := newHandedOn(t)
 	mem := make([]byte, JournalSize)
-	j := NewJournal(mem)
+	j := NewJournal(mem, nil)
 	called := make(chan string, 100)
 	r := newFake()
 	r.execute = func(ctx context.Context, call selector.Call) (selector.Result, error) {
@@ -101,7 +101,7 @@ func TestTakeOver(t *testing.T) {
 	r = newFake()
 	second, end := context.WithCancel(t.Context())
 	go func() {
-		ended <- server.New(r, server.Options{Mode: server.Direct}).Serve(second, &living{c.input, second}, out, NewJournal(left))
+		ended <- server.New(r, server.Options{Mode: server.Direct}).Serve(second, &living{c.input, second}, out, NewJournal(left, nil))
 	}()
 	next := func() string {
 		for {
@@ -139,7 +139,7 @@ func TestJournalLosesNothing(t *testing.T) {
 			fmt.Fprintf(&sent, `{"jsonrpc":"2.0","method":"m","params":{"s":"%s"},"id":%d}`+"\n", strings.Repeat("x", size), i)
 		}
 		mem := make([]byte, JournalSize)
-		j := NewJournal(mem)
+		j := NewJournal(mem, nil)
 		inherit(j)
 		in := bytes.NewReader(sent.Bytes())
 		lines := wire.NewReader(&journaled{&pieces{in, random}, j}, wire.MaxLine)
@@ -160,12 +160,12 @@ func TestJournalLosesNothing(t *testing.T) {
 		var rest *wire.Reader
 		for range 1 + random.IntN(3) { // routers, each of which reads on and is killed
 			mem = bytes.Clone(mem)
-			j = NewJournal(mem)
+			j = NewJournal(mem, nil)
 			e := inherit(j)
 			for _, id := range e.Open {
 				got = append(got, string(id))
 			}
-			j.Wrote(slices.Collect(maps.Keys(e.Open)))
+			j.wrote(slices.Collect(maps.Keys(e.Open)))
 			rest = wire.NewReader(&journaled{&pieces{in, random}, j}, wire.MaxLine)
 			for range random.IntN(4) {
 				j.Passed(rest)
@@ -220,22 +220,22 @@ func TestJournalOfMuchUnread(t *testing.T) {
 		request(1+i, 4000)
 	}
 	mem := make([]byte, JournalSize)
-	j := NewJournal(mem)
+	j := NewJournal(mem, nil)
 	inherit(j)
 	lines := wire.NewReader(&journaled{&sent, j}, wire.MaxLine)
 	if _, err := lines.Next(); err != nil {
 		t.Fatal(err)
 	}
 	j.Begin([]byte("0"))
-	before, valid := inherit(NewJournal(bytes.Clone(mem))).Unread, bytes.Clone(mem[unreadAt:][:8])
+	before, valid := inherit(NewJournal(bytes.Clone(mem), nil)).Unread, bytes.Clone(mem[unreadAt:][:8])
 	j.Passed(lines)
 	killed := bytes.Clone(mem)
 	copy(killed[unreadAt:], valid) // as if it were killed before what it noted last was valid
-	if !bytes.Equal(inherit(NewJournal(killed)).Unread, before) {
+	if !bytes.Equal(inherit(NewJournal(killed, nil)).Unread, before) {
 		t.Error("what was noted before is gone before the next is there")
 	}
 	got := make(map[string]bool)
-	next := NewJournal(mem)
+	next := NewJournal(mem, nil)
 	inherit(next)
 	rest := wire.NewReader(&journaled{&sent, next}, wire.MaxLine)
 	for {
@@ -266,7 +266,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 
 func TestJournal(t *testing.T) {
 	mem := make([]byte, JournalSize)
-	j := NewJournal(mem)
+	j := NewJournal(mem, nil)
 	if inherit(j) != nil {
 		t.Error("an empty journal has an estate")
 	}
@@ -286,9 +286,9 @@ func TestJournal(t *testing.T) {
 	j.Keep("c", []byte(`{"method":"resources/subscribe","params":{"uri":"x:c"}}`))
 	j.Keep("c", nil)
 	j.Keep("big", bytes.Repeat([]byte("x"), maxState))
-	j.Writing(tornAbove + 1)
+	j.setTorn()
 
-	next := NewJournal(mem)
+	next := NewJournal(mem, nil)
 	e := inherit(next)
 	if len(e.Open) != 1 || string(e.Open[slot]) != id || !e.Torn || e.Routers != 1 {
 		t.Errorf("open %v, torn %v, lives %d", e.Open, e.Torn, e.Routers)
@@ -296,8 +296,8 @@ func TestJournal(t *testing.T) {
 	if len(e.Kept) != 2 || e.Kept[0].Method != "initialize" || string(e.Kept[1].Params) != "2" {
 		t.Errorf("kept %+v", e.Kept)
 	}
-	next.Wrote(slices.Collect(maps.Keys(e.Open)))
-	if e := inherit(NewJournal(mem)); len(e.Open) != 0 || e.Torn || len(e.Kept) != 2 || e.Routers != 2 {
+	next.wrote(slices.Collect(maps.Keys(e.Open)))
+	if e := inherit(NewJournal(mem, nil)); len(e.Open) != 0 || e.Torn || len(e.Kept) != 2 || e.Routers != 2 {
 		t.Errorf("left by the second: %+v", e)
 	}
 }
@@ -325,7 +325,7 @@ func TestJournalIsLetGo(t *testing.T) {
 		d := deaf{make(chan struct{})}
 		in := io.MultiReader(strings.NewReader(initializing+"\n"), &living{nil, ctx})
 		served := make(chan error, 1)
-		j := NewJournal(mem)
+		j := NewJournal(mem, nil)
 		go func() { served <- server.New(newFake(), server.Options{}).Serve(ctx, in, d, j) }()
 		synctest.Wait()
 		cancel()
@@ -339,7 +339,7 @@ func TestJournalIsLetGo(t *testing.T) {
 		if !bytes.Equal(mem, before) {
 			t.Error("the memory was touched after Serve had returned")
 		}
-		if e := inherit(NewJournal(before)); len(e.Open) != 1 {
+		if e := inherit(NewJournal(before, nil)); len(e.Open) != 1 {
 			t.Errorf("open: %v; want the request whose answer was not written", e.Open)
 		}
 	})
@@ -348,7 +348,7 @@ func TestJournalIsLetGo(t *testing.T) {
 // The memory may be used for something else once nothing reads into it any more.
 func TestJournalClosed(t *testing.T) {
 	for name, ends := range map[string]bool{"a Read that ends": true, "one that goes on": false} {
-		j := NewJournal(make([]byte, JournalSize))
+		j := NewJournal(make([]byte, JournalSize), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		in := &living{make(chan string), ctx}
 		if !ends {
@@ -368,18 +368,18 @@ func TestJournalClosed(t *testing.T) {
 // it is.
 func TestJournalStage(t *testing.T) {
 	mem := make([]byte, JournalSize)
-	j := NewJournal(mem)
+	j := NewJournal(mem, nil)
 	inherit(j)
 	in := &journaled{strings.NewReader("{}\n{\"a\":"), j}
 	in.Read(make([]byte, 4))
 	killed := bytes.Clone(mem)
 	killed[stagedAt] = 1
 	copy(killed[stageAt:], "\"a\":")
-	e := inherit(NewJournal(killed))
+	e := inherit(NewJournal(killed, nil))
 	if string(e.Unread) != "{}\n{\"a\":" {
 		t.Errorf("unread: %q", e.Unread)
 	}
-	if e := inherit(NewJournal(killed)); string(e.Unread) != "{}\n{\"a\":" {
+	if e := inherit(NewJournal(killed, nil)); string(e.Unread) != "{}\n{\"a\":" {
 		t.Errorf("after one more was killed: %q", e.Unread)
 	}
 }
@@ -401,14 +401,14 @@ func (c *handedOn) lost(last string) string {
 func TestTakeOverOfHalfABatch(t *testing.T) {
 	c, out := newHandedOn(t)
 	mem := make([]byte, JournalSize)
-	j := NewJournal(mem)
+	j := NewJournal(mem, nil)
 	inherit(j)
 	unread(j.mem).add([]byte(`[` + toolCall + `,{"jsonrpc":"2.0","method":"x"},{"jsonrpc":"2.0","id":2,"method":"ping"}]` + "\n"))
 	j.Begin(json.RawMessage("1"))
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- server.New(newFake(), server.Options{Mode: server.Direct}).Serve(ctx, &living{c.input, ctx}, out, NewJournal(mem))
+		ended <- server.New(newFake(), server.Options{Mode: server.Direct}).Serve(ctx, &living{c.input, ctx}, out, NewJournal(mem, nil))
 	}()
 	c.send(`{"jsonrpc":"2.0","id":9,"method":"ping"}`)
 	if lost := c.lost(`{"jsonrpc":"2.0","id":9,"result":{}}`); lost != "1 2" {
@@ -422,7 +422,7 @@ func TestTakeOverOfHalfABatch(t *testing.T) {
 func TestTakeOverOfABatch(t *testing.T) {
 	c, out := newHandedOn(t)
 	mem := make([]byte, JournalSize)
-	j := NewJournal(mem)
+	j := NewJournal(mem, nil)
 	called := make(chan string, 10)
 	r := newFake()
 	r.execute = func(ctx context.Context, call selector.Call) (selector.Result, error) {
@@ -449,7 +449,7 @@ func TestTakeOverOfABatch(t *testing.T) {
 	}
 	second, end := context.WithCancel(t.Context())
 	go func() {
-		ended <- server.New(r, server.Options{Mode: server.Direct}).Serve(second, &living{c.input, second}, out, NewJournal(left))
+		ended <- server.New(r, server.Options{Mode: server.Direct}).Serve(second, &living{c.input, second}, out, NewJournal(left, nil))
 	}()
 	c.send(`[{"jsonrpc":"2.0","id":9,"method":"ping"}]`)
 	if lost := c.lost(`[{"jsonrpc":"2.0","id":9,"result":{}}]`); lost != "1 2 3 4" {
