@@ -58,7 +58,7 @@ var connections = map[string]guest{
 		})
 	}},
 	"bodies of 16 MB at once": {attack: func(v *visit) {
-		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"honest:echo","arguments":{"message":"` + strings.Repeat("x", 15<<20) + `"}}}`
+		body := rpc(1, "tools/call", `{"name":"honest:unknown","arguments":{"message":"`+strings.Repeat("x", 15<<20)+`"}}`)
 		v.repeat(8, func(int) { v.refused(v.post(body), 200, 503, 0) })
 	}},
 	"body compressed as a bomb": {attack: func(v *visit) {
