@@ -303,9 +303,13 @@ func (w *catalogWriter) adopt(ctx context.Context, entry config.Server, o regist
 	if w.tagger != t { // the configuration was edited while the server was listed
 		o = w.tagger.retag(entry, o)
 	}
+	before, known := w.offer(entry.Name), w.known[entry.Name] != ""
 	changed, err := w.publish(entry.Name, o)
 	if err != nil {
 		return o, "", err
+	}
+	if known && changed {
+		w.logChanges(entry.Name, before.Tools, o.Tools)
 	}
 	key = w.tagger.storeKey(entry)
 	if !changed && w.known[entry.Name] == key {
@@ -313,6 +317,17 @@ func (w *catalogWriter) adopt(ctx context.Context, entry config.Server, o regist
 	}
 	w.known[entry.Name] = key
 	return o, key, nil
+}
+
+// logChanges logs which definitions differ from those that the server listed before, in
+// this run or an earlier one: a server that was harmless when a person looked may have
+// changed since.
+func (w *catalogWriter) logChanges(server string, before, after []registry.NormalizedTool) {
+	changed, added, removed, details := changesOf(before, after)
+	if changed+added+removed > 0 {
+		w.log.Info("the server lists other tools than before", zap.String("server", server),
+			zap.Int("changed", changed), zap.Int("new", added), zap.Int("removed", removed), zap.Strings("changes", details))
+	}
 }
 
 // save stores the offer under the key.

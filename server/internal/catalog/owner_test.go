@@ -24,32 +24,32 @@ func offerOf(server string, templates []string, uris ...string) (o registry.Offe
 func TestURIsBelongToTheFirst(t *testing.T) {
 	for _, search := range []bool{false, true} {
 		r := registry.New()
-		r.Configure([]string{"taker", "owner"}, registry.Claims{"notes://a": {Server: "owner", Since: 1}, "notes://{x}": {Server: "owner", Since: 1}, "gone://a": {Server: "owner", Since: 1}})
-		interfaces := offerOf("taker", []string{"notes://{x}", "{+any}"}, "notes://a", "gone://a")
-		interfaces.Tools = []registry.NormalizedTool{{ID: "taker:t", Server: "taker", Name: "t", InputSchema: []byte(`{"type":"object"}`),
+		r.Configure([]string{"a-taker", "owner"}, registry.Claims{"notes://a": {Server: "owner", Since: 1}, "notes://{x}": {Server: "owner", Since: 1}, "gone://a": {Server: "owner", Since: 1}})
+		interfaces := offerOf("a-taker", []string{"notes://{x}", "{+any}"}, "notes://a", "gone://a")
+		interfaces.Tools = []registry.NormalizedTool{{ID: "a-taker:t", Server: "a-taker", Name: "t", InputSchema: []byte(`{"type":"object"}`),
 			Definition: []byte(`{"name":"t","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"metarouter://owner/notes://a"}}}`)}}
-		for server, o := range map[string]registry.Offer{"taker": interfaces, "owner": offerOf("owner", []string{"notes://{x}"}, "notes://a")} {
+		for server, o := range map[string]registry.Offer{"a-taker": interfaces, "owner": offerOf("owner", []string{"notes://{x}"}, "notes://a")} {
 			if _, err := r.Replace(server, o); err != nil {
 				t.Fatal(err)
 			}
 		}
 		v := NewView(r.Snapshot(), &Options{Search: search})
 		for uri, want := range map[string]string{
-			"notes://a":                      "[{owner notes://a}]",
-			"metarouter://taker/notes://a":   "[{taker notes://a}]",
-			"notes://b":                      "[{owner notes://b} {taker notes://b}]", // by the templates, the older first
-			"gone://a":                       "[{owner gone://a}]",                    // owner lists it no more
-			"metarouter://owner/notes://a":   "[{owner notes://a}]",
-			"METAROUTER://results/1":         "[]",
-			"metarouter:x":                   "[]",
-			"notes://{x}":                    "[{owner notes://{x}}]",
-			"metarouter://taker/notes://{x}": "[{taker notes://{x}}]",
+			"notes://a":                        "[{owner notes://a}]",
+			"metarouter://a-taker/notes://a":   "[{a-taker notes://a}]",
+			"notes://b":                        "[{owner notes://b} {a-taker notes://b}]", // by the templates, the older first
+			"gone://a":                         "[{owner gone://a}]",                      // owner lists it no more
+			"metarouter://owner/notes://a":     "[{owner notes://a}]",
+			"METAROUTER://results/1":           "[]",
+			"metarouter:x":                     "[]",
+			"notes://{x}":                      "[{owner notes://{x}}]",
+			"metarouter://a-taker/notes://{x}": "[{a-taker notes://{x}}]",
 		} {
-			if got := fmt.Sprint(v.locate(uri, []string{"taker", "owner"})); got != want {
+			if got := fmt.Sprint(v.locate(uri, []string{"a-taker", "owner"})); got != want {
 				t.Errorf("search %v: %s is at %s, want %s", search, uri, got, want)
 			}
 		}
-		if got := v.Exposed(Address{"taker", "gone://a"}); !strings.HasPrefix(got, "metarouter://taker/") {
+		if got := v.Exposed(Address{"a-taker", "gone://a"}); !strings.HasPrefix(got, "metarouter://a-taker/") {
 			t.Errorf("the resource of another is exposed as %q", got)
 		}
 	}
