@@ -30,13 +30,13 @@ func owned(path string, mode fs.FileMode, owner, us int) error {
 	if owner != us && owner != 0 {
 		return &Exposed{
 			fmt.Sprintf("%s belongs to user %d, not to you (user %d)", path, owner, us),
-			fmt.Sprintf("run metarouter as that user, or run 'chown %d %s'", us, quoted(path)),
+			fmt.Sprintf("run metarouter as that user, or run: chown %d %s", us, quoted(path)),
 		}
 	}
 	if mode.Perm()&0o022 != 0 {
 		return &Exposed{
 			fmt.Sprintf("other users can write to %s (mode %04o)", path, mode.Perm()),
-			fmt.Sprintf("run 'chmod go-w %s'", quoted(path)),
+			fmt.Sprintf("run: chmod go-w %s", quoted(path)),
 		}
 	}
 	return nil
