@@ -7,15 +7,19 @@ import (
 	"strings"
 )
 
-// isSmall reports whether the number, written out, has at most maxDigits digits. Others take
-// very long to compute with: a power of ten is one number, whatever its exponent.
-func isSmall(n json.Number) bool {
+// width returns about how many digits the number has when it is written out, and more than
+// maxDigits if they are very many. Numbers of more digits take very long to compute with: a power
+// of ten is one number, whatever its exponent.
+func width(n json.Number) int {
 	digits, exponent, found := strings.Cut(strings.ToLower(string(n)), "e")
 	if !found {
-		return len(digits) <= maxDigits
+		return len(digits)
 	}
 	e, err := strconv.Atoi(exponent)
-	return err == nil && len(digits)+max(e, -e) <= maxDigits
+	if err != nil || e < -maxDigits || e > maxDigits {
+		return maxDigits + 1
+	}
+	return len(digits) + max(e, -e)
 }
 
 // isInteger reports whether the number has no fraction; 1.0 and 1e2 have none.
@@ -25,12 +29,39 @@ func (e *evaluation) isInteger(n json.Number) bool {
 
 // number returns the value of a number.
 func (e *evaluation) number(n json.Number) *big.Rat {
-	if !isSmall(n) {
-		e.stop(ErrCostly)
-	}
-	e.spend(1 + len(n)/16)
+	e.spendFor(n)
 	value, _ := new(big.Rat).SetString(string(n))
 	return value
+}
+
+// spendFor counts the steps to compute with a number.
+func (e *evaluation) spendFor(n json.Number) {
+	digits := width(n)
+	if digits > maxDigits {
+		e.stop(ErrCostly)
+	}
+	e.spend(1 + digits/8)
+}
+
+// canonical returns a text that is the same for equal numbers only, and about as short
+// as the number: its digits without zeros at either end, and the power of ten of the last one.
+func (e *evaluation) canonical(n json.Number) string {
+	e.spendFor(n)
+	digits, exponent, _ := strings.Cut(strings.ToLower(string(n)), "e")
+	power, _ := strconv.Atoi(exponent) // 0 without
+	digits, negative := strings.CutPrefix(digits, "-")
+	whole, fraction, _ := strings.Cut(digits, ".")
+	power -= len(fraction)
+	digits = strings.TrimLeft(whole+fraction, "0")
+	significant := strings.TrimRight(digits, "0")
+	if significant == "" {
+		return "0"
+	}
+	power += len(digits) - len(significant)
+	if negative {
+		significant = "-" + significant
+	}
+	return significant + "e" + strconv.Itoa(power)
 }
 
 // equal reports whether two JSON values are equal. Numbers are compared by value.
@@ -61,7 +92,7 @@ func (e *evaluation) equal(a, b any) bool {
 		return true
 	case json.Number:
 		b, ok := b.(json.Number)
-		return ok && (a == b || e.number(a).Cmp(e.number(b)) == 0)
+		return ok && (a == b || e.canonical(a) == e.canonical(b))
 	case string:
 		b, ok := b.(string)
 		if ok && len(a) == len(b) {
@@ -103,7 +134,7 @@ func (e *evaluation) appendKey(key []byte, v any) []byte {
 		}
 		return append(key, ']')
 	case json.Number:
-		return append(key, e.number(v).RatString()...)
+		return append(key, e.canonical(v)...)
 	case string:
 		e.spend(len(v) / 64)
 		return strconv.AppendQuote(key, v)

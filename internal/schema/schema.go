@@ -145,7 +145,7 @@ func (s *size) add(v any, depth, pointer int) error {
 	case bool:
 		s.schemas++
 	case json.Number:
-		if !isSmall(v) {
+		if width(v) > maxDigits {
 			return costly("it has a number of more than %d digits", maxDigits)
 		}
 	}

@@ -103,9 +103,13 @@ func TestSteps(t *testing.T) {
 		"an enum of objects":  {`{"items":{"not":{"enum":[` + many(3_000, `[[[[#n]]]]`) + `]}}}`, `[` + many(3_000, `[[[["#n"]]]]`) + `]`},
 		"names of properties": {`{"propertyNames":{"not":{"enum":[` + many(10_000, `"#n"`) + `]}}}`, `{` + many(2_000, `"x#n":1`) + `}`},
 		"what is unevaluated": {`{"unevaluatedProperties":false,"allOf":[` + many(1_900, `{"minProperties":1}`) + `]}`, `{` + many(2_000, `"x#n":1`) + `}`},
-		"a large number":      {`{"multipleOf":3}`, `1e1000000`},
-		"a large integer":     {`{"type":"integer"}`, `1e1000000`},
-		"equal numbers":       {`{"uniqueItems":true}`, `[1e1000000,1e1000001]`},
+		"members, again and again": {
+			`{"anyOf":[` + many(1_900, `{"additionalProperties":false,"title":"#n"}`) + `]}`, `{` + many(3_000, `"x#n":1`) + `}`,
+		},
+		"numbers of many digits": {`{"items":{"not":{"enum":[` + many(900, `1#ne-900`) + `]}}}`, `[` + many(150, `7#ne-900`) + `]`},
+		"a large number":         {`{"multipleOf":3}`, `1e1000000`},
+		"a large integer":        {`{"type":"integer"}`, `1e1000000`},
+		"equal numbers":          {`{"uniqueItems":true}`, `[1e1000000,1e1000001]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Compile(json.RawMessage(tc.schema))
@@ -178,4 +182,28 @@ func BenchmarkValidate(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestCanonical checks that equal numbers have the same text, and others have not.
+func TestCanonical(t *testing.T) {
+	e := evaluation{ctx: t.Context(), steps: maxSteps, look: stepsPerLook}
+	seen := make(map[string]string)
+	for _, equal := range []string{
+		"0 -0 0.0 0e5 -0.00E-7", "1 1.0 10e-1 0.1e1 1E+0", "-1 -1.0 -0.01e2", "10 1e1 1E+1 10.00", "0.1 1e-1 0.10", "100.5 1005e-1 1.005e2",
+		"1e900 10e899", "1e-900", "101", "1010 1.01e3",
+	} {
+		first := ""
+		for n := range strings.FieldsSeq(equal) {
+			text := e.canonical(json.Number(n))
+			if first == "" {
+				if first = text; seen[text] != "" {
+					t.Errorf("%s has the text %s of %s", n, text, seen[text])
+				}
+				seen[text] = n
+			}
+			if text != first {
+				t.Errorf("%s has the text %s, not %s", n, text, first)
+			}
+		}
+	}
 }

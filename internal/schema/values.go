@@ -59,6 +59,26 @@ func (e *evaluation) fitsObject(s *jsonschema.Schema, object map[string]any, res
 	if !a.and(e.fitsDependencies(s, object, rest)) {
 		return false
 	}
+	if !a.and(e.fitsMembers(s, object, rest)) {
+		return false
+	}
+	if s.PropertyNames != nil {
+		for name := range object {
+			if !a.and(e.fits(s.PropertyNames, name, nil)) {
+				return false
+			}
+		}
+	}
+	return !a.failed
+}
+
+// fitsMembers compares all members with the schemas for their names.
+func (e *evaluation) fitsMembers(s *jsonschema.Schema, object map[string]any, rest *unevaluated) bool {
+	if len(s.Properties)+len(s.PatternProperties) == 0 && s.AdditionalProperties == nil {
+		return true
+	}
+	a := all{e: e}
+	e.spend(len(object) / 4)
 	var additional []string
 	for name, v := range object {
 		ok, evaluated := e.fitsNamed(s, name, v)
@@ -74,13 +94,6 @@ func (e *evaluation) fitsObject(s *jsonschema.Schema, object map[string]any, res
 	}
 	slices.Sort(additional)
 	a.check(additional == nil, func() jsonschema.ErrorKind { return &kind.AdditionalProperties{Properties: additional} })
-	if s.PropertyNames != nil {
-		for name := range object {
-			if !a.and(e.fits(s.PropertyNames, name, nil)) {
-				return false
-			}
-		}
-	}
 	return !a.failed
 }
 
@@ -162,12 +175,13 @@ func (e *evaluation) fitsArray(s *jsonschema.Schema, items []any, rest *unevalua
 	}
 	first, others := itemSchemas(s)
 	for i, item := range items {
+		one := others
 		if i < len(first) {
-			a.and(e.fitsItem(first[i], i, item))
-		} else if others != nil {
-			a.and(e.fitsItem(others, i, item))
+			one = first[i]
+		} else if others == nil {
+			break // no schema for this item and those after it
 		}
-		if !a.and(true) {
+		if !a.and(e.fitsItem(one, i, item)) {
 			return false
 		}
 	}
@@ -273,6 +287,7 @@ func (e *evaluation) fitsNumber(s *jsonschema.Schema, n json.Number) bool {
 		a.check(x.Cmp(y) < 0, func() jsonschema.ErrorKind { return &kind.ExclusiveMaximum{Got: x, Want: y} })
 	}
 	if y := s.MultipleOf; y != nil {
+		e.spendFor(n)
 		a.check(y.Sign() != 0 && new(big.Rat).Quo(x, y).IsInt(), func() jsonschema.ErrorKind { return &kind.MultipleOf{Got: x, Want: y} })
 	}
 	return !a.failed
