@@ -46,7 +46,7 @@ var floods = map[string]kind{
 	}},
 	"flood of text on stdout": {named: []string{"doctor: it prints text"}, play: func(p *player) { p.initialized = func() { forever(func(int) { p.line(strings.Repeat("text ", 20)) }) } }},
 	"flood of empty lines":    {play: func(p *player) { p.initialized = func() { forever(func(int) { p.line(strings.Repeat("\n", 4096)) }) } }},
-	"flood of empty objects":  {named: []string{"doctor: "}, play: func(p *player) { p.initialized = func() { forever(func(int) { p.line(`{}`) }) } }},
+	"flood of empty objects":  {named: []string{"doctor: it sends too many messages"}, play: func(p *player) { p.initialized = func() { forever(func(int) { p.line(`{}`) }) } }},
 	"flood of brackets": {named: []string{"doctor: "}, play: func(p *player) {
 		p.initialized = func() { forever(func(int) { p.long(`{"jsonrpc":"2.0","method":"x","params":`, "[", 1<<20, "") }) }
 	}},
@@ -74,7 +74,7 @@ var floods = map[string]kind{
 
 // flooding returns a server that sends a notification as fast as it can.
 func flooding(method, params string) kind {
-	return kind{named: []string{"doctor: "}, play: func(p *player) {
+	return kind{named: []string{"doctor: it sends too many notifications"}, play: func(p *player) {
 		p.capabilities = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"logging":{}}`
 		p.on["prompts/list"] = func(m message) { p.result(m, `{"prompts":[]}`) }
 		p.on["resources/list"] = func(m message) { p.result(m, `{"resources":[]}`) }

@@ -35,7 +35,7 @@ func schemas() map[string]kind {
 			p.tools = `{"name":"attack","description":"d","inputSchema":{"type":"object"},"outputSchema":` + doubled("allOf", "$ref", "#/$defs/a") + `}`
 			p.onCall(func(m message) { p.result(m, `{"content":[],"structuredContent":{"a":1}}`) })
 		}},
-		"500 tools with exponential schemas": {play: func(p *player) {
+		"500 tools with exponential schemas": {entry: map[string]any{"startTimeout": "30s"}, play: func(p *player) {
 			schema := doubled("allOf", "$ref", "#/$defs/a")
 			for i := range 500 {
 				p.tools += fmt.Sprintf(`,{"name":"other%d","inputSchema":%s}`, i, schema)
@@ -45,7 +45,7 @@ func schemas() map[string]kind {
 }
 
 // noBudget names a schema that needs more steps than arguments may cost.
-var noBudget = []string{"doctor: "}
+var noBudget = []string{"not validated, since"}
 
 func schemaOf(schema string, args func() string, named ...string) kind {
 	return kind{play: func(p *player) { p.tools = tool(schema) }, args: args, named: named}
