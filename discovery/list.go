@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -66,7 +65,6 @@ func (l *lister) tools(ctx context.Context, d *Discovery) error {
 	}
 	theirs, ours := map[string]bool{}, map[string]bool{}
 	err := l.pages(ctx, "tools/list", "tools", func(i int, raw json.RawMessage) {
-		runtime.Gosched() // of very many tools: calls come first
 		t, err := Normalize(l.server, raw, r.Rename)
 		if err != nil {
 			name := label(i, raw, "name")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -105,7 +104,6 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 				docs[i] = ready.docs[id]
 				if docs[i] == nil || docs[i].Item != item {
 					docs[i] = newDocument(item, stems, x.model)
-					runtime.Gosched() // calls come first
 				}
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"unicode"
@@ -81,8 +80,7 @@ func newNames[T comparable](kind string, items []T, key func(T) (server, name st
 	if byID := func(a, b T) int { return cmp.Compare(n.id(a), n.id(b)) }; !slices.IsSortedFunc(items, byID) {
 		items = slices.SortedFunc(slices.Values(items), byID)
 	}
-	for i, t := range items {
-		yield(i)
+	for _, t := range items {
 		server, name := key(t)
 		n.longest = max(n.longest, len(server))
 		n.byID[n.id(t)] = t
@@ -90,21 +88,18 @@ func newNames[T comparable](kind string, items []T, key func(T) (server, name st
 	}
 	// Items that need no hash choose first, so that no other takes their names.
 	if style == Bare {
-		for i, t := range items {
-			yield(i)
+		for _, t := range items {
 			if _, name := key(t); len(n.byName[name]) == 1 && n.legal(name) {
 				n.claim(name, t)
 			}
 		}
 	}
-	for i, t := range items {
-		yield(i)
+	for _, t := range items {
 		if name := n.prefixed(t); n.exposed[n.id(t)] == "" && n.plain(t) {
 			n.claim(name, t)
 		}
 	}
-	for i, t := range items {
-		yield(i)
+	for _, t := range items {
 		for attempt := 0; n.exposed[n.id(t)] == ""; attempt++ {
 			n.claim(n.hashed(t, attempt), t)
 		}
@@ -113,14 +108,6 @@ func newNames[T comparable](kind string, items []T, key func(T) (server, name st
 		delete(n.items, name)
 	}
 	return n
-}
-
-// yield lets other goroutines run after every hundred items. A view of very many tools takes long:
-// calls must not wait for it on a machine with few cores.
-func yield(i int) {
-	if i%100 == 99 {
-		runtime.Gosched()
-	}
 }
 
 func (n *Names[T]) id(t T) string {

@@ -120,8 +120,7 @@ func (v *View) listTools(o *Options) {
 		all = append(all, listing{own.Name, own.Definition})
 		flat = append(flat, listing{own.Name, own.Definition})
 	}
-	for i, t := range tools {
-		yield(i)
+	for _, t := range tools {
 		name := v.Names.Exposed(t)
 		all = append(all, listing{name, Renamed(t.Definition, "name", name)})
 		definition := t.Flat
