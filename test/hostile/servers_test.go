@@ -333,7 +333,7 @@ func (a *attack) evidence() string {
 	for line := range strings.Lines(clip(a.process.Stderr(), 1<<20)) {
 		_, line, _ = strings.Cut(line, "\t") // without the time
 		about := strings.Contains(line, `{"server": "hostile"`) || strings.Contains(line, `"hostile:`)
-		if line = clip(strings.TrimSpace(line), 400); about && !strings.HasPrefix(line, "INFO") && !seen[line] && len(seen) < 10 {
+		if line = clip(strings.TrimSpace(line), 400); about && (!strings.HasPrefix(line, "INFO") || strings.Contains(line, "changed")) && !seen[line] && len(seen) < 10 {
 			seen[line] = true
 			fmt.Fprintln(&b, "log:", line)
 		}
