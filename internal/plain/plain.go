@@ -238,11 +238,15 @@ func sequence(text string) int {
 	return start
 }
 
+// controlEnds are the characters at which a control string ends: its end, the beginning of
+// another sequence, and the end of the line.
+const controlEnds = "\a\x1b\u0090\u0098\u009b\u009c\u009d\u009e\u009f\n"
+
 // controlString returns the length of the text of a control string with its end, 0 if it
-// has no end in its line.
+// has no end in its line. The time for many of them is linear, since none contains another.
 func controlString(text string) int {
 	text = text[:min(len(text), maxSequence)]
-	at := strings.IndexAny(text, "\a\x1b\u009c\n")
+	at := strings.IndexAny(text, controlEnds)
 	switch {
 	case at < 0 || text[at] == '\n':
 		return 0

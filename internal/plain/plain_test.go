@@ -20,6 +20,7 @@ func TestPerson(t *testing.T) {
 		"title":                 {"a\x1b]0;title\ab", "ab", "ab"},
 		"clipboard (OSC 52)":    {"a\x1b]52;c;cm0gLXJm\x1b\\b", "ab", "ab"},
 		"8-bit OSC 52":          {"a\u009d52;c;cm0gLXJm\u009cb", "ab", "ab"},
+		"OSC in 8-bit OSC":      {"a\u009d0;title\u009d1;title\u009cb", "ab", "ab"},
 		"OSC without end":       {"a\x1b]0;delete all", "a0;delete all", "a0;delete all"},
 		"device control":        {"a\x1bP$q\x1b\\b", "ab", "ab"},
 		"reset":                 {"a\x1bcb", "ab", "ab"},
@@ -50,6 +51,20 @@ func TestPerson(t *testing.T) {
 		if got := Text(tc.in); got != tc.text {
 			t.Errorf("%s: Text(%q) = %q, want %q", name, tc.in, got, tc.text)
 		}
+	}
+}
+
+// TestManySequences checks that the beginning of one sequence ends the search for the end of the
+// one before: else the time would grow with the square of the text.
+func TestManySequences(t *testing.T) {
+	for _, start := range []string{"\x1b]", "\u0090", "\u0098", "\u009d", "\u009e", "\u009f"} {
+		text := strings.Repeat(start, 100)
+		if n := sequence(text); n != len(start) {
+			t.Errorf("%q: the first sequence has %d bytes", text[:20], n)
+		}
+	}
+	if n := sequence("\u009dabc\u009dabc"); n != len("\u009dabc") {
+		t.Errorf("the first sequence has %d bytes", n)
 	}
 }
 
