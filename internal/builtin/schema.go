@@ -12,6 +12,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/mcp-metarouter/metarouter/internal/schema"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // maxSchemaErrors is how many errors one validation reports.
@@ -51,6 +54,9 @@ var jsonschemaValidateTool = readOnly("jsonschema_validate", "Validate JSON agai
 }`)
 
 func jsonschemaValidate(_ context.Context, req *mcp.CallToolRequest, _ validateArgs) (*mcp.CallToolResult, validation, error) {
+	if err := schema.Costly(wire.Member(req.Params.Arguments, "schema")); err != nil { // the library can't be stopped
+		return nil, validation{}, fmt.Errorf("%w; validate with a smaller one", err)
+	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(req.Params.Arguments))
 	if err != nil {
 		return nil, validation{}, fmt.Errorf("read arguments: %w", err)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/test/schemas"
 )
 
 func TestUnitConvertTool(t *testing.T) {
@@ -260,6 +262,9 @@ func TestValidateTool(t *testing.T) {
 		`{"$schema":"http://json-schema.org/draft-03/schema#"}`: {"draft-03"},
 	} {
 		refuse(t, cs, "jsonschema_validate", `{"data":1,"schema":`+schema+`}`, words...)
+	}
+	for _, name := range []string{"doubling allOf", "doubling anyOf", "doubling oneOf"} {
+		refuse(t, cs, "jsonschema_validate", `{"data":1,"schema":`+schemas.Hostile()[name]+`}`, "too costly")
 	}
 	refuse(t, cs, "jsonschema_validate", `{"schema":{}}`, "data")
 	refuse(t, cs, "jsonschema_validate", `{"schema":[],"data":1}`, "schema")
