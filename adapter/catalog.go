@@ -26,6 +26,10 @@ func (c *catalog) Changed() <-chan struct{} { return c.registry.Changed() }
 // Complete reports whether the tools of every server that can run are known.
 func (c *catalog) Complete() bool { return len(c.Unlisted()) == 0 }
 
+// Seen notes that a person has seen how the definitions of the server's tools changed; see
+// LastSeen of [registry.Offer].
+func (c *catalog) Seen(server string) error { return c.writer.seen(server) }
+
 // Unlisted returns the names of servers that may have tools that are not known.
 func (c *catalog) Unlisted() []string {
 	var names []string

@@ -96,7 +96,7 @@ func (w *catalogWriter) offer(server string) registry.Offer {
 		return o
 	}
 	l := w.registry.Snapshot().Offer(server)
-	o := registry.Offer{Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Dropped: l.Dropped}
+	o := registry.Offer{Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Dropped: l.Dropped, LastSeen: l.LastSeen}
 	for _, t := range l.Tools {
 		o.Tools = append(o.Tools, *t)
 	}
@@ -304,6 +304,9 @@ func (w *catalogWriter) adopt(ctx context.Context, entry config.Server, o regist
 		o = w.tagger.retag(entry, o)
 	}
 	before, known := w.offer(entry.Name), w.known[entry.Name] != ""
+	if known {
+		o.LastSeen = lastSeen(before, o.Tools)
+	}
 	changed, err := w.publish(entry.Name, o)
 	if err != nil {
 		return o, "", err
@@ -328,6 +331,23 @@ func (w *catalogWriter) logChanges(server string, before, after []registry.Norma
 		w.log.Info("the server lists other tools than before", zap.String("server", server),
 			zap.Int("changed", changed), zap.Int("new", added), zap.Int("removed", removed), zap.Strings("changes", details))
 	}
+}
+
+// seen notes that a person has seen how the definitions of the server's tools changed.
+func (w *catalogWriter) seen(server string) error {
+	w.mu.Lock()
+	o, key := w.offer(server), w.known[server]
+	if key == "" || len(o.LastSeen) == 0 {
+		w.mu.Unlock()
+		return nil
+	}
+	o.LastSeen = nil
+	_, err := w.publish(server, o)
+	w.mu.Unlock()
+	if err == nil {
+		err = w.store.Save(key, server, o)
+	}
+	return err
 }
 
 // save stores the offer under the key.

@@ -3,29 +3,31 @@ package adapter
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"reflect"
+	"maps"
+	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/changes"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// Bounds of the note on changed definitions.
+// Bounds of the log line on changed definitions.
 const (
 	maxChanges = 10  // tools of one server that are described
 	maxChanged = 160 // characters of a member, before and after
 )
 
+// Bounds of the definitions that are kept until a person has seen how they changed.
+const (
+	maxLastSeen      = 200     // of a server
+	maxLastSeenBytes = 4 << 20 // together
+)
+
 // changesOf compares the tools of a server with those of its list before. It returns how
-// many have another definition, are new and are gone, and describes the first changes. The
-// order of members and of the names in "required" and "enum" does not count.
+// many have another definition, are new and are gone, and describes the first changes.
 func changesOf(before, after []registry.NormalizedTool) (changed, added, removed int, details []string) {
-	was := make(map[string]*registry.NormalizedTool, len(before))
-	for i := range before {
-		was[before[i].ServerName()] = &before[i]
-	}
+	was := byServerName(before)
 	for i := range after {
 		t := &after[i]
 		old, known := was[t.ServerName()]
@@ -35,9 +37,9 @@ func changesOf(before, after []registry.NormalizedTool) (changed, added, removed
 			added++
 		case bytes.Equal(old.Definition, t.Definition):
 		default:
-			if diff := diffOf(old.Definition, t.Definition); diff != "" {
+			if diff := changes.Diff(old.Definition, t.Definition, maxChanged); diff != nil {
 				if changed++; changed <= maxChanges {
-					details = append(details, plain.Line(t.Name)+": "+diff)
+					details = append(details, plain.Line(t.Name)+": "+strings.Join(diff, "; "))
 				}
 			}
 		}
@@ -45,73 +47,43 @@ func changesOf(before, after []registry.NormalizedTool) (changed, added, removed
 	return changed, added, len(was), details
 }
 
-// diffOf describes how a definition differs in what decides what a model does with the
-// tool; "" if it does not.
-func diffOf(before, after json.RawMessage) string {
-	var diffs []string
-	for _, member := range []string{"title", "description", "inputSchema", "outputSchema", "annotations"} {
-		old, now := wire.Member(before, member), wire.Member(after, member)
-		if bytes.Equal(old, now) || reflect.DeepEqual(meaning(old), meaning(now)) {
-			continue
-		}
-		old, now = around(old, now)
-		diffs = append(diffs, fmt.Sprintf("%s was %s and is %s", member, shortened(old), shortened(now)))
+func byServerName(tools []registry.NormalizedTool) map[string]*registry.NormalizedTool {
+	all := make(map[string]*registry.NormalizedTool, len(tools))
+	for i := range tools {
+		all[tools[i].ServerName()] = &tools[i]
 	}
-	return strings.Join(diffs, "; ")
+	return all
 }
 
-// meaning decodes JSON for a comparison: required and enum are sets.
-func meaning(raw json.RawMessage) any {
-	var v any
-	if json.Unmarshal(raw, &v) != nil {
+// lastSeen returns LastSeen of the offer that has these tools after another one. A tool that
+// is gone is remembered too: it may come back with another definition.
+func lastSeen(before registry.Offer, after []registry.NormalizedTool) map[string]json.RawMessage {
+	now, kept, size := byServerName(after), make(map[string]json.RawMessage), 0
+	keep := func(name string, seen json.RawMessage) {
+		t, listed := now[name]
+		if listed && seen != nil && (bytes.Equal(seen, t.Definition) || changes.Diff(seen, t.Definition, 0) == nil) {
+			return // as it was
+		}
+		if len(kept) >= maxLastSeen || size+len(seen) > maxLastSeenBytes {
+			if !listed {
+				return
+			}
+			seen = nil
+		}
+		kept[name] = seen
+		size += len(seen)
+	}
+	for _, name := range slices.Sorted(maps.Keys(before.LastSeen)) {
+		keep(name, before.LastSeen[name])
+	}
+	for i := range before.Tools {
+		t := &before.Tools[i]
+		if _, changed := before.LastSeen[t.ServerName()]; !changed {
+			keep(t.ServerName(), t.Definition)
+		}
+	}
+	if len(kept) == 0 {
 		return nil
 	}
-	return withSets(v)
-}
-
-func withSets(v any) any {
-	switch v := v.(type) {
-	case []any:
-		for i := range v {
-			v[i] = withSets(v[i])
-		}
-	case map[string]any:
-		for name, of := range v {
-			list, ok := of.([]any)
-			if v[name] = withSets(of); !ok || name != "required" && name != "enum" {
-				continue
-			}
-			set := make(map[string]bool, len(list))
-			for _, e := range list {
-				set[fmt.Sprintf("%T %v", e, e)] = true
-			}
-			v[name] = set
-		}
-	}
-	return v
-}
-
-// around cuts from the beginning what both have, but for a few characters.
-func around(a, b json.RawMessage) (_, _ json.RawMessage) {
-	const context = 20
-	same := 0
-	for same < len(a) && same < len(b) && a[same] == b[same] {
-		same++
-	}
-	if same <= 2*context {
-		return a, b
-	}
-	cut := same - context
-	return append([]byte("…"), a[cut:]...), append([]byte("…"), b[cut:]...)
-}
-
-func shortened(raw json.RawMessage) string {
-	if len(raw) == 0 {
-		return "missing"
-	}
-	text := []rune(plain.Line(strings.ToValidUTF8(string(raw[:min(len(raw), 8*maxChanged)]), "")))
-	if len(text) > maxChanged {
-		return string(text[:maxChanged]) + "…"
-	}
-	return string(text)
+	return kept
 }

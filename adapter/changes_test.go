@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -51,5 +54,92 @@ func TestChanges(t *testing.T) {
 	changed, added, _, details = changesOf(toolsOf(many...), toolsOf(append(strings.Split(strings.Repeat("{}\n", 50), "\n")[:50], base)...))
 	if changed != 50 || added != 1 || len(details) != maxChanges {
 		t.Errorf("%d changed, %d added, %d details", changed, added, len(details))
+	}
+}
+
+// What a person last saw is kept until it is seen or the tool is again as it was, across
+// restarts and edits, for a tool that is gone for a while too.
+func TestLastSeen(t *testing.T) {
+	definition := func(n string) string { return fmt.Sprintf(`{"name":"t","description":%q,"inputSchema":{}}`, n) }
+	entry := config.Server{Name: "s", Transport: config.Stdio, Command: "s"}
+	data := t.TempDir()
+	open := func() *Router {
+		return New(config.Config{Servers: []config.Server{entry}}, Options{DataDir: data, Log: zap.NewNop()})
+	}
+	r := open()
+	list := func(definitions ...string) {
+		t.Helper()
+		var o registry.Offer
+		for i, d := range definitions {
+			name := fmt.Sprint("t", i)
+			o.Tools = append(o.Tools, registry.NormalizedTool{ID: "s:" + name, Server: "s", Name: name, Definition: json.RawMessage(d)})
+		}
+		o, key, err := r.writer.adopt(t.Context(), entry, o, r.writer.tagger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key != "" {
+			r.writer.save(entry, key, o)
+		}
+	}
+	check := func(when, want string) {
+		t.Helper()
+		for _, of := range []*Router{r, open()} {
+			if got := string(of.Parts().Snapshot().Offer("s").LastSeen["t0"]); got != want {
+				t.Errorf("%s: last seen %q, want %q", when, got, want)
+			}
+		}
+	}
+	a, b, c := definition("a"), definition("b"), definition("c")
+	list(a)
+	check("first list", "")
+	list(b)
+	check("changed", a)
+	r = open()
+	list(c, a)
+	check("changed again, after a restart", a)
+	list(a)
+	check("changed back", "")
+	list()
+	list(c)
+	check("gone and back with another definition", a)
+	entry.Args = []string{"edited"}
+	list(c)
+	check("the entry was edited", a)
+	if err := r.Parts().Seen("s"); err != nil {
+		t.Fatal(err)
+	}
+	check("seen", "")
+	list(c)
+	check("the same again", "")
+	list(a)
+	check("changed after it was seen", c)
+	list(b)
+	list(`{"name":"t","inputSchema":{},"description":"c"}`)
+	check("changed back but for the order", "")
+}
+
+func TestLastSeenBounds(t *testing.T) {
+	offer := func(n, size int, text string) (o registry.Offer) {
+		for i := range n {
+			o.Tools = append(o.Tools, registry.NormalizedTool{Name: fmt.Sprint("t", i), Definition: json.RawMessage(`{"description":"` + strings.Repeat(text, size) + `"}`)})
+		}
+		return o
+	}
+	for _, size := range []int{10, 100 << 10} {
+		before := offer(300, size, "a")
+		seen := lastSeen(before, offer(300, size, "b").Tools)
+		kept, bytes := 0, 0
+		for _, d := range seen {
+			if bytes += len(d); d != nil {
+				kept++
+			}
+		}
+		if len(seen) != 300 || kept == 0 || kept > maxLastSeen || bytes > maxLastSeenBytes {
+			t.Errorf("%d noted, %d kept, %d bytes", len(seen), kept, bytes)
+		}
+		if seen := lastSeen(before, nil); len(seen) > maxLastSeen {
+			t.Errorf("%d tools that are gone are kept", len(seen))
+		}
 	}
 }

@@ -19,6 +19,10 @@ type Offer struct {
 	Version      string          // the server's own; may be empty
 
 	Dropped []Dropped // what the server lists and the router does not offer, in the server's order, kind by kind
+
+	// LastSeen has, by the server's own name of a tool, the definition that a person last
+	// saw, if the tool has another one since then or is gone; nil if that is not kept.
+	LastSeen map[string]json.RawMessage
 }
 
 // A Dropped is something that a server lists and that is not offered, and why.
@@ -113,7 +117,8 @@ type Listing struct {
 	Extensions   json.RawMessage
 	Version      string
 
-	Dropped []Dropped
+	Dropped  []Dropped
+	LastSeen map[string]json.RawMessage
 }
 
 // keyed is a pointer to one thing that a server offers.

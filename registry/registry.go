@@ -2,8 +2,10 @@ package registry
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -78,7 +80,7 @@ func (r *Registry) ReplaceAll(offers map[string]Offer) (changed bool, err error)
 // changes.
 func (s *Snapshot) replaced(server string, o Offer) (*Snapshot, error) {
 	was := s.Offer(server)
-	next := Listing{Capabilities: o.Capabilities, Extensions: o.Extensions, Version: o.Version, Dropped: o.Dropped}
+	next := Listing{Capabilities: o.Capabilities, Extensions: o.Extensions, Version: o.Version, Dropped: o.Dropped, LastSeen: o.LastSeen}
 	var errs [4]error
 	next.Tools, errs[0] = share(server, o.Tools, was.Tools)
 	next.Prompts, errs[1] = share(server, o.Prompts, was.Prompts)
@@ -134,7 +136,11 @@ func (a Listing) equal(b Listing) bool {
 	return slices.Equal(a.Tools, b.Tools) && slices.Equal(a.Prompts, b.Prompts) &&
 		slices.Equal(a.Resources, b.Resources) && slices.Equal(a.Templates, b.Templates) &&
 		bytes.Equal(a.Capabilities, b.Capabilities) && bytes.Equal(a.Extensions, b.Extensions) && a.Version == b.Version &&
-		slices.Equal(a.Dropped, b.Dropped)
+		slices.Equal(a.Dropped, b.Dropped) && sameDefinitions(a.LastSeen, b.LastSeen)
+}
+
+func sameDefinitions(a, b map[string]json.RawMessage) bool {
+	return maps.EqualFunc(a, b, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
 // Remove removes the server and all its items.

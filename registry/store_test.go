@@ -28,6 +28,7 @@ func stored(t *testing.T, server string) Offer {
 	o.Resources[0].Repairs = []string{"named"}
 	o.Capabilities = json.RawMessage("{ \"tools\" : {}, \"extensions\":{ \"x\\/y\":1.0 }}")
 	o.Extensions = json.RawMessage("{ \"x\\/y\":1.0 }")
+	o.LastSeen = map[string]json.RawMessage{"odd": json.RawMessage(" {\"name\":\"odd\", \"big\": 1.00}\r\n"), "not kept": nil}
 	o.Dropped = []Dropped{
 		{Kind: KindTool, Name: "hidden", Reason: "filtered", Filter: "deny", Pattern: "h*"},
 		{Kind: KindPrompt, Name: "#3", Reason: "it has no name"},

@@ -1,17 +1,20 @@
 package registry
 
+import "encoding/json"
+
 // A storedOffer is an offer as it is kept. Raw JSON is kept as bytes, since
 // encoding/json would compact it.
 type storedOffer struct {
-	Server       string           `json:"server"`
-	Tools        []storedTool     `json:"tools"`
-	Prompts      []storedPrompt   `json:"prompts"`
-	Resources    []storedResource `json:"resources"`
-	Templates    []storedTemplate `json:"templates"`
-	Capabilities []byte           `json:"capabilities"`
-	Extensions   []byte           `json:"extensions"`
-	Version      string           `json:"version,omitempty"`
-	Dropped      []Dropped        `json:"dropped,omitempty"`
+	Server       string            `json:"server"`
+	Tools        []storedTool      `json:"tools"`
+	Prompts      []storedPrompt    `json:"prompts"`
+	Resources    []storedResource  `json:"resources"`
+	Templates    []storedTemplate  `json:"templates"`
+	Capabilities []byte            `json:"capabilities"`
+	Extensions   []byte            `json:"extensions"`
+	Version      string            `json:"version,omitempty"`
+	Dropped      []Dropped         `json:"dropped,omitempty"`
+	LastSeen     map[string][]byte `json:"last_seen,omitempty"`
 }
 
 // In each of these the outer fields hide the inner ones of the same name.
@@ -47,6 +50,7 @@ func store(server string, o Offer) storedOffer {
 		Extensions:   o.Extensions,
 		Version:      o.Version,
 		Dropped:      o.Dropped,
+		LastSeen:     eachValue[[]byte](o.LastSeen),
 	}
 }
 
@@ -72,6 +76,7 @@ func (s storedOffer) offer() Offer {
 		Extensions:   s.Extensions,
 		Version:      s.Version,
 		Dropped:      s.Dropped,
+		LastSeen:     eachValue[json.RawMessage](s.LastSeen),
 	}
 }
 
@@ -82,4 +87,16 @@ func each[A, B any](list []A, f func(A) B) []B {
 		all = append(all, f(a))
 	}
 	return all
+}
+
+// eachValue returns the map with its values as another type, nil for none.
+func eachValue[B, A ~[]byte](all map[string]A) map[string]B {
+	if len(all) == 0 {
+		return nil
+	}
+	converted := make(map[string]B, len(all))
+	for name, a := range all {
+		converted[name] = B(a)
+	}
+	return converted
 }

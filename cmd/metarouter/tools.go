@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/changes"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -20,17 +22,21 @@ import (
 type toolsOptions struct {
 	server       string
 	capabilities []string
+	seen         bool
 }
 
 func newToolsCommand(env *environment) *cobra.Command {
 	var o toolsOptions
 	cmd := newCommand("tools", "List the tools of all servers",
 		`  metarouter tools
-  metarouter tools --server playwright -c screenshot`,
+  metarouter tools --server playwright -c screenshot
+  metarouter tools --seen`,
 		noArguments, func(ctx context.Context, _ []string) error { return runTools(ctx, env, o) })
 	addJSONFlag(env, cmd)
 	addCapabilityFlag(cmd, &o.capabilities, "List only tools with this capability `tag`; 'metarouter capabilities' lists the tags. Repeat the flag to list tools that have all of several tags. By default all tools are listed.")
 	cmd.Flags().StringVar(&o.server, "server", "", "List only the tools of this `server`, which is started if it does not run. By default the tools of all servers are listed.")
+	cmd.Flags().BoolVar(&o.seen, "seen", false, "List how the definitions of tools changed since you last looked, and be warned of these changes no more. It starts no server. By default the tools are listed.")
+	cmd.MarkFlagsMutuallyExclusive("seen", "capability")
 	return cmd
 }
 
@@ -43,6 +49,9 @@ func runTools(ctx context.Context, env *environment, o toolsOptions) error {
 		return err
 	}
 	return withRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
+		if o.seen {
+			return seeChanges(env, c, o, r)
+		}
 		if o.server != "" { // its tools as they are now, not as they were stored
 			err = awaitServer(ctx, env, r, o.server)
 		} else {
@@ -61,6 +70,64 @@ func runTools(ctx context.Context, env *environment, o toolsOptions) error {
 		}
 		return printTools(env, c, o, snapshot, tools)
 	})
+}
+
+// A changedTool is a tool that changed since a person last looked.
+type changedTool struct {
+	ID      string   `json:"id"`
+	Changes []string `json:"changes"` // empty if the definition before was not kept
+}
+
+// seeChanges prints how the definitions of tools changed since a person last looked, and
+// notes that they were seen.
+func seeChanges(env *environment, c config.Config, o toolsOptions, r *adapter.Parts) error {
+	const most = 2000 // characters of a member, before and after
+	rows := []changedTool{}
+	snapshot := r.Snapshot()
+	var of []string // servers with changes
+	for _, entry := range c.Servers {
+		if o.server != "" && entry.Name != o.server {
+			continue
+		}
+		l := snapshot.Offer(entry.Name)
+		if len(l.LastSeen) > 0 {
+			of = append(of, entry.Name)
+		}
+		for _, t := range l.Tools {
+			if seen, changed := l.LastSeen[t.ServerName()]; changed {
+				rows = append(rows, changedTool{t.ID, append([]string{}, changes.Diff(seen, t.Definition, most)...)})
+			}
+		}
+	}
+	if err := printChanges(env, rows); err != nil {
+		return err
+	}
+	for _, name := range of {
+		if err := r.Seen(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printChanges(env *environment, tools []changedTool) error {
+	if env.json {
+		return env.printJSON(tools)
+	}
+	if len(tools) == 0 {
+		env.note("no tool changed since you last looked")
+	}
+	columns, _ := env.page()
+	for _, t := range tools {
+		env.say("%s", t.ID)
+		if len(t.Changes) == 0 {
+			env.say("  - it changed; its definition before was not kept, since too many changed")
+		}
+		for _, change := range t.Changes {
+			fmt.Fprint(env.stdout, terminal.Lines(terminal.Hang("  - ", change, columns)))
+		}
+	}
+	return nil
 }
 
 // findEntry returns the entry of the named server.

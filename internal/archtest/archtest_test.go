@@ -29,7 +29,7 @@ var steps = []string{
 // leaves are the packages that know nothing of the path. Every package may import them; they
 // import other leaves only.
 var leaves = []string{
-	"internal/assist", "internal/atomicfile", "internal/embeddings", "internal/endpoint", "internal/example", "internal/pipe", "internal/plain", "internal/program", "internal/safefile",
+	"internal/assist", "internal/atomicfile", "internal/changes", "internal/embeddings", "internal/endpoint", "internal/example", "internal/pipe", "internal/plain", "internal/program", "internal/safefile",
 	"internal/schema", "internal/secret", "internal/session", "internal/sse", "internal/status", "internal/vectors", "internal/verbs", "internal/wire",
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/changes"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -20,6 +21,9 @@ import (
 const (
 	slowStart = 10 * time.Second // a longer start gets a warning
 	bigTool   = 2000             // tokens; a larger definition of a tool gets a warning
+
+	maxChanges = 3   // changed tools of a server that are described
+	maxChanged = 160 // characters of a member of the definition, before and after
 )
 
 // Tokens returns what a model pays for the tool's definition.
@@ -180,6 +184,7 @@ func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
 	checkDropped(x, o)
 	noteRepairs(x, o)
 	checkURIs(x, c, entry, o)
+	checkChanges(x, entry, o)
 	checkDescriptions(x, o)
 	checkSizes(x, o)
 	checkSchemas(x, o)
@@ -258,6 +263,26 @@ func checkURIs(x *findings, c Case, entry config.Server, o registry.Listing) {
 	for _, owner := range slices.Sorted(maps.Keys(taken)) {
 		x.add(Warning, fmt.Sprintf("%s that it lists belong to the server %q, which had them first: %s.", counted(len(taken[owner]), "URI"), owner, some(taken[owner])),
 			fmt.Sprintf("is it meant to offer the same? Clients read its own as metarouter://%s/URI. To give it the URIs, remove the entry of %q", entry.Name, owner))
+	}
+}
+
+// checkChanges names the tools whose definitions a person has not seen as they are now.
+func checkChanges(x *findings, entry config.Server, o registry.Listing) {
+	var names, details []string
+	for _, t := range o.Tools {
+		seen, changed := o.LastSeen[t.ServerName()]
+		if !changed {
+			continue
+		}
+		name := plain.Line(clip(t.Name, 40))
+		names = append(names, name)
+		if len(details) < maxChanges && seen != nil {
+			details = append(details, name+": "+strings.Join(changes.Diff(seen, t.Definition, maxChanged), "; "))
+		}
+	}
+	if len(names) > 0 {
+		x.add(Warning, fmt.Sprintf("%s changed since you last looked: %s.", counted(len(names), "tool"), some(names)),
+			"are the changes what you expect of this server? To read them all and be warned no more, run: metarouter tools --seen --server "+entry.Name, details...)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/changes"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -198,10 +199,24 @@ func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
 	if len(t.Repairs) > 0 {
 		a.say("clients would have refused its definition, which metarouter repaired: %s.", strings.Join(t.Repairs[:min(3, len(t.Repairs))], "; "))
 	}
+	x.explainChange(&a, t)
 	if s, ok := x.state(t.Server); ok && s.State != status.Ready && s.State != status.Idle && (x.mode != "" || s.State != status.Starting) {
 		a.say("it can't be called just now: %s", stateWords(s))
 	}
 	return a
+}
+
+// explainChange says how the tool's definition changed since a person saw it.
+func (x *inquiry) explainChange(a *Answer, t *registry.NormalizedTool) {
+	const most = 2000 // characters of a member, before and after
+	seen, changed := x.snapshot.Offer(t.Server).LastSeen[t.ServerName()]
+	switch {
+	case !changed:
+	case seen == nil:
+		a.say("its definition changed since you last looked; the one before was not kept, since too many of the server changed. To be warned no more, run: metarouter tools --seen --server %s", t.Server)
+	default:
+		a.say("its definition changed since you last looked: %s. To be warned no more, run: metarouter tools --seen --server %s", strings.Join(changes.Diff(seen, t.Definition, most), "; "), t.Server)
+	}
 }
 
 // shown returns how tools are listed, and why.
