@@ -40,22 +40,24 @@ type routerInfo struct {
 
 // A serverInfo is one server.
 type serverInfo struct {
-	Name            string `json:"name"`
-	State           string `json:"state"`   // starting ready idle restarting failed misconfigured needs_auth disabled stopping stopped self
-	ByHand          bool   `json:"by_hand"` // started or stopped on the page, until its entry is edited
-	Transport       string `json:"transport"`
-	Era             string `json:"era"` // "legacy", "modern" or ""
-	ProtocolVersion string `json:"protocol_version"`
-	Tools           int    `json:"tools"`
-	PID             int    `json:"pid"`
-	Restarts        int    `json:"restarts"`
-	LastError       string `json:"last_error"`
-	Problem         string `json:"problem,omitempty"` // why it does not work, in plain words, and
-	Fix             string `json:"fix,omitempty"`     // what to do about it, as 'metarouter doctor' says it; absent if it works
-	Doing           string `json:"doing"`             // what its start waits for
-	StrayLines      int64  `json:"stray_lines"`       // on its stdout
-	Calls           int    `json:"calls"`             // under way
-	Waiting         int    `json:"waiting"`           // calls that wait for their turn
+	Name            string   `json:"name"`
+	State           string   `json:"state"`   // starting ready idle restarting failed misconfigured needs_auth disabled stopping stopped self
+	ByHand          bool     `json:"by_hand"` // started or stopped on the page, until its entry is edited
+	Transport       string   `json:"transport"`
+	Era             string   `json:"era"` // "legacy", "modern" or ""
+	ProtocolVersion string   `json:"protocol_version"`
+	Tools           int      `json:"tools"`
+	ChangedTools    int      `json:"changed_tools,omitempty"` // whose definitions changed since a person last looked, and
+	Changed         []string `json:"changed,omitempty"`       // the names of the first 20
+	PID             int      `json:"pid"`
+	Restarts        int      `json:"restarts"`
+	LastError       string   `json:"last_error"`
+	Problem         string   `json:"problem,omitempty"` // why it does not work, in plain words, and
+	Fix             string   `json:"fix,omitempty"`     // what to do about it, as 'metarouter doctor' says it; absent if it works
+	Doing           string   `json:"doing"`             // what its start waits for
+	StrayLines      int64    `json:"stray_lines"`       // on its stdout
+	Calls           int      `json:"calls"`             // under way
+	Waiting         int      `json:"waiting"`           // calls that wait for their turn
 
 	Stderr  []string  `json:"stderr"`  // the last lines, at most 10
 	Latency []float64 `json:"latency"` // of its last calls, ms, the oldest first; at most 40
@@ -174,6 +176,8 @@ type tool struct {
 	Tokens       int            `json:"tokens"`
 	Asks         bool           `json:"asks"` // it may change or destroy something, so confirmed must be true in a call
 
+	Changed bool `json:"changed,omitempty"` // its definition changed since a person last looked
+
 	Score      float64               `json:"score"`            // 0 without words
 	Confidence float64               `json:"confidence"`       // likewise
 	Why        *selector.Explanation `json:"why,omitempty"`    // shares of features, and of words in fields
@@ -187,6 +191,7 @@ type wholeTool struct {
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
 	Definition   json.RawMessage `json:"definition"`
 	Repairs      []string        `json:"repairs,omitempty"`
+	Changes      []string        `json:"changes,omitempty"` // how a changed definition differs; empty if the one before was not kept
 }
 
 // POST /dashboard/call runs a tool. It answers with a called, or with a refusal: 409 if
@@ -201,9 +206,10 @@ type called struct {
 	Result json.RawMessage `json:"result"` // a CallToolResult; its _meta has trace_id and latency_ms
 }
 
-// POST /dashboard/servers/NAME/ACTION, where the action is restart, stop or start,
+// POST /dashboard/servers/NAME/ACTION, where the action is restart, stop, start or seen,
 // with the body {}, answers {} when that is done, or with a refusal. What is stopped
-// stays so until it is started here, its entry is edited or the router ends.
+// stays so until it is started here, its entry is edited or the router ends. After seen, no
+// tool of the server counts as changed.
 //
 // A refusal has a status of 400 or more.
 type refusal struct {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -267,6 +268,36 @@ func TestTools(t *testing.T) {
 	}
 	if status := s.ask(http.MethodGet, "/dashboard/tool?id=a:none", "", nil); status != 404 {
 		t.Error(status)
+	}
+}
+
+// A changed definition is shown with its difference until a person has seen it.
+func TestChangedTools(t *testing.T) {
+	s := open(t, fake("a", "echo: Repeats a text"), fake("b", "pid"))
+	next := s.watch()
+	next()
+	changedIn := func(n int) func(u update) bool {
+		return func(u update) bool {
+			return slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.Name == "a" && s.ChangedTools == n && len(s.Changed) == n })
+		}
+	}
+	s.edits <- config.Config{Servers: []config.Server{fake("a", "echo: Sends a text to me"), fake("b", "pid")}}
+	until(next, changedIn(1))
+	var whole wholeTool
+	s.ask(http.MethodGet, "/dashboard/tool?id=a:echo", "", &whole)
+	if !whole.Changed || fmt.Sprint(whole.Changes) != `[description was "Repeats a text" and is "Sends a text to me"]` {
+		t.Errorf("changed: %v, %q", whole.Changed, whole.Changes)
+	}
+	if status := s.ask(http.MethodPost, "/dashboard/servers/a/seen", "{}", nil, "Origin", "https://evil.example"); status != http.StatusForbidden {
+		t.Error("another page may mark changes as seen:", status)
+	}
+	if status := s.ask(http.MethodPost, "/dashboard/servers/a/seen", "{}", nil); status != http.StatusOK {
+		t.Error(status)
+	}
+	until(next, changedIn(0))
+	whole = wholeTool{}
+	if s.ask(http.MethodGet, "/dashboard/tool?id=a:echo", "", &whole); whole.Changed || whole.Changes != nil {
+		t.Errorf("seen: %+v", whole)
 	}
 }
 

@@ -175,6 +175,7 @@ func (d *Dashboard) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
 		}
 	}
 	info.Problem, info.Fix = d.diagnose(s)
+	info.ChangedTools, info.Changed = changedTools(d.router.Snapshot().Offer(s.Name))
 	return info
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/changes"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -23,15 +24,34 @@ const (
 	maxFound  = 50      // tools in a ranking
 	maxListed = 1000    // tools in a list
 	maxWords  = 4 << 10 // bytes of a search
+	maxDiff   = 2000    // characters of a member of a changed definition, before and after
+	maxNamed  = 20      // changed tools of a server
 )
 
 // toolOf returns what the page shows of a tool.
 func (d *Dashboard) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) tool {
 	harmless, _ := selector.Harmless(t)
+	_, changed := snapshot.Offer(t.Server).LastSeen[t.ServerName()]
 	return tool{
 		ID: t.ID, Server: t.Server, Name: t.Name, ExposedName: d.exposed(snapshot).Exposed(t), Title: t.Title, Description: t.Description,
-		Capabilities: append([]string{}, t.Capabilities...), Hints: t.Hints, Tokens: len(t.Definition) / registry.BytesPerToken, Asks: !harmless,
+		Capabilities: append([]string{}, t.Capabilities...), Hints: t.Hints, Tokens: len(t.Definition) / registry.BytesPerToken, Asks: !harmless, Changed: changed,
 	}
+}
+
+// changedTools returns how many tools of a server changed since a person last looked, and
+// the names of the first ones.
+func changedTools(l registry.Listing) (n int, names []string) {
+	if len(l.LastSeen) == 0 {
+		return 0, nil
+	}
+	for _, t := range l.Tools {
+		if _, changed := l.LastSeen[t.ServerName()]; changed {
+			if n++; n <= maxNamed {
+				names = append(names, t.Name)
+			}
+		}
+	}
+	return n, names
 }
 
 // tools answers GET /dashboard/tools.
@@ -105,6 +125,7 @@ func (d *Dashboard) tool(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, wholeTool{
 		tool: d.toolOf(t, snapshot), InputSchema: t.InputSchema, OutputSchema: wire.Member(t.Definition, "outputSchema"),
 		Definition: t.Definition, Repairs: t.Repairs,
+		Changes: changes.Diff(snapshot.Offer(t.Server).LastSeen[t.ServerName()], t.Definition, maxDiff),
 	})
 }
 
@@ -162,8 +183,10 @@ func (d *Dashboard) act(w http.ResponseWriter, r *http.Request) {
 		err = d.router.Turn(ctx, name, false)
 	case "start":
 		err = d.router.Turn(ctx, name, true)
+	case "seen":
+		err = d.router.Seen(name)
 	default:
-		refuse(w, http.StatusNotFound, "a server can be restarted, stopped or started")
+		refuse(w, http.StatusNotFound, "a server can be restarted, stopped or started, and its changes marked as seen")
 		return
 	}
 	if ctx.Err() != nil {

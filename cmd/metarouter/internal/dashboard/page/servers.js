@@ -79,13 +79,22 @@ function row(s) {
       ${wrong ? html`<p class="advice">${advice(s)}</p>` : nothing}
       ${say ? html`<p class="muted">${say}</p>` : nothing}
     </div>
-    <p class="cell tools"><span class="sr">Tools: </span>${s.tools ? html`<a href=${link("tools", { server: s.name })}>${plural(s.tools, "tool")}</a>` : html`<span class="muted">no tools</span>`}</p>
+    <p class="cell tools"><span class="sr">Tools: </span>${s.tools ? html`<a href=${link("tools", { server: s.name })}>${plural(s.tools, "tool")}</a>` : html`<span class="muted">no tools</span>`}${s.changed_tools ? html` <span class="warned" title="The definitions of these tools changed since you last looked.">${count(s.changed_tools)} changed</span>` : nothing}</p>
     <p class="cell latency">${l.tone === "off" ? nothing : sparkline(s)}</p>
     <p class="cell now">${s.calls ? html`<span>${count(s.calls)} running</span>` : nothing}${s.waiting ? html`<span class="warned" title="These calls wait because as many calls as &quot;maxConcurrent&quot; allows are running.">${count(s.waiting)} waiting</span>` : nothing}
       ${s.restarts ? html`<span class=${s.restarts > 2 ? "warned" : "muted"} title="The number of restarts of this server since the router started.">${plural(s.restarts, "restart")}</span>` : nothing}</p>
     <div class="actions">${buttons(s)}</div>
     ${open ? more(s) : nothing}
   </article>`;
+}
+
+function changes(s) {
+  const left = s.changed_tools - s.changed.length;
+  return html`<h3>Tools that changed since you last looked</h3>
+    <ul class="changes">${s.changed.map((name) => html`<li><a href=${link("tools", { server: s.name, tool: `${s.name}:${name}` })}>${name}</a></li>`)}
+      ${left ? html`<li>and ${count(left)} more</li>` : nothing}</ul>
+    <p class="buttons"><button type="button" aria-disabled=${busy.has(s.name)} aria-label="Mark the changes of ${s.name} as seen"
+      @click=${() => go(s, "seen", "has no more changes that you have not seen")}>Seen</button></p>`;
 }
 
 function more(s) {
@@ -99,6 +108,7 @@ function more(s) {
     ${look(s).tone === "off" ? html`<p class="advice">${advice(s)}</p>` : nothing}
     ${s.last_error && (look(s).tone === "ok" || s.problem) ? html`<p class="muted">${s.problem ? "Its error" : "Last error"}: ${s.last_error}</p>` : nothing}
     <dl class="facts">${facts.map(([k, v]) => html`<div><dt>${k}</dt><dd>${v}</dd></div>`)}</dl>
+    ${s.changed_tools ? changes(s) : nothing}
     <h3>Last lines of stderr</h3>
     ${s.stderr?.length ? html`<pre class="log" tabindex="0" role="region" aria-label="Last lines of stderr of ${s.name}">${s.stderr.join("\n")}</pre>`
       : html`<p class="muted">The server has written nothing to stderr.</p>`}

@@ -176,5 +176,5 @@ export async function ask(path, body, signal) {
   throw new Refusal(response.status, saidIn(text) || `The router refuses: ${response.status}.`);
 }
 
-/** act does something to a server: restart, stop or start. */
+/** act does something to a server: restart, stop, start or seen. */
 export const act = (server, action) => ask(`/dashboard/servers/${encodeURIComponent(server)}/${action}`, "{}");

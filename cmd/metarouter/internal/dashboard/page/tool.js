@@ -108,6 +108,9 @@ export function detail(id) {
     <p class="marks">${marks(t)}</p>
     <p class="long">${t.description || html`<span class="muted">The tool has no description.</span>`}</p>
     ${t.repairs?.length ? html`<div class="repairs"><h3>Repaired by the router</h3><ul>${t.repairs.map((r) => html`<li>${r}</li>`)}</ul></div>` : nothing}
+    ${t.changed ? html`<div class="changes"><h3>${icon("warn")}Changed since you last looked</h3>
+      ${t.changes?.length ? html`<ul>${t.changes.map((line) => html`<li>${line}</li>`)}</ul>` : html`<p>The definition before was not kept, since too many tools changed.</p>`}
+      <p><a href=${link("servers", { server: t.server })}>Mark the changes of ${t.server} as seen</a></p></div>` : nothing}
     ${call(c)}
     <div class="schemas">${json("Schema of the arguments", t.input_schema)}${json("Schema of the result", t.output_schema)}${json("Definition, as the server gave it", t.definition)}</div>
   </article>`;

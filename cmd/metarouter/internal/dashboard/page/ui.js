@@ -112,7 +112,7 @@ const hints = [
 
 /** marks are the badges of a tool: its annotations and its capability tags. */
 export function marks(t) {
-  return html`${hints.filter(([k]) => t.hints?.[k] === true && !(k === "destructiveHint" && t.hints.readOnlyHint))
+  return html`${t.changed ? badge("wait", "warn", "changed", "The definition of this tool changed since you last looked.") : nothing}${hints.filter(([k]) => t.hints?.[k] === true && !(k === "destructiveHint" && t.hints.readOnlyHint))
     .map(([, tone, shape, word, title]) => badge(tone, shape, word, title))}${(t.capabilities ?? []).map((c) => badge("tag", "", c, `This tool has the capability tag “${c}”. A search can prefer tools with a tag: metarouter search -c ${c}`))}`;
 }
 
