@@ -207,3 +207,14 @@ func TestCanonical(t *testing.T) {
 		}
 	}
 }
+
+// TestMore checks that values are counted, and not what looks like them in strings.
+func TestMore(t *testing.T) {
+	for value, n := range map[string]int{
+		`{"a":1,"b":[2,3]}`: 5, `"a,[{\",,,,"`: 1, `[{},[],"x\\",","]`: 7, `[`: 2, `"\`: 1,
+	} {
+		if padded := value + strings.Repeat(" ", 20); hasMore([]byte(padded), n) || !hasMore([]byte(padded), n-1) {
+			t.Errorf("%s has not %d", value, n)
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 
 // The limits of one validation.
 const (
+	maxMembers = 200_000 // JSON values in the value: decoded, each takes up to 400 bytes
 	maxSteps   = 500_000 // comparisons with a subschema or of small values; and 4 for each byte of the value
 	maxNesting = 5_000   // subschemas within subschemas
 	maxFaults  = 10
@@ -34,6 +35,9 @@ var english = message.NewPrinter(language.English)
 // 10, with its path below root; none if it fits. With an error, it is not known whether the value
 // fits: the cause of ctx's end, or one that matches [ErrCostly].
 func (s *Schema) Validate(ctx context.Context, root string, value json.RawMessage) (faults []string, err error) {
+	if hasMore(value, maxMembers) {
+		return nil, costly("the value has more than %d members and elements", maxMembers)
+	}
 	v, err := wire.Decode(value)
 	if err != nil {
 		return []string{root + ": " + err.Error()}, nil
@@ -53,6 +57,27 @@ func (s *Schema) Validate(ctx context.Context, root string, value json.RawMessag
 		faults = append(faults, f.text(root))
 	}
 	return faults, nil
+}
+
+// hasMore reports whether a JSON value has more than so many values in it.
+func hasMore(value []byte, most int) bool {
+	if len(value) <= most { // each takes at least a byte and a comma
+		return false
+	}
+	n := 1
+	for i := 0; i < len(value) && n <= most; i++ {
+		switch value[i] {
+		case ',', '{', '[':
+			n++
+		case '"':
+			for i++; i < len(value) && value[i] != '"'; i++ {
+				if value[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	return n > most
 }
 
 // An evaluation is one comparison of a value with a schema.

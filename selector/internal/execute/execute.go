@@ -43,7 +43,7 @@ type Executor struct {
 
 // New returns an Executor.
 func New(o Options) *Executor {
-	return &Executor{Options: o, schemas: schemas{log: o.Log}}
+	return &Executor{Options: o, schemas: newSchemas(o.Log)}
 }
 
 // Execute runs a tool. A failure of the tool, or of the way to it, is a Result with

@@ -406,7 +406,8 @@ func TestCheckOfLongArguments(t *testing.T) {
 		{`{"properties":{"s":{"uniqueItems":true}}}`, true, `{"s":["` + long + `","` + long + `y"]}`, ""},
 		{`{"properties":{"s":{"uniqueItems":true}}}`, true, `{"s":["` + long + `","` + long + `"]}`, "arguments.s"},
 	} {
-		c := &schemas{log: zap.NewNop()}
+		all := newSchemas(zap.NewNop())
+		c := &all
 		s := c.of(&registry.NormalizedTool{ID: "a:b", InputSchema: json.RawMessage(tc.schema)})
 		faults, _ := s.check(t.Context(), json.RawMessage(tc.args))
 		if s.blind != tc.blind || (len(faults) > 0) != (tc.fault != "") || tc.fault != "" && !strings.HasPrefix(faults[0], tc.fault+":") {

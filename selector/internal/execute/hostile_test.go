@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -24,5 +25,31 @@ func TestHostileSchemas(t *testing.T) {
 		if c := e.Fit(t.Context(), tool(schema), args); len(c.Faults) > 10 {
 			t.Errorf("%s: %d faults", name, len(c.Faults))
 		}
+	}
+}
+
+// TestLargeArguments checks that large arguments wait until others are compared, no longer than
+// their call, and that small ones do not wait.
+func TestLargeArguments(t *testing.T) {
+	e := New(Options{Log: zap.NewNop()})
+	wrong := tool(`{"required":["b"]}`)
+	large := json.RawMessage(`{"a":"` + strings.Repeat("x", largeArguments) + `"}`)
+	for range maxLarge {
+		e.schemas.large <- struct{}{}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c := e.Check(ended, wrong, large); len(c.Faults) > 0 || c.fits {
+		t.Errorf("while others are compared: %+v", c.Faults)
+	}
+	if c := e.Check(t.Context(), wrong, json.RawMessage(`{}`)); len(c.Faults) == 0 {
+		t.Error("small arguments were not compared")
+	}
+	<-e.schemas.large
+	if c := e.Check(t.Context(), wrong, large); len(c.Faults) == 0 {
+		t.Error("large arguments were not compared")
+	}
+	if n := len(e.schemas.large); n != maxLarge-1 {
+		t.Errorf("%d are being compared", n)
 	}
 }

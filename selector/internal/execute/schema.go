@@ -55,12 +55,25 @@ func orEmpty(args json.RawMessage) json.RawMessage {
 // schemas compiles each tool's schema once.
 type schemas struct {
 	log      *zap.Logger
-	compiled sync.Map // tool ID -> *compiledSchema
+	large    chan struct{} // holds an item for each large value that is being compared
+	compiled sync.Map      // tool ID -> *compiledSchema
+}
+
+const (
+	// largeArguments is from how many bytes on arguments wait for others to be compared, of
+	// which there are maxLarge at a time: as values they take up to 60 times their bytes.
+	largeArguments = 64 << 10
+	maxLarge       = 4
+)
+
+func newSchemas(log *zap.Logger) schemas {
+	return schemas{log: log, large: make(chan struct{}, maxLarge)}
 }
 
 type compiledSchema struct {
 	tool    *registry.NormalizedTool // that has the schema
 	log     *zap.Logger
+	large   chan struct{}  // of schemas
 	compile sync.Once      // for the fields below
 	schema  *schema.Schema // nil if it cannot be compiled; then it accepts everything
 	blind   bool           // the schema never looks into strings
@@ -72,11 +85,11 @@ type compiledSchema struct {
 func (c *schemas) of(t *registry.NormalizedTool) *compiledSchema {
 	known, ok := c.compiled.Load(t.ID)
 	if !ok {
-		known, _ = c.compiled.LoadOrStore(t.ID, &compiledSchema{tool: t, log: c.log})
+		known, _ = c.compiled.LoadOrStore(t.ID, &compiledSchema{tool: t, log: c.log, large: c.large})
 	}
 	s := known.(*compiledSchema)
 	if s.tool != t {
-		s = &compiledSchema{tool: t, log: c.log}
+		s = &compiledSchema{tool: t, log: c.log, large: c.large}
 		if !c.compiled.CompareAndSwap(t.ID, known, s) {
 			return c.of(t) // another call was first
 		}
@@ -100,6 +113,14 @@ func (s *compiledSchema) build() {
 func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (faults []string, fits bool) {
 	if s.schema == nil {
 		return nil, false
+	}
+	if len(args) > largeArguments {
+		select {
+		case s.large <- struct{}{}:
+			defer func() { <-s.large }()
+		case <-ctx.Done():
+			return nil, false
+		}
 	}
 	if s.blind && len(args) > longArguments {
 		if short := wire.Abridge(args, longString); len(short) < len(args) {
