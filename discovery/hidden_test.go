@@ -15,7 +15,7 @@ const smuggled = "\U000E0069\U000E0067\u202e\u200b\ufeff\U000E0101\u00ad\u2066\x
 // Every string of a definition loses its hidden characters, whether they are escaped or not;
 // all other bytes stay.
 func TestNormalizeRevealsText(t *testing.T) {
-	const definition = `{"name":"read", "title":"T%[1]s", "description":"D%[1]s می‌خواهم 👨‍👩 é \u00e9",
+	const definition = `{"name":"read", "title":"T%[1]s", "description":"D%[1]s ` + "می\u200cخواهم 👨\u200d👩 é" + ` \u00e9",
 		"inputSchema" : {"type":"object","properties":{"a%[1]s":{"type":"string","description":"P%[1]s","enum":["x%[1]s"]}},"required":["a%[1]s"]},
 		"annotations":{"title":"A%[1]s","readOnlyHint":true},"_meta":{"m":["%[1]s"]},"n":1.0}`
 	escaped, _ := json.Marshal(smuggled)

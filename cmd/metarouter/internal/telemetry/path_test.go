@@ -56,7 +56,12 @@ func newPath(tb testing.TB) *path {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.Run(ctx, nil) })
 	g.Go(func() error { return face.Run(ctx) })
-	journal := daemon.NewJournal(make([]byte, daemon.JournalSize))
+	stage, err := pipe.NewStage()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(stage.Close)
+	journal := daemon.NewJournal(make([]byte, daemon.JournalSize), stage)
 	g.Go(func() error { return face.Serve(ctx, pipe.New(inR), pipe.New(outW), journal) })
 	tb.Cleanup(func() {
 		inW.Close()
