@@ -35,6 +35,8 @@ type catalogWriter struct {
 	offers map[string]registry.Offer // by server, before labels; empty without labels
 	place  string                    // identifies the configuration in the store; "" before configure
 	saved  registry.Claims           // as they are in the store
+	keys   map[string]string         // server -> the key of its offer that was stored last, in this run or an earlier one
+	older  map[string]registry.Offer // of entries that were edited while no router ran, until they are listed
 }
 
 // A tagger gives tools the capability tags of one configuration.
@@ -74,7 +76,7 @@ func (t *tagger) retag(entry config.Server, o registry.Offer) registry.Offer {
 func newCatalogWriter(onDemand bool, t *tagger, r *registry.Registry, s *registry.Store, log *zap.Logger) *catalogWriter {
 	return &catalogWriter{
 		onDemand: onDemand, tagger: t, registry: r, store: s, log: log.Named("catalog"),
-		known: make(map[string]string), offers: make(map[string]registry.Offer),
+		known: make(map[string]string), offers: make(map[string]registry.Offer), keys: make(map[string]string), older: make(map[string]registry.Offer),
 	}
 }
 
@@ -215,6 +217,7 @@ func (w *catalogWriter) configure(c config.Config) {
 		w.place = hex.EncodeToString(sum[:12])
 		stored = w.store.LoadClaims(w.place)
 		w.saved = stored
+		maps.Copy(w.keys, w.store.LoadKeys(w.place))
 	}
 	names := make([]string, len(c.Servers))
 	for i, s := range c.Servers {
@@ -243,13 +246,14 @@ func (w *catalogWriter) saveClaims() {
 func (w *catalogWriter) recall(servers []config.Server) {
 	for _, s := range servers {
 		w.mu.Lock()
-		known, key := w.known[s.Name] != "", w.tagger.storeKey(s)
+		known, key, last := w.known[s.Name] != "", w.tagger.storeKey(s), w.keys[s.Name]
 		w.mu.Unlock()
 		if !supervisor.Startable(s) || known {
 			continue
 		}
 		offer, ok := w.store.Load(key, s.Name)
 		if !ok {
+			w.recallOlder(last, s.Name)
 			continue
 		}
 		w.mu.Lock()
@@ -260,6 +264,19 @@ func (w *catalogWriter) recall(servers []config.Server) {
 				w.known[s.Name] = key
 			}
 		}
+		w.mu.Unlock()
+	}
+}
+
+// recallOlder finds the offer that an entry had before it was edited. It is not used, but the
+// next one is compared with it.
+func (w *catalogWriter) recallOlder(key, server string) {
+	if key == "" {
+		return
+	}
+	if o, ok := w.store.Load(key, server); ok {
+		w.mu.Lock()
+		w.older[server] = registry.Offer{Tools: o.Tools, LastSeen: o.LastSeen}
 		w.mu.Unlock()
 	}
 }
@@ -304,6 +321,9 @@ func (w *catalogWriter) adopt(ctx context.Context, entry config.Server, o regist
 		o = w.tagger.retag(entry, o)
 	}
 	before, known := w.offer(entry.Name), w.known[entry.Name] != ""
+	if !known {
+		before, known = w.older[entry.Name]
+	}
 	if known {
 		o.LastSeen = lastSeen(before, o.Tools)
 	}
@@ -314,6 +334,7 @@ func (w *catalogWriter) adopt(ctx context.Context, entry config.Server, o regist
 	if known && changed {
 		w.logChanges(entry.Name, before.Tools, o.Tools)
 	}
+	delete(w.older, entry.Name)
 	key = w.tagger.storeKey(entry)
 	if !changed && w.known[entry.Name] == key {
 		return o, "", nil
@@ -354,6 +375,18 @@ func (w *catalogWriter) seen(server string) error {
 func (w *catalogWriter) save(entry config.Server, key string, o registry.Offer) {
 	if err := w.store.Save(key, entry.Name, o); err != nil {
 		w.log.Warn("can't store what the server offers; the next start will be slower", zap.String("server", entry.Name), zap.Error(err))
+		return
+	}
+	w.mu.Lock()
+	place, same := w.place, w.keys[entry.Name] == key
+	w.keys[entry.Name] = key
+	keys := maps.Clone(w.keys)
+	w.mu.Unlock()
+	if same {
+		return
+	}
+	if err := w.store.SaveKeys(place, keys); err != nil {
+		w.log.Warn("the next start may not see which tools changed", zap.Error(err))
 	}
 }
 
@@ -373,6 +406,7 @@ func (w *catalogWriter) Forget(server string) {
 	defer w.mu.Unlock()
 	delete(w.known, server)
 	delete(w.offers, server)
+	delete(w.older, server)
 	w.registry.Remove(server)
 }
 

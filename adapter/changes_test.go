@@ -64,7 +64,7 @@ func TestLastSeen(t *testing.T) {
 	entry := config.Server{Name: "s", Transport: config.Stdio, Command: "s"}
 	data := t.TempDir()
 	open := func() *Router {
-		return New(config.Config{Servers: []config.Server{entry}}, Options{DataDir: data, Log: zap.NewNop()})
+		return New(config.Config{Files: []string{"mcp.json"}, Servers: []config.Server{entry}}, Options{DataDir: data, Log: zap.NewNop()})
 	}
 	r := open()
 	list := func(definitions ...string) {
@@ -117,6 +117,14 @@ func TestLastSeen(t *testing.T) {
 	list(b)
 	list(`{"name":"t","inputSchema":{},"description":"c"}`)
 	check("changed back but for the order", "")
+	entry.Args = []string{"edited while no router runs"}
+	r = open()
+	list(b)
+	check("the entry was edited while no router ran", `{"name":"t","inputSchema":{},"description":"c"}`)
+	entry.Args = []string{"edited again"}
+	r = open()
+	list(a)
+	check("both, again", `{"name":"t","inputSchema":{},"description":"c"}`)
 }
 
 func TestLastSeenBounds(t *testing.T) {

@@ -125,6 +125,30 @@ func (s *Store) Load(key, server string) (Offer, bool) {
 	return content.offer(), true
 }
 
+// SaveKeys keeps the keys of the offers, by server, that a configuration uses, which place
+// identifies by letters and digits: after an edit of an entry, its older offer is found.
+func (s *Store) SaveKeys(place string, keys map[string]string) error {
+	if s.dir == "" || place == "" {
+		return nil
+	}
+	if err := s.write(s.keysPath(place), keys); err != nil {
+		return fmt.Errorf("store which offers are in use: %w", err)
+	}
+	return nil
+}
+
+// LoadKeys returns the keys that were kept; nil if there are none.
+func (s *Store) LoadKeys(place string) (keys map[string]string) {
+	if s.dir == "" || place == "" || !s.read(s.keysPath(place), "", &keys) {
+		return nil
+	}
+	return keys
+}
+
+func (s *Store) keysPath(place string) string {
+	return filepath.Join(s.dir, "keys-"+clean(place)+".json")
+}
+
 // Prune removes what was neither saved nor loaded for maxAge.
 func (s *Store) Prune(maxAge time.Duration) error {
 	if s.dir == "" {
