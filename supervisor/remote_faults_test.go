@@ -202,7 +202,7 @@ func TestRemoteNonsense(t *testing.T) {
 	f := supervise(t, at(srv.URL, config.StreamableHTTP))
 	f.await("r", status.Ready)
 	for name, want := range map[string]string{
-		"html": "HTTP 200 OK: <html> Sign in</html>", "502": "HTTP 502 Bad Gateway: bad bad", "accepted": "HTTP 202 Accepted", "huge": "longer than 64 MiB", "params": "wrong (code -32602)", "batch": "",
+		"html": "HTTP 200 OK: <html> Sign in</html>", "502": "HTTP 502 Bad Gateway: bad bad", "accepted": "HTTP 202 Accepted", "huge": "answered with more than 64 MiB", "params": "wrong (code -32602)", "batch": "",
 	} {
 		_, err := f.call("r", name, "{}")
 		if got := fmt.Sprint(err); want != "" && !strings.Contains(got, want) || want == "" && err != nil || len(got) > 300 {

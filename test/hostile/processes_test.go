@@ -13,10 +13,10 @@ import (
 // processes misbehave as processes. No process may be left in the end.
 var processes = map[string]kind{
 	"crash on each call": {named: []string{"ended during the call"}, play: func(p *player) { p.onCall(func(message) { fail() }) }},
-	"death every 100 calls": {slow: true, named: []string{"doctor: ", "log: "}, play: func(p *player) {
+	"death every 20 calls": {slow: true, named: []string{"doctor: ", "log: "}, play: func(p *player) {
 		n := 0
 		p.onCall(func(m message) {
-			if n++; n > 100 {
+			if n++; n > 20 {
 				fail()
 			}
 			p.result(m, text("fine"))
@@ -104,7 +104,7 @@ func (p *player) shell(script string) { exec.Command("sh", "-c", script, p.pids)
 
 // mostlyAnswered checks that a server that dies now and then is not kept from answering.
 func (a *attack) mostlyAnswered() {
-	if a.calls < 100 || a.failed*5 > a.calls {
-		a.t.Errorf("%d of %d calls failed, though the server answers a hundred between two deaths", a.failed, a.calls)
+	if a.calls < 20 || a.failed*5 > a.calls {
+		a.t.Errorf("%d of %d calls failed, though the server answers twenty between two deaths", a.failed, a.calls)
 	}
 }

@@ -218,7 +218,7 @@ func checkDropped(x *findings, o registry.Listing) {
 		if more := len(all) - len(shown); more > 0 {
 			shown = append(shown, fmt.Sprintf("and %d more", more))
 		}
-		x.add(Broken, fmt.Sprintf("%s that it lists can't be offered: clients would refuse the whole list because of them, or people be misled.", things(len(all))),
+		x.add(Broken, fmt.Sprintf("%s that it lists can't be offered: clients would refuse the whole list because of them, or people would be misled.", things(len(all))),
 			fmt.Sprintf(`report this to the server's authors; to hide this finding, write "tools": {"deny": [%s]}`, quoted(names[:min(len(names), 3)])), shown...)
 	}
 }
