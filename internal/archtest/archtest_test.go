@@ -109,7 +109,7 @@ var rules = map[string][]string{
 }
 
 // maxExported bounds the exported names of the public packages.
-const maxExported = 363
+const maxExported = 365
 
 // TestRules checks that no rule lets a step import a later one.
 func TestRules(t *testing.T) {

@@ -83,7 +83,7 @@ func (c *Conn) refuse(m wire.Message) error {
 
 // lastChance is how long a request waits for its answer after a line that seemed to be a
 // broken answer: some servers write an answer again, or print parts of messages.
-const lastChance = time.Second
+const lastChance = 10 * time.Second
 
 // SkipLine deals with a line of the server that is no message, or was too long to be
 // kept; line is nil then. If the line looks like an answer, its request fails, so that
@@ -100,6 +100,9 @@ func (c *Conn) SkipLine(line []byte, ends wire.Ends, why error) {
 		return
 	}
 	c.Strays.Skip(line, why)
+	if one.method == Initialize || one.method == Discover {
+		return // its wait is bounded anyway, and a server that starts may be slow
+	}
 	if !one.doubted.Swap(true) {
 		c.Go(func() {
 			if !signal.Within(c.Done(), lastChance) {

@@ -91,6 +91,26 @@ func TestBrokenAnswer(t *testing.T) {
 	}
 }
 
+// A server that prints parts of messages while it starts is waited for.
+func TestBrokenGreeting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := pair(t)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			id := s.read().ID
+			s.write(`{"jsonrpc":"2.0","id":%s,"result":{"cut":`, id)
+			time.Sleep(2 * lastChance)
+			s.write(`{"id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, id)
+			s.read() // notifications/initialized
+		}()
+		if err := p.Handshake(t.Context(), Greeting{Known: LegacyEra, Capabilities: json.RawMessage("{}")}); err != nil {
+			t.Error(err)
+		}
+		<-done
+	})
+}
+
 // What servers send unasked reaches no client if clients can't read it.
 func TestUnusableMessages(t *testing.T) {
 	p, s := pair(t)
