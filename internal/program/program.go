@@ -1,7 +1,7 @@
 // Package program finds executables in the folders of a PATH, without the relative ones.
 //
 // A relative folder in PATH, or an empty element, which means the current folder, lets
-// whoever wrote the files of that folder choose which program runs: a cloned project
+// the author of the files of that folder choose which program runs: a cloned project
 // with a file "npx" would run it. So such folders are skipped, not refused as
 // [exec.LookPath] does: the same command may be in a later folder.
 package program

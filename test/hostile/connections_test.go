@@ -71,15 +71,7 @@ var connections = map[string]guest{
 		})
 	}},
 	"announced continuation": {attack: func(v *visit) {
-		var open []net.Conn
-		for range v.number(500) {
-			if c := v.connect(); c != nil {
-				open = append(open, c)
-				fmt.Fprint(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 16000000\r\n\r\n")
-			}
-		}
-		v.rest()
-		closeAll(open)
+		v.hold(500, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 16000000\r\n\r\n")
 	}},
 	"headers of 2 MB": {attack: func(v *visit) {
 		v.repeat(4, func(int) {
@@ -174,16 +166,21 @@ var connections = map[string]guest{
 		})
 	}},
 	"events of the page by the hundred": {attack: func(v *visit) {
-		var open []net.Conn
-		for range v.number(1000) {
-			if c := v.connect(); c != nil {
-				open = append(open, c)
-				fmt.Fprint(c, "GET /dashboard/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
-			}
-		}
-		v.rest()
-		closeAll(open)
+		v.hold(1000, "GET /dashboard/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
 	}},
+}
+
+// hold sends the request on n connections and keeps them open for the time of the case.
+func (v *visit) hold(n int, request string) {
+	var open []net.Conn
+	for range v.number(n) {
+		if c := v.connect(); c != nil {
+			open = append(open, c)
+			fmt.Fprint(c, request)
+		}
+	}
+	v.rest()
+	closeAll(open)
 }
 
 func closeAll(open []net.Conn) {

@@ -64,7 +64,7 @@ type Journal struct {
 	kept []keptMessage
 	left []byte // input that another router had read, and that this one has not read again yet
 
-	output *pipe.Stage // nil if there is none
+	output *pipe.Stage // nil without one
 	moving []int       // slots of requests whose answers another router has left in the stage for output
 }
 

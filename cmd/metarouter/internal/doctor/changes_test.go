@@ -11,7 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// Tools whose definitions nobody has seen are named, with clean text.
+// Tools whose changed definitions no person has seen are named, with clean text.
 func TestChangedTools(t *testing.T) {
 	var o registry.Offer
 	o.LastSeen = map[string]json.RawMessage{"gone": []byte(`{"description":"was here"}`)}

@@ -93,7 +93,7 @@ func TestDescribeDuplicates(t *testing.T) {
 	}
 }
 
-// What is too long is cut, and the reader is told.
+// A long description is cut, and its last line says so.
 func TestDescribeIsBounded(t *testing.T) {
 	var b strings.Builder
 	for i := range 1500 {

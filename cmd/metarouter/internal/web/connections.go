@@ -83,7 +83,7 @@ func (q *queue) first(now time.Time) *place {
 	return fresh
 }
 
-// front returns the first place of the list; nil if there is none.
+// front returns the first place of the list, or nil if the list is empty.
 func front(l *list.List) *place {
 	if e := l.Front(); e != nil {
 		return e.Value.(*place)
