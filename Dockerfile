@@ -23,7 +23,7 @@ COPY . .
 ARG TARGETOS TARGETARCH VERSION=0.1.0-dev
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/usr/bin/metarouter ./cmd/metarouter
+    go build -trimpath -ldflags "-s -w -X main.released=$VERSION" -o /out/usr/bin/metarouter ./cmd/metarouter
 RUN mkdir -p /out/etc/ssl/certs /out/config /out/home/metarouter /out/tmp \
  && cp /etc/ssl/certs/ca-certificates.crt /out/etc/ssl/certs/ \
  && echo 'metarouter:x:65532:65532::/home/metarouter:/usr/bin/metarouter' > /out/etc/passwd \

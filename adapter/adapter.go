@@ -155,7 +155,8 @@ func Execute(ctx context.Context, p ProviderAdapter, id string, arguments any) (
 }
 
 // Tool returns the provider's tool of that ID. A Mux knows its tools by their
-// qualified IDs too, whether or not these are in use.
+// qualified IDs too, whether or not these are in use; a Router also takes an ID behind the
+// prefix that its configuration names in "gateway".
 func Tool(p ProviderAdapter, id string) (t *NormalizedTool, ok bool) {
 	if knows, ok := p.(interface {
 		Tool(id string) (*NormalizedTool, bool)
@@ -163,11 +164,23 @@ func Tool(p ProviderAdapter, id string) (t *NormalizedTool, ok bool) {
 		return knows.Tool(id)
 	}
 	tools := p.Tools()
-	i := slices.IndexFunc(tools, func(t *NormalizedTool) bool { return t.ID == id })
-	if i < 0 {
-		return nil, false
+	has := func(id string) bool {
+		i := slices.IndexFunc(tools, func(t *NormalizedTool) bool { return t.ID == id })
+		if i >= 0 {
+			t = tools[i]
+		}
+		return i >= 0
 	}
-	return tools[i], true
+	if ok = has(id); ok {
+		return t, true
+	}
+	if r, isRouter := p.(*Router); isRouter {
+		prefix := r.current.load().config.Router.Gateway.Prefix
+		if rest, cut := strings.CutPrefix(id, prefix); cut && prefix != "" {
+			ok = has(rest)
+		}
+	}
+	return t, ok
 }
 
 // Why says in a line which tool was selected for the query and why, or why none was:

@@ -30,11 +30,23 @@ func (c *catalog) Complete() bool { return len(c.Unlisted()) == 0 }
 // LastSeen of [registry.Offer].
 func (c *catalog) Seen(server string) error { return c.writer.seen(server) }
 
+// ConfirmHints notes that a person has confirmed the hints that were shown, by the server's own
+// names of its tools; see Confirmed of [registry.Offer]. It is an error if a tool has other
+// hints by now: that one stays unconfirmed.
+func (c *catalog) ConfirmHints(server string, shown map[string]registry.Hints) error {
+	return c.writer.confirm(server, shown)
+}
+
 // Unlisted returns the names of servers that may have tools that are not known.
-func (c *catalog) Unlisted() []string {
+func (c *catalog) Unlisted() []string { return c.unlistedOf(anyServer) }
+
+func anyServer(string) bool { return true }
+
+// unlistedOf is Unlisted, of the servers that has is true for.
+func (c *catalog) unlistedOf(has func(server string) bool) []string {
 	var names []string
 	for _, s := range c.current.load().config.Servers {
-		if supervisor.Startable(s) && !c.writer.listed(s) {
+		if supervisor.Startable(s) && has(s.Name) && !c.writer.listed(s) {
 			names = append(names, s.Name)
 		}
 	}
@@ -43,19 +55,22 @@ func (c *catalog) Unlisted() []string {
 
 // Settled returns when each server has been listed, if only from the stored catalog, or
 // has failed; or when ctx ends.
-func (c *catalog) Settled(ctx context.Context) {
+func (c *catalog) Settled(ctx context.Context) { c.settledOf(ctx, anyServer) }
+
+// settledOf is Settled, of the servers that has is true for.
+func (c *catalog) settledOf(ctx context.Context, has func(server string) bool) {
 	var asleep []string
 	if c.onDemand {
-		asleep = c.Unlisted()
+		asleep = c.unlistedOf(has)
 	}
-	c.fleet.until(ctx, c.settled, asleep)
+	c.fleet.until(ctx, func() bool { return c.areSettled(c.unlistedOf(has)) }, asleep)
 	if c.onDemand { // the router ends too soon to ask an outside classifier about each tool
 		c.writer.guess(ctx)
 	}
 }
 
-func (c *catalog) settled() bool {
-	unknown := c.Unlisted()
+// areSettled reports whether the servers, whose tools are not known, have failed.
+func (c *catalog) areSettled(unknown []string) bool {
 	if len(unknown) == 0 {
 		return true
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -37,6 +38,7 @@ type catalogWriter struct {
 	saved  registry.Claims           // as they are in the store
 	keys   map[string]string         // server -> the key of its offer that was stored last, in this run or an earlier one
 	older  map[string]registry.Offer // of entries that were edited while no router ran, until they are listed
+	trusts map[string]bool           // servers whose hints are believed whatever their names say
 }
 
 // A tagger gives tools the capability tags of one configuration.
@@ -80,8 +82,10 @@ func newCatalogWriter(onDemand bool, t *tagger, r *registry.Registry, s *registr
 	}
 }
 
-// publish puts the offer into the registry. w.mu must be held.
+// publish puts the offer into the registry, with what speaks against the hints of its tools.
+// w.mu must be held.
 func (w *catalogWriter) publish(server string, o registry.Offer) (changed bool, err error) {
+	o = w.tagger.doubt(o, w.trusts[server])
 	if w.labels == nil {
 		return w.registry.Replace(server, o)
 	}
@@ -98,7 +102,7 @@ func (w *catalogWriter) offer(server string) registry.Offer {
 		return o
 	}
 	l := w.registry.Snapshot().Offer(server)
-	o := registry.Offer{Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Dropped: l.Dropped, LastSeen: l.LastSeen}
+	o := registry.Offer{Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Dropped: l.Dropped, LastSeen: l.LastSeen, Confirmed: l.Confirmed}
 	for _, t := range l.Tools {
 		o.Tools = append(o.Tools, *t)
 	}
@@ -224,6 +228,7 @@ func (w *catalogWriter) configure(c config.Config) {
 		names[i] = s.Name
 	}
 	w.registry.Configure(names, stored)
+	w.trust(c.Servers)
 }
 
 // saveClaims stores which server has which URI, if that changed.
@@ -276,7 +281,7 @@ func (w *catalogWriter) recallOlder(key, server string) {
 	}
 	if o, ok := w.store.Load(key, server); ok {
 		w.mu.Lock()
-		w.older[server] = registry.Offer{Tools: o.Tools, LastSeen: o.LastSeen}
+		w.older[server] = registry.Offer{Tools: o.Tools, LastSeen: o.LastSeen, Confirmed: o.Confirmed}
 		w.mu.Unlock()
 	}
 }
@@ -325,7 +330,7 @@ func (w *catalogWriter) adopt(ctx context.Context, entry config.Server, o regist
 		before, known = w.older[entry.Name]
 	}
 	if known {
-		o.LastSeen = lastSeen(before, o.Tools)
+		o.LastSeen, o.Confirmed = lastSeen(before, o.Tools), hints.Confirmed(before, o.Tools)
 	}
 	changed, err := w.publish(entry.Name, o)
 	if err != nil {

@@ -116,9 +116,10 @@ func (h *holder) whileEqual(ctx context.Context, part func(config.Router) any, f
 	return nil
 }
 
-// logEdit logs which keys of an edit take effect at the router's next start. started is the
-// configuration with which the router was made.
+// logEdit logs that an edit is in use, and which of its keys take effect at the router's next
+// start. started is the configuration with which the router was made.
 func logEdit(log *zap.Logger, started config.Router, before, after *setup) {
+	log.Info("the edited configuration is in use")
 	keys := config.RestartKeys(started, after.config.Router)
 	if len(keys) > 0 && !slices.Equal(keys, config.RestartKeys(started, before.config.Router)) {
 		log.Warn("the edit of these keys of \"metarouter\" takes effect at the router's next start", zap.Strings("keys", keys))

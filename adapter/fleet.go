@@ -39,9 +39,16 @@ func (f *fleet) Servers() []ServerInfo {
 	now := f.current.load()
 	snapshot := f.registry.Snapshot()
 	servers := f.supervisor.Status()
-	if len(servers) == 0 { // the router does not run yet
+	if servers == nil { // the router does not run yet
 		for _, s := range now.config.Servers {
-			servers = append(servers, Status{Name: s.Name, State: status.Starting, Transport: string(s.Transport)})
+			st := Status{Name: s.Name, State: status.Starting, Transport: string(s.Transport)}
+			switch {
+			case s.Disabled:
+				st.State = status.Disabled
+			case s.Misconfigured != "":
+				st.State, st.LastError = status.Misconfigured, s.Misconfigured
+			}
+			servers = append(servers, st)
 		}
 	}
 	all := make([]ServerInfo, len(servers))
@@ -137,18 +144,19 @@ func (f *fleet) none(names []string, states ...status.State) bool {
 	})
 }
 
-// until starts the servers of wake. It returns when done is true after a change of any
-// server, or when ctx ends.
+// until starts the servers of wake: all alike, since no call waits for one of them. It
+// returns when done is true after a change of any server, or when ctx ends. A server that has
+// failed is started once: two that take long to fail would never be done otherwise.
 func (f *fleet) until(ctx context.Context, done func() bool, wake []string) {
-	ctx, cancel := context.WithCancel(ctx)
-	var waking sync.WaitGroup
-	defer waking.Wait()
-	defer cancel()
-	for _, name := range wake {
-		waking.Go(func() { f.supervisor.Session(ctx, name, nil) })
-	}
-	for {
+	for first := true; ; first = false {
 		changed := f.supervisor.Changed()
+		if first {
+			for _, name := range wake {
+				f.supervisor.Wake(name)
+			}
+		} else if len(wake) > 0 {
+			f.wakeIdle(wake)
+		}
 		if done() {
 			return
 		}
@@ -156,6 +164,15 @@ func (f *fleet) until(ctx context.Context, done func() bool, wake []string) {
 		case <-changed:
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// wakeIdle starts those of the servers that are idle by now.
+func (f *fleet) wakeIdle(names []string) {
+	for _, s := range f.supervisor.Status() {
+		if s.State == status.Idle && slices.Contains(names, s.Name) {
+			f.supervisor.Wake(s.Name)
 		}
 	}
 }
@@ -176,27 +193,53 @@ func (f *fleet) Subscribe(ctx context.Context, server, uri string, from Client) 
 	return s.Done(), cancel, nil
 }
 
-// Listen has f called with each message of a server that belongs to no request. It is
+// Listen has hear called with each message of a server that belongs to no request. It is
 // called on the goroutine that reads from the server, and must not block. owner is the
-// only client that uses the server's session, or nil if several may. There is one listener
-// at a time.
+// only client that uses the server's session, or nil if several may. Several may listen at a
+// time: each gets all messages, also those for an owner that is another one's client.
 func (f *fleet) Listen(hear func(server string, owner Client, m Message)) (stop func()) {
-	return f.listener.set(hear)
+	return f.listener.add(hear)
 }
 
-// A listening passes on what servers say that belongs to no request.
+// A listening passes on what servers say that belongs to no request. The zero value has no
+// listeners.
 type listening struct {
-	to atomic.Pointer[func(server string, owner Client, m Message)]
+	mu  sync.Mutex // one goroutine at a time replaces all
+	all atomic.Pointer[[]*listener]
 }
 
-func (l *listening) set(to func(server string, owner Client, m Message)) (stop func()) {
-	l.to.Store(&to)
-	return func() { l.to.CompareAndSwap(&to, nil) }
+type listener struct {
+	hear func(server string, owner Client, m Message)
+}
+
+// add adds a listener, which stop removes.
+func (l *listening) add(hear func(server string, owner Client, m Message)) (stop func()) {
+	one := &listener{hear}
+	l.edit(func(all []*listener) []*listener { return append(all, one) })
+	return func() {
+		l.edit(func(all []*listener) []*listener {
+			return slices.DeleteFunc(all, func(other *listener) bool { return other == one })
+		})
+	}
+}
+
+// edit replaces the list by an edited copy.
+func (l *listening) edit(edit func([]*listener) []*listener) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []*listener
+	if old := l.all.Load(); old != nil {
+		all = slices.Clone(*old)
+	}
+	all = edit(all)
+	l.all.Store(&all)
 }
 
 func (l *listening) hear(server string, owner Client, m Message) {
-	if to := l.to.Load(); to != nil {
-		(*to)(server, owner, m)
+	if all := l.all.Load(); all != nil {
+		for _, one := range *all {
+			one.hear(server, owner, m)
+		}
 	}
 }
 

@@ -57,16 +57,18 @@ func start(ctx context.Context, c config.Config, o Options, follow bool) (*Route
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	p := config.Pipeline{
-		Watch: follow,
-		Adjust: func(c config.Config) config.Config {
-			for _, p := range c.Problems {
-				o.Log.Warn(p.Error())
-			}
-			return ownEntries(c, o.Bundled)
-		},
-		Log: o.Log,
+	warn := func(c config.Config) {
+		for _, p := range c.Problems {
+			o.Log.Warn(p.Error())
+		}
 	}
+	p := config.Pipeline{
+		Watch:  follow,
+		Adjust: func(c config.Config) config.Config { return ownEntries(c, o.Bundled) },
+		Sent:   warn,
+		Log:    o.Log,
+	}
+	warn(c)
 	c = p.Adjust(c)
 	r := New(c, o)
 	ctx, end, err := r.life.begin(ctx)

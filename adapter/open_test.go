@@ -74,6 +74,21 @@ func TestOpen(t *testing.T) {
 	must(t, r.Close())
 }
 
+// An ID may have the configured prefix before it.
+func TestToolBehindPrefix(t *testing.T) {
+	c := config.Config{Servers: []config.Server{fake("s", "-tools", "echo")}}
+	c.Router.Gateway.Prefix = "gw."
+	r, err := Start(t.Context(), c, Options{})
+	must(t, err)
+	defer r.Close()
+	settled(t, r)
+	for id, want := range map[string]bool{"s:echo": true, "gw.s:echo": true, "gx.s:echo": false, "gw.s:none": false, "gw.gw.s:echo": false} {
+		if tool, ok := Tool(r, id); ok != want || ok != (tool != nil && tool.ID == "s:echo") {
+			t.Errorf("Tool(%q) = %v, %v", id, tool, ok)
+		}
+	}
+}
+
 // A call under way at Close is answered with an error.
 func TestOpenClosedDuringCall(t *testing.T) {
 	r, err := Start(t.Context(), config.Config{Servers: []config.Server{fake("s", "-tools", "progress,hang")}}, Options{})

@@ -22,6 +22,12 @@ func policies(servers []config.Server) map[string]selector.Policy {
 	all := make(map[string]selector.Policy, len(servers))
 	for _, s := range servers {
 		p := selector.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent, MaxResultTokens: s.MaxResultTokens, Cache: s.Cache, Place: placeOf(s), Timeouts: s.ToolTimeouts, ResultTokens: s.ToolResultTokens}
+		for pattern, limit := range s.ToolRates {
+			if p.Rates == nil {
+				p.Rates = make(map[string]selector.Rate, len(s.ToolRates))
+			}
+			p.Rates[pattern] = selector.Rate(limit)
+		}
 		switch s.Retry {
 		case "never":
 			p.Retry = selector.NeverRetry

@@ -66,7 +66,11 @@ func summary(all []status.Status) (line string, settled bool) {
 			failed = append(failed, s.Name)
 		}
 	}
-	line = fmt.Sprintf("%d of %d servers ready", ready, ready+starting+len(failed))
+	noun := "servers"
+	if ready+starting+len(failed) == 1 {
+		noun = "server"
+	}
+	line = fmt.Sprintf("%d of %d %s ready", ready, ready+starting+len(failed), noun)
 	if len(failed) > 0 {
 		line += fmt.Sprintf(", %d failed: %s", len(failed), some(failed))
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -63,6 +65,14 @@ type Options struct {
 	// not say so.
 	Watched bool
 
+	// OnSecrets is called with values to which references of entries such as
+	// ${keyring:NAME} were resolved, before they are used; nil if no one needs to know.
+	OnSecrets func(values []string)
+
+	// OnToken is called with tokens of logins before they are sent, and now and then
+	// again while they are in use; nil if no one needs to know.
+	OnToken func(token string)
+
 	// OnDemand starts no server until it is called, or Settled is to find out
 	// what tools it has.
 	OnDemand bool
@@ -85,6 +95,11 @@ type Router struct {
 	sorting    *sorting
 	assistance *assistance
 	meanings   *meanings
+	approvals  *approval.Desk
+	logins     *login.Logins
+	notices    loginNotices // of logins
+	changed    changeSignal // for scopes, as are levels
+	levels     levels
 	life       life
 }
 
@@ -97,12 +112,16 @@ func New(c config.Config, o Options) *Router {
 	if o.Name == "" {
 		o.Name = "mcp"
 	}
-	r := &Router{options: o, registry: registry.New(), current: newHolder(c)}
+	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log)}
 	t := newTagger(c.Router.Capabilities, o.Log)
 	r.writer = newCatalogWriter(o.OnDemand, t, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
+	r.logins = login.New(login.Options{
+		Store: ownLogins(), Log: o.Log,
+		PublicURL: func() string { return r.current.load().config.Router.HTTP.PublicURL },
+	})
 	listener := new(listening)
 	r.supervisor = supervisor.New(r.writer, supervisor.Options{
-		DataDir: o.DataDir, Guard: o.Guard, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, OnMessage: listener.hear,
+		DataDir: o.DataDir, Guard: o.Guard, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, OnMessage: listener.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: r.logins,
 	}, o.Log)
 	servers := sessions{r.supervisor, r.current}
 	r.sorting = newSorting(c, t, servers, r.writer, o)
@@ -150,6 +169,8 @@ func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 
 func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 	defer r.assistance.close()
+	defer r.notices.close()
+	defer r.logins.Close()
 	configs := make(chan config.Config, 1)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.selector.Run(ctx) })
@@ -173,6 +194,7 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 		}
 	})
 	g.Go(func() error { return supply(ctx, r, configs) })
+	g.Go(func() error { r.changed.run(ctx, r); return nil })
 	g.Go(func() error { r.writer.prune(); return nil })
 	return g.Wait()
 }

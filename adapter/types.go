@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -42,11 +44,32 @@ type (
 	// A Message is a JSON-RPC notification or request of a server.
 	Message = session.Message
 
+	// A Request is a JSON-RPC request to a server, for [Scope.Relay].
+	Request = session.Request
+
 	// An Error is a JSON-RPC error with which an MCP server has answered.
 	Error = session.Error
 
+	// A Desk has the calls that wait for a person's approval; see [Parts.Approvals].
+	Desk = approval.Desk
+
 	// A Status is the state of an MCP server at one moment.
 	Status = status.Status
+)
+
+// The types of logins at remote servers.
+type (
+	// Logins are the logins of a router; see [Parts.Logins].
+	Logins = login.Logins
+
+	// A LoginRequest begins a login; see [Parts.BeginLogin], which sets its Server.
+	LoginRequest = login.Request
+
+	// A PendingLogin is a login that waits for its person.
+	PendingLogin = login.Pending
+
+	// A LoginState says how the login at a server is.
+	LoginState = login.State
 )
 
 // ErrNotSent is wrapped by errors of calls that have not reached a tool, so that making

@@ -27,6 +27,7 @@ type Classifier struct {
 // A categorySet is the categories that a text can have. It is immutable.
 type categorySet struct {
 	categories []config.Category
+	tags       bool // they are tags, which no configuration and no outside server names as categories
 	names      []string
 	policy     *policy
 	builtin    func() *lexical // trains it at the first call
@@ -48,20 +49,37 @@ func New(c *config.Classification, tags []config.Category, servers Sessions, log
 	if len(categories) == 0 {
 		categories = tags
 	}
-	k.setCategories(categories)
+	k.setCategories(categories, len(c.Categories) == 0)
 	if c.Outside != nil {
 		k.outside = newOutside(*c.Outside, servers, k.merge, log.Named("classify"))
 	}
 	return k
 }
 
-func (k *Classifier) setCategories(categories []config.Category) {
+// Within returns the classifier for clients that may know of these tags only. If the categories
+// are not tags, it is k itself. Otherwise it is a built-in classifier, until the outside server,
+// if there is one, has listed its categories.
+func (k *Classifier) Within(tags map[string]int) *Classifier {
+	set := k.set.Load()
+	if !set.tags {
+		return k
+	}
+	if k.outside != nil {
+		k.outside.need()
+	}
+	some := &Classifier{config: k.config}
+	some.setCategories(slices.DeleteFunc(slices.Clone(set.categories), func(c config.Category) bool { return tags[c.Name] == 0 }), true)
+	return some
+}
+
+func (k *Classifier) setCategories(categories []config.Category, tags bool) {
 	names := make([]string, len(categories))
 	for i, c := range categories {
 		names[i] = c.Name
 	}
 	k.set.Store(&categorySet{
 		categories: categories,
+		tags:       tags,
 		names:      names,
 		policy:     newPolicy(*k.config, categories),
 		builtin:    sync.OnceValue(func() *lexical { return newLexical(categories) }),
@@ -123,7 +141,7 @@ func (k *Classifier) merge(list List, first bool) (index []int, err error) {
 	if !slices.EqualFunc(before, categories, func(a, b config.Category) bool {
 		return a.Name == b.Name && a.Description == b.Description && a.SystemPrompt == b.SystemPrompt
 	}) {
-		k.setCategories(categories)
+		k.setCategories(categories, false)
 	}
 	return index, nil
 }

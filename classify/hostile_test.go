@@ -109,13 +109,16 @@ func TestPeer(t *testing.T) {
 func TestUnsureOutside(t *testing.T) {
 	n := &entryServer{neighbour: newNeighbour()}
 	o := options()
+	var now atomic.Value // the answer, also to the probes of the classifier's own goroutine
+	now.Store("{}")
+	n.answer = func(string) string { return now.Load().(string) }
 	k := started(t, config.Classification{Outside: &o}, n)
 	for _, answer := range []string{
 		`{"class": 2, "confidence": 0.1}`, `{"class": 2, "confidence": 0}`,
 		`{"class": 2, "confidence": 0.2, "probabilities": [0.1, 0.1, 0.8]}`,
 		`{"class": 2, "confidence": 0.48, "probabilities": [0.5, 0.02, 0.48]}`,
 	} {
-		n.answer = func(string) string { return answer }
+		now.Store(answer)
 		got := outcome(t, k, "b")
 		if got.Class != 2 || got.Source != sourceOutside || got.Confidence != got.Probabilities[2] || got.Confidence < got.Probabilities[0] {
 			t.Errorf("%s: %+v", answer, got)

@@ -16,10 +16,12 @@ func accessLogField(d *decoder, to *AccessLog) func(hujson.ObjectMember) {
 		}
 		var missing variables
 		if s = d.expand(s, &missing); missing.any() {
-			d.warn(v.StartOffset, "no access log is written: %s", missing)
+			d.mistake(v.StartOffset, "no access log is written: %s", missing)
 			return "", nil
 		}
-		return d.absolute(s), nil
+		s = d.absolute(s)
+		d.claim(v.StartOffset, claim{kind: claimLog, path: s})
+		return s, nil
 	}
 	known := fields{
 		"file":      set(d, &to.File, file),
@@ -38,7 +40,7 @@ func accessLogField(d *decoder, to *AccessLog) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		orObject(d, set(d, &to.File, whole), known)(m)
 		if m.Value.Value.Kind() == '{' && to.File == "" && !hasMember(m.Value, "file") {
-			d.warn(m.Name.StartOffset, `"accessLog" names no file, so none is written; write "file": "access.log"`)
+			d.mistake(m.Name.StartOffset, `"accessLog" names no file, so none is written; write "file": "access.log"`)
 		}
 	}
 }

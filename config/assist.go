@@ -26,7 +26,7 @@ func assistField(d *decoder, to **Assist) func(hujson.ObjectMember) {
 			return
 		}
 		if _, ok := m.Value.Value.(*hujson.Object); !ok {
-			d.warn(m.Name.StartOffset, `"assist" must be "sampling" or an object; write {"url": "http://127.0.0.1:11434/v1", "model": "…"}`)
+			d.mistake(m.Name.StartOffset, `"assist" must be "sampling" or an object; write {"url": "http://127.0.0.1:11434/v1", "model": "…"}`)
 			return
 		}
 		if e, ok := endpointOf(d, m); ok {
@@ -47,7 +47,7 @@ func embeddingsField(d *decoder, to **Endpoint) func(hujson.ObjectMember) {
 
 // endpointOf decodes an endpoint. Any mistake leaves it unused.
 func endpointOf(d *decoder, m hujson.ObjectMember) (e Endpoint, ok bool) {
-	before := d.found
+	before := d.mistakes
 	d.missing = variables{}
 	objectField(d, fields{
 		"url": set(d, &e.URL, webURL(d)), "model": set(d, &e.Model, d.expanded),
@@ -57,10 +57,10 @@ func endpointOf(d *decoder, m hujson.ObjectMember) (e Endpoint, ok bool) {
 	d.missing = variables{}
 	switch {
 	case missing.any():
-		d.warn(d.missingAt, "%q is not used: %s", keyOf(m), missing)
-	case d.found > before: // the reason is reported already
+		d.mistake(d.missingAt, "%q is not used: %s", keyOf(m), missing)
+	case d.mistakes > before: // the reason is reported already
 	case e.URL == "" || e.Model == "":
-		d.warn(m.Name.StartOffset, `%q needs "url" and "model"; write {"url": "http://127.0.0.1:11434/v1", "model": "…"}`, keyOf(m))
+		d.mistake(m.Name.StartOffset, `%q needs "url" and "model"; write {"url": "http://127.0.0.1:11434/v1", "model": "…"}`, keyOf(m))
 	default:
 		return e, true
 	}

@@ -23,7 +23,7 @@ func TestAssist(t *testing.T) {
 		{`{"url": "http://x/v1"}`, nil, `needs "url" and "model"`},
 		{`{"url": "x/${TOKEN}", "model": "m"}`, nil, `must be a whole URL`},
 		{`{"url": "http://x/v1", "model": 1}`, nil, `"model" must be a string`},
-		{`{"url": "http://x/v1", "modle": "m"}`, nil, `did you mean "model"?`},
+		{`{"url": "http://x/v1", "model": "m", "modle": "m"}`, &Assist{Endpoint: Endpoint{URL: "http://x/v1", Model: "m"}}, `did you mean "model"?`},
 		{`{"url": "http://x/v1", "model": "m", "headers": {"A": "${NOPE}"}}`, nil, `"assist" is not used: the variable NOPE is not set`},
 	} {
 		c := loadText(t, `{"metarouter": {"assist": `+tt.text+`, "mode": "search"}, "mcpServers": {"s": {"command": "${TOKEN}"}}}`)

@@ -66,7 +66,7 @@ func classificationField(d *decoder, to **Classification) func(hujson.ObjectMemb
 		}
 		for _, said := range mentions {
 			if !names[said.name] {
-				d.warn(said.offset, "%q is %q, which is not a category; write the name of one", said.key, said.name)
+				d.mistake(said.offset, "%q is %q, which is not a category; write the name of one", said.key, said.name)
 			}
 		}
 		if !names[c.Fallback] {
@@ -94,9 +94,9 @@ func categoryReader(d *decoder, mentions *[]mention) func(*hujson.Object, int) (
 		})
 		switch {
 		case !named:
-			d.warn(at, `the category needs a name; write "name": "…"`)
+			d.mistake(at, `the category needs a name; write "name": "…"`)
 		case names[k.Name]:
-			d.warn(at, "there is a category %q already, and it counts; rename or remove one", k.Name)
+			d.mistake(at, "there is a category %q already, and it counts; rename or remove one", k.Name)
 		case k.Name != "":
 			names[k.Name] = true
 			return k, true
@@ -110,7 +110,7 @@ func categoryReader(d *decoder, mentions *[]mention) func(*hujson.Object, int) (
 func rulesField(d *decoder, to *[]Rule, mentions *[]mention) func(hujson.ObjectMember) {
 	return elements(d, to, `[{"min_words": 100, "model": "…"}]`, func(o *hujson.Object, at int) (Rule, bool) {
 		var r Rule
-		before := d.found
+		before := d.mistakes
 		category := func(v hujson.Value) (string, error) {
 			name, err := text(v)
 			if err == nil {
@@ -126,13 +126,13 @@ func rulesField(d *decoder, to *[]Rule, mentions *[]mention) func(hujson.ObjectM
 			"model":    set(d, &r.Model, text), "use_reasoning": set(d, &r.UseReasoning, optional(boolean)),
 		})
 		switch {
-		case d.found > before:
+		case d.mistakes > before:
 			return r, false
 		case r.Model == "" && r.UseReasoning == nil:
-			d.warn(at, `the rule sets nothing; write "model": "…" or "use_reasoning": true`)
+			d.mistake(at, `the rule sets nothing; write "model": "…" or "use_reasoning": true`)
 			return r, false
 		case r.MaxWords > 0 && r.MinWords > r.MaxWords:
-			d.warn(at, `the rule never applies; write a "min_words" that is not above "max_words"`)
+			d.mistake(at, `the rule never applies; write a "min_words" that is not above "max_words"`)
 			return r, false
 		}
 		return r, true
@@ -173,15 +173,15 @@ func outsideFields(d *decoder, to **Outside, known fields) func(at int) {
 		*to = nil
 		switch {
 		case missing.any():
-			d.warn(d.missingAt, "the other classifier is not used: %s", missing)
+			d.mistake(d.missingAt, "the other classifier is not used: %s", missing)
 		case bad: // the reason is reported already
 		case kind == "" && o.Server+o.URL != "":
-			d.warn(at, `"server" and "url" are another classifier's; add "type": "mcp" to ask it, or remove them`)
+			d.mistake(at, `"server" and "url" are another classifier's; add "type": "mcp" to ask it, or remove them`)
 		case kind == "": // the built-in classifier
 		case o.Server != "" && o.URL != "":
-			d.warn(at, `the classifier has both "server" and "url"; remove one`)
+			d.mistake(at, `the classifier has both "server" and "url"; remove one`)
 		case o.Server+o.URL == "":
-			d.warn(at, `the classifier can't be reached; write "server": "…", a name of mcpServers, or "url": "https://…"`)
+			d.mistake(at, `the classifier can't be reached; write "server": "…", a name of mcpServers, or "url": "https://…"`)
 		default:
 			*to = o
 		}
@@ -199,11 +199,11 @@ func checkAskedServer(d *decoder, c Config) {
 	i := slices.IndexFunc(c.Servers, func(s Server) bool { return s.Name == name })
 	switch {
 	case i < 0:
-		d.warn(d.asked.offset, `"server" is %q, which is not a server; write the name of one in "mcpServers"`, name)
+		d.mistake(d.asked.offset, `"server" is %q, which is not a server; write the name of one in "mcpServers"`, name)
 	case c.Servers[i].Disabled:
-		d.warn(d.asked.offset, `"server" is %q, which is disabled; enable it, or name another one`, name)
+		d.mistake(d.asked.offset, `"server" is %q, which is disabled; enable it, or name another one`, name)
 	case c.Servers[i].Self:
-		d.warn(d.asked.offset, `"server" is %q, which would start a router; leave "type" and "server" out to use the built-in classifier`, name)
+		d.mistake(d.asked.offset, `"server" is %q, which would start a router; leave "type" and "server" out to use the built-in classifier`, name)
 	}
 }
 
@@ -275,14 +275,14 @@ func elements[T any](d *decoder, to *[]T, example string, read func(o *hujson.Ob
 	return func(m hujson.ObjectMember) {
 		a, ok := m.Value.Value.(*hujson.Array)
 		if !ok {
-			d.warn(m.Name.StartOffset, "%q must be an array of objects; write %s", keyOf(m), example)
+			d.mistake(m.Name.StartOffset, "%q must be an array of objects; write %s", keyOf(m), example)
 			return
 		}
 		*to = nil
 		for i, e := range a.Elements {
 			o, ok := e.Value.(*hujson.Object)
 			if !ok {
-				d.warn(e.StartOffset, "\"%s[%d]\" must be an object; write %s", keyOf(m), i, example)
+				d.mistake(e.StartOffset, "\"%s[%d]\" must be an object; write %s", keyOf(m), i, example)
 				continue
 			}
 			if t, ok := read(o, e.StartOffset); ok {

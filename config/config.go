@@ -30,8 +30,10 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -43,8 +45,9 @@ type Config struct {
 	Router   Router
 	Problems []Problem // everything that is wrong, in the order of the files
 
-	digests []string // of the text of each of Files
-	sources []source // the text, if it is not expanded
+	approvals []approval // what an approval of each of Files covers
+	sources   []source   // the text, if it is not expanded
+	claims    []claim    // what the files say about the system, if they are expanded
 }
 
 // A Server is one entry of mcpServers, with variables expanded, and ready to start or with
@@ -63,6 +66,7 @@ type Server struct {
 
 	URL     string
 	Headers map[string]string
+	OAuth   *OAuth // nil if absent
 
 	Disabled      bool
 	ByHand        bool // a person disabled it, not the file
@@ -82,11 +86,19 @@ type Server struct {
 	MaxResultTokens int      // 0: no limit
 	Cache           time.Duration
 	Tools           ToolFilter
+	TrustHints      bool // what its tools declare (readOnlyHint, destructiveHint) is believed whatever their names say
 
 	// Values for some of its tools, by patterns as in ToolFilter. If several patterns match
 	// a tool, its own name counts, else the longest pattern.
 	ToolTimeouts     map[string]time.Duration // instead of Timeout
 	ToolResultTokens map[string]int           // instead of MaxResultTokens
+	ToolRates        map[string]Rate          // of calls of each principal; default no limit
+
+	// References are those to secrets in Args, Env, URL and Headers, which hold their text, and
+	// the command of headersHelper.
+	// They are resolved when the server starts or gets a request. A text that is not among
+	// these, such as a variable's value, is no reference.
+	References []reference.Reference
 
 	// Misconfigured says why the server can't be started, "" if it can.
 	Misconfigured string
@@ -114,8 +126,8 @@ const (
 	ValidateOff  Validate = "off"
 )
 
-// ToolFilter chooses and renames a server's tools. Patterns are globs as in
-// path.Match over the server's own names. Empty Allow allows all.
+// ToolFilter chooses and renames a server's tools. Patterns are those of package
+// internal/glob, compared with the server's own names. Empty Allow allows all.
 type ToolFilter struct {
 	Allow  []string
 	Deny   []string
@@ -141,10 +153,15 @@ type Router struct {
 	FillArguments   bool
 	AccessLog       AccessLog
 	HTTP            HTTP
-	Capabilities    map[string][]string // tag -> words that imply it; added to the built-in taxonomy, or instead of its words
-	Classification  *Classification     // nil if absent
-	Assist          *Assist             // nil if no model is asked
-	Embeddings      *Endpoint           // of the vectors of tasks and tools; nil for the built-in ones alone
+	Gateway         struct { // how the router shows itself to clients
+		Name   string // in serverInfo; default "metarouter"
+		Prefix string // that clients may put before the name of a tool; "" is none
+	}
+	Capabilities   map[string][]string // tag -> words that imply it; added to the built-in taxonomy, or instead of its words
+	Classification *Classification     // nil if absent
+	Assist         *Assist             // nil if no model is asked
+	Embeddings     *Endpoint           // of the vectors of tasks and tools; nil for the built-in ones alone
+	Profiles       map[string]Profile  // by name, which matches [a-z0-9-]{1,32}
 }
 
 // An AccessLog is a file with a line for each call.
@@ -214,7 +231,8 @@ type HTTP struct {
 	Addr           string // default "127.0.0.1:8787"
 	AllowedHosts   []string
 	AllowedOrigins []string
-	Tokens         []string
+	PublicURL      string // by which browsers and clients elsewhere reach the router, without a path; "" if they can't
+	Tokens         []Token
 	TLSCert        string        // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
 	TLSKey         string        // absolute path of the certificate's key, PEM
 	MaxBody        int64         // bytes of a body; default 16 MiB
@@ -241,10 +259,23 @@ type Problem struct {
 	Server  string `json:"server"`  // "" if it is not about one server
 	Message string `json:"message"` // what is wrong and what to write instead
 
+	// Severity is "error" for what can't be used as it is written, and "warning" for what
+	// has no effect, such as an unknown key, or is probably not as intended.
+	Severity string `json:"severity"`
+	Fix      string `json:"fix"` // what to write or to type, to be pasted; "" if it is not known
+
 	// Unset names the variables that are not set, separated by commas, if that is the
 	// mistake.
 	Unset string `json:"-"`
 }
+
+const (
+	severityError   = "error"
+	severityWarning = "warning"
+)
+
+// IsWarning reports whether the severity is "warning".
+func (p Problem) IsWarning() bool { return p.Severity == severityWarning }
 
 func (p Problem) Error() string {
 	where := p.File
@@ -258,15 +289,19 @@ func (p Problem) Error() string {
 }
 
 // Equal reports whether c and d are the same, including problems and their places.
-func (c Config) Equal(d Config) bool { return reflect.DeepEqual(c, d) }
+func (c Config) Equal(d Config) bool {
+	c.claims, d.claims = nil, nil // they differ in places only
+	return reflect.DeepEqual(c, d)
+}
 
 // Equal reports whether s and t are the same in every field.
 func (s Server) Equal(t Server) bool { return reflect.DeepEqual(s, t) }
 
-// SameSecrets reports whether s and t have the same env and headers. An entry that was
+// SameSecrets reports whether s and t have the same env, headers and secrets of oauth. An entry that was
 // edited there must not fall back to its old text: the old secrets may be revoked.
 func (s Server) SameSecrets(t Server) bool {
-	return maps.Equal(s.Env, t.Env) && maps.Equal(s.Headers, t.Headers)
+	return maps.Equal(s.Env, t.Env) && maps.Equal(s.Headers, t.Headers) && slices.Equal(s.References, t.References) &&
+		slices.Equal(s.OAuth.secrets(), t.OAuth.secrets())
 }
 
 // Concealer returns a function that replaces the secrets of the entry in a text by their
@@ -274,9 +309,9 @@ func (s Server) SameSecrets(t Server) bool {
 // secrets is a guess, by their names and their form.
 func (s Server) Concealer() func(string) string { return s.launch().Concealer() }
 
-// Secrets returns the values of the entry that are secrets: all headers, and the
-// variables, arguments and parts of the URL that look like secrets.
-func (s Server) Secrets() []string { return s.launch().Secrets() }
+// Secrets returns the values of the entry that are secrets: all headers, the secrets of
+// oauth, and the variables, arguments and parts of the URL that look like secrets.
+func (s Server) Secrets() []string { return append(s.launch().Secrets(), s.OAuth.secrets()...) }
 
 func (s Server) launch() secret.Launch {
 	return secret.Launch{Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers}

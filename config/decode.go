@@ -1,13 +1,15 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
 // A decoder turns syntax trees into values. A value that does not fit becomes a Problem,
@@ -15,22 +17,32 @@ import (
 type decoder struct {
 	env      environment
 	source   source
-	problems []Problem // the first maxProblems
-	found    int       // how many problems there are
+	problems []Problem // the first maxProblems errors and maxWarnings warnings
+	mistakes int       // how many errors there are
+	warnings int       // how many warnings there are
 	patterns int       // bytes of regular expressions
 	strange  int       // how many unknown keys were compared with the known ones
+	level    string    // where in the file the decoded object stands, as in keysByLevel
+	claims   []claim   // what the files say about the system, for Config.Examine
 	asked    place     // of the name of the classifier's server
 	tls      place     // of the last key that names a file for TLS
 
 	envFiles map[string]envFile // that were read, by their paths
 
-	shortTokens []place // of the last "tokens"
+	tokens []placedToken // of the last "tokens"
+
+	profiles    map[string]profilePlace // by the profile's name
+	profileName string                  // of the profile that is decoded now; "" outside of profiles
 
 	// The entry that is decoded now:
 	name      string    // "" outside of entries
 	fatal     []string  // why the server can't be started
+	envFile   string    // the path of its envFile, "" for none
 	missing   variables // that are not set
 	missingAt int       // place of the first of these
+
+	referable  bool                  // the value that is decoded may refer to secrets
+	references []reference.Reference // that it has
 }
 
 // A place is a byte of a source.
@@ -40,28 +52,39 @@ type place struct {
 }
 
 const (
-	maxProblems = 100  // that are kept of all files
+	maxProblems = 100  // errors that are kept of all files
+	maxWarnings = 50   // warnings that are kept of all files
 	maxFatal    = 10   // reasons that are kept why one server can't be started
 	maxStrange  = 1000 // unknown keys that are compared with the known ones
 	maxQuoted   = 300  // bytes of a word of the file in a message
 )
 
-// warn reports a mistake. The server, if it concerns one, can be started all the same.
-func (d *decoder) warn(offset int, format string, args ...any) {
-	if d.found++; d.found > maxProblems {
-		return
+// mistake reports an error. The server, if it concerns one, can be started all the same.
+func (d *decoder) mistake(offset int, format string, args ...any) {
+	if d.mistakes++; d.mistakes <= maxProblems {
+		d.report(severityError, offset, format, args...)
 	}
-	p := d.source.problem(offset, format, args...)
-	p.Server = d.name
-	d.problems = append(d.problems, p)
 }
 
-// reject reports a mistake. The server, if it concerns one, can't be started.
+// reject reports an error. The server, if it concerns one, can't be started.
 func (d *decoder) reject(offset int, format string, args ...any) {
-	d.warn(offset, format, args...)
+	d.mistake(offset, format, args...)
 	if len(d.fatal) < maxFatal {
 		d.fatal = append(d.fatal, message(format, args...))
 	}
+}
+
+// warn reports what has no effect, or is probably not as intended.
+func (d *decoder) warn(offset int, format string, args ...any) {
+	if d.warnings++; d.warnings <= maxWarnings {
+		d.report(severityWarning, offset, format, args...)
+	}
+}
+
+func (d *decoder) report(severity string, offset int, format string, args ...any) {
+	p := d.source.problem(offset, format, args...)
+	p.Severity, p.Server = severity, d.name
+	d.problems = append(d.problems, p)
 }
 
 // message is the text of a problem. Long words of the file are cut.
@@ -87,39 +110,39 @@ func short(word string) string {
 // fields are the keys that an object may have, each with the function that decodes it.
 type fields map[string]func(hujson.ObjectMember)
 
-// object decodes the members of o. A member that is null counts as absent. Unknown keys
-// belong to other programs and are ignored, unless they look like a misspelled known key.
+// object decodes the members of o. A member that is null counts as absent. A key that is
+// not known is reported, unless another client knows it.
 func (d *decoder) object(o *hujson.Object, known fields) {
 	seen := make(map[string]bool)
+	at := d.level
+	defer func() { d.level = at }()
 	for _, m := range o.Members {
 		key := keyOf(m)
 		if seen[key] {
-			d.warn(m.Name.StartOffset, "%q is here twice and the last one counts; remove one", key)
+			d.mistake(m.Name.StartOffset, "%q is here twice and the last one counts; remove one", key)
 		}
 		seen[key] = true
 		set, ok := known[key]
 		if !ok {
-			d.suggest(m, known)
+			d.unknown(m, known)
 			continue
 		}
 		if m.Value.Value.Kind() != 'n' {
+			d.level = below(at, key)
 			set(m)
+			d.level = at
 		}
 	}
 }
 
-// suggest reports an unknown key that is probably a misspelled known one.
-func (d *decoder) suggest(m hujson.ObjectMember, known fields) {
-	if d.strange++; d.strange > maxStrange {
-		return
+// keyOf returns the key of a member. Most keys have no escapes, and are not decoded.
+func keyOf(m hujson.ObjectMember) string {
+	lit := m.Name.Value.(hujson.Literal)
+	if inner := lit[1 : len(lit)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+		return string(inner)
 	}
-	key := keyOf(m)
-	if meant, ok := nearest(key, slices.Sorted(maps.Keys(known))); ok {
-		d.warn(m.Name.StartOffset, "the key %q is not known; did you mean %q?", key, meant)
-	}
+	return lit.String()
 }
-
-func keyOf(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
 
 // A reader makes a T of a JSON value. Its error completes a sentence that begins with the
 // key: "must be …".

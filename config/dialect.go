@@ -2,8 +2,6 @@ package config
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
 	"maps"
 	"math"
 	"net/url"
@@ -36,13 +34,16 @@ func entriesOf(d *decoder, r *Router) []entry {
 	collect := func(o *hujson.Object) {
 		for _, m := range o.Members {
 			e := entry{d.source, keyOf(m), m}
+			if d.notAServer(m) {
+				continue
+			}
 			if len(e.name) > maxName {
-				d.warn(m.Name.StartOffset, "%q is left out: a server's name has at most %d bytes; write a shorter one", e.name, maxName)
+				d.mistake(m.Name.StartOffset, "%q is left out: a server's name has at most %d bytes; write a shorter one", e.name, maxName)
 				continue
 			}
 			if i, again := places[e.name]; again {
 				d.name = e.name
-				d.warn(m.Name.StartOffset, "the server is here twice and the last one counts; rename or remove one")
+				d.mistake(m.Name.StartOffset, "the server is here twice and the last one counts; rename or remove one")
 				d.name = ""
 				entries[i] = e
 				continue
@@ -56,9 +57,13 @@ func entriesOf(d *decoder, r *Router) []entry {
 		servers := new(hujson.Object)
 		for _, m := range d.source.root.Members {
 			if set, ok := known[keyOf(m)]; ok {
+				d.level = atRouter
 				set(m)
+				d.level = ""
 			} else if m.Value.Value.Kind() == '{' {
 				servers.Members = append(servers.Members, m)
+			} else {
+				d.unknown(m, known)
 			}
 		}
 		collect(servers)
@@ -70,7 +75,7 @@ func entriesOf(d *decoder, r *Router) []entry {
 				collect(o)
 				return
 			}
-			d.warn(m.Name.StartOffset, `%q must be an object; write {"a name": {"command": "…"}}`, key)
+			d.mistake(m.Name.StartOffset, `%q must be an object; write {"a name": {"command": "…"}}`, key)
 		}
 	}
 	d.object(d.source.root, known)
@@ -94,7 +99,7 @@ func isBare(root *hujson.Object) bool {
 
 // server decodes one entry of any dialect.
 func (d *decoder) server(e entry, r Router) Server {
-	d.source, d.name, d.fatal, d.missing = e.source, e.name, nil, variables{}
+	d.source, d.name, d.level, d.fatal, d.missing, d.references = e.source, e.name, atEntry, nil, variables{}, nil
 	at := e.member.Name.StartOffset
 	s := Server{
 		Name:               e.name,
@@ -129,12 +134,16 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 		urlKey, httpURL, windURL string
 		include, exclude, off    []string
 		env                      map[string]string
+		helper                   string
 	)
-	arguments := set(d, &s.Args, list(d.expanded))
-	environment := set(d, &env, dict(d.expanded))
+	claims := len(d.claims)
+	d.envFile = d.pathOf(o, "envFile")
+	defer func() { d.envFile = "" }()
+	arguments := argumentsField(d, s)
+	environment := set(d, &env, dict(d.referring))
 	kind := set(d, &s.Transport, transport)
 	d.object(o, fields{
-		"command": orObject(d, set(d, &s.Command, d.program), fields{ // in Zed's dialect
+		"command": orObject(d, commandField(d, s, o), fields{ // in Zed's dialect
 			"path": set(d, &s.Command, d.program), "args": arguments, "env": environment,
 		}),
 		"args":       arguments,
@@ -145,8 +154,9 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 		"killStrays": set(d, &killStrays, boolean),
 
 		"type": kind, "transport": kind, "transportType": kind,
-		"url": set(d, &urlKey, d.expanded), "httpUrl": set(d, &httpURL, d.expanded), "serverUrl": set(d, &windURL, d.expanded),
-		"headers": set(d, &s.Headers, dict(d.expanded)),
+		"url": set(d, &urlKey, d.referring), "httpUrl": set(d, &httpURL, d.referring), "serverUrl": set(d, &windURL, d.referring),
+		"headers": set(d, &s.Headers, dict(d.referring)), "headersHelper": set(d, &helper, d.expanded), "oauth": oauthField(d, &s.OAuth),
+		"credentials": set(d, new(string), credentials),
 
 		"disabled": set(d, &s.Disabled, boolean), "enabled": set(d, &enabled, boolean),
 		"lazy":               set(d, &s.Lazy, boolean),
@@ -155,6 +165,7 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 		"idleTimeout":        set(d, &s.IdleTimeout, duration(orZero)),
 		"maxConcurrent":      set(d, &s.MaxConcurrent, atLeast(1)),
 		"questionsPerMinute": set(d, &s.QuestionsPerMinute, atLeast(1)),
+		"trustHints":         set(d, &s.TrustHints, boolean),
 
 		"capabilities":    set(d, &s.Capabilities, list(text)),
 		"group":           set(d, &s.Group, text),
@@ -163,12 +174,13 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 		"retry":           set(d, &s.Retry, oneOf("hints", "never", "always")),
 		"maxResultTokens": set(d, &s.MaxResultTokens, atLeast(0)),
 		"cache":           set(d, &s.Cache, duration(orZero)),
-		"tools": orObject(d, set(d, &s.Tools.Allow, list(glob)), fields{ // a plain list in Copilot's dialect
-			"allow": set(d, &s.Tools.Allow, list(glob)), "deny": set(d, &s.Tools.Deny, list(glob)), "rename": set(d, &s.Tools.Rename, dict(text)),
+		"tools": orObject(d, set(d, &s.Tools.Allow, list(pattern)), fields{ // a plain list in Copilot's dialect
+			"allow": set(d, &s.Tools.Allow, list(pattern)), "deny": set(d, &s.Tools.Deny, list(pattern)), "rename": set(d, &s.Tools.Rename, dict(text)),
 			"timeout":         set(d, &s.ToolTimeouts, patterned(duration(positive))),
 			"maxResultTokens": set(d, &s.ToolResultTokens, patterned(atLeast(0))),
+			"rate":            set(d, &s.ToolRates, patterned(rate)),
 		}),
-		"includeTools": set(d, &include, list(glob)), "excludeTools": set(d, &exclude, list(glob)), "disabledTools": set(d, &off, list(glob)),
+		"includeTools": set(d, &include, list(pattern)), "excludeTools": set(d, &exclude, list(pattern)), "disabledTools": set(d, &off, list(pattern)),
 	})
 	s.Disabled, s.KeepStrays = s.Disabled || !enabled, !killStrays
 	s.Tools.Allow = append(s.Tools.Allow, include...)
@@ -178,8 +190,18 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 		s.Transport = StreamableHTTP // the meaning of Gemini's key
 	}
 	d.connect(s, at)
+	d.help(s, helper, at)
+	d.checkLogin(s, o)
 	d.reportMissing(s)
+	if m, ok := member(o, "args"); ok {
+		if a, ok := m.Value.Value.(*hujson.Array); ok {
+			d.claimFolders(s, a.Elements)
+		}
+	}
 	s.Env = d.environ(s, env, o)
+	if s.References = d.references; s.Disabled {
+		d.claims = d.claims[:claims] // it needs no secrets
+	}
 	s.Self = s.Transport == Stdio && d.env.startsRouter(s.Command, s.Args, s.Cwd)
 	if !s.Self && d.env.executable != "" && s.Command == "metarouter" {
 		s.Command = d.env.executable
@@ -200,7 +222,7 @@ func (d *decoder) connect(s *Server, at int) {
 		d.reject(at, `the server has nothing to start or reach; write "command" and "args", or "url"`)
 	}
 	if s.Transport == Stdio {
-		s.URL, s.Headers = "", nil
+		s.URL, s.Headers, s.OAuth = "", nil, nil
 		if s.Command == "" && !broken {
 			d.reject(at, `a stdio server needs a program; write "command"`)
 		}
@@ -221,7 +243,7 @@ func (d *decoder) connect(s *Server, at int) {
 // isWebURL reports whether s is a whole URL, as far as that is known before variables are
 // expanded.
 func (d *decoder) isWebURL(s string) bool {
-	if d.env.asWritten && strings.Contains(s, "${") {
+	if (d.env.asWritten || len(d.references) > 0) && strings.Contains(s, "${") {
 		return true
 	}
 	u, err := url.Parse(s)
@@ -233,8 +255,9 @@ func (d *decoder) isWebURL(s string) bool {
 func (d *decoder) reportMissing(s *Server) {
 	if !s.Disabled && d.missing.any() {
 		d.reject(d.missingAt, "%s", d.missing)
-		if d.found <= maxProblems {
-			d.problems[len(d.problems)-1].Unset = strings.Join(d.missing.unset, ",")
+		if d.mistakes <= maxProblems {
+			last := &d.problems[len(d.problems)-1]
+			last.Fix, last.Unset = d.missing.fix(), strings.Join(d.missing.unset, ",")
 		}
 	}
 }
@@ -246,11 +269,8 @@ func (d *decoder) environ(s *Server, env map[string]string, o *hujson.Object) ma
 	}
 	vars, err := d.readEnvFile(s.EnvFile)
 	if err != nil {
-		if open, ok := errors.AsType[*fs.PathError](err); ok {
-			err = open.Err // without the path, in which a variable may be expanded
-		}
-		i := slices.IndexFunc(o.Members, func(m hujson.ObjectMember) bool { return keyOf(m) == "envFile" })
-		d.reject(o.Members[i].Name.StartOffset, `"envFile" can't be read: %v; correct the path or the file`, err)
+		m, _ := member(o, "envFile")
+		d.reject(m.Name.StartOffset, `"envFile" can't be read: %v; correct the path or the file`, withoutPath(err))
 		return env
 	}
 	vars = maps.Clone(vars)

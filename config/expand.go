@@ -7,12 +7,15 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
 // variables are those that an expansion has not found.
 type variables struct {
 	unset   []string // names
 	prompts []string // VS Code's ${input:…}, as they were written
+	wrong   []string // what is wrong with references to secrets, and what to do
 }
 
 // maxMissing is how many different names are kept of each kind.
@@ -27,12 +30,12 @@ func addOnce(names *[]string, name string) {
 // expand replaces ${VAR}, ${env:VAR} and ${VAR:-default} in s. As in Claude
 // Code, a variable that is set to nothing is set, and $VAR is plain text. A
 // default may hold references. What can't be replaced stays and is added to
-// missing.
-func expand(s string, lookup func(string) (string, bool), missing *variables) string {
+// missing. References to secrets stay too; refer is called with each.
+func expand(s string, lookup func(string) (string, bool), refer func(text string, missing *variables), missing *variables) string {
 	if !strings.Contains(s, "${") {
 		return s
 	}
-	e := expansion{text: s, ends: closings(s), lookup: lookup, missing: missing}
+	e := expansion{text: s, ends: closings(s), lookup: lookup, refer: refer, missing: missing}
 	e.write(0, len(s), 0)
 	return e.out.String()
 }
@@ -42,6 +45,7 @@ type expansion struct {
 	text    string
 	ends    []int32 // at the place of each ${, the place of the } that belongs to it, or 0
 	lookup  func(string) (string, bool)
+	refer   func(text string, missing *variables)
 	missing *variables
 	out     strings.Builder
 }
@@ -62,7 +66,7 @@ func (e *expansion) write(from, to, depth int) {
 		end := int(e.ends[from])
 		name, rest, ok := "", 0, false
 		if end > 0 {
-			name, rest, ok = reference(e.text[from+2 : end])
+			name, rest, ok = variable(e.text[from+2 : end])
 		}
 		rest += from + 2
 		value, isSet := "", false
@@ -77,10 +81,10 @@ func (e *expansion) write(from, to, depth int) {
 		case ok && !hasDefault:
 			addOnce(&e.missing.unset, name)
 			e.out.WriteString(e.text[from : end+1])
+		case e.isSecret(from, end):
+			e.refer(e.text[from+2:end], e.missing)
+			e.out.WriteString(e.text[from : end+1])
 		default: // not a reference
-			if body := e.text[from+2 : max(from+2, end)]; strings.HasPrefix(body, "input:") {
-				addOnce(&e.missing.prompts, short("${"+body[:min(len(body), maxQuoted)]+"}"))
-			}
 			e.out.WriteString("${")
 			end = from + 1
 		}
@@ -88,10 +92,21 @@ func (e *expansion) write(from, to, depth int) {
 	}
 }
 
-// reference returns the variable's name at the begin of the text between ${ and }, and how
+// isSecret reports whether the text between the ${ at from and the } at end, 0 if there is
+// none, is a reference to a secret.
+func (e *expansion) isSecret(from, end int) bool {
+	rest := e.text[from+2:]
+	kind, _, ok := reference.Cut(rest[:min(len(rest), len("keyring:"))])
+	if ok && end == 0 && kind != reference.Input {
+		addOnce(&e.missing.wrong, fmt.Sprintf("the reference ${%s:… has no end; close it with }, and write as many { as } into a command", kind))
+	}
+	return ok && end > 0
+}
+
+// variable returns the variable's name at the begin of the text between ${ and }, and how
 // long the text is up to the name's end, where a default may follow. Other text, such as
 // the shell's ${x%pattern}, is not a reference.
-func reference(body string) (name string, length int, ok bool) {
+func variable(body string) (name string, length int, ok bool) {
 	rest := strings.TrimPrefix(body, "env:")
 	if strings.HasPrefix(rest, "-") {
 		rest = body // ${env:-default}, of the variable env
@@ -108,22 +123,37 @@ func reference(body string) (name string, length int, ok bool) {
 }
 
 // closings returns, at the place of each ${, the place of the } that belongs to it, or 0.
+// In a command, other braces count too.
 func closings(s string) []int32 {
+	const brace = -1 // an open brace that is no ${
 	ends := make([]int32, len(s))
 	var open []int32
+	commands := 0 // how many of open are commands
+	isCommand := func(at int32) bool { return at != brace && strings.HasPrefix(s[at:], "${cmd:") }
 	for i := range len(s) {
 		switch {
 		case s[i] == '}' && len(open) > 0:
-			ends[open[len(open)-1]] = int32(i)
+			at := open[len(open)-1]
 			open = open[:len(open)-1]
+			if isCommand(at) {
+				commands--
+			}
+			if at != brace {
+				ends[at] = int32(i)
+			}
 		case strings.HasPrefix(s[i:], "${"):
 			open = append(open, int32(i))
+			if isCommand(int32(i)) {
+				commands++
+			}
+		case s[i] == '{' && commands > 0 && s[i-1] != '$':
+			open = append(open, brace)
 		}
 	}
 	return ends
 }
 
-func (v variables) any() bool { return len(v.unset)+len(v.prompts) > 0 }
+func (v variables) any() bool { return len(v.unset)+len(v.prompts)+len(v.wrong) > 0 }
 
 // String returns what to do about them.
 func (v variables) String() string {
@@ -136,7 +166,16 @@ func (v variables) String() string {
 	if len(v.prompts) > 0 {
 		says = append(says, fmt.Sprintf("%s is a prompt, which only VS Code can show; write ${VAR} and set VAR in the environment", shortened(v.prompts)))
 	}
-	return strings.Join(says, "; ")
+	return strings.Join(append(says, v.wrong...), "; ")
+}
+
+// fix returns what to type or to write, for the entry of a server.
+func (v variables) fix() string {
+	if len(v.prompts)+len(v.wrong) > 0 {
+		_, fix, _ := strings.Cut(v.String(), "; ")
+		return fix
+	}
+	return fmt.Sprintf(`set %s where the client is started (programs that are started from the Dock or a menu do not see your shell's variables), or put it into a file and write "envFile": "that/file" into the entry`, short(v.unset[0]))
 }
 
 func shortened(names []string) string {
@@ -152,7 +191,7 @@ func (d *decoder) expand(s string, missing *variables) string {
 	if d.env.asWritten {
 		return s
 	}
-	return expand(s, d.lookup, missing)
+	return expand(s, d.lookup, d.refer, missing)
 }
 
 // expanded reads a string and expands its variables.
@@ -192,15 +231,25 @@ func (e environment) atHome(path string) string {
 	return path
 }
 
-// lookup returns the value of a variable, including those of VS Code and Cursor.
+// lookup returns the value of a variable: of the environment, else of the entry's envFile.
+// It knows those of VS Code and Cursor too.
 func (d *decoder) lookup(name string) (string, bool) {
 	switch name {
 	case "workspaceFolder":
 		return d.source.project(), true
+	case "workspaceFolderBasename":
+		return filepath.Base(d.source.project()), true
+	case "pathSeparator":
+		return string(filepath.Separator), true
 	case "userHome":
 		return d.env.home, d.env.home != ""
 	}
-	return d.env.lookup(name)
+	if value, ok := d.env.lookup(name); ok || d.envFile == "" {
+		return value, ok
+	}
+	vars, _ := d.readEnvFile(d.envFile) // environ reports the error
+	value, ok := vars[name]
+	return value, ok
 }
 
 // project returns the project's folder: the folder of the file, or the one above if an

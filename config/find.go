@@ -13,6 +13,8 @@ import (
 //
 // named is false for a .mcp.json in the working directory that no flag names. It may be a
 // stranger's and runs commands, so check [Config.Trusted] before it is used.
+//
+// The error is [fs.ErrNotExist] if there is no file.
 func Find(flagPaths []string) (paths []string, named bool, err error) {
 	if len(flagPaths) > 0 {
 		for _, path := range flagPaths {
@@ -38,7 +40,7 @@ func Find(flagPaths []string) (paths []string, named bool, err error) {
 	if exists(own) {
 		return []string{own}, true, nil
 	}
-	return nil, false, fmt.Errorf(`no configuration: create %s or %s with {"mcpServers": {"a name": {"command": "…", "args": ["…"]}}}, or name a file with --config`, project, own)
+	return nil, false, fmt.Errorf("find config: %s and %s: %w", project, own, fs.ErrNotExist)
 }
 
 // Own returns the absolute path of the user's own file, which may not exist.

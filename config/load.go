@@ -40,7 +40,14 @@ func (c Config) Expand() Config {
 }
 
 // Read is Load for one file whose text is data. The file at path need not exist.
-func Read(path string, data []byte) (Config, error) {
+func Read(path string, data []byte) (Config, error) { return read(path, data, system()) }
+
+// ReadText is LoadText for one file whose text is data. The file at path need not exist.
+func ReadText(path string, data []byte) (Config, error) {
+	return read(path, data, environment{asWritten: true})
+}
+
+func read(path string, data []byte, env environment) (Config, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return Config{}, fmt.Errorf("read config: %w", err)
@@ -49,14 +56,14 @@ func Read(path string, data []byte) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	return assemble([]source{s}, system())
+	return assemble([]source{s}, env)
 }
 
 // ServersKey returns the key under which a file has its servers, or "" if they are in the
 // file's object itself. For a file without servers it returns "mcpServers". The error is a
 // Problem: the data is not an object of JSON with comments.
 func ServersKey(path string, data []byte) (string, error) {
-	s, err := parse(path, data)
+	s, err := parseWithin(path, data, len(data)) // the client reads the file, of whatever size
 	if err != nil {
 		return "", err
 	}
@@ -130,7 +137,7 @@ func assemble(sources []source, env environment) (Config, error) {
 	place := make(map[string]int) // of a server in entries, by its name
 	for _, s := range sources {
 		c.Files = append(c.Files, s.path)
-		c.digests = append(c.digests, s.digest())
+		c.approvals = append(c.approvals, s.approval())
 		d.source = s
 		for _, e := range entriesOf(d, &c.Router) {
 			if i, again := place[e.name]; again {
@@ -146,24 +153,40 @@ func assemble(sources []source, env environment) (Config, error) {
 	}
 	if h := c.Router.HTTP; (h.TLSCert == "") != (h.TLSKey == "") {
 		d.source = d.tls.source
-		d.warn(d.tls.offset, `"tlsCert" and "tlsKey" need each other; write both or neither`)
+		d.mistake(d.tls.offset, `"tlsCert" and "tlsKey" need each other; write both or neither`)
+	} else if h.TLSCert != "" && h.TLSCert != noFile && h.TLSKey != noFile {
+		d.source = d.tls.source
+		d.claim(d.tls.offset, claim{kind: claimTLS, path: h.TLSCert, keyPath: h.TLSKey})
 	}
 	for _, e := range entries {
 		c.Servers = append(c.Servers, d.server(e, c.Router))
 	}
 	checkAskedServer(d, c)
 	checkTokens(d, c)
-	c.Problems = d.problems
+	checkProfiles(d, c)
+	c.Problems, c.claims = d.problems, d.claims
+	if env.asWritten {
+		c.claims = nil
+	}
+	c.sortProblems()
+	last := c.Files[max(len(c.Files)-1, 0):] // there is none without files
+	if more := d.mistakes - maxProblems; more > 0 {
+		c.Problems = append(c.Problems, Problem{File: last[0], Severity: severityError, Fix: "correct the others first", Message: fmt.Sprintf("and %d more problems; correct the others first", more)})
+	}
+	if more := d.warnings - maxWarnings; more > 0 {
+		c.Problems = append(c.Problems, Problem{File: last[0], Severity: severityWarning, Message: fmt.Sprintf("and %d more warnings", more)})
+	}
+	return c, nil
+}
+
+// sortProblems sorts the problems by their places.
+func (c *Config) sortProblems() {
 	slices.SortStableFunc(c.Problems, func(a, b Problem) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(c.Files, a.File), slices.Index(c.Files, b.File)),
 			cmp.Compare(a.Line, b.Line),
 			cmp.Compare(a.Column, b.Column))
 	})
-	if more := d.found - maxProblems; more > 0 {
-		c.Problems = append(c.Problems, Problem{File: c.Files[len(c.Files)-1], Message: fmt.Sprintf("and %d more problems; correct the others first", more)})
-	}
-	return c, nil
 }
 
 // A source is the syntax tree of one file.
@@ -171,7 +194,9 @@ type source struct {
 	path string
 	data []byte
 	root *hujson.Object
-	bare bool // the file is a map of servers without a root key
+
+	bare    bool // the file is a map of servers without a root key
+	general bool // the file has all settings of another client
 }
 
 const (
@@ -179,14 +204,17 @@ const (
 	maxValues = 200_000 // members and elements, since each takes some hundred bytes once it is parsed
 )
 
-func parse(path string, data []byte) (source, error) {
+func parse(path string, data []byte) (source, error) { return parseWithin(path, data, maxFile) }
+
+// parseWithin parses a file of so many bytes at most.
+func parseWithin(path string, data []byte, most int) (source, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	s := source{path: path, data: data}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return s, s.problem(0, `the file is empty; write {"mcpServers": {}}`)
 	}
-	if len(data) > maxFile {
-		return s, s.problem(0, "the file is larger than %d MiB; write less", maxFile>>20)
+	if len(data) > most {
+		return s, s.problem(0, "the file is larger than %d MiB; write less", most>>20)
 	}
 	switch at, depth, values := measure(data); {
 	case depth > maxDepth:
@@ -203,7 +231,7 @@ func parse(path string, data []byte) (source, error) {
 	if !ok {
 		return s, s.problem(value.StartOffset, `the file must hold an object; write {"mcpServers": {}}`)
 	}
-	s.root, s.bare = root, isBare(root)
+	s.root, s.bare, s.general = root, isBare(root), isGeneral(root)
 	return s, nil
 }
 
@@ -298,13 +326,24 @@ func (s source) advice(offset int) string {
 	}
 }
 
-// problem returns a Problem at a byte of the source.
+// problem returns an error at a byte of the source. Its message says what is wrong, then
+// after a semicolon what to write.
 func (s source) problem(offset int, format string, args ...any) Problem {
 	before := s.data[:min(offset, len(s.data))]
-	return Problem{
-		File:    s.path,
-		Line:    bytes.Count(before, []byte("\n")) + 1,
-		Column:  len(before) - bytes.LastIndexByte(before, '\n'),
-		Message: message(format, args...),
+	p := Problem{
+		File:     s.path,
+		Line:     bytes.Count(before, []byte("\n")) + 1,
+		Column:   len(before) - bytes.LastIndexByte(before, '\n'),
+		Message:  message(format, args...),
+		Severity: severityError,
 	}
+	what, fix, _ := strings.Cut(p.Message, "; ")
+	if key, ok := strings.CutPrefix(fix, "did you mean "); ok {
+		fix = "write " + strings.TrimSuffix(key, "?") + " instead"
+	}
+	if _, allowed, ok := strings.Cut(what, " must be "); ok && fix == "" {
+		fix = "write " + allowed
+	}
+	p.Fix = fix
+	return p
 }

@@ -162,12 +162,12 @@ func TestWorkspaceFolder(t *testing.T) {
 		"/project/.cursor/mcp.json": "/project",
 	} {
 		c, err := load([]string{file}, fakeWorld(map[string]string{
-			file: `{"servers": {"a": {"command": "${workspaceFolder}/run", "args": ["${userHome}"], "cwd": "sub"}}}`,
+			file: `{"servers": {"a": {"command": "${workspaceFolder}/run", "args": ["${userHome}", "${workspaceFolderBasename}"], "cwd": "sub"}}}`,
 		}, nil))
 		if err != nil || len(c.Problems) > 0 {
 			t.Fatal(err, c.Problems)
 		}
-		if s := c.Servers[0]; s.Command != want+"/run" || s.Args[0] != "/home/me" || s.Cwd != want+"/sub" {
+		if s := c.Servers[0]; s.Command != want+"/run" || s.Args[0] != "/home/me" || s.Args[1] != "project" || s.Cwd != want+"/sub" {
 			t.Errorf("%s: got %q %q in %q", file, s.Command, s.Args, s.Cwd)
 		}
 	}
@@ -179,16 +179,17 @@ func TestRouter(t *testing.T) {
 		"http": {"addr": "[::1]:1", "allowedHosts": ["h"], "allowedOrigins": ["o"], "tokens": ["${TOKEN}"], "maxBody": "1KiB", "maxBodyMemory": "3KiB", "maxConnections": 7,
 			"tlsCert": "tls/${TOKEN}.pem", "tlsKey": "/k.pem", "maxHeader": "2KiB", "maxBatch": 3, "readTimeout": "5s", "maxSessions": 4,
 			"sessionTimeout": "6s", "rate": "5/s burst 9"},
-		"capabilities": {"invoicing": ["invoice"]}}}`)
+		"capabilities": {"invoicing": ["invoice"]}, "gateway": {"name": "dwo", "prefix": "gw."}}}`)
 	want := Router{
 		Mode: "search", Names: "bare", Separator: ".", ToolBudget: 1, ListWait: time.Second,
 		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: ValidateOn,
 		FindThreshold: 0.3, RouteThreshold: 0.75, FillArguments: true, AccessLog: AccessLog{File: "/project/x.log", MaxSize: 100 << 20, MaxFiles: 5},
-		HTTP: HTTP{Addr: "[::1]:1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []string{"sk-secret"}, MaxBody: 1024, MaxBodyMemory: 3072, MaxConnections: 7,
+		HTTP: HTTP{Addr: "[::1]:1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []Token{PlainToken("sk-secret")}, MaxBody: 1024, MaxBodyMemory: 3072, MaxConnections: 7,
 			TLSCert: "/project/tls/sk-secret.pem", TLSKey: "/k.pem", MaxHeader: 2048, MaxBatch: 3, ReadTimeout: 5 * time.Second, MaxSessions: 4,
 			SessionTimeout: 6 * time.Second, Rate: Rate{5, 9}},
 		Capabilities: map[string][]string{"invoicing": {"invoice"}},
 	}
+	want.Gateway.Name, want.Gateway.Prefix = "dwo", "gw."
 	if !reflect.DeepEqual(c.Router, want) {
 		t.Errorf("got  %+v\nwant %+v", c.Router, want)
 	}
@@ -231,7 +232,7 @@ func TestProblems(t *testing.T) {
 		harmless                 bool // the server starts all the same
 	}{
 		{"not an object", entry(`§"a": "npx"`), "a", `write {"command": "…"`, false},
-		{"args", entry(`"a": {"command": "x", §"args": "y"}`), "a", `"args" must be an array of strings; write ["…"]`, false},
+		{"args", entry(`"a": {"command": "x", §"args": "y"}`), "a", `"args" must be an array of strings; write "args": ["y"]`, false},
 		{"an argument", entry(`"a": {"command": "x", "args": ["y", §8080]}`), "a", `"args[1]" must be a string; put it in quotes`, false},
 		{"env", entry(`"a": {"command": "x", "env": {"A": "1", §"PORT": 3000}}`), "a", `"env.PORT" must be a string; put it in quotes`, false},
 		{"command", entry(`"a": {§"command": ["npx"]}`), "a", `"command" must be a string`, false},
@@ -272,6 +273,7 @@ func TestProblems(t *testing.T) {
 		{"root", `{§"mcpServer": {}}`, "", `did you mean "mcpServers"?`, true},
 		{"servers", `{§"mcpServers": []}`, "", `"mcpServers" must be an object`, true},
 		{"mode", `{"metarouter": {§"mode": "both"}}`, "", `must be "auto", "search" or "direct"`, true},
+		{"mode typo", `{"metarouter": {§"mode": "serch"}}`, "", `or "direct"; did you mean "search"?`, true},
 		{"names", `{"metarouter": {§"names": ""}}`, "", `must be "prefixed" or "bare"`, true},
 		{"separator", `{"metarouter": {§"separator": ":"}}`, "", `must be "__", ".", "-" or "/"`, true},
 		{"threshold", `{"metarouter": {§"routeThreshold": 2}}`, "", `a number from 0 to 1`, true},
@@ -283,8 +285,8 @@ func TestProblems(t *testing.T) {
 		{"maxBody", `{"metarouter": {"http": {§"maxBody": "16 Mb/s"}}}`, "", `write it like "16MiB"`, true},
 		{"unset token", `{"metarouter": {"http": {"tokens": ["x", §"${NOPE}"]}}}`, "", `lets no client in: the variable NOPE is not set`, true},
 		{"empty token", `{"metarouter": {"http": {"tokens": [§"${EMPTY}"]}}}`, "", `an empty token lets no client in`, true},
-		{"short token", `{"metarouter": {"http": {"tokens": ["0123456789abcdef", §"0123456789abcde"], "addr": ":1"}}}`, "", `at least 16 characters; make one with 'openssl rand -hex 24'`, true},
-		{"tokens", `{"metarouter": {"http": {§"tokens": "${TOKEN}"}}}`, "", `must be an array of strings`, true},
+		{"short token", `{"metarouter": {"http": {"tokens": ["0123456789abcdef", §"0123456789abcde"], "addr": ":1"}}}`, "", `at least 16 characters; make one with 'metarouter token new'`, true},
+		{"tokens", `{"metarouter": {"http": {§"tokens": "${TOKEN}"}}}`, "", `must be an array; write [{"token"`, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before, after, ok := strings.Cut(tt.text, "§")
@@ -319,8 +321,8 @@ func TestProblems(t *testing.T) {
 func TestTokensFailClosed(t *testing.T) {
 	for _, tokens := range []string{`["${NOPE}"]`, `["${EMPTY}"]`, `"${TOKEN}"`, `[5]`, `["${input:x}"]`} {
 		c := loadText(t, `{"metarouter": {"http": {"tokens": `+tokens+`}}}`)
-		if got := c.Router.HTTP.Tokens; !reflect.DeepEqual(got, []string{noToken}) {
-			t.Errorf("%s: got %q, want one that nobody has", tokens, got)
+		if got := c.Router.HTTP.Tokens; !reflect.DeepEqual(got, []Token{{}}) {
+			t.Errorf("%s: got %+v, want one that nobody has", tokens, got)
 		}
 	}
 }
@@ -407,6 +409,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte("{\"a\": {\"command\": {\"path\": \"sh\", \"args\": [\"-c\", \"x && metarouter serve\"]}, \"envFile\": \".env\"},}// c"))
 	f.Add([]byte(`{"metarouter": {"classification": {"categories": [{"name": "a", "rules": [{"patterns": ["("]}]}, 1], "fallback": "b",
 		"type": "mcp", "url": "${A}", "headers": {"B": "${C}"}}}}`))
+	f.Add([]byte(`{"metarouter": {"profiles": {"A": {}, "a": {"servers": ["["], "tools": {"allow": 1}, "ask": [], "pinned": ["x"], "arguments": {"*": {"a": /*1*/ [1,]}}}}}}`))
 	f.Add([]byte(`{"a": "\q"`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		world := fakeWorld(map[string]string{testFile: string(data), "/project/.env": string(data)}, nil)

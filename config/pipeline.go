@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -13,17 +14,15 @@ import (
 const (
 	quiet    = 100 * time.Millisecond // without an event, before the files are read
 	maxQuiet = time.Second            // from the first event on, before the files are read
-	recheck  = time.Second            // between two looks whether an edit is trusted by now
+	recheck  = 250 * time.Millisecond // between two looks whether an edit is trusted by now
 )
-
-// ErrUntrusted is passed to [Pipeline.Judged] for an edit that is not trusted.
-var ErrUntrusted = errors.New("the edit is not trusted, since the file was found and not named: approve it with 'metarouter trust'")
 
 // A Pipeline turns edits of the configuration's files into values for one receiver:
 //
 //	file watch or signal → read → adjust → trust → skip what the receiver has → send
 //
-// An edit that can't be used, a missing file included, is logged and changes nothing. The
+// An edit that can't be used, a missing file included, is logged and changes nothing. If the
+// first configuration was not read from its files, they need not exist yet. The
 // latest reading wins: it replaces one that the receiver has not taken yet. The zero value
 // sends nothing.
 type Pipeline struct {
@@ -39,13 +38,14 @@ type Pipeline struct {
 	// reading as it is.
 	Adjust func(Config) Config
 
-	// Trusted reports whether a reading may be used; it gets the text as [LoadText] reads
-	// it. An edit that is not trusted waits until it is, and is checked once a second. The
-	// text that the receiver has is trusted. nil trusts everything.
-	Trusted func(Config) bool
+	// Trusted returns nil if a reading may be used, else the reason, as [Config.Trusted]
+	// does; it gets the text as [LoadText] reads it. An edit that is not trusted waits until
+	// it is, and is checked several times a second. The text that the receiver has is
+	// trusted. nil trusts everything.
+	Trusted func(Config) error
 
-	// Judged is called with the reason why a reading can't be used, or with nil if it can
-	// be used. nil if no one needs to know.
+	// Judged is called with the reason why a reading can't be used, which for an edit that
+	// waits is that of Trusted, or with nil if it can be used. nil if no one needs to know.
 	Judged func(error)
 
 	// Sent is called with each configuration that the receiver has taken. nil if no one
@@ -91,8 +91,11 @@ func (p Pipeline) Run(ctx context.Context, first Config, out chan<- Config) erro
 			f.complaint = ""
 			f.read()
 		case <-f.untrusted:
-			if f.untrusted = time.After(recheck); f.Trusted(f.waiting) {
+			f.untrusted = time.After(recheck)
+			if err := f.Trusted(f.waiting); err == nil {
 				f.read()
+			} else if err.Error() != f.complaint {
+				f.refuse(err)
 			}
 		}
 	}
@@ -108,7 +111,7 @@ type feed struct {
 	pending      chan<- Config    // out, while the receiver lacks latest
 	waiting      Config           // the text of an edit that waits for trust
 	untrusted    <-chan time.Time // fires while it waits
-	complaint    string           // about the edit that is in the files now
+	complaint    string           // about the text that is in the files now
 
 	settled  <-chan time.Time // fires once the files have not changed for a while
 	deadline time.Time        // when settled fires at the latest
@@ -126,29 +129,42 @@ func (f *feed) disturb() {
 // files is read before they are trusted.
 func (f *feed) read() {
 	f.settled = nil
-	f.watcher.follow(filesOf(f.latest)) // before reading, so that no edit is missed in between
-	text, err := LoadText(f.latest.Files...)
-	f.judge(err)
-	if err != nil {
-		if err.Error() != f.complaint {
-			f.Log.Warn("bad config, keeping the one in use", zap.Error(err))
-		}
-		f.complaint = err.Error()
+	if f.watcher.follow(filesOf(f.latest)) { // before reading, so that no edit is missed in between
+		f.disturb() // the file may be half written, and no event has said so
 		return
 	}
-	f.complaint = ""
+	text, err := LoadText(f.latest.Files...)
+	if errors.Is(err, fs.ErrNotExist) && f.latest.approvals == nil {
+		f.complaint, f.waiting, f.untrusted = "", Config{}, nil
+		f.judge(nil)
+		return // the receiver has begun without the files, and they do not exist yet
+	}
+	if err != nil {
+		f.waiting, f.untrusted = Config{}, nil
+		f.refuse(err)
+		return
+	}
 	f.Log.Debug("config read", zap.Int("servers", len(text.Servers)), zap.Int("problems", len(text.Problems)))
 	f.pending = nil // the receiver is not to get what is not in the files any more
-	if digest := text.Digest(); f.Trusted != nil && digest != f.sent.Digest() && !f.Trusted(text) {
-		if f.untrusted == nil || digest != f.waiting.Digest() {
-			f.Log.Warn(ErrUntrusted.Error(), zap.Strings("file", text.Files))
+	if f.Trusted != nil && text.Digest() != f.sent.Digest() {
+		if err := f.Trusted(text); err != nil {
+			f.waiting, f.untrusted = text, time.After(recheck)
+			f.refuse(err)
+			return
 		}
-		f.judge(ErrUntrusted)
-		f.waiting, f.untrusted = text, time.After(recheck)
-		return
 	}
-	f.waiting, f.untrusted = Config{}, nil
+	f.complaint, f.waiting, f.untrusted = "", Config{}, nil
+	f.judge(nil)
 	f.submit(text.Expand())
+}
+
+// refuse says why the text of the files is not used, once for each reason.
+func (f *feed) refuse(why error) {
+	f.judge(why)
+	if why.Error() != f.complaint {
+		f.Log.Warn("the last edit is not in use; the configuration before it stays", zap.Error(why))
+	}
+	f.complaint = why.Error()
 }
 
 // submit has Run send a trusted reading, if the receiver lacks it.

@@ -35,8 +35,14 @@ func watch(t *testing.T, files ...string) watched {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w := watchFrom(t, initial)
+	w.expectLog(1, "servers", "") // it reads the files when it has begun to watch
+	return w
+}
+
+func watchFrom(t *testing.T, initial Config) watched {
 	core, logs := observer.New(zap.DebugLevel)
-	w := watched{t, files[0], make(chan Config), logs}
+	w := watched{t, initial.Files[0], make(chan Config), logs}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- Pipeline{Watch: true, Log: zap.New(core)}.Run(ctx, initial, w.out) }()
@@ -46,7 +52,6 @@ func watch(t *testing.T, files ...string) watched {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	w.expectLog(1, "servers", "") // it reads the files when it has begun to watch
 	return w
 }
 
@@ -172,6 +177,61 @@ func TestWatchMissing(t *testing.T) {
 	w.expectLog(1, "error", "read config")
 	write(t, w.file, command("second"))
 	w.expect("second")
+}
+
+// A receiver that has begun without the file gets it once it exists, in a new folder too.
+func TestWatchFromNothing(t *testing.T) {
+	initial, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	initial.Files = []string{filepath.Join(t.TempDir(), "new", "mcp.json")}
+	w := watchFrom(t, initial)
+	if err := os.Mkdir(filepath.Dir(w.file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, w.file, command("first"))
+	w.expect("first")
+	if n := w.logs.FilterLevelExact(zap.WarnLevel).Len(); n > 0 {
+		t.Errorf("the missing file was reported %d times: %v", n, w.logs.FilterLevelExact(zap.WarnLevel).All())
+	}
+}
+
+// A broken file that is deleted again is complained about no more.
+func TestPipelineBackToNothing(t *testing.T) {
+	first, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	first.Files = []string{file}
+	reload, judged := make(chan os.Signal), make(chan error, 9)
+	p := Pipeline{Reload: reload, Judged: func(err error) { judged <- err }}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx, first, make(chan Config)) }()
+	defer func() {
+		cancel()
+		<-done
+	}()
+	write(t, file, "{")
+	reload <- os.Interrupt
+	if err := <-judged; err == nil {
+		t.Error("a broken file is not refused")
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	reload <- os.Interrupt
+	reload <- os.Interrupt // taken once the one before is done
+	select {
+	case err := <-judged:
+		if err != nil {
+			t.Errorf("the deleted file is refused: %v", err)
+		}
+	default:
+		t.Error("the verdict on the deleted file stays")
+	}
 }
 
 func TestWatchFolderReplaced(t *testing.T) {
@@ -345,11 +405,14 @@ func TestPipelineStages(t *testing.T) {
 			c.Router.Mode = "search"
 			return c
 		},
-		Trusted: func(c Config) bool {
+		Trusted: func(c Config) error {
 			if got := c.Servers[0].Command; got != "${NOT_SET:-second}" {
 				t.Errorf("%q is to be trusted: it was expanded before", got)
 			}
-			return trusted.Load()
+			if !trusted.Load() {
+				return &Untrusted{Text: c}
+			}
+			return nil
 		},
 		Judged: func(err error) { judged <- err },
 		Sent:   func(c Config) { sent <- c },
@@ -380,15 +443,15 @@ func TestPipelineStages(t *testing.T) {
 
 	write(t, file, command("${NOT_SET:-second}"))
 	reload <- os.Interrupt
-	if err := <-judged; err != nil {
-		t.Errorf("the reading is refused: %v", err)
-	}
-	if err := <-judged; !errors.Is(err, ErrUntrusted) {
-		t.Errorf("got %v, want ErrUntrusted", err)
+	if err := <-judged; !isUntrusted(err) {
+		t.Errorf("got %v, want an Untrusted", err)
 	}
 	w.expectNothing()
-	trusted.Store(true)
+	trusted.Store(true) // and the file is not saved again
 	w.expect("second")
+	if err := <-judged; err != nil {
+		t.Errorf("the trusted edit is refused: %v", err)
+	}
 	if c := <-sent; c.Router.Mode != "search" {
 		t.Errorf("it was sent in mode %q", c.Router.Mode)
 	}

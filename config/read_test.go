@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -32,6 +33,9 @@ func TestServersKey(t *testing.T) {
 		if got, err := ServersKey("f", []byte(text)); err != nil || got != want {
 			t.Errorf("%s: got %q, %v, want %q", text, got, err, want)
 		}
+	}
+	if got, err := ServersKey("f", []byte(`{"history": "`+strings.Repeat("x", maxFile)+`", "servers": {}}`)); got != "servers" || err != nil {
+		t.Errorf("a long history: %q, %v", got, err)
 	}
 	if _, err := ServersKey("f", []byte(`[]`)); err == nil {
 		t.Error("an array has servers")

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/glob"
 )
 
 func text(v hujson.Value) (string, error) {
@@ -39,6 +40,13 @@ func oneOf[T ~string](first T, others ...T) reader[T] {
 			quoted[i] = strconv.Quote(string(word))
 		}
 		last := len(quoted) - 1
+		words := make([]string, len(allowed))
+		for i, word := range allowed {
+			words[i] = string(word)
+		}
+		if like, ok := Similar(s, words); err == nil && ok {
+			return "", fmt.Errorf("must be %s or %s; did you mean %q?", strings.Join(quoted[:last], ", "), quoted[last], like)
+		}
 		return "", fmt.Errorf("must be %s or %s", strings.Join(quoted[:last], ", "), quoted[last])
 	}
 }
@@ -185,16 +193,20 @@ func transport(v hujson.Value) (Transport, error) {
 	return "", errors.New(`must be "stdio", "http" or "sse"`)
 }
 
-func glob(v hujson.Value) (string, error) {
+// pattern reads a pattern of package glob.
+func pattern(v hujson.Value) (string, error) {
 	s, err := text(v)
 	if err == nil {
-		err = checkGlob(s)
+		err = checkPattern(s)
 	}
 	return s, err
 }
 
-func checkGlob(s string) error {
-	if _, bad := path.Match(s, ""); bad != nil {
+func checkPattern(s string) error {
+	switch _, err := glob.Parse(s); {
+	case errors.Is(err, glob.ErrTooLong):
+		return fmt.Errorf("must have at most %d bytes; write a shorter pattern with *", glob.MaxLength)
+	case err != nil:
 		return errors.New(`must be a name or a pattern such as "read_*"; close every [, and write \\ before a [ that is meant literally`)
 	}
 	return nil
@@ -206,7 +218,7 @@ func patterned[T any](read reader[T]) reader[map[string]T] {
 		all, err := dict(read)(v)
 		if o, ok := v.Value.(*hujson.Object); ok && err == nil {
 			for _, m := range o.Members {
-				if bad := checkGlob(keyOf(m)); bad != nil {
+				if bad := checkPattern(keyOf(m)); bad != nil {
 					return nil, inside(m.Name.StartOffset, "."+keyOf(m), bad)
 				}
 			}

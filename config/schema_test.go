@@ -117,9 +117,12 @@ func TestSchemaRejects(t *testing.T) {
 		`[]`, `{"mcpServers": []}`, `{"mcpServers": {"a": {}}}`, `{"mcpServers": {"a": {"command": 1}}}`, `{"mcpServers": {"a": {"command": "x", "args": "y"}}}`,
 		`{"mcpServers": {"a": {"command": "x", "timeout": "5 minutes"}}}`, `{"mcpServers": {"a": {"command": "x", "retry": "maybe"}}}`,
 		`{"mcpServers": {"a": {"command": "x", "tools": {"allowed": []}}}}`, `{"mcpServers": {"a": {"url": "http://x", "type": "ws"}}}`,
-		`{"metarouter": {"mode": "all"}}`, `{"metarouter": {"moed": "auto"}}`, `{"metarouter": {"http": {"maxBody": "many"}}}`, `{"metarouter": {"http": {"rate": "fast"}}}`,
+		`{"metarouter": {"mode": "all"}}`, `{"metarouter": {"moed": "auto"}}`, `{"metarouter": {"http": {"maxBody": "many"}}}`, `{"metarouter": {"http": {"rate": "fast"}}}`, `{"metarouter": {"gateway": {"name": ""}}}`, `{"metarouter": {"gateway": {"prefix": "g w"}}}`,
 		`{"metarouter": {"routeThreshold": 2}}`, `{"metarouter": {"findThreshold": 0}}`, `{"metarouter": {"findThreshold": 1}}`, `{"metarouter": {"classification": {"categories": [{}]}}}`, `{"metarouter": {"classification": {"rules": [{}]}}}`,
 		`{"metarouter": {"accessLog": {"arguments": true}}}`, `{"metarouter": {"assist": "model"}}`, `{"metarouter": {"embeddings": "x"}}`, `{"metarouter": {"assist": {"url": "http://x/v1"}}}`,
+		`{"metarouter": {"profiles": []}}`, `{"metarouter": {"profiles": {"Work": {}}}}`, `{"metarouter": {"profiles": {"work": []}}}`, `{"metarouter": {"profiles": {"work": {"server": []}}}}`,
+		`{"metarouter": {"profiles": {"work": {"ask": "sometimes"}}}}`, `{"metarouter": {"profiles": {"work": {"servers": "github"}}}}`, `{"metarouter": {"profiles": {"work": {"tools": {"exclude": []}}}}}`,
+		`{"metarouter": {"profiles": {"work": {"arguments": {"*": "acme"}}}}}`, `{"mcpServers": {"a": {"command": "x", "trustHints": "yes"}}}`,
 	} {
 		if checkSchema(t, schema, []byte(text)) == nil {
 			t.Errorf("valid: %s", text)
@@ -130,6 +133,8 @@ func TestSchemaRejects(t *testing.T) {
 		`{"context_servers": {"z": {"command": {"path": "x", "args": []}}}}`, `{"servers": {"v": {"type": "http", "url": "https://x"}}, "inputs": []}`,
 		`{"metarouter": {"accessLog": "x", "http": {"maxBody": 5, "rate": ""}, "idleTimeout": 0}}`, `{"metarouter": {"accessLog": {"file": "x", "maxSize": "1MiB"}}}`,
 		`{"metarouter": {"assist": "sampling"}}`, `{"metarouter": {"embeddings": {"url": "http://x/v1", "model": "m"}}}`, `{"metarouter": {"assist": {"url": "http://x/v1", "model": "m", "headers": {"A": "${B}"}}}}`,
+		`{"metarouter": {"profiles": {}}}`, `{"metarouter": {"profiles": {"work": {"servers": [], "tools": {"allow": [], "deny": ["x"], "ask": ["y"]}, "readOnly": true, "ask": "writes", "mode": "search", "pinned": [], "arguments": {"*": {"n": null}}}}}}`,
+		`{"metarouter": {"profiles": {"a-1": {"ask": ["create_*"]}}}, "mcpServers": {"a": {"command": "x", "trustHints": true}}}`,
 	} {
 		if err := checkSchema(t, schema, []byte(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -148,6 +153,9 @@ var readers = map[string][]string{
 	"outsideFields":       {"/metarouter/classification/"},
 	"endpointOf":          {"/metarouter/assist/", "/metarouter/embeddings/"},
 	"categoryReader":      {"/metarouter/classification/categories/*/"},
+	"profile":             {"/metarouter/profiles/*/"},
+	"oauthField":          {"/mcpServers/*/oauth/"},
+	"token":               {"/metarouter/http/tokens/*/"},
 	"rulesField":          {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
 }
 
@@ -304,7 +312,7 @@ func TestSchemaNamesRestartKeys(t *testing.T) {
 	if got := RestartKeys(Router{}, edited); len(got) != len(restartKeys) {
 		t.Errorf("an edit of all of them is reported as %q", got)
 	}
-	edited = Router{Mode: "search", ToolBudget: 1, HTTP: HTTP{Tokens: []string{"t"}}}
+	edited = Router{Mode: "search", ToolBudget: 1, HTTP: HTTP{Tokens: []Token{PlainToken("t")}}}
 	if got := RestartKeys(Router{}, edited); got != nil {
 		t.Errorf("live keys are reported: %q", got)
 	}

@@ -127,11 +127,21 @@ func afterOptions(args, valued []string) []string {
 	return nil
 }
 
-// commands splits a shell script into its simple commands, each into words. It
-// knows quotes, and takes everything else that may stand between two commands
-// for an end.
-func commands(script string) [][]string {
-	var all [][]string
+// commands splits a shell script into its simple commands, each into words. It takes
+// everything that may stand between two commands for an end, and drops what stands before
+// the program.
+func commands(script string) (all [][]string) {
+	for _, words := range splitCommands(script, " \t", "\n;&|(){}`") {
+		if words = afterOptions(words, nil); len(words) > 0 {
+			all = append(all, words)
+		}
+	}
+	return all
+}
+
+// splitCommands splits a text at the characters of ends, and each part into words at those of
+// blanks. It knows quotes, and expands nothing. There is at least one part.
+func splitCommands(text, blanks, ends string) (all [][]string) {
 	var words []string
 	var word strings.Builder
 	var quote rune
@@ -143,14 +153,7 @@ func commands(script string) [][]string {
 		word.Reset()
 		inWord = false
 	}
-	endCommand := func() {
-		endWord()
-		if words = afterOptions(words, nil); len(words) > 0 {
-			all = append(all, words)
-		}
-		words = nil
-	}
-	for _, c := range script {
+	for _, c := range text {
 		switch {
 		case quote != 0 && c == quote:
 			quote = 0
@@ -158,15 +161,16 @@ func commands(script string) [][]string {
 			word.WriteRune(c)
 		case c == '"' || c == '\'':
 			quote, inWord = c, true
-		case c == ' ' || c == '\t':
+		case strings.ContainsRune(blanks, c):
 			endWord()
-		case strings.ContainsRune("\n;&|(){}`", c):
-			endCommand()
+		case strings.ContainsRune(ends, c):
+			endWord()
+			all, words = append(all, words), nil
 		default:
 			word.WriteRune(c)
 			inWord = true
 		}
 	}
-	endCommand()
-	return all
+	endWord()
+	return append(all, words)
 }

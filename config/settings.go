@@ -1,16 +1,16 @@
 package config
 
 import (
-	"net"
+	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tailscale/hujson"
-
-	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 func defaultRouter() Router {
-	return Router{
+	r := Router{
 		Mode:           "auto",
 		Names:          "prefixed",
 		Separator:      "__",
@@ -26,6 +26,8 @@ func defaultRouter() Router {
 			ReadTimeout: time.Minute, MaxConnections: 4096, MaxSessions: 1000, SessionTimeout: 30 * time.Minute,
 		},
 	}
+	r.Gateway.Name = "metarouter"
+	return r
 }
 
 var validates = oneOf(ValidateOn, ValidateWarn, ValidateOff)
@@ -52,10 +54,16 @@ func routerFields(d *decoder, r *Router) fields {
 		"accessLog":       accessLogField(d, &r.AccessLog),
 		"capabilities":    set(d, &r.Capabilities, dict(list(text))),
 		"classification":  classificationField(d, &r.Classification),
+		"profiles":        profilesField(d, &r.Profiles),
+		"gateway": objectField(d, fields{
+			"name":   set(d, &r.Gateway.Name, gatewayName),
+			"prefix": set(d, &r.Gateway.Prefix, gatewayPrefix),
+		}),
 		"http": objectField(d, fields{
-			"addr":           set(d, &r.HTTP.Addr, text),
+			"addr":           addressField(d, &r.HTTP.Addr),
 			"allowedHosts":   set(d, &r.HTTP.AllowedHosts, list(text)),
 			"allowedOrigins": set(d, &r.HTTP.AllowedOrigins, list(text)),
+			"publicUrl":      set(d, &r.HTTP.PublicURL, d.publicURL),
 			"tokens":         tokensField(d, &r.HTTP.Tokens),
 			"tlsCert":        tlsFileField(d, &r.HTTP.TLSCert),
 			"tlsKey":         tlsFileField(d, &r.HTTP.TLSKey),
@@ -72,47 +80,26 @@ func routerFields(d *decoder, r *Router) fields {
 	}
 }
 
-// noToken replaces a token that is not known. No request can have it, so a mistake among
-// the tokens locks clients out instead of letting them in.
-const noToken = "\x00"
+// maxGateway bounds each text of "gateway", in bytes.
+const maxGateway = 64
 
-func tokensField(d *decoder, to *[]string) func(hujson.ObjectMember) {
-	token := func(v hujson.Value) (string, error) {
-		s, err := text(v)
-		if err != nil {
-			return "", err
-		}
-		var missing variables
-		if s = d.expand(s, &missing); missing.any() {
-			d.warn(v.StartOffset, "this token lets no client in: %s", missing)
-			return noToken, nil
-		}
-		if s == "" {
-			d.warn(v.StartOffset, "an empty token lets no client in; write ${TOKEN} and set TOKEN in the environment")
-			return noToken, nil
-		}
-		if len(s) < secret.MinToken {
-			d.shortTokens = append(d.shortTokens, place{d.source, v.StartOffset})
-		}
-		return s, nil
+func gatewayName(v hujson.Value) (string, error) {
+	s, err := text(v)
+	if err == nil && (s == "" || len(s) > maxGateway || strings.ContainsFunc(s, unprintable)) {
+		err = fmt.Errorf("must have 1 to %d printable characters", maxGateway)
 	}
-	return func(m hujson.ObjectMember) {
-		*to, d.shortTokens = []string{noToken}, nil
-		set(d, to, list(token))(m)
-	}
+	return s, err
 }
 
-// checkTokens reports tokens that can be guessed, if other machines may try.
-func checkTokens(d *decoder, c Config) {
-	host, _, _ := net.SplitHostPort(c.Router.HTTP.Addr)
-	if host == "localhost" || net.ParseIP(host).IsLoopback() {
-		return
+func gatewayPrefix(v hujson.Value) (string, error) {
+	s, err := text(v)
+	if err == nil && (len(s) > maxGateway || strings.ContainsFunc(s, func(r rune) bool { return r == ' ' || unprintable(r) })) {
+		err = fmt.Errorf(`must have at most %d printable characters without spaces; write it like "gw."`, maxGateway)
 	}
-	for _, at := range d.shortTokens {
-		d.source = at.source
-		d.warn(at.offset, "other machines reach %s, so a token needs at least %d characters; make one with 'openssl rand -hex 24'", c.Router.HTTP.Addr, secret.MinToken)
-	}
+	return s, err
 }
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
 
 // noFile replaces a file that is not known. A mistake must not make the router serve
 // without TLS.
@@ -126,7 +113,7 @@ func tlsFileField(d *decoder, to *string) func(hujson.ObjectMember) {
 		}
 		var missing variables
 		if s = d.expand(s, &missing); missing.any() {
-			d.warn(v.StartOffset, "nothing is served over HTTP without this file: %s", missing)
+			d.mistake(v.StartOffset, "nothing is served over HTTP without this file: %s", missing)
 			return noFile, nil
 		}
 		return d.absolute(s), nil

@@ -26,28 +26,41 @@ import (
 // checked is what runs. The content of files that the text names, such as an envFile or a
 // program, does not count either.
 //
-// The error says why no approval counts, and what to do: users other than this one and root
-// can write to dataDir or to the file of approvals in it.
-func (c Config) Trusted(dataDir string) (bool, error) {
-	if dataDir == "" {
-		return false, nil
-	}
-	approved, err := approvals(dataDir)
-	if err != nil {
-		return false, fmt.Errorf("no approval counts: %w", err)
-	}
-	for i, path := range c.Files {
-		if approved[path] != c.digests[i] {
-			return false, nil
+// The error is nil if the text is approved, and an *[Untrusted] if it is not. Another error
+// says why no approval counts, and what to do: users other than this one and root can write
+// to dataDir or to the file of approvals in it. Without a data folder, nothing is approved.
+func (c Config) Trusted(dataDir string) error {
+	approved := make(map[string]approval)
+	if dataDir != "" {
+		var err error
+		if approved, err = approvals(dataDir); err != nil {
+			return fmt.Errorf("no approval counts: %w", err)
 		}
 	}
-	return true, nil
+	u := &Untrusted{Text: c}
+	trusted := dataDir != ""
+	for i, path := range c.Files {
+		before, known := approved[path]
+		if !known || before.Digest != c.approvals[i].Digest {
+			trusted = false
+			u.compare(before, c.approvals[i])
+		}
+		u.Before = u.Before || known
+	}
+	if trusted {
+		return nil
+	}
+	return u
 }
 
 // Digest returns a hash of the text of c's files, before variables are expanded. Texts that
 // are the same to Trusted have the same Digest.
 func (c Config) Digest() string {
-	sum := sha256.Sum256([]byte(strings.Join(c.digests, " ")))
+	var all []string
+	for _, a := range c.approvals {
+		all = append(all, a.Digest)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(all, " ")))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -65,7 +78,7 @@ func (c Config) Trust(dataDir string) error {
 		return fmt.Errorf("trust: %w", err)
 	}
 	for i, path := range c.Files {
-		approved[path] = c.digests[i]
+		approved[path] = c.approvals[i]
 	}
 	data, err := json.MarshalIndent(approved, "", "  ")
 	if err != nil {
@@ -82,9 +95,9 @@ func trustFile(dataDir string) string { return filepath.Join(dataDir, "trust.jso
 // maxApprovals is the most bytes of the file of approvals.
 const maxApprovals = 16 << 20
 
-// approvals returns the approved hashes by the absolute paths of the files. A missing or
+// approvals returns what was approved by the absolute paths of the files. A missing or
 // damaged file approves nothing. The error says who else could have written approvals.
-func approvals(dataDir string) (map[string]string, error) {
+func approvals(dataDir string) (map[string]approval, error) {
 	path := trustFile(dataDir)
 	for _, p := range []string{dataDir, path} {
 		if err := safefile.OwnersOnly(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -92,9 +105,9 @@ func approvals(dataDir string) (map[string]string, error) {
 		}
 	}
 	data, _ := safefile.Read(path, maxApprovals)
-	approved := make(map[string]string)
+	approved := make(map[string]approval)
 	if json.Unmarshal(data, &approved) != nil || approved == nil {
-		return make(map[string]string), nil
+		return make(map[string]approval), nil
 	}
 	return approved, nil
 }
@@ -110,12 +123,6 @@ func (c Config) Text() []json.RawMessage {
 		all[i] = v.Pack()
 	}
 	return all
-}
-
-// digest returns a hash of the keys that this package reads, in a canonical spelling.
-func (s source) digest() string {
-	sum := sha256.Sum256(canonical(nil, s.said()))
-	return hex.EncodeToString(sum[:])
 }
 
 // said returns the members of the file that this package reads. An approval covers them.

@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-// meant maps frequent mistakes for a key of an entry to the key.
+// meant maps frequent mistakes for a key to the key. It counts where the key is known.
 var meant = map[string]string{
 	"cmd": "command", "executable": "command", "program": "command",
 	"arguments": "args", "argv": "args", "params": "args",
@@ -10,6 +10,8 @@ var meant = map[string]string{
 	"uri": "url", "endpoint": "url", "baseUrl": "url",
 	"workingDirectory": "cwd", "workdir": "cwd", "directory": "cwd",
 	"timeoutMs": "timeout", "startupTimeout": "startTimeout",
+	"port": "addr", "address": "addr", "listen": "addr", "certificate": "tlsCert", "certFile": "tlsCert", "keyFile": "tlsKey",
+	"logFile": "accessLog", "exclude": "deny", "include": "allow",
 }
 
 // nearest returns the known key that was probably meant by an unknown one.

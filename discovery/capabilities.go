@@ -46,6 +46,8 @@ type Taxonomy struct {
 	tags  []string
 	words map[string][]string // by tag, as shown to people
 	terms map[string][]term   // by the stem of their first word
+
+	harmful map[string][]term // actions that write, delete or pay, see Doubt; the embedded ones are never replaced
 }
 
 // A term is one entry of the taxonomy.
@@ -69,10 +71,12 @@ func NewTaxonomy(overrides map[string][]string) *Taxonomy {
 			words[tag] = strings.Split(list, ",")
 		}
 	}
+	own := map[string][]string{}
 	for tag, list := range overrides {
-		words[strings.ToLower(strings.TrimSpace(tag))] = list
+		own[strings.ToLower(strings.TrimSpace(tag))] = list
 	}
-	x := &Taxonomy{words: map[string][]string{}, terms: map[string][]term{}}
+	x := &Taxonomy{words: map[string][]string{}, terms: map[string][]term{}, harmful: harmfulTerms(words, own)}
+	maps.Copy(words, own)
 	for _, tag := range slices.Sorted(maps.Keys(words)) {
 		known := false
 		for _, word := range words[tag] {

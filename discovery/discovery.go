@@ -11,13 +11,12 @@ package discovery
 import (
 	"context"
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -104,9 +103,9 @@ func (d *Discovery) capabilities(t registry.NormalizedTool, r Rules) []string {
 // check reports an invalid glob. It never matches, so it would let tools through that it
 // is meant to deny.
 func (r Rules) check() error {
-	for _, glob := range slices.Concat(r.Allow, r.Deny) {
-		if _, err := path.Match(glob, ""); err != nil {
-			return fmt.Errorf("tools: bad pattern %q: %w", glob, err)
+	for _, text := range slices.Concat(r.Allow, r.Deny) {
+		if _, err := glob.Parse(text); err != nil {
+			return fmt.Errorf("tools: bad pattern %q: %w", text, err)
 		}
 	}
 	return nil
@@ -116,14 +115,14 @@ func (r Rules) check() error {
 func (r Rules) Excludes(name string) (registry.Dropped, bool) {
 	name = nameOf(name) // which the patterns are about
 	d := registry.Dropped{Kind: registry.KindTool, Name: name}
-	for _, glob := range r.Deny {
-		if matches(glob, name) {
-			d.Reason, d.Filter, d.Pattern = fmt.Sprintf("filtered by config: denied by %q", glob), "deny", glob
+	for _, text := range r.Deny {
+		if matches(text, name) {
+			d.Reason, d.Filter, d.Pattern = fmt.Sprintf("filtered by config: denied by %q", text), "deny", text
 			return d, true
 		}
 	}
-	for _, glob := range r.Allow {
-		if matches(glob, name) {
+	for _, text := range r.Allow {
+		if matches(text, name) {
 			return d, false
 		}
 	}
@@ -131,9 +130,9 @@ func (r Rules) Excludes(name string) (registry.Dropped, bool) {
 	return d, len(r.Allow) > 0
 }
 
-// matches is path.Match for names that are not paths: * matches a slash too.
-func matches(glob, name string) bool {
-	flat := strings.NewReplacer("/", "\x00")
-	ok, _ := path.Match(flat.Replace(glob), flat.Replace(name))
-	return ok
+// matches reports whether a name matches a pattern. A bad one, which check reports, matches
+// nothing.
+func matches(text, name string) bool {
+	p, err := glob.Parse(text)
+	return err == nil && p.Match(name)
 }

@@ -23,6 +23,11 @@ type Offer struct {
 	// LastSeen has, by the server's own name of a tool, the definition that a person last
 	// saw, if the tool has another one since then or is gone; nil if that is not kept.
 	LastSeen map[string]json.RawMessage
+
+	// Confirmed has, by the server's own name of a tool, the hints that a person last confirmed,
+	// or that were the first ones, if the tool has others since then or is gone; see package
+	// internal/hints. Nil if there is no such tool.
+	Confirmed map[string]Hints
 }
 
 // A Dropped is something that a server lists and that is not offered, and why.
@@ -117,8 +122,9 @@ type Listing struct {
 	Extensions   json.RawMessage
 	Version      string
 
-	Dropped  []Dropped
-	LastSeen map[string]json.RawMessage
+	Dropped   []Dropped
+	LastSeen  map[string]json.RawMessage
+	Confirmed map[string]Hints
 }
 
 // keyed is a pointer to one thing that a server offers.

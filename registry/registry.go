@@ -80,7 +80,7 @@ func (r *Registry) ReplaceAll(offers map[string]Offer) (changed bool, err error)
 // changes.
 func (s *Snapshot) replaced(server string, o Offer) (*Snapshot, error) {
 	was := s.Offer(server)
-	next := Listing{Capabilities: o.Capabilities, Extensions: o.Extensions, Version: o.Version, Dropped: o.Dropped, LastSeen: o.LastSeen}
+	next := Listing{Capabilities: o.Capabilities, Extensions: o.Extensions, Version: o.Version, Dropped: o.Dropped, LastSeen: o.LastSeen, Confirmed: o.Confirmed}
 	var errs [4]error
 	next.Tools, errs[0] = share(server, o.Tools, was.Tools)
 	next.Prompts, errs[1] = share(server, o.Prompts, was.Prompts)
@@ -136,7 +136,7 @@ func (a Listing) equal(b Listing) bool {
 	return slices.Equal(a.Tools, b.Tools) && slices.Equal(a.Prompts, b.Prompts) &&
 		slices.Equal(a.Resources, b.Resources) && slices.Equal(a.Templates, b.Templates) &&
 		bytes.Equal(a.Capabilities, b.Capabilities) && bytes.Equal(a.Extensions, b.Extensions) && a.Version == b.Version &&
-		slices.Equal(a.Dropped, b.Dropped) && sameDefinitions(a.LastSeen, b.LastSeen)
+		slices.Equal(a.Dropped, b.Dropped) && sameDefinitions(a.LastSeen, b.LastSeen) && reflect.DeepEqual(a.Confirmed, b.Confirmed)
 }
 
 func sameDefinitions(a, b map[string]json.RawMessage) bool {

@@ -15,6 +15,7 @@ type storedOffer struct {
 	Version      string            `json:"version,omitempty"`
 	Dropped      []Dropped         `json:"dropped,omitempty"`
 	LastSeen     map[string][]byte `json:"last_seen,omitempty"`
+	Confirmed    map[string]Hints  `json:"confirmed,omitempty"`
 }
 
 // In each of these the outer fields hide the inner ones of the same name.
@@ -51,6 +52,7 @@ func store(server string, o Offer) storedOffer {
 		Version:      o.Version,
 		Dropped:      o.Dropped,
 		LastSeen:     eachValue[[]byte](o.LastSeen),
+		Confirmed:    o.Confirmed,
 	}
 }
 
@@ -77,6 +79,7 @@ func (s storedOffer) offer() Offer {
 		Version:      s.Version,
 		Dropped:      s.Dropped,
 		LastSeen:     eachValue[json.RawMessage](s.LastSeen),
+		Confirmed:    s.Confirmed,
 	}
 }
 

@@ -22,6 +22,16 @@ type NormalizedTool struct {
 	// InputSchema is the schema of the arguments, always an object schema.
 	InputSchema json.RawMessage `json:"input_schema"`
 
+	// Fixed are arguments, an object, that every call has and that clients may not send: a
+	// profile sets them. InputSchema and Definition do not have them, Server's own schema,
+	// ServerSchema, does. Both are nil if a profile fixes nothing.
+	Fixed        json.RawMessage `json:"-"`
+	ServerSchema json.RawMessage `json:"-"`
+
+	// Doubt says why Hints are not believed where they declare that the tool does no harm: its
+	// name says that it deletes, or no person has confirmed hints that changed. "" if they are.
+	Doubt string `json:"doubt,omitempty"`
+
 	// Definition is the whole tool object as the server sent it, but for what
 	// Repairs names and for the name, which is Name.
 	Definition json.RawMessage `json:"definition"`
@@ -62,10 +72,14 @@ func (h Hints) IsDestructive() bool { return h.Destructive != nil && *h.Destruct
 // have no more effect than one.
 func (h Hints) IsIdempotent() bool { return h.Idempotent != nil && *h.Idempotent }
 
-// Repeatable reports whether the server says that a second call with the same
-// arguments does no harm.
-func (h Hints) Repeatable() bool {
-	return h.IsReadOnly() || h.IsIdempotent()
+// Reads reports whether the tool changes nothing: the server says so, and nothing speaks
+// against it.
+func (t *NormalizedTool) Reads() bool { return t.Hints.IsReadOnly() && t.Doubt == "" }
+
+// Repeatable reports whether a second call with the same arguments does no harm: the server
+// says so, and nothing speaks against it.
+func (t *NormalizedTool) Repeatable() bool {
+	return t.Doubt == "" && (t.Hints.IsReadOnly() || t.Hints.IsIdempotent())
 }
 
 // BytesPerToken is how many bytes of JSON or text count as a token.

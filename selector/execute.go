@@ -31,6 +31,9 @@ type Sessions = execute.Sessions
 // retries, stand-ins, caching and limits of results.
 type Policy = execute.Policy
 
+// A Rate is how often each principal may call a tool.
+type Rate = execute.Rate
+
 // What a [Policy] may say of retries and of arguments that do not fit; the zero values are
 // to retry what the server declares harmless, and to answer with an error.
 const (
@@ -80,10 +83,11 @@ func StartSpan(ctx context.Context, t trace.Tracer, method, target string, meta 
 	return execute.StartSpan(ctx, t, method, target, meta, more...)
 }
 
-// EndSpan ends a span from [StartSpan]: that of a request that ended with the outcome and
-// the error, which may be nil.
-func EndSpan(span trace.Span, o Outcome, err error) {
-	execute.EndSpan(span, execute.FailureOf(o, err))
+// EndSpan ends a span from [StartSpan]: that of an execution that ended with the error, which
+// may be nil. Of the execution it needs the caller and the outcome.
+func EndSpan(span trace.Span, e Execution, err error) {
+	execute.SetCaller(span, e.Client, e.Principal, e.Profile)
+	execute.EndSpan(span, execute.FailureOf(e.Outcome, err))
 }
 
 // Execute runs a tool: it checks the arguments against the tool's schema, waits for the
@@ -117,8 +121,8 @@ func Alike(a, b *registry.NormalizedTool) bool { return execute.Alike(a, b) }
 func (s *Selector) Fail(c Call, err error) Result { return s.executor.Fail(c, err) }
 
 // Relay sends another request to a server, once its session is up, and returns the
-// server's result unchanged. The error is a [*session.Error], the server's own or one
-// that says why there is no answer, or the cause of ctx's end.
+// server's result unchanged. The error wraps a [*session.Error], the server's own or one
+// that says why there is no answer and wraps the reason too, or is the cause of ctx's end.
 func (s *Selector) Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error) {
 	return s.executor.Relay(ctx, server, r)
 }

@@ -50,13 +50,13 @@ func (s *Selector) nearness(ctx context.Context, c *index.Collection, task strin
 
 // nearestBy returns the documents that request admits and that are nearest, as Nearest of
 // [index.Collection] does by the built-in vectors.
-func nearestBy(c *index.Collection, request index.Query, near nearness) []*index.Document {
+func nearestBy(request index.Query, near nearness) []*index.Document {
 	type one struct {
 		*index.Document
 		x float64
 	}
 	var all []one
-	for _, d := range c.Documents() {
+	for _, d := range request.Within.All {
 		if x, ok := near(d); ok && x > 0 && request.Admits(d) {
 			all = append(all, one{d, x})
 		}

@@ -98,11 +98,15 @@ var placeWords = []string{
 // sameEverywhere reports whether the tool does the same on all servers that have it: it is
 // read-only, touches nothing outside, and takes neither a path nor an account.
 func sameEverywhere(t *registry.NormalizedTool) bool {
-	if !t.Hints.IsReadOnly() || t.Hints.OpenWorld == nil || *t.Hints.OpenWorld {
+	if !t.Reads() || t.Hints.OpenWorld == nil || *t.Hints.OpenWorld {
 		return false
 	}
-	same := !nested(t.InputSchema, "allOf", "anyOf", "oneOf", "$ref")
-	_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(name string, schema []byte) bool { // without any, it takes nothing
+	takes := t.InputSchema
+	if t.Fixed != nil { // by a profile, and not for all servers alike
+		takes = t.ServerSchema
+	}
+	same := !nested(takes, "allOf", "anyOf", "oneOf", "$ref")
+	_ = wire.Members(wire.Member(takes, "properties"), func(name string, schema []byte) bool { // without any, it takes nothing
 		name = strings.ToLower(name)
 		same = same && !nested(schema, "properties", "items", "allOf", "anyOf", "oneOf", "$ref") && !slices.ContainsFunc(placeWords, func(word string) bool { return strings.Contains(name, word) })
 		return same

@@ -144,12 +144,15 @@ func belowThreshold(confidence, threshold float64) string {
 	return fmt.Sprintf("the confidence %.2f is below %.2f", math.Floor(100*confidence)/100, threshold)
 }
 
-// Harmless reports whether the tool does no harm: its server declares it read-only, or not
-// destructive, and then nothing in its definition is about writing, deleting or paying.
-// Otherwise reason says why not.
+// Harmless reports whether the tool does no harm: its server declares it read-only and
+// nothing speaks against that, or declares it not destructive and nothing in its definition is
+// about writing, deleting or paying. Otherwise reason says why not.
 func Harmless(t *registry.NormalizedTool) (ok bool, reason string) {
-	if t.Hints.IsReadOnly() {
+	if t.Reads() {
 		return true, ""
+	}
+	if t.Doubt != "" {
+		return false, "its server says that it is harmless, but " + t.Doubt
 	}
 	if t.Hints.Destructive == nil || *t.Hints.Destructive {
 		return false, "its server does not say that it is harmless (readOnlyHint true, or destructiveHint false)"

@@ -34,6 +34,10 @@ func TestHarmless(t *testing.T) {
 			if ok != test.want || ok == (reason != "") {
 				t.Errorf("Harmless = %v, %q; want %v and a reason only against it", ok, reason, test.want)
 			}
+			ok, reason = Harmless(&registry.NormalizedTool{Hints: test.hints, Capabilities: test.tags, Doubt: "its name says that it deletes"})
+			if ok || !strings.Contains(reason, "its name says that it deletes") {
+				t.Errorf("doubted: Harmless = %v, %q", ok, reason)
+			}
 		})
 	}
 }

@@ -36,6 +36,10 @@ type Query struct {
 	Arguments json.RawMessage
 	Folders   []string
 
+	// Catalog is what may be found, as it has it; nil is the whole catalog of the registry. Its
+	// items are items of the registry, but for tools whose arguments are fixed.
+	Catalog *registry.Snapshot
+
 	whole string // the task of which Task is a step; "" if it is no step
 }
 
@@ -157,7 +161,7 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
-	ranked, err := search(ctx, c, t, index.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers}, rank.Prior{})
+	ranked, err := search(ctx, c, t, index.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers, Within: c.Within(q.Catalog)}, rank.Prior{})
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
@@ -167,8 +171,9 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 // search ranks the items of a collection that have words of the task, that mean about the
 // same, or that did well after such tasks.
 func search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, p rank.Prior) ([]Candidate, error) {
-	t.Respell(c.Has)
-	t.Correct(c.Correct)
+	within := request.Within.Collection()
+	t.Respell(within.Has)
+	t.Correct(request.Within.Correct)
 	nearest := make(chan []*index.Document, 1)
 	byMeaning := request
 	byMeaning.Limit = maxNearest
@@ -192,7 +197,7 @@ func search(ctx context.Context, c *index.Collection, t text.Task, request index
 		add(d)
 	}
 	if p.Nearness != nil {
-		for _, d := range nearestBy(c, request, p.Nearness) {
+		for _, d := range nearestBy(request, p.Nearness) {
 			add(d)
 		}
 	}
@@ -203,7 +208,8 @@ func search(ctx context.Context, c *index.Collection, t text.Task, request index
 			}
 		}
 	}
-	return rank.Rank(t, documents, c, p), nil
+	p.Crowd = request.Within.Len()
+	return rank.Rank(t, documents, within, p), nil
 }
 
 // merge joins two rankings by confidence, since scores only compare candidates of one
@@ -228,8 +234,8 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}
 	tags := registry.Tags(q.Capabilities)
-	tagged, most := taggedMost(c.Snapshot, tags, q.Servers)
-	request := index.Query{Servers: q.Servers}
+	request := index.Query{Servers: q.Servers, Within: c.Within(q.Catalog)}
+	tagged, most := taggedMost(request.Within, tags, q.Servers)
 	if most > 0 {
 		request.Capabilities, request.AtLeast = tags, most
 	}
@@ -250,6 +256,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 		answer.By = byModel
 	}
 	answer.Candidates = ranked[:min(len(ranked), q.Limit)]
+	replaceTools(answer.Candidates, request.Within)
 	s.choosePlaces(q, t, answer.Candidates)
 	if len(ranked) > 0 {
 		answer.Partial = slices.DeleteFunc(tags, func(tag string) bool {
@@ -273,13 +280,25 @@ func (s *Selector) prior(ctx context.Context, task string, t text.Task) (p rank.
 	return p
 }
 
+// replaceTools replaces the tools of candidates by those that the catalog of the subset has.
+func replaceTools(candidates []Candidate, within index.Subset) {
+	for i := range candidates {
+		c := &candidates[i]
+		c.Tool = within.Tool(c.Tool)
+		for k, t := range c.Places {
+			c.Places[k] = within.Tool(t)
+		}
+	}
+}
+
 // taggedMost returns the tools of the servers, or of all servers if none is named, that
 // have the most of the tags, by ID, and how many they have: nil and 0 if no tool has any.
-func taggedMost(s *registry.Snapshot, tags, servers []string) (tagged []*registry.NormalizedTool, most int) {
+func taggedMost(within index.Subset, tags, servers []string) (tagged []*registry.NormalizedTool, most int) {
 	if len(tags) == 0 {
 		return nil, 0
 	}
-	for _, t := range s.Tools() {
+	for _, d := range within.All {
+		t := d.Tool
 		if len(servers) > 0 && !slices.Contains(servers, t.Server) {
 			continue
 		}

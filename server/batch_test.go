@@ -38,7 +38,7 @@ func TestPlainBatch(t *testing.T) {
 		"an invalid one": {"[{\"id\":1,\r\n\"method\":1},{\"id\":2,\"method\":\"ping\"}]", 200,
 			[]string{"[", `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,`, fmt.Sprintf(pong, "2")}},
 		"all kinds": {`[{"id":1,"method":"no/such"},{"id":2,"method":"tools/call","params":{"name":"x"}},{"id":3,"method":"tools/call","params":{"name":"a__b","arguments":{"n":7}}},{"id":4,"method":"initialize"}]`, 200,
-			[]string{"[", `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,`, `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,`, `{"jsonrpc":"2.0","id":3,"result":{"content":[],"tool":"a:b","arguments":{"n":7}}}`, `{"jsonrpc":"2.0","id":4,"result":{"protocolVersion"`}},
+			[]string{"[", `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,`, `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,`, `{"jsonrpc":"2.0","id":3,"result":{"content":[],"tool":"a:b","arguments":{"n":7},"isError":false}}`, `{"jsonrpc":"2.0","id":4,"result":{"protocolVersion"`}},
 		"as many as may be": {`[` + strings.Repeat(`{"method":"x"},`, 4) + `{"method":"x"}]`, 202, nil},
 		"too many":          {`[` + strings.Repeat(`{"id":1,"method":"ping"},`, 5) + `{"method":"x"}]`, 200, []string{invalid}},
 		"a million":         {`[` + strings.Repeat(`1,`, 1_000_000) + `1]`, 200, []string{invalid}},

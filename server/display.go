@@ -1,47 +1,46 @@
 package server
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
 )
 
-// ModeFor returns Direct or Search: the mode itself, or what Auto means for a catalog whose
-// list costs so many tokens. complete says that the tools of all servers are known.
-func ModeFor(mode string, complete bool, tokens, budget int) string {
-	switch {
-	case mode == Direct || mode == Search:
-		return mode
-	case !complete || tokens > budget:
-		return Search
-	}
-	return Direct
-}
+// defaultName is what the router calls itself.
+const defaultName = "metarouter"
 
 // A display decides how clients see the catalog, and follows the options.
 type display struct {
-	router Router
-	live   func() (*Options, <-chan struct{})
-	log    *zap.Logger
+	router  Router
+	decider *decider
+	live    func() (*Options, <-chan struct{})
+	version string // of the router
+	log     *zap.Logger
 
 	mu  sync.Mutex // one goroutine at a time replaces now
 	now atomic.Pointer[displayed]
 }
 
-// displayed is what follows from the options. It is replaced, not modified.
+// displayed is what follows from the options and the decision. It is replaced, not modified.
 type displayed struct {
-	options *Options
-	catalog *catalog.Options
+	options  *Options
+	decision *decision
+	catalog  *catalog.Options
+	info     json.RawMessage // our serverInfo
 }
 
 func newDisplay(r Router, o Options, log *zap.Logger) *display {
-	d := &display{router: r, live: o.Live, log: log}
+	d := &display{router: r, decider: &decider{router: r, log: log}, live: o.Live, version: o.Version, log: log}
 	if d.live == nil {
 		d.live = func() (*Options, <-chan struct{}) { return &o, nil }
 	}
@@ -61,45 +60,91 @@ func (d *display) changed() <-chan struct{} {
 	return changed
 }
 
-// catalogOptions returns how clients see the catalog under the options in force. The mode
-// is decided again only by an edit of the options that decide it.
-func (d *display) catalogOptions() *catalog.Options {
+// decision returns the decision between Direct and Search under the options in force.
+func (d *display) decision() *decision {
 	o := d.options()
-	if now := d.now.Load(); now != nil && now.options == o {
-		return now.catalog
+	return d.decider.decide(o.Mode, o.ToolBudget)
+}
+
+// catalogOptions returns how clients see the catalog under the options in force.
+func (d *display) catalogOptions() *catalog.Options { return d.current().catalog }
+
+// info returns our serverInfo under the options in force.
+func (d *display) info() json.RawMessage { return d.current().info }
+
+// current returns what follows from the options in force.
+func (d *display) current() *displayed {
+	o := d.options()
+	if now := d.now.Load(); now.is(o, d.decider.now.Load()) && now.decision.isFinal() {
+		return now // each call comes here
+	}
+	decided := d.decider.decide(o.Mode, o.ToolBudget)
+	if now := d.now.Load(); now.is(o, decided) {
+		return now
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	before := d.now.Load()
-	if before != nil && before.options == o {
-		return before.catalog
-	}
-	search := false
-	if before != nil && before.options.Mode == o.Mode && before.options.ToolBudget == o.ToolBudget {
-		search = before.catalog.Search
+	next := &displayed{options: o, decision: decided}
+	if now := d.now.Load(); now != nil && now.options == o && now.catalog.Search == decided.search {
+		next.catalog, next.info = now.catalog, now.info
 	} else {
-		search = d.decideMode(o) == Search
+		next.catalog = &catalog.Options{
+			Names: o.Names, Separator: o.Separator, Prefix: o.Prefix, Search: decided.search, Pinned: slices.Clone(o.Pinned),
+			Own: listedOwn(o, decided.search), ListWait: o.ListWait,
+		}
+		next.info = serverInfo(o.Name, d.version)
 	}
-	next := &displayed{o, &catalog.Options{
-		Names: o.Names, Separator: o.Separator, Search: search, Pinned: slices.Clone(o.Pinned),
-		Own: listedOwn(o, search), ListWait: o.ListWait,
-	}}
 	d.now.Store(next)
-	return next.catalog
+	return next
 }
 
-func (d *display) decideMode(o *Options) string {
-	complete, cost := d.router.Complete(), d.cost()
-	mode := ModeFor(o.Mode, complete, cost, o.ToolBudget)
-	switch {
-	case o.Mode == mode:
-	case !complete:
-		d.log.Info("search mode, since not all servers' tools are known yet")
-	default:
-		d.log.Info("mode decided by what the list of tools costs",
-			zap.Bool("search", mode == Search), zap.Int("tokens", cost), zap.Int("budget", o.ToolBudget))
+// is reports whether d follows from the options and the decision. Nil does not.
+func (d *displayed) is(o *Options, decision *decision) bool {
+	return d != nil && d.options == o && d.decision == decision
+}
+
+// serverInfo returns the router's serverInfo. A title is what clients show, so a router with a
+// name of its own has none.
+func serverInfo(name, version string) json.RawMessage {
+	i := struct {
+		Name    string `json:"name"`
+		Title   string `json:"title,omitempty"`
+		Version string `json:"version"`
+	}{cmp.Or(name, defaultName), "", version}
+	if i.Name == defaultName {
+		i.Title = "Metarouter"
 	}
-	return mode
+	return wire.Marshal(i)
+}
+
+// settle waits for servers that were never listed, as long as all tools are to be listed.
+func (d *display) settle(ctx context.Context, c *catalog.Catalog) {
+	switch now := d.decision(); {
+	case now.search:
+		return
+	case len(now.late) == 0:
+		c.Settle(ctx, nil)
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+	waiting.Go(func() {
+		defer cancel()
+		c.Settle(ctx, nil)
+	})
+	for {
+		changed := d.router.Changed()
+		if d.decision().search {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // listedOwn returns the router's own tools that are listed.

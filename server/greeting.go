@@ -18,8 +18,9 @@ import (
 // A greeting answers a client's first request: what the router is and has.
 type greeting struct {
 	router  Router
-	info    json.RawMessage // our serverInfo
+	info    func() json.RawMessage // our serverInfo
 	catalog *catalog.Catalog
+	decided func() bool // whether it is certain which tools the client will see
 }
 
 // initialize answers a client of the legacy era.
@@ -29,7 +30,7 @@ func (g *greeting) initialize(_ context.Context, c conversation.Call) (json.RawM
 		Capabilities    json.RawMessage `json:"capabilities"`
 		ServerInfo      json.RawMessage `json:"serverInfo"`
 		Instructions    string          `json:"instructions"`
-	}{c.Revision(), g.capabilities(false), g.info, g.instructions()}), nil
+	}{c.Revision(), g.capabilities(false), g.info(), g.instructions()}), nil
 }
 
 // discover answers a client of the modern era.
@@ -73,31 +74,56 @@ func (g *greeting) capabilities(modern bool) json.RawMessage {
 const maxInstructions = 2048
 
 const (
-	searchInstructions = `This router holds %d tools of %d MCP servers. They are not listed: find them.
-1. find_tools {"query": "what you want to do"} returns the best tools, with the input schema of the first.
+	searchInstructions = `This router holds %s of %s. They are not listed: find them.
+` + howToSearch
+	directInstructions = `This router shows %s of %s as one list. A tool is named %s.
+`
+	// openInstructions fit both modes.
+	openInstructions = `This router serves the tools of %s. Some have not listed theirs yet. A tool is named %s.
+If find_tools is not in your list of tools, the list has all tools. If it is, the others are not listed: find them.
+` + howToSearch
+
+	howToSearch = `1. find_tools {"query": "what you want to do"} returns the best tools, with the input schema of the first.
 If it says "sure": false, try other words, or read the nearest.
 2. call_tool {"tool": "<id>", "arguments": {…}} runs one; call_read_only_tool runs only what changes nothing; describe_tools {"ids": […]} shows full schemas.
 route_task {"task": "…", "arguments": {…}} does both steps at once where that is safe.
 Search before you say that something cannot be done.
 `
-	directInstructions = `This router shows %d tools of %d MCP servers as one list. A tool is named %s.
+	emptyInstructions = `This router has no MCP server yet, so it has no tools.
+The user adds servers in a terminal: "metarouter import CLIENT --write" copies those of a client such as claude-desktop, "metarouter add NAME --write -- COMMAND" adds one, "metarouter init --write" begins with bundled ones.
+Their tools appear here at once. If they do not, "metarouter doctor" says why.
 `
 )
+
+// counted returns "1 tool" or "3 tools".
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
 
 // instructions tell a model what is behind the router, and how to find it.
 func (g *greeting) instructions() string {
 	view := g.catalog.View()
 	snapshot, o := view.Snapshot, view.Options
 	servers := slices.DeleteFunc(slices.Clone(g.router.Servers()), func(s adapter.ServerInfo) bool { return s.State == "disabled" || s.State == "self" })
+	if len(servers) == 0 && len(snapshot.Tools()) == 0 {
+		return emptyInstructions
+	}
+	naming := "server" + cmp.Or(o.Separator, "__") + "tool"
+	if o.Names == Bare {
+		naming = "as by its server, or " + naming + " where several servers have that name"
+	}
+	tools, of := counted(len(snapshot.Tools()), "tool"), counted(len(servers), "MCP server")
 	var b strings.Builder
-	if o.Search {
-		fmt.Fprintf(&b, searchInstructions, len(snapshot.Tools()), len(servers))
-	} else {
-		naming := "server" + cmp.Or(o.Separator, "__") + "tool"
-		if o.Names == Bare {
-			naming = "as by its server, or " + naming + " where several servers have that name"
-		}
-		fmt.Fprintf(&b, directInstructions, len(snapshot.Tools()), len(servers), naming)
+	switch {
+	case o.Search:
+		fmt.Fprintf(&b, searchInstructions, tools, of)
+	case g.decided():
+		fmt.Fprintf(&b, directInstructions, tools, of, naming)
+	default:
+		fmt.Fprintf(&b, openInstructions, of, naming)
 	}
 
 	capabilities := snapshot.Capabilities()

@@ -28,7 +28,7 @@ func TestUnsentBody(t *testing.T) {
 		for _, closing := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, closing %v", name, closing), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := serveWeb(t, newFake(tool("a", "b")), Options{}, HTTPOptions{Tokens: []string{"x"}})
+					w := serveWeb(t, newFake(tool("a", "b")), Options{}, HTTPOptions{Tokens: tokens("x")})
 					conn, err := w.dial(t.Context(), "", "")
 					if err != nil {
 						t.Fatal(err)
@@ -103,7 +103,7 @@ func TestPrincipals(t *testing.T) {
 	r.relay = func(_ context.Context, _ string, q session.Request) (json.RawMessage, error) {
 		return fmt.Appendf(nil, `{"asked":%s}`, q.Params), nil
 	}
-	w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{Tokens: []string{"one", "two"}, MaxSessions: 2})
+	w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{Tokens: tokens("one", "two"), MaxSessions: 2})
 	one, two := []string{"Authorization", "Bearer one"}, []string{"Authorization", "Bearer two"}
 
 	_, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", `"name":"s__long",`+modernMeta), append(modernHeaders("tools/call", "s__long"), one...)...)

@@ -121,7 +121,7 @@ func TestSDKClientOverHTTP(t *testing.T) {
 	for _, version := range []string{"", "2025-11-25"} {
 		t.Run(version, func(t *testing.T) {
 			r := newFake(tool("a", "one"))
-			w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{Tokens: []string{"secret"}})
+			w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{Tokens: tokens("secret")})
 			w.client.Transport = bearing{w.client.Transport}
 			changed := make(chan struct{}, 10)
 			c := mcp.NewClient(&mcp.Implementation{Name: "test"}, &mcp.ClientOptions{

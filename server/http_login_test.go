@@ -14,7 +14,7 @@ func TestLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pages := http.NewServeMux()
 		pages.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "the page") })
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Tokens: []string{"one", "two"}, Pages: pages})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Tokens: tokens("one", "two"), Pages: pages})
 		w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		browser := []string{"Accept", "text/html,*/*;q=0.8"}
 		form := append([]string{"Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost"}, browser...)
@@ -78,7 +78,7 @@ func TestLogin(t *testing.T) {
 func TestLoginTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{
-			Tokens: []string{"one"}, Pages: http.NewServeMux(), AllowedOrigins: []string{"https://tool.example"},
+			Tokens: tokens("one"), Pages: http.NewServeMux(), AllowedOrigins: []string{"https://tool.example"},
 		})
 		w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		try := func(token string, header ...string) *http.Response {

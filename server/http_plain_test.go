@@ -27,6 +27,8 @@ func TestRest(t *testing.T) {
 		switch string(c.Arguments) {
 		case `{"n":1}`:
 			return selector.Result{JSON: json.RawMessage(`{"content":[],"isError":true}`), IsError: true}, nil
+		case `{"n":4}`:
+			return selector.Result{JSON: json.RawMessage(`{"isError": false,"content":[]}`)}, nil
 		case `{"n":2}`:
 			return selector.Result{}, &session.Error{Code: -32000, Message: "the server's own", Data: json.RawMessage(`[1]`)}
 		case `{"n":3}`:
@@ -35,7 +37,7 @@ func TestRest(t *testing.T) {
 		return selector.Result{JSON: fmt.Appendf(nil, `{"content":[],"tool":%q,"arguments":%s}`, c.Tool.ID, c.Arguments)}, nil
 	}
 	w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{MaxBody: 10_000})
-	ran := `{"content":[],"tool":"a:b","arguments":{"n":5}}`
+	ran := `{"content":[],"tool":"a:b","arguments":{"n":5},"isError":false}`
 	for name, test := range map[string]struct {
 		method, body string
 		status       int
@@ -43,7 +45,9 @@ func TestRest(t *testing.T) {
 	}{
 		"ping":                       {"ping", ``, 200, `{"status":"ok"}`},
 		"ping, empty object":         {"ping", `{}`, 200, `{"status":"ok"}`},
-		"initialize":                 {"initialize", ``, 200, `{"protocolVersion":"2025-11-25"`},
+		"initialize":                 {"initialize", ``, 200, `{"protocolVersion":"2025-03-26"`},
+		"initialize, no version":     {"initialize", `{"protocolVersion":"","capabilities":{}}`, 200, `{"protocolVersion":"2025-03-26"`},
+		"initialize, a later one":    {"initialize", `{"protocolVersion":"2031-01-01"}`, 200, `{"protocolVersion":"2025-11-25"`},
 		"initialize as vLLM":         {"initialize", `{"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"vllm-semantic-router","version":"1"}}}`, 200, `{"protocolVersion":"2024-11-05"`},
 		"initialized":                {"notifications/initialized", ``, 202, ``},
 		"list":                       {"tools/list", `{}`, 200, `{"tools":[{`},
@@ -66,6 +70,8 @@ func TestRest(t *testing.T) {
 		"call, params and more":      {"tools/call", `{"params":{"name":"x"},"name":"a__b","arguments":{"n":5}}`, 200, ran},
 		"call, many lines":           {"tools/call", "{\"name\":\"a__b\",\r\n\"arguments\":{\"n\":5}}\n", 200, ran},
 		"modern":                     {"tools/call", `{"name":"a__b","arguments":{"n":5},` + modernMeta + `}`, 200, `{"content":[],"tool":"a:b","arguments":{"n":5},"resultType":"complete"`},
+		"a result with isError":      {"tools/call", `{"name":"a__b","arguments":{"n":4}}`, 200, `{"isError": false,"content":[]}`},
+		"our own tool":               {"tools/call", `{"name":"read_result","arguments":{"uri":"x:y"}}`, 200, `{"content":[{`},
 		"a tool's own failure":       {"tools/call", `{"name":"a__b","arguments":{"n":1}}`, 200, `{"content":[],"isError":true}`},
 		"a server's error":           {"tools/call", `{"name":"a__b","arguments":{"n":2}}`, 500, `{"error":{"code":-32000,"message":"the server's own","data":[1]}}`},
 		"our error":                  {"tools/call", `{"name":"a__b","arguments":{"n":3}}`, 500, `{"error":{"code":-32603,"message":"internal error"}}`},
@@ -94,9 +100,29 @@ func TestRest(t *testing.T) {
 	}
 }
 
+// Only plain JSON-RPC and REST say isError: false: elsewhere a result stays the server's.
+func TestIsErrorFalse(t *testing.T) {
+	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{})
+	const call = `"name":"a__b","arguments":{"n":5}`
+	for name, test := range map[string]struct {
+		header []string
+		call   string
+		says   bool
+	}{
+		"plain":   {nil, call, true},
+		"session": {w.session(), call, false},
+		"modern":  {modernHeaders("tools/call", "a__b"), call + "," + modernMeta, false},
+	} {
+		status, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", test.call), test.header...)
+		if status != 200 || !strings.Contains(answer, `"tool":"a:b"`) || strings.Contains(answer, `"isError":false`) != test.says {
+			t.Errorf("%s: %d %s", name, status, answer)
+		}
+	}
+}
+
 // What a web page can send unasked gets nowhere.
 func TestRestMedia(t *testing.T) {
-	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Tokens: []string{"x"}})
+	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Tokens: tokens("x")})
 	bearer := []string{"Authorization", "Bearer x"}
 	for _, test := range []struct {
 		method, path, body string
@@ -117,6 +143,7 @@ func TestRestMedia(t *testing.T) {
 		{"POST", "/mcp/", `{"id":1,"method":"ping"}`, bearer, 200, `{"jsonrpc":"2.0","id":1,"result":{"status":"ok"}}`},
 		{"POST", "/mcpx", `{}`, bearer, 404, `{"jsonrpc":"2.0","id":null,"error":`},
 		{"GET", "/v1/mesh_scan", ``, nil, 401, `{"jsonrpc":"2.0","id":null,"error":`},
+		{"GET", "/.well-known/oauth-protected-resource/mcp", ``, nil, 404, `{"jsonrpc":"2.0","id":null,"error":`}, // no OAuth here
 		{"POST", "/v1/mesh_scan", `{}`, bearer, 405, `{"jsonrpc":"2.0","id":null,"error":`},
 	} {
 		response := w.do(test.method, test.path, test.body, test.header...)
@@ -260,7 +287,7 @@ func TestOwnMeta(t *testing.T) {
 	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
 		return selector.Result{JSON: json.RawMessage(`{"content":[],"_meta":{"tool_name":"b"}}`)}, nil
 	}
-	if status, answer := w.text(http.MethodPost, "/mcp/tools/call", `{"name":"call_tool","arguments":{"tool":"b"}}`); answer != `{"content":[],"_meta":{"tool_name":"b"}}` {
+	if status, answer := w.text(http.MethodPost, "/mcp/tools/call", `{"name":"call_tool","arguments":{"tool":"b"}}`); answer != `{"content":[],"_meta":{"tool_name":"b"},"isError":false}` {
 		t.Errorf("%d %s", status, answer)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // Who asks too often is told when to come again, and is let in then.
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Rate: 0.5, Burst: 3, Tokens: []string{"one", "two"}})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Rate: 0.5, Burst: 3, Tokens: tokens("one", "two")})
 		one, two := []string{"Authorization", "Bearer one"}, []string{"Authorization", "Bearer two"}
 		ping := func(path, body string, header []string) (status int, wait string) {
 			t.Helper()
@@ -80,6 +80,54 @@ func TestRate(t *testing.T) {
 		}
 		if status, _ := ping("/mcp", single, two); status != 200 {
 			t.Errorf("beside who guesses: %d", status)
+		}
+	})
+}
+
+// TestRateOfToken gives a token a rate of its own, lower or higher than that of all others, and
+// edits it.
+func TestRateOfToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		known := tokens("slow", "fast", "other")
+		all := HTTPOptions{Rate: 1, Burst: 2, Tokens: known, Rates: map[string]Rate{
+			known[0].Hash: {PerSecond: 0.1, Burst: 1}, known[1].Hash: {PerSecond: 10, Burst: 5},
+		}}
+		live, edit := editedHTTP(all)
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, live)
+		count := func(token string) (served int, said string) {
+			for served < 100 {
+				status, answer := w.text(http.MethodPost, "/mcp/ping", ``, "Authorization", "Bearer "+token)
+				if status != 200 {
+					return served, answer
+				}
+				served++
+			}
+			return served, ""
+		}
+		for token, want := range map[string]int{"slow": 1, "fast": 5, "other": 2} {
+			if got, said := count(token); got != want || strings.Contains(said, "with the token "+token) != (token != "other") {
+				t.Errorf("%s: %d served, want %d: %s", token, got, want, said)
+			}
+		}
+		if got, said := count("slow"); got != 0 || !strings.Contains(said, `"retry_after":10`) {
+			t.Errorf("%d served: %s", got, said)
+		}
+		batch := "[" + strings.TrimSuffix(strings.Repeat(`{"id":1,"method":"ping"},`, 5), ",") + "]"
+		time.Sleep(time.Minute)
+		for token, fits := range map[string]bool{"slow": false, "fast": true} {
+			if _, answer := w.text(http.MethodPost, "/mcp", batch, "Authorization", "Bearer "+token); strings.Contains(answer, "the batch has more than") == fits {
+				t.Errorf("%s: a batch of 5: %s", token, answer)
+			}
+		}
+		all.MaxBody = 1000
+		edit(all) // goes on counting
+		if got, _ := count("fast"); got != 0 {
+			t.Errorf("%d served after an edit of another key", got)
+		}
+		all.Rates = nil
+		edit(all)
+		if got, _ := count("fast"); got != 2 {
+			t.Errorf("%d served without a rate of its own", got)
 		}
 	})
 }

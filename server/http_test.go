@@ -80,9 +80,9 @@ func TestPlain(t *testing.T) {
 		want   string
 	}{
 		"ping":          {`{"id":1,"method":"ping"}`, 200, `{"jsonrpc":"2.0","id":1,"result":{"status":"ok"}}`},
-		"initialize":    {`{"jsonrpc":"2.0","id":1,"method":"initialize"}`, 200, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25"`},
+		"initialize":    {`{"jsonrpc":"2.0","id":1,"method":"initialize"}`, 200, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-03-26"`},
 		"list":          {`{"id":1,"method":"tools/list"}`, 200, `{"jsonrpc":"2.0","id":1,"result":{"tools":[`},
-		"call":          {`{"id":"x","method":"tools/call","params":{"name":"a__b","arguments":{"n":1}}}`, 200, `{"jsonrpc":"2.0","id":"x","result":{"content":[],"tool":"a:b","arguments":{"n":1}}}`},
+		"call":          {`{"id":"x","method":"tools/call","params":{"name":"a__b","arguments":{"n":1}}}`, 200, `{"jsonrpc":"2.0","id":"x","result":{"content":[],"tool":"a:b","arguments":{"n":1},"isError":false}}`},
 		"modern":        {rpc("tools/list", modernMeta), 200, `{"jsonrpc":"2.0","id":1,"result":{"tools":[`},
 		"listen":        {rpc("subscriptions/listen", modernMeta), 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,`},
 		"unknown":       {`{"id":1,"method":"no/such"}`, 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,`},
@@ -153,7 +153,7 @@ func TestOtherRoutes(t *testing.T) {
 func TestDoor(t *testing.T) {
 	w := serveWeb(t, newFake(), Options{}, HTTPOptions{
 		Bound: "192.0.2.1:8787", AllowedHosts: []string{"Router.example.com", "other.example.com:443"},
-		AllowedOrigins: []string{"https://app.example.com"}, Tokens: []string{"one", "two"},
+		AllowedOrigins: []string{"https://app.example.com"}, Tokens: tokens("one", "two"),
 	})
 	bearer := []string{"Authorization", "Bearer two"}
 	for _, test := range []struct {

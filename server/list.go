@@ -7,15 +7,14 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-// list answers the list requests from the catalog. In direct mode, the first waits
-// for servers that were never listed.
+// list answers the list requests from the catalog. Unless the search tools are shown, the first
+// waits for servers that were never listed.
 func (s *Server) list(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
-	if !s.display.catalogOptions().Search {
-		s.catalog.Settle(ctx, nil)
-	}
+	s.display.settle(ctx, s.catalog)
 	cursor, ok := "", true
 	if raw := wire.Member(c.Params, "cursor"); raw != nil && string(raw) != "null" {
 		cursor, ok = wire.String(raw)
@@ -42,6 +41,9 @@ func (s *Server) list(ctx context.Context, c conversation.Call) (json.RawMessage
 	if c.Method == "tools/list" && cursor == "" && s.opts.Savings != nil && view.Spared > 0 {
 		s.opts.Savings.Saved(BySearchMode, view.Spared)
 	}
+	if c.Method == "tools/list" && s.opts.Savings != nil {
+		s.opts.Savings.Listed(c.ClientName(), c.PrincipalName, s.display.options().Profile, len(page)/registry.BytesPerToken)
+	}
 	return page, nil
 }
 
@@ -66,7 +68,7 @@ func (s *Server) setLevel(ctx context.Context, c conversation.Call) (json.RawMes
 		return json.RawMessage("{}"), nil
 	}
 	least := level
-	for _, other := range s.clients.All() {
+	for _, other := range slices.Concat(s.clients.All(), s.family.everyone()) {
 		if l := other.Level(); l != "" && slices.Index(levels, l) < slices.Index(levels, least) {
 			least = l
 		}

@@ -86,31 +86,12 @@ func TestPagesOfAChangingList(t *testing.T) {
 
 func TestSearchList(t *testing.T) {
 	r := newFake(tool("files", "read"), tool("files", "write"), tool("git", "log"))
-	r.incomplete, r.settled = true, make(chan struct{}) // search mode never waits
+	r.late, r.settled = []string{"late"}, make(chan struct{}) // search mode never waits
 	c := connect(t, r, Options{Mode: Search, ListWait: time.Hour, Pinned: []string{"files:read", "files__read", "git.log", "no:such"}})
 	c.initialize()
 	want := [][]string{{"call_read_only_tool", "call_tool", "describe_tools", "files__read", "find_tools", "git__log", "route_task"}}
 	if got := c.list(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("list = %v, want %v", got, want)
-	}
-}
-
-func TestAutoMode(t *testing.T) {
-	r := newFake(tool("a", "b"))
-	cost := len(r.Tools()[0].Definition) / 4
-	for _, test := range []struct {
-		budget     int
-		incomplete bool
-		want       string
-	}{
-		{cost, false, Direct},
-		{cost - 1, false, Search},
-		{cost, true, Search},
-	} {
-		r.incomplete = test.incomplete
-		if got := New(r, Options{Mode: Auto, ToolBudget: test.budget}).Mode(); got != test.want {
-			t.Errorf("budget %d, incomplete %v: %s, want %s", test.budget, test.incomplete, got, test.want)
-		}
 	}
 }
 
@@ -271,9 +252,9 @@ func TestBudgetCrossed(t *testing.T) {
 }
 
 // instructions returns those of a router.
-func instructions(r Router, search bool) string {
+func instructions(r Router, search, decided bool) string {
 	options := &catalog.Options{Search: search}
-	return (&greeting{router: r, catalog: catalog.New(r, func() *catalog.Options { return options })}).instructions()
+	return (&greeting{router: r, catalog: catalog.New(r, func() *catalog.Options { return options }), decided: func() bool { return decided }}).instructions()
 }
 
 func TestInstructions(t *testing.T) {
@@ -281,7 +262,7 @@ func TestInstructions(t *testing.T) {
 	browse.Capabilities = []string{"browser", "web"}
 	r := newFake(browse, tool("git", "log"))
 	r.servers = []adapter.ServerInfo{info("web", status.Ready, 1), info("git", status.Idle, 1), info("slow", status.Starting, 0), info("none", status.Disabled, 0)}
-	search, direct := instructions(r, true), instructions(r, false)
+	search, direct, open := instructions(r, true, true), instructions(r, false, true), instructions(r, false, false)
 	for _, text := range []string{search, direct} {
 		for _, part := range []string{"2 tools of 3 MCP servers", "web (1), git (1), slow (starting).", "browser (1), web (1)."} {
 			if !strings.Contains(text, part) {
@@ -292,6 +273,16 @@ func TestInstructions(t *testing.T) {
 	if !strings.Contains(search, "find_tools") || strings.Contains(direct, "find_tools") {
 		t.Errorf("search:\n%s\ndirect:\n%s", search, direct)
 	}
+	r = newFake(tool("git", "log"))
+	r.servers = []adapter.ServerInfo{info("git", status.Ready, 1)}
+	if one := instructions(r, true, true); !strings.HasPrefix(one, "This router holds 1 tool of 1 MCP server. ") {
+		t.Errorf("one tool:\n%s", one)
+	}
+	for _, part := range []string{"3 MCP servers", "named server__tool.", "If find_tools is not in your list", "call_tool", "slow (starting)."} {
+		if !strings.Contains(open, part) {
+			t.Errorf("lacks %q:\n%s", part, open)
+		}
+	}
 
 	for i := range 200 { // many servers, long names, several bytes a letter
 		server := fmt.Sprintf("sérver-with-a-long-name-%d", i)
@@ -300,10 +291,9 @@ func TestInstructions(t *testing.T) {
 		r.replace(server, one)
 		r.servers = append(r.servers, info(server, status.Ready, 1))
 	}
-	for _, search := range []bool{false, true} {
-		text := instructions(r, search)
+	for i, text := range []string{instructions(r, true, true), instructions(r, false, true), instructions(r, false, false)} {
 		if len(text) > maxInstructions || len(text) < maxInstructions*3/4 || !utf8.ValidString(text) || strings.Count(text, " more.") != 2 {
-			t.Errorf("search %v: %d bytes:\n%s", search, len(text), text)
+			t.Errorf("%d: %d bytes:\n%s", i, len(text), text)
 		}
 	}
 }

@@ -104,22 +104,30 @@ func TestModeIsDecidedByEdits(t *testing.T) {
 	}
 }
 
+// editedHTTP returns options that edit replaces.
+func editedHTTP(o HTTPOptions) (live HTTPOptions, edit func(HTTPOptions)) {
+	var mu sync.Mutex
+	now, edited := &o, make(chan struct{})
+	edit = func(o HTTPOptions) {
+		mu.Lock()
+		defer mu.Unlock()
+		now = &o
+		close(edited)
+		edited = make(chan struct{})
+	}
+	return HTTPOptions{Live: func() (*HTTPOptions, <-chan struct{}) {
+		mu.Lock()
+		defer mu.Unlock()
+		return now, edited
+	}}, edit
+}
+
 // An edit of the HTTP options holds from the next request on, and ends the sessions of
 // clients whose token was taken out.
 func TestHTTPOptionsAreLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		now := &HTTPOptions{Tokens: []string{"one", "two"}}
-		edit := func(o HTTPOptions) {
-			mu.Lock()
-			defer mu.Unlock()
-			now = &o
-		}
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Live: func() *HTTPOptions {
-			mu.Lock()
-			defer mu.Unlock()
-			return now
-		}})
+		live, edit := editedHTTP(HTTPOptions{Tokens: tokens("one", "two")})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, live)
 		one, two := w.session("Authorization", "Bearer one"), w.session("Authorization", "Bearer two")
 		const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 		status := func(want int, body string, header ...string) {
@@ -130,11 +138,11 @@ func TestHTTPOptionsAreLive(t *testing.T) {
 		}
 		status(http.StatusOK, ping, one...)
 
-		edit(HTTPOptions{Tokens: []string{"two", "three"}})
+		edit(HTTPOptions{Tokens: tokens("two", "three")})
 		status(http.StatusUnauthorized, ping, one...)
 		status(http.StatusOK, ping, two...)
 		status(http.StatusOK, ping, "Authorization", "Bearer three")
-		edit(HTTPOptions{Tokens: []string{"one", "two"}})
+		edit(HTTPOptions{Tokens: tokens("one", "two")})
 		status(http.StatusNotFound, ping, one...)
 
 		edit(HTTPOptions{})
@@ -155,4 +163,31 @@ func TestHTTPOptionsAreLive(t *testing.T) {
 		edit(HTTPOptions{})
 		status(http.StatusOK, ping)
 	})
+}
+
+// A suspended call goes on under the rules under which it began, and not under others.
+func TestRulesOfSuspendedCalls(t *testing.T) {
+	for _, test := range []struct {
+		rules   any
+		resumes bool
+	}{{[]string{"work"}, true}, {[]string{"work", "less"}, false}, {nil, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newFake(tool("a", "b"))
+			ended := r.asking("roots/list")
+			e := newEdited(Options{Mode: Direct, Rules: []string{"work"}})
+			c := connect(t, r, e.options())
+			state := c.callAsking(1, "", "requestState")
+			e.edit(func(o *Options) { o.Rules = test.rules })
+			got := c.callAsking(2, `,"inputResponses":{"input-1":{"roots":[]}},"requestState":`+state, "told")
+			if resumed := strings.Contains(got, "roots"); resumed != test.resumes {
+				t.Errorf("under %q: %s", test.rules, got)
+			}
+			if err := <-ended; (err == nil) != test.resumes {
+				t.Errorf("under %q the call ended with %v", test.rules, err)
+			}
+			if left := c.server.clients.Suspended(); left != 0 {
+				t.Errorf("under %q %d calls are still suspended", test.rules, left)
+			}
+		})
+	}
 }

@@ -21,10 +21,10 @@ type ToolNames = catalog.ToolNames
 // A NameError says that a name means no tool or prompt, or several.
 type NameError = catalog.NameError
 
-// NewNames names the tools in the given style, Prefixed or Bare. The separator is
-// "__" if empty.
-func NewNames(tools []*registry.NormalizedTool, style, separator string) *ToolNames {
-	return catalog.NewNames(tools, style, separator)
+// NewNames names the tools, a slice that must not be modified any more, in the given style, Prefixed or Bare. The separator is
+// "__" if empty. The prefix is one that callers may put before any name; "" is none.
+func NewNames(tools []*registry.NormalizedTool, style, separator, prefix string) *ToolNames {
+	return catalog.NewNames(tools, style, separator, prefix)
 }
 
 // IsOwn reports whether one of the router's own tools has the name.
@@ -42,8 +42,8 @@ func Split(name, separator string, servers []adapter.ServerInfo) (server, tool s
 // [session.ErrNotSent] if it can't be called. For any other name, Resolve calls
 // settle, which waits for servers that were never listed and reports whether the
 // catalog has changed. names returns the names of the latest catalog.
-func Resolve(ctx context.Context, servers catalog.Servers, name, separator string, names func() *ToolNames, settle func() (changed bool)) (*registry.NormalizedTool, error) {
-	return catalog.Resolve(ctx, servers, name, separator, names, settle)
+func Resolve(ctx context.Context, servers catalog.Servers, name string, names func() *ToolNames, settle func() (changed bool)) (*registry.NormalizedTool, error) {
+	return catalog.Resolve(ctx, servers, name, names, settle)
 }
 
 // ServerRows returns the rows of the servers, never nil.

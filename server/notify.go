@@ -30,9 +30,12 @@ type eventSource interface {
 	// Changed returns a channel that is closed at the next change of the catalog.
 	Changed() <-chan struct{}
 
+	// Snapshot returns the catalog as it is now. It does not block.
+	Snapshot() *registry.Snapshot
+
 	// Listen has f called with the messages of servers that belong to no request.
 	// owner is the only client that uses the server's session, nil if several may.
-	// f must not block. Only one may listen at a time.
+	// f must not block.
 	Listen(f func(server string, owner session.Client, m session.Message)) (stop func())
 
 	// Subscribe has a server say when a resource changes. done is closed when the
@@ -47,19 +50,54 @@ type notifier struct {
 	catalog       *catalog.Catalog
 	clients       *conversation.Clients
 	subscriptions *subscriptions
-	began         *registry.Snapshot     // the first catalog, which clients may have; run's alone
-	touches       chan struct{}          // holds a signal when a list was touched
-	redisplayed   func() <-chan struct{} // returns a channel that is closed when the settings show the catalog in another way
+	touches       chan struct{} // holds a signal when a list was touched, or the first client has come
+	display       *display
+	others        func() bool // reports whether another server of the router has clients
 
 	mu      sync.Mutex      // guards what follows
+	began   *beginning      // what the first client found; nil while there is none
 	touched map[string]bool // lists that have changed by their server's word, by member of changes
 }
 
-func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s *subscriptions, redisplayed func() <-chan struct{}) *notifier {
-	return &notifier{
-		router: r, catalog: c, clients: clients, subscriptions: s, began: r.Snapshot(),
-		touches: make(chan struct{}, 1), touched: make(map[string]bool), redisplayed: redisplayed,
+// A beginning is the catalog and how it was shown when the first client came.
+type beginning struct {
+	snapshot *registry.Snapshot
+	options  *catalog.Options
+}
+
+func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s *subscriptions, d *display, others func() bool) *notifier {
+	n := &notifier{
+		router: r, catalog: c, clients: clients, subscriptions: s,
+		touches: make(chan struct{}, 1), touched: make(map[string]bool), display: d, others: others,
 	}
+	s.joined = n.joined
+	return n
+}
+
+// joined notes that a client has come that is to be notified of changes. Lists that it gets
+// are not older than the catalog and the options of this moment.
+func (n *notifier) joined() {
+	n.mu.Lock()
+	first := n.began == nil
+	if first {
+		n.began = &beginning{n.router.Snapshot(), n.display.catalogOptions()}
+	}
+	n.mu.Unlock()
+	if first {
+		n.wake()
+	}
+}
+
+// since returns what the first client found, or nil if no client is to be notified:
+// then views are made for requests alone.
+func (n *notifier) since() *beginning {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.clients.Any() && !n.subscriptions.any() {
+		n.began = nil
+		clear(n.touched)
+	}
+	return n.began
 }
 
 // run notifies clients until ctx ends. Many changes at once are one notification.
@@ -67,11 +105,22 @@ func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s 
 func (n *notifier) run(ctx context.Context, notified func()) {
 	defer n.router.Listen(n.heard)()
 	defer n.subscriptions.end()
-	last := n.catalog.Of(n.began)
-	n.began = nil
+	var last *catalog.View // as the clients know it; nil while there are none
 	for {
-		changed, redisplayed := n.router.Changed(), n.redisplayed()
-		if now := n.catalog.View(); n.notify(last, now) {
+		changed, redisplayed := n.router.Changed(), n.display.changed()
+		began := n.since()
+		switch {
+		case began == nil:
+			last = nil
+			if len(n.clients.Known()) == 0 {
+				n.catalog.Forget()
+			}
+		case last == nil:
+			last = n.catalog.Of(began.snapshot, began.options)
+		}
+		if last == nil {
+			// no client is to be notified
+		} else if now := n.catalog.View(); n.notify(last, now) {
 			last = now
 			notified()
 			if !sleep(ctx, notifyEvery) {
@@ -128,16 +177,23 @@ func (n *notifier) heard(server string, owner session.Client, m session.Message)
 		return
 	}
 	if owner != nil {
-		owner.Notify(server, m)
+		if n.clients.Has(owner) {
+			owner.Notify(server, m)
+		}
 		return
 	}
 	for _, change := range changes {
 		if m.Method == change.notification {
-			n.touch(change.member)
+			if n.display.options().Rules == nil { // else it may be about what the clients may not see
+				n.touch(change.member)
+			}
 			return
 		}
 	}
 	clients := n.clients.All()
+	if len(clients) == 0 || n.others() {
+		return
+	}
 	for _, c := range clients {
 		if c.Principal != clients[0].Principal {
 			return // it may be about what one of them does, which the others must not know
@@ -154,6 +210,10 @@ func (n *notifier) touch(member string) {
 	n.mu.Lock()
 	n.touched[member] = true
 	n.mu.Unlock()
+	n.wake()
+}
+
+func (n *notifier) wake() {
 	select {
 	case n.touches <- struct{}{}:
 	default:

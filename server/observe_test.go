@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ type notebook struct {
 	mu     sync.Mutex // guards what follows
 	saved  map[Saving]int
 	called []selector.Execution
+	listed []string // client, principal, profile and tokens
 }
 
 func (n *notebook) Saved(by Saving, tokens int) {
@@ -28,6 +30,12 @@ func (n *notebook) Saved(by Saving, tokens int) {
 		n.saved = make(map[Saving]int)
 	}
 	n.saved[by] += tokens
+}
+
+func (n *notebook) Listed(client, principal, profile string, tokens int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.listed = append(n.listed, fmt.Sprint(client, principal, profile, tokens))
 }
 
 func (n *notebook) Executed(e selector.Execution) {
@@ -125,11 +133,52 @@ func TestUnknownIsObserved(t *testing.T) {
 	}
 }
 
+// TestCallerIsObserved has observers learn which principal called our own tool, under which
+// profile, by names and not by the hash of the token.
+func TestCallerIsObserved(t *testing.T) {
+	var told notebook
+	one := tokens("one")
+	w := serveWeb(t, newFake(tool("s", "t")), Options{Observer: &told, Profile: "work"}, HTTPOptions{Tokens: one})
+	for _, path := range []string{"/mcp", "/mcp/tools/call"} {
+		body := `{"name":"find_tools","arguments":{"query":"t"}}`
+		if path == "/mcp" {
+			body = `{"id":1,"method":"tools/call","params":` + body + `}`
+		}
+		if status, answer := w.text(http.MethodPost, path, body, "Authorization", "Bearer one"); status != 200 {
+			t.Fatal(status, answer)
+		}
+	}
+	w.text(http.MethodPost, "/mcp/tools/call", `{"name":"made up"}`, "Authorization", "Bearer one")
+	if len(told.called) != 3 {
+		t.Fatalf("told of %v", told.called)
+	}
+	for _, e := range told.called {
+		if e.Principal != "one" || e.Profile != "work" {
+			t.Errorf("%s: principal %q, profile %q", e.Tool.ID, e.Principal, e.Profile)
+		}
+	}
+}
+
+// TestListsAreCounted has the tokens of a list counted for the client that got it.
+func TestListsAreCounted(t *testing.T) {
+	var told notebook
+	w := serveWeb(t, newFake(tool("s", "t")), Options{Mode: Direct, Savings: &told, Profile: "work"}, HTTPOptions{Tokens: tokens("one")})
+	status, answer := w.text(http.MethodPost, "/mcp/tools/list", `{}`, "Authorization", "Bearer one", "User-Agent", "curl")
+	w.text(http.MethodPost, "/mcp/prompts/list", `{}`, "Authorization", "Bearer one")
+	if status != 200 || len(told.listed) != 1 || !strings.HasPrefix(told.listed[0], "curlonework") && !strings.HasPrefix(told.listed[0], "onework") {
+		t.Fatalf("%d %s: %q", status, answer, told.listed)
+	}
+	tokens, _ := strconv.Atoi(told.listed[0][strings.Index(told.listed[0], "work")+4:])
+	if most := len(answer) / registry.BytesPerToken; tokens <= most/2 || tokens > most {
+		t.Errorf("%d tokens of a list of %d", tokens, most)
+	}
+}
+
 // A page beside MCP is there for whoever may come in.
 func TestPages(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("up 1\n")) })
-	h := New(newFake(), Options{}).Handler(HTTPOptions{Tokens: []string{"secret"}, Pages: mux})
+	h := New(newFake(), Options{}).Handler(HTTPOptions{Tokens: tokens("secret"), Pages: mux})
 	defer h.Close(t.Context())
 	for _, tt := range []struct {
 		method, path, token string

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
@@ -20,6 +22,9 @@ type relayRouter interface {
 	// Relay sends a request to a server and returns the server's own result, or a
 	// [*session.Error], or the cause of ctx's end.
 	Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error)
+
+	// Snapshot returns the catalog as it is now. It does not block.
+	Snapshot() *registry.Snapshot
 }
 
 // A relay passes requests on to the server that has the prompt, resource or task.
@@ -32,7 +37,31 @@ type relay struct {
 
 // pass sends the request to a server, with these parameters, which have no _meta.
 func (r *relay) pass(ctx context.Context, c conversation.Call, server string, params json.RawMessage) (json.RawMessage, error) {
+	params = exactly(params, "name", "uri", "ref", "taskId", "_meta")
 	return r.router.Relay(ctx, server, session.Request{Method: c.Method, Params: params, Meta: c.ServerMeta(), From: c.From})
+}
+
+// exactly returns an object without the members whose key differs from one of the names only in
+// case: many servers ignore that difference, and would take another value than the one that the
+// router has judged.
+func exactly(object json.RawMessage, names ...string) json.RawMessage {
+	out := []byte("{")
+	found := false
+	err := wire.Members(object, func(key string, value []byte) bool {
+		if slices.ContainsFunc(names, func(name string) bool { return key != name && strings.EqualFold(key, name) }) {
+			found = true
+			return true
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(wire.AppendString(out, key), ':'), value...)
+		return true
+	})
+	if err != nil || !found {
+		return object
+	}
+	return append(out, '}')
 }
 
 // prompt answers prompts/get.
@@ -51,8 +80,9 @@ func (r *relay) prompt(ctx context.Context, c conversation.Call) (json.RawMessag
 // complete completes an argument of a prompt or of a resource template.
 func (r *relay) complete(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
 	params := c.BareParams()
-	ref := wire.Member(params, "ref")
+	ref := exactly(wire.Member(params, "ref"), "type", "name", "uri")
 	kind, _ := wire.String(wire.Member(ref, "type"))
+	ref = wire.SetMember(ref, "type", wire.AppendString(nil, kind)) // also where it stands twice
 	switch kind {
 	case "ref/prompt":
 		name, _ := wire.String(wire.Member(ref, "name"))
@@ -80,12 +110,13 @@ func (r *relay) task(ctx context.Context, c conversation.Call) (json.RawMessage,
 	if err != nil {
 		return nil, err
 	}
-	server, id, ok := r.tasks.Resolve(c.Principal, exposed)
-	if !ok {
+	began, id, ok := r.tasks.Resolve(c.Principal, exposed)
+	tool, exists := r.router.Snapshot().Tool(began)
+	if !ok || !exists {
 		return nil, conversation.InvalidParams("there is no such task")
 	}
-	result, err := r.pass(ctx, c, server, wire.SetMember(c.BareParams(), "taskId", wire.AppendString(nil, id)))
-	return r.tasks.Expose(c.Principal, server, result), err
+	result, err := r.pass(ctx, c, tool.Server, wire.SetMember(c.BareParams(), "taskId", wire.AppendString(nil, id)))
+	return r.tasks.Expose(c.Principal, began, result), err
 }
 
 // read answers resources/read, also of a kept result.

@@ -86,6 +86,11 @@ func TestRelay(t *testing.T) {
 			`{"server":"b","method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"greet","title":"T"},"argument":{"name":"n","value":"v"}}}`},
 		{"completion/complete", `{"ref":{"type":"ref/resource","uri":"y:{id}"},"argument":{"name":"id","value":""}}`,
 			`{"server":"b","method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":"y:{id}"},"argument":{"name":"id","value":""}}}`},
+		// Servers that ignore the case of names, or take the first member, get what was judged.
+		{"prompts/get", `{"name":"only","Name":"hidden","_Meta":{"x":1}}`, `{"server":"a","method":"prompts/get","params":{"name":"only"}}`},
+		{"resources/read", `{"URI":"hidden","uri":"hidden","uri":"x:a"}`, `{"server":"a","method":"resources/read","params":{"uri":"x:a","uri":"x:a"}}`},
+		{"completion/complete", `{"ref":{"type":"ref/resource","type":"ref/prompt","name":"only","NAME":"hidden"},"Ref":{"type":"ref/prompt","name":"hidden"},"argument":{"name":"n","value":"v"}}`,
+			`{"server":"a","method":"completion/complete","params":{"ref":{"type":"ref/prompt","type":"ref/prompt","name":"only"},"argument":{"name":"n","value":"v"}}}`},
 	} {
 		c.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, i, tc.method, tc.params),
 			fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, i, tc.want))
@@ -143,8 +148,8 @@ func TestTasks(t *testing.T) {
 		t.Errorf("discover says %s", answer)
 	}
 	c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s:long","arguments":{},`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602`)
-	c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s/1:long",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"s%2F1/t/1","status":"working"`)
-	c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"s%2F1/t/1",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":2,"result":{"taskId":"s%2F1/t/1","asked":"s/1","params":{"taskId":"t/1"},"resultType":"complete"`)
+	c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s/1:long",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"s%2F1:long/t/1","status":"working"`)
+	c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"s%2F1:long/t/1",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":2,"result":{"taskId":"s%2F1:long/t/1","asked":"s/1","params":{"taskId":"t/1"},"resultType":"complete"`)
 	c.wantPrefix(`{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"t",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":3,"error":{"code":-32602`)
 }
 

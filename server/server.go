@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"io"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -31,9 +29,9 @@ type Router interface {
 	relayRouter         // Relay
 	eventSource         // Changed, Listen, Subscribe
 
-	// Complete reports whether a catalog, stored or live, is known for every
-	// enabled server.
-	Complete() bool
+	// Unlisted returns the names of servers that can run and whose tools are not known,
+	// neither from a stored catalog nor from a session.
+	Unlisted() []string
 
 	// Attach says which client is the router's only one.
 	Attach(home session.Client)
@@ -45,7 +43,7 @@ type Router interface {
 
 // Modes.
 const (
-	Auto   = "auto"   // Direct while the list is cheap, else Search
+	Auto   = "auto"   // Direct if the list is cheap, else Search
 	Direct = "direct" // all tools are listed
 	Search = "search" // tools that find and run the others are listed
 )
@@ -55,6 +53,8 @@ type Options struct {
 	Mode           string        // Auto, Direct or Search; Auto if empty
 	Names          string        // Prefixed or Bare; Prefixed if empty
 	Separator      string        // between server and tool; "__" if empty
+	Name           string        // in serverInfo; "metarouter" if empty
+	Prefix         string        // that clients may put before the name of a tool; "" is none
 	ToolBudget     int           // tokens that the list may cost in Auto; a token is 4 bytes of JSON
 	ListWait       time.Duration // how long clients wait for servers that were never listed, once
 	Pinned         []string      // tools that search mode lists too, by any form of their names
@@ -63,6 +63,14 @@ type Options struct {
 	Classifies     bool          // whether list_categories and classify_text are listed; they can always be called
 	FillArguments  bool          // whether route_task asks the client for missing arguments and for agreement
 	Samples        bool          // whether the client's own model is asked where a search is not sure
+
+	// Rules are what the profiles of the clients say, in any form; nil if they say nothing. A
+	// request that was suspended under rules that differ, as [reflect.DeepEqual] has it, is not
+	// resumed. With rules, only what clients may see is a change of a list.
+	Rules any
+
+	// Profile are the names of the profiles that limit the clients, joined by "+", for logs.
+	Profile string
 
 	// Live returns the options that are in force now, and a channel that is closed when
 	// others are. Only the fields above may change; an Options that was returned must not
@@ -77,7 +85,7 @@ type Options struct {
 	Savings  Savings           // counts what clients were spared; may be nil
 }
 
-// Savings counts how many tokens clients were spared.
+// Savings counts how many tokens clients were spared, and what lists of tools cost.
 type Savings = tools.Savings
 
 // A Saving says what spared a client tokens. There are BySearchMode and
@@ -103,6 +111,20 @@ const Hole = stdio.Hole
 // HTTPOptions say whom a [Handler] serves.
 type HTTPOptions = httpd.Options
 
+// A Rate limits the requests of a principal.
+type Rate = httpd.Rate
+
+// A Principal is who a client over HTTP has proved to be.
+type Principal = httpd.Principal
+
+// LoggedIn reports whether a request to one of [HTTPOptions.Pages] comes from a browser that
+// has logged in.
+func LoggedIn(ctx context.Context) bool { return httpd.LoggedIn(ctx) }
+
+// PrincipalOf returns who sends a request to one of [HTTPOptions.Pages]. The principal has no name if
+// requests need no token.
+func PrincipalOf(ctx context.Context) Principal { return httpd.PrincipalOf(ctx) }
+
 // A Handler serves MCP over HTTP. It must be closed.
 type Handler = httpd.Handler
 
@@ -118,7 +140,8 @@ type Server struct {
 	display *display
 	node    string // this machine, as in node_id
 	started time.Time
-	secret  []byte // known to this router only
+	family  family
+	backend *httpd.Backend
 
 	catalog  *catalog.Catalog
 	clients  *conversation.Clients
@@ -126,17 +149,22 @@ type Server struct {
 	notifier *notifier
 }
 
-// New returns the server of a router.
-func New(r Router, o Options) *Server {
+// New returns the server of a router that serves no profiles; [NewServers] does.
+func New(r Router, o Options) *Server { return newServer(r, o, family{}) }
+
+// newServer returns a server of a family.
+func newServer(r Router, o Options, f family) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
 	o.Version = cmp.Or(o.Version, "devel")
-	s := &Server{router: r, opts: o, log: o.Log.Named("server"), node: selector.Node(), started: time.Now(), secret: make([]byte, 32)}
-	rand.Read(s.secret)
+	s := &Server{router: r, opts: o, log: o.Log.Named("server"), node: selector.Node(), started: time.Now(), family: f.orAlone()}
+	if f.profile != "" {
+		s.log = s.log.With(zap.String("profile", f.profile))
+	}
 	s.display = newDisplay(r, o, s.log)
 	s.catalog = catalog.New(r, s.display.catalogOptions)
-	tasks := catalog.NewTasks(s.secret)
+	tasks := catalog.NewTasks(s.family.secret)
 	s.tools = tools.New(tools.Options{
 		Router: r, Catalog: s.catalog, Tasks: tasks, Node: s.node, Version: o.Version,
 		RouteTask: func() (threshold float64, fills bool) {
@@ -144,25 +172,25 @@ func New(r Router, o Options) *Server {
 			return now.RouteThreshold, now.FillArguments
 		},
 		Samples:  func() bool { return s.display.options().Samples },
-		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings,
+		Profile:  func() string { return s.display.options().Profile },
+		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budgets: s.family.bounds.tools,
 	})
-	info := wire.Marshal(struct {
-		Name    string `json:"name"`
-		Title   string `json:"title"`
-		Version string `json:"version"`
-	}{"metarouter", "Metarouter", o.Version})
 	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
-	subscriptions := newSubscriptions(r, s.catalog, s.log)
-	greeting := &greeting{router: r, info: info, catalog: s.catalog}
+	subscriptions := newSubscriptions(r, s.catalog, s.family.bounds.subscriptions, s.log)
+	greeting := &greeting{router: r, info: s.display.info, catalog: s.catalog, decided: func() bool { return len(s.display.decision().late) == 0 }}
 	s.clients = conversation.New(conversation.Options{
-		Router: r, Info: info, Secret: s.secret, Log: s.log,
+		Router: r, Info: s.display.info, Secret: s.family.secret, Log: s.log, Budgets: s.family.bounds.clients,
 		Methods: s.methods(greeting, relay, subscriptions),
+		Joined:  func() { s.notifier.joined() }, // which no client does before New returns
+		Rules:   func() any { return s.display.options().Rules },
 		Left: func(c *conversation.Conversation) {
 			subscriptions.left(c)
 			s.tools.Forget(c)
+			s.family.left()
 		},
 	})
-	s.notifier = newNotifier(r, s.catalog, s.clients, subscriptions, s.display.changed)
+	s.notifier = newNotifier(r, s.catalog, s.clients, subscriptions, s.display, s.family.others)
+	s.backend = &httpd.Backend{Router: r, Clients: s.clients, Catalog: s.catalog, Mode: s.Mode, Retired: s.family.retired}
 	return s
 }
 
@@ -180,6 +208,10 @@ func (s *Server) ListTokens() (shown, all int) {
 	return s.catalog.View().Tools.Tokens(), s.display.cost()
 }
 
+// Clients returns the clients that the server has, in no order: those with a session, and those
+// without one that sent a request in the last 10 minutes.
+func (s *Server) Clients() []conversation.Known { return s.clients.Known() }
+
 // Serve serves one client, which sends one message a line on in and reads the
 // answers on out; a Write is one message or several short ones. It returns when in
 // or ctx ends, or the client does not read any more: it cancels what is still in
@@ -195,11 +227,13 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, j Journ
 	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Attached: s.router.Attach, Resumed: s.notifier.touchAll, Journal: j}, in, out)
 }
 
-// Handler returns a handler of MCP over HTTP, which serves while [Server.Run] runs.
+// Handler returns a handler of MCP over HTTP, which serves while [Server.Run] runs. It knows no
+// profiles.
 func (s *Server) Handler(o HTTPOptions) *Handler {
-	return httpd.New(httpd.Backend{
-		Router: s.router, Clients: s.clients, Catalog: s.catalog, Secret: s.secret,
-		Node: s.node, Version: s.opts.Version, Mode: s.Mode, Started: s.started, Log: s.log,
+	return httpd.New(&httpd.Backends{
+		Of:    func(chosen ...string) (*httpd.Backend, bool) { return s.backend, len(chosen) == 0 },
+		All:   func() []*httpd.Backend { return []*httpd.Backend{s.backend} },
+		Whole: s.router, Secret: s.family.secret, Node: s.node, Version: s.opts.Version, Started: s.started, Log: s.log,
 	}, o)
 }
 

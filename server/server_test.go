@@ -25,9 +25,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 func TestMain(m *testing.M) {
+	mcptest.ServeIfAsked()
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // bleve starts workers when it is imported
 }
 
@@ -37,21 +39,24 @@ var _ Router = (*adapter.Parts)(nil)
 // what tools answer is up to the test.
 type fakeRouter struct {
 	*registry.Registry
-	validate   *selector.Selector
-	incomplete bool
-	settled    chan struct{} // closed when all servers are listed
-	servers    []adapter.ServerInfo
-	ranking    selector.Ranking
-	selection  selector.Selection
-	plan       []selector.Step
-	query      selector.Query // the last one
-	assistant  selector.Assistant
-	asks       func(context.Context, selector.Assistant) // what a search does with the model it may ask; nil for nothing
-	execute    func(context.Context, selector.Call) (selector.Result, error)
-	relay      func(context.Context, string, session.Request) (json.RawMessage, error)
+	validate  *selector.Selector
+	late      []string      // servers that are not listed before they have tools
+	settled   chan struct{} // closed when all servers are listed
+	servers   []adapter.ServerInfo
+	ranking   selector.Ranking
+	selection selector.Selection
+	plan      []selector.Step
+	query     selector.Query // the last one
+	assistant selector.Assistant
+	asks      func(context.Context, selector.Assistant) // what a search does with the model it may ask; nil for nothing
+	execute   func(context.Context, selector.Call) (selector.Result, error)
+	relay     func(context.Context, string, session.Request) (json.RawMessage, error)
+	logIn     func(context.Context, session.Client, error) (bool, error) // nil: no login helps
+	await     func() error                                               // what Await does; nil fails
 
 	hear         atomic.Pointer[func(string, session.Client, session.Message)] // who listens
 	level        atomic.Value                                                  // of log messages, a string
+	forbidden    atomic.Pointer[error]                                         // why no resource can be subscribed to
 	lost         chan struct{}                                                 // closed when subscriptions are forgotten
 	unsubscribed chan string
 
@@ -87,6 +92,13 @@ func (r *fakeRouter) replace(server string, tools ...registry.NormalizedTool) {
 
 func (r *fakeRouter) Tools() []*registry.NormalizedTool { return r.Snapshot().Tools() }
 
+func (r *fakeRouter) LogIn(ctx context.Context, from session.Client, err error) (bool, error) {
+	if r.logIn == nil {
+		return false, nil
+	}
+	return r.logIn(ctx, from, err)
+}
+
 func (r *fakeRouter) Settled(ctx context.Context) {
 	select {
 	case <-r.settled:
@@ -95,10 +107,21 @@ func (r *fakeRouter) Settled(ctx context.Context) {
 }
 
 func (r *fakeRouter) Await(_ context.Context, server string) error {
+	if r.await != nil {
+		return r.await()
+	}
 	return fmt.Errorf("server %q is failed: no licence: %w", server, session.ErrNotSent)
 }
-func (r *fakeRouter) Complete() bool                { return !r.incomplete }
 func (r *fakeRouter) Servers() []adapter.ServerInfo { return r.servers }
+
+func (r *fakeRouter) Unlisted() (names []string) {
+	for _, name := range r.late {
+		if len(r.Snapshot().Server(name)) == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // Find abstains while the catalog is empty, and so does Select.
 func (r *fakeRouter) Find(ctx context.Context, q selector.Query) (selector.Ranking, error) {
@@ -156,6 +179,9 @@ func (r *fakeRouter) Relay(ctx context.Context, server string, q session.Request
 }
 
 func (r *fakeRouter) Subscribe(_ context.Context, server, uri string, _ session.Client) (<-chan struct{}, func(), error) {
+	if err := r.forbidden.Load(); err != nil {
+		return nil, nil, *err
+	}
 	return r.lost, func() { r.unsubscribed <- server + " " + uri }, nil
 }
 
@@ -193,10 +219,11 @@ func info(name string, state status.State, tools int) adapter.ServerInfo {
 
 // A client speaks lines.
 type client struct {
-	t     *testing.T
-	in    io.WriteCloser
-	lines chan string
-	ended chan error // the result of Run
+	t      *testing.T
+	server *Server
+	in     io.WriteCloser
+	lines  chan string
+	ended  chan error // the result of Run
 }
 
 // serve serves one client while the server runs.
@@ -215,8 +242,8 @@ func serve(ctx context.Context, s *Server, in io.Reader, out io.Writer) error {
 func connect(t *testing.T, r Router, o Options) *client {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	c := &client{t: t, in: inW, lines: make(chan string, 10000), ended: make(chan error, 1)}
 	s := New(r, o)
+	c := &client{t: t, server: s, in: inW, lines: make(chan string, 10000), ended: make(chan error, 1)}
 	go func() {
 		err := serve(t.Context(), s, inR, outW)
 		outW.Close()
@@ -296,7 +323,7 @@ func (c *client) initialize() {
 
 func TestInitializeBeforeAnythingIsUp(t *testing.T) {
 	r := newFake()
-	r.incomplete, r.settled = true, make(chan struct{})
+	r.late, r.settled = []string{"late"}, make(chan struct{})
 	c := connect(t, r, Options{Mode: Direct, ListWait: time.Hour, Version: "1.2.3"})
 	answer := c.ask(initializing)
 	for _, part := range []string{`"protocolVersion":"2025-11-25"`, `"capabilities":{"tools":{"listChanged":true},`, `"version":"1.2.3"`, `"instructions":"`} {
@@ -305,6 +332,19 @@ func TestInitializeBeforeAnythingIsUp(t *testing.T) {
 		}
 	}
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"ping"}`, `{"jsonrpc":"2.0","id":2,"result":{}}`)
+}
+
+// A client that names no revision is answered with one that was current when such clients were
+// made, and one that names an unknown revision with the latest.
+func TestRevisionIsNegotiated(t *testing.T) {
+	for params, want := range map[string]string{
+		`{}`: "2025-03-26", `{"protocolVersion":null}`: "2025-03-26", `{"protocolVersion":""}`: "2025-03-26",
+		`{"protocolVersion":"2024-11-05"}`: "2024-11-05", `{"protocolVersion":"2025-06-18"}`: "2025-06-18", `{"protocolVersion":"2031-01-01"}`: "2025-11-25",
+	} {
+		c := connect(t, newFake(tool("a", "b")), Options{Mode: Direct})
+		c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":`+params+`}`, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+want+`"`)
+		c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":2,"result":{"tools":[`)
+	}
 }
 
 func TestDiscoverThenInitialize(t *testing.T) {

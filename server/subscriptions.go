@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -21,7 +23,7 @@ import (
 const (
 	// maxSubscriptions bounds the resources to which one client subscribes,
 	// maxWatches those of all clients, and maxListeners the requests for changes of
-	// all clients.
+	// all clients, also those of the router's other servers.
 	maxSubscriptions = 1000
 	maxWatches       = 20_000
 	maxListeners     = 10_000
@@ -33,6 +35,10 @@ const (
 	// maxEarly bounds the messages that are kept until the client knows what it
 	// subscribed to.
 	maxEarly = 100
+
+	// maxRefusals is how often a subscription is asked for again that is refused: a server that
+	// has just started may not know all resources yet.
+	maxRefusals = 3
 
 	// watchAgainAfter is the pause before a subscription is asked for again that its
 	// server has forgotten.
@@ -46,6 +52,8 @@ type subscriptions struct {
 	catalog *catalog.Catalog
 	log     *zap.Logger
 	ending  chan struct{} // closed when the router ends
+	quotas  *subscriptionQuotas
+	joined  func() // called when a client is to be notified
 
 	mu        sync.Mutex // guards what follows
 	listeners map[*listener]bool
@@ -53,12 +61,26 @@ type subscriptions struct {
 	legacy    map[*conversation.Conversation]*legacySubscriptions
 }
 
-func newSubscriptions(r eventSource, c *catalog.Catalog, log *zap.Logger) *subscriptions {
+// subscriptionQuotas bound the subscriptions of all servers of a router.
+type subscriptionQuotas struct{ listeners, watches *budget.Quota }
+
+func newSubscriptionQuotas() *subscriptionQuotas {
+	return &subscriptionQuotas{budget.NewQuota(maxListeners, maxListeners), budget.NewQuota(maxWatches, maxWatches)}
+}
+
+func newSubscriptions(r eventSource, c *catalog.Catalog, q *subscriptionQuotas, log *zap.Logger) *subscriptions {
 	return &subscriptions{
-		router: r, catalog: c, log: log, ending: make(chan struct{}),
+		router: r, catalog: c, log: log, ending: make(chan struct{}), quotas: q,
 		listeners: make(map[*listener]bool), watches: make(map[*watch]bool),
 		legacy: make(map[*conversation.Conversation]*legacySubscriptions),
 	}
+}
+
+// any reports whether a modern client listens.
+func (s *subscriptions) any() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.listeners) > 0
 }
 
 // A listener is a modern client's request to be notified of changes.
@@ -121,29 +143,41 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 			agreed[change.member] = true
 		}
 	}
-	s.mu.Lock()
-	room := len(s.listeners) < maxListeners
-	if room {
-		s.listeners[l] = true
-	}
-	s.mu.Unlock()
-	if !room {
+	if !s.quotas.listeners.Take("") {
 		return nil, conversation.Internal(fmt.Sprintf("busy: clients have %d requests for changes open", maxListeners))
 	}
+	defer s.quotas.listeners.Release("")
+	s.mu.Lock()
+	s.listeners[l] = true
+	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		delete(s.listeners, l)
 		s.mu.Unlock()
 	}()
-	var watching sync.WaitGroup
+	s.joined()
+	var watching, waiting sync.WaitGroup
+	defer waiting.Wait()
 	defer watching.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	nothing := make(chan struct{}) // closed when there is nothing left of which to notify the client
 	if known := s.watchAll(ctx, &watching, c.Request, uris, l.notify); len(known) > 0 {
 		agreed["resourceSubscriptions"] = known
+		if len(l.filter) == 0 {
+			waiting.Go(func() {
+				watching.Wait()
+				close(nothing)
+			})
+		}
 	}
 	l.acknowledge(wire.Marshal(agreed))
 	select {
+	case <-nothing:
+		if ctx.Err() == nil {
+			return json.RawMessage("{}"), nil
+		}
+		return nil, context.Cause(ctx)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-s.ending:
@@ -173,7 +207,7 @@ func (s *subscriptions) subscribe(ctx context.Context, c conversation.Call) (jso
 		return json.RawMessage("{}"), err
 	}
 	notify := func(m session.Message) { c.Conversation.Notify("", m) }
-	if err := s.watch(ctx, life, &own.running, c.Conversation, uri, notify); err != nil {
+	if err := s.watch(ctx, life, &own.running, c.Conversation, uri, notify, func() { s.remove(c.Conversation, uri) }); err != nil {
 		s.remove(c.Conversation, uri)
 		return nil, err
 	}
@@ -252,7 +286,7 @@ func (s *subscriptions) watchAll(ctx context.Context, running *sync.WaitGroup, f
 	g.SetLimit(subscribersAtOnce)
 	for i, uri := range uris {
 		g.Go(func() error {
-			watched[i] = s.watch(ctx, ctx, running, from, uri, notify) == nil
+			watched[i] = s.watch(ctx, ctx, running, from, uri, notify, func() {}) == nil
 			return nil
 		})
 	}
@@ -266,27 +300,26 @@ func (s *subscriptions) watchAll(ctx context.Context, running *sync.WaitGroup, f
 }
 
 // watch subscribes to a resource, now and whenever its server has a new session,
-// until life ends. running counts the goroutine that does.
-func (s *subscriptions) watch(ctx, life context.Context, running *sync.WaitGroup, from session.Client, uri string, notify func(session.Message)) error {
+// until life ends, or until the resource does not exist for the client any more: then ended is
+// called. running counts the goroutine that does.
+func (s *subscriptions) watch(ctx, life context.Context, running *sync.WaitGroup, from session.Client, uri string, notify func(session.Message), ended func()) error {
 	found, err := locate(ctx, s.catalog, uri)
 	if err != nil {
 		return err
 	}
 	at := found[0]
 	w := &watch{at: at, home: from.Home(), notify: notify, uri: uri}
-	s.mu.Lock()
-	room := len(s.watches) < maxWatches
-	if room {
-		s.watches[w] = true
-	}
-	s.mu.Unlock()
-	if !room {
+	if !s.quotas.watches.Take("") {
 		return conversation.Internal(fmt.Sprintf("busy: clients have %d subscriptions together", maxWatches))
 	}
+	s.mu.Lock()
+	s.watches[w] = true
+	s.mu.Unlock()
 	forget := func() {
 		s.mu.Lock()
 		delete(s.watches, w)
 		s.mu.Unlock()
+		s.quotas.watches.Release("")
 	}
 	done, cancel, err := s.router.Subscribe(ctx, at.Server, at.URI, from)
 	if err != nil {
@@ -295,6 +328,7 @@ func (s *subscriptions) watch(ctx, life context.Context, running *sync.WaitGroup
 	}
 	running.Go(func() {
 		defer forget()
+		refusals := 0
 		for {
 			select {
 			case <-life.Done():
@@ -307,7 +341,14 @@ func (s *subscriptions) watch(ctx, life context.Context, running *sync.WaitGroup
 			if !sleep(life, watchAgainAfter) {
 				return
 			}
-			if done, cancel, err = s.router.Subscribe(life, at.Server, at.URI, from); err != nil {
+			done, cancel, err = s.router.Subscribe(life, at.Server, at.URI, from)
+			if !s.refused(at.Server, err) {
+				refusals = 0
+			} else if refusals++; refusals == maxRefusals {
+				ended()
+				return
+			}
+			if err != nil {
 				s.log.Debug("can't subscribe again", zap.String("server", at.Server), zap.Error(err))
 				expired := make(chan struct{})
 				close(expired)
@@ -316,6 +357,16 @@ func (s *subscriptions) watch(ctx, life context.Context, running *sync.WaitGroup
 		}
 	})
 	return nil
+}
+
+// refused reports whether the error of a subscription says that the resource does not exist for
+// the client, and not that its server can't be reached.
+func (s *subscriptions) refused(server string, err error) bool {
+	if err == nil {
+		return false
+	}
+	e, ok := errors.AsType[*session.Error](err)
+	return ok && (e.Code == session.CodeInvalidParams || e.Code == codeResourceNotFound) || !s.catalog.HasServer(server)
 }
 
 // updated notifies the clients that watch a resource of a server. owner is the only

@@ -28,7 +28,7 @@ type toolResult[T any] struct {
 // returns the result as it is before eras differ.
 func perform(ctx context.Context, s *Server, params []byte) (json.RawMessage, error) {
 	params = wire.SetMember(params, "_meta", []byte(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`))
-	r, err := s.clients.Visit(false, "").Begin(ctx, wire.Message{ID: json.RawMessage("1"), Method: "tools/call", Params: params}, nil)
+	r, err := s.clients.Visit(false, conversation.Identity{}, "").Begin(ctx, wire.Message{ID: json.RawMessage("1"), Method: "tools/call", Params: params}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -219,10 +219,10 @@ func TestDescribeTools(t *testing.T) {
 }
 
 func TestCallTools(t *testing.T) {
-	read, write := tool("a", "read"), tool("a", "write")
+	read, write, wipe := tool("a", "read"), tool("a", "write"), tool("a", "wipe")
 	yes := true
-	read.Hints.ReadOnly = &yes
-	r := newFake(read, write)
+	read.Hints.ReadOnly, wipe.Hints.ReadOnly, wipe.Doubt = &yes, &yes, "its name says that it deletes"
+	r := newFake(read, write, wipe)
 	var got selector.Call
 	r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
 		got = c
@@ -245,6 +245,7 @@ func TestCallTools(t *testing.T) {
 	}
 	got = selector.Call{}
 	fails(t, s, "call_read_only_tool", `{"tool":"a:write"}`, "a:write", "call_tool")
+	fails(t, s, "call_read_only_tool", `{"tool":"a:wipe"}`, "a:wipe", "its name says that it deletes", "call_tool", `"trustHints": true`)
 	fails(t, s, "call_read_only_tool", `{"tool":"nope"}`, "unknown tool")
 	fails(t, s, "call_tool", `{"tool":"a:reed"}`, "unknown tool", "a:read")
 	fails(t, s, "call_tool", `{"tool":"a:read","name":"a:write"}`, "arguments.name", `differs from "tool"`)

@@ -3,8 +3,10 @@ package server
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -55,12 +57,19 @@ type web struct {
 
 func serveWeb(t *testing.T, r Router, o Options, h HTTPOptions) *web {
 	s := New(r, o)
+	w := serveHandler(t, s.Handler(h), s.Run)
+	w.server = s
+	return w
+}
+
+// serveHandler serves a handler while run runs, until the test ends.
+func serveHandler(t *testing.T, h *Handler, run func(context.Context) error) *web {
 	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 	transport := &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: 100}
-	w := &web{t: t, server: s, handler: s.Handler(h), client: &http.Client{Transport: transport}, dial: p.dial}
+	w := &web{t: t, handler: h, client: &http.Client{Transport: transport}, dial: p.dial}
 	ctx, end := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
-	running.Go(func() { s.Run(ctx) })
+	running.Go(func() { run(ctx) })
 	server := &http.Server{Handler: w.handler, ErrorLog: log.New(io.Discard, "", 0)}
 	running.Go(func() { server.Serve(p) })
 	t.Cleanup(func() {
@@ -116,10 +125,25 @@ func (w *web) text(method, path, body string, header ...string) (status int, ans
 
 var both = []string{"Accept", "application/json, text/event-stream"}
 
+// tokens returns the principals that have the tokens, all of them admins.
+func tokens(texts ...string) []Principal {
+	var all []Principal
+	for _, text := range texts {
+		all = append(all, Principal{Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(text))), Name: text, Admin: true})
+	}
+	return all
+}
+
 // session opens one, and returns the headers of its requests.
 func (w *web) session(header ...string) []string {
 	w.t.Helper()
-	response := w.do(http.MethodPost, "/mcp", initializing, append(both, header...)...)
+	return w.sessionAt("/mcp", header...)
+}
+
+// sessionAt is session at another path.
+func (w *web) sessionAt(path string, header ...string) []string {
+	w.t.Helper()
+	response := w.do(http.MethodPost, path, initializing, append(both, header...)...)
 	defer response.Body.Close()
 	io.Copy(io.Discard, response.Body)
 	id := response.Header.Get("Mcp-Session-Id")
@@ -127,7 +151,7 @@ func (w *web) session(header ...string) []string {
 		w.t.Fatalf("initialize: %d, session %q", response.StatusCode, id)
 	}
 	header = slices.Concat(both, header, []string{"Mcp-Session-Id", id, "Mcp-Protocol-Version", "2025-11-25"})
-	w.text(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, header...)
+	w.text(http.MethodPost, path, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, header...)
 	return header
 }
 

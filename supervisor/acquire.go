@@ -133,8 +133,11 @@ func (p *pool) acquire(ctx context.Context, shared *instance, user *requester) (
 	}
 	if err != nil {
 		<-p.slots
-		return nil, p.opener.unavailable(status.Failed, err.Error())
+		return nil, p.opener.failed(err)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used[one] = true
 	return one, nil
 }
 
@@ -194,6 +197,7 @@ func (p *pool) release(one *pooled, user *requester, inOrder bool) {
 	defer func() { <-p.slots }()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	delete(p.used, one)
 	if one.Questions.RootsSent() {
 		one.roots = user.known()
 	}

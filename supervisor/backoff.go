@@ -1,9 +1,12 @@
 package supervisor
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
 const (
@@ -33,6 +36,13 @@ type history struct {
 	row     int         // failures since the last session
 	looping bool        // in a crash loop, and not healthy since
 	backoff *backoff.ExponentialBackOff
+	logged  logged
+}
+
+// A logged failure is the last one that an operator has read of.
+type logged struct {
+	fault status.Fault // without what differs between two failures of the same cause
+	over  bool         // no further start was due
 }
 
 // An ended session is what a history needs to know of it. The zero value stands for a
@@ -55,7 +65,7 @@ func newHistory() *history {
 // 0 after a healthy session, and at the first failure after any session.
 func (h *history) failed(now time.Time, last ended) (wait time.Duration, ok bool) {
 	if last.ready >= healthyAfter || last.served > 0 {
-		h.looping = false
+		h.looping, h.logged = false, logged{}
 		h.backoff.Reset()
 	}
 	if last.ready > 0 {
@@ -83,8 +93,20 @@ func (h *history) failed(now time.Time, last ended) (wait time.Duration, ok bool
 	return h.backoff.NextBackOff(), true
 }
 
+// isNews reports whether a failure is another one than that before, so that an operator
+// should read of it. over says that no further start is due soon.
+func (h *history) isNews(f *status.Fault, over bool) bool {
+	next := logged{*f, over}
+	next.fault.After, next.fault.Said, next.fault.Spoke = 0, nil, false
+	if reflect.DeepEqual(h.logged, next) {
+		return false
+	}
+	h.logged = next
+	return true
+}
+
 // reset forgets everything: another entry will run.
 func (h *history) reset() {
-	h.times, h.row, h.looping = nil, 0, false
+	h.times, h.row, h.looping, h.logged = nil, 0, false, logged{}
 	h.backoff.Reset()
 }

@@ -3,6 +3,8 @@ package supervisor
 import (
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
 func TestHistory(t *testing.T) {
@@ -45,5 +47,32 @@ func TestHistory(t *testing.T) {
 				t.Errorf("%s: failure %d: wait %v, %v", name, i+1, wait, ok)
 			}
 		}
+	}
+}
+
+// A failure is news once, and again if it is another one, or after the server worked.
+func TestNews(t *testing.T) {
+	h := newHistory()
+	exited := func(code int, after time.Duration) *status.Fault {
+		return &status.Fault{Kind: status.Exited, Code: code, After: after, Said: []string{after.String()}}
+	}
+	for i, step := range []struct {
+		fault *status.Fault
+		over  bool
+		last  ended
+		news  bool
+	}{
+		{exited(1, 1), false, ended{}, true}, {exited(1, 2), false, ended{}, false}, {exited(1, 3), false, ended{ready: 1}, false},
+		{exited(1, 4), true, ended{}, true}, {exited(1, 5), true, ended{}, false}, {exited(2, 6), true, ended{}, true},
+		{exited(2, 7), false, ended{ready: time.Hour}, true}, {exited(2, 7), false, ended{served: 1}, true},
+	} {
+		h.failed(time.Now(), step.last)
+		if news := h.isNews(step.fault, step.over); news != step.news {
+			t.Errorf("step %d: news %v", i+1, news)
+		}
+	}
+	h.reset()
+	if !h.isNews(exited(2, 7), false) {
+		t.Error("the first failure of an edited entry is no news")
 	}
 }

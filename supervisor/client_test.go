@@ -28,6 +28,7 @@ func (c *client) Home() session.Client {
 	}
 	return c.home
 }
+func (c *client) ClientName() string            { return c.name }
 func (c *client) Modern() bool                  { return c.modern }
 func (c *client) Capabilities() json.RawMessage { return json.RawMessage(c.capabilities) }
 

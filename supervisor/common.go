@@ -2,13 +2,17 @@ package supervisor
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
@@ -18,11 +22,35 @@ type common struct {
 	options  Options
 	log      *zap.Logger
 	launcher *launch.Launcher
-	starting signal.Slots  // for servers that start
+	resolver *resolve.Resolver
+	sources  func(oauth.Server) source // of tokens; nil without logins
+	turns    turns
 	ending   chan struct{} // closed when Run is to return
 	sole     soleClient
 	level    atomic.Pointer[string] // of the log messages that servers are to send; nil if none was set
 	changed  broadcast              // of any status
+}
+
+// turns limit how many servers start at a time. To start a process is mostly to compute:
+// with one for each core, the first are ready soon, and the last no later.
+type turns struct {
+	processes, remote *signal.Turns
+}
+
+// maxConnecting is how many remote servers start at a time.
+const maxConnecting = 8
+
+func newTurns() turns {
+	starting := max(2, runtime.GOMAXPROCS(0)) // one alone may only wait, for the network
+	return turns{signal.NewTurns(starting, starting), signal.NewTurns(maxConnecting, maxConnecting)}
+}
+
+// of returns the turns for servers such as the entry's.
+func (t turns) of(entry config.Server) *signal.Turns {
+	if entry.Transport == config.Stdio {
+		return t.processes
+	}
+	return t.remote
 }
 
 // A soleClient is the router's only client, if it has but one.

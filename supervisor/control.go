@@ -113,11 +113,12 @@ const (
 	byEdit
 	byRestart
 	byCall
+	byLogin
 )
 
-// await returns when the entry is edited, a restart is asked for, timer or woken
+// await returns when the entry is edited, a restart is asked for, timer, woken or login
 // fires, or ctx ends.
-func (c *control) await(ctx context.Context, timer <-chan time.Time, woken <-chan struct{}) wakeup {
+func (c *control) await(ctx context.Context, timer <-chan time.Time, woken, login <-chan struct{}) wakeup {
 	select {
 	case <-ctx.Done():
 		return byEnd
@@ -127,6 +128,8 @@ func (c *control) await(ctx context.Context, timer <-chan time.Time, woken <-cha
 		return byRestart
 	case <-woken:
 		return byCall
+	case <-login:
+		return byLogin
 	case <-timer:
 		return byTime
 	}

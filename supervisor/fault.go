@@ -9,20 +9,30 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/vault"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
 )
 
+// reasonOf returns the text of the error that ended a server, or kept it from starting. That
+// a message was not sent matters to calls only.
+func reasonOf(err error) string {
+	return strings.TrimPrefix(err.Error(), session.ErrNotSent.Error()+": ")
+}
+
 // faultOf returns the fault that an error describes. It knows the errors of starts.
 func faultOf(err error) *status.Fault {
-	f := &status.Fault{Kind: status.OtherFault, Message: err.Error()}
+	f := &status.Fault{Kind: status.OtherFault, Message: reasonOf(err)}
 	if e, ok := errors.AsType[*listError](err); ok {
 		f.Listing = true
 		if bad, ok := errors.AsType[*peer.AnswerError](err); ok {
@@ -31,7 +41,12 @@ func faultOf(err error) *status.Fault {
 			f.Message = cause.Error()
 		}
 	}
-	if e, ok := errors.AsType[*process.MissingError](err); ok {
+	if e, ok := errors.AsType[*resolve.Error](err); ok { // first, since its command may be missing
+		f.Kind, f.Message = status.NoSecret, e.Error()
+		if missing, ok := errors.AsType[*vault.MissingError](err); ok {
+			f.Message, f.Command = fmt.Sprintf("the secret %s is not set", missing.Name), "run: "+vault.SetCommand(missing.Name)
+		}
+	} else if e, ok := errors.AsType[*process.MissingError](err); ok {
 		f.Kind, f.Command, f.Path = status.CommandMissing, e.Command, e.Path
 		if !errors.Is(err, fs.ErrNotExist) && e.Err != nil {
 			f.Kind, f.Message = status.CommandUnusable, e.Err.Error()
@@ -54,6 +69,11 @@ func faultOf(err error) *status.Fault {
 		f.Kind, f.Code, f.Signal, f.After, f.Spoke, f.Said = status.Exited, e.code, e.signal, e.after, e.spoke, e.said
 	} else if e, ok := errors.AsType[*transport.NeedsAuthError](err); ok {
 		f.Kind, f.Code, f.HadToken = status.Unauthorized, e.Status, e.HadToken
+		if needed, ok := errors.AsType[*login.NeededError](err); ok {
+			f.Login, f.Issuer, f.Message = needed.Why, needed.Issuer, needed.Error()
+		} else if f.Message = ""; e.NoLogin != nil && !errors.Is(e.NoLogin, login.ErrNoOAuth) {
+			f.Message = e.NoLogin.Error()
+		}
 	} else if e, ok := errors.AsType[*transport.RedirectError](err); ok {
 		f.Kind, f.Message = status.Redirected, e.Reason
 	} else if e, ok := errors.AsType[*transport.StatusError](err); ok {

@@ -15,7 +15,9 @@ import (
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -91,6 +93,7 @@ type fixture struct {
 	*learner
 	t       *testing.T
 	data    string
+	logged  *observer.ObservedLogs // from info on
 	configs chan config.Config
 	stop    func()
 }
@@ -111,10 +114,18 @@ func supervise(t *testing.T, entries ...config.Server) *fixture {
 
 func superviseIn(t *testing.T, data string, entries ...config.Server) *fixture {
 	t.Helper()
-	log := zaptest.NewLogger(t, zaptest.Level(zap.DebugLevel))
+	return superviseWith(t, data, func(*Supervisor) {}, entries...)
+}
+
+// superviseWith runs a supervisor that set may change before it runs.
+func superviseWith(t *testing.T, data string, set func(*Supervisor), entries ...config.Server) *fixture {
+	t.Helper()
+	operator, logged := observer.New(zap.InfoLevel)
+	log := zaptest.NewLogger(t, zaptest.Level(zap.DebugLevel), zaptest.WrapOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewTee(c, operator) })))
 	l := &learner{learned: make(map[string]int), tools: make(map[string]string), known: make(map[string]bool)}
-	f := &fixture{t: t, learner: l, data: data, configs: make(chan config.Config)}
+	f := &fixture{t: t, learner: l, data: data, logged: logged, configs: make(chan config.Config)}
 	f.Supervisor = New(l, Options{DataDir: data, Guard: guardCommand(), Reporter: guardCommand()[0], Version: "test"}, log)
+	set(f.Supervisor)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx, f.configs) }()

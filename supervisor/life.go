@@ -8,20 +8,23 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
 )
 
 const (
-	// slotTime is how long a starting server keeps others from starting.
-	slotTime = 3 * time.Second
+	// turnTime is how long a starting server keeps others from starting.
+	turnTime = 3 * time.Second
 	// learnTimeout bounds a listing after the first. A server's announcements
 	// lead to one after relistSoon, and then to one every relistEvery at most, and
 	// every relistMax if they continue. All listings together, but for relistFree, take at
@@ -62,10 +65,11 @@ func newServer(life context.Context, remove context.CancelCauseFunc, c *common, 
 	s := &server{
 		common: c, name: entry.Name, log: log, remove: remove, control: control,
 		public: newPublished(entry, control.woken, c.changed.send),
-		opener: &opener{common: c, name: entry.Name, log: log, stderr: process.NewLogFile(c.options.DataDir, entry.Name),
+		opener: &opener{common: c, name: entry.Name, log: log, secrets: c.resolver.Server(c.options.OnSecrets), stderr: process.NewLogFile(c.options.DataDir, entry.Name),
 			limits: peer.NewLimits(func() int { return control.wanted().QuestionsPerMinute })},
 	}
 	s.opener.began, s.opener.hear = s.public.opened, s.hear
+	s.public.loggedIn = func(ctx context.Context) bool { return s.opener.tokens.Load().hasNew(ctx) }
 	s.pool = newPool(life, s.opener)
 	return s
 }
@@ -86,13 +90,13 @@ func (s *server) run(ctx context.Context) {
 		if state, reason := restState(entry); state != "" {
 			s.handler.Forget(s.name)
 			s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = state, reason, nil })
-			s.control.await(ctx, nil, nil)
+			s.control.await(ctx, nil, nil, nil)
 			continue
 		}
 		if (entry.Lazy || unused && entry.IdleTimeout > 0) && !startNow && s.handler.Known(entry) {
 			signal.Discard(s.control.woken) // of an older call; a call that waits asks again at the change
 			s.public.set(func(st *status.Status) { st.State = status.Idle })
-			by := s.control.await(ctx, nil, s.control.woken)
+			by := s.control.await(ctx, nil, s.control.woken, nil)
 			startNow = by == byCall || by == byRestart
 			continue
 		}
@@ -158,26 +162,42 @@ func (s *server) pause(ctx context.Context, failures *history, err error, last e
 		return true
 	case errors.Is(err, peer.ErrSelf):
 		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = status.Self, err.Error(), nil })
-		return s.control.await(ctx, nil, nil) == byRestart
+		return s.control.await(ctx, nil, nil, nil) == byRestart
 	}
 	wait, again := failures.failed(time.Now(), last)
 	failed := status.Failed
 	if _, ok := errors.AsType[*transport.NeedsAuthError](err); ok {
 		failed = status.NeedsAuth
 	}
-	fault := faultOf(err)
+	fault, reason := faultOf(err), s.opener.secrets.Hide(reasonOf(err))
+	fault.Message = s.opener.secrets.Hide(fault.Message)
+	needed, needsLogin := errors.AsType[*login.NeededError](err)
 	var by wakeup
-	if again && !isPermanent(err) {
-		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = status.Restarting, err.Error(), fault })
-		s.log.Warn("server ended, starting it again", zap.Error(err), zap.Duration("in", wait))
-		by = s.control.await(ctx, time.After(wait), nil)
-	} else {
+	switch {
+	case needsLogin:
+		reason = s.opener.secrets.Hide(loginReason(s.control.wanted(), needed))
 		signal.Discard(s.control.woken) // of an older call
-		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = failed, err.Error(), fault })
-		s.log.Error("server failed", zap.Error(err), zap.Duration("next try in", retryFailed))
-		by = s.control.await(ctx, time.After(retryFailed), s.control.woken)
+		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = failed, reason, fault })
+		s.log.Log(levelOf(zap.WarnLevel, failures.isNews(fault, true)), "server needs a login", zap.String("reason", reason))
+		by = s.awaitLogin(ctx, needed, again)
+	case again && !isPermanent(err):
+		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = status.Restarting, reason, fault })
+		message := "server ended, starting it again"
+		if last.ready == 0 {
+			message = "server does not start, trying it again"
+		}
+		s.log.Log(levelOf(zap.WarnLevel, failures.isNews(fault, false)), message, zap.String("error", reason), zap.Duration("in", wait))
+		by = s.control.await(ctx, time.After(wait), nil, nil)
+	default:
+		signal.Discard(s.control.woken) // of an older call
+		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = failed, reason, fault })
+		s.log.Log(levelOf(zap.ErrorLevel, failures.isNews(fault, true)), "server failed", zap.String("error", reason), zap.Duration("next try in", retryFailed))
+		by = s.control.await(ctx, time.After(retryFailed), s.control.woken, nil)
 	}
-	if by == byEdit {
+	if by == byRestart {
+		failures.logged = logged{} // a person waits for the outcome
+	}
+	if by == byEdit || by == byLogin {
 		failures.reset()
 	} else if ctx.Err() == nil {
 		s.public.set(func(st *status.Status) { st.Restarts++ })
@@ -185,12 +205,22 @@ func (s *server) pause(ctx context.Context, failures *history, err error, last e
 	return by != byEdit
 }
 
+// levelOf returns the level at which a failure is logged: a failure like the one before it
+// is logged for debugging only.
+func levelOf(level zapcore.Level, news bool) zapcore.Level {
+	if !news {
+		return zap.DebugLevel
+	}
+	return level
+}
+
 // isPermanent reports whether trying again at once is of no use.
 func isPermanent(err error) bool {
 	_, missing := errors.AsType[*launch.NotFoundError](err)
 	_, misspelt := errors.AsType[*transport.URLError](err)
 	_, refused := errors.AsType[*transport.NeedsAuthError](err)
-	return missing || misspelt || refused
+	_, secret := errors.AsType[*resolve.Error](err)
+	return missing || misspelt || refused || secret
 }
 
 // attend looks after a running server until it ends, and returns why; nil if
@@ -291,8 +321,9 @@ func (s *server) learn(ctx context.Context, in *instance) {
 	err := s.handler.Learn(bounded, in.entry(), in)
 	fault := ""
 	if err != nil && ctx.Err() == nil && !signal.IsClosed(in.done) {
-		s.log.Warn("can't list the changed tools; the old list stays", zap.Error(err))
-		fault = "list its changed tools: " + err.Error()
+		reason := s.opener.secrets.Hide(err.Error())
+		s.log.Warn("can't list the changed tools; the old list stays", zap.String("error", reason))
+		fault = "list its changed tools: " + reason
 	}
 	s.public.listed(fault)
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -52,6 +54,10 @@ func TestFailsWithReasonOthersServe(t *testing.T) {
 	var unavailable *status.UnavailableError
 	if !errors.As(err, &unavailable) || unavailable.State != status.Failed || !errors.Is(err, session.ErrNotSent) || !strings.Contains(err.Error(), `"bad"`) {
 		t.Errorf("a call to a failed server: %v", err)
+	}
+	mcptest.WaitFor(t, "its failure to be logged", func() bool { return f.logged.FilterMessage("server failed").Len() > 0 })
+	if n := f.logged.FilterField(zap.String("server", "bad")).Len(); n != 2 { // at the first failure, and when it is given up
+		t.Errorf("an operator reads of its failures %d times:\n%v", n, f.logged.All())
 	}
 	if log, err := os.ReadFile(filepath.Join(f.data, "logs", "bad.log")); err != nil || len(log) == 0 {
 		t.Errorf("log of its stderr: %q, %v", log, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
 )
@@ -31,6 +32,8 @@ type opener struct {
 	stderr  *process.LogFile
 	began   func(*instance)                                    // called with each session that begins, and may fail
 	hear    func(in *instance, shared bool, m session.Message) // called with messages that belong to no request
+	secrets *resolve.Server                                    // that its entries refer to
+	tokens  atomic.Pointer[tokens]                             // of its login, for the latest session; nil before the first, or without logins
 	direct  atomic.Pointer[launch.Direct]                      // the command to start instead of one that fetches it; nil for that itself
 	limits  *peer.Limits                                       // of the server's questions
 	running sync.WaitGroup                                     // the goroutines of sessions
@@ -42,6 +45,7 @@ type terms struct {
 	owner        session.Client  // the only client that will use it; nil if several may
 	era          peer.Era        // that the client needs; UnknownEra leaves it to the server
 	shared       bool            // the session that all clients use, and from which lists are read
+	reason       string          // why it is not the shared session, as the end of a sentence
 }
 
 // allCapabilities are those of a session that several clients use: every capability
@@ -165,21 +169,19 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 	conceal := sync.OnceValue(entry.Concealer) // made when a text is to be concealed
 	in := &instance{
 		transport: kind, hash: entry.Hash(), declared: on.capabilities,
-		conceal: func(text string) string { return conceal()(text) },
+		conceal: func(text string) string { return conceal()(o.secrets.Hide(text)) },
 		changes: listChanges{notice: make(chan struct{}, 1)},
 		done:    make(chan struct{}),
 	}
 	in.current.Store(&entry)
 	in.owner.set(on.owner)
-	in.stderr = process.NewTail(in.conceal)
+	in.stderr = process.NewTail(o.secrets.Hide, in.conceal)
 	in.Peer = peer.New(peer.Host{
 		Server: o.name,
 		Stray:  o.stray,
 		Limits: o.limits,
 		Asked: func(method string) {
-			o.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) {
-				r.Asks, r.AsksRoots = true, r.AsksRoots || method == "roots/list"
-			})
+			o.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.Asked(method) })
 		},
 		Owner: func(ctx context.Context) session.Client {
 			if c := in.owner.get(); c != nil {
@@ -209,7 +211,11 @@ const defaultStall = 5 * time.Minute
 // start starts the entry's process, and the goroutines that read from it and write to
 // it.
 func (o *opener) start(ctx context.Context, entry config.Server, on terms) (*instance, error) {
-	p, err := o.launcher.Start(ctx, entry, o.direct.Load())
+	resolved, err := o.secrets.Resolve(ctx, entry)
+	if err != nil {
+		return nil, err
+	}
+	p, err := o.launcher.Start(ctx, entry, resolved, o.direct.Load())
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +270,19 @@ func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
 
 // dial reaches for the remote server of the entry.
 func (o *opener) dial(ctx context.Context, entry config.Server, on terms, kind config.Transport) (*instance, error) {
-	site, err := transport.NewSite(entry.URL, entry.Headers, o.options.Version)
+	resolved, err := o.secrets.Resolve(ctx, entry)
+	if err != nil {
+		return nil, err
+	}
+	access := transport.Access{Headers: resolved.Headers, Hide: o.secrets.Hide, HideTokens: o.secrets.HideTokens, Tokens: o.tokensOf(resolved)}
+	if len(entry.References) > 0 {
+		access.Renew = func(ctx context.Context) (map[string]string, error) {
+			o.secrets.Forget(entry)
+			resolved, err := o.secrets.Resolve(ctx, entry)
+			return resolved.Headers, err
+		}
+	}
+	site, err := transport.NewSite(resolved.URL, access, o.options.Version)
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,16 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
@@ -15,10 +20,10 @@ import (
 // A pool holds the sessions with one server next to the one that all clients share.
 //
 // A legacy server that sends its client requests does not say which client it means
-// if several use a session. So each client has a session of its own, and a request of
-// a client without one (a modern client over HTTP) acquires a session and releases it
-// when it ends. A server that speaks both eras has one more session, for all legacy
-// clients.
+// if several use a session. So each client that can answer what the server has asked
+// before has a session of its own, and a request of a client without one (a modern
+// client over HTTP) acquires a session and releases it when it ends. A server that
+// speaks both eras has one more session, for all legacy clients.
 //
 // All of these belong to a generation, which ends when the entry changes or the
 // shared session ends on purpose: what they run is not wanted any more.
@@ -33,10 +38,12 @@ type pool struct {
 	endGeneration context.CancelCauseFunc
 	byClient      map[session.Client]*clientSession // by home; nil is the key for all legacy clients
 	free          []*pooled                         // sessions that no request uses, the one used last at the end
+	used          map[*pooled]bool                  // sessions that a request has acquired
 }
 
 func newPool(life context.Context, o *opener) *pool {
-	p := &pool{opener: o, life: life, slots: make(chan struct{}, maxAcquired), byClient: make(map[session.Client]*clientSession)}
+	p := &pool{opener: o, life: life, slots: make(chan struct{}, maxAcquired),
+		byClient: make(map[session.Client]*clientSession), used: make(map[*pooled]bool)}
 	p.generation, p.endGeneration = context.WithCancelCause(life)
 	return p
 }
@@ -46,10 +53,11 @@ const maxClients = 100
 
 // A clientSession is a session that is one client's, or that all legacy clients share.
 type clientSession struct {
-	in    *instance
-	err   error
-	ready chan struct{} // closed when in or err is set
-	end   context.CancelCauseFunc
+	in     *instance
+	err    error
+	ready  chan struct{} // closed when in or err is set
+	end    context.CancelCauseFunc
+	reason string // see terms
 }
 
 var errReleased = errors.New("its client has left")
@@ -66,19 +74,29 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 		// not at all. Over HTTP it is the other way round: servers that speak both eras
 		// keep no sessions there, and can send legacy clients no requests.
 		var err error
-		if in, err = p.ofClient(ctx, shared, nil, terms{capabilities: allCapabilities, era: peer.LegacyEra}); err != nil {
+		if in, err = p.ofClient(ctx, shared, nil, terms{capabilities: allCapabilities, era: peer.LegacyEra, reason: bothEras}); err != nil {
 			return nil, err
 		}
 	}
-	if p.opener.options.Sole || in.Modern() || !p.opener.launcher.Cache.ByHash(in.hash).Asks || !session.AnswersAny(from.Capabilities()) {
+	known := p.opener.launcher.Cache.ByHash(in.hash)
+	if p.opener.options.Sole || in.Modern() || !known.Asks() {
+		return in, nil
+	}
+	asked := known.AskedOf(from.Capabilities())
+	if len(asked) == 0 {
 		return in, nil
 	}
 	home := from.Home()
 	if home == nil {
 		return &perCallSession{in, p}, nil
 	}
-	return p.ofClient(ctx, in, home, terms{capabilities: home.Capabilities(), owner: home, era: peer.LegacyEra})
+	return p.ofClient(ctx, in, home, terms{
+		capabilities: home.Capabilities(), owner: home, era: peer.LegacyEra, reason: "the server asks for " + strings.Join(asked, " and "),
+	})
 }
+
+// The reason for the session of all legacy clients.
+const bothEras = "the server also speaks older revisions"
 
 // ofClient returns the client's own session, and opens it if the client has none.
 // Without a client it is the session of all legacy clients.
@@ -94,7 +112,7 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 			return nil, p.opener.unavailable(status.Stopping, fmt.Sprintf("%d clients have a session of their own with it, or it is ending", maxClients))
 		}
 		life, end := context.WithCancelCause(p.generation)
-		c = &clientSession{ready: make(chan struct{}), end: end}
+		c = &clientSession{ready: make(chan struct{}), end: end, reason: on.reason}
 		p.byClient[home] = c
 		p.opener.running.Go(func() { p.serveClient(life, c, shared, home, on) })
 	}
@@ -105,7 +123,7 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 		return nil, p.opener.unavailable(status.Starting, "the client's own session with it is being opened")
 	}
 	if c.err != nil {
-		return nil, p.opener.unavailable(status.Failed, c.err.Error())
+		return nil, p.opener.failed(c.err)
 	}
 	return c.in, nil
 }
@@ -164,6 +182,30 @@ func (p *pool) all() (all []*instance) {
 	for _, one := range p.free {
 		all = append(all, one.instance)
 	}
+	return all
+}
+
+// sessions returns the sessions of the pool as others see them.
+func (p *pool) sessions() (all []status.Session) {
+	var homes []session.Client
+	p.mu.Lock()
+	for home, c := range p.byClient {
+		if signal.IsClosed(c.ready) && c.err == nil {
+			homes, all = append(homes, home), append(all, status.Session{PID: c.in.pid(), Reason: c.reason})
+		}
+	}
+	for _, one := range slices.AppendSeq(slices.Clone(p.free), maps.Keys(p.used)) {
+		all = append(all, status.Session{PID: one.pid(), For: "one request at a time", Reason: "the server asks for what only the client of a request can answer"})
+	}
+	p.mu.Unlock()
+	for i, home := range homes {
+		if home == nil {
+			all[i].For = "clients of older revisions"
+		} else {
+			all[i].For = cmp.Or(plain.Line(home.ClientName()), "one client") + " alone"
+		}
+	}
+	slices.SortFunc(all, func(a, b status.Session) int { return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.For, b.For)) })
 	return all
 }
 

@@ -27,7 +27,7 @@ func asking(t *testing.T, answer func(w http.ResponseWriter, v visit) bool) (*fa
 	entry := at(srv.URL, config.StreamableHTTP)
 	f := supervise(t, entry)
 	f.await("r", status.Ready)
-	f.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.Asks = true })
+	f.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.AsksElicitation = true })
 	return srv, f
 }
 
@@ -115,7 +115,7 @@ func TestOwnSessionDuringAnEdit(t *testing.T) {
 	home.capabilities = `{"elicitation":{}}`
 	edited := at(srv.URL, config.StreamableHTTP)
 	edited.Headers = map[string]string{"Authorization": "Bearer new"}
-	f.launcher.Cache.Edit(edited, func(r *launch.ProbeResult) { r.Asks = true })
+	f.launcher.Cache.Edit(edited, func(r *launch.ProbeResult) { r.AsksElicitation = true })
 	f.apply(edited)
 	<-starting
 	if err := f.callAs(t.Context(), home); err != nil { // opens a session with the entry before
@@ -159,5 +159,50 @@ func TestListsOfAWeakerClient(t *testing.T) {
 	time.Sleep(2 * relistSoon)
 	if n, tools := f.listings("r"); n != 1 || !strings.Contains(tools, "echo") {
 		t.Errorf("listed %d times: %s (%v)", n, tools, methods(srv.seen(func(visit) bool { return true })))
+	}
+}
+
+// A client has a session of its own only with a server that has asked for what the client
+// can answer, and the status says so.
+func TestOwnSessionOnlyForWhatTheServerAsks(t *testing.T) {
+	t.Parallel()
+	const all = `{"roots":{},"sampling":{},"elicitation":{}}`
+	for _, tc := range []struct {
+		asked, capabilities string
+		home                bool
+		want                string // who has a session next to the shared one, and why
+	}{
+		{"", all, true, ""},
+		{"roots/list", `{"elicitation":{},"sampling":{}}`, true, ""},
+		{"elicitation/create", `{"roots":{"listChanged":true}}`, true, ""},
+		{"sampling/createMessage elicitation/create", `{"roots":{}}`, false, ""},
+		{"roots/list", `{"roots":{}}`, true, "ann alone, since the server asks for roots"},
+		{"sampling/createMessage", `{"sampling":{}}`, true, "ann alone, since the server asks for sampling"},
+		{"roots/list sampling/createMessage elicitation/create", all, true, "ann alone, since the server asks for roots and sampling and elicitation"},
+		{"elicitation/create", all, false, "one request at a time, since the server asks for what only the client of a request can answer"},
+	} {
+		srv := newFar(t, func(f *far) { f.id = "s" })
+		entry := at(srv.URL, config.StreamableHTTP)
+		f := supervise(t, entry)
+		f.await("r", status.Ready)
+		f.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) {
+			for _, method := range strings.Fields(tc.asked) {
+				r.Asked(method)
+			}
+		})
+		c := &client{name: "ann", capabilities: tc.capabilities}
+		if tc.home {
+			c.home = c
+		}
+		if err := f.callAs(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if tc.want != "" {
+			want = "2 sessions: one is shared; one is for " + tc.want
+		}
+		if got := f.state("r").Several(); got != want {
+			t.Errorf("asked for %q of %s: %q, want %q", tc.asked, tc.capabilities, got, want)
+		}
 	}
 }

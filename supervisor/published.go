@@ -18,6 +18,9 @@ type published struct {
 	woken    chan struct{} // of the server's control: asks for a start
 	announce func()        // called after each change
 
+	// loggedIn reports whether a server that needs a login has got one.
+	loggedIn func(ctx context.Context) bool
+
 	mu        sync.Mutex // guards the fields below
 	current   *instance  // the shared session; nil if the server is not ready
 	latest    *instance  // the session that was begun last, nil before the first
@@ -27,6 +30,7 @@ type published struct {
 	since     time.Time     // when that began
 	tried     time.Time     // when the last start began
 	starts    int           // how many starts have begun
+	wanted    chan struct{} // closed when someone waits for the start that began last
 	changed   chan struct{} // closed at each change, then replaced
 }
 
@@ -36,7 +40,7 @@ func newPublished(entry config.Server, woken chan struct{}, announce func()) *pu
 		state = status.Starting
 	}
 	return &published{
-		woken: woken, announce: announce, changed: make(chan struct{}),
+		woken: woken, announce: announce, changed: make(chan struct{}), wanted: make(chan struct{}),
 		state: status.Status{Name: entry.Name, State: state, LastError: reason, Since: time.Now(), Transport: string(entry.Transport)},
 	}
 }
@@ -63,15 +67,27 @@ func (p *published) edited(entry config.Server) {
 	p.state.Transport, p.state.LastError, p.state.Fault = string(entry.Transport), "", nil
 }
 
-// begin notes that a start begins.
-func (p *published) begin() {
+// begin notes that a start begins. wanted is closed when someone waits for it.
+func (p *published) begin() (wanted <-chan struct{}) {
 	p.set(func(st *status.Status) {
 		p.tried = time.Now()
 		p.starts++
+		p.wanted = make(chan struct{}) // those that wait see the change, and close it again
+		wanted = p.wanted
 		if p.current == nil && st.State != status.Restarting {
 			st.State = status.Starting
 		}
 	})
+	return wanted
+}
+
+// want notes that someone waits for the server.
+func (p *published) want() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !signal.IsClosed(p.wanted) {
+		close(p.wanted)
+	}
 }
 
 // opened notes a session that has begun, and may fail.
@@ -96,6 +112,9 @@ func (p *published) ready(in *instance) {
 	p.set(func(st *status.Status) {
 		p.current, p.listFault = in, ""
 		st.State, st.PID = status.Ready, in.pid()
+		if st.Fault != nil && st.Fault.Login != "" { // which somebody has logged in to since
+			st.LastError, st.Fault = "", nil
+		}
 		st.Era, st.ProtocolVersion = in.Info().Era(), in.Info().ProtocolVersion
 	})
 }
@@ -176,13 +195,13 @@ func (p *published) await(ctx context.Context) (*instance, error) {
 		if in != nil && in.Usable() {
 			return in, nil
 		}
-		unavailable := &status.UnavailableError{Server: st.Name, State: st.State, Reason: st.LastError}
+		unavailable := unavailableAs(st)
 		switch st.State {
 		case status.Idle:
 			signal.Leave(p.woken)
 		case status.Failed, status.NeedsAuth:
 			switch {
-			case !woken && time.Since(tried) < retryOnCall, woken && starts > startsThen:
+			case woken && starts > startsThen, !woken && !p.isDue(ctx, st, tried):
 				return nil, unavailable
 			case !woken:
 				woken, startsThen = true, starts
@@ -191,6 +210,7 @@ func (p *published) await(ctx context.Context) (*instance, error) {
 		case status.Misconfigured, status.Disabled, status.Stopping, status.Stopped, status.Self:
 			return nil, unavailable
 		}
+		p.want()
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -202,6 +222,29 @@ func (p *published) await(ctx context.Context) (*instance, error) {
 			return nil, unavailable
 		}
 	}
+}
+
+// isDue reports whether a call starts a server that has failed or needs a login or a token,
+// and was tried last at the time tried.
+func (p *published) isDue(ctx context.Context, st status.Status, tried time.Time) bool {
+	if waitsForLogin(st) {
+		return p.loggedIn(ctx)
+	}
+	return time.Since(tried) >= retryOnCall
+}
+
+// waitsForLogin reports whether nothing but a login helps the server.
+func waitsForLogin(st status.Status) bool {
+	return st.State == status.NeedsAuth && st.Fault != nil && st.Fault.Login != "" && st.Fault.Login != status.IssuerUnreachable
+}
+
+// unavailableAs returns the error of a server in this status.
+func unavailableAs(st status.Status) *status.UnavailableError {
+	e := &status.UnavailableError{Server: st.Name, State: st.State, Reason: st.LastError}
+	if st.State == status.NeedsAuth && st.Fault != nil {
+		e.Login = st.Fault.Login
+	}
+	return e
 }
 
 // begun returns how many starts have begun.
@@ -218,7 +261,7 @@ func (p *published) awaitStart(ctx context.Context, before int) error {
 		p.mu.Lock()
 		st, starts, changed := p.state, p.starts, p.changed
 		p.mu.Unlock()
-		failure := &status.UnavailableError{Server: st.Name, State: st.State, Reason: st.LastError}
+		failure := unavailableAs(st)
 		switch st.State {
 		case status.Ready:
 			if starts > before {
@@ -231,11 +274,22 @@ func (p *published) awaitStart(ctx context.Context, before int) error {
 		case status.Misconfigured, status.Disabled, status.Stopping, status.Stopped:
 			return failure
 		}
+		p.want()
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			return failure
 		}
+	}
+}
+
+// wake asks for a start of an idle server, and of a failed one unless it was tried lately.
+func (p *published) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	st := p.state.State
+	if st == status.Idle || (st == status.Failed || st == status.NeedsAuth && !waitsForLogin(p.state)) && time.Since(p.tried) >= retryOnCall {
+		signal.Leave(p.woken)
 	}
 }
 

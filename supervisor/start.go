@@ -8,8 +8,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
 // start opens the shared session of the entry: a process, the handshake, and what
@@ -24,28 +26,44 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 		}
 	}()
 	s.control.onAbort(abort)
-	s.public.begin()
+	defer func() {
+		if err != nil {
+			s.opener.secrets.Forget(entry) // a value may be the reason
+		}
+	}()
+	wanted := s.public.begin()
 	if len(s.control.edited) > 0 { // since the entry was read
 		return nil, errEdited
 	}
-	job := launch.Job{Entry: entry, Doing: s.public.do, LogFile: s.opener.stderr, Log: s.log}
+	job := launch.Job{Entry: entry, Hide: s.opener.secrets.Hide, Doing: s.public.do, Wanted: wanted, LogFile: s.opener.stderr, Log: s.log}
 	defer s.public.do("")
 	fetched, err := s.launcher.AwaitTurn(ctx, job) // this time does not count as the server's own
 	if err != nil {
 		return nil, err
 	}
 	defer fetched()
-	release, err := s.starting.Take(ctx, slotTime)
+	started, err := s.turns.of(entry).Take(ctx, signal.Place{
+		Limit: turnTime, Wanted: wanted, Soon: !s.handler.Known(entry),
+		Waits: func() { s.public.do("waiting until other servers have started") },
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer started()
+	s.public.do("")
 	bounded, cancel := context.WithTimeoutCause(ctx, entry.StartTimeout, &timeoutError{entry.StartTimeout})
 	defer cancel()
 
 	began, fetching := time.Now(), time.Duration(0)
 	s.opener.direct.Store(nil)
-	s.public.set(func(st *status.Status) { st.Package = "" })
+	s.public.set(func(st *status.Status) { st.Package, st.Cached = "", false })
+	if len(entry.References) > 0 && entry.Transport == config.Stdio {
+		resolved, err := s.opener.secrets.Resolve(bounded, entry)
+		if err != nil {
+			return nil, err
+		}
+		job.Resolved = &resolved
+	}
 	direct, err := s.launcher.Fetch(bounded, job)
 	if err != nil {
 		return nil, err
@@ -54,7 +72,7 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 		fetched() // the next server's turn
 		fetching = time.Since(began)
 		s.opener.direct.Store(direct)
-		s.public.set(func(st *status.Status) { st.Package = direct.Package })
+		s.public.set(func(st *status.Status) { st.Package, st.Cached = direct.Package, direct.Cached })
 	}
 	in, err := s.opener.open(bounded, entry, terms{capabilities: allCapabilities, shared: true})
 	if err != nil {
@@ -107,6 +125,10 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 		return next, nil
 	case ctx.Err() != nil || errors.Is(err, errEdited) || errors.Is(err, errRestarted):
 		return old, nil // attend reads the notice of the edit or restart
+	case errors.As(err, new(*login.NeededError)): // which helps the edited entry only
+		old.drain(s.ending)
+		s.retire(old, errEdited, status.Restarting)
+		return nil, err
 	case isPermanent(err) && entry.SameSecrets(before):
 		s.revert(entry, before, err)
 		return old, nil
@@ -143,15 +165,16 @@ func (s *server) publishEdited(in *instance) {
 func (s *server) revert(edited, before config.Server, why error) {
 	s.control.revert(edited, before, func() {
 		s.public.set(func(st *status.Status) {
-			st.LastError = "the edited entry does not start (" + why.Error() + "); the entry before it runs"
+			st.LastError = "the edited entry does not start (" + s.opener.secrets.Hide(why.Error()) + "); the entry before it runs"
 			st.Fault = faultOf(why)
 		})
-		s.log.Error("the edited entry does not start; the entry before it runs", zap.Error(why))
+		s.log.Error("the edited entry does not start; the entry before it runs", zap.String("error", s.opener.secrets.Hide(why.Error())))
 	})
 }
 
 // restart is Supervisor.Restart for this server.
 func (s *server) restart(ctx context.Context) error {
+	s.opener.secrets.Forget(s.control.wanted())
 	before := 0
 	state, reason := s.control.askRestart(func() { before = s.public.begun() })
 	if state != "" {
@@ -166,6 +189,7 @@ func (s *server) status() status.Status {
 	st := s.public.status()
 	st.Reverted = reverted
 	st.Refused, st.RefusedBy = s.opener.limits.Refused()
+	st.Sessions = s.pool.sessions()
 	if entry.Transport == config.AutoHTTP {
 		if found := s.launcher.Cache.Get(entry).Transport; found != "" {
 			st.Transport = string(found)

@@ -137,3 +137,16 @@ func TestStateAtFirst(t *testing.T) {
 		}
 	}
 }
+
+// Without a configuration there is no status; with one that has no server, there is one of
+// no server.
+func TestStatusBeforeConfiguration(t *testing.T) {
+	v := New(nil, Options{}, zap.NewNop())
+	if all := v.Status(); all != nil {
+		t.Error("before the first configuration:", all)
+	}
+	v.apply(t.Context(), config.Config{})
+	if all := v.Status(); all == nil || len(all) > 0 {
+		t.Error("of a configuration without servers:", all)
+	}
+}

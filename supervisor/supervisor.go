@@ -11,10 +11,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/vault"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
@@ -56,18 +59,25 @@ type Options struct {
 	// Version is the router's version, which servers are sent.
 	Version string
 
+	// Logins give remote servers their tokens; nil for none. The caller closes it.
+	Logins *login.Logins
+
 	// Sole says that the router has one client only, which is passed to
 	// [Supervisor.Attach]: all servers' requests are for it.
 	Sole bool
+
+	// OnSecrets is called with values to which references of entries were resolved, before
+	// they are used, so that they can be hidden elsewhere. nil if no one needs to know.
+	OnSecrets func(values []string)
+
+	// OnToken is called with tokens of logins before they are sent, and now and then again
+	// while they are in use, so that they can be hidden elsewhere. nil if no one needs to know.
+	OnToken func(token string)
 
 	// OnMessage is called with messages of servers that belong to no request. owner
 	// is the only client that uses the session, nil if several may. It must not
 	// block.
 	OnMessage func(server string, owner session.Client, m session.Message)
-
-	// MaxStarting is how many servers may be starting at once; default 8. A slow
-	// start makes room for the next after three seconds.
-	MaxStarting int
 }
 
 // A Supervisor keeps the servers of a configuration running.
@@ -78,15 +88,12 @@ type Supervisor struct {
 	applied chan struct{}  // closed once the first configuration is applied
 
 	mu      sync.Mutex // guards the fields below; never held while a server stops
-	order   []string   // names in the order of the configuration
+	order   []string   // names in the order of the configuration; nil before the first one
 	servers map[string]*server
 }
 
 // New returns a Supervisor without servers.
 func New(h Handler, o Options, log *zap.Logger) *Supervisor {
-	if o.MaxStarting <= 0 {
-		o.MaxStarting = 8
-	}
 	if o.OnMessage == nil {
 		o.OnMessage = func(string, session.Client, session.Message) {}
 	}
@@ -99,7 +106,9 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 			options:  o,
 			log:      log,
 			launcher: launch.New(starter, o.Reporter, o.DataDir),
-			starting: make(signal.Slots, o.MaxStarting),
+			resolver: resolve.New(ownSecrets(), starter.Run),
+			sources:  sources(o.Logins),
+			turns:    newTurns(),
 			ending:   ending,
 			sole:     soleClient{o.Sole, make(chan session.Client, 1)},
 		},
@@ -107,6 +116,15 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 		applied: make(chan struct{}),
 		servers: make(map[string]*server),
 	}
+}
+
+// ownSecrets returns the user's store of secrets, nil if the place of it is not known.
+func ownSecrets() resolve.Store {
+	own, err := config.Own()
+	if err != nil {
+		return nil
+	}
+	return vault.Of(own)
 }
 
 // errRemoved is the cause by which a server's context ends when its entry has
@@ -137,7 +155,7 @@ func (v *Supervisor) Run(ctx context.Context, configs <-chan config.Config) erro
 // others their entries. It does not wait for any of them.
 func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 	wanted := make(map[string]config.Server)
-	var order []string
+	order := make([]string, 0, len(c.Servers))
 	for _, entry := range c.Servers {
 		wanted[entry.Name] = entry
 		order = append(order, entry.Name)
@@ -150,7 +168,8 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 			delete(v.servers, name)
 		}
 	}
-	for name, entry := range wanted {
+	for _, name := range order {
+		entry := wanted[name]
 		if s, ok := v.servers[name]; ok {
 			s.control.edit(entry, func() { s.public.edited(entry) }) // ends a start or listing under way
 			continue
@@ -190,10 +209,10 @@ func (v *Supervisor) retryFailed() {
 // itself. It waits until ctx ends while the server starts, and starts a failed server
 // again unless that was tried lately. Its error is an [*status.UnavailableError].
 //
-// All clients share one session, with three exceptions. A legacy server that has sent
-// its client a request has a session for each client that can answer, until
-// [Supervisor.Release]; a client without a session of its own then has one for each
-// request. A server that speaks both eras has one more session, for legacy clients.
+// All clients share one session, with three exceptions. A legacy server that has asked
+// clients for roots, sampling or elicitation, in this run or an earlier one, has a session
+// for each client that can answer that, until [Supervisor.Release]; a client without a
+// session of its own then has one for each request. A server that speaks both eras has one more session, for legacy clients.
 func (v *Supervisor) Session(ctx context.Context, name string, from session.Client) (session.Session, error) {
 	s, err := v.lookup(ctx, name)
 	if err != nil {
@@ -204,6 +223,17 @@ func (v *Supervisor) Session(ctx context.Context, name string, from session.Clie
 		return nil, err
 	}
 	return s.pool.session(ctx, in, from)
+}
+
+// Wake starts the server if it is idle, or if it failed and was not tried lately. It does
+// not wait for it.
+func (v *Supervisor) Wake(name string) {
+	v.mu.Lock()
+	s, ok := v.servers[name]
+	v.mu.Unlock()
+	if ok {
+		s.public.wake()
+	}
 }
 
 // Attach says which client the router's only one is, see [Options]. It may be called
@@ -291,9 +321,14 @@ func (v *Supervisor) State(name string) status.State {
 	return s.public.now()
 }
 
-// Status returns the status of every server, in the order of the configuration.
+// Status returns the status of every server, in the order of the configuration; nil before
+// there is one.
 func (v *Supervisor) Status() []status.Status {
 	v.mu.Lock()
+	if v.order == nil {
+		v.mu.Unlock()
+		return nil
+	}
 	servers := make([]*server, 0, len(v.order))
 	for _, name := range v.order {
 		if s, ok := v.servers[name]; ok {

@@ -44,7 +44,7 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 		if ctx.Err() != nil {
 			return selector.Result{}, context.Cause(ctx)
 		}
-		if !errors.Is(result.Err, session.ErrNotSent) && !tried.Hints.Repeatable() {
+		if !errors.Is(result.Err, session.ErrNotSent) && !tried.Repeatable() {
 			break
 		}
 		fitting := m.selector.Fit(ctx, other, c.Arguments)
@@ -104,14 +104,14 @@ var errNoResult = errors.New("its provider returned no result")
 // model, one model with all its capabilities. No tool that may do more than t is among
 // them, and a destructive tool has none.
 func (m *Mux) standIns(t *registry.NormalizedTool, owner *member, routes map[string]route) []*registry.NormalizedTool {
-	if t.Hints.IsDestructive() {
+	if t.Hints.IsDestructive() || t.Doubt != "" {
 		return nil
 	}
 	alike, model := make(map[*member][]*registry.NormalizedTool), make(map[*member]*registry.NormalizedTool)
 	for _, other := range m.Tools() {
 		p := routes[other.ID].to
 		switch {
-		case p == owner, other.Hints.IsDestructive(), t.Hints.IsReadOnly() && !other.Hints.IsReadOnly():
+		case p == owner, other.Hints.IsDestructive(), other.Doubt != "", t.Reads() && !other.Reads():
 		case selector.Alike(other, t):
 			alike[p] = append(alike[p], other)
 		case model[p] == nil && inprocess.IsModel(t) && inprocess.IsModel(other) && other.CountTags(t.Capabilities) == len(t.Capabilities):

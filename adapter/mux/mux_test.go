@@ -272,6 +272,9 @@ func TestMuxFailover(t *testing.T) {
 	down := fmt.Errorf("it is down: %w", session.ErrNotSent)
 	died := fmt.Errorf("it died: %w", session.ErrClosed)
 	reads := func(t *registry.NormalizedTool) { t.Hints.ReadOnly = new(true) }
+	doubted := func(t *registry.NormalizedTool) {
+		t.Hints.ReadOnly, t.Doubt = new(true), "its name says that it deletes"
+	}
 	repeats := func(t *registry.NormalizedTool) { t.Hints.Idempotent = new(true) }
 	otherNames := func(t *registry.NormalizedTool) {
 		t.InputSchema = json.RawMessage(`{"type":"object","properties":{"maxItems":{"type":"integer"}},"additionalProperties":false,"required":["maxItems"]}`)
@@ -302,6 +305,9 @@ func TestMuxFailover(t *testing.T) {
 		{"it takes other names", []adapter.ProviderAdapter{of("a", "x:find").fails(down), of("b", "y:find").each(otherNames)}, `b did y:find{"maxItems":3}`, `["local","x:find","y:find"]`, false},
 		{"nobody knows what it did", []adapter.ProviderAdapter{of("a", "x:find").fails(died), of("b", "y:find")}, "it died", "", true},
 		{"but it only reads", []adapter.ProviderAdapter{of("a", "x:find").fails(died).each(reads), of("b", "y:find").each(reads)}, "b did y:find", `["local","x:find","y:find"]`, false},
+		{"but its hint is doubted", []adapter.ProviderAdapter{of("a", "x:find").fails(died).each(doubted), of("b", "y:find").each(reads)}, "it died", "", true},
+		{"what is doubted is not tried elsewhere", []adapter.ProviderAdapter{of("a", "x:find").fails(down).each(doubted), of("b", "y:find").each(reads)}, "it is down", "", true},
+		{"the other's hint is doubted", []adapter.ProviderAdapter{of("a", "x:find").fails(down).each(reads), of("b", "y:find").each(doubted)}, "it is down", "", true},
 		{"the next is not to be repeated", []adapter.ProviderAdapter{of("a", "x:find").fails(died).each(repeats), of("b", "y:find").fails(died), of("c", "z:find")}, "x:find: it died: session closed; y:find: it died", `["local","x:find","y:find"]`, true},
 		{"and the other does more", []adapter.ProviderAdapter{of("a", "x:find").fails(down).each(reads), of("b", "y:find")}, "it is down", "", true},
 		{"what destroys is not tried elsewhere", []adapter.ProviderAdapter{of("a", "x:find").fails(down).each(destroys), of("b", "y:find")}, "it is down", "", true},

@@ -220,6 +220,7 @@ func TestRequestAndResult(t *testing.T) {
 type client struct{ told *[]string }
 
 func (client) Home() session.Client          { return nil }
+func (client) ClientName() string            { return "" }
 func (client) Modern() bool                  { return true }
 func (client) Capabilities() json.RawMessage { return nil }
 func (c client) Notify(_ string, m session.Message) {

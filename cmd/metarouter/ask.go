@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -22,6 +23,17 @@ import (
 // no router runs, or --standalone forbids to ask it.
 func askRunningRouter(ctx context.Context, env *environment, c config.Config, all bool) (done bool, err error) {
 	o, done, err := requestOutcome(ctx, env, c, env.args, all)
+	for err == nil && o.Question != "" {
+		agreed, interrupted := agrees(ctx, env, o.Question)
+		if interrupted != nil {
+			return true, errInterrupted
+		}
+		if !agreed {
+			break
+		}
+		env.agreed = o.Question
+		o, done, err = requestOutcome(ctx, env, c, env.args, all)
+	}
 	if err != nil || !done {
 		return done, err
 	}
@@ -41,7 +53,8 @@ func requestOutcome(ctx context.Context, env *environment, c config.Config, args
 	if env.standalone || env.running != nil {
 		return o, false, nil
 	}
-	command := daemon.Command{Program: program(), Args: args, Input: env.input}
+	columns, colours := env.page()
+	command := daemon.Command{Program: program(), Args: args, Input: env.input, Columns: columns, Colours: colours, Asks: canAsk(env), Agreed: env.agreed}
 	progress.ShowAsking(env.stderr, func() { o, done, err = daemon.Run(ctx, daemon.PlaceOf(env.data, c.Files), command, all) })
 	if ctx.Err() != nil {
 		return o, true, errInterrupted
@@ -51,23 +64,26 @@ func requestOutcome(ctx context.Context, env *environment, c config.Config, args
 
 // handleCommands adds to mux the route at which the router carries out the commands of
 // other processes.
-func handleCommands(env *environment, mux *http.ServeMux, r *adapter.Parts, mode func() string) {
+func handleCommands(env *environment, mux *http.ServeMux, r *adapter.Parts, said *edits, mode func() string, ledger *telemetry.Ledger) {
 	daemon.Commands(mux, program(), func(ctx context.Context, c daemon.Command) daemon.Outcome {
+		said.settle(ctx, env.data, r)
 		var stdout, stderr bytes.Buffer
-		asked := &environment{stdin: strings.NewReader(""), args: c.Args, data: env.data, input: c.Input, running: &hosted{r, mode()}}
+		asked := &environment{stdin: strings.NewReader(""), args: c.Args, data: env.data, input: c.Input, running: &hosted{
+			router: r, edits: said, mode: mode(), ledger: ledger, columns: c.Columns, colours: c.Colours, asks: c.Asks, agreed: c.Agreed,
+		}}
 		asked.setOutput(&stdout, &stderr)
 		code := exitCode(execute(ctx, asked), asked.stderr)
-		return daemon.Outcome{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: code}
+		return daemon.Outcome{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: code, Question: asked.running.question}
 	})
 }
 
 // listenForCommands returns a listener for the commands of other processes, and for the
 // pages that 'metarouter dashboard' requests.
-func listenForCommands(env *environment, c config.Config, pages *http.ServeMux, log *zap.Logger) service.Listener {
-	return func(ctx context.Context, r *adapter.Parts, s *server.Server) error {
+func listenForCommands(env *environment, c config.Config, from *service.Service, said *edits, log *zap.Logger) service.Listener {
+	return func(ctx context.Context, r *adapter.Parts, s *server.Servers) error {
 		mux := http.NewServeMux()
-		handleCommands(env, mux, r, s.Mode)
-		mux.Handle("/", daemon.During(ctx, pages))
+		handleCommands(env, mux, r, said, s.Default().Mode, from.Observers.Ledger())
+		mux.Handle("/", daemon.During(ctx, from.Pages))
 		if err := daemon.Serve(ctx, daemon.PlaceOf(env.data, c.Files), mux); err != nil {
 			log.Warn("other commands can't ask this router", zap.Error(err))
 		}

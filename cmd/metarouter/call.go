@@ -9,10 +9,12 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -21,11 +23,12 @@ import (
 
 func newCallCommand(env *environment) *cobra.Command {
 	var raw string
+	var yes bool
 	cmd := newCommand("call TOOL [KEY=VALUE …]", "Run one tool",
 		`  metarouter call utilities:unit_convert value=5 from_unit=km to_unit=mi
   metarouter call playwright:browser_navigate --args '{"url":"https://example.com"}'`,
 		arguments(1, -1, "name the tool; 'metarouter tools' lists all"), func(ctx context.Context, args []string) error {
-			return runCall(ctx, env, args[0], raw, args[1:])
+			return runCall(ctx, env, args[0], raw, args[1:], yes)
 		})
 	cmd.Long = `Runs one tool and prints its result.
 
@@ -34,7 +37,9 @@ server has it. KEY=VALUE is an argument of the tool: VALUE is JSON, or plain tex
 which needs no quotes. Pairs are added to the object of --args; where both have a key,
 the pair is used.`
 	addJSONFlag(env, cmd)
+	addProfileFlag(env, cmd)
 	addArgsFlag(cmd, &raw)
+	cmd.Flags().BoolVar(&yes, "yes", false, "Agree to the call where a profile asks first. By default you are asked on the terminal; without a terminal the tool is not run.")
 	return cmd
 }
 
@@ -44,42 +49,52 @@ func addArgsFlag(cmd *cobra.Command, raw *string) {
 }
 
 // runCall runs the tool with the arguments of --args and, over them, the KEY=VALUE pairs.
-func runCall(ctx context.Context, env *environment, tool, raw string, pairs []string) error {
-	c, err := loadConfig(ctx, env)
-	if err != nil {
-		return err
-	}
+func runCall(ctx context.Context, env *environment, tool, raw string, pairs []string, yes bool) error {
 	object, err := readArguments(env, raw)
 	if err != nil {
 		return err
 	}
-	return withRouterForCalls(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
+	c, done, err := loadOrAsk(ctx, env, false)
+	if err != nil || done {
+		return err
+	}
+	return withScope(ctx, env, c, withRouterForCalls, func(ctx context.Context, r *adapter.Scope, c config.Config) error {
 		t, err := resolveTool(ctx, env, c, r, tool)
 		if err != nil {
 			return err
 		}
-		arguments, err := mergeArguments(t, object, pairs)
+		arguments, err := mergeArguments(t.InputSchema, object, pairs)
 		if err != nil {
 			return usage(err)
 		}
-		result, err := r.Execute(ctx, selector.Call{Tool: t, Arguments: arguments, Client: "metarouter call"})
+		client := &lonelyClient{person: personFor(env, yes)}
+		result, err := r.Execute(ctx, selector.Call{Tool: t, Arguments: arguments, Client: "metarouter call", From: client})
+		defer client.explain(env, t.ID, t.Server, result.JSON, err)
 		if err != nil {
 			return fmt.Errorf("call %s: %w", t.ID, oneLine{err})
 		}
 		switch {
 		case env.json:
 			err = env.printJSON(result.JSON)
+		case notApproved(result.Err) != nil:
+			return notApproved(result.Err)
 		case len(result.Mismatch) > 0:
-			return &exitError{exitFailed, fmt.Errorf("the arguments do not fit %s; nothing was called:\n  %s\nFor example:\n  %s",
-				t.ID, strings.Join(result.Mismatch, "\n  "), sampleCall(t, nil))}
+			return &exitError{exitFailed, mismatchError(ctx, r, t, arguments, result.Mismatch)}
 		default:
 			err = printResult(env, result.JSON)
 		}
 		if err == nil && result.IsError {
+			noteSample(env, t, arguments)
 			err = &exitError{code: exitFailed}
 		}
 		return err
 	})
+}
+
+// mismatchError says why the arguments do not fit the tool, and shows a call that fits.
+func mismatchError(ctx context.Context, r selector.Provider, t *registry.NormalizedTool, arguments json.RawMessage, faults []string) error {
+	return fmt.Errorf("the arguments do not fit %s; nothing was called:\n  %s\nFor example:\n  %s",
+		t.ID, strings.Join(faults, "\n  "), sampleCall(t, fitting(ctx, r, t, arguments)))
 }
 
 // oneLine is an error whose text a server may have written: it adds no line of its own.
@@ -109,21 +124,38 @@ func readArguments(env *environment, raw string) (json.RawMessage, error) {
 		return nil, usage(inFlag("--args", err))
 	}
 	if !wire.Valid(text) || !wire.IsObject(text) {
-		return nil, usage(errors.New(`--args is not a JSON object; write for example --args '{"key": "value"}'`))
+		return nil, usage(notObject(text))
 	}
 	env.input = string(text)
 	return text, nil
 }
 
+// notObject says why the text of --args is not a JSON object, and where.
+func notObject(text []byte) error {
+	const advice = `write for example --args '{"key": "value"}'`
+	var object map[string]json.RawMessage
+	err, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, &object))
+	if !ok || !strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
+		return errors.New("--args is not a JSON object; " + advice)
+	}
+	return fmt.Errorf("--args is not a JSON object: character %d: %s; keys and texts need double quotes; %s",
+		utf8.RuneCount(text[:min(int(err.Offset), len(text))]), err, advice)
+}
+
 // mergeArguments sets the KEY=VALUE pairs in the object. A value is a string where the
 // tool's schema says so, else JSON if it is valid JSON.
-func mergeArguments(t *registry.NormalizedTool, object json.RawMessage, pairs []string) (json.RawMessage, error) {
-	properties := wire.Member(t.InputSchema, "properties")
+func mergeArguments(schema, object json.RawMessage, pairs []string) (json.RawMessage, error) {
+	properties := wire.Member(schema, "properties")
+	given := make(map[string]bool)
 	for _, pair := range pairs {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
 			return nil, fmt.Errorf("argument %q has no '='; write key=value", pair)
 		}
+		if given[key] {
+			return nil, fmt.Errorf("argument %q is given twice; write it once", key)
+		}
+		given[key] = true
 		encoded := []byte(value)
 		kinds := string(wire.Member(wire.Member(properties, key), "type")) // a string, or an array of strings
 		text := strings.Contains(kinds, `"string"`) && !strings.Contains(kinds, `"number"`) && !strings.Contains(kinds, `"integer"`)

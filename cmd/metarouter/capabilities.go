@@ -2,29 +2,38 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/config"
 )
 
 func newCapabilitiesCommand(env *environment) *cobra.Command {
-	cmd := newCommand("capabilities", "List the capability tags and how many tools have each",
+	cmd := newCommand("capabilities [TAG]", "List the capability tags, or the tools that have one of them",
 		`  metarouter capabilities
-  metarouter capabilities --json`,
-		noArguments, func(ctx context.Context, _ []string) error { return runCapabilities(ctx, env) })
+  metarouter capabilities browser`,
+		arguments(0, 1, "name one tag at most"), func(ctx context.Context, args []string) error {
+			if len(args) > 0 {
+				return runTools(ctx, env, toolsOptions{capabilities: args, mustHave: true})
+			}
+			return runCapabilities(ctx, env)
+		})
 	addJSONFlag(env, cmd)
+	addProfileFlag(env, cmd)
 	return cmd
 }
 
 func runCapabilities(ctx context.Context, env *environment) error {
-	c, err := loadConfig(ctx, env)
-	if err != nil {
+	c, done, err := loadOrAsk(ctx, env, false)
+	if err != nil || done {
 		return err
 	}
-	return withRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
+	return withScope(ctx, env, c, withRouter, func(ctx context.Context, r *adapter.Scope, _ config.Config) error {
 		if err := awaitTools(ctx, env, r); err != nil {
 			return err
 		}
@@ -40,10 +49,14 @@ func runCapabilities(ctx context.Context, env *environment) error {
 		if env.json {
 			return env.printJSON(rows)
 		}
-		return env.printTable(func(t table) {
-			for _, row := range rows {
-				t.row(row.Name, row.Tools)
-			}
-		})
+		if len(rows) == 0 {
+			env.note("no tool has a tag; 'metarouter servers' shows whether the servers work")
+			return nil
+		}
+		table := []terminal.Row{{{Text: "TAG", Colour: terminal.Bold}, {Text: "TOOLS", Colour: terminal.Bold, Right: true}}}
+		for _, row := range rows {
+			table = append(table, terminal.Row{{Text: row.Name}, {Text: fmt.Sprint(row.Tools), Right: true}})
+		}
+		return env.printRows(table, nil)
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/config"
 )
 
 func newClassifyCommand(env *environment) *cobra.Command {
@@ -23,6 +25,7 @@ func newClassifyCommand(env *environment) *cobra.Command {
 			return runClassify(ctx, env, strings.Join(args, " "))
 		})
 	addJSONFlag(env, cmd)
+	addProfileFlag(env, cmd)
 	return cmd
 }
 
@@ -30,11 +33,11 @@ func runClassify(ctx context.Context, env *environment, text string) error {
 	if strings.TrimSpace(text) == "" {
 		return usage(errors.New(`the text is empty; write at least one word: metarouter classify "TEXT"`))
 	}
-	c, err := loadConfig(ctx, env)
-	if err != nil {
+	c, done, err := loadOrAsk(ctx, env, false)
+	if err != nil || done {
 		return err
 	}
-	return withRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
+	return withScope(ctx, env, c, withRouter, func(ctx context.Context, r *adapter.Scope, c config.Config) error {
 		if k := c.Router.Classification; k != nil && k.Outside != nil && k.Outside.Server != "" {
 			// The server may take longer to start than a classification may take.
 			progress.ShowServers(env.stderr, r, func() { r.Await(ctx, k.Outside.Server) })
@@ -45,7 +48,11 @@ func runClassify(ctx context.Context, env *environment, text string) error {
 			return err
 		case err != nil:
 			return usage(err)
-		case env.json:
+		}
+		if k := c.Router.Classification; k == nil || len(k.Categories) == 0 && k.Outside == nil {
+			env.note(`no categories are configured, so the tags of tools are the categories; write your own into "metarouter": {"classification": {"categories": [{"name": "…", "examples": ["…"]}]}}`)
+		}
+		if env.json {
 			return env.printJSON(o)
 		}
 		return printOutcome(env, o)
@@ -70,9 +77,9 @@ func printOutcome(env *environment, o classify.Outcome) error {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(o.Probabilities[j], o.Probabilities[i]) })
-	return env.printTable(func(t table) {
-		for _, i := range order[:min(len(order), shownCategories)] {
-			t.row(fmt.Sprintf("%.3f", o.Probabilities[i]), o.Categories[i])
-		}
-	})
+	var rows []terminal.Row
+	for _, i := range order[:min(len(order), shownCategories)] {
+		rows = append(rows, terminal.Row{{Text: fmt.Sprintf("%.3f", o.Probabilities[i])}, {Text: o.Categories[i]}})
+	}
+	return env.printRows(rows, nil)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -54,10 +55,25 @@ func noteProjectFile(env *environment) {
 	}
 }
 
+// noteOwnFile says that an edit is about the user's own configuration, where the current
+// folder could have one.
+func noteOwnFile(env *environment, path string) {
+	own, _ := config.Own()
+	folder, _ := os.Getwd()
+	if home, _ := os.UserHomeDir(); len(env.configs) == 0 && path == own && folder != home {
+		env.note("note: %s is your own configuration; for one of this folder, add --config .mcp.json", path)
+	}
+}
+
 // printDiff prints on stdout what changes old into new.
 func printDiff(env *environment, path string, old, new []byte) {
+	printDiffLines(env, clients.Diff(path, old, new))
+}
+
+// printDiffLines prints a diff on stdout.
+func printDiffLines(env *environment, diff string) {
 	_, colours := env.page()
-	for line := range strings.Lines(clients.Diff(path, old, new)) {
+	for line := range strings.Lines(diff) {
 		line = plain.Text(strings.TrimSuffix(line, "\n"))
 		colour := terminal.Plain
 		switch {
@@ -76,6 +92,7 @@ func printDiff(env *environment, path string, old, new []byte) {
 
 // writeFile replaces a file and names the copy of the old one.
 func writeFile(env *environment, f clients.File, data []byte, keep fs.FileMode) error {
+	first := len(f.Backups()) == 0
 	backup, err := f.Write(data, keep, time.Now())
 	if err != nil {
 		return err
@@ -84,6 +101,9 @@ func writeFile(env *environment, f clients.File, data []byte, keep fs.FileMode) 
 		env.note("%s is written", f.Path)
 	} else {
 		env.note("%s is written; its old content is in %s", f.Path, backup)
+		if folder := filepath.Dir(f.Path); first && clients.FirstExisting(filepath.Join(folder, ".git")) != "" {
+			env.note("note: the copy has the values of the file; do not commit it (in .gitignore: *%s*)", clients.BackupMark)
+		}
 	}
 	return nil
 }

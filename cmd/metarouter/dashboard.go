@@ -17,7 +17,7 @@ import (
 
 func newDashboardCommand(env *environment) *cobra.Command {
 	var address string
-	cmd := newCommand("dashboard", "Serve the dashboard of the running router to a browser of this machine",
+	cmd := newCommand("dashboard", "Serve the dashboard of the running router to a browser",
 		`  metarouter dashboard
   metarouter dashboard --addr 127.0.0.1:8788`,
 		noArguments, func(ctx context.Context, _ []string) error { return runDashboard(ctx, env, address) })

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
@@ -35,15 +36,27 @@ type environment struct {
 	json       bool     // --json
 	standalone bool     // --standalone
 	debug      bool     // --debug
+	profile    *string  // --profile; nil if it is not given
 
-	input   string  // the value of --args once it is read, for a router that carries out the command
-	running *hosted // set in a router that carries out the command of another process
+	noQuestions bool    // stdin is not for answers
+	input       string  // the value of --args once it is read, for a router that carries out the command
+	agreed      string  // the question about the call to which the person has agreed, likewise
+	running     *hosted // set in a router that carries out the command of another process
 }
 
 // A hosted is the running router that carries out a command.
 type hosted struct {
 	router *adapter.Parts
+	edits  *edits
 	mode   string // in which it shows its tools: server.Direct or server.Search
+	ledger *telemetry.Ledger
+
+	columns int  // of the terminal of the process that asks; 0 for no limit
+	colours bool // whether that terminal shows colours
+
+	asks     bool   // that process can ask its person about the call
+	agreed   string // the question to which that person has agreed
+	question string // that the person is to be asked; "" for none
 }
 
 func defaultData() string {
@@ -57,7 +70,7 @@ func defaultData() string {
 // setOutput sets the streams to which the command writes, so that they clean text.
 func (env *environment) setOutput(stdout, stderr io.Writer) {
 	env.raw, env.stdout, env.stderr = stdout, plain.NewWriter(stdout, nil), plain.NewWriter(stderr, nil)
-	if screen, ok := terminal.Open(env.streams[1], os.Getenv); ok && screen.Colours() {
+	if _, colours := env.page(); colours {
 		env.stdout = plain.NewWriter(stdout, terminal.IsPaint)
 	}
 	if screen, ok := terminal.Open(stderr, os.Getenv); ok {
@@ -112,9 +125,28 @@ func (env *environment) note(format string, args ...any) {
 	fmt.Fprintln(env.stderr, plain.Line(fmt.Sprintf(format, args...)))
 }
 
+// printRows prints the rows in aligned columns on stdout, on a terminal as wide as that is.
+// below returns the lines that belong below a row; nil if there are none.
+func (env *environment) printRows(rows []terminal.Row, below func(row int) string) error {
+	columns, colours := env.page()
+	for i, line := range terminal.Table(rows, columns, 0, colours) {
+		if below != nil {
+			line += "\n" + strings.TrimSuffix(below(i), "\n")
+			line = strings.TrimSuffix(line, "\n")
+		}
+		if _, err := fmt.Fprintln(env.stdout, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // page returns how many columns stdout has and whether it shows colours. If stdout is
 // not a terminal, the number of columns is 0 for no limit.
 func (env *environment) page() (columns int, colours bool) {
+	if env.running != nil {
+		return env.running.columns, env.running.colours
+	}
 	if screen, ok := terminal.Open(env.streams[1], os.Getenv); ok {
 		return screen.Width(), screen.Colours()
 	}

@@ -117,7 +117,7 @@ func writeLines[Row any](path string, rows []Row) (err error) {
 
 func printEvaluated(env *environment, e evaluated) error {
 	return env.printTable(func(t table) {
-		t.row(fmt.Sprintf("%d tools, %d queries", e.Tools, e.Queries))
+		t.row(fmt.Sprintf("tools: %d, queries: %d", e.Tools, e.Queries))
 		for _, row := range []struct {
 			name  string
 			value float64

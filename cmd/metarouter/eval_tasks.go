@@ -61,7 +61,7 @@ func runEvalTasks(ctx context.Context, env *environment, o evalOptions, folders 
 func printEvaluatedTasks(env *environment, e evaluatedTasks) error {
 	return env.printTable(func(t table) {
 		w := t.w
-		fmt.Fprintf(w, "%d catalogs, %d tools, %d tasks; shares in %% with 95 %% bootstrap intervals\n\n", len(e.Catalogs), e.Tools, len(e.Outcomes))
+		fmt.Fprintf(w, "catalogs: %d, tools: %d, tasks: %d; shares in %% with 95 %% bootstrap intervals\n\n", len(e.Catalogs), e.Tools, len(e.Outcomes))
 		fmt.Fprintf(w, "KIND\tTASKS\tFIRST\tIN THREE\tREFUSED\tNOT RUN\tNOT RUN, OR NOT HARMLESS\n")
 		for _, k := range e.Kinds {
 			first, inThree := k.First.String(), k.InThree.String()

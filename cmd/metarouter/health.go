@@ -39,7 +39,7 @@ func runHealth(ctx context.Context, env *environment, url string) error {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	response, err := client.Do(request)
 	if err != nil {
-		return err
+		return fmt.Errorf("no router answers: %w; start one with 'metarouter serve --http 127.0.0.1:8787', or write its URL", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {

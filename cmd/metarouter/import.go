@@ -11,13 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
-	"github.com/mcp-metarouter/metarouter/config"
 )
 
 // importOptions are the flags of import.
 type importOptions struct {
 	file, project     string
-	write             bool
+	write, pin        bool
 	overwrite, rename bool
 }
 
@@ -38,7 +37,7 @@ func newImportCommand(env *environment) *cobra.Command {
 		`  metarouter import claude-desktop            # show what would change
   metarouter import claude-desktop --write    # change it, and keep a copy
   metarouter import vscode --project ~/shop --config shop.json --write`,
-		oneClient, func(_ context.Context, args []string) error { return runImport(env, args[0], o) })
+		oneClient, func(ctx context.Context, args []string) error { return runImport(ctx, env, args[0], o) })
 	cmd.Long = `Copies the servers of a client (` + strings.Join(clients.Names(), ", ") + `)
 into your own configuration, or into the file of --config (the last one, if there are
 several). The file is created if it does not exist. The client's files stay as they are; see 'metarouter install'.
@@ -49,13 +48,14 @@ are left out.`
 	cmd.Flags().StringVar(&o.file, "file", "", "Read the servers from this `file` of the client. (default the file that the client reads on this system)")
 	cmd.Flags().StringVar(&o.project, "project", "", "Take the servers of the project in this `folder`. By default those of the user are taken.")
 	cmd.Flags().BoolVar(&o.write, "write", false, "Write the file, and keep a copy of the old one next to it. By default the change is only shown.")
+	cmd.Flags().BoolVar(&o.pin, "pin", false, "Write the exact versions of npm and PyPI packages into the imported entries, so that they start faster; npm and uv say which. By default entries are copied as they are.")
 	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "Where you have another server of the same name, take the client's. By default yours stays.")
 	cmd.Flags().BoolVar(&o.rename, "rename", false, "Where you have another server of the same name, import the client's under a new name. By default it is left out.")
 	_ = cmd.MarkFlagDirname("project")
 	return cmd
 }
 
-func runImport(env *environment, name string, o importOptions) error {
+func runImport(ctx context.Context, env *environment, name string, o importOptions) error {
 	switch {
 	case o.overwrite && o.rename:
 		return usage(errors.New("use --overwrite or --rename, not both"))
@@ -79,14 +79,14 @@ func runImport(env *environment, name string, o importOptions) error {
 	if err != nil {
 		return err
 	}
-	was, err := config.Read(target.Path, target.Data)
-	trusted := false
-	if err == nil {
-		trusted, _ = was.Trusted(env.data) // if no approval counts, the user is asked again
-	}
 	done, err := clients.Import(c, sources, target.Path, target.Data, own, o.choice())
 	if err != nil {
 		return err
+	}
+	if o.pin {
+		if err := pinImported(ctx, env, target.Path, &done); err != nil {
+			return err
+		}
 	}
 	printDiff(env, target.Path, target.Data, done.Data)
 	noteProjectFile(env)
@@ -103,23 +103,18 @@ func runImport(env *environment, name string, o importOptions) error {
 	if done.Secrets {
 		keep = 0o600
 	}
-	if err := writeFile(env, target, done.Data, keep); err != nil {
+	if _, err := writeOurs(env, target, done.Data, keep); err != nil {
 		return err
 	}
-	if trusted { // the user who trusted the old file had the new one written
-		is, err := config.Read(target.Path, done.Data)
-		if err == nil {
-			err = is.Trust(env.data)
-		}
-		if err != nil {
-			return err
-		}
+	if err := offerLogin(ctx, env, paths, done.Login); err != nil {
+		return err
 	}
-	var configs string
-	for _, path := range env.configs {
-		configs += fmt.Sprintf(" --config %q", path)
+	configs := configFlags(env)
+	replace := "" // else the client would start them too
+	if o.file == "" && o.project == "" && len(done.Conflicts) == 0 {
+		replace = " --replace"
 	}
-	env.note("next: metarouter check%s, then metarouter install %s%s --write", configs, c.Name, configs)
+	env.note("next: metarouter check%s, then metarouter install %s%s%s --write", configs, c.Name, configs, replace)
 	return nil
 }
 
@@ -182,6 +177,7 @@ func printImported(env *environment, done clients.Imported) {
 	say("in your configuration already", done.Same)
 	say("not imported, because your configuration has a different server of this name (--overwrite replaces yours, --rename imports it under a new name)", done.Conflicts)
 	say("left out, because they start metarouter itself", done.Routers)
+	noteLogin(env, done.Login)
 	for _, note := range done.Notes {
 		env.note("note: %s", note)
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,6 +67,7 @@ func runInstall(env *environment, name string, o installOptions) error {
 	if err != nil {
 		return err
 	}
+	entry.Variables = own.Variables()
 	result, err := clients.Install(c, source, entry)
 	if err != nil {
 		return err
@@ -83,13 +85,7 @@ func runInstall(env *environment, name string, o installOptions) error {
 	}
 	printDiff(env, source.Path, file.Data, result)
 	noteProjectFile(env)
-	if strings.HasPrefix(entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) {
-		env.note("note: %s is in a folder for temporary files; move it, and install again", entry.Command)
-	}
-	noteOwnConfiguration(env, c, entry, own)
-	if !o.replace {
-		noteOtherServers(env, c, others)
-	}
+	noteEntry(env, c, entry, own, others, o.replace)
 	if folder := filepath.Dir(source.Path); clients.FirstExisting(folder) == "" {
 		env.note("note: there is no folder %s; is %s installed? (--file names another file)", folder, c.Title)
 	}
@@ -105,6 +101,22 @@ func runInstall(env *environment, name string, o installOptions) error {
 		env.note("now %s", c.Restart())
 	}
 	return nil
+}
+
+// noteEntry says what a person should know of our entry and the client's others.
+func noteEntry(env *environment, c clients.Client, entry clients.Entry, own clients.Ours, others []clients.Other, replace bool) {
+	if strings.HasPrefix(entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) && !strings.Contains(filepath.ToSlash(entry.Command), "/node_modules/") {
+		env.note("note: %s is in a folder for temporary files; move it, and install again", entry.Command)
+	}
+	noteOwnConfiguration(env, c, entry, own, slices.ContainsFunc(others, func(o clients.Other) bool { return !o.Router }))
+	if passed := c.Passes(entry); len(passed) > 0 {
+		env.note("note: %s keeps variables that look secret from servers, unless the entry names them as this one does: %s", c.Title, strings.Join(passed, ", "))
+	}
+	if replace {
+		noteDisabledServers(env, c, others)
+	} else {
+		noteOtherServers(env, c, others)
+	}
 }
 
 // clientSource returns the named file of a client, or the usual one if file is "".
@@ -126,7 +138,7 @@ func clientSource(env *environment, c clients.Client, file string) (clients.Sour
 
 // clientEntry returns the entry for clients. withData says that --data was given.
 func clientEntry(env *environment, withData bool) (e clients.Entry, err error) {
-	if e.Command, err = clients.OwnProgram(); err != nil {
+	if e.Command, e.Before, err = clients.OwnProgram(version); err != nil {
 		return e, err
 	}
 	if e.Configs, err = ownFiles(env); err != nil || !withData {
@@ -140,13 +152,28 @@ func clientEntry(env *environment, withData bool) (e clients.Entry, err error) {
 	return e, err
 }
 
-// noteOwnConfiguration warns if the entry would start a router without servers.
-func noteOwnConfiguration(env *environment, c clients.Client, e clients.Entry, own clients.Ours) {
+// noteOwnConfiguration warns if the entry would start a router without servers. some says that
+// the client has servers to import.
+func noteOwnConfiguration(env *environment, c clients.Client, e clients.Entry, own clients.Ours, some bool) {
 	switch {
+	case len(own.Files) == 0 && !some:
+		env.note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter init%s --write'", strings.Join(e.Configs, ", "), configFlags(env))
+	case len(own.Files) > 0 && len(own.Config.Servers) == 0 && !some:
+		env.note("note: %s has no servers yet; add one with 'metarouter add NAME%s --write -- COMMAND'", strings.Join(e.Configs, ", "), configFlags(env))
 	case len(own.Files) == 0:
-		env.note("note: %s does not exist yet, so metarouter would not start; make it with 'metarouter import %s --write'", strings.Join(e.Configs, ", "), c.Name)
+		env.note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter import %s --write' or 'metarouter init --write'", strings.Join(e.Configs, ", "), c.Name)
 	case len(own.Config.Servers) == 0:
 		env.note("note: %s has no servers yet; 'metarouter import %s --write' copies those of %s", strings.Join(e.Configs, ", "), c.Name, c.Title)
+	}
+}
+
+// noteDisabledServers says which of the client's servers are lost to it, since they are
+// disabled in our configuration.
+func noteDisabledServers(env *environment, c clients.Client, others []clients.Other) {
+	for _, o := range others {
+		if o.Disabled {
+			env.note("note: %s will not have the server %s, which is disabled in your configuration; 'metarouter enable %[2]s --write' brings it back", c.Title, o.Ours)
+		}
 	}
 }
 

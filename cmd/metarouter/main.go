@@ -12,13 +12,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
-
-// version is set by the linker in released binaries.
-var version = "0.1.0-dev"
 
 // Exit codes, as scripts rely on them.
 const (
@@ -114,11 +113,30 @@ func execute(ctx context.Context, env *environment) error {
 	root := newRootCommand(env)
 	root.SetArgs(env.args)
 	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = forgotten(root, command)
+	}
 	if exit := (*exitError)(nil); err == nil || errors.As(err, &exit) {
 		return err
 	}
 	// cobra reports an unknown command or flag
 	return usage(fmt.Errorf("%w\ntry '%s --help'", err, command.CommandPath()))
+}
+
+// forgotten returns an error where cobra printed the help because it found no command, though
+// the user did not ask for it.
+func forgotten(root, command *cobra.Command) error {
+	if command.Name() == "help" {
+		if _, _, err := root.Find(command.Flags().Args()); err != nil {
+			return usage(fmt.Errorf("%w; the commands are listed above", err))
+		}
+	}
+	flags := root.Flags()
+	if command == root && flags.Changed("config") && !flags.Changed("help") && !flags.Changed("version") {
+		files, _ := flags.GetStringArray("config")
+		return usage(fmt.Errorf("no command was given; --config takes a file, here %q: write the file, then a command", files[len(files)-1]))
+	}
+	return nil
 }
 
 // exitCode prints an error, and returns what the program exits with.

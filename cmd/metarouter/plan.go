@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +25,8 @@ func newPlanCommand(env *environment) *cobra.Command {
   metarouter plan new.mcp.json --start --json`,
 		arguments(1, 1, "name one file"), func(ctx context.Context, args []string) error { return runPlan(ctx, env, args[0], start) })
 	cmd.Long = `Shows what would change if FILE replaced the configuration in use: the file
-of --config, or else the file that metarouter finds by itself.`
+of --config, or else the file that metarouter finds by itself. While an edit of that
+file waits for your approval, the running router's is compared.`
 	addJSONFlag(env, cmd)
 	cmd.Flags().BoolVar(&start, "start", false, "Start the servers of FILE whose tools are not known, to count their tools. By default nothing is started.")
 	return cmd
@@ -34,8 +38,8 @@ of --config, or else the file that metarouter finds by itself.`
 // Without start nothing runs, so neither file has to be trusted. With start, the new
 // servers of the file run: a file that the command line names is used, as with --config.
 func runPlan(ctx context.Context, env *environment, file string, start bool) error {
-	now, _, err := locateConfig(env)
-	if err != nil {
+	now, waits, done, err := configInUse(ctx, env, file, start)
+	if err != nil || done {
 		return err
 	}
 	next, err := config.Load(file)
@@ -44,25 +48,69 @@ func runPlan(ctx context.Context, env *environment, file string, start bool) err
 	}
 	old := adapter.NewPreview(now, nil, env.data)
 	new := adapter.NewPreview(next, &now, env.data)
-	if start {
+	if start && env.running == nil {
 		if err := startUnknown(ctx, env, next, &new); err != nil {
 			return err
 		}
 	}
 	p := plan.Compare(plan.SideOf(now, old), plan.SideOf(next, new))
+	if waits != nil {
+		sayNotKept(env, &p, waits, next)
+	}
 	if env.json {
 		err = env.printJSON(p)
 	} else {
 		_, colours := env.page()
 		_, err = fmt.Fprint(env.stdout, terminal.Lines(p.Lines(start, colours)))
 	}
-	if err == nil && len(next.Problems) > 0 {
-		for _, p := range next.Problems {
-			env.note("%s", p.Error())
-		}
+	if err != nil {
+		return err
+	}
+	for _, p := range next.Problems {
+		env.note("%s", p.Error())
+	}
+	if len(errorsOf(next)) > 0 {
 		err = &exitError{code: exitUsage}
 	}
 	return err
+}
+
+// configInUse returns the configuration that FILE is compared with. While an edit of it waits
+// for approval, the running router has the one in use, so that it makes the comparison, and
+// done is true. If none runs, the configuration is the edit that waits.
+func configInUse(ctx context.Context, env *environment, file string, start bool) (c config.Config, waits *config.Untrusted, done bool, err error) {
+	if env.running != nil {
+		noteEdit(env)
+		return env.running.router.Config(), nil, false, nil
+	}
+	c, named, err := locateConfig(env)
+	if err != nil || named {
+		return c, nil, false, err
+	}
+	waits, _ = errors.AsType[*config.Untrusted](c.Trusted(env.data))
+	if waits == nil || !waits.Before {
+		return c, nil, false, nil
+	}
+	path, err := filepath.Abs(file)
+	if err != nil || start { // a router starts nothing for another process
+		return c, waits, false, err
+	}
+	asker := *env
+	asker.args = []string{"plan", "--json=" + strconv.FormatBool(env.json), "--", path}
+	done, err = askRunningRouter(ctx, &asker, c, false)
+	return c, waits, done, err
+}
+
+// sayNotKept says that the text in use is not known. If FILE is the edit that waits, the plan
+// gets the names of the entries that differ.
+func sayNotKept(env *environment, p *plan.Plan, waits *config.Untrusted, next config.Config) {
+	file := waits.Text.Files[0]
+	if slices.Equal(next.Files, waits.Text.Files) {
+		p.Servers.Added, p.Servers.Removed, p.Servers.Changed = append([]string{}, waits.Added...), append([]string{}, waits.Removed...), append([]string{}, waits.Edited...)
+		env.note("note: the text of %s that you approved is not kept, so only the names of the entries that differ from it are known: %v", file, waits)
+		return
+	}
+	env.note("note: the text of %s that you approved is not kept, so this is compared with the edit that waits: %v", file, waits)
 }
 
 // startUnknown starts the servers whose tools the preview does not know, and adds the

@@ -10,11 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/completion"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
-// helpColumns is the width of the help of flags.
-const helpColumns = 100
+// helpColumns is the width of the help.
+const helpColumns = 80
 
 // newRootCommand returns the command line with all its subcommands. In a router that
 // carries out the command of another process, only those exist that can ask a router.
@@ -50,7 +51,7 @@ one MCP server.`,
 	}
 	for _, cmd := range []*cobra.Command{
 		newRouteCommand(env), newSearchCommand(env), newCallCommand(env), newToolsCommand(env), newServersCommand(env), newRestartCommand(env),
-		newCapabilitiesCommand(env), newClassifyCommand(env), newUsageCommand(env), newDoctorCommand(env), newWhyCommand(env),
+		newCapabilitiesCommand(env), newClassifyCommand(env), newUsageCommand(env), newDoctorCommand(env), newWhyCommand(env), newSkillCommand(env),
 	} {
 		does := "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work."
 		if cmd.Name() == "restart" {
@@ -61,13 +62,38 @@ one MCP server.`,
 	}
 	if env.running == nil {
 		root.AddCommand(
-			newServeCommand(env), newDashboardCommand(env), newImportCommand(env), newInstallCommand(env), newCheckCommand(env), newPlanCommand(env),
-			newTrustCommand(env), newEvalCommand(env), newSchemaCommand(env), newBuiltinCommand(), newVersionCommand(env),
+			newServeCommand(env), newDashboardCommand(env), newInitCommand(env), newAddCommand(env), newAddJSONCommand(env), newRemoveCommand(env),
+			newEnableCommand(env), newDisableCommand(env), newImportCommand(env), newInstallCommand(env), newCheckCommand(env), newPlanCommand(env),
+			newTrustCommand(env), newTokenCommand(env), newSecretCommand(env), newLoginCommand(env), newLogoutCommand(env), newEvalCommand(env), newSchemaCommand(env), newBuiltinCommand(), newVersionCommand(env),
 			newManCommand(root), newHealthCommand(env), newGuardCommand(),
 		)
 	}
+	if env.running != nil {
+		root.AddCommand(newPlanCommand(env), newTrustCommand(env)) // trust for --hints alone
+	}
+	for _, cmd := range root.Commands() {
+		cmd.SuggestFor = otherNames[cmd.Name()]
+	}
 	completion.Add(root, &env.configs)
+	for _, cmd := range root.Commands() {
+		cmd.Long = wrapped(cmd.Long)
+	}
 	return root
+}
+
+// otherNames are words that other programs use for our commands.
+var otherNames = map[string][]string{"tools": {"list", "ls"}, "servers": {"status", "ps"}, "call": {"run", "exec"}}
+
+// wrapped breaks the paragraphs of a text into lines of helpColumns. Those with indented
+// lines stay.
+func wrapped(text string) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		if p != "" && !strings.Contains("\n"+p, "\n ") {
+			paragraphs[i] = strings.Join(terminal.Hang("", p, helpColumns), "\n")
+		}
+	}
+	return strings.Join(paragraphs, "\n\n")
 }
 
 // newCommand returns a subcommand. An error of run means that the operation failed,
@@ -77,7 +103,7 @@ func newCommand(use, short, example string, args cobra.PositionalArgs, run func(
 		Use: use, Short: short, Example: example,
 		Args: func(cmd *cobra.Command, given []string) error {
 			if err := args(cmd, given); err != nil {
-				return fmt.Errorf("%w; write: metarouter %s", err, use)
+				return fmt.Errorf("%w; write: %s", err, cmd.Parent().CommandPath()+" "+use)
 			}
 			return nil
 		},
@@ -124,12 +150,4 @@ const preferTags = "Prefer tools with this capability `tag`; 'metarouter capabil
 // addCapabilityFlag gives cmd the flag --capability.
 func addCapabilityFlag(cmd *cobra.Command, tags *[]string, help string) {
 	cmd.Flags().StringArrayVarP(tags, "capability", "c", nil, help)
-}
-
-func newVersionCommand(env *environment) *cobra.Command {
-	return newCommand("version", "Print the version", "  metarouter version", noArguments,
-		func(context.Context, []string) error {
-			_, err := fmt.Fprintln(env.stdout, "metarouter", version)
-			return err
-		})
 }

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/example"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -23,17 +26,25 @@ type routeOptions struct {
 
 func newRouteCommand(env *environment) *cobra.Command {
 	var o routeOptions
-	cmd := newCommand("route TASK", "Pick the best tool for a task and run it",
-		`  metarouter route "convert 5 kilometers to miles" --args '{"value":5,"from_unit":"km","to_unit":"mi"}'
+	cmd := newCommand("route TASK [KEY=VALUE …]", "Pick the best tool for a task and run it",
+		`  metarouter route "convert 5 kilometers to miles" value=5 from_unit=km to_unit=mi
+  metarouter route "convert 5 kilometers to miles" --args '{"value":5,"from_unit":"km","to_unit":"mi"}'
   metarouter route "take a screenshot" -c browser -c screenshot --dry-run`,
 		arguments(1, -1, `write the task in words, such as "convert 5 km to miles"`), func(ctx context.Context, args []string) error {
-			return runRoute(ctx, env, strings.Join(args, " "), o)
+			words, pairs := splitPairs(args)
+			return runRoute(ctx, env, strings.Join(words, " "), pairs, o)
 		})
+	cmd.Long = `Picks the best tool for a task, and runs it if that is safe; see --yes.
+
+TASK is words. KEY=VALUE after them, in an argument of its own, is an argument of the
+tool, as in 'metarouter call': VALUE is JSON, or plain text, which needs no quotes. Pairs
+are added to the object of --args; where both have a key, the pair is used.`
 	addJSONFlag(env, cmd)
+	addProfileFlag(env, cmd)
 	addArgsFlag(cmd, &o.args)
 	addCapabilityFlag(cmd, &o.capabilities, preferTags)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Show which tool would be picked, and run nothing. By default the tool runs if that is safe; see --yes.")
-	cmd.Flags().BoolVar(&o.yes, "yes", false, "Run the tool even if it may change or destroy something, or if the confidence is below routeThreshold. By default such a tool is named and not run.")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "Run the tool even if it may change or destroy something, if the confidence is below routeThreshold, or if a profile asks first. By default such a tool is named and not run; where a profile asks first, you are asked on the terminal.")
 	return cmd
 }
 
@@ -51,67 +62,120 @@ type routeAnswer struct {
 	Example      json.RawMessage `json:"example,omitempty"` // arguments as they may look; if some are missing
 	Alternatives []candidate     `json:"alternatives"`
 	Result       json.RawMessage `json:"result,omitempty"`
+
+	picked *candidate // Tool; nil if no tool was picked
 }
 
-func runRoute(ctx context.Context, env *environment, task string, o routeOptions) error {
+// isPair matches KEY=VALUE.
+var isPair = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*=`).MatchString
+
+// splitPairs returns the words of the task, and the KEY=VALUE arguments behind the first word.
+func splitPairs(args []string) (words, pairs []string) {
+	for i, arg := range args {
+		if i > 0 && isPair(arg) {
+			pairs = append(pairs, arg)
+		} else {
+			words = append(words, arg)
+		}
+	}
+	return words, pairs
+}
+
+func runRoute(ctx context.Context, env *environment, task string, pairs []string, o routeOptions) error {
 	if strings.TrimSpace(task) == "" {
 		return usage(errors.New(`the task is empty; write it in words: metarouter route "convert 5 km to miles"`))
 	}
-	c, err := loadConfig(ctx, env)
+	object, err := readArguments(env, o.args)
 	if err != nil {
 		return err
 	}
-	arguments, err := readArguments(env, o.args)
+	arguments, err := mergeArguments(nil, object, pairs) // as far as can be said before a tool is picked
 	if err != nil {
+		return usage(err)
+	}
+	withTypes := func(_ context.Context, t *registry.NormalizedTool, _ json.RawMessage, _ bool) (json.RawMessage, bool) {
+		typed, err := mergeArguments(t.InputSchema, object, pairs)
+		if err != nil {
+			typed = arguments
+		}
+		return typed, false
+	}
+	c, done, err := loadOrAsk(ctx, env, false)
+	if err != nil || done {
 		return err
 	}
-	return withRouterForCalls(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
+	return withScope(ctx, env, c, withRouterForCalls, func(ctx context.Context, r *adapter.Scope, c config.Config) error {
 		if err := awaitTools(ctx, env, r); err != nil {
 			return err
 		}
+		client := &lonelyClient{person: personFor(env, o.yes)}
 		routed, err := selector.Route(ctx, r, selector.RouteRequest{
 			Query:     selector.Query{Task: task, Capabilities: o.capabilities, Assistant: r.Assistant()},
-			Call:      selector.Call{Arguments: arguments, Client: "metarouter route"},
+			Call:      selector.Call{Arguments: arguments, Client: "metarouter route", From: client},
 			DryRun:    o.dryRun,
 			Threshold: c.Router.RouteThreshold,
 			RunUnsure: o.yes,
 			RunUnsafe: o.yes,
+			Fill:      withTypes,
 		})
-		sel, t := routed.Selection, routed.Selection.Tool
+		t := routed.Selection.Tool
 		if err != nil && t == nil {
 			return err
 		}
-		notePartial(env, sel.Partial)
+		if t != nil {
+			defer client.explain(env, t.ID, t.Server, routed.Result.JSON, err)
+		}
+		notePartial(env, routed.Selection.Partial)
 		if err != nil {
 			return fmt.Errorf("call %s: %w", t.ID, oneLine{err})
 		}
-		answer := routeAnswer{Alternatives: candidates(sel.Alternatives), Sure: sel.Sure, Abstained: sel.Abstained, By: sel.By}
-		if t == nil {
-			answer.Alternatives = answer.Alternatives[:min(len(answer.Alternatives), maxNearest)]
-			fmt.Fprintln(env.stderr, verdict(true, len(sel.Alternatives) > 0))
-			return printRouted(env, answer, &exitError{code: exitNoTool})
-		}
-		answer.Tool, answer.Score, answer.Confidence = t.ID, sel.Score, sel.Confidence
-		answer.Places, answer.Ambiguous = serversOf(sel.Places), routed.Ambiguous
-		switch {
-		case o.dryRun:
-			return printRouted(env, answer, nil)
-		case !routed.Ran:
-			if answer.Missing = routed.Missing; len(answer.Missing) > 0 {
-				answer.Example = example.Arguments(t.InputSchema, routed.Arguments)
-			}
-			return printRouted(env, answer, &exitError{exitFailed, whyNotRun(routed, answer.Places, o.yes)})
-		}
-		answer.Result = routed.Result.JSON
-		if routed.Result.IsError {
-			return printRouted(env, answer, &exitError{code: exitFailed})
-		}
-		return printRouted(env, answer, nil)
+		return answerRoute(ctx, env, r, routed, o)
 	})
 }
 
-// whyNotRun says all that the call lacks, and what to write instead.
-func whyNotRun(routed selector.Routed, places []string, yes bool) error {
+// answerRoute prints what became of the task.
+func answerRoute(ctx context.Context, env *environment, r selector.Provider, routed selector.Routed, o routeOptions) error {
+	sel, t := routed.Selection, routed.Selection.Tool
+	answer := routeAnswer{Alternatives: candidates(sel.Alternatives), Sure: sel.Sure, Abstained: sel.Abstained, By: sel.By}
+	if t == nil {
+		answer.Alternatives = answer.Alternatives[:min(len(answer.Alternatives), maxNearest)]
+		fmt.Fprintln(env.stderr, verdict(true, len(sel.Alternatives) > 0))
+		return printRouted(env, answer, &exitError{code: exitNoTool})
+	}
+	answer.Tool, answer.Score, answer.Confidence = t.ID, sel.Score, sel.Confidence
+	answer.Places, answer.Ambiguous = serversOf(sel.Places), routed.Ambiguous
+	answer.picked = &candidate{ID: t.ID, Description: t.Description, Capabilities: t.Capabilities, Confidence: sel.Confidence, Places: answer.Places}
+	if !sel.Sure && !routed.Ran {
+		fmt.Fprintln(env.stderr, verdict(false, true))
+	}
+	switch {
+	case o.dryRun:
+		return printRouted(env, answer, nil)
+	case !routed.Ran:
+		args := fitting(ctx, r, t, routed.Arguments)
+		if answer.Missing = routed.Missing; len(answer.Missing) > 0 {
+			answer.Example = example.Arguments(t.InputSchema, args)
+		}
+		return printRouted(env, answer, &exitError{exitFailed, whyNotRun(routed, answer.Places, o.yes, args)})
+	}
+	answer.Result = routed.Result.JSON
+	switch {
+	case notApproved(routed.Result.Err) != nil && !env.json:
+		return notApproved(routed.Result.Err)
+	case len(routed.Result.Mismatch) > 0 && !env.json:
+		env.note("%s (confidence %s)", answer.Tool, shownConfidence(answer.Confidence))
+		return &exitError{exitFailed, mismatchError(ctx, r, t, routed.Arguments, routed.Result.Mismatch)}
+	case routed.Result.IsError:
+		err := printRouted(env, answer, &exitError{code: exitFailed})
+		noteSample(env, t, routed.Arguments)
+		return err
+	}
+	return printRouted(env, answer, nil)
+}
+
+// whyNotRun says all that the call lacks, and what to write instead. args are those that an
+// example keeps. --yes is named only if it helps: not for a tool that is no sure match.
+func whyNotRun(routed selector.Routed, places []string, yes bool, args json.RawMessage) error {
 	t := routed.Selection.Tool
 	var reasons []string
 	if len(routed.Missing) > 0 {
@@ -130,9 +194,15 @@ func whyNotRun(routed selector.Routed, places []string, yes bool) error {
 			}
 		}
 	}
+	switch {
+	case !routed.Selection.Sure || routed.Ambiguous:
+		permission = ""
+	case permission != "" && len(routed.Missing) > 0:
+		permission = fmt.Sprintf("; give %s, and add --yes", strings.Join(routed.Missing, ", "))
+	}
 	message := fmt.Sprintf("%s was not run: %s%s", t.ID, strings.Join(reasons, "; "), permission)
 	if len(routed.Missing) > 0 {
-		message += ". For example:\n  " + sampleCall(t, routed.Arguments)
+		message += ". For example:\n  " + sampleCall(t, args)
 	}
 	return errors.New(message)
 }
@@ -153,11 +223,12 @@ func printRouted(env *environment, r routeAnswer, outcome error) error {
 		}
 		return outcome
 	}
-	if r.Tool != "" {
-		env.say("%4s  %s%s", shownConfidence(r.Confidence), r.Tool, alsoOn(r.Places))
+	rows := r.Alternatives
+	if r.picked != nil {
+		rows = append([]candidate{*r.picked}, rows...)
 	}
-	for _, c := range r.Alternatives {
-		env.say("%4s  %s%s  %s", shownConfidence(c.Confidence), c.ID, alsoOn(c.Places), summary(c.Description))
+	if err := printCandidates(env, rows); err != nil {
+		return err
 	}
 	return outcome
 }

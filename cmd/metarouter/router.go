@@ -13,9 +13,12 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -32,18 +35,58 @@ func loadConfig(ctx context.Context, env *environment) (config.Config, error) {
 	return c, err
 }
 
+// loadOrAsk is loadConfig for a command that a running router can carry out. While an edit
+// waits for approval or the files have a mistake in their syntax, the running router carries
+// it out with the text before that, and done is true; with all, every such router does.
+func loadOrAsk(ctx context.Context, env *environment, all bool) (c config.Config, done bool, err error) {
+	if env.running != nil {
+		noteEdit(env)
+		return env.running.router.Config(), false, nil
+	}
+	c, named, err := locateConfig(env)
+	if isMistake(err) {
+		if done, asked := askRunningRouter(ctx, env, c, all); done {
+			return c, true, asked
+		}
+	}
+	if err != nil || named {
+		return c, false, err
+	}
+	usable, distrust := requireTrust(ctx, env, c)
+	if distrust == nil || errors.Is(distrust, errInterrupted) {
+		return usable, false, distrust
+	}
+	if done, err := askRunningRouter(ctx, env, c, all); done {
+		return c, true, err
+	}
+	return c, false, distrust
+}
+
 // locateConfig finds and reads the configuration. named is false for a .mcp.json that
 // --config does not name, which must not be used unless it is trusted. Until then c is no
-// more than its text.
+// more than its text. With a mistake in the syntax, c has the paths of the files alone.
 func locateConfig(env *environment) (c config.Config, named bool, err error) {
 	if os.Getenv(supervisor.DepthVariable) != "" {
 		return c, false, usage(errors.New("this process was started by a metarouter, and a router inside a router would start itself without end; take the entry out of the configuration"))
 	}
-	paths, named, err := config.Find(env.configs)
+	paths, named, err := findConfig(env)
 	if err == nil {
 		c, _, err = readConfig(env, paths, named)
 	}
+	if isMistake(err) {
+		for _, path := range paths {
+			if abs, failed := filepath.Abs(path); failed == nil {
+				c.Files = append(c.Files, abs)
+			}
+		}
+	}
 	return c, named, usage(unreadable(err))
+}
+
+// isMistake reports whether err is a mistake in the text of a configuration.
+func isMistake(err error) bool {
+	_, ok := errors.AsType[config.Problem](err)
+	return ok
 }
 
 // readConfig reads the configuration. If it was found and not named, and is not trusted, c
@@ -56,7 +99,7 @@ func readConfig(env *environment, paths []string, named bool) (c config.Config, 
 	if c, err = config.LoadText(paths...); err != nil {
 		return c, false, err
 	}
-	if usable, _ = c.Trusted(env.data); usable { // requireTrust returns the error
+	if usable = c.Trusted(env.data) == nil; usable { // requireTrust returns the error
 		c = c.Expand()
 	}
 	return c, usable, nil
@@ -72,7 +115,7 @@ func unreadable(err error) error {
 		return fmt.Errorf("%s is a folder; name the file in it, such as %s", path.Path, filepath.Join(path.Path, ".mcp.json"))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no configuration file %s; correct the path, or create the file with 'metarouter import CLIENT --write'", path.Path)
+		return fmt.Errorf("there is no configuration file %s; correct the path, or create the file with: metarouter init --write --config %s", path.Path, clients.Word(path.Path))
 	}
 	return err
 }
@@ -138,9 +181,7 @@ func runOwnRouter(ctx context.Context, env *environment, c config.Config, observ
 	if err != nil {
 		return err
 	}
-	for _, p := range c.Problems {
-		env.note("%s", p.Error())
-	}
+	noteErrors(env, c)
 	o := routerOptions(env, log)
 	o.OnDemand = true
 	if observed {
@@ -158,31 +199,64 @@ func runOwnRouter(ctx context.Context, env *environment, c config.Config, observ
 	return err
 }
 
+// noteErrors says on stderr what is wrong with the configuration, in few lines.
+func noteErrors(env *environment, c config.Config) {
+	const most = 3
+	wrong := errorsOf(c) // 'metarouter check' shows the warnings too
+	if len(wrong) > most {
+		env.note("%d errors in %s: run 'metarouter check'", len(wrong), strings.Join(c.Files, ", "))
+		return
+	}
+	for _, p := range wrong {
+		env.note("%s", p.Error())
+	}
+}
+
+// A fleet is the servers of a router, or those that a profile allows.
+type fleet interface {
+	Servers() []adapter.ServerInfo
+	Settled(ctx context.Context)
+	Await(ctx context.Context, server string) error
+}
+
 // awaitTools waits until the tools of all servers are known or their servers have
-// failed, and names the failed servers on stderr.
-func awaitTools(ctx context.Context, env *environment, r *adapter.Parts) error {
+// failed, and names the failed servers on stderr, in one line.
+func awaitTools(ctx context.Context, env *environment, r fleet) error {
 	progress.ShowServers(env.stderr, r, func() { r.Settled(ctx) })
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
+	var without []adapter.ServerInfo
 	for _, s := range r.Servers() {
-		if s.LastError != "" && s.Tools == 0 {
-			env.note("metarouter: server %q %s: %s", s.Name, stateVerb(s.State), s.LastError)
+		if s.LastError != "" && s.Tools == 0 && s.State != status.Disabled && s.State != status.Self {
+			without = append(without, s)
 		}
+	}
+	switch len(without) {
+	case 0:
+	case 1:
+		s := without[0]
+		env.note("metarouter: server %q %s: %s; 'metarouter servers %s' says more", s.Name, s.Verb(), terminal.Cut(plain.Line(s.LastError), maxReason), s.Name)
+	default:
+		var names []string
+		for _, s := range without[:min(len(without), maxNamed)] {
+			names = append(names, s.Name)
+		}
+		if more := len(without) - len(names); more > 0 {
+			names = append(names, fmt.Sprintf("%d more", more))
+		}
+		env.note("metarouter: %d servers do not work, so their tools are missing: %s; 'metarouter doctor' says why and what to do", len(without), strings.Join(names, ", "))
 	}
 	return nil
 }
 
-// stateVerb returns "failed" for a failed server, and "is" and the state for others.
-func stateVerb(state status.State) string {
-	if state == status.Failed {
-		return "failed"
-	}
-	return "is " + string(state)
-}
+const (
+	maxReason = 120 // characters of an error that a line of other things names
+	maxNamed  = 10  // servers that such a line names
+)
 
 // awaitServer starts the server and waits until it is ready.
-func awaitServer(ctx context.Context, env *environment, r *adapter.Parts, name string) (err error) {
+func awaitServer(ctx context.Context, env *environment, r fleet, name string) (err error) {
 	progress.ShowServers(env.stderr, r, func() { err = r.Await(ctx, name) })
 	return err
 }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/example"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // sampleCall returns a command that calls the tool with args, completed by values such as
@@ -24,7 +26,7 @@ func sampleCall(t *registry.NormalizedTool, args json.RawMessage) string {
 		pairs = append(pairs, key+"="+text)
 		return true
 	})
-	if again, err := mergeArguments(t, json.RawMessage("{}"), pairs); err == nil && sameArguments(again, args) {
+	if again, err := mergeArguments(t.InputSchema, json.RawMessage("{}"), pairs); err == nil && sameArguments(again, args) {
 		for _, pair := range pairs {
 			command = append(command, shellWord(pair))
 		}
@@ -32,6 +34,58 @@ func sampleCall(t *registry.NormalizedTool, args json.RawMessage) string {
 		command = append(command, "--args", shellWord(string(args)))
 	}
 	return strings.Join(command, " ")
+}
+
+// maxKept is how many arguments an example keeps.
+const maxKept = 20
+
+// fitting returns the arguments that fit the tool's schema, as far as the others are
+// completed by [sampleCall]. An argument is kept unless it adds a fault.
+func fitting(ctx context.Context, r selector.Provider, t *registry.NormalizedTool, args json.RawMessage) json.RawMessage {
+	faults := func(args json.RawMessage) int {
+		return len(r.Check(ctx, t, example.Arguments(t.InputSchema, args)).Faults)
+	}
+	kept := json.RawMessage("{}")
+	least, n := faults(kept), 0
+	_ = wire.Members(args, func(key string, value []byte) bool {
+		with := json.RawMessage(wire.SetMember(kept, key, value))
+		if now := faults(with); now <= least {
+			kept, least = with, now
+		}
+		n++
+		return n < maxKept
+	})
+	return kept
+}
+
+// noteSample notes a call with an argument, after a call without any failed.
+func noteSample(env *environment, t *registry.NormalizedTool, args json.RawMessage) {
+	if env.json || !sameArguments(args, json.RawMessage("{}")) {
+		return
+	}
+	if sample := sampleWithOptional(t); sample != "" {
+		env.note("no arguments were given; for example:")
+		env.note("  %s", sample)
+	}
+}
+
+// sampleWithOptional is sampleCall with the first argument, preferably a text without a default,
+// of a tool that requires none. It is "" if the tool has no arguments.
+func sampleWithOptional(t *registry.NormalizedTool) string {
+	first := ""
+	_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(name string, schema []byte) bool {
+		kind, _ := wire.String(wire.Member(schema, "type"))
+		text := kind == "string" && wire.Member(schema, "default") == nil
+		if first == "" || text {
+			first = name
+		}
+		return !text
+	})
+	if first == "" {
+		return ""
+	}
+	schema := wire.SetMember(t.InputSchema, "required", wire.Marshal([]string{first}))
+	return sampleCall(t, example.Arguments(schema, nil))
 }
 
 func sameArguments(a, b json.RawMessage) bool {

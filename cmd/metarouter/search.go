@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/why"
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -76,6 +78,7 @@ func newSearchCommand(env *environment) *cobra.Command {
 			return runSearch(ctx, env, strings.Join(args, " "), o)
 		})
 	addJSONFlag(env, cmd)
+	addProfileFlag(env, cmd)
 	addCapabilityFlag(cmd, &o.capabilities, preferTags)
 	cmd.Flags().IntVarP(&o.limit, "limit", "k", 10, "List at most this `number` of tools.")
 	cmd.Flags().BoolVar(&o.explain, "explain", false, "Show for each tool what its score is made of: words, meaning, use and others, each as a percentage of the score, with its value and its weight. By default only the confidence is shown.")
@@ -89,11 +92,11 @@ func runSearch(ctx context.Context, env *environment, query string, o searchOpti
 	if o.limit < 1 {
 		return usage(fmt.Errorf("-k %d is too small; write 1 or more", o.limit))
 	}
-	c, err := loadConfig(ctx, env)
-	if err != nil {
+	c, done, err := loadOrAsk(ctx, env, false)
+	if err != nil || done {
 		return err
 	}
-	return withRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
+	return withScope(ctx, env, c, withRouter, func(ctx context.Context, r *adapter.Scope, _ config.Config) error {
 		if err := awaitTools(ctx, env, r); err != nil {
 			return err
 		}
@@ -126,7 +129,7 @@ func runSearch(ctx context.Context, env *environment, query string, o searchOpti
 // notePartial names on stderr the capabilities that no tool has together with the others.
 func notePartial(env *environment, missing []string) {
 	if len(missing) > 0 {
-		env.note("no tool has all the capabilities that you asked for; the tools that are listed do not have %s. 'metarouter capabilities' lists the tags", strings.Join(missing, ", "))
+		env.note("no tool has all the capabilities that you asked for; the tools that are listed lack %q. 'metarouter capabilities' lists the tags", strings.Join(missing, ", "))
 	}
 }
 
@@ -164,28 +167,38 @@ func verdict(abstained, any bool) string {
 
 // shownConfidence returns a confidence as tables show it: a dash for none.
 func shownConfidence(confidence float64) string {
-	if confidence < 0.005 {
+	if confidence < 0.01 {
 		return "–"
 	}
-	return fmt.Sprintf("%.2f", confidence)
+	return why.Confidence(confidence)
 }
 
 // printRanking prints the tools found, with the parts of their scores where rows have
 // them.
 func printRanking(env *environment, found selector.Ranking, rows []candidate) error {
+	notePartial(env, found.Partial)
 	if !found.Sure {
 		fmt.Fprintln(env.stderr, verdict(found.Abstained, len(rows) > 0))
 	}
 	if found.Abstained {
 		rows = rows[:min(len(rows), maxNearest)]
 	}
-	notePartial(env, found.Partial)
-	return env.printTable(func(t table) {
-		for _, c := range rows {
-			t.row(shownConfidence(c.Confidence), c.ID+alsoOn(c.Places), strings.Join(c.Capabilities, " "), summary(c.Description))
-			if c.Why != nil {
-				why.PrintScore(t.w, c.Why)
-			}
+	return printCandidates(env, rows)
+}
+
+// printCandidates prints a row for each tool, with the parts of its score below it if it
+// has them.
+func printCandidates(env *environment, tools []candidate) error {
+	rows := make([]terminal.Row, len(tools))
+	for i, c := range tools {
+		rows[i] = append(terminal.Row{{Text: shownConfidence(c.Confidence), Right: true}}, toolCells(c.ID+alsoOn(c.Places), c.Capabilities, c.Description)...)
+	}
+	columns, _ := env.page()
+	return env.printRows(rows, func(i int) string {
+		var b strings.Builder
+		if tools[i].Why != nil {
+			why.PrintScore(&b, tools[i].Why, columns)
 		}
+		return b.String()
 	})
 }

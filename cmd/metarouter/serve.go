@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
@@ -30,6 +31,7 @@ import (
 // serveFlags are the flags of serve.
 type serveFlags struct {
 	mode, names string
+	profile     string // "" if none was chosen
 	noWatch     bool
 	web         web.Flags
 	overHTTP    bool // --http was given
@@ -52,11 +54,13 @@ func newServeCommand(env *environment) *cobra.Command {
 			}
 			f.overHTTP = cmd.Flags().Changed("http")
 			f.stdio = f.stdio && (!f.overHTTP || cmd.Flags().Changed("stdio"))
+			env.noQuestions = f.stdio // stdin is the protocol's
 			return runServe(ctx, env, f)
 		})
 	flags := cmd.Flags()
-	flags.StringVar(&f.mode, "mode", "", "Show clients tools in this `MODE`: search (tools that find and call the others), direct (all tools), or auto (direct if the tools of all servers are known from an earlier start and their definitions cost at most toolBudget tokens, else search). (default \"mode\" of the configuration, else auto)")
+	flags.StringVar(&f.mode, "mode", "", "Show clients tools in this `MODE`: search (tools that find and call the others), direct (all tools), or auto (direct if the definitions of all tools cost at most toolBudget tokens, else search). (default \"mode\" of the configuration, else auto)")
 	flags.StringVar(&f.names, "names", "", "Name tools in direct mode in this `STYLE`: prefixed (server__tool) or bare (the tool's own name where it is unique). (default \"names\" of the configuration, else prefixed)")
+	flags.StringVar(&f.profile, "profile", "", "Show clients only what the `profile` of this name allows. Clients over HTTP may choose another one too, and then see what both allow. (default the profile \"default\" if there is one, else everything)")
 	flags.BoolVar(&f.noWatch, "no-watch", false, "Do not reload the configuration when its files change, only on SIGHUP. By default an edit takes effect when the file is saved.")
 	flags.StringVar(&f.web.Address, "http", "", "Serve over HTTP at this `address`, such as 127.0.0.1:8787. If it is empty (\"\"), the address is \"http.addr\" of the configuration, or 127.0.0.1:8787 if that is not set. Without the flag nothing is served over HTTP.")
 	flags.BoolVar(&f.stdio, "stdio", true, "Serve one client over stdin and stdout. With --http it is off by default. If you write both --http and --stdio, the router ends when stdin is closed.")
@@ -75,10 +79,20 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	// SIGPIPE is caught, since servers would inherit it if it were ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	c, named, err := locateConfig(env)
+	hasClient := f.stdio && !f.host && !isTerminal(env.streams[0])
+	if _, none := errors.AsType[*noConfigurationError](err); none && (hasClient || f.overHTTP || f.host) {
+		c, named, err = noServers(err)
+	}
 	if err == nil && !named {
 		c, err = requireTrust(ctx, env, c)
 	}
+	if err == nil && !f.host {
+		err = checkProfile(c, &f.profile)
+	}
 	if err != nil {
+		if hasClient && ctx.Err() == nil {
+			service.Refuse(env.stdin, env.raw, err)
+		}
 		return err
 	}
 	if err := f.check(); err != nil {
@@ -111,7 +125,7 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 			return err
 		}
 		defer l.Close()
-		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Server) error { return l.Serve(ctx, m, r) })
+		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error { return l.Serve(ctx, m, r) })
 	} else if mayShare(env) {
 		if journal, err = shareRouter(ctx, env, c, named, f, log); !errors.Is(err, daemon.ErrCannotShare) {
 			return err
@@ -121,7 +135,12 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	if f.stdio {
 		s.Listeners = append(s.Listeners, listenOnStdio(env, journal))
 	}
-	s.Listeners = append(s.Listeners, listenForCommands(env, c, s.Pages, log))
+	said := &edits{unwatched: f.noWatch}
+	s.Judged = said.judge
+	s.Listeners = append(s.Listeners, listenForCommands(env, c, s, said, log))
+	if !named && env.data != "" && canAsk(env) {
+		s.Listeners = append(s.Listeners, askAboutEdits(env, said, log))
+	}
 	s.Options.Sole = !f.overHTTP
 	if screen, ok := env.stderr.(*terminal.Screen); ok && !(f.stdio && (isTerminal(env.streams[0]) || isTerminal(env.streams[1]))) { // messages on the terminal leave no room for it
 		s.Screen = screen
@@ -129,12 +148,28 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	return runService(ctx, s)
 }
 
+// noServers returns the configuration of a user who has no file yet: a router without servers,
+// which says why, and which reads the user's own file as soon as it exists.
+func noServers(why error) (c config.Config, named bool, err error) {
+	own, err := config.Own()
+	if err != nil {
+		return c, false, usage(err)
+	}
+	c, err = config.Load()
+	c.Files = []string{own}
+	if none, ok := errors.AsType[*noConfigurationError](why); ok {
+		c.Problems = []config.Problem{none.problem("warning")}
+	}
+	return c, true, err
+}
+
 // newService returns the service of a configuration, without listeners.
 func newService(env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger) *service.Service {
 	return &service.Service{
 		Config:   c,
 		Override: func(r *config.Router) { _ = f.override(r) }, // runServe has checked the flags
-		Trusted:  trustOfEdits(env, named, log),
+		Trusted:  trustOfEdits(env, named),
+		Profile:  f.profile,
 		Watch:    !f.noWatch,
 		Hangup:   make(chan os.Signal, 1),
 		Options:  routerOptions(env, log),
@@ -145,19 +180,13 @@ func newService(env *environment, c config.Config, named bool, f serveFlags, log
 	}
 }
 
-// trustOfEdits returns the function that reports whether an edit may be used.
-func trustOfEdits(env *environment, named bool, log *zap.Logger) func(config.Config) bool {
+// trustOfEdits returns the function that says why an edit may not be used.
+func trustOfEdits(env *environment, named bool) func(config.Config) error {
 	if named {
 		return nil // everything may
 	}
-	said := ""
-	return func(c config.Config) bool {
-		trusted, err := c.Trusted(env.data)
-		if err != nil && err.Error() != said { // it is asked every second
-			said = err.Error()
-			log.Warn("an edit can't be trusted", zap.Error(err))
-		}
-		return trusted
+	return func(c config.Config) error {
+		return trust.Explain(c.Trusted(env.data), trustCommand(env, c.Files[0]))
 	}
 }
 
@@ -173,12 +202,12 @@ func runService(ctx context.Context, s *service.Service) (err error) {
 // listenOnStdio returns a listener for the client on stdin and stdout. The journal says
 // where to go on with a client that another router served before, and may be nil.
 func listenOnStdio(env *environment, journal server.Journal) service.Listener {
-	return func(ctx context.Context, _ *adapter.Parts, s *server.Server) error {
+	return func(ctx context.Context, _ *adapter.Parts, s *server.Servers) error {
 		in := env.stdin
 		if f, ok := in.(*os.File); ok {
 			in = pipe.Inherited(f)
 		}
-		return cmp.Or(s.Serve(ctx, in, env.raw, journal), service.ErrClientLeft)
+		return cmp.Or(s.Default().Serve(ctx, in, env.raw, journal), service.ErrClientLeft)
 	}
 }
 

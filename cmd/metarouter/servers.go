@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,56 +21,105 @@ import (
 )
 
 func newServersCommand(env *environment) *cobra.Command {
-	cmd := newCommand("servers", "Show the state of every server; if no router runs, start the servers for this command and stop them again",
+	var watch bool
+	cmd := newCommand("servers [SERVER]", "Show the state of every server, or all about one",
 		`  metarouter servers
-  metarouter servers --json`,
-		noArguments, func(ctx context.Context, _ []string) error { return runServers(ctx, env) })
+  metarouter servers playwright
+  metarouter servers --watch`,
+		arguments(0, 1, "name one server at most"), func(ctx context.Context, args []string) error {
+			switch {
+			case watch && len(args) > 0:
+				return usage(errors.New("--watch shows all servers; leave the name out"))
+			case watch:
+				return runWatch(ctx, env)
+			case len(args) > 0:
+				return runServer(ctx, env, args[0])
+			}
+			return runServers(ctx, env)
+		})
+	cmd.Long = `Shows the state of every server, or all about one: its whole last error and its last
+lines on stderr, too. If no router runs, it starts the servers and stops them again.`
 	addJSONFlag(env, cmd)
+	addNamedProfileFlag(env, cmd, "Show only the servers that the `profile` of this name allows. (default all servers)")
+	cmd.Flags().BoolVar(&watch, "watch", false, "Show the servers until Ctrl-C: a terminal shows their states as they change; a file or a pipe gets a line for each change, with --json an object in a line. By default they are shown once.")
 	return cmd
 }
 
 func runServers(ctx context.Context, env *environment) error {
 	if env.running != nil {
-		return printServers(env, env.running.router.Servers())
+		noteEdit(env)
+		if err := checkProfile(env.running.router.Config(), env.profile); err != nil {
+			return err
+		}
+		return printServers(env, namedScope(env.running.router, env.profile).Servers())
 	}
-	c, _, err := locateConfig(env) // to ask a router starts nothing, and needs no trust
+	c, named, err := locateConfig(env)
+	if isMistake(err) {
+		if done, asked := askRunningServers(ctx, env, c); done {
+			return asked
+		}
+	}
 	if err != nil {
 		return err
+	}
+	var distrust error // to ask a router starts nothing, and needs no trust
+	if !named && !env.json {
+		if c, distrust = requireTrust(ctx, env, c); errors.Is(distrust, errInterrupted) {
+			return distrust
+		}
 	}
 	if done, err := askRunningServers(ctx, env, c); done {
 		return err
 	}
-	if c, err = loadConfig(ctx, env); err != nil {
+	if !named && env.json {
+		c, distrust = requireTrust(ctx, env, c)
+	}
+	if distrust != nil {
+		return distrust
+	}
+	if err := checkProfile(c, env.profile); err != nil {
 		return err
 	}
 	return withOwnRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
-		progress.ShowServers(env.stderr, r, func() { r.Try(ctx) })
+		scope := namedScope(r, env.profile)
+		if names := namesOf(scope.Servers()); len(names) > 0 {
+			progress.ShowServers(env.stderr, scope, func() { r.Try(ctx, names...) })
+		}
 		if ctx.Err() != nil {
 			return errInterrupted
 		}
-		return printServers(env, r.Servers())
+		return printServers(env, scope.Servers())
 	})
+}
+
+func namesOf(servers []adapter.ServerInfo) (names []string) {
+	for _, s := range servers {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 func printServers(env *environment, all []adapter.ServerInfo) error {
 	if env.json {
 		return env.printJSON(server.ServerRows(all))
 	}
-	if isTerminal(env.streams[1]) {
-		return printServerRows(env, progress.RowsOf(all))
-	}
-	return env.printTable(func(t table) {
-		t.row("SERVER", "STATE", "TOOLS", "PROTOCOL", "PID", "RESTARTS", "LAST ERROR")
-		for _, s := range all {
-			t.row(s.Name, s.State, s.Tools, s.ProtocolVersion, s.PID, s.Restarts, s.LastError)
-		}
-	})
+	return printServerRows(env, progress.RowsOf(all))
 }
 
-// printServerRows prints the table of servers for a person at a terminal.
+// printServerRows prints the table of servers.
 func printServerRows(env *environment, rows []progress.Row) error {
+	if len(rows) == 0 {
+		env.note("there are no servers yet; add one with 'metarouter add NAME --write -- COMMAND', or copy a client's with 'metarouter import CLIENT --write'")
+		return nil
+	}
 	columns, colours := env.page()
-	_, err := fmt.Fprint(env.stdout, terminal.Lines(progress.Table(rows, columns, colours)))
+	lines := progress.Table(rows, columns, 0, colours)
+	for _, s := range rows {
+		if s.Several != "" {
+			lines = append(lines, terminal.Hang(s.Name+" has ", s.Several, columns)...)
+		}
+	}
+	_, err := fmt.Fprint(env.stdout, terminal.Lines(lines))
 	return err
 }
 
@@ -84,6 +134,7 @@ func askRunningServers(ctx context.Context, env *environment, c config.Config) (
 		return askRunningRouter(ctx, env, c, false)
 	}
 	var rows []progress.Row
+	var notes []byte
 	poll := func() (starting bool) {
 		var all []server.ServerRow
 		o, answered, failed := requestOutcome(ctx, env, c, append(slices.Clone(env.args), "--json"), false)
@@ -94,7 +145,7 @@ func askRunningServers(ctx context.Context, env *environment, c config.Config) (
 		for i, s := range all {
 			next[i] = progress.Row{ServerRow: s}
 		}
-		rows = next
+		rows, notes = next, o.Stderr
 		return slices.ContainsFunc(rows, func(s progress.Row) bool { return s.State == string(status.Starting) })
 	}
 	if poll() {
@@ -117,18 +168,22 @@ func askRunningServers(ctx context.Context, env *environment, c config.Config) (
 	case err != nil || !done:
 		return done, err
 	}
+	env.stderr.Write(notes)
 	return true, printServerRows(env, rows)
 }
 
 func newRestartCommand(env *environment) *cobra.Command {
-	return newCommand("restart NAME", "Restart a server in every running router that has this configuration",
+	return newCommand("restart NAME", "Restart a server in every router with this configuration",
 		`  metarouter restart playwright`,
 		arguments(1, 1, "name one server; 'metarouter servers' lists all"), func(ctx context.Context, args []string) error { return runRestart(ctx, env, args[0]) })
 }
 
 func runRestart(ctx context.Context, env *environment, name string) error {
-	c, err := loadConfig(ctx, env)
-	if err != nil {
+	c, done, err := loadOrAsk(ctx, env, true)
+	if err != nil || done {
+		return err
+	}
+	if err := isInWaitingEdit(env, name); err != nil {
 		return err
 	}
 	entry, err := findEntry(c, name)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/signal"
@@ -70,11 +71,12 @@ func shareRouter(ctx context.Context, env *environment, c config.Config, named b
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	client := daemon.Client{
-		Place:  daemon.PlaceOf(env.data, c.Files),
-		Terms:  func() daemon.Terms { return sharingTerms(env, c, named, f) },
-		Host:   append([]string{exe}, append(env.args, "--"+hostFlag)...),
-		Log:    filepath.Join(env.data, "crashes.log"),
-		Reload: hangup,
+		Place:   daemon.PlaceOf(env.data, c.Files),
+		Terms:   func() daemon.Terms { return sharingTerms(env, c, named, f) },
+		Host:    append([]string{exe}, append(env.args, "--"+hostFlag)...),
+		Log:     filepath.Join(env.data, "crashes.log"),
+		Reload:  hangup,
+		Profile: f.profile,
 		Lost: func(err error) {
 			log.Warn("the shared router has ended; another takes over", zap.Error(err))
 			if now, usable, err := readConfig(env, c.Files, named); err == nil && usable { // else a shared router keeps what it has, too
@@ -96,7 +98,10 @@ func hostClients(ctx context.Context, env *environment, c config.Config, named b
 		return err
 	}
 	s := newService(env, c, named, f, log)
-	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Parts, m *server.Server) error {
+	s.Profile = "" // each client has its own
+	said := &edits{unwatched: f.noWatch}
+	s.Judged = said.judge
+	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
 		h := daemon.Host{
 			Size:  daemon.JournalSize,
 			Terms: func() daemon.Terms { return sharingTerms(env, r.Configured(), named, f) },
@@ -111,12 +116,16 @@ func hostClients(ctx context.Context, env *environment, c config.Config, named b
 				out := pipe.Inherited(streams.Out)
 				defer out.Close()
 				journal := daemon.NewJournal(streams.Memory, streams.Stage)
-				err = m.Serve(ctx, pipe.Inherited(streams.In), out, journal)
+				chosen, err := serverOf(m, streams.Profile)
+				if err != nil {
+					return true, err
+				}
+				err = chosen.Serve(ctx, pipe.Inherited(streams.In), out, journal)
 				return journal.Closed(), err
 			},
 		}
 		mux := http.NewServeMux()
-		handleCommands(env, mux, r, m.Mode)
+		handleCommands(env, mux, r, said, m.Default().Mode, s.Observers.Ledger())
 		mux.Handle("/", daemon.During(ctx, s.Pages))
 		killed, err := h.Run(ctx, os.NewFile(hostSocket, "socket"), mux)
 		if killed {
@@ -128,6 +137,18 @@ func hostClients(ctx context.Context, env *environment, c config.Config, named b
 		return err
 	}}
 	return runService(ctx, s)
+}
+
+// serverOf returns the server of clients that have chosen a profile, or none if it is "".
+func serverOf(all *server.Servers, profile string) (*server.Server, error) {
+	if profile == "" {
+		return all.Default(), nil
+	}
+	s, ok := all.Of(profile)
+	if !ok {
+		return nil, fmt.Errorf("there is no profile %q any more; 'metarouter check' lists what is wrong", profile)
+	}
+	return s, nil
 }
 
 // sharingTerms returns what two clients must have in common to share a router: the same

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/changes"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -21,55 +24,131 @@ import (
 // toolsOptions are the flags of tools.
 type toolsOptions struct {
 	server       string
+	named        string // a server, or a tool to describe; "" for all tools
 	capabilities []string
+	mustHave     bool // an unknown tag in capabilities is an error
 	seen         bool
 }
 
 func newToolsCommand(env *environment) *cobra.Command {
 	var o toolsOptions
-	cmd := newCommand("tools", "List the tools of all servers",
+	cmd := newCommand("tools [SERVER | TOOL]", "List the tools of all servers or of one, or describe one tool",
 		`  metarouter tools
-  metarouter tools --server playwright -c screenshot
-  metarouter tools --seen`,
-		noArguments, func(ctx context.Context, _ []string) error { return runTools(ctx, env, o) })
+  metarouter tools playwright -c screenshot
+  metarouter tools playwright:browser_navigate`,
+		arguments(0, 1, "name one server or one tool at most"), func(ctx context.Context, args []string) error {
+			if len(args) > 0 {
+				o.named = args[0]
+			}
+			return runTools(ctx, env, o)
+		})
 	addJSONFlag(env, cmd)
 	addCapabilityFlag(cmd, &o.capabilities, "List only tools with this capability `tag`; 'metarouter capabilities' lists the tags. Repeat the flag to list tools that have all of several tags. By default all tools are listed.")
 	cmd.Flags().StringVar(&o.server, "server", "", "List only the tools of this `server`, which is started if it does not run. By default the tools of all servers are listed.")
-	cmd.Flags().BoolVar(&o.seen, "seen", false, "List how the definitions of tools changed since you last looked, and be warned of these changes no more. It starts no server. By default the tools are listed.")
+	cmd.Flags().BoolVar(&o.seen, "seen", false, "List how the definitions of tools changed since you last looked, and be warned of these changes no more. Changed hints, such as readOnlyHint, count only once 'metarouter trust --hints SERVER' has confirmed them. It starts no server. By default the tools are listed.")
+	addProfileFlag(env, cmd)
 	cmd.MarkFlagsMutuallyExclusive("seen", "capability")
+	cmd.MarkFlagsMutuallyExclusive("seen", "profile")
 	return cmd
 }
 
 func runTools(ctx context.Context, env *environment, o toolsOptions) error {
-	c, err := loadConfig(ctx, env)
-	if err == nil && o.server != "" {
-		_, err = findEntry(c, o.server)
+	c, done, err := loadOrAsk(ctx, env, false)
+	if err != nil || done {
+		return err
+	}
+	if err := isInWaitingEdit(env, cmp.Or(o.server, o.named)); err != nil {
+		return err
+	}
+	if o.seen {
+		if o, err = o.resolveServer(c); err != nil {
+			return err
+		}
+		return withRouter(ctx, env, c, func(_ context.Context, r *adapter.Parts) error { return seeChanges(env, c, o, r) })
+	}
+	return withScope(ctx, env, c, withRouter, func(ctx context.Context, r *adapter.Scope, c config.Config) error {
+		return listTools(ctx, env, r, c, o)
+	})
+}
+
+// listTools lists the tools that the options ask for, or describes one.
+func listTools(ctx context.Context, env *environment, r *adapter.Scope, c config.Config, o toolsOptions) error {
+	o, err := o.resolveServer(c)
+	if err != nil {
+		return err
+	}
+	if o.named != "" {
+		t, err := resolveTool(ctx, env, c, r, o.named)
+		if err != nil {
+			return notServerNorTool(o.named, err)
+		}
+		if !env.json {
+			return describeTool(env, t)
+		}
+		return printTools(env, c, o, r.Snapshot(), []*registry.NormalizedTool{t})
+	}
+	if o.server != "" { // its tools as they are now, not as they were stored
+		err = awaitServer(ctx, env, r, o.server)
+	} else {
+		err = awaitTools(ctx, env, r)
 	}
 	if err != nil {
 		return err
 	}
-	return withRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
-		if o.seen {
-			return seeChanges(env, c, o, r)
-		}
-		if o.server != "" { // its tools as they are now, not as they were stored
-			err = awaitServer(ctx, env, r, o.server)
-		} else {
-			err = awaitTools(ctx, env, r)
-		}
-		if err != nil {
+	snapshot := r.Snapshot()
+	tools := slices.Clone(snapshot.Tools())
+	if o.mustHave {
+		if err := findTags(snapshot, o.capabilities); err != nil {
 			return err
 		}
-		snapshot := r.Snapshot()
-		tools := slices.Clone(snapshot.Tools())
-		if len(o.capabilities) > 0 {
-			tools = slices.Clone(snapshot.FindByCapability(o.capabilities...))
+	}
+	if len(o.capabilities) > 0 {
+		tools = slices.Clone(snapshot.FindByCapability(o.capabilities...))
+	}
+	if o.server != "" {
+		tools = slices.DeleteFunc(tools, func(t *registry.NormalizedTool) bool { return t.Server != o.server })
+	}
+	return printTools(env, c, o, snapshot, tools)
+}
+
+// resolveServer returns the options with the server that they name. If named is none, it
+// stays: it is the name of a tool.
+func (o toolsOptions) resolveServer(c config.Config) (toolsOptions, error) {
+	if o.server != "" {
+		if o.named != "" && o.named != o.server {
+			return o, usage(fmt.Errorf("%q and --server %s are two things to list; name one", o.named, o.server))
 		}
-		if o.server != "" {
-			tools = slices.DeleteFunc(tools, func(t *registry.NormalizedTool) bool { return t.Server != o.server })
-		}
-		return printTools(env, c, o, snapshot, tools)
-	})
+		_, err := findEntry(c, o.server)
+		o.named = ""
+		return o, err
+	}
+	if o.named == "" {
+		return o, nil
+	}
+	_, err := findEntry(c, o.named)
+	if err == nil {
+		o.server, o.named = o.named, ""
+		return o, nil
+	}
+	if _, misspelled := config.Similar(o.named, serverNames(c)); misspelled || o.seen || len(o.capabilities) > 0 {
+		return o, err
+	}
+	return o, nil
+}
+
+// notServerNorTool returns the error of resolveTool, for a name that may be a server's too.
+func notServerNorTool(name string, err error) error {
+	if e, ok := errors.AsType[*server.NameError](err); ok && len(e.Ambiguous)+len(e.Nearest) == 0 {
+		return usage(fmt.Errorf("no server and no tool is named %q; 'metarouter servers' lists the servers, 'metarouter tools' lists all tools", name))
+	}
+	return err
+}
+
+func serverNames(c config.Config) (names []string) {
+	for _, s := range c.Servers {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // A changedTool is a tool that changed since a person last looked.
@@ -132,21 +211,44 @@ func printChanges(env *environment, tools []changedTool) error {
 
 // findEntry returns the entry of the named server.
 func findEntry(c config.Config, name string) (config.Server, error) {
-	var names []string
-	for _, s := range c.Servers {
-		if s.Name == name {
-			return s, nil
+	i := slices.IndexFunc(c.Servers, func(s config.Server) bool { return s.Name == name })
+	if i < 0 {
+		return config.Server{}, usage(unknownName("server", name, serverNames(c)))
+	}
+	return c.Servers[i], nil
+}
+
+// unknownName returns the error for a name that is not one of the known names of that kind.
+func unknownName(kind, name string, known []string) error {
+	const most = 20 // names that the error lists
+	if len(known) == 0 {
+		return fmt.Errorf("no %s is named %q; there is no %s", kind, name, kind)
+	} else if len(known) == 1 {
+		return fmt.Errorf("no %s is named %q; the only %s is %s", kind, name, kind, plain.Line(known[0]))
+	}
+	if like, ok := config.Similar(name, known); ok {
+		return fmt.Errorf("no %s is named %q; did you mean %q?", kind, name, like)
+	}
+	list := plain.Line(strings.Join(known[:min(len(known), most)], ", "))
+	if more := len(known) - most; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Errorf("no %s is named %q; the %ss are %s", kind, name, kind, list)
+}
+
+// findTags returns an error if no tool has one of the tags.
+func findTags(s *registry.Snapshot, tags []string) error {
+	known := s.Capabilities()
+	for _, tag := range tags {
+		if known[tag] == 0 {
+			return usage(unknownName("tag", tag, slices.Sorted(maps.Keys(known))))
 		}
-		names = append(names, s.Name)
 	}
-	if len(names) == 0 {
-		return config.Server{}, usage(fmt.Errorf("no server is named %q; the configuration has no server", name))
-	}
-	return config.Server{}, usage(fmt.Errorf("no server is named %q; the servers are %s", name, strings.Join(names, ", ")))
+	return nil
 }
 
 func printTools(env *environment, c config.Config, o toolsOptions, snapshot *registry.Snapshot, tools []*registry.NormalizedTool) error {
-	names := server.NewNames(snapshot.Tools(), c.Router.Names, c.Router.Separator)
+	names := server.NewNames(snapshot.Tools(), c.Router.Names, c.Router.Separator, c.Router.Gateway.Prefix)
 	if env.json {
 		type row struct {
 			ID           string          `json:"id"`
@@ -155,12 +257,14 @@ func printTools(env *environment, c config.Config, o toolsOptions, snapshot *reg
 			Name         string          `json:"name"`
 			ExposedName  string          `json:"exposed_name"`
 			Capabilities []string        `json:"capabilities"`
+			Hints        registry.Hints  `json:"hints"`           // what the server declares
+			Doubt        string          `json:"doubt,omitempty"` // why that is not believed
 			Description  string          `json:"description"`
 			InputSchema  json.RawMessage `json:"input_schema"`
 		}
 		rows := []row{}
 		for _, t := range tools {
-			rows = append(rows, row{t.ID, t.ID, t.Server, t.Name, names.Exposed(t), tagsOf(t), t.Description, t.InputSchema})
+			rows = append(rows, row{t.ID, t.ID, t.Server, t.Name, names.Exposed(t), tagsOf(t), t.Hints, t.Doubt, t.Description, t.InputSchema})
 		}
 		return env.printJSON(rows)
 	}
@@ -175,16 +279,21 @@ func printTools(env *environment, c config.Config, o toolsOptions, snapshot *reg
 		}
 		return nil
 	}
-	return env.printTable(func(rows table) {
-		for _, t := range tools {
-			rows.row(t.ID, strings.Join(t.Capabilities, " "), summary(t.Description))
-		}
-	})
+	rows := make([]terminal.Row, len(tools))
+	for i, t := range tools {
+		rows[i] = toolCells(t.ID, t.Capabilities, t.Description)
+	}
+	return env.printRows(rows, nil)
+}
+
+// toolCells returns the cells that tables have for a tool.
+func toolCells(name string, capabilities []string, description string) terminal.Row {
+	return terminal.Row{{Text: name}, {Text: strings.Join(capabilities, " "), Spare: true}, {Text: summary(description), Colour: terminal.Faint}}
 }
 
 func tagsOf(t *registry.NormalizedTool) []string { return append([]string{}, t.Capabilities...) }
 
-// printImported returns the first sentence or line of a description, cut after 60 characters.
+// summary returns the first sentence or line of a description, cut after 60 characters.
 func summary(description string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(description), "\n")
 	if i := strings.Index(line, ". "); i > 0 {
@@ -198,11 +307,11 @@ func summary(description string) string {
 
 // resolveTool finds the tool that a name of any form means. It starts the servers that
 // may have the tool only if the stored catalog does not know the name.
-func resolveTool(ctx context.Context, env *environment, c config.Config, r *adapter.Parts, name string) (t *registry.NormalizedTool, err error) {
+func resolveTool(ctx context.Context, env *environment, c config.Config, r *adapter.Scope, name string) (t *registry.NormalizedTool, err error) {
 	names := func() *server.ToolNames {
-		return server.NewNames(r.Snapshot().Tools(), c.Router.Names, c.Router.Separator)
+		return server.NewNames(r.Snapshot().Tools(), c.Router.Names, c.Router.Separator, c.Router.Gateway.Prefix)
 	}
-	t, err = server.Resolve(ctx, r, name, c.Router.Separator, names, func() bool { return awaitTools(ctx, env, r) == nil })
+	t, err = server.Resolve(ctx, r, name, names, func() bool { return awaitTools(ctx, env, r) == nil })
 	if err, ok := errors.AsType[*server.NameError](err); ok && ctx.Err() == nil {
 		return nil, usage(unknownTool(r.Snapshot(), c, name, err))
 	}
@@ -221,5 +330,41 @@ func unknownTool(s *registry.Snapshot, c config.Config, name string, err *server
 	if len(err.Ambiguous) > 0 {
 		return err
 	}
-	return fmt.Errorf("%w; 'metarouter tools' lists all tools, 'metarouter search WORDS' finds some", err)
+	unknown, advice := error(err), []string{"'metarouter tools' lists all tools", "'metarouter search WORDS' finds some"}
+	if server, ok := noServer(c, name); ok {
+		unknown = fmt.Errorf("no server is named %q: %w", server, err)
+	} else {
+		advice = append(enablings(c), advice...)
+	}
+	end := ";"
+	if len(err.Nearest) > 0 {
+		end = "" // it ends with a question mark
+	}
+	return fmt.Errorf("%w%s %s", unknown, end, strings.Join(advice, ", "))
+}
+
+// enablings says how to enable the first disabled servers, which may have any tool.
+func enablings(c config.Config) (advice []string) {
+	for _, entry := range c.Servers {
+		if entry.Disabled && len(advice) < maxNearest {
+			command := "enable " + entry.Name + " --write"
+			if entry.ByHand {
+				command = "restart " + entry.Name
+			}
+			advice = append(advice, fmt.Sprintf("'metarouter %s' enables server %q, which is disabled and may have it", command, entry.Name))
+		}
+	}
+	return advice
+}
+
+// noServer returns what stands before the colon of a name, if no server has that name.
+func noServer(c config.Config, name string) (server string, ok bool) {
+	server, tool, ok := strings.Cut(name, ":")
+	if !ok || server == "" || tool == "" || strings.HasPrefix(tool, "/") || slices.Contains(serverNames(c), server) {
+		return "", false
+	}
+	if prefix := c.Router.Gateway.Prefix; prefix != "" && strings.HasPrefix(server, prefix) {
+		return "", false
+	}
+	return server, true
 }

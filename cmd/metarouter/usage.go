@@ -11,23 +11,38 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
 )
 
 func newUsageCommand(env *environment) *cobra.Command {
-	var clear bool
-	cmd := newCommand("usage", "Show what was learned from calls: which tools were used after which queries",
+	var clear, tokens bool
+	cmd := newCommand("usage", "Show what was learned from calls: tools for queries",
 		`  metarouter usage
-  metarouter usage --clear`,
-		noArguments, func(ctx context.Context, _ []string) error { return runUsage(ctx, env, clear) })
+  metarouter usage --clear
+  metarouter usage --tokens`,
+		noArguments, func(ctx context.Context, _ []string) error {
+			if tokens {
+				return runUsageOfTokens(ctx, env)
+			}
+			return runUsage(ctx, env, clear)
+		})
 	addJSONFlag(env, cmd)
+	addNamedProfileFlag(env, cmd, "Show only tools that the patterns of the `profile` of this name allow. (default all tools)")
 	cmd.Flags().BoolVar(&clear, "clear", false, "Forget everything that was learned. By default it is shown and kept.")
+	cmd.Flags().BoolVar(&tokens, "tokens", false, "Show what clients of the running router have cost since its start, in tokens of 4 bytes: results and lists of tools, by server, client and profile. By default what was learned is shown.")
+	cmd.MarkFlagsMutuallyExclusive("profile", "clear")
+	cmd.MarkFlagsMutuallyExclusive("tokens", "clear")
 	return cmd
 }
 
 func runUsage(ctx context.Context, env *environment, clear bool) error {
-	c, err := loadConfig(ctx, env)
-	if err != nil {
+	c, done, err := loadOrAsk(ctx, env, false)
+	if err != nil || done {
+		return err
+	}
+	if err := checkProfile(c, env.profile); err != nil {
 		return err
 	}
 	if done, err := askRunningRouter(ctx, env, c, false); done {
@@ -44,8 +59,15 @@ func runUsage(ctx context.Context, env *environment, clear bool) error {
 		env.note("what was learned is forgotten")
 		return nil
 	}
+	rules := new(profile.Rules)
+	if env.profile != nil && *env.profile != "" {
+		rules = profile.Of(c.Router.Profiles, *env.profile)
+	}
 	rows := []learnedTool{}
 	for _, e := range s.Tools() {
+		if server, name, _ := strings.Cut(e.Tool, ":"); !rules.Name(server, name) {
+			continue
+		}
 		row := learnedTool{Tool: e.Tool, Calls: e.Calls, Failures: e.Failures, Queries: []string{}, Learned: []learnedQuery{}}
 		for _, q := range e.Queries {
 			row.add(q.Typed, q.Words, q.Votes, q.Last)
@@ -58,14 +80,14 @@ func runUsage(ctx context.Context, env *environment, clear bool) error {
 	if env.json {
 		return env.printJSON(rows)
 	}
-	return env.printTable(func(t table) {
-		for _, r := range rows {
-			t.row(r.Tool, fmt.Sprintf("%d calls", r.Calls), fmt.Sprintf("%d failed", r.Failures))
-			for _, q := range r.Learned {
-				t.row("  "+q.Query, q.votes(), q.Last.Format(time.DateOnly), strings.Join(q.Words, " "))
-			}
+	var table []terminal.Row
+	for _, r := range rows {
+		table = append(table, terminal.Row{{Text: r.Tool}, {Text: counted(r.Calls, "call")}, {Text: fmt.Sprintf("%d failed", r.Failures)}})
+		for _, q := range r.Learned {
+			table = append(table, terminal.Row{{Text: "  " + q.Query}, {Text: q.votes()}, {Text: q.Last.Format(time.DateOnly)}, {Text: strings.Join(q.Words, " "), Colour: terminal.Faint}})
 		}
-	})
+	}
+	return env.printRows(table, nil)
 }
 
 // A learnedTool is what usage prints of a tool as JSON.
@@ -106,11 +128,11 @@ func (q learnedQuery) votes() string {
 func whyNothingLearned(env *environment, c config.Config) string {
 	switch {
 	case !c.Router.Learning:
-		return `nothing was learned: "learning" is false in the configuration`
+		return `nothing was learned, since "learning" is false in the configuration; take it out, so that the router learns`
 	case env.data == "" && env.running == nil:
-		return `nothing was learned: without a data folder (--data "") it is kept only while a router runs`
+		return `nothing was learned: without a data folder (--data "") it is kept only while a router runs; name a folder`
 	}
-	return "nothing was learned yet: no tool was called within 10 minutes after a search (find_tools, route_task)"
+	return "nothing was learned yet; the router learns when a client calls a tool within 10 minutes after it searched with find_tools or route_task"
 }
 
 // openUsage returns what was learned from calls under the configuration.

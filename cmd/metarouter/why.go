@@ -16,22 +16,29 @@ import (
 
 func newWhyCommand(env *environment) *cobra.Command {
 	var task string
-	cmd := newCommand("why TOOL", "Say why a tool is offered or is not, and where it ranks for a task",
+	cmd := newCommand("why TOOL", "Say why a tool is offered or not, and where it ranks",
 		`  metarouter why files:read_file
   metarouter why unit_convert --for "convert 5 km to miles"`,
 		arguments(1, 1, "name one tool; 'metarouter tools' lists all"), func(ctx context.Context, args []string) error { return runWhy(ctx, env, args[0], task) })
 	addJSONFlag(env, cmd)
+	addNamedProfileFlag(env, cmd, "Say whether clients of the `profile` of this name are offered the tool. (default clients that see everything)")
 	cmd.Flags().StringVar(&task, "for", "", "Say also where the tool ranks for this `task`, and why. By default it is not ranked.")
 	return cmd
 }
 
 func runWhy(ctx context.Context, env *environment, tool, task string) error {
-	c, err := loadConfig(ctx, env)
-	if err != nil {
+	c, done, err := loadOrAsk(ctx, env, false)
+	if err != nil || done {
+		return err
+	}
+	if err := checkProfile(c, env.profile); err != nil {
 		return err
 	}
 	return withRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
 		q := why.Question{Config: c, Tool: tool, Task: task, Wait: func(wait func()) { progress.ShowServers(env.stderr, r, wait) }}
+		if env.profile != nil {
+			q.Profile = *env.profile
+		}
 		if env.running != nil {
 			q.Mode = env.running.mode
 		}

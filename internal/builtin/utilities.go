@@ -32,7 +32,7 @@ var unitConvertTool = readOnly("unit_convert", "Convert units",
 	"properties": {
 		"value": {"type": "number", "description": "The number to convert."},
 		"from_unit": {"type": "string", "description": "The unit of value, such as \"mi\", \"feet\", \"°F\" or \"kilograms\"."},
-		"to_unit": {"type": "string", "description": "The unit to convert to, of the same dimension."}
+		"to_unit": {"type": "string", "description": "The unit to convert to, of the same dimension, such as \"km\"."}
 	},
 	"required": ["value", "from_unit", "to_unit"],
 	"additionalProperties": false

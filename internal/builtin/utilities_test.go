@@ -271,6 +271,41 @@ func TestValidateTool(t *testing.T) {
 	refuse(t, cs, "jsonschema_validate", `{"schema":{},"data":1,"draft":7}`, "draft")
 }
 
+// Every format is checked in every draft, and the answer names the place.
+func TestValidateFormats(t *testing.T) {
+	cs := connect(t, "utilities")
+	for format, test := range map[string]struct{ good, bad []string }{
+		"date-time":             {[]string{"2026-11-22T17:00:00Z", "2026-11-22t17:00:00.5+01:00"}, []string{"2026-11-22", "2026-13-22T17:00:00Z", "2026-11-22T17:00:00", "now"}},
+		"date":                  {[]string{"2024-02-29"}, []string{"2026-02-29", "22.11.2026"}},
+		"time":                  {[]string{"17:00:00Z"}, []string{"17:00", "25:00:00Z"}},
+		"duration":              {[]string{"P1DT2H"}, []string{"1 day", "P"}},
+		"email":                 {[]string{"ann@example.com"}, []string{"ann", "ann@", "a b@example.com"}},
+		"hostname":              {[]string{"example.com"}, []string{"-example.com", "a b"}},
+		"ipv4":                  {[]string{"127.0.0.1"}, []string{"127.0.0.256", "127.0.0", "1.2.3.04"}},
+		"ipv6":                  {[]string{"::1"}, []string{"127.0.0.1", ":::"}},
+		"uri":                   {[]string{"https://example.com/a?b=c#d", "urn:isbn:1", "http://[::1]:80/", "mailto:ann@example.com"}, []string{"example.com", "/a", "https://example.com/a b", `c:\\a`, "http://[:::]/", "http://::1/", "https://ex%mple.com/ä"}},
+		"uri-reference":         {[]string{"../a"}, []string{`\\a`}},
+		"uuid":                  {[]string{"2EB8AA08-AA98-11EA-B4AA-73B441D16380"}, []string{"2eb8aa08", "2eb8aa08-aa98-11ea-b4aa-73b441d1638g"}},
+		"json-pointer":          {[]string{"/a/0", ""}, []string{"a", "/~2"}},
+		"relative-json-pointer": {[]string{"1/a"}, []string{"/a"}},
+		"regex":                 {[]string{"^a+$"}, []string{"(a"}},
+		"of-our-own":            {[]string{"anything"}, nil},
+	} {
+		for i, text := range append(slices.Clone(test.good), test.bad...) {
+			for _, draft := range []string{"", `"$schema":"http://json-schema.org/draft-07/schema#",`, `"$schema":"https://json-schema.org/draft/2019-09/schema",`} {
+				got := answer[validation](t, cs, "jsonschema_validate", fmt.Sprintf(`{"schema":{%s"properties":{"at":{"format":%q}}},"data":{"at":"%s"}}`, draft, format, text))
+				good := i < len(test.good)
+				if got.Valid != good || !good && (len(got.Errors) != 1 || !strings.HasPrefix(got.Errors[0], "/at: ") || !strings.Contains(got.Errors[0], "is not valid "+format)) {
+					t.Errorf("%s %s with %q: %+v", format, text, draft, got)
+				}
+			}
+		}
+		if got := answer[validation](t, cs, "jsonschema_validate", fmt.Sprintf(`{"schema":{"format":%q},"data":5}`, format)); !got.Valid {
+			t.Errorf("%s, a number: %+v", format, got)
+		}
+	}
+}
+
 func TestValidateCapsErrors(t *testing.T) {
 	data := make([]any, 150)
 	got, err := validate(map[string]any{"items": map[string]any{"type": "string"}}, data)

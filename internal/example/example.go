@@ -4,6 +4,7 @@ package example
 import (
 	"encoding/json"
 	"math"
+	"regexp"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -11,7 +12,7 @@ import (
 
 // Arguments returns those of args, a JSON object or nil, and a value for each missing one
 // that the schema of an object requires. A value is one that the schema names (const,
-// examples, default, enum), or a plain one of the right type. A "pattern" is not followed.
+// examples, default, enum), that its description quotes (such as "mi"), or a plain one of the right type. A "pattern" is not followed.
 // It stops after 200 values, and earlier in a very large schema.
 func Arguments(schema, args json.RawMessage) json.RawMessage {
 	if !wire.IsObject(args) {
@@ -81,6 +82,17 @@ func (s *sampler) value(name string, schema json.RawMessage, depth int) json.Raw
 		return number(schema)
 	}
 	return wire.Marshal(textOf(name, schema))
+}
+
+// quotedExample matches a short text that a description quotes as an example.
+var quotedExample = regexp.MustCompile("(?i)\\b(?:such as|e\\.g\\.,?|for example,?|example:) (?:\"([^\"\\pC]{1,40})\"|'([^'\\pC]{1,40})'|`([^`\\pC]{1,40})`)")
+
+// describedText returns the text that the description of a schema quotes as an example; "" if
+// there is none.
+func describedText(schema json.RawMessage) string {
+	description, _ := wire.String(wire.Member(schema, "description"))
+	found := quotedExample.FindStringSubmatch(description[:min(len(description), maxValue)])
+	return strings.Join(found[min(len(found), 1):], "")
 }
 
 // resolve returns what a reference within the schema points to; nil for any other.
@@ -214,6 +226,8 @@ func textOf(name string, schema json.RawMessage) string {
 	text, lower := formats[format], strings.ToLower(name)
 	switch {
 	case text != "":
+	case describedText(schema) != "":
+		text = describedText(schema)
 	case strings.Contains(lower, "url"), strings.HasSuffix(lower, "uri"):
 		text = "https://example.com"
 	case strings.Contains(lower, "email"):

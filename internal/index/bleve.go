@@ -270,15 +270,19 @@ var repeats = [NumFields]int{
 	CapabilityField:  1,
 }
 
+// repeated returns how often bleve has the word of an item.
+func (t *Term) repeated() (n int) {
+	for f, count := range t.Count {
+		n += repeats[f] * int(count)
+	}
+	return n
+}
+
 // entry returns an item as bleve indexes it.
 func entry(d *Document) map[string]any {
 	var text strings.Builder
 	for _, term := range d.Terms {
-		n := 0
-		for f, count := range term.Count {
-			n += repeats[f] * int(count)
-		}
-		for range n {
+		for range term.repeated() {
 			text.WriteString(term.Word)
 			text.WriteByte(' ')
 		}

@@ -23,6 +23,7 @@ type Query struct {
 	Capabilities []string // only items that have all of these tags
 	AtLeast      int      // if not 0, how many of Capabilities are enough
 	Servers      []string // if not empty, only items of these servers
+	Within       Subset   // only items of these
 	Limit        int      // the most hits to return; 0 means 100
 }
 
@@ -43,6 +44,8 @@ type Collection struct {
 	idf     []float64            // by how many items have a word
 	length  [NumFields]int       // how many words all items together have in a field
 	index   *index
+	filters *filters
+	isPart  bool // the index has more items
 
 	spelling func() spelling // made when it is first needed
 }
@@ -50,10 +53,11 @@ type Collection struct {
 // Documents returns all items, by ID. The slice must not be modified.
 func (c *Collection) Documents() []*Document { return c.all }
 
-// Document returns the item as words, if it is what it was when the index was made.
+// Document returns the item as words, if it is what it was when the index was made. What a
+// profile made of a tool has the words of the tool.
 func (c *Collection) Document(i registry.Item) (*Document, bool) {
 	d, ok := c.docs[docID(i)]
-	return d, ok && d.Item == i
+	return d, ok && isOf(i, d.Item)
 }
 
 // Meaning returns the vector of a task's words.
@@ -83,12 +87,18 @@ func (c *Collection) MeanLen(f Field) float64 {
 // Search returns the items that best match the query, best first, those of
 // equal score by ID. A query whose words no item has finds nothing.
 func (c *Collection) Search(ctx context.Context, q Query) ([]Hit, error) {
+	if q.Within.part != nil {
+		c = q.Within.part
+	}
 	words := c.words(q)
 	if len(words) == 0 {
 		return nil, nil
 	}
 	if q.Limit <= 0 {
 		q.Limit = 100
+	}
+	if c.isPart {
+		return c.searchAll(ctx, words, q)
 	}
 	return c.index.search(ctx, c, words, q)
 }
@@ -99,16 +109,19 @@ func (c *Collection) Nearest(v vectors.Vector, q Query) []*Document {
 	if v == nil || q.Limit <= 0 {
 		return nil
 	}
+	if q.Within.part != nil {
+		c, q.Within = q.Within.part, Subset{}
+	}
 	filtered := len(q.Servers) > 0 || len(q.Capabilities) > 0
 	best := make([]near, 0, 2*q.Limit)
 	least := float32(0) // only nearer items can be among the best
 	p := newProbe(v)
 	for i, d := range c.all {
-		if c.heads.expected(p, i) <= least {
+		if q.Within.set != nil && !q.Within.set.has(i) || c.heads.expected(p, i) <= least {
 			continue
 		}
 		cosine := v.Dot(d.Vector)
-		if cosine <= least || filtered && !q.Admits(d) {
+		if cosine <= least || filtered && !q.admits(d) {
 			continue
 		}
 		if best = append(best, near{d, cosine}); len(best) == cap(best) {
@@ -136,9 +149,12 @@ func nearestOf(all []near, limit int) []near {
 	return all[:min(len(all), limit)]
 }
 
-// Admits reports whether the item is of the servers and has the capabilities that the
-// query asks for.
-func (q *Query) Admits(d *Document) bool {
+// Admits reports whether the item is of the subset and the servers, and has the capabilities,
+// that the query asks for.
+func (q *Query) Admits(d *Document) bool { return q.admits(d) && q.Within.Has(d) }
+
+// admits is as Admits, whatever the subset.
+func (q *Query) admits(d *Document) bool {
 	if len(q.Servers) > 0 && !slices.Contains(q.Servers, d.Server()) {
 		return false
 	}
@@ -199,6 +215,7 @@ func (c *Collection) clone() *Collection {
 		copied.all = append(copied.all, d)
 		copied.heads.add(d.Vector)
 	}
+	copied.filters = new(filters)
 	copied.spelling = sync.OnceValue(copied.spell)
 	return &copied
 }

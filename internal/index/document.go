@@ -46,6 +46,8 @@ type Document struct {
 	// Takes are the types of values that a tool's parameters take, and Requires those of
 	// which it cannot do without.
 	Takes, Requires Types
+
+	norm float32 // 1/√ of how many words bleve has of it
 }
 
 // A Term is a word of an item and how often it is in each field.
@@ -107,19 +109,22 @@ func newDocument(i registry.Item, stems Stemmer, model *vectors.Model) *Document
 	}
 	d.Takes, d.Requires = addWords(i, add)
 	if i.Tool != nil {
-		d.Verbs = verbs.Tool(i.Tool.Server, i.Tool.Name, i.Tool.Description, i.Tool.Hints.IsReadOnly())
+		d.Verbs = verbs.Tool(i.Tool.Server, i.Tool.Name, i.Tool.Description, i.Tool.Reads())
 	}
 	d.Terms = make([]Term, 0, len(counts))
+	length := 0
 	meaning := model.NewBag()
 	for _, word := range slices.Sorted(maps.Keys(counts)) {
 		t := Term{word, *counts[word], hashWord(word)}
 		d.Terms = append(d.Terms, t)
+		length += t.repeated()
 		for f, n := range t.Count {
 			if n > 0 {
 				meaning.Add(f, word, int(n))
 			}
 		}
 	}
+	d.norm = float32(1 / math.Sqrt(float64(length)))
 	d.Vector = meaning.Vector()
 	if i.Tool != nil {
 		d.setNumbers(i.Tool.Name, stems)

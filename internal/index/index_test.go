@@ -287,6 +287,23 @@ func TestConcurrentUse(t *testing.T) {
 				_ = r.Snapshot().FindByCapability("web")
 			}
 		})
+		work.Go(func() {
+			for range 50 {
+				c, err := r.Tools(ctx)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				within := c.Within(r.Snapshot().Filtered(named("steady"), nil))
+				found, err := c.Search(ctx, Query{Text: "common", Within: within})
+				for _, d := range c.Nearest(c.Meaning([]string{"common"}), Query{Limit: 10, Within: within}) {
+					found = append(found, Hit{Document: d})
+				}
+				if err != nil || slices.ContainsFunc(found, func(h Hit) bool { return h.Tool.Name != "steady" }) {
+					t.Errorf("found %v, %v", listed(found), err)
+				}
+			}
+		})
 	}
 	work.Wait()
 	cancel()

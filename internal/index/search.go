@@ -110,11 +110,17 @@ func (s *scan) word(ctx context.Context, w weightedWord) error {
 	return s.each(ctx, textField, w.word, func(items float64) {
 		idf = math.Log(1 + (s.items-items+0.5)/(items+0.5))
 	}, func(t *tally, p *bleveindex.TermFieldDoc) {
-		tf := math.Sqrt(float64(p.Freq))
-		long := float64(bm25B/(p.Norm*p.Norm)) / s.length
-		t.score += float64(w.weight * idf * idf * tf / (tf + float64(bm25K1*(1-bm25B+long)))) // the conversions keep compilers from fusing
+		t.score += bm25(w.weight, idf, float64(p.Freq), p.Norm, s.length)
 		t.words++
 	})
+}
+
+// bm25 returns what a word brings that an item has freq times. The norm is 1/√ of the item's
+// length.
+func bm25(weight, idf, freq, norm, meanLength float64) float64 {
+	tf := math.Sqrt(freq)
+	long := float64(bm25B/(norm*norm)) / meanLength
+	return float64(weight * idf * idf * tf / (tf + float64(bm25K1*(1-bm25B+long)))) // the conversions keep compilers from fusing
 }
 
 // filter tallies the servers and capabilities of a query. It returns how many of the
@@ -169,6 +175,10 @@ func (s *scan) each(ctx context.Context, field, term string, begin func(items fl
 
 // best returns the best of the items that have a word of the query and pass its filter.
 func (s *scan) best(c *Collection, q Query, words int, tags int32) ([]Hit, error) {
+	within, err := s.within(c, q.Within)
+	if err != nil {
+		return nil, err
+	}
 	var most greatest // of the scores
 	least := 0.0      // of most, if there are enough
 	for i := range s.tallies {
@@ -177,14 +187,14 @@ func (s *scan) best(c *Collection, q Query, words int, tags int32) ([]Hit, error
 		if len(q.Servers) > 0 && !t.here || t.tags < tags {
 			t.score = 0
 		}
-		if t.score > least {
+		if t.score > least && within(i) {
 			least = most.add(t.score, q.Limit)
 		}
 	}
 	hits := make([]Hit, 0, len(most))
 	var number bleveindex.IndexInternalID
 	for i, t := range s.tallies {
-		if t.score < least || t.score == 0 {
+		if t.score < least || t.score == 0 || !within(i) {
 			continue
 		}
 		number = bleveindex.NewIndexInternalID(number, uint64(i))
@@ -196,10 +206,28 @@ func (s *scan) best(c *Collection, q Query, words int, tags int32) ([]Hit, error
 			hits = append(hits, Hit{Document: d, Score: t.score})
 		}
 	}
+	return sorted(hits, q.Limit), nil
+}
+
+// sorted returns the best hits in order.
+func sorted(hits []Hit, limit int) []Hit {
 	slices.SortFunc(hits, func(a, b Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(docID(a.Item), docID(b.Item)))
 	})
-	return hits[:min(len(hits), q.Limit)], nil
+	return hits[:min(len(hits), limit)]
+}
+
+// within returns a function that reports whether the item with bleve's number i is of a subset of
+// the collection.
+func (s *scan) within(c *Collection, subset Subset) (func(i int) bool, error) {
+	if subset.set == nil {
+		return func(int) bool { return true }, nil
+	}
+	numbers, err := c.filters.numbersOf(c, s.reader)
+	if err != nil {
+		return nil, err
+	}
+	return func(i int) bool { return i < len(numbers) && numbers[i] >= 0 && subset.set.has(int(numbers[i])) }, nil
 }
 
 // greatest is a heap of the greatest of some scores, the least of them first.

@@ -33,6 +33,11 @@ func (c *Collection) spell() spelling {
 // same letter and are one letter more, less or other away, or two letters
 // swapped. Without such a word it returns the word itself.
 func (c *Collection) Correct(word string) string {
+	return c.correct(word, func(string) bool { return true })
+}
+
+// correct is as Correct, among the words that admits reports true for.
+func (c *Collection) correct(word string, admits func(string) bool) string {
 	if c.Has(word) || c.index.model.Knows(word) {
 		return word
 	}
@@ -43,7 +48,7 @@ func (c *Collection) Correct(word string) string {
 	best := ""
 	for length := len(letters) - 1; length <= len(letters)+1; length++ {
 		for _, other := range c.spelling()[spelled{letters[0], length}] {
-			if oneEdit(letters, []rune(other)) && (best == "" || cmp.Or(cmp.Compare(c.docFreq[other], c.docFreq[best]), cmp.Compare(best, other)) > 0) {
+			if oneEdit(letters, []rune(other)) && (best == "" || cmp.Or(cmp.Compare(c.docFreq[other], c.docFreq[best]), cmp.Compare(best, other)) > 0) && admits(other) {
 				best = other
 			}
 		}

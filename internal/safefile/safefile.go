@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // ErrIrregular is wrapped by the error about a path that leads to a device, a FIFO or a
@@ -68,6 +69,39 @@ func Append(path string, flag int) (*os.File, error) {
 		return nil, err
 	}
 	return checked(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|flag|nonblock|nofollow, 0o600)
+}
+
+// CanAppend returns the error that [Append] would return, with the folders of the path
+// created, as far as this can be found out without creating anything.
+func CanAppend(path string) error {
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return creatable(filepath.Dir(path))
+	case err != nil:
+		return err
+	default:
+		if err := regular("open", path, info); err != nil {
+			return err
+		}
+	}
+	f, err := checked(path, os.O_APPEND|os.O_WRONLY|nonblock|nofollow, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// creatable returns why nothing can be created in a folder, which may not exist yet.
+func creatable(folder string) error {
+	switch info, err := os.Stat(folder); {
+	case errors.Is(err, fs.ErrNotExist) && filepath.Dir(folder) != folder:
+		return creatable(filepath.Dir(folder))
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return &fs.PathError{Op: "mkdir", Path: folder, Err: fmt.Errorf("%s is not a folder", folder)}
+	}
+	return writable(folder)
 }
 
 // checked opens a file, and closes it again if it is not a regular one: the path may lead

@@ -72,6 +72,9 @@ type Client interface {
 	// be compared with ==.
 	Home() Client
 
+	// ClientName returns the name that the client gives itself, "" if it gives none.
+	ClientName() string
+
 	// Modern reports whether the client speaks the modern era: it handles input_required
 	// results itself.
 	Modern() bool
@@ -131,6 +134,10 @@ var (
 	// ErrNotSent is wrapped by the error of a request that was not sent. It can be sent to
 	// another server.
 	ErrNotSent = errors.New("not sent")
+
+	// ErrForbidden is wrapped by the error of a request that the server refuses to carry out
+	// for its sender, however often it is sent.
+	ErrForbidden = errors.New("forbidden")
 
 	// ErrClosed is wrapped by the error of a request that was sent, if the session ended
 	// before the answer came.

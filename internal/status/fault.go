@@ -15,10 +15,11 @@ const (
 	TimedOut           FaultKind = "timed_out"           // not ready within After; Doing
 	Refused            FaultKind = "refused"             // it answered with a JSON-RPC error: Code, Message
 	WrongProtocol      FaultKind = "wrong_protocol"      // it speaks an unknown Protocol
-	Unauthorized       FaultKind = "unauthorized"        // it asks for a token; HadToken
+	Unauthorized       FaultKind = "unauthorized"        // it asks for a token; HadToken, or Login and Issuer, or Message, why none could be had
 	BadStatus          FaultKind = "bad_status"          // it answers with the HTTP status Code
 	Unreachable        FaultKind = "unreachable"         // no connection, because of Net
 	Redirected         FaultKind = "redirected"          // it has another url; Message
+	NoSecret           FaultKind = "no_secret"           // a secret that its entry refers to can't be got; Message; Command says how to set it, if that is the reason
 	OtherFault         FaultKind = "other"               // any other; Message is all that is known
 )
 
@@ -45,6 +46,8 @@ type Fault struct {
 	After    time.Duration
 	Spoke    bool // a message had come from it
 	HadToken bool
+	Login    LoginReason // why a person must log in; "" if the server wants a token in a header
+	Issuer   string      // who would issue the token; "" if unknown
 	Protocol string
 	Net      string // NoSuchHost and so on; "" if it is none of these
 	Message  string

@@ -4,6 +4,7 @@ package status
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -18,7 +19,7 @@ const (
 	Idle          State = "idle"          // it does not run, and the next call starts it
 	Restarting    State = "restarting"    // it ended, and is being started again
 	Failed        State = "failed"        // it ended too often; tried again now and then
-	NeedsAuth     State = "needs_auth"    // it asks for a token; tried again now and then
+	NeedsAuth     State = "needs_auth"    // it asks for a token; tried again after a login, or now and then if no login helps
 	Misconfigured State = "misconfigured" // its entry can't be used
 	Disabled      State = "disabled"      // its entry says so
 	Stopping      State = "stopping"      // it is being stopped
@@ -29,6 +30,30 @@ const (
 // States are all states.
 var States = []State{Starting, Ready, Idle, Restarting, Failed, NeedsAuth, Misconfigured, Disabled, Stopping, Stopped, Self}
 
+// Verb returns the state as the verb of a sentence about the server: "failed", "is ready".
+func (s State) Verb() string {
+	switch s {
+	case Failed:
+		return "failed"
+	case NeedsAuth:
+		return "needs a token"
+	case Self:
+		return "is this router itself"
+	}
+	return "is " + string(s)
+}
+
+// Verb returns the status as the verb of a sentence about the server, as [State.Verb] does: a
+// server that needs a login "needs a login".
+func (s Status) Verb() string {
+	if s.State == NeedsAuth && s.Fault != nil && s.Fault.Login != "" {
+		return verbLogin
+	}
+	return s.State.Verb()
+}
+
+const verbLogin = "needs a login"
+
 // A Status is a server's state at one moment.
 type Status struct {
 	Name            string
@@ -38,23 +63,54 @@ type Status struct {
 	ProtocolVersion string
 	PID             int // 0 if no process runs
 	Restarts        int
-	LastError       string   // why it is not ready, or was not before; "" if nothing went wrong
-	Stderr          []string // its last stderr lines
-	Doing           string   // what its start waits for; "" if it waits only for the server
-	StrayLines      int64    // lines on its stdout that were no messages, in its latest session
-	StrayLine       string   // the first of them that can't hold a result, cut if long
-	Refused         int64    // its questions to clients (sampling, elicitation, roots, ping) that a rule forbade, so far
-	RefusedBy       string   // the rule that the last of them broke
-	Outdated        string   // why its changed lists could not be read, so that the old ones stay; "" if they could
-	Flood           Flood    // messages without a request beyond the limit, in its latest session
-	Unusable        Unusable // messages that could not be passed on, in its latest session
+	LastError       string    // why it is not ready, or was not before; "" if nothing went wrong
+	Stderr          []string  // its last stderr lines
+	Doing           string    // what its start waits for; "" if it waits only for the server
+	StrayLines      int64     // lines on its stdout that were no messages, in its latest session
+	StrayLine       string    // the first of them that can't hold a result, cut if long
+	Refused         int64     // its questions to clients (sampling, elicitation, roots, ping) that a rule forbade, so far
+	RefusedBy       string    // the rule that the last of them broke
+	Outdated        string    // why its changed lists could not be read, so that the old ones stay; "" if they could
+	Flood           Flood     // messages without a request beyond the limit, in its latest session
+	Unusable        Unusable  // messages that could not be passed on, in its latest session
+	Sessions        []Session // next to the one that clients share, by PID
 
 	Fault    *Fault        // what LastError describes; nil if nothing went wrong
 	Reverted bool          // the entry before an edit runs, since the edited one does not start
 	Since    time.Time     // when it entered its state
 	Took     time.Duration // how long its last successful start took, without waiting for its turn
-	Fetching time.Duration // the part of Took in which a package was fetched; 0 if that is unknown
+	Fetching time.Duration // the part of Took in which a package was looked up or fetched; 0 if that is unknown
+	Cached   bool          // the package was only looked up: npx had it before
 	Package  string        // the package that npx runs, as name@version; "" if that is unknown
+}
+
+// A Session is one that only some clients use.
+type Session struct {
+	PID    int    // 0 if the server is remote
+	For    string // who uses it, such as "claude-code alone"
+	Reason string // why they do not use the shared one, as the end of a sentence
+}
+
+// maxSessions is how many sessions [Status.Several] describes.
+const maxSessions = 4
+
+// Several says which processes a ready server has, and why; "" if it has one.
+func (s Status) Several() string {
+	if s.State != Ready || len(s.Sessions) == 0 {
+		return ""
+	}
+	noun, which := "processes", func(pid int) string { return fmt.Sprintf("PID %d", pid) }
+	if s.PID == 0 {
+		noun, which = "sessions", func(int) string { return "one" }
+	}
+	text := fmt.Sprintf("%d %s: %s is shared", len(s.Sessions)+1, noun, which(s.PID))
+	for i, one := range s.Sessions {
+		if i == maxSessions {
+			return text + fmt.Sprintf("; and %d more", len(s.Sessions)-i)
+		}
+		text += fmt.Sprintf("; %s is for %s, since %s", which(one.PID), one.For, one.Reason)
+	}
+	return text
 }
 
 // Unusable counts messages of a server that could not be passed on. Requests that they answer
@@ -80,6 +136,7 @@ type UnavailableError struct {
 	Server string
 	State  State // "" if no server has that name
 	Reason string
+	Login  LoginReason // why a login would help; "" if none would
 }
 
 func (e *UnavailableError) Error() string {
@@ -87,11 +144,16 @@ func (e *UnavailableError) Error() string {
 	case e.State == "":
 		return fmt.Sprintf("no server is named %q", e.Server)
 	case e.State == Disabled && e.Reason == "":
-		return fmt.Sprintf("server %q is disabled; take \"disabled\": true out of its entry, or restart it if it was stopped by hand", e.Server)
-	case e.Reason == "":
-		return fmt.Sprintf("server %q is %s", e.Server, e.State)
+		return fmt.Sprintf("server %q is disabled; 'metarouter enable %s --write' enables it, or 'metarouter restart %s' if it was stopped by hand", e.Server, e.Server, e.Server)
 	}
-	return fmt.Sprintf("server %q is %s: %s", e.Server, e.State, e.Reason)
+	verb := e.State.Verb()
+	if e.Login != "" {
+		verb = verbLogin
+	}
+	if e.Reason == "" {
+		return fmt.Sprintf("server %q %s", e.Server, verb)
+	}
+	return fmt.Sprintf("server %q %s: %s", e.Server, verb, strings.TrimPrefix(e.Reason, verb+": "))
 }
 
 func (e *UnavailableError) Unwrap() error { return session.ErrNotSent }

@@ -152,6 +152,22 @@ func Marshal(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
+// Span returns where the value of a member stands in the object. It reports false if the object is
+// invalid or does not have the member exactly once.
+func Span(object []byte, key string) (start, end int, ok bool) {
+	found := 0
+	if members(object, new(survey), func(k string, s, e int) bool {
+		if k == key {
+			start, end = s, e
+			found++
+		}
+		return true
+	}) != nil {
+		return 0, 0, false
+	}
+	return start, end, found == 1
+}
+
 // SetMember returns the object with the member set to value. It replaces the member, and all
 // duplicates, in place, or adds it at the end. All other bytes remain. An invalid object is
 // returned unchanged.

@@ -177,7 +177,7 @@ var reasons = []struct{ words, reason string }{
 	{"removed from the configuration", "the server was removed meanwhile"},
 	{"unknown tool", "the server was not in the configuration at that time"},
 	{"is stopped", "the server was removed meanwhile"},
-	{"is failed", "the server had failed too often"},
+	{"\" failed", "the server had failed too often"},
 	{"is restarting", "the server was being started again"},
 }
 

@@ -39,13 +39,23 @@ func TestDashboard(t *testing.T) {
 				"anything":{}}}`, `{"readOnlyHint":true}`),
 			"-tool", definition("delete_all", "Delete everything below a path.", `{"type":"object","required":["path"],"properties":{"path":{"type":"string"}}}`, `{"destructiveHint":true}`)),
 		"evil <b>": fake("-tool", definition(evil, "An evil tool. "+evil, `{"type":"object","properties":{"message":{"type":"string","description":"`+evil+`"}}}`, `{"readOnlyHint":true}`)),
-	}, nil)
+	}, map[string]any{"profiles": map[string]any{
+		"careful": map[string]any{"servers": []string{"steady"}, "ask": []string{"echo"}},
+		"reader":  map[string]any{"servers": []string{"steady", "util*"}, "readOnly": true, "mode": "search"},
+	}})
 	url, _ := s.serveHTTP()
 	const token = "open-sesame"
-	guarded, _ := prepare(t, entries{"echo": fake("-tools", "echo")}, map[string]any{"http": map[string]any{"tokens": []string{token}}}).serveHTTP()
+	guarded, _ := prepare(t, entries{"echo": fake("-tools", "echo")}, map[string]any{
+		"http":     map[string]any{"tokens": []map[string]any{{"token": token, "name": "ops", "role": "admin"}}},
+		"profiles": map[string]any{"careful": map[string]any{"ask": "always"}},
+	}).serveHTTP()
+	found := project{t, t.TempDir()}
+	found.save("one")
+	waiting := found.serveHTTP()
+	found.save("one", "two")
 	runPage(t, "dashboard.mjs", map[string]any{
 		"url": strings.TrimSuffix(url, "/mcp"), "config": s.config, "shots": t.TempDir(),
-		"guarded": strings.TrimSuffix(guarded, "/mcp"), "token": token,
+		"guarded": strings.TrimSuffix(guarded, "/mcp"), "token": token, "waiting": waiting,
 	})
 }
 

@@ -5,12 +5,15 @@ package e2e
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -206,5 +209,61 @@ func TestDoctorAsksTheRouter(t *testing.T) {
 	}
 	if _, ok, _ := s.diagnose("--standalone"); ok || len(mcptest.PIDs(t, pids)) != 2 {
 		t.Error("with --standalone it starts none itself")
+	}
+}
+
+// The doctor names the program that has the address of the configuration, and a free one.
+// Of its own router it says nothing.
+func TestDoctorPort(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := prepare(t, entries{"one": fake("-tool", "t: T.")}, map[string]any{"http": map[string]any{"addr": l.Addr().String()}})
+	findings, ok, code := s.diagnose()
+	said := strings.Join(findings[""], "\n")
+	if !ok || code != 0 || !strings.Contains(said, "listens at "+l.Addr().String()+`, the "http.addr" of the configuration`) || !strings.Contains(said, `"metarouter": {"http": {"addr": "127.0.0.1:`) {
+		t.Errorf("ok %v, exit %d, found %q", ok, code, findings)
+	}
+	if runtime.GOOS == "linux" && !strings.Contains(said, fmt.Sprintf("end that program: kill %d;", os.Getpid())) {
+		t.Errorf("this process is not named: %s", said)
+	}
+	l.Close()
+	s.start("--http", l.Addr().String())
+	mcptest.WaitFor(t, "the doctor to say nothing of its own router", func() bool {
+		if c, err := net.Dial("tcp", l.Addr().String()); err != nil {
+			return false
+		} else {
+			c.Close()
+		}
+		findings, _, _ := s.diagnose()
+		return len(findings[""]) == 0
+	})
+}
+
+// serve logs a warning of the configuration once: at its start, and after the edit that
+// brings it. A file that is written again as it was is no edit.
+func TestWarningsAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	odd := func(key string) map[string]any {
+		entry := fake("-tool", "t: T.")
+		entry[key] = 1
+		return entry
+	}
+	s := prepare(t, entries{"one": odd("colour")}, nil)
+	c := s.serve()
+	s.write(entries{"one": odd("flavour")}, nil)
+	mcptest.WaitFor(t, "the edit's warning", func() bool { return strings.Contains(c.Stderr(), `the key "flavour" is not known`) })
+	s.write(entries{"one": odd("flavour")}, nil)
+	s.write(entries{"one": odd("flavour"), "two": odd("odour")}, nil)
+	mcptest.WaitFor(t, "the last edit's warning", func() bool { return strings.Contains(c.Stderr(), `the key "odour" is not known`) })
+	said := c.Stderr()
+	if n := strings.Count(said, `the key "colour"`); n != 1 {
+		t.Errorf("the first warning is logged %d times:\n%s", n, said)
+	}
+	if n := strings.Count(said, `the key "flavour"`); n != 2 { // with its edit and with the next one
+		t.Errorf("the edit's warning is logged %d times:\n%s", n, said)
 	}
 }

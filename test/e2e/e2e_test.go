@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,8 @@ type setup struct {
 	t      *testing.T
 	dir    string
 	config string
+	home   string   // the user's folder, where logins are kept; "" is that of whoever runs the test
+	env    []string // variables besides those of the test
 }
 
 type entries map[string]map[string]any
@@ -73,9 +76,22 @@ type entries map[string]map[string]any
 func prepare(t *testing.T, servers entries, own map[string]any) *setup {
 	t.Helper()
 	dir := t.TempDir()
-	s := &setup{t, dir, filepath.Join(dir, "mcp.json")}
+	t.Cleanup(func() { // a shared router whose clients were killed may write until it has ended
+		mcptest.WaitFor(t, "the router to end", func() bool { return !isNamed(dir) })
+	})
+	s := &setup{t: t, dir: dir, config: filepath.Join(dir, "mcp.json")}
 	s.write(servers, own)
 	return s
+}
+
+// isNamed reports whether the command line of a process that runs has the text. It is false on
+// systems without /proc.
+func isNamed(text string) bool {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	return slices.ContainsFunc(lines, func(name string) bool {
+		line, _ := os.ReadFile(name) // empty for a process that has ended
+		return bytes.Contains(line, []byte(text))
+	})
 }
 
 // write replaces the configuration as an editor does: a new file by rename.
@@ -137,7 +153,7 @@ func (s *setup) serveHTTP(args ...string) (url string, process *mcptest.Client) 
 // start starts the router.
 func (s *setup) start(args ...string) *mcptest.Client {
 	s.t.Helper()
-	c := mcptest.Start(s.t, metarouter, s.command(append([]string{"serve"}, args...)...), s.dir, nil)
+	c := mcptest.Start(s.t, metarouter, s.command(append([]string{"serve"}, args...)...), s.dir, s.environment())
 	s.t.Cleanup(func() {
 		if strings.Contains(c.Stderr(), "DATA RACE") {
 			s.t.Errorf("the router has a data race:\n%s", c.Stderr())
@@ -149,13 +165,21 @@ func (s *setup) start(args ...string) *mcptest.Client {
 	return c
 }
 
+// environment returns the environment of the program; nil is that of the test.
+func (s *setup) environment() []string {
+	if s.home == "" {
+		return nil
+	}
+	return slices.Concat(os.Environ(), []string{"HOME=" + s.home, "XDG_CONFIG_HOME=" + filepath.Join(s.home, "config"), "METAROUTER_KEYRING=off"}, s.env)
+}
+
 // run runs a subcommand to its end.
 func (s *setup) run(args ...string) (stdout, stderr string, code int) {
 	s.t.Helper()
 	cmd := exec.CommandContext(within(s.t), metarouter, s.command(args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.Dir = s.dir
+	cmd.Dir, cmd.Env = s.dir, s.environment()
 	err := cmd.Run()
 	if cmd.ProcessState == nil {
 		s.t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 func TestGateway(t *testing.T) {
 	utilities := map[string]any{"command": metarouter, "args": []string{"builtin", "utilities"}}
 	lax := map[string]any{"command": metarouter, "args": []string{"builtin", "utilities"}, "validate": "off"}
-	s := prepare(t, entries{"dwo": utilities, "lax": lax}, map[string]any{"mode": "direct", "separator": "."})
+	s := prepare(t, entries{"dwo": utilities, "lax": lax}, map[string]any{"mode": "direct", "separator": ".", "gateway": map[string]any{"name": "gateway", "prefix": "gw."}})
 	url, _ := s.serveHTTP()
 	send := func(method, path, body string) (status int, answer string) {
 		t.Helper()
@@ -47,6 +47,10 @@ func TestGateway(t *testing.T) {
 		{"/mcp", `[{"id":1,"method":"tools/call","params":{"name":"dwo.unit_convert",` + good + `}},{"id":2,"method":"ping"}]`, 200, []string{`[{"jsonrpc":"2.0","id":1,"result":{`, `3.1068`, `{"jsonrpc":"2.0","id":2,"result":{"status":"ok"}}]`}},
 		{"/mcp", `{"id":1,"method":"tools/call","params":{"name":"dwo.unit_convert",` + bad + `}}`, 200, []string{`"id":1,"error":{"code":-32602,`, `"path":"arguments.value"`, `"schema":{`, `"arguments_checked":false`}},
 		{"/mcp/tools/call", `{"name":"dwo.unit_convert",` + bad + `}`, 400, []string{`{"error":{"code":-32602,`, `"path":"arguments.value"`}},
+		{"/mcp/tools/call", `{"name":"gw.dwo.unit_convert",` + good + `}`, 200, []string{`3.1068`, `"isError":false`}},
+		{"/mcp", `{"id":1,"method":"tools/call","params":{"name":"gw.dwo__unit_convert",` + good + `}}`, 200, []string{`3.1068`, `"isError":false`}},
+		{"/mcp", `{"id":1,"method":"tools/call","params":{"name":"g.dwo__unit_convert",` + good + `}}`, 200, []string{`unknown tool`}},
+		{"/mcp/initialize", ``, 200, []string{`"serverInfo":{"name":"gateway","version":"`, `"sessionId":"plain-`}},
 		{"/mcp/tools/call", `{"name":"find_tools","arguments":{"query":"convert units"}}`, 200, []string{`dwo:unit_convert`, `"server":"metarouter"`, `"tool_name":"find_tools"`}},
 	} {
 		status, answer := send(http.MethodPost, test.path, test.body)

@@ -193,7 +193,7 @@ func median(of []float64) float64 {
 }
 
 // resident is the memory in kB that the system counts as the process's own.
-func resident(t *testing.T, pid int) (kB int) {
+func resident(t testing.TB, pid int) (kB int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -20,7 +22,7 @@ import (
 
 // A pty is a terminal whose other side is the test.
 type pty struct {
-	slave *os.File
+	master, slave *os.File
 
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -48,7 +50,7 @@ func openPTY(t *testing.T, columns, rows uint16) *pty {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pty{slave: slave, done: make(chan struct{})}
+	p := &pty{master: master, slave: slave, done: make(chan struct{})}
 	go func() { // ends when the last process has closed the other side
 		defer close(p.done)
 		buf := make([]byte, 4096)
@@ -91,12 +93,12 @@ const up = "\x1b[2A" // to the first of two live lines
 func TestNarrowTerminal(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"quick": fake("-tool", "a: A.")}, nil)
-	p := openPTY(t, 40, 24)
+	p := openPTY(t, 34, 24)
 	if err := s.onTerminal(p, []string{"NO_COLOR=1"}, "servers").Wait(); err != nil {
 		t.Fatal(err)
 	}
 	mcptest.WaitFor(t, "the table", func() bool { return strings.Contains(p.shown(), "quick   ready") })
-	if text := p.shown(); !strings.Contains(text, "SERVER  STATE  TOOLS  LAST ERROR") || strings.Contains(text, "PROTOCOL") {
+	if text := p.shown(); !strings.Contains(text, "SERVER  STATE  TOOLS  NOTE") || strings.Contains(text, "PROTOCOL") {
 		t.Errorf("shown:\n%s", text)
 	}
 }
@@ -121,7 +123,7 @@ func TestTerminal(t *testing.T) {
 			}
 			mcptest.WaitFor(t, "the table", func() bool { return strings.Contains(p.shown(), "late") && strings.Contains(p.shown(), "PROTOCOL") })
 			text := p.shown()
-			if live := strings.Contains(text, up) && strings.Contains(text, "0 of 1 servers ready") && strings.Contains(text, "1 starting"); live != tc.live {
+			if live := strings.Contains(text, up) && strings.Contains(text, "0 of 1 server ready") && strings.Contains(text, "1 starting"); live != tc.live {
 				t.Errorf("it shows how servers start: %v\n%q", live, text)
 			}
 			if coloured := strings.Contains(text, "\x1b[32mready\x1b[0m"); coloured != tc.coloured {
@@ -158,4 +160,68 @@ func TestTerminalOfServe(t *testing.T) {
 	if !strings.Contains(p.shown(), "server is ready") {
 		t.Errorf("its log is not there\n%q", p.shown())
 	}
+}
+
+// control is what moves the cursor or erases, as the live table does.
+var control = regexp.MustCompile(`\x1b\[[0-9]*[A-K]`)
+
+// No table is wider than the terminal, also if a running router made it; the columns that few
+// look at make room first, then the end of the last one.
+func TestTablesFitTerminal(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{
+		"quick":  fake("-tool", "take_a_picture_of_a_page: "+strings.Repeat("Words that describe the tool at length ", 4)),
+		"absent": map[string]any{"command": "no-such-command-" + strings.Repeat("x", 100)},
+	}, nil)
+	s.serveHTTP()
+	for _, args := range [][]string{{"servers"}, {"tools"}, {"tools", "quick"}, {"search", "take a picture"}, {"route", "--dry-run", "take a picture"}, {"why", "quick:take_a_picture_of_a_page"}} {
+		p := openPTY(t, 80, 24)
+		if err := s.onTerminal(p, []string{"NO_COLOR=1"}, args...).Wait(); err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+		mcptest.WaitFor(t, "its lines", func() bool { return strings.HasSuffix(p.shown(), "\n") })
+		for line := range strings.Lines(p.shown()) {
+			if line = strings.TrimSpace(control.ReplaceAllString(line, "")); utf8.RuneCountInString(line) > 80 && !strings.HasPrefix(line, "metarouter: ") {
+				t.Errorf("%v: a line of more than 80 columns: %s", args, line)
+			}
+		}
+	}
+}
+
+// servers --watch follows a running router, survives its end, and leaves the table when it is
+// interrupted.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"quick": fake("-tool", "a: A.")}, nil)
+	_, router := s.serveHTTP()
+	mcptest.WaitFor(t, "the router to take commands", func() bool {
+		_, _, code := s.run("usage", "--tokens") // which no other router answers
+		return code == 0
+	})
+	p := openPTY(t, 80, 24)
+	cmd := s.onTerminal(p, []string{"NO_COLOR=1"}, "servers", "--watch")
+	sees := func(text string) {
+		t.Helper()
+		mcptest.WaitFor(t, text, func() bool {
+			at := strings.LastIndex(p.shown(), "SERVER")
+			waits := strings.LastIndex(p.shown(), "waiting for the next one")
+			return strings.Contains(p.shown()[max(0, at, waits):], text)
+		})
+	}
+	sees("1 of 1 server ready, 1 tool")
+	s.write(entries{"quick": fake("-tool", "a: A."), "new": fake("-tool", "b: B.")}, nil)
+	sees("2 of 2 servers ready, 2 tools")
+	router.Cmd.Process.Signal(os.Interrupt)
+	<-router.Done
+	sees("waiting for the next one")
+	s.serveHTTP()
+	sees("2 of 2 servers ready, 2 tools")
+	cmd.Process.Signal(os.Interrupt)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	mcptest.WaitFor(t, "the table at the end", func() bool {
+		_, after, ok := strings.Cut(p.shown()[strings.LastIndex(p.shown(), "\x1b"):], "SERVER")
+		return ok && strings.Contains(after, "new     ready")
+	})
 }

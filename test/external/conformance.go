@@ -16,7 +16,7 @@ import (
 // A Scenario is one scenario of the official conformance suite, with its results.
 type Scenario struct {
 	Name   string
-	Scored bool // the revision's requirements list it
+	Scored bool // the revision's requirements of a server list it
 	Checks []Check
 }
 
@@ -49,21 +49,27 @@ func ServerConformance(t testing.TB, url, revision string) []Scenario {
 	t.Helper()
 	dir := t.TempDir()
 	out := Conformance(t, "server", "--url", url, "--requirements", revision, "-o", dir)
-	return results(t, dir, out, scored(t, "server", revision))
+	all, scored := results(t, dir, out), scored(t, revision)
+	for i, s := range all {
+		all[i].Scored = slices.Contains(scored, s.Name)
+	}
+	return all
 }
 
-// ClientConformance runs one scenario with a client. The command is split at spaces; it gets
-// the URL of a server as its last argument and the name of the scenario in
-// MCP_CONFORMANCE_SCENARIO.
+// ClientConformance runs one scenario with a client, also if the revision does not have it. The
+// command is split at spaces; it gets the URL of a server as its last argument and the name of the
+// scenario in MCP_CONFORMANCE_SCENARIO. A client that ends with another status than 0, or not
+// within 60 s, has failed.
 func ClientConformance(t testing.TB, command, scenario, revision string) Scenario {
 	t.Helper()
 	dir := t.TempDir()
-	out := Conformance(t, "client", "--command", command, "--scenario", scenario, "--spec-version", revision, "-o", dir)
-	all := results(t, dir, out, scored(t, "client", revision))
+	out := Conformance(t, "client", "--command", command, "--scenario", scenario, "--spec-version", revision,
+		"--force", "--timeout", "60000", "-o", dir)
+	all := results(t, dir, out)
 	if len(all) != 1 {
 		t.Fatalf("%d results of the scenario %s, want 1:\n%s", len(all), scenario, out)
 	}
-	if strings.Contains(out, "mcptest.Client exited with code") || strings.Contains(out, "mcptest.Client timed out") {
+	if strings.Contains(out, "\nClient exited with code") || strings.Contains(out, "\nClient timed out") {
 		all[0].Checks = append(all[0].Checks, Check{ID: "client", Status: "FAILURE", Description: "The client does as the scenario wants", ErrorMessage: out})
 	}
 	return all[0]
@@ -100,42 +106,50 @@ func (s Scenario) with(status string) []string {
 }
 
 // results reads the suite's results from its output folder.
-func results(t testing.TB, dir, out string, scored []string) []Scenario {
+func results(t testing.TB, dir, out string) []Scenario {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) == 0 {
-		t.Fatalf("the conformance suite left no results: %v\n%s", err, out)
-	}
 	const timestamp = "-2026-11-21T07-12-25-529Z"
 	var all []Scenario
-	for _, entry := range entries {
-		name := entry.Name()[:len(entry.Name())-len(timestamp)]
-		name = strings.TrimPrefix(name, "server-")
-		s := Scenario{Name: name, Scored: slices.Contains(scored, name)}
-		b, err := os.ReadFile(filepath.Join(dir, entry.Name(), "checks.json"))
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		// The folder of auth/x is auth/x-TIMESTAMP. Those of scenarios are empty, or have files only.
+		if err != nil || !entry.IsDir() || len(entry.Name()) < len(timestamp) || !strings.HasSuffix(path, "Z") {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		s := Scenario{Name: strings.TrimPrefix(name[:len(name)-len(timestamp)], "server-")}
+		b, err := os.ReadFile(filepath.Join(path, "checks.json"))
 		if errors.Is(err, fs.ErrNotExist) {
 			s.Checks = []Check{{ID: "ran", Status: "FAILURE", Description: "The scenario comes to its end"}}
-		} else if err == nil {
-			err = json.Unmarshal(b, &s.Checks)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
+		} else if err != nil {
+			return err
+		} else if err := json.Unmarshal(b, &s.Checks); err != nil {
+			return err
 		}
 		all = append(all, s)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) == 0 {
+		t.Fatalf("the conformance suite left no results:\n%s", out)
 	}
 	return all
 }
 
-// scored returns the scenarios that a revision's requirements list for the kind, "server" or
-// "client".
-func scored(t testing.TB, kind, revision string) []string {
+// scored returns the scenarios that a revision's requirements list for servers.
+func scored(t testing.TB, revision string) []string {
 	t.Helper()
 	file := filepath.Join(modules(t, conformanceFolder), "@modelcontextprotocol", "conformance", "requirements", revision+".yaml")
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := strings.Cut("\n"+string(b), "\n"+kind+":\n")
+	_, after, _ := strings.Cut("\n"+string(b), "\nserver:\n")
 	var names []string
 	for line := range strings.Lines(after) {
 		name, ok := strings.CutPrefix(line, "  - ")
@@ -145,7 +159,7 @@ func scored(t testing.TB, kind, revision string) []string {
 		names = append(names, strings.TrimSpace(name))
 	}
 	if len(names) == 0 {
-		t.Fatalf("%s lists nothing for %s", file, kind)
+		t.Fatalf("%s lists nothing for servers", file)
 	}
 	return names
 }

@@ -17,6 +17,20 @@ import (
 func EverythingServer(t testing.TB) string {
 	t.Helper()
 	skipInShort(t, "the Go SDK's server for the conformance suite")
+	path, unlock := cached(t, "everything-server")
+	defer unlock()
+	// go build does nothing if the program is up to date.
+	build := exec.Command("go", "build", "-o", path, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the everything-server: %v\n%s", err, out)
+	}
+	return path
+}
+
+// cached returns the path of a program in the user's cache, locked against other test
+// processes that build it, until unlock is called.
+func cached(t testing.TB, name string) (path string, unlock func()) {
+	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
@@ -25,18 +39,11 @@ func EverythingServer(t testing.TB) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	lock, err := filelock.Lock(filepath.Join(dir, "everything-server.lock"), true)
+	lock, err := filelock.Lock(filepath.Join(dir, name+".lock"), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lock.Close()
-	path := filepath.Join(dir, "everything-server")
-	// go build does nothing if the program is up to date.
-	build := exec.Command("go", "build", "-o", path, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the everything-server: %v\n%s", err, out)
-	}
-	return path
+	return filepath.Join(dir, name), func() { lock.Close() }
 }
 
 // EverythingHTTP starts that server behind streamable HTTP and returns its URL. A stateless

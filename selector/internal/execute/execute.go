@@ -39,6 +39,7 @@ type Executor struct {
 	schemas  schemas
 	limiters sync.Map // server -> *limiter
 	cache    cache
+	rates    rates
 }
 
 // New returns an Executor.
@@ -57,6 +58,16 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 	if faults := x.checkArguments(ctx); len(faults) > 0 {
 		return x.report(x.refuse(faults), nil)
 	}
+	if err := e.rates.take(c.Tool, &d.policy, c.Principal); err != nil {
+		r := x.fail(err.Error())
+		r.Err = err
+		return x.report(r, nil)
+	}
+	if c.Approve != nil {
+		if err := c.Approve(ctx, x.sent); err != nil {
+			return x.report(x.unapproved(ctx, err))
+		}
+	}
 	key, cacheable := x.cacheKey()
 	if cacheable {
 		if raw, ok := e.cache.find(key); ok {
@@ -65,12 +76,14 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 		}
 	}
 
-	x.targets = e.targets(c.Tool, d.policy)
+	if x.targets = e.targets(&c, d.policy); c.Approve != nil {
+		x.targets = []target{{c.Tool, d.policy, StartWait}}
+	}
 	var err error
 	// After a failure, nextAttempt does more than decide: it pauses before a retry on the
 	// same server, or it leaves the server (the circuit breaker counts, the permit is
 	// released) and turns to a stand-in.
-	for x.nextAttempt(ctx, err) {
+	for x.nextAttempt(ctx, err) || x.afterLogin(ctx, &err) {
 		if err = d.admit(ctx); err != nil { // limiter and circuit breaker
 			continue
 		}
@@ -93,8 +106,8 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 }
 
 // Relay sends another request to a server, once its session is up, and returns the
-// server's result unchanged. The error is a [*session.Error], the server's own or one
-// that says why there is no answer, or the cause of ctx's end.
+// server's result unchanged. The error wraps a [*session.Error], the server's own or one
+// that says why there is no answer and wraps the reason too, or is the cause of ctx's end.
 func (e *Executor) Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error) {
 	ctx, span := StartSpan(ctx, e.Tracer, r.Method, "", r.Meta)
 	d := delivery{e: e, from: r.From, meta: r.Meta, policy: e.Sessions.Policy(server), request: r, server: server, what: r.Method, startWait: StartWait}
@@ -116,8 +129,17 @@ func (e *Executor) Relay(ctx context.Context, server string, r session.Request) 
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return nil, &session.Error{Code: session.CodeInternal, Message: err.Error()}
+	return nil, &relayError{session.Error{Code: session.CodeInternal, Message: err.Error()}, err}
 }
+
+// A relayError is why a request other than a call has no answer.
+type relayError struct {
+	answer session.Error // that the client gets
+	cause  error
+}
+
+func (e *relayError) Error() string   { return e.answer.Error() }
+func (e *relayError) Unwrap() []error { return []error{&e.answer, e.cause} }
 
 // An execution is one call on its way. It belongs to one goroutine.
 type execution struct {
@@ -127,14 +149,16 @@ type execution struct {
 	trace string // the ID of the trace
 	began time.Time
 
-	args     json.RawMessage // as they are sent
+	args     json.RawMessage // of the client, repaired
+	sent     json.RawMessage // as the tool's server gets them
 	repaired string          // what was done to the arguments
 	checked  bool            // the arguments were checked, and fit the tool's schema
 	cached   bool            // the result is from the cache
 
-	targets []target
-	tried   int      // targets that were tried, the one in use included
-	faults  []string // what went wrong at each target
+	targets  []target
+	loggedIn bool     // LogIn of the call was called
+	tried    int      // targets that were tried, the one in use included
+	faults   []string // what went wrong at each target
 
 	delivery delivery // to the target in use
 }
@@ -158,7 +182,7 @@ func (x *execution) report(r Result, err error) (Result, error) {
 	x.endSpan(r, err)
 	if o := x.e.Observer; o != nil {
 		e := Execution{
-			Tool: x.call.Tool, Answered: r.Tool, Client: x.call.Client, Trace: x.trace, Began: x.began, Took: time.Since(x.began),
+			Tool: x.call.Tool, Answered: r.Tool, Client: x.call.Client, Principal: x.call.PrincipalName, Profile: x.call.Profile, Trace: x.trace, Began: x.began, Took: time.Since(x.began),
 			Attempts: x.delivery.attempts, Arguments: x.call.Arguments, Result: r.JSON, Cached: x.cached,
 		}
 		e.Outcome, e.Fault = OutcomeOf(r, err)
@@ -170,22 +194,37 @@ func (x *execution) report(r Result, err error) (Result, error) {
 // checkArguments sets the arguments to send, or returns what is wrong with them.
 func (x *execution) checkArguments(ctx context.Context) (faults []string) {
 	c := &x.call
-	x.args = orEmpty(c.Arguments)
-	if x.delivery.policy.Validate == Off && wire.IsObject(x.args) {
-		return nil
-	}
 	checked := c.Checked
-	if checked == nil || checked.tool != c.Tool {
+	switch off := x.delivery.policy.Validate == Off && wire.IsObject(orEmpty(c.Arguments)); {
+	case off:
+		now := unchecked(c.Tool, c.Arguments)
+		checked = &now
+	case checked == nil || checked.tool != c.Tool:
 		now := x.e.Check(ctx, c.Tool, c.Arguments)
 		checked = &now
 	}
-	x.args, x.repaired, x.checked = checked.Arguments, checked.Repaired, checked.fits
-	if len(checked.Faults) > 0 && x.delivery.policy.Validate == Warn && wire.IsObject(x.args) {
+	x.args, x.sent, x.repaired, x.checked = checked.Arguments, checked.Sent, checked.Repaired, checked.fits
+	if len(checked.Faults) > 0 && !checked.refused && x.delivery.policy.Validate == Warn && wire.IsObject(x.args) {
 		x.e.Log.Warn("arguments do not fit the schema", zap.String("tool", c.Tool.ID), zap.Int("faults", len(checked.Faults)))
 		return nil
 	}
 	return checked.Faults
 }
+
+// unapproved returns the answer to a call that is not made because of err.
+func (x *execution) unapproved(ctx context.Context, err error) (Result, error) {
+	if ctx.Err() != nil {
+		return Result{}, context.Cause(ctx)
+	}
+	r := x.fail(err.Error())
+	r.Err = unapproved{err}
+	return r, nil
+}
+
+// An unapproved error is why a call is not made; see Approve of [Call].
+type unapproved struct{ error }
+
+func (e unapproved) Unwrap() error { return e.error }
 
 // failed returns the answer to a call that no target has answered. err is how the last
 // attempt ended.

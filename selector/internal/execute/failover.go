@@ -29,13 +29,14 @@ const shortWait = time.Second
 const maxPlaces = 3
 
 // targets returns the tool, and then the tools of the same name on the servers that may
-// stand in for its own, those that can take the call best first, maxPlaces in all; a
+// stand in for its own, as the call's catalog has them, those that can take the call best first, maxPlaces in all; a
 // read-only tool is replaced only by a read-only one. While there are stand-ins, a call
 // waits only briefly for each server to start; the last target is therefore the first one
 // again, with the usual wait. A read-only tool whose server is down comes after those whose
 // servers are up.
-func (e *Executor) targets(t *registry.NormalizedTool, p Policy) []target {
-	others, reads := p.StandIns, t.Hints.IsReadOnly()
+func (e *Executor) targets(c *Call, p Policy) []target {
+	t := c.Tool
+	others, reads := p.StandIns, t.Reads()
 	if reads {
 		others = slices.Concat(p.StandIns, p.Twins)
 	}
@@ -43,13 +44,16 @@ func (e *Executor) targets(t *registry.NormalizedTool, p Policy) []target {
 		return []target{{t, p, StartWait}}
 	}
 	var standIns []*registry.NormalizedTool
-	known := e.Registry.Snapshot()
+	known := c.Catalog
+	if known == nil {
+		known = e.Registry.Snapshot()
+	}
 	for _, server := range others {
 		for _, other := range known.Server(server) {
 			if other.Name != t.Name && other.ServerName() != t.ServerName() {
 				continue
 			}
-			if !reads || other.Hints.IsReadOnly() {
+			if (!reads || other.Reads()) && (c.Unfit == nil || !c.Unfit(other)) {
 				standIns = append(standIns, other)
 			}
 			break
@@ -78,7 +82,7 @@ func (e *Executor) targets(t *registry.NormalizedTool, p Policy) []target {
 func (x *execution) mayTurn(err error) bool {
 	d := &x.delivery
 	left := x.targets[x.tried:]
-	if len(left) == 0 || left[0].startWait == StartWait || !x.call.Tool.Hints.IsReadOnly() || !d.repeatable() {
+	if len(left) == 0 || left[0].startWait == StartWait || !x.call.Tool.Reads() || !d.repeatable() {
 		return false
 	}
 	_, late := errors.AsType[*timeoutError](err)
@@ -121,20 +125,40 @@ func (x *execution) nextAttempt(ctx context.Context, err error) bool {
 	return false
 }
 
+// afterLogin has the call's LogIn judge how the last attempt ended, which it may replace, and
+// prepares another attempt if a person has logged in. It must be called after nextAttempt has
+// returned false.
+func (x *execution) afterLogin(ctx context.Context, err *error) bool {
+	if x.call.LogIn == nil || x.loggedIn || *err == nil || ctx.Err() != nil {
+		return false
+	}
+	x.loggedIn = true
+	helps, why := x.call.LogIn(ctx, *err)
+	if !helps {
+		return false
+	}
+	if x.faults, *err = nil, why; why != nil {
+		x.faults = []string{why.Error()}
+		return false
+	}
+	x.tried = 0
+	return x.nextAttempt(ctx, nil)
+}
+
 // useTarget turns the delivery to a target. It reports false if the arguments do not fit the
 // target's tool.
 func (x *execution) useTarget(ctx context.Context, t target) bool {
-	args := x.args
+	args := x.sent
 	d := &x.delivery
 	d.tool, d.server, d.what, d.policy, d.startWait = t.tool, t.tool.Server, t.tool.ServerName(), t.policy, t.startWait
 	d.session, d.tries, d.sent, d.deadline = nil, 0, 0, time.Time{}
 	if t.tool != x.call.Tool {
-		fitting := x.e.Fit(ctx, t.tool, args)
+		fitting := x.e.Fit(ctx, t.tool, x.args)
 		if len(fitting.Faults) > 0 {
 			x.faults = append(x.faults, t.tool.ID+" takes other arguments: "+fitting.Faults[0])
 			return false
 		}
-		args = fitting.Arguments
+		args = fitting.Sent
 	}
 	d.request = session.Request{Method: toolsCall, Params: callParams(&x.call, t.tool, args), Meta: d.meta, From: d.from}
 	return true

@@ -3,6 +3,7 @@ package execute
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -54,6 +56,8 @@ func TestFailover(t *testing.T) {
 		{"it dies, and reading is harmless", group, true, nil, died, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, time.Second},
 		{"it dies, and nobody knows what it did", group, false, nil, died, object, "", "", "", 0},
 		{"a twin, for what is harmless", Policy{Twins: []string{"b"}}, true, down, nil, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
+		{"it dies, and its hints are doubted", group, true, nil, died, object, "", "", "", 0},
+		{"a twin, but its hints are doubted", Policy{Twins: []string{"b"}}, true, down, nil, object, "", "", "", StartWait},
 		{"a twin, for what is not", Policy{Twins: []string{"b"}}, false, down, nil, object, "", "", "", StartWait},
 		{"nobody stands in", Policy{}, false, down, nil, object, "", "", "", StartWait},
 	} {
@@ -70,6 +74,9 @@ func TestFailover(t *testing.T) {
 				find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(schema)}
 				if tc.readOnly {
 					find.Hints.ReadOnly = &yes
+				}
+				if strings.Contains(tc.name, "doubted") {
+					find.Doubt = "its name says that it deletes"
 				}
 				if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
 					t.Fatal(err)
@@ -264,5 +271,48 @@ func TestTranslateIsUnique(t *testing.T) {
 	names := make(map[string]int)
 	if err := wire.Members(got, func(key string, _ []byte) bool { names[key]++; return true }); err != nil || fmt.Sprint(names) != "map[user-id:1 userID:1 x:1]" {
 		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// A call that a server refuses until a person has logged in is not sent there again and again.
+// A stand-in takes it, and the server is not blamed for it. Without one, the error says what is needed.
+func TestNeedsLogin(t *testing.T) {
+	needed := fmt.Errorf("%w: %w", session.ErrNotSent, &login.NeededError{Server: "a", Why: status.ScopeMissing})
+	for _, standIn := range []bool{true, false} {
+		r := registry.New()
+		for _, server := range []string{"a", "b"} {
+			find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object)}
+			if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Test(t, func(t *testing.T) {
+			var sent atomic.Int32
+			policy := Policy{}
+			if standIn {
+				policy.StandIns = []string{"b"}
+			}
+			s := newExecutor(r, pool{
+				"a": {policy: policy, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+					sent.Add(1)
+					return nil, needed
+				}},
+				"b": {call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(fine), nil }},
+			})
+			find, _ := r.Snapshot().Tool("a:find")
+			for range 2 * breakAfter {
+				result, err := s.Execute(t.Context(), Call{Tool: find, Arguments: json.RawMessage("{}")})
+				e, ok := errors.AsType[*login.NeededError](result.Err)
+				switch {
+				case err != nil || result.IsError == standIn:
+					t.Fatalf("%s, %v", result.JSON, err)
+				case standIn && result.Tool.Server != "b", !standIn && (!ok || e.Why != status.ScopeMissing || !errors.Is(result.Err, session.ErrNotSent)):
+					t.Fatalf("%s, %v", result.JSON, result.Err)
+				}
+			}
+			if n := sent.Load(); n != 2*breakAfter {
+				t.Errorf("sent %d times for %d calls", n, 2*breakAfter)
+			}
+		})
 	}
 }

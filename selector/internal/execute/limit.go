@@ -111,7 +111,7 @@ func (l *limiter) openError(server string) error {
 // is not held while the call waits.
 func (l *limiter) wait(ctx context.Context, server string, limit int) error {
 	if len(l.waiting) >= maxQueued {
-		return fmt.Errorf("%w: server %q is busy: %d calls are under way and %d wait; try again later, or set a higher \"maxConcurrent\" in its entry",
+		return fmt.Errorf("%w: server %q is busy (calls under way: %d, waiting: %d); try again later, or set a higher \"maxConcurrent\" in its entry",
 			errNotAdmitted, server, l.active, len(l.waiting))
 	}
 	admitted := make(chan struct{})

@@ -83,7 +83,7 @@ func TestBusy(t *testing.T) {
 		}
 		synctest.Wait()
 		r, err := sel.Execute(t.Context(), Call{Tool: tool(object)})
-		if text := textOf(r); err != nil || !r.IsError || !strings.Contains(text, `"srv" is busy: 1 calls are under way and 1000 wait`) || !strings.Contains(text, "maxConcurrent") {
+		if text := textOf(r); err != nil || !r.IsError || !strings.Contains(text, `"srv" is busy (calls under way: 1, waiting: 1000)`) || !strings.Contains(text, "maxConcurrent") {
 			t.Errorf("%s, %v", text, err)
 		}
 		close(finish)
@@ -247,6 +247,7 @@ func TestRetry(t *testing.T) {
 	}{
 		{"a reading tool", IfHarmless, true, 3},
 		{"a writing tool", IfHarmless, false, 1},
+		{"a tool whose hints are doubted", IfHarmless, true, 1},
 		{"never", NeverRetry, true, 1},
 		{"always", AlwaysRetry, false, 3},
 	} {
@@ -260,6 +261,9 @@ func TestRetry(t *testing.T) {
 				harmless := tool(object)
 				if tc.readOnly {
 					harmless.Hints.ReadOnly = &yes
+				}
+				if strings.Contains(tc.name, "doubted") {
+					harmless.Doubt = "its name says that it deletes"
 				}
 				r, err := execute(t, s, Call{Tool: harmless})
 				if err != nil || !r.IsError || len(sent) != tc.want {

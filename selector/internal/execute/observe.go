@@ -18,15 +18,16 @@ type Observer interface {
 // An Execution is one call of a tool that has ended. Arguments and Result must not be
 // kept after Executed returns.
 type Execution struct {
-	Tool     *registry.NormalizedTool // that was asked for; without a Name if its server has not listed it, without a Server too if no server has
-	Answered *registry.NormalizedTool // that answered, nil if no tool did
-	Client   string                   // the name that the client gives itself; "" if unknown
-	Trace    string                   // trace_id in the result's _meta: 32 hex digits; "" without a result and a trace
-	Began    time.Time
-	Took     time.Duration
-	Attempts int // to reach a server; 0 if none was made
-	Outcome  Outcome
-	Fault    string // what went wrong; "" for OK and ToolError
+	Tool               *registry.NormalizedTool // that was asked for; without a Name if its server has not listed it, without a Server too if no server has
+	Answered           *registry.NormalizedTool // that answered, nil if no tool did
+	Client             string                   // the name that the client gives itself; "" if unknown
+	Principal, Profile string                   // the PrincipalName and the Profile of the [Call]
+	Trace              string                   // trace_id in the result's _meta: 32 hex digits; "" without a result and a trace
+	Began              time.Time
+	Took               time.Duration
+	Attempts           int // to reach a server; 0 if none was made
+	Outcome            Outcome
+	Fault              string // what went wrong; "" for OK and ToolError
 
 	Arguments json.RawMessage // as the client sent them
 	Result    json.RawMessage // nil without a result
@@ -42,17 +43,19 @@ const (
 	ToolError        Outcome = "tool_error"        // the server's result has isError
 	ServerError      Outcome = "server_error"      // the server answered with a JSON-RPC error
 	InvalidArguments Outcome = "invalid_arguments" // they do not fit the schema; the server was not called
+	NotApproved      Outcome = "not_approved"      // a person was to be asked, and did not agree; the server was not called
 	NoAnswer         Outcome = "no_answer"         // no server could be called, or none answered
 	Cancelled        Outcome = "cancelled"         // the client no longer wants the result
 )
 
 // Outcomes are all there are.
-var Outcomes = []Outcome{OK, ToolError, ServerError, InvalidArguments, NoAnswer, Cancelled}
+var Outcomes = []Outcome{OK, ToolError, ServerError, InvalidArguments, NotApproved, NoAnswer, Cancelled}
 
 // OutcomeOf returns how an execution with this result or error ended, and what went
 // wrong.
 func OutcomeOf(r Result, err error) (o Outcome, fault string) {
 	refused, ok := errors.AsType[*session.Error](err)
+	_, asked := errors.AsType[unapproved](r.Err)
 	switch {
 	case ok:
 		return ServerError, refused.Message
@@ -60,6 +63,8 @@ func OutcomeOf(r Result, err error) (o Outcome, fault string) {
 		return Cancelled, err.Error()
 	case len(r.Mismatch) > 0:
 		return InvalidArguments, r.Mismatch[0]
+	case asked:
+		return NotApproved, r.Err.Error()
 	case r.Err != nil:
 		return NoAnswer, r.Err.Error()
 	case r.IsError && r.Tool == nil:

@@ -18,28 +18,45 @@ import (
 
 // Checked are arguments that were compared with a tool's schema.
 type Checked struct {
-	Arguments json.RawMessage // as the server gets them: repaired, where that makes them fit
+	Arguments json.RawMessage // repaired, where that makes them fit
+	Sent      json.RawMessage // as the server gets them: Arguments, and what a profile fixes
 	Faults    []string        // a sentence for each place where they do not fit
 	Repaired  string          // what was done to the arguments; "" if nothing was
 
-	tool *registry.NormalizedTool
-	fits bool // there is a schema, and the arguments fit it
+	tool    *registry.NormalizedTool
+	refused bool // a profile does not allow them, whatever the schema says
+	fits    bool // there is a schema, and the arguments fit it
 }
 
 // Check compares arguments with the tool's schema. Where that takes too long, or until ctx ends,
 // it finds no faults.
 func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) Checked {
-	c := Checked{Arguments: orEmpty(args), tool: t}
+	c := unchecked(t, args)
+	if c.refused {
+		return c
+	}
 	schema := e.schemas.of(t)
 	if wire.IsObject(c.Arguments) {
-		c.Faults, c.fits = schema.check(ctx, c.Arguments)
+		c.Faults, c.fits = schema.check(ctx, c.Sent)
 	} else {
 		c.Faults = []string{"arguments: expected an object"}
 	}
 	if len(c.Faults) > 0 {
-		if fixed, how := schema.repair(ctx, c.Arguments); how != "" {
-			c.Arguments, c.Repaired, c.Faults, c.fits = fixed, how, nil, schema.schema != nil
+		if fixed, how := schema.repair(ctx, t, c.Arguments); how != "" {
+			c.Arguments, c.Sent, c.Repaired, c.Faults, c.fits = fixed, withFixed(t, fixed), how, nil, schema.schema != nil
 		}
+	}
+	return c
+}
+
+// unchecked returns arguments that were not compared with the tool's schema. Its faults are
+// those of arguments that a profile fixes.
+func unchecked(t *registry.NormalizedTool, args json.RawMessage) Checked {
+	args = orEmpty(args)
+	c := Checked{Arguments: args, Sent: args, tool: t}
+	if t.Fixed != nil && wire.IsObject(args) {
+		c.Faults, c.Sent = refusals(t, args), withFixed(t, args)
+		c.refused = len(c.Faults) > 0
 	}
 	return c
 }
@@ -71,7 +88,8 @@ func newSchemas(log *zap.Logger) schemas {
 }
 
 type compiledSchema struct {
-	tool    *registry.NormalizedTool // that has the schema
+	tool    string          // the ID of the tool that has it
+	source  json.RawMessage // the schema
 	log     *zap.Logger
 	large   chan struct{}  // of schemas
 	compile sync.Once      // for the fields below
@@ -80,16 +98,17 @@ type compiledSchema struct {
 	costly  sync.Once      // to log that a validation took too many steps
 }
 
-// of returns the tool's compiled schema. Tools are never modified, so an equal
-// pointer means an equal schema.
+// of returns the compiled schema of the tool's server, which the tools that profiles make of
+// one tool have in common.
 func (c *schemas) of(t *registry.NormalizedTool) *compiledSchema {
+	source := serverSchema(t)
 	known, ok := c.compiled.Load(t.ID)
 	if !ok {
-		known, _ = c.compiled.LoadOrStore(t.ID, &compiledSchema{tool: t, log: c.log, large: c.large})
+		known, _ = c.compiled.LoadOrStore(t.ID, &compiledSchema{tool: t.ID, source: source, log: c.log, large: c.large})
 	}
 	s := known.(*compiledSchema)
-	if s.tool != t {
-		s = &compiledSchema{tool: t, log: c.log, large: c.large}
+	if !bytes.Equal(s.source, source) { // bytes in one place are not compared
+		s = &compiledSchema{tool: t.ID, source: source, log: c.log, large: c.large}
 		if !c.compiled.CompareAndSwap(t.ID, known, s) {
 			return c.of(t) // another call was first
 		}
@@ -100,12 +119,12 @@ func (c *schemas) of(t *registry.NormalizedTool) *compiledSchema {
 
 // build compiles the schema.
 func (s *compiledSchema) build() {
-	compiled, err := schema.Compile(s.tool.InputSchema)
+	compiled, err := schema.Compile(s.source)
 	if err != nil {
-		s.log.Warn("can't compile the schema; arguments are not validated", zap.String("tool", s.tool.ID), zap.Error(err))
+		s.log.Warn("can't compile the schema; arguments are not validated", zap.String("tool", s.tool), zap.Error(err))
 		return
 	}
-	s.schema, s.blind = compiled, isBlind(s.tool.InputSchema)
+	s.schema, s.blind = compiled, isBlind(s.source)
 }
 
 // check returns what is wrong with the arguments, a sentence for each fault
@@ -132,7 +151,7 @@ func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (fault
 	faults, err := s.schema.Validate(ctx, "arguments", args)
 	if errors.Is(err, schema.ErrCostly) {
 		s.costly.Do(func() {
-			s.log.Warn("can't validate arguments; the server gets them as they are", zap.String("tool", s.tool.ID), zap.Error(err))
+			s.log.Warn("can't validate arguments; the server gets them as they are", zap.String("tool", s.tool), zap.Error(err))
 		})
 	}
 	return faults, err == nil && len(faults) == 0
@@ -184,14 +203,19 @@ var namesSchemas = map[string]bool{
 	"properties": true, "patternProperties": true, "dependentSchemas": true, "dependencies": true, "$defs": true, "definitions": true,
 }
 
-// repair returns arguments that fit, and what was done to them, if those given can be
-// repaired: models send arguments nested one level too deep, or as a string.
-func (s *compiledSchema) repair(ctx context.Context, args json.RawMessage) (fixed json.RawMessage, how string) {
+// geminiArgument is what Gemini's command line adds to the schema of every tool for itself. It
+// is left in the arguments that it sends, seen with version 0.61.0.
+const geminiArgument = "wait_for_previous"
+
+// repair returns arguments that fit the tool, and what was done to them, if those given can be
+// repaired: models send arguments nested one level too deep, as a string, or with
+// geminiArgument.
+func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, how string) {
 	fits := func(candidate json.RawMessage) bool {
-		if !wire.IsObject(candidate) || !wire.Valid(candidate) {
+		if !wire.IsObject(candidate) || !wire.Valid(candidate) || len(refusals(t, candidate)) > 0 {
 			return false
 		}
-		faults, fits := s.check(ctx, candidate)
+		faults, fits := s.check(ctx, withFixed(t, candidate))
 		return fits || s.schema == nil && len(faults) == 0
 	}
 	if text, ok := wire.String(bytes.TrimSpace(args)); ok {
@@ -200,6 +224,13 @@ func (s *compiledSchema) repair(ctx context.Context, args json.RawMessage) (fixe
 			return inner, "the arguments were a string of JSON"
 		}
 		args = inner
+	}
+	its := wire.Member(wire.Member(s.source, "properties"), geminiArgument)
+	if less := json.RawMessage(wire.DeleteMember(args, geminiArgument)); its == nil && len(less) < len(args) {
+		if fits(less) {
+			return less, fmt.Sprintf("the argument %q was left out", geminiArgument)
+		}
+		args = less
 	}
 	var wrapped json.RawMessage
 	name := ""

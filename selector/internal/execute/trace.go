@@ -32,6 +32,8 @@ const (
 	keyServer   = attribute.Key("metarouter.server")
 	keyAnswered = attribute.Key("metarouter.answered_by")
 	keyClient   = attribute.Key("metarouter.client")
+	keyWho      = attribute.Key("metarouter.principal")
+	keyProfile  = attribute.Key("metarouter.profile")
 	keyOutcome  = attribute.Key("metarouter.outcome")
 	keyAttempt  = attribute.Key("metarouter.attempt")
 	keyAttempts = attribute.Key("metarouter.attempts")
@@ -120,9 +122,7 @@ func (x *execution) endSpan(result Result, err error) {
 	}
 	outcome, _ := OutcomeOf(result, err)
 	x.span.SetAttributes(keyServer.String(x.call.Tool.Server), keyOutcome.String(string(outcome)), keyAttempts.Int(x.delivery.attempts))
-	if x.call.Client != "" {
-		x.span.SetAttributes(keyClient.String(x.call.Client))
-	}
+	SetCaller(x.span, x.call.Client, x.call.PrincipalName, x.call.Profile)
 	if x.cached {
 		x.span.SetAttributes(keyCached.Bool(true))
 	}
@@ -130,6 +130,18 @@ func (x *execution) endSpan(result Result, err error) {
 		x.span.SetAttributes(keyAnswered.String(result.Tool.ID))
 	}
 	EndSpan(x.span, FailureOf(outcome, err))
+}
+
+// SetCaller sets the attributes of a span that say who calls, without those that are "".
+func SetCaller(span trace.Span, client, principal, profile string) {
+	if !span.IsRecording() {
+		return
+	}
+	for _, a := range []attribute.KeyValue{keyClient.String(client), keyWho.String(principal), keyProfile.String(profile)} {
+		if a.Value.AsString() != "" {
+			span.SetAttributes(a)
+		}
+	}
 }
 
 // FailureOf returns the kind of a failure for [EndSpan]: the code of a JSON-RPC error,

@@ -53,7 +53,7 @@ func TestSpansOfACall(t *testing.T) {
 		return json.RawMessage(`{"content":[],"isError":true}`), nil
 	}
 	sel, recorder := tracedBy(s)
-	r, err := sel.Execute(t.Context(), Call{Tool: tool(object), Client: "me", Meta: json.RawMessage(`{"traceparent":"` + clientParent + `","tracestate":"a=1","progressToken":7}`)})
+	r, err := sel.Execute(t.Context(), Call{Tool: tool(object), Client: "me", Principal: "hash", PrincipalName: "ci", Profile: "work", Meta: json.RawMessage(`{"traceparent":"` + clientParent + `","tracestate":"a=1","progressToken":7}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestSpansOfACall(t *testing.T) {
 	}{
 		{first, keyError, "session_closed"}, {first, keyAttempt, "1"}, {first, keyServer, "srv"}, {first, keyTool, "original"}, {first, keyNetwork, "pipe"},
 		{second, keyError, "tool_error"}, {second, keyAttempt, "2"},
-		{call, keyError, "tool_error"}, {call, keyOutcome, "tool_error"}, {call, keyAttempts, "2"}, {call, keyClient, "me"}, {call, keyTool, "srv:renamed"},
+		{call, keyError, "tool_error"}, {call, keyOutcome, "tool_error"}, {call, keyAttempts, "2"}, {call, keyClient, "me"}, {call, keyWho, "ci"}, {call, keyProfile, "work"}, {call, keyTool, "srv:renamed"},
 		{call, keyMethod, "tools/call"}, {call, keyOperation, "execute_tool"},
 	} {
 		if got := attributeOf(tt.span, tt.key); got != tt.want {

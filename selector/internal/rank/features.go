@@ -37,7 +37,7 @@ func (s *scorer) verbs(d *index.Document) (agreement, conflict float64) {
 	if len(s.task.Verbs) == 0 {
 		return 0, 0
 	}
-	readOnly := d.Tool != nil && d.Tool.Hints.IsReadOnly()
+	readOnly := d.Tool != nil && d.Tool.Reads()
 	conflict = 1
 	for _, v := range s.task.Verbs {
 		agreement = max(agreement, verbs.Agreement(v, d.Verbs))

@@ -95,6 +95,7 @@ type Prior struct {
 	Use         map[string]float64 // evidence from use, by tool ID
 	Category    string             // the tag of the task's category
 	Probability float64            // that the task is of the category
+	Crowd       int                // how many items there are to choose from; 0 means all of the collection
 
 	// Nearness says how near a tool's meaning is to the task's by other vectors than the
 	// built-in ones, on the same scale; ok is false if that is not known. May be nil.
@@ -109,6 +110,7 @@ type Prior struct {
 // 2004), with synonyms counting less, lowered if the tool lacks many of the words.
 func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []Candidate {
 	s := newScorer(t, c)
+	s.crowd = cmp.Or(p.Crowd, s.crowd)
 	ranked := make([]Candidate, len(tools))
 	m := newMatching(len(s.words))
 	for i, d := range tools {

@@ -16,9 +16,9 @@ func (n *Names[T]) Altered(t T) string {
 		return ""
 	case exposed == name && n.style != Bare:
 		return ""
-	case exposed == name && len(n.byName[own]) > 1:
+	case exposed == name && len(n.named(own)) > 1:
 		return fmt.Sprintf("several servers have a %s of that name", n.kind)
-	case n.style == Bare && len(n.byName[own]) == 1 && n.legal(own):
+	case n.style == Bare && len(n.named(own)) == 1 && n.legal(own):
 		return "one of metarouter's own tools is called that"
 	case exposed == name:
 		return "its own name can't stand alone"

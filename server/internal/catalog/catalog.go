@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -67,12 +68,20 @@ func (c *Catalog) View() *View {
 	return v
 }
 
+// Forget drops the view, until there is a request again.
+func (c *Catalog) Forget() { c.current.Store(nil) }
+
+// HasServer reports whether there is a server of that name.
+func (c *Catalog) HasServer(name string) bool {
+	return slices.ContainsFunc(c.source.Servers(), func(s adapter.ServerInfo) bool { return s.Name == name })
+}
+
 // Listed finds the tool that a client means among those that are listed. For a tool that did not
 // change since the last view, it does not wait for a view of the latest snapshot: another server
 // may have added very many tools.
 func (c *Catalog) Listed(name string) (*registry.NormalizedTool, error) {
 	if v := c.current.Load(); v != nil && v.Options == c.options() {
-		tool, ok := v.Names.only(name)
+		tool, ok := v.Names.only(c.unprefixed(v.Names, name))
 		if ok {
 			now, listed := c.source.Snapshot().Tool(tool.ID)
 			ok = listed && now == tool
@@ -81,15 +90,31 @@ func (c *Catalog) Listed(name string) (*registry.NormalizedTool, error) {
 			return tool, nil
 		}
 	}
-	return c.View().Names.Resolve(name)
+	names := c.View().Names
+	return names.Resolve(c.unprefixed(names, name))
 }
 
-// Of returns the view of a snapshot that need not be the latest.
-func (c *Catalog) Of(snapshot *registry.Snapshot) *View {
-	if v := c.View(); v.Snapshot == snapshot {
+// Unprefixed returns the name of a tool without the prefix that callers may put before it.
+func (c *Catalog) Unprefixed(name string) string {
+	if c.options().Prefix == "" {
+		return name
+	}
+	return c.unprefixed(c.View().Names, name)
+}
+
+func (c *Catalog) unprefixed(names *ToolNames, name string) string {
+	if names.prefix == "" {
+		return name
+	}
+	return names.Unprefixed(name, c.source.Servers())
+}
+
+// Of returns the view of a snapshot and of options that need not be the latest.
+func (c *Catalog) Of(snapshot *registry.Snapshot, options *Options) *View {
+	if v := c.View(); v.isOf(snapshot, options) {
 		return v
 	}
-	return NewView(snapshot, c.options())
+	return NewView(snapshot, options)
 }
 
 // Settle waits for servers that were never listed, and reports whether the catalog
@@ -108,7 +133,7 @@ func (c *Catalog) Tool(ctx context.Context, name string) (*registry.NormalizedTo
 	if err == nil {
 		return tool, nil
 	}
-	return Resolve(ctx, c.source, name, c.options().Separator, func() *ToolNames { return c.View().Names },
+	return Resolve(ctx, c.source, name, func() *ToolNames { return c.View().Names },
 		func() bool { return c.Settle(ctx, c.View().Snapshot) })
 }
 
@@ -153,21 +178,21 @@ func (c *Catalog) Split(name string) (server, tool string, ok bool) {
 // [session.ErrNotSent] if it can't be called. For any other name, Resolve calls
 // settle, which waits for servers that were never listed and reports whether the
 // catalog has changed. names returns the names of the latest catalog.
-func Resolve(ctx context.Context, servers Servers, name, separator string, names func() *ToolNames, settle func() (changed bool)) (*registry.NormalizedTool, error) {
-	tool, err := names().Resolve(name)
+func Resolve(ctx context.Context, servers Servers, name string, names func() *ToolNames, settle func() (changed bool)) (*registry.NormalizedTool, error) {
+	all := servers.Servers()
+	meant := names().Unprefixed(name, all)
+	tool, err := names().Resolve(meant)
 	if e, ok := errors.AsType[*NameError](err); !ok || len(e.Ambiguous) > 0 {
 		return tool, err
 	}
-	if server, _, ok := Split(name, separator, servers.Servers()); ok {
+	if server, _, ok := Split(meant, names().separator, all); ok {
 		if err := servers.Await(ctx, server); err != nil {
 			return nil, err
 		}
-		return names().Resolve(name)
+	} else if !settle() {
+		return nil, err
 	}
-	if settle() {
-		return names().Resolve(name)
-	}
-	return nil, err
+	return names().Resolve(names().Unprefixed(name, all))
 }
 
 // Split returns the server that a name such as server:tool begins with, and the

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,7 +16,8 @@ import (
 // pageSize is the most items that one page of a list holds.
 const pageSize = 1000
 
-// A List is what one of the list requests answers, in the order of names.
+// A List is what one of the list requests answers, in the order of names. It shares the
+// definitions with the catalog, and puts the names that clients see into them when it is read.
 type List struct {
 	member string // of the result
 	items  []listing
@@ -23,8 +25,46 @@ type List struct {
 
 // A listing is one item of a list.
 type listing struct {
-	name       string // or URI
-	definition json.RawMessage
+	name       string          // or URI, as clients see it
+	definition json.RawMessage // as its server has it
+	start, end int32           // where in the definition name is to stand; end is 0 if it stands there already
+}
+
+// newListing returns the item with the definition, whose member is the name or URI.
+func newListing(definition json.RawMessage, member, name string) listing {
+	start, end, ok := wire.Span(definition, member)
+	switch {
+	case !ok || end > math.MaxInt32:
+		return listing{name: name, definition: Renamed(definition, member, name)}
+	case isString(definition[start:end], name):
+		return listing{name: name, definition: definition}
+	}
+	return listing{name, definition, int32(start), int32(end)}
+}
+
+// isString reports whether the JSON value is the string.
+func isString(value []byte, s string) bool {
+	v, ok := wire.String(value)
+	return ok && v == s
+}
+
+// append appends the definition as clients see it.
+func (l listing) append(dst []byte) []byte {
+	if l.end == 0 {
+		return append(dst, l.definition...)
+	}
+	dst = append(dst, l.definition[:l.start]...)
+	dst = wire.AppendString(dst, l.name)
+	return append(dst, l.definition[l.end:]...)
+}
+
+// size returns about how many bytes append appends: exactly so many if no character of the
+// name is escaped.
+func (l listing) size() int {
+	if l.end == 0 {
+		return len(l.definition)
+	}
+	return len(l.definition) - int(l.end-l.start) + len(l.name) + len(`""`)
 }
 
 func newList(member string, items []listing) List {
@@ -36,7 +76,7 @@ func newList(member string, items []listing) List {
 func (l List) Tokens() int {
 	bytes := 0
 	for _, item := range l.items {
-		bytes += len(item.definition)
+		bytes += item.size()
 	}
 	return bytes / registry.BytesPerToken
 }
@@ -68,14 +108,14 @@ func (l List) Page(cursor string) (page json.RawMessage, ok bool) {
 	end := min(start+pageSize, len(l.items))
 	size := 64
 	for _, i := range l.items[start:end] {
-		size += len(i.definition) + 1
+		size += i.size() + 1
 	}
 	page = append(make([]byte, 0, size), `{"`+l.member+`":[`...)
 	for i, item := range l.items[start:end] {
 		if i > 0 {
 			page = append(page, ',')
 		}
-		page = append(page, item.definition...)
+		page = item.append(page)
 	}
 	page = append(page, ']')
 	if end < len(l.items) {

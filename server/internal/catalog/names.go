@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -32,12 +33,13 @@ type Names[T comparable] struct {
 	kind      string // "tool" or "prompt"
 	style     string
 	separator string
+	prefix    string // that callers may put before any name; "" is none
 	key       func(T) (server, name string)
-	exposed   map[string]string // by ID
-	items     map[string]T      // by exposed name
-	byID      map[string]T
-	byName    map[string][]T // by the server's own name, sorted by ID
-	longest   int            // bytes of the longest name of a server
+	items     []T      // sorted by ID; shared with the snapshot
+	exposed   []string // the exposed name of each item
+	byExposed []int32  // the indexes of the items, sorted by exposed name
+	byName    []int32  // the indexes of the items, sorted by the server's own name, and then by ID
+	longest   int      // bytes of the longest name of a server
 }
 
 // ToolNames are the names of tools.
@@ -53,9 +55,12 @@ var ownNames = []string{
 // IsOwn reports whether one of the router's own tools has the name.
 func IsOwn(name string) bool { return slices.Contains(ownNames, name) }
 
-// NewNames names the tools in the given style. The separator is "__" if empty.
-func NewNames(tools []*registry.NormalizedTool, style, separator string) *ToolNames {
-	return newNames("tool", tools, func(t *registry.NormalizedTool) (string, string) { return t.Server, t.Name }, style, separator, ownNames)
+// NewNames names the tools in the given style. The slice must not be modified any more. The separator is "__" if empty. The prefix is
+// one that callers may put before any name, which [Names.Unprefixed] takes off.
+func NewNames(tools []*registry.NormalizedTool, style, separator, prefix string) *ToolNames {
+	n := newNames("tool", tools, func(t *registry.NormalizedTool) (string, string) { return t.Server, t.Name }, style, separator, ownNames)
+	n.prefix = prefix
+	return n
 }
 
 func newPromptNames(prompts []*registry.Prompt, style, separator string) *Names[*registry.Prompt] {
@@ -63,51 +68,88 @@ func newPromptNames(prompts []*registry.Prompt, style, separator string) *Names[
 }
 
 func newNames[T comparable](kind string, items []T, key func(T) (server, name string), style, separator string, reserved []string) *Names[T] {
-	n := &Names[T]{
-		kind:      kind,
-		style:     style,
-		separator: cmp.Or(separator, "__"),
-		key:       key,
-		exposed:   make(map[string]string, len(items)),
-		items:     make(map[string]T, len(items)),
-		byID:      make(map[string]T, len(items)),
-		byName:    make(map[string][]T, len(items)),
-	}
-	var none T
-	for _, name := range reserved {
-		n.items[name] = none
-	}
+	n := &Names[T]{kind: kind, style: style, separator: cmp.Or(separator, "__"), key: key}
 	if byID := func(a, b T) int { return cmp.Compare(n.id(a), n.id(b)) }; !slices.IsSortedFunc(items, byID) {
 		items = slices.SortedFunc(slices.Values(items), byID)
 	}
-	for _, t := range items {
-		server, name := key(t)
-		n.longest = max(n.longest, len(server))
-		n.byID[n.id(t)] = t
-		n.byName[name] = append(n.byName[name], t)
+	n.items, n.exposed = items, make([]string, len(items))
+	n.byName = n.sorted(func(i int32) string { return n.own(i) })
+	taken := make(map[string]bool, len(items)+len(reserved))
+	for _, name := range reserved {
+		taken[name] = true
+	}
+	claim := func(i int, name string) {
+		if !taken[name] {
+			taken[name] = true
+			n.exposed[i] = name
+		}
 	}
 	// Items that need no hash choose first, so that no other takes their names.
-	if style == Bare {
-		for _, t := range items {
-			if _, name := key(t); len(n.byName[name]) == 1 && n.legal(name) {
-				n.claim(name, t)
-			}
+	for i, t := range items {
+		server, name := key(t)
+		n.longest = max(n.longest, len(server))
+		if style == Bare && n.legal(name) && len(n.named(name)) == 1 {
+			claim(i, name)
 		}
 	}
-	for _, t := range items {
-		if name := n.prefixed(t); n.exposed[n.id(t)] == "" && n.plain(t) {
-			n.claim(name, t)
+	for i, t := range items {
+		if n.exposed[i] == "" && n.plain(t) {
+			claim(i, n.prefixed(t))
 		}
 	}
-	for _, t := range items {
-		for attempt := 0; n.exposed[n.id(t)] == ""; attempt++ {
-			n.claim(n.hashed(t, attempt), t)
+	for i, t := range items {
+		for attempt := 0; n.exposed[i] == ""; attempt++ {
+			claim(i, n.hashed(t, attempt))
 		}
 	}
-	for _, name := range reserved {
-		delete(n.items, name)
-	}
+	n.byExposed = n.sorted(func(i int32) string { return n.exposed[i] })
 	return n
+}
+
+// sorted returns the indexes of the items, sorted by a text of each, and then by ID.
+func (n *Names[T]) sorted(by func(i int32) string) []int32 {
+	order := make([]int32, len(n.items))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(by(a), by(b)) })
+	return order
+}
+
+// own returns the name by which the server of an item knows it.
+func (n *Names[T]) own(i int32) string {
+	_, name := n.key(n.items[i])
+	return name
+}
+
+// named returns the indexes of the items that their servers know by the name, sorted by ID.
+func (n *Names[T]) named(name string) []int32 {
+	start, _ := slices.BinarySearchFunc(n.byName, name, func(i int32, name string) int { return cmp.Compare(n.own(i), name) })
+	end := start
+	for end < len(n.byName) && n.own(n.byName[end]) == name {
+		end++
+	}
+	return n.byName[start:end]
+}
+
+// index returns the index of the item with the ID.
+func (n *Names[T]) index(id string) (i int, ok bool) {
+	return slices.BinarySearchFunc(n.items, id, func(t T, id string) int {
+		server, name := n.key(t)
+		return compareID(server, name, id)
+	})
+}
+
+// compareID compares [registry.ID] of a server and a name with an ID, without making it.
+func compareID(server, name, id string) int {
+	for _, part := range [...]string{server, registry.ID("", ""), name} {
+		n := min(len(part), len(id))
+		if c := cmp.Compare(part, id[:n]); c != 0 {
+			return c
+		}
+		id = id[n:]
+	}
+	return -len(id)
 }
 
 func (n *Names[T]) id(t T) string {
@@ -118,13 +160,6 @@ func (n *Names[T]) id(t T) string {
 func (n *Names[T]) prefixed(t T) string {
 	server, name := n.key(t)
 	return server + n.separator + name
-}
-
-func (n *Names[T]) claim(name string, t T) {
-	if _, taken := n.items[name]; !taken {
-		n.items[name] = t
-		n.exposed[n.id(t)] = name
-	}
 }
 
 // plain reports whether the item may be called server__name: the name is legal, and no
@@ -165,7 +200,12 @@ func (n *Names[T]) hashed(t T, attempt int) string {
 
 // Exposed returns the name under which clients see the item, "" if the item was not
 // given to [NewNames].
-func (n *Names[T]) Exposed(t T) string { return n.exposed[n.id(t)] }
+func (n *Names[T]) Exposed(t T) string {
+	if i, ok := n.index(n.id(t)); ok {
+		return n.exposed[i]
+	}
+	return ""
+}
 
 // Resolve finds the item that a caller means: by its exposed name, by server:name,
 // server__name, server.name or the separator in use, or by its own name if only one
@@ -188,10 +228,14 @@ func (n *Names[T]) Resolve(name string) (T, error) {
 
 // exact returns the item that has the exposed name or the ID.
 func (n *Names[T]) exact(name string) (t T, ok bool) {
-	if t, ok = n.items[name]; !ok {
-		t, ok = n.byID[name]
+	i, ok := slices.BinarySearchFunc(n.byExposed, name, func(i int32, name string) int { return cmp.Compare(n.exposed[i], name) })
+	if ok {
+		return n.items[n.byExposed[i]], true
 	}
-	return t, ok
+	if i, ok = n.index(name); ok {
+		return n.items[i], true
+	}
+	return t, false
 }
 
 // only is Resolve without an error that explains.
@@ -210,7 +254,36 @@ func (n *Names[T]) find(name string) []T {
 	if found := n.qualified(name); len(found) > 0 {
 		return found
 	}
-	return n.byName[name]
+	var found []T
+	for _, i := range n.named(name) {
+		found = append(found, n.items[i])
+	}
+	return found
+}
+
+// Unprefixed returns the name without the prefix, unless the name means something with it: an
+// item, or what a server may have that the name begins with. Such a server is taken to have all
+// its items if some are known, and then the rest counts if that is known.
+func (n *Names[T]) Unprefixed(name string, servers []adapter.ServerInfo) string {
+	rest, ok := strings.CutPrefix(name, n.prefix)
+	if n.prefix == "" || !ok || rest == "" || n.known(name) {
+		return name
+	}
+	server, _, ok := Split(name, n.separator, servers)
+	if !ok {
+		return rest
+	}
+	listed := slices.ContainsFunc(servers, func(s adapter.ServerInfo) bool { return s.Name == server && s.Tools > 0 })
+	if listed && n.known(rest) {
+		return rest
+	}
+	return name
+}
+
+// known reports whether the name means an item, several, or one of the router's own tools.
+func (n *Names[T]) known(name string) bool {
+	_, ok := n.exact(name)
+	return ok || IsOwn(name) || len(n.find(name)) > 0
 }
 
 // qualified returns the items that name means if a separator in it divides the server
@@ -220,9 +293,9 @@ func (n *Names[T]) qualified(name string) []T {
 	for _, separator := range separators(n.separator) {
 		for i := range min(len(name), n.longest+1) {
 			if strings.HasPrefix(name[i:], separator) {
-				t, ok := n.byID[registry.ID(name[:i], name[i+len(separator):])]
-				if ok && !slices.Contains(found, t) {
-					found = append(found, t)
+				at, ok := n.index(registry.ID(name[:i], name[i+len(separator):]))
+				if ok && !slices.Contains(found, n.items[at]) {
+					found = append(found, n.items[at])
 				}
 			}
 		}
@@ -285,7 +358,8 @@ func (n *Names[T]) nearest(name string) []string {
 		pairs = bigrams(pairs[:0], to)
 		return dice(wanted, pairs)
 	}
-	for id, t := range n.byID {
+	for _, t := range n.items {
+		id := n.id(t)
 		_, own := n.key(t)
 		if s := max(similarity(own), similarity(id)); s >= minSimilarity {
 			all = append(all, near{id, s})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -42,9 +43,9 @@ func TestExposedNames(t *testing.T) {
 			for _, tl := range test.tools {
 				tools = append(tools, pointers(tool(tl[0], tl[1]))...)
 			}
-			n := NewNames(tools, test.style, test.separator)
+			n := NewNames(slices.Clone(tools), test.style, test.separator, "")
 			slices.Reverse(tools)
-			reversed := NewNames(tools, test.style, test.separator)
+			reversed := NewNames(slices.Clone(tools), test.style, test.separator, "")
 			slices.Reverse(tools)
 			for i, want := range test.want {
 				got := n.Exposed(tools[i])
@@ -62,7 +63,7 @@ func TestExposedNames(t *testing.T) {
 // Names must not change from one release to the next: people allow tools by name.
 func TestHashIsStable(t *testing.T) {
 	tools := pointers(tool("my server", "tool"))
-	if got := NewNames(tools, Prefixed, "__").Exposed(tools[0]); got != "my_server__tool_ec0561ad" {
+	if got := NewNames(tools, Prefixed, "__", "").Exposed(tools[0]); got != "my_server__tool_ec0561ad" {
 		t.Errorf("exposed as %s", got)
 	}
 }
@@ -72,7 +73,7 @@ func TestResolve(t *testing.T) {
 		tool("git", "log"), tool("hub", "log"), tool("hub", "create_issue"), tool("hub", "list_issues"),
 		tool("a", "b__c"), tool("a__b", "c"), tool("my server", "run"), tool("dots", "a.b"), tool("x", "y:z"),
 	)
-	n := NewNames(tools, Prefixed, "-")
+	n := NewNames(tools, Prefixed, "-", "")
 	for name, want := range map[string]string{
 		"git-log": "git:log", "git:log": "git:log", "git__log": "git:log", "git.log": "git:log",
 		"create_issue": "hub:create_issue", "my server:run": "my server:run", "run": "my server:run",
@@ -99,6 +100,52 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// The prefix is taken off what has no meaning with it.
+func TestUnprefixed(t *testing.T) {
+	var servers []adapter.ServerInfo
+	for _, name := range []string{"files", "gw", "late"} {
+		var s adapter.ServerInfo
+		s.Name = name
+		if name != "late" {
+			s.Tools = 1
+		}
+		servers = append(servers, s)
+	}
+	for name, test := range map[string]struct {
+		prefix string
+		want   map[string]string
+	}{
+		"none": {"", map[string]string{"files__read": "files__read", "gw.files__read": "gw.files__read", "": ""}},
+		"gw.": {"gw.", map[string]string{
+			"files__read": "files__read", "read": "read", "": "", "gw.": "gw.",
+			"gw/files__read": "gw/files__read", "GW.files__read": "GW.files__read", // another prefix
+			"gw.read":        "gw.read", // the server gw has it
+			"gw.new":         "gw.new",  // the server gw may have it
+			"gw.files__read": "files__read", "gw.find_tools": "find_tools",
+		}},
+		"x-": {"x-", map[string]string{
+			"x-files__read": "files__read", "x-files:read": "files:read", "x-files.read": "files.read", "x-read": "read", "x-find_tools": "find_tools",
+			"x-late__new": "late__new", "x-nothing": "nothing", "x-x-read": "x-read",
+			"x-ray": "x-ray", // a tool's own name
+		}},
+		"late.": {"late.", map[string]string{"late.read": "late.read", "late.files__read": "late.files__read"}}, // what late has is not known
+		"find_": {"find_", map[string]string{"find_tools": "find_tools", "find_read": "read"}},
+		"files": {"files", map[string]string{"files__read": "files__read", "files:read": "files:read", "filesread": "read"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := NewNames(pointers(
+				registry.NormalizedTool{ID: "files:ray", Server: "files", Name: "x-ray"}, registry.NormalizedTool{ID: "files:read", Server: "files", Name: "read"},
+				registry.NormalizedTool{ID: "gw:read", Server: "gw", Name: "read"},
+			), Prefixed, "", test.prefix)
+			for called, want := range test.want {
+				if got := n.Unprefixed(called, servers); got != want {
+					t.Errorf("Unprefixed(%q) = %q, want %q", called, got, want)
+				}
+			}
+		})
+	}
+}
+
 func FuzzNames(f *testing.F) {
 	f.Add("a b__c\na__b c\na_ b\na _b", false, byte(0))
 	f.Add("x find_tools\ny find_tools\nz a__b\na b\nc b", true, byte(0))
@@ -122,7 +169,7 @@ func FuzzNames(f *testing.F) {
 				tools = append(tools, pointers(registry.NormalizedTool{ID: id, Server: server, Name: name})...)
 			}
 		}
-		n := NewNames(tools, style, separator)
+		n := NewNames(tools, style, separator, "")
 		owner := map[string]string{"find_tools": "ours"}
 		for _, tool := range tools {
 			name := n.Exposed(tool)
@@ -142,7 +189,7 @@ func FuzzNames(f *testing.F) {
 
 // An unknown name of any length costs little, and its error is short.
 func TestLongUnknownName(t *testing.T) {
-	names := NewNames([]*registry.NormalizedTool{{Server: "a", Name: "read"}}, Prefixed, "")
+	names := NewNames([]*registry.NormalizedTool{{Server: "a", Name: "read"}}, Prefixed, "", "")
 	for _, name := range []string{strings.Repeat(".", 4<<20), strings.Repeat("read", 1<<20)} {
 		_, err := names.Resolve(name)
 		var unknown *NameError

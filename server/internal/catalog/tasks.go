@@ -18,11 +18,12 @@ const taskSeparator = "/"
 
 // Tasks makes the ids under which clients see the tasks of servers:
 //
-//	server/id          for a client that proved no identity
-//	server/proof/id    for a principal
+//	server:tool/id          for a client that proved no identity
+//	server:tool/proof/id    for a principal
 //
-// To its server all clients are one, so the proof keeps a principal's task from
-// all others. It is valid until the router ends.
+// The tool is the one that began the task, and which its client must still be allowed to use. To
+// its server all clients are one, so the proof keeps a principal's task from all others. It is
+// valid until the router ends.
 type Tasks struct {
 	secret []byte
 }
@@ -30,9 +31,9 @@ type Tasks struct {
 // NewTasks returns the ids that only the holder of the secret can make.
 func NewTasks(secret []byte) Tasks { return Tasks{secret} }
 
-// Expose returns a result of the server with the id of the task in it as the
-// principal sees it, if the result is a task.
-func (t Tasks) Expose(principal, server string, result json.RawMessage) json.RawMessage {
+// Expose returns a result with the id of the task in it as the principal sees it, if the result
+// is a task. tool is the ID of the tool that began it.
+func (t Tasks) Expose(principal, tool string, result json.RawMessage) json.RawMessage {
 	if !bytes.Contains(result, []byte(`"taskId"`)) {
 		return result
 	}
@@ -41,28 +42,28 @@ func (t Tasks) Expose(principal, server string, result json.RawMessage) json.Raw
 		return result
 	}
 	if principal != "" {
-		id = t.proof(principal, server, id) + taskSeparator + id
+		id = t.proof(principal, tool, id) + taskSeparator + id
 	}
-	return wire.SetMember(result, "taskId", wire.AppendString(nil, url.PathEscape(server)+taskSeparator+id))
+	return wire.SetMember(result, "taskId", wire.AppendString(nil, url.PathEscape(tool)+taskSeparator+id))
 }
 
-// Resolve returns the server of a task and the id by which the server knows it. It
-// reports false if the principal has no task of that id.
-func (t Tasks) Resolve(principal, exposed string) (server, id string, ok bool) {
-	server, id, ok = strings.Cut(exposed, taskSeparator)
-	server, err := url.PathUnescape(server)
+// Resolve returns the ID of the tool that began a task, and the id by which the tool's server
+// knows the task. It reports false if the principal has no task of that id.
+func (t Tasks) Resolve(principal, exposed string) (tool, id string, ok bool) {
+	tool, id, ok = strings.Cut(exposed, taskSeparator)
+	tool, err := url.PathUnescape(tool)
 	if !ok || err != nil {
 		return "", "", false
 	}
 	if principal == "" {
-		return server, id, true
+		return tool, id, true
 	}
 	proof, id, _ := strings.Cut(id, taskSeparator)
-	return server, id, hmac.Equal([]byte(proof), []byte(t.proof(principal, server, id)))
+	return tool, id, hmac.Equal([]byte(proof), []byte(t.proof(principal, tool, id)))
 }
 
-func (t Tasks) proof(principal, server, id string) string {
+func (t Tasks) proof(principal, tool, id string) string {
 	mac := hmac.New(sha256.New, t.secret)
-	fmt.Fprintf(mac, "%s\x00%s\x00%s", principal, server, id)
+	fmt.Fprintf(mac, "%s\x00%s\x00%s", principal, tool, id)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }

@@ -53,6 +53,7 @@ type template struct {
 type Options struct {
 	Names     string    // Prefixed or Bare
 	Separator string    // between server and tool; "__" if empty
+	Prefix    string    // that callers may put before the name of a tool; "" is none
 	Search    bool      // only Pinned and Own are listed, else all tools and Own
 	Pinned    []string  // tools by any form of their names
 	Own       []OwnTool // the router's own tools that are listed
@@ -73,7 +74,7 @@ func NewView(snapshot *registry.Snapshot, o *Options) *View {
 	v := &View{
 		Snapshot:  snapshot,
 		Options:   o,
-		Names:     NewNames(snapshot.Tools(), o.Names, o.Separator),
+		Names:     NewNames(snapshot.Tools(), o.Names, o.Separator, o.Prefix),
 		Prompts:   newPromptNames(snapshot.Prompts(), o.Names, o.Separator),
 		addresses: make(map[string]Address),
 		exposed:   make(map[Address]string),
@@ -82,16 +83,16 @@ func NewView(snapshot *registry.Snapshot, o *Options) *View {
 	var prompts, resources, templates []listing
 	for _, p := range snapshot.Prompts() {
 		name := v.Prompts.Exposed(p)
-		prompts = append(prompts, listing{name, Renamed(p.Definition, "name", name)})
+		prompts = append(prompts, newListing(p.Definition, "name", name))
 	}
 	for _, r := range snapshot.Resources() {
 		uri := v.expose(Address{r.Server, r.URI})
-		resources = append(resources, listing{uri, Renamed(r.Definition, "uri", uri)})
+		resources = append(resources, newListing(r.Definition, "uri", uri))
 	}
 	for _, t := range snapshot.Templates() {
 		at := Address{t.Server, t.URITemplate}
 		uri := v.expose(at)
-		templates = append(templates, listing{uri, Renamed(t.Definition, "uriTemplate", uri)})
+		templates = append(templates, newListing(t.Definition, "uriTemplate", uri))
 		if pattern, err := uritemplate.New(t.URITemplate); err == nil {
 			v.templates = append(v.templates, template{at, pattern})
 		}
@@ -115,24 +116,38 @@ func (v *View) listTools(o *Options) {
 	if o.Search {
 		tools = v.pinned(o.Pinned)
 	}
-	var all, flat []listing
+	all := make([]listing, 0, len(o.Own)+len(tools))
 	for _, own := range o.Own {
-		all = append(all, listing{own.Name, own.Definition})
-		flat = append(flat, listing{own.Name, own.Definition})
+		all = append(all, listing{name: own.Name, definition: own.Definition})
 	}
 	for _, t := range tools {
-		name := v.Names.Exposed(t)
-		all = append(all, listing{name, Renamed(t.Definition, "name", name)})
-		definition := t.Flat
-		if definition == nil {
-			definition = t.Definition
-		}
-		flat = append(flat, listing{name, Renamed(definition, "name", name)})
+		all = append(all, newListing(t.Definition, "name", v.Names.Exposed(t)))
 	}
-	v.Tools, v.FlatTools = newList("tools", all), newList("tools", flat)
+	flat := flattened(all, tools)
+	v.Tools = newList("tools", all)
+	v.FlatTools = v.Tools
+	if flat != nil {
+		v.FlatTools = newList("tools", flat)
+	}
 	if o.Search {
 		v.Spared = registry.Tokens(v.Snapshot.Tools()) - v.Tools.Tokens()
 	}
+}
+
+// flattened returns the listings, of which the last are those of the tools, with the definitions
+// for clients that can't use others. It returns nil if all tools have one definition for all.
+func flattened(all []listing, tools []*registry.NormalizedTool) (flat []listing) {
+	own := len(all) - len(tools)
+	for i, t := range tools {
+		if t.Flat == nil {
+			continue
+		}
+		if flat == nil {
+			flat = slices.Clone(all)
+		}
+		flat[own+i] = newListing(t.Flat, "name", all[own+i].name)
+	}
+	return flat
 }
 
 // pinned returns the pinned tools that the snapshot has, each once.

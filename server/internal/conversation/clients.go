@@ -6,10 +6,12 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
 
 // A Writer takes messages to a client: the stdout of a pipe, or the stream of one
@@ -46,20 +48,41 @@ type Router interface {
 type Options struct {
 	Router  Router
 	Methods map[string]Method
-	Info    json.RawMessage     // the router's serverInfo
-	Left    func(*Conversation) // called when a client with a session has left
-	Secret  []byte              // 32 bytes, which seal what clients keep for the router
+	Info    func() json.RawMessage // returns the router's serverInfo
+	Joined  func()                 // called when a client with a session has come, before it is served; may be nil
+	Left    func(*Conversation)    // called when a client with a session has left
+	Rules   func() any             // returns what limits the clients now: no request goes on that was suspended under other rules; may be nil
+	Secret  []byte                 // 32 bytes, which seal what clients keep for the router
 	Log     *zap.Logger
+	Budgets *Budgets // nil for a router with one server
+}
+
+// Budgets bound what the servers of one router keep together of their clients.
+type Budgets struct {
+	suspended     *budget.Quota
+	modern, plain *budget.Budget // of clients without a session
+}
+
+// NewBudgets returns the budgets of a router.
+func NewBudgets() *Budgets {
+	return &Budgets{
+		suspended: budget.NewQuota(maxSuspended, maxAllSuspended),
+		modern:    budget.New(maxVisitors), plain: budget.New(maxVisitors),
+	}
 }
 
 // Clients are all clients of a router.
 type Clients struct {
 	router    Router
 	methods   map[string]Method
-	info      json.RawMessage
+	info      func() json.RawMessage
+	joined    func()
 	left      func(*Conversation)
+	rules     func() any
 	log       *zap.Logger
 	suspended *suspensions
+	modern    *visitors // clients of the modern era without a session
+	plain     *visitors
 
 	mu   sync.Mutex // guards what follows
 	open map[*Conversation]bool
@@ -67,29 +90,41 @@ type Clients struct {
 
 // New returns the clients of a router, at first none.
 func New(o Options) *Clients {
+	if o.Joined == nil {
+		o.Joined = func() {}
+	}
+	if o.Rules == nil {
+		o.Rules = func() any { return nil }
+	}
+	if o.Budgets == nil {
+		o.Budgets = NewBudgets()
+	}
 	return &Clients{
-		router: o.Router, methods: o.Methods, info: o.Info, left: o.Left, log: o.Log,
-		suspended: newSuspensions(o.Secret), open: make(map[*Conversation]bool),
+		router: o.Router, methods: o.Methods, info: o.Info, joined: o.Joined, left: o.Left, rules: o.Rules, log: o.Log,
+		suspended: newSuspensions(o.Secret, o.Budgets.suspended), open: make(map[*Conversation]bool),
+		modern: newVisitors(o.Budgets.modern, HTTP, session.Modern, described),
+		plain:  newVisitors(o.Budgets.plain, Plain, "", agent),
 	}
 }
 
 // Open begins the conversation with a client that has a session. w takes the
-// messages that belong to no request; principal is the identity that the client
-// has proved, "" if it proved none. The conversation goes on where so many routers
+// messages that belong to no request; who is the identity that the client has proved. The conversation goes on where so many routers
 // that served the client before were killed: questions get ids that none of them
-// has used. It must be closed.
-func (cs *Clients) Open(w Writer, principal string, routers uint32) *Conversation {
-	c := &Conversation{clients: cs, writer: w, Principal: principal, questions: questions{last: int64(routers&0xffff) << 32}}
+// has used. transport is Stdio or HTTP. It must be closed.
+func (cs *Clients) Open(w Writer, transport string, who Identity, routers uint32) *Conversation {
+	c := &Conversation{clients: cs, writer: w, transport: transport, since: time.Now(), Identity: who, questions: questions{last: int64(routers&0xffff) << 32}}
 	cs.mu.Lock()
-	defer cs.mu.Unlock()
 	cs.open[c] = true
+	cs.mu.Unlock()
+	cs.joined()
 	return c
 }
 
 // Visit begins the conversation of a single request: of the modern era, or plain
-// JSON-RPC, which needs no initialize. It must be closed.
-func (cs *Clients) Visit(plain bool, principal string) *Conversation {
-	return &Conversation{clients: cs, Principal: principal, Visitor: true, Plain: plain, opened: plain}
+// JSON-RPC, which needs no initialize. agent is the User-Agent of the request. It must be
+// closed.
+func (cs *Clients) Visit(plain bool, who Identity, agent string) *Conversation {
+	return &Conversation{clients: cs, Identity: who, Visitor: true, Plain: plain, opened: plain, agent: agent}
 }
 
 // All returns the conversations with clients that have a session.
@@ -97,6 +132,19 @@ func (cs *Clients) All() []*Conversation {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return slices.Collect(maps.Keys(cs.open))
+}
+
+// Any reports whether any client has a session.
+func (cs *Clients) Any() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return len(cs.open) > 0
+}
+
+// Has reports whether the client with a session is one of these.
+func (cs *Clients) Has(home session.Client) bool {
+	c, ok := home.(*Conversation)
+	return ok && c.clients == cs
 }
 
 // Method returns a method by its name.
@@ -112,9 +160,22 @@ func (cs *Clients) Suspended() int {
 	return len(cs.suspended.byID)
 }
 
+// End gives up all suspended requests and lets no more be suspended, and forgets the clients
+// without a session. Requests that run go on.
+func (cs *Clients) End() {
+	cs.suspended.end()
+	cs.modern.clear()
+	cs.plain.clear()
+}
+
 // AbandonVisitors gives up the suspended requests of clients without a session.
 func (cs *Clients) AbandonVisitors() {
 	cs.suspended.abandon(func(of *Conversation) bool { return of.Visitor })
+}
+
+// AbandonVisitorsOf gives up the suspended requests of a principal's clients without a session.
+func (cs *Clients) AbandonVisitorsOf(principal string) {
+	cs.suspended.abandon(func(of *Conversation) bool { return of.Visitor && of.Principal == principal })
 }
 
 // remove takes out a conversation that has ended, and gives up what belongs to it.

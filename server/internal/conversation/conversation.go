@@ -6,11 +6,19 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
+
+// An Identity is who a client has proved to be. The zero value has proved nothing.
+type Identity struct {
+	Principal     string // tells principals apart: the SHA-256 of the token
+	PrincipalName string // in logs
+	Admin         bool   // it may act on servers
+}
 
 // A Conversation is what a client and the router have with each other: a session
 // of the legacy era, a pipe on which both eras may be spoken, or a single request
@@ -19,24 +27,30 @@ import (
 // It is the [session.Client] for messages that belong to no request.
 type Conversation struct {
 	// These never change.
-	Principal string // who the client has proved to be, "" if it proved nothing
-	Visitor   bool   // the client has no session: the conversation ends with its one request
-	Plain     bool   // the request is plain JSON-RPC, without sessions and streams
+	Identity
+	Visitor bool // the client has no session: the conversation ends with its one request
+	Plain   bool // the request is plain JSON-RPC, without sessions and streams
 
+	transport string    // Stdio or HTTP; "" for a visitor
+	agent     string    // the User-Agent of a visitor
+	since     time.Time // when it began; zero for a visitor
+
+	calls     atomic.Int64 // of tools; not of a visitor
 	clients   *Clients
 	writer    Writer // takes the messages that belong to no request
 	requests  openRequests
 	questions questions
 
-	mu           sync.Mutex // guards what follows
-	opened       bool       // initialize was seen
-	ready        bool       // the legacy client has its answer, and may be sent messages
-	begun        bool       // any request was seen
-	revision     string     // the legacy revision that was agreed on
-	capabilities json.RawMessage
-	clientName   string  // the name that a legacy client gives itself
-	level        string  // the least severe log messages that the client wants; "" if it did not say
-	askable      wakeups // when the client, or one of its requests, can take a question
+	mu                        sync.Mutex // guards what follows
+	opened                    bool       // initialize was seen
+	ready                     bool       // the legacy client has its answer, and may be sent messages
+	begun                     bool       // any request was seen
+	revision                  string     // the legacy revision that was agreed on
+	capabilities              json.RawMessage
+	clientName, clientVersion string  // as the client says in initialize, or else in its first modern request
+	spokeModern               bool    // a modern request was seen
+	level                     string  // the least severe log messages that the client wants; "" if it did not say
+	askable                   wakeups // when the client, or one of its requests, can take a question
 }
 
 // Begin lets a request in. Its messages go to w. Unless Begin fails, Run, Handle
@@ -55,18 +69,41 @@ func (c *Conversation) Begin(ctx context.Context, m wire.Message, w Writer) (*Re
 		r.end(err)
 		return nil, err
 	}
+	c.count(r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.begun = true
+	if r.modern && !c.spokeModern {
+		c.spokeModern = true
+		if !c.opened {
+			c.describe(wire.Member(r.Meta, metaClient))
+		}
+	}
 	c.ready = c.ready || !r.modern && r.Method != "initialize" && r.Method != "ping"
 	c.askable.wake()
 	return r, nil
 }
 
+// count counts a request for [Clients.Known].
+func (c *Conversation) count(r *Request) {
+	calls := r.Method == "tools/call"
+	switch {
+	case c.Plain:
+		c.clients.plain.note(c.PrincipalName, []byte(c.agent), calls)
+	case c.Visitor:
+		c.clients.modern.note(c.PrincipalName, wire.Member(r.Meta, metaClient), calls)
+	case calls:
+		c.calls.Add(1)
+	}
+}
+
 // introduce notes what a legacy client says of itself in initialize.
 func (c *Conversation) introduce(params json.RawMessage) error {
 	revision, _ := wire.String(wire.Member(params, "protocolVersion"))
-	if !IsLegacy(revision) {
+	switch {
+	case revision == "":
+		revision = unnamedRevision
+	case !IsLegacy(revision):
 		revision = session.LatestLegacy
 	}
 	capabilities := wire.Member(params, "capabilities")
@@ -79,7 +116,7 @@ func (c *Conversation) introduce(params json.RawMessage) error {
 		return InvalidRequest("the session is initialized already")
 	}
 	c.revision, c.capabilities, c.opened = revision, slices.Clone(capabilities), true
-	c.clientName = nameIn(wire.Member(params, "clientInfo"))
+	c.describe(wire.Member(params, "clientInfo"))
 	c.askable.wake()
 	return nil
 }
@@ -150,6 +187,19 @@ func (c *Conversation) Home() session.Client {
 		return nil
 	}
 	return c
+}
+
+// Caller returns who is behind the client, for [session.CallerOf]. Clients over stdio are
+// programs of the router's own user.
+func (c *Conversation) Caller() session.Caller {
+	return session.Caller{Principal: c.Principal, MayLogIn: c.Admin || c.transport == Stdio, OverHTTP: c.transport != Stdio}
+}
+
+// ClientName implements [session.Client].
+func (c *Conversation) ClientName() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.clientName
 }
 
 // Modern implements [session.Client].

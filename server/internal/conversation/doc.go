@@ -18,5 +18,5 @@
 // with input_required, and suspended until the client comes back with the answers
 // (see suspend.go).
 //
-// Of the packages in server/internal, it imports legacy only.
+// Of the packages in server/internal, it imports legacy and budget only.
 package conversation

@@ -29,6 +29,12 @@ const (
 // legacyRevisions are the revisions of the legacy era, the latest first.
 var legacyRevisions = []string{session.LatestLegacy, "2025-06-18", "2025-03-26", session.Oldest}
 
+// unnamedRevision is the revision of clients whose initialize names none, such as those made
+// with mcp-go if the program does not set it: they refuse an answer that is newer than they
+// are. 2025-06-18 has the same rule for a missing header: "the server SHOULD assume protocol
+// version 2025-03-26".
+const unnamedRevision = "2025-03-26"
+
 // IsLegacy reports whether the version is a revision of the legacy era.
 func IsLegacy(version string) bool { return slices.Contains(legacyRevisions, version) }
 
@@ -71,7 +77,7 @@ func Unsupported(version string) error {
 
 // completed adds what results of the modern era have and those of older servers
 // lack: the type of the result, and the serverInfo of the router.
-func completed(result, info json.RawMessage) json.RawMessage {
+func completed(result json.RawMessage, info func() json.RawMessage) json.RawMessage {
 	var kind, meta []byte
 	if wire.Members(result, func(key string, value []byte) bool {
 		switch key {
@@ -88,7 +94,7 @@ func completed(result, info json.RawMessage) json.RawMessage {
 		result = wire.AddMember(result, "resultType", []byte(`"complete"`))
 	}
 	if wire.Member(meta, metaServer) == nil {
-		result = WithMeta(result, metaServer, info)
+		result = WithMeta(result, metaServer, info())
 	}
 	return result
 }

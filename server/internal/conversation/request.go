@@ -213,14 +213,12 @@ func (r *Request) Text(name string) (string, error) {
 	return s, nil
 }
 
-// ClientName returns the name that the client gives itself, "" if it gives none.
+// ClientName implements [session.Client].
 func (r *Request) ClientName() string {
 	if r.modern {
 		return nameIn(wire.Member(r.Meta, metaClient))
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.clientName
+	return r.Conversation.ClientName()
 }
 
 // Send sends a message that belongs to the request.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
 
 const (
@@ -21,23 +23,25 @@ const (
 	suspendTime = 10 * time.Minute
 
 	// maxSuspended bounds the suspended requests of one principal, and
-	// maxAllSuspended those of all.
+	// maxAllSuspended those of all, in all servers of the router.
 	maxSuspended    = 100
 	maxAllSuspended = 1000
 )
 
 // suspensions are the requests that wait for their clients to come back.
 type suspensions struct {
-	sealer sealer // of the requestState
+	sealer sealer        // of the requestState
+	quota  *budget.Quota // of those in byID, by principal
 
-	mu   sync.Mutex // guards what follows
-	byID map[uint64]*suspension
-	last uint64
+	mu    sync.Mutex // guards what follows
+	byID  map[uint64]*suspension
+	last  uint64
+	ended bool // no more are suspended
 }
 
 // newSuspensions takes the key of 32 bytes that seals what clients keep.
-func newSuspensions(key []byte) *suspensions {
-	return &suspensions{sealer: newSealer(key), byID: make(map[uint64]*suspension)}
+func newSuspensions(key []byte, q *budget.Quota) *suspensions {
+	return &suspensions{sealer: newSealer(key), quota: q, byID: make(map[uint64]*suspension)}
 }
 
 // handle handles a request of a modern client, or goes on with a suspended one.
@@ -78,8 +82,13 @@ func askThrough(r *Request, s *suspension) {
 // suspend answers the client with the open questions of the server.
 func (all *suspensions) suspend(s *suspension) (json.RawMessage, error) {
 	all.mu.Lock()
+	if all.ended {
+		all.mu.Unlock()
+		all.giveUp(ErrClosed, s)
+		return nil, ErrClosed
+	}
 	if _, known := all.byID[s.id]; !known {
-		if all.count(s.principal) >= maxSuspended || len(all.byID) >= maxAllSuspended {
+		if !all.quota.Take(s.principal) {
 			all.mu.Unlock()
 			err := Internal("busy: too many requests wait for their clients' input")
 			all.giveUp(err, s)
@@ -99,16 +108,6 @@ func (all *suspensions) suspend(s *suspension) (json.RawMessage, error) {
 	return fmt.Appendf(nil, `{"resultType":"input_required","inputRequests":%s,"requestState":%q}`, requests, state), nil
 }
 
-// count returns how many requests of a principal are suspended. all.mu must be held.
-func (all *suspensions) count(principal string) (n int) {
-	for _, s := range all.byID {
-		if s.principal == principal {
-			n++
-		}
-	}
-	return n
-}
-
 // resume returns the suspended request that this one goes on with, nil if it is a
 // new one.
 func (all *suspensions) resume(r *Request) (*suspension, error) {
@@ -121,7 +120,11 @@ func (all *suspensions) resume(r *Request) (*suspension, error) {
 	s := all.byID[id]
 	all.mu.Unlock()
 	if !ok || s == nil || fingerprint != fingerprintOf(r) {
-		return nil, InvalidParams("the requestState is not valid for this request, or has expired; send the request again without it")
+		return nil, errNotResumed
+	}
+	if !reflect.DeepEqual(s.rules, r.clients.rules()) { // what it does may not be allowed any more
+		all.giveUp(errNotResumed, s)
+		return nil, errNotResumed
 	}
 	if err := s.resumeWith(r); err != nil {
 		return nil, err
@@ -129,6 +132,8 @@ func (all *suspensions) resume(r *Request) (*suspension, error) {
 	askThrough(r, s)
 	return s, nil
 }
+
+var errNotResumed = InvalidParams("the requestState is not valid for this request, or has expired; send the request again without it")
 
 // giveUp cancels requests that are suspended or were about to be, and waits for
 // their end.
@@ -155,6 +160,14 @@ func (all *suspensions) abandon(those func(*Conversation) bool) {
 	all.giveUp(ErrClosed, given...)
 }
 
+// end gives up all suspended requests, and those that are about to be from now on.
+func (all *suspensions) end() {
+	all.mu.Lock()
+	all.ended = true
+	all.mu.Unlock()
+	all.abandon(func(*Conversation) bool { return true })
+}
+
 // expire gives up a request that is still suspended.
 func (all *suspensions) expire(s *suspension) {
 	s.mu.Lock()
@@ -169,8 +182,9 @@ func (all *suspensions) expire(s *suspension) {
 func (all *suspensions) remove(s *suspension) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if s.id != 0 {
+	if all.byID[s.id] == s {
 		delete(all.byID, s.id)
+		all.quota.Release(s.principal)
 	}
 }
 
@@ -189,6 +203,7 @@ type suspension struct {
 	id          uint64
 	principal   string // of the client
 	fingerprint [sha256.Size]byte
+	rules       any // under which it began
 	cancel      context.CancelCauseFunc
 	finished    chan struct{} // closed when result and err are set
 	result      json.RawMessage
@@ -215,7 +230,7 @@ type question struct {
 func start(r *Request) *suspension {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.ctx))
 	s := &suspension{
-		principal: r.Principal, fingerprint: fingerprintOf(r), cancel: cancel, current: r, last: r,
+		principal: r.Principal, fingerprint: fingerprintOf(r), rules: r.clients.rules(), cancel: cancel, current: r, last: r,
 		finished: make(chan struct{}), questions: make(map[string]*question), news: make(chan struct{}, 1),
 	}
 	askThrough(r, s)
@@ -299,6 +314,12 @@ func (s *suspension) latest() *Request {
 
 // Home implements [session.Client].
 func (s *suspension) Home() session.Client { return s.latest().Home() }
+
+// Caller returns who is behind the client, for [session.CallerOf].
+func (s *suspension) Caller() session.Caller { return s.latest().Caller() }
+
+// ClientName implements [session.Client].
+func (s *suspension) ClientName() string { return s.latest().ClientName() }
 
 // Modern implements [session.Client].
 func (s *suspension) Modern() bool { return true }

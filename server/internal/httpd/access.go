@@ -18,7 +18,7 @@ import (
 type access struct {
 	hosts   []string // lower case, each with or without a port
 	origins []string // lower case
-	tokens  [][sha256.Size]byte
+	known   []Principal
 }
 
 func newAccess(o Options) (a access) {
@@ -30,9 +30,7 @@ func newAccess(o Options) (a access) {
 	for _, origin := range o.AllowedOrigins {
 		a.origins = append(a.origins, strings.ToLower(strings.TrimSuffix(origin, "/")))
 	}
-	for _, token := range o.Tokens {
-		a.tokens = append(a.tokens, sha256.Sum256([]byte(token)))
-	}
+	a.known = o.Tokens
 	return a
 }
 
@@ -77,18 +75,43 @@ func localIP(r *http.Request) net.IP {
 	return nil
 }
 
-// identify returns who sends the request: the hash of its token, "" if requests need no
-// token. It reports false if the token is missing or wrong.
-func (a access) identify(r *http.Request) (principal string, ok bool) {
-	if len(a.tokens) == 0 {
-		return "", true
+// A Principal is who a client has proved to be. The zero value has proved nothing.
+type Principal struct {
+	Hash    string // SHA-256 of its token, 64 hex digits in lower case; "" if requests need no token
+	Name    string // in logs; "" without a token
+	Profile string // of its token, "" if that has none
+	Admin   bool   // it may use the pages' actions, and see the calls of others
+}
+
+// identity returns the principal as conversations know it.
+func (p Principal) identity() conversation.Identity {
+	return conversation.Identity{Principal: p.Hash, PrincipalName: p.Name, Admin: p.Admin}
+}
+
+// anyone is the principal of all clients if requests need no token.
+var anyone = Principal{Admin: true}
+
+// identify returns who sends the request. It reports false if the token is missing or wrong.
+func (a access) identify(r *http.Request) (who Principal, ok bool) {
+	if len(a.known) == 0 {
+		return anyone, true
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	who, ok = a.holder(token)
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return Principal{}, false
+	}
+	return who, true
+}
+
+// holder returns the principal that has the token.
+func (a access) holder(token string) (who Principal, ok bool) {
 	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	for _, known := range a.tokens { // all of them, so that the time that this takes reveals nothing
-		if subtle.ConstantTimeCompare(known[:], sum[:]) == 1 {
-			ok = true
+	hash := []byte(hex.EncodeToString(sum[:]))
+	for _, known := range a.known { // all of them, so that the time that this takes reveals nothing
+		if subtle.ConstantTimeCompare([]byte(known.Hash), hash) == 1 && !ok {
+			who, ok = known, true
 		}
 	}
-	return hex.EncodeToString(sum[:]), ok && strings.EqualFold(scheme, "Bearer")
+	return who, ok
 }

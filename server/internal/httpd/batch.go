@@ -26,7 +26,7 @@ func (t *streamable) batch(x *exchange, body []byte) {
 	err := conversation.TakesBatches(s.conversation)
 	var entries [][]byte
 	if err == nil {
-		entries, err = split(body, x.rules.maxBatch)
+		entries, err = split(body, x.maxBatch())
 	}
 	if err != nil {
 		x.refuse(http.StatusBadRequest, nil, err)

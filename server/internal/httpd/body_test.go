@@ -46,7 +46,9 @@ func read(t *testing.T, h *Handler, bytes int, announced int64) (*sender, *excha
 	return s, x, err
 }
 
-func limited(o Options) *Handler { return &Handler{live: func() *Options { return &o }} }
+func limited(o Options) *Handler {
+	return &Handler{live: func() (*Options, <-chan struct{}) { return &o, nil }}
+}
 
 // A body gets memory for the bytes that have come, not for those that are announced.
 func TestBodyGrows(t *testing.T) {

@@ -4,6 +4,7 @@
 //	  ├─ /mcp            streamable: both eras, sessions, streams of events
 //	  ├─ /mcp            plain: JSON-RPC without sessions and streams
 //	  ├─ /mcp/<method>   plain: REST style
+//	  ├─ /mcp/p/NAME     the same three, for the clients of a profile
 //	  ├─ /health, /v1/mesh_scan   info
 //	  └─ anything else   pages, behind a login for browsers
 //

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -38,11 +39,17 @@ type exchange struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	control   *http.ResponseController
+	path      string          // of the request, without the profile that it names
 	rest      string          // the method that the path names, "" if it names none
 	rules     *rules          // in force when the request came
 	ending    context.Context // ends when the handler ends
-	principal string          // who the client has proved to be, "" if it proved nothing
+	current   func() *rules   // returns those in force now
+	principal Principal       // who the client has proved to be
+	grant     *grant          // of the principal; nil until the client is let in
+	stay      *stay           // the browser's login; nil if the client has proved itself by a token
+	backend   *Backend        // the router as the client sees it; nil until the client is let in
 	payer     string          // the client, for the limiter
+	limiter   *rate.Limiter   // of the client; nil if it may make any number of requests
 	paid      int             // requests that the limiter has let pass
 	memory    *bodyMemory     // of all requests
 	lease     *lease          // the body's memory; nil if the body is small
@@ -76,6 +83,10 @@ func (x *exchange) message() (body []byte, ok bool) {
 	}
 	if !utf8.Valid(body) {
 		x.refuse(http.StatusBadRequest, nil, &session.Error{Code: session.CodeParse, Message: "the body is not UTF-8"})
+		return nil, false
+	}
+	if x.revoked() { // while the body came
+		x.refuseRevoked()
 		return nil, false
 	}
 	return body, true

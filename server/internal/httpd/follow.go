@@ -10,15 +10,25 @@ import (
 // follow writes the events behind the numbered one as they come, until the stream
 // ends, the client leaves or another connection takes over. begin begins the
 // response. It reports false if a connection follows the stream already and must
-// not be replaced.
+// not be replaced. The number is unwritten for the last event that was written.
 func follow(x *exchange, s *stream, number int, replace bool, begin func(*exchange) error) bool {
 	over := make(chan struct{})
-	at := &attachment{over: over, abort: func() { x.control.SetWriteDeadline(time.Now()) }}
-	number, ok := s.attach(at, number, replace)
+	at := &attachment{over: over, left: make(chan struct{}), abort: func() { x.control.SetWriteDeadline(time.Now()) }}
+	before, ok := s.attach(at, replace)
 	if !ok {
 		return false
 	}
 	defer s.detach(at)
+	if before != nil { // what it has just written must not be written again
+		select {
+		case <-before.left:
+		case <-x.r.Context().Done():
+			return true
+		}
+	}
+	if number == unwritten {
+		number = s.written()
+	}
 	x.over = over
 	x.startEvents()
 	err := begin(x)
@@ -91,6 +101,10 @@ func respond(x *exchange, s *stream, wait time.Duration, status func(answer []by
 			x.json(code, answer)
 			return true
 		case cancelled:
+			if x.revoked() {
+				x.refuseRevoked()
+				return true
+			}
 			x.accepted()
 			return true
 		case begun:
@@ -101,6 +115,9 @@ func respond(x *exchange, s *stream, wait time.Duration, status func(answer []by
 		case <-timer.C:
 			return follow(x, s, 0, false, begin)
 		case <-x.r.Context().Done():
+			if x.revoked() {
+				x.refuseRevoked()
+			}
 			return false
 		}
 	}

@@ -27,48 +27,74 @@ const (
 // Options say whom a [Handler] serves. The zero value serves programs of this
 // machine.
 type Options struct {
-	Bound          string        // the address that is listened on, host:port
-	AllowedHosts   []string      // names by which clients may call the router, besides loopback and Bound; with or without port
-	AllowedOrigins []string      // web pages that may call the router, such as https://example.com
-	Tokens         []string      // requests must have one of them; if empty, requests need no token
-	MaxBody        int64         // bytes of one message or batch; default 16 MiB
-	MaxBodyMemory  int64         // bytes that the bodies of all requests and long answers may take together, besides 8 KiB of each; default 256 MiB
-	MaxBatch       int           // messages of a batch, and at most Burst; default 100
-	ReadTimeout    time.Duration // for a client to send a message; default 1 minute
-	Rate           float64       // requests a second that one client may make for long; 0 is any number
-	Burst          int           // requests that one client may make at once; default those of a second
-	SessionTimeout time.Duration // after which an idle session ends; default 30 minutes
-	MaxSessions    int           // default 1000
+	Bound          string          // the address that is listened on, host:port
+	AllowedHosts   []string        // names by which clients may call the router, besides loopback and Bound; with or without port
+	AllowedOrigins []string        // web pages that may call the router, such as https://example.com
+	Tokens         []Principal     // requests must have the token of one of them; if empty, requests need no token
+	MaxBody        int64           // bytes of one message or batch; default 16 MiB
+	MaxBodyMemory  int64           // bytes that the bodies of all requests and long answers may take together, besides 8 KiB of each; default 256 MiB
+	MaxBatch       int             // messages of a batch, and at most the client's burst; default 100
+	ReadTimeout    time.Duration   // for a client to send a message; default 1 minute
+	Rate           float64         // requests a second that one client may make for long; 0 is any number
+	Burst          int             // requests that one client may make at once; default those of a second
+	Rates          map[string]Rate // of principals, by Hash, instead of Rate and Burst
+	SessionTimeout time.Duration   // after which an idle session ends; default 30 minutes
+	MaxSessions    int             // default 1000
 
-	// Live returns the options that are in force now. It is called for each request; an
-	// Options that was returned must not be modified. Bound, Live and Pages never
-	// change. nil: no option ever changes.
-	Live func() *Options
+	// Live returns the options that are in force now, and a channel that is closed when others
+	// are. It is called for each request; an Options that was returned must not be modified.
+	// Bound, Live, Pages and Logins never change. nil: no option ever changes.
+	Live func() (*Options, <-chan struct{})
 
 	// Pages are served to people and programs, behind the same checks as MCP; may
 	// be nil. A path without a pattern is not found.
 	Pages *http.ServeMux
+
+	// Logins take logins at remote servers that come back at /oauth/callback; nil for none.
+	Logins Logins
 }
 
-// A Backend is the router that a [Handler] serves. All fields are required.
-type Backend struct {
-	Router  Router
-	Clients *conversation.Clients
-	Catalog *catalog.Catalog
-	Secret  []byte // signs the cookies of browsers
-	Node    string // this machine, as in node_id
+// A Rate limits requests.
+type Rate struct {
+	PerSecond float64 // for long; 0 is any number
+	Burst     int     // at once; 0 is those of a second
+}
+
+// Backends are the router that a [Handler] serves, as clients of profiles see it. All fields
+// but Limited are required.
+type Backends struct {
+	// Of returns the router as clients see it that have chosen all of the profiles. It
+	// reports false if one of the profiles does not exist.
+	Of func(chosen ...string) (*Backend, bool)
+
+	All     func() []*Backend // returns those that were made
+	Limited bool              // all clients have profiles besides those that they choose
+	Whole   Router            // the router without a profile
+	Secret  []byte            // signs the cookies of browsers
+	Node    string            // this machine, as in node_id
 	Version string
-	Mode    func() string
 	Started time.Time
 	Log     *zap.Logger
 }
 
+// A Backend is a router as clients see it that have chosen the same profiles. All fields are
+// required.
+type Backend struct {
+	Router  Router
+	Clients *conversation.Clients
+	Catalog *catalog.Catalog
+	Mode    func() string
+	Retired context.Context // ends when one of the profiles exists no more
+}
+
 // A Handler serves MCP over HTTP: streamable HTTP of both eras and plain JSON-RPC at
-// /mcp, each method at /mcp/<method> in the style of REST, and the state of the
-// router at /health and /v1/mesh_scan. It must be closed.
+// /mcp, each method at /mcp/<method> in the style of REST, the same for the profile NAME at
+// /mcp/p/NAME, the state of the router at /health and /v1/mesh_scan, and what logins at remote
+// servers need below /oauth/. It must be closed.
 type Handler struct {
-	clients    *conversation.Clients
-	live       func() *Options
+	backends   *Backends
+	standard   *Backend // of clients that have chosen no profile
+	live       func() (*Options, <-chan struct{})
 	rules      atomic.Pointer[rules]
 	renewing   sync.Mutex // one goroutine at a time replaces rules
 	login      *login
@@ -79,20 +105,25 @@ type Handler struct {
 	plain      *plain
 	info       *info
 	pages      *http.ServeMux // may be nil
+	logins     Logins         // may be nil
 }
 
 // New returns a handler of the router.
-func New(b Backend, o Options) *Handler {
-	h := &Handler{clients: b.Clients, live: o.Live, work: newWork(), pages: o.Pages}
+func New(b *Backends, o Options) *Handler {
+	standard, _ := b.Of()
+	h := &Handler{backends: b, standard: standard, live: o.Live, work: newWork(), pages: o.Pages, logins: o.Logins}
 	if h.live == nil {
-		h.live = func() *Options { return &o }
+		h.live = func() (*Options, <-chan struct{}) { return &o, nil }
 	}
 	log := b.Log.Named("http")
 	h.login = newLogin(o.Bound, b.Secret)
-	h.sessions = &sessions{clients: b.Clients, work: h.work, log: log, byID: make(map[string]*httpSession), rules: h.current}
-	h.streamable = &streamable{clients: b.Clients, catalog: b.Catalog, sessions: h.sessions, work: h.work, log: log}
-	h.plain = &plain{clients: b.Clients, work: h.work}
-	h.info = &info{Backend: b}
+	h.sessions = &sessions{work: h.work, log: log, byID: make(map[string]*httpSession), rules: h.current}
+	h.streamable = &streamable{sessions: h.sessions, work: h.work, log: log}
+	h.plain = &plain{work: h.work}
+	h.info = &info{b}
+	if o.Live != nil {
+		h.work.running.Go(h.watch)
+	}
 	return h
 }
 
@@ -105,14 +136,17 @@ func (h *Handler) Close(ctx context.Context) {
 	h.work.stop()
 	h.sessions.removeAll()
 	h.work.running.Wait()
-	h.clients.AbandonVisitors()
+	for _, b := range h.backends.All() {
+		b.Clients.AbandonVisitors()
+	}
 }
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	profile, path := splitProfile(r.URL.Path)
 	x := &exchange{
-		w: w, r: r, control: http.NewResponseController(w), rest: restMethod(r.URL.Path),
-		rules: h.current(), ending: h.work.ctx, memory: &h.memory, began: time.Now(),
+		w: w, r: r, control: http.NewResponseController(w), path: path, rest: restMethod(path),
+		rules: h.current(), current: h.current, ending: h.work.ctx, memory: &h.memory, began: time.Now(),
 	}
 	if !h.work.enter() {
 		x.refuse(http.StatusServiceUnavailable, nil, conversation.ErrClosed)
@@ -132,21 +166,41 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(http.StatusForbidden, nil, err)
 		return
 	}
-	if r.URL.Path == "/health" && x.isRead() {
+	page := h.isPage(r)
+	to := routeOf(x, page)
+	if to == routeHealth && x.isRead() {
 		x.json(http.StatusOK, h.info.health(x.rules.public()))
 		return
 	}
-	page := h.isPage(r)
-	browser := page || h.pages != nil && r.URL.Path == loginPath
-	principal, ok := h.login.identify(x.rules.access, r, browser)
-	x.principal, x.payer = principal, principal
-	if !ok || principal == "" { // a client that guesses tokens is known by its address alone
+	browser := h.pages != nil && (to == routePage || to == routeLogin || to == routeCallback)
+	who, in, ok := h.login.identify(x.rules.access, r, browser)
+	if in != nil && in.begun.Before(x.rules.grants[who].since) { // the token was removed meanwhile, and came back
+		who, in, ok = Principal{}, nil, false
+	}
+	x.principal, x.payer, x.stay = who, who.Hash, in
+	if !ok || who.Hash == "" { // a client that guesses tokens is known by its address alone
 		x.payer = network(r.RemoteAddr)
+	}
+	x.limiter = x.rules.limiter
+	if ok {
+		defer x.hold(x.rules.grants[who])()
+		x.limiter = x.rules.limiterOf(who)
 	}
 	if !x.pay(1) {
 		return
 	}
-	if browser && h.login.serve(x, ok) {
+	switch {
+	case to == routeCallback:
+		h.callback(x, ok)
+		return
+	case to == routeDocument:
+		h.document(x)
+		return
+	case browser && h.login.serve(x, ok):
+		return
+	}
+	if !ok && isDiscovery(r.URL.Path) {
+		x.nothingThere()
 		return
 	}
 	if !ok {
@@ -154,10 +208,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(http.StatusUnauthorized, nil, errNoToken)
 		return
 	}
+	if !x.mayUse(to) {
+		return
+	}
+	var found bool
+	if x.backend, found = h.backendFor(profile, x.principal.Profile); !found {
+		x.rest = ""
+		x.nothingThere()
+		return
+	}
 	h.route(x, page)
 }
 
 var errNoToken = conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN")
+
+var errForeignLogout = conversation.InvalidRequest("only the router's own dashboard may log out, with the Content-Type application/json")
 
 // route serves the request by its path and method.
 func (h *Handler) route(x *exchange, page bool) {
@@ -170,8 +235,8 @@ func (h *Handler) route(x *exchange, page bool) {
 		x.notAllowed(http.MethodGet, x.r.URL.Path+" takes GET")
 	case page:
 		h.page(x)
-	case strings.TrimRight(x.r.URL.Path, "/") != "/mcp":
-		x.refuse(http.StatusNotFound, nil, conversation.InvalidRequest("there is nothing at "+conversation.Brief(x.r.URL.Path)+"; MCP is at /mcp, the dashboard at /"))
+	case strings.TrimRight(x.path, "/") != "/mcp":
+		x.nothingThere()
 	case x.r.Method == http.MethodPost && isPlain(x.r):
 		h.plain.serve(x)
 	case x.r.Method == http.MethodPost:
@@ -187,11 +252,23 @@ func (h *Handler) route(x *exchange, page bool) {
 	}
 }
 
+// isDiscovery reports whether a client without a token looks for an OAuth server at the path:
+// there is none, which it learns from 404 but not from 401.
+func isDiscovery(path string) bool {
+	return strings.HasPrefix(path, "/.well-known/")
+}
+
+// nothingThere refuses a request for a path that is not served.
+func (x *exchange) nothingThere() {
+	x.refuse(http.StatusNotFound, nil, conversation.InvalidRequest("there is nothing at "+conversation.Brief(x.r.URL.Path)+"; MCP is at /mcp, the dashboard at /"))
+}
+
 // isPlain reports whether a POST to /mcp is plain JSON-RPC: it names no stream of
-// events and has none of MCP's headers.
+// events and has none of MCP's headers, but perhaps a sessionId of plain JSON-RPC.
 func isPlain(r *http.Request) bool {
 	_, streams := accepts(r, "text/event-stream")
-	return !streams && r.Header.Get(headerVersion) == "" && r.Header.Get(headerSession) == ""
+	session := r.Header.Get(headerSession)
+	return !streams && r.Header.Get(headerVersion) == "" && (session == "" || strings.HasPrefix(session, plainSession))
 }
 
 // isPage reports whether a page is asked for.
@@ -213,8 +290,14 @@ func (h *Handler) page(x *exchange) {
 		}
 		x.r.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	ctx, cancel := context.WithCancel(x.r.Context())
+	ctx, cancel := context.WithCancel(context.WithValue(x.r.Context(), visitor{}, x.principal))
 	defer cancel()
 	defer context.AfterFunc(h.work.ctx, cancel)()
+	if x.stay != nil {
+		h.login.renew(x)
+		during, leave := h.login.during(context.WithValue(ctx, loggedIn{}, true), *x.stay)
+		defer leave()
+		ctx = during
+	}
 	h.pages.ServeHTTP(x.w, x.r.WithContext(ctx))
 }

@@ -90,7 +90,12 @@ func TestTraceInHeaders(t *testing.T) {
 func TestPlainWhileClosing(t *testing.T) {
 	methods := map[string]conversation.Method{"tools/list": {}}
 	clients := conversation.New(conversation.Options{Methods: methods, Secret: make([]byte, 32), Log: zap.NewNop()})
-	h := New(Backend{Clients: clients, Log: zap.NewNop()}, Options{})
+	b := &Backend{Clients: clients}
+	h := New(&Backends{
+		Of:  func(...string) (*Backend, bool) { return b, true },
+		All: func() []*Backend { return nil },
+		Log: zap.NewNop(),
+	}, Options{})
 	h.work.mu.Lock()
 	h.work.closing = true
 	h.work.mu.Unlock()

@@ -22,13 +22,14 @@ type ServerRow struct {
 	PID             int    `json:"pid"`
 	Restarts        int    `json:"restarts"`
 	LastError       string `json:"last_error"`
+	Several         string `json:"several,omitempty"` // which processes it has, and why, if it has several
 }
 
 // ServerRows returns the rows of the servers, never nil.
 func ServerRows(servers []adapter.ServerInfo) []ServerRow {
 	rows := make([]ServerRow, len(servers))
 	for i, s := range servers {
-		rows[i] = ServerRow{s.Name, string(s.State), s.Transport, s.Era, s.ProtocolVersion, s.Tools, s.PID, s.Restarts, s.LastError}
+		rows[i] = ServerRow{s.Name, string(s.State), s.Transport, s.Era, s.ProtocolVersion, s.Tools, s.PID, s.Restarts, s.LastError, s.Several()}
 	}
 	return rows
 }
@@ -43,7 +44,7 @@ func ServerRows(servers []adapter.ServerInfo) []ServerRow {
 //	  "transports": ["streamable-http", "json-rpc", "rest"],
 //	  "tools": 12,                    // of all servers
 //	  "servers": [{"name", "state", "transport", "era", "protocol_version",
-//	               "tools", "pid", "restarts", "last_error"}]
+//	               "tools", "pid", "restarts", "last_error", "several"}]
 //	}]}
 type MeshNode struct {
 	NodeID     string      `json:"node_id"`
@@ -71,20 +72,31 @@ type Router interface {
 
 // info answers /health and /v1/mesh_scan.
 type info struct {
-	Backend
+	*Backends
 }
 
-// meshScan answers with the nodes and the state of their servers.
+// meshScan answers with the nodes and the state of their servers: to an admin without a profile
+// of all, to others of those that the profile has.
 func (i *info) meshScan(x *exchange) {
 	scheme := "http"
 	if x.r.TLS != nil {
 		scheme = "https"
 	}
+	router := x.backend.Router
+	if x.principal.Admin && x.principal.Profile == "" {
+		router = i.Whole
+	}
 	node := MeshNode{
-		NodeID: i.Node, Version: i.Version, Status: statusOf(i.Router.Classifier().Health()), Mode: i.Mode(),
+		NodeID: i.Node, Version: i.Version, Status: statusOf(router.Classifier().Health()), Mode: x.backend.Mode(),
 		Uptime: math.Round(time.Since(i.Started).Seconds()*1000) / 1000,
 		URL:    scheme + "://" + x.r.Host + "/mcp", Transports: []string{"streamable-http", "json-rpc", "rest"},
-		Tools: len(i.Router.Snapshot().Tools()), Servers: ServerRows(i.Router.Servers()),
+		Tools: len(router.Snapshot().Tools()), Servers: ServerRows(router.Servers()),
+	}
+	if !x.principal.Admin { // processes and errors are not for those who only use tools
+		for i := range node.Servers {
+			row := &node.Servers[i]
+			row.PID, row.Restarts, row.LastError, row.Several = 0, 0, "", ""
+		}
 	}
 	x.json(http.StatusOK, append(wire.Marshal(map[string][]MeshNode{"nodes": {node}}), '\n'))
 }
@@ -101,12 +113,12 @@ func statusOf(classification classify.Health) string {
 // health answers with the state of the router; with the status alone unless it is
 // public: other requests need no token.
 func (i *info) health(public bool) []byte {
-	classification := i.Router.Classifier().Health()
+	classification := i.Whole.Classifier().Health()
 	status := statusOf(classification)
 	if !public {
 		return []byte(`{"status":"` + status + `"}` + "\n")
 	}
-	snapshot := i.Router.Snapshot()
+	snapshot := i.Whole.Snapshot()
 	tools := len(snapshot.Tools())
 	return append(wire.Marshal(struct {
 		Status string `json:"status"`
@@ -116,6 +128,6 @@ func (i *info) health(public bool) []byte {
 		Tools     int `json:"tools"`
 	}{
 		status, classification, tools + len(snapshot.Prompts()) + len(snapshot.Resources()) + len(snapshot.Templates()),
-		len(i.Router.Servers()), tools,
+		len(i.Whole.Servers()), tools,
 	}), '\n')
 }

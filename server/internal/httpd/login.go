@@ -2,24 +2,25 @@ package httpd
 
 import (
 	"bytes"
+	"context"
 	"crypto/hmac"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"math"
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 )
 
 // Browsers send no token: a person types it in once and gets a cookie that opens the
 // pages, and nothing else.
 
 const (
-	loginPath = "/login"
-	loginTime = 12 * 60 * 60 // seconds that a login lasts, and no longer than the router
-	maxLogin  = 4 << 10      // bytes of a login
+	loginPath  = "/login"
+	logoutPath = "/logout"
+	maxLogin   = 4 << 10 // bytes of a login
 
 	// triesPerMinute is how often one address may try to log in.
 	triesPerMinute = 5
@@ -34,49 +35,52 @@ var loginPage []byte
 type login struct {
 	secret  []byte                      // signs the cookies
 	cookie  string                      // name of the cookie
-	tries   *limiter                    // of each address
+	tries   *rate.Limiter               // of each address
 	foreign *http.CrossOriginProtection // against the pages of others
+	logouts logouts
 }
 
 // newLogin returns the login of a handler that is bound to the address. Browsers send
 // cookies to all ports of a host, where other routers may be.
 func newLogin(bound string, secret []byte) *login {
 	_, port, _ := net.SplitHostPort(bound)
-	return &login{secret, "metarouter_login_" + port, newLimiter(triesPerMinute/60.0, triesPerMinute), http.NewCrossOriginProtection()}
+	return &login{
+		secret: secret, cookie: "metarouter_login_" + port,
+		tries: rate.New(triesPerMinute/60.0, triesPerMinute), foreign: http.NewCrossOriginProtection(),
+	}
 }
 
 // identify returns who sends the request, and whether that is proved well enough: by a
-// token, or for a browser's page by a cookie.
-func (l *login) identify(a access, r *http.Request, browser bool) (principal string, ok bool) {
-	if principal, ok = a.identify(r); ok || !browser {
-		return principal, ok
+// token, or for a browser's page by a cookie, which is returned too.
+func (l *login) identify(a access, r *http.Request, browser bool) (who Principal, in *stay, ok bool) {
+	if who, ok = a.identify(r); ok || !browser {
+		return who, nil, ok
 	}
 	cookie, err := r.Cookie(l.cookie)
 	if err != nil {
-		return principal, false
+		return Principal{}, nil, false
 	}
-	for _, known := range a.tokens {
-		if hmac.Equal([]byte(cookie.Value), []byte(l.sign(known))) {
-			return hex.EncodeToString(known[:]), true
+	s, ok := parseStay(cookie.Value)
+	if !ok || !s.lasts(time.Now()) || l.logouts.has(s) {
+		return Principal{}, nil, false
+	}
+	for _, known := range a.known {
+		if known.Admin && known.Hash != "" && hmac.Equal([]byte(cookie.Value), []byte(s.signed(l.secret, known.Hash))) {
+			return known, &s, true
 		}
 	}
-	return principal, false
+	return Principal{}, nil, false
 }
 
-// sign returns the value of the cookie for the token of that hash.
-func (l *login) sign(token [sha256.Size]byte) string {
-	mac := hmac.New(sha256.New, l.secret)
-	mac.Write([]byte(loginPath))
-	mac.Write(token[:])
-	return hex.EncodeToString(mac.Sum(nil))
-}
-
-// serve answers a browser that has not logged in, and takes the token that a person
-// types in. It reports false if the request is to be served otherwise: in says
-// whether the client has proved who it is.
+// serve answers a browser that has not logged in, takes the token that a person types in, and
+// ends a login. It reports false if the request is to be served otherwise: in says whether the
+// client has proved who it is.
 func (l *login) serve(x *exchange, in bool) bool {
 	_, html := accepts(x.r, "text/html")
 	switch {
+	case x.r.URL.Path == logoutPath && x.r.Method == http.MethodPost && in:
+		l.out(x)
+		return true
 	case in && (x.r.URL.Path != loginPath || x.rules.public()):
 		return false
 	case in:
@@ -98,29 +102,90 @@ func (l *login) try(x *exchange) {
 		askForToken(x, http.StatusForbidden, "Only this page may send a token. Send it again.")
 		return
 	}
-	if wait := l.tries.take(network(x.r.RemoteAddr), 1, 1); wait > 0 {
+	if wait := l.tries.Take(network(x.r.RemoteAddr), 1, 1); wait > 0 {
 		seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
 		x.w.Header().Set("Retry-After", seconds)
 		askForToken(x, http.StatusTooManyRequests, "There were too many tries. Try again in "+seconds+" s.")
 		return
 	}
 	x.r.Body = http.MaxBytesReader(x.w, x.r.Body, maxLogin)
-	bearer := x.r.Clone(x.r.Context())
-	bearer.Header.Set("Authorization", "Bearer "+x.r.PostFormValue("token"))
-	if _, ok := x.rules.access.identify(bearer); !ok {
+	who, ok := x.rules.access.holder(x.r.PostFormValue("token"))
+	switch {
+	case !ok:
 		askForToken(x, http.StatusUnauthorized, "That is none of its tokens.")
-		return
+	case !who.Admin:
+		askForToken(x, http.StatusForbidden, "That token may use tools, but not this page. Send a token of the role admin.")
+	default:
+		l.letIn(x, who.Hash, newStay(time.Now()))
+		http.Redirect(x.w, x.r, "/", http.StatusSeeOther)
 	}
-	l.letIn(x, sha256.Sum256([]byte(strings.TrimSpace(x.r.PostFormValue("token")))))
 }
 
-// letIn gives the browser a cookie, and shows it the page.
-func (l *login) letIn(x *exchange, token [sha256.Size]byte) {
+// letIn gives the browser a cookie.
+func (l *login) letIn(x *exchange, token string, s stay) {
+	left := min(loginIdle, time.Until(s.end()))
+	l.setCookie(x, s.signed(l.secret, token), int(left.Seconds()))
+}
+
+// setCookie sets the cookie for so many seconds; -1 deletes it.
+func (l *login) setCookie(x *exchange, value string, seconds int) {
 	http.SetCookie(x.w, &http.Cookie{
-		Name: l.cookie, Value: l.sign(token), Path: "/", MaxAge: loginTime,
+		Name: l.cookie, Value: value, Path: "/", MaxAge: seconds,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: x.r.TLS != nil,
 	})
-	http.Redirect(x.w, x.r, "/", http.StatusSeeOther)
+}
+
+// renew gives the browser a new cookie if its cookie has become old.
+func (l *login) renew(x *exchange) {
+	if now := time.Now(); now.Sub(x.stay.renewed) >= renewAfter {
+		s := *x.stay
+		s.renewed = now
+		l.letIn(x, x.principal.Hash, s)
+	}
+}
+
+// out ends the login of the browser, if a page of ours asks for that as it asks for other
+// actions.
+func (l *login) out(x *exchange) {
+	if l.foreign.Check(x.r) != nil || x.r.Header.Get("Content-Type") != "application/json" {
+		x.refuse(http.StatusForbidden, nil, errForeignLogout)
+		return
+	}
+	if x.stay != nil {
+		l.logouts.add(*x.stay, time.Now())
+	}
+	l.setCookie(x, "", -1)
+	x.w.WriteHeader(http.StatusNoContent)
+}
+
+// during returns a context for a page's request, which ends with the login of the browser and
+// after a while by itself.
+func (l *login) during(ctx context.Context, s stay) (context.Context, context.CancelFunc) {
+	until := time.Now().Add(pageTime)
+	if end := s.end(); end.Before(until) {
+		until = end
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	stop := l.logouts.follow(s, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// loggedIn is the key of contexts of a browser's requests.
+type loggedIn struct{}
+
+// LoggedIn reports whether the request to a page comes from a browser that has logged in.
+func LoggedIn(ctx context.Context) bool { return ctx.Value(loggedIn{}) != nil }
+
+// visitor is the key of the principal in contexts of requests to pages.
+type visitor struct{}
+
+// PrincipalOf returns who sends the request to a page.
+func PrincipalOf(ctx context.Context) Principal {
+	who, _ := ctx.Value(visitor{}).(Principal)
+	return who
 }
 
 // askForToken shows the page that asks for a token, with the problem of the last try, which is

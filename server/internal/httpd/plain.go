@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"cmp"
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -23,10 +24,7 @@ type discard struct{}
 func (discard) Send([]byte) error { return errStreamEnded }
 
 // plain is JSON-RPC without sessions and streams.
-type plain struct {
-	clients *conversation.Clients
-	work    *work
-}
+type plain struct{ work *work }
 
 // serve answers a message of JSON-RPC, or a batch of them.
 func (p *plain) serve(x *exchange) {
@@ -56,6 +54,8 @@ func plainStatus(err error) int {
 		return http.StatusOK
 	case err == conversation.ErrClosed:
 		return http.StatusServiceUnavailable
+	case err == error(errRevoked):
+		return http.StatusUnauthorized
 	case conversation.AsError(err).Code == session.CodeParse:
 		return http.StatusBadRequest
 	}
@@ -64,7 +64,7 @@ func plainStatus(err error) int {
 
 // serveBatch answers a batch, with the answers in the order of the requests.
 func (p *plain) serveBatch(x *exchange, body []byte) {
-	entries, err := split(body, x.rules.maxBatch)
+	entries, err := split(body, x.maxBatch())
 	if err != nil {
 		x.refuse(plainStatus(err), nil, err)
 		return
@@ -149,10 +149,33 @@ func (p *plain) fulfil(x *exchange, m wire.Message) (result json.RawMessage, err
 	case "subscriptions/listen":
 		return nil, conversation.InvalidRequest(m.Method + " needs a POST to /mcp with Accept: text/event-stream")
 	}
-	c := p.clients.Visit(true, x.principal)
+	c := x.backend.Clients.Visit(true, x.principal.identity(), x.r.UserAgent())
 	defer c.Close()
 	refused := once(x, c, m, discard{}, func(r *conversation.Request) { result, err = r.Handle() })
-	return result, cmp.Or(refused, err)
+	switch err = cmp.Or(refused, err); {
+	case err != nil && x.revoked():
+		err = errRevoked
+	case err != nil:
+	case m.Method == "tools/call":
+		result = withSuccess(result)
+	case m.Method == "initialize":
+		result = wire.AddMember(result, "sessionId", wire.AppendString(nil, plainSession+rand.Text()))
+	}
+	return result, err
+}
+
+// plainSession begins the sessionId that initialize answers with in plain JSON-RPC. It is for
+// clients that want one, and means nothing: no session is kept, and a client may send it back in
+// parameters or as Mcp-Session-Id.
+const plainSession = "plain-"
+
+// withSuccess adds "isError": false to the result of a tool that does not have the member:
+// clients of plain JSON-RPC often require it. Everything else stays byte for byte.
+func withSuccess(result json.RawMessage) json.RawMessage {
+	if !wire.IsObject(result) || wire.Member(result, "isError") != nil {
+		return result
+	}
+	return wire.AddMember(result, "isError", []byte("false"))
 }
 
 // restMethod returns the method that a path names, such as /mcp/tools/call; "" if it
@@ -170,12 +193,12 @@ func restMethod(path string) string {
 // no effect.
 func (p *plain) rest(x *exchange) {
 	notification := strings.HasPrefix(x.rest, "notifications/")
-	if _, known := p.clients.Method(x.rest); !known && !notification {
+	if _, known := x.backend.Clients.Method(x.rest); !known && !notification {
 		x.refuse(http.StatusNotFound, nil, conversation.MethodNotFound(x.rest))
 		return
 	}
 	if x.r.Method != http.MethodPost {
-		x.notAllowed(http.MethodPost, "/mcp/"+x.rest+" takes POST")
+		x.notAllowed(http.MethodPost, x.r.URL.Path+" takes POST")
 		return
 	}
 	body, ok := x.message()
@@ -199,8 +222,11 @@ func (p *plain) rest(x *exchange) {
 }
 
 func restStatus(err error) int {
-	if err == conversation.ErrClosed {
+	switch err {
+	case conversation.ErrClosed:
 		return http.StatusServiceUnavailable
+	case error(errRevoked):
+		return http.StatusUnauthorized
 	}
 	switch conversation.AsError(err).Code {
 	case session.CodeParse, session.CodeInvalidRequest, session.CodeInvalidParams:

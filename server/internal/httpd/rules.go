@@ -2,11 +2,9 @@ package httpd
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"slices"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -15,10 +13,12 @@ import (
 type rules struct {
 	options        *Options
 	access         access
-	limiter        *limiter // nil if clients may make any number of requests
-	maxBody        int64    // bytes
-	maxBodyMemory  int64    // bytes
-	maxBatch       int      // messages
+	grants         map[Principal]*grant
+	limiters       map[string]*rate.Limiter // of principals with a rate of their own, by Hash
+	limiter        *rate.Limiter            // of all others; nil if clients may make any number of requests
+	maxBody        int64                    // bytes
+	maxBodyMemory  int64                    // bytes
+	maxBatch       int                      // messages
 	readTimeout    time.Duration
 	maxSessions    int
 	sessionTimeout time.Duration
@@ -28,7 +28,7 @@ type rules struct {
 // goes on counting.
 func newRules(o *Options, before *rules) *rules {
 	r := &rules{
-		options: o, access: newAccess(*o), limiter: newLimiter(o.Rate, o.Burst),
+		options: o, access: newAccess(*o), limiter: rate.New(o.Rate, o.Burst),
 		maxBody:        cmp.Or(o.MaxBody, defaultMaxBody),
 		maxBodyMemory:  cmp.Or(o.MaxBodyMemory, defaultMaxBodyMemory),
 		maxBatch:       cmp.Or(o.MaxBatch, conversation.MaxBatch),
@@ -36,31 +36,43 @@ func newRules(o *Options, before *rules) *rules {
 		maxSessions:    cmp.Or(o.MaxSessions, defaultMaxSessions),
 		sessionTimeout: cmp.Or(o.SessionTimeout, defaultSessionTimeout),
 	}
+	if before == nil {
+		r.grants = newGrants(o.Tokens, nil)
+	} else {
+		r.grants = newGrants(o.Tokens, before.grants)
+	}
 	r.maxBody = min(r.maxBody, r.maxBodyMemory) // a larger one could never be let in
 	if before != nil && before.options.Rate == o.Rate && before.options.Burst == o.Burst {
 		r.limiter = before.limiter
 	}
-	if r.limiter != nil { // a larger batch could never be let in
-		r.maxBatch = min(r.maxBatch, r.limiter.burst)
+	r.limiters = make(map[string]*rate.Limiter, len(o.Rates))
+	for hash, own := range o.Rates {
+		if before != nil && before.limiters[hash] != nil && before.options.Rates[hash] == own {
+			r.limiters[hash] = before.limiters[hash]
+		} else if l := rate.New(own.PerSecond, own.Burst); l != nil {
+			r.limiters[hash] = l
+		}
 	}
 	return r
 }
 
-// public reports whether requests need no token.
-func (r *rules) public() bool { return len(r.access.tokens) == 0 }
-
-// knows reports whether the principal may send requests.
-func (r *rules) knows(principal string) bool {
-	if r.public() {
-		return principal == ""
+// limiterOf returns the limiter of a principal that was let in; nil if it may make any number of
+// requests.
+func (r *rules) limiterOf(who Principal) *rate.Limiter {
+	if own := r.limiters[who.Hash]; own != nil {
+		return own
 	}
-	return slices.ContainsFunc(r.access.tokens, func(token [sha256.Size]byte) bool { return hex.EncodeToString(token[:]) == principal })
+	return r.limiter
 }
 
+// public reports whether requests need no token.
+func (r *rules) public() bool { return len(r.access.known) == 0 }
+
 // current returns the rules of the options that are in force. If the options have changed,
-// it ends the sessions of clients whose token is not valid any more.
+// it ends the requests and sessions of clients whose token is not valid any more, or says
+// something else of them.
 func (h *Handler) current() *rules {
-	o := h.live()
+	o, _ := h.live()
 	if now := h.rules.Load(); now != nil && now.options == o {
 		return now
 	}
@@ -73,7 +85,7 @@ func (h *Handler) current() *rules {
 	next := newRules(o, before)
 	h.rules.Store(next)
 	if before != nil {
-		h.sessions.removeUnknown(next)
+		h.revokeMissing(before.grants, next.grants)
 	}
 	return next
 }

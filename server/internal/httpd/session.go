@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"context"
 	"crypto/rand"
 	"slices"
 	"strconv"
@@ -28,8 +29,10 @@ const (
 // An httpSession is a session of the legacy era.
 type httpSession struct {
 	id        string
-	principal string  // who has opened it; no one else may use it
-	standing  *stream // for messages that belong to no request
+	backend   *Backend  // as its client sees the router; requests for another one may not use it
+	principal Principal // who has opened it; no one else may use it
+	standing  *stream   // for messages that belong to no request
+	lasting   func()    // ends the waits for the end of the profiles and of the grant
 
 	conversation *conversation.Conversation
 
@@ -47,10 +50,9 @@ var errNoRoom = &session.Error{Code: session.CodeInternal, Message: "busy: there
 
 // sessions are the sessions of a handler.
 type sessions struct {
-	clients *conversation.Clients
-	work    *work
-	rules   func() *rules // in force
-	log     *zap.Logger
+	work  *work
+	rules func() *rules // in force
+	log   *zap.Logger
 
 	mu      sync.Mutex // guards what follows, and the idleness of each session
 	refused bool       // no more sessions
@@ -58,8 +60,9 @@ type sessions struct {
 }
 
 // open makes a session, which is busy. If there are too many, it ends an idle one.
-func (h *sessions) open(principal string) (*httpSession, error) {
-	s := &httpSession{id: rand.Text(), principal: principal, busy: 1, standing: newStream("0")}
+func (h *sessions) open(b *Backend, g *grant) (*httpSession, error) {
+	principal := g.Principal
+	s := &httpSession{id: rand.Text(), backend: b, principal: principal, busy: 1, standing: newStream("0")}
 	s.standing.standing = true
 	most := h.rules().maxSessions
 	h.mu.Lock()
@@ -74,14 +77,17 @@ func (h *sessions) open(principal string) (*httpSession, error) {
 		}
 		h.drop(idle)
 	}
-	s.conversation = h.clients.Open(s.standing, principal, 0)
+	s.conversation = b.Clients.Open(s.standing, conversation.HTTP, principal.identity(), 0)
 	h.byID[s.id] = s
+	unretire := context.AfterFunc(b.Retired, func() { h.remove(s) })
+	unrevoke := context.AfterFunc(g.ctx, func() { h.remove(s) })
+	s.lasting = func() { unretire(); unrevoke() }
 	return s, nil
 }
 
 // longestIdle returns the session that is idle for the longest, one of the
 // principal's own if there is any; nil if none is idle. h.mu must be held.
-func (h *sessions) longestIdle(principal string) (idle *httpSession) {
+func (h *sessions) longestIdle(principal Principal) (idle *httpSession) {
 	for _, s := range h.byID {
 		if s.busy > 0 {
 			continue
@@ -96,11 +102,11 @@ func (h *sessions) longestIdle(principal string) (idle *httpSession) {
 }
 
 // use returns the session, which is then busy.
-func (h *sessions) use(id, principal string) (s *httpSession, ok bool) {
+func (h *sessions) use(id string, b *Backend, principal Principal) (s *httpSession, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s = h.byID[id]
-	if s == nil || s.principal != principal {
+	if s == nil || s.backend != b || s.principal != principal {
 		return nil, false
 	}
 	h.wake(s)
@@ -166,23 +172,13 @@ func (h *sessions) removeAll() {
 	}
 }
 
-// removeUnknown ends the sessions of principals that the rules do not know.
-func (h *sessions) removeUnknown(r *rules) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, s := range h.byID {
-		if !r.knows(s.principal) {
-			h.drop(s)
-		}
-	}
-}
-
 // drop is remove. h.mu must be held.
 func (h *sessions) drop(s *httpSession) {
 	if h.byID[s.id] != s {
 		return
 	}
 	delete(h.byID, s.id)
+	s.lasting()
 	if s.expiry != nil {
 		s.expiry.Stop()
 	}

@@ -27,7 +27,12 @@ func (t *streamable) session(x *exchange) (*httpSession, bool) {
 		x.refuse(http.StatusBadRequest, nil, conversation.Unsupported(version))
 		return nil, false
 	}
-	s, ok := t.sessions.use(x.r.Header.Get(headerSession), x.principal)
+	s, ok := t.sessions.use(x.r.Header.Get(headerSession), x.backend, x.principal)
+	if ok && x.revoked() { // the session is about to end
+		t.sessions.release(s)
+		x.refuseRevoked()
+		return nil, false
+	}
 	if !ok {
 		x.refuse(http.StatusNotFound, nil, conversation.InvalidRequest("there is no such session, or it has ended; initialize a new one"))
 	}

@@ -47,6 +47,7 @@ type stream struct {
 // An attachment is a connection that follows a stream.
 type attachment struct {
 	over  chan struct{} // closed when it must not go on
+	left  chan struct{} // closed when it writes nothing more
 	abort func()        // ends a write that is blocked
 }
 
@@ -202,26 +203,31 @@ func (s *stream) keeps(number int) bool {
 // unwritten stands for the last event that was written.
 const unwritten = -1
 
-// attach has a connection follow the stream from behind the numbered event, or from
-// behind the last that was written. If another connection follows the stream already,
+// attach has a connection follow the stream. If another connection follows it already,
 // attach replaces it, or reports false if replace is false.
-func (s *stream) attach(a *attachment, number int, replace bool) (from int, ok bool) {
+func (s *stream) attach(a *attachment, replace bool) (before *attachment, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.at != nil {
+	before = s.at
+	if before != nil {
 		if !replace {
-			return 0, false
+			return nil, false
 		}
-		s.at.end()
-	}
-	if number == unwritten {
-		number = s.log.written
+		before.end()
 	}
 	s.at = a
-	return number, true
+	return before, true
+}
+
+// written returns the number of the last event that was written.
+func (s *stream) written() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.written
 }
 
 func (s *stream) detach(a *attachment) {
+	close(a.left)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at == a {

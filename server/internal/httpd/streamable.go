@@ -13,7 +13,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -33,8 +32,6 @@ var errNotAcceptable = conversation.InvalidRequest("the client must accept appli
 // streamable is streamable HTTP: messages of both eras, and the sessions of the
 // legacy era.
 type streamable struct {
-	clients  *conversation.Clients
-	catalog  *catalog.Catalog
 	sessions *sessions
 	work     *work
 	log      *zap.Logger
@@ -83,7 +80,7 @@ func (t *streamable) modern(x *exchange, m wire.Message) {
 		x.refuse(http.StatusBadRequest, nil, conversation.InvalidRequest("the client was asked nothing"))
 		return
 	}
-	if err := checkHeaders(t.catalog, x.r, m); err != nil {
+	if err := checkHeaders(x.backend.Catalog, x.r, m); err != nil {
 		x.refuse(http.StatusBadRequest, m.ID, err)
 		return
 	}
@@ -96,7 +93,7 @@ func (t *streamable) modern(x *exchange, m wire.Message) {
 		x.refuse(refusalStatus(err), m.ID, err)
 		return
 	}
-	c := t.clients.Visit(false, x.principal)
+	c := x.backend.Clients.Visit(false, x.principal.identity(), x.r.UserAgent())
 	defer c.Close()
 	s := newStream("")
 	if err := once(x, c, m, s, func(r *conversation.Request) {
@@ -114,6 +111,9 @@ func once(x *exchange, c *conversation.Conversation, m wire.Message, w conversat
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(x.ending, func() { cancel(conversation.ErrClosed) })()
+	if x.revoked() {
+		return errRevoked
+	}
 	r, err := c.Begin(ctx, traced(x.r.Header, m), w)
 	if err == nil {
 		handle(r)
@@ -123,7 +123,7 @@ func once(x *exchange, c *conversation.Conversation, m wire.Message, w conversat
 
 // initialize opens a session.
 func (t *streamable) initialize(x *exchange, m wire.Message) {
-	s, err := t.sessions.open(x.principal)
+	s, err := t.sessions.open(x.backend, x.grant)
 	if err != nil {
 		x.refuse(http.StatusServiceUnavailable, m.ID, err)
 		return
@@ -237,6 +237,8 @@ func refusalStatus(err error) int {
 	switch {
 	case err == conversation.ErrClosed:
 		return http.StatusServiceUnavailable
+	case err == error(errRevoked):
+		return http.StatusUnauthorized
 	case conversation.AsError(err).Code == session.CodeMethodNotFound:
 		return http.StatusNotFound
 	}

@@ -37,7 +37,7 @@ func TestRequestAtTheEnd(t *testing.T) {
 	j := &recorder{}
 	p := &connection{journal: j}
 	p.queue = newQueue(io.Discard, j, func(error) {})
-	p.conversation = clients.Open(p, "", 0)
+	p.conversation = clients.Open(p, conversation.Stdio, conversation.Identity{}, 0)
 	p.conversation.Close()
 	lines := wire.NewReader(strings.NewReader(initializing+"\n"), wire.MaxLine)
 	line, err := lines.Next()

@@ -34,7 +34,7 @@ const (
 	// input, so that requests can be piped in. Clients that want an earlier end
 	// send SIGTERM. readerCheck is how often out is asked whether it still has a
 	// reader meanwhile.
-	drainTime   = 10 * time.Second
+	drainTime   = 30 * time.Second
 	readerCheck = time.Second
 
 	// stuck is how long Serve waits for a write to a client that does not read, and
@@ -78,7 +78,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	}
 	c := &connection{end: end, journal: journal, work: make(chan task)}
 	c.queue = newQueue(out, journal, c.failed)
-	c.conversation = o.Clients.Open(c, "", routers)
+	c.conversation = o.Clients.Open(c, conversation.Stdio, conversation.Identity{}, routers)
 	o.Attached(c.conversation)
 	reading := make(chan struct{})
 	go func() {

@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
 
 const createMessage = "sampling/createMessage"
@@ -19,9 +20,17 @@ const createMessage = "sampling/createMessage"
 type assistants struct {
 	router  Router
 	samples func() bool // whether clients' own models are asked
+	share   *budget.Share
 
 	mu       sync.Mutex // guards breakers
 	breakers map[any]*endpoint.Breaker
+}
+
+// newAssistants takes a budget of clients whose models are known. samples may be nil.
+func newAssistants(b *budget.Budget, r Router, samples func() bool) *assistants {
+	a := &assistants{router: r, samples: samples, breakers: make(map[any]*endpoint.Breaker)}
+	a.share = b.Share(a.clear) // a forgotten pause costs a few questions
+	return a
 }
 
 // of returns the client's own model if the configuration says so and the client offers it, else
@@ -33,24 +42,40 @@ func (a *assistants) of(c *call) selector.Assistant {
 	if !session.Answers(c.From.Capabilities(), createMessage) {
 		return nil
 	}
+	b := a.breaker(c.Owner())
+	a.share.Fit()
+	return sampler{c.From, b}
+}
+
+// breaker returns that of the client's model.
+func (a *assistants) breaker(owner any) *endpoint.Breaker {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b := a.breakers[c.Owner()]
+	b := a.breakers[owner]
 	if b == nil {
-		if a.breakers == nil || len(a.breakers) >= maxClients {
-			a.breakers = make(map[any]*endpoint.Breaker) // a forgotten pause costs a few questions
-		}
 		b = new(endpoint.Breaker)
-		a.breakers[c.Owner()] = b
+		a.breakers[owner] = b
+		a.share.Add(1)
 	}
-	return sampler{c.From, b}
+	return b
+}
+
+// clear drops what is kept for all clients.
+func (a *assistants) clear() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.share.Add(-len(a.breakers))
+	clear(a.breakers)
 }
 
 // forget drops what is kept for a client that has left.
 func (a *assistants) forget(owner any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.breakers, owner)
+	if a.breakers[owner] != nil {
+		delete(a.breakers, owner)
+		a.share.Add(-1)
+	}
 }
 
 // A sampler is a client's own model.

@@ -19,6 +19,7 @@ type Description struct {
 	Kind         string          `json:"kind,omitempty"` // empty for tools
 	Capabilities []string        `json:"capabilities,omitempty"`
 	Definition   json.RawMessage `json:"definition,omitempty"`
+	Doubt        string          `json:"doubt,omitempty"` // why hints in the definition that it does no harm are not believed
 	Error        string          `json:"error,omitempty"`
 }
 
@@ -60,7 +61,7 @@ func (f *finder) describeID(ctx context.Context, id string) []Description {
 func (f *finder) describeItem(i registry.Item) Description {
 	d := Description{ID: i.ID()}
 	if i.Tool != nil {
-		d.Capabilities, d.Definition = i.Tool.Capabilities, i.Tool.Definition
+		d.Capabilities, d.Definition, d.Doubt = i.Tool.Capabilities, i.Tool.Definition, i.Tool.Doubt
 		return d
 	}
 	d.Kind = i.Kind()

@@ -136,8 +136,7 @@ func primitive(schema json.RawMessage) json.RawMessage {
 // reports false unless the person agreed to the call.
 func elicited(ctx context.Context, from session.Client, tool *registry.NormalizedTool, args, form json.RawMessage) (content json.RawMessage, ok bool) {
 	const method = "elicitation/create"
-	offered := wire.Member(from.Capabilities(), "elicitation")
-	if !wire.IsObject(offered) || wire.Member(offered, "url") != nil && wire.Member(offered, "form") == nil {
+	if !session.ShowsForms(from.Capabilities()) {
 		return nil, false
 	}
 	message := fmt.Sprintf("Run %s with the arguments %s?", tool.ID, args)

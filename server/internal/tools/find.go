@@ -115,6 +115,9 @@ func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.
 		f.memory.note(c.Owner(), finding{task: a.Query, tools: ids, sure: ranking.Sure})
 	}
 	reply.Sure, reply.Abstained, reply.Hint = ranking.Sure, ranking.Abstained, hint(ranking)
+	if len(ranking.Candidates) == 0 && len(f.router.Servers()) == 0 {
+		reply.Hint = "No MCP server is configured, so there is no tool. The user adds servers with 'metarouter import', 'metarouter add' or 'metarouter init'."
+	}
 	reply.By = ranking.By
 	reply.MissingCapabilities = ranking.Partial
 	reply.Omitted = len(first) - len(entries)

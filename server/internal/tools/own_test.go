@@ -22,6 +22,7 @@ func TestOwnDefinitions(t *testing.T) {
 				AdditionalProperties *bool
 			}
 			Annotations map[string]any
+			Meta        map[string]any `json:"_meta"`
 		}
 		if err := json.Unmarshal(own.Definition, &d); err != nil {
 			t.Fatal(err)
@@ -35,6 +36,10 @@ func TestOwnDefinitions(t *testing.T) {
 		a := d.Annotations
 		if a["readOnlyHint"] != readOnly[name] || a["destructiveHint"] == readOnly[name] {
 			t.Errorf("%s: annotations %v", name, a)
+		}
+		categories := name == "list_categories" || name == "classify_text"
+		if loaded := d.Meta["anthropic/alwaysLoad"] == true; loaded == categories {
+			t.Errorf("%s: Claude Code always loads its definition: %v", name, loaded)
 		}
 		if strings.ContainsAny(string(own.Definition), "\n\r") {
 			t.Errorf("%s: the definition has a line end", name)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
 
 // The router learns from calls a short time after a search.
@@ -16,13 +17,21 @@ const (
 	maxServing  = 3 // successful calls after a search that may serve it, if it did not list the tool
 
 	maxRecalledTask = 4 << 10 // bytes of a task
-	maxClients      = 1000    // whose findings are remembered
+	maxClients      = 1000    // of all servers of the router, whose findings are remembered
 )
 
 // A memory holds the findings of clients.
 type memory struct {
+	share *budget.Share
+
 	mu      sync.Mutex        // guards clients
-	clients map[any][]finding // the latest last
+	clients map[any][]finding // the latest last; none is empty
+}
+
+func newMemory(b *budget.Budget) *memory {
+	m := &memory{clients: make(map[any][]finding)}
+	m.share = b.Share(m.dropOldest)
+	return m
 }
 
 // A finding is what a search answered.
@@ -42,24 +51,58 @@ func (m *memory) note(client any, f finding) {
 	if f.task == "" && len(f.tools) == 0 {
 		return
 	}
+	m.put(client, f)
+	m.share.Fit()
+}
+
+func (m *memory) put(client any, f finding) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
-	if m.clients == nil {
-		m.clients = make(map[any][]finding)
-	}
-	if len(m.clients) >= maxClients {
-		for other, all := range m.clients {
-			if now.Sub(all[len(all)-1].at) > recallTime || len(m.clients) >= maxClients {
-				delete(m.clients, other)
-			}
-		}
+	if _, known := m.clients[client]; !known {
+		m.share.Add(1)
 	}
 	f.task = strings.Clone(f.task[:min(len(f.task), maxRecalledTask)]) // a copy, so that the request can be collected
-	f.at = now
+	f.at = time.Now()
 	all := slices.DeleteFunc(m.clients[client], func(old finding) bool { return old.task == f.task && f.task != "" })
 	all = append(all, f)
 	m.clients[client] = all[max(0, len(all)-maxRecalled):]
+}
+
+// dropOldest drops the findings of clients that did not search for long, or else those of the one
+// that did not for the longest.
+func (m *memory) dropOldest() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var oldest any
+	var since time.Time
+	for client, all := range m.clients {
+		last := all[len(all)-1].at
+		if since.IsZero() || last.Before(since) {
+			oldest, since = client, last
+		}
+		if time.Since(last) > recallTime {
+			m.drop(client)
+		}
+	}
+	if time.Since(since) <= recallTime {
+		m.drop(oldest)
+	}
+}
+
+// drop drops the findings of the client, if there are any. m.mu must be held.
+func (m *memory) drop(client any) {
+	if _, known := m.clients[client]; known {
+		delete(m.clients, client)
+		m.share.Add(-1)
+	}
+}
+
+// clear drops all findings.
+func (m *memory) clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.share.Add(-len(m.clients))
+	clear(m.clients)
 }
 
 // called returns what a call of the tool teaches: it was for the task of the last search
@@ -127,5 +170,5 @@ func (f *finding) listed(tool string, failed bool) (lessons []selector.Use) {
 func (m *memory) forget(client any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.clients, client)
+	m.drop(client)
 }

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
 
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var m memory
+		m := newMemory(budget.New(maxClients))
 		for i := range 3 * maxClients {
 			m.note(i, finding{task: "task", tools: []string{"a:b"}})
 		}
@@ -69,7 +70,7 @@ func TestLessons(t *testing.T) {
 		{"by capabilities", []string{"a:", ": z!", "z"}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var m memory
+			m := newMemory(budget.New(maxClients))
 			var last []selector.Use
 			for _, step := range tc.session {
 				if task, tools, ok := strings.Cut(step, ":"); ok {
@@ -96,5 +97,34 @@ func TestLessons(t *testing.T) {
 				t.Error("another client's search is learned from")
 			}
 		})
+	}
+}
+
+// The clients of many servers are within one bound.
+func TestMemoriesOfManyServers(t *testing.T) {
+	b := NewBudgets()
+	modest := newMemory(b.findings)
+	modest.note("me", finding{task: "task", tools: []string{"a:b"}})
+	total := 0
+	var all []*memory
+	for range 50 {
+		m := newMemory(b.findings)
+		all = append(all, m)
+		for i := range 100 {
+			m.note(i, finding{task: "task", tools: []string{"a:b"}})
+		}
+	}
+	for _, m := range all {
+		total += len(m.clients)
+		m.clear()
+	}
+	if total >= maxClients || total < maxClients/2 || len(modest.clients) != 1 {
+		t.Errorf("%d clients of many servers and %d of one are remembered", total, len(modest.clients))
+	}
+	for i := range maxClients {
+		modest.note(i, finding{task: "task", tools: []string{"a:b"}})
+	}
+	if len(modest.clients) != maxClients {
+		t.Errorf("%d clients are remembered after the other servers have ended", len(modest.clients))
 	}
 }

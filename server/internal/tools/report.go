@@ -20,6 +20,7 @@ import (
 // results, in spans, and to the observer.
 type reporter struct {
 	catalog       *catalog.Catalog
+	profile       func() string // the profiles that limit the clients now
 	node, version string
 	observer      selector.Observer // may be nil
 	tracer        trace.Tracer      // may be nil
@@ -32,12 +33,12 @@ func (r *reporter) ended(own ownTool, c *call, began time.Time, span trace.Span,
 		return
 	}
 	e := selector.Execution{
-		Tool: own.NormalizedTool, Answered: own.NormalizedTool, Client: c.ClientName(), Began: began, Took: time.Since(began),
-		Attempts: 1, Arguments: c.Args, Result: result,
+		Tool: own.NormalizedTool, Answered: own.NormalizedTool, Began: began, Attempts: 1, Result: result,
 	}
+	r.complete(&e, c)
 	e.Trace, _ = wire.String(wire.Member(wire.Member(result, "_meta"), "trace_id"))
 	e.Outcome, e.Fault = selector.OutcomeOf(selector.Result{JSON: result, IsError: string(wire.Member(result, "isError")) == "true", Tool: e.Answered}, err)
-	selector.EndSpan(span, e.Outcome, err)
+	selector.EndSpan(span, e, err)
 	if r.observer != nil && !c.executed {
 		r.observer.Executed(e)
 	}
@@ -55,7 +56,7 @@ func (r *reporter) meta(t ownTool, c *call, began time.Time, checked bool) json.
 // unreached answers a call of a tool that is not known, since its server can't be
 // called. began is when the call came.
 func (r *reporter) unreached(called string, why error, c *call, began time.Time) json.RawMessage {
-	server, tool, _ := r.catalog.Split(called)
+	server, tool, _ := r.catalog.Split(r.catalog.Unprefixed(called))
 	r.unansweredSpan(c, began, nil)
 	p := selector.Provenance{
 		Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: r.node, Began: began, Request: c.Meta, Trace: c.trace,
@@ -79,7 +80,9 @@ func (r *reporter) unknown(called string, why error, c *call, began time.Time) {
 func (r *reporter) unansweredSpan(c *call, began time.Time, why error) {
 	_, span := selector.StartSpan(c.Context(), r.tracer, "tools/call", "", c.Meta, trace.WithTimestamp(began))
 	c.tracedBy(span)
-	selector.EndSpan(span, selector.NoAnswer, why)
+	e := selector.Execution{Outcome: selector.NoAnswer}
+	r.complete(&e, c)
+	selector.EndSpan(span, e, why)
 }
 
 // unanswered notifies the observer of such a call.
@@ -87,8 +90,15 @@ func (r *reporter) unanswered(c *call, e selector.Execution, why error) {
 	if r.observer == nil {
 		return
 	}
-	e.Client, e.Took, e.Outcome, e.Fault, e.Arguments = c.ClientName(), time.Since(e.Began), selector.NoAnswer, why.Error(), c.Args
+	e.Outcome, e.Fault = selector.NoAnswer, why.Error()
+	r.complete(&e, c)
 	r.observer.Executed(e)
+}
+
+// complete sets who called, with which arguments, and how long the call has taken.
+func (r *reporter) complete(e *selector.Execution, c *call) {
+	e.Client, e.Principal, e.Profile, e.Arguments = c.ClientName(), c.PrincipalName, r.profile(), c.Args
+	e.Took = time.Since(e.Began)
 }
 
 // tracedBy notes the trace of the span, if it has one.

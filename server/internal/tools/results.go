@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -25,8 +26,8 @@ const (
 	ResultScheme = "metarouter-result:"
 
 	// maxKeptTime is how long the text of a result is kept, maxKeptBytes and
-	// maxAllKeptBytes how many bytes of one client's and of all clients' texts. Each
-	// text counts for keptOverhead bytes more.
+	// maxAllKeptBytes how many bytes of one client's and of all clients' texts, also
+	// those of the router's other servers. Each text counts for keptOverhead bytes more.
 	maxKeptTime     = 30 * time.Minute
 	maxKeptBytes    = 16 << 20
 	maxAllKeptBytes = 128 << 20
@@ -35,15 +36,26 @@ const (
 
 // results keeps texts that were longer than the limit.
 type results struct {
+	exists func(tool string) bool // reports whether the clients may still use the tool
+	share  *budget.Share
+
 	mu      sync.Mutex // guards what follows
 	kept    map[string]*keptText
 	all     texts
 	byOwner map[any]*texts // none is empty
 }
 
+// newResults returns a store for clients that may use the tools that exist.
+func newResults(b *budget.Budget, exists func(tool string) bool) *results {
+	r := &results{exists: exists, kept: make(map[string]*keptText), byOwner: make(map[any]*texts)}
+	r.share = b.Share(r.dropOldest)
+	return r
+}
+
 type keptText struct {
 	uri        string
 	owner      any
+	tool       string // the ID of the tool that gave it
 	text       string
 	timer      *time.Timer
 	inAll, own *linked.Element // its places
@@ -69,33 +81,53 @@ func (s *texts) oldest() *keptText { return s.list.Front().Value.(*keptText) }
 func (k *keptText) size() int { return len(k.text) + keptOverhead }
 
 // keep keeps the text and returns its URI, "" if the text is too long to be kept.
-func (r *results) keep(owner any, text string) string {
-	k := &keptText{uri: ResultScheme + rand.Text(), owner: owner, text: text}
+func (r *results) keep(owner any, tool, text string) string {
+	k := &keptText{uri: ResultScheme + rand.Text(), owner: owner, tool: tool, text: text}
 	if k.size() > maxKeptBytes {
 		return ""
 	}
+	r.put(k)
+	r.share.Fit()
+	return k.uri
+}
+
+// put takes in a text, and drops the oldest of the owner that it leaves no room for.
+func (r *results) put(k *keptText) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	owner := k.owner
 	for own := r.byOwner[owner]; own != nil && own.size+k.size() > maxKeptBytes; {
 		r.drop(own.oldest())
-	}
-	for r.all.size+k.size() > maxAllKeptBytes {
-		r.drop(r.all.oldest())
-	}
-	if r.kept == nil {
-		r.kept, r.byOwner = make(map[string]*keptText), make(map[any]*texts)
 	}
 	if r.byOwner[owner] == nil {
 		r.byOwner[owner] = new(texts)
 	}
 	r.kept[k.uri] = k
 	k.inAll, k.own = r.all.put(k), r.byOwner[owner].put(k)
+	r.share.Add(k.size())
 	k.timer = time.AfterFunc(maxKeptTime, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.drop(k)
 	})
-	return k.uri
+}
+
+// dropOldest forgets the oldest text, if there is one.
+func (r *results) dropOldest() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all.size > 0 {
+		r.drop(r.all.oldest())
+	}
+}
+
+// clear forgets all texts.
+func (r *results) clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.all.size > 0 {
+		r.drop(r.all.oldest())
+	}
 }
 
 // drop forgets a text, unless it is forgotten. r.mu must be held.
@@ -106,6 +138,7 @@ func (r *results) drop(k *keptText) {
 	k.timer.Stop()
 	delete(r.kept, k.uri)
 	r.all.take(k.inAll)
+	r.share.Add(-k.size())
 	own := r.byOwner[k.owner]
 	if own.take(k.own); own.size == 0 {
 		delete(r.byOwner, k.owner)
@@ -121,13 +154,16 @@ func (r *results) forget(owner any) {
 	}
 }
 
+// find returns a text that the owner may read: the tool that gave it must still exist for the
+// owner.
 func (r *results) find(owner any, uri string) (text string, ok bool) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if k := r.kept[uri]; k != nil && k.owner == owner {
-		return k.text, true
+	k := r.kept[uri]
+	r.mu.Unlock()
+	if k == nil || k.owner != owner || !r.exists(k.tool) {
+		return "", false
 	}
-	return "", false
+	return k.text, true
 }
 
 // A Truncation is what _meta says of a result whose text was cut.
@@ -139,7 +175,7 @@ type Truncation struct {
 
 // limited returns the result with at most so many tokens of text, and a link to the
 // whole text. Only text counts, and only text is cut.
-func (r *runner) limited(result json.RawMessage, tokens int, owner any) json.RawMessage {
+func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner any) json.RawMessage {
 	limit := tokens * registry.BytesPerToken
 	if tokens == 0 || len(result) <= limit {
 		return result
@@ -172,7 +208,7 @@ func (r *runner) limited(result json.RawMessage, tokens int, owner any) json.Raw
 	if spared := (len(text) - len(shown)) / registry.BytesPerToken; r.savings != nil && spared > 0 {
 		r.savings.Saved(ByResultLimit, spared)
 	}
-	uri := r.results.keep(owner, text)
+	uri := r.results.keep(owner, tool, text)
 	note := fmt.Sprintf("[the first %d of %d bytes; the rest is too long to be kept]", len(shown), len(text))
 	if uri != "" {
 		note = fmt.Sprintf("[the first %d of %d bytes; read_result {\"uri\": %q, \"offset\": %d} goes on]", len(shown), len(text), uri, len(shown))

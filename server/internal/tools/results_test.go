@@ -7,12 +7,27 @@ import (
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
+
+func anyTool(string) bool { return true }
+
+// A text is not shown any more when the tool that gave it is not allowed any more.
+func TestKeptResultOfForbiddenTool(t *testing.T) {
+	allowed := "a:b"
+	r := newResults(budget.New(maxAllKeptBytes), func(tool string) bool { return tool == allowed })
+	uri := r.keep("me", "a:b", "text")
+	allowed = "a:c"
+	if text, ok := r.find("me", uri); ok {
+		t.Errorf("%q is shown", text)
+	}
+}
 
 // What is kept is its session's alone, and not for ever, nor without bound.
 func TestKeptResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r results
+		r := newResults(budget.New(maxAllKeptBytes), anyTool)
 		held := func() (bytes, texts, inOrder int) {
 			r.mu.Lock() // which timers want too
 			defer r.mu.Unlock()
@@ -21,20 +36,20 @@ func TestKeptResults(t *testing.T) {
 			}
 			return bytes, len(r.kept), r.all.list.Len()
 		}
-		mine := r.keep("me", "text")
+		mine := r.keep("me", "a:b", "text")
 		if text, ok := r.find("me", mine); !ok || text != "text" {
 			t.Errorf("%q, %v", text, ok)
 		}
 		if _, ok := r.find("you", mine); ok {
 			t.Error("another session reads it")
 		}
-		yours := r.keep("you", "yours")
+		yours := r.keep("you", "a:b", "yours")
 		big := strings.Repeat("x", maxKeptBytes-4-2*keptOverhead)
-		last := r.keep("me", big)
+		last := r.keep("me", "a:b", big)
 		if _, ok := r.find("me", mine); !ok {
 			t.Error("what fits is dropped")
 		}
-		r.keep("me", "more")
+		r.keep("me", "a:b", "more")
 		if _, ok := r.find("me", mine); ok {
 			t.Error("the oldest stays beyond the bound")
 		}
@@ -44,11 +59,11 @@ func TestKeptResults(t *testing.T) {
 		if _, ok := r.find("you", yours); !ok {
 			t.Error("another's is dropped")
 		}
-		if r.keep("me", strings.Repeat("x", maxKeptBytes)) != "" {
+		if r.keep("me", "a:b", strings.Repeat("x", maxKeptBytes)) != "" {
 			t.Error("more than the bound is kept")
 		}
 		for i := range 20 {
-			r.keep(i, big)
+			r.keep(i, "a:b", big)
 		}
 		if bytes, texts, inOrder := held(); bytes > maxAllKeptBytes || texts != inOrder {
 			t.Errorf("%d bytes are kept, in %d texts, of which %d have an order", bytes, texts, inOrder)
@@ -69,11 +84,11 @@ func TestKeptResults(t *testing.T) {
 func TestPiecesOfInvalidText(t *testing.T) {
 	text := strings.Repeat("é"+strings.Repeat("\x80", 100)+"a\xff\xf0\x9f", 1000)
 	raw := append(append([]byte(`{"content":[{"type":"text","text":"`), text...), `"}]}`...)
-	s := runner{results: new(results)}
+	s := runner{results: newResults(budget.New(maxAllKeptBytes), anyTool)}
 	var cut struct {
 		Meta struct{ Truncated *Truncation } `json:"_meta"`
 	}
-	if err := json.Unmarshal(s.limited(raw, 10, "me"), &cut); err != nil || cut.Meta.Truncated == nil {
+	if err := json.Unmarshal(s.limited(raw, 10, "a:b", "me"), &cut); err != nil || cut.Meta.Truncated == nil {
 		t.Fatalf("%+v, %v", cut, err)
 	}
 	kept, _ := s.results.find("me", cut.Meta.Truncated.URI)
@@ -90,9 +105,9 @@ func TestPiecesOfInvalidText(t *testing.T) {
 
 // Many short texts count for what it takes to keep them.
 func TestKeptShortResults(t *testing.T) {
-	var r results
+	r := newResults(budget.New(maxAllKeptBytes), anyTool)
 	for range maxKeptBytes / keptOverhead * 5 / 4 {
-		r.keep("me", "short")
+		r.keep("me", "a:b", "short")
 	}
 	if n := len(r.kept); n > maxKeptBytes/keptOverhead || r.all.list.Len() != n {
 		t.Errorf("%d texts are kept, %d in order", n, r.all.list.Len())
@@ -100,5 +115,44 @@ func TestKeptShortResults(t *testing.T) {
 	r.forget("me")
 	if len(r.kept)+len(r.byOwner)+r.all.size != 0 {
 		t.Errorf("%d texts stay", len(r.kept))
+	}
+}
+
+// The texts of many servers are within one bound, and what a server that keeps more and more can
+// evict is its own. A server that has ended keeps nothing.
+func TestKeptResultsOfManyServers(t *testing.T) {
+	b := NewBudgets()
+	var servers []*results
+	for range 50 {
+		servers = append(servers, newResults(b.results, anyTool))
+	}
+	modest := servers[0].keep("me", "a:b", strings.Repeat("x", 1<<20))
+	for i := range 200 {
+		servers[1].keep(i, "a:b", strings.Repeat("x", 4<<20))
+	}
+	if _, ok := servers[0].find("me", modest); !ok {
+		t.Error("a server with more evicted it")
+	}
+	if _, ok := servers[1].find("me", modest); ok {
+		t.Error("another server finds it")
+	}
+	big := strings.Repeat("x", 5<<20)
+	for _, r := range servers[2:] {
+		r.keep("me", "a:b", big)
+	}
+	held := func() (bytes int) {
+		for _, r := range servers {
+			bytes += r.all.size
+		}
+		return bytes
+	}
+	if got := held(); got > maxAllKeptBytes || got < maxAllKeptBytes-6<<20 {
+		t.Errorf("%d bytes are kept", got)
+	}
+	for _, r := range servers {
+		(&Tools{memory: newMemory(b.findings), models: newAssistants(b.models, nil, nil), results: r}).Clear()
+	}
+	if got := held(); got != 0 {
+		t.Errorf("%d bytes stay", got)
 	}
 }

@@ -28,7 +28,7 @@ func (r *runner) run(ctx context.Context, tool *registry.NormalizedTool, args js
 
 // callOf returns the call of a tool on behalf of the client.
 func (r *runner) callOf(c *call, tool *registry.NormalizedTool, args json.RawMessage) selector.Call {
-	call := selector.Call{Tool: tool, Arguments: args, Meta: c.ServerMeta(), From: c.From}
+	call := selector.Call{Tool: tool, Arguments: args, Meta: c.ServerMeta(), From: c.From, Principal: c.Principal, PrincipalName: c.PrincipalName}
 	if c.More {
 		call.Params = c.Params
 	}
@@ -51,7 +51,7 @@ func (r *runner) finish(c *call, tool *registry.NormalizedTool, result selector.
 	if result.Tool != nil {
 		tool = result.Tool
 	}
-	return r.limited(r.tasks.Expose(c.Principal, tool.Server, result.JSON), result.Limit, c.Owner()), err
+	return r.limited(r.tasks.Expose(c.Principal, tool.ID, result.JSON), result.Limit, tool.ID, c.Owner()), err
 }
 
 // learn has the router learn from a call of the tool, if the client searched a short time

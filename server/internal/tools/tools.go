@@ -11,7 +11,7 @@
 // keeps what was found for which task, so that the router learns from what is
 // called then.
 //
-// Of the packages in server/internal, it imports conversation and catalog only.
+// Of the packages in server/internal, it imports conversation, catalog and budget only.
 package tools
 
 import (
@@ -31,6 +31,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -53,14 +54,23 @@ type Router interface {
 	// Assistant returns the model to ask where a search is not sure, or nil for none.
 	Assistant() selector.Assistant
 
+	// LogIn begins a login if err, by which a request of the client has failed, says that one is
+	// needed. It reports false if none would help. With a nil error, a person has logged in. Errors
+	// wrap [session.ErrNotSent] if they are no [*session.Error].
+	LogIn(ctx context.Context, from session.Client, err error) (bool, error)
+
 	// Learn notes that the client called a tool after it had searched for a task.
 	Learn(ctx context.Context, u selector.Use)
 }
 
-// Savings counts how many tokens clients were spared. Saved is called by many
-// goroutines at once, and must not block.
+// Savings counts how many tokens clients were spared, and how many the definitions of tools
+// cost that they listed. Its methods are called by many goroutines at once, and must not block.
 type Savings interface {
 	Saved(by Saving, tokens int)
+
+	// Listed counts a list of tools, or a page of one, that a client got. The names are as in a
+	// [selector.Execution].
+	Listed(client, principal, profile string, tokens int)
 }
 
 // A Saving says what spared a client tokens.
@@ -89,9 +99,27 @@ type Options struct {
 	// be nil for no.
 	Samples func() bool
 
+	// Profile returns the names of the profiles that limit the clients now, for the observer and
+	// in spans; nil is "".
+	Profile func() string
+
 	Observer selector.Observer // notified of calls; may be nil
 	Tracer   trace.Tracer      // makes spans of the calls of our own tools; may be nil
 	Savings  Savings           // counts what clients were spared; may be nil
+
+	Budgets *Budgets // nil for a router with one server
+}
+
+// Budgets bound what the servers of one router keep together for their clients.
+type Budgets struct {
+	results  *budget.Budget // in bytes
+	findings *budget.Budget // in clients, as models
+	models   *budget.Budget
+}
+
+// NewBudgets returns the budgets of a router.
+func NewBudgets() *Budgets {
+	return &Budgets{results: budget.New(maxAllKeptBytes), findings: budget.New(maxClients), models: budget.New(maxClients)}
 }
 
 // Tools answers tools/call. Its methods may be called by many goroutines at once.
@@ -101,13 +129,15 @@ type Tools struct {
 	own      map[string]ownTool
 	runner   *runner
 	reporter *reporter
-	memory   memory
-	models   assistants
-	results  results
+	memory   *memory
+	models   *assistants
+	results  *results
 	tracer   trace.Tracer
 }
 
-// definitions are those of the router's own tools.
+// definitions are those of the router's own tools. Claude Code hides the tools of MCP servers
+// behind a search of its own, unless their _meta has anthropic/alwaysLoad: a model would
+// search for find_tools before it could search.
 //
 //go:embed tools.json
 var definitions []byte
@@ -151,16 +181,28 @@ func Own() []*registry.NormalizedTool {
 
 // New returns the tools of a router.
 func New(o Options) *Tools {
+	b := o.Budgets
+	if b == nil {
+		b = NewBudgets()
+	}
 	t := &Tools{router: o.Router, catalog: o.Catalog, own: make(map[string]ownTool), tracer: o.Tracer}
-	t.models = assistants{router: o.Router, samples: o.Samples}
+	t.memory = newMemory(b.findings)
+	t.models = newAssistants(b.models, o.Router, o.Samples)
+	t.results = newResults(b.results, func(tool string) bool {
+		_, ok := o.Router.Snapshot().Tool(tool)
+		return ok
+	})
 	t.runner = &runner{
-		router: o.Router, tasks: o.Tasks, memory: &t.memory, results: &t.results,
+		router: o.Router, tasks: o.Tasks, memory: t.memory, results: t.results,
 		savings: o.Savings, observed: o.Observer != nil,
 	}
-	t.reporter = &reporter{catalog: o.Catalog, node: o.Node, version: o.Version, observer: o.Observer, tracer: o.Tracer}
-	found := &finder{router: o.Router, catalog: o.Catalog, memory: &t.memory, models: &t.models}
+	if o.Profile == nil {
+		o.Profile = func() string { return "" }
+	}
+	t.reporter = &reporter{catalog: o.Catalog, profile: o.Profile, node: o.Node, version: o.Version, observer: o.Observer, tracer: o.Tracer}
+	found := &finder{router: o.Router, catalog: o.Catalog, memory: t.memory, models: t.models}
 	routes := &taskRouter{
-		router: o.Router, catalog: o.Catalog, memory: &t.memory, runner: t.runner, finder: found,
+		router: o.Router, catalog: o.Catalog, memory: t.memory, runner: t.runner, finder: found,
 		settings: o.RouteTask,
 	}
 	handlers := map[string]ownHandler{
@@ -187,6 +229,13 @@ func (t *Tools) Forget(owner any) {
 	t.results.forget(owner)
 }
 
+// Clear drops what is kept for all clients.
+func (t *Tools) Clear() {
+	t.memory.clear()
+	t.models.clear()
+	t.results.clear()
+}
+
 // ReadKept returns the text of a long result that the client got before. It reports
 // false if no such text is kept.
 func (t *Tools) ReadKept(owner any, uri string) (text string, ok bool) {
@@ -199,11 +248,15 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 	if !ok {
 		return nil, conversation.InvalidParams("tools/call needs the name of a tool")
 	}
-	if own, ok := t.own[name]; ok {
+	own, ok := t.own[name]
+	if !ok {
+		own, ok = t.own[t.catalog.Unprefixed(name)]
+	}
+	if ok {
 		return t.callOwn(ctx, own, &call{Call: c})
 	}
 	began := time.Now()
-	tool, err := t.catalog.Tool(ctx, name)
+	tool, err := t.find(ctx, name, c.From)
 	switch {
 	case err == nil:
 		one := &call{Call: c}
@@ -211,10 +264,30 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 		return t.runner.finish(one, tool, result, err)
 	case errors.Is(err, session.ErrNotSent):
 		return t.reporter.unreached(name, err, &call{Call: c}, began), nil
+	case errors.As(err, new(*session.Error)), ctx.Err() != nil:
+		return nil, err
 	}
 	err = conversation.InvalidParams(err.Error())
 	t.reporter.unknown(name, err, &call{Call: c}, began)
 	return nil, err
+}
+
+// find returns the tool of the name. If its server was never listed and needs a login, the
+// client's person is asked to log in. The error is that of the catalog, or says why there is no
+// login: a [*session.Error] is for the client as it is.
+func (t *Tools) find(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
+	tool, err := t.catalog.Tool(ctx, name)
+	if !errors.Is(err, session.ErrNotSent) {
+		return tool, err
+	}
+	helps, why := t.router.LogIn(ctx, from, err)
+	switch {
+	case !helps:
+		return nil, err
+	case why != nil:
+		return nil, why
+	}
+	return t.catalog.Tool(ctx, name)
 }
 
 // callOwn runs one of our own tools, in a span if there is a tracer. The observer is
@@ -276,8 +349,10 @@ func (t *Tools) callTool(ctx context.Context, args json.RawMessage, c *call) (js
 	if err := json.Unmarshal(args, &a); err != nil {
 		return failure("call_tool: %v", err), nil
 	}
-	tool, err := t.catalog.Tool(ctx, a.Tool)
-	if err != nil {
+	tool, err := t.find(ctx, a.Tool, c.From)
+	if errors.As(err, new(*session.Error)) {
+		return nil, err
+	} else if err != nil {
 		return failure("%v", err), nil
 	}
 	return t.runner.run(ctx, tool, a.Arguments, c)
@@ -288,11 +363,19 @@ func (t *Tools) callReadOnlyTool(ctx context.Context, args json.RawMessage, c *c
 	if err := json.Unmarshal(args, &a); err != nil {
 		return failure("call_read_only_tool: %v", err), nil
 	}
-	tool, err := t.catalog.Tool(ctx, a.Tool)
-	if err != nil {
+	tool, err := t.find(ctx, a.Tool, c.From)
+	if errors.As(err, new(*session.Error)) {
+		return nil, err
+	} else if err != nil {
 		return failure("%v", err), nil
 	}
-	if !tool.Hints.IsReadOnly() {
+	switch {
+	case tool.Reads():
+	case tool.Hints.IsReadOnly():
+		return failure("%s was not run: its server declares that it only reads (readOnlyHint), but %s. Use call_tool to run it. "+
+			"A person who knows that the declaration is right can write \"trustHints\": true in the entry of %s, or confirm hints that changed with 'metarouter trust --hints %[3]s'.",
+			tool.ID, tool.Doubt, tool.Server), nil
+	default:
 		return failure("%s was not run: its server does not declare that it only reads (readOnlyHint). Use call_tool to run it.", tool.ID), nil
 	}
 	return t.runner.run(ctx, tool, a.Arguments, c)

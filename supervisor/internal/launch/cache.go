@@ -9,6 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
 
@@ -17,9 +18,42 @@ import (
 type ProbeResult struct {
 	Era       peer.Era         `json:"era,omitempty"`
 	Transport config.Transport `json:"transport,omitempty"` // of a url that does not say
-	Asks      bool             `json:"asks,omitempty"`      // the server has sent its client a request
 	Fetched   bool             `json:"fetched,omitempty"`   // its package is in the cache of its package runner
-	AsksRoots bool             `json:"asksRoots,omitempty"` // the server has asked for roots, which servers do when the session begins
+
+	// What the server has asked a client for.
+	AsksRoots       bool `json:"asksRoots,omitempty"` // which servers do when the session begins
+	AsksSampling    bool `json:"asksSampling,omitempty"`
+	AsksElicitation bool `json:"asksElicitation,omitempty"`
+}
+
+// Asked notes that the server has sent its client a request.
+func (r *ProbeResult) Asked(method string) {
+	switch method {
+	case "roots/list":
+		r.AsksRoots = true
+	case "sampling/createMessage":
+		r.AsksSampling = true
+	case "elicitation/create":
+		r.AsksElicitation = true
+	}
+}
+
+// Asks reports whether the server has asked a client for anything.
+func (r *ProbeResult) Asks() bool { return r.AsksRoots || r.AsksSampling || r.AsksElicitation }
+
+// AskedOf returns what the server has asked for that a client with these capabilities
+// answers, such as "roots".
+func (r *ProbeResult) AskedOf(capabilities json.RawMessage) (asked []string) {
+	if r.AsksRoots && session.Answers(capabilities, "roots/list") {
+		asked = append(asked, "roots")
+	}
+	if r.AsksSampling && session.Answers(capabilities, "sampling/createMessage") {
+		asked = append(asked, "sampling")
+	}
+	if r.AsksElicitation && session.Answers(capabilities, "elicitation/create") {
+		asked = append(asked, "elicitation")
+	}
+	return asked
 }
 
 // A Cache keeps probe results by the hash of the server's entry: in memory, and in a

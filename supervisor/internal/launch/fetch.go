@@ -6,110 +6,50 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/packages"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
-// A fetch is what npx and uvx do before they run the server: they bring its packages
-// into their cache.
+// A fetch is what npx and uvx do before they run the server: they look its packages up, and
+// bring them into their cache if they are not there.
 type fetch struct {
 	by       string // the command, without its folder
 	packages []string
+	cached   []string // those that npx had before, as name@version
 }
 
 // fetchOf returns what the entry's command fetches. ok is false if it fetches
 // nothing, or has unusual arguments: then it is started as it is.
 func fetchOf(entry config.Server) (f fetch, ok bool) {
-	by := strings.ToLower(filepath.Base(entry.Command))
-	for _, suffix := range []string{".exe", ".cmd"} {
-		by = strings.TrimSuffix(by, suffix)
-	}
-	args := entry.Args
-	switch {
-	case entry.Transport != config.Stdio:
+	if entry.Transport != config.Stdio {
 		return fetch{}, false
-	case by == "npm" && len(args) > 0 && (args[0] == "exec" || args[0] == "x"):
-		args = args[1:]
-		fallthrough
-	case by == "npx":
-		f = fetch{by, npmPackages(args)}
-	case by == "uv" && len(args) > 1 && args[0] == "tool" && args[1] == "run":
-		args = args[2:]
-		fallthrough
-	case by == "uvx":
-		f = fetch{by, uvPackages(args)}
 	}
-	return f, len(f.packages) > 0
+	use, ok := packages.Of(entry.Command, entry.Args)
+	f.by = use.By
+	for _, spec := range use.Specs {
+		f.packages = append(f.packages, spec.Text)
+	}
+	if use.ByNPM() {
+		f.cached = cachedByNPM(f.packages, entry.Env)
+	}
+	return f, ok
 }
 
-func (f fetch) String() string { return f.by + " is fetching " + strings.Join(f.packages, ", ") }
+func (f fetch) String() string {
+	does := " is fetching "
+	if f.cached != nil {
+		does = " is looking up "
+	}
+	return f.by + does + strings.Join(f.packages, ", ")
+}
 
 // ofNPM reports whether it is npm that fetches.
 func (f fetch) ofNPM() bool { return f.by == "npx" || f.by == "npm" }
-
-// fromRegistry matches a package of the registry, with a version, a range or a tag
-// if any. It matches no folder, file, URL or alias.
-var fromRegistry = regexp.MustCompile(`^(@[a-z0-9~_-][a-z0-9._~-]*/)?[a-z0-9~_-][a-z0-9._~-]*(@[a-zA-Z0-9^~<>=|*. +_-]+)?$`)
-
-// npmPackages returns the packages that npx fetches with these arguments.
-func npmPackages(args []string) []string {
-	var packages []string
-	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
-		option, value, joined := strings.Cut(args[0], "=")
-		args = args[1:]
-		switch {
-		case option == "--" && !joined:
-			return named(packages, args)
-		case option == "-p" || option == "--package":
-			if !joined && len(args) > 0 {
-				value, args = args[0], args[1:]
-			}
-			packages = append(packages, value)
-		case !slices.Contains([]string{"-y", "--yes", "-q", "--quiet", "--prefer-offline", "--prefer-online", "--offline"}, option) || joined:
-			return nil
-		}
-	}
-	return named(packages, args)
-}
-
-// named returns the packages, or the one that the first argument names if options
-// name none. It returns none if any of them may be another thing than a package.
-func named(packages, args []string) []string {
-	switch {
-	case len(args) == 0:
-		return nil
-	case len(packages) == 0:
-		packages = args[:1]
-	}
-	for _, p := range packages {
-		if !fromRegistry.MatchString(p) {
-			return nil
-		}
-	}
-	return packages
-}
-
-// uvPackages returns the package that uvx fetches with these arguments: the value of
-// --from, or the first argument that is no option.
-func uvPackages(args []string) []string {
-	for len(args) > 0 {
-		option, value, joined := strings.Cut(args[0], "=")
-		args = args[1:]
-		if !joined && len(args) > 0 && slices.Contains([]string{"--from", "--with", "--python", "-p", "--index-url", "--index"}, option) {
-			value, args = args[0], args[1:]
-		}
-		if option == "--from" {
-			return []string{value}
-		} else if !strings.HasPrefix(option, "-") {
-			return []string{option}
-		}
-	}
-	return nil
-}
 
 // AwaitTurn waits until no other server's package is being fetched, if the entry's
 // has to be. Packages that are fetched at the same time are all ready late, each
@@ -118,11 +58,13 @@ func uvPackages(args []string) []string {
 // startTimeout, so that a fetch that hangs does not delay the others for long.
 func (l *Launcher) AwaitTurn(ctx context.Context, job Job) (done func(), err error) {
 	f, ok := fetchOf(job.Entry)
-	if !ok || l.Cache.Get(job.Entry).Fetched || f.ofNPM() && cachedByNPM(f.packages, job.Entry.Env) {
+	if !ok || l.Cache.Get(job.Entry).Fetched || f.cached != nil {
 		return func() {}, nil
 	}
-	job.Doing("waiting to be fetched")
-	return l.fetching.Take(ctx, job.Entry.StartTimeout/3)
+	return l.fetching.Take(ctx, signal.Place{
+		Limit: job.Entry.StartTimeout / 3, Wanted: job.Wanted,
+		Waits: func() { job.Doing("waiting to be fetched") },
+	})
 }
 
 // Fetch has the entry's package fetched, if that can be done without running the
@@ -133,13 +75,19 @@ func (l *Launcher) Fetch(ctx context.Context, job Job) (*Direct, error) {
 	if !ok {
 		return nil, nil
 	}
-	c, err := l.command(ctx, job.Entry)
+	written, err := l.command(ctx, job.Entry)
 	if err != nil {
 		return nil, err
 	}
+	c := written
+	if job.Resolved != nil {
+		if c, err = l.command(ctx, *job.Resolved); err != nil {
+			return nil, err
+		}
+	}
 	var p *plan
 	if f.ofNPM() && canReport(c, l.reporter) {
-		if p, err = l.plan(ctx, c, f, job); err != nil {
+		if p, err = l.plan(ctx, c, written, f, job); err != nil {
 			return nil, err
 		}
 	}
@@ -147,7 +95,8 @@ func (l *Launcher) Fetch(ctx context.Context, job Job) (*Direct, error) {
 		job.Doing(f.by + " is fetching or starting " + strings.Join(f.packages, ", "))
 		return nil, nil
 	}
-	return &Direct{Package: p.packageOf(), entry: job.Entry, command: p.apply(c)}, nil
+	runs := p.packageOf()
+	return &Direct{Package: runs, Cached: slices.Contains(f.cached, runs), entry: job.Entry, plan: p}, nil
 }
 
 // NoteFetched notes that the package of the entry's command, if it has one, is in the
@@ -158,9 +107,9 @@ func (l *Launcher) NoteFetched(entry config.Server) {
 	}
 }
 
-// cachedByNPM reports whether npx seems to have the packages. If npm's files name
-// another cache, the start only waits for its turn without need.
-func cachedByNPM(packages []string, own map[string]string) bool {
+// cachedByNPM returns the packages that npx has, as name@version; nil if it seems to lack one.
+// If npm's files name another cache, the start only waits for its turn without need.
+func cachedByNPM(specs []string, own map[string]string) (all []string) {
 	cache := ""
 	for _, name := range []string{"npm_config_cache", "NPM_CONFIG_CACHE"} {
 		for _, value := range []string{os.Getenv(name), own[name]} {
@@ -175,17 +124,18 @@ func cachedByNPM(packages []string, own map[string]string) bool {
 			cache = filepath.Join(os.Getenv("LOCALAPPDATA"), "npm-cache")
 		}
 	}
-	for _, p := range packages {
+	for _, p := range specs {
 		name := p
 		if at := strings.LastIndex(p, "@"); at > 0 {
 			name = p[:at]
 		}
-		manifest := filepath.Join(cache, "_npx", npxFolder(packages), "node_modules", filepath.FromSlash(name), "package.json")
-		if _, err := os.Stat(manifest); err != nil {
-			return false
+		m, ok := readManifest(filepath.Join(cache, "_npx", npxFolder(specs), "node_modules", filepath.FromSlash(name)))
+		if !ok {
+			return nil
 		}
+		all = append(all, m.Name+"@"+m.Version)
 	}
-	return true
+	return all
 }
 
 // npxFolder returns the folder of npx's cache in which it keeps the packages, as

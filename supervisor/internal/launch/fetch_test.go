@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -94,19 +96,56 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// unfetched returns a start whose package is in no cache.
+func unfetched(name string) Job {
+	return Job{
+		Entry: config.Server{
+			Transport: config.Stdio, Command: "npx", Args: []string{"-y", name}, StartTimeout: 3 * time.Minute,
+			Env: map[string]string{"npm_config_cache": "/no/such/folder"},
+		},
+		Doing: func(string) {},
+	}
+}
+
+// The package of a server that someone waits for is fetched next.
+func TestTurnOfAWantedServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(nil, "", "")
+		var order []string
+		fetch := func(name string, wanted <-chan struct{}) {
+			job := unfetched(name)
+			job.Wanted = wanted
+			if done, err := l.AwaitTurn(t.Context(), job); err == nil {
+				order = append(order, name)
+				time.Sleep(time.Second)
+				done()
+			}
+		}
+		wanted := make(chan struct{})
+		for _, name := range []string{"a", "b", "c"} {
+			go fetch(name, nil)
+			synctest.Wait()
+		}
+		go fetch("d", wanted)
+		synctest.Wait()
+		close(wanted)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if !slices.Equal(order, []string{"a", "d", "b", "c"}) {
+			t.Errorf("fetched in the order %q", order)
+		}
+	})
+}
+
 // A turn that is not given back ends after a third of its entry's startTimeout.
 func TestTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(nil, "", "")
 		var waited []string
 		turn := func(name string) func() {
-			done, err := l.AwaitTurn(t.Context(), Job{
-				Entry: config.Server{
-					Transport: config.Stdio, Command: "npx", Args: []string{"-y", name}, StartTimeout: 3 * time.Minute,
-					Env: map[string]string{"npm_config_cache": "/no/such/folder"},
-				},
-				Doing: func(what string) { waited = append(waited, what) },
-			})
+			job := unfetched(name)
+			job.Doing = func(what string) { waited = append(waited, what) }
+			done, err := l.AwaitTurn(t.Context(), job)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,8 +162,47 @@ func TestTurn(t *testing.T) {
 		if took := time.Since(began); took != time.Minute {
 			t.Errorf("the third waited until %v, want no wait", took)
 		}
-		if len(waited) != 3 || waited[0] != "waiting to be fetched" {
+		if len(waited) != 1 || waited[0] != "waiting to be fetched" {
 			t.Errorf("they did %q", waited)
 		}
 	})
+}
+
+// What npx has in its cache it only looks up.
+func TestFetchOfCached(t *testing.T) {
+	cache := t.TempDir()
+	entry := config.Server{Transport: config.Stdio, Command: "npx", Args: []string{"-y", "@o/pkg@latest"}, Env: map[string]string{"npm_config_cache": cache}}
+	f, _ := fetchOf(entry)
+	if got := f.String(); got != "npx is fetching @o/pkg@latest" || f.cached != nil {
+		t.Errorf("got %s, %q", got, f.cached)
+	}
+	folder := filepath.Join(cache, "_npx", npxFolder([]string{"@o/pkg@latest"}), "node_modules", "@o", "pkg")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "package.json"), []byte(`{"name": "@o/pkg", "version": "1.2.3"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, _ = fetchOf(entry)
+	if got := f.String(); got != "npx is looking up @o/pkg@latest" || !slices.Equal(f.cached, []string{"@o/pkg@1.2.3"}) {
+		t.Errorf("got %s, %q", got, f.cached)
+	}
+}
+
+// An edit of "oauth" concerns the connection, whatever was edited.
+func TestOAuthIsOfTheConnection(t *testing.T) {
+	entry := func(o *config.OAuth) config.Server {
+		return config.Server{Transport: config.StreamableHTTP, URL: "https://a.example", OAuth: o}
+	}
+	for _, o := range []*config.OAuth{nil, {ClientID: "b"}, {ClientID: "a", ClientSecret: "s"}, {ClientID: "a", Scopes: []string{"x"}}, {ClientID: "a", NoResource: true}} {
+		if SameProcess(entry(&config.OAuth{ClientID: "a"}), entry(o)) {
+			t.Errorf("the same as %+v", o)
+		}
+	}
+	if !SameProcess(entry(&config.OAuth{ClientID: "a", Scopes: []string{"x"}}), entry(&config.OAuth{ClientID: "a", Scopes: []string{"x"}})) {
+		t.Error("equal entries differ")
+	}
+	if entry(&config.OAuth{PrivateKey: "a"}).SameSecrets(entry(&config.OAuth{PrivateKey: "b"})) {
+		t.Error("an edited key is the same secret")
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"reflect"
 	"slices"
 
 	"go.uber.org/zap"
@@ -21,9 +22,9 @@ type Launcher struct {
 
 	starter  *process.Starter
 	finder   process.Finder
-	reporter string // path of a program that calls Report; "" runs npx as entries have it
-	dataDir  string // "" keeps nothing
-	fetching signal.Slots
+	reporter string        // path of a program that calls Report; "" runs npx as entries have it
+	dataDir  string        // "" keeps nothing
+	fetching *signal.Turns // of package runners
 }
 
 // New returns a Launcher that starts processes with starter. reporter is the path of
@@ -32,37 +33,43 @@ type Launcher struct {
 func New(starter *process.Starter, reporter, dataDir string) *Launcher {
 	return &Launcher{
 		Cache: newCache(dataDir), starter: starter, reporter: reporter, dataDir: dataDir,
-		fetching: make(signal.Slots, 1),
+		fetching: signal.NewTurns(1, 0),
 	}
 }
 
 // A Job is one start of a server.
 type Job struct {
-	Entry   config.Server
-	Doing   func(what string) // called with what the start waits for; "" is the server itself
-	LogFile *process.LogFile  // for what package runners print on stderr
-	Log     *zap.Logger
+	Entry config.Server
+	// Resolved is the entry with the values of its references to secrets; nil if it has none.
+	Resolved *config.Server
+	Hide     func(string) string // replaces these values in a text; nil for nothing
+	Doing    func(what string)   // called with what the start waits for; "" is the server itself
+	Wanted   <-chan struct{}     // closed when someone waits for the server; nil for never
+	LogFile  *process.LogFile    // for what package runners print on stderr
+	Log      *zap.Logger
 }
 
 // A Direct is the command that npx would run for an entry, which is started without
 // npx.
 type Direct struct {
 	Package string // as name@version; "" if it is unknown
+	Cached  bool   // npx had the package before, and only asked npm for its newest version
 
-	entry   config.Server
-	command process.Command
+	entry config.Server
+	plan  *plan
 }
 
-// Start starts the process of the entry. d is the result of [Launcher.Fetch] for the
-// entry, or for one before an edit; it may be nil.
-func (l *Launcher) Start(ctx context.Context, entry config.Server, d *Direct) (*process.Process, error) {
-	c, err := l.command(ctx, entry)
+// Start starts the process of the entry. resolved is the entry with the values of its
+// references to secrets. d is the result of [Launcher.Fetch] for the entry, or for one
+// before an edit; it may be nil.
+func (l *Launcher) Start(ctx context.Context, entry, resolved config.Server, d *Direct) (*process.Process, error) {
+	c, err := l.command(ctx, resolved)
 	if err != nil {
 		return nil, err
 	}
 	if d != nil && SameProcess(d.entry, entry) {
-		if _, err := os.Stat(d.command.Path); err == nil {
-			c = d.command
+		if _, err := os.Stat(d.plan.Path); err == nil {
+			c = d.plan.apply(c)
 		}
 	}
 	p, err := l.starter.Start(c)
@@ -86,9 +93,10 @@ func (l *Launcher) command(ctx context.Context, entry config.Server) (process.Co
 	}, nil
 }
 
-// SameProcess reports whether two entries ask for the same process.
+// SameProcess reports whether two entries ask for the same process, or the same remote server
+// with the same login.
 func SameProcess(a, b config.Server) bool {
-	return a.Hash() == b.Hash() && slices.Equal(a.InheritEnv, b.InheritEnv) && a.KeepStrays == b.KeepStrays && a.SameSecrets(b)
+	return a.Hash() == b.Hash() && slices.Equal(a.InheritEnv, b.InheritEnv) && a.KeepStrays == b.KeepStrays && a.SameSecrets(b) && reflect.DeepEqual(a.OAuth, b.OAuth)
 }
 
 // A NotFoundError is a command, folder or package that does not exist: trying again

@@ -77,11 +77,12 @@ func canReport(c process.Command, reporter string) bool {
 // plan has npx fetch what it needs and report what it would run. It returns nil if
 // npx has to be run as the entry has it.
 //
-// An exact version that was fetched once does not change, so npx is not asked again.
-func (l *Launcher) plan(ctx context.Context, c process.Command, f fetch, job Job) (*plan, error) {
+// An exact version that was fetched once does not change, so npx is not asked again. What is
+// kept of it is named after the command as it is written, and has no secrets.
+func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch, job Job) (*plan, error) {
 	exact := len(f.packages) == 1 && exactVersion.MatchString(f.packages[0])
 	if exact {
-		if p, ok := l.recall(c); ok && p.runs(f.packages[0]) {
+		if p, ok := l.recall(written); ok && p.runs(f.packages[0]) {
 			return p, nil
 		}
 	}
@@ -91,7 +92,7 @@ func (l *Launcher) plan(ctx context.Context, c process.Command, f fetch, job Job
 	fence := hex.EncodeToString(random[:])
 	asked := c
 	asked.Env = append(slices.Clone(c.Env), shellVariable+"="+l.reporter, ReportVariable+"="+fence)
-	words := process.NewTail(job.Entry.Concealer())
+	words := process.NewTail(job.Hide, job.Entry.Concealer())
 	out, failure, err := l.starter.Run(ctx, asked, words, job.LogFile)
 	failed := func(err error) error {
 		return &FetchError{By: f.by, Packages: f.packages, Said: words.Last(process.StderrLines), doing: f.String(), err: err}
@@ -110,7 +111,7 @@ func (l *Launcher) plan(ctx context.Context, c process.Command, f fetch, job Job
 	case p == nil:
 		job.Log.Debug("running npx as it is written", zap.String("because", why))
 	case exact && p.runs(f.packages[0]):
-		l.keep(c, p)
+		l.keep(written, p, job.Hide)
 	}
 	return p, nil
 }
@@ -266,9 +267,13 @@ func (l *Launcher) recall(c process.Command) (p *plan, ok bool) {
 	return p, err == nil && json.Unmarshal(b, &p) == nil && p != nil
 }
 
-func (l *Launcher) keep(c process.Command, p *plan) {
+// keep keeps the plan for the command, unless hide finds a secret in it.
+func (l *Launcher) keep(c process.Command, p *plan, hide func(string) string) {
 	file := l.planFile(c)
 	b, err := json.Marshal(p)
+	if err == nil && hide != nil && hide(string(b)) != string(b) {
+		return
+	}
 	if err == nil && file != "" && os.MkdirAll(filepath.Dir(file), 0o700) == nil {
 		atomicfile.Write(file, b, false) // if it fails, npx is asked again
 	}

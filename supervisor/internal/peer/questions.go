@@ -35,7 +35,7 @@ const (
 
 // The rules for questions, as servers and people read them. See also [Limits].
 var (
-	errNoCall    = errors.New("a server may ask its client only while a request of that client is under way")
+	errNoCall    = errors.New("a server may ask its client only while a request of that client is under way; a call of the router's page or of a Go program has no client")
 	errTooMany   = fmt.Errorf("a server may ask %d questions at a time, with others waiting up to %d or %d MiB", maxAsked, maxQuestions, maxQuestionBytes>>20)
 	errDeclined  = fmt.Errorf("after %d declined questions, the rest of the call's questions are declined without asking", maxDeclined)
 	errOften     = fmt.Errorf("a server may send %d of these a minute", maxRoutine)

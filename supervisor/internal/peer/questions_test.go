@@ -33,6 +33,7 @@ func (c *client) Home() session.Client {
 	}
 	return c.home
 }
+func (c *client) ClientName() string            { return "" }
 func (c *client) Modern() bool                  { return c.modern }
 func (c *client) Capabilities() json.RawMessage { return json.RawMessage(c.capabilities) }
 

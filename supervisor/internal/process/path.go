@@ -82,7 +82,7 @@ func askShell(ctx context.Context) []string {
 	const fence = "__METAROUTER_PATH__"
 	// Interactive too, since version managers write into the interactive start-up files.
 	cmd := exec.CommandContext(ctx, shell, "-ilc", `printf '`+fence+`%s`+fence+`' "$PATH"`)
-	detach(cmd)
+	program.Detach(cmd)
 	cmd.WaitDelay = time.Second
 	out, _ := cmd.Output()
 	if parts := strings.Split(string(out), fence); len(parts) == 3 {

@@ -111,5 +111,3 @@ func (t *tree) terminate() {}
 func (t *tree) kill()      { windows.TerminateJobObject(t.job, 1) }
 
 func killMarked(string) {}
-
-func detach(*exec.Cmd) {}

@@ -17,15 +17,16 @@ const (
 
 // A Tail keeps the last lines that a process printed on stderr.
 type Tail struct {
+	hide    func(string) string // applied to all that is kept or written; nil for nothing
 	conceal func(string) string // applied to what is read from it; nil for nothing
 
 	mu    sync.Mutex // guards lines
 	lines []string   // at most StderrLines
 }
 
-// NewTail returns an empty Tail, whose lines are passed through conceal when they
-// are read; nil leaves them as they are.
-func NewTail(conceal func(string) string) *Tail { return &Tail{conceal: conceal} }
+// NewTail returns an empty Tail. Lines are passed through hide before they are kept or
+// written to a file, and through conceal when they are read; nil leaves them as they are.
+func NewTail(hide, conceal func(string) string) *Tail { return &Tail{hide: hide, conceal: conceal} }
 
 // Copy reads r to its end, into the tail and into the file.
 func (t *Tail) Copy(r io.Reader, file *LogFile) {
@@ -35,7 +36,11 @@ func (t *Tail) Copy(r io.Reader, file *LogFile) {
 		if err != nil {
 			return
 		}
-		text := string(line[:min(len(line), stderrLineMax)])
+		text := string(line)
+		if t.hide != nil {
+			text = t.hide(text)
+		}
+		text = text[:min(len(text), stderrLineMax)]
 		for prefix && err == nil { // the rest of a long line
 			_, prefix, err = lines.ReadLine()
 		}

@@ -10,7 +10,7 @@ import (
 // What is read of stderr goes into errors, which clients, logs and terminals show.
 func TestTailIsPlain(t *testing.T) {
 	launch := secret.Launch{Env: map[string]string{"API_TOKEN": "/s3cret"}, Args: []string{"--key", "hunter3"}}
-	words := NewTail(launch.Concealer())
+	words := NewTail(nil, launch.Concealer())
 	words.Copy(strings.NewReader("\x1b[31mbad\x1b[0m token /s3\x1b[1mcret\x1b[0m\n\x1b]52;c;aGk=\x07key hunter3\ta\u202eb\n"), NewLogFile("", "s"))
 	if got, want := words.Reason(), "; its last lines on stderr: bad token ${API_TOKEN} | key … ab"; got != want {
 		t.Errorf("%q, want %q", got, want)

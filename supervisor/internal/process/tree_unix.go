@@ -160,10 +160,3 @@ func exitOf(status syscall.WaitStatus) exit {
 	}
 	return exit{-1, text}
 }
-
-// detach starts the command in a session of its own, away from the terminal, and
-// kills the whole session's group when the command's context ends.
-func detach(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-}

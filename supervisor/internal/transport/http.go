@@ -293,7 +293,7 @@ func (l *Streamable) try(ctx context.Context, o *peer.Outgoing, revision string,
 	}
 	body, err := readBody(resp)
 	if err == nil && !l.accept(body, o, revision) {
-		return newStatusError(resp, body)
+		return l.site.statusError(resp, body)
 	}
 	return err
 }
@@ -319,8 +319,9 @@ func (l *Streamable) refused(resp *http.Response, o *peer.Outgoing, inSession, l
 	case code == codeHeaderMismatch && !last:
 		return errMismatch
 	case m.Error == nil || o.ID == 0, o.Method == peer.Initialize && !isModern(code):
-		return newStatusError(resp, body)
+		return l.site.statusError(resp, body)
 	}
+	l.site.hideError(&m)
 	l.conn.Settle(o.ID, peer.Reply{Message: m})
 	return nil
 }
@@ -341,7 +342,7 @@ func (l *Streamable) accept(data []byte, o *peer.Outgoing, revision string) (ans
 	if o == nil {
 		o = &peer.Outgoing{}
 	}
-	receiveAll(l.conn, data, func(m wire.Message) error {
+	receiveAll(l.conn, l.site.inside(data), func(m wire.Message) error {
 		if !m.IsResponse() {
 			return l.conn.Receive(m, o.ID)
 		}
@@ -354,6 +355,7 @@ func (l *Streamable) accept(data []byte, o *peer.Outgoing, revision string) (ans
 			})
 		}
 		answered = true
+		l.site.hideError(&m)
 		l.conn.Settle(o.ID, peer.Reply{Message: m})
 		return nil
 	})

@@ -3,9 +3,11 @@ package transport
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -33,10 +35,37 @@ const (
 // A Site is the address of a remote server and an HTTP client for it, with
 // connections of its own.
 type Site struct {
-	url     *url.URL
-	headers map[string]string
-	agent   string
-	client  *http.Client
+	url    *url.URL
+	agent  string
+	client *http.Client
+	hide   func(string) string
+	inside func([]byte) []byte // HideTokens of its Access
+	tokens Tokens              // nil for none
+
+	headers  atomic.Pointer[map[string]string]
+	renew    func(context.Context) (map[string]string, error) // nil: the headers stay
+	renewing chan struct{}                                    // holds an item while they are renewed
+	renewed  time.Time                                        // when that was; guarded by renewing
+	before   map[string]string                                // the headers until then; guarded by renewing
+}
+
+// An Access is what a site needs of an entry besides its address.
+type Access struct {
+	Headers map[string]string // of all requests
+
+	// Renew returns new headers after the server has refused a request. It is called once a
+	// minute at most. nil if the headers can't be others.
+	Renew func(context.Context) (map[string]string, error)
+
+	// Tokens give the requests that have no Authorization header their bearer token; nil for
+	// none.
+	Tokens Tokens
+
+	Hide func(string) string // replaces secrets in what the server says; nil for nothing
+
+	// HideTokens replaces the tokens of the login in a message, so that no client and no catalog
+	// has them. It returns another slice if it replaces some. nil for nothing.
+	HideTokens func(message []byte) []byte
 }
 
 // A URLError is an url that can't be used. It does not quote the url, which may hold
@@ -45,9 +74,9 @@ type URLError struct{}
 
 func (*URLError) Error() string { return "its url is no http or https url" }
 
-// NewSite returns the site at the url, whose requests carry the headers. version is
-// the router's. Close must be called. The error is a [*URLError].
-func NewSite(address string, headers map[string]string, version string) (*Site, error) {
+// NewSite returns the site at the url. version is the router's. Close must be called. The
+// error is a [*URLError].
+func NewSite(address string, a Access, version string) (*Site, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, &URLError{}
@@ -56,12 +85,24 @@ func NewSite(address string, headers map[string]string, version string) (*Site, 
 	t.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
 	t.TLSHandshakeTimeout = dialTimeout
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 8, 8
-	return &Site{
-		url:     u,
-		headers: headers,
-		agent:   "metarouter/" + version,
-		client:  &http.Client{Transport: t, CheckRedirect: checkRedirect},
-	}, nil
+	s := &Site{
+		url:      u,
+		agent:    "metarouter/" + version,
+		client:   &http.Client{Transport: t, CheckRedirect: checkRedirect},
+		hide:     a.Hide,
+		inside:   a.HideTokens,
+		tokens:   a.Tokens,
+		renew:    a.Renew,
+		renewing: make(chan struct{}, 1),
+	}
+	if s.hide == nil {
+		s.hide = func(text string) string { return text }
+	}
+	if s.inside == nil {
+		s.inside = func(message []byte) []byte { return message }
+	}
+	s.headers.Store(&a.Headers)
+	return s, nil
 }
 
 // Close closes the connections that are not in use.
@@ -72,8 +113,8 @@ type RedirectError struct{ Reason string }
 
 func (e *RedirectError) Error() string { return e.Reason }
 
-// checkRedirect follows only redirects to the same origin: the entry's headers hold
-// secrets.
+// checkRedirect follows only redirects to the same origin: the entry's headers and the
+// token of its login are secrets.
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	to := (&url.URL{Scheme: next.URL.Scheme, Host: next.URL.Host, Path: next.URL.Path}).String()
@@ -109,13 +150,7 @@ func (s *Site) request(ctx context.Context, method, to, accept string, body []by
 		return nil, err
 	}
 	r.Header.Set("User-Agent", s.agent)
-	for name, value := range s.headers {
-		if strings.EqualFold(name, "Host") {
-			r.Host = value
-		} else {
-			r.Header.Set(name, value)
-		}
-	}
+	setHeaders(r, *s.headers.Load())
 	r.Header.Set("Accept", accept)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -123,10 +158,79 @@ func (s *Site) request(ctx context.Context, method, to, accept string, body []by
 	return r, nil
 }
 
-// do sends the request. An error wraps [session.ErrNotSent] or
-// [session.ErrClosed], according to what is known of it, or is a
-// [*NeedsAuthError] or a [*RedirectError].
-func (s *Site) do(r *http.Request) (*http.Response, error) {
+func setHeaders(r *http.Request, headers map[string]string) {
+	for name, value := range headers {
+		if strings.EqualFold(name, "Host") {
+			r.Host = value
+		} else {
+			r.Header.Set(name, value)
+		}
+	}
+}
+
+// renewEvery is the least time between two renewals of a site's headers: a server that
+// refuses everything must not have a command run for each request.
+const renewEvery = time.Minute
+
+// again returns a request that was refused with the headers that are valid now, which it
+// has renewed if no other request did. It returns nil if the headers are as before.
+func (s *Site) again(r *http.Request) (*http.Request, error) {
+	ctx := r.Context()
+	select {
+	case s.renewing <- struct{}{}:
+		defer func() { <-s.renewing }()
+	case <-ctx.Done():
+		return nil, nil
+	}
+	again := r.Clone(ctx)
+	headers := *s.headers.Load()
+	if carries(r, headers) {
+		if !s.renewed.IsZero() && time.Since(s.renewed) < renewEvery {
+			return nil, nil
+		}
+		s.renewed = time.Now()
+		fresh, err := s.renew(ctx)
+		if err != nil || maps.Equal(fresh, headers) {
+			return nil, err
+		}
+		s.headers.Store(&fresh)
+		s.before, headers = headers, fresh
+	}
+	for name := range s.before { // a headersHelper may print fewer
+		if !isProtocols(name) {
+			again.Header.Del(name)
+		}
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return nil, err
+	}
+	again.Body = body
+	for name, value := range headers {
+		if again.Header.Get(name) != value && !isProtocols(name) {
+			setHeaders(again, map[string]string{name: value})
+		}
+	}
+	return again, nil
+}
+
+// isProtocols reports whether the protocol sets the header, so that an entry can't.
+func isProtocols(name string) bool {
+	return strings.EqualFold(name, "Accept") || strings.EqualFold(name, "Content-Type")
+}
+
+// carries reports whether the request has these headers, so far as requests do.
+func carries(r *http.Request, headers map[string]string) bool {
+	for name, value := range headers {
+		if r.Header.Get(name) != value && !isProtocols(name) && !strings.EqualFold(name, "Host") {
+			return false
+		}
+	}
+	return true
+}
+
+// send sends the request once.
+func (s *Site) send(r *http.Request) (*http.Response, error) {
 	var sent atomic.Bool
 	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	resp, err := s.client.Do(r.WithContext(ctx))
@@ -143,28 +247,7 @@ func (s *Site) do(r *http.Request) (*http.Response, error) {
 		}
 		return nil, fmt.Errorf("%w: reach %s: %w", certainty, r.URL.Host, err)
 	}
-	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden && resp.Header.Get("WWW-Authenticate") != "" {
-		discardBody(resp)
-		return nil, &NeedsAuthError{Status: resp.StatusCode, HadToken: r.Header.Get("Authorization") != ""}
-	}
 	return resp, nil
-}
-
-// A NeedsAuthError is the answer of a server that asks for a token.
-type NeedsAuthError struct {
-	Status   int  // of the HTTP response
-	HadToken bool // the request had an Authorization header
-}
-
-// forAll reports whether other requests would be refused too: 403 may concern only
-// this one.
-func (e *NeedsAuthError) forAll() bool { return e.Status == http.StatusUnauthorized }
-
-func (e *NeedsAuthError) Error() string {
-	if e.HadToken {
-		return fmt.Sprintf(`needs a token: the one in "Authorization" of the entry's headers is refused (HTTP %d; OAuth is not supported yet)`, e.Status)
-	}
-	return `needs a token: put "Authorization": "Bearer ${TOKEN}" into the entry's headers (OAuth is not supported yet)`
 }
 
 // A StatusError is an HTTP response that does not answer the request.
@@ -180,8 +263,10 @@ func (e *StatusError) NotHere() bool {
 	return e.Status == 400 || e.Status == 404 || e.Status == 405
 }
 
-func newStatusError(resp *http.Response, body []byte) *StatusError {
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(body[:min(len(body), shown)]), "")), " ")
+// statusError returns the error of a response.
+func (s *Site) statusError(resp *http.Response, body []byte) *StatusError {
+	text := s.hide(string(body[:min(len(body), maxRefusal)]))
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), shown)], "")), " ")
 	return &StatusError{resp.StatusCode, text}
 }
 
@@ -191,6 +276,19 @@ func (e *StatusError) Error() string {
 		s += ": " + e.Text
 	}
 	return s
+}
+
+// hideError hides secrets in the JSON-RPC error of a message, which the server may have made
+// of a request's headers.
+func (s *Site) hideError(m *wire.Message) {
+	if m.Error == nil {
+		return
+	}
+	if hidden := s.hide(string(m.Error)); hidden != string(m.Error) {
+		if m.Error = json.RawMessage(hidden); !json.Valid(m.Error) { // what is put there has quotes
+			m.Error = wire.Marshal(&session.Error{Code: session.CodeInternal, Message: "the server's error contains a secret"})
+		}
+	}
 }
 
 func isEventStream(resp *http.Response) bool {

@@ -50,7 +50,7 @@ func OpenEvents(ctx context.Context, s *Site) (_ *Events, err error) {
 	}
 	if resp.StatusCode != http.StatusOK || !isEventStream(resp) {
 		body, _, _ := readRefusal(resp)
-		return nil, newStatusError(resp, body)
+		return nil, s.statusError(resp, body)
 	}
 	e.stream, e.body = sse.NewReader(resp.Body, wire.MaxLine), resp.Body
 	if e.to, err = endpoint(e.stream, resp.Request.URL); err != nil {
@@ -118,7 +118,10 @@ func (l *SSE) read() {
 			return
 		}
 		if len(ev.Data) > 0 && (ev.Name == "" || ev.Name == "message") {
-			receiveAll(l.conn, ev.Data, func(m wire.Message) error { return l.conn.Receive(m, 0) })
+			receiveAll(l.conn, l.site.inside(ev.Data), func(m wire.Message) error {
+				l.site.hideError(&m)
+				return l.conn.Receive(m, 0)
+			})
 		}
 	}
 }
@@ -214,7 +217,8 @@ func (l *SSE) post(ctx context.Context, o *peer.Outgoing) error {
 	case resp.StatusCode == http.StatusNotFound:
 		return fmt.Errorf("%w: %w", session.ErrNotSent, errForgotten)
 	case m.Error != nil && o.ID != 0:
+		l.site.hideError(&m)
 		return replyError(m)
 	}
-	return newStatusError(resp, body)
+	return l.site.statusError(resp, body)
 }

@@ -113,7 +113,11 @@ func (l *Streamable) listen(begun func()) {
 		resp, err := l.get(l.ctx, at.id)
 		begun()
 		refusal, refused := errors.AsType[*StatusError](err)
+		needs, ok := errors.AsType[*NeedsAuthError](err)
 		switch {
+		case ok && opened && needs.Login != nil && needs.forAll():
+			l.conn.Close(needs)
+			return
 		case err == nil:
 			opened = true
 			l.read(resp.Body, nil, &at, "")
@@ -150,7 +154,7 @@ func (l *Streamable) get(ctx context.Context, lastID string) (*http.Response, er
 	}
 	if resp.StatusCode != http.StatusOK || !isEventStream(resp) {
 		body, _, _ := readRefusal(resp)
-		return nil, newStatusError(resp, body)
+		return nil, l.site.statusError(resp, body)
 	}
 	return resp, nil
 }

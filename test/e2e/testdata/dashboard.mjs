@@ -1,11 +1,12 @@
 // Uses the dashboard as a person would, in a real browser. The first argument is JSON:
 // modules (node_modules), url (of the router), config (its file), shots (a folder for
-// screenshots of what went wrong), guarded and token (another router, and what it asks for).
+// screenshots of what went wrong), guarded and token (another router, and what it asks for),
+// and waiting (a router whose file has an edit that is not approved).
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const { modules, url, config, shots, guarded, token, browser: executablePath } = JSON.parse(process.argv[2]);
+const { modules, url, config, shots, guarded, token, waiting, browser: executablePath } = JSON.parse(process.argv[2]);
 const { chromium } = await import(pathToFileURL(join(modules, "playwright-core", "index.mjs")));
 const axe = readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
 
@@ -28,7 +29,7 @@ const complaints = []; // of the browser, which should have none
 let silent = false; // while the network is broken on purpose
 page.on("console", (m) => { if (["error", "warning"].includes(m.type()) && !silent) complaints.push(`console: ${m.text()}`); });
 page.on("pageerror", (e) => complaints.push(`page: ${e.stack}`));
-page.on("request", (r) => { if (![url, guarded].some((u) => r.url().startsWith(`${u}/`)) && !r.url().startsWith("data:")) complaints.push(`a request to ${r.url()}`); });
+page.on("request", (r) => { if (![url, guarded, waiting].some((u) => r.url().startsWith(`${u}/`)) && !r.url().startsWith("data:")) complaints.push(`a request to ${r.url()}`); });
 
 /** until waits for a condition. */
 async function until(what, condition) {
@@ -103,6 +104,7 @@ const resultText = () => page.locator(".result pre").first().innerText();
 await step("the page opens, and says how the servers are", async () => {
   await page.goto(`${url}/`);
   await until("all that can to be ready", async () => (await state("steady")) === "ready" && (await state("fragile")) === "ready" && (await state("utilities")) === "ready");
+  await until("the broken server to fail", async () => (await state("broken")) === "failed");
   await until("the sentence", async () => /^4 of 5 servers work$/.test(await page.locator(".summary strong").innerText()));
   check(await page.locator("#link").innerText() === "live", "it is not live");
   const first = page.locator(".server").first();
@@ -130,6 +132,78 @@ await step("a server is stopped and started", async () => {
   await until("it to be on", async () => (await state("steady")) === "ready");
   await server("steady").getByRole("button", { name: "Restart steady" }).click();
   await until("the notice", async () => /steady is restarted/.test(await page.locator("#notices").innerText()));
+});
+
+await step("clients are listed", async () => {
+  const send = async (headers, method, params) => {
+    const answer = await fetch(`${url}/mcp`, { method: "POST", headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }) });
+    await answer.text();
+    return answer.headers.get("Mcp-Session-Id");
+  };
+  const both = { Accept: "application/json, text/event-stream" };
+  const calling = { name: "steady__echo", arguments: { message: "x" } };
+  const older = { ...both, "Mcp-Session-Id": await send(both, "initialize", { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: `${evil}\u202e`, version: "1.2" } }) };
+  for (let i = 0; i < 3; i++) await send(older, "tools/call", calling);
+  await send({ ...both, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list" }, "tools/list", { _meta: { "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {}, "io.modelcontextprotocol/clientInfo": { name: "newer", version: "7" } } });
+  await send({ "User-Agent": "curl/8.5.0" }, "tools/call", calling);
+  await page.locator("nav a", { hasText: "Clients" }).click();
+  const row = (text) => page.locator("table.clients:not(.profiles) tbody tr", { hasText: text });
+  for (const [who, ...told] of [
+    [evil, "1.2", "older revision 2025-06-18", "HTTP", "3 calls"], ["newer", "7", "2026-07-28", "HTTP", "no calls"], ["curl", "8.5.0", "plain JSON-RPC", "1 call"],
+  ]) await until(`${who}: ${told}`, async () => { const text = await row(who).innerText(); return told.every((t) => text.includes(t)); });
+  check(!(await row("newer").innerText()).includes("older"), "the newest revision is called older");
+  check(!(await page.locator("table.clients:not(.profiles)").innerText()).includes("\u202e"), "a hidden character is shown");
+  await fetch(`${url}/mcp`, { method: "DELETE", headers: older });
+  await until("the client that left to go", async () => await row("older revision").count() === 0);
+});
+
+// send sends a request to one of a router's endpoints, and returns the text of the answer.
+const send = async (endpoint, method, params, headers = {}) => {
+  const answer = await fetch(endpoint, { method: "POST", headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }) });
+  return { text: await answer.text(), session: answer.headers.get("Mcp-Session-Id") };
+};
+const approval = (text) => page.locator(".approval:not(.over)", { hasText: text });
+
+await step("a call waits for an approval, and passes once after it", async () => {
+  await go("approvals");
+  await page.locator(".empty").waitFor();
+  const asking = (message) => send(`${url}/mcp/p/careful`, "tools/call", { name: "steady__echo", arguments: { message } }, { "User-Agent": "curl/8.5.0" });
+  const first = `${evil}\u202e`;
+  check(/#approvals/.test((await asking(first)).text), "the error does not name the view");
+  await until("the count", async () => /^1\s+waiting$/.test(await page.locator("nav a[href='#approvals'] .count").innerText().catch(() => "")));
+  const card = await approval("echo").innerText();
+  for (const told of ["steady", "careful", "no token", 'profile "careful" asks before tools that match "echo"', `"message": "${evil}\\u202e"`, "5 min"]) {
+    check(card.includes(told), `the page does not say ${told}: ${card}`);
+  }
+  await page.getByRole("button", { name: "Approve echo of steady" }).click();
+  await page.locator(".approval.over", { hasText: "You approved this call." }).waitFor();
+  await until("the focus to stay", () => focused(".approval"));
+  check((await asking(first)).text.includes("onerror"), "the approved call does not pass");
+  check(/#approvals/.test((await asking(first)).text), "the call passes twice");
+  await approval("echo").getByRole("button", { name: /^Deny/ }).click();
+  await page.locator(".approval.over", { hasText: "You denied this call." }).waitFor();
+  check(/an admin \(on the router's page\) declined/.test((await asking(first)).text), "the denied call is not refused");
+});
+
+await step("a call whose client's person is asked too is approved on the page", async () => {
+  const both = { Accept: "application/json, text/event-stream" };
+  const { session } = await send(`${url}/mcp/p/careful`, "initialize", { protocolVersion: "2025-06-18", capabilities: { elicitation: {} }, clientInfo: { name: "person", version: "1" } }, both);
+  const headers = { ...both, "Mcp-Session-Id": session };
+  await fetch(`${url}/mcp/p/careful`, { method: "POST", headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" }) });
+  const call = send(`${url}/mcp/p/careful`, "tools/call", { name: "steady__echo", arguments: { message: "asked twice" } }, headers);
+  await until("the notice", async () => /echo of steady waits for an approval/.test(await page.locator("#notices").innerText()));
+  check(/person is asked too/.test(await approval("asked twice").innerText()), "the page does not say that the client's person is asked");
+  await approval("asked twice").getByRole("button", { name: /^Approve/ }).click();
+  const answer = (await call).text.split("\n").filter((line) => line.includes('"content"')).join();
+  check(answer.includes("asked twice") && !answer.includes("isError"), `the call that waits does not pass: ${(await call).text}`);
+  await until("no count", async () => (await page.locator("nav a[href='#approvals'] .count").count()) === 0);
+  await go("clients");
+  await until("the profile of the client", async () => /careful/.test(await page.locator("table.clients:not(.profiles) tbody tr", { hasText: "person" }).innerText()));
+  const careful = page.locator("table.profiles tbody tr", { hasText: "careful" }), reader = page.locator("table.profiles tbody tr", { hasText: "reader" });
+  await until("what profiles allow", async () => /steady\s+5 tools\s+asks for 1/.test(await careful.innerText()) && /only reads/.test(await reader.innerText()));
+  await until("who is connected", async () => /2 clients/.test(await careful.innerText()) && /no client/.test(await reader.innerText()));
+  await fetch(`${url}/mcp/p/careful`, { method: "DELETE", headers });
 });
 
 await step("a search ranks, and says why", async () => {
@@ -276,7 +350,7 @@ await step("calls are listed, drawn and filtered", async () => {
   check(await page.locator(".plot canvas").count() === 2, "the charts are not drawn");
   await until("the histogram in words", async () => /half within/.test(await page.locator(".plot").nth(1).getAttribute("aria-label")));
   await page.getByLabel("Outcome").selectOption("failed");
-  await until("only the failed ones", async () => (await page.locator("table.calls tbody td.outcome").allInnerTexts()).every((t) => /failed|arguments|answer|refused/.test(t)));
+  await until("only the failed ones", async () => (await page.locator("table.calls tbody td.outcome").allInnerTexts()).every((t) => /failed|arguments|approved|answer|refused/.test(t)));
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByRole("button", { name: /Go on/ }).click();
   await page.getByLabel("Outcome").selectOption("");
@@ -317,6 +391,16 @@ await step("the error of a wrong entry has line and column", async () => {
   await until("the problem", async () => /METAROUTER_NOT_SET/.test(await page.locator(".problems").innerText()));
   editEntries((all) => { delete all.wanting; });
   await until("the problem to be over", async () => (await page.locator(".problems").count()) === 0);
+});
+
+await step("a warning is told apart from an error, and has its fix", async () => {
+  editEntries((all) => { all.steady.favouriteColour = 1; });
+  await go("configuration");
+  await until("the warning", async () => /1 warning/.test(await page.locator(".problems caption").innerText().catch(() => "")));
+  check(/favouriteColour.*→ remove it/s.test(await page.locator(".problems tr.warning").innerText()), "the table lacks the fix");
+  check((await page.locator("nav a[href='#configuration'] .count.bad").count()) === 0, "a warning is an alarm");
+  editEntries((all) => { delete all.steady.favouriteColour; });
+  await until("the warning to be over", async () => (await page.locator(".problems").count()) === 0);
 });
 
 await step("all is reached by the keyboard", async () => {
@@ -398,6 +482,17 @@ await step("a hidden page requests nothing", async () => {
   await other.close();
 });
 
+await step("an edit that waits for approval has the command that approves it", async () => {
+  await page.goto(`${waiting}/`);
+  for (const [view, place] of [["servers", ".troubles"], ["configuration", "[aria-label='Rejected edit']"]]) {
+    await go(view);
+    await until(`the edit in ${view}`, async () =>
+      /waits for your approval.*\(added: two\).*Read the file, then run this in a terminal: metarouter trust \S*\.mcp\.json/s.test(await page.locator(place).innerText().catch(() => "")));
+    check(!/Correct the file/.test(await page.locator(place).innerText()), "the advice is that for a wrong file");
+  }
+  await page.goto(`${url}/`);
+});
+
 await step("a router with a token asks for it, and again when it is forgotten", async () => {
   silent = true; // of the answers 401
   await page.goto(`${guarded}/`);
@@ -406,6 +501,15 @@ await step("a router with a token asks for it, and again when it is forgotten", 
   await page.getByLabel("Token").fill(token);
   await page.getByRole("button").click();
   await until("the page", async () => (await page.locator("#link").innerText()) === "live");
+  const denied = () => send(`${guarded}/mcp/p/careful`, "tools/call", { name: "echo__echo", arguments: { message: "x" } }, { Authorization: `Bearer ${token}` });
+  await denied();
+  await go("approvals");
+  check(/ops/.test(await approval("echo").innerText()), "the principal is not shown");
+  await approval("echo").getByRole("button", { name: /^Deny/ }).click();
+  await page.locator(".approval.over").waitFor();
+  check(/ops \(on the router's page\) declined/.test((await denied()).text), "the admin who denied is not named");
+  await go("clients");
+  await until("the principal", async () => /careful\s+ops/.test(await page.locator("table.clients:not(.profiles)").first().innerText()));
   await go("tools");
   await page.locator(".hit").first().waitFor();
   await context.clearCookies();
@@ -439,6 +543,12 @@ const scenes = {
   "a question": async () => { await go("tools?tool=steady%3Adelete_all"); await call(() => page.getByLabel("path").fill("x")); await page.locator("dialog").waitFor(); },
   calls: async () => { await go("calls"); await page.locator("table.calls").waitFor(); },
   "no calls": async () => { await go("calls?server=broken"); await page.locator(".empty").waitFor(); },
+  approvals: async () => {
+    await send(`${url}/mcp/p/careful`, "tools/call", { name: "steady__echo", arguments: { message: "a scene" } });
+    await go("approvals");
+    await approval("a scene").waitFor();
+  },
+  clients: async () => { await go("clients"); await page.locator("table.profiles").waitFor(); },
   configuration: async () => { await go("configuration"); await page.locator(".entry").first().waitFor(); },
 };
 for (const [width, height] of [[1280, 900], [390, 844]]) {

@@ -51,6 +51,7 @@ const views = {
   servers: ["servers", async () => {}],
   tools: ["tools?q=search+for+unresolved+issues&tool=sentry%3Asearch_issues", (page) => page.locator(".hit summary").first().click({ timeout: 5000 }).catch(() => {})],
   calls: ["calls", (page) => page.locator("table.calls").waitFor()],
+  clients: ["clients", async () => {}],
   configuration: ["configuration", async () => {}],
 };
 const take = async (page, suffix) => {

@@ -52,7 +52,7 @@ func WithoutOthers(c Client, s Source, e Entry, others []Other) ([]byte, error) 
 		case o.Router:
 		case o.Ours == "":
 			missing = append(missing, fmt.Sprintf("server %q is not in your configuration", o.Name))
-			advice = fmt.Sprintf("copy the missing servers with 'metarouter import %s --write', correct the rest", c.Name)
+			advice = fmt.Sprintf("copy the servers that you need with 'metarouter import %s --write', and delete from %s those that you do not need", c.Name, s.Path)
 		case len(o.Lacks) > 0:
 			missing = append(missing, fmt.Sprintf("server %q has %q in the client's file, but not the same in your configuration", o.Name, o.Lacks))
 		case o.Broken != "":

@@ -8,6 +8,7 @@
 package clients
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,12 +22,14 @@ type Client struct {
 	Name  string // as on the command line
 	Title string // as its vendor writes it
 
-	keys     []string // from the root of the file to the servers
-	typed    bool     // entries say "type": "stdio"
-	comments bool     // it reads files with comments and trailing commas
-	expands  bool     // it replaces ${VAR}, or asks for it
-	inherits bool     // its servers get all of its environment
-	restart  string   // how to make it read the file again
+	keys      []string // from the root of the file to the servers
+	typed     bool     // entries say "type": "stdio"
+	comments  bool     // it reads files with comments and trailing commas
+	expands   bool     // it replaces ${VAR}, or asks for it
+	inherits  bool     // its servers get all of its environment
+	withholds bool     // but for variables that look secret, unless their entries name them
+	dollar    bool     // it replaces $VAR, too
+	restart   string   // how to make it read the file again
 
 	files   func(Place) []string                   // the user's files, the usual one first
 	others  func(p Place, file string) []Source    // further places of the user's servers, next to the file in use
@@ -82,6 +85,14 @@ var table = []Client{
 			}
 			return sources
 		},
+	},
+	{
+		Name: "gemini", Title: "Gemini CLI", keys: claudeKeys, comments: true, expands: true, inherits: true, withholds: true, dollar: true,
+		restart: "start gemini again in a folder that it trusts (its command /mcp shows the servers); in other folders it starts no servers",
+		files: func(p Place) []string {
+			return []string{p.join(cmp.Or(p.Env("GEMINI_CLI_HOME"), p.Home), ".gemini", "settings.json")}
+		},
+		project: inFolder(".gemini", "settings.json", claudeKeys),
 	},
 	{
 		Name: "cursor", Title: "Cursor", keys: claudeKeys, typed: true, expands: true, inherits: true,

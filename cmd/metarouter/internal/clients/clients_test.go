@@ -55,6 +55,9 @@ func TestFiles(t *testing.T) {
 		{"vscode", mac, "/Users/ada/Library/Application Support/Code/User/mcp.json"},
 		{"vscode", windows, `C:\Users\ada\AppData\Roaming\Code\User\mcp.json`},
 		{"vscode", roaming, `D:\Roaming\Code\User\mcp.json`},
+		{"gemini", linux, "/home/ada/.gemini/settings.json"},
+		{"gemini", on("linux", "/home/ada", map[string]string{"GEMINI_CLI_HOME": "/conf"}), "/conf/.gemini/settings.json"},
+		{"gemini", windows, `C:\Users\ada\.gemini\settings.json`},
 		{"windsurf", linux, "/home/ada/.codeium/windsurf/mcp_config.json"},
 		{"windsurf", mac, "/Users/ada/.codeium/windsurf/mcp_config.json"},
 		{"windsurf", windows, `C:\Users\ada\.codeium\windsurf\mcp_config.json`},
@@ -78,7 +81,7 @@ func TestFiles(t *testing.T) {
 	if _, ok := Find("emacs"); ok {
 		t.Error("there is a client emacs")
 	}
-	if len(Names()) != 5 || len(All()) != 5 {
+	if len(Names()) != 6 || len(All()) != 6 {
 		t.Errorf("there are the clients %q", Names())
 	}
 	for _, c := range All() {
@@ -95,6 +98,7 @@ func TestProjects(t *testing.T) {
 	folder := "/home/ada/shop"
 	for client, want := range map[string][]string{
 		"claude-code":    {folder + "/.mcp.json", "/home/ada/.claude.json"},
+		"gemini":         {folder + "/.gemini/settings.json"},
 		"cursor":         {folder + "/.cursor/mcp.json"},
 		"vscode":         {folder + "/.vscode/mcp.json"},
 		"claude-desktop": nil,

@@ -168,6 +168,7 @@ func (f found) inputs() map[string]input {
 
 // These are compiled when they are first needed, which most processes never do.
 var (
+	dollarName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$[A-Za-z_]\w*`) })
 	reference   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{([^{}]*)\}`) })
 	windowsPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z]:[\\/]|\\\\)`) })
 )
@@ -175,6 +176,9 @@ var (
 // rewrite replaces the client's own variables in s where their values are known, and
 // notes those that are left.
 func (c Client) rewrite(s string, from Source, inputs map[string]input, to *converted) string {
+	if c.dollar {
+		s = dollarName().ReplaceAllStringFunc(s, func(name string) string { return "${" + name[1:] + "}" })
+	}
 	return reference().ReplaceAllStringFunc(s, func(whole string) string {
 		name := whole[2 : len(whole)-1]
 		kind, rest, _ := strings.Cut(name, ":")
@@ -290,6 +294,33 @@ func (o Ours) entry(name string) *hujson.Value {
 		}
 	}
 	return nil
+}
+
+var variableName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:env:)?([A-Za-z_]\w*)$`) })
+
+// Variables returns the environment variables that our files name, in ${VAR} without a
+// default or in inheritEnv, sorted.
+func (o Ours) Variables() []string {
+	var names []string
+	for _, f := range o.Files {
+		d, err := open(f.Path, f.Data)
+		if err != nil {
+			continue
+		}
+		for v := range d.root.All() {
+			if lit, ok := v.Value.(hujson.Literal); ok && lit.Kind() == '"' {
+				for _, found := range reference().FindAllStringSubmatch(lit.String(), -1) {
+					if name := variableName().FindStringSubmatch(found[1]); name != nil {
+						names = append(names, name[1])
+					}
+				}
+			} else if o := object(v); o != nil {
+				names = append(names, stringsOf(member(v, "inheritEnv"))...)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // compared lists the keys that Server.Hash compares.

@@ -13,7 +13,17 @@ const context = 3
 // Diff says in the unified format what makes new of old, with whatever may be a secret
 // hidden; "" if nothing does. Values that differ only where they are hidden are shown as
 // changed all the same.
-func Diff(path string, old, new []byte) string {
+func Diff(path string, old, new []byte) string { return diff(path, old, new, masked) }
+
+// TextDiff is Diff for a text that is no configuration: nothing is hidden.
+func TextDiff(path string, old, new []byte) string {
+	return diff(path, old, new, func(_ string, data []byte, _, to int) []string {
+		return append(lines(data), make([]string, to)...) // at least to lines, as masked
+	})
+}
+
+// diff is Diff with the lines that show returns for those of a file, as masked does.
+func diff(path string, old, new []byte, show func(path string, data []byte, from, to int) []string) string {
 	if bytes.Equal(old, new) {
 		return ""
 	}
@@ -34,8 +44,8 @@ func Diff(path string, old, new []byte) string {
 	if to == from { // only the ends of lines have changed
 		return out.String()
 	}
-	shownA := masked(path, old, script[from].a, script[to-1].a+1)
-	shownB := masked(path, new, script[from].b, script[to-1].b+1)
+	shownA := show(path, old, script[from].a, script[to-1].a+1)
+	shownB := show(path, new, script[from].b, script[to-1].b+1)
 	for at := from; at < to; {
 		if !near(at) {
 			at++

@@ -254,7 +254,11 @@ func (d *document) remove(v *hujson.Value, goes func(hujson.ObjectMember) bool) 
 		indent, alone := d.indentAt(from)
 		if rest := bytes.TrimLeft(d.data[after:], "\r"); alone && bytes.HasPrefix(rest, []byte("\n")) {
 			from, to = from-len(indent), len(d.data)-len(rest)+1
-		} else if i < last {
+		} else if i > lastKept { // the last of what is kept ends as if the member had never been there
+			if before := bytes.TrimRight(d.data[:from], " \t"); bytes.HasSuffix(before, []byte(",")) {
+				from = len(before)
+			}
+		} else {
 			to = after
 		}
 		d.splice(from, to, "")

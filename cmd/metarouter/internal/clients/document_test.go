@@ -119,14 +119,16 @@ func TestAddAndRemove(t *testing.T) {
 		})
 	}
 	for name, test := range map[string]struct{ old, want string }{
-		"the only one":  {"{\n  \"s\": {\n    \"x\": 1\n  }\n}", "{\n  \"s\": {\n  }\n}"},
-		"the last":      {"{\n  \"s\": {\n    \"a\": 1, // one\n    \"x\": 2\n  }\n}", "{\n  \"s\": {\n    \"a\": 1 // one\n  }\n}"},
-		"the last of a": {"{\n  \"s\": {\n    \"a\": 1,\n    \"x\": 2,\n  }\n}", "{\n  \"s\": {\n    \"a\": 1,\n  }\n}"},
-		"the first":     {"{\"s\": {\"x\": 1, \"a\": 2}}", "{\"s\": {\"a\": 2}}"},
-		"comments":      {"{\"s\": {\n // b\n \"x\": {/*in*/} /*c*/ , // d\n \"a\": 2 }}", "{\"s\": {\n // b\n /*c*/  // d\n \"a\": 2 }}"},
-		"several":       {"{\"s\": {\"x\": 1, \"a\": 2, \"y\": 3, \"x\": 4}}", "{\"s\": {\"a\": 2 }}"},
-		"all":           {"{\"s\": {\"x\": 1, \"y\": 3,}}", "{\"s\": {}}"},
-		"crlf":          {"{\"s\": {\r\n\t\"x\": 1,\r\n\t\"a\": 2\r\n}}", "{\"s\": {\r\n\t\"a\": 2\r\n}}"},
+		"the only one":     {"{\n  \"s\": {\n    \"x\": 1\n  }\n}", "{\n  \"s\": {\n  }\n}"},
+		"the last":         {"{\n  \"s\": {\n    \"a\": 1, // one\n    \"x\": 2\n  }\n}", "{\n  \"s\": {\n    \"a\": 1 // one\n  }\n}"},
+		"the last of a":    {"{\n  \"s\": {\n    \"a\": 1,\n    \"x\": 2,\n  }\n}", "{\n  \"s\": {\n    \"a\": 1,\n  }\n}"},
+		"the first":        {"{\"s\": {\"x\": 1, \"a\": 2}}", "{\"s\": {\"a\": 2}}"},
+		"comments":         {"{\"s\": {\n // b\n \"x\": {/*in*/} /*c*/ , // d\n \"a\": 2 }}", "{\"s\": {\n // b\n /*c*/  // d\n \"a\": 2 }}"},
+		"several":          {"{\"s\": {\"x\": 1, \"a\": 2, \"y\": 3, \"x\": 4}}", "{\"s\": {\"a\": 2}}"},
+		"the last, spaced": {"{\"s\": { \"a\": 1, \"x\": 2, \"y\": 3 }}", "{\"s\": { \"a\": 1 }}"},
+		"the last, comma":  {"{\"s\": { \"a\": 1, \"x\": 2, }}", "{\"s\": { \"a\": 1, }}"},
+		"all":              {"{\"s\": {\"x\": 1, \"y\": 3,}}", "{\"s\": {}}"},
+		"crlf":             {"{\"s\": {\r\n\t\"x\": 1,\r\n\t\"a\": 2\r\n}}", "{\"s\": {\r\n\t\"a\": 2\r\n}}"},
 	} {
 		t.Run("without "+name, func(t *testing.T) {
 			got, err := Without(Source{Path: "f", Data: []byte(test.old), keys: []string{"s"}}, []string{"x", "y"})

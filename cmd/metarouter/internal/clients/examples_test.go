@@ -22,6 +22,7 @@ type example struct {
 var examples = []example{
 	{"claude-desktop", "claude-desktop.json", claudeKeys, []string{"filesystem", "github", "my notes"}},
 	{"claude-code", "claude-code.json", claudeKeys, []string{"context7", "playwright"}},
+	{"gemini", "gemini.json", claudeKeys, []string{"github", "docs", "events"}},
 	{"cursor", "cursor.json", claudeKeys, []string{"linear", "postgres", "figma"}},
 	{"vscode", "vscode.json", []string{"servers"}, []string{"github", "everything"}},
 	{"vscode", "vscode-settings.json", []string{"mcp", "servers"}, []string{"weather"}},

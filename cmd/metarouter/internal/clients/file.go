@@ -2,11 +2,15 @@ package clients
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
@@ -81,17 +85,79 @@ func (f File) Write(data []byte, keep fs.FileMode, now time.Time) (backup string
 	if err := atomicfile.WriteMode(f.target, data, f.mode&keep); err != nil {
 		return "", errors.Join(err, os.Remove(backup)) // of what is still there
 	}
+	if old := f.Backups(); len(old) > maxBackups {
+		for _, path := range old[:len(old)-maxBackups] {
+			if path != backup { // the clock may have been set back
+				_ = os.Remove(path) // the next edit tries again
+			}
+		}
+	}
 	return backup, nil
+}
+
+const maxBackups = 5 // copies of a file that stay, the newest ones
+
+// BackupMark is in the names of the copies of old content, after the file's name.
+const BackupMark = ".metarouter-backup-"
+
+const backupTime = "20060102T150405Z"
+
+// Backups returns the paths of the copies that [File.Write] made, the oldest first.
+func (f File) Backups() (paths []string) {
+	for _, b := range f.backups() {
+		paths = append(paths, b.path)
+	}
+	return paths
+}
+
+// A backup is a copy of old content, by its name.
+type backup struct {
+	path, time string
+	number     int // of those of the same second, from 1
+}
+
+func (f File) backups() (all []backup) {
+	folder, name := filepath.Split(f.target)
+	entries, _ := os.ReadDir(filepath.Clean(folder)) // without them, none is removed
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Name(), name+BackupMark)
+		if !ok || !e.Type().IsRegular() {
+			continue
+		}
+		at, number, numbered := strings.Cut(rest, "-")
+		b := backup{filepath.Join(folder, e.Name()), at, 1}
+		if numbered {
+			n, err := strconv.Atoi(number)
+			if err != nil || n < 2 || strconv.Itoa(n) != number {
+				continue
+			}
+			b.number = n
+		}
+		if _, err := time.Parse(backupTime, at); err == nil && len(at) == len(backupTime) {
+			all = append(all, b)
+		}
+	}
+	slices.SortFunc(all, func(a, b backup) int {
+		return cmp.Or(strings.Compare(a.time, b.time), cmp.Compare(a.number, b.number))
+	})
+	return all
 }
 
 // copy writes the old content to a new file in the same folder.
 func (f File) copy(now time.Time) (string, error) {
-	base := f.target + ".metarouter-backup-" + now.UTC().Format("20060102T150405Z")
-	path := base
-	for i := 2; ; i++ {
+	at, number := now.UTC().Format(backupTime), 1
+	for _, b := range f.backups() {
+		if b.time == at {
+			number = b.number + 1
+		}
+	}
+	for ; ; number++ {
+		path := f.target + BackupMark + at
+		if number > 1 {
+			path = fmt.Sprintf("%s-%d", path, number)
+		}
 		to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
 		if errors.Is(err, fs.ErrExist) {
-			path = fmt.Sprintf("%s-%d", base, i)
 			continue
 		}
 		if err != nil {

@@ -221,3 +221,55 @@ func TestLargeFile(t *testing.T) {
 		t.Errorf("read %d bytes", len(f.Data))
 	}
 }
+
+// Of the copies of a file, the newest ones stay, and no other file goes.
+func TestBackups(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f.json")
+	others := []string{
+		"f.json", "f.json.metarouter-backup-mine", "f.json.metarouter-backup-20200203T040506Z-1", "f.json.metarouter-backup-20200203T040506Z-02",
+		"f.json.metarouter-backup-20200203T040506Z.gz", "f.json.metarouter-backup-20201303T040506Z", "g.json.metarouter-backup-20200203T040506Z", "my-f.json.metarouter-backup-20200203T040506Z",
+	}
+	for _, name := range others {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("0"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder := path + ".metarouter-backup-20190203T040506Z"
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
+	for i := range 15 {
+		f, err := Read(path)
+		if err == nil {
+			_, err = f.Write(append(f.Data, '.'), fs.ModePerm, now.Add(time.Duration(i/12)*time.Second)) // 12 in one second
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	for _, copied := range f.Backups() {
+		data, err := os.ReadFile(copied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, strings.Repeat("x", len(data)-1))
+	}
+	if want := []string{strings.Repeat("x", 10), strings.Repeat("x", 11), strings.Repeat("x", 12), strings.Repeat("x", 13), strings.Repeat("x", 14)}; !slices.Equal(kept, want) {
+		t.Errorf("the copies are %q, want %q", kept, want)
+	}
+	for _, name := range append(others, filepath.Base(folder)) {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != len(others)+1+5 {
+		t.Errorf("there are %d files: %v", len(entries), entries)
+	}
+}

@@ -26,6 +26,7 @@ type Imported struct {
 	Same      []string // our configuration had them already
 	Conflicts []string // our configuration has another server of that name, which stays
 	Routers   []string // they start metarouter itself
+	Login     []string // imported ones that may need a login by OAuth
 	Notes     []string // sentences for the user
 	Secrets   bool     // an imported entry may have a secret
 }
@@ -65,11 +66,15 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 		if m.put(theirs, router) {
 			starts = starts || theirs.entry.Transport == config.Stdio
 			m.done.Notes = append(m.done.Notes, theirs.notes...)
-			m.done.Secrets = m.done.Secrets || hides(path, []byte(theirs.text))
+			m.done.Secrets = m.done.Secrets || Hides(path, []byte(theirs.text))
 		}
 	}
 	if starts && c.inherits {
-		m.done.Notes = append(m.done.Notes, fmt.Sprintf("servers of %s get its whole environment; metarouter gives them only the variables that their entries name in env or inheritEnv, and a few safe ones such as PATH", c.Title))
+		all := "its whole environment"
+		if c.withholds {
+			all = "its environment, but for what looks secret"
+		}
+		m.done.Notes = append(m.done.Notes, fmt.Sprintf("servers of %s get %s; metarouter gives them only the variables that their entries name in env or inheritEnv, and a few safe ones such as PATH", c.Title, all))
 	}
 	return m.finish(data)
 }
@@ -126,6 +131,9 @@ func (m *merge) put(theirs converted, router bool) bool {
 		return false
 	}
 	m.taken[write.key] = true
+	if MayNeedLogin(theirs.text, theirs.entry) {
+		done.Login = append(done.Login, write.key)
+	}
 	return true
 }
 

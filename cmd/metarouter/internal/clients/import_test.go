@@ -175,6 +175,40 @@ func TestInstallUpdates(t *testing.T) {
 	}
 }
 
+// Gemini replaces $VAR as well as ${VAR}, and passes on what looks secret only if an entry
+// names it.
+func TestGemini(t *testing.T) {
+	c, _ := Find("gemini")
+	s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"a": {"command": "x", "args": ["$HOME/a", "$5", "${B}"], "env": {"K": "$MY_KEY"}}}}`)}
+	done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+	if want := `"args": ["${HOME}/a", "$5", "${B}"], "env": {"K": "${MY_KEY}"}`; err != nil || !strings.Contains(string(done.Data), want) {
+		t.Errorf("got %s, %v, want %s", done.Data, err, want)
+	}
+
+	ours := Ours{Files: []Source{{Path: "m.json", Data: []byte(`{
+		"mcpServers": {"a": {"command": "x", "env": {"K": "${MY_KEY}", "L": "${env:OTHER} ${MY_KEY} ${WITH:-a default} ${input:no}"}, "inheritEnv": ["SSH_AUTH_SOCK"]}},
+		"metarouter": {"http": {"tokens": ["${ROUTER_TOKEN}"]}}}`)}}}
+	e := Entry{Command: "/bin/metarouter", Variables: ours.Variables()}
+	if want := []string{"MY_KEY", "OTHER", "ROUTER_TOKEN", "SSH_AUTH_SOCK"}; !reflect.DeepEqual(e.Variables, want) {
+		t.Errorf("our files name %q, want %q", e.Variables, want)
+	}
+	e.Variables = e.Variables[:2]
+	for old, want := range map[string]string{
+		`{}`: `{"mcpServers":{"metarouter":{"command":"/bin/metarouter","args":["serve"],"env":{"MY_KEY":"${MY_KEY}","OTHER":"${OTHER}"}}}}`,
+		`{"mcpServers":{"metarouter":{"command":"metarouter","args":["serve"],"env":{"OTHER":"mine","X":"y"},"trust":true}}}`: `{"mcpServers":{"metarouter":{"command":"/bin/metarouter","args":["serve"],"env":{"OTHER":"mine","X":"y","MY_KEY":"${MY_KEY}"},"trust":true}}}`,
+	} {
+		s := Source{Path: "f", keys: claudeKeys, Data: []byte(old)}
+		got, err := Install(c, s, e)
+		if err != nil || string(got) != want {
+			t.Errorf("%s: got %v\n%s\nwant\n%s", old, err, got, want)
+		}
+		s.Data = got
+		if again, err := Install(c, s, e); err != nil || string(again) != want {
+			t.Errorf("the second time: %v\n%s", err, again)
+		}
+	}
+}
+
 // What is somebody else's is not written over, and gets no entry.
 func TestInstallRefuses(t *testing.T) {
 	for client, test := range map[string]struct{ text, why string }{
@@ -209,7 +243,7 @@ func TestOthers(t *testing.T) {
 	got[3].Broken = ""
 	want := []Other{
 		{Name: "again", Router: true}, {Name: "same", Ours: "ours", Lacks: []string{"autoApprove"}}, {Name: "alone"}, {Name: "broken", Ours: "broken"}, {Name: "odd"},
-		{Name: "off", Ours: "off", Lacks: []string{"timeout", "disabled"}, Broken: "it is disabled"}, {Name: "env"}, {Name: "cwd"},
+		{Name: "off", Ours: "off", Lacks: []string{"timeout"}, Disabled: true}, {Name: "env"}, {Name: "cwd"},
 		{Name: "theirs off", Ours: "on", Lacks: []string{"disabled"}},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -294,4 +328,24 @@ func FuzzImport(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A client starts a program of npm's cache by npx, and a newer version replaces the entry.
+func TestInstallByNPX(t *testing.T) {
+	for system, want := range map[string]string{"linux": "npx", "windows": "cmd"} {
+		c, _ := Find("cursor")
+		s := Source{Path: "/mcp.json", Data: []byte("{}"), keys: c.keys}
+		for _, version := range []string{"1.2.3", "1.2.4"} {
+			command, before := byNPX(system, version)
+			data, err := Install(c, s, Entry{Command: command, Before: before, Configs: []string{"/a.json"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Data = data
+			entry := string(data)
+			if !strings.Contains(entry, `"command":"`+want+`"`) || !strings.Contains(entry, `"-y","metarouter@`+version+`","serve","--config","/a.json"`) || strings.Count(entry, "serve") != 1 {
+				t.Errorf("%s, version %s: %s", system, version, entry)
+			}
+		}
+	}
 }

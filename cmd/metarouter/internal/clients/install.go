@@ -12,15 +12,20 @@ import (
 
 // An Entry is our entry in a client's file: it starts metarouter with these files.
 type Entry struct {
-	Command string   // absolute path of the program
+	Command string   // absolute path of the program, or a command that starts it
+	Before  []string // arguments of Command before those of the program
 	Configs []string // absolute paths
 	Data    *string  // path of the data folder; nil is the default
+
+	// Variables are the environment variables that our servers need, for clients that do
+	// not pass all of theirs on.
+	Variables []string
 }
 
 // arguments returns the arguments of the entry. It keeps further arguments that an
 // earlier entry of ours had after "serve".
 func (e Entry) arguments(earlier []string) []string {
-	args := []string{"serve"}
+	args := append(slices.Clone(e.Before), "serve")
 	for _, path := range e.Configs {
 		args = append(args, "--config", path)
 	}
@@ -60,11 +65,11 @@ func Install(c Client, s Source, e Entry) ([]byte, error) {
 		m = member(v, EntryName)
 	}
 	if m == nil {
-		err := d.addServers(s.keys, field{EntryName, fields(c.written(e.Command, e.arguments(nil))...)})
+		err := d.addServers(s.keys, field{EntryName, fields(c.written(e, nil)...)})
 		return d.bytes(), err
 	}
 	if object(&m.Value) == nil {
-		d.set(m, fields(c.written(e.Command, e.arguments(nil))...))
+		d.set(m, fields(c.written(e, nil)...))
 		return d.bytes(), nil
 	}
 	theirs, err := c.convert(found{EntryName, s, d, *m}, s.Path)
@@ -79,7 +84,7 @@ func Install(c Client, s Source, e Entry) ([]byte, error) {
 		return Install(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, e)
 	}
 	var missing []field
-	fresh := c.written(e.Command, e.arguments(stringsOf(member(&m.Value, "args"))))
+	fresh := c.written(e, stringsOf(member(&m.Value, "args")))
 	for _, key := range []string{"type", "transport", "transportType"} { // keys of a server on the network
 		if member(&m.Value, key) != nil && (key != "type" || !c.typed) {
 			fresh = append(fresh, field{key, text("stdio")})
@@ -90,6 +95,8 @@ func Install(c Client, s Source, e Entry) ([]byte, error) {
 		switch {
 		case old == nil:
 			missing = append(missing, f)
+		case f.key == "env" && object(&old.Value) != nil:
+			d.add(&old.Value, slices.DeleteFunc(passed(e.Variables), func(f field) bool { return member(&old.Value, f.key) != nil })...)
 		case !equal(old.Value, f.value(d, "")):
 			d.set(old, f.value)
 		}
@@ -101,12 +108,35 @@ func Install(c Client, s Source, e Entry) ([]byte, error) {
 	return d.bytes(), nil
 }
 
-func (c Client) written(command string, args []string) []field {
+// written returns the fields of our entry. earlier are the arguments of the entry that it
+// replaces.
+func (c Client) written(e Entry, earlier []string) []field {
 	var all []field
 	if c.typed {
 		all = append(all, field{"type", text("stdio")})
 	}
-	return append(all, field{"command", text(command)}, field{"args", list(args)})
+	all = append(all, field{"command", text(e.Command)}, field{"args", list(e.arguments(earlier))})
+	if c.withholds && len(e.Variables) > 0 {
+		all = append(all, field{"env", fields(passed(e.Variables)...)})
+	}
+	return all
+}
+
+// passed returns the members of env that pass variables on.
+func passed(variables []string) []field {
+	var all []field
+	for _, name := range variables {
+		all = append(all, field{name, text("${" + name + "}")})
+	}
+	return all
+}
+
+// Passes returns the variables that the client passes on only if our entry names them.
+func (c Client) Passes(e Entry) []string {
+	if !c.withholds {
+		return nil
+	}
+	return e.Variables
 }
 
 // stringsOf returns the elements of an array of strings, or nil for another value.
@@ -143,11 +173,12 @@ func equal(v hujson.Value, said string) bool {
 
 // An Other is a server of the client's own.
 type Other struct {
-	Name   string
-	Ours   string   // the name of our entry that starts the same server; "" if we have none
-	Lacks  []string // keys that our entry does not have, or has with another value
-	Broken string   // why our entry does not start
-	Router bool     // it starts metarouter too
+	Name     string
+	Ours     string   // the name of our entry that starts the same server; "" if we have none
+	Lacks    []string // keys that our entry does not have, or has with another value
+	Broken   string   // why our entry does not start
+	Disabled bool     // our entry is disabled, and theirs is not
+	Router   bool     // it starts metarouter too
 }
 
 // Others returns the servers in a client's file other than our entry. path is the path of
@@ -169,12 +200,12 @@ func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
 		}
 		o := Other{Name: f.name, Router: theirs.entry.Self}
 		if same, ok := ours.same(theirs.entry); ok && !o.Router {
-			o.Ours, o.Broken = same.Name, same.Misconfigured
-			if same.Disabled && !theirs.entry.Disabled {
-				o.Broken = "it is disabled"
-			}
+			o.Ours, o.Broken, o.Disabled = same.Name, same.Misconfigured, same.Disabled && !theirs.entry.Disabled
 			if o.Lacks, err = ours.lacks(same.Name, theirs); err != nil {
 				return nil, err
+			}
+			if o.Disabled { // by the user, who wants it so
+				o.Lacks = slices.DeleteFunc(o.Lacks, func(key string) bool { return key == "disabled" })
 			}
 		}
 		others = append(others, o)

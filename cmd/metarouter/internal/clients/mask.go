@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -22,7 +23,10 @@ func masked(path string, data []byte, from, to int) []string {
 	if err != nil || len(bytes.TrimSpace(bytes.TrimPrefix(data, bom))) == 0 {
 		return all
 	}
-	shown := stretch{d, lineStart(d.data, from), lineStart(d.data, to)}
+	shown := stretch{document: d, from: lineStart(d.data, from), to: lineStart(d.data, to)}
+	if key, err := config.ServersKey(path, d.data); err == nil && key != "" {
+		shown.servers = key
+	}
 	shown.mask(&d.root, "", false)
 	shown.comments()
 	said := lines(d.bytes())
@@ -30,8 +34,8 @@ func masked(path string, data []byte, from, to int) []string {
 	return all
 }
 
-// hides reports whether anything of data is hidden where it is shown.
-func hides(path string, data []byte) bool {
+// Hides reports whether anything of data is hidden where it is shown.
+func Hides(path string, data []byte) bool {
 	all := lines(data)
 	return !slices.Equal(all, masked(path, data, 0, len(all)))
 }
@@ -53,6 +57,7 @@ func lineStart(data []byte, line int) int {
 type stretch struct {
 	*document
 	from, to int
+	servers  string // the key of the servers, "" if they are in the root itself
 }
 
 func (d stretch) has(v *hujson.Value) bool { return v.EndOffset > d.from && v.StartOffset < d.to }
@@ -70,7 +75,11 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 			if d.has(&m.Name) {
 				d.show(&m.Name, keyOf(*m))
 			}
-			d.mask(&m.Value, keyOf(*m), all)
+			if entry, ok := m.Value.Value.(*hujson.Object); ok && v == &d.root && d.servers != "" && keyOf(*m) == d.servers {
+				d.maskEntries(entry, all)
+			} else {
+				d.mask(&m.Value, keyOf(*m), all)
+			}
 		}
 	case *hujson.Array:
 		all = all || secret.Maybe(key)
@@ -100,6 +109,21 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 		default:
 			d.show(v, s)
 		}
+	}
+}
+
+// maskEntries masks the entries of servers, whose names may be any words.
+func (d stretch) maskEntries(servers *hujson.Object, all bool) {
+	for i := range servers.Members {
+		m := &servers.Members[i]
+		if d.has(&m.Name) {
+			d.show(&m.Name, keyOf(*m))
+		}
+		key := keyOf(*m)
+		if _, ok := m.Value.Value.(*hujson.Object); ok {
+			key = ""
+		}
+		d.mask(&m.Value, key, all)
 	}
 }
 

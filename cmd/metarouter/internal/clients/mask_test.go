@@ -55,6 +55,7 @@ var maskedStrings = []string{
 // maskedDocuments are documents in the same way.
 var maskedDocuments = []string{
 	`{"env": {"SHOW": "hush", "show": 5, "e": "", "v": "${SHOW}", "w": "Bearer ${SHOW}", "x": "a${V}hush", "t": true}}`, `{"headers": {"Show": ["hush", {"show": "hush"}]}}`, `{"Env": {"A": "show"}, "environment": {"A": "show"}, "header": "show"}`,
+	`{"mcpServers": {"env": {"command": "show", "args": ["show"], "env": {"A": "hush"}}, "headers": {"url": "show", "headers": {"A": "hush"}}, "token": "hush"}}`, `{"mcpServers": {"mcpServers": {"env": {"command": "hush"}}}}`,
 	`{"token": "hush", "tokens": ["hush", 1], "show": "show"}`, `{"primaryApiKey": "hush"}`, `{"api key": "hush"}`, `{"oauthAccount": {"accountUuid": "hush", "emailAddress": "hush", "show": "show"}}`, `{"session": "hush", "email": "hush", "signature": "hush", "author": "hush"}`,
 	`{"my-pat": "hush", "key": "hush", "a.key": "hush", "pwd": "hush", "pw": "hush", "pass": "hush", "db_pass": "hush", "pin": "hush", "dsn": "hush"}`, `{"-u": "hush", "--user": "hush", "user": "show", "u": "show", "username": "show", "spin": "show"}`,
 	`{"auth": {"type": "show", "x": "show", "token": "hush"}, "passwords": ["hush", "--hush", {"x": "hush"}, ["hush"]]}`, `{"token": "-hush", "password": "${SHOW}", "cookie": "Bearer ${SHOW}"}`,

@@ -57,28 +57,43 @@ func FirstExisting(paths ...string) string {
 	return ""
 }
 
-// OwnProgram returns the absolute path by which a client can start this program later: a
-// link on PATH that leads to it, since package managers move what the link leads to,
-// else the program's own path.
-func OwnProgram() (string, error) {
+// OwnProgram returns the command by which a client can start this program of a version
+// later, with the arguments that come before the program's own: a link on PATH that leads
+// to it, since package managers move what the link leads to, else the program's own path.
+// npm may empty its cache, so a program in it is started by npx.
+func OwnProgram(version string) (command string, before []string, err error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("find this program: %w", err)
+		return "", nil, fmt.Errorf("find this program: %w", err)
 	}
 	for _, folder := range strings.Split(filepath.ToSlash(exe), "/") {
-		if strings.HasPrefix(folder, "go-build") {
-			return "", errors.New("this program was built by 'go run' and will be gone; run 'go install github.com/mcp-metarouter/metarouter/cmd/metarouter', then 'metarouter install' again")
+		switch {
+		case folder == "_npx":
+			command, before = byNPX(runtime.GOOS, version)
+			return command, before, nil
+		case strings.HasPrefix(folder, "go-build"):
+			return "", nil, errors.New("this program was built by 'go run' and will be gone; run 'go install github.com/mcp-metarouter/metarouter/cmd/metarouter', then 'metarouter install' again")
 		}
 	}
 	self, err := os.Stat(exe)
 	if err != nil {
-		return "", fmt.Errorf("find this program: %w", err)
+		return "", nil, fmt.Errorf("find this program: %w", err)
 	}
 	if link, err := program.Look("metarouter"); err == nil {
 		target, err := os.Stat(link)
 		if err == nil && os.SameFile(self, target) {
-			return link, nil
+			return link, nil, nil
 		}
 	}
-	return exe, nil
+	return exe, nil, nil
+}
+
+// byNPX returns the command by which a client starts a version from npm. On Windows, npx
+// is a script, which clients start by the shell.
+func byNPX(system, version string) (command string, args []string) {
+	args = []string{"-y", EntryName + "@" + version}
+	if system == "windows" {
+		return "cmd", append([]string{"/c", "npx"}, args...)
+	}
+	return "npx", args
 }

@@ -26,9 +26,16 @@ func Add(root *cobra.Command, configs *[]string) {
 		"builtin": fixed("utilities\tdates, units, text, classification", "files\treads the files of a folder"),
 		"import":  first(fixed(clients.Names()...)),
 		"install": first(fixed(clients.Names()...)),
+		"login":   first(serverNames(configs, isRemote)),
+		"logout":  first(serverNames(configs, isRemote)),
 		"man":     cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		"plan":    files("json", "jsonc"),
-		"restart": first(serverNames(configs)),
+		"remove":  first(serverNames(configs, isAny)),
+		"enable":  first(serverNames(configs, isAny)),
+		"disable": first(serverNames(configs, isAny)),
+		"restart": first(serverNames(configs, isAny)),
+		"servers": first(serverNames(configs, isAny)),
+		"tools":   first(serverNames(configs, isAny)),
 		"trust":   files("json", "jsonc"),
 	}
 	flags := map[string]cobra.CompletionFunc{
@@ -36,7 +43,9 @@ func Add(root *cobra.Command, configs *[]string) {
 		"log-level": fixed("debug", "info", "warn", "error"),
 		"mode":      fixed("auto\tall tools if they are known and cost at most toolBudget tokens, else the search tools", "search\ttools that find and call the others", "direct\tall tools"),
 		"names":     fixed("prefixed\tserver__tool", "bare\tthe tool's own name where it is unique"),
-		"server":    serverNames(configs),
+		"server":    serverNames(configs, isAny), "servers": serverNames(configs, isAny),
+		"transport": fixed("stdio", "http", "sse"),
+		"env":       fixed(), "header": fixed(), "scope": fixed(),
 	}
 	_ = root.MarkPersistentFlagFilename("config", "json", "jsonc")
 	_ = root.MarkPersistentFlagDirname("data")
@@ -63,9 +72,12 @@ func first(values cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// serverNames suggests the names of the configuration's servers. It needs no
+func isAny(config.Server) bool      { return true }
+func isRemote(s config.Server) bool { return s.Transport != config.Stdio }
+
+// serverNames suggests the names of those servers of the configuration that fit. It needs no
 // trust: it shows names, and runs nothing of the file.
-func serverNames(configs *[]string) cobra.CompletionFunc {
+func serverNames(configs *[]string, fits func(config.Server) bool) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		paths, _, err := config.Find(*configs)
 		if err != nil {
@@ -78,7 +90,7 @@ func serverNames(configs *[]string) cobra.CompletionFunc {
 		var names []cobra.Completion
 		for _, s := range c.Servers {
 			unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
-			if !strings.ContainsFunc(s.Name, unprintable) { // a shell could take it for a command
+			if fits(s) && !strings.ContainsFunc(s.Name, unprintable) { // a shell could take it for a command
 				names = append(names, s.Name)
 			}
 		}

@@ -41,6 +41,7 @@ type Streams struct {
 	In, Out, Err *os.File
 	Memory       []byte      // the client's, which outlives the host; see [NewMemory]
 	Stage        *pipe.Stage // the client's too, for what is written to Out
+	Profile      string      // that the client has chosen; "" if it chose none
 }
 
 // A Host is the process that serves the clients of several others.
@@ -172,7 +173,9 @@ func (h *Host) join(ctx context.Context, w http.ResponseWriter, q *http.Request)
 		return
 	}
 	defer h.served.Done()
+	profile := q.FormValue("profile")
 	c, streams, err := h.accept(w)
+	streams.Profile = profile
 	if err != nil {
 		h.leave(true, true)
 		return

@@ -42,6 +42,9 @@ type Client struct {
 	Log    string       // the file that gets what a host prints when it crashes
 	Reload <-chan os.Signal
 
+	// Profile is what limits what the client sees, "" if it chose none.
+	Profile string
+
 	// Lost is called when a host has ended while it served the client.
 	Lost func(error)
 
@@ -188,7 +191,7 @@ func (c *Client) handOver(ctx context.Context, socket string, terms Terms, wait 
 }
 
 func (c *Client) ask(conn *net.UnixConn, terms Terms) error {
-	values := url.Values{"place": {terms.Place}, "text": {terms.Text}, "servers": {terms.Servers}}
+	values := url.Values{"place": {terms.Place}, "text": {terms.Text}, "servers": {terms.Servers}, "profile": {c.Profile}}
 	q, err := http.NewRequest(http.MethodPost, "http://router/join?"+values.Encode(), nil)
 	if err != nil {
 		return err

@@ -502,7 +502,7 @@ func newFake() *fakeRouter {
 func (r *fakeRouter) Changed() <-chan struct{}                 { return r.Registry.Changed() }
 func (r *fakeRouter) Snapshot() *registry.Snapshot             { return r.Registry.Snapshot() }
 func (r *fakeRouter) Servers() []adapter.ServerInfo            { return nil }
-func (r *fakeRouter) Complete() bool                           { return true }
+func (r *fakeRouter) Unlisted() []string                       { return nil }
 func (r *fakeRouter) Settled(context.Context)                  {}
 func (r *fakeRouter) Attach(session.Client)                    {}
 func (r *fakeRouter) Release(session.Client)                   {}

@@ -19,12 +19,20 @@ type Command struct {
 	Program string   // which program asks: one of another build may know other commands
 	Args    []string // of the command line, after the program's name
 	Input   string   // the arguments that it has read already, from a file or stdin
+	Columns int      // of its terminal, on which it prints what is answered; 0 for no limit
+	Colours bool     // whether its terminal shows colours
+	Asks    bool     // whether it can ask its person about a call
+	Agreed  string   // the question to which its person has agreed
 }
 
 // An Outcome is the output and exit code of a command.
 type Outcome struct {
 	Stdout, Stderr []byte
 	Code           int // with which the program exits
+
+	// Question is what a person is to be asked first; "" for none. The command was not carried
+	// out, and can be sent again with the question as Agreed.
+	Question string
 }
 
 // maxCommand bounds a command, in bytes.

@@ -5,13 +5,15 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // The JSON between the router and its page. GET /dashboard/events is a stream of server-sent events, each
 // of the type "state" with an update as JSON: the first one has everything, the others
-// have what has changed since, at most one per second.
+// have what has changed since. They come at most once per second, or when the calls change that
+// wait for approval.
 
 // An update has what has changed. Absent fields have not changed.
 type update struct {
@@ -26,6 +28,31 @@ type update struct {
 	Latency *histogram     `json:"latency,omitempty"` // of the calls of the last 5 minutes
 	Catalog *catalog       `json:"catalog,omitempty"`
 	Config  *configuration `json:"config,omitempty"`
+	Clients *clientList    `json:"clients,omitempty"`
+
+	Approvals []approval.Pending `json:"approvals,omitzero"` // the calls that wait for a person's approval, the oldest first
+}
+
+// A clientList has the clients that the router serves.
+type clientList struct {
+	Total   int          `json:"total"`
+	Clients []clientInfo `json:"clients"` // at most 100, the oldest first
+}
+
+// A clientInfo is a client with a session, or one without that sent a request in the last 10
+// minutes; clients without a session that give themselves the same name count as one.
+type clientInfo struct {
+	Name            string    `json:"name"` // as the client says, "" if it does not say; of plain JSON-RPC from its User-Agent
+	Version         string    `json:"version"`
+	Era             string    `json:"era"` // "legacy", "modern" or "", for plain JSON-RPC
+	ProtocolVersion string    `json:"protocol_version"`
+	Transport       string    `json:"transport"` // "stdio", "http" or "plain"
+	Mode            string    `json:"mode"`      // "direct" or "search"
+	Profiles        []string  `json:"profiles"`  // that it has chosen, or "default" if there is one
+	Principal       string    `json:"principal"` // the name of its token, or the beginning of the token's hash; "" without a token
+	Calls           int64     `json:"calls"`     // of tools
+	Since           time.Time `json:"since"`
+	Last            time.Time `json:"last,omitzero"` // its last request; absent with a session
 }
 
 // A routerInfo is the router itself.
@@ -36,28 +63,33 @@ type routerInfo struct {
 	Since       time.Time `json:"since"`
 	ListTokens  int       `json:"list_tokens"`  // what the list of all tools costs a model
 	ShownTokens int       `json:"shown_tokens"` // what the list that clients see costs
+	LoggedIn    bool      `json:"logged_in"`    // the page's browser has logged in, and may log out with POST /logout
 }
 
 // A serverInfo is one server.
 type serverInfo struct {
-	Name            string   `json:"name"`
-	State           string   `json:"state"`   // starting ready idle restarting failed misconfigured needs_auth disabled stopping stopped self
-	ByHand          bool     `json:"by_hand"` // started or stopped on the page, until its entry is edited
-	Transport       string   `json:"transport"`
-	Era             string   `json:"era"` // "legacy", "modern" or ""
-	ProtocolVersion string   `json:"protocol_version"`
-	Tools           int      `json:"tools"`
-	ChangedTools    int      `json:"changed_tools,omitempty"` // whose definitions changed since a person last looked, and
-	Changed         []string `json:"changed,omitempty"`       // the names of the first 20
-	PID             int      `json:"pid"`
-	Restarts        int      `json:"restarts"`
-	LastError       string   `json:"last_error"`
-	Problem         string   `json:"problem,omitempty"` // why it does not work, in plain words, and
-	Fix             string   `json:"fix,omitempty"`     // what to do about it, as 'metarouter doctor' says it; absent if it works
-	Doing           string   `json:"doing"`             // what its start waits for
-	StrayLines      int64    `json:"stray_lines"`       // on its stdout
-	Calls           int      `json:"calls"`             // under way
-	Waiting         int      `json:"waiting"`           // calls that wait for their turn
+	Name            string     `json:"name"`
+	State           string     `json:"state"`   // starting ready idle restarting failed misconfigured needs_auth disabled stopping stopped self
+	ByHand          bool       `json:"by_hand"` // started or stopped on the page, until its entry is edited
+	Transport       string     `json:"transport"`
+	Era             string     `json:"era"` // "legacy", "modern" or ""
+	ProtocolVersion string     `json:"protocol_version"`
+	Tools           int        `json:"tools"`
+	ChangedTools    int        `json:"changed_tools,omitempty"` // whose definitions changed since a person last looked, and
+	Changed         []string   `json:"changed,omitempty"`       // the names of the first 20
+	ChangedHints    int        `json:"changed_hints,omitempty"` // tools that claim to do less harm than a person has confirmed, and
+	Hints           []hint     `json:"hints,omitempty"`         // the first 20
+	PID             int        `json:"pid"`
+	Several         string     `json:"several,omitempty"` // which processes it has, and why, if it has several
+	Restarts        int        `json:"restarts"`
+	LastError       string     `json:"last_error"`
+	Problem         string     `json:"problem,omitempty"` // why it does not work, in plain words, and
+	Fix             string     `json:"fix,omitempty"`     // what to do about it, as 'metarouter doctor' says it; absent if it works
+	Login           *loginInfo `json:"login,omitempty"`   // at a remote server; absent if it has none and needs none
+	Doing           string     `json:"doing"`             // what its start waits for
+	StrayLines      int64      `json:"stray_lines"`       // on its stdout
+	Calls           int        `json:"calls"`             // under way
+	Waiting         int        `json:"waiting"`           // calls that wait for their turn
 
 	Stderr  []string  `json:"stderr"`  // the last lines, at most 10
 	Latency []float64 `json:"latency"` // of its last calls, ms, the oldest first; at most 40
@@ -65,20 +97,22 @@ type serverInfo struct {
 
 // A call is a call that has ended.
 type call struct {
-	Seq      int64            `json:"seq"`  // counted from 1
-	Time     time.Time        `json:"time"` // when it began
-	Trace    string           `json:"trace"`
-	Client   string           `json:"client"`
-	Server   string           `json:"server"` // "metarouter" for the router's own tools
-	Tool     string           `json:"tool"`
-	Answered string           `json:"answered,omitempty"` // the ID of the tool that answered, if it is another one
-	MS       float64          `json:"ms"`
-	In       int              `json:"bytes_in"`
-	Out      int              `json:"bytes_out"`
-	Attempts int              `json:"attempts"`
-	Outcome  selector.Outcome `json:"outcome"`         // ok tool_error server_error invalid_arguments no_answer cancelled
-	Fault    string           `json:"fault,omitempty"` // what went wrong; of a tool_error the tool's own first line
-	Cached   bool             `json:"cached,omitempty"`
+	Seq       int64            `json:"seq"`  // counted from 1
+	Time      time.Time        `json:"time"` // when it began
+	Trace     string           `json:"trace"`
+	Client    string           `json:"client"`
+	Principal string           `json:"principal,omitempty"` // the name of the token, over HTTP
+	Profile   string           `json:"profile,omitempty"`   // the profiles that limit the client, joined by "+"
+	Server    string           `json:"server"`              // "metarouter" for the router's own tools
+	Tool      string           `json:"tool"`
+	Answered  string           `json:"answered,omitempty"` // the ID of the tool that answered, if it is another one
+	MS        float64          `json:"ms"`
+	In        int              `json:"bytes_in"`
+	Out       int              `json:"bytes_out"`
+	Attempts  int              `json:"attempts"`
+	Outcome   selector.Outcome `json:"outcome"`         // ok tool_error server_error invalid_arguments not_approved no_answer cancelled
+	Fault     string           `json:"fault,omitempty"` // what went wrong; of a tool_error the tool's own first line
+	Cached    bool             `json:"cached,omitempty"`
 }
 
 // A second says how many calls ended in it.
@@ -119,9 +153,10 @@ type tag struct {
 type configuration struct {
 	Files    []string         `json:"files"`
 	Loaded   time.Time        `json:"loaded"`
-	Problems []config.Problem `json:"problems"` // file, line, column, server, message
+	Problems []config.Problem `json:"problems"` // file, line, column, server, message, severity, fix
 	Entries  []entry          `json:"entries"`
 	Rejected string           `json:"rejected,omitempty"` // why the present content of the files is not in use; "" if it is in use
+	Approve  string           `json:"approve,omitempty"`  // the command that approves the present content, if it waits for that
 	Edit     *edit            `json:"edit,omitempty"`     // the last one, absent if there was none
 }
 
@@ -152,6 +187,24 @@ type change struct {
 	Fields []string `json:"fields"` // such as args
 }
 
+// GET /dashboard/profiles answers with what clients of each profile may see now.
+type profiles struct {
+	Profiles []profileInfo `json:"profiles"` // by name
+}
+
+// A profileInfo is a profile, and what it allows.
+type profileInfo struct {
+	Name      string   `json:"name"`
+	Servers   []string `json:"servers"` // those that it allows and that exist
+	Tools     int      `json:"tools"`   // that it allows
+	Asked     int      `json:"asked"`   // those of them before whose calls a person is asked
+	Fixed     int      `json:"fixed"`   // those of them with fixed arguments
+	Prompts   int      `json:"prompts"`
+	Resources int      `json:"resources"` // and templates
+	ReadOnly  bool     `json:"read_only"`
+	Mode      string   `json:"mode"` // "auto", "direct" or "search"; "" is the router's
+}
+
 // GET /dashboard/tools?q=WORDS&capability=TAG&server=NAME&limit=N answers with a
 // ranking; of the parameters all are optional, and capability may be repeated. Without
 // words the tools are in the order of their IDs, without score.
@@ -161,6 +214,14 @@ type ranking struct {
 	Total     int    `json:"total"`     // tools that there are
 	Fitting   int    `json:"fitting"`   // those that fit the capabilities and the server, or the best for the words
 	Tools     []tool `json:"tools"`     // the first of them: 50, or as many as limit says, which may be 1000; 50 with words
+}
+
+// A hint is a tool whose hints no person has confirmed.
+type hint struct {
+	ID      string         `json:"id"`
+	Tool    string         `json:"tool"`    // the server's own name
+	Hints   registry.Hints `json:"hints"`   // as they are now
+	Changes []string       `json:"changes"` // such as "readOnlyHint was missing and is true"
 }
 
 // A tool is one of a server's.
@@ -176,7 +237,8 @@ type tool struct {
 	Tokens       int            `json:"tokens"`
 	Asks         bool           `json:"asks"` // it may change or destroy something, so confirmed must be true in a call
 
-	Changed bool `json:"changed,omitempty"` // its definition changed since a person last looked
+	Changed bool   `json:"changed,omitempty"` // its definition changed since a person last looked
+	Doubt   string `json:"doubt,omitempty"`   // why its hints are not believed where they say that it does no harm
 
 	Score      float64               `json:"score"`            // 0 without words
 	Confidence float64               `json:"confidence"`       // likewise
@@ -206,11 +268,17 @@ type called struct {
 	Result json.RawMessage `json:"result"` // a CallToolResult; its _meta has trace_id and latency_ms
 }
 
-// POST /dashboard/servers/NAME/ACTION, where the action is restart, stop, start or seen,
-// with the body {}, answers {} when that is done, or with a refusal. What is stopped
+// POST /dashboard/servers/NAME/ACTION, where the action is restart, stop, start, seen or logout,
+// with the body {}, answers {} when that is done, or with a refusal. Login answers with a begunLogin. What is stopped
 // stays so until it is started here, its entry is edited or the router ends. After seen, no
 // tool of the server counts as changed.
 //
+// POST /dashboard/servers/NAME/hints with a confirmation answers in the same way: the hints
+// in it count from then on. It is a refusal if a tool has other hints by now.
+type confirmation struct {
+	Hints map[string]registry.Hints `json:"hints"` // by the server's own name of the tool, as they were shown
+}
+
 // A refusal has a status of 400 or more.
 type refusal struct {
 	Error string `json:"error"` // a sentence

@@ -67,7 +67,7 @@ func (t *trail) list() []float64 {
 // Executed implements [selector.Observer].
 func (b *board) Executed(e selector.Execution) {
 	c := call{
-		Time: e.Began, Trace: e.Trace, Client: brief(e.Client), Server: e.Tool.Server, Tool: cmp.Or(e.Tool.Name, e.Tool.ID), MS: milliseconds(e.Took),
+		Time: e.Began, Trace: e.Trace, Client: brief(e.Client), Principal: e.Principal, Profile: e.Profile, Server: e.Tool.Server, Tool: cmp.Or(e.Tool.Name, e.Tool.ID), MS: milliseconds(e.Took),
 		In: len(e.Arguments), Out: len(e.Result), Attempts: e.Attempts, Outcome: e.Outcome, Fault: b.fault(e), Cached: e.Cached,
 	}
 	if c.Server == "" {

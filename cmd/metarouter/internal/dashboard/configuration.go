@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -32,17 +34,25 @@ func (d *Dashboard) Loaded(c config.Config) {
 	d.loaded, d.shown = c, shown
 }
 
+// Hide has secrets hidden that the configuration refers to.
+func (d *Dashboard) Hide(secrets []string) { d.mask.Add(secrets) }
+
+// HideToken has a token of a login hidden.
+func (d *Dashboard) HideToken(token string) { d.mask.AddToken(token) }
+
 // Rejected records why the files' present content is not in use; nil if it is in use.
 func (d *Dashboard) Rejected(err error) {
-	why := ""
-	if err != nil {
+	why, approve := "", ""
+	if w, ok := errors.AsType[*trust.Waiting](err); ok {
+		why, approve = w.Untrusted.Error(), w.Command
+	} else if err != nil {
 		why = err.Error()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.shown.Rejected != why {
+	if d.shown.Rejected != why || d.shown.Approve != approve {
 		shown := *d.shown
-		shown.Rejected = why
+		shown.Rejected, shown.Approve = why, approve
 		d.shown = &shown
 	}
 }
@@ -68,7 +78,7 @@ func entryOf(s config.Server) entry {
 	return e
 }
 
-func names(values map[string]string) []string { return slices.Sorted(maps.Keys(values)) }
+func names[T any](values map[string]T) []string { return slices.Sorted(maps.Keys(values)) }
 
 // commandLine returns the command as a person would type it. It hides what looks like a
 // secret, and cuts very long arguments.

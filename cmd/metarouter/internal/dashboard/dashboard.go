@@ -36,10 +36,11 @@ type Dashboard struct {
 	pages   atomic.Int32 // open pages
 
 	router *adapter.Parts // set by Register, as mcp is
-	mcp    *server.Server
+	mcp    *server.Servers
 	names  atomic.Pointer[exposedNames]
 
 	doctors // cached diagnoses of servers that do not work
+	logins  knownLogins
 
 	mu     sync.Mutex // guards the fields below
 	loaded config.Config
@@ -61,17 +62,37 @@ func New(c config.Config, version, node string, log *zap.Logger) *Dashboard {
 }
 
 // Register adds the page's routes to mux, and shows the router and its MCP server from now
-// on. Call it once.
-func (d *Dashboard) Register(mux *http.ServeMux, r *adapter.Parts, mcp *server.Server) {
+// on. Call it once. The routes must be served to those alone who may see the calls of all
+// clients and act on servers, as [server.HTTPOptions.Pages] are.
+func (d *Dashboard) Register(mux *http.ServeMux, r *adapter.Parts, mcp *server.Servers) {
 	d.router, d.mcp = r, mcp
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { show(w, r, "index.html") })
-	mux.HandleFunc("GET /dashboard/page/{file...}", file)
-	mux.HandleFunc("GET /schema.json", schema)
-	mux.HandleFunc("GET /dashboard/events", asked(d.events))
-	mux.HandleFunc("GET /dashboard/tools", asked(d.tools))
-	mux.HandleFunc("GET /dashboard/tool", asked(d.tool))
-	mux.HandleFunc("POST /dashboard/call", own(d.call))
-	mux.HandleFunc("POST /dashboard/servers/{name}/{action}", own(d.act))
+	for _, route := range d.routes() {
+		mux.HandleFunc(route.pattern, route.serve)
+	}
+}
+
+// A route is a pattern of [http.ServeMux] and its handler.
+type route struct {
+	pattern string
+	serve   http.HandlerFunc
+}
+
+// routes returns all routes. A test asks for each as a client with a token of the role "use",
+// and as a page of another site.
+func (d *Dashboard) routes() []route {
+	return []route{
+		{"GET /{$}", func(w http.ResponseWriter, r *http.Request) { show(w, r, "index.html") }},
+		{"GET /dashboard/page/{file...}", file},
+		{"GET /schema.json", schema},
+		{"GET /dashboard/events", asked(d.events)}, // the calls of all clients
+		{"GET /dashboard/profiles", asked(d.profiles)},
+		{"GET /dashboard/tools", asked(d.tools)}, // of all profiles
+		{"GET /dashboard/tool", asked(d.tool)},
+		{"POST /dashboard/call", own(d.call)},
+		{"GET /dashboard/approvals", asked(d.approvals)},
+		{"POST /dashboard/approvals/{id}/{action}", own(d.decide)},
+		{"POST /dashboard/servers/{name}/{action}", own(d.act)},
+	}
 }
 
 // policy lets the page load only its own files, and lets no page frame it.
@@ -176,7 +197,7 @@ func (d *Dashboard) exposed(snapshot *registry.Snapshot) *server.ToolNames {
 	if n := d.names.Load(); n != nil && n.snapshot == snapshot && n.names == names && n.separator == separator {
 		return n.ToolNames
 	}
-	n := &exposedNames{snapshot, names, separator, server.NewNames(snapshot.Tools(), names, separator)}
+	n := &exposedNames{snapshot, names, separator, server.NewNames(snapshot.Tools(), names, separator, "")}
 	d.names.Store(n)
 	return n.ToolNames
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +20,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -54,7 +57,12 @@ func open(t *testing.T, servers ...config.Server) *site {
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx, edits) }()
 	mux := http.NewServeMux()
-	d.Register(mux, r.Parts(), server.New(r.Parts(), server.Options{Mode: server.Direct}))
+	options := server.Options{Live: adapter.Follow(r.Parts(), func(c config.Config) *server.Options {
+		return &server.Options{Mode: cmp.Or(c.Router.Mode, server.Direct)}
+	})}
+	d.Register(mux, r.Parts(), server.NewServers(server.Profiles{
+		Open: func([]string) (server.Router, server.Options) { return r.Parts(), options }, Whole: r.Parts(),
+	}))
 	s := httptest.NewServer(mux)
 	t.Cleanup(func() {
 		s.CloseClientConnections()
@@ -181,6 +189,20 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// A page is sent the mode that an edit sets.
+func TestEventsOfTheMode(t *testing.T) {
+	entry := fake("a", "echo")
+	s := open(t, entry)
+	next := s.watch()
+	if first := next(); first.Router == nil || first.Router.Mode != server.Direct {
+		t.Errorf("%+v", first.Router)
+	}
+	s.edits <- config.Config{Servers: []config.Server{entry}, Router: config.Router{Mode: server.Search}}
+	if u := until(next, func(u update) bool { return u.Router != nil }); u.Router.Mode != server.Search {
+		t.Errorf("%+v", u.Router)
+	}
+}
+
 // A server is stopped and started from the page, and by it alone.
 func TestAct(t *testing.T) {
 	s := open(t, fake("a", "echo"), fake("b", "pid"))
@@ -301,6 +323,56 @@ func TestChangedTools(t *testing.T) {
 	}
 }
 
+// Hints that claim more than before are shown, and count once they are confirmed as they were
+// shown.
+func TestChangedHints(t *testing.T) {
+	claims := func(annotations string) config.Server {
+		command, args := mcptest.Command("-tool", `{"name":"tidy","inputSchema":{"type":"object"},"annotations":`+annotations+`}`)
+		return config.Server{Name: "a", Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second}
+	}
+	s := open(t, claims("{}"))
+	next := s.watch()
+	next()
+	var shown []hint
+	changed := func(n int) func(u update) bool {
+		return func(u update) bool {
+			return slices.ContainsFunc(u.Servers, func(s serverInfo) bool { shown = s.Hints; return s.ChangedHints == n && len(s.Hints) == n })
+		}
+	}
+	s.edits <- config.Config{Servers: []config.Server{claims(`{"readOnlyHint":true}`)}}
+	until(next, changed(1))
+	if shown[0].ID != "a:tidy" || shown[0].Tool != "tidy" || fmt.Sprint(shown[0].Changes) != "[readOnlyHint was missing and is true]" {
+		t.Errorf("shown: %+v", shown)
+	}
+	var whole wholeTool
+	if s.ask(http.MethodGet, "/dashboard/tool?id=a:tidy", "", &whole); !strings.Contains(whole.Doubt, "no person has confirmed") || !whole.Asks {
+		t.Errorf("the tool: %+v", whole)
+	}
+	body, _ := json.Marshal(confirmation{map[string]registry.Hints{"tidy": shown[0].Hints}})
+	for _, c := range []struct {
+		body, header string
+		want         int
+	}{
+		{"{}", "", http.StatusBadRequest},
+		{`{"hints":{"tidy":{"readOnlyHint":false}}}`, "", http.StatusConflict},
+		{string(body), "https://evil.example", http.StatusForbidden},
+		{string(body), "", http.StatusOK},
+	} {
+		var header []string
+		if c.header != "" {
+			header = []string{"Origin", c.header}
+		}
+		if status := s.ask(http.MethodPost, "/dashboard/servers/a/hints", c.body, nil, header...); status != c.want {
+			t.Errorf("%s from %q: %d, want %d", c.body, c.header, status, c.want)
+		}
+	}
+	until(next, changed(0))
+	whole = wholeTool{}
+	if s.ask(http.MethodGet, "/dashboard/tool?id=a:tidy", "", &whole); whole.Doubt != "" || whole.Asks {
+		t.Errorf("confirmed: %+v", whole)
+	}
+}
+
 // What an edit changes is shown, and no secret.
 func TestConfiguration(t *testing.T) {
 	before := config.Server{Name: "a", Transport: config.Stdio, Command: "npx", Args: []string{"-y", "a b", "--api-key", "hush1", "--token=hush2", "postgres://me:hush3@host/db", "--header", "Authorization: Bearer hush9hush", "-e", "STRIPE_KEY=hush10",
@@ -330,8 +402,12 @@ func TestConfiguration(t *testing.T) {
 	if d.configuration() == shown || d.configuration().Rejected == "" || shown.Rejected != "" {
 		t.Error("the rejected edit is not shown")
 	}
+	d.Rejected(&trust.Waiting{Untrusted: &config.Untrusted{Before: true, Added: []string{"n"}}, Command: "metarouter trust /f"})
+	if c := d.configuration(); !strings.Contains(c.Rejected, "(added: n)") || strings.Contains(c.Rejected, "run:") || c.Approve != "metarouter trust /f" {
+		t.Errorf("an edit that waits is shown as %q, %q", c.Rejected, c.Approve)
+	}
 	d.Rejected(nil)
-	if d.configuration().Rejected != "" {
+	if d.configuration().Rejected != "" || d.configuration().Approve != "" {
 		t.Error("it is still shown after it was repaired")
 	}
 }

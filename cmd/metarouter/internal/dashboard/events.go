@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/server"
 )
 
 const (
@@ -46,10 +48,11 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	watching := &watcher{dashboard: d}
+	watching := &watcher{dashboard: d, loggedIn: server.LoggedIn(r.Context())}
 	var sent time.Time
 	for now := time.Now(); ; {
-		text := []byte(":\n\n") // a comment
+		asked := d.router.Approvals().Changed() // before the update is made, so that none is missed
+		text := []byte(":\n\n")                 // a comment
 		if u, news := watching.next(now); news {
 			b, err := json.Marshal(u)
 			if err != nil {
@@ -68,6 +71,8 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case now = <-ticker.C:
+		case <-asked:
+			now = time.Now()
 		case <-r.Context().Done():
 			return
 		}
@@ -77,6 +82,7 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 // A watcher knows the state that a page has, so that it gets only what has changed.
 type watcher struct {
 	dashboard *Dashboard
+	loggedIn  bool // the page's browser
 	begun     bool
 	router    routerInfo
 	order     []string
@@ -86,6 +92,8 @@ type watcher struct {
 	latency   histogram
 	snapshot  *registry.Snapshot
 	config    *configuration
+	clients   clientList
+	approvals []approval.Pending
 }
 
 // A sentServer is a server, and the information about it that a page has.
@@ -99,12 +107,12 @@ type sentServer struct {
 func (w *watcher) next(now time.Time) (u update, news bool) {
 	d := w.dashboard
 	u = update{Now: now, Full: !w.begun}
-	snapshot := d.router.Snapshot()
-	if u.Full || snapshot != w.snapshot {
+	snapshot, mode := d.router.Snapshot(), d.mcp.Default().Mode()
+	if u.Full || snapshot != w.snapshot || mode != w.router.Mode {
 		w.snapshot = snapshot
 		u.Catalog = catalogOf(snapshot)
-		shown, all := d.mcp.ListTokens()
-		info := routerInfo{Version: d.version, Node: d.node, Mode: d.mcp.Mode(), Since: d.born, ListTokens: all, ShownTokens: shown}
+		shown, all := d.mcp.Default().ListTokens()
+		info := routerInfo{Version: d.version, Node: d.node, Mode: mode, Since: d.born, ListTokens: all, ShownTokens: shown, LoggedIn: w.loggedIn}
 		if info != w.router {
 			w.router, u.Router = info, &info
 		}
@@ -124,8 +132,14 @@ func (w *watcher) next(now time.Time) (u update, news bool) {
 	if c := d.configuration(); c != w.config {
 		w.config, u.Config = c, c
 	}
+	if c := d.clients(); u.Full || !reflect.DeepEqual(c, w.clients) {
+		w.clients, u.Clients = c, &c
+	}
+	if a := d.router.Approvals().List(); u.Full || !slices.Equal(a, w.approvals) {
+		w.approvals, u.Approvals = a, a
+	}
 	quiet := !slices.ContainsFunc(u.Rates, func(s second) bool { return s.OK+s.Failed > 0 })
-	news = u.Full || u.Router != nil || u.Order != nil || u.Servers != nil || u.Calls != nil || u.Latency != nil || u.Catalog != nil || u.Config != nil || !quiet
+	news = u.Full || u.Router != nil || u.Order != nil || u.Servers != nil || u.Calls != nil || u.Latency != nil || u.Catalog != nil || u.Config != nil || u.Clients != nil || u.Approvals != nil || !quiet
 	if news { // else the next update has these seconds
 		w.second = now.Unix()
 	}
@@ -151,6 +165,7 @@ func (w *watcher) nextServers(u *update) {
 		gone := func(server string) bool { _, ok := servers[server]; return !ok }
 		w.dashboard.forget(gone)
 		w.dashboard.dismiss(gone)
+		w.dashboard.logins.forget(gone)
 	}
 	w.order, w.servers = order, servers
 }
@@ -159,7 +174,7 @@ func (w *watcher) nextServers(u *update) {
 func (d *Dashboard) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
 	info := serverInfo{
 		Name: s.Name, State: string(s.State), ByHand: s.ByHand, Transport: s.Transport, Era: s.Era, ProtocolVersion: s.ProtocolVersion,
-		Tools: s.Tools, PID: s.PID, Restarts: s.Restarts, Doing: s.Doing, StrayLines: s.StrayLines,
+		Tools: s.Tools, PID: s.PID, Several: s.Several(), Restarts: s.Restarts, Doing: s.Doing, StrayLines: s.StrayLines,
 		Calls: s.Calls, Waiting: s.Waiting, LastError: before.info.LastError, Stderr: before.info.Stderr, Latency: d.trail(s.Name),
 	}
 	if s.LastError != before.is.LastError || s.State != before.is.State {
@@ -175,7 +190,10 @@ func (d *Dashboard) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
 		}
 	}
 	info.Problem, info.Fix = d.diagnose(s)
-	info.ChangedTools, info.Changed = changedTools(d.router.Snapshot().Offer(s.Name))
+	info.Login = d.loginOf(s)
+	offer := d.router.Snapshot().Offer(s.Name)
+	info.ChangedTools, info.Changed = changedTools(offer)
+	info.ChangedHints, info.Hints = changedHints(offer)
 	return info
 }
 

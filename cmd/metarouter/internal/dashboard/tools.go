@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/changes"
+	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -34,7 +35,7 @@ func (d *Dashboard) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapsh
 	_, changed := snapshot.Offer(t.Server).LastSeen[t.ServerName()]
 	return tool{
 		ID: t.ID, Server: t.Server, Name: t.Name, ExposedName: d.exposed(snapshot).Exposed(t), Title: t.Title, Description: t.Description,
-		Capabilities: append([]string{}, t.Capabilities...), Hints: t.Hints, Tokens: len(t.Definition) / registry.BytesPerToken, Asks: !harmless, Changed: changed,
+		Capabilities: append([]string{}, t.Capabilities...), Hints: t.Hints, Tokens: len(t.Definition) / registry.BytesPerToken, Asks: !harmless, Changed: changed, Doubt: t.Doubt,
 	}
 }
 
@@ -52,6 +53,16 @@ func changedTools(l registry.Listing) (n int, names []string) {
 		}
 	}
 	return n, names
+}
+
+// changedHints returns how many tools of a server have hints that no person has confirmed, and
+// the first ones.
+func changedHints(l registry.Listing) (n int, first []hint) {
+	all := hints.Unconfirmed(l)
+	for _, c := range all[:min(len(all), maxNamed)] {
+		first = append(first, hint{c.Tool.ID, c.Tool.ServerName(), c.Tool.Hints, hints.Changes(c.Was, c.Tool.Hints)})
+	}
+	return len(all), first
 }
 
 // tools answers GET /dashboard/tools.
@@ -183,10 +194,22 @@ func (d *Dashboard) act(w http.ResponseWriter, r *http.Request) {
 		err = d.router.Turn(ctx, name, false)
 	case "start":
 		err = d.router.Turn(ctx, name, true)
+	case "login":
+		d.beginLogin(w, r, name)
+		return
+	case "logout":
+		err = d.logout(ctx, name)
 	case "seen":
 		err = d.router.Seen(name)
+	case "hints":
+		var c confirmation
+		if body, failed := io.ReadAll(r.Body); failed != nil || json.Unmarshal(body, &c) != nil || len(c.Hints) == 0 {
+			refuse(w, http.StatusBadRequest, `the body must name the hints to confirm: {"hints": {"TOOL": {"readOnlyHint": true}}}`)
+			return
+		}
+		err = d.router.ConfirmHints(name, c.Hints)
 	default:
-		refuse(w, http.StatusNotFound, "a server can be restarted, stopped or started, and its changes marked as seen")
+		refuse(w, http.StatusNotFound, "a server can be restarted, stopped, started, logged in to or out of, its changes marked as seen, and its hints confirmed")
 		return
 	}
 	if ctx.Err() != nil {

@@ -3,6 +3,7 @@ package doctor
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,4 +41,37 @@ func TestChangedTools(t *testing.T) {
 		return
 	}
 	t.Error("the change is not named")
+}
+
+// Tools whose hints are not believed are named, with what to do about it.
+func TestDoubtedHints(t *testing.T) {
+	reads := registry.Hints{ReadOnly: new(true)}
+	named := func(name, doubt string) registry.NormalizedTool {
+		return registry.NormalizedTool{ID: "s:" + name, Server: "s", Name: name, Description: "d", Hints: reads, Doubt: doubt}
+	}
+	o := registry.Offer{
+		Tools:     []registry.NormalizedTool{named("tidy", "its hints changed"), named("delete_all", "its name says that it deletes"), named("read", "")},
+		Confirmed: map[string]registry.Hints{"tidy": {}, "read": {ReadOnly: new(true), OpenWorld: new(true)}, "gone": {}},
+	}
+	r := registry.New()
+	if _, err := r.Replace("s", o); err != nil {
+		t.Fatal(err)
+	}
+	c := Case{Catalog: r.Snapshot(), World: world{}, Name: func(*registry.NormalizedTool) (string, string) { return "", "" }, Config: config.Config{Servers: []config.Server{{Name: "s", Command: "s"}}},
+		Servers: []status.Status{{Name: "s", State: status.Ready}}}
+	var found []string
+	for _, f := range Examine(c).Findings {
+		if strings.Contains(f.Problem, "claims") {
+			found = append(found, fmt.Sprintf("%v: %s %s %v", f.Severity, f.Problem, f.Fix, f.Details))
+		}
+	}
+	want := []string{
+		fmt.Sprintf("%v: 1 tool claims to do less harm than you have confirmed, and is not believed: tidy. do you believe this of the server? To confirm it, run: metarouter trust --hints s [tidy: readOnlyHint was missing and is true]", Warning),
+		fmt.Sprintf("%v: 1 tool claims to do no harm, and is not believed because of words that say otherwise: delete_all. if the server is right, write \"trustHints\": true in its entry; else nothing has to be done [delete_all: its name says that it deletes]", Note),
+	}
+	slices.Sort(found)
+	slices.Sort(want)
+	if !slices.Equal(found, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(found, "\n"), strings.Join(want, "\n"))
+	}
 }

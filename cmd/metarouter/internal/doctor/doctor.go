@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -55,8 +56,15 @@ type Case struct {
 	// Finds reports whether one tool has the name, in any form.
 	Finds func(name string) bool
 
+	// Why the last edit of the configuration is not in use, a [*trust.Waiting] if it waits for
+	// approval; nil if it is in use.
+	Edit error
+
 	// What is wrong with the models of these keys; nil if nothing is, or they were not asked.
 	Assist, Embeddings error
+
+	// The address of the configuration's HTTP server that another program has, nil if none has.
+	Port *Port
 
 	World World
 }
@@ -67,6 +75,8 @@ type Report struct {
 	Wanted   int       // servers that should work
 	Working  int       // servers that work
 	unusable bool      // the configuration can't be read
+
+	packages map[string]string // npm packages that run, by server
 }
 
 // OK reports whether nothing keeps a server or a tool from working.
@@ -93,10 +103,12 @@ func (r Report) Verdict() string {
 		line = "the server works"
 	case broken == 0:
 		line = fmt.Sprintf("all %d servers work", r.Wanted)
+	case r.Wanted == 1:
+		line = "the server does not work: see above"
 	case broken == 1:
-		line = fmt.Sprintf("%d of %d servers work; 1 must be corrected by you: see above", r.Working, r.Wanted)
+		line = fmt.Sprintf("%d of %d servers work; 1 needs you: see above", r.Working, r.Wanted)
 	default:
-		line = fmt.Sprintf("%d of %d servers work; %d must be corrected by you: see above", r.Working, r.Wanted, broken)
+		line = fmt.Sprintf("%d of %d servers work; %d need you: see above", r.Working, r.Wanted, broken)
 	}
 	if r.Working == r.Wanted && !r.OK() {
 		line += fmt.Sprintf("; but %s: see above", wrong(r.count(Broken)))
@@ -118,7 +130,7 @@ func Unusable(err error) Report {
 
 // Examine returns the report on the case. Apart from what it asks the World, it is pure.
 func Examine(c Case) Report {
-	var r Report
+	r := Report{packages: make(map[string]string)}
 	x := new(findings)
 	states := make(map[string]status.Status)
 	for _, s := range c.Servers {
@@ -138,7 +150,9 @@ func Examine(c Case) Report {
 		if now.State != status.Disabled && now.State != status.Self {
 			r.Wanted++
 			if now.State == status.Ready || now.State == status.Idle {
-				r.Working++
+				if r.Working++; now.Package != "" {
+					r.packages[entry.Name] = now.Package
+				}
 			}
 		}
 	}
@@ -170,7 +184,7 @@ func examineServer(x *findings, c Case, entry config.Server, s status.Status, of
 			x.add(Note, "it was stopped by hand, so it does not run.", "to start it again, run: metarouter restart "+entry.Name+"; or press Start in the dashboard")
 			return
 		}
-		x.add(Note, "it is disabled, so it is not started.", `to use it, take "disabled": true out of its entry`)
+		x.add(Note, "it is disabled, so it is not started.", "to use it, run: metarouter enable "+entry.Name+" --write")
 		return
 	case status.Self:
 		x.add(Warning, "its entry would start a router inside the router, so it is never started.", "take the entry out of the configuration")
@@ -190,15 +204,24 @@ func examineServer(x *findings, c Case, entry config.Server, s status.Status, of
 
 // examineWhole checks what is not about one server.
 func examineWhole(x *findings, c Case) {
+	if w, ok := errors.AsType[*trust.Waiting](c.Edit); ok {
+		x.add(Warning, "the last edit of the configuration waits for your approval: "+w.Untrusted.Error()+".", "read the file, then run: "+w.Command)
+	} else if c.Edit != nil {
+		x.add(Warning, "the last edit of the configuration is not in use: "+c.Edit.Error()+".", "correct the file; 'metarouter check' says whether it is correct")
+	}
 	for _, p := range c.Config.Problems {
 		if p.Server == "" {
 			problem, fix := ofProblem(p)
-			x.add(Warning, problem, fix)
+			severity := Broken
+			if p.IsWarning() {
+				severity = Warning
+			}
+			x.add(severity, problem, fix)
 		}
 	}
 	if len(c.Config.Servers) == 0 {
 		x.add(Warning, "the configuration has no server.",
-			`write one: {"mcpServers": {"files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "."]}}}`)
+			"type 'metarouter import CLIENT --write' for the servers of a client such as claude-desktop, or 'metarouter add NAME --write -- COMMAND' for one of your own")
 	}
 	err := c.World.DataFolder()
 	if exposed, ok := errors.AsType[*safefile.Exposed](err); ok {
@@ -206,6 +229,15 @@ func examineWhole(x *findings, c Case) {
 	} else if err != nil {
 		x.add(Warning, fmt.Sprintf("nothing can be written to the data folder (%v), so each start is as slow as the first.", err), "make it writable, or name another with --data DIR")
 	}
+	if path := c.World.KeyFile(); path != "" {
+		x.add(Note, "the key of your secrets is in the file "+path+", because there was no keyring when the first one was set: whoever can read your files can read the secrets.",
+			"where a keyring runs, remove the files secrets.* in its folder and set the secrets again; else nothing has to be done")
+	}
+	if path := c.World.LoginsKey(); path != "" {
+		x.add(Note, "the key of your logins at remote servers is in the file "+path+", because there was no keyring at the first login: whoever can read your files can use the logins.",
+			"where a keyring runs, remove the files logins.* in its folder and log in again; else nothing has to be done")
+	}
+	checkPort(x, c.Port)
 	checkModels(x, c)
 	checkPinned(x, c)
 	checkCost(x, c)
@@ -222,7 +254,11 @@ func addProblems(x *findings, c Case, entry config.Server, s status.Status) {
 			continue
 		}
 		problem, fix := ofProblem(p)
-		x.add(severity, problem, fix)
+		if p.IsWarning() {
+			x.add(Warning, problem, fix)
+		} else {
+			x.add(severity, problem, fix)
+		}
 	}
 }
 
@@ -234,20 +270,10 @@ func ofProblem(p config.Problem) (problem, fix string) {
 		where = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 	}
 	what, fix, _ := strings.Cut(p.Message, "; ")
-	if p.Unset != "" {
-		first, _, _ := strings.Cut(p.Unset, ",")
-		fix = fmt.Sprintf(`set %s where the client is started (programs that are started from the Dock or a menu do not see your shell's variables), or put it into a file and write "envFile": "that/file" into the entry`, first)
-	}
-	if word, ok := strings.CutPrefix(fix, "did you mean "); ok {
-		fix = "write " + strings.TrimSuffix(word, "?") + " instead"
-	}
-	if fix == "" {
+	if fix = cmp.Or(p.Fix, fix); fix == "" {
 		fix = "correct the line"
-		if _, allowed, ok := strings.Cut(what, " must be "); ok {
-			fix = "write " + allowed
-		}
 	}
-	return fmt.Sprintf("%s (%s).", what, where), fix + "."
+	return fmt.Sprintf("%s (%s).", what, where), fix
 }
 
 // counted returns "1 warning" or "3 warnings".

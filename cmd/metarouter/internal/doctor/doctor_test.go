@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -15,7 +18,10 @@ import (
 )
 
 // world is one in which there is npx, and fnm's uvx.
-type world struct{ data error }
+type world struct {
+	data               error
+	keyFile, loginsKey string
+}
 
 func (world) Has(program string) bool { return program == "npx" }
 func (world) Elsewhere(program string) string {
@@ -33,6 +39,8 @@ func (world) Like(program string) string {
 func (world) IsFolder(path string) bool { return path == "/srv/folder" }
 func (world) Folder() string            { return "/here" }
 func (w world) DataFolder() error       { return w.data }
+func (w world) KeyFile() string         { return w.keyFile }
+func (w world) LoginsKey() string       { return w.loginsKey }
 
 func caseOf(c config.Config, states ...status.Status) Case {
 	return Case{
@@ -62,6 +70,11 @@ func TestStart(t *testing.T) {
 	late := func(said ...string) *status.Fault {
 		return &status.Fault{Kind: status.TimedOut, After: 90 * time.Second, Said: said}
 	}
+	login := func(why status.LoginReason) *status.Fault {
+		return &status.Fault{Kind: status.Unauthorized, Code: 401, Login: why, Issuer: "https://i.example"}
+	}
+	credentials := remote("https://h.example/mcp", config.StreamableHTTP)
+	credentials.OAuth = &config.OAuth{Grant: "client_credentials"}
 	relative := stdio("./server.sh")
 	inFolder := relative
 	inFolder.Cwd = "/srv"
@@ -72,8 +85,6 @@ func TestStart(t *testing.T) {
 		fault        *status.Fault
 		problem, fix string // are in it
 	}{
-		"arguments in the command": {config.Server{Name: "s", Transport: config.Stdio, Command: "npx -y pkg --api-key=verysecret", Args: []string{"x"}}, &status.Fault{Kind: status.CommandMissing, Command: "npx -y pkg --api-key=verysecret"},
-			`its "command" is "npx -y pkg --api-key=…"`, `write "command": "npx", "args": ["-y", "pkg", "--api-key=…", "x"]`},
 		"near miss":             {stdio("nxp"), &status.Fault{Kind: status.CommandMissing, Command: "nxp"}, `no program is called "nxp"`, `"command": "npx"`},
 		"elsewhere":             {stdio("pnpx"), &status.Fault{Kind: status.CommandMissing, Command: "pnpx", Path: "/bin"}, "in no folder of the PATH (/bin)", `write "command": "/opt/rare/pnpx"`},
 		"not installed":         {stdio("uvx x"), &status.Fault{Kind: status.CommandMissing, Command: "uvx", Path: "/opt/bin:/bin"}, `"uvx" was not found: not in the PATH (/opt/bin:/bin)`, "install uv"},
@@ -85,7 +96,7 @@ func TestStart(t *testing.T) {
 		"interpreter":           {stdio("/srv/script"), &status.Fault{Kind: status.InterpreterMissing, Command: "/srv/script"}, "its first line names does not exist", "head -1 /srv/script"},
 		"not executable":        {stdio("/srv/bin"), &status.Fault{Kind: status.CommandUnusable, Command: "/srv/bin", Message: "permission denied"}, "permission denied", "chmod +x /srv/bin"},
 		"secret in a command":   {stdio("x"), &status.Fault{Kind: status.CommandMissing, Command: "odd --token=verysecret"}, `"odd --token=…" was not found`, "which odd"},
-		"no folder":             {stdio("npx"), &status.Fault{Kind: status.FolderMissing, Folder: "/nowhere"}, "/nowhere, does not exist", "mkdir -p /nowhere"},
+		"no folder":             {stdio("npx"), &status.Fault{Kind: status.FolderMissing, Folder: "/nowhere"}, "/nowhere, does not exist", "make the folder"},
 
 		"no package":       {stdio("npx -y pkg@1"), fetch("npm error code E404"), "npm does not find the package pkg@1", `"npm view pkg"`},
 		"no version":       {stdio("npx -y pkg@1"), fetch("npm ERR! code ETARGET"), "no such version", `"npm view pkg versions"`},
@@ -125,6 +136,15 @@ func TestStart(t *testing.T) {
 		"protocol":     {stdio("x"), &status.Fault{Kind: status.WrongProtocol, Protocol: "1999"}, `version "1999" of the protocol`, "update"},
 
 		"token wanted":  {remote("https://h.example/mcp?key=1", config.StreamableHTTP), &status.Fault{Kind: status.Unauthorized, Code: 401}, "h.example requires a token", `"Bearer ${S_TOKEN}"`},
+		"no login":      {remote("https://h.example/mcp", config.StreamableHTTP), login(status.NeverLoggedIn), "h.example requires a login, and nobody has logged in to it yet", "run: metarouter login s"},
+		"login over":    {remote("https://h.example/mcp", config.StreamableHTTP), login(status.LoginExpired), "has expired or was revoked", "run: metarouter login s"},
+		"issuer away":   {remote("https://h.example/mcp", config.StreamableHTTP), login(status.IssuerUnreachable), "its issuer can't be reached", "whether https://i.example can be reached"},
+		"interrupted":   {remote("https://h.example/mcp", config.StreamableHTTP), login(status.RefreshInterrupted), "refresh of its token was interrupted", "run: metarouter login s"},
+		"other's token": {remote("https://h.example/mcp", config.StreamableHTTP), login(status.TokenRejected), "a token that was just issued", `set "resource"`},
+		"scope":         {remote("https://h.example/mcp", config.StreamableHTTP), login(status.ScopeMissing), "does not permit this call", "run: metarouter login s"},
+		"credentials":   {credentials, &status.Fault{Kind: status.Unauthorized, Code: 401, HadToken: true, Message: "invalid_client"}, "gets none with its client credentials", `correct "clientId"`},
+		"no access":     {remote("https://h.example/mcp", config.StreamableHTTP), &status.Fault{Kind: status.Unauthorized, Code: 403, HadToken: true, Message: "it forbids"}, "refuses the router's requests (HTTP 403)", "have access"},
+		"no issuer":     {remote("https://h.example/mcp", config.StreamableHTTP), &status.Fault{Kind: status.Unauthorized, Code: 401, Message: "timeout"}, "who issues it can't be found out", "check the network"},
 		"token refused": {remote("https://h.example/mcp", config.StreamableHTTP), &status.Fault{Kind: status.Unauthorized, Code: 401, HadToken: true}, "refuses the token", "expired"},
 		"not there":     {remote("https://h.example/x?key=1", config.StreamableHTTP), &status.Fault{Kind: status.BadStatus, Code: 404}, "https://h.example/x has no MCP server (HTTP 404)", "/mcp"},
 		"other type":    {remote("https://h.example/x", config.SSE), &status.Fault{Kind: status.BadStatus, Code: 405}, `does not speak "sse"`, `take "type" out`},
@@ -150,7 +170,7 @@ func TestStart(t *testing.T) {
 			if all := f.Problem + f.Fix; strings.Contains(all, "key=1") || strings.Contains(all, "verysecret") {
 				t.Errorf("it tells a secret: %s", all)
 			}
-			if v := r.Verdict(); v != "0 of 1 servers work; 1 must be corrected by you: see above" {
+			if v := r.Verdict(); v != "the server does not work: see above" {
 				t.Errorf("verdict %q", v)
 			}
 		})
@@ -216,14 +236,18 @@ func TestOffer(t *testing.T) {
 		"flood of lines": {stdio("x"), status.Status{State: status.Ready, Flood: status.Flood{PerSecond: 20000}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "too many messages that were not asked for (20000 in a second)"},
 		"outdated":       {stdio("x"), status.Status{State: status.Ready, Outdated: "list its changed tools: no answer within 30s"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "the old ones stay: no answer within 30s."},
 		"no prompts":     {stdio("x"), ready, config.Router{}, []registry.Dropped{{Kind: "prompt", Reason: "more than 100000 prompts"}}, []registry.NormalizedTool{plain}, Warning, "its list of prompts can't be read, so it is used without: more than 100000 prompts."},
-		"slow": {stdio("npx -y @o/pkg@latest x"), status.Status{State: status.Ready, Took: 12 * time.Second, Fetching: 9 * time.Second, Package: "@o/pkg@1.2.3"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning,
-			`it took 12 s to start, 9.0 s of them to fetch its package. pin the version, so that npm does not look up the newest one each time: "args": ["-y", "@o/pkg@1.2.3", "x"]`},
+		"slow": {stdio("npx -y @o/pkg@latest x"), status.Status{State: status.Ready, Took: 12 * time.Second, Fetching: 9 * time.Second, Package: "@o/pkg@1.2.3"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Note,
+			`it took 12 s to start, 9.0 s of them to fetch its package. nothing has to be done: the next start is faster`},
+		"slow with data": {stdio("npx -y @modelcontextprotocol/server-memory"), status.Status{State: status.Ready, Took: 12 * time.Second, Fetching: 9 * time.Second, Cached: true, Package: "@modelcontextprotocol/server-memory@1.2.3"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning,
+			`its data is in its package's folder; set MEMORY_FILE_PATH first`},
+		"slow to ask": {stdio("npx -y @o/pkg x"), status.Status{State: status.Ready, Took: 12 * time.Second, Fetching: 9 * time.Second, Cached: true, Package: "@o/pkg@1.2.3"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning,
+			`it took 12 s to start, 9.0 s of them to ask npm for the newest version of its package. pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write, or write "args": ["-y", "@o/pkg@1.2.3", "x"]`},
 		"slow itself":  {stdio("x"), status.Status{State: status.Ready, Took: 12 * time.Second}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `"lazy": true`},
 		"old protocol": {stdio("x"), status.Status{State: status.Ready, ProtocolVersion: "2024-11-05"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Note, "2024-11-05"},
 		"shaky":        {stdio("x"), status.Status{State: status.Ready, Restarts: 2, LastError: "exited with status 3", Fault: &status.Fault{Kind: status.Exited}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "2 times. The last reason: exited with status 3"},
 		"reverted":     {stdio("x"), status.Status{State: status.Ready, Reverted: true, LastError: "the edit"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Broken, "edited entry does not start"},
 		"pinned":       {stdio("x"), ready, config.Router{Pinned: []string{"s:nope"}}, nil, []registry.NormalizedTool{plain}, Warning, `"pinned" has "s:nope"`},
-		"disabled":     {stdio("x"), status.Status{State: status.Disabled}, config.Router{}, nil, nil, Note, "disabled"},
+		"disabled":     {stdio("x"), status.Status{State: status.Disabled}, config.Router{}, nil, nil, Note, "metarouter enable s --write"},
 		"self":         {stdio("x"), status.Status{State: status.Self}, config.Router{}, nil, nil, Warning, "inside the router"},
 	}
 	for name, tc := range tests {
@@ -277,13 +301,13 @@ func TestWhole(t *testing.T) {
 	c := config.Config{
 		Servers: []config.Server{misconfigured, func() config.Server { e := stdio("x"); e.Name = "one"; return e }(), twin},
 		Problems: []config.Problem{
-			{File: "f", Line: 1, Column: 2, Message: `the key "moood" is not known; did you mean "mode"?`},
-			{File: "f", Line: 3, Column: 4, Server: "s", Message: "the variable TOKEN is not set; set it", Unset: "TOKEN"},
+			{File: "f", Line: 1, Column: 2, Message: `the key "moood" is not known; did you mean "mode"?`, Severity: "warning", Fix: `write "mode" instead`},
+			{File: "f", Line: 3, Column: 4, Server: "s", Message: "the variable TOKEN is not set; set it", Severity: "error", Fix: "set it"},
 		},
 		Router: config.Router{ToolBudget: 10},
 	}
 	x := caseOf(c, status.Status{Name: "s", State: status.Misconfigured}, status.Status{Name: "one", State: status.Idle}, status.Status{Name: "twin", State: status.Idle})
-	x.World = world{errors.New("read-only")}
+	x.World = world{data: errors.New("read-only")}
 	r := Examine(x)
 	var got []string
 	for _, f := range r.Findings {
@@ -296,10 +320,10 @@ twin/warning: it is the same server as "one", so all its tools exist twice.
 	if strings.Join(got, "\n") != want {
 		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
-	if v := r.Verdict(); v != "2 of 3 servers work; 1 must be corrected by you: see above; 3 warnings" {
+	if v := r.Verdict(); v != "2 of 3 servers work; 1 needs you: see above; 3 warnings" {
 		t.Errorf("verdict %q", v)
 	}
-	if v := Unusable(config.Problem{File: "f", Line: 1, Column: 1, Message: "it is empty; write {}"}); v.OK() || v.Findings[0].Fix != "write {}." {
+	if v := Unusable(config.Problem{File: "f", Line: 1, Column: 1, Message: "it is empty; write {}", Fix: "write {}"}); v.OK() || v.Findings[0].Fix != "write {}" {
 		t.Errorf("unusable: %+v", v)
 	}
 }
@@ -346,4 +370,25 @@ func TestExposedDataFolder(t *testing.T) {
 		}
 	}
 	t.Errorf("not found: %+v", Examine(c))
+}
+
+// An edit that waits for approval is named with the command; a wrong one with its mistake.
+func TestEditNotInUse(t *testing.T) {
+	for _, tc := range []struct {
+		edit         error
+		problem, fix string
+	}{
+		{&trust.Waiting{Untrusted: &config.Untrusted{Text: config.Config{Files: []string{"/p/.mcp.json"}}, Before: true, Added: []string{"a"}}, Command: "metarouter trust /p/.mcp.json"},
+			"the last edit of the configuration waits for your approval: /p/.mcp.json is not trusted: it was edited since you approved it (added: a).", "read the file, then run: metarouter trust /p/.mcp.json"},
+		{config.Problem{File: "/f", Line: 1, Column: 2, Message: "a comma is missing"},
+			"the last edit of the configuration is not in use: /f:1:2: a comma is missing.", "correct the file; 'metarouter check' says whether it is correct"},
+	} {
+		x := caseOf(config.Config{Servers: []config.Server{stdio("x")}}, status.Status{Name: "s", State: status.Ready})
+		x.Edit = tc.edit
+		r := Examine(x)
+		want := Finding{Severity: Warning, Problem: tc.problem, Fix: tc.fix}
+		if i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Server == "" }); i < 0 || !reflect.DeepEqual(r.Findings[i], want) {
+			t.Errorf("got %+v, want %+v", r.Findings, want)
+		}
+	}
 }

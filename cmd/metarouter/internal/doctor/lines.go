@@ -10,11 +10,13 @@ type Diagnosis struct {
 	OK       bool      `json:"ok"`
 	Findings []Finding `json:"findings"`
 	Verdict  string    `json:"verdict"`
+
+	Packages map[string]string `json:"packages,omitempty"` // npm packages that run, as name@version, by server
 }
 
 // Diagnosis returns the report as the command doctor prints it.
 func (r Report) Diagnosis() Diagnosis {
-	return Diagnosis{r.OK(), append([]Finding{}, r.Findings...), r.Verdict()}
+	return Diagnosis{r.OK(), append([]Finding{}, r.Findings...), r.Verdict(), r.packages}
 }
 
 // severities are the marks of findings on a terminal.

@@ -11,6 +11,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/changes"
+	"github.com/mcp-metarouter/metarouter/internal/hints"
+	"github.com/mcp-metarouter/metarouter/internal/packages"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -61,11 +63,19 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 		x.add(Warning, fmt.Sprintf("its lists have changed and can't be read, so the old ones stay: %s.", strings.TrimPrefix(s.Outdated, "list its changed tools: ")), "update the server, or report this to its authors")
 	}
 	if up && s.Took > slowStart {
-		problem := fmt.Sprintf("it took %s to start", short(s.Took))
+		problem, first := fmt.Sprintf("it took %s to start", short(s.Took)), false
 		if s.Fetching > s.Took/3 {
-			problem += fmt.Sprintf(", %s of them to fetch its package", short(s.Fetching))
+			did := "to fetch its package"
+			if first = !s.Cached; s.Cached {
+				did = "to ask npm for the newest version of its package"
+			}
+			problem += fmt.Sprintf(", %s of them %s", short(s.Fetching), did)
 		}
-		x.add(Warning, problem+".", startFaster(entry, s))
+		if first {
+			x.add(Note, problem+".", "nothing has to be done: the next start is faster")
+		} else {
+			x.add(Warning, problem+".", startFaster(entry, s))
+		}
 	}
 	if up && s.ProtocolVersion == session.Oldest {
 		fix := "nothing has to be done; a newer version of the server may use a newer protocol"
@@ -112,10 +122,13 @@ func startFaster(entry config.Server, s status.Status) string {
 			spec = arg
 		}
 	}
+	if use, ok := packages.Of(entry.Command, entry.Args); ok && use.KeepsData(entry.Env) {
+		return "its version can't be pinned yet: its data is in its package's folder; set MEMORY_FILE_PATH first"
+	}
 	if spec != "" && spec != s.Package {
 		args := slices.Clone(entry.Args)
 		args[slices.Index(args, spec)] = s.Package
-		return fmt.Sprintf(`pin the version, so that npm does not look up the newest one each time: "args": [%s]`, quoted(args))
+		return fmt.Sprintf(`pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write, or write "args": [%s]`, quoted(args))
 	}
 	return `you need not do anything: clients can use the other servers while it starts. With "lazy": true in its entry, it starts only when one of its tools is called`
 }
@@ -185,6 +198,7 @@ func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
 	noteRepairs(x, o)
 	checkURIs(x, c, entry, o)
 	checkChanges(x, entry, o)
+	checkHints(x, entry, o)
 	checkDescriptions(x, o)
 	checkSizes(x, o)
 	checkSchemas(x, o)
@@ -284,6 +298,53 @@ func checkChanges(x *findings, entry config.Server, o registry.Listing) {
 		x.add(Warning, fmt.Sprintf("%s changed since you last looked: %s.", counted(len(names), "tool"), some(names)),
 			"are the changes what you expect of this server? To read them all and be warned no more, run: metarouter tools --seen --server "+entry.Name, details...)
 	}
+}
+
+// checkHints names the tools that declare that they do no harm and are not believed.
+func checkHints(x *findings, entry config.Server, o registry.Listing) {
+	changed := make(map[string]bool)
+	var names, details []string
+	for _, c := range hints.Unconfirmed(o) {
+		changed[c.Tool.ID] = true
+		name := plain.Line(clip(c.Tool.Name, 40))
+		names = append(names, name)
+		if len(details) < maxChanges {
+			details = append(details, name+": "+strings.Join(hints.Changes(c.Was, c.Tool.Hints), ", "))
+		}
+	}
+	if len(names) > 0 {
+		x.add(Warning, fmt.Sprintf("%s to do less harm than you have confirmed, and %s not believed: %s.", claim(len(names)), are(len(names)), some(names)),
+			"do you believe this of the server? To confirm it, run: metarouter trust --hints "+entry.Name, details...)
+	}
+	names, details = nil, nil
+	for _, t := range o.Tools {
+		if t.Doubt == "" || changed[t.ID] {
+			continue
+		}
+		name := plain.Line(clip(t.Name, 40))
+		names = append(names, name)
+		if len(details) < maxChanges {
+			details = append(details, name+": "+t.Doubt)
+		}
+	}
+	if len(names) > 0 {
+		x.add(Note, fmt.Sprintf("%s to do no harm, and %s not believed because of words that say otherwise: %s.", claim(len(names)), are(len(names)), some(names)),
+			`if the server is right, write "trustHints": true in its entry; else nothing has to be done`, details...)
+	}
+}
+
+func claim(tools int) string {
+	if tools == 1 {
+		return "1 tool claims"
+	}
+	return fmt.Sprintf("%d tools claim", tools)
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
 }
 
 // checkDescriptions names the tools without a description.

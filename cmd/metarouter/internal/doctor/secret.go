@@ -38,13 +38,19 @@ func quoted(words []string) string {
 // plainWord matches a word that a shell does not change.
 var plainWord = re(`^[A-Za-z0-9_@%+=:,./…~-]+$`)
 
+// word returns a word as a person types it in a shell.
+func word(w string) string {
+	if plainWord().MatchString(w) {
+		return w
+	}
+	return "'" + strings.ReplaceAll(plain.Line(w), "'", `'\''`) + "'"
+}
+
 // byHand returns the entry's command as a person types it.
 func byHand(entry config.Server) string {
 	words := secret.Words(append([]string{entry.Command}, entry.Args...), "…")
 	for i, w := range words {
-		if !plainWord().MatchString(w) {
-			words[i] = "'" + strings.ReplaceAll(plain.Line(w), "'", `'\''`) + "'"
-		}
+		words[i] = word(w)
 	}
 	line := clip(strings.Join(words, " "), 300)
 	if entry.Cwd != "" {

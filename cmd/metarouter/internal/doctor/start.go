@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -39,7 +40,7 @@ func explainFailure(x *findings, c Case, entry config.Server, s status.Status) {
 	case status.CommandUnusable, status.InterpreterMissing:
 		explainUnusableCommand(x, c, entry, f)
 	case status.FolderMissing:
-		x.add(Broken, fmt.Sprintf("the folder that it should run in, %s, does not exist.", f.Folder), fmt.Sprintf(`create it (mkdir -p %s), or correct "cwd" in its entry`, f.Folder))
+		x.add(Broken, fmt.Sprintf("the folder that it should run in, %s, does not exist.", f.Folder), `make the folder, or correct "cwd" in its entry`)
 	case status.FetchFailed:
 		x.add(Broken, fmt.Sprintf("%s could not fetch %s.", f.Command, strings.Join(f.Fetches, ", ")), rerun(entry), tail(printed)...)
 	case status.Exited:
@@ -48,6 +49,8 @@ func explainFailure(x *findings, c Case, entry config.Server, s status.Status) {
 		explainTimeout(x, entry, s, printed)
 	case status.Refused:
 		x.add(Broken, fmt.Sprintf("it answers %s with an error: %s (%d).", request(f), f.Message, f.Code), "update the server, or report this to its authors")
+	case status.NoSecret:
+		x.add(Broken, f.Message+".", cmp.Or(f.Command, "correct the reference in its entry, or what it names")+"; then run: metarouter restart "+entry.Name)
 	case status.WrongProtocol:
 		x.add(Broken, fmt.Sprintf("it speaks version %q of the protocol, which metarouter does not know.", f.Protocol), "update the server; if the server is newer than metarouter, update metarouter")
 	default:
@@ -76,12 +79,6 @@ func checkRestarts(x *findings, entry config.Server, s status.Status) {
 func explainMissingCommand(x *findings, c Case, entry config.Server, f *status.Fault) {
 	missing := func(problem, fix string) { x.add(Broken, problem, fix) }
 	name := strings.Join(secret.Words(strings.Fields(f.Command), "…"), " ")
-	if first, rest, ok := strings.Cut(strings.TrimSpace(f.Command), " "); ok && c.World.Has(first) {
-		args := append(strings.Fields(rest), entry.Args...)
-		missing(fmt.Sprintf(`its "command" is %q, and no program has that name: the arguments belong into "args".`, name),
-			fmt.Sprintf(`write "command": %q, "args": [%s]`, first, quoted(args)))
-		return
-	}
 	if filepath.Base(name) != name || strings.Contains(name, "/") {
 		where := name
 		if !filepath.IsAbs(where) && entry.Cwd != "" {
@@ -237,11 +234,17 @@ func explainTimeout(x *findings, entry config.Server, s status.Status, printed [
 func explainRemote(x *findings, entry config.Server, s status.Status) {
 	f := s.Fault
 	switch {
-	case f.Kind == status.Unauthorized && f.HadToken:
+	case f.Kind == status.Unauthorized && f.HadToken && f.Login == "" && f.Message == "":
 		x.add(Broken, fmt.Sprintf("%s refuses the token in the entry's \"Authorization\" header (HTTP %d).", host(entry), f.Code),
 			"the token may have expired, or belong to another service: create a new one on the website of the server's owner, and set its variable to it")
+	case f.Kind == status.Unauthorized && f.Login != "":
+		problem, fix, details := explainLogin(entry, f)
+		x.add(Broken, problem, fix, details...)
+	case f.Kind == status.Unauthorized && f.Message != "":
+		problem, fix := explainNoToken(entry, f)
+		x.add(Broken, problem, fix, oneLine(f.Message)...)
 	case f.Kind == status.Unauthorized:
-		x.add(Broken, host(entry)+" requires a token.", fmt.Sprintf(`write "headers": {"Authorization": "Bearer ${%s}"} into its entry and set that variable; if the server only has a login in the browser (OAuth), write "command": "npx", "args": ["-y", "mcp-remote", %q] instead of the url`, variableOf(entry.Name), bareURL(entry)))
+		x.add(Broken, host(entry)+" requires a token, and says nothing of a login (OAuth).", fmt.Sprintf(`create a token on the website of the server's owner, write "headers": {"Authorization": "Bearer ${%s}"} into its entry, and set that variable`, variableOf(entry.Name)))
 	case f.Kind == status.BadStatus && f.Code == 404:
 		x.add(Broken, fmt.Sprintf("%s has no MCP server (HTTP 404).", bareURL(entry)), "correct the path of the url: it is often /mcp, or /sse with older servers")
 	case f.Kind == status.BadStatus && (f.Code == 405 || f.Code == 400) && entry.Transport != config.AutoHTTP:

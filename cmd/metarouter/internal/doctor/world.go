@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
 
 // A World is what Examine may look at besides the case.
@@ -18,6 +19,8 @@ type World interface {
 	Elsewhere(program string) string // the program's path outside of the PATH and of the supervisor's folders; "" if not found
 	Like(program string) string      // an existing program with a similar name; "" if not found
 	IsFolder(path string) bool
+	KeyFile() string   // the file with the key of the secrets; "" if a keyring has it, or there are none
+	LoginsKey() string // the same for the logins at remote servers
 	Folder() string    // the working folder of this process
 	DataFolder() error // why the data folder can't be written, or a [*safefile.Exposed]; nil if all is well, or nothing is kept
 }
@@ -25,6 +28,24 @@ type World interface {
 // System is the [World] of this process.
 type System struct {
 	DataDir string // "" keeps nothing
+}
+
+// KeyFile implements [World].
+func (System) KeyFile() string {
+	own, err := config.Own()
+	if err != nil {
+		return ""
+	}
+	return vault.Of(own).KeyFile()
+}
+
+// LoginsKey implements [World].
+func (System) LoginsKey() string {
+	own, err := config.Own()
+	if err != nil {
+		return ""
+	}
+	return vault.Logins(filepath.Dir(own)).KeyFile()
 }
 
 // Has implements [World].

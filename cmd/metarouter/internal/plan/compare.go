@@ -7,6 +7,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -80,14 +81,14 @@ func SideOf(c config.Config, p adapter.Preview) Side {
 			s.tools = append(s.tools, &offer.Tools[i])
 		}
 	}
-	s.names = server.NewNames(s.tools, c.Router.Names, c.Router.Separator)
+	s.names = server.NewNames(s.tools, c.Router.Names, c.Router.Separator, c.Router.Gateway.Prefix)
 	return s
 }
 
 // mode returns how the tools would be shown, were the router started now.
 func (s Side) mode() string {
 	r := s.config.Router
-	return server.ModeFor(r.Mode, len(s.unknown)+len(s.named) == 0, registry.Tokens(s.tools), r.ToolBudget)
+	return server.ModeFor(r.Mode, registry.Tokens(s.tools), r.ToolBudget)
 }
 
 // Compare returns what b in place of a would change.
@@ -101,14 +102,15 @@ func Compare(a, b Side) Plan {
 	p.settings(a.config.Router, b.config.Router)
 	p.Restart = config.RestartKeys(a.config.Router, b.config.Router)
 	switch was, is := a.mode(), b.mode(); {
-	case was != is && is == server.Search && b.config.Router.Mode == server.Auto && len(b.unknown)+len(b.named) > 0:
-		p.Mode = "; since some tools are not known, the router would show the search tools instead of all tools at its next start"
 	case was == is:
 		p.Mode = fmt.Sprintf("; clients are shown %s, as before", modeWords[is])
 	case a.config.Router.Mode == b.config.Router.Mode && a.config.Router.ToolBudget == b.config.Router.ToolBudget:
 		p.Mode = fmt.Sprintf("; clients would be shown %s instead of %s from the router's next start", modeWords[is], modeWords[was])
 	default:
 		p.Mode = fmt.Sprintf("; clients would be shown %s instead of %s", modeWords[is], modeWords[was])
+	}
+	if b.config.Router.Mode == server.Auto && b.mode() == server.Direct && len(b.unknown)+len(b.named) > 0 {
+		p.Mode += fmt.Sprintf(", unless the tools that are not known yet cost more than %d tokens", b.config.Router.ToolBudget-p.Tokens.After)
 	}
 	return p
 }
@@ -190,6 +192,10 @@ func (p *Plan) settings(a, b config.Router) {
 		if reflect.DeepEqual(old.Interface(), now.Interface()) {
 			continue
 		}
+		if old, ok := old.Interface().(map[string]config.Profile); ok {
+			p.Settings = append(p.Settings, profiles(old, b.Profiles)...)
+			continue
+		}
 		key := before.Type().Field(i).Name
 		key = strings.ToLower(key[:1]) + key[1:]
 		if key == "hTTP" {
@@ -201,4 +207,21 @@ func (p *Plan) settings(a, b config.Router) {
 		}
 		p.Settings = append(p.Settings, key)
 	}
+}
+
+// profiles names the profiles that differ.
+func profiles(a, b map[string]config.Profile) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(merged(a, b))) {
+		old, was := a[name]
+		now, is := b[name]
+		switch {
+		case !was:
+			all = append(all, fmt.Sprintf("profile %s added", name))
+		case !is:
+			all = append(all, fmt.Sprintf("profile %s removed", name))
+		case !reflect.DeepEqual(old, now):
+			all = append(all, "profile "+name)
+		}
+	}
+	return all
 }

@@ -30,7 +30,10 @@ func TestCompare(t *testing.T) {
 		return config.Server{Name: name, Transport: config.Stdio, Command: command, Env: map[string]string{"KEY": command + " is secret"}}
 	}
 	bare := auto
-	bare.Names, bare.HTTP.Tokens = "bare", []string{"secret"}
+	bare.Names, bare.HTTP.Tokens = "bare", []config.Token{config.PlainToken("secret")}
+	home, work := auto, auto
+	home.Profiles = map[string]config.Profile{"home": {}, "same": {ReadOnly: true}, "both": {}}
+	work.Profiles = map[string]config.Profile{"work": {}, "same": {ReadOnly: true}, "both": {ReadOnly: true}}
 	tests := map[string]struct {
 		a, b Side
 		want string // JSON
@@ -52,12 +55,17 @@ func TestCompare(t *testing.T) {
 			sideWith(auto, nil, []config.Server{entry("s", "x"), entry("gone", "z")}, map[string][]string{"s": {"a"}, "gone": {"g"}}),
 			sideWith(auto, []string{"s"}, []config.Server{entry("s", "y")}, nil),
 			`{"servers":{"added":[],"removed":["gone"],"changed":["s"]},"tools":{"added":[],"removed":["gone:g"],"renamed":[]},"tokens":{"before":800,"after":0},"details":{"s":["command","env ~KEY","the server is started again"]},"settings":[],"unknown":["s"],"named":[]}`,
-			"; since some tools are not known, the router would show the search tools instead of all tools at its next start",
+			"; clients are shown all tools, as before, unless the tools that are not known yet cost more than 1000 tokens",
 		},
 		"other names": {
 			sideWith(auto, nil, []config.Server{entry("s", "x")}, map[string][]string{"s": {"a", "b"}}),
 			sideWith(bare, nil, []config.Server{entry("s", "x")}, map[string][]string{"s": {"c<a", "b"}}),
 			`{"servers":{"added":[],"removed":[],"changed":[]},"tools":{"added":[],"removed":[],"renamed":[{"id":"s:b","from":"s__b","to":"b"},{"id":"s:c","from":"s__a","to":"c"}]},"tokens":{"before":800,"after":800},"details":{},"settings":["names  → bare","http"],"unknown":[],"named":[]}`,
+			"; clients are shown all tools, as before",
+		},
+		"other profiles": {
+			sideWith(home, nil, nil, nil), sideWith(work, nil, nil, nil),
+			`{"servers":{"added":[],"removed":[],"changed":[]},"tools":{"added":[],"removed":[],"renamed":[]},"tokens":{"before":0,"after":0},"details":{},"settings":["profile both","profile home removed","profile work added"],"unknown":[],"named":[]}`,
 			"; clients are shown all tools, as before",
 		},
 	}

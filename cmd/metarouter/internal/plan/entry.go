@@ -59,6 +59,7 @@ func differences(a, b config.Server) (all []string) {
 	plain("idleTimeout", a.IdleTimeout, b.IdleTimeout)
 	plain("maxConcurrent", a.MaxConcurrent, b.MaxConcurrent)
 	plain("questionsPerMinute", a.QuestionsPerMinute, b.QuestionsPerMinute)
+	plain("trustHints", a.TrustHints, b.TrustHints)
 	plain("group", a.Group, b.Group)
 	plain("priority", a.Priority, b.Priority)
 	plain("validate", a.Validate, b.Validate)
@@ -96,10 +97,10 @@ func byName(a, b map[string]string) (all []string) {
 	return all
 }
 
-func merged(a, b map[string]string) map[string]string {
+func merged[T any](a, b map[string]T) map[string]T {
 	both := maps.Clone(a)
 	if both == nil {
-		both = make(map[string]string)
+		both = make(map[string]T)
 	}
 	maps.Copy(both, b)
 	return both

@@ -129,7 +129,7 @@ func Tally(rows []Row) (line string, failed int) {
 		}
 		wanted++
 	}
-	parts := []string{fmt.Sprintf("%d of %d servers ready", up, wanted), counted(tools, "tool")}
+	parts := []string{fmt.Sprintf("%d of %s ready", up, counted(wanted, "server")), counted(tools, "tool")}
 	if starting > 0 {
 		parts = append(parts, fmt.Sprintf("%d starting", starting))
 	}
@@ -147,32 +147,32 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// allColumns is how many columns a terminal must have for the columns PROTOCOL, PID and
-// RESTARTS of the table.
-const allColumns = 70
-
-// Table returns the lines of the table of servers for a terminal with so many columns;
-// 0 stands for any number.
-func Table(rows []Row, columns int, colours bool) []string {
-	title := func(text string, right bool) terminal.Cell {
-		return terminal.Cell{Text: text, Colour: terminal.Bold, Right: right}
-	}
-	table := []terminal.Row{{title("SERVER", false), title("STATE", false), title("TOOLS", true)}}
-	all := columns == 0 || columns >= allColumns
-	if all {
-		table[0] = append(table[0], title("PROTOCOL", false), title("PID", true), title("RESTARTS", true))
-	}
-	table[0] = append(table[0], title("LAST ERROR", false))
+// Table returns the table of servers for a terminal with so many columns and lines; 0
+// stands for any number.
+func Table(rows []Row, columns, lines int, colours bool) []string {
+	title := func(text string) terminal.Cell { return terminal.Cell{Text: text, Colour: terminal.Bold} }
+	right := func(c terminal.Cell) terminal.Cell { c.Right = true; return c }
+	spare := func(c terminal.Cell) terminal.Cell { c.Spare = true; return c }
+	table := []terminal.Row{{title("SERVER"), title("STATE"), right(title("TOOLS")),
+		spare(title("PROTOCOL")), spare(right(title("PID"))), spare(right(title("RESTARTS"))), title("NOTE")}}
 	for _, s := range rows {
-		line := terminal.Row{{Text: s.Name}, {Text: s.State, Colour: colourOf(s.State)}, {Text: strconv.Itoa(s.Tools), Right: true}}
-		if all {
-			pid := ""
-			if s.PID > 0 {
-				pid = strconv.Itoa(s.PID)
-			}
-			line = append(line, terminal.Cell{Text: s.ProtocolVersion}, terminal.Cell{Text: pid, Right: true}, terminal.Cell{Text: strconv.Itoa(s.Restarts), Right: true})
+		pid := ""
+		if s.PID > 0 {
+			pid = strconv.Itoa(s.PID)
 		}
-		table = append(table, append(line, terminal.Cell{Text: s.LastError, Colour: terminal.Faint}))
+		table = append(table, terminal.Row{{Text: s.Name}, {Text: s.State, Colour: colourOf(s.State)}, {Text: strconv.Itoa(s.Tools), Right: true},
+			{Text: s.ProtocolVersion}, {Text: pid, Right: true}, {Text: strconv.Itoa(s.Restarts), Right: true}, {Text: s.LastError, Colour: terminal.Faint}})
 	}
-	return terminal.Table(table, columns, 0, colours)
+	return terminal.Table(table, columns, lines, colours)
+}
+
+// Watched returns the lines of the table of servers for so many columns and lines, and below
+// it a line that sums the servers up.
+func Watched(rows []Row, columns, lines int, colours bool) []string {
+	sum, _ := Tally(rows)
+	var table []string
+	if lines > 1 {
+		table = Table(rows, columns, lines-1, colours)
+	}
+	return append(table, terminal.Cut(sum, columns))
 }

@@ -23,7 +23,7 @@ type frame func(began, now time.Time, width, height int, colours bool) []string
 
 // ShowServers runs wait. If stderr is a [terminal.Screen], it shows meanwhile the state of
 // the router's servers.
-func ShowServers(stderr io.Writer, r *adapter.Parts, wait func()) {
+func ShowServers(stderr io.Writer, r interface{ Servers() []adapter.ServerInfo }, wait func()) {
 	Show(stderr, func() []Row { return RowsOf(r.Servers()) }, wait)
 }
 

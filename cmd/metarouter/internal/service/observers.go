@@ -21,6 +21,7 @@ type Observers struct {
 	access    *telemetry.EditedAccessLog
 	metrics   *telemetry.Metrics   // nil if no route serves them
 	dashboard *dashboard.Dashboard // nil if no route serves the page
+	ledger    telemetry.Ledger
 }
 
 // OpenObservers returns the observers that the configuration and the environment ask for. The
@@ -47,7 +48,7 @@ func (o *Observers) addPages(c config.Config, version string, overHTTP bool, log
 
 // callObserver returns the observer of calls.
 func (o *Observers) callObserver() selector.Observer {
-	all := selector.Observers{o.access}
+	all := selector.Observers{o.access, &o.ledger}
 	if o.metrics != nil {
 		all = append(all, o.metrics)
 	}
@@ -60,15 +61,36 @@ func (o *Observers) callObserver() selector.Observer {
 // ObserveRouter sets the observers in the options of a router.
 func (o *Observers) ObserveRouter(options *adapter.Options) {
 	options.Observer, options.Tracer = o.callObserver(), o.traces.Tracer()
+	options.OnSecrets, options.OnToken = o.hide, o.hideToken
+}
+
+// hide has secrets hidden to which references of the configuration were resolved.
+func (o *Observers) hide(secrets []string) {
+	o.access.Hide(secrets)
+	if o.dashboard != nil {
+		o.dashboard.Hide(secrets)
+	}
+}
+
+// hideToken has a token of a login hidden.
+func (o *Observers) hideToken(token string) {
+	o.access.HideToken(token)
+	if o.dashboard != nil {
+		o.dashboard.HideToken(token)
+	}
 }
 
 // observeServer sets the observers in the options of an MCP server.
 func (o *Observers) observeServer(options *server.Options) {
 	options.Observer, options.Tracer = o.callObserver(), o.traces.Tracer()
+	options.Savings = &o.ledger
 	if o.metrics != nil {
-		options.Savings = o.metrics
+		options.Savings = telemetry.Both{o.metrics, &o.ledger}
 	}
 }
+
+// Ledger counts what clients cost in tokens.
+func (o *Observers) Ledger() *telemetry.Ledger { return &o.ledger }
 
 // learn notes the secrets of an edited configuration, before it is in use.
 func (o *Observers) learn(c config.Config) {
@@ -93,7 +115,7 @@ func (o *Observers) Close() {
 }
 
 // register adds the routes of the page and of the metrics.
-func (o *Observers) register(pages *http.ServeMux, r *adapter.Parts, s *server.Server, log *zap.Logger) {
+func (o *Observers) register(pages *http.ServeMux, r *adapter.Parts, s *server.Servers, log *zap.Logger) {
 	o.dashboard.Register(pages, r, s)
 	if o.metrics != nil {
 		pages.Handle("GET /metrics", o.metrics.Handler(r, log))

@@ -7,6 +7,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,6 +26,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -36,10 +39,12 @@ var ErrClientLeft = errors.New("the client has left")
 // A Service is a router that serves clients.
 type Service struct {
 	Config   config.Config
-	Override func(*config.Router)     // sets what the command line asks for, in each configuration that is read
-	Trusted  func(config.Config) bool // whether an edited configuration may be used
-	Watch    bool                     // read the configuration again when its files change
-	Hangup   chan os.Signal           // a value makes the router read the configuration again
+	Override func(*config.Router)      // sets what the command line asks for, in each configuration that is read
+	Trusted  func(config.Config) error // why an edited configuration may not be used
+	Judged   func(error)               // called with the reason why the files' present text is not in use, or with nil; may be nil
+	Profile  string                    // that all clients have; "" is none
+	Watch    bool                      // read the configuration again when its files change
+	Hangup   chan os.Signal            // a value makes the router read the configuration again
 
 	Options   adapter.Options // of the router; the Service sets the observers
 	Observers *Observers      // which the caller closes
@@ -54,7 +59,7 @@ type Service struct {
 
 // A Listener serves clients of one kind. It returns when it has ended, with
 // ErrClientLeft if the router is to end with it.
-type Listener func(ctx context.Context, r *adapter.Parts, s *server.Server) error
+type Listener func(ctx context.Context, r *adapter.Parts, s *server.Servers) error
 
 // Run runs the router and its listeners until ctx ends or a listener fails. The router
 // goes on until the listeners have answered their clients.
@@ -77,9 +82,7 @@ func (s *Service) Run(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(signalled, cancel)()
-		options := server.Options{Live: adapter.Follow(r, serverOptions), Version: s.Version, Log: s.Log}
-		observers.observeServer(&options)
-		m := server.New(r, options)
+		m := s.servers(r)
 		observers.register(s.Pages, r, m, s.Log)
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return pipeline.Run(ctx, c, edits) })
@@ -110,22 +113,82 @@ func (s *Service) pipeline(o *Observers) config.Pipeline {
 			return c
 		},
 		Trusted: s.Trusted,
-		Judged:  o.dashboard.Rejected,
-		Sent:    o.edited,
-		Log:     s.Log,
+		Judged: func(why error) {
+			o.dashboard.Rejected(why)
+			if s.Judged != nil {
+				s.Judged(why)
+			}
+		},
+		Sent: func(c config.Config) {
+			for _, p := range c.Problems {
+				s.Log.Warn(p.Error())
+			}
+			o.edited(c)
+		},
+		Log: s.Log,
 	}
 }
 
-// serverOptions returns the options of an MCP server that an edit of the configuration may
-// change.
-func serverOptions(c config.Config) *server.Options {
+// servers returns the MCP servers that clients see.
+func (s *Service) servers(r *adapter.Parts) *server.Servers {
+	var always []string
+	if s.Profile != "" {
+		always = []string{s.Profile}
+	}
+	return server.NewServers(server.Profiles{
+		Always: always,
+		Open: func(chosen []string) (server.Router, server.Options) {
+			live := adapter.Follow(r, func(c config.Config) *server.Options { return serverOptions(c, chosen) })
+			options := server.Options{Live: live, Version: s.Version, Log: s.Log}
+			s.Observers.observeServer(&options)
+			return r.Scope(chosen...), options
+		},
+		Exists: func(profile string) bool { _, ok := r.Config().Router.Profiles[profile]; return ok },
+		Edited: r.Edited,
+		Whole:  r,
+	})
+}
+
+// serverOptions returns the options of the MCP server of the profiles that an edit of the
+// configuration may change.
+func serverOptions(c config.Config, chosen []string) *server.Options {
+	mode, pinned := shown(c.Router, chosen)
 	return &server.Options{
-		Mode: c.Router.Mode, Names: c.Router.Names, Separator: c.Router.Separator,
-		ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: c.Router.Pinned,
+		Mode: mode, Names: c.Router.Names, Separator: c.Router.Separator,
+		Name: c.Router.Gateway.Name, Prefix: c.Router.Gateway.Prefix,
+		ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: pinned,
 		RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments,
 		Samples:       c.Router.Assist != nil && c.Router.Assist.Sampling,
+		Rules:         rulesFor(c.Router, chosen),
+		Profile:       profilesOf(c.Router, chosen),
 		LimitsResults: limitsResults(c), Classifies: c.Router.Classification != nil,
 	}
+}
+
+// shown returns the mode and the pinned tools for clients of the profiles: those of the first
+// profile by name that has its own, else the router's.
+func shown(r config.Router, chosen []string) (mode string, pinned []string) {
+	rules := profile.Of(r.Profiles, chosen...)
+	pinned, ok := rules.Pinned()
+	if !ok {
+		pinned = r.Pinned
+	}
+	return cmp.Or(rules.Mode(), r.Mode), pinned
+}
+
+// rulesFor returns the profiles that apply to clients that have chosen these, or nil if none
+// does.
+func rulesFor(r config.Router, chosen []string) any {
+	if rules := profile.Existing(r.Profiles, chosen); len(rules) > 0 {
+		return rules
+	}
+	return nil
+}
+
+// profilesOf returns the names of the profiles that limit clients that have chosen these, joined
+// by "+".
+func profilesOf(r config.Router, chosen []string) string {
+	return strings.Join(profile.Applying(r.Profiles, chosen), "+")
 }
 
 // limitsResults reports whether the results of any server may be cut.

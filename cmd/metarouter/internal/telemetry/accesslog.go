@@ -72,6 +72,12 @@ func OpenAccessLog(c config.Config, log *zap.Logger) (*AccessLog, error) {
 // Learn adds the secrets of an edited configuration to those that are hidden.
 func (l *AccessLog) Learn(c config.Config) { l.mask.Learn(c) }
 
+// Hide adds secrets that are in no configuration.
+func (l *AccessLog) Hide(secrets []string) { l.mask.Add(secrets) }
+
+// HideToken adds a token of a login.
+func (l *AccessLog) HideToken(token string) { l.mask.AddToken(token) }
+
 // Dropped returns the number of lines that were not written, because the disk was full or
 // too slow.
 func (l *AccessLog) Dropped() int64 { return l.dropped.Load() }
@@ -163,6 +169,12 @@ func (l *AccessLog) line(e selector.Execution) []byte {
 	text("trace_id", e.Trace)
 	if e.Client != "" {
 		text("client", l.mask.short(e.Client))
+	}
+	if e.Principal != "" {
+		text("principal", e.Principal)
+	}
+	if e.Profile != "" {
+		text("profile", e.Profile)
 	}
 	text("server", serverOf(e.Tool))
 	if e.Tool.Name != "" {

@@ -24,6 +24,30 @@ type EditedAccessLog struct {
 	options config.AccessLog
 	current *AccessLog // nil if there is none
 	dropped int64      // lines of earlier logs that were not written
+	secrets recent     // that are in no configuration; at most maxSecrets
+	tokens  recent     // of logins; at most maxTokens
+}
+
+// Hide has the log, and later ones, hide secrets that are in no configuration.
+func (l *EditedAccessLog) Hide(secrets []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range secrets {
+		l.secrets.add(one, maxSecrets)
+	}
+	if l.current != nil {
+		l.current.Hide(secrets)
+	}
+}
+
+// HideToken has the log, and later ones, hide a token of a login.
+func (l *EditedAccessLog) HideToken(token string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tokens.add(token, maxTokens)
+	if l.current != nil {
+		l.current.HideToken(token)
+	}
 }
 
 // OpenEditedAccessLog opens the log that the configuration names, if it names one. It must
@@ -56,6 +80,10 @@ func (l *EditedAccessLog) Edit(c config.Config) {
 		}
 	}
 	l.mu.Lock()
+	if next != nil {
+		next.Hide(l.secrets)
+		next.mask.addTokens(l.tokens)
+	}
 	before := l.current
 	l.current, l.options = next, c.Router.AccessLog
 	l.mu.Unlock()

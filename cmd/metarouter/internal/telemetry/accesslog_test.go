@@ -76,6 +76,8 @@ func TestAccessLog(t *testing.T) {
 		{config.AccessLog{Arguments: true, Results: true}, selector.Execution{Tool: tool("", "find_tools"), Trace: "abc", Outcome: selector.Outcome("server_error"),
 			Fault: "no: Bearer abcdefghijk", Arguments: []byte("{\n\"secret\": \"x\"}"), Result: []byte(`{"text":"https://me:pw@host"}`)},
 			`{"time":"2026-01-02T03:04:05Z","trace_id":"abc","server":"metarouter","tool":"find_tools","outcome":"server_error","fault":"no: ***","latency_ms":0,"attempts":0,"bytes_in":16,"bytes_out":29,"arguments":{"secret":"***"},"result":{"text":"https://***@host"}}`},
+		{config.AccessLog{}, selector.Execution{Tool: tool("s", "t"), Principal: "ci", Profile: "play+work", Outcome: selector.OK},
+			`{"time":"2026-01-02T03:04:05Z","trace_id":"","principal":"ci","profile":"play+work","server":"s","tool":"t","outcome":"ok","latency_ms":0,"attempts":0,"bytes_in":0,"bytes_out":0}`},
 		{config.AccessLog{}, selector.Execution{Tool: tool("s", "t"), Outcome: selector.InvalidArguments, Fault: "arguments.pin: '1234' does not match pattern '^x'", Arguments: []byte(`{}`)},
 			`{"time":"2026-01-02T03:04:05Z","trace_id":"","server":"s","tool":"t","outcome":"invalid_arguments","fault":"arguments.pin","latency_ms":0,"attempts":0,"bytes_in":2,"bytes_out":0}`},
 		{config.AccessLog{Arguments: true, Results: true}, selector.Execution{Tool: tool("s", "t"), Outcome: selector.Outcome("cancelled"), Arguments: []byte("{broken")},
@@ -254,7 +256,13 @@ func TestAccessLogIsEdited(t *testing.T) {
 	call()
 	l.Edit(c(filepath.Join(first, "no folder")))
 	call()
+	l.Hide([]string{"secret-1"})
+	l.HideToken("token-1")
 	l.Edit(c(second))
+	l.HideToken("token-2")
+	if got := l.current.mask.Text("secret-1 token-1 token-2"); got != "*** *** ***" {
+		t.Errorf("the edited log says %q", got)
+	}
 	call()
 	l.Edit(config.Config{})
 	call() // not logged

@@ -19,9 +19,11 @@ import (
 // the secrets of the configuration wherever they occur. The zero value knows no
 // configuration.
 type Mask struct {
-	mu      sync.Mutex                       // guards known
-	known   map[string]bool                  // secrets of the configurations so far
-	replace atomic.Pointer[strings.Replacer] // hides those; nil before the first secret
+	mu         sync.Mutex                       // guards what is known
+	configured map[string]bool                  // secrets of the configurations so far
+	added      recent                           // secrets that those refer to; at most maxSecrets
+	tokens     recent                           // of logins; at most maxTokens
+	replace    atomic.Pointer[strings.Replacer] // hides all of these; nil before the first secret
 }
 
 const (
@@ -53,27 +55,67 @@ const (
 func (m *Mask) Learn(c config.Config) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.known == nil {
-		m.known = make(map[string]bool)
+	if m.configured == nil {
+		m.configured = make(map[string]bool)
 	}
-	before := len(m.known)
-	add := func(all ...string) {
-		for _, one := range all {
-			if len(one) >= shortestSecret {
-				m.known[one] = true
-			}
+	before := len(m.configured)
+	learn := func(one string) {
+		if len(one) >= shortestSecret {
+			m.configured[one] = true
 		}
 	}
 	for _, entry := range c.Servers {
-		add(entry.Secrets()...)
+		for _, one := range entry.Secrets() {
+			learn(one)
+		}
 	}
-	add(c.Router.HTTP.Tokens...)
-	if len(m.known) == before {
-		return
+	for _, token := range c.Router.HTTP.Tokens {
+		learn(token.Secret())
 	}
-	longestFirst := func(a, b string) int { return len(b) - len(a) }
-	var pairs []string
-	for _, one := range slices.SortedFunc(maps.Keys(m.known), longestFirst) {
+	if len(m.configured) > before {
+		m.update()
+	}
+}
+
+// Add adds secrets that are in no configuration, such as those that it refers to. The last
+// 10,000 of them are hidden.
+func (m *Mask) Add(secrets []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.addTo(&m.added, secrets, maxSecrets)
+}
+
+// AddToken adds a token of a login. Each lives a short time only: the last 1,000 of all
+// logins are hidden.
+func (m *Mask) AddToken(token string) { m.addTokens([]string{token}) }
+
+func (m *Mask) addTokens(tokens []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.addTo(&m.tokens, tokens, maxTokens)
+}
+
+// addTo adds secrets to some of those that are known; m.mu is held.
+func (m *Mask) addTo(known *recent, secrets []string, most int) {
+	changed := false
+	for _, one := range secrets {
+		if len(one) >= shortestSecret && known.add(one, most) {
+			changed = true
+		}
+	}
+	if changed {
+		m.update()
+	}
+}
+
+// update replaces what hides the secrets; m.mu is held. The replacer itself is made when it
+// is used first.
+func (m *Mask) update() {
+	all := slices.AppendSeq(make([]string, 0, len(m.configured)+len(m.added)+len(m.tokens)), maps.Keys(m.configured))
+	all = append(append(all, m.added...), m.tokens...)
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // the longest first
+	pairs := make([]string, 0, 2*len(all))
+	for _, one := range all {
 		pairs = append(pairs, one, hidden)
 	}
 	m.replace.Store(strings.NewReplacer(pairs...))

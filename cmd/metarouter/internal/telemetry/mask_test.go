@@ -3,6 +3,7 @@ package telemetry
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestMask(t *testing.T) {
 			Env:     map[string]string{"GITHUB_TOKEN": "configured-1", "LANG": "en_US.UTF-8", "PWD": "/project", "DSN": "short", "KEY": "sk-proj-abcdefghijklmnop"},
 			Headers: map[string]string{"Authorization": "Bearer configured-2", "X-Custom": "configured-3"},
 		}},
-		Router: config.Router{HTTP: config.HTTP{Tokens: []string{"configured-4"}}},
+		Router: config.Router{HTTP: config.HTTP{Tokens: []config.Token{config.PlainToken("configured-4")}}},
 	})
 	jwt := "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
 	for _, tt := range [][2]string{
@@ -117,6 +118,54 @@ func TestMaskLooksAtLittle(t *testing.T) {
 	}
 }
 
+// The mask forgets old tokens, but no secret of the configuration, and no token in use.
+func TestMaskIsBounded(t *testing.T) {
+	var m Mask
+	m.Learn(config.Config{Router: config.Router{HTTP: config.HTTP{Tokens: []config.Token{config.PlainToken("configured-1")}}}})
+	m.Add([]string{"referred-1"})
+	for i := range 2 * maxTokens {
+		m.AddToken(fmt.Sprintf("token-%05d", i))
+		if i == 600 || i == 1400 {
+			m.AddToken("in-use")
+		}
+	}
+	const said = "configured-1 referred-1 in-use token-01999 token-01002 token-01000"
+	if got := m.Text(said); got != "*** *** *** *** *** token-01000" {
+		t.Error(got)
+	}
+	for i := range 200 {
+		m.AddToken(fmt.Sprintf("%05d", i) + strings.Repeat("x", 64<<10))
+	}
+	bytes := 0
+	for _, token := range m.tokens {
+		bytes += len(token)
+	}
+	if bytes > maxRecent || len(m.tokens) < 100 || m.Text("configured-1 referred-1") != "*** ***" {
+		t.Errorf("%d tokens of %d bytes are known", len(m.tokens), bytes)
+	}
+	for i := range maxSecrets + 1 {
+		m.added.add(fmt.Sprintf("secret-%06d", i), maxSecrets)
+	}
+	if len(m.added) != maxSecrets || m.added[0] != "secret-000001" {
+		t.Errorf("%d secrets are known, from %q on", len(m.added), m.added[0])
+	}
+}
+
+// A new token is rare, but must not hold up the calls that go on.
+func BenchmarkMaskNewToken(b *testing.B) {
+	var m Mask
+	token := func(i int) string {
+		return fmt.Sprintf("eyJhbGciOiJSUzI1NiJ9.%08d%s", i, strings.Repeat("abcdefgh", 120))
+	}
+	for i := range maxTokens {
+		m.tokens.add(token(i), maxTokens)
+	}
+	for i := range b.N {
+		m.AddToken(token(maxTokens + i))
+		m.Text("a text without a token")
+	}
+}
+
 // Whatever it is given, what is shown is one line of JSON, not much longer than it may
 // be, without the secrets.
 func FuzzMask(f *testing.F) {
@@ -125,7 +174,7 @@ func FuzzMask(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		var m Mask
-		m.Learn(config.Config{Router: config.Router{HTTP: config.HTTP{Tokens: []string{"the token"}}}})
+		m.Learn(config.Config{Router: config.Router{HTTP: config.HTTP{Tokens: []config.Token{config.PlainToken("the token")}}}})
 		got := m.append(nil, value)
 		if !json.Valid(got) || bytes.ContainsAny(got, "\n\r") {
 			t.Fatalf("%q became %q", value, got)

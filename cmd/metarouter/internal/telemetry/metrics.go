@@ -46,6 +46,7 @@ type Metrics struct {
 	cached     *prometheus.CounterVec   // by server
 	bytesIn    *prometheus.CounterVec   // by server
 	bytesOut   *prometheus.CounterVec   // by server
+	callers    *callers
 	searches   map[bool]prometheus.Counter
 	failed     prometheus.Counter
 	searchTime prometheus.Histogram
@@ -95,6 +96,8 @@ func NewMetrics(version string) *Metrics {
 	m.bytesIn = counter("call_arguments_bytes_total", "Bytes of the arguments of calls.", "server")
 	m.bytesOut = counter("call_results_bytes_total", "Bytes of the results of calls.", "server")
 
+	m.callers = newCallers(counter)
+
 	searches := counter("searches_total", "Searches for tools; abstained is true if no tool fitted.", "abstained")
 	for _, abstained := range []bool{false, true} {
 		m.searches[abstained] = searches.WithLabelValues(strconv.FormatBool(abstained))
@@ -125,6 +128,7 @@ func (m *Metrics) CountDropped(l *EditedAccessLog) {
 
 // Executed implements [selector.Observer].
 func (m *Metrics) Executed(e selector.Execution) {
+	m.callers.count(e)
 	s := m.of(e.Tool)
 	for i, outcome := range selector.Outcomes() {
 		if outcome == e.Outcome {
@@ -163,6 +167,11 @@ func (m *Metrics) Saved(by server.Saving, tokens int) {
 	if c := m.saved[by]; c != nil && tokens > 0 {
 		c.Add(float64(tokens))
 	}
+}
+
+// Listed implements [server.Savings].
+func (m *Metrics) Listed(client, principal, profile string, tokens int) {
+	m.callers.of(caller{client, principal, profile}).definitions.Add(float64(tokens))
 }
 
 // of returns the series of a tool.

@@ -43,7 +43,7 @@ func newPath(tb testing.TB) *path {
 	}
 	metrics := NewMetrics("") // which are counted whenever somebody can ask for them
 	r := adapter.New(c, adapter.Options{Sole: true, Observer: metrics})
-	face := server.New(r.Parts(), server.Options{Mode: server.Direct, ListWait: c.Router.ListWait, Observer: metrics, Savings: metrics})
+	face := server.New(r.Parts().Scope(), server.Options{Mode: server.Direct, ListWait: c.Router.ListWait, Observer: metrics, Savings: metrics})
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		tb.Fatal(err)

@@ -32,6 +32,7 @@ type Cell struct {
 	Text   string
 	Colour Colour
 	Right  bool // aligned
+	Spare  bool // the column is left out if the table is too wide with it
 }
 
 // A Row is a line of a table.
@@ -41,8 +42,9 @@ type Row []Cell
 const gap = "  "
 
 // Table lays out the rows in at most so many columns of the terminal and lines; 0 is
-// any number. Of too many rows the last line counts the rest; what is too wide is cut,
-// the last column first.
+// any number. Of too many rows the last line counts the rest. If they are too wide, spare
+// columns are left out, the last of them first, until the last column has room; then
+// texts are cut, those of the last column first.
 func Table(rows []Row, columns, lines int, colour bool) []string {
 	more := 0
 	if lines > 0 && len(rows) > lines {
@@ -50,15 +52,18 @@ func Table(rows []Row, columns, lines int, colour bool) []string {
 		rows = rows[:lines-1]
 	}
 	var widths []int
+	var spare []bool
 	for _, row := range rows {
 		for i, cell := range row {
 			if i == len(widths) {
-				widths = append(widths, 0)
+				widths, spare = append(widths, 0), append(spare, false)
 			}
 			widths[i] = max(widths[i], Width(plain.Line(cell.Text)))
+			spare[i] = spare[i] || cell.Spare
 		}
 	}
 	if columns > 0 {
+		leaveOut(widths, spare, columns)
 		fit(widths, columns)
 	}
 	out := make([]string, 0, len(rows)+1)
@@ -75,21 +80,48 @@ func Table(rows []Row, columns, lines int, colour bool) []string {
 	return out
 }
 
-// leastColumn is how narrow a column is made for others to have room.
-const leastColumn = 8
+const (
+	// leastColumn is how narrow a column is made for others to have room.
+	leastColumn = 8
+
+	// roomyColumn is how wide the last column can be before a spare one is shown.
+	roomyColumn = 40
+)
+
+// taken returns how many columns of the terminal the widths take; a column of width 0 is
+// not shown.
+func taken(widths []int) int {
+	total := -len(gap)
+	for _, w := range widths {
+		if w > 0 {
+			total += w + len(gap)
+		}
+	}
+	return total
+}
+
+// leaveOut leaves spare columns out, the last one first, until the last column of the table
+// has room.
+func leaveOut(widths []int, spare []bool, columns int) {
+	if len(widths) == 0 {
+		return
+	}
+	last := len(widths) - 1
+	cut := max(0, widths[last]-roomyColumn)
+	for i, isSpare := range slices.Backward(spare) {
+		if taken(widths)-cut <= columns {
+			return
+		}
+		if isSpare {
+			widths[i] = 0
+		}
+	}
+}
 
 // fit makes the columns narrower until they fit: the last one as far as it goes, then
 // the widest of the others.
 func fit(widths []int, columns int) {
-	over := func() int {
-		total := -len(gap)
-		for _, w := range widths {
-			if w > 0 {
-				total += w + len(gap)
-			}
-		}
-		return total - columns
-	}
+	over := func() int { return taken(widths) - columns }
 	shrink := func(i, least int) {
 		if by := min(over(), widths[i]-least); by > 0 {
 			widths[i] -= by

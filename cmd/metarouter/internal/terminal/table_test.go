@@ -29,6 +29,18 @@ func TestTable(t *testing.T) {
 			t.Errorf("%d columns, %d lines:\n%q\nwant\n%q", tc.columns, tc.lines, got, tc.want)
 		}
 	}
+	spare := []Row{
+		{{Text: "NAME"}, {Text: "KIND", Spare: true}, {Text: "PID", Spare: true}, {Text: "SAYS"}},
+		{{Text: "a"}, {Text: "kind"}, {Text: "1234"}, {Text: strings.Repeat("x", 50)}},
+	}
+	for columns, want := range map[int]string{
+		70: "a     kind  1234  " + strings.Repeat("x", 50), 58: "a     kind  1234  " + strings.Repeat("x", 39) + "…",
+		57: "a     kind  " + strings.Repeat("x", 44) + "…", 51: "a     " + strings.Repeat("x", 44) + "…", 20: "a     xxxxxxxxxxxxx…",
+	} {
+		if got := Table(spare, columns, 0, false); got[1] != want {
+			t.Errorf("spare columns in %d:\n%s\nwant\n%s", columns, got[1], want)
+		}
+	}
 	coloured := Table([]Row{{{Text: "a", Colour: Red}, {Text: "b"}}}, 0, 0, true)
 	if want := "\x1b[31ma\x1b[0m  b"; coloured[0] != want || Width(coloured[0]) != 4 {
 		t.Errorf("coloured %q", coloured)

@@ -11,6 +11,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -27,13 +28,15 @@ const (
 var (
 	harmless = set(
 		"mode", "names", "separator", "toolBudget", "listWait", "lazy", "idleTimeout", "timeout", "maxResultTokens", "findThreshold",
+		"gateway.name", "gateway.prefix",
 		"http.maxBody", "http.maxBodyMemory", "http.maxConnections", "http.maxHeader", "http.maxBatch", "http.readTimeout", "http.maxSessions", "http.sessionTimeout", "http.rate",
 		"classification.timeout", "classification.max_retries", "classification.cache_categories", "classification.refresh_interval",
 		"classification.threshold", "classification.confidence_threshold", "classification.max_text", "classification.num_categories",
 	)
 	harmlessOfServer = set(
+		"credentials",
 		"lazy", "timeout", "startTimeout", "idleTimeout", "maxConcurrent", "priority", "maxResultTokens", "cache",
-		"tools.timeout", "tools.maxResultTokens",
+		"tools.timeout", "tools.maxResultTokens", "tools.rate",
 	)
 )
 
@@ -47,11 +50,21 @@ var (
 		"classification.server": "gets the texts to classify",
 		"fillArguments":         "the client's model is asked for arguments",
 		"http.addr":             "with --http, the router listens there",
+		"http.publicUrl":        "logins at remote servers come back there",
 	}
 	notesOfServer = map[string]string{
-		"envFile":    "more variables; the approval does not cover what is in this file",
-		"inheritEnv": "variables of yours that it gets",
-		"url":        "gets the arguments of calls", "httpUrl": "gets the arguments of calls", "serverUrl": "gets the arguments of calls",
+		"envFile":       "more variables; the approval does not cover what is in this file",
+		"inheritEnv":    "variables of yours that it gets",
+		"headersHelper": "a command that runs at each connection",
+
+		"oauth.authServerMetadataUrl": "names who gets the login: your browser is sent there, and so are client secrets",
+		"oauth.clientMetadataUrl":     "names the client that you log in as, and where logins come back",
+		"oauth.callbackUrl":           "your browser takes the code of the login there", "oauth.redirectUri": "your browser takes the code of the login there",
+		"oauth.resource": "the server for which the token is asked",
+		"oauth.scopes":   "what the token permits", "oauth.scope": "what the token permits",
+		"oauth.clientSecret": "sent to who issues the tokens",
+		"oauth.privateKey":   "signs for who issues the tokens",
+		"url":                "gets the arguments of calls", "httpUrl": "gets the arguments of calls", "serverUrl": "gets the arguments of calls",
 	}
 )
 
@@ -65,10 +78,23 @@ func set(keys ...string) map[string]bool {
 
 // Describe shows what an approval of c covers, which is a text of [config.LoadText]: every
 // key of it that is not known to be harmless, in the order of the files. Variables are not
-// replaced by their values. Secrets among headers, variables and tokens are hidden. Words of
+// replaced by their values. Values of keys that are named like a secret are hidden. Words of
 // the file are quoted, so that they can't move the cursor.
-func Describe(c config.Config) string {
-	var p page
+//
+// since says how c differs from the text that was approved before; nil if that is not known.
+// Parts that differ are marked as new or edited, and show all keys: a harmless one may be
+// what was edited.
+func Describe(c config.Config, since *config.Untrusted) string {
+	p := page{marks: make(map[string]string)}
+	if since != nil && since.Before {
+		for _, name := range since.Added {
+			p.marks[name] = "new"
+		}
+		for _, name := range since.Edited {
+			p.marks[name] = "edited"
+		}
+		p.settings = since.Settings
+	}
 	for i, text := range c.Text() {
 		if len(c.Files) > 1 {
 			p.line("%s:", Quote(c.Files[i]))
@@ -95,9 +121,14 @@ type page struct {
 	text  strings.Builder
 	lines int  // with those above maxLines, which are not written
 	cut   bool // something is not shown that should be
+
+	title    string            // of the part that has no line yet
+	marks    map[string]string // of the servers that differ from the approved text, by name
+	settings bool              // "metarouter" differs
 }
 
 func (p *page) line(format string, args ...any) {
+	p.begin()
 	if p.lines++; p.lines <= maxLines {
 		fmt.Fprintf(&p.text, "  "+format+"\n", args...)
 	}
@@ -108,26 +139,52 @@ func (p *page) file(root *hujson.Object) {
 		servers, isObject := m.Value.Value.(*hujson.Object)
 		switch key := keyOf(m); {
 		case key == "metarouter":
-			p.section("metarouter:", m.Value, part{harmless: harmless, notes: notes})
+			mark := ""
+			if p.settings {
+				mark = "edited"
+			}
+			p.section(key, "metarouter:", mark, m.Value, part{harmless: harmless, notes: notes})
+			p.title = "" // it has none without a key that is shown
 		case isObject && (key == "mcpServers" || key == "servers" || key == "context_servers"):
 			for _, s := range servers.Members {
-				p.section(Quote(keyOf(s)), s.Value, part{harmless: harmlessOfServer, notes: notesOfServer})
+				p.server(keyOf(s), s.Value)
 			}
 		default: // a server of a file without such a key, or a mistake
-			p.section(Quote(key), m.Value, part{harmless: harmlessOfServer, notes: notesOfServer})
+			p.server(key, m.Value)
 		}
 	}
 }
 
-func (p *page) section(title string, v hujson.Value, of part) {
-	p.line("%s", title)
+func (p *page) server(name string, v hujson.Value) {
+	p.section(name, Quote(name), p.marks[name], v, part{harmless: harmlessOfServer, notes: notesOfServer})
+	p.begin() // if it has no key that is shown
+}
+
+// begin writes the title of a part that has no line yet.
+func (p *page) begin() {
+	if title := p.title; title != "" {
+		p.title = ""
+		p.line("%s", title)
+	}
+}
+
+// section writes a part, with its title before the first line.
+func (p *page) section(key, title, mark string, v hujson.Value, of part) {
+	if p.title = title; mark != "" {
+		p.title += " (" + mark + ")"
+		of.harmless = nil
+	}
 	of.page = p
+	if v.Value.Kind() != '{' {
+		of.name = key
+	}
 	of.value("", "", v)
 }
 
 // A part is the text of a server or of "metarouter".
 type part struct {
 	*page
+	name     string // of a server that is no object
 	harmless map[string]bool
 	notes    map[string]string
 }
@@ -159,7 +216,7 @@ func (p part) value(path, within string, v hujson.Value) {
 		}
 		words := make([]string, len(value.Elements))
 		for i, e := range value.Elements {
-			words[i] = p.word(masking(path, within), e)
+			words[i] = p.word(masking(p.name+path, within), e)
 		}
 		if len(words) == 0 {
 			words = []string{"[]"}
@@ -170,7 +227,7 @@ func (p part) value(path, within string, v hujson.Value) {
 		}
 		p.show(path, strings.Join(words, " "))
 	case hujson.Literal:
-		p.show(path, p.word(masking(path, within), v))
+		p.show(path, p.word(masking(p.name+path, within), v))
 	}
 }
 
@@ -189,7 +246,10 @@ func (p part) show(path, text string) {
 // word returns a value that is neither an object nor an array.
 func (p part) word(mask func(string) string, v hujson.Value) string {
 	said := v.Value.(hujson.Literal)
-	if said.Kind() != '"' {
+	switch kind := said.Kind(); {
+	case kind == '0' && mask("0") != "0":
+		return hidden
+	case kind != '"':
 		return p.short(said.String())
 	}
 	return p.short(Quote(mask(said.String())))
@@ -206,19 +266,48 @@ func (p part) short(word string) string {
 	return fmt.Sprintf("%s … %d more bytes … %s", strings.ToValidUTF8(begin, ""), len(word)-maxValue, strings.ToValidUTF8(last, ""))
 }
 
-// masking returns what hides the secrets of a value. Commands and their arguments hide
-// nothing, so that no one can hide a command as the value of something.
+// masking returns what hides the secrets of a value. Keys that decide what runs, and texts
+// for models, hide nothing, so that no one can hide a command as the value of something.
 func masking(path, within string) func(string) string {
-	key := path[strings.LastIndexByte(path, '.')+1:]
-	switch {
-	case within == "headers" || strings.HasSuffix(within, ".headers"), path == "http.tokens":
-		return literals
-	case (within == "env" || strings.HasSuffix(within, ".env")) && secret.Named(key) && !strings.HasSuffix(strings.ToUpper(key), "ASKPASS"): // which names a program
+	return showingReferences(hider(path, within))
+}
+
+// hider returns what hides the secrets of a value, and may hide parts of references.
+func hider(path, within string) func(string) string {
+	keys := strings.Split(path, ".")
+	key := keys[len(keys)-1]
+	switch env := within == "env" || strings.HasSuffix(within, ".env"); {
+	case len(keys) == 3 && keys[0] == "http" && stem(keys[1]) == "tokens" && ofToken[key]:
+	case open[path], open[keys[0]], len(keys) > 1 && open[keys[0]+"."+stem(keys[1])]:
+	case len(keys) > 2 && keys[0] == "profiles" && keys[2] != "arguments": // whatever the profile's name is
+	case env && strings.HasSuffix(strings.ToUpper(key), "ASKPASS"): // it names a program
+	case env && secret.Named(key), !env && slices.ContainsFunc(keys, isSecret), key == "env", slices.ContainsFunc(keys, isListOfEnv):
 		return literals
 	case strings.HasSuffix(strings.ToLower(key), "url"):
 		return func(s string) string { return secret.URL(s, hidden) }
 	}
 	return func(s string) string { return s }
+}
+
+// open are the keys that hide nothing, with all below them.
+var open = set("oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "args", "cwd", "command.path", "command.args", "tools", "capabilities", "inheritEnv", "envFile", "pinned",
+	"http.tlsKey", "http.tlsCert", "classification.categories", "classification.rules", "classification.tools")
+
+// ofToken are the keys of a token that hide nothing.
+var ofToken = set("name", "profile", "role")
+
+// isSecret reports whether a key, at whatever place, is named like a secret or holds some.
+func isSecret(key string) bool {
+	return strings.EqualFold(stem(key), "headers") || secret.Maybe(stem(key))
+}
+
+// isListOfEnv reports whether a key is that of an element of a list of variables.
+func isListOfEnv(key string) bool { return key != "env" && stem(key) == "env" }
+
+// stem returns a key without the index of an element.
+func stem(key string) string {
+	name, _, _ := strings.Cut(key, "[")
+	return name
 }
 
 // schemes begin the values of headers, and are no secrets.
@@ -252,6 +341,54 @@ func literals(value string) string {
 		value = after
 	}
 	return b.String()
+}
+
+// showingReferences returns mask with references to secrets shown: what they run or read is
+// part of what is approved.
+func showingReferences(mask func(string) string) func(string) string {
+	return func(value string) string {
+		from, to := nextReference(value)
+		masked := mask(value)
+		if from == to || masked == value {
+			return masked
+		}
+		var b strings.Builder
+		for value != "" {
+			if from > 0 {
+				b.WriteString(mask(value[:from]))
+			}
+			b.WriteString(value[from:to])
+			value, mask = value[to:], literals // the rest has not the form that mask expects
+			from, to = nextReference(value)
+		}
+		return b.String()
+	}
+}
+
+// nextReference returns where the next reference to a secret begins and ends. One that is
+// not closed goes to the end of the value.
+func nextReference(value string) (from, to int) {
+	for from = range len(value) {
+		if !strings.HasPrefix(value[from:], "${") {
+			continue
+		}
+		if _, _, ok := reference.Cut(value[from+2:]); !ok {
+			continue
+		}
+		open := 0
+		for to = from; to < len(value); to++ {
+			switch value[to] {
+			case '{':
+				open++
+			case '}':
+				if open--; open == 0 {
+					return from, to + 1
+				}
+			}
+		}
+		return from, to
+	}
+	return len(value), len(value)
 }
 
 func keyOf(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }

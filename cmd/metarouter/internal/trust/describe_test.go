@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
@@ -26,9 +27,33 @@ func textOf(t *testing.T, text string) config.Config {
 	return c
 }
 
+func describe(c config.Config) string { return Describe(c, nil) }
+
+// What differs from the approved text is marked, and shown with its harmless keys.
+func TestDescribeMarksEdits(t *testing.T) {
+	c := textOf(t, `{
+  "mcpServers": {"same": {"command": "x", "timeout": "1s"}, "other": {"command": "x", "timeout": "2s"}, "more": {"command": "x"}},
+  "metarouter": {"mode": "auto"}
+}`)
+	same := "  same\n    command        x\n"
+	for _, test := range []struct {
+		since *config.Untrusted
+		want  string
+	}{
+		{nil, same + "  other\n    command        x\n  more\n    command        x\n"},
+		{&config.Untrusted{Added: []string{"more"}}, same + "  other\n    command        x\n  more\n    command        x\n"},
+		{&config.Untrusted{Before: true, Added: []string{"more"}, Edited: []string{"other"}, Settings: true},
+			same + "  other (edited)\n    command        x\n    timeout        2s\n  more (new)\n    command        x\n  metarouter: (edited)\n    mode           auto\n"},
+	} {
+		if got := Describe(c, test.since); got != test.want {
+			t.Errorf("got\n%s\nwant\n%s", got, test.want)
+		}
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	t.Setenv("TOKEN", "value-of-the-variable")
-	got := Describe(textOf(t, `{
+	got := describe(textOf(t, `{
   // a comment
   "theme": "not ours",
   "mcpServers": {
@@ -82,11 +107,53 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// What is named like a secret is hidden at whatever place it stands, also where nothing reads
+// it. A command, its arguments and what a program gets by other names are shown.
+func TestDescribeHidesMisplacedSecrets(t *testing.T) {
+	for _, text := range []string{
+		`{"metarouter": {"tokens": %s}}`, `{"metarouter": {"token": %s}}`, `{"metarouter": {"http": {"auth": {"user": %s}}}}`,
+		`{"metarouter": {"profiles": {"work": {"arguments": {"*": {"apiKey": %s}}}}}}`,
+		`{"metarouter": {"password": %s}}`, `{"metarouter": {"apiKey": %s}}`, `{"metarouter": {"assist": {"key": %s}}}`,
+		`{"metarouter": {"unknown": [{"secret": %s}]}}`, `{"metarouter": {"env": {"TOKEN": %s}}}`, `{"metarouter": {"Headers": {"X": %s}}}`,
+		`{"mcpServers": {"a": {"headers": %s}}}`, `{"mcpServers": {"a": {"requestInit": {"headers": {"X": %s}}}}}`,
+		`{"mcpServers": {"a": {"authorization": %s}}}`, `{"mcpServers": {"a": {"oauth": {"clientSecret": %s}}}}`,
+		`{"mcpServers": {"a": {"env": %s}}}`, `{"mcpServers": {"a": {"env": [{"name": "X", "value": %s}]}}}`, `{"mcpServers": {"a": {"env": {"API_TOKEN": %s}}}}`,
+		`{"mcpServers": {"token": %s}}`, `{"tokens": %s, "a": {"command": "x"}}`,
+	} {
+		for _, value := range []string{`"abc123"`, `123123`, `["abc123"]`, `["x", {"y": "abc123"}]`} {
+			if got := describe(textOf(t, fmt.Sprintf(text, value))); strings.Contains(got, "123") || !strings.Contains(got, hidden) {
+				t.Errorf("%s with %s is shown as\n%s", text, value, got)
+			}
+		}
+	}
+	for _, text := range []string{
+		`{"mcpServers": {"a": {"command": "x123"}}}`, `{"mcpServers": {"a": {"command": {"path": "x123"}}}}`, `{"mcpServers": {"token": {"command": "x123"}}}`,
+		`{"mcpServers": {"a": {"args": ["--token", "x123"]}}}`, `{"mcpServers": {"a": {"tools": {"rename": {"get_token": "x123"}}}}}`,
+		`{"metarouter": {"profiles": {"token": {"servers": ["x123"]}}}}`, `{"metarouter": {"profiles": {"token": {"tools": {"allow": ["x123"]}}}}}`,
+		`{"metarouter": {"profiles": {"work": {"arguments": {"github:*": {"owner": "x123"}}}}}}`,
+		`{"metarouter": {"http": {"tlsKey": "x123"}}}`, `{"metarouter": {"classification": {"categories": [{"keywords": "x123"}]}}}`,
+	} {
+		if got := describe(textOf(t, text)); !strings.Contains(got, "x123") {
+			t.Errorf("%s is shown as\n%s", text, got)
+		}
+	}
+}
+
 // A file without a root key has servers, and what is there twice is shown twice: the
 // approval covers both.
 func TestDescribeDuplicates(t *testing.T) {
-	got := Describe(textOf(t, `{"a": {"command": "x", "command": "y"}, "metarouter": {"accessLog": "1", "accessLog": "2"}}`))
+	got := describe(textOf(t, `{"a": {"command": "x", "command": "y"}, "metarouter": {"accessLog": "1", "accessLog": "2"}}`))
 	for _, want := range []string{"command        x\n", "command        y\n", "accessLog      1", "accessLog      2"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwithout %q", got, want)
+		}
+	}
+}
+
+// What a token may do is shown, and the token is not.
+func TestDescribeTokens(t *testing.T) {
+	got := describe(textOf(t, `{"metarouter": {"http": {"tokens": ["one-secret", {"token": "two-secret${T}", "name": "ci", "profile": "work", "role": "admin"}]}}}`))
+	for _, want := range []string{"http.tokens[0] •••\n", "http.tokens[1].token •••${T}\n", "http.tokens[1].name ci\n", "http.tokens[1].profile work\n", "http.tokens[1].role admin\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got\n%s\nwithout %q", got, want)
 		}
@@ -106,7 +173,7 @@ func TestDescribeIsBounded(t *testing.T) {
 		`{"mcpServers": {"a": {"args": ["` + strings.Repeat(`x","`, 100_000) + `"]}}}`,
 	} {
 		text = strings.ReplaceAll(text, "\x1b", `\u001b`)
-		got := Describe(textOf(t, text))
+		got := describe(textOf(t, text))
 		if len(got) > 100_000 || !strings.HasSuffix(got, "READ THE FILE before you approve it.\n") || strings.Contains(got, "\x1b") {
 			t.Errorf("%.50s…: %d bytes that end in %q", text, len(got), got[max(0, len(got)-100):])
 		}
@@ -120,7 +187,7 @@ var (
 	shown = set(
 		"pinned", "validate", "routeThreshold", "learning", "fillArguments", "assist", "assist.url", "assist.model", "assist.headers",
 		"embeddings", "embeddings.url", "embeddings.model", "embeddings.headers", "accessLog", "accessLog.file", "accessLog.arguments", "accessLog.results",
-		"accessLog.maxSize", "accessLog.maxFiles", "capabilities", "http.addr", "http.allowedHosts", "http.allowedOrigins", "http.tokens",
+		"accessLog.maxSize", "accessLog.maxFiles", "capabilities", "profiles", "http.addr", "http.allowedHosts", "http.publicUrl", "http.allowedOrigins", "http.tokens",
 		"http.tlsCert", "http.tlsKey", "classification.categories", "classification.rules", "classification.model", "classification.use_reasoning",
 		"classification.fallback", "classification.fallback_category", "classification.type", "classification.server", "classification.url",
 		"classification.headers", "classification.tools.classify", "classification.tools.list_categories",
@@ -128,9 +195,13 @@ var (
 	shownOfServer = set(
 		"command", "command.path", "command.args", "command.env", "args", "env", "envFile", "cwd", "inheritEnv", "type", "transport", "transportType",
 		"url", "httpUrl", "serverUrl", "headers", "disabled", "enabled", "capabilities", "group", "validate", "retry", "tools", "tools.allow",
-		"tools.deny", "tools.rename", "questionsPerMinute", "killStrays", "includeTools", "excludeTools", "disabledTools",
+		"tools.deny", "tools.rename", "questionsPerMinute", "trustHints", "killStrays", "includeTools", "headersHelper",
+		"oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.clientSecret", "oauth.privateKey", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "excludeTools", "disabledTools",
 	)
 )
+
+// hiding are those of the shown keys whose values are hidden, if they are words.
+var hiding = set("assist.headers", "embeddings.headers", "classification.headers", "http.tokens", "env", "command.env", "headers", "oauth.clientSecret", "oauth.privateKey")
 
 func TestEveryKeyIsJudged(t *testing.T) {
 	var schema map[string]any
@@ -158,8 +229,11 @@ func TestEveryKeyIsJudged(t *testing.T) {
 			for _, part := range slices.Backward(strings.Split(key, ".")) {
 				text = fmt.Sprintf(`{%q: %s}`, part, text)
 			}
-			got := Describe(textOf(t, fmt.Sprintf(c.wrap, text)))
+			got := describe(textOf(t, fmt.Sprintf(c.wrap, text)))
 			if strings.Contains(got, "    "+key+" ") == c.harmless[key] {
+				t.Errorf("%s: %s is shown as\n%s", c.what, text, got)
+			}
+			if hides := strings.Contains(got, hidden); hides != hiding[key] && c.shown[key] {
 				t.Errorf("%s: %s is shown as\n%s", c.what, text, got)
 			}
 		}
@@ -200,5 +274,35 @@ func leaves(to map[string]bool, path string, schema any, defs map[string]any) {
 	}
 	if t, _ := s["type"].(string); path != "" && properties == nil && s["$ref"] == nil && s["anyOf"] == nil && s["oneOf"] == nil && t != "null" {
 		to[path] = true
+	}
+}
+
+// A path adds no line and no command to what a person is to type.
+func TestCommandIsOneLine(t *testing.T) {
+	for path, want := range map[string]string{"/a/.mcp.json": "/a/.mcp.json", "/a\nmetarouter b": `/a metarouter b`, "/a;b": "/a;b", `/a\b`: `/a\b`} {
+		got := Command(path, "")
+		if got != "metarouter trust "+clients.Word(want) || strings.Contains(got, "\n") {
+			t.Errorf("%q: %q", path, got)
+		}
+	}
+}
+
+// What a reference to a secret runs or reads is shown, wherever it stands.
+func TestDescribeShowsReferences(t *testing.T) {
+	got := describe(textOf(t, `{"mcpServers": {"a": {
+  "url": "https://h.example/mcp?key=${cmd:curl evil}&other=secret",
+  "headers": {"Authorization": "Bearer ${cmd:run ${X:-more} | awk '{print $1}'}literal", "Y": "${VAR:-${cmd:other}}", "Z": "${keyring:GH}", "O": "${op://v/i/f}", "F": "${file:a:-b}", "U": "${cmd:rm {"}
+}}}`))
+	want := `  a
+    url            "https://h.example/mcp?key=${cmd:curl evil}•••" (gets the arguments of calls)
+    headers.Authorization "Bearer ${cmd:run ${X:-more} | awk '{print $1}'}•••"
+    headers.Y      •••${cmd:other}•••
+    headers.Z      ${keyring:GH}
+    headers.O      ${op://v/i/f}
+    headers.F      ${file:a:-b}
+    headers.U      "${cmd:rm {"
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -194,7 +194,9 @@ func TestServeTLS(t *testing.T) {
 	w.certificate.every = 0
 	ctx, cancel := context.WithCancel(t.Context())
 	router := adapter.New(config.Config{}, adapter.Options{})
-	s := server.New(router.Parts(), server.Options{})
+	s := server.NewServers(server.Profiles{
+		Open: func([]string) (server.Router, server.Options) { return router.Parts(), server.Options{} }, Whole: router.Parts(),
+	})
 	ended := make(chan error, 3)
 	go func() { ended <- router.Run(ctx, nil) }()
 	go func() { ended <- s.Run(ctx) }()

@@ -13,6 +13,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/port"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -63,10 +65,11 @@ type Listener struct {
 	maxHeader   int64
 	connections *connections
 	pages       *http.ServeMux
+	guarded     bool // clients had to send a token at the start
 	log         *zap.Logger
 
-	mu     sync.Mutex // guards what follows
-	tokens []string   // that are valid now
+	mu   sync.Mutex   // guards what follows
+	file config.Token // of the file of the flags, as it was last read
 }
 
 // New returns a listener of what the flags, or else the configuration, ask for. Its
@@ -77,10 +80,11 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	if address == "" {
 		address = c.Addr
 	}
-	tokens, err := tokens(c, f.TokenFile)
+	file, err := tokenOf(f.TokenFile)
 	if err != nil {
 		return nil, err
 	}
+	tokens := allTokens(c, file)
 	resolved, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--http %s is not an address (%w); write for example --http 127.0.0.1:8787", address, err)
@@ -93,7 +97,7 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	if !local && len(tokens) == 0 {
 		return nil, fmt.Errorf("--http %s is open to other machines, so clients must send a token: set %s, --token-file or metarouter.http.tokens; or listen on 127.0.0.1:%d", address, secret.TokenVariable, resolved.Port)
 	}
-	switch short := hasShort(tokens); {
+	switch short := slices.ContainsFunc(tokens, config.Token.IsShort); {
 	case short && !local:
 		return nil, fmt.Errorf("--http %s is open to other machines, so %w", address, errShort)
 	case short:
@@ -105,7 +109,7 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	host, _, _ := net.SplitHostPort(address)
 	return &Listener{
 		flags: f, host: host, address: resolved, certificate: certificate, maxHeader: c.MaxHeader, connections: newConnections(mostConnections(c)),
-		pages: pages, log: log, tokens: tokens,
+		pages: pages, log: log, file: file, guarded: len(tokens) > 0,
 	}, nil
 }
 
@@ -115,7 +119,7 @@ func (l *Listener) Listen(ctx context.Context) error {
 	var err error
 	if l.listener, err = config.Listen(ctx, "tcp", l.address.String()); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("another program, perhaps another router, listens at %s; stop it, or write another port after --http: %w", l.address, err)
+			return fmt.Errorf("%v listens at %s; stop it, or write another port after --http", port.Find(ctx, l.address), l.address)
 		}
 		return err
 	}
@@ -123,37 +127,42 @@ func (l *Listener) Listen(ctx context.Context) error {
 	if l.certificate != nil {
 		scheme = "https"
 	}
-	l.log.Info("serving MCP over HTTP", zap.String("url", scheme+"://"+l.bound()+"/mcp"), zap.Bool("token", len(l.tokens) > 0))
+	l.log.Info("serving MCP over HTTP", zap.String("url", scheme+"://"+l.bound()+"/mcp"), zap.Bool("token", l.guarded))
 	return nil
 }
 
 func (l *Listener) bound() string { return l.listener.Addr().String() }
 
-// optionsOf returns the options that an edit of the configuration may change. Clients of
-// other machines go on needing a token: an edit that leaves none keeps the tokens that
-// were valid before.
+// optionsOf returns the options that an edit of the configuration may change.
 func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	h := c.Router.HTTP
 	l.connections.limit(mostConnections(h))
-	tokens, err := tokens(h, l.flags.TokenFile)
-	if local := l.address.IP.IsLoopback(); err == nil && !local && len(tokens) == 0 {
-		err = errors.New("other machines can reach this router, so its clients must send a token")
-	} else if err == nil && !local && hasShort(tokens) {
-		err = fmt.Errorf("other machines can reach this router, so %w", errShort)
-	}
-	if err != nil {
-		l.log.Warn(`the edit of "http.tokens" can't be used; the previous tokens stay valid`, zap.Error(err))
-	} else {
-		l.tokens = tokens
-	}
 	return &server.HTTPOptions{
 		Bound:        l.bound(),
-		AllowedHosts: slices.Concat(h.AllowedHosts, l.flags.Hosts, []string{l.host}), AllowedOrigins: h.AllowedOrigins,
-		Tokens: l.tokens, MaxBody: h.MaxBody, MaxBodyMemory: h.MaxBodyMemory, MaxBatch: h.MaxBatch, ReadTimeout: h.ReadTimeout,
-		Rate: h.Rate.PerSecond, Burst: h.Rate.Burst, SessionTimeout: h.SessionTimeout, MaxSessions: h.MaxSessions,
+		AllowedHosts: slices.Concat(h.AllowedHosts, l.flags.Hosts, []string{l.host}, publicHost(h)), AllowedOrigins: h.AllowedOrigins,
+		Tokens: l.principals(c.Router), MaxBody: h.MaxBody, MaxBodyMemory: h.MaxBodyMemory, MaxBatch: h.MaxBatch, ReadTimeout: h.ReadTimeout,
+		Rate: h.Rate.PerSecond, Burst: h.Rate.Burst, Rates: ratesOf(h), SessionTimeout: h.SessionTimeout, MaxSessions: h.MaxSessions,
 	}
+}
+
+// publicHost returns the host of the URL by which browsers reach the router, nil without one.
+func publicHost(h config.HTTP) []string {
+	u, err := url.Parse(h.PublicURL)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	return []string{u.Host}
+}
+
+// ratesOf returns the rates of the tokens that have one of their own, by the hash of the token.
+func ratesOf(h config.HTTP) map[string]server.Rate {
+	rates := make(map[string]server.Rate)
+	for _, t := range h.Tokens {
+		if t.Hash != "" && t.Rate != (config.Rate{}) {
+			rates[t.Hash] = server.Rate{PerSecond: t.Rate.PerSecond, Burst: t.Rate.Burst}
+		}
+	}
+	return rates
 }
 
 // mostConnections returns the bound on connections: half of the files that this process may
@@ -185,42 +194,93 @@ func certificateOf(c config.HTTP, f Flags, log *zap.Logger) (*certificate, error
 	return loaded, nil
 }
 
-var errShort = fmt.Errorf("each token (%s, --token-file, metarouter.http.tokens) needs at least %d characters; make one with 'openssl rand -hex 24'", secret.TokenVariable, secret.MinToken)
+var errShort = fmt.Errorf("each token (%s, --token-file, metarouter.http.tokens) needs at least %d characters; make one with 'metarouter token new'", secret.TokenVariable, secret.MinToken)
 
-// hasShort reports whether a token can be guessed. No client can send a zero byte, which
-// package config has in place of a token that is not known.
-func hasShort(tokens []string) bool {
-	return slices.ContainsFunc(tokens, func(token string) bool { return len(token) < secret.MinToken && !strings.Contains(token, "\x00") })
-}
-
-// tokens returns all tokens. A client must send one of them.
-func tokens(c config.HTTP, file string) ([]string, error) {
-	all := []string{secret.Token()}
-	all = append(all, c.Tokens...)
-	if file != "" {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("--token-file %s can't be read; name a file that contains one token: %w", file, err)
-		}
-		token := strings.TrimSpace(string(b))
-		if token == "" || strings.ContainsAny(token, " \t\r\n") {
-			return nil, fmt.Errorf("--token-file %s: it must contain one token", file)
-		}
-		all = append(all, token)
+// tokenOf returns the token in a file, the zero value without a file.
+func tokenOf(file string) (config.Token, error) {
+	if file == "" {
+		return config.Token{}, nil
 	}
-	return slices.DeleteFunc(all, func(token string) bool { return token == "" }), nil
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return config.Token{}, fmt.Errorf("--token-file %s can't be read; name a file that contains one token: %w", file, err)
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" || strings.ContainsAny(token, " \t\r\n") {
+		return config.Token{}, fmt.Errorf("--token-file %s: it must contain one token", file)
+	}
+	return config.PlainToken(token), nil
 }
+
+// allTokens returns the tokens of the configuration, the environment and the file, each once. A
+// client must send one of them. The objects of the configuration come first, so that they
+// decide what a token may do that is elsewhere too.
+func allTokens(c config.HTTP, file config.Token) []config.Token {
+	all := slices.Clone(c.Tokens)
+	if token := secret.Token(); token != "" {
+		all = append(all, config.PlainToken(token))
+	}
+	if file.Hash != "" {
+		all = append(all, file)
+	}
+	slices.SortStableFunc(all, func(a, b config.Token) int { return rank(a) - rank(b) })
+	seen := make(map[string]bool)
+	return slices.DeleteFunc(all, func(t config.Token) bool {
+		again := seen[t.Hash]
+		seen[t.Hash] = true
+		return again
+	})
+}
+
+// rank is lower for a token that says more about its clients.
+func rank(t config.Token) int {
+	if t.Plain {
+		return 1
+	}
+	return 0
+}
+
+// principals returns those that requests may come from. A token that can't be used lets no
+// client in: the list is never empty because of a mistake, since without tokens every client
+// is let in.
+func (l *Listener) principals(r config.Router) []server.Principal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if file, err := tokenOf(l.flags.TokenFile); err != nil {
+		l.log.Warn("the token of --token-file stays as it was", zap.Error(err))
+	} else {
+		l.file = file
+	}
+	local := l.address.IP.IsLoopback()
+	all := []server.Principal{}
+	for _, t := range allTokens(r.HTTP, l.file) {
+		_, exists := r.Profiles[t.Profile]
+		switch {
+		case t.Hash == "" || t.Profile != "" && !exists: // the problems of the configuration say so
+			all = append(all, server.Principal{})
+		case t.IsShort() && !local:
+			l.log.Warn("a token lets no client in", zap.String("name", nameOf(t)), zap.Error(fmt.Errorf("other machines can reach this router, so %w", errShort)))
+			all = append(all, server.Principal{})
+		default:
+			all = append(all, server.Principal{Hash: t.Hash, Name: nameOf(t), Profile: t.Profile, Admin: t.Role == config.RoleAdmin})
+		}
+	}
+	if len(all) == 0 && !local {
+		l.log.Warn("no client is let in: other machines can reach this router, so its clients must send a token, and the configuration has none")
+		all = append(all, server.Principal{})
+	}
+	return all
+}
+
+// nameOf returns what logs call the clients with the token.
+func nameOf(t config.Token) string { return cmp.Or(t.Name, t.Hash[:min(8, len(t.Hash))]) }
 
 // Serve serves the router, whose configuration parts has, until ctx ends. Then it lets
 // calls finish for a while.
-func (l *Listener) Serve(ctx context.Context, s *server.Server, parts *adapter.Parts) error {
+func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.Parts) error {
 	options := adapter.Follow(parts, l.optionsOf)
 	handler := s.Handler(server.HTTPOptions{
-		Bound: l.bound(), Pages: l.pages,
-		Live: func() *server.HTTPOptions {
-			now, _ := options()
-			return now
-		},
+		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Live: options,
 	})
 	problems, err := zap.NewStdLogAt(l.log.Named("http"), zap.DebugLevel)
 	if err != nil {

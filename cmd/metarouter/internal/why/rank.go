@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -36,7 +37,7 @@ func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, tas
 	}
 	if at < 0 {
 		if t != nil {
-			a.say("it is not one of the %d candidates for %q: too few of its words fit the task, and its meaning is too far from the task.", len(found.Candidates), task)
+			a.say("it is not one of the %s for %q: too few of its words fit the task, and its meaning is too far from the task.", candidates(len(found.Candidates)), task)
 		}
 		return nil
 	}
@@ -48,7 +49,7 @@ func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, tas
 	own := why[len(why)-1]
 	a.Rank = new(at + 1)
 	c := found.Candidates[at]
-	a.say("for %q it ranks %s of %d candidates, with a score of %.2f and a confidence of %.2f.", task, ordinal(at+1), len(found.Candidates), c.Score, c.Confidence)
+	a.say("for %q it ranks %s of %s, with a score of %.2f and a confidence of %s.", task, ordinal(at+1), candidates(len(found.Candidates)), c.Score, Confidence(c.Confidence))
 	if reason := own.Why(); reason != "" {
 		a.say("what speaks for it: %s.", reason)
 	}
@@ -65,6 +66,12 @@ func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, tas
 		a.say("and %d more are above it.", more)
 	}
 	return nil
+}
+
+// Confidence returns a confidence as text. It is rounded down, as in what says that a
+// confidence is below a threshold: 0.499 is not shown as 0.50.
+func Confidence(confidence float64) string {
+	return fmt.Sprintf("%.2f", math.Floor(100*confidence)/100)
 }
 
 // sharesOf says what a score is made of.
@@ -90,4 +97,11 @@ func ordinal(n int) string {
 		return fmt.Sprintf("%drd", n)
 	}
 	return fmt.Sprintf("%dth", n)
+}
+
+func candidates(n int) string {
+	if n == 1 {
+		return "1 candidate"
+	}
+	return fmt.Sprintf("%d candidates", n)
 }

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// PrintScore prints the parts of a score, in lines without tabs, which do not
-// change the columns of the table.
-func PrintScore(w io.Writer, e *selector.Explanation) {
+// PrintScore prints the parts of a score, in lines of so many columns; 0 for no limit.
+func PrintScore(w io.Writer, e *selector.Explanation, columns int) {
 	for _, f := range e.Features {
 		if f.Share != 0 {
 			fmt.Fprintf(w, "  %3.0f%%  %s (%.2f × %.1f)\n", 100*f.Share, f.Name, f.Value, f.Weight)
@@ -27,9 +27,10 @@ func PrintScore(w io.Writer, e *selector.Explanation) {
 		for _, field := range slices.Sorted(maps.Keys(word.Fields)) {
 			fields = append(fields, fmt.Sprintf("%s %.0f%%", field, 100*word.Fields[field]))
 		}
-		fmt.Fprintf(w, "        %s%s: %.0f%% of the words, in %s\n", word.Word, as, 100*word.Share, strings.Join(fields, ", "))
+		line := fmt.Sprintf("%s%s: %.0f%% of the words, in %s", word.Word, as, 100*word.Share, strings.Join(fields, ", "))
+		fmt.Fprint(w, terminal.Lines(terminal.Hang("        ", line, columns)))
 	}
 	if len(e.Missing) > 0 {
-		fmt.Fprintf(w, "        missing: %s\n", strings.Join(e.Missing, ", "))
+		fmt.Fprint(w, terminal.Lines(terminal.Hang("        ", "missing: "+strings.Join(e.Missing, ", "), columns)))
 	}
 }

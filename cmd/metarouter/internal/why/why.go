@@ -7,13 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/changes"
+	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -38,6 +41,9 @@ type Question struct {
 	Task   string // where does the tool rank for it? "" does not ask
 	Mode   string // in which the running router shows tools; "" if none runs
 
+	// Profile is the profile whose clients the question is about; "" is all clients.
+	Profile string
+
 	// Wait runs a function that waits for servers. It may show their progress.
 	Wait func(wait func())
 }
@@ -45,11 +51,11 @@ type Question struct {
 // Ask answers the question for a router. It fails with a *server.NameError if several
 // tools have the name.
 func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
-	x := inquiry{config: q.Config, mode: q.Mode, asked: q.Tool}
+	x := inquiry{config: q.Config, mode: q.Mode, asked: q.Tool, profile: q.Config.Router.Profiles[q.Profile]}
 	look := func() error {
 		x.look(r)
 		var e *server.NameError
-		if _, err := x.names.Resolve(q.Tool); errors.As(err, &e) && len(e.Ambiguous) > 0 {
+		if _, err := x.names.Resolve(x.asked); errors.As(err, &e) && len(e.Ambiguous) > 0 {
 			return err
 		}
 		return nil
@@ -60,7 +66,7 @@ func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
 	all := q.Task != "" || q.Config.Router.Names == server.Bare // other tools decide on its rank, and on its name
 	if !x.knows() || all {
 		// Start the servers that can have the tool: all of them if the name does not say.
-		if of, _, ok := server.Split(q.Tool, q.Config.Router.Separator, x.servers); ok && !all {
+		if of, _, ok := server.Split(x.asked, q.Config.Router.Separator, x.servers); ok && !all {
 			q.Wait(func() { r.Try(ctx, of) })
 		} else {
 			q.Wait(func() { r.Settled(ctx) })
@@ -73,6 +79,9 @@ func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
 		}
 	}
 	a := x.answer()
+	if t, ok := r.Tool(a.Tool); ok && a.Offered {
+		a.limit(q, t)
+	}
 	if q.Task != "" {
 		t, _ := r.Tool(a.Tool)
 		if err := rank(ctx, r, t, q.Task, &a); err != nil {
@@ -82,12 +91,31 @@ func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
 	return a, nil
 }
 
+// limit says which profiles do not allow the tool, or ask before its calls.
+func (a *Answer) limit(q Question, t *registry.NormalizedTool) {
+	all := q.Config.Router.Profiles
+	names := slices.Sorted(maps.Keys(all))
+	if q.Profile != "" {
+		names = []string{q.Profile}
+	}
+	for _, name := range names {
+		rules := profile.Of(all, name)
+		if refusal := rules.Refusal(t); refusal != "" {
+			a.say("%s.", refusal)
+			a.Offered = a.Offered && name != q.Profile
+		} else if asks := rules.Asks(t).String(); asks != "" {
+			a.say("%s, and so before calls of it.", asks)
+		}
+	}
+}
+
 // An inquiry is what an answer is made from. Its methods are pure but for look, which
 // reads the router.
 type inquiry struct {
 	config   config.Config
 	mode     string // in which the running router shows tools; "" if none runs
 	asked    string
+	profile  config.Profile // that the question is about; the zero value is all clients
 	servers  []adapter.ServerInfo
 	snapshot *registry.Snapshot
 	names    *server.ToolNames
@@ -96,7 +124,8 @@ type inquiry struct {
 
 func (x *inquiry) look(r *adapter.Parts) {
 	x.servers, x.snapshot, x.complete = r.Servers(), r.Snapshot(), r.Complete()
-	x.names = server.NewNames(x.snapshot.Tools(), x.config.Router.Names, x.config.Router.Separator)
+	x.names = server.NewNames(x.snapshot.Tools(), x.config.Router.Names, x.config.Router.Separator, x.config.Router.Gateway.Prefix)
+	x.asked = x.names.Unprefixed(x.asked, x.servers)
 }
 
 // tool returns the tool that the question names, by its name or by its name before
@@ -200,10 +229,24 @@ func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
 		a.say("clients would have refused its definition, which metarouter repaired: %s.", strings.Join(t.Repairs[:min(3, len(t.Repairs))], "; "))
 	}
 	x.explainChange(&a, t)
+	x.explainDoubt(&a, t)
 	if s, ok := x.state(t.Server); ok && s.State != status.Ready && s.State != status.Idle && (x.mode != "" || s.State != status.Starting) {
 		a.say("it can't be called just now: %s", stateWords(s))
 	}
 	return a
+}
+
+// explainDoubt says why the tool's hints are not believed.
+func (x *inquiry) explainDoubt(a *Answer, t *registry.NormalizedTool) {
+	if t.Doubt == "" {
+		return
+	}
+	a.say("its server declares that it does no harm, which is not believed, because %s: call_read_only_tool and profiles with \"readOnly\" refuse it.", t.Doubt)
+	if was, ok := x.snapshot.Offer(t.Server).Confirmed[t.ServerName()]; ok && hints.ClaimMore(was, t.Hints) {
+		a.say("to confirm the hints as they are now, run: metarouter trust --hints %s", t.Server)
+		return
+	}
+	a.say("if the server is right, write \"trustHints\": true in the entry %q.", t.Server)
 }
 
 // explainChange says how the tool's definition changed since a person saw it.
@@ -223,16 +266,18 @@ func (x *inquiry) explainChange(a *Answer, t *registry.NormalizedTool) {
 func (x *inquiry) shown() (mode, why string) {
 	r := x.config.Router
 	cost := registry.Tokens(x.snapshot.Tools())
-	mode = server.ModeFor(r.Mode, x.complete, cost, r.ToolBudget)
+	mode = server.ModeFor(r.Mode, cost, r.ToolBudget)
 	switch {
+	case x.profile.Mode == server.Direct || x.profile.Mode == server.Search:
+		return x.profile.Mode, fmt.Sprintf("\"mode\" of the profile is %q", x.profile.Mode)
 	case x.mode != "":
 		return x.mode, "the running router is in " + x.mode + " mode"
 	case mode == r.Mode:
 		return mode, fmt.Sprintf("\"mode\" is %q", r.Mode)
-	case !x.complete:
-		return mode, "mode auto shows the search tools if the tools of some servers are not known when the router starts"
 	case mode == server.Search:
 		return mode, fmt.Sprintf("mode auto shows the search tools: all tools cost %d tokens, and toolBudget is %d", cost, r.ToolBudget)
+	case !x.complete:
+		return mode, fmt.Sprintf("mode auto shows all tools, because those that are known cost %d tokens and toolBudget is %d; the tools of some servers are not known yet", cost, r.ToolBudget)
 	}
 	return mode, fmt.Sprintf("mode auto shows all tools, because they cost %d tokens and toolBudget is %d", cost, r.ToolBudget)
 }
@@ -275,7 +320,7 @@ func (x *inquiry) unknown(a *Answer) {
 		return
 	}
 	if s, ok := x.state(x.asked); ok {
-		a.say("that is a server, not a tool: 'metarouter tools --server %s' lists its tools.", s.Name)
+		a.say("that is a server, not a tool: 'metarouter tools %s' lists its tools.", s.Name)
 		return
 	}
 	a.say("no server has a tool of that name, as far as the servers' tools are known.")
@@ -283,10 +328,22 @@ func (x *inquiry) unknown(a *Answer) {
 	if e, ok := errors.AsType[*server.NameError](err); ok && len(e.Nearest) > 0 {
 		a.say("the nearest names are %s.", strings.Join(e.Nearest, ", "))
 	}
+	var down []adapter.ServerInfo // those that may have it
 	for _, s := range x.servers {
 		if s.Tools == 0 && s.State != status.Ready {
-			a.say("server %q may have it; its tools are not known yet: %s", s.Name, stateWords(s))
+			down = append(down, s)
 		}
+	}
+	switch len(down) {
+	case 0:
+	case 1:
+		a.say("server %q may have it: its tools are not known, since %s", down[0].Name, stateWords(down[0]))
+	default:
+		var names []string
+		for _, s := range down {
+			names = append(names, fmt.Sprintf("%s (%s)", s.Name, s.Verb()))
+		}
+		a.say("one of these servers may have it, whose tools are not known: %s. 'metarouter doctor' says what to do.", some(names, 8))
 	}
 }
 
@@ -313,7 +370,7 @@ func stateWords(s adapter.ServerInfo) string {
 		if s.ByHand {
 			return fmt.Sprintf("server %q was stopped by hand; 'metarouter restart %s' starts it.", s.Name, s.Name)
 		}
-		return fmt.Sprintf("server %q is disabled; take \"disabled\": true out of its entry.", s.Name)
+		return fmt.Sprintf("server %q is disabled; 'metarouter enable %s --write' enables it.", s.Name, s.Name)
 	case status.Self:
 		return fmt.Sprintf("server %q is never started, because its entry starts another router; remove the entry.", s.Name)
 	case status.Starting:
@@ -321,10 +378,10 @@ func stateWords(s adapter.ServerInfo) string {
 	case status.Misconfigured:
 		return fmt.Sprintf("server %q can't be started: %s.", s.Name, s.LastError)
 	}
-	return fmt.Sprintf("server %q is %s; 'metarouter doctor' says why and what to do.", s.Name, s.State)
+	return fmt.Sprintf("server %q %s; 'metarouter doctor' says why and what to do.", s.Name, s.Verb())
 }
 
-// some joins the first fea.
+// some joins the first few.
 func some(names []string, most int) string {
 	switch {
 	case len(names) == 0:

@@ -1,18 +1,22 @@
 // The page: its frame, its views, and when it is drawn.
 import { render } from "./vendor/lit-html/lit-html.js";
-import { state, now, connect, drawnBy, changed, watchers, perSecond } from "./store.js";
+import { state, now, connect, ask, drawnBy, changed, watchers, perSecond } from "./store.js";
 import { html, nothing, icon, look, count, notice, ago } from "./ui.js";
 import { route } from "./route.js";
 import { summary, troubles, sentence, firstLine, whatIsWrong } from "./summary.js";
 import { servers } from "./servers.js";
 import { tools } from "./tools.js";
 import { calls } from "./calls.js";
+import { approvals } from "./approvals.js";
+import { clients } from "./clients.js";
 import { configuration } from "./config.js";
 
 const pages = {
   servers: { title: "Servers", draw: servers },
   tools: { title: "Tools", draw: tools },
   calls: { title: "Calls", draw: calls },
+  approvals: { title: "Approvals", draw: approvals },
+  clients: { title: "Clients", draw: clients },
   configuration: { title: "Configuration", draw: configuration },
 };
 
@@ -40,6 +44,15 @@ const modeTitles = {
   search: 'Clients see the tools that find and call the others. To show all tools, set "mode": "direct" in the configuration.',
 };
 
+/** logOut ends the browser's login, and shows the page that asks for a token. */
+async function logOut() {
+  try {
+    await ask("/logout", "{}");
+  } finally {
+    location.assign("/");
+  }
+}
+
 function header() {
   const { router } = state;
   const l = links[state.link];
@@ -51,19 +64,23 @@ function header() {
     <p class="link ${l.tone}" id="link" title=${l.title}>${icon(l.icon, l.tone)}<span>${l.word}</span></p>
     <button type="button" class="bare theme" @click=${() => setTheme(themes[t].next)} title="The page uses the ${t} theme. Click for the ${themes[t].next} theme."
       aria-label="Theme: ${t}; change to ${themes[t].next}">${icon(themes[t].icon)}</button>
+    ${router?.logged_in ? html`<button type="button" class="bare" id="logout" @click=${logOut} title="End this browser's login. The page asks for the token again.">Log out</button>` : nothing}
   </header>`;
 }
 
 function nav(view) {
   const { config, catalog } = state;
   const wrong = [...state.servers.values()].filter((s) => look(s).tone === "bad").length;
-  const problems = (config?.problems?.length ?? 0) + (config?.rejected ? 1 : 0);
+  const warnings = (config?.problems ?? []).filter((p) => p.severity === "warning").length;
+  const errors = (config?.problems?.length ?? 0) - warnings + (config?.rejected ? 1 : 0);
   const alarm = (n, what) => html`<span class="count bad">${icon("warn")}${count(n)}<span class="sr"> ${what}</span></span>`;
   const counts = {
     servers: wrong ? alarm(wrong, "not working") : html`<span class="count">${count(state.servers.size)}</span>`,
     tools: html`<span class="count">${count(catalog?.tools ?? 0)}</span>`,
     calls: perSecond() >= 0.1 ? html`<span class="count">${perSecond().toFixed(1)}/s</span>` : nothing,
-    configuration: problems ? alarm(problems, "problems") : nothing,
+    approvals: state.approvals?.length ? html`<span class="count bad">${count(state.approvals.length)}<span class="sr"> waiting</span></span>` : nothing,
+    clients: html`<span class="count">${count(state.clients?.total ?? 0)}</span>`,
+    configuration: errors ? alarm(errors, "errors") : warnings ? html`<span class="count">${count(warnings)}<span class="sr"> warnings</span></span>` : nothing,
   };
   return html`<nav aria-label="Views"><ul>${Object.entries(pages).map(([name, p]) => html`<li>
     <a href="#${name}" aria-current=${name === view ? "page" : nothing}>${icon(name)}<span class="label">${p.title}</span>${state.router ? counts[name] : nothing}</a>

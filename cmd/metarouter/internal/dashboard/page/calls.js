@@ -12,6 +12,7 @@ const outcomes = {
   tool_error: { word: "tool failed", tone: "bad", icon: "cross" },
   server_error: { word: "server refused", tone: "bad", icon: "cross" },
   invalid_arguments: { word: "bad arguments", tone: "wait", icon: "warn" },
+  not_approved: { word: "not approved", tone: "wait", icon: "warn" },
   no_answer: { word: "no answer", tone: "bad", icon: "off" },
   cancelled: { word: "cancelled", tone: "off", icon: "off" },
 };
@@ -58,7 +59,7 @@ function row(c) {
     <td role="cell" class="outcome ${o.tone}">${icon(o.icon, o.tone)}<span>${o.word}</span>${c.attempts > 1 ? html` <span class="muted" title="The router sent this call ${c.attempts} times, because earlier attempts got no answer.">${c.attempts} attempts</span>` : nothing}${c.cached ? html` <span class="muted" title="The result is that of an earlier call with the same arguments; the server was not called.">cached</span>` : nothing}</td>
     <td role="cell" class="took num">${duration(c.ms)}</td>
     <td role="cell" class="bytes num" title="The size of the arguments, and of the result."><span class="sr">in </span>${size(c.bytes_in)}<span aria-hidden="true"> → </span><span class="sr"> out </span>${size(c.bytes_out)}</td>
-    <td role="cell" class="client">${c.client || html`<span class="muted">unknown</span>`}</td>
+    <td role="cell" class="client" title="${[c.principal && `token ${c.principal}`, c.profile && `profile ${c.profile}`].filter(Boolean).join(", ")}">${c.client || html`<span class="muted">unknown</span>`}</td>
     <td role="cell" class="trace">${c.trace ? copyable(c.trace, "trace id", c.trace.slice(0, 8)) : nothing}</td>
   </tr>`;
 }

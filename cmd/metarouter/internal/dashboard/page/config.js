@@ -2,23 +2,30 @@
 import { state, now } from "./store.js";
 import { html, nothing, icon, plural, time, ago, look, empty } from "./ui.js";
 import { link } from "./route.js";
+import { whatOf, whoRejected, afterRejection } from "./summary.js";
 
 const file = (path) => path.split(/[/\\]/).at(-1);
 
 const at = (p) => (p.line > 0 ? `${file(p.file)}:${p.line}:${p.column}` : file(p.file));
 
 function rejected(c) {
-  return c.rejected ? html`<section class="trouble bad" role="alert" aria-label="Rejected edit">${icon("cross", "bad")}<div>
-    <p><strong>The last edit is not in use</strong></p><pre class="what">${c.rejected}</pre>
-    <p class="advice">The previous configuration stays in use, and its servers keep running. Correct the file and save it.</p></div></section>` : nothing;
+  const tone = c.approve ? "wait" : "bad";
+  return c.rejected ? html`<section class="trouble ${tone}" role="alert" aria-label="Rejected edit">${icon(c.approve ? "wait" : "cross", tone)}<div>
+    <p><strong>${whoRejected(c)}</strong></p><pre class="what">${c.rejected}</pre>
+    <p class="advice">The previous configuration stays in use, and its servers keep running. ${afterRejection(c)}</p></div></section>` : nothing;
 }
 
 function problems(c) {
   const all = c.problems ?? [];
   if (!all.length) return c.rejected ? nothing : html`<p class="good">${icon("check", "ok")}No problem in the ${c.files.length === 1 ? "file" : "files"}.</p>`;
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Problems"><table class="problems"><caption>${plural(all.length, "problem")}</caption>
-    <thead><tr><th scope="col">Where</th><th scope="col">Server</th><th scope="col">What</th></tr></thead>
-    <tbody>${all.map((p) => html`<tr><td><code title="Full path: ${p.file}">${at(p)}</code></td><td>${p.server ? html`<a href=${link("servers", { server: p.server })}>${p.server}</a>` : nothing}</td><td>${p.message}</td></tr>`)}</tbody></table></div>`;
+  const warnings = all.filter((p) => p.severity === "warning").length;
+  const found = [all.length > warnings ? plural(all.length - warnings, "error") : "", warnings ? plural(warnings, "warning") : ""].filter(Boolean).join(", ");
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Problems"><table class="problems"><caption>${found}</caption>
+    <thead><tr><th scope="col">Where</th><th scope="col">Kind</th><th scope="col">Server</th><th scope="col">What, and what to write</th></tr></thead>
+    <tbody>${all.map((p) => html`<tr class=${p.severity}><td><code title="Full path: ${p.file}">${at(p)}</code></td>
+      <td class="kind">${p.severity === "warning" ? icon("warn", "wait") : icon("cross", "bad")}${p.severity}</td>
+      <td>${p.server ? html`<a href=${link("servers", { server: p.server })}>${p.server}</a>` : nothing}</td>
+      <td>${whatOf(p)}${p.fix ? html`<span class="fix">→ ${p.fix}</span>` : nothing}</td></tr>`)}</tbody></table></div>`;
 }
 
 const names = (list) => list.map((n, i) => html`${i ? ", " : ""}${state.servers.has(n) ? html`<a href=${link("servers", { server: n })}>${n}</a>` : html`<b>${n}</b>`}`);

@@ -1,7 +1,7 @@
 // Servers: those that do not work first, each in one line until it is opened.
 import { repeat } from "./vendor/lit-html/directives/repeat.js";
-import { state, act, changed } from "./store.js";
-import { html, svg, nothing, icon, look, count, plural, duration, notice, empty } from "./ui.js";
+import { state, act, changed, watchers } from "./store.js";
+import { html, svg, nothing, icon, look, count, plural, duration, notice, confirmed, time, empty, era } from "./ui.js";
 import { link, replace } from "./route.js";
 import { troubles, advice, brief, whatIsWrong } from "./summary.js";
 
@@ -17,12 +17,12 @@ const groups = {
   off: { word: "off", has: (l) => l.tone === "off" },
 };
 
-async function go(s, action, done) {
+async function go(s, action, done, body) {
   if (busy.has(s.name)) return;
   busy.set(s.name, action);
   changed();
   try {
-    await act(s.name, action);
+    await act(s.name, action, body);
     notice(`${s.name} ${done}.`);
   } catch (e) {
     notice(`${s.name}: ${e.message}`, "bad");
@@ -36,8 +36,61 @@ function buttons(s) {
   const one = (action, word, during, done) => html`<button type="button" aria-busy=${doing === action} aria-disabled=${!!doing}
     @click=${() => go(s, action, done)} aria-label="${doing === action ? during : word} ${s.name}">${doing === action ? `${during} …` : word}</button>`;
   if (s.state === "self" || s.state === "misconfigured") return html`<a href=${link("configuration", { server: s.name })}>Its entry</a>`;
+  if (s.state === "needs_auth" && s.login?.needed) return loginButton(s);
   if (look(s).tone === "off") return one("start", "Start", "Starting", "is started");
   return html`${one("restart", "Restart", "Restarting", "is restarted")}${one("stop", "Stop", "Stopping", "is stopped")}`;
+}
+
+const loginPages = new Map(); // {url, code} of the login that was begun, by server
+
+/** begin opens the page on which a person logs in to a server. */
+async function begin(s) {
+  if (busy.has(s.name)) return;
+  // Browsers open a tab only at once after a click. It must not reach this page.
+  const tab = window.open("about:blank", "_blank");
+  if (tab) tab.opener = null;
+  busy.set(s.name, "login");
+  changed();
+  try {
+    const page = JSON.parse(await act(s.name, "login"));
+    if (!/^https?:\/\//i.test(page.url)) throw new Error("The issuer's address is not a web page.");
+    loginPages.set(s.name, page);
+    if (page.code) notice(`The code to enter is ${page.code}.`, "wait");
+    if (tab && !tab.closed) tab.location.replace(page.url);
+  } catch (e) {
+    tab?.close();
+    notice(`${s.name}: ${e.message}`, "bad");
+  }
+  busy.delete(s.name);
+  changed();
+}
+
+function loginButton(s) {
+  const doing = busy.get(s.name) === "login";
+  return html`<button type="button" class="primary" aria-busy=${doing} aria-disabled=${busy.has(s.name)}
+    @click=${() => begin(s)} aria-label="Log in to ${s.name}">${doing ? "Opening …" : "Log in"}</button>`;
+}
+
+/** loginPage is the way to a login that was begun, where the browser opened no tab. */
+function loginPage(s) {
+  const page = loginPages.get(s.name);
+  return html`<p class="muted">The login waits for you in another tab for five minutes. <a href=${page.url} target="_blank" rel="noopener noreferrer">Open its page</a>${page.code ? html` and enter the code <code>${page.code}</code>` : nothing}.</p>`;
+}
+
+async function logout(s) {
+  const yes = await confirmed({
+    title: `Log out of ${s.name}?`, yes: "Log out",
+    body: html`<p>The router forgets the login${s.login.issuer ? html` at <strong>${s.login.issuer}</strong>` : nothing} and has it revoked. No client can use the server until someone logs in again.</p>`,
+  });
+  if (yes) go(s, "logout", "is logged out");
+}
+
+function login(s) {
+  const l = s.login;
+  const until = l.renews ? html`It renews itself.` : l.expires ? html`It is valid until ${time(l.expires)}.` : html`It is valid until the server refuses it.`;
+  return html`<h3>Login</h3>
+    <p>All clients share a login${l.issuer ? html` at <strong>${l.issuer}</strong>` : nothing}. ${until}</p>
+    <p class="buttons"><button type="button" aria-disabled=${busy.has(s.name)} aria-label="Log out of ${s.name}" @click=${() => logout(s)}>Log out</button></p>`;
 }
 
 const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
@@ -77,9 +130,10 @@ function row(s) {
         @click=${() => toggle(s.name)}>${s.name}${icon("down", "chevron")}</button></h2>
       ${error ? html`<p class="error">${open ? error : brief(error)}</p>` : nothing}
       ${wrong ? html`<p class="advice">${advice(s)}</p>` : nothing}
+      ${s.state !== "needs_auth" ? nothing : loginPages.has(s.name) ? loginPage(s) : nothing}
       ${say ? html`<p class="muted">${say}</p>` : nothing}
     </div>
-    <p class="cell tools"><span class="sr">Tools: </span>${s.tools ? html`<a href=${link("tools", { server: s.name })}>${plural(s.tools, "tool")}</a>` : html`<span class="muted">no tools</span>`}${s.changed_tools ? html` <span class="warned" title="The definitions of these tools changed since you last looked.">${count(s.changed_tools)} changed</span>` : nothing}</p>
+    <p class="cell tools"><span class="sr">Tools: </span>${s.tools ? html`<a href=${link("tools", { server: s.name })}>${plural(s.tools, "tool")}</a>` : html`<span class="muted">no tools</span>`}${s.changed_tools ? html` <span class="warned" title="The definitions of these tools changed since you last looked.">${count(s.changed_tools)} changed</span>` : nothing}${s.changed_hints ? html` <span class="warned" title="These tools claim to do less harm than you have confirmed. Open the server to confirm that.">${count(s.changed_hints)} to confirm</span>` : nothing}</p>
     <p class="cell latency">${l.tone === "off" ? nothing : sparkline(s)}</p>
     <p class="cell now">${s.calls ? html`<span>${count(s.calls)} running</span>` : nothing}${s.waiting ? html`<span class="warned" title="These calls wait because as many calls as &quot;maxConcurrent&quot; allows are running.">${count(s.waiting)} waiting</span>` : nothing}
       ${s.restarts ? html`<span class=${s.restarts > 2 ? "warned" : "muted"} title="The number of restarts of this server since the router started.">${plural(s.restarts, "restart")}</span>` : nothing}</p>
@@ -97,10 +151,19 @@ function changes(s) {
       @click=${() => go(s, "seen", "has no more changes that you have not seen")}>Seen</button></p>`;
 }
 
+function claims(s) {
+  const left = s.changed_hints - s.hints.length;
+  return html`<h3>Tools that claim to do less harm than you have confirmed</h3>
+    <ul class="changes">${s.hints.map((h) => html`<li><a href=${link("tools", { server: s.name, tool: h.id })}>${h.tool}</a>: ${h.changes.join(", ")}</li>`)}
+      ${left ? html`<li>and ${count(left)} more</li>` : nothing}</ul>
+    <p class="buttons"><button type="button" aria-disabled=${busy.has(s.name)} aria-label="Confirm the hints of ${s.name}"
+      @click=${() => go(s, "hints", "has the hints that you confirmed", { hints: Object.fromEntries(s.hints.map((h) => [h.tool, h.hints])) })}>Confirm</button></p>`;
+}
+
 function more(s) {
   const facts = [
-    ["Transport", s.transport], ["Protocol", [s.protocol_version, s.era && `(${s.era})`].filter(Boolean).join(" ")],
-    ["Process", s.pid ? html`<span class="pid" data-pid=${s.pid}>${s.pid}</span>` : ""], ["Restarts", count(s.restarts)],
+    ["Transport", s.transport], ["Protocol", s.protocol_version && era(s.era, s.protocol_version)],
+    ["Process", s.pid ? html`<span class="pid" data-pid=${s.pid}>${s.pid}</span>` : ""], ["Why several", s.several], ["Restarts", count(s.restarts)],
     ["Calls", `${count(s.calls)} running, ${count(s.waiting)} waiting`],
     ["Lines on stdout that are not MCP messages", s.stray_lines ? count(s.stray_lines) : ""],
   ].filter(([, v]) => v);
@@ -108,7 +171,9 @@ function more(s) {
     ${look(s).tone === "off" ? html`<p class="advice">${advice(s)}</p>` : nothing}
     ${s.last_error && (look(s).tone === "ok" || s.problem) ? html`<p class="muted">${s.problem ? "Its error" : "Last error"}: ${s.last_error}</p>` : nothing}
     <dl class="facts">${facts.map(([k, v]) => html`<div><dt>${k}</dt><dd>${v}</dd></div>`)}</dl>
+    ${s.login?.logged_in ? login(s) : nothing}
     ${s.changed_tools ? changes(s) : nothing}
+    ${s.changed_hints ? claims(s) : nothing}
     <h3>Last lines of stderr</h3>
     ${s.stderr?.length ? html`<pre class="log" tabindex="0" role="region" aria-label="Last lines of stderr of ${s.name}">${s.stderr.join("\n")}</pre>`
       : html`<p class="muted">The server has written nothing to stderr.</p>`}
@@ -134,6 +199,10 @@ function chips(all) {
     ${chip("", "all", all.length)}${Object.keys(groups).filter((g) => n(g) || filter === g).map((g) => chip(g, groups[g].word, n(g)))}</div>`;
 }
 
+watchers.push((news) => {
+  for (const [, s] of news) if (s.state !== "needs_auth") loginPages.delete(s.name);
+});
+
 /** servers draws the view. */
 export function servers(params) {
   const named = params.get("server");
@@ -151,8 +220,10 @@ export function servers(params) {
   }
   const all = state.order.map((name) => state.servers.get(name)).filter(Boolean);
   if (!all.length) {
-    return empty("No server is configured.", html`<p>Add one to <code>${state.config?.files?.[0] ?? ".mcp.json"}</code>; it is started when the file is saved.
-      <code>metarouter import</code> takes over the servers of Claude, Cursor or VS Code.</p>`);
+    const said = (state.config?.problems ?? []).filter((p) => !p.server);
+    return empty("No server is configured.", html`${said.map((p) => html`<p>${p.message}</p>`)}
+      <p><code>metarouter import CLIENT --write</code> copies the servers of a client such as claude-desktop or cursor,
+      <code>metarouter add NAME --write -- COMMAND</code> adds one. Or write it into <code>${state.config?.files?.at(-1) ?? ".mcp.json"}</code>. It is started when the file is saved.</p>`);
   }
   const shown = all.filter((s) => !filter || groups[filter].has(look(s)))
     .sort((a, b) => look(a).order - look(b).order || (a.name < b.name ? -1 : 1));

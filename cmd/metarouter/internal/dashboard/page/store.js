@@ -16,6 +16,8 @@
  * @property {object|undefined} catalog
  * @property {number} catalogs how often the catalog has changed
  * @property {object|undefined} config
+ * @property {object|undefined} clients
+ * @property {object[]|undefined} approvals the calls that wait, the oldest first
  */
 
 export const maxCalls = 200;
@@ -24,7 +26,7 @@ export const ratesKept = 300; // seconds
 /** @type {State} */
 export const state = {
   link: "connecting", refused: "", ahead: 0, router: undefined, order: [], servers: new Map(), calls: [],
-  rates: new Map(), latency: undefined, catalog: undefined, catalogs: 0, config: undefined,
+  rates: new Map(), latency: undefined, catalog: undefined, catalogs: 0, config: undefined, clients: undefined, approvals: undefined,
 };
 
 let draw = () => {};
@@ -43,14 +45,23 @@ export function drawnBy(f) { draw = f; changed(); }
 /** Called with the servers that have changed, each as it was and as it is. */
 export const watchers = [];
 
+/** Called with the calls that began to wait for an approval. */
+export const askers = [];
+
 /** take makes an update part of the state. */
 export function take(u) {
   if (u.full) {
     Object.assign(state, { order: [], servers: new Map(), calls: [], rates: new Map() });
   }
   state.ahead = new Date(u.now) - Date.now();
-  for (const key of ["router", "latency", "config"]) if (u[key]) state[key] = u[key];
+  for (const key of ["router", "latency", "config", "clients"]) if (u[key]) state[key] = u[key];
   if (u.catalog) { state.catalog = u.catalog; state.catalogs++; }
+  if (u.approvals) {
+    const before = new Set(state.approvals?.map((p) => p.id));
+    const fresh = state.approvals ? u.approvals.filter((p) => !before.has(p.id)) : [];
+    state.approvals = u.approvals;
+    for (const f of askers) f(fresh);
+  }
   const news = [];
   for (const s of u.servers ?? []) {
     const before = state.servers.get(s.name);
@@ -176,5 +187,5 @@ export async function ask(path, body, signal) {
   throw new Refusal(response.status, saidIn(text) || `The router refuses: ${response.status}.`);
 }
 
-/** act does something to a server: restart, stop, start or seen. */
-export const act = (server, action) => ask(`/dashboard/servers/${encodeURIComponent(server)}/${action}`, "{}");
+/** act does something to a server: restart, stop, start, seen, login or logout. It resolves to the answer as JSON. */
+export const act = (server, action, body = {}) => ask(`/dashboard/servers/${encodeURIComponent(server)}/${action}`, JSON.stringify(body));

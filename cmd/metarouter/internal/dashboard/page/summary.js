@@ -5,11 +5,12 @@ import { link } from "./route.js";
 
 /**
  * A trouble is a problem that a person should know of.
- * @typedef {{key: string, tone: "bad"|"wait", who: string, what: string, advice: string, href: string, server?: string}} Trouble
+ * @typedef {{key: string, tone: "bad"|"wait", who: string, what: string, advice: string, href: string, server?: string, warning?: boolean}} Trouble
  */
 
 /** advice says what to do about a server: the fix of the doctor, else what follows from its state. */
 export function advice(s) {
+  if (s.state === "needs_auth" && s.login?.needed) return "Press Log in. All clients of this router share the login.";
   if (s.fix) return sentenceOf(s.fix);
   switch (s.state) {
     case "failed": return "Open the server to read the last lines of its stderr, correct the entry or the program, then press Restart. The router also tries it again every five minutes, and when one of its tools is called (at most every 15 seconds).";
@@ -34,23 +35,35 @@ export function where(p) {
   return p.line > 0 ? `${file}:${p.line}:${p.column}` : file;
 }
 
+/** whatOf says what is wrong at a problem of the configuration, without what to write instead. */
+export const whatOf = (p) => p.message.split("; ", 1)[0];
+
 /** whatIsWrong is a server's error, and where in the file it comes from if that is known. */
 export function whatIsWrong(s) {
-  const p = state.config?.problems?.find((p) => p.server === s.name);
+  const p = state.config?.problems?.find((p) => p.server === s.name && p.severity !== "warning");
   if (p && s.state === "misconfigured") return `${where(p)}: ${s.last_error || p.message}`;
+  if (s.state === "needs_auth" && s.login?.needed) return `The server needs a login: ${s.login.needed}.`;
   return s.problem ? sentenceOf(s.problem) : s.last_error || p?.message || "";
 }
 
 /** sentenceOf begins with a capital. */
 const sentenceOf = (text) => text[0].toUpperCase() + text.slice(1);
 
+/** whoRejected says of an edit that is not in use whether it waits or is wrong. */
+export const whoRejected = (config) => (config.approve ? "The last edit waits for your approval" : "The last edit is not in use");
+
+/** afterRejection says what to do about an edit that is not in use. */
+export const afterRejection = (config) => (config.approve
+  ? `Read the file, then run this in a terminal: ${config.approve}`
+  : "Correct the file and save it.");
+
 /** troubles lists all problems, the worst first. @returns {Trouble[]} */
 export function troubles() {
   const all = [];
   const { config } = state;
   if (config?.rejected) {
-    all.push({ key: "rejected", tone: "bad", who: "The last edit is not in use", what: config.rejected,
-      advice: "The previous configuration stays in use. Correct the file and save it.", href: link("configuration") });
+    all.push({ key: "rejected", tone: config.approve ? "wait" : "bad", who: whoRejected(config), what: config.rejected,
+      advice: `The previous configuration stays in use. ${afterRejection(config)}`, href: link("configuration") });
   }
   const listed = new Set(); // servers that do not work because of their problem
   for (const name of state.order) {
@@ -58,15 +71,18 @@ export function troubles() {
     const l = s && look(s);
     if (!s || l.order > 1) continue;
     if (l.tone === "bad") listed.add(name);
-    all.push({ key: `server ${name}`, tone: l.tone, who: `${name} ${sayState[s.state]}`, what: whatIsWrong(s), advice: advice(s),
+    all.push({ key: `server ${name}`, tone: l.tone, who: `${name} ${s.state === "needs_auth" && s.login?.needed ? "needs a login" : sayState[s.state]}`, what: whatIsWrong(s), advice: advice(s),
       href: link("servers", { server: name }), server: name });
   }
   for (const p of config?.problems ?? []) {
-    if (listed.has(p.server)) continue;
-    all.push({ key: `problem ${where(p)} ${p.message}`, tone: "wait", who: where(p), what: p.server ? `${p.server}: ${p.message}` : p.message,
-      advice: "Correct this line and save the file; the rest of the file is in use.", href: link("configuration") });
+    if (listed.has(p.server) && p.severity !== "warning") continue;
+    const warning = p.severity === "warning";
+    const what = p.fix ? whatOf(p) : p.message;
+    all.push({ key: `problem ${where(p)} ${p.message}`, tone: "wait", warning, who: warning ? `Warning: ${where(p)}` : where(p), what: p.server ? `${p.server}: ${what}` : what,
+      advice: p.fix ? sentenceOf(p.fix) : "Correct this line and save the file; the rest of the file is in use.", href: link("configuration") });
   }
-  return all.sort((a, b) => (a.tone === "bad" ? 0 : 1) - (b.tone === "bad" ? 0 : 1));
+  const rank = (t) => (t.tone === "bad" ? 0 : t.warning ? 2 : 1);
+  return all.sort((a, b) => rank(a) - rank(b));
 }
 
 const sayState = { failed: "failed", misconfigured: "is misconfigured", needs_auth: "needs a token", self: "is this router itself", restarting: "is restarting" };

@@ -82,6 +82,7 @@ function call(c) {
       ${running ? html`<button type="button" @click=${() => running.stop.abort()}>Stop waiting</button>` : nothing}
       ${c.tool.asks ? html`<span class="muted">${icon("warn")}The page asks before it calls this tool, since the tool may change something.</span>` : nothing}
     </p>
+    <p class="muted note">A call from this page is an administrator's: no profile limits it, and it does not wait for an approval.</p>
   </form>
   <p class="sr" role="status">${running ? "The call is running." : c.refusal ? `The call failed. ${c.refusal}` : c.answer ? (c.answer.isError === true ? "The tool failed." : "The tool has answered.") : ""}</p>
   <div id="result">

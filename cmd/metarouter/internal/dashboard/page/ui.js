@@ -19,6 +19,8 @@ const shapes = {
   servers: svg`<rect class="line" x="1.8" y="2" width="12.4" height="5" rx="1.5"/><rect class="line" x="1.8" y="9" width="12.4" height="5" rx="1.5"/><path class="line" d="M4.5 4.5h.1M4.5 11.5h.1"/>`,
   tools: svg`<circle class="line" cx="7" cy="7" r="4.7"/><path class="line" d="m10.6 10.6 3.6 3.6"/>`,
   calls: svg`<path class="line" d="M1 8.5h3l2-5.5 3.5 10 2-4.5H15"/>`,
+  approvals: svg`<path class="line" d="M8 1.5 13.5 3.5v4c0 3.4-2.3 5.8-5.5 7-3.2-1.2-5.5-3.6-5.5-7v-4z"/><path class="line" d="m5.6 7.9 1.8 1.8 3.2-3.4"/>`,
+  clients: svg`<circle class="line" cx="8" cy="5" r="3"/><path class="line" d="M2.2 14.2a5.8 5.8 0 0 1 11.6 0"/>`,
   configuration: svg`<path class="line" d="M1.5 4.5h7m4 0h2M1.5 11.5h2m4 0h7"/><circle class="line" cx="10.5" cy="4.5" r="2"/><circle class="line" cx="5.5" cy="11.5" r="2"/>`,
   sun: svg`<circle cx="8" cy="8" r="3.2" fill="currentColor"/><path class="line" d="M8 1v1.5m0 11V15M1 8h1.5m11 0H15M3 3l1.1 1.1m7.8 7.8L13 13m0-10-1.1 1.1M4.1 11.9 3 13"/>`,
   auto: svg`<circle class="line" cx="8" cy="8" r="6.2"/><path fill="currentColor" d="M8 1.8a6.2 6.2 0 0 1 0 12.4z"/>`,
@@ -51,6 +53,7 @@ export const states = {
 /** look returns the word and the look of a server's state. */
 export function look(server) {
   const l = states[server.state] ?? { word: server.state, tone: "off", icon: "off", order: 2 };
+  if (server.state === "needs_auth" && server.login?.needed) return { ...l, word: "needs a login" };
   return server.state === "disabled" && server.by_hand ? { ...l, word: "stopped by hand" } : l;
 }
 
@@ -74,6 +77,9 @@ export function size(bytes) {
   }
   return `${bytes.toFixed(1)} GB`;
 }
+
+/** era says which revision of MCP is spoken, and whether it is an older one. */
+export const era = (name, revision) => ({ legacy: `older revision ${revision}`, modern: revision }[name] ?? revision);
 
 export const percent = (share) => `${Math.round(share * 100)}%`;
 
@@ -112,7 +118,7 @@ const hints = [
 
 /** marks are the badges of a tool: its annotations and its capability tags. */
 export function marks(t) {
-  return html`${t.changed ? badge("wait", "warn", "changed", "The definition of this tool changed since you last looked.") : nothing}${hints.filter(([k]) => t.hints?.[k] === true && !(k === "destructiveHint" && t.hints.readOnlyHint))
+  return html`${t.doubt ? badge("bad", "warn", "doubted", `The server declares that this tool does no harm, but ${t.doubt}.`) : nothing}${t.changed ? badge("wait", "warn", "changed", "The definition of this tool changed since you last looked.") : nothing}${hints.filter(([k]) => t.hints?.[k] === true && !(k === "destructiveHint" && t.hints.readOnlyHint))
     .map(([, tone, shape, word, title]) => badge(tone, shape, word, title))}${(t.capabilities ?? []).map((c) => badge("tag", "", c, `This tool has the capability tag “${c}”. A search can prefer tools with a tag: metarouter search -c ${c}`))}`;
 }
 

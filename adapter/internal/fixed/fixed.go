@@ -1,0 +1,189 @@
+// Package fixed makes tools whose arguments are fixed by a profile, so that clients neither see
+// nor send them.
+package fixed
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// Tool returns the tool with fixed arguments, an object. What clients see of its schema lacks the
+// properties, and asks for them nowhere: where a rule of the schema is about a fixed property and
+// others, the rule is left out, since calls are checked against ServerSchema. All other bytes stay
+// as they are.
+func Tool(t *registry.NormalizedTool, values json.RawMessage) *registry.NormalizedTool {
+	e := eraser{names: make(map[string]bool)}
+	_ = wire.Members(values, func(name string, _ []byte) bool { e.names[name] = true; return true })
+	clone := *t
+	clone.Fixed, clone.ServerSchema = values, t.InputSchema
+	clone.InputSchema = e.erase(t.InputSchema)
+	clone.Definition = e.definition(t.Definition)
+	if t.Flat != nil {
+		clone.Flat = e.definition(t.Flat)
+	}
+	return &clone
+}
+
+// An eraser removes properties from a schema.
+type eraser struct{ names map[string]bool }
+
+// definition returns a tool's definition without the properties in its inputSchema.
+func (e eraser) definition(tool json.RawMessage) json.RawMessage {
+	return edit(tool, "inputSchema", e.erase)
+}
+
+// maxReferences bounds the definitions of one schema to which its top level refers.
+const maxReferences = 256
+
+// erase returns an object schema without the properties: also in what its top level refers to.
+// A definition that nested values refer to, too, lacks them there as well.
+func (e eraser) erase(schema []byte) []byte {
+	var references []string
+	schema = e.level(schema, &references)
+	for i := 0; i < len(references) && i < maxReferences; i++ {
+		pointer, local := strings.CutPrefix(references[i], "#/")
+		if local {
+			schema = editAt(schema, strings.Split(pointer, "/"), func(definition []byte) []byte { return e.level(definition, &references) })
+		}
+	}
+	return schema
+}
+
+// level removes the properties from a schema, and from those that apply to the same value. It
+// appends the references that it finds.
+func (e eraser) level(schema []byte, references *[]string) []byte {
+	if !wire.IsObject(schema) {
+		return schema // true and false are schemas, too
+	}
+	if ref, ok := wire.String(wire.Member(schema, "$ref")); ok && !slices.Contains(*references, ref) {
+		*references = append(*references, ref)
+	}
+	inner := func(schema []byte) []byte { return e.level(schema, references) }
+	schema = edit(schema, "properties", e.members)
+	schema = edit(schema, "default", e.members)
+	schema = edit(schema, "examples", func(list []byte) []byte { return each(list, e.members) })
+	schema = e.dependencies(schema, inner)
+	schema = edit(schema, "required", e.strings)
+	if string(wire.Member(schema, "required")) == "[]" {
+		schema = wire.DeleteMember(schema, "required") // early drafts do not allow it
+	}
+	schema = wire.DeleteMember(schema, "minProperties") // it counts those that are fixed
+	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
+		schema = edit(schema, key, func(list []byte) []byte { return each(list, inner) })
+	}
+	for key, parts := range map[string][]string{"not": {"not"}, "if": {"if", "then", "else"}} {
+		if condition := wire.Member(schema, key); condition != nil && string(inner(condition)) != string(condition) {
+			for _, part := range parts { // a condition on a fixed property
+				schema = wire.DeleteMember(schema, part)
+			}
+		}
+	}
+	schema = edit(schema, "then", inner)
+	return edit(schema, "else", inner)
+}
+
+// dependencies removes the properties from the rules that one property needs another. What a
+// fixed property needs is always required.
+func (e eraser) dependencies(schema []byte, inner func([]byte) []byte) []byte {
+	var needed []string
+	rules := func(object []byte) []byte {
+		for name := range e.names {
+			var names []string
+			if json.Unmarshal(wire.Member(object, name), &names) == nil {
+				needed = append(needed, names...)
+			}
+		}
+		object = e.members(object)
+		_ = wire.Members(object, func(name string, rule []byte) bool {
+			if wire.IsArray(rule) {
+				object = edit(object, name, e.strings)
+			} else {
+				object = edit(object, name, inner)
+			}
+			return true
+		})
+		return object
+	}
+	for _, key := range []string{"dependentRequired", "dependentSchemas", "dependencies"} {
+		schema = edit(schema, key, rules)
+	}
+	var required []string
+	if len(needed) == 0 || json.Unmarshal(wire.Member(schema, "required"), &required) != nil && wire.Member(schema, "required") != nil {
+		return schema
+	}
+	slices.Sort(needed)
+	for _, name := range slices.Compact(needed) {
+		if !slices.Contains(required, name) {
+			required = append(required, name)
+		}
+	}
+	return wire.SetMember(schema, "required", wire.Marshal(required))
+}
+
+// members removes the names from an object.
+func (e eraser) members(object []byte) []byte {
+	if !wire.IsObject(object) {
+		return object
+	}
+	for name := range e.names {
+		if wire.Member(object, name) != nil {
+			object = wire.DeleteMember(object, name)
+		}
+	}
+	return object
+}
+
+// strings removes the names from a list of strings.
+func (e eraser) strings(list []byte) []byte {
+	var names []string
+	if json.Unmarshal(list, &names) != nil || !slices.ContainsFunc(names, func(name string) bool { return e.names[name] }) {
+		return list
+	}
+	return wire.Marshal(slices.DeleteFunc(names, func(name string) bool { return e.names[name] }))
+}
+
+// edit returns the object with f applied to a member, if it has that.
+func edit(object []byte, key string, f func([]byte) []byte) []byte {
+	before := wire.Member(object, key)
+	if before == nil {
+		return object
+	}
+	if after := f(before); string(after) != string(before) {
+		return wire.SetMember(object, key, after)
+	}
+	return object
+}
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// editAt returns the object with f applied to the value at the steps of a JSON pointer.
+func editAt(object []byte, steps []string, f func([]byte) []byte) []byte {
+	if len(steps) == 0 {
+		return f(object)
+	}
+	if !wire.IsObject(object) {
+		return object
+	}
+	return edit(object, unescape.Replace(steps[0]), func(member []byte) []byte { return editAt(member, steps[1:], f) })
+}
+
+// each returns the list with f applied to its items.
+func each(list []byte, f func([]byte) []byte) []byte {
+	var items []json.RawMessage
+	if json.Unmarshal(list, &items) != nil {
+		return list
+	}
+	changed := false
+	for i, item := range items {
+		items[i] = f(item)
+		changed = changed || string(items[i]) != string(item)
+	}
+	if !changed {
+		return list
+	}
+	return wire.Marshal(items)
+}

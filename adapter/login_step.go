@@ -1,0 +1,263 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+const (
+	// codeURLNeeded is the error by which revision 2025-11-25 has a client show its person a URL.
+	codeURLNeeded = -32042
+
+	// beginTime bounds how long a login takes to begin: the issuer is found, and perhaps asked to
+	// register the router.
+	beginTime = 30 * time.Second
+
+	// restartTime is how long a call waits after a login until its server is tried again.
+	restartTime = 15 * time.Second
+)
+
+// loggingIn returns the call, which v allows, so that its client's person is asked to log in if its
+// server needs that.
+func (s *Scope) loggingIn(v *visible, c Call) Call {
+	if _, ok := session.CallerOf(c.From); !ok {
+		return c
+	}
+	c.LogIn = func(ctx context.Context, err error) (bool, error) {
+		helps, why := s.LogIn(ctx, c.From, err)
+		if !helps || why != nil {
+			return helps, why
+		}
+		now := s.now() // the tool and the profile may be others after the login
+		if now.rules != v.rules {
+			return true, fmt.Errorf("%s was not run: the profile was edited while a person logged in; send the call again", c.Tool.ID)
+		}
+		return true, now.callable(c.Tool)
+	}
+	return c
+}
+
+// LogIn is that of [Parts].
+func (s *Scope) LogIn(ctx context.Context, from Client, err error) (helps bool, why error) {
+	return s.parts.LogIn(ctx, from, err)
+}
+
+// LogIn begins a login if err, by which a request of the client has failed, says that one is
+// needed, and has the client show its person the URL. It reports false if the client is the
+// program itself, or if no login helps. Otherwise, with nil, a person has logged in, so that the
+// request may be sent again; or else why says why it was not carried out, and what to do.
+//
+// A client of the modern era waits for the login. One of the legacy era gets a [*session.Error],
+// and a notification when the login is over. Clients that show no URLs get both in the text. Other
+// errors wrap [ErrNotSent], or are the cause of ctx's end.
+func (p *Parts) LogIn(ctx context.Context, from Client, err error) (helps bool, why error) {
+	helps, why = p.logIn(ctx, from, err)
+	if why == nil || ctx.Err() != nil || errors.As(why, new(*session.Error)) {
+		return helps, why
+	}
+	return helps, notLoggedIn{why}
+}
+
+// notLoggedIn is why a request was not carried out that needs a login.
+type notLoggedIn struct{ error }
+
+func (e notLoggedIn) Unwrap() []error { return []error{e.error, session.ErrNotSent} }
+
+// logIn is LogIn, whose errors need not wrap ErrNotSent.
+func (p *Parts) logIn(ctx context.Context, from Client, err error) (helps bool, why error) {
+	who, ok := session.CallerOf(from)
+	needed := neededLogin(err)
+	if !ok || needed == nil {
+		return false, nil
+	}
+	if !who.MayLogIn {
+		return true, fmt.Errorf("server %q needs a login: %s. Ask the administrator of this router to log in to it, then send the request again", needed.Server, needed.Why.Text())
+	}
+	r := login.Request{By: who.Principal, Way: login.Loopback, Scopes: needed.Scopes}
+	if who.OverHTTP && p.Config().Router.HTTP.PublicURL != "" {
+		r.Way = login.Public
+	}
+	beginning, cancel := context.WithTimeout(ctx, beginTime)
+	defer cancel()
+	pending, failed := p.BeginLogin(beginning, needed.Server, r)
+	switch {
+	case ctx.Err() != nil:
+		return true, context.Cause(ctx)
+	case beginning.Err() != nil && errors.Is(failed, context.DeadlineExceeded):
+		return true, fmt.Errorf("server %q needs a login: %s. No login could be begun, since its issuer did not answer within %v. Send the request again later, or run \"%s\" on the router's machine, which waits longer", needed.Server, needed.Why.Text(), beginTime, needed.Command())
+	case failed != nil:
+		return true, fmt.Errorf("server %q needs a login: %s. No login could be begun: %w. Run \"%s\" on the router's machine, which says more", needed.Server, needed.Why.Text(), failed, needed.Command())
+	}
+	return true, p.askToLogIn(ctx, from, needed, pending)
+}
+
+// neededLogin returns which login is needed by an error; nil if none would help.
+func neededLogin(err error) *login.NeededError {
+	needed, ok := errors.AsType[*login.NeededError](err)
+	if !ok {
+		unavailable, ok := errors.AsType[*status.UnavailableError](err)
+		if !ok || unavailable.Login == "" {
+			return nil
+		}
+		needed = &login.NeededError{Server: unavailable.Server, Why: unavailable.Login}
+	}
+	if needed.Why == status.IssuerUnreachable { // no login is possible either
+		return nil
+	}
+	return needed
+}
+
+// askToLogIn has the client show its person the URL of a login, and waits for the login if the
+// client can be asked while a request of it is under way. It returns nil after the login.
+func (p *Parts) askToLogIn(ctx context.Context, from Client, needed *login.NeededError, pending *login.Pending) error {
+	question := fmt.Sprintf("server %q needs a login: %s. All clients of this router share the login.", needed.Server, needed.Why.Text())
+	if pending.Device != nil {
+		question += fmt.Sprintf(" The code to enter is %s.", pending.Device.UserCode)
+	}
+	url := loginURL(pending)
+	switch {
+	case !session.OpensURLs(from.Capabilities()):
+		return inWords(question, needed, url)
+	case !from.Modern():
+		p.router.notices.follow(from.Home(), pending)
+		return &session.Error{Code: codeURLNeeded, Message: question, Data: wire.Marshal(map[string]any{"elicitations": []any{map[string]string{
+			"mode": "url", "elicitationId": pending.ID, "url": url, "message": question,
+		}}})}
+	}
+	action, err := questionUntil(ctx, pending.Done(), func(ctx context.Context) (string, error) {
+		result, err := from.Ask(ctx, "metarouter", session.Message{Method: "elicitation/create", Params: wire.Marshal(map[string]string{
+			"mode": "url", "url": url, "message": question,
+		})})
+		return text(result, "action"), err
+	})
+	_, unable := errors.AsType[*session.Error](err)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case unable:
+		return inWords(question, needed, url)
+	case err != nil && !errors.Is(err, errLoginOver):
+		return fmt.Errorf("server %q needs a login, and the question to the person at the client failed: %w. Send the request again when a person can answer, or run \"%s\"", needed.Server, err, needed.Command())
+	case err == nil && action != "accept":
+		return fmt.Errorf("server %q needs a login, and the person at the client did not agree to one (%s). Do not send the request again unless that person wants it", needed.Server, action)
+	}
+	return p.awaitLogin(ctx, needed.Server, pending)
+}
+
+// loginURL returns the URL that a person opens.
+func loginURL(pending *login.Pending) string {
+	if pending.Device == nil {
+		return pending.URL
+	}
+	if pending.Device.CompleteURL != "" {
+		return pending.Device.CompleteURL
+	}
+	return pending.Device.URL
+}
+
+// inWords is the answer to a client that shows no URLs.
+func inWords(question string, needed *login.NeededError, url string) error {
+	return fmt.Errorf("%s Have the person log in within %v at %s or with the command \"%s\" on the router's machine, then send the request again", question, login.Lifetime, url, needed.Command())
+}
+
+// errLoginOver is why a question is withdrawn.
+var errLoginOver = errors.New("the login is over")
+
+// questionUntil asks a question. It withdraws the question and returns errLoginOver if over is
+// closed before there is an answer.
+func questionUntil(ctx context.Context, over <-chan struct{}, ask func(context.Context) (string, error)) (string, error) {
+	ctx, end := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-over:
+			end(errLoginOver)
+		case <-ctx.Done():
+		}
+	})
+	defer watching.Wait()
+	defer end(nil)
+	return ask(ctx)
+}
+
+// awaitLogin waits until a person has logged in, and the server is tried again.
+func (p *Parts) awaitLogin(ctx context.Context, server string, pending *login.Pending) error {
+	bounded, cancel := context.WithTimeout(ctx, login.Lifetime)
+	defer cancel()
+	err := pending.Wait(bounded)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case bounded.Err() != nil:
+		return fmt.Errorf("server %q needs a login, and no one logged in within %v. Send the request again when a person can log in", server, login.Lifetime)
+	case err != nil:
+		return fmt.Errorf("server %q needs a login, and the login failed: %w. Send the request again to begin another one, or run 'metarouter login %[1]s'", server, err)
+	}
+	trying, stop := context.WithTimeout(ctx, restartTime)
+	defer stop()
+	p.until(trying, func() bool {
+		s, ok := p.status(server)
+		return !ok || s.State != status.NeedsAuth
+	}, nil)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// loginNotices say to legacy clients that a login is over that they were asked for. The zero
+// value is ready.
+type loginNotices struct {
+	running sync.WaitGroup
+
+	mu    sync.Mutex // guards what follows
+	ended bool
+	due   map[loginNotice]bool
+}
+
+// A loginNotice is what is said to the client with the session.
+type loginNotice struct {
+	home  Client
+	login string // the ID of the Pending
+}
+
+// follow notifies the client when the login is over, once. home may be nil.
+func (n *loginNotices) follow(home Client, pending *login.Pending) {
+	if home == nil {
+		return
+	}
+	notice := loginNotice{home, pending.ID}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended || n.due[notice] {
+		return
+	}
+	if n.due == nil {
+		n.due = make(map[loginNotice]bool)
+	}
+	n.due[notice] = true
+	n.running.Go(func() {
+		<-pending.Done()
+		n.mu.Lock()
+		delete(n.due, notice)
+		n.mu.Unlock()
+		home.Notify("metarouter", session.Message{Method: "notifications/elicitation/complete", Params: json.RawMessage(wire.Marshal(map[string]string{"elicitationId": pending.ID}))})
+	})
+}
+
+// close waits until all logins are over and takes no more; they must end meanwhile.
+func (n *loginNotices) close() {
+	n.mu.Lock()
+	n.ended = true
+	n.mu.Unlock()
+	n.running.Wait()
+}

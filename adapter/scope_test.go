@@ -1,0 +1,618 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// Scope must decide about each method of the router, so it may not promote any.
+func TestScopeEmbedsNothing(t *testing.T) {
+	for i := range reflect.TypeFor[Scope]().NumField() {
+		if f := reflect.TypeFor[Scope]().Field(i); f.Anonymous {
+			t.Errorf("Scope embeds %s", f.Name)
+		}
+	}
+}
+
+// offerOf returns an offer with two tools, and one item of each other kind.
+func offerOf(server string) registry.Offer {
+	yes := true
+	tool := func(name string, hints registry.Hints) registry.NormalizedTool {
+		const schema = `{"type":"object","properties":{"owner":{"type":"string"},"title":{"type":"string"}},"required":["owner","title"]}`
+		return registry.NormalizedTool{
+			ID: registry.ID(server, name), Server: server, Name: name, Capabilities: []string{server + "-tag"}, Hints: hints,
+			InputSchema: json.RawMessage(schema), Definition: json.RawMessage(`{"name":"` + name + `","inputSchema":` + schema + `}`),
+		}
+	}
+	return registry.Offer{
+		Tools:        []registry.NormalizedTool{tool("read_x", registry.Hints{ReadOnly: &yes}), tool("delete_x", registry.Hints{})},
+		Prompts:      []registry.Prompt{{ID: registry.ID(server, "greet"), Server: server, Name: "greet"}},
+		Resources:    []registry.Resource{{ID: registry.ID(server, "doc://"+server+"/a"), Server: server, URI: "doc://" + server + "/a"}},
+		Templates:    []registry.Template{{ID: registry.ID(server, "doc://"+server+"/t/{x}"), Server: server, URITemplate: "doc://" + server + "/t/{x}"}},
+		Capabilities: json.RawMessage(`{"resources":{}}`), Extensions: json.RawMessage(`{"` + server + `":{}}`),
+		Dropped: []registry.Dropped{{Kind: registry.KindTool, Name: "delete_dropped"}},
+	}
+}
+
+// stocked returns a router that does not run, with the offers of servers.
+func stocked(t *testing.T, profiles map[string]config.Profile, servers ...string) *Router {
+	t.Helper()
+	r := New(configOf(profiles, servers...), Options{})
+	for _, name := range servers {
+		if _, err := r.registry.Replace(name, offerOf(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { must(t, r.Close()) })
+	return r
+}
+
+func configOf(profiles map[string]config.Profile, servers ...string) (c config.Config) {
+	c.Router.Profiles = profiles
+	for _, name := range servers {
+		c.Servers = append(c.Servers, config.Server{Name: name, Transport: config.Stdio, Command: "false"})
+	}
+	return c
+}
+
+// itemsOf returns what a snapshot has, in one line.
+func itemsOf(s *registry.Snapshot) string {
+	var all []string
+	for _, t := range s.Tools() {
+		all = append(all, t.ID)
+	}
+	for _, p := range s.Prompts() {
+		all = append(all, p.ID)
+	}
+	for _, r := range s.Resources() {
+		all = append(all, r.URI)
+	}
+	for _, t := range s.Templates() {
+		all = append(all, t.URITemplate)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestScopeSnapshot(t *testing.T) {
+	const (
+		ofA = "a:delete_x a:read_x a:greet doc://a/a doc://a/t/{x}"
+		all = "a:delete_x a:read_x b:delete_x b:read_x a:greet b:greet doc://a/a doc://b/a doc://a/t/{x} doc://b/t/{x}"
+	)
+	profiles := map[string]config.Profile{
+		"all":      {},
+		"none":     {Servers: []string{}},
+		"a":        {Servers: []string{"a"}},
+		"glob":     {Servers: []string{"[ac]"}},
+		"safe":     {Deny: []string{"delete_*"}},
+		"id":       {Allow: []string{"a:read_x", "b:greet"}},
+		"both":     {Allow: []string{"*_x"}, Deny: []string{"a:*"}},
+		"uris":     {Deny: []string{"doc://a/*"}},
+		"readers":  {ReadOnly: true},
+		"question": {Ask: config.AskAlways},
+	}
+	r := stocked(t, profiles, "a", "b")
+	for _, tc := range []struct{ chosen, servers, items string }{
+		{"", "a b", all},
+		{"all", "a b", all},
+		{"question", "a b", all},
+		{"none", "", ""},
+		{"missing", "", ""},
+		{"a", "a", ofA},
+		{"glob", "a", ofA},
+		{"safe", "a b", "a:read_x b:read_x a:greet b:greet doc://a/a doc://b/a doc://a/t/{x} doc://b/t/{x}"},
+		{"id", "a b", "a:read_x b:greet"},
+		{"both", "a b", "b:delete_x b:read_x"},
+		{"uris", "a b", "a:delete_x a:read_x b:delete_x b:read_x a:greet b:greet doc://b/a doc://b/t/{x}"},
+		{"a safe", "a", "a:read_x a:greet doc://a/a doc://a/t/{x}"},
+		{"a none", "", ""},
+		{"a missing", "", ""},
+	} {
+		s := r.Parts().Scope(strings.Fields(tc.chosen)...)
+		snapshot := s.Snapshot()
+		if got := itemsOf(snapshot); got != tc.items {
+			t.Errorf("profile %q has\n%s, want\n%s", tc.chosen, got, tc.items)
+		}
+		var servers []string
+		for _, i := range s.Servers() {
+			servers = append(servers, i.Name)
+			if i.Tools != len(snapshot.Server(i.Name)) {
+				t.Errorf("profile %q: server %s has %d tools, and the list %d", tc.chosen, i.Name, i.Tools, len(snapshot.Server(i.Name)))
+			}
+		}
+		if got := strings.Join(servers, " "); got != tc.servers {
+			t.Errorf("profile %q has the servers %q, want %q", tc.chosen, got, tc.servers)
+		}
+		if got := strings.Join(s.Unlisted(), " "); got != tc.servers {
+			t.Errorf("profile %q: the servers %q are not listed, want %q", tc.chosen, got, tc.servers)
+		}
+		for tag := range snapshot.Capabilities() {
+			if server := strings.TrimSuffix(tag, "-tag"); len(snapshot.Server(server)) == 0 {
+				t.Errorf("profile %q has the tag %q", tc.chosen, tag)
+			}
+		}
+		if exists := !strings.Contains(tc.chosen, "missing"); s.Exists() != exists {
+			t.Errorf("profile %q exists: %v", tc.chosen, !exists)
+		}
+	}
+	for _, i := range r.Parts().Scope("readers").Snapshot().Tools() {
+		if i.Name != "read_x" {
+			t.Errorf("%s is in a profile that only reads", i.ID)
+		}
+	}
+}
+
+// Without a profile the scope is the router itself, at no cost.
+func TestScopeOfEverything(t *testing.T) {
+	r := stocked(t, map[string]config.Profile{"work": {Servers: []string{"a"}}, "open": {Mode: "search"}}, "a", "b")
+	for _, s := range []*Scope{r.Parts().Scope(), r.Parts().Scope("open")} {
+		if s.Snapshot() != r.registry.Snapshot() {
+			t.Error("the snapshot was copied")
+		}
+		if q := s.within(Query{}); q.Catalog != nil {
+			t.Error("a search looks at a catalog of its own")
+		}
+		if n := testing.AllocsPerRun(100, func() { s.Snapshot(); s.within(Query{}) }); n > 0 {
+			t.Errorf("%v allocations for each look", n)
+		}
+	}
+	s := r.Parts().Scope("work")
+	if n := testing.AllocsPerRun(100, func() { s.Snapshot(); s.within(Query{}) }); n > 0 {
+		t.Errorf("%v allocations for each look at a filtered catalog", n)
+	}
+}
+
+// An edit that changes nothing for the clients leaves them the same snapshot, and tools with fixed
+// arguments the same pointers.
+func TestScopeFollows(t *testing.T) {
+	fixed := func(owner string) map[string]map[string]json.RawMessage {
+		return map[string]map[string]json.RawMessage{"a:*": {"owner": json.RawMessage(owner)}}
+	}
+	profiles := map[string]config.Profile{"work": {Servers: []string{"a"}, Arguments: fixed(`"acme"`)}}
+	r := stocked(t, profiles, "a", "b")
+	s := r.Parts().Scope("work")
+	first := s.Snapshot()
+	tool, _ := first.Tool("a:read_x")
+	const schema = `{"type":"object","properties":{"title":{"type":"string"}},"required":["title"]}`
+	if string(tool.InputSchema) != schema || string(tool.Fixed) != `{"owner":"acme"}` || wire.Member(tool.ServerSchema, "required") == nil {
+		t.Errorf("schema %s, fixed %s, the server's schema %s", tool.InputSchema, tool.Fixed, tool.ServerSchema)
+	}
+
+	r.current.edit(configOf(map[string]config.Profile{"work": profiles["work"], "other": {}}, "a", "b"))
+	b := offerOf("b")
+	b.Tools = b.Tools[:1]
+	if _, err := r.registry.Replace("b", b); err != nil {
+		t.Fatal(err)
+	}
+	if s.Snapshot() != first {
+		t.Error("another snapshot, though nothing changed for the clients")
+	}
+	a := offerOf("a")
+	a.Prompts = nil
+	if _, err := r.registry.Replace("a", a); err != nil {
+		t.Fatal(err)
+	}
+	second := s.Snapshot()
+	if again, _ := second.Tool("a:read_x"); second == first || again != tool {
+		t.Error("a tool that did not change is another pointer, or the snapshot is the same")
+	}
+	r.current.edit(configOf(map[string]config.Profile{"work": {Servers: []string{"a"}, Arguments: fixed(`"other"`)}}, "a", "b"))
+	if again, _ := s.Snapshot().Tool("a:read_x"); again == tool || string(again.Fixed) != `{"owner":"other"}` {
+		t.Errorf("after the edit of fixed arguments: %s", again.Fixed)
+	}
+	r.current.edit(configOf(nil, "a", "b"))
+	if s.Exists() || itemsOf(s.Snapshot()) != "" {
+		t.Error("the profile is gone, and the scope still has something")
+	}
+}
+
+// The profile "default" is that of clients without a profile, from the edit on that adds it.
+func TestScopeDefault(t *testing.T) {
+	r := stocked(t, nil, "a", "b")
+	s := r.Parts().Scope()
+	changed := s.Changed()
+	if s.Snapshot() != r.registry.Snapshot() || s.judge().profile != "" {
+		t.Error("there is no profile, and something is hidden")
+	}
+	r.current.edit(configOf(map[string]config.Profile{config.DefaultProfile: {Servers: []string{"b"}}}, "a", "b"))
+	if got := itemsOf(s.Snapshot()); strings.Contains(got, "a:") || s.judge().profile != config.DefaultProfile {
+		t.Errorf("the default profile has %s", got)
+	}
+	if whole := r.Parts().Everything(); whole.Snapshot() != r.registry.Snapshot() || !whole.Exists() {
+		t.Error("the default profile limits the whole router")
+	}
+	if again := r.Parts().Scope("a"); again.Exists() {
+		t.Error("a profile that is not there exists")
+	}
+	r.changed.send()
+	<-changed
+}
+
+func TestScopeClassifier(t *testing.T) {
+	c := configOf(map[string]config.Profile{"work": {Servers: []string{"a"}}}, "a", "b")
+	c.Servers[0].Capabilities, c.Servers[1].Capabilities = []string{"a-tag"}, []string{"b-tag"}
+	r := New(c, Options{})
+	t.Cleanup(func() { must(t, r.Close()) })
+	for _, name := range []string{"a", "b"} {
+		if _, err := r.registry.Replace(name, offerOf(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := r.Parts().Scope("work")
+	if got := s.Classifier().Categories(t.Context()).Categories; !slices.Equal(got, []string{"a-tag"}) {
+		t.Errorf("categories %q", got)
+	}
+	if first := s.Classifier(); first != s.Classifier() {
+		t.Error("the classifier is made anew for each call")
+	}
+	if all := r.Parts().Scope().Classifier(); all != r.Parts().Classifier() {
+		t.Error("without a profile it is another classifier")
+	}
+	c.Router.Classification = config.DefaultClassification()
+	c.Router.Classification.Categories = []config.Category{{Name: "b-tag"}}
+	named := New(c, Options{})
+	t.Cleanup(func() { must(t, named.Close()) })
+	if got := named.Parts().Scope("work").Classifier(); got != named.Parts().Classifier() {
+		t.Error("categories of the configuration are hidden")
+	}
+}
+
+// 50 profiles over 2,000 tools take little memory.
+func TestScopeMemory(t *testing.T) {
+	const profiles, servers, tools = 50, 20, 100
+	all := make(map[string]config.Profile)
+	var names []string
+	for i := range servers {
+		names = append(names, fmt.Sprintf("s%02d", i))
+	}
+	for i := range profiles {
+		all[fmt.Sprintf("p%d", i)] = config.Profile{Deny: []string{fmt.Sprintf("tool_%02d", i)}}
+	}
+	r := New(configOf(all, names...), Options{})
+	t.Cleanup(func() { must(t, r.Close()) })
+	for _, name := range names {
+		var o registry.Offer
+		for i := range tools {
+			tool := offerOf(name).Tools[0]
+			tool.Name = fmt.Sprintf("tool_%02d", i)
+			tool.ID = registry.ID(name, tool.Name)
+			o.Tools = append(o.Tools, tool)
+		}
+		if _, err := r.registry.Replace(name, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inUse := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := inUse()
+	scopes := make([]*Scope, 0, profiles)
+	for name := range all {
+		s := r.Parts().Scope(name)
+		if n := len(s.Snapshot().Tools()); n != servers*(tools-1) {
+			t.Fatalf("profile %s has %d tools", name, n)
+		}
+		scopes = append(scopes, s)
+	}
+	each := (int64(inUse()) - int64(before)) / profiles
+	runtime.KeepAlive(scopes)
+	t.Logf("%d bytes for each profile", each)
+	if each > 100<<10 {
+		t.Errorf("%d bytes for each profile of %d tools, want at most 100 KiB", each, servers*tools)
+	}
+}
+
+// answers returns what the scope answers to requests that name a server and things of it.
+func answers(t *testing.T, s *Scope, server, name, uri string) (all []string) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	add := func(what string, value any, err error) {
+		e, _ := err.(*session.Error)
+		all = append(all, fmt.Sprintf("%s: %s %v %s", what, value, err, wire.Marshal(e)))
+	}
+	relay := func(method, params string) {
+		result, err := s.Relay(ctx, server, session.Request{Method: method, Params: json.RawMessage(params)})
+		add(method, result, err)
+	}
+	relay("prompts/get", fmt.Sprintf(`{"name":%q}`, name))
+	relay("resources/read", fmt.Sprintf(`{"uri":%q}`, uri))
+	relay("completion/complete", fmt.Sprintf(`{"ref":{"type":"ref/prompt","name":%q},"argument":{"name":"topic","value":""}}`, name))
+	relay("completion/complete", fmt.Sprintf(`{"ref":{"type":"ref/resource","uri":%q},"argument":{"name":"x","value":""}}`, uri))
+	relay("tools/list", `{}`)
+	_, _, err := s.Subscribe(ctx, server, uri, &sink{})
+	add("subscribe", "", err)
+	add("await", "", s.Await(ctx, server))
+	result, err := s.Execute(ctx, Call{Tool: &NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{}`)}})
+	add("execute", result.JSON, err)
+	checked := s.Check(ctx, &NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{}`)}, nil)
+	add("check", checked.Faults, nil)
+	ranking, err := s.Find(ctx, Query{Task: name, Servers: []string{server}, Kinds: []string{"tool", "prompt", "resource"}})
+	add("find", wire.Marshal(found(ranking)), err)
+	return all
+}
+
+// found returns what a ranking has.
+func found(r Ranking) []string {
+	all := []string{fmt.Sprint(r.Sure, r.Abstained)}
+	for _, c := range r.Candidates {
+		all = append(all, fmt.Sprintf("%s %s %.9f %.9f", c.Item().Kind(), c.Item().ID(), c.Score, c.Confidence))
+	}
+	return all
+}
+
+// A sink is a client that answers nothing.
+type sink struct{}
+
+func (s *sink) Home() Client                 { return s }
+func (*sink) ClientName() string             { return "" }
+func (*sink) Modern() bool                   { return false }
+func (*sink) Capabilities() json.RawMessage  { return json.RawMessage("{}") }
+func (*sink) Notify(string, session.Message) {}
+func (*sink) Ask(context.Context, string, session.Message) (json.RawMessage, error) {
+	return nil, fmt.Errorf("not asked")
+}
+
+// What is not allowed has the same answers as what does not exist: a router that has it answers as
+// one that does not.
+func TestScopeHides(t *testing.T) {
+	offers := func(names ...string) []string {
+		var flags []string
+		for _, name := range names {
+			flags = append(flags, "-tools", "echo_"+name, "-prompts", "prompt_"+name, "-resources", "doc://"+name)
+		}
+		return append(flags, "-templates", "doc://t/{x}", "-complete")
+	}
+	profiles := map[string]config.Profile{
+		"servers": {Servers: []string{"seen"}},
+		"items":   {Servers: []string{"seen"}, Deny: []string{"*secret*"}},
+		"allowed": {Servers: []string{"s*"}, Allow: []string{"*public*"}},
+		"none":    {Servers: []string{}},
+	}
+	with := config.Config{Servers: []config.Server{fake("seen", offers("public", "secret")...), fake("hidden", offers("public", "secret")...)}}
+	without := config.Config{Servers: []config.Server{fake("seen", offers("public")...)}}
+	with.Router.Profiles, without.Router.Profiles = profiles, profiles
+	has, hasNot := routerOf(t, with), routerOf(t, without)
+	for _, tc := range []struct{ chosen, server, name, uri string }{
+		{"servers", "hidden", "echo_public", "doc://public"},
+		{"servers", "hidden", "prompt_public", "doc://t/{x}"},
+		{"items", "seen", "echo_secret", "doc://secret"},
+		{"items", "seen", "prompt_secret", "doc://secret"},
+		{"allowed", "seen", "prompt_secret", "doc://secret"},
+		{"allowed", "hidden", "prompt_public", "doc://public"},
+		{"none", "seen", "prompt_public", "doc://public"},
+		{"missing", "seen", "echo_public", "doc://public"},
+	} {
+		got := answers(t, has.Parts().Scope(tc.chosen), tc.server, tc.name, tc.uri)
+		want := answers(t, hasNot.Parts().Scope(tc.chosen), tc.server, tc.name, tc.uri)
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("%+v:\nhidden:  %s\nmissing: %s", tc, got[i], want[i])
+			}
+		}
+	}
+	// A resource that is allowed and does not exist has the same answer, whatever its server says.
+	_, err := has.Parts().Scope("items").Relay(t.Context(), "seen", session.Request{Method: "resources/read", Params: json.RawMessage(`{"uri":"doc://missing"}`)})
+	if want := noResource("doc://missing"); !reflect.DeepEqual(err, want) {
+		t.Errorf("a missing resource: %v, want %v", err, want)
+	}
+	// The test would pass if nothing were answered at all.
+	for _, answer := range answers(t, has.Parts().Scope("servers"), "seen", "prompt_secret", "doc://secret") {
+		what, rest, _ := strings.Cut(answer, ":")
+		if ok := strings.Contains(rest, "<nil>"); ok != !slices.Contains([]string{"execute", "check", "tools/list"}, what) && what != "check" {
+			t.Errorf("what is allowed: %s", answer)
+		}
+	}
+}
+
+func routerOf(t *testing.T, c config.Config) *Router {
+	r, _ := runningWith(t, c, Options{})
+	settled(t, r)
+	return r
+}
+
+// While profiles are edited, no call of a tool is served that the profile forbade before the call
+// began, and each scope has its own.
+func TestScopeEdits(t *testing.T) {
+	entry := fake("s", "-tools", "echo_a,echo_b")
+	profilesFor := func(tool string) map[string]config.Profile {
+		return map[string]config.Profile{"one": {Allow: []string{tool}}, "two": {Deny: []string{tool}}}
+	}
+	c := config.Config{Servers: []config.Server{entry}}
+	c.Router.Profiles = profilesFor("echo_a")
+	r, edits := runningWith(t, c, Options{})
+	settled(t, r)
+	one, two := r.Parts().Scope("one"), r.Parts().Scope("two")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+
+	stale, ok := one.Snapshot().Tool("s:echo_a")
+	if _, both := two.Snapshot().Tool("s:echo_a"); !ok || both {
+		t.Fatal("the scopes do not have their tools")
+	}
+	if result, err := one.Execute(ctx, Call{Tool: stale}); err != nil || result.IsError {
+		t.Fatalf("an allowed call: %s, %v", result.JSON, err)
+	}
+
+	var calls sync.WaitGroup
+	ended := make(chan struct{})
+	for _, s := range []*Scope{one, two} {
+		calls.Go(func() {
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				for _, tool := range s.Snapshot().Tools() {
+					if result, err := s.Execute(ctx, Call{Tool: tool}); err == nil && result.IsError {
+						t.Errorf("%s: %s", tool.ID, result.JSON)
+					}
+				}
+				if q := s.within(Query{}); q.Catalog == nil || len(q.Catalog.Tools()) != 1 {
+					t.Error("a search has more than the profile")
+				}
+			}
+		})
+	}
+	for i := range 20 {
+		changed := one.Changed()
+		edited := c
+		edited.Router.Profiles = profilesFor([]string{"echo_b", "echo_a"}[i%2])
+		edits <- edited
+		<-changed
+	}
+	edited := c
+	edited.Router.Profiles = profilesFor("echo_b")
+	changed := one.Changed()
+	edits <- edited
+	<-changed
+	close(ended)
+	calls.Wait()
+	if result, err := one.Execute(ctx, Call{Tool: stale}); err == nil {
+		t.Errorf("a call that the edit forbids: %s", result.JSON)
+	}
+	if result, err := two.Execute(ctx, Call{Tool: stale}); err != nil || result.IsError {
+		t.Errorf("a call that the edit allows: %s, %v", result.JSON, err)
+	}
+}
+
+// A subscription ends, and messages of its server stop, when an edit forbids them.
+func TestScopeSubscription(t *testing.T) {
+	c := config.Config{Servers: []config.Server{fake("s", "-tools", "touch", "-resources", "doc://a")}}
+	c.Router.Profiles = map[string]config.Profile{"p": {Allow: []string{"doc://*"}}}
+	r, edits := runningWith(t, c, Options{})
+	settled(t, r)
+	s := r.Parts().Scope("p")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	done, end, err := s.Subscribe(ctx, "s", "doc://a", &sink{})
+	must(t, err)
+	_, stop, err := s.Subscribe(ctx, "s", "doc://a", &sink{})
+	must(t, err)
+	stop()
+	updated := Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"doc://a"}`)}
+	var heard, all int
+	defer s.Listen(func(string, Client, Message) { heard++ })()
+	defer r.Parts().Listen(func(string, Client, Message) { all++ })()
+	r.fleet.listener.hear("s", nil, updated)
+	r.fleet.listener.hear("other", nil, Message{Method: "notifications/message"})
+	c.Router.Profiles = map[string]config.Profile{"p": {Deny: []string{"doc://*"}}}
+	edits <- c
+	select {
+	case <-done:
+	case <-ctx.Done():
+		t.Error("the subscription goes on for 30 s after the edit")
+	}
+	end()
+	r.fleet.listener.hear("s", nil, updated)
+	if heard != 2 || all != 3 {
+		t.Errorf("%d messages of %d were heard, want 2 of 3", heard, all)
+	}
+	if _, _, err := s.Subscribe(ctx, "s", "doc://a", &sink{}); err == nil {
+		t.Error("a resource that is not allowed was subscribed to")
+	}
+}
+
+func TestListeners(t *testing.T) {
+	var l listening
+	l.hear("s", nil, Message{})
+	var first, second int
+	stop := l.add(func(string, Client, Message) { first++ })
+	stopSecond := l.add(func(string, Client, Message) { second++ })
+	l.hear("s", nil, Message{})
+	stop()
+	stop()
+	l.hear("s", nil, Message{})
+	stopSecond()
+	l.hear("s", nil, Message{})
+	if first != 1 || second != 2 {
+		t.Errorf("the first heard %d messages, the second %d; want 1 and 2", first, second)
+	}
+}
+
+// Servers get the least level that a scope wants, until that scope listens no more.
+func TestLevels(t *testing.T) {
+	var l levels
+	one, two := new(Scope), new(Scope)
+	for i, tc := range []struct {
+		of          *Scope
+		level, want string
+	}{{one, "warning", "warning"}, {two, "error", "warning"}, {two, "debug", "debug"}, {one, "emergency", "debug"}, {two, "alert", "alert"}} {
+		if got := l.least(tc.of, tc.level); got != tc.want {
+			t.Errorf("step %d: %s, want %s", i+1, got, tc.want)
+		}
+	}
+	l.forget(two)
+	if got := l.least(one, "emergency"); got != "emergency" {
+		t.Errorf("after the other ended: %s", got)
+	}
+}
+
+// A server that the only client may not see can't ask it for anything.
+func TestScopedClient(t *testing.T) {
+	r := stocked(t, map[string]config.Profile{"p": {Servers: []string{"a"}}}, "a", "b")
+	c := &scopedClient{&sink{}, r.Parts().Scope("p")}
+	ask := func(server string) string {
+		_, err := c.Ask(t.Context(), server, session.Message{Method: "roots/list"})
+		return err.Error()
+	}
+	if ask("a") != "not asked" || ask("b") == "not asked" {
+		t.Errorf("a: %s; b: %s", ask("a"), ask("b"))
+	}
+}
+
+// A tool with fixed arguments is found, and runs with them on the server; a client that sends one
+// is told so.
+func TestScopeFixedArguments(t *testing.T) {
+	const definition = `{"name":"create_issue","description":"Create an issue in a repository","inputSchema":{"type":"object","properties":{"owner":{"type":"string"},"title":{"type":"string"}},"required":["owner","title"]}}`
+	c := config.Config{Servers: []config.Server{fake("one"), fake("two")}}
+	list := filepath.Join(t.TempDir(), "tools.json")
+	must(t, os.WriteFile(list, []byte(`{"tools":[`+definition+`]}`), 0o600))
+	for i := range c.Servers {
+		c.Servers[i].Args = append(c.Servers[i].Args, "-list", list)
+	}
+	c.Router.Profiles = map[string]config.Profile{"work": {Arguments: map[string]map[string]json.RawMessage{
+		"create_*": {"owner": json.RawMessage(`"acme"`), "unknown": json.RawMessage(`1`)},
+	}}}
+	s := routerOf(t, c).Parts().Scope("work")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	selection, err := s.Select(ctx, Query{Task: "create an issue in the repository"})
+	must(t, err)
+	if selection.Tool == nil || len(selection.Places) != 2 {
+		t.Fatalf("selected %v, one of %d", selection.Tool, len(selection.Places))
+	}
+	for _, tool := range append(selection.Places, selection.Tool) {
+		if string(tool.Fixed) != `{"owner":"acme"}` {
+			t.Errorf("%s has the fixed arguments %s", tool.ID, tool.Fixed)
+		}
+		if checked := s.Check(ctx, tool, json.RawMessage(`{"title":"x"}`)); len(checked.Faults) > 0 {
+			t.Errorf("check of %s: %q", tool.ID, checked.Faults)
+		}
+		result, err := s.Execute(ctx, Call{Tool: tool, Arguments: json.RawMessage(`{"title":"x"}`)})
+		if err != nil || !strings.Contains(string(result.JSON), `acme`) {
+			t.Errorf("call of %s: %s, %v", tool.ID, result.JSON, err)
+		}
+		result, err = s.Execute(ctx, Call{Tool: tool, Arguments: json.RawMessage(`{"title":"x","owner":"evil"}`)})
+		if err == nil && !result.IsError || strings.Contains(string(result.JSON), `"arguments":{"title":"x","owner":"evil"`) {
+			t.Errorf("call of %s with a fixed argument: %s, %v", tool.ID, result.JSON, err)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// The help of every command fits a terminal of 80 columns.
+func TestHelpFits(t *testing.T) {
+	var text bytes.Buffer
+	env := &environment{stdout: &text, stderr: &text, data: "/home/somebody/.cache/metarouter"}
+	root := newRootCommand(env)
+	all := append(root.Commands(), root)
+	for _, cmd := range root.Commands() {
+		all = append(all, cmd.Commands()...)
+	}
+	for _, cmd := range all {
+		text.Reset()
+		root.SetArgs(append(strings.Fields(cmd.CommandPath())[1:], "--help"))
+		if err := root.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		example := false // may be as long as it must
+		for line := range strings.Lines(text.String()) {
+			line = strings.TrimSuffix(line, "\n")
+			if line == "" || !strings.HasPrefix(line, " ") {
+				example = strings.HasPrefix(line, "Example") || strings.HasPrefix(line, "Usage")
+			}
+			if n := utf8.RuneCountInString(line); n > 80 && !example && !strings.Contains(cmd.CommandPath(), "completion") {
+				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), n, line)
+			}
+		}
+	}
+}
+
+// The advice about arguments names the whole command.
+func TestArgumentsOfSubcommand(t *testing.T) {
+	root := newRootCommand(&environment{stdout: io.Discard, stderr: io.Discard})
+	for line, want := range map[string]string{
+		"secret set":      "write: metarouter secret set NAME",
+		"token new extra": "write: metarouter token new",
+		"restart":         "write: metarouter restart NAME",
+	} {
+		root.SetArgs(strings.Fields(line))
+		if err := root.Execute(); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want the end %q", line, err, want)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package clients
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// A Found is a client with servers that can be imported.
+type Found struct {
+	Client  Client
+	Path    string // of the client's file
+	Project string // the project's folder that the servers belong to, "" if they are the user's
+	Servers int
+
+	shipped bool // the file came with the project's folder, so it may be a stranger's
+}
+
+// maxFound is how many places a survey returns at most.
+const maxFound = 8
+
+// Survey looks for servers of the user and of the project in folder in the files of all
+// clients, and returns the places that have some, the one with the most servers first. Files
+// that can't be read are left out.
+func Survey(p Place, folder string) []Found {
+	var all []Found
+	for _, c := range table {
+		files := c.Files(p)
+		user := cmp.Or(FirstExisting(files...), files[0])
+		look := func(project string, sources []Source) {
+			if path, n := c.count(sources); n > 0 {
+				all = append(all, Found{c, path, project, n, project != "" && path != user})
+			}
+		}
+		own := c.UserSources(p, user)
+		look("", own)
+		projects := []string{folder}
+		for _, project := range c.Projects(read(Source{Path: user})) {
+			if !slices.Contains(projects, project) {
+				projects = append(projects, project)
+			}
+		}
+		for _, project := range projects[:min(len(projects), maxFound)] {
+			look(project, slices.DeleteFunc(c.ProjectSources(project, user), func(s Source) bool {
+				return slices.ContainsFunc(own, func(o Source) bool { // in the home folder
+					return o.Path == s.Path && slices.Equal(o.keys, s.keys)
+				})
+			}))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Found) int { return cmp.Compare(b.Servers, a.Servers) })
+	return all[:min(len(all), maxFound)]
+}
+
+// read returns the source with the content of its file, if that can be read.
+func read(s Source) Source {
+	if f, err := Read(s.Path); err == nil {
+		s.Data = f.Data
+	}
+	return s
+}
+
+// count returns how many servers other than metarouter the sources have, and the file of the
+// first of them.
+func (c Client) count(sources []Source) (path string, n int) {
+	for i, s := range sources {
+		sources[i] = read(s)
+	}
+	all, _, err := c.find(sources)
+	if err != nil {
+		return "", 0
+	}
+	for _, f := range all {
+		// A project's file may be a stranger's, so it is only read as text.
+		entry := f.doc.data[f.member.Value.StartOffset:f.member.Value.EndOffset]
+		text, err := config.ReadText(f.source.Path, slices.Concat([]byte(`{"mcpServers": {"": `), entry, []byte("}}")))
+		if err != nil || len(text.Servers) == 0 || text.Servers[0].Self || f.name == EntryName {
+			continue
+		}
+		if n++; path == "" {
+			path = f.source.Path
+		}
+	}
+	return path, n
+}
+
+// Command returns the command that imports the servers, or shows them if they came with a
+// project's folder.
+func (f Found) Command() string {
+	if f.Project == "" {
+		return "metarouter import " + f.Client.Name + " --write"
+	}
+	command := "metarouter import " + f.Client.Name + " --project " + Word(f.Project)
+	if f.shipped {
+		return command
+	}
+	return command + " --write"
+}
+
+// String says how many servers there are, whose they are, and in which file.
+func (f Found) String() string {
+	servers := "1 server"
+	if f.Servers != 1 {
+		servers = fmt.Sprintf("%d servers", f.Servers)
+	}
+	if f.Project != "" && !f.shipped {
+		return fmt.Sprintf("%s of %s for the folder %s, in %s", servers, f.Client.Title, f.Project, f.Path)
+	}
+	return fmt.Sprintf("%s of %s, in %s", servers, f.Client.Title, f.Path)
+}
+
+// Word returns a text as one word of a command line.
+func Word(text string) string {
+	switch {
+	case text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./@:+=,…", r)
+	}):
+		return text
+	case runtime.GOOS == "windows":
+		return `"` + text + `"`
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

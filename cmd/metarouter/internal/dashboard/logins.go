@@ -1,0 +1,141 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/server"
+)
+
+const (
+	// loginAge is for how long what is known of a login is shown while its server stays as it is,
+	// and loginTime bounds how long it takes to find out.
+	loginAge  = 30 * time.Second
+	loginTime = time.Second
+
+	// beginTime bounds how long a login takes to begin.
+	beginTime = time.Minute
+)
+
+// A loginInfo says how the login at a remote server is.
+type loginInfo struct {
+	LoggedIn bool      `json:"logged_in"`
+	Needed   string    `json:"needed,omitempty"` // why a person must log in, as the end of a sentence
+	Issuer   string    `json:"issuer,omitempty"`
+	Expires  time.Time `json:"expires,omitzero"` // of the token; absent if it is not known
+	Renews   bool      `json:"renews,omitempty"` // by itself
+}
+
+// POST /dashboard/servers/NAME/login with the body {} begins a login, which all clients share.
+type begunLogin struct {
+	URL  string `json:"url"`            // where the person logs in
+	Code string `json:"code,omitempty"` // that the person enters there
+}
+
+// knownLogins caches what is known of logins: to find out may take time.
+type knownLogins struct {
+	mu    sync.Mutex // guards known
+	known map[string]knownLogin
+}
+
+// A knownLogin is the login at a server in a certain state.
+type knownLogin struct {
+	state status.State
+	since time.Time
+	at    time.Time
+	info  *loginInfo
+}
+
+// loginOf returns how the login at a server is; nil if it has none and needs none.
+func (d *Dashboard) loginOf(s adapter.ServerInfo) *loginInfo {
+	if s.Transport == string(config.Stdio) || s.State == status.Disabled || s.State == status.Misconfigured || s.State == status.Self {
+		return nil
+	}
+	now := time.Now()
+	d.logins.mu.Lock()
+	was, ok := d.logins.known[s.Name]
+	d.logins.mu.Unlock()
+	if ok && was.state == s.State && was.since.Equal(s.Since) && now.Sub(was.at) < loginAge {
+		return was.info
+	}
+	next := knownLogin{state: s.State, since: s.Since, at: now}
+	ctx, cancel := context.WithTimeout(context.Background(), loginTime)
+	defer cancel()
+	info := loginInfo{}
+	if is, err := d.router.LoginState(ctx, s.Name); err == nil && is.LoggedIn {
+		info = loginInfo{LoggedIn: true, Issuer: plain.Text(is.Issuer), Expires: is.Expires, Renews: is.Renews}
+	}
+	if s.State == status.NeedsAuth && s.Fault != nil && s.Fault.Login != "" {
+		info.Needed = s.Fault.Login.Text()
+	}
+	if info != (loginInfo{}) {
+		next.info = &info
+	}
+	d.logins.mu.Lock()
+	defer d.logins.mu.Unlock()
+	if d.logins.known == nil {
+		d.logins.known = make(map[string]knownLogin)
+	}
+	d.logins.known[s.Name] = next
+	return next.info
+}
+
+// forget removes what is known of the logins of these servers.
+func (k *knownLogins) forget(these func(server string) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for server := range k.known {
+		if these(server) {
+			delete(k.known, server)
+		}
+	}
+}
+
+// beginLogin answers POST /dashboard/servers/NAME/login.
+func (d *Dashboard) beginLogin(w http.ResponseWriter, r *http.Request, name string) {
+	ctx, cancel := context.WithTimeout(r.Context(), beginTime)
+	defer cancel()
+	begin := login.Request{By: server.PrincipalOf(r.Context()).Hash, Way: login.Loopback}
+	if u, err := url.Parse(d.router.Config().Router.HTTP.PublicURL); err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) {
+		begin.Way = login.Public
+	} else if !isLoopback(r.Host) {
+		refuse(w, http.StatusConflict, fmt.Sprintf("this login comes back to the router's own machine, and your browser seems to be on another one. "+
+			"Set \"publicUrl\" in \"metarouter\", \"http\" of the configuration, or run 'metarouter login %s --paste' on the router's machine", name))
+		return
+	}
+	pending, err := d.router.BeginLogin(ctx, name, begin)
+	if err != nil {
+		refuse(w, http.StatusConflict, d.mask.Text(plain.Text(err.Error())))
+		return
+	}
+	begun := begunLogin{URL: pending.URL}
+	if pending.Device != nil {
+		begun.URL, begun.Code = pending.Device.URL, pending.Device.UserCode
+	}
+	answer(w, http.StatusOK, begun)
+}
+
+// isLoopback reports whether a host, with or without a port, is the machine itself.
+func isLoopback(host string) bool {
+	u := url.URL{Host: host}
+	name := u.Hostname()
+	return strings.EqualFold(name, "localhost") || net.ParseIP(name).IsLoopback()
+}
+
+// logout ends the login at a server.
+func (d *Dashboard) logout(ctx context.Context, name string) error {
+	defer d.logins.forget(func(server string) bool { return server == name })
+	_, err := d.router.Logout(ctx, name)
+	return err
+}

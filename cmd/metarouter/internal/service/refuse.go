@@ -1,0 +1,48 @@
+package service
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// RefuseNested answers the router that started this one, in MCP, that a router must not
+// run inside a router. The error says the same.
+func RefuseNested(in io.Reader, out io.Writer) error {
+	const why = "a router was started inside a router"
+	refuse(in, out, session.Error{Code: supervisor.SelfCode, Message: why, Data: json.RawMessage(`{"metarouter":"self"}`)})
+	return errors.New(why + "; take the entry out of the configuration")
+}
+
+// Refuse answers a client on stdin and stdout, in MCP, why the router can't start: many
+// clients show the answer, and not what is written to stderr.
+func Refuse(in io.Reader, out io.Writer, why error) {
+	refuse(in, out, session.Error{Code: session.CodeInternal, Message: "metarouter can't start: " + why.Error()})
+}
+
+// firstRequest is how long a client has to send its first request.
+const firstRequest = 5 * time.Second
+
+// refuse answers the first request.
+func refuse(in io.Reader, out io.Writer, e session.Error) {
+	first := make(chan json.RawMessage, 1)
+	go func() { // a stuck read ends with the process
+		defer close(first)
+		if line, err := wire.NewReader(in, wire.MaxLine).Next(); err == nil {
+			m, _ := wire.Parse(line)
+			first <- m.ID
+		}
+	}()
+	select {
+	case id, ok := <-first:
+		if ok {
+			out.Write(wire.AppendError(nil, id, wire.Marshal(e)))
+		}
+	case <-time.After(firstRequest):
+	}
+}

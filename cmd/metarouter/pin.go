@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/pin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// maxAsked is how many package managers are asked at the same time: each is a process of
+// 100 MB.
+const maxAsked = 4
+
+// pinsOf returns the pins of these servers of a configuration, which is only read as text. It
+// says which packages can't be pinned. start says how npm and uv are asked for an entry. runs
+// are the npm packages that are known to run, by server.
+func pinsOf(ctx context.Context, env *environment, c config.Config, servers []string, start func(config.Server) (pin.Start, error), runs map[string]string) map[string]pin.Pin {
+	pins := make(map[string]pin.Pin)
+	failed := make(map[string]error)
+	var mu sync.Mutex // guards both
+	var g errgroup.Group
+	g.SetLimit(maxAsked)
+	for _, s := range c.Servers {
+		if s.Disabled || !slices.Contains(servers, s.Name) {
+			continue
+		}
+		g.Go(func() error {
+			var p pin.Pin
+			how, err := start(s)
+			if err == nil {
+				p, err = pin.Find(ctx, s, how, runs[s.Name])
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				pins[s.Name] = p
+			case !errors.Is(err, pin.ErrPinned):
+				failed[s.Name] = err
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	for _, s := range c.Servers {
+		if err := failed[s.Name]; err != nil {
+			env.note("not pinned: %s: %v", s.Name, err)
+		}
+	}
+	return pins
+}
+
+// pinFiles shows, and with write writes, the exact versions of the packages of all servers
+// into the files of the configuration in use. runs are the npm packages that run, by server,
+// of the configuration with the digest examined.
+func pinFiles(ctx context.Context, env *environment, runs map[string]string, examined string, write bool) error {
+	files, err := filesInUse(env)
+	if err != nil {
+		return err
+	}
+	c, err := trustedText(env, files)
+	if err != nil {
+		return err
+	}
+	if c.Digest() != examined {
+		runs = nil // what runs may be of other entries
+	}
+	var names []string
+	for _, s := range c.Servers {
+		names = append(names, s.Name)
+	}
+	pins := pinsOf(ctx, env, c, names, startOf(c.Expand()), runs)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	if len(pins) == 0 {
+		env.note("nothing to pin: no entry runs a package without an exact version")
+		return nil
+	}
+	for i := range files {
+		for _, s := range c.Servers {
+			p, ok := pins[s.Name]
+			if !ok {
+				continue
+			}
+			at, _, _, err := fileOf(files, s.Name)
+			if err != nil || at.Path != files[i].Path {
+				continue
+			}
+			if files[i].text, err = clients.SetArgument(files[i].Path, files[i].text, s.Name, p.Arg, p.Text); err != nil {
+				return err
+			}
+		}
+	}
+	var done error
+	for _, f := range files {
+		if string(f.text) != string(f.Data) {
+			_, err := f.apply(env, write)
+			done = errors.Join(done, err)
+		}
+	}
+	return done
+}
+
+// trustedText returns the text of the files, whose commands may run. A file that was found is
+// not read again: what was read for the edit must be approved.
+func trustedText(env *environment, files []edited) (config.Config, error) {
+	if len(files) == 1 && files[0].found {
+		c, err := config.ReadText(files[0].Path, files[0].Data)
+		if err != nil {
+			return c, usage(err)
+		}
+		if err := c.Trusted(env.data); err != nil {
+			return c, usage(fmt.Errorf("nothing is pinned: %w", trust.Explain(err, trustCommand(env, ""))))
+		}
+		return c, nil
+	}
+	var paths []string
+	for _, f := range files {
+		paths = append(paths, f.Path)
+	}
+	c, err := config.LoadText(paths...)
+	if err != nil {
+		return c, usage(unreadable(err))
+	}
+	return c, nil
+}
+
+// startOf returns how npm and uv are asked for an entry of a trusted configuration: as its
+// server is started.
+func startOf(expanded config.Config) func(config.Server) (pin.Start, error) {
+	return func(entry config.Server) (pin.Start, error) {
+		i := slices.IndexFunc(expanded.Servers, func(s config.Server) bool { return s.Name == entry.Name })
+		if i < 0 || len(expanded.Servers[i].Args) != len(entry.Args) {
+			return pin.Start{}, pin.ErrPinned
+		}
+		s := expanded.Servers[i]
+		if s.Misconfigured != "" {
+			return pin.Start{}, errors.New(s.Misconfigured)
+		}
+		start := pin.Start{Command: s.Command, Args: s.Args, Dir: s.Cwd, Env: supervisor.Inherited(os.Environ(), s)}
+		for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+			start.Env = append(start.Env, name+"="+s.Env[name])
+		}
+		return start, nil
+	}
+}
+
+// pinImported puts the exact versions of the packages of imported servers into our file. The
+// entries are not trusted: npm is asked in an empty folder, and nothing of them runs.
+func pinImported(ctx context.Context, env *environment, path string, done *clients.Imported) error {
+	c, err := config.ReadText(path, done.Data)
+	if err != nil {
+		return err
+	}
+	empty, err := os.MkdirTemp("", "metarouter-pin-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(empty)
+	// With this file, npm looks for settings of a project in no folder above.
+	if err := os.WriteFile(filepath.Join(empty, "package.json"), []byte("{}"), 0o600); err != nil {
+		return err
+	}
+	start := func(config.Server) (pin.Start, error) { return pin.Start{Dir: empty, Env: os.Environ()}, nil }
+	pins := pinsOf(ctx, env, c, slices.Concat(done.Added, done.Replaced), start, nil)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	for name, p := range pins {
+		if done.Data, err = clients.SetArgument(path, done.Data, name, p.Arg, p.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

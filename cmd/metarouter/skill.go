@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// skillOptions are the flags of skill.
+type skillOptions struct {
+	servers     []string
+	write, user bool
+}
+
+func newSkillCommand(env *environment) *cobra.Command {
+	var o skillOptions
+	cmd := newCommand("skill", "Print a skill, with which agents use your tools in a shell",
+		`  metarouter skill
+  metarouter skill --servers github,playwright --write`,
+		noArguments, func(ctx context.Context, _ []string) error { return runSkill(ctx, env, o) })
+	cmd.Long = `Prints a SKILL.md: instructions with which an agent that has a shell, such as Claude
+Code, uses metarouter search, call and route instead of MCP.`
+	cmd.Flags().StringSliceVar(&o.servers, "servers", nil, "Name these `servers` of the configuration, separated by commas, in the skill, and what they are for. By default it names none, and fits any configuration.")
+	cmd.Flags().BoolVar(&o.write, "write", false, "Write it to .claude/skills/metarouter/SKILL.md in this folder, where Claude Code finds it, and keep a copy of a file that is there. By default it is only printed.")
+	cmd.Flags().BoolVar(&o.user, "user", false, "Use the skills of your user, in ~/.claude or $CLAUDE_CONFIG_DIR. By default they are those of this folder.")
+	return cmd
+}
+
+func runSkill(ctx context.Context, env *environment, o skillOptions) error {
+	text, err := makeSkill(ctx, env, o)
+	if err != nil {
+		return err
+	}
+	if env.running != nil { // the process that asks has the files
+		_, err := fmt.Fprint(env.stdout, text)
+		return err
+	}
+	if _, _, err := findConfig(env); err != nil {
+		if none, ok := errors.AsType[*noConfigurationError](err); ok {
+			env.note("no tool can be called yet: %s", none.problem("").Message)
+		}
+	}
+	path, err := skillFile(o.user)
+	if err != nil {
+		return err
+	}
+	file, err := clients.Read(path)
+	if err != nil {
+		return err
+	}
+	same := file.Exists && bytes.Equal(file.Data, []byte(text))
+	switch {
+	case !o.write:
+		if _, err := fmt.Fprint(env.stdout, text); err != nil {
+			return err
+		}
+		if same {
+			env.note("%s has it already", path)
+		} else if file.Exists {
+			env.note("nothing was written; --write replaces %s, which differs, and keeps a copy of it", path)
+		} else {
+			env.note("nothing was written; --write puts it into %s", path)
+		}
+		return nil
+	case same:
+		env.note("%s has it already; nothing to do", path)
+		return nil
+	}
+	printDiffLines(env, clients.TextDiff(path, file.Data, []byte(text)))
+	return writeFile(env, file, []byte(text), 0o644)
+}
+
+// skillFile returns the path at which Claude Code reads the skill: of this folder, or of the
+// user.
+func skillFile(user bool) (string, error) {
+	folder := ".claude"
+	if user {
+		folder = os.Getenv("CLAUDE_CONFIG_DIR")
+		if folder == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return "", err
+			}
+			folder = filepath.Join(home, ".claude")
+		}
+	}
+	return filepath.Join(folder, "skills", "metarouter", "SKILL.md"), nil
+}
+
+// makeSkill returns the text. The catalog that it needs if it names servers is that of a
+// running router, or of one that starts these servers.
+func makeSkill(ctx context.Context, env *environment, o skillOptions) (string, error) {
+	flags := ""
+	args := []string{"skill", "--servers", strings.Join(o.servers, ",")}
+	for _, path := range env.configs {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return "", err
+		}
+		flags += " --config " + shellWord(path)
+		args = append(args, "--config", path)
+	}
+	if len(o.servers) == 0 {
+		return skillText(nil, flags), nil
+	}
+	c, err := loadConfig(ctx, env)
+	if err != nil {
+		return "", err
+	}
+	var entries []config.Server
+	for _, name := range o.servers {
+		entry, err := findEntry(c, name)
+		if err != nil {
+			return "", err
+		}
+		entries = append(entries, entry)
+	}
+	if env.running != nil {
+		return skillText(serversOfSkill(env.running.router, o.servers), flags), nil
+	}
+	if answer, done, err := requestOutcome(ctx, env, c, args, false); err != nil || done {
+		env.stderr.Write(answer.Stderr)
+		if err == nil && answer.Code != 0 {
+			err = &exitError{code: answer.Code}
+		}
+		return string(answer.Stdout), err
+	}
+	c.Servers = entries
+	var text string
+	err = withOwnRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
+		if err := awaitTools(ctx, env, r); err != nil {
+			return err
+		}
+		text = skillText(serversOfSkill(r, o.servers), flags)
+		return nil
+	})
+	return text, err
+}
+
+func serversOfSkill(r *adapter.Parts, names []string) (all []skillServer) {
+	for _, name := range names {
+		all = append(all, skillServerOf(r.Snapshot(), name))
+	}
+	return all
+}

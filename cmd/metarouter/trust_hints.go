@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/internal/hints"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// hintOptions are the flags of trust that are about hints.
+type hintOptions struct {
+	server string
+	show   bool // only
+}
+
+// runTrustHints prints which hints of a server's tools changed since they were confirmed, and
+// confirms them.
+func runTrustHints(ctx context.Context, env *environment, o hintOptions) error {
+	c, done, err := loadOrAsk(ctx, env, false)
+	if err != nil || done {
+		return err
+	}
+	if err := isInWaitingEdit(env, o.server); err != nil {
+		return err
+	}
+	if _, err := findEntry(c, o.server); err != nil {
+		return err
+	}
+	return withRouter(ctx, env, c, func(_ context.Context, r *adapter.Parts) error {
+		changed := hints.Unconfirmed(r.Snapshot().Offer(o.server))
+		if len(changed) == 0 {
+			env.note("no hints of %q wait to be confirmed", o.server)
+			return nil
+		}
+		shown := printHints(env, changed)
+		if o.show {
+			return nil
+		}
+		if err := r.ConfirmHints(o.server, shown); err != nil {
+			return err
+		}
+		env.say("%s of %q are confirmed.", hintsOf(len(changed)), o.server)
+		for _, c := range changed {
+			if t, ok := r.Tool(c.Tool.ID); ok && t.Doubt != "" {
+				env.note("%s still does not count as one that does no harm: %s; if its server is right, write \"trustHints\": true in the entry of %q", plain.Line(t.ID), t.Doubt, o.server)
+			}
+		}
+		return nil
+	})
+}
+
+// printHints prints the hints that changed, and returns them as they are now.
+func printHints(env *environment, changed []hints.Change) map[string]registry.Hints {
+	columns, _ := env.page()
+	shown := make(map[string]registry.Hints, len(changed))
+	for _, c := range changed {
+		shown[c.Tool.ServerName()] = c.Tool.Hints
+		env.say("%s", plain.Line(c.Tool.ID))
+		for _, line := range hints.Changes(c.Was, c.Tool.Hints) {
+			fmt.Fprint(env.stdout, terminal.Lines(terminal.Hang("  - ", line, columns)))
+		}
+	}
+	return shown
+}
+
+func hintsOf(tools int) string {
+	if tools == 1 {
+		return "The hints of 1 tool"
+	}
+	return fmt.Sprintf("The hints of %d tools", tools)
+}

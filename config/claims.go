@@ -1,0 +1,256 @@
+package config
+
+import (
+	"crypto/tls"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/vault"
+)
+
+// A claim is what a file says about the system and what only a look at the system can
+// contradict. Load makes no such look, since a drive of a network may answer late or never.
+type claim struct {
+	about   Problem // the place, without a message
+	kind    claimKind
+	text    string // as the file has it
+	path    string // absolute
+	keyPath string // of a certificate
+	paste   string // what to write instead
+	orFile  bool   // a file is right where a folder is
+}
+
+type claimKind int
+
+const (
+	claimFolder     claimKind = iota // the folder exists
+	claimLog                         // the file can be appended to
+	claimTLS                         // the two files hold a certificate with its key
+	claimAddress                     // clients of other machines need a token
+	claimSecret                      // a secret of this name is set
+	claimPlainToken                  // the token with the hash in text need not be a string
+)
+
+const (
+	maxClaims = 100     // that are kept of all files
+	maxPEM    = 1 << 20 // bytes of a file of a certificate or a key
+)
+
+func (d *decoder) claim(offset int, c claim) {
+	if d.env.asWritten || len(d.claims) >= maxClaims {
+		return
+	}
+	c.about = d.source.problem(offset, "")
+	c.about.Server = d.name
+	d.claims = append(d.claims, c)
+}
+
+// Examine returns c with further problems, which only a look at the system shows: folders
+// in the arguments of well-known servers that do not exist, files that the command
+// 'metarouter serve' refuses, and secrets that are not set. It writes nothing. A text that is not expanded is returned as
+// it is, and so is a second time what Examine returned.
+func (c Config) Examine() Config {
+	if len(c.claims) == 0 {
+		return c
+	}
+	c.Problems = slices.Clone(c.Problems)
+	for _, claim := range c.claims {
+		what, fix := claim.refute(c.Router)
+		if what == "" {
+			continue
+		}
+		p := claim.about
+		p.Message, p.Fix, p.Severity = what+"; "+fix, fix, severityError
+		if claim.kind == claimFolder || claim.kind == claimAddress || claim.kind == claimPlainToken {
+			p.Severity = severityWarning
+		}
+		c.Problems = append(c.Problems, p)
+	}
+	c.claims = nil
+	c.sortProblems()
+	return c
+}
+
+// refute says why the claim is wrong, and what to do; "" if it is not, or another file has
+// overridden it.
+func (c claim) refute(r Router) (what, fix string) {
+	switch c.kind {
+	case claimFolder:
+		switch info, err := os.Stat(c.path); {
+		case errors.Is(err, fs.ErrNotExist):
+			return message("the folder %q does not exist", c.text), "correct the path, or make the folder"
+		case err == nil && !info.IsDir() && !c.orFile:
+			return message("%q is not a folder", c.text), "write the path of a folder"
+		}
+	case claimLog:
+		if err := safefile.CanAppend(c.path); err != nil && c.path == r.AccessLog.File {
+			return message(`'metarouter serve' does not start with this "accessLog": %v`, withoutPath(err)), `write the path of a file that may be created, such as "accessLog": "access.log"`
+		}
+	case claimTLS:
+		cert, err := safefile.Read(c.path, maxPEM)
+		key, keyErr := safefile.Read(c.keyPath, maxPEM)
+		if err = errors.Join(withoutPath(err), withoutPath(keyErr)); err == nil {
+			_, err = tls.X509KeyPair(cert, key)
+		}
+		if err != nil {
+			return message(`'metarouter serve --http' does not start with this "tlsCert" and "tlsKey": %v`, strings.ReplaceAll(err.Error(), "\n", ", ")), "correct the paths: both files are PEM, and the key is that of the certificate"
+		}
+	case claimSecret:
+		own, err := Own()
+		if err != nil {
+			return message("the secret %s is not set: %v", c.text, err), "set HOME"
+		}
+		if names, err := vault.Of(own).Names(); err != nil {
+			return message("the secret %s can't be read: %v", c.text, err), "run 'metarouter secret list'"
+		} else if !slices.Contains(names, c.text) {
+			return message("the secret %s is not set", c.text), "run: " + vault.SetCommand(c.text)
+		}
+	case claimAddress:
+		if c.text == r.HTTP.Addr && len(r.HTTP.Tokens) == 0 && secret.Token() == "" {
+			return message("other machines reach %s, so 'metarouter serve --http' needs a token, and the configuration has none", c.text), `write "tokens": ["${ROUTER_TOKEN}"] next to "addr" and set ROUTER_TOKEN, start it with --token-file FILE, or listen on 127.0.0.1`
+		}
+	case claimPlainToken:
+		if slices.ContainsFunc(r.HTTP.Tokens, func(t Token) bool { return t.Plain && t.Hash == c.text }) {
+			return `this token has no name, and its clients may use the page's actions too`, "write " + c.paste + `, or "role": "use" for clients that only use tools`
+		}
+	}
+	return "", ""
+}
+
+// withoutPath returns the error without a path, in which variables may be expanded.
+func withoutPath(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return path.Err
+	}
+	return err
+}
+
+// addressField returns the function that decodes "addr".
+func addressField(d *decoder, to *string) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		set(d, to, text)(m)
+		host, _, err := net.SplitHostPort(*to)
+		if err != nil {
+			d.mistake(m.Name.StartOffset, `"addr" must be an address with a port; write it like "127.0.0.1:8787"`)
+			return
+		}
+		if host != "localhost" && !net.ParseIP(host).IsLoopback() {
+			d.claim(m.Name.StartOffset, claim{kind: claimAddress, text: *to})
+		}
+	}
+}
+
+// folderArguments are the well-known servers that take folders, by the names of their
+// packages and programs.
+var folderArguments = map[string]struct {
+	all     bool     // each argument that is no option is a folder
+	home    bool     // the server takes ~ for the home folder
+	options []string // that have a folder as their value
+	mounts  bool     // the folders are the sources of bind mounts
+}{
+	"@modelcontextprotocol/server-filesystem": {all: true, home: true},
+	"mcp-server-filesystem":                   {all: true, home: true},
+	"mcp-server-git":                          {options: []string{"--repository", "-r"}},
+	"mcp_server_git":                          {options: []string{"--repository", "-r"}},
+	"uv":                                      {options: []string{"--directory"}},
+	"metarouter builtin files":                {all: true},
+	"docker":                                  {mounts: true},
+	"podman":                                  {mounts: true},
+}
+
+// claimFolders finds the folders among the arguments of a well-known server. args are the
+// elements of the file, and s.Args their values.
+func (d *decoder) claimFolders(s *Server, args []hujson.Value) {
+	if s.Transport != Stdio || s.Disabled || d.env.asWritten || len(args) != len(s.Args) {
+		return
+	}
+	name, first := serverProgram(s.Command, s.Args)
+	known, ok := folderArguments[name]
+	if !ok {
+		return
+	}
+	add := func(i int, folder func(arg string) string) {
+		path := folder(s.Args[i])
+		if known.home {
+			path = d.env.atHome(path)
+		}
+		if !filepath.IsAbs(path) {
+			if s.Cwd == "" || path == "" || strings.HasPrefix(path, "~") {
+				return // it depends on the folder of the router
+			}
+			path = filepath.Join(s.Cwd, path)
+		}
+		said, _ := text(args[i])
+		d.claim(args[i].StartOffset, claim{kind: claimFolder, text: folder(said), path: path, orFile: known.mounts})
+	}
+	whole := func(arg string) string { return arg }
+	for i := first; i < len(s.Args); i++ {
+		arg := s.Args[i]
+		for _, option := range known.options {
+			switch {
+			case arg == option && i+1 < len(s.Args):
+				i++
+				add(i, whole)
+			case strings.HasPrefix(arg, option+"="):
+				add(i, func(arg string) string { return strings.TrimPrefix(arg, option+"=") })
+			}
+		}
+		switch {
+		case known.mounts && strings.Contains(arg, "type=bind,"):
+			add(i, mountSource)
+		case known.all && arg != "" && !strings.HasPrefix(arg, "-"):
+			add(i, whole)
+		}
+	}
+}
+
+// mountSource returns the folder of a bind mount such as "type=bind,src=/x,dst=/y".
+func mountSource(mount string) string {
+	for part := range strings.SplitSeq(mount, ",") {
+		if key, path, ok := strings.Cut(part, "="); ok && (key == "src" || key == "source") {
+			return path
+		}
+	}
+	return ""
+}
+
+// serverProgram returns the name of the package or program that a command runs, and where
+// in args its own arguments begin.
+func serverProgram(command string, args []string) (name string, first int) {
+	name = programName(command)
+	switch name {
+	case "npx", "bunx", "pnpx", "uvx":
+		rest := afterOptions(args, wrappers[name])
+		if len(rest) == 0 {
+			return name, len(args)
+		}
+		return bareName(rest[0]), len(args) - len(rest) + 1
+	case "python", "python3":
+		if len(args) > 1 && args[0] == "-m" {
+			return args[1], 2
+		}
+	case "metarouter":
+		if len(args) > 1 && args[0] == "builtin" {
+			return "metarouter builtin " + args[1], 2
+		}
+	}
+	return name, 0
+}
+
+// bareName is a package without its version.
+func bareName(p string) string {
+	if at := strings.LastIndex(p, "@"); at > 0 {
+		return p[:at]
+	}
+	name, _, _ := strings.Cut(p, "==")
+	return name
+}

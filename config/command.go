@@ -1,0 +1,212 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/secret"
+)
+
+// A paste is text for a person to paste, which a message does not cut at maxQuoted bytes.
+type paste string
+
+const maxPaste = 2000 // bytes of a paste
+
+// launchers are programs that usually start servers. A command that begins with one and a
+// space is a whole command line.
+var launchers = []string{
+	"npx", "npm", "node", "uvx", "uv", "python", "python3", "docker", "podman", "bun", "bunx", "deno", "pnpm", "pnpx", "yarn", "pipx",
+	"go", "cargo", "java", "dotnet", "ruby", "php", "sh", "bash", "zsh", "cmd", "metarouter",
+}
+
+// commandField returns the function that decodes the command of the entry o.
+func commandField(d *decoder, s *Server, o *hujson.Object) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		if words, ok := stringsOf(m.Value); ok && len(words) > 0 {
+			d.reject(m.Name.StartOffset, `"command" must be a string, and what follows the program belongs in "args"; write %s`, commandLine(words[0], append(words[1:], argumentsOf(o)...)))
+			return
+		}
+		said, err := text(m.Value)
+		if lower := strings.ToLower(said); err == nil && (strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://")) {
+			d.reject(m.Name.StartOffset, `"command" is a URL, and starts no program; write "url": %s instead of it`, bounded(quote(secret.Words([]string{said}, "…")[0])))
+			return
+		}
+		set(d, &s.Command, d.program)(m)
+		if err != nil {
+			return
+		}
+		if program, rest, ok := d.splitCommand(said, d.pathOf(o, "cwd")); ok {
+			d.reject(m.Name.StartOffset, `"command" is a whole command line, and there is no program of that name; write %s`, commandLine(program, append(rest, argumentsOf(o)...)))
+		}
+	}
+}
+
+// splitCommand splits a command that is a whole command line, as it is written. A command
+// that exists is right as it is, whatever spaces it has.
+func (d *decoder) splitCommand(said, cwd string) (program string, args []string, ok bool) {
+	said = strings.TrimSpace(said)
+	words := shellWords(said)
+	if len(words) < 2 || len(said) > maxScript {
+		return "", nil, false
+	}
+	isLauncher := slices.Contains(launchers, strings.ToLower(words[0]))
+	if d.env.asWritten {
+		return words[0], words[1:], isLauncher
+	}
+	var missing variables
+	found := func(command string) bool {
+		command = d.env.atHome(d.expand(command, &missing))
+		if filepath.Base(command) != command && !filepath.IsAbs(command) {
+			if cwd == "" {
+				return false // it depends on the folder of the router
+			}
+			command = filepath.Join(cwd, command)
+		}
+		_, err := d.env.lookPath(command)
+		return err == nil
+	}
+	if found(said) {
+		return "", nil, false
+	}
+	const most = 30 // spaces in the path of a program
+	spaces := 0
+	for i := range len(said) {
+		if said[i] != ' ' {
+			continue
+		}
+		if spaces++; spaces > most {
+			break
+		}
+		if found(said[:i]) && said[0] != '"' && said[0] != '\'' {
+			return said[:i], shellWords(said[i:]), true
+		}
+	}
+	return words[0], words[1:], isLauncher || found(words[0])
+}
+
+// commandLine returns the two keys of an entry, without secrets in the arguments.
+func commandLine(program string, args []string) paste {
+	line := `"command": ` + quote(program)
+	if len(args) > 0 {
+		line += `, "args": ` + quoteAll(args)
+	}
+	return bounded(line)
+}
+
+func bounded(text string) paste {
+	if len(text) > maxPaste {
+		text = strings.ToValidUTF8(text[:maxPaste], "") + "…"
+	}
+	return paste(text)
+}
+
+// quoteAll returns an array of JSON.
+func quoteAll(words []string) string {
+	var all []string
+	for _, w := range secret.Words(words, "…") {
+		all = append(all, quote(w))
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+// quote returns a string of JSON, with < and > as they are.
+func quote(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string always encodes
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// shellWords splits a command line as a shell would, with quotes and without expansion.
+func shellWords(line string) []string { return splitCommands(line, " \t\n", "")[0] }
+
+// argumentsField returns the function that decodes the arguments of an entry.
+func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		at := m.Name.StartOffset
+		if line, err := text(m.Value); err == nil {
+			d.reject(at, `"args" must be an array of strings; write "args": %s`, bounded(quoteAll(shellWords(line))))
+			return
+		}
+		if key, offset := keyAmongArguments(m.Value); key != "" {
+			words, _ := stringsOf(m.Value)
+			d.reject(offset, `%q belongs next to "args", not into it; write "args": %s, %q: …`, key, bounded(quoteAll(words)), key)
+			return
+		}
+		set(d, &s.Args, list(d.argument))(m)
+	}
+}
+
+// keyAmongArguments returns a key of entries that stands inside "args", and its place.
+func keyAmongArguments(v hujson.Value) (key string, offset int) {
+	objects := []hujson.Value{v}
+	if a, ok := v.Value.(*hujson.Array); ok {
+		objects = a.Elements
+	}
+	for _, v := range objects {
+		o, ok := v.Value.(*hujson.Object)
+		if !ok {
+			continue
+		}
+		for _, m := range o.Members {
+			if knownAt(atEntry, keyOf(m)) {
+				return keyOf(m), m.Name.StartOffset
+			}
+		}
+	}
+	return "", 0
+}
+
+// member returns the last member of an object with a key.
+func member(o *hujson.Object, key string) (found hujson.ObjectMember, ok bool) {
+	for _, m := range o.Members {
+		if keyOf(m) == key {
+			found, ok = m, true
+		}
+	}
+	return found, ok
+}
+
+// stringsOf returns the strings of an array.
+func stringsOf(v hujson.Value) (all []string, ok bool) {
+	a, ok := v.Value.(*hujson.Array)
+	if !ok {
+		return nil, false
+	}
+	for _, e := range a.Elements {
+		if s, err := text(e); err == nil {
+			all = append(all, s)
+		}
+	}
+	return all, true
+}
+
+// argumentsOf returns the arguments of an entry as they are written.
+func argumentsOf(o *hujson.Object) []string {
+	m, ok := member(o, "args")
+	if !ok {
+		return nil
+	}
+	words, _ := stringsOf(m.Value)
+	return words
+}
+
+// pathOf returns the path under a key of an entry, "" if the entry has none.
+func (d *decoder) pathOf(o *hujson.Object, key string) string {
+	m, ok := member(o, key)
+	if !ok {
+		return ""
+	}
+	s, err := text(m.Value)
+	if err != nil {
+		return ""
+	}
+	var missing variables
+	return d.absolute(d.expand(s, &missing))
+}

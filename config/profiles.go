@@ -1,0 +1,324 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/glob"
+)
+
+// A Profile says what its clients may see and use. Patterns are those of package
+// internal/glob, where * matches slashes too. A pattern is compared with an item's name and
+// with its ID, "server:name"; the name of a resource is its URI, that of a template its URI
+// template. The zero value allows everything.
+type Profile struct {
+	Servers  []string // patterns of names; nil is all servers, and an empty slice is none
+	Allow    []string // patterns of tools, prompts and resources, compared with IDs if they have a colon and with names if not; empty is all
+	Deny     []string // likewise; it wins over Allow
+	ReadOnly bool     // only tools that read; see [registry.NormalizedTool.Reads]
+
+	// Ask says before which calls a person is asked, in addition to those of tools that
+	// AskFor matches.
+	Ask    Ask
+	AskFor []string
+
+	Mode   string   // as that of [Router]; "" is the router's
+	Pinned []string // as that of [Router]; nil is the router's
+
+	// Arguments are fixed values of arguments, by pattern of tools and then by property.
+	Arguments map[string]map[string]json.RawMessage
+}
+
+// An Ask says before which calls a person is asked.
+type Ask string
+
+// What an [Ask] may be. "" is AskNever.
+const (
+	AskNever       Ask = "never"
+	AskDestructive Ask = "destructive" // unless the tool declares that it destroys nothing, or reads only
+	AskWrites      Ask = "writes"      // unless the tool reads only
+	AskAlways      Ask = "always"
+)
+
+// DefaultProfile is the profile of clients that choose none, if there is one of that name.
+const DefaultProfile = "default"
+
+const (
+	maxProfiles  = 256      // of all files together
+	maxRules     = 1000     // patterns of one list, and patterns and properties of "arguments"
+	maxArguments = 64 << 10 // bytes of the fixed arguments of one profile
+)
+
+// Levels of the objects of a profile.
+const (
+	atProfiles = atRouter + ".profiles"
+	atProfile  = atProfiles + ".*"
+)
+
+var profileName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
+// noProfile is what a profile with a mistake is, so that it allows nothing: without the wrong
+// part, it would allow more than its author meant.
+func noProfile() Profile { return Profile{Servers: []string{}} }
+
+// A profilePlace is where the names of servers and tools stand in a profile, which are checked
+// once all servers are known.
+type profilePlace struct {
+	source  source
+	servers []said
+	pinned  []said
+}
+
+// A said is a string of a file with its place.
+type said struct {
+	text   string
+	offset int
+}
+
+// profilesField returns the function that decodes "profiles" on top of those of earlier files.
+func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		if *to == nil {
+			*to = make(map[string]Profile)
+		}
+		all := *to
+		o, ok := m.Value.Value.(*hujson.Object)
+		if !ok {
+			d.mistake(m.Name.StartOffset, `"profiles" must be an object; write {"a-name": {"servers": ["…"]}}`)
+			all[DefaultProfile] = noProfile() // clients that choose none must not get everything
+			return
+		}
+		at := d.level
+		defer func() { d.level = at }()
+		d.level = atProfile
+		seen := make(map[string]bool)
+		for _, m := range o.Members {
+			name := keyOf(m)
+			switch _, isObject := m.Value.Value.(*hujson.Object); {
+			case m.Value.Value.Kind() == 'n', isComment(name) && !isObject:
+			case !profileName.MatchString(name):
+				d.mistake(m.Name.StartOffset, "%q can't be the name of a profile; write 1 to 32 of a-z, 0-9 and -", name)
+			case seen[name]:
+				d.mistake(m.Name.StartOffset, "the profile %q is here twice and allows nothing; rename or remove one", name)
+				all[name] = noProfile()
+				delete(d.profiles, name)
+			case len(all) >= maxProfiles && !hasKey(all, name):
+				d.mistake(m.Name.StartOffset, "the profile %q allows nothing, since there are more than %d profiles; write fewer", name, maxProfiles)
+				if name == DefaultProfile {
+					all[name] = noProfile()
+				}
+			default:
+				all[name] = d.profile(m)
+			}
+			seen[name] = true
+		}
+	}
+}
+
+func hasKey[T any](all map[string]T, key string) bool {
+	_, ok := all[key]
+	return ok
+}
+
+// profile decodes one profile. With any mistake in it, it allows nothing.
+func (d *decoder) profile(m hujson.ObjectMember) Profile {
+	name := keyOf(m)
+	if d.profiles == nil {
+		d.profiles = make(map[string]profilePlace)
+	}
+	delete(d.profiles, name) // that of an earlier file
+	o, ok := m.Value.Value.(*hujson.Object)
+	if !ok {
+		d.mistake(m.Name.StartOffset, `the profile %q must be an object, and allows nothing; write {"servers": ["…"]}`, name)
+		return noProfile()
+	}
+	var p Profile
+	var askTools []string
+	before, here := d.mistakes, profilePlace{source: d.source}
+	d.profileName = name
+	defer func() { d.profileName = "" }()
+	d.object(o, fields{
+		"servers": set(d, &p.Servers, noting(&here.servers, patterns)),
+		"tools": objectField(d, fields{
+			"allow": set(d, &p.Allow, patterns),
+			"deny":  set(d, &p.Deny, patterns),
+			"ask":   set(d, &askTools, patterns),
+		}),
+		"readOnly":  set(d, &p.ReadOnly, boolean),
+		"ask":       askField(d, &p),
+		"mode":      set(d, &p.Mode, oneOf("auto", "search", "direct")),
+		"pinned":    set(d, &p.Pinned, noting(&here.pinned, list(text))),
+		"arguments": set(d, &p.Arguments, fixedArguments),
+	})
+	p.AskFor = append(p.AskFor, askTools...)
+	if d.mistakes > before {
+		d.mistake(m.Name.StartOffset, "the profile %q allows nothing because of mistakes in it; correct the mistakes in its keys", name)
+		return noProfile()
+	}
+	d.profiles[name] = here
+	return p
+}
+
+// patterns reads a list of patterns, which is not nil.
+func patterns(v hujson.Value) ([]string, error) {
+	all, err := list(pattern)(v)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(all) > maxRules:
+		return nil, fmt.Errorf("must have at most %d patterns; join some with *", maxRules)
+	case all == nil:
+		all = []string{}
+	}
+	return all, nil
+}
+
+// noting returns a reader of a list that keeps the places of its elements.
+func noting(places *[]said, read reader[[]string]) reader[[]string] {
+	return func(v hujson.Value) ([]string, error) {
+		all, err := read(v)
+		if err != nil {
+			return nil, err
+		}
+		*places = nil
+		for i, e := range v.Value.(*hujson.Array).Elements {
+			*places = append(*places, said{all[i], e.StartOffset})
+		}
+		return append([]string{}, all...), nil
+	}
+}
+
+// askField returns the function that decodes "ask": one of the words, or patterns.
+func askField(d *decoder, p *Profile) func(hujson.ObjectMember) {
+	word := set(d, &p.Ask, oneOf(AskNever, AskDestructive, AskWrites, AskAlways))
+	tools := set(d, &p.AskFor, patterns)
+	return func(m hujson.ObjectMember) {
+		switch m.Value.Value.Kind() {
+		case '[':
+			tools(m)
+		case '"':
+			word(m)
+		default:
+			d.mistake(m.Name.StartOffset, `"ask" must be "never", "destructive", "writes", "always", or an array of patterns such as ["create_*"]`)
+		}
+	}
+}
+
+// fixedArguments reads {"pattern": {"property": value}}.
+func fixedArguments(v hujson.Value) (map[string]map[string]json.RawMessage, error) {
+	all, err := dict(dict(raw))(v)
+	if err != nil {
+		return nil, err
+	}
+	n, size := 0, 0
+	for _, m := range v.Value.(*hujson.Object).Members {
+		text := keyOf(m)
+		if bad := checkPattern(text); bad != nil {
+			return nil, inside(m.Name.StartOffset, "."+text, bad)
+		}
+		if all[text] == nil {
+			return nil, inside(m.Name.StartOffset, "."+text, errors.New(`must fix an argument; write {"owner": "…"}`))
+		}
+		for name, value := range all[text] {
+			n, size = n+1, size+len(name)+len(value)
+		}
+		if n > maxRules || size > maxArguments {
+			return nil, fmt.Errorf("must have at most %d values, of %d KiB together; write fewer", maxRules, maxArguments>>10)
+		}
+	}
+	return all, nil
+}
+
+// raw reads any value as JSON without comments.
+func raw(v hujson.Value) (json.RawMessage, error) {
+	v = v.Clone()
+	v.Minimize()
+	return v.Pack(), nil
+}
+
+// maxCompared bounds the work of checkProfiles: the bytes of patterns times those of the names
+// that they are compared with.
+const maxCompared = 100 << 20
+
+// checkProfiles reports patterns of servers that match none, and pinned tools that are not
+// allowed. They are warnings, since an edit of another file may make them right.
+func checkProfiles(d *decoder, c Config) {
+	d.name = ""
+	names, size := make([]string, len(c.Servers)), 0
+	for i, s := range c.Servers {
+		names[i], size = s.Name, size+len(s.Name)
+	}
+	cost := 0
+	for _, name := range slices.Sorted(maps.Keys(d.profiles)) {
+		at, filter := d.profiles[name], filterOf(c.Router.Profiles[name])
+		d.source = at.source
+		for _, s := range at.servers {
+			if cost += len(s.text) * size; cost > maxCompared {
+				return
+			}
+			if p, err := glob.Parse(s.text); err == nil && !slices.ContainsFunc(names, p.Match) {
+				d.warn(s.offset, "the profile %q has the server %q, which does not exist; %s", name, s.text, serverAdvice(s.text, names))
+			}
+		}
+		for _, s := range at.pinned {
+			if cost += len(s.text) * filter.size; cost > maxCompared {
+				return
+			}
+			switch _, _, isID := strings.Cut(s.text, ":"); {
+			case !isID:
+				d.warn(s.offset, "the profile %q pins %q, which is not the ID of a tool; write %q", name, s.text, "server:"+s.text)
+			case !filter.allows(s.text):
+				d.warn(s.offset, "the profile %q pins %q, which it does not allow; allow the tool, or do not pin it", name, s.text)
+			}
+		}
+	}
+}
+
+// serverAdvice says what to write instead of a pattern that matches no server.
+func serverAdvice(text string, names []string) string {
+	const most = 64 // bytes that are compared with all names
+	if len(text) <= most {
+		if like, ok := Similar(text, names); ok {
+			return fmt.Sprintf("did you mean %q?", like)
+		}
+	}
+	return `write the name of one in "mcpServers", or a pattern such as "files*"`
+}
+
+// A filter is the part of a profile that allows and denies, with its patterns parsed.
+type filter struct {
+	allServers           bool
+	servers, allow, deny []glob.Pattern
+	size                 int // bytes of the patterns
+}
+
+func filterOf(p Profile) filter {
+	f := filter{allServers: p.Servers == nil}
+	parse := func(texts []string) (all []glob.Pattern) {
+		for _, text := range texts {
+			f.size += len(text)
+			if pattern, err := glob.Parse(text); err == nil { // always, since it was read
+				all = append(all, pattern)
+			}
+		}
+		return all
+	}
+	f.servers, f.allow, f.deny = parse(p.Servers), parse(p.Allow), parse(p.Deny)
+	return f
+}
+
+// allows reports whether the patterns allow the item with an ID.
+func (f filter) allows(id string) bool {
+	server, name, _ := strings.Cut(id, ":")
+	item := glob.Item{Name: name, ID: id}
+	return (f.allServers || slices.ContainsFunc(f.servers, func(p glob.Pattern) bool { return p.Match(server) })) &&
+		!slices.ContainsFunc(f.deny, item.Matches) &&
+		(len(f.allow) == 0 || slices.ContainsFunc(f.allow, item.IsAllowed))
+}

@@ -1,0 +1,210 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestProfiles(t *testing.T) {
+	c := loadText(t, `{
+  "mcpServers": {"github": {"command": "x", "trustHints": true}, "files-a": {"command": "x"}},
+  "metarouter": {"profiles": {
+    "// why": "a comment",
+    "all": {},
+    "none": {"servers": []},
+    "work": {
+      "servers": ["github", "files*"],
+      "tools": {"allow": ["get_*", "github:*"], "deny": ["delete_*"], "ask": ["create_*"]},
+      "readOnly": true, "ask": "destructive", "mode": "search", "pinned": ["github:get_me"],
+      "arguments": {"github:*": {"owner": "acme", "page": {"size": /* few */ 10,}, "none": null}},
+    },
+    "list": {"ask": ["pay*"], "tools": {"ask": ["create_*"]}, "pinned": []},
+    "absent": null,
+  }}
+}`)
+	want := map[string]Profile{
+		"all":  {},
+		"none": {Servers: []string{}},
+		"work": {
+			Servers: []string{"github", "files*"}, Allow: []string{"get_*", "github:*"}, Deny: []string{"delete_*"}, AskFor: []string{"create_*"},
+			ReadOnly: true, Ask: AskDestructive, Mode: "search", Pinned: []string{"github:get_me"},
+			Arguments: map[string]map[string]json.RawMessage{
+				"github:*": {"owner": json.RawMessage(`"acme"`), "page": json.RawMessage(`{"size":10}`), "none": json.RawMessage(`null`)},
+			},
+		},
+		"list": {AskFor: []string{"pay*", "create_*"}, Pinned: []string{}},
+	}
+	if !reflect.DeepEqual(c.Router.Profiles, want) {
+		t.Errorf("got  %+v\nwant %+v", c.Router.Profiles, want)
+	}
+	if len(c.Problems) > 0 {
+		t.Errorf("problems: %v", c.Problems)
+	}
+	if !c.Servers[0].TrustHints || c.Servers[1].TrustHints {
+		t.Errorf("trustHints of the servers: %t, %t", c.Servers[0].TrustHints, c.Servers[1].TrustHints)
+	}
+}
+
+// TestProfileEdits has a reading that differs in a profile be another value, and one that differs
+// in spaces the same.
+func TestProfileEdits(t *testing.T) {
+	read := func(profiles string) Config { return loadText(t, `{"metarouter": {"profiles": {`+profiles+`}}}`) }
+	a := read(`"p": {"tools": {"deny": ["x"]}, "arguments": {"*": {"a": 1}}}`)
+	if !a.Equal(read(`"p": {"tools": {"deny": [ "x" ]}, "arguments": {"*": {"a":  1}}}`)) {
+		t.Error("a space is an edit")
+	}
+	for _, edit := range []string{`"p": {"tools": {"deny": ["y"]}, "arguments": {"*": {"a": 1}}}`, `"p": {"tools": {"deny": ["x"]}, "arguments": {"*": {"a": 2}}}`, ``} {
+		b := read(edit)
+		if a.Equal(b) || reflect.DeepEqual(a.Router.Profiles, b.Router.Profiles) {
+			t.Errorf("%s is no edit", edit)
+		}
+		if keys := RestartKeys(a.Router, b.Router); keys != nil {
+			t.Errorf("%s waits for a restart: %q", edit, keys)
+		}
+	}
+}
+
+// TestProfileProblems has mistakes whose place is marked with §. The profile of a mistake allows
+// nothing: without the wrong part, it would allow more than its author meant.
+func TestProfileProblems(t *testing.T) {
+	long := strings.Repeat("a", 1025)
+	many := strings.Repeat(`"a",`, maxRules)
+	for _, tt := range []struct{ name, profile, says string }{
+		{"no object", `§"p": []`, `must be an object`},
+		{"a typo", `"p": {§"sevrers": ["s"]}`, `did you mean "servers"?`},
+		{"an unknown key", `"p": {§"colour": 1}`, `"colour" is not known`},
+		{"a key one level too high", `"p": {§"deny": ["x"]}`, `it belongs in "tools"; write "metarouter": {"profiles": {"p": {"tools": {"deny": […]}}}}`},
+		{"a typo in tools", `"p": {"tools": {§"exclude": ["x"]}}`, `did you mean "deny"?`},
+		{"a key twice", `"p": {"readOnly": true, §"readOnly": false}`, `"readOnly" is here twice`},
+		{"servers", `"p": {§"servers": "s"}`, `"servers" must be an array of strings`},
+		{"a server pattern", `"p": {"servers": ["s", §"a["]}`, `"servers[1]" must be a name or a pattern`},
+		{"an allow pattern", `"p": {"tools": {"allow": [§"["]}}`, `"allow[0]" must be a name or a pattern`},
+		{"a deny pattern", `"p": {"tools": {"deny": [§1]}}`, `"deny[0]" must be a string`},
+		{"an ask pattern", `"p": {"tools": {"ask": [§"[]"]}}`, `"ask[0]" must be a name or a pattern`},
+		{"a long pattern", `"p": {"tools": {"deny": [§"` + long + `"]}}`, `must have at most 1024 bytes`},
+		{"many patterns", `"p": {"tools": {§"deny": [` + many + `"a"]}}`, `must have at most 1000 patterns`},
+		{"tools", `"p": {§"tools": ["x"]}`, `"tools" must be an object`},
+		{"readOnly", `"p": {§"readOnly": "yes"}`, `must be true or false`},
+		{"an ask word", `"p": {§"ask": "destructve"}`, `did you mean "destructive"?`},
+		{"an ask that is no word", `"p": {§"ask": true}`, `"ask" must be "never", "destructive", "writes", "always", or an array`},
+		{"an ask list", `"p": {"ask": [§"["]}`, `"ask[0]" must be a name or a pattern`},
+		{"mode", `"p": {§"mode": "serch"}`, `did you mean "search"?`},
+		{"pinned", `"p": {§"pinned": "s:t"}`, `must be an array of strings`},
+		{"arguments", `"p": {§"arguments": []}`, `"arguments" must be an object`},
+		{"arguments of a pattern", `"p": {"arguments": {§"s:*": "acme"}}`, `"arguments.s:*" must be an object`},
+		{"a pattern of arguments", `"p": {"arguments": {§"s:[": {"a": 1}}}`, `"arguments.s:[" must be a name or a pattern`},
+		{"no argument", `"p": {"arguments": {§"s:*": {}}}`, `must fix an argument`},
+		{"large arguments", `"p": {§"arguments": {"*": {"a": "` + strings.Repeat("x", maxArguments) + `"}}}`, `of 64 KiB together`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before, after, _ := strings.Cut(tt.profile, "§")
+			head := `{"mcpServers": {"s": {"command": "x"}}, "metarouter": {"profiles": {"good": {"servers": ["s"]}, `
+			c := loadText(t, head+before+after+"}}}")
+			column := len(head) + len(before) + 1
+			said := false
+			for _, p := range c.Problems {
+				said = said || p.Column == column && p.Severity == severityError && p.Fix != "" && strings.Contains(p.Message, tt.says)
+			}
+			if !said {
+				t.Errorf("want %q at column %d, got %v", tt.says, column, c.Problems)
+			}
+			if tt.name != "no object" && (len(c.Problems) != 2 || !strings.Contains(fmt.Sprint(c.Problems), `the profile "p" allows nothing because of mistakes in it`)) {
+				t.Errorf("nothing says that the profile allows nothing: %v", c.Problems)
+			}
+			if want := (map[string]Profile{"good": {Servers: []string{"s"}}, "p": noProfile()}); !reflect.DeepEqual(c.Router.Profiles, want) {
+				t.Errorf("profiles are %+v", c.Router.Profiles)
+			}
+		})
+	}
+}
+
+func TestProfileNames(t *testing.T) {
+	for _, name := range []string{"", "Work", "a b", "a_b", "a/b", "ä", strings.Repeat("a", 33)} {
+		c := loadText(t, fmt.Sprintf(`{"metarouter": {"profiles": {"a-1": {}, %q: {}}}}`, name))
+		if len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Message, "write 1 to 32 of a-z, 0-9 and -") {
+			t.Errorf("%q: problems are %v", name, c.Problems)
+		}
+		if len(c.Router.Profiles) != 1 {
+			t.Errorf("%q: profiles are %v", name, c.Router.Profiles)
+		}
+	}
+}
+
+// TestProfilesFailClosed has mistakes about profiles as a whole.
+func TestProfilesFailClosed(t *testing.T) {
+	twice := loadText(t, `{"metarouter": {"profiles": {"p": {"servers": ["gone"]}, "p": {"readOnly": true}}}}`)
+	if want := (map[string]Profile{"p": noProfile()}); !reflect.DeepEqual(twice.Router.Profiles, want) || len(twice.Problems) != 1 {
+		t.Errorf("a profile that is there twice: %+v, %v", twice.Router.Profiles, twice.Problems)
+	}
+	for _, profiles := range []string{`[]`, `"work"`, `true`} {
+		c := loadText(t, `{"metarouter": {"profiles": `+profiles+`}}`)
+		if want := (map[string]Profile{"default": noProfile()}); !reflect.DeepEqual(c.Router.Profiles, want) || len(c.Problems) != 1 {
+			t.Errorf("%s: %+v, %v", profiles, c.Router.Profiles, c.Problems)
+		}
+	}
+	all := repeat(maxProfiles, func(i int) string { return fmt.Sprintf(`"p%d": {},`, i) })
+	c := loadText(t, `{"metarouter": {"profiles": {`+all+`"more": {}, "default": {}}}}`)
+	if _, ok := c.Router.Profiles["more"]; ok || len(c.Problems) != 2 || !reflect.DeepEqual(c.Router.Profiles["default"], noProfile()) {
+		t.Errorf("%d profiles, %v", len(c.Router.Profiles), c.Problems)
+	}
+	// Of many unknown keys, the last ones are not compared with the known ones. They count all the same.
+	strange := repeat(maxStrange, func(i int) string { return fmt.Sprintf(`"strange%d": 1,`, i) })
+	c = loadText(t, `{"metarouter": {`+strange+`"profiles": {"p": {"dney": ["x"]}}}}`)
+	if !reflect.DeepEqual(c.Router.Profiles["p"], noProfile()) {
+		t.Errorf("after many unknown keys: %+v", c.Router.Profiles)
+	}
+}
+
+// TestProfileWarnings has what is probably not as intended: the profile is used as it is.
+func TestProfileWarnings(t *testing.T) {
+	for _, tt := range []struct{ name, profile, says, fix string }{
+		{"a server that does not exist", `{"servers": ["github", §"jira"]}`, `has the server "jira", which does not exist`, `write the name of one in "mcpServers", or a pattern such as "files*"`},
+		{"a misspelled server", `{"servers": [§"gihtub"]}`, `has the server "gihtub", which does not exist`, `write "github" instead`},
+		{"a pattern of no server", `{"servers": [§"x*"]}`, `has the server "x*"`, `write the name of one in "mcpServers", or a pattern such as "files*"`},
+		{"a pinned tool of another server", `{"servers": ["github"], "pinned": [§"files:read"]}`, `pins "files:read", which it does not allow`, `allow the tool, or do not pin it`},
+		{"a pinned tool that is denied", `{"tools": {"deny": ["read*"]}, "pinned": [§"files:read"]}`, `pins "files:read"`, `allow the tool, or do not pin it`},
+		{"a pinned tool that is not in allow", `{"tools": {"allow": ["get_*"]}, "pinned": ["files:get_x", §"files:read"]}`, `pins "files:read"`, `allow the tool, or do not pin it`},
+		{"a pinned name", `{"pinned": [§"read"]}`, `pins "read", which is not the ID of a tool`, `write "server:read"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before, after, _ := strings.Cut(tt.profile, "§")
+			head := `{"mcpServers": {"github": {"command": "x"}, "files": {"command": "x"}}, "metarouter": {"profiles": {"p": `
+			c := loadText(t, head+before+after+"}}}")
+			if len(c.Problems) != 1 {
+				t.Fatalf("problems are %v", c.Problems)
+			}
+			p := c.Problems[0]
+			if p.Severity != severityWarning || p.Column != len(head)+len(before)+1 || !strings.Contains(p.Message, tt.says) || p.Fix != tt.fix {
+				t.Errorf("got column %d, %q, fix %q", p.Column, p.Message, p.Fix)
+			}
+			if reflect.DeepEqual(c.Router.Profiles["p"], noProfile()) {
+				t.Error("the profile is not used")
+			}
+		})
+	}
+}
+
+// TestMergeProfiles has a later file replace single profiles.
+func TestMergeProfiles(t *testing.T) {
+	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
+		"/1/a.json": `{"metarouter": {"profiles": {"a": {"servers": ["s"]}, "b": {"servers": ["gone"], "readOnly": true}}}}`,
+		"/2/b.json": `{"mcpServers": {"s": {"command": "x"}}, "metarouter": {"profiles": {"b": {"ask": "always"}, "c": {}}}}`,
+	}, nil))
+	if err != nil || len(c.Problems) > 0 {
+		t.Fatal(err, c.Problems)
+	}
+	c2, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
+		"/1/a.json": `{"metarouter": {"profiles": {"a": {"servers": ["gone"]}}}}`,
+		"/2/b.json": `{"metarouter": {"profiles": {"a": true}}}`,
+	}, nil))
+	if err != nil || len(c2.Problems) != 1 || !reflect.DeepEqual(c2.Router.Profiles["a"], noProfile()) {
+		t.Errorf("a later file with a mistake: %+v, %v", c2.Router.Profiles, c2.Problems)
+	}
+	want := map[string]Profile{"a": {Servers: []string{"s"}}, "b": {Ask: AskAlways}, "c": {}}
+	if !reflect.DeepEqual(c.Router.Profiles, want) {
+		t.Errorf("got %+v", c.Router.Profiles)
+	}
+}

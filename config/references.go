@@ -1,0 +1,123 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/vault"
+)
+
+// maxReferences is how many references to secrets one server may have.
+const maxReferences = 50
+
+// referring reads a string that may refer to secrets, and expands its variables.
+func (d *decoder) referring(v hujson.Value) (string, error) {
+	d.referable = true
+	defer func() { d.referable = false }()
+	before := len(d.references)
+	s, err := d.expanded(v)
+	for _, r := range d.references[before:] {
+		if r.Kind == reference.Keyring {
+			d.claim(v.StartOffset, claim{kind: claimSecret, text: r.Body})
+		}
+	}
+	return s, err
+}
+
+// argument is referring for an argument of a program.
+func (d *decoder) argument(v hujson.Value) (string, error) {
+	before := len(d.references)
+	s, err := d.referring(v)
+	if len(d.references) > before {
+		d.warn(v.StartOffset, `every program of this machine can read the arguments of others, with the secret in them; write it into "env" if the server can read it there`)
+	}
+	return s, err
+}
+
+// refer notes a reference to a secret, whose text stands between ${ and }. What is wrong
+// with it is added to missing.
+func (d *decoder) refer(text string, missing *variables) {
+	r, problem := d.referenceOf(text, missing)
+	switch {
+	case problem != "":
+		addOnce(&missing.wrong, problem)
+	case r.Kind == reference.Input:
+		addOnce(&missing.prompts, short(r.Text))
+	case slices.Contains(d.references, r):
+	case len(d.references) == maxReferences:
+		addOnce(&missing.wrong, fmt.Sprintf("the server refers to more than %d secrets; write fewer", maxReferences))
+	default:
+		d.references = append(d.references, r)
+	}
+}
+
+// referenceOf returns the reference, or what is wrong with it. Its kind is
+// [reference.Input] for a prompt that can't be stored.
+func (d *decoder) referenceOf(text string, missing *variables) (r reference.Reference, problem string) {
+	kind, body, _ := reference.Cut(text)
+	r = reference.Reference{Text: "${" + text + "}", Kind: kind, Body: body}
+	if kind == reference.Input {
+		if name := reference.InputName(body); slices.Contains(d.source.passwords(), body) && vault.ValidName(name) {
+			r.Kind, r.Body = reference.Keyring, name
+		} else {
+			return r, ""
+		}
+	}
+	if !d.referable {
+		return r, fmt.Sprintf(`a reference to a secret such as %s works only in "env", "args", "headers" and "url" of a server, and in "clientSecret" and "privateKey" of its "oauth"; write ${VAR} here`, short(r.Text))
+	}
+	switch r.Kind {
+	case reference.Keyring:
+		name, _, hasDefault := strings.Cut(r.Body, ":-")
+		if hasDefault && vault.ValidName(name) {
+			return r, fmt.Sprintf("a reference to a secret has no default; write ${VAR:-${keyring:%s}} to use the variable VAR first", name)
+		}
+		if !vault.ValidName(r.Body) {
+			return r, fmt.Sprintf("%s has no valid name; use letters, digits, dots, dashes and underscores", short(r.Text))
+		}
+	case reference.File:
+		r.Body = d.absolute(expand(body, d.lookup, func(string, *variables) {}, missing))
+		if strings.TrimSpace(body) == "" {
+			return r, "${file:} names no file; write ${file:PATH}"
+		}
+	case reference.Command:
+		r.Dir = d.source.project()
+		if strings.TrimSpace(body) == "" {
+			return r, "${cmd:} has no command; write ${cmd:COMMAND}"
+		}
+		if len(body) > reference.MaxCommand {
+			return r, fmt.Sprintf("a command in ${cmd:…} is longer than %d bytes; write a script and run that", reference.MaxCommand)
+		}
+	case reference.OnePassword:
+		r.Dir = d.source.project()
+	}
+	return r, ""
+}
+
+// passwords returns the ids of the inputs of VS Code that are passwords.
+func (s source) passwords() (ids []string) {
+	m, ok := member(s.root, "inputs")
+	if !ok {
+		return nil
+	}
+	all, ok := m.Value.Value.(*hujson.Array)
+	if !ok {
+		return nil
+	}
+	for _, v := range all.Elements {
+		o, ok := v.Value.(*hujson.Object)
+		if !ok {
+			continue
+		}
+		id, hasID := member(o, "id")
+		password, isPassword := member(o, "password")
+		if name, err := text(id.Value); hasID && isPassword && err == nil && password.Value.Value.Kind() == 't' {
+			ids = append(ids, name)
+		}
+	}
+	return ids
+}

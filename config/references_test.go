@@ -1,0 +1,118 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/vault"
+)
+
+func TestReferences(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", folder)
+	t.Setenv("HOME", folder)
+	t.Setenv("AppData", folder)
+	t.Setenv("LOOKS_LIKE_ONE", "${cmd:evil}")
+	t.Setenv(vault.KeyringVariable, "off")
+	file := filepath.Join(folder, "x.json")
+	if err := os.WriteFile(filepath.Join(folder, "vars"), []byte("FROM_FILE=${cmd:evil}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Read(file, []byte(`{
+  "inputs": [{"id": "key", "password": true}, {"id": "open"}],
+  "mcpServers": {
+    "a": {
+      "command": "x", "envFile": "vars", "args": ["${LOOKS_LIKE_ONE}", "${FROM_FILE}"],
+      "env": {"A": "Bearer ${keyring:GH}", "B": "${NO:-${keyring:GH}}", "C": "${file:t/${LOOKS_LIKE_ONE}}", "D": "${cmd:run | awk '{print $1}'}", "E": "${op://v/i/f}", "F": "${input:key}"}
+    },
+    "open": {"command": "x", "env": {"A": "${input:open}"}},
+    "off": {"command": "x", "disabled": true, "env": {"A": "${keyring:NOT_NEEDED}"}},
+    "url": {"url": "https://h.example/${keyring:GH}"}
+  }
+}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := c.Servers[0]
+	want := []reference.Reference{
+		{Text: "${keyring:GH}", Kind: reference.Keyring, Body: "GH"},
+		{Text: "${file:t/${LOOKS_LIKE_ONE}}", Kind: reference.File, Body: filepath.Join(folder, "t", "${cmd:evil}")},
+		{Text: "${cmd:run | awk '{print $1}'}", Kind: reference.Command, Body: "run | awk '{print $1}'", Dir: folder},
+		{Text: "${op://v/i/f}", Kind: reference.OnePassword, Body: "op://v/i/f", Dir: folder},
+		{Text: "${input:key}", Kind: reference.Keyring, Body: "input-key"},
+	}
+	if !reflect.DeepEqual(a.References, want) {
+		t.Errorf("got  %+v\nwant %+v", a.References, want)
+	}
+	if a.Misconfigured != "" || a.Env["A"] != "Bearer ${keyring:GH}" || a.Env["B"] != "${keyring:GH}" || a.Args[0] != "${cmd:evil}" || a.Args[1] != "${cmd:evil}" {
+		t.Errorf("%+v", a)
+	}
+	if open := c.Servers[1]; len(open.References) > 0 || !strings.Contains(open.Misconfigured, "a prompt") {
+		t.Errorf("an input that is no password: %+v", open)
+	}
+	if c.Servers[3].Misconfigured != "" {
+		t.Errorf("url: %s", c.Servers[3].Misconfigured)
+	}
+
+	// Which secrets are missing can be told without the key of the store.
+	missing := func() (all []string) {
+		for _, p := range c.Examine().Problems {
+			if strings.Contains(p.Fix, "secret set") {
+				all = append(all, p.Server+": "+p.Fix)
+			}
+		}
+		return all
+	}
+	gh, key := "run: metarouter secret set GH", "run: metarouter secret set input-key"
+	if got, want := missing(), []string{"a: " + gh, "a: " + key, "url: " + gh}; !reflect.DeepEqual(got, want) {
+		t.Errorf("missing %q, want %q", got, want)
+	}
+	own, err := Own()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"GH", "input-key"} {
+		if _, err := vault.Of(own).Set(t.Context(), name, "value"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := missing(); len(got) > 0 {
+		t.Errorf("still missing: %q", got)
+	}
+}
+
+// Wrong references are mistakes with a correction, and nothing is looked at in a text that
+// is not trusted.
+func TestWrongReferences(t *testing.T) {
+	for entry, says := range map[string]string{
+		`"command": "${keyring:A}"`:                            `works only in "env"`,
+		`"command": "x", "cwd": "${file:A}"`:                   `works only in "env"`,
+		`"command": "x", "env": {"A": "${keyring:A:-x}"}`:      "${VAR:-${keyring:A}}",
+		`"command": "x", "env": {"A": "${keyring:a b}"}`:       "no valid name",
+		`"command": "x", "env": {"A": "${cmd: }"}`:             "has no command",
+		`"command": "x", "env": {"A": "${file:}"}`:             "names no file",
+		`"command": "x", "env": {"A": "${cmd:{"}`:              "has no end",
+		`"command": "x", "env": {"A": "${input:none}"}`:        "a prompt",
+		`"command": "x", "env": {"A": "${file:${NOT_SET}/x}"}`: "NOT_SET is not set",
+	} {
+		text := []byte(`{"mcpServers": {"a": {` + entry + `}}}`)
+		c, err := Read("x.json", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Servers[0].Misconfigured; !strings.Contains(got, says) {
+			t.Errorf("%s: %q", entry, got)
+		}
+		if c, err = ReadText("x.json", text); err != nil || len(c.Servers[0].References) > 0 {
+			t.Errorf("%s: as text: %+v, %v", entry, c.Servers[0].References, err)
+		}
+	}
+	c, err := Read("x.json", []byte(`{"mcpServers": {}, "metarouter": {"http": {"tokens": ["${keyring:A}"]}}}`))
+	if err != nil || len(c.Problems) == 0 || !strings.Contains(c.Problems[0].Message, `works only in "env"`) {
+		t.Errorf("a token: %+v, %v", c.Problems, err)
+	}
+}

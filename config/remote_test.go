@@ -1,0 +1,143 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/reference"
+)
+
+func TestRemoteKeysOfClaudeCode(t *testing.T) {
+	c := loadText(t, `{"mcpServers": {
+		"remote": {"type": "http", "url": "https://a.example/mcp", "headersHelper": "./print ${HOST}",
+			"oauth": {"clientId": "c", "callbackPort": 8080, "authServerMetadataUrl": "https://b.example/x", "scopes": "a b", "enabled": true}},
+		"switch": {"url": "https://a.example/mcp", "oauth": true},
+		"local": {"command": "x", "headersHelper": "./print", "oauth": {"clientId": "c"}},
+		"wrong": {"url": "https://a.example/mcp", "headersHelper": ["./print"], "oauth": {"callbackPort": 70000, "authServerMetadataUrl": "b.example", "scopes": [1]}}}}`)
+	byName := make(map[string]Server)
+	for _, s := range c.Servers {
+		byName[s.Name] = s
+	}
+	remote := byName["remote"]
+	if len(remote.References) != 1 || remote.References[0].Kind != reference.Headers || remote.References[0].Body != "./print example.com" || remote.References[0].Dir == "" {
+		t.Errorf("references %+v", remote.References)
+	}
+	if want := (&OAuth{ClientID: "c", CallbackPort: 8080, AuthServerMetadataURL: "https://b.example/x", Scopes: []string{"a", "b"}}); !reflect.DeepEqual(remote.OAuth, want) {
+		t.Errorf("oauth %+v", remote.OAuth)
+	}
+	if s := byName["switch"]; s.Misconfigured != "" || s.OAuth != nil {
+		t.Errorf("a switch: %+v", s)
+	}
+	if s := byName["local"]; s.Misconfigured != "" || s.References != nil || s.OAuth != nil {
+		t.Errorf("a stdio server: %+v", s)
+	}
+	var said []string
+	for _, p := range c.Problems {
+		said = append(said, p.Server+": "+p.Message)
+	}
+	all := strings.Join(said, "\n")
+	for _, want := range []string{
+		`local: "headersHelper" has no effect`, `wrong: "headersHelper" must be a string`, `wrong: "callbackPort" must be a port`,
+		`wrong: "authServerMetadataUrl" must be a whole URL`, `wrong: "scopes`,
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in\n%s", want, all)
+		}
+	}
+}
+
+func TestOAuthKeys(t *testing.T) {
+	c := loadText(t, `{"mcpServers": {
+		"all": {"url": "https://a.example/mcp", "credentials": "shared", "oauth": {
+			"clientId": "c", "clientSecret": "${keyring:SECRET}", "keyId": "k", "algorithm": "ES256", "callbackUrl": "http://localhost:7/in",
+			"clientMetadataUrl": "https://me.example/client.json", "resource": "api://x", "grant": "device_code"}},
+		"key": {"url": "https://a.example/mcp", "oauth": {"clientId": "c", "privateKey": "${file:/k.pem}", "grant": "client_credentials", "resource": false}},
+		"defaults": {"url": "https://a.example/mcp", "oauth": {"clientId": "", "callbackPort": 0, "callbackUrl": "", "clientMetadataUrl": "",
+			"authServerMetadataUrl": "", "resource": "", "algorithm": "", "scopes": [], "grant": null}},
+		"others": {"url": "https://a.example/mcp", "oauth": {"scope": "a b", "redirectUri": "http://127.0.0.1:9/cb", "enabled": true, "authorizationUrl": "https://i.example/a", "tokenUrl": "https://i.example/t"}},
+		"kiro": {"url": "https://a.example/mcp", "oauth": {"redirectUri": "127.0.0.1:9"}}}}`)
+	if len(c.Problems) > 0 {
+		t.Errorf("problems: %v", c.Problems)
+	}
+	want := map[string]OAuth{
+		"all": {ClientID: "c", ClientSecret: "${keyring:SECRET}", KeyID: "k", Algorithm: "ES256", CallbackURL: "http://localhost:7/in", CallbackPort: 7,
+			ClientMetadataURL: "https://me.example/client.json", Resource: "api://x", Grant: "device_code"},
+		"key":      {ClientID: "c", PrivateKey: "${file:/k.pem}", Grant: "client_credentials", NoResource: true},
+		"defaults": {Scopes: []string{}},
+		"others":   {Scopes: []string{"a", "b"}, CallbackURL: "http://127.0.0.1:9/cb", CallbackPort: 9},
+		"kiro":     {},
+	}
+	for _, s := range c.Servers {
+		got := *s.OAuth
+		if len(got.Scopes) == 0 {
+			got.Scopes = want[s.Name].Scopes
+		}
+		if !reflect.DeepEqual(got, want[s.Name]) {
+			t.Errorf("%s: %+v, want %+v", s.Name, got, want[s.Name])
+		}
+		if n := len(s.References); (s.Name == "all" || s.Name == "key") != (n == 1) {
+			t.Errorf("%s has %d references", s.Name, n)
+		}
+	}
+	if got := c.Servers[0].Secrets(); !slices.Contains(got, "${keyring:SECRET}") {
+		t.Errorf("its secrets are %q", got)
+	}
+}
+
+func TestOAuthMistakes(t *testing.T) {
+	entry := func(oauth string) string { return `{"url": "https://a.example/mcp", "oauth": {` + oauth + `}}` }
+	for text, want := range map[string]string{
+		entry(`"grant": "client_credentials", "clientId": "c"`):          `error: "grant": "client_credentials" needs a client of its own`,
+		entry(`"grant": "client_credentials", "clientSecret": "c"`):      `error: "grant": "client_credentials" needs a client of its own`,
+		entry(`"grant": "password"`):                                     `error: "grant" must be`,
+		entry(`"resource": true`):                                        `error: "resource" must be a URI, or false`,
+		entry(`"resource": "x"`):                                         `error: "resource" must be a whole URI`,
+		entry(`"clientMetadataUrl": "http://me.example/x"`):              `error: "clientMetadataUrl" must be an https URL`,
+		entry(`"clientMetadataUrl": "https://me.example"`):               `error: "clientMetadataUrl" must be an https URL`,
+		entry(`"callbackUrl": "localhost"`):                              `error: "callbackUrl" must be a whole URL`,
+		entry(`"algorithm": "none"`):                                     `error: "algorithm" must be`,
+		entry(`"clientID": "c"`):                                         `warning: the key "clientID" in "oauth" is not known; did you mean "clientId"?`,
+		entry(`"clientSecret": "s"`):                                     `warning: "clientSecret" and "privateKey" have no effect`,
+		entry(`"clientId": "c", "clientSecret": "s", "privateKey": "k"`): `warning: "clientSecret" has no effect next to "privateKey"`,
+		entry(`"clientSecret": "${NOT_SET}"`):                            "error: the variable NOT_SET is not set",
+		entry(`"scopes": ["${keyring:X}"]`):                              "",
+		entry(`"keyId": "${keyring:X}"`):                                 `error: a reference to a secret such as ${keyring:X} works only in`,
+		`{"url": "https://a.example/mcp", "headers": {"authorization": "x"}, "oauth": {"clientId": "c"}}`: `warning: "oauth" has no effect, since "headers" has`,
+		`{"url": "https://a.example/mcp", "credentials": "user"}`:                                         `error: "credentials" can't be "user"`,
+		`{"url": "https://a.example/mcp", "credentials": "mine"}`:                                         `error: "credentials" must be "shared"`,
+	} {
+		c := loadText(t, `{"mcpServers": {"s": `+text+`}}`)
+		var said []string
+		for _, p := range c.Problems {
+			said = append(said, p.Severity+": "+p.Message)
+		}
+		if all := strings.Join(said, "\n"); !strings.HasPrefix(all, want) || want == "" && all != "" {
+			t.Errorf("%s: %q, want %q", text, all, want)
+		}
+		if wrong := strings.HasPrefix(want, "error"); wrong != (c.Servers[0].Misconfigured != "") {
+			t.Errorf("%s: misconfigured %q", text, c.Servers[0].Misconfigured)
+		}
+	}
+}
+
+func TestPublicURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://router.example": "https://router.example", "http://router.example:80/": "http://router.example:80", "": "", "https://${HOST}": "https://example.com",
+		"router.example": "!", "https://router.example/x": "!", "https://a@router.example": "!", "https://router.example?x": "!", "https://router.example#": "!",
+		"ftp://router.example": "!", "https://": "!", "https://${NOT_SET}": "!",
+	} {
+		c := loadText(t, `{"mcpServers": {}, "metarouter": {"http": {"publicUrl": "`+text+`", "allowedHosts": ["other"]}}}`)
+		got := c.Router.HTTP.PublicURL
+		if len(c.Problems) > 0 {
+			got = "!"
+		}
+		if got != want {
+			t.Errorf("%q gives %q, %v", text, got, c.Problems)
+		}
+	}
+	if keys := RestartKeys(Router{}, Router{HTTP: HTTP{PublicURL: "https://x"}}); keys != nil {
+		t.Errorf("an edit waits for a start: %v", keys)
+	}
+}

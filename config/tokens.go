@@ -1,0 +1,239 @@
+package config
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/secret"
+)
+
+// A Token is what HTTP clients prove their identity with. The zero value lets no client in.
+type Token struct {
+	Hash    string // SHA-256 of the token, 64 hex digits in lower case; "" is no token at all
+	Name    string // of the principal; "" if the file gives none
+	Profile string // "" is no profile of its own
+	Role    Role
+	Rate    Rate // of the requests with this token; the zero value is that of all clients
+	Plain   bool // the file has the token as a string instead of an object
+
+	text string // the token; "" if only its hash is known
+}
+
+// A Role says what a principal may do. "" is RoleUse.
+type Role string
+
+// The roles.
+const (
+	RoleUse   Role = "use"   // use the tools of the profile
+	RoleAdmin Role = "admin" // also the page's actions, others' calls and restarts
+)
+
+// PlainToken returns the token with the text as a file has it that names the text alone: of an
+// administrator without name and profile. A text that begins with "sha256:" is a hash.
+func PlainToken(text string) Token {
+	t := Token{Role: RoleAdmin, Plain: true}
+	t.identify(text)
+	return t
+}
+
+// Secret returns the text of the token, "" if only its hash is known.
+func (t Token) Secret() string { return t.text }
+
+// IsShort reports whether the token can be guessed.
+func (t Token) IsShort() bool { return t.text != "" && len(t.text) < secret.MinToken }
+
+// HashPrefix begins a token that is given by its hash.
+const HashPrefix = "sha256:"
+
+// identify sets the hash, and the text unless the text is a hash. It reports false, and sets
+// neither, if the text begins as a hash and is none.
+func (t *Token) identify(text string) bool {
+	if hash, ok := strings.CutPrefix(text, HashPrefix); ok {
+		if raw, err := hex.DecodeString(hash); err != nil || len(raw) != sha256.Size {
+			return false
+		}
+		t.Hash = strings.ToLower(hash)
+		return true
+	}
+	sum := sha256.Sum256([]byte(text))
+	t.Hash, t.text = hex.EncodeToString(sum[:]), text
+	return true
+}
+
+// tokenName is what a token may be named. Names go into logs, and tell clients apart there.
+var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
+
+// CheckTokenName says why a token can't have the name; nil if it can.
+func CheckTokenName(name string) error {
+	if tokenName.MatchString(name) {
+		return nil
+	}
+	return errors.New(`must have 1 to 64 letters, digits and . _ @ -, and begin with a letter or digit; write it like "ci"`)
+}
+
+// A placedToken is a token of the last "tokens", for the checks that need all files.
+type placedToken struct {
+	place
+	token Token
+}
+
+// tokensField returns the function that decodes "tokens". A mistake in a token lets no client in
+// with it; it never lets more in.
+func tokensField(d *decoder, to *[]Token) func(hujson.ObjectMember) {
+	read := func(v hujson.Value) ([]Token, error) {
+		a, ok := v.Value.(*hujson.Array)
+		if !ok {
+			return nil, errors.New(`must be an array; write [{"token": "${CI_TOKEN}", "name": "ci"}]`)
+		}
+		tokens := make([]Token, len(a.Elements))
+		for i, e := range a.Elements {
+			t, err := d.token(e)
+			if err != nil {
+				return nil, inside(e.StartOffset, fmt.Sprintf("[%d]", i), err)
+			}
+			tokens[i] = t
+			d.tokens = append(d.tokens, placedToken{place{d.source, e.StartOffset}, t})
+		}
+		return tokens, nil
+	}
+	return func(m hujson.ObjectMember) {
+		*to, d.tokens = []Token{{}}, nil
+		set(d, to, read)(m)
+	}
+}
+
+// token reads a token: a string, or an object. After a mistake it is the zero value.
+func (d *decoder) token(v hujson.Value) (Token, error) {
+	before := d.mistakes
+	var t Token
+	switch value := v.Value.(type) {
+	case *hujson.Object:
+		var text hujson.Value
+		t.Role = RoleUse
+		d.object(value, fields{
+			"token":   func(m hujson.ObjectMember) { text = m.Value },
+			"name":    set(d, &t.Name, tokenNameOf),
+			"profile": set(d, &t.Profile, nameOfProfile),
+			"rate":    set(d, &t.Rate, rate),
+			"role":    set(d, &t.Role, oneOf(RoleUse, RoleAdmin)),
+		})
+		if text.Value == nil {
+			d.mistake(v.StartOffset, `this token lets no client in: it has no "token"; write {"token": "${CI_TOKEN}", "name": "ci"} and set CI_TOKEN in the environment`)
+			return Token{}, nil
+		}
+		if err := d.tokenText(&t, text); err != nil {
+			d.mistake(text.StartOffset, `"token" %v`, err)
+		}
+	case hujson.Literal:
+		t = Token{Role: RoleAdmin, Plain: true}
+		if err := d.tokenText(&t, v); err != nil {
+			return Token{}, err
+		}
+		if d.mistakes == before {
+			d.claim(v.StartOffset, claim{kind: claimPlainToken, text: t.Hash, paste: recommended(t, value.String())})
+		}
+	default:
+		return Token{}, errors.New(`must be a string or an object; write {"token": "${CI_TOKEN}", "name": "ci"}`)
+	}
+	if d.mistakes > before {
+		return Token{}, nil
+	}
+	return t, nil
+}
+
+// tokenText reads the text of a token. The error is about the type of the value.
+func (d *decoder) tokenText(t *Token, v hujson.Value) error {
+	s, err := text(v)
+	if err != nil {
+		return err
+	}
+	var missing variables
+	switch s = d.expand(s, &missing); {
+	case d.env.asWritten && strings.Contains(s, "${"):
+		t.Hash = PlainToken(s).Hash // to be compared with; what the token is, the environment says
+	case missing.any():
+		d.mistake(v.StartOffset, "this token lets no client in: %s", missing)
+	case s == "":
+		d.mistake(v.StartOffset, "an empty token lets no client in; write ${TOKEN} and set TOKEN in the environment")
+	case !t.identify(s):
+		d.mistake(v.StartOffset, `this token lets no client in: after "sha256:" it needs 64 hexadecimal digits; make a token and its line with 'metarouter token new'`)
+	}
+	return nil
+}
+
+func tokenNameOf(v hujson.Value) (string, error) {
+	s, err := text(v)
+	if err == nil {
+		err = CheckTokenName(s)
+	}
+	return s, err
+}
+
+// CheckProfileName says why a profile can't have the name; nil if it can.
+func CheckProfileName(name string) error {
+	if profileName.MatchString(name) {
+		return nil
+	}
+	return errors.New(`must be the name of a profile: 1 to 32 lower case letters, digits and -; write it like "work"`)
+}
+
+func nameOfProfile(v hujson.Value) (string, error) {
+	s, err := text(v)
+	if err == nil {
+		err = CheckProfileName(s)
+	}
+	return s, err
+}
+
+// onlyVariable matches a text that holds a reference to a variable and nothing else.
+var onlyVariable = regexp.MustCompile(`^\$\{[A-Za-z0-9_:]+\}$`)
+
+// recommended returns the object to write instead of a token that is a string. It has no secret
+// that the string has.
+func recommended(t Token, written string) string {
+	switch {
+	case onlyVariable.MatchString(written):
+	case t.IsShort(): // its hash would tell it
+		written = "${CI_TOKEN}"
+	default:
+		written = HashPrefix + t.Hash
+	}
+	return fmt.Sprintf(`{"token": %q, "name": "NAME", "role": "admin"}`, written)
+}
+
+// checkTokens reports what only all tokens and all files together show: tokens and names that
+// are there twice, profiles that do not exist, and tokens that can be guessed although other
+// machines may try.
+func checkTokens(d *decoder, c Config) {
+	host, _, _ := net.SplitHostPort(c.Router.HTTP.Addr)
+	local := host == "localhost" || net.ParseIP(host).IsLoopback()
+	hashes, names := make(map[string]bool), make(map[string]bool)
+	for _, p := range d.tokens {
+		t := p.token
+		if t.Hash == "" {
+			continue
+		}
+		d.source, d.name = p.source, "" // no server
+		if _, ok := c.Router.Profiles[t.Profile]; t.Profile != "" && !ok {
+			d.mistake(p.offset, `the token %s lets no client in: there is no profile %q; write it into "profiles", or name another one`, cmp.Or(t.Name, "without a name"), t.Profile)
+		}
+		if hashes[t.Hash] {
+			d.mistake(p.offset, "this token is here twice, and the first one counts; remove one")
+		}
+		if t.Name != "" && names[t.Name] {
+			d.mistake(p.offset, "two tokens are named %q, so logs can't tell their clients apart; write another name", t.Name)
+		}
+		if t.IsShort() && !local {
+			d.mistake(p.offset, "other machines reach %s, so a token needs at least %d characters; make one with 'metarouter token new'", c.Router.HTTP.Addr, secret.MinToken)
+		}
+		hashes[t.Hash], names[t.Name] = true, true
+	}
+}

@@ -1,0 +1,70 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// hashOfSecret is the SHA-256 of sk-secret, the value of TOKEN in the tests.
+var hashOfSecret = PlainToken("sk-secret").Hash
+
+func TestTokens(t *testing.T) {
+	digits := strings.Repeat("0aB1", 16)
+	for _, tt := range []struct {
+		token string
+		want  Token
+		says  string // "" for no problem
+	}{
+		{`"${TOKEN}"`, Token{Hash: hashOfSecret, Role: RoleAdmin, Plain: true, text: "sk-secret"}, ""},
+		{`"sha256:` + digits + `"`, Token{Hash: strings.ToLower(digits), Role: RoleAdmin, Plain: true}, ""},
+		{`{"token": "${TOKEN}"}`, Token{Hash: hashOfSecret, Role: RoleUse, text: "sk-secret"}, ""},
+		{`{"token": "sha256:` + digits + `", "name": "ci", "profile": "work", "role": "admin"}`, Token{Hash: strings.ToLower(digits), Name: "ci", Profile: "work", Role: RoleAdmin}, ""},
+		{`{"token": "${TOKEN}", "rate": "30/m burst 5"}`, Token{Hash: hashOfSecret, Role: RoleUse, Rate: Rate{0.5, 5}, text: "sk-secret"}, ""},
+		{`{"token": "${TOKEN}", "rate": "fast"}`, Token{}, `"rate" must be a rate`},
+		{`{"token": "${TOKEN}", "role": null}`, Token{Hash: hashOfSecret, Role: RoleUse, text: "sk-secret"}, ""},
+
+		{`{"token": "${NOPE}"}`, Token{}, "lets no client in: the variable NOPE is not set"},
+		{`{"token": ""}`, Token{}, "an empty token lets no client in"},
+		{`{"token": 5}`, Token{}, `"token" must be a string`},
+		{`{"name": "ci"}`, Token{}, `it has no "token"`},
+		{`{}`, Token{}, `it has no "token"`},
+		{`"sha256:abc"`, Token{}, "needs 64 hexadecimal digits"},
+		{`{"token": "sha256:` + digits[1:] + `"}`, Token{}, "needs 64 hexadecimal digits"},
+		{`{"token": "${TOKEN}", "role": "root"}`, Token{}, `"role" must be "use" or "admin"`},
+		{`{"token": "${TOKEN}", "role": "Admin"}`, Token{}, `"role" must be "use" or "admin"`},
+		{`{"token": "${TOKEN}", "name": "c i"}`, Token{}, `"name" must have 1 to 64`},
+		{`{"token": "${TOKEN}", "profile": "Work"}`, Token{}, `"profile" must be the name of a profile`},
+	} {
+		c := loadText(t, `{"metarouter": {"http": {"tokens": [`+tt.token+`]}, "profiles": {"work": {}}}}`)
+		if got := c.Router.HTTP.Tokens; len(got) != 1 || got[0] != tt.want {
+			t.Errorf("%s: got %+v, want %+v", tt.token, got, tt.want)
+		}
+		said := ""
+		for _, p := range c.Problems {
+			said += p.Message
+		}
+		if tt.says == "" && strings.Contains(said, "token") || !strings.Contains(said, tt.says) || strings.Contains(said, "sk-secret") {
+			t.Errorf("%s: it says %q, want %q", tt.token, said, tt.says)
+		}
+	}
+}
+
+// A mistake in one token lets no client in, and lets none of the others out.
+func TestTokensTogether(t *testing.T) {
+	for _, tt := range []struct{ tokens, says string }{
+		{`"${TOKEN}", {"token": "${TOKEN}"}`, "1:49: this token is here twice, and the first one counts"},
+		{`{"token": "a", "name": "ci"}, {"token": "b", "name": "ci"}`, `two tokens are named "ci"`},
+		{`{"token": "a", "name": "ci", "profile": "gone"}`, `the token ci lets no client in: there is no profile "gone"`},
+		{`{"token": "a", "nam": "ci"}`, `did you mean "name"`},
+	} {
+		c := loadText(t, `{"metarouter": {"http": {"tokens": [`+tt.tokens+`]}}, "mcpServers": {"s": {"command": "x"}}}`)
+		if len(c.Problems) != 1 || c.Problems[0].Server != "" || !strings.Contains(c.Problems[0].Error(), tt.says) {
+			t.Errorf("%s: %v, want %q", tt.tokens, c.Problems, tt.says)
+		}
+		for _, token := range c.Router.HTTP.Tokens {
+			if token.Hash == "" {
+				t.Errorf("%s: a token is lost: %+v", tt.tokens, c.Router.HTTP.Tokens)
+			}
+		}
+	}
+}

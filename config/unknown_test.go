@@ -1,0 +1,165 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The place of the only warning is marked with § in the text.
+func TestUnknownKeys(t *testing.T) {
+	const good = `"good": {"command": "x"}`
+	entry := func(s string) string { return `{"mcpServers": {"a": {"command": "x", ` + s + `}}}` }
+	for _, tt := range []struct{ name, text, says string }{
+		{"nothing near", entry(`§"favouriteColour": 1`), `the key "favouriteColour" is not known and has no effect; remove it, or correct its name`},
+		{"nothing near in the router", `{"metarouter": {§"colour": 1}}`, `"colour" is not known`},
+		{"nothing near in the file", `{"mcpServers": {}, §"colour": 1}`, `"colour" is not known`},
+		{"nothing near without a root", `{"a": {"command": "x"}, §"colour": 1}`, `"colour" is not known`},
+		{"nothing near in tools", entry(`"tools": {§"colours": ["x"]}`), `"colours" is not known`},
+		{"tools", entry(`"tools": {§"alow": ["x"]}`), `did you mean "allow"?`},
+		{"http", `{"metarouter": {"http": {§"tokns": []}}}`, `did you mean "tokens"?`},
+		{"http port", `{"metarouter": {"http": {§"port": 80}}}`, `did you mean "addr"?`},
+		{"access log", `{"metarouter": {"accessLog": {"file": "x", §"colour": 1}}}`, `"colour" is not known`},
+		{"category", `{"metarouter": {"classification": {"categories": [{"name": "a", §"colour": 1}]}}}`, `"colour" is not known`},
+		{"rule", `{"metarouter": {"classification": {"rules": [{"model": "a", §"colour": 1}]}}}`, `"colour" is not known`},
+
+		{"router key in the file", `{"mcpServers": {}, §"mode": "search"}`, `it belongs in "metarouter"; write "metarouter": {"mode": "search"}`},
+		{"router key without a root", `{"a": {"command": "x"}, §"mode": "search"}`, `write "metarouter": {"mode": "search"}`},
+		{"router key in another client's settings", `{"theme": "dark", "mcpServers": {}, §"toolBudget": 5}`, `write "metarouter": {"toolBudget": 5}`},
+		{"router key in an entry", entry(`§"toolBudget": 5`), `write "metarouter": {"toolBudget": 5}`},
+		{"router key among servers", `{"mcpServers": {` + good + `, §"timeout": "5m"}}`, `it belongs in "metarouter" or the entry of a server; write "metarouter": {"timeout": "5m"}`},
+		{"router object among servers", `{"mcpServers": {` + good + `, §"http": {"addr": "127.0.0.1:1"}}}`, `write "metarouter": {"http": {…}}`},
+		{"the router among servers", `{"mcpServers": {` + good + `, §"metarouter": {"mode": "search"}}}`, `write "metarouter": {…}`},
+		{"servers among servers", `{"mcpServers": {` + good + `, §"mcpServers": {"a": {"command": "x"}}}}`, `it belongs at the top level of the file`},
+		{"servers in the router", `{"metarouter": {§"mcpServers": {"a": {"command": "x"}}}}`, `it belongs at the top level of the file; write "mcpServers": {…}`},
+		{"servers in something else", `{"tooling": {}, §"settings": {"mcpServers": {"a": {"command": "x"}}}}`, `the servers under "mcpServers" in "settings" are not read; write "mcpServers" at the top level of the file`},
+		{"VS Code's settings", `{"editor.fontSize": 14, §"mcp": {"servers": {"a": {"command": "x"}}}}`, `the servers under "servers" in "mcp" are not read; write "servers" at the top level`},
+		{"entry key in the file", `{"mcpServers": {}, §"command": "npx"}`, `it belongs in the entry of a server; write "mcpServers": {"a name": {"command": "npx"}}`},
+		{"entry without a name", `{"mcpServers": {§"command": "npx"}}`, `write "mcpServers": {"a name": {"command": "npx"}}`},
+		{"env among servers", `{"mcpServers": {` + good + `, §"env": {"A": "b"}}}`, `it belongs in the entry of a server`},
+		{"entry key in tools", entry(`"tools": {§"lazy": true}`), `write "mcpServers": {"a": {"lazy": true}}`},
+		{"tools key in an entry", entry(`§"deny": ["x"]`), `write "mcpServers": {"a": {"tools": {"deny": […]}}}`},
+		{"http key in the router", `{"metarouter": {§"addr": "127.0.0.1:1"}}`, `it belongs in "http"; write "metarouter": {"http": {"addr": "127.0.0.1:1"}}`},
+		{"http key in the file", `{"mcpServers": {}, §"tokens": "abcdefghijklmnop"}`, `write "metarouter": {"http": {"tokens": "…"}}`},
+		{"router key in http", `{"metarouter": {"http": {§"timeout": "1s"}}}`, `write "metarouter": {"timeout": "1s"}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before, after, _ := strings.Cut(tt.text, "§")
+			text := strings.Replace(before+after, `"tooling": {}, `, "", 1)
+			before = strings.Replace(before, `"tooling": {}, `, "", 1)
+			c := loadText(t, text)
+			if len(c.Problems) != 1 {
+				t.Fatalf("got %d problems, want 1: %v", len(c.Problems), c.Problems)
+			}
+			p := c.Problems[0]
+			if !p.IsWarning() || p.Column != len(before)+1 || !strings.Contains(p.Message, tt.says) {
+				t.Errorf("got %s at %d: %q, want a warning at %d: %q", p.Severity, p.Column, p.Message, len(before)+1, tt.says)
+			}
+			if p.Fix == "" || strings.Contains(p.Message, "abcdef") {
+				t.Errorf("message %q, fix %q", p.Message, p.Fix)
+			}
+			for _, s := range c.Servers {
+				if s.Misconfigured != "" {
+					t.Errorf("server %q is misconfigured: %s", s.Name, s.Misconfigured)
+				}
+			}
+		})
+	}
+}
+
+// A misspelled condition leaves the rule out, which is more than a warning.
+func TestMisspelledConditionIsAnError(t *testing.T) {
+	c := loadText(t, `{"metarouter": {"classification": {"rules": [{"min_word": 5, "model": "m"}]}}}`)
+	if len(c.Problems) != 1 || c.Problems[0].IsWarning() || len(c.Router.Classification.Rules) != 0 {
+		t.Errorf("problems %v, rules %v", c.Problems, c.Router.Classification.Rules)
+	}
+}
+
+// legitimate are files as the clients' documentation and their users have them.
+var legitimate = map[string]string{
+	"Claude Code": `{"mcpServers": {
+		"a": {"type": "stdio", "command": "npx", "args": ["-y", "pkg"], "env": {}, "timeout": 60000},
+		"b": {"type": "http", "url": "https://x/mcp", "headers": {"A": "b"}, "headersHelper": "/opt/x.sh", "alwaysLoad": true,
+			"oauth": {"clientId": "c", "callbackPort": 8080, "authServerMetadataUrl": "https://x", "scopes": "a b"}}}}`,
+	"Claude Code's settings": `{"permissions": {"allow": []}, "env": {"A": "b"}, "model": "opus", "hooks": {}, "mcpServers": {"a": {"command": "x"}}}`,
+	"a plug-in":              `{"name": "p", "version": "1.0.0", "description": "d", "author": {"name": "n"}, "commands": "./c", "mcpServers": {"a": {"command": "x"}}}`,
+	"VS Code": `{"inputs": [{"type": "promptString", "id": "k", "password": true}], "servers": {
+		"a": {"type": "stdio", "command": "node", "args": ["x.js"], "envFile": ".env", "dev": {"watch": "x", "debug": {"type": "node"}}, "sandboxEnabled": true,
+			"sandbox": {"filesystem": {"allowWrite": ["${workspaceFolder}"]}}},
+		"b": {"type": "http", "url": "https://x/mcp", "headers": {}, "gallery": true, "version": "1", "oauth": {"clientId": "c"}}},
+		"sandbox": {"network": {"allowedDomains": ["x"]}}}`,
+	"Cursor":        `{"mcpServers": {"a": {"url": "https://x", "auth": {"CLIENT_ID": "c", "CLIENT_SECRET": "s", "scopes": ["a"]}}, "b": {"type": "stdio", "command": "x", "envFile": ".env"}}}`,
+	"Windsurf":      `{"mcpServers": {"a": {"serverUrl": "https://x", "headers": {}, "disabled": false, "disabledTools": ["y"], "alwaysAllow": []}}}`,
+	"Cline":         `{"mcpServers": {"a": {"command": "x", "disabled": false, "autoApprove": ["y"], "alwaysAllow": [], "timeout": 60, "networkTimeout": 5, "transportType": "stdio"}}}`,
+	"Roo":           `{"mcpServers": {"a": {"type": "streamable-http", "url": "https://x", "alwaysAllow": ["y"], "disabledTools": [], "watchPaths": ["/x"]}}}`,
+	"Gemini":        `{"general": {}, "ui": {}, "tools": {"core": []}, "model": {"name": "g"}, "mcp": {"allowed": ["a"]}, "mcpServers": {"a": {"httpUrl": "https://x", "trust": true, "includeTools": ["y"], "description": "d", "authProviderType": "dynamic_discovery", "oauth": {"enabled": true}, "targetAudience": "t"}}}`,
+	"Gemini of old": `{"theme": "x", "excludeTools": ["y"], "sandbox": "docker", "mcpServers": {"a": {"command": "x", "cwd": "/", "timeout": 5000}}}`,
+	"an extension":  `{"name": "e", "version": "1", "contextFileName": "X.md", "excludeTools": [], "mcpServers": {"a": {"command": "x"}}}`,
+	"Zed":           `{"theme": "x", "vim_mode": true, "lsp": {}, "context_servers": {"a": {"source": "custom", "enabled": true, "command": "x", "settings": {}}, "b": {"source": "extension", "command": {"path": "x", "args": []}}}}`,
+	"Copilot":       `{"mcpServers": {"a": {"type": "local", "command": "x", "args": [], "tools": ["*"], "isDefaultServer": true, "filterMapping": {}}}}`,
+	"Kiro":          `{"mcpServers": {"a": {"command": "x", "disabled": false, "autoApprove": ["y"], "disabledTools": ["z"]}, "b": {"url": "https://x", "oauthScopes": ["s"], "oauth": {"redirectUri": "r"}}}}`,
+	"Amazon Q":      `{"$schema": "s", "name": "n", "description": "d", "prompt": "p", "tools": ["*"], "allowedTools": [], "resources": [], "hooks": {}, "toolsSettings": {}, "mcpServers": {"a": {"command": "x", "timeout": 1000}}}`,
+	"LM Studio":     `{"mcpServers": {"a": {"url": "https://x", "headers": {}}}}`,
+	"FastMCP":       `{"mcpServers": {"a": {"transport": "http", "url": "https://x", "auth": "oauth", "description": "d", "icon": "i", "tools": {"y": {"name": "z", "enabled": true}}, "include_tags": ["t"]}}}`,
+	"comments":      `{"$schema": "x", "//": "mine", "_note": 1, "mcpServers": {"//": "these", "a": {"command": "x", "_disabledBy": "me", "//args": ["old"], "x-team": "t", "comment": "c"}}}`,
+}
+
+// The other clients' files give no warning.
+func TestLegitimateFiles(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "cmd", "metarouter", "internal", "clients", "testdata", "*.json"))
+	if err != nil || len(files) < 5 {
+		t.Fatal(files, err)
+	}
+	all := make(map[string]string)
+	for _, path := range files {
+		if filepath.Base(path) == "vscode-settings.json" {
+			continue // its servers are not where they are read
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[path] = string(text)
+	}
+	for name, text := range legitimate {
+		all[name] = text
+	}
+	for name, text := range all {
+		c, err := Read("/project/.mcp.json", []byte(text))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for _, p := range c.Problems {
+			if p.IsWarning() {
+				t.Errorf("%s: %v", name, p)
+			}
+		}
+	}
+}
+
+// Errors are not hidden among warnings, and both are counted.
+func TestManyUnknownKeys(t *testing.T) {
+	c, err := Read("/p/.mcp.json", []byte(`{"mcpServers": {"a": {"command": 1,`+repeat(100_000, func(i int) string { return fmt.Sprintf("\"colour%d\": 1,\n", i) })+`"args": 1}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := slices.DeleteFunc(slices.Clone(c.Problems), Problem.IsWarning)
+	if len(wrong) != 2 || len(c.Problems) != 2+maxWarnings+1 {
+		t.Errorf("%d errors, %d problems", len(wrong), len(c.Problems))
+	}
+	if got, want := c.Problems[len(c.Problems)-1].Message, fmt.Sprintf("and %d more warnings", 100_000-maxWarnings); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Each level that the code names is one of the schema.
+func TestLevels(t *testing.T) {
+	for _, level := range []string{"", atEntry, atTools, atRouter, "metarouter.http", "metarouter.classification.rules", "mcpServers.*.command"} {
+		if len(keysByLevel()[level]) == 0 {
+			t.Errorf("the schema has no keys at %q", level)
+		}
+	}
+}

@@ -1,0 +1,355 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+)
+
+const (
+	// Lifetime is how long a request waits for an answer, and how long an approval waits for
+	// its call.
+	Lifetime = 5 * time.Minute
+
+	// maxEntries bounds the requests on a desk, and maxOfPrincipal those that a principal may
+	// put there within a Lifetime, whatever became of them.
+	maxEntries     = 200
+	maxOfPrincipal = 50
+)
+
+// An Answer is what a person says to a question.
+type Answer string
+
+// The answers, with the words of MCP.
+const (
+	Accept  Answer = "accept"
+	Decline Answer = "decline"
+	Cancel  Answer = "cancel" // the person closed the question
+)
+
+// A Person asks the person at the client a question, until ctx ends. An error says why nobody
+// answered, and what to do; a [*session.Error] is that the client can't ask.
+type Person func(ctx context.Context, question string) (Answer, error)
+
+// A Pending is a request that waits for an answer.
+type Pending struct {
+	ID        string    `json:"id"` // random
+	Principal string    `json:"principal"`
+	Profile   string    `json:"profile"`
+	Client    string    `json:"client"`
+	Server    string    `json:"server"`
+	Tool      string    `json:"tool"`
+	Arguments string    `json:"arguments"` // indented, with hidden characters escaped and bounded
+	Whole     bool      `json:"whole"`     // Arguments are all there are
+	Hash      string    `json:"hash"`      // SHA-256 of all arguments, in hexadecimal
+	Others    string    `json:"others,omitempty"`
+	Reason    string    `json:"reason"`
+	Asking    bool      `json:"asking"` // the client's person is asked too
+	Since     time.Time `json:"since"`
+	Expires   time.Time `json:"expires"`
+}
+
+// An entry is a request on the desk. The mutex of the desk guards it.
+type entry struct {
+	Pending
+	key     Key
+	verdict Answer // of an admin; "" if there is none
+	by      string // the admin
+	decided func() // ends the question to the client's person; nil for a request without a call that waits
+}
+
+// A Desk has the requests that wait. Its methods may be called by many goroutines at once.
+type Desk struct {
+	log *zap.Logger
+
+	mu      sync.Mutex // guards what follows
+	entries map[string]*entry
+	posted  map[Key]*entry         // those without a call that waits
+	recent  map[string][]time.Time // when each principal put requests on the desk, for a Lifetime
+	changed chan struct{}
+}
+
+// NewDesk returns an empty desk, which logs who approves and declines what, without arguments.
+func NewDesk(log *zap.Logger) *Desk {
+	return &Desk{
+		log: log.Named("approval"), entries: make(map[string]*entry), posted: make(map[Key]*entry),
+		recent: make(map[string][]time.Time), changed: make(chan struct{}),
+	}
+}
+
+// Ask returns nil if the call may be made: once for each approval. It asks the person and, by
+// way of the desk, the admins; the first answer counts, and ends the other question. With a
+// nil person, or one that can't ask, it returns a [*Refused] at once and leaves the request on the desk.
+// Other errors are a [*Refused], or the cause of ctx's end.
+func (d *Desk) Ask(ctx context.Context, r Request, person Person) error {
+	key := r.Key()
+	if verdict, by := d.redeem(key); verdict != "" {
+		return d.outcome(&r, verdict, by)
+	}
+	if person == nil {
+		return d.post(&r, key)
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, Lifetime, errLate)
+	defer cancel()
+	asking, decided := context.WithCancelCause(bounded)
+	defer decided(nil)
+	e := d.put(&r, key, func() { decided(errDecided) })
+	said, err := person(asking, r.Question())
+	verdict, by := d.take(e)
+	_, unable := errors.AsType[*session.Error](err)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case verdict != "":
+		return d.outcome(&r, verdict, by)
+	case err == nil:
+		return d.outcome(&r, said, "")
+	case bounded.Err() != nil:
+		return &Refused{Request: r, Why: Late}
+	case unable:
+		return d.post(&r, key)
+	}
+	return &Refused{Request: r, Why: Unanswered, err: err}
+}
+
+var (
+	errLate    = errors.New("nobody answered in time")
+	errDecided = errors.New("an admin has answered")
+)
+
+// outcome returns nil if the answer is to accept. by is the admin who gave it, "" for the
+// client's person.
+func (d *Desk) outcome(r *Request, said Answer, by string) error {
+	d.log.Info("a person was asked about a call", append(r.fields(), zap.String("answer", string(said)), zap.String("by", cmp.Or(by, "the client's person")))...)
+	switch said {
+	case Accept:
+		return nil
+	case Cancel:
+		return &Refused{Request: *r, Why: Closed, By: by}
+	}
+	return &Refused{Request: *r, Why: Declined, By: by}
+}
+
+// redeem returns what an admin has said to a request that was put on the desk before, "" if
+// that is nothing. An approval is used up, a refusal stays until it expires.
+func (d *Desk) redeem(key Key) (said Answer, by string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sweep()
+	e := d.posted[key]
+	if e == nil {
+		return "", ""
+	}
+	if e.verdict == Accept {
+		d.remove(e)
+	}
+	return e.verdict, e.by
+}
+
+// post leaves a request on the desk, unless it is there already.
+func (d *Desk) post(r *Request, key Key) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sweep()
+	e := d.posted[key]
+	if e == nil {
+		if e = d.add(r, key, nil); e == nil {
+			return &Refused{Request: *r, Why: Full}
+		}
+		d.posted[key] = e
+		d.log.Info("a call waits for approval on the page", r.fields()...)
+	}
+	return &Refused{Request: *r, Why: Waits, Until: e.Expires}
+}
+
+// put puts a request on the desk whose call waits; nil if the desk is full.
+func (d *Desk) put(r *Request, key Key, decided func()) *entry {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sweep()
+	return d.add(r, key, decided)
+}
+
+// add adds an entry; nil if the desk is full or the principal has put too many there. d.mu
+// must be held.
+func (d *Desk) add(r *Request, key Key, decided func()) *entry {
+	now := time.Now()
+	if len(d.entries) >= maxEntries || len(d.recent[r.Principal]) >= maxOfPrincipal {
+		return nil
+	}
+	e := &entry{key: key, decided: decided, Pending: Pending{
+		ID: rand.Text(), Principal: r.principal(), Profile: r.Profile, Client: name(r.Client), Server: r.Server, Tool: r.Tool,
+		Reason: r.Reason, Asking: decided != nil, Since: now, Expires: now.Add(Lifetime),
+	}}
+	e.Arguments, e.Whole = indented(r.Arguments, maxListed)
+	hash := hashOf(r.Arguments)
+	e.Hash = hex.EncodeToString(hash[:])
+	if r.Others != nil {
+		e.Others, _ = indented(r.Others, maxListed)
+	}
+	d.entries[e.ID] = e
+	d.recent[r.Principal] = append(d.recent[r.Principal], now)
+	d.change()
+	return e
+}
+
+// take takes the request of a call that no longer waits from the desk. It returns what an
+// admin has said, "" if that is nothing. e may be nil.
+func (d *Desk) take(e *entry) (said Answer, by string) {
+	if e == nil {
+		return "", ""
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.entries[e.ID] == e {
+		d.remove(e)
+	}
+	return e.verdict, e.by
+}
+
+// sweep removes what has expired. d.mu must be held.
+func (d *Desk) sweep() {
+	now := time.Now()
+	for _, e := range d.entries {
+		if !now.Before(e.Expires) {
+			d.remove(e)
+		}
+	}
+	for principal, times := range d.recent {
+		times = slices.DeleteFunc(times, func(t time.Time) bool { return now.Sub(t) >= Lifetime })
+		if d.recent[principal] = times; len(times) == 0 {
+			delete(d.recent, principal)
+		}
+	}
+}
+
+// remove removes an entry. d.mu must be held.
+func (d *Desk) remove(e *entry) {
+	delete(d.entries, e.ID)
+	if d.posted[e.key] == e {
+		delete(d.posted, e.key)
+	}
+	d.change()
+}
+
+// change tells those who wait for a change. d.mu must be held.
+func (d *Desk) change() {
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+// Changed returns a channel that is closed at the next change of what List returns. That a
+// request expires is no such change: each says when.
+func (d *Desk) Changed() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changed
+}
+
+// List returns the requests that wait for an answer, the oldest first.
+func (d *Desk) List() []Pending {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sweep()
+	all := []Pending{}
+	for _, e := range d.entries {
+		if e.verdict == "" {
+			all = append(all, e.Pending)
+		}
+	}
+	slices.SortFunc(all, func(a, b Pending) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })
+	return all
+}
+
+// ErrGone is the error for a request that no longer waits.
+var ErrGone = errors.New("this request was answered already, was withdrawn, or has expired")
+
+// Approve lets the call of a request be made once: at once if it waits, else when the client
+// sends it again within a [Lifetime]. by is the admin.
+func (d *Desk) Approve(id, by string) error { return d.decide(id, Accept, by) }
+
+// Deny has the call of a request fail. by is the admin.
+func (d *Desk) Deny(id, by string) error { return d.decide(id, Decline, by) }
+
+func (d *Desk) decide(id string, said Answer, by string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sweep()
+	e := d.entries[id]
+	if e == nil || e.verdict != "" {
+		return ErrGone
+	}
+	e.verdict, e.by, e.Expires = said, cmp.Or(by, "an admin"), time.Now().Add(Lifetime)
+	if e.decided != nil {
+		e.decided()
+	}
+	d.change()
+	return nil
+}
+
+// A Why says why a call was not made.
+type Why int
+
+// The reasons.
+const (
+	Declined   Why = iota // a person said no
+	Closed                // a person closed the question
+	Late                  // nobody answered in time
+	Waits                 // the client can't ask; the request waits on the page
+	Full                  // the client can't ask; the page has too many requests
+	Unanswered            // the question to the client's person failed
+)
+
+// A Refused is the error for a call that was not approved.
+type Refused struct {
+	Request Request
+	Why     Why
+	By      string    // the admin who said no, "" for the client's person
+	Until   time.Time // with Waits: when the request leaves the page
+
+	err error
+}
+
+func (e *Refused) Unwrap() error { return e.err }
+
+// Error says what was not run, why, and what to do.
+func (e *Refused) Error() string {
+	r := &e.Request
+	text := fmt.Sprintf("%s was not run: %s", r.Name(), r.Reason)
+	switch e.Why {
+	case Declined, Closed:
+		who := "the person at the client"
+		if e.By != "" {
+			who = name(e.By) + " (on the router's page)"
+		}
+		if e.Why == Closed {
+			return text + ", and " + who + " closed the question without an answer. Do not send the call again unless that person wants it"
+		}
+		return text + ", and " + who + " declined. Do not send the call again unless that person wants it"
+	case Late:
+		return fmt.Sprintf("%s, and nobody answered within %v. Send the call again when a person can answer", text, Lifetime)
+	case Unanswered:
+		return fmt.Sprintf("%s, and %v", text, e.err)
+	case Full:
+		return text + ", this client can't be asked (it declares no elicitation), and too many calls wait on the router's page. " +
+			"Have an admin answer those, or wait some minutes. " + e.advice()
+	}
+	return fmt.Sprintf("%s, and this client can't be asked (it declares no elicitation). The call waits on the router's page until %s: "+
+		"once an admin has approved it there (Approvals, /#approvals; 'metarouter dashboard' opens the page), send the same call again. %s",
+		text, e.Until.Format(time.TimeOnly+" MST"), e.advice())
+}
+
+// advice says how such calls need no approval.
+func (e *Refused) advice() string {
+	return `To be asked by the client, use one that supports elicitation; to allow such calls for good, edit "ask" of the profile`
+}

@@ -1,0 +1,332 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+)
+
+func request() Request {
+	return Request{
+		Principal: "ci", Profile: "work", Client: "test", Server: "github", Tool: "create_issue",
+		Definition: json.RawMessage(`{"name":"create_issue"}`), Arguments: json.RawMessage(`{"title":"x","n":[1,{"b":1,"a":2}]}`),
+		Reason: `profile "work" asks before each call`, Policy: "v1",
+	}
+}
+
+// says returns a person who answers at once.
+func says(said Answer, err error) Person {
+	return func(context.Context, string) (Answer, error) { return said, err }
+}
+
+// hangs is a person who does not answer.
+func hangs(ctx context.Context, _ string) (Answer, error) {
+	<-ctx.Done()
+	return "", context.Cause(ctx)
+}
+
+// why returns why a call was refused, -1 if it was not refused by the desk.
+func why(err error) Why {
+	if r, ok := errors.AsType[*Refused](err); ok {
+		return r.Why
+	}
+	return -1
+}
+
+func newDesk() *Desk { return NewDesk(zap.NewNop()) }
+
+func TestPersonAnswers(t *testing.T) {
+	cannot := &session.Error{Code: session.CodeMethodNotFound, Message: "no"}
+	for _, tc := range []struct {
+		name string
+		says Person
+		want Why // -1 for no error
+		left int // requests on the desk afterwards
+	}{
+		{"accept", says(Accept, nil), -1, 0},
+		{"decline", says(Decline, nil), Declined, 0},
+		{"cancel", says(Cancel, nil), Closed, 0},
+		{"something else", says("maybe", nil), Declined, 0},
+		{"nobody", hangs, Late, 0},
+		{"the client can't ask after all", says("", cannot), Waits, 1},
+		{"the question fails", says("", errors.New("broken pipe")), Unanswered, 0},
+		{"no person", nil, Waits, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk()
+				err := d.Ask(t.Context(), request(), tc.says)
+				if why(err) != tc.want || (err == nil) != (tc.want == -1) {
+					t.Errorf("got %v, want %v", err, tc.want)
+				}
+				if n := len(d.List()); n != tc.left {
+					t.Errorf("%d requests are left, want %d", n, tc.left)
+				}
+			})
+		})
+	}
+}
+
+// An approval on the page lets the same request pass once, within the lifetime.
+func TestPageApproves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		if err := d.Ask(t.Context(), request(), nil); why(err) != Waits {
+			t.Fatal(err)
+		}
+		if err := d.Ask(t.Context(), request(), nil); why(err) != Waits || len(d.List()) != 1 {
+			t.Fatalf("the same request: %v, %d on the desk", err, len(d.List()))
+		}
+		id := d.List()[0].ID
+		time.Sleep(Lifetime - 1)
+		if err := d.Approve(id, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(d.List()); n != 0 {
+			t.Fatalf("%d requests wait after the approval", n)
+		}
+		if err := d.Approve(id, "ada"); !errors.Is(err, ErrGone) {
+			t.Fatalf("approved twice: %v", err)
+		}
+		time.Sleep(Lifetime - 1)
+		if err := d.Ask(t.Context(), request(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Ask(t.Context(), request(), nil); why(err) != Waits {
+			t.Fatalf("passed twice: %v", err)
+		}
+	})
+}
+
+func TestExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.Ask(t.Context(), request(), nil)
+		id := d.List()[0].ID
+		if left := time.Until(d.List()[0].Expires); left != Lifetime {
+			t.Errorf("expires in %v", left)
+		}
+		time.Sleep(Lifetime)
+		if n := len(d.List()); n != 0 {
+			t.Errorf("%d requests are listed after they expired", n)
+		}
+		if err := d.Approve(id, ""); !errors.Is(err, ErrGone) {
+			t.Errorf("approved after it expired: %v", err)
+		}
+		d.Ask(t.Context(), request(), nil)
+		if err := d.Approve(d.List()[0].ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(Lifetime)
+		if err := d.Ask(t.Context(), request(), nil); why(err) != Waits {
+			t.Errorf("an expired approval: %v", err)
+		}
+	})
+}
+
+// A refusal on the page stays for a while, so that the client does not put the same request
+// there again.
+func TestPageDenies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.Ask(t.Context(), request(), nil)
+		if err := d.Deny(d.List()[0].ID, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := d.Ask(t.Context(), request(), nil); why(err) != Declined || !strings.Contains(err.Error(), "ada") {
+				t.Errorf("got %v", err)
+			}
+		}
+		time.Sleep(Lifetime)
+		if err := d.Ask(t.Context(), request(), nil); why(err) != Waits {
+			t.Errorf("after the lifetime: %v", err)
+		}
+	})
+}
+
+// Who answers first counts, and the other question ends.
+func TestPageAnswersWhileThePersonIsAsked(t *testing.T) {
+	for _, tc := range []struct {
+		decide func(d *Desk, id, by string) error
+		want   Why
+	}{{(*Desk).Approve, -1}, {(*Desk).Deny, Declined}} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk()
+			done := make(chan error)
+			ended := false
+			go func() {
+				done <- d.Ask(t.Context(), request(), func(ctx context.Context, _ string) (Answer, error) {
+					defer func() { ended = true }()
+					return hangs(ctx, "")
+				})
+			}()
+			synctest.Wait()
+			all := d.List()
+			if len(all) != 1 || !all[0].Asking {
+				t.Fatalf("on the desk: %+v", all)
+			}
+			if err := tc.decide(d, all[0].ID, "ada"); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; why(err) != tc.want || !ended {
+				t.Errorf("got %v, question ended: %v", err, ended)
+			}
+			if err := d.Ask(t.Context(), request(), nil); why(err) != Waits {
+				t.Errorf("the answer counts for a second call: %v", err)
+			}
+		})
+	}
+}
+
+// A call that is cancelled while it waits is not made, even if a person agrees then, and
+// leaves nothing on the desk.
+func TestCancelledWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		left := errors.New("the client has left")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- d.Ask(ctx, request(), func(ctx context.Context, _ string) (Answer, error) {
+				<-ctx.Done()
+				return Accept, nil
+			})
+		}()
+		synctest.Wait()
+		id := d.List()[0].ID
+		cancel(left)
+		if err := <-done; err != left {
+			t.Errorf("got %v", err)
+		}
+		if err := d.Approve(id, ""); !errors.Is(err, ErrGone) || len(d.List()) != 0 {
+			t.Errorf("approved after the call has ended: %v", err)
+		}
+	})
+}
+
+// Each part of a request binds its approval.
+func TestApprovalIsForOneRequest(t *testing.T) {
+	for name, edit := range map[string]func(r *Request){
+		"principal":  func(r *Request) { r.Principal = "ci2" },
+		"profile":    func(r *Request) { r.Profile = "home" },
+		"server":     func(r *Request) { r.Server = "gitlab" },
+		"tool":       func(r *Request) { r.Tool = "create_issues" },
+		"definition": func(r *Request) { r.Definition = json.RawMessage(`{"name":"create_issue","title":"x"}`) },
+		"argument":   func(r *Request) { r.Arguments = json.RawMessage(`{"title":"y","n":[1,{"b":1,"a":2}]}`) },
+		"deep":       func(r *Request) { r.Arguments = json.RawMessage(`{"title":"x","n":[1,{"b":1,"a":3}]}`) },
+		"twice":      func(r *Request) { r.Arguments = json.RawMessage(`{"title":"z","title":"x","n":[1,{"b":1,"a":2}]}`) },
+		"others":     func(r *Request) { r.Others = json.RawMessage(`{"task":{}}`) },
+		"policy":     func(r *Request) { r.Policy = "v2" },
+		"shifted":    func(r *Request) { r.Server, r.Tool = "githubc", "reate_issue" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk()
+			d.Ask(t.Context(), request(), nil)
+			d.Approve(d.List()[0].ID, "")
+			other := request()
+			edit(&other)
+			if err := d.Ask(t.Context(), other, nil); why(err) != Waits {
+				t.Errorf("another request passes: %v", err)
+			}
+			same := request()
+			same.Client, same.Arguments = "renamed", json.RawMessage("{ \"n\": [1, {\"a\":2,\n\"b\":1}],\"title\":\"x\" }")
+			if err := d.Ask(t.Context(), same, nil); err != nil {
+				t.Errorf("the same request: %v", err)
+			}
+		})
+	}
+}
+
+// A client can't flood the page, and others still come through.
+func TestBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		numbered := func(principal string, n int) Request {
+			r := request()
+			r.Principal, r.Arguments = principal, fmt.Appendf(nil, `{"n":%d}`, n)
+			return r
+		}
+		for n := range maxOfPrincipal {
+			if err := d.Ask(t.Context(), numbered("a", n), nil); why(err) != Waits {
+				t.Fatal(err)
+			}
+		}
+		if err := d.Ask(t.Context(), numbered("a", -1), nil); why(err) != Full {
+			t.Errorf("the principal's next request: %v", err)
+		}
+		for _, p := range d.List() {
+			d.Approve(p.ID, "")
+		}
+		for n := range maxOfPrincipal {
+			if err := d.Ask(t.Context(), numbered("a", n), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.Ask(t.Context(), numbered("a", -1), nil); why(err) != Full {
+			t.Errorf("the rate counts requests that were answered: %v", err)
+		}
+		if err := d.Ask(t.Context(), numbered("a", -1), says(Accept, nil)); err != nil {
+			t.Errorf("a client that can be asked: %v", err)
+		}
+		for i := range maxEntries {
+			d.Ask(t.Context(), numbered(fmt.Sprint("b", i/maxOfPrincipal), i), nil)
+		}
+		if err := d.Ask(t.Context(), numbered("c", 0), nil); why(err) != Full || len(d.List()) != maxEntries {
+			t.Errorf("%v, with %d on the desk", err, len(d.List()))
+		}
+		time.Sleep(Lifetime)
+		if err := d.Ask(t.Context(), numbered("a", 0), nil); why(err) != Waits || len(d.recent) != 1 {
+			t.Errorf("after the lifetime: %v, %d principals are remembered", err, len(d.recent))
+		}
+	})
+}
+
+func TestChanged(t *testing.T) {
+	d := newDesk()
+	is := func(changed <-chan struct{}) bool {
+		select {
+		case <-changed:
+			return true
+		default:
+			return false
+		}
+	}
+	step := func(name string, do func()) {
+		t.Helper()
+		before := d.Changed()
+		if is(before) {
+			t.Errorf("%s: changed before", name)
+		}
+		if do(); !is(before) {
+			t.Errorf("%s: not announced", name)
+		}
+	}
+	step("put", func() { d.Ask(t.Context(), request(), nil) })
+	step("approve", func() { d.Approve(d.List()[0].ID, "") })
+	step("redeem", func() { d.Ask(t.Context(), request(), nil) })
+	step("withdraw", func() { d.Ask(t.Context(), request(), says(Decline, nil)) })
+}
+
+// What a client is answered says which tool of which server, why, and what to do.
+func TestRefusedSaysWhatToDo(t *testing.T) {
+	d := newDesk()
+	err := d.Ask(t.Context(), request(), nil)
+	for _, want := range []string{"create_issue", "github", `profile "work" asks before each call`, "/#approvals", "elicitation", `edit "ask"`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %q", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), d.List()[0].ID) {
+		t.Error("the client learns the ID")
+	}
+}

@@ -1,0 +1,51 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// asker is who asks, as clients show it.
+const asker = "metarouter"
+
+// noFields is the form of a question that is answered by accepting or declining it.
+var noFields = json.RawMessage(`{"type":"object","properties":{}}`)
+
+// An Asker is a client of the router itself, such as a command, that asks its person in its own way.
+type Asker interface {
+	session.Client
+	Person() Person // nil if the client can't ask
+}
+
+// PersonAt returns the person at a client, whom it asks by elicitation unless it is an [Asker];
+// nil if the client can't ask. from may be nil.
+func PersonAt(from session.Client) Person {
+	if own, ok := from.(Asker); ok {
+		return own.Person()
+	}
+	if from == nil || !session.ShowsForms(from.Capabilities()) {
+		return nil
+	}
+	return func(ctx context.Context, question string) (Answer, error) {
+		result, err := from.Ask(ctx, asker, session.Message{Method: "elicitation/create", Params: wire.Marshal(map[string]any{
+			"mode": "form", "message": question, "requestedSchema": noFields,
+		})})
+		if _, unable := errors.AsType[*session.Error](err); err != nil && !unable {
+			err = fmt.Errorf("the question to the person at the client failed: %w; send the call again when a person can answer", err)
+		}
+		if err != nil {
+			return "", err
+		}
+		action, _ := wire.String(wire.Member(result, "action"))
+		switch said := Answer(action); said {
+		case Accept, Decline:
+			return said, nil
+		}
+		return Cancel, nil
+	}
+}

@@ -1,0 +1,270 @@
+package index
+
+import (
+	"bytes"
+	"cmp"
+	"math/bits"
+	"slices"
+	"strings"
+	"sync"
+	"weak"
+
+	"github.com/blevesearch/bleve/v2/index/scorch"
+	bleveindex "github.com/blevesearch/bleve_index_api"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A Subset is the items of a collection that a filtered catalog has. The zero value has all items
+// of any collection.
+type Subset struct {
+	collection *Collection
+	catalog    *registry.Snapshot
+	kept
+}
+
+// A kept is what is kept of a subset.
+type kept struct {
+	set  bitset      // nil has all
+	part *Collection // of the subset alone; nil if it is not small
+}
+
+// Within returns the items that the catalog has, too: it has the item itself, or a tool that a
+// profile made of it. A nil catalog has all.
+func (c *Collection) Within(catalog *registry.Snapshot) Subset {
+	if catalog == nil || catalog == c.Snapshot {
+		return Subset{collection: c}
+	}
+	return Subset{c, catalog, c.filters.of(c, catalog)}
+}
+
+// Collection returns the collection that says how rare words are in the subset, and how long its
+// items. If they are few, it is one of them alone, so that nothing of the others tells in a
+// score; else it is the whole collection, of which they are a fair sample.
+func (s Subset) Collection() *Collection { return cmp.Or(s.part, s.collection) }
+
+// Len returns how many items there are.
+func (s Subset) Len() int {
+	if s.set != nil {
+		return s.set.count()
+	}
+	if s.collection != nil {
+		return len(s.collection.all)
+	}
+	return 0
+}
+
+// Has reports whether the item is one of them.
+func (s Subset) Has(d *Document) bool {
+	if s.set == nil {
+		return true
+	}
+	i, ok := slices.BinarySearchFunc(s.collection.all, docID(d.Item), func(d *Document, id string) int {
+		return strings.Compare(docID(d.Item), id)
+	})
+	return ok && s.collection.all[i] == d && s.set.has(i)
+}
+
+// All calls yield for each item, by ID, with its index in the collection.
+func (s Subset) All(yield func(i int, d *Document) bool) {
+	if s.collection == nil {
+		return
+	}
+	for i, d := range s.collection.all {
+		if (s.set == nil || s.set.has(i)) && !yield(i, d) {
+			return
+		}
+	}
+}
+
+// Tool returns the tool as the catalog has it. It must be one of the items.
+func (s Subset) Tool(t *registry.NormalizedTool) *registry.NormalizedTool {
+	if s.catalog != nil {
+		if theirs, ok := s.catalog.Tool(t.ID); ok {
+			return theirs
+		}
+	}
+	return t
+}
+
+// Correct is as that of [Collection], but for words that no item has.
+func (s Subset) Correct(word string) string {
+	if s.part != nil {
+		return s.part.Correct(word)
+	}
+	return s.collection.correct(word, func(other string) bool {
+		if s.set == nil {
+			return true
+		}
+		for _, d := range s.All {
+			if _, ok := d.Term(other); ok {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// A bitset is a set of items, by their index in the collection.
+type bitset []uint64
+
+func (b bitset) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
+
+func (b bitset) count() (n int) {
+	for _, word := range b {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// setOf returns the items of the collection that the catalog has. Both are in the order of IDs.
+func (c *Collection) setOf(catalog *registry.Snapshot) bitset {
+	set := make(bitset, (len(c.all)+63)/64)
+	theirs := c.index.items(catalog)
+	for i, d := range c.all {
+		id := docID(d.Item)
+		for len(theirs) > 0 && docID(theirs[0]) < id {
+			theirs = theirs[1:]
+		}
+		if len(theirs) > 0 && isOf(theirs[0], d.Item) {
+			set[i/64] |= 1 << (i % 64)
+		}
+	}
+	return set
+}
+
+// isOf reports whether an item is another one, or what a profile made of it.
+func isOf(i, original registry.Item) bool {
+	if i == original {
+		return true
+	}
+	t, of := i.Tool, original.Tool
+	return t != nil && of != nil && t.Fixed != nil && t.ID == of.ID && bytes.Equal(t.ServerSchema, of.InputSchema) // bytes in one place are not compared
+}
+
+// maxSets bounds the sets that are kept of a collection, each of a bit for each item. There is
+// one for each set of profiles that clients have in use.
+const maxSets = 512
+
+// maxPart is how many items a part has at most. maxKept bounds the items and words of all parts
+// that are kept of a collection: each takes about 100 bytes, so 16 MB. About 50 of the greatest
+// parts fit.
+const (
+	maxPart = 600
+	maxKept = 160_000
+)
+
+// filters keep what searches need within subsets of a collection. They keep neither catalogs nor
+// readers alive.
+type filters struct {
+	mu   sync.Mutex // guards the two fields below
+	sets map[weak.Pointer[registry.Snapshot]]kept
+	size int // of all parts
+
+	numbering sync.Mutex // guards the fields below
+	reader    weak.Pointer[scorch.IndexSnapshot]
+	numbers   []int32
+}
+
+// of returns what there is of the collection's items that the catalog has.
+func (f *filters) of(c *Collection, catalog *registry.Snapshot) kept {
+	key := weak.Make(catalog)
+	f.mu.Lock()
+	k, ok := f.sets[key]
+	f.mu.Unlock()
+	if ok {
+		return k
+	}
+	k.set = c.setOf(catalog)
+	if k.set.count() <= maxPart {
+		k.part = c.partOf(k.set)
+	}
+	f.keep(key, k)
+	return k
+}
+
+// keep keeps what there is of a catalog.
+func (f *filters) keep(key weak.Pointer[registry.Snapshot], k kept) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.sets[key]; ok {
+		return // another search was faster
+	}
+	if f.sets == nil {
+		f.sets = make(map[weak.Pointer[registry.Snapshot]]kept)
+	}
+	f.evict(k, func(catalog weak.Pointer[registry.Snapshot]) bool { return catalog.Value() == nil })
+	f.evict(k, func(weak.Pointer[registry.Snapshot]) bool { return true })
+	f.sets[key] = k
+	f.size += k.size()
+}
+
+// evict drops sets of some catalogs, in any order, until there is room for one more.
+func (f *filters) evict(more kept, of func(catalog weak.Pointer[registry.Snapshot]) bool) {
+	for catalog, k := range f.sets {
+		if len(f.sets) < maxSets && f.size+more.size() <= maxKept {
+			return
+		}
+		if of(catalog) {
+			delete(f.sets, catalog)
+			f.size -= k.size()
+		}
+	}
+}
+
+// size returns how many items and words the part has.
+func (k kept) size() int {
+	if k.part == nil {
+		return 0
+	}
+	return len(k.part.all) + len(k.part.docFreq)
+}
+
+// numbersOf returns the index of each item in the collection by bleve's number of it; -1 for an
+// item that the collection does not have. Bleve's numbers are those of one reader.
+func (f *filters) numbersOf(c *Collection, reader bleveindex.IndexReader) ([]int32, error) {
+	snapshot, ok := reader.(*scorch.IndexSnapshot)
+	if !ok {
+		return number(c, reader)
+	}
+	f.numbering.Lock()
+	defer f.numbering.Unlock()
+	if key := weak.Make(snapshot); f.reader != key {
+		numbers, err := number(c, reader)
+		if err != nil {
+			return nil, err
+		}
+		f.reader, f.numbers = key, numbers
+	}
+	return f.numbers, nil
+}
+
+// number asks the reader for the ID of each item.
+func number(c *Collection, reader bleveindex.IndexReader) ([]int32, error) {
+	known := make(map[string]int32, len(c.all))
+	for i, d := range c.all {
+		known[docID(d.Item)] = int32(i)
+	}
+	all, err := reader.DocIDReaderAll()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = all.Close() }()
+	var numbers []int32
+	for {
+		id, err := all.Next()
+		if err != nil || id == nil {
+			return numbers, err
+		}
+		name, err := reader.ExternalID(id)
+		if err != nil {
+			return nil, err
+		}
+		for n := int(id.Value()); n >= len(numbers); {
+			numbers = append(numbers, -1)
+		}
+		if i, ok := known[name]; ok {
+			numbers[id.Value()] = i
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package login
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+)
+
+func TestWrongAnswers(t *testing.T) {
+	other := fakeissuer.New(t, fakeissuer.Options{})
+	tests := map[string]struct {
+		options fakeissuer.Options
+		change  func(u *url.URL) *url.URL
+		request func(*http.Request)
+		status  int
+		page    string
+		ends    string // the error of the login; "" if it waits on
+	}{
+		"state":         {change: func(u *url.URL) *url.URL { return with(u, "state", "x") }, status: 404, page: "not known here"},
+		"no state":      {change: func(u *url.URL) *url.URL { return with(u, "state", "") }, status: 404, page: "not known here"},
+		"two states":    {change: func(u *url.URL) *url.URL { c := *u; c.RawQuery += "&state=x"; return &c }, status: 404, page: "not known here"},
+		"path":          {change: func(u *url.URL) *url.URL { c := *u; c.Path = "/other"; return &c }, status: 404, page: "not known here"},
+		"no code":       {change: func(u *url.URL) *url.URL { return with(u, "code", "") }, status: 400, page: "no answer of the issuer"},
+		"method":        {request: func(r *http.Request) { r.Method = http.MethodPost }, status: 405, page: "for the answer"},
+		"rebinding":     {request: func(r *http.Request) { r.Host = "attacker.example:" + r.URL.Port() }, status: 404, page: "not known here"},
+		"iss":           {change: func(u *url.URL) *url.URL { return with(u, "iss", "https://attacker.example") }, status: 200, page: "another issuer", ends: "another issuer"},
+		"iss of issuer": {options: fakeissuer.Options{Iss: "https://attacker.example"}, status: 200, page: "another issuer", ends: "another issuer"},
+		"no iss":        {change: func(u *url.URL) *url.URL { return with(u, "iss", "") }, status: 200, page: "does not say who sent it", ends: "does not say who sent it"},
+		"mix-up":        {change: func(u *url.URL) *url.URL { return with(u, "iss", other.URL, "code", "code-of-other") }, status: 200, page: "another issuer", ends: "another issuer"},
+		"denied":        {options: fakeissuer.Options{Deny: true}, status: 200, page: "was refused at", ends: "by you or by its rules"},
+		"script": {change: func(u *url.URL) *url.URL {
+			return with(u, "code", "", "error", "x", "error_description", "<script>alert(1)</script>")
+		}, status: 200, page: "&lt;script&gt;", ends: "failed"},
+		"open redirect": {change: func(u *url.URL) *url.URL {
+			return with(u, "redirect_uri", "https://attacker.example", "next", "//attacker.example")
+		}, status: 200, page: "You are logged in", ends: "nil"},
+		"wrong code": {change: func(u *url.URL) *url.URL { return with(u, "code", "guessed") }, status: 200, page: "invalid_grant", ends: "invalid_grant"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newFlow(t, test.options, fakeissuer.Protection{})
+			p := f.begin(Request{})
+			u := f.redirected(p)
+			code := u.Query().Get("code")
+			if test.change != nil {
+				u = test.change(u)
+			}
+			resp, page := f.get(u, test.request)
+			if resp.StatusCode != test.status {
+				t.Errorf("status %d", resp.StatusCode)
+			}
+			contains(t, page, test.page)
+			h := resp.Header
+			contains(t, h.Get("Content-Security-Policy"), "default-src 'none'", "frame-ancestors 'none'")
+			if h.Get("Location") != "" || h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "no-referrer" || strings.Contains(page, "<script") {
+				t.Errorf("%v %s", h, page)
+			}
+			if code != "" && strings.Contains(page, code) {
+				t.Error("the page has the code")
+			}
+			switch test.ends {
+			case "":
+				if isClosed(p.Done()) {
+					t.Fatalf("the login has ended: %v", p.Wait(t.Context()))
+				}
+				if f.browse(p.URL); f.wait(p) != nil {
+					t.Errorf("the login does not go on: %v", p.Wait(t.Context()))
+				}
+			case "nil":
+				if err := f.wait(p); err != nil {
+					t.Error(err)
+				}
+			default:
+				if err := f.wait(p); err == nil || !strings.Contains(err.Error(), test.ends) {
+					t.Errorf("%v", err)
+				}
+				if saved, _ := f.logins.Source(f.server).saved(t.Context()); saved != nil {
+					t.Error("a token is stored")
+				}
+			}
+			if n := other.Counts().TokenRequests; n != 0 {
+				t.Errorf("%d requests to the other issuer", n)
+			}
+		})
+	}
+}
+
+// Of many answers one is used, and the others get the same page.
+func TestReplay(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	p := f.begin(Request{})
+	back := f.redirected(p)
+	if _, err := f.logins.loopback.acquire(p.port); err != nil { // so that it stays open
+		t.Fatal(err)
+	}
+	defer f.logins.loopback.release(p.port)
+	var browsers sync.WaitGroup
+	for range 10 {
+		browsers.Go(func() {
+			status, page, err := fakeissuer.Follow(t.Context(), back.String())
+			if err != nil || status != http.StatusOK || !strings.Contains(page, "logged in") && !strings.Contains(page, "done already") {
+				t.Errorf("%v, %d %s", err, status, page)
+			}
+		})
+	}
+	browsers.Wait()
+	if _, page := f.get(back, nil); !strings.Contains(page, "done already") {
+		t.Error(page)
+	}
+	f.logins.stop()
+	f.logins.work.Wait()
+	if n := f.issuer.Counts().TokenRequests; n != 1 {
+		t.Errorf("%d token requests", n)
+	}
+}
+
+// An answer counts only at the port to which the issuer was to send it.
+func TestOtherPort(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	first := f.redirected(f.begin(Request{}))
+	f.server.Name, f.issuer = "near", fakeissuer.New(t, fakeissuer.Options{})
+	f.resource.Move(f.issuer)
+	there := *first
+	there.Host = f.redirected(f.begin(Request{})).Host
+	if there.Host == first.Host {
+		t.Fatal("both come back to the same port")
+	}
+	resp, page := f.get(&there, func(r *http.Request) { r.Host = first.Host })
+	if resp.StatusCode != http.StatusNotFound {
+		t.Errorf("%d %s", resp.StatusCode, page)
+	}
+}
+
+func TestPublic(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	local := f.redirected(f.begin(Request{By: "ann"}))
+	if _, err := f.logins.Callback(t.Context(), "ann", local.RawQuery); !errors.Is(err, errUnknown) {
+		t.Errorf("a login of this machine is finished from outside: %v", err)
+	}
+	p := f.begin(Request{By: "ann", Way: Public})
+	back := f.redirected(p)
+	if back.Host != "router.example.com" || back.Path != CallbackPath {
+		t.Errorf("it comes back to %s", back)
+	}
+	here := *back
+	here.Scheme, here.Host, here.Path = local.Scheme, local.Host, local.Path
+	second := f.begin(Request{By: "bob"}) // has a listener open
+	here.Host = f.redirected(second).Host
+	if resp, page := f.get(&here, nil); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("a public login is finished on this machine: %s", page)
+	}
+	for _, by := range []string{"", "bob", "Ann"} {
+		if server, err := f.logins.Callback(t.Context(), by, back.RawQuery); !errors.Is(err, errUnknown) || server != "" {
+			t.Errorf("%q finishes the login of ann: %q, %v", by, server, err)
+		}
+	}
+	if server, err := f.logins.Callback(t.Context(), "ann", back.RawQuery); err != nil || server != "far" {
+		t.Errorf("%q, %v", server, err)
+	}
+	if f.status() == http.StatusUnauthorized {
+		t.Error("not logged in")
+	}
+}
+
+// A server that refuses the token of a login is not asked again and again.
+func TestRefusedToken(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{Refuse: true})
+	p := f.begin(Request{})
+	if f.browse(p.URL); f.wait(p) != nil {
+		t.Fatal(p.Wait(t.Context()))
+	}
+	requests := f.issuer.Counts().TokenRequests
+	source := f.logins.Source(f.server)
+	for range 5 {
+		token, err := source.Token(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp := &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{"Www-Authenticate": {`Bearer error="invalid_token"`}}}
+		needed, ok := errors.AsType[*NeededError](source.Refused(t.Context(), token, resp))
+		if !ok || needed.Why != status.TokenRejected {
+			t.Fatalf("%+v", needed)
+		}
+	}
+	if n := f.issuer.Counts().TokenRequests; n != requests {
+		t.Errorf("%d token requests, then %d", requests, n)
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f.logins.lifetime = 100 * time.Millisecond
+	p := f.begin(Request{})
+	back := f.redirected(p)
+	if err := f.wait(p); !errors.Is(err, errExpired) {
+		t.Errorf("%v", err)
+	}
+	if err := p.Finish(t.Context(), back.String()); !errors.Is(err, errExpired) {
+		t.Errorf("an expired login is finished: %v", err)
+	}
+	if _, err := net.DialTimeout("tcp", back.Host, time.Second); err == nil {
+		t.Error("the listener is open")
+	}
+
+	// The next login has the same client, and it expires too: the issuer may not know the client
+	// any more, so that the third one registers again.
+	if err := f.wait(f.begin(Request{})); !errors.Is(err, errExpired) {
+		t.Errorf("%v", err)
+	}
+	if n := f.issuer.Counts().Registrations; n != 1 {
+		t.Errorf("%d registrations", n)
+	}
+	f.logins.lifetime = Lifetime
+	f.begin(Request{})
+	if n := f.issuer.Counts().Registrations; n != 2 {
+		t.Errorf("%d registrations after two logins that nobody completed", n)
+	}
+}
+
+// A machine that slept: the wall clock has passed the end of the login, but no timer has.
+func TestExpiredInSleep(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	var slept atomic.Int64
+	f.logins.now = func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }
+	back := f.redirected(f.begin(Request{}))
+	slept.Store(int64(time.Hour))
+	if _, page := f.get(back, nil); !strings.Contains(page, "has expired") {
+		t.Error(page)
+	}
+	if n := f.issuer.Counts().TokenRequests; n != 0 {
+		t.Errorf("%d token requests", n)
+	}
+}

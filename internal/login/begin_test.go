@@ -1,0 +1,321 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+)
+
+func TestConcurrent(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	all := make([]*Pending, 40)
+	var begins sync.WaitGroup
+	for i := range all {
+		begins.Go(func() {
+			var err error
+			if all[i], err = f.logins.Begin(t.Context(), Request{Server: f.server}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	begins.Wait()
+	for _, p := range all {
+		if p != all[0] {
+			t.Fatal("there are several logins")
+		}
+	}
+	if n := f.issuer.Counts().Registrations; n != 1 {
+		t.Errorf("%d registrations", n)
+	}
+	if other := f.begin(Request{By: "ann"}); other == all[0] {
+		t.Error("two principals share a login")
+	}
+}
+
+// A caller that gives up does not end the login of those that wait for the same one.
+func TestFirstGivesUp(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := f.logins.Begin(gone, Request{Server: f.server}); err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if f.browse(f.begin(Request{}).URL); f.status() == http.StatusUnauthorized {
+		t.Error("not logged in")
+	}
+}
+
+func TestMoreScopes(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{Scopes: []string{"read"}})
+	f.browse(f.begin(Request{}).URL)
+	first := f.begin(Request{Scopes: []string{"write"}})
+	if same := f.begin(Request{}); same != first {
+		t.Error("fewer scopes begin another login")
+	}
+	second := f.begin(Request{Scopes: []string{"delete"}})
+	if err := f.wait(first); !errors.Is(err, errReplaced) {
+		t.Errorf("the first login: %v", err)
+	}
+	if status, page := f.browse(first.URL); status != http.StatusOK || !strings.Contains(page, "replaced") {
+		t.Errorf("the first URL: %d %s", status, page)
+	}
+	f.browse(second.URL)
+	if err := f.wait(second); err != nil {
+		t.Fatal(err)
+	}
+	third := f.begin(Request{Scopes: []string{"admin"}}) // besides those that are granted
+	f.browse(third.URL)
+	if err := f.wait(third); err != nil {
+		t.Fatal(err)
+	}
+	state, err := f.logins.State(t.Context(), f.server)
+	slices.Sort(state.Scopes)
+	if err != nil || !slices.Equal(state.Scopes, []string{"admin", "delete", "read", "write"}) {
+		t.Errorf("%+v, %v", state, err)
+	}
+}
+
+// A login that can't begin does not end the one that it was to replace.
+func TestFailedReplacement(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f.logins.options.PublicURL = nil
+	first := f.begin(Request{})
+	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server, Way: Public}); err == nil || !strings.Contains(err.Error(), "publicUrl") {
+		t.Errorf("%v", err)
+	}
+	if again := f.begin(Request{}); again != first {
+		t.Error("the first login is not pending")
+	}
+	if f.browse(first.URL); f.wait(first) != nil {
+		t.Error(first.Wait(t.Context()))
+	}
+}
+
+// Scopes of the settings are the most that is asked for.
+func TestFixedScopes(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{Scopes: []string{"read", "delete"}})
+	f.server.Settings.Scopes = []string{"read", "write"}
+	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server, Scopes: []string{"delete"}}); err == nil || !strings.Contains(err.Error(), "oauth.scopes") {
+		t.Errorf("%v", err)
+	}
+	u, _ := url.Parse(f.begin(Request{Scopes: []string{"write"}}).URL)
+	if got := u.Query().Get("scope"); got != "read write" {
+		t.Errorf("scope %q", got)
+	}
+}
+
+// Another issuer knows nothing of the registration at the first one.
+func TestOtherIssuer(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f.browse(f.begin(Request{}).URL)
+	second := fakeissuer.New(t, fakeissuer.Options{})
+	f.resource.Move(second)
+	p := f.begin(Request{})
+	if f.browse(p.URL); f.wait(p) != nil {
+		t.Fatal(p.Wait(t.Context()))
+	}
+	if first, other := f.issuer.Counts().Registrations, second.Counts().Registrations; first != 1 || other != 1 {
+		t.Errorf("%d and %d registrations", first, other)
+	}
+	if state, err := f.logins.State(t.Context(), f.server); err != nil || state.Issuer != second.URL {
+		t.Errorf("%+v, %v", state, err)
+	}
+}
+
+// A person who consented to a login at one server is asked again for another one, though both name
+// the same issuer: each has a client of its own.
+func TestOtherServerOfIssuer(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	clientOf := func() string {
+		p := f.begin(Request{})
+		u, err := url.Parse(p.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.browse(p.URL); f.wait(p) != nil {
+			t.Fatal(p.Wait(t.Context()))
+		}
+		return u.Query().Get("client_id")
+	}
+	first := clientOf()
+	if again := clientOf(); again != first {
+		t.Error("the second login at a server registers again")
+	}
+	home := f.server
+	f.server.URL = f.issuer.Protect(t, fakeissuer.Protection{}).URL
+	if other := clientOf(); other == first {
+		t.Error("two servers share a client")
+	}
+	if f.server = home; clientOf() != first {
+		t.Error("the login at another server replaces the client of the first one")
+	}
+}
+
+func TestOrigin(t *testing.T) {
+	for server, want := range map[string]string{
+		"https://Far.example/mcp":      "https://far.example:",
+		"https://far.example:443/a?b":  "https://far.example:",
+		"https://u:p@far.example/":     "https://far.example:",
+		"https://far.example:8443/mcp": "https://far.example:8443",
+		"http://far.example/mcp":       "http://far.example:",
+		"http://[::1]:8000/mcp":        "http://[::1]:8000",
+	} {
+		if got := origin(server); got != want {
+			t.Errorf("the origin of %s is %s, want %s", server, got, want)
+		}
+	}
+}
+
+func TestPorts(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{StrictRedirect: true}, fakeissuer.Protection{})
+	p := f.begin(Request{})
+	f.browse(p.URL)
+	if f.wait(p) != nil {
+		t.Fatal(p.Wait(t.Context()))
+	}
+	busy, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p.port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	again := f.begin(Request{})
+	if f.browse(again.URL); f.wait(again) != nil {
+		t.Error(again.Wait(t.Context()))
+	}
+	if n := f.issuer.Counts().Registrations; again.port == p.port || n != 2 {
+		t.Errorf("port %d, %d registrations", again.port, n)
+	}
+
+	f.server.Settings.CallbackPort = p.port
+	_, err = f.logins.Begin(t.Context(), Request{Server: f.server})
+	if err == nil {
+		t.Fatal("a port in use is used")
+	}
+	contains(t, err.Error(), strconv.Itoa(p.port), "oauth.callbackPort", "end the program", "another port")
+	busy.Close()
+	f.server.Settings.CallbackURL = "https://dev.example.com/back/here"
+	fixed := f.begin(Request{})
+	back := f.redirected(fixed)
+	if back.Host != "dev.example.com" {
+		t.Fatalf("it comes back to %s", back)
+	}
+	here := *back
+	here.Scheme, here.Host = "http", "localhost:"+strconv.Itoa(p.port)
+	if _, page := f.get(&here, nil); !strings.Contains(page, "You are logged in") {
+		t.Error(page)
+	}
+}
+
+func TestNoResource(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{RefuseResource: true}, fakeissuer.Protection{AnyToken: true})
+	f.server.Settings.NoResource = true
+	p := f.begin(Request{})
+	if f.browse(p.URL); f.wait(p) != nil {
+		t.Error(p.Wait(t.Context()))
+	}
+	f.server.Settings = oauth.Settings{Resource: "api://other"}
+	u, _ := url.Parse(f.begin(Request{}).URL)
+	if got := u.Query().Get("resource"); got != "api://other" {
+		t.Errorf("resource %q", got)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	for i := range perMinute {
+		f.begin(Request{By: strconv.Itoa(i)})
+	}
+	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server}); err == nil || !strings.Contains(err.Error(), "last minute") {
+		t.Errorf("%v", err)
+	}
+	f.server.Name = "other"
+	f.begin(Request{})
+
+	// As many others as may wait.
+	f.logins.mu.Lock()
+	for i := range maxPending - perMinute - 1 {
+		f.logins.states[strconv.Itoa(i)] = &Pending{}
+	}
+	f.logins.mu.Unlock()
+	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server, By: "ann"}); err == nil || !strings.Contains(err.Error(), "50 logins wait") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestBeginErrors(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{NoRegistration: true}, fakeissuer.Protection{})
+	_, err := f.logins.Begin(t.Context(), Request{Server: f.server})
+	if err == nil {
+		t.Fatal("a login begins without a client")
+	}
+	contains(t, err.Error(), "far", f.issuer.URL, "clientId")
+	f.logins.mu.Lock()
+	if len(f.logins.pending) != 0 || len(f.logins.loopback.open) != 0 {
+		t.Errorf("a failed login is left: %v, %v", f.logins.pending, f.logins.loopback.open)
+	}
+	f.logins.mu.Unlock()
+	f.server.Settings.Grant = oauth.ClientCredentials
+	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server}); err == nil || !strings.Contains(err.Error(), "no login of a person") {
+		t.Errorf("%v", err)
+	}
+}
+
+// How a server answers requests without a token, and whether a login begins there. ISSUER stands
+// for the issuer.
+func TestProbe(t *testing.T) {
+	about := `{"resource": "SERVER/mcp", "authorization_servers": ["ISSUER"]}`
+	for name, test := range map[string]struct {
+		answer   int // to a POST and a GET; 0 closes the connection
+		metadata string
+		says     string // the error; "" for none
+	}{
+		"refuses":          {answer: 401, metadata: about},
+		"redirects":        {answer: 307, metadata: about},
+		"answers":          {answer: 200, metadata: about},
+		"silent":           {answer: 0, metadata: about},
+		"needs no login":   {answer: 200, says: "needs no login"},
+		"describes nobody": {answer: 401, says: "far: "},
+		"down":             {answer: 0, says: "EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+			var own string
+			mux := http.NewServeMux()
+			mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+				if test.answer == 0 {
+					panic(http.ErrAbortHandler)
+				}
+				if w.Header().Set("Location", own+"/mcp"); test.answer != http.StatusTemporaryRedirect {
+					w.Header().Del("Location")
+				}
+				w.WriteHeader(test.answer)
+			})
+			if test.metadata != "" {
+				mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", "application/json")
+					_, _ = io.WriteString(w, strings.NewReplacer("SERVER", own, "ISSUER", f.issuer.URL).Replace(test.metadata))
+				})
+			}
+			server := httptest.NewServer(mux)
+			defer server.Close()
+			own = server.URL
+			f.server.URL = own + "/mcp"
+			_, err := f.logins.Begin(t.Context(), Request{Server: f.server})
+			if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

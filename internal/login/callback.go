@@ -1,0 +1,118 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+const (
+	// CallbackPath and DocumentPath are paths of the router's HTTP server.
+	CallbackPath = "/oauth/callback"
+	DocumentPath = "/oauth/client.json"
+)
+
+// Callback completes the login that the query of a redirect belongs to, for a browser with the
+// session of the principal by. The error says what a person reads; the login of another principal
+// is one that does not exist.
+func (l *Logins) Callback(ctx context.Context, by string, query string) (server string, err error) {
+	if len(query) > maxRedirected {
+		return "", errUnknown
+	}
+	answer, err := url.ParseQuery(query)
+	if err != nil {
+		return "", errUnknown
+	}
+	p := l.withState(answer)
+	if p == nil || p.way != Public || p.request.by != by {
+		return "", errUnknown
+	}
+	return p.Server, p.complete(ctx, answer)
+}
+
+// withState returns the login that the answer of an issuer belongs to, nil if there is none.
+func (l *Logins) withState(answer url.Values) *Pending {
+	if len(answer["state"]) != 1 {
+		return nil
+	}
+	l.mu.Lock()
+	p := l.states[answer.Get("state")]
+	l.mu.Unlock()
+	if p == nil || !isClosed(p.ready) {
+		return nil
+	}
+	return p
+}
+
+// serveLoopback answers a browser that comes back to a port of this machine.
+func (l *Logins) serveLoopback(port int, w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", http.MethodGet)
+		writePage(w, http.StatusMethodNotAllowed, "This address is for the answer of an issuer.")
+		return
+	}
+	answer, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		writePage(w, http.StatusBadRequest, "This address is damaged. Begin the login again.")
+		return
+	}
+	p := l.withState(answer)
+	if p == nil || p.way != Loopback || p.port != port || !p.comesBack(r) {
+		writePage(w, http.StatusNotFound, sentence(errUnknown))
+		return
+	}
+	done := isClosed(p.done)
+	switch err := p.complete(r.Context(), answer); {
+	case errors.Is(err, errNoCode):
+		writePage(w, http.StatusBadRequest, sentence(err))
+	case err != nil:
+		writePage(w, http.StatusOK, sentence(err))
+	case done:
+		writePage(w, http.StatusOK, fmt.Sprintf("The login at %s is done already. You can close this window.", p.Server))
+	default:
+		writePage(w, http.StatusOK, fmt.Sprintf("You are logged in to %s. You can close this window.", p.Server))
+	}
+}
+
+// comesBack reports whether the request is for the redirect URI of the login. Another Host is that
+// of a page of somebody else whose name leads to this machine (DNS rebinding).
+func (p *Pending) comesBack(r *http.Request) bool {
+	u, err := url.Parse(p.redirect)
+	if err != nil || r.URL.Path != u.Path && r.URL.Path+u.Path != "/" {
+		return false
+	}
+	if strings.EqualFold(r.Host, u.Host) {
+		return true
+	}
+	host, port, err := net.SplitHostPort(r.Host)
+	return err == nil && port == strconv.Itoa(p.port) && isLoopback(host)
+}
+
+// sentence returns the error as a sentence.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// page is shown in a browser. It has no script, and asks for nothing.
+var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>metarouter</title></head>
+<body><h1>metarouter</h1><p>{{.}}</p></body></html>
+`))
+
+func writePage(w http.ResponseWriter, status int, text string) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_ = page.Execute(w, text)
+}

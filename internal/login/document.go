@@ -1,0 +1,84 @@
+package login
+
+import (
+	"encoding/json"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
+)
+
+// clientName is what issuers show to people.
+const clientName = "metarouter"
+
+// A document is a client ID metadata document (draft-ietf-oauth-client-id-metadata-document).
+type document struct {
+	ClientID        string   `json:"client_id"`
+	ClientName      string   `json:"client_name"`
+	ClientURI       string   `json:"client_uri"`
+	RedirectURIs    []string `json:"redirect_uris"`
+	GrantTypes      []string `json:"grant_types"`
+	ResponseTypes   []string `json:"response_types"`
+	AuthMethod      string   `json:"token_endpoint_auth_method"`
+	ApplicationType string   `json:"application_type"`
+}
+
+// Document returns the client ID metadata document (JSON), or nil without a PublicURL.
+func (l *Logins) Document() []byte {
+	public := l.publicURL()
+	if public == "" {
+		return nil
+	}
+	text, err := json.Marshal(document{
+		ClientID:   public + DocumentPath,
+		ClientName: clientName,
+		ClientURI:  public,
+		// Issuers accept any port of the loopback ones (RFC 8252, section 7.3).
+		RedirectURIs:    []string{public + CallbackPath, loopbackURI("127.0.0.1", 0), loopbackURI("localhost", 0)},
+		GrantTypes:      []string{"authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"},
+		ResponseTypes:   []string{"code"},
+		AuthMethod:      "none",
+		ApplicationType: "native",
+	})
+	if err != nil {
+		panic(err) // there are only texts
+	}
+	return text
+}
+
+// documentURL returns the URL of a client ID metadata document that an issuer can read, "" if
+// there is none: that of the settings, or the router's own.
+func (l *Logins) documentURL(s oauth.Settings) string {
+	if s.ClientMetadataURL != "" {
+		return s.ClientMetadataURL
+	}
+	public := l.publicURL()
+	u, err := url.Parse(public)
+	if err != nil || u.Scheme != "https" || isLocal(u.Hostname()) {
+		return ""
+	}
+	return public + DocumentPath
+}
+
+// isLocal reports whether issuers on the internet certainly can't reach the host.
+func isLocal(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if ip := net.ParseIP(host); ip != nil {
+		return !ip.IsGlobalUnicast() || ip.IsPrivate()
+	}
+	for _, end := range []string{".local", ".localhost", ".internal", ".lan", ".home.arpa"} {
+		if strings.HasSuffix(host, end) {
+			return true
+		}
+	}
+	return !strings.Contains(host, ".")
+}
+
+// publicURL returns the URL by which browsers reach the router's HTTP server, "" if they can't.
+func (l *Logins) publicURL() string {
+	if l.options.PublicURL == nil {
+		return ""
+	}
+	return strings.TrimSuffix(l.options.PublicURL(), "/")
+}

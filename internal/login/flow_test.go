@@ -1,0 +1,382 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+)
+
+// A flow is the logins of a router, an issuer and a server that trusts it.
+type flow struct {
+	*testing.T
+	logins   *Logins
+	issuer   *fakeissuer.Issuer
+	resource *fakeissuer.Resource
+	server   oauth.Server
+	folder   string // of the store
+	logs     *observer.ObservedLogs
+}
+
+func newFlow(t *testing.T, o fakeissuer.Options, p fakeissuer.Protection) *flow {
+	t.Helper()
+	t.Setenv("METAROUTER_KEYRING", "off")
+	i := fakeissuer.New(t, o)
+	f := &flow{T: t, issuer: i, resource: i.Protect(t, p), folder: t.TempDir()}
+	f.server = oauth.Server{Name: "far", URL: f.resource.URL}
+	f.logins = f.router()
+	return f
+}
+
+// router returns the logins of a router of the same user, as another process has them.
+func (f *flow) router() *Logins {
+	f.Helper()
+	core, logs := observer.New(zapcore.DebugLevel)
+	f.logs = logs
+	l := New(Options{Store: NewStore(f.folder), Log: zap.New(core), PublicURL: func() string { return "https://router.example.com/" }})
+	f.Cleanup(l.Close)
+	return l
+}
+
+func (f *flow) begin(r Request) *Pending {
+	f.Helper()
+	r.Server = f.server
+	p, err := f.logins.Begin(f.Context(), r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return p
+}
+
+// wait waits for the end of the login and returns its error.
+func (f *flow) wait(p *Pending) error {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(f.Context(), 30*time.Second)
+	defer cancel()
+	err := p.Wait(ctx)
+	if ctx.Err() != nil {
+		f.Fatal("the login does not end")
+	}
+	return err
+}
+
+// browse opens the URL in a browser, up to the page at the end.
+func (f *flow) browse(url string) (status int, page string) {
+	f.Helper()
+	status, page, err := fakeissuer.Follow(f.Context(), url)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return status, page
+}
+
+// redirected returns where the issuer sends the browser.
+func (f *flow) redirected(p *Pending) *url.URL {
+	f.Helper()
+	text, err := fakeissuer.Redirected(f.Context(), p.URL)
+	if err != nil {
+		f.Fatal(err)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return u
+}
+
+// get sends a request as a browser does and returns its answer, without following it.
+func (f *flow) get(to *url.URL, change func(*http.Request)) (resp *http.Response, page string) {
+	f.Helper()
+	req, err := http.NewRequestWithContext(f.Context(), http.MethodGet, to.String(), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if change != nil {
+		change(req)
+	}
+	c := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err = c.Do(req)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// with returns the URL with other parameters; "" removes one.
+func with(u *url.URL, pairs ...string) *url.URL {
+	changed, q := *u, u.Query()
+	for i := 0; i < len(pairs); i += 2 {
+		if q.Set(pairs[i], pairs[i+1]); pairs[i+1] == "" {
+			q.Del(pairs[i])
+		}
+	}
+	changed.RawQuery = q.Encode()
+	return &changed
+}
+
+// status sends a request with the token of the login, and returns the status of the answer.
+func (f *flow) status() int {
+	f.Helper()
+	token, err := f.logins.Source(f.server).Token(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	u, _ := url.Parse(f.resource.URL)
+	resp, _ := f.get(u, func(r *http.Request) {
+		r.Method = http.MethodDelete
+		r.Header.Set("Authorization", "Bearer "+token)
+	})
+	return resp.StatusCode
+}
+
+func contains(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in: %s", part, text)
+		}
+	}
+}
+
+func TestLogin(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{StrictRedirect: true}, fakeissuer.Protection{Scopes: []string{"read", "write"}})
+	changed := f.logins.Source(f.server).Changed()
+	p := f.begin(Request{})
+	status, page := f.browse(p.URL)
+	if status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	contains(t, page, "You are logged in to far.")
+	if err := f.wait(p); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-changed:
+	case <-time.After(30 * time.Second):
+		t.Error("Changed does not fire")
+	}
+	if got := f.status(); got == http.StatusUnauthorized {
+		t.Errorf("the server refuses the token: %d", got)
+	}
+	state, err := f.logins.State(t.Context(), f.server)
+	if err != nil || !state.LoggedIn || state.Issuer != f.issuer.URL || !state.Renews || state.Why != "" || !slices.Equal(state.Scopes, []string{"read", "write"}) {
+		t.Errorf("%+v, %v", state, err)
+	}
+
+	// Another router of the user logs in again, with the same registration.
+	f.logins = f.router()
+	again := f.begin(Request{})
+	if again.URL == p.URL {
+		t.Error("the URL is used twice")
+	}
+	if f.browse(again.URL); f.wait(again) != nil {
+		t.Error(again.Wait(t.Context()))
+	}
+	if n := f.issuer.Counts().Registrations; n != 1 {
+		t.Errorf("%d registrations", n)
+	}
+}
+
+// No log and no page has a secret.
+func TestNoSecrets(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	p := f.begin(Request{By: "hash-of-a-token"})
+	back := f.redirected(p)
+	_, page := f.get(back, nil)
+	if err := f.wait(p); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := f.logins.Source(f.server).saved(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := page + fmt.Sprint(f.logs.All())
+	for _, e := range f.logs.All() {
+		said += fmt.Sprint(e.Message, e.ContextMap())
+	}
+	contains(t, said, "a login began", "a login is done", "a client over HTTP", f.issuer.URL)
+	for name, secret := range map[string]string{
+		"code": back.Query().Get("code"), "state": p.state, "verifier": p.verifier,
+		"access": saved.Token.Access, "refresh": saved.Token.Refresh, "principal": "hash-of-a-token",
+	} {
+		if secret == "" || strings.Contains(said, secret) {
+			t.Errorf("the %s (%q) is in a log or page", name, secret)
+		}
+	}
+	if strings.Contains(p.URL, p.verifier) {
+		t.Error("the verifier is in the URL")
+	}
+}
+
+func TestFinish(t *testing.T) {
+	for name, paste := range map[string]func(u *url.URL) string{
+		"URL":         func(u *url.URL) string { return u.String() },
+		"query":       func(u *url.URL) string { return u.RawQuery },
+		"quotes":      func(u *url.URL) string { return "  '" + u.String() + "'\r\n" },
+		"broken line": func(u *url.URL) string { return u.String()[:60] + "\n  " + u.String()[60:] },
+		"fragment":    func(u *url.URL) string { return u.String() + "#_=_" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+			p := f.begin(Request{})
+			u := f.redirected(p)
+			for wrong, says := range map[string]string{
+				"":                                 "no such address",
+				"https://":                         "no such address",
+				p.URL:                              "state",
+				with(u, "state", "x").String():     "another login",
+				with(u, "code", "").String():       "no answer of the issuer",
+				"http://127.0.0.1/callback?code=1": "no answer of the issuer",
+				"https://x.example/?state=a;b=%zz&code=1":        "damaged",
+				"?state=" + strings.Repeat("x", maxRedirected+1): "no such address",
+			} {
+				if wrong == p.URL {
+					says = "no answer of the issuer"
+				}
+				err := p.Finish(t.Context(), wrong)
+				if err == nil {
+					t.Fatalf("%.80q is accepted", wrong)
+				}
+				contains(t, err.Error(), says, p.redirect)
+				if strings.Contains(err.Error(), u.Query().Get("code")) {
+					t.Errorf("the code is in the error: %v", err)
+				}
+			}
+			if err := p.Finish(t.Context(), paste(u)); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.wait(p); err != nil {
+				t.Error(err)
+			}
+			if f.status() == http.StatusUnauthorized {
+				t.Error("the server refuses the token")
+			}
+		})
+	}
+}
+
+func TestDevice(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f.server.Settings.Grant = oauth.DeviceCode
+	p := f.begin(Request{})
+	if p.Device == nil || p.URL != p.Device.CompleteURL {
+		t.Fatalf("%+v", p)
+	}
+	if err := p.Finish(t.Context(), "http://127.0.0.1/callback?code=1&state="+p.state); err == nil {
+		t.Error("an address completes a login by code")
+	}
+	if _, err := f.logins.Callback(t.Context(), "", "code=1&state="+p.state); !errors.Is(err, errUnknown) {
+		t.Errorf("the public address completes a login by code: %v", err)
+	}
+	if !f.issuer.Approve(p.Device.UserCode) {
+		t.Fatal("the issuer does not know the code")
+	}
+	if err := f.wait(p); err != nil {
+		t.Fatal(err)
+	}
+	if f.status() == http.StatusUnauthorized {
+		t.Error("the server refuses the token")
+	}
+
+	f.issuer.Change(func(o *fakeissuer.Options) { o.NoDevice = true })
+	f.server.Settings.Grant = ""
+	if _, err := f.router().Begin(t.Context(), Request{Server: f.server, Way: Device}); err == nil || !strings.Contains(err.Error(), "no logins by device code") {
+		t.Errorf("without the grant: %v", err)
+	}
+}
+
+func TestClose(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	before := goleak.IgnoreCurrent()
+	l := f.router()
+	p, err := l.Begin(t.Context(), Request{Server: f.server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, err := l.Begin(t.Context(), Request{Server: f.server, By: "ann", Way: Device})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	for _, p := range []*Pending{p, device} {
+		if err := f.wait(p); !errors.Is(err, errClosed) {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := l.Begin(t.Context(), Request{Server: f.server}); !errors.Is(err, errClosed) {
+		t.Errorf("%v", err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p.port))
+	if err != nil {
+		t.Fatalf("the listener is left: %v", err)
+	}
+	free.Close()
+	goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("net/http.(*conn).serve"))
+}
+
+func TestLogout(t *testing.T) {
+	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	if was, err := f.logins.Logout(t.Context(), f.server); was || err != nil {
+		t.Errorf("without a login: %v, %v", was, err)
+	}
+	f.browse(f.begin(Request{}).URL)
+	pending := f.begin(Request{})
+	if was, err := f.logins.Logout(t.Context(), f.server); !was || err != nil {
+		t.Errorf("%v, %v", was, err)
+	}
+	if err := f.wait(pending); !errors.Is(err, errLoggedOut) {
+		t.Errorf("a login that waited: %v", err)
+	}
+	if n := f.issuer.Counts().Revocations; n == 0 {
+		t.Error("nothing is revoked")
+	}
+	if state, err := f.logins.State(t.Context(), f.server); err != nil || state.LoggedIn {
+		t.Errorf("%+v, %v", state, err)
+	}
+
+	// Without its issuer a login is forgotten all the same, and the registration stays.
+	f.browse(f.begin(Request{}).URL)
+	source := f.logins.Source(f.server)
+	saved, err := source.saved(t.Context())
+	if err != nil || saved == nil {
+		t.Fatal(saved, err)
+	}
+	saved.Found.Issuer.RevocationEndpoint = "http://127.0.0.1:1/revoke"
+	if err := source.save(t.Context(), *saved); err != nil {
+		t.Fatal(err)
+	}
+	was, err := f.logins.Logout(t.Context(), f.server)
+	if !was || err == nil {
+		t.Fatalf("%v, %v", was, err)
+	}
+	contains(t, err.Error(), "far", "forgotten", f.issuer.URL)
+	if state, err := f.logins.State(t.Context(), f.server); err != nil || state.LoggedIn {
+		t.Errorf("%+v, %v", state, err)
+	}
+	f.begin(Request{})
+	if n := f.issuer.Counts().Registrations; n != 1 {
+		t.Errorf("%d registrations", n)
+	}
+}

@@ -1,0 +1,45 @@
+// Package login keeps the logins at remote MCP servers: who is logged in, with which token, and
+// how a login is made and ended.
+//
+// All routers of a user share the [Store], so that one login serves all clients. A [Source] gives
+// requests to a server their token, and refreshes it: one refresh at a time for all routers. A
+// [Pending] is a login that waits for its person.
+package login
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/status"
+)
+
+// Shared is the owner of logins that all clients of the router share.
+const Shared = "owner"
+
+// A NeededError says that a person must log in, and why.
+type NeededError struct {
+	Server string // its name
+	Why    status.LoginReason
+	Issuer string   // "" if it is not known
+	Scopes []string // that are missing, for [status.ScopeMissing]
+	Err    error    // that it follows from; nil for none. It has no secret.
+}
+
+func (e *NeededError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %v", e.Why.Text(), e.Err)
+	}
+	return e.Why.Text()
+}
+
+func (e *NeededError) Unwrap() error { return e.Err }
+
+// A State says how the login of a server is.
+type State struct {
+	LoggedIn bool
+	Issuer   string
+	Scopes   []string
+	Expires  time.Time          // of the access token; zero if unknown
+	Renews   bool               // there is a refresh token
+	Why      status.LoginReason // why a login is needed; "" if none is, as far as is known
+}

@@ -1,0 +1,116 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
+)
+
+// loopbackPath is the path of redirects to this machine.
+const loopbackPath = "/callback"
+
+// redirectFor returns where the login comes back, with the client that was registered before, nil
+// if there is none. Something listens there from now on.
+func (p *Pending) redirectFor(ctx context.Context, r Request) (oauth.Redirect, *oauth.Client, error) {
+	redirect := oauth.Redirect{DocumentURL: p.logins.documentURL(r.Server.Settings)}
+	kept, err := p.source.client(ctx, p.found.Issuer.ID)
+	if err != nil {
+		return redirect, nil, fmt.Errorf("%s: %w", r.Server.Name, err)
+	}
+	switch p.way {
+	case Public:
+		public := p.logins.publicURL()
+		if public == "" {
+			return redirect, nil, errors.New("the router has no public URL to which a login could come back; set http.publicUrl")
+		}
+		redirect.URI = public + CallbackPath
+	case Device:
+		// It does not come back.
+	default:
+		if redirect.URI, err = p.listen(r.Server, kept); err != nil {
+			return redirect, nil, fmt.Errorf("%s: %w", r.Server.Name, err)
+		}
+	}
+	return redirect, kept, nil
+}
+
+// listen opens the listener of the login, and returns the URI that leads to it. The port of the
+// registered client comes first, so that no other registration is needed.
+func (p *Pending) listen(s oauth.Server, kept *oauth.Client) (uri string, err error) {
+	set := s.Settings
+	if set.CallbackURL != "" || set.CallbackPort != 0 {
+		port, uri, err := fixedRedirect(set)
+		if err != nil {
+			return "", err
+		}
+		if p.port, err = p.logins.loopback.acquire(port); err != nil {
+			return "", fmt.Errorf("the login can't come back, since port %d (oauth.callbackPort) is in use: %w; end the program that listens on it, which may be another login under way, or set another port that the client is registered with", port, err)
+		}
+		return uri, nil
+	}
+	if port := portOf(kept); port != 0 {
+		if p.port, err = p.logins.loopback.acquire(port); err == nil {
+			return kept.RedirectURI, nil
+		}
+	}
+	if p.port, err = p.logins.loopback.acquire(0); err != nil {
+		return "", fmt.Errorf("the login can't come back, since no port of this machine is free: %w", err)
+	}
+	return loopbackURI("127.0.0.1", p.port), nil
+}
+
+// loopbackURI returns the redirect to this machine; port 0 leaves it out.
+func loopbackURI(host string, port int) string {
+	if port != 0 {
+		host = net.JoinHostPort(host, strconv.Itoa(port))
+	}
+	return "http://" + host + loopbackPath
+}
+
+// fixedRedirect returns the redirect that the settings prescribe, with the port of this machine
+// to which it leads.
+func fixedRedirect(s oauth.Settings) (port int, uri string, err error) {
+	if s.CallbackURL == "" {
+		return s.CallbackPort, loopbackURI("localhost", s.CallbackPort), nil
+	}
+	u, err := url.Parse(s.CallbackURL)
+	if err != nil || u.Host == "" {
+		return 0, "", errors.New("oauth.callbackUrl is no URL")
+	}
+	port = s.CallbackPort
+	if port == 0 && isLoopback(u.Hostname()) {
+		port, _ = strconv.Atoi(u.Port())
+	}
+	if port == 0 {
+		return 0, "", errors.New("oauth.callbackUrl needs oauth.callbackPort: the port of this machine to which you forward it")
+	}
+	return port, s.CallbackURL, nil
+}
+
+// portOf returns the port of this machine that the client was registered with, 0 without one.
+func portOf(c *oauth.Client) int {
+	if c == nil || !c.Registered {
+		return 0
+	}
+	u, err := url.Parse(c.RedirectURI)
+	if err != nil || u.Hostname() != "127.0.0.1" || u.Path != loopbackPath {
+		return 0
+	}
+	port, _ := strconv.Atoi(u.Port())
+	if port < 1024 || port > 65535 {
+		return 0
+	}
+	return port
+}
+
+// isLoopback reports whether the name or address always is this machine.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}

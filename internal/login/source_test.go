@@ -1,0 +1,354 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+)
+
+// A script is an issuer that answers in the time of a test.
+type script struct {
+	life  time.Duration // of tokens; 0 does not say
+	takes time.Duration // to answer
+	fails error
+
+	mu    sync.Mutex // guards asked
+	asked int        // for tokens
+}
+
+func (i *script) discover(context.Context, oauth.Server, oauth.Challenge) (*oauth.Found, error) {
+	return &oauth.Found{Asserted: true, Issuer: oauth.Issuer{ID: "https://issuer.example", TokenEndpoint: "https://issuer.example/token"}}, nil
+}
+
+func (i *script) refresh(ctx context.Context, _ oauth.Server, r record) (oauth.Token, error) {
+	t, err := i.next(ctx)
+	t.Refresh = r.Token.Refresh
+	return t, err
+}
+
+func (i *script) credentials(ctx context.Context, _ oauth.Server, _ oauth.Found, scopes []string) (oauth.Token, error) {
+	t, err := i.next(ctx)
+	t.Scopes = scopes
+	return t, err
+}
+
+func (i *script) next(ctx context.Context) (oauth.Token, error) {
+	i.mu.Lock()
+	i.asked++
+	asked := i.asked
+	i.mu.Unlock()
+	select {
+	case <-time.After(i.takes):
+	case <-ctx.Done():
+		return oauth.Token{}, ctx.Err()
+	}
+	return i.token(fmt.Sprintf("token %d", asked)), i.fails
+}
+
+func (i *script) token(access string) oauth.Token {
+	t := oauth.Token{Access: access, Obtained: wall()}
+	if i.life > 0 {
+		t.Expires = t.Obtained.Add(i.life)
+	}
+	return t
+}
+
+func (i *script) requests() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.asked
+}
+
+// scripted returns a source with the issuer. It is logged in with "token 0" unless refresh is nil.
+func scripted(t *testing.T, i *script, settings oauth.Settings, refresh *string) *Source {
+	t.Helper()
+	s := newSource(Options{Store: newMemory()}, oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: settings})
+	s.issuer = i
+	t.Cleanup(s.close)
+	if refresh != nil {
+		found, _ := i.discover(t.Context(), s.server, oauth.Challenge{})
+		token := i.token("token 0")
+		token.Refresh = *refresh
+		if err := s.save(t.Context(), record{Found: *found, Token: token}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func wantToken(t *testing.T, s *Source, want string) {
+	t.Helper()
+	if token, err := s.Token(t.Context()); token != want || err != nil {
+		t.Errorf("after %v the token is %q, %v; want %q", time.Since(start), token, err, want)
+	}
+}
+
+func wantNeeded(t *testing.T, s *Source, why status.LoginReason) {
+	t.Helper()
+	_, err := s.Token(t.Context())
+	if needed, ok := errors.AsType[*NeededError](err); !ok || needed.Why != why || s.why() != why {
+		t.Errorf("after %v: %v and %q, want a login that is needed because %s", time.Since(start), err, s.why(), why)
+	}
+}
+
+// start is when the time of synctest begins.
+var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+var unauthorized = &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{}}
+
+func TestRefreshesBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := &script{life: 100 * time.Second, takes: time.Second}
+		s := scripted(t, i, oauth.Settings{}, new("refresh"))
+		time.Sleep(79 * time.Second)
+		wantToken(t, s, "token 0")
+		synctest.Wait()
+		if n := i.requests(); n != 0 {
+			t.Fatalf("%d refreshes before 80 %% of its life", n)
+		}
+		time.Sleep(2 * time.Second)
+		for range 10 {
+			wantToken(t, s, "token 0") // nobody waits for the next one
+		}
+		time.Sleep(2 * time.Second)
+		wantToken(t, s, "token 1")
+		if n := i.requests(); n != 1 {
+			t.Errorf("%d refreshes", n)
+		}
+	})
+}
+
+// TestAfterSleep checks that a token that expired while the machine slept is not sent.
+func TestAfterSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := &script{life: time.Hour, takes: time.Second}
+		s := scripted(t, i, oauth.Settings{}, new("refresh"))
+		time.Sleep(10 * time.Hour)
+		var all sync.WaitGroup
+		for range 40 {
+			all.Go(func() { wantToken(t, s, "token 1") })
+		}
+		all.Wait()
+		if n := i.requests(); n != 1 {
+			t.Errorf("%d refreshes", n)
+		}
+	})
+}
+
+// TestWallClock checks that the age of a token goes by the wall clock: that of the monotonic clock
+// stands still while the machine sleeps.
+func TestWallClock(t *testing.T) {
+	now := wall()
+	if strings.Contains(now.String(), " m=") {
+		t.Errorf("%v has a reading of the monotonic clock", now)
+	}
+	token := oauth.Token{Obtained: time.Now(), Expires: time.Now().Add(time.Hour)}
+	for later, want := range map[time.Duration]age{0: young, 47 * time.Minute: young, 49 * time.Minute: old, 2 * time.Hour: tooOld} {
+		if got := ageOf(token, now.Add(later)); got != want {
+			t.Errorf("after %v the age is %d, want %d", later, got, want)
+		}
+	}
+}
+
+func TestWithoutExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := &script{}
+		s := scripted(t, i, oauth.Settings{}, new("refresh"))
+		time.Sleep(1000 * time.Hour)
+		wantToken(t, s, "token 0")
+		if err := s.Refused(t.Context(), "token 0", unauthorized); err != nil {
+			t.Fatal(err)
+		}
+		wantToken(t, s, "token 1")
+		err := s.Refused(t.Context(), "token 1", unauthorized)
+		if needed, ok := errors.AsType[*NeededError](err); !ok || needed.Why != status.TokenRejected || i.requests() != 1 {
+			t.Errorf("a 401 right after a refresh: %v, %d refreshes", err, i.requests())
+		}
+	})
+}
+
+func TestWithoutRefreshToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := &script{life: 60 * 24 * time.Hour}
+		s := scripted(t, i, oauth.Settings{}, new(""))
+		time.Sleep(59 * 24 * time.Hour)
+		wantToken(t, s, "token 0")
+		time.Sleep(2 * 24 * time.Hour)
+		wantNeeded(t, s, status.LoginExpired)
+		if n := i.requests(); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+func TestIssuerDownForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := &script{life: time.Hour, fails: errors.New("connection refused")}
+		s := scripted(t, i, oauth.Settings{}, new("refresh"))
+		time.Sleep(2 * time.Hour)
+		for range 60 {
+			for range 5 {
+				wantNeeded(t, s, status.IssuerUnreachable)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := i.requests(); n < 10 || n > 60/int(retryTime/time.Second)+1 {
+			t.Errorf("%d requests in a minute", n)
+		}
+		i.fails = nil
+		time.Sleep(retryTime)
+		wantToken(t, s, fmt.Sprintf("token %d", i.requests()+1))
+		if why := s.why(); why != "" {
+			t.Errorf("a login is needed because %s", why)
+		}
+	})
+}
+
+func TestCloseWaitsForARefresh(t *testing.T) {
+	for name, test := range map[string]struct {
+		takes, closes time.Duration
+		token         string
+	}{"short": {3 * time.Second, 3 * time.Second, "token 1"}, "endless": {time.Hour, closeTime, "token 0"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := scripted(t, &script{life: 10 * time.Hour, takes: test.takes}, oauth.Settings{}, new("refresh"))
+				time.Sleep(9 * time.Hour)
+				wantToken(t, s, "token 0")
+				synctest.Wait()
+				before := time.Now()
+				s.close()
+				if took := time.Since(before); took != test.closes {
+					t.Errorf("close took %v, want %v", took, test.closes)
+				}
+				if saved, err := s.saved(t.Context()); err != nil || saved.Token.Access != test.token {
+					t.Errorf("in the store there is %v, %v", saved, err)
+				}
+			})
+		})
+	}
+}
+
+func TestClientCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := &script{life: time.Hour, takes: time.Second}
+		s := scripted(t, i, oauth.Settings{Grant: oauth.ClientCredentials, Scopes: []string{"read"}}, nil)
+		wantToken(t, s, "")
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if err := s.Refused(t.Context(), "", unauthorized); err != nil {
+					t.Error(err)
+				}
+				wantToken(t, s, "token 1")
+			})
+		}
+		all.Wait()
+		if err := s.Refused(t.Context(), "token 1", unauthorized); err == nil || errors.As(err, new(*NeededError)) {
+			t.Errorf("a 401 right after the issue: %v", err)
+		}
+		time.Sleep(2 * time.Hour)
+		wantToken(t, s, "token 2")
+		time.Sleep(30 * time.Minute)
+		if err := s.Refused(t.Context(), "token 2", unauthorized); err != nil {
+			t.Error(err)
+		}
+		wantToken(t, s, "token 3")
+		i.fails = errors.New("connection refused")
+		time.Sleep(2 * time.Hour)
+		if _, err := s.Token(t.Context()); err == nil || errors.As(err, new(*NeededError)) {
+			t.Errorf("without the issuer: %v", err)
+		}
+	})
+}
+
+// TestChanged checks that a login in another process wakes who waits for it, and that a source
+// that nobody has any more leaves no goroutine.
+func TestChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scripted(t, &script{}, oauth.Settings{}, nil)
+		changed := s.Changed()
+		if s.Changed() != changed {
+			t.Error("two goroutines wait for the same")
+		}
+		time.Sleep(time.Hour)
+		select {
+		case <-changed:
+			t.Error("Changed is closed though nothing has changed")
+		default:
+		}
+		other := newSource(Options{Store: s.store}, s.server)
+		defer other.close()
+		if err := other.save(t.Context(), record{Token: oauth.Token{Access: "token"}}); err != nil {
+			t.Fatal(err)
+		}
+		<-changed
+		wantToken(t, s, "token")
+		again := s.Changed()
+		if _, err := other.forget(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-again
+	})
+}
+
+// TestOtherOrigin checks that a token goes only to the server that it was issued for.
+func TestOtherOrigin(t *testing.T) {
+	s := scripted(t, &script{}, oauth.Settings{}, new("refresh"))
+	for _, address := range []string{
+		"https://far.example.evil.example/mcp", "http://far.example/mcp", "https://far.example:8443/mcp", "https://far.example/other",
+	} {
+		other := newSource(Options{Store: s.store}, oauth.Server{Name: "far", URL: address})
+		defer other.close()
+		if token, err := other.Token(t.Context()); token != "" || err != nil {
+			t.Errorf("%s gets the token %q, %v", address, token, err)
+		}
+	}
+}
+
+// TestLoserDeletesNothing checks that a refused refresh token ends no login that has another one.
+func TestLoserDeletesNothing(t *testing.T) {
+	s := scripted(t, &script{}, oauth.Settings{}, new("refresh"))
+	loser, err := s.look(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.refresh(t.Context(), loser); err != nil { // as another router does
+		t.Fatal(err)
+	}
+	_ = s.lost(loser, false, errors.New("invalid_grant"))
+	wantToken(t, s, "token 1")
+	if saved, err := s.saved(t.Context()); err != nil || saved == nil || saved.Token.Refresh != "refresh" {
+		t.Errorf("in the store there is %v, %v", saved, err)
+	}
+}
+
+// TestMachineScopes checks that a token for more scopes keeps those of the last one.
+func TestMachineScopes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scripted(t, &script{}, oauth.Settings{Grant: oauth.ClientCredentials}, nil)
+		token := ""
+		for i, scope := range []string{"read", "write"} {
+			refused := &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{
+				"Www-Authenticate": {`Bearer error="insufficient_scope", scope="` + scope + `"`},
+			}}
+			if err := s.Refused(t.Context(), token, refused); err != nil {
+				t.Fatal(err)
+			}
+			token = fmt.Sprintf("token %d", i+1)
+			wantToken(t, s, token)
+		}
+		if got := s.machine.Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
+			t.Errorf("the scopes of the last token are %q", got)
+		}
+	})
+}

@@ -1,0 +1,398 @@
+package login
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/vault"
+)
+
+const (
+	maxLogins  = 1000     // in a store
+	maxClients = 1000     // in a store
+	maxEntry   = 64 << 10 // bytes of a login or a client
+)
+
+// A Store keeps logins, registered clients and pins in an encrypted file that all routers of the user
+// share. Its methods may be called from any goroutine.
+//
+// A login is found by the URL of its server and its owner. The name of its issuer is in it: a
+// server has one login of an owner at a time.
+type Store struct {
+	folder string
+	text   text
+
+	mu    sync.Mutex // guards the fields below
+	kept  *content   // as it was read last, not changed any more; nil before
+	stamp vault.Stamp
+	wrote chan struct{}            // closed when this store has changed the file; nil before someone waits
+	locks map[string]chan struct{} // of logins, without a folder
+}
+
+// A text is where a store keeps its content, as a [*vault.Text] does.
+type text interface {
+	Get(ctx context.Context) (string, error)
+	Edit(ctx context.Context, change func(old string) (string, error)) error
+	Stamp() (vault.Stamp, error)
+}
+
+// NewStore returns the store of the folder, next to the user's own configuration. It reads
+// nothing.
+func NewStore(folder string) *Store { return &Store{folder: folder, text: vault.Logins(folder)} }
+
+// newMemory returns a store that ends with the process.
+func newMemory() *Store { return &Store{text: new(memory)} }
+
+// A content is everything in a store.
+type content struct {
+	Logins  map[string]entry        `json:"logins"`  // by key
+	Pins    map[string]string       `json:"pins"`    // issuers, by key of the server and the client of its settings
+	Clients map[string]oauth.Client `json:"clients"` // by key of the issuer, the origin of the server and the owner
+}
+
+// A record is a login in the store.
+type record struct {
+	Found  oauth.Found  `json:"found"`  // so that a refresh needs no discovery
+	Client oauth.Client `json:"client"` // that the token was issued to
+	Token  oauth.Token  `json:"token"`
+}
+
+// An entry is the login of an owner at a server.
+type entry struct {
+	record
+	ID         string             `json:"id"`                   // random, of the login; it stays when the token is refreshed
+	Generation string             `json:"generation"`           // random, of the token
+	Refreshing bool               `json:"refreshing,omitempty"` // a router asks for the next token, or ended while it did
+	Ended      status.LoginReason `json:"ended,omitempty"`      // why the token can't be refreshed; "" if it can, or never could
+}
+
+// key returns the name of a login in the content.
+func key(server, owner string) string {
+	if u, err := url.Parse(server); err == nil {
+		u.Fragment, u.RawFragment, u.User = "", "", nil
+		server = u.String()
+	}
+	return hash(server, owner)
+}
+
+// origin returns the part of a server's URL that says who answers there: the scheme, the host and
+// the port.
+func origin(server string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		return server
+	}
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	if u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
+		port = ""
+	}
+	return u.Scheme + "://" + net.JoinHostPort(host, port)
+}
+
+func hash(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
+// login returns the login with the key, nil if there is none. It reads the file only if it has
+// changed, or if fresh is true.
+func (s *Store) login(ctx context.Context, key string, fresh bool) (*entry, error) {
+	c, err := s.read(ctx, fresh)
+	if err != nil {
+		return nil, err
+	}
+	if e, ok := c.Logins[key]; ok {
+		return &e, nil
+	}
+	return nil, nil
+}
+
+func (s *Store) read(ctx context.Context, fresh bool) (*content, error) {
+	stamp, err := s.text.Stamp() // before the file is read, so that a change between is seen
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	kept, same := s.kept, s.stamp == stamp
+	s.mu.Unlock()
+	if kept != nil && same && !fresh {
+		return kept, nil
+	}
+	data, err := s.text.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept, s.stamp = c, stamp
+	return c, nil
+}
+
+func parse(data string) (*content, error) {
+	c := &content{}
+	if data != "" {
+		if err := json.Unmarshal([]byte(data), c); err != nil {
+			return nil, errors.New("the stored logins are of another version of metarouter; use that version, or remove logins.enc and log in again")
+		}
+	}
+	if c.Logins == nil {
+		c.Logins = make(map[string]entry)
+	}
+	if c.Pins == nil {
+		c.Pins = make(map[string]string)
+	}
+	if c.Clients == nil {
+		c.Clients = make(map[string]oauth.Client)
+	}
+	return c, nil
+}
+
+// edit changes the content, while no other process does the same.
+func (s *Store) edit(ctx context.Context, change func(*content) error) error {
+	err := s.text.Edit(ctx, func(old string) (string, error) {
+		c, err := parse(old)
+		if err == nil {
+			err = change(c)
+		}
+		if err != nil {
+			return "", err
+		}
+		data, err := json.Marshal(c)
+		return string(data), err
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil && s.wrote != nil {
+		close(s.wrote)
+		s.wrote = nil
+	}
+	return err
+}
+
+// written returns a channel that is closed when this store has changed the file after the call.
+func (s *Store) written() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wrote == nil {
+		s.wrote = make(chan struct{})
+	}
+	return s.wrote
+}
+
+// put replaces the login with the key by a new one and returns it.
+func (s *Store) put(ctx context.Context, key string, r record) (*entry, error) {
+	e := entry{record: r, ID: rand.Text(), Generation: rand.Text()}
+	if err := bounded(e); err != nil {
+		return nil, err
+	}
+	return &e, s.underLock(ctx, key, func() error {
+		return s.edit(ctx, func(c *content) error {
+			if _, ok := c.Logins[key]; !ok && len(c.Logins) >= maxLogins {
+				return fmt.Errorf("there are %d logins already, and no more fit; log out from some servers", maxLogins)
+			}
+			c.Logins[key] = e
+			return nil
+		})
+	})
+}
+
+// remove removes the login with the key and returns it, nil if there was none.
+func (s *Store) remove(ctx context.Context, key string) (was *entry, err error) {
+	err = s.underLock(ctx, key, func() error {
+		return s.edit(ctx, func(c *content) error {
+			if e, ok := c.Logins[key]; ok {
+				was = &e
+			}
+			delete(c.Logins, key)
+			return nil
+		})
+	})
+	return was, err
+}
+
+// underLock runs do, which ends the login with the key, while nobody refreshes its token.
+func (s *Store) underLock(ctx context.Context, key string, do func() error) error {
+	old, err := s.login(ctx, key, true)
+	if err != nil {
+		return err
+	}
+	if old == nil {
+		return do()
+	}
+	unlock, err := s.lock(ctx, old.ID)
+	if err != nil {
+		return err
+	}
+	err = do()
+	unlock()
+	if err == nil {
+		s.dropLock(old.ID)
+	}
+	return err
+}
+
+// swap changes the login with the key if its token is still of the generation, and returns
+// the login as it is then; nil if there is none any more. change must not change maps and slices of
+// the entry.
+func (s *Store) swap(ctx context.Context, key, generation string, change func(*entry)) (now *entry, err error) {
+	err = s.edit(ctx, func(c *content) error {
+		e, ok := c.Logins[key]
+		if !ok {
+			return errUnchanged
+		}
+		now = &e
+		if e.Generation != generation {
+			return errUnchanged
+		}
+		change(&e)
+		if err := bounded(e); err != nil {
+			return err
+		}
+		c.Logins[key] = e
+		return nil
+	})
+	if errors.Is(err, errUnchanged) {
+		err = nil
+	}
+	return now, err
+}
+
+// errUnchanged ends an edit that changes nothing.
+var errUnchanged = errors.New("unchanged")
+
+func bounded(value any) error {
+	data, err := json.Marshal(value)
+	if err == nil && len(data) > maxEntry {
+		err = fmt.Errorf("the issuer's tokens are larger than %d KiB, which is too large to keep", maxEntry>>10)
+	}
+	return err
+}
+
+// client returns the client that is registered with the issuer for servers of the origin, nil if
+// there is none. Servers of other origins have clients of their own: an issuer may remember that a
+// person consented to a client, and must ask again before another server gets a token.
+func (s *Store) client(ctx context.Context, issuer, origin, owner string) (*oauth.Client, error) {
+	c, err := s.read(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	if found, ok := c.Clients[hash(issuer, origin, owner)]; ok {
+		return &found, nil
+	}
+	return nil, nil
+}
+
+// putClient keeps the client that is registered with the issuer for servers of the origin. The zero
+// value removes it.
+func (s *Store) putClient(ctx context.Context, issuer, origin, owner string, client oauth.Client) error {
+	if err := bounded(client); err != nil {
+		return err
+	}
+	return s.edit(ctx, func(c *content) error {
+		key := hash(issuer, origin, owner)
+		if client.ID == "" {
+			delete(c.Clients, key)
+			return nil
+		}
+		if _, ok := c.Clients[key]; !ok && len(c.Clients) >= maxClients {
+			for other := range c.Clients { // they can be registered again
+				delete(c.Clients, other)
+				break
+			}
+		}
+		c.Clients[key] = client
+		return nil
+	})
+}
+
+// validID matches the IDs of logins: they are parts of paths.
+var validID = regexp.MustCompile(`^[A-Z2-7]{1,64}$`)
+
+// lock takes the lock of the login with the ID, which all routers of the user share, until unlock is
+// called or the process ends. It waits while another one has it.
+func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) {
+	if s.folder != "" {
+		if !validID.MatchString(id) {
+			return nil, errors.New("the stored login is damaged; log out and log in again")
+		}
+		return vault.Lock(ctx, s.lockPath(id), "refreshes the token of a login")
+	}
+	s.mu.Lock()
+	if s.locks == nil {
+		s.locks = make(map[string]chan struct{})
+	}
+	c, ok := s.locks[id]
+	if !ok {
+		c = make(chan struct{}, 1)
+		s.locks[id] = c
+	}
+	s.mu.Unlock()
+	select {
+	case c <- struct{}{}:
+		return func() { <-c }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// dropLock removes the lock of a login that has ended. One who still waits for the lock finds
+// another login, or none.
+func (s *Store) dropLock(id string) {
+	if s.folder != "" && validID.MatchString(id) {
+		_ = os.Remove(s.lockPath(id)) // an open file on Windows: it stays
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.locks, id)
+}
+
+func (s *Store) lockPath(id string) string { return filepath.Join(s.folder, "login-"+id+".lock") }
+
+// A memory is a text in memory.
+type memory struct {
+	mu    sync.Mutex // guards the fields below
+	data  string
+	stamp vault.Stamp
+}
+
+func (m *memory) Get(context.Context) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.data, nil
+}
+
+func (m *memory) Edit(_ context.Context, change func(string) (string, error)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	data, err := change(m.data)
+	if err == nil {
+		m.data = data
+		m.stamp.Edits++
+	}
+	return err
+}
+
+func (m *memory) Stamp() (vault.Stamp, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stamp, nil
+}

@@ -1,0 +1,149 @@
+package oauth
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+)
+
+const (
+	maxChallenges      = 16       // headers that are read
+	maxChallengeHeader = 8 << 10  // bytes of one
+	maxURL             = 2 << 10  // bytes
+	maxNamedScopes     = 100      // of a challenge or a document
+	maxScope           = 256      // bytes of one
+	maxScopesText      = 16 << 10 // bytes of all
+)
+
+// ChallengeOf returns the challenge of a response with the status 401 or 403: that of the scheme
+// Bearer, whatever other schemes the response offers. If it has several, each value is that of
+// the first that has it. A header that is malformed gives what can be read of it.
+//
+// At most 16 headers of 8 KiB, 100 scopes of 256 bytes and a URL of 2 KiB are read. A URL that is
+// not absolute is no URL, and a scope with characters that no scope has is left out.
+func ChallengeOf(resp *http.Response) Challenge {
+	var c Challenge
+	headers := resp.Header.Values("WWW-Authenticate")
+	for _, header := range headers[:min(len(headers), maxChallenges)] {
+		if len(header) > maxChallengeHeader {
+			continue
+		}
+		challenges, err := oauthex.ParseWWWAuthenticate([]string{header})
+		if err != nil {
+			challenges = readChallenges(header)
+		}
+		for _, challenge := range challenges {
+			if challenge.Scheme == "bearer" {
+				c.add(challenge.Params)
+			}
+		}
+	}
+	return c
+}
+
+// add takes the values that c has not.
+func (c *Challenge) add(params map[string]string) {
+	if at := params["resource_metadata"]; c.MetadataURL == "" && len(at) <= maxURL {
+		if u, err := url.Parse(at); err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") {
+			c.MetadataURL = at
+		}
+	}
+	if c.Scopes == nil {
+		c.Scopes = namedScopes(strings.Fields(params["scope"]))
+	}
+	if code := params["error"]; c.Error == "" && len(code) <= 64 && isScope(code) { // has the same characters
+		c.Error = code
+	}
+}
+
+// namedScopes returns those that are scopes (RFC 6749, section 3.3), as many as fit the bounds, each
+// once. It is nil if there are none.
+func namedScopes(all []string) []string {
+	var scopes []string
+	seen, size := map[string]bool{}, 0
+	for _, scope := range all {
+		if len(scope) > maxScope || !isScope(scope) || seen[scope] {
+			continue
+		}
+		size += len(scope)
+		if len(scopes) == maxNamedScopes || size > maxScopesText {
+			break
+		}
+		seen[scope] = true
+		scopes = append(scopes, scope)
+	}
+	return scopes
+}
+
+// isScope reports whether a text has only the characters of a scope, and at least one.
+func isScope(text string) bool {
+	for _, c := range []byte(text) {
+		if c <= ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// readChallenges reads a header that is malformed. It takes each name=value as a parameter of the
+// scheme before it, with or without commas, and skips what is neither.
+func readChallenges(header string) []oauthex.Challenge {
+	var challenges []oauthex.Challenge
+	for rest := header; ; {
+		rest = strings.TrimLeft(rest, " \t,=")
+		if rest == "" {
+			return challenges
+		}
+		if rest[0] == '"' { // a value without a name
+			_, rest = readQuoted(rest)
+			continue
+		}
+		end := strings.IndexAny(rest, " \t,=\"")
+		if end < 0 {
+			end = len(rest)
+		}
+		word := strings.ToLower(rest[:end])
+		rest = rest[end:]
+		after, isParam := strings.CutPrefix(strings.TrimLeft(rest, " \t"), "=")
+		if !isParam {
+			challenges = append(challenges, oauthex.Challenge{Scheme: word, Params: map[string]string{}})
+			continue
+		}
+		var value string
+		if after = strings.TrimLeft(after, " \t"); strings.HasPrefix(after, `"`) {
+			value, rest = readQuoted(after)
+		} else {
+			end := strings.IndexAny(after, " \t,")
+			if end < 0 {
+				end = len(after)
+			}
+			value, rest = after[:end], after[end:]
+		}
+		if n := len(challenges); n > 0 {
+			if _, has := challenges[n-1].Params[word]; !has {
+				challenges[n-1].Params[word] = value
+			}
+		}
+	}
+}
+
+// readQuoted returns the value of the quoted string at the start of text, and what follows it. A
+// string that does not end has no value.
+func readQuoted(text string) (value, rest string) {
+	var b strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			return b.String(), text[i+1:]
+		case '\\':
+			if i++; i < len(text) {
+				b.WriteByte(text[i])
+			}
+		default:
+			b.WriteByte(text[i])
+		}
+	}
+	return "", ""
+}

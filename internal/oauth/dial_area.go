@@ -1,0 +1,224 @@
+package oauth
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// An area is how private an address is. A request may go to areas up to that of the server for
+// which it is made, so a greater area includes the lesser ones.
+type area int32
+
+const (
+	public   area = iota
+	private       // RFC 1918, RFC 4193 (fc00::/7), shared by a provider's customers (100.64.0.0/10), or of a test network (198.18.0.0/15)
+	loopback      // of this machine
+	nowhere       // no server has such an address: link-local, multicast, reserved, or of a cloud's metadata service
+)
+
+func (a area) String() string {
+	switch a {
+	case public:
+		return "public"
+	case private:
+		return "in a private network"
+	case loopback:
+		return "of this machine"
+	}
+	return "link-local, reserved or of a cloud's metadata service"
+}
+
+// metadataServices are addresses at which a cloud gives credentials to its machines, outside of the
+// link-local ones.
+var metadataServices = prefixes("168.63.129.16/32", "100.100.100.200/32", "fd00:ec2::254/128", "fd20:ce::254/128")
+
+var (
+	privatePrefixes = prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15", "fc00::/7")
+
+	reservedPrefixes = prefixes(
+		"0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.51.100.0/24",
+		"203.0.113.0/24", "224.0.0.0/3",
+		"2001::/23", "2001:db8::/32", "3fff::/20")
+
+	globalIPv6 = netip.MustParsePrefix("2000::/3")
+	nat64      = prefixes("64:ff9b::/96", "64:ff9b:1::/48")
+	sixToFour  = netip.MustParsePrefix("2002::/16")
+)
+
+func prefixes(all ...string) []netip.Prefix {
+	parsed := make([]netip.Prefix, len(all))
+	for i, p := range all {
+		parsed[i] = netip.MustParsePrefix(p)
+	}
+	return parsed
+}
+
+func within(ip netip.Addr, all []netip.Prefix) bool {
+	for _, p := range all {
+		if p.Contains(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+// areaOf returns the area of an address. An IPv6 address that stands for an IPv4 address has the
+// area of that one.
+func areaOf(ip netip.Addr) area {
+	ip = ip.Unmap().WithZone("")
+	switch {
+	case !ip.IsValid() || within(ip, metadataServices):
+		return nowhere
+	case ip.IsLoopback():
+		return loopback
+	case within(ip, privatePrefixes):
+		return private
+	case within(ip, reservedPrefixes):
+		return nowhere
+	case ip.Is4():
+		return public
+	}
+	bytes := ip.As16()
+	switch {
+	case within(ip, nat64):
+		return areaOf(netip.AddrFrom4([4]byte(bytes[12:])))
+	case sixToFour.Contains(ip):
+		return areaOf(netip.AddrFrom4([4]byte(bytes[2:6])))
+	case globalIPv6.Contains(ip):
+		return public
+	}
+	return nowhere
+}
+
+// literalArea returns the area of a host that is an IP address or "localhost". ok is false for
+// other names.
+func literalArea(host string) (a area, ok bool) {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "localhost" {
+		return loopback, true
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return 0, false
+	}
+	return areaOf(ip), true
+}
+
+// A blockedError is a request that is not sent, or a redirect that is not followed.
+type blockedError struct{ text string }
+
+func (e *blockedError) Error() string { return e.text }
+
+func blocked(format string, args ...any) error {
+	return &blockedError{fmt.Sprintf(format, args...)}
+}
+
+// A reach says which addresses the requests on behalf of a server may go to.
+type reach struct {
+	named    []*url.URL // what the configuration names: the server, and where its issuer describes itself
+	resolver *net.Resolver
+}
+
+func reachOf(s Server) *reach {
+	r := &reach{resolver: net.DefaultResolver}
+	for _, raw := range []string{s.URL, s.Settings.AuthServerMetadataURL} {
+		if u, err := url.Parse(raw); err == nil && u.Host != "" {
+			r.named = append(r.named, u)
+		}
+	}
+	return r
+}
+
+// names reports whether the configuration names the URL's host and port.
+func (r *reach) names(u *url.URL) bool {
+	for _, named := range r.named {
+		if sameHost(u, named) {
+			return true
+		}
+	}
+	return false
+}
+
+// area returns the area of the most private URL that the configuration names. That of a name is
+// the least private of its addresses, and never this machine: who owns a name decides what it
+// resolves to, and must not open this machine to strangers by that.
+func (r *reach) area(ctx context.Context) area {
+	most := public
+	for _, u := range r.named {
+		a, ok := literalArea(u.Hostname())
+		if !ok {
+			a = r.areaOfName(ctx, u.Hostname())
+		}
+		if a != nowhere {
+			most = max(most, a)
+		}
+	}
+	return most
+}
+
+func (r *reach) areaOfName(ctx context.Context, name string) area {
+	addresses, err := r.resolver.LookupNetIP(ctx, "ip", name)
+	if err != nil || len(addresses) == 0 {
+		return public
+	}
+	least := private
+	for _, ip := range addresses {
+		a := areaOf(ip)
+		if a == nowhere {
+			return public
+		}
+		least = min(least, a)
+	}
+	return least
+}
+
+// permit returns an error if requests may not go to a host with an address in this area.
+func (r *reach) permit(ctx context.Context, host string, a area) error {
+	if a == public || a != nowhere && a <= r.area(ctx) {
+		return nil
+	}
+	hint := ""
+	if a == loopback {
+		hint = `, or the url of its entry does not say "localhost"`
+	}
+	if a != nowhere {
+		return blocked("%s is %v, and the MCP server is not%s", host, a, hint)
+	}
+	return blocked("%s is an address that is %v", host, a)
+}
+
+// check returns an error if requests may not go to the URL, as far as the URL tells: the address of
+// a name is checked when it is dialed.
+func (r *reach) check(ctx context.Context, u *url.URL) error {
+	a, literal := literalArea(u.Hostname())
+	switch {
+	case u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
+		return blocked("%s is no https url", shown(u.String()))
+	case u.User != nil:
+		return blocked("%s has a name or a password in it", shown(u.String()))
+	case u.Scheme == "http" && (!literal || a != loopback):
+		return blocked("%s is not https", shown(u.String()))
+	case literal && !r.names(u):
+		return r.permit(ctx, u.Hostname(), a)
+	}
+	return nil
+}
+
+// sameHost reports whether two URLs have the same host and port.
+func sameHost(a, b *url.URL) bool {
+	return strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
+}
+
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case strings.EqualFold(u.Scheme, "https"):
+		return "443"
+	}
+	return "80"
+}

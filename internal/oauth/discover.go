@@ -1,0 +1,241 @@
+package oauth
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// ErrUnreachable is wrapped by errors of [Discover] if the server or an issuer did not answer, or
+// with a status of 500 or above: it may answer later.
+var ErrUnreachable = errors.New("no answer")
+
+// errAbsent is wrapped by errors of documents that are not there: a status of 400 to 499, or an
+// answer that is no JSON, such as a page for people.
+var errAbsent = errors.New("no document")
+
+// A failureError is an answer with a status of 500 or above. It is an [ErrUnreachable].
+type failureError struct{ status int }
+
+func (e *failureError) Error() string {
+	return fmt.Sprintf("it answers %d %s", e.status, http.StatusText(e.status))
+}
+
+func (e *failureError) Unwrap() error { return ErrUnreachable }
+
+// Discover finds out who issues tokens for the server: from the metadata that the challenge
+// names, else by well-known paths, else the server's own origin (revision 2025-03-26). If the
+// server names several issuers, it is the first that can be used.
+//
+// Settings.AuthServerMetadataURL wins over all of these: the issuer is then what the document at
+// this URL describes, and the server's metadata, if it is good, gives only the resource and the
+// scopes.
+//
+// The resource of the server's metadata must be the server's URL or a parent of it, at the same
+// origin. The issuer in an issuer's metadata must be the one by whose URL they were found. For
+// logins with a browser the issuer must support PKCE with S256; only at AuthServerMetadataURL it
+// may be silent about it. All URLs must be ones that [NewHTTPClient] permits.
+//
+// If there are no metadata at all, the issuer is the server's origin with the endpoints of revision
+// 2025-03-26, and is Guessed. If its authorization endpoint is not there either, or the server is
+// not reached by https, the Issuer is the zero value: the server has no OAuth.
+func Discover(ctx context.Context, c *http.Client, s Server, challenge Challenge) (*Found, error) {
+	server, err := url.Parse(s.URL)
+	if err != nil || server.Host == "" {
+		return nil, errors.New("the server's url is no url")
+	}
+	d := &discovery{client: c, reach: reachOf(s), server: server, settings: s.Settings}
+	byHand := s.Settings.AuthServerMetadataURL
+	if err := d.reach.check(ctx, &url.URL{Scheme: server.Scheme, Host: server.Host}); err != nil {
+		if challenge.MetadataURL != "" || byHand != "" {
+			return nil, fmt.Errorf("no login is possible, since anyone on the way could read the token: %w; use https", err)
+		}
+		return &Found{Resource: d.identifier()}, nil
+	}
+	if byHand != "" {
+		return d.byHand(ctx, byHand, challenge)
+	}
+	r, err := d.resource(ctx, challenge.MetadataURL)
+	switch {
+	case errors.Is(err, errAbsent):
+		return d.byOrigin(ctx)
+	case err != nil:
+		return nil, err
+	}
+	return d.byResource(ctx, r)
+}
+
+// A discovery finds the issuer of one server.
+type discovery struct {
+	client   *http.Client
+	reach    *reach
+	server   *url.URL
+	settings Settings
+}
+
+// byHand finds the issuer that the settings name.
+func (d *discovery) byHand(ctx context.Context, at string, challenge Challenge) (*Found, error) {
+	issuer, err := d.issuerAt(ctx, at)
+	if err != nil {
+		return nil, fmt.Errorf("%w; check authServerMetadataUrl", err)
+	}
+	found := &Found{Resource: d.identifier(), Issuer: *issuer, Asserted: true}
+	if r, err := d.resource(ctx, challenge.MetadataURL); err == nil {
+		found.Resource, found.Scopes = r.Resource, namedScopes(r.ScopesSupported)
+	}
+	return found, ctx.Err()
+}
+
+// byOrigin finds the issuer of a server without metadata: its origin (revision 2025-03-26).
+func (d *discovery) byOrigin(ctx context.Context) (*Found, error) {
+	issuer, err := d.issuer(ctx, d.origin())
+	switch {
+	case errors.Is(err, errAbsent):
+		return d.guess(ctx)
+	case err != nil:
+		return nil, err
+	}
+	return &Found{Resource: d.identifier(), Issuer: *issuer, Asserted: true}, nil
+}
+
+// guess returns the endpoints of a server that describes nothing (revision 2025-03-26), if it has
+// them.
+func (d *discovery) guess(ctx context.Context) (*Found, error) {
+	origin := d.origin()
+	found := &Found{Resource: d.identifier()}
+	if there, err := d.isThere(ctx, origin+"/authorize"); err != nil || !there {
+		return found, err
+	}
+	found.Issuer = Issuer{
+		ID:                    origin,
+		AuthorizationEndpoint: origin + "/authorize",
+		TokenEndpoint:         origin + "/token",
+		RegistrationEndpoint:  origin + "/register",
+		Guessed:               true,
+	}
+	return found, nil
+}
+
+// isThere reports whether a page for browsers is there. It gets no parameters, so that it may
+// answer anything, but not that it is missing or wants a token.
+func (d *discovery) isThere(ctx context.Context, at string) (bool, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return false, errors.New("the server's url is no url")
+	}
+	c := *d.client
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := c.Do(r)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", shown(at), unreachable(err))
+	}
+	resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusNotImplemented:
+		return false, nil
+	}
+	return true, nil
+}
+
+// origin returns the scheme, host and port of the server.
+func (d *discovery) origin() string {
+	return (&url.URL{Scheme: d.server.Scheme, Host: d.server.Host}).String()
+}
+
+// identifier returns the resource of a server that publishes none: its URL, without the query,
+// which may hold a key.
+func (d *discovery) identifier() string {
+	u := url.URL{Scheme: d.server.Scheme, Host: d.server.Host, Path: d.server.Path, RawPath: d.server.RawPath}
+	return u.String()
+}
+
+// get reads the JSON document at the URL into v. The error names the URL without its query.
+func (d *discovery) get(ctx context.Context, at string, v any) error {
+	if err := d.fetch(ctx, at, v); err != nil {
+		return fmt.Errorf("%s: %w", shown(at), err)
+	}
+	return nil
+}
+
+func (d *discovery) fetch(ctx context.Context, at string, v any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return errors.New("this is no url") // the error may hold the query
+	}
+	if err := d.reach.check(ctx, r.URL); err != nil {
+		return err
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("MCP-Protocol-Version", "2025-11-25")
+	resp, err := d.client.Do(r)
+	if err != nil {
+		return unreachable(err)
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode >= 500:
+		return &failureError{resp.StatusCode}
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("%w: it answers %d %s", errAbsent, resp.StatusCode, http.StatusText(resp.StatusCode))
+	case !isJSON(resp.Header.Get("Content-Type")):
+		return fmt.Errorf("%w: it answers with the content type %s, not application/json", errAbsent, clip(resp.Header.Get("Content-Type")))
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	switch {
+	case errors.Is(err, errTooLong) || len(body) > maxBody:
+		return errTooLong
+	case err != nil:
+		return unreachable(err)
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return fmt.Errorf("its JSON can't be used: %s", clip(err.Error()))
+	}
+	return nil
+}
+
+// unreachable returns the error of a request without the URL, whose query may hold a secret.
+func unreachable(err error) error {
+	var block *blockedError
+	if errors.As(err, &block) {
+		return block
+	}
+	var whole *url.Error
+	if errors.As(err, &whole) {
+		err = whole.Err
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}
+
+func isJSON(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"))
+}
+
+// first reads the first of the documents that is there. An answer of 500 and above passes the turn,
+// too, but then no document is an error that is not errAbsent: who can keep one document
+// from us must not make us use another way. No connection is the same for all, so it ends the search.
+func first(urls []string, get func(at string) error) error {
+	var failed error
+	for _, at := range urls {
+		err := get(at)
+		var status *failureError
+		switch {
+		case errors.Is(err, errAbsent):
+			failed = cmp.Or(failed, err)
+		case errors.As(err, &status):
+			if failed == nil || errors.Is(failed, errAbsent) {
+				failed = err
+			}
+		default:
+			return err // nil, or one that ends the search
+		}
+	}
+	return failed
+}

@@ -1,0 +1,182 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+)
+
+// maxNames bounds the lists of an issuer's document, and maxName the bytes of one name.
+const (
+	maxNames = 50
+	maxName  = 256
+)
+
+// An issuerDocument is what an issuer says of itself (RFC 8414, RFC 8628).
+type issuerDocument struct {
+	oauthex.AuthServerMeta
+	DeviceEndpoint string `json:"device_authorization_endpoint"`
+}
+
+// issuer finds what the issuer says of itself. The error wraps errAbsent if it says nothing.
+func (d *discovery) issuer(ctx context.Context, id string) (*Issuer, error) {
+	u, err := url.Parse(id)
+	if err != nil || len(id) > maxURL || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("the issuer %s is no url without query and fragment", shown(id))
+	}
+	if err := d.reach.check(ctx, u); err != nil {
+		return nil, fmt.Errorf("the issuer can't be used: %w", err)
+	}
+	document, err := d.described(ctx, u, id)
+	if err != nil {
+		return nil, err
+	}
+	return d.usable(ctx, document, false)
+}
+
+// described returns what the issuer says of itself. The error wraps errAbsent if it says nothing.
+func (d *discovery) described(ctx context.Context, u *url.URL, id string) (*issuerDocument, error) {
+	var found *issuerDocument
+	err := first(issuerURLs(u), func(at string) error {
+		var document issuerDocument
+		if err := d.get(ctx, at, &document); err != nil {
+			return err
+		}
+		if document.Issuer == "" && document.TokenEndpoint == "" {
+			return fmt.Errorf("%s: %w: its JSON names no issuer", shown(at), errAbsent)
+		}
+		// RFC 8414, section 3.3: "If these values are not identical, the data contained in the
+		// response MUST NOT be used." A slash at the end makes no other issuer.
+		if strings.TrimSuffix(document.Issuer, "/") != strings.TrimSuffix(id, "/") {
+			return fmt.Errorf("the issuer %s describes itself as %s at %s; no login is possible until who runs it corrects this",
+				shown(id), clip(document.Issuer), shown(at))
+		}
+		found = &document
+		return nil
+	})
+	return found, err
+}
+
+// issuerURLs returns where an issuer may describe itself, in the order of revision 2025-11-25.
+func issuerURLs(u *url.URL) []string {
+	const oauth, openID = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
+	origin := (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
+	p := strings.TrimSuffix(u.EscapedPath(), "/")
+	if p == "" {
+		return []string{origin + oauth, origin + openID}
+	}
+	return []string{origin + oauth + p, origin + openID + p, origin + p + openID}
+}
+
+// issuerAt returns the issuer that the document at the URL describes. A document at another origin
+// than its issuer's may lie: then the code of a login at the true issuer would go to a stranger. So
+// it must name the token endpoint's host that the issuer names itself, if that describes itself.
+func (d *discovery) issuerAt(ctx context.Context, at string) (*Issuer, error) {
+	var document issuerDocument
+	if err := d.get(ctx, at, &document); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(document.Issuer)
+	if err == nil {
+		err = d.reach.check(ctx, u)
+	}
+	if err != nil || len(document.Issuer) > maxURL {
+		return nil, fmt.Errorf("%s: its issuer is %s, which is no url that can be used", shown(at), clip(document.Issuer))
+	}
+	if place, err := url.Parse(at); err == nil && (!sameHost(place, u) || place.Scheme != u.Scheme) {
+		self, err := d.described(ctx, u, document.Issuer)
+		switch {
+		case errors.Is(err, errAbsent):
+		case err != nil:
+			return nil, fmt.Errorf("the issuer %s can't be asked whether %s describes it: %w", shown(document.Issuer), shown(at), err)
+		case !sameEndpoint(self.TokenEndpoint, document.TokenEndpoint):
+			return nil, fmt.Errorf("%s describes the issuer %s with the token endpoint %s, the issuer itself with %s",
+				shown(at), shown(document.Issuer), shown(document.TokenEndpoint), shown(self.TokenEndpoint))
+		}
+	}
+	return d.usable(ctx, &document, true)
+}
+
+// usable returns the issuer if logins at it are possible. silent permits that it does not say
+// whether it supports PKCE.
+func (d *discovery) usable(ctx context.Context, m *issuerDocument, silent bool) (*Issuer, error) {
+	browser := d.settings.Grant == "" || d.settings.Grant == AuthorizationCode
+	methods := m.CodeChallengeMethodsSupported
+	if browser && !slices.Contains(methods, "S256") && !(silent && len(methods) == 0) {
+		return nil, fmt.Errorf("the issuer %s does not say that it supports PKCE with S256 (code_challenge_methods_supported), "+
+			"without which others could use a login; if it does support it, put the URL of its metadata into authServerMetadataUrl", shown(m.Issuer))
+	}
+	endpoints := []struct {
+		name, url string
+		needed    bool
+	}{
+		{"authorization_endpoint", m.AuthorizationEndpoint, browser},
+		{"token_endpoint", m.TokenEndpoint, true},
+		{"registration_endpoint", m.RegistrationEndpoint, false},
+		{"device_authorization_endpoint", m.DeviceEndpoint, d.settings.Grant == DeviceCode},
+		{"revocation_endpoint", m.RevocationEndpoint, false},
+	}
+	for _, e := range endpoints {
+		if err := d.endpoint(ctx, e.url, e.needed); err != nil {
+			return nil, fmt.Errorf("the issuer %s can't be used: its %s %w", shown(m.Issuer), e.name, err)
+		}
+	}
+	return &Issuer{
+		ID:                    m.Issuer,
+		AuthorizationEndpoint: m.AuthorizationEndpoint,
+		TokenEndpoint:         m.TokenEndpoint,
+		RegistrationEndpoint:  m.RegistrationEndpoint,
+		DeviceEndpoint:        m.DeviceEndpoint,
+		RevocationEndpoint:    m.RevocationEndpoint,
+		Scopes:                namedScopes(m.ScopesSupported),
+		AuthMethods:           names(m.TokenEndpointAuthMethodsSupported),
+		SigningAlgorithms:     names(m.TokenEndpointAuthSigningAlgValuesSupported),
+		Grants:                names(m.GrantTypesSupported),
+		ClientDocuments:       m.ClientIDMetadataDocumentSupported,
+		SendsIssuer:           m.AuthorizationResponseIssParameterSupported,
+	}, nil
+}
+
+// sameEndpoint reports whether two endpoints have the same host.
+func sameEndpoint(a, b string) bool {
+	first, err := url.Parse(a)
+	second, err2 := url.Parse(b)
+	return err == nil && err2 == nil && sameHost(first, second)
+}
+
+// endpoint checks the URL of an endpoint. The error follows its name.
+func (d *discovery) endpoint(ctx context.Context, raw string, needed bool) error {
+	if raw == "" {
+		if needed {
+			return errors.New("is missing")
+		}
+		return nil
+	}
+	u, err := url.Parse(raw)
+	if err != nil || len(raw) > maxURL || u.Fragment != "" {
+		return fmt.Errorf("is no url without fragment of at most %d bytes", maxURL)
+	}
+	if err := d.reach.check(ctx, u); err != nil {
+		return fmt.Errorf("is wrong: %w", err)
+	}
+	return nil
+}
+
+// names returns a list of an issuer without what is too long; nil stays nil.
+func names(all []string) []string {
+	if all == nil {
+		return nil
+	}
+	kept := []string{}
+	for _, name := range all[:min(len(all), maxNames)] {
+		if len(name) <= maxName {
+			kept = append(kept, name)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,152 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/oauth2"
+)
+
+// A Grantor asks an issuer for tokens. Each of its requests goes to the issuer only: a redirect is
+// an error. Its errors and its String have no token, code, verifier, secret or key.
+type Grantor struct {
+	HTTP     *http.Client
+	Issuer   Issuer
+	Client   Client
+	Settings Settings // for the client's key
+	Resource string   // the resource parameter; "" sends none
+}
+
+// offlineAccess is the scope that OpenID issuers want to hear before they grant a refresh token.
+const offlineAccess = "offline_access"
+
+// ScopesToAsk returns the scopes to ask for: those of the settings, which are all that the router
+// may have, else those of the challenge, else those of the server's metadata. The last two get all
+// of before: scopes that were granted or are known to be needed. It adds offline_access if the
+// issuer lists it and a person logs in. nil asks for none: the issuer chooses.
+func ScopesToAsk(s Settings, found *Found, challenge Challenge, before []string) []string {
+	all := s.Scopes
+	if all == nil {
+		all = challenge.Scopes
+		if len(all) == 0 && found != nil {
+			all = found.Scopes
+		}
+		all = Union(all, before)
+	}
+	all = Union(nil, all)
+	if found != nil && s.Grant != ClientCredentials && slices.Contains(found.Issuer.Scopes, offlineAccess) {
+		all = Union(all, []string{offlineAccess})
+	}
+	return all
+}
+
+// AuthorizationURL returns the URL at which a person logs in, or "" if the issuer's endpoint is not
+// a URL with https (or http on this machine). verifier is that of PKCE. An OpenID issuer grants
+// offline_access only if it asks the person, so that prompt=consent goes with that scope.
+func (g *Grantor) AuthorizationURL(state, verifier, redirectURI string, scopes []string) string {
+	if checkEndpoint("authorization", g.Issuer.AuthorizationEndpoint) != nil {
+		return ""
+	}
+	// An endpoint has no fragment (RFC 6749, section 3.1): behind one, no parameter would be sent.
+	endpoint, _, _ := strings.Cut(g.Issuer.AuthorizationEndpoint, "#")
+	config := oauth2.Config{
+		ClientID:    g.Client.ID,
+		Endpoint:    oauth2.Endpoint{AuthURL: endpoint},
+		RedirectURL: redirectURI,
+		Scopes:      scopes,
+	}
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)}
+	if g.Resource != "" {
+		options = append(options, oauth2.SetAuthURLParam("resource", g.Resource))
+	}
+	if slices.Contains(scopes, offlineAccess) {
+		options = append(options, oauth2.SetAuthURLParam("prompt", "consent"))
+	}
+	return escaped(config.AuthCodeURL(state, options...))
+}
+
+// escaped returns a URL without the characters that no URL may have (RFC 3986), which are quotes
+// for shells and for programs that open browsers.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if c <= ' ' || c > '~' || strings.IndexByte("\"<>\\^`{|}", c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// CheckResponse checks an authorization response (the query of the redirect) except for its
+// state, and returns its code. The error is a [*Refusal] if the issuer sent one, else says what
+// is wrong, such as the iss of another issuer.
+//
+// An iss must equal the issuer's identifier in each byte, advertised or not (RFC 9207, section
+// 2.4). It is checked before an error is believed, since another issuer may have sent that.
+func (g *Grantor) CheckResponse(q url.Values) (code string, err error) {
+	for _, name := range []string{"code", "state", "iss", "error", "error_description"} {
+		if len(q[name]) > 1 {
+			return "", fmt.Errorf("the response to the login has %q %d times: it is not used", name, len(q[name]))
+		}
+	}
+	switch iss := q.Get("iss"); {
+	case q.Has("iss") && iss != g.Issuer.ID:
+		return "", fmt.Errorf("the response to the login is from another issuer (iss %q) than the one that was asked (%q): it is not used", oneLine(iss), oneLine(g.Issuer.ID))
+	case !q.Has("iss") && g.Issuer.SendsIssuer:
+		return "", fmt.Errorf("the response to the login does not say who sent it (no iss), although the issuer %q promises it: it is not used", oneLine(g.Issuer.ID))
+	}
+	if q.Has("error") {
+		return "", newRefusal(q.Get("error"), q.Get("error_description"), 0, nil)
+	}
+	code = q.Get("code")
+	switch {
+	case code == "":
+		return "", errors.New("the response to the login has neither a code nor an error")
+	case len(code) > maxToken:
+		return "", fmt.Errorf("the response to the login has a code of more than %d bytes", maxToken)
+	}
+	return code, nil
+}
+
+// Exchange redeems an authorization code.
+func (g *Grantor) Exchange(ctx context.Context, code, verifier, redirectURI string, scopes []string) (Token, error) {
+	return g.token(ctx, url.Values{
+		"grant_type":    {"authorization_code"},
+		"code":          {code},
+		"code_verifier": {verifier},
+		"redirect_uri":  {redirectURI},
+	}, scopes)
+}
+
+// Refresh redeems the refresh token of t. The new token has the old refresh token and the old
+// scopes if the issuer sends none.
+func (g *Grantor) Refresh(ctx context.Context, t Token) (Token, error) {
+	if t.Refresh == "" {
+		return Token{}, errors.New("the login has no refresh token")
+	}
+	fresh, err := g.token(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {t.Refresh}}, t.Scopes)
+	if err == nil && fresh.Refresh == "" {
+		fresh.Refresh = t.Refresh
+	}
+	return fresh, err
+}
+
+// ClientCredentials gets a token without a person.
+func (g *Grantor) ClientCredentials(ctx context.Context, scopes []string) (Token, error) {
+	form := url.Values{"grant_type": {"client_credentials"}}
+	setScope(form, scopes)
+	return g.token(ctx, form, scopes)
+}
+
+func setScope(form url.Values, scopes []string) {
+	if len(scopes) > 0 {
+		form.Set("scope", strings.Join(scopes, " "))
+	}
+}

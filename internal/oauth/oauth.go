@@ -1,0 +1,134 @@
+// Package oauth speaks OAuth 2.1 as the client of one remote MCP server, as the authorization
+// part of the MCP specification asks for it.
+//
+// It finds out who issues tokens for a server ([Discover]), agrees with that issuer on who the
+// client is ([Identify]), and asks it for tokens ([Grantor]). It keeps nothing: package login
+// does.
+package oauth
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Server is a remote MCP server for which tokens are needed.
+type Server struct {
+	Name     string // in the configuration
+	URL      string // of its MCP endpoint
+	Settings Settings
+}
+
+// Settings say how to get tokens for a server: the "oauth" object of its entry, with the values
+// of its secrets. The zero value finds everything out.
+type Settings struct {
+	ClientID     string // registered by hand; "" is an identity that the issuer accepts without
+	ClientSecret string // of ClientID; "" for a public client
+	PrivateKey   string // of ClientID, in PEM, with which it signs who it is; "" for none
+	KeyID        string // of PrivateKey; "" sends none
+	Algorithm    string // of PrivateKey, such as ES256; "" is that of the key
+
+	CallbackPort      int    // on which the login comes back; 0 is any free one
+	CallbackURL       string // at which it comes back instead, and from where a person forwards it to CallbackPort; ""
+	ClientMetadataURL string // of a client ID metadata document; "" for none
+
+	AuthServerMetadataURL string   // where the issuer describes itself; "" finds it
+	Scopes                []string // to ask for; nil is those that the server names
+	Resource              string   // the resource parameter (RFC 8707); "" is the server's identifier
+	NoResource            bool     // send no resource parameter: some issuers refuse it
+	Grant                 Grant
+}
+
+// A Grant is how a client gets its first token.
+type Grant string
+
+const (
+	AuthorizationCode Grant = "authorization_code" // a person logs in with a browser; also ""
+	ClientCredentials Grant = "client_credentials" // the client has a secret or a key, and no person is needed
+	DeviceCode        Grant = "device_code"        // a person enters a code on any device
+)
+
+// An Issuer is an authorization server, as it describes itself.
+type Issuer struct {
+	ID string // the issuer identifier, a URL
+
+	AuthorizationEndpoint string
+	TokenEndpoint         string
+	RegistrationEndpoint  string // "" if clients can't register themselves
+	DeviceEndpoint        string // "" without the device grant
+	RevocationEndpoint    string // "" if tokens can't be revoked
+
+	Scopes            []string // that it names; nil if it names none
+	AuthMethods       []string // of clients at the token endpoint; nil if it does not say
+	SigningAlgorithms []string // of clients' assertions; nil if it does not say
+	Grants            []string // nil if it does not say
+	ClientDocuments   bool     // it reads client ID metadata documents
+	SendsIssuer       bool     // it puts iss into authorization responses (RFC 9207)
+	Guessed           bool     // it describes itself nowhere: these are the endpoints of revision 2025-03-26
+}
+
+// A Found is what was found out about who issues tokens for a server.
+type Found struct {
+	Resource string   // the server's identifier for the resource parameter
+	Scopes   []string // that the server names in its metadata; nil if it names none
+	Issuer   Issuer
+	Asserted bool // some metadata was found; without them, and without a TokenEndpoint, the server has no OAuth
+}
+
+// A Challenge is what a server says when it refuses a request (WWW-Authenticate).
+type Challenge struct {
+	MetadataURL string   // of the protected resource metadata; "" if it names none
+	Scopes      []string // that the request needs; nil if it names none
+	Error       string   // such as "insufficient_scope"; "" if it names none
+}
+
+// A Client is who the router is for an issuer.
+type Client struct {
+	ID          string    `json:"id"`
+	Secret      string    `json:"secret,omitempty"`
+	AuthMethod  string    `json:"auth_method"`            // at the token endpoint: none, client_secret_basic, client_secret_post or private_key_jwt
+	RedirectURI string    `json:"redirect_uri,omitempty"` // that it was registered with
+	Registered  bool      `json:"registered,omitempty"`   // by us, so that it is kept and can be replaced
+	Expires     time.Time `json:"expires,omitzero"`       // of the secret; zero for never
+}
+
+// A Token is a token that an issuer granted.
+type Token struct {
+	Access   string    `json:"access"`
+	Refresh  string    `json:"refresh,omitempty"` // "" if there is none
+	Obtained time.Time `json:"obtained"`          // by our clock
+	Expires  time.Time `json:"expires,omitzero"`  // of Access; zero if the issuer does not say
+	Scopes   []string  `json:"scopes,omitempty"`  // that were granted: those that were asked for if the issuer names none
+}
+
+// A Refusal is an error of an issuer (RFC 6749, section 5.2).
+type Refusal struct {
+	Code        string // such as "invalid_grant"
+	Description string // in the issuer's words, bounded and on one line; ""
+	Status      int    // of the HTTP response
+}
+
+func (e *Refusal) Error() string {
+	text := "the issuer refuses: " + e.Code
+	if e.Description != "" {
+		text += " (" + e.Description + ")"
+	}
+	switch {
+	case e.Code == "invalid_target", strings.Contains(e.Description, "AADSTS9010"): // Entra's words
+		text += `; if it knows no resource parameter, put "oauth": {"resource": false} into the server's entry`
+	case e.Code == "invalid_scope":
+		text += `; put "oauth": {"scopes": […]} with those that it knows into the server's entry`
+	}
+	return text
+}
+
+// Union returns all scopes of both, each once, those of a first.
+func Union(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, scope := range b {
+		if !slices.Contains(all, scope) {
+			all = append(all, scope)
+		}
+	}
+	return all
+}

@@ -1,0 +1,217 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+)
+
+const (
+	maxBody        = 1 << 20  // bytes of an issuer's answer
+	maxToken       = 64 << 10 // bytes of a token, a code
+	maxID          = 4 << 10  // bytes of a client's ID, a URL
+	maxDescription = 300      // characters of an issuer's words
+	requestTime    = 30 * time.Second
+)
+
+// A reply is an issuer's answer to a request, a JSON object.
+type reply struct {
+	status int
+	fields map[string]json.RawMessage
+}
+
+// text returns a field that is a string; "" if it is not there or something else.
+func (r reply) text(name string) string {
+	var text string
+	json.Unmarshal(r.fields[name], &text)
+	return text
+}
+
+// form sends a form to an endpoint of the issuer, with who the client is.
+func (g *Grantor) form(ctx context.Context, what, endpoint string, form url.Values) (reply, error) {
+	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	if err := g.authenticate(form, header); err != nil {
+		return reply{}, unsent{err}
+	}
+	return post(ctx, g.HTTP, what, endpoint, header, form.Encode(), g.secretsOf(form, header))
+}
+
+// secretsOf returns what an issuer may not repeat of a request, as the request has it and plain.
+func (g *Grantor) secretsOf(form url.Values, header http.Header) []string {
+	_, proof, _ := strings.Cut(header.Get("Authorization"), " ")
+	all := []string{proof, g.Client.Secret}
+	for _, name := range []string{"code", "code_verifier", "refresh_token", "device_code", "client_secret", "client_assertion", "token"} {
+		all = append(all, form.Get(name))
+	}
+	var secrets []string
+	for _, secret := range all {
+		secrets = append(secrets, secret, url.QueryEscape(secret))
+	}
+	return secrets
+}
+
+// ErrNotSent is in the error of a request of which nothing left: the issuer did nothing for it.
+var ErrNotSent = errors.New("the request was not sent")
+
+// An unsent is why a request was not sent.
+type unsent struct{ error }
+
+func (e unsent) Unwrap() []error { return []error{e.error, ErrNotSent} }
+
+// post sends a request to an endpoint of an issuer. The error is a [*Refusal] if the issuer sent
+// one, and wraps [ErrNotSent] if no connection to it was made. what names the endpoint; no error has the secrets, nor the query of the endpoint.
+func post(ctx context.Context, c *http.Client, what, endpoint string, header http.Header, body string, secrets []string) (reply, error) {
+	if err := checkEndpoint(what, endpoint); err != nil {
+		return reply{}, unsent{err}
+	}
+	connected := false
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(body))
+	if err != nil {
+		return reply{}, fmt.Errorf("the %s endpoint is not a URL", what)
+	}
+	req.Header = header.Clone()
+	req.Header.Set("Accept", "application/json") // GitHub answers with a form otherwise
+	at := fmt.Sprintf("%s endpoint of %s", what, req.URL.Host)
+	resp, err := unredirected(c).Do(req)
+	if err != nil {
+		err = fmt.Errorf("ask the %s: %w", at, withoutURL(err))
+		if !connected {
+			err = unsent{err}
+		}
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	if err != nil {
+		return reply{}, fmt.Errorf("read the answer of the %s: %w", at, err)
+	}
+	if len(data) > maxBody {
+		return reply{}, fmt.Errorf("the answer of the %s has more than %d bytes", at, maxBody)
+	}
+	return readReply(at, resp.StatusCode, data, secrets)
+}
+
+// readReply reads an answer of the endpoint at.
+func readReply(at string, status int, data []byte, secrets []string) (reply, error) {
+	r := reply{status: status}
+	err := json.Unmarshal(data, &r.fields)
+	code := r.text("error")
+	switch {
+	case status >= 300 && status < 400:
+		return reply{}, fmt.Errorf("the %s redirects (status %d): a request with credentials does not follow", at, status)
+	case status >= 500, status == http.StatusTooManyRequests && code == "":
+		return reply{}, fmt.Errorf("the %s fails for now (status %d)", at, status)
+	case code != "": // with any status: GitHub sends 200
+		return reply{}, newRefusal(code, r.text("error_description"), status, secrets)
+	case status < 200 || status >= 300:
+		return reply{}, &statusError{at, status}
+	case err != nil || r.fields == nil:
+		return reply{}, fmt.Errorf("the answer of the %s is %w", at, errNoObject)
+	}
+	return r, nil
+}
+
+var errNoObject = errors.New("not a JSON object")
+
+// A statusError is a refusal without an error of OAuth.
+type statusError struct {
+	at     string
+	status int
+}
+
+func (e *statusError) Error() string {
+	return fmt.Sprintf("the %s refuses without saying why (status %d)", e.at, e.status)
+}
+
+// unredirected returns the client, but without redirects: they would send credentials elsewhere.
+func unredirected(c *http.Client) *http.Client {
+	if c == nil {
+		c = http.DefaultClient
+	}
+	same := *c
+	same.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &same
+}
+
+// withoutURL returns the cause of a request's error, since the URL may have secrets in its query.
+func withoutURL(err error) error {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return failed.Err
+	}
+	return err
+}
+
+// checkEndpoint refuses a URL that is not https, or http on this machine.
+func checkEndpoint(what, endpoint string) error {
+	if endpoint == "" {
+		return fmt.Errorf("the issuer has no %s endpoint", what)
+	}
+	if u, err := url.Parse(endpoint); err == nil && len(endpoint) <= maxID && isSafe(u) {
+		return nil
+	}
+	return fmt.Errorf("the %s endpoint of the issuer is not a URL with https", what)
+}
+
+func isSafe(u *url.URL) bool {
+	if u.Host == "" || u.User != nil {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// knownAs are codes of single issuers, and the code of RFC 6749 that they mean.
+var knownAs = map[string]string{
+	"bad_refresh_token":            "invalid_grant", // GitHub
+	"bad_verification_code":        "invalid_grant",
+	"incorrect_client_credentials": "invalid_client",
+}
+
+// newRefusal returns the error of an issuer, as a person may read it: bounded, on one line,
+// without the secrets.
+func newRefusal(code, description string, status int, secrets []string) *Refusal {
+	if known, ok := knownAs[code]; ok {
+		code = known
+	}
+	for _, secret := range secrets {
+		if secret != "" {
+			description = strings.ReplaceAll(description, secret, "…")
+			code = strings.ReplaceAll(code, secret, "…")
+		}
+	}
+	return &Refusal{Code: shorten(code, 64), Description: oneLine(description), Status: status}
+}
+
+// oneLine returns a stranger's text as one line, bounded.
+func oneLine(text string) string { return shorten(text, maxDescription) }
+
+func shorten(text string, most int) string {
+	if len(text) > 8*most {
+		text = text[:8*most]
+	}
+	runes := []rune(strings.TrimSpace(plain.Line(text)))
+	if len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return string(runes)
+}

@@ -1,0 +1,124 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	maxLife   = 10 * 365 * 24 * time.Hour  // of an access token
+	maxCount  = 200 * 365 * 24 * time.Hour // of any number of seconds: what a Duration holds is little more
+	maxScopes = 1000                       // of a token
+)
+
+// token asks the token endpoint. asked are the scopes of the token if the issuer names none.
+func (g *Grantor) token(ctx context.Context, form url.Values, asked []string) (Token, error) {
+	if g.Resource != "" {
+		form.Set("resource", g.Resource)
+	}
+	now := time.Now().Round(0) // the wall clock: the other one stands still while the machine sleeps
+	r, err := g.form(ctx, "token", g.Issuer.TokenEndpoint, form)
+	if err != nil {
+		return Token{}, err
+	}
+	return readToken(r, now, asked)
+}
+
+// readToken returns the token of a reply to a request that was sent at a time. No error has the
+// reply's text.
+func readToken(r reply, at time.Time, asked []string) (Token, error) {
+	if kind := r.text("token_type"); kind != "" && !strings.EqualFold(kind, "Bearer") {
+		return Token{}, fmt.Errorf("the issuer grants a token of the type %q: only Bearer is known here", shorten(kind, 64))
+	}
+	t := Token{Access: r.text("access_token"), Refresh: r.text("refresh_token"), Obtained: at, Scopes: scopesOf(r.text("scope"), asked)}
+	switch {
+	case t.Access == "":
+		return Token{}, errors.New("the issuer's answer has no access_token")
+	case !isVisible(t.Access, '!'):
+		return Token{}, fmt.Errorf("the issuer grants a token that can't be sent: it is longer than %d bytes, or has characters that no header may have", maxToken)
+	case !isVisible(t.Refresh, ' '):
+		return Token{}, fmt.Errorf("the issuer grants a refresh token that is longer than %d bytes, or has characters that none may have", maxToken)
+	}
+	// A life that is not positive says nothing: such a token would be refreshed before each request.
+	if life := secondsOf(r.fields["expires_in"]); life > 0 {
+		t.Expires = at.Add(min(life, maxLife))
+	}
+	return t, nil
+}
+
+// isVisible reports whether the text is at most maxToken bytes from first to '~'.
+func isVisible(text string, first byte) bool {
+	for i := range len(text) {
+		if text[i] < first || text[i] > '~' {
+			return false
+		}
+	}
+	return len(text) <= maxToken
+}
+
+// secondsOf returns a number of seconds, which some issuers send as a string; 0 if there is none
+// that is positive. It is at most maxCount.
+func secondsOf(field json.RawMessage) time.Duration {
+	seconds, err := strconv.ParseFloat(strings.Trim(string(field), `"`), 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) || !(seconds > 0) {
+		return 0
+	}
+	return time.Duration(min(seconds, maxCount.Seconds()) * float64(time.Second))
+}
+
+// scopesOf returns the scopes of a token: those that were asked for if the issuer names none.
+// GitHub separates them by commas.
+func scopesOf(text string, asked []string) []string {
+	separated := func(r rune) bool { return r == ' ' }
+	if !slices.ContainsFunc(asked, func(scope string) bool { return strings.Contains(scope, ",") }) {
+		separated = func(r rune) bool { return r == ' ' || r == ',' }
+	}
+	granted := strings.FieldsFunc(text, separated)
+	if len(granted) == 0 {
+		return slices.Clone(asked)
+	}
+	return Union(nil, granted[:min(len(granted), maxScopes)])
+}
+
+// String says what the token is, without the token.
+func (t Token) String() string {
+	return fmt.Sprintf("token until %s, refresh token: %t, scopes %q", t.Expires.Format(time.RFC3339), t.Refresh != "", t.Scopes)
+}
+
+// GoString is String: %#v prints no secret, either.
+func (t Token) GoString() string { return t.String() }
+
+// String says who the client is, without its secret.
+func (c Client) String() string {
+	return fmt.Sprintf("client %q (%s)", c.ID, c.AuthMethod)
+}
+
+// GoString is String.
+func (c Client) GoString() string { return c.String() }
+
+// String says what the settings are, without secret and key.
+func (s Settings) String() string {
+	return fmt.Sprintf("client %q, secret: %t, key: %t, grant %q", s.ClientID, s.ClientSecret != "", s.PrivateKey != "", s.Grant)
+}
+
+// GoString is String.
+func (s Settings) GoString() string { return s.String() }
+
+// String says whom the grantor asks as whom.
+func (g Grantor) String() string { return fmt.Sprintf("%v at %q", g.Client, g.Issuer.ID) }
+
+// GoString is String.
+func (g Grantor) GoString() string { return g.String() }
+
+// String says where the person goes, without the code that is redeemed.
+func (d Device) String() string { return fmt.Sprintf("device login at %q", d.URL) }
+
+// GoString is String.
+func (d Device) GoString() string { return d.String() }

@@ -1,0 +1,119 @@
+// Package packages finds the packages that npx, npm exec, uvx and uv tool run are to run in a
+// command line. It starts nothing and asks no registry.
+package packages
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A Use is a command line that runs a program of a package, which it may have to fetch first.
+type Use struct {
+	By    string // the command: npx, npm, uvx or uv, without its folder
+	Specs []Spec // at least one
+}
+
+// A Spec names a package, perhaps with a version, a range or a tag.
+type Spec struct {
+	Text string // as the command line has it
+	Arg  int    // the argument that it is in, counted from 0
+	From bool   // it is the value of an option, and another argument names the program
+}
+
+// ByNPM reports whether it is npm that runs the package.
+func (u Use) ByNPM() bool { return u.By == "npx" || u.By == "npm" }
+
+// KeepsData reports whether the package keeps its data in its own folder, as far as that is
+// known: another version would begin without the data. env is that of the entry.
+func (u Use) KeepsData(env map[string]string) bool {
+	const memory = "@modelcontextprotocol/server-memory"
+	return env["MEMORY_FILE_PATH"] == "" && slices.ContainsFunc(u.Specs, func(s Spec) bool {
+		return s.Text == memory || strings.HasPrefix(s.Text, memory+"@")
+	})
+}
+
+// Of returns the use of packages in a command line. ok is false if there is none, or if the
+// command line has unusual arguments.
+func Of(command string, args []string) (u Use, ok bool) {
+	by := strings.ToLower(filepath.Base(command))
+	for _, suffix := range []string{".exe", ".cmd"} {
+		by = strings.TrimSuffix(by, suffix)
+	}
+	u.By = by
+	switch {
+	case by == "npx":
+		u.Specs = ofNPM(args, 0)
+	case by == "npm" && len(args) > 0 && (args[0] == "exec" || args[0] == "x"):
+		u.Specs = ofNPM(args, 1)
+	case by == "uvx":
+		u.Specs = ofUV(args, 0)
+	case by == "uv" && len(args) > 1 && args[0] == "tool" && args[1] == "run":
+		u.Specs = ofUV(args, 2)
+	}
+	return u, len(u.Specs) > 0
+}
+
+// fromRegistry matches a package of npm's registry, with a version, a range or a tag if any.
+// It matches no folder, file, URL or alias.
+var fromRegistry = regexp.MustCompile(`^(@[a-z0-9~_-][a-z0-9._~-]*/)?[a-z0-9~_-][a-z0-9._~-]*(@[a-zA-Z0-9^~<>=|*. +_-]+)?$`)
+
+// ofNPM returns the packages that npx runs with the arguments from that one on.
+func ofNPM(args []string, at int) []Spec {
+	var specs []Spec
+	for at < len(args) && strings.HasPrefix(args[at], "-") {
+		option, value, joined := strings.Cut(args[at], "=")
+		switch {
+		case option == "--" && !joined:
+			return named(specs, args, at+1)
+		case option == "-p" || option == "--package":
+			if !joined && at+1 < len(args) {
+				at++
+				value = args[at]
+			}
+			specs = append(specs, Spec{value, at, true})
+		case !slices.Contains([]string{"-y", "--yes", "-q", "--quiet", "--prefer-offline", "--prefer-online", "--offline"}, option) || joined:
+			return nil
+		}
+		at++
+	}
+	return named(specs, args, at)
+}
+
+// named returns the packages, or the one that the argument names if options name none. It
+// returns none if any of them may be another thing than a package.
+func named(specs []Spec, args []string, at int) []Spec {
+	switch {
+	case at >= len(args):
+		return nil
+	case len(specs) == 0:
+		specs = []Spec{{args[at], at, false}}
+	}
+	for _, s := range specs {
+		if !fromRegistry.MatchString(s.Text) {
+			return nil
+		}
+	}
+	return specs
+}
+
+// ofUV returns the package that uvx runs with the arguments from that one on: the value of
+// --from, or the first argument that is no option.
+func ofUV(args []string, at int) []Spec {
+	for ; at < len(args); at++ {
+		option, value, joined := strings.Cut(args[at], "=")
+		if !joined && at+1 < len(args) && slices.Contains([]string{"--from", "--with", "--python", "-p", "--index-url", "--index"}, option) {
+			at++
+			value = args[at]
+		}
+		if option == "--from" && value == "" {
+			return nil
+		} else if option == "--from" {
+			return []Spec{{value, at, true}}
+		} else if !strings.HasPrefix(option, "-") {
+			return []Spec{{args[at], at, false}}
+		}
+	}
+	return nil
+}

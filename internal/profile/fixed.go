@@ -1,0 +1,157 @@
+package profile
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// fixed are the fixed arguments of the tools that a pattern matches.
+type fixed struct {
+	pattern glob.Pattern
+	values  map[string]json.RawMessage
+}
+
+// compileFixed returns the most specific pattern first: names before patterns, then the
+// longest, then by the alphabet.
+func compileFixed(arguments map[string]map[string]json.RawMessage) ([]fixed, error) {
+	var all []fixed
+	for text, values := range arguments {
+		p, err := glob.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		compact := make(map[string]json.RawMessage, len(values))
+		for name, value := range values {
+			var b bytes.Buffer
+			if err := json.Compact(&b, value); err != nil {
+				return nil, err
+			}
+			compact[name] = b.Bytes()
+		}
+		all = append(all, fixed{p, compact})
+	}
+	slices.SortFunc(all, func(a, b fixed) int {
+		if a.pattern.IsName() != b.pattern.IsName() {
+			if a.pattern.IsName() {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(len(b.pattern.String()), len(a.pattern.String())), cmp.Compare(a.pattern.String(), b.pattern.String()))
+	})
+	return all, nil
+}
+
+// fixed returns the fixed arguments of a tool by name. ok is false if two profiles fix one
+// argument to different values.
+func (r *Rules) fixed(t *registry.NormalizedTool) (values map[string]json.RawMessage, ok bool) {
+	var declared func(name string) bool // by the server; nil until it is needed
+	for _, c := range r.profiles {
+		for name, value := range c.fixedFor(t) {
+			if declared == nil {
+				declared = declares(serverSchema(t))
+			}
+			if !declared(name) {
+				continue
+			}
+			if other, again := values[name]; again && !bytes.Equal(other, value) {
+				return nil, false
+			}
+			if values == nil {
+				values = make(map[string]json.RawMessage)
+			}
+			values[name] = value
+		}
+	}
+	return values, true
+}
+
+// fixedFor returns the arguments that the profile fixes for a tool, whether the tool's schema
+// declares them or not. Of several patterns, the most specific one counts.
+func (c *compiled) fixedFor(t *registry.NormalizedTool) map[string]json.RawMessage {
+	var values map[string]json.RawMessage
+	i := itemOf(t)
+	for _, f := range c.fixed {
+		if !i.Matches(f.pattern) {
+			continue
+		}
+		for name, value := range f.values {
+			if _, known := values[name]; known {
+				continue
+			}
+			if values == nil {
+				values = make(map[string]json.RawMessage)
+			}
+			values[name] = value
+		}
+	}
+	return values
+}
+
+// serverSchema returns the schema of the tool's arguments before a profile fixed any.
+func serverSchema(t *registry.NormalizedTool) json.RawMessage {
+	if t.ServerSchema != nil {
+		return t.ServerSchema
+	}
+	return t.InputSchema
+}
+
+// maxBranches bounds how many parts of a schema are searched for properties.
+const maxBranches = 256
+
+// declares returns a function that reports whether an object schema declares a property, also by
+// way of allOf, anyOf, oneOf, if, then, else and references to its own definitions. Of a schema
+// with too many of these, each property counts as declared: a server must not hide one.
+func declares(schema json.RawMessage) func(name string) bool {
+	names := make(map[string]bool)
+	seen := make(map[string]bool) // references
+	parts := []json.RawMessage{schema}
+	for n := 0; n < len(parts); n++ {
+		if n == maxBranches {
+			return func(string) bool { return true }
+		}
+		_ = wire.Members(parts[n], func(key string, value []byte) bool {
+			switch key {
+			case "properties":
+				_ = wire.Members(value, func(name string, _ []byte) bool { names[name] = true; return true })
+			case "allOf", "anyOf", "oneOf":
+				var branches []json.RawMessage
+				_ = json.Unmarshal(value, &branches) // another value declares nothing
+				parts = append(parts, branches...)
+			case "if", "then", "else":
+				parts = append(parts, value)
+			case "$ref":
+				var pointer string
+				if json.Unmarshal(value, &pointer) == nil && !seen[pointer] {
+					seen[pointer] = true
+					parts = append(parts, definition(schema, pointer))
+				}
+			}
+			return true
+		})
+	}
+	return func(name string) bool { return names[name] }
+}
+
+// definition returns the part of a schema to which a reference such as "#/$defs/path" points, or
+// nil.
+func definition(schema json.RawMessage, reference string) json.RawMessage {
+	pointer, local := strings.CutPrefix(reference, "#")
+	if !local {
+		return nil
+	}
+	unescape := strings.NewReplacer("~1", "/", "~0", "~")
+	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		if pointer != "" {
+			schema = wire.Member(schema, unescape.Replace(step))
+		}
+	}
+	return schema
+}

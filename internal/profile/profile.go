@@ -1,0 +1,261 @@
+// Package profile decides what clients of some profiles may see and use.
+//
+// [Of] returns the [Rules] of the profiles that a client has chosen. They intersect: what one of
+// them does not allow is not allowed. Rules fail closed: a profile that does not exist, or that
+// has a pattern which can't be read, allows nothing.
+//
+// Patterns are compared with the name and the ID of an item; see [glob.Item]. The name of a
+// resource is its URI, that of a template its URI template.
+package profile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// Rules are what some profiles allow together. They are immutable. The zero value allows
+// everything and asks before nothing.
+type Rules struct{ profiles []*compiled }
+
+// compiled is one profile with its patterns parsed.
+type compiled struct {
+	name       string
+	config     config.Profile
+	allServers bool
+	servers    []glob.Pattern
+	allow      []glob.Pattern
+	deny       []glob.Pattern
+	ask        []glob.Pattern
+	fixed      []fixed // the most specific pattern first
+}
+
+// Applying returns the names of the profiles that apply to clients that have chosen these: the
+// same, or without any "default" if there is such a profile. A name may be that of no profile.
+func Applying(all map[string]config.Profile, chosen []string) []string {
+	if _, ok := all[config.DefaultProfile]; ok && len(chosen) == 0 {
+		return []string{config.DefaultProfile}
+	}
+	return chosen
+}
+
+// Existing returns those of the profiles that apply to clients that have chosen these which
+// exist, by name.
+func Existing(all map[string]config.Profile, chosen []string) map[string]config.Profile {
+	existing := make(map[string]config.Profile)
+	for _, name := range Applying(all, chosen) {
+		if p, ok := all[name]; ok {
+			existing[name] = p
+		}
+	}
+	return existing
+}
+
+// Of returns the rules of clients that have chosen the profiles with these names. Their order
+// counts for Mode and Pinned only. See [Applying] for clients that have chosen none; if none
+// applies, the rules allow everything.
+func Of(all map[string]config.Profile, chosen ...string) *Rules {
+	r := &Rules{}
+	for _, name := range Applying(all, chosen) {
+		p, ok := all[name]
+		if !ok {
+			p = config.Profile{Servers: []string{}}
+		}
+		r.profiles = append(r.profiles, compile(name, p))
+	}
+	return r
+}
+
+// compile parses the patterns of a profile. If one is bad, the profile allows nothing.
+func compile(name string, p config.Profile) *compiled {
+	var bad error
+	parse := func(texts []string) []glob.Pattern {
+		all := make([]glob.Pattern, len(texts))
+		for i, text := range texts {
+			pattern, err := glob.Parse(text)
+			if err != nil {
+				bad = err
+			}
+			all[i] = pattern
+		}
+		return all
+	}
+	c := &compiled{
+		name: name, config: p, allServers: p.Servers == nil,
+		servers: parse(p.Servers), allow: parse(p.Allow), deny: parse(p.Deny), ask: parse(p.AskFor),
+	}
+	var err error
+	if c.fixed, err = compileFixed(p.Arguments); err != nil {
+		bad = err
+	}
+	if bad != nil {
+		c.allServers, c.servers = false, nil
+	}
+	return c
+}
+
+// Everything reports whether the rules leave everything as it is: no profile is in use, or none
+// of them restricts, asks or fixes anything. Mode and Pinned do not count.
+func (r *Rules) Everything() bool {
+	return !slices.ContainsFunc(r.profiles, func(c *compiled) bool {
+		p := c.config
+		asks := len(p.AskFor) > 0 || p.Ask != "" && p.Ask != config.AskNever
+		return !c.allServers || len(p.Allow) > 0 || len(p.Deny) > 0 || p.ReadOnly || len(p.Arguments) > 0 || asks
+	})
+}
+
+// Identity returns a hash of the profiles: equal ones belong to equal rules.
+func (r *Rules) Identity() string {
+	all := sha256.New()
+	for _, c := range r.profiles {
+		text, err := json.Marshal(c.config)
+		fmt.Fprintf(all, "%q %d %s %v\n", c.name, len(text), text, err)
+	}
+	return hex.EncodeToString(all.Sum(nil))
+}
+
+// Mode returns the mode of the first profile that has one, or "".
+func (r *Rules) Mode() string {
+	for _, c := range r.profiles {
+		if c.config.Mode != "" {
+			return c.config.Mode
+		}
+	}
+	return ""
+}
+
+// Pinned returns the IDs of the tools that the first profile with "pinned" pins. ok is false if
+// no profile has it. They may name tools that are not allowed. The slice must not be modified.
+func (r *Rules) Pinned() (ids []string, ok bool) {
+	for _, c := range r.profiles {
+		if c.config.Pinned != nil {
+			return c.config.Pinned, true
+		}
+	}
+	return nil, false
+}
+
+// Server reports whether clients may know that a server exists.
+func (r *Rules) Server(name string) bool {
+	return r.all(func(c *compiled) bool { return c.hasServer(name) })
+}
+
+// Name reports whether a prompt or a template is allowed, by the prompt's name or the URI
+// template. Of a tool or a resource, Tool and URI demand more.
+func (r *Rules) Name(server, name string) bool {
+	i := named(server, name)
+	return r.all(func(c *compiled) bool { return c.has(i) })
+}
+
+// Tool reports whether a tool is allowed. It is not if a profile is for reading only and the
+// tool does not just read, or if two profiles fix one of its arguments to different values.
+func (r *Rules) Tool(t *registry.NormalizedTool) bool {
+	i := itemOf(t)
+	if !r.all(func(c *compiled) bool { return c.has(i) && (!c.config.ReadOnly || t.Reads()) }) {
+		return false
+	}
+	_, ok := r.fixed(t)
+	return ok
+}
+
+// Item reports whether an item is allowed, as Tool, URI and Name do.
+func (r *Rules) Item(i registry.Item) bool {
+	switch {
+	case i.Tool != nil:
+		return r.Tool(i.Tool)
+	case i.Prompt != nil:
+		return r.Name(i.Prompt.Server, i.Prompt.Name)
+	case i.Resource != nil:
+		return r.URI(i.Resource.Server, i.Resource.URI)
+	}
+	return r.Name(i.Template.Server, i.Template.URITemplate)
+}
+
+// maxURI is the most bytes of a URI that is compared with patterns.
+const maxURI = 64 << 10
+
+// URI reports whether a resource may be read from a server. The URI need not be that of a listed
+// resource. It counts as it is written and as the server may read it: "file:///srv/%2e%2e/etc" is
+// "file:///etc" too. A URI of more than 64 KiB is not allowed by any profile.
+func (r *Rules) URI(server, uri string) bool {
+	if len(uri) > maxURI {
+		return len(r.profiles) == 0
+	}
+	written, all, loose := named(server, uri), readings(uri), loosely(uri)
+	return r.all(func(c *compiled) bool {
+		denied := func(read reading) bool { return c.denies(named(server, read[0])) || c.denies(named(server, read[1])) }
+		refused := func(read reading) bool {
+			return denied(read) || !c.allows(named(server, read[0])) && !c.allows(named(server, read[1]))
+		}
+		return c.has(written) && !slices.ContainsFunc(all, refused) && !slices.ContainsFunc(loose, denied)
+	})
+}
+
+// Fixed returns the arguments, an object, that each call of the tool has and that clients may
+// not send; nil if there are none. They are arguments that the server's schema declares.
+func (r *Rules) Fixed(t *registry.NormalizedTool) json.RawMessage {
+	values, ok := r.fixed(t)
+	if !ok || len(values) == 0 {
+		return nil
+	}
+	object, err := json.Marshal(values)
+	if err != nil {
+		panic(err) // valid JSON, which the configuration was decoded from
+	}
+	return object
+}
+
+func (r *Rules) all(allows func(*compiled) bool) bool {
+	for _, c := range r.profiles {
+		if !allows(c) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *compiled) hasServer(name string) bool {
+	return c.allServers || slices.ContainsFunc(c.servers, func(p glob.Pattern) bool { return p.Match(name) })
+}
+
+func (c *compiled) has(i item) bool {
+	return c.hasServer(i.server) && !c.denies(i) && c.allows(i)
+}
+
+func (c *compiled) denies(i item) bool {
+	_, denied := i.first(c.deny)
+	return denied
+}
+
+func (c *compiled) allows(i item) bool {
+	return len(c.allow) == 0 || slices.ContainsFunc(c.allow, i.IsAllowed)
+}
+
+// An item is what patterns are compared with.
+type item struct {
+	server string
+	glob.Item
+}
+
+func named(server, name string) item {
+	return item{server, glob.Item{Name: name, ID: registry.ID(server, name)}}
+}
+
+func itemOf(t *registry.NormalizedTool) item {
+	return item{t.Server, glob.Item{Name: t.Name, ID: t.ID}}
+}
+
+// first returns the first pattern that matches the name or the ID.
+func (i item) first(patterns []glob.Pattern) (glob.Pattern, bool) {
+	at := slices.IndexFunc(patterns, i.Matches)
+	if at < 0 {
+		return glob.Pattern{}, false
+	}
+	return patterns[at], true
+}

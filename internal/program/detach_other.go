@@ -1,0 +1,8 @@
+//go:build !unix
+
+package program
+
+import "os/exec"
+
+// Detach does nothing on this system.
+func Detach(*exec.Cmd) {}

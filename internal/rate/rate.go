@@ -1,0 +1,82 @@
+// Package rate limits how often clients may do something. It is a leaf.
+package rate
+
+import (
+	linked "container/list"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// maxBuckets bounds the clients whose requests are counted. A client's count is dropped
+// early only if so many other clients came since.
+const maxBuckets = 10_000
+
+// longestWait bounds the time after which a client may try again.
+const longestWait = 24 * time.Hour
+
+// A Limiter refuses requests of clients that make too many, by a token bucket for each
+// client. Nil refuses nothing. Its methods may be called by many goroutines at once.
+type Limiter struct {
+	PerSecond float64 // on average
+	Burst     int     // at once
+
+	mu      sync.Mutex // guards what follows
+	buckets map[string]*linked.Element
+	order   linked.List // of *bucket, the one used last at the end
+}
+
+type bucket struct {
+	client string
+	*rate.Limiter
+}
+
+// New returns a limiter for so many requests a second; nil if that is 0. A
+// burst of 0 is a second's.
+func New(perSecond float64, burst int) *Limiter {
+	if perSecond <= 0 {
+		return nil
+	}
+	if burst == 0 {
+		burst = int(math.Ceil(min(perSecond, math.MaxInt32)))
+	}
+	return &Limiter{PerSecond: perSecond, Burst: burst, buckets: make(map[string]*linked.Element)}
+}
+
+// Take lets n requests of the client pass and returns 0, or returns how long the client
+// must wait until so many as again may pass.
+func (l *Limiter) Take(client string, n, again int) (wait time.Duration) {
+	if l == nil || n == 0 {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b, now := l.bucket(client), time.Now()
+	if b.AllowN(now, n) {
+		return 0
+	}
+	missing := float64(min(again, l.Burst)) - b.TokensAt(now)
+	return max(1, time.Duration(min(math.Ceil(missing/l.PerSecond*1e9), float64(longestWait))))
+}
+
+// bucket returns the client's bucket. l.mu must be held.
+func (l *Limiter) bucket(client string) *bucket {
+	if e, ok := l.buckets[client]; ok {
+		l.order.MoveToBack(e)
+		return e.Value.(*bucket)
+	}
+	now := time.Now()
+	for e := l.order.Front(); e != nil; e = l.order.Front() {
+		oldest := e.Value.(*bucket)
+		if len(l.buckets) < maxBuckets && oldest.TokensAt(now) < float64(l.Burst) {
+			break
+		} // a full bucket is like a new one
+		delete(l.buckets, oldest.client)
+		l.order.Remove(e)
+	}
+	b := &bucket{client, rate.NewLimiter(rate.Limit(l.PerSecond), l.Burst)}
+	l.buckets[client] = l.order.PushBack(b)
+	return b
+}

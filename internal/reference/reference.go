@@ -1,0 +1,58 @@
+// Package reference describes references to secrets, which stand in a configuration in
+// place of their values: ${keyring:NAME}, ${file:PATH}, ${cmd:COMMAND} and
+// ${op://vault/item/field}.
+//
+// A reference is resolved when a program starts or a request is sent. Only references that
+// a trusted file has are resolved: the value of a variable may look like one, and stays
+// text.
+package reference
+
+import "strings"
+
+// A Reference is one reference of an entry.
+type Reference struct {
+	Text string // as the entry has it, from ${ to }
+	Kind Kind
+	Body string // see Kind
+	Dir  string // the folder in which a Command runs
+}
+
+// A Kind says where the value is, and what Body is.
+type Kind string
+
+// The kinds.
+const (
+	Keyring     Kind = "keyring" // Body is the name of a secret of our own store
+	File        Kind = "file"    // Body is the absolute path of a file
+	Command     Kind = "cmd"     // Body is a command line for the shell, which prints the value
+	OnePassword Kind = "op"      // Body is a reference of 1Password's command op, with op://
+	Input       Kind = "input"   // Body is the id of an input of VS Code
+
+	// Headers is no text in an entry: Body is the command of headersHelper, which prints headers.
+	Headers Kind = "headers"
+)
+
+// MaxCommand is the most bytes of a command.
+const MaxCommand = 4 << 10
+
+// Cut returns the kind and the body of a reference, from the text between ${ and }. ok is
+// false if the text is no reference to a secret.
+func Cut(text string) (kind Kind, body string, ok bool) {
+	if strings.HasPrefix(text, "op://") {
+		return OnePassword, text, true
+	}
+	for _, kind := range []Kind{Keyring, File, Command, Input} {
+		if body, ok := strings.CutPrefix(text, string(kind)+":"); ok {
+			return kind, body, true
+		}
+	}
+	return "", "", false
+}
+
+// Runs reports whether the value is printed by a command.
+func (r Reference) Runs() bool {
+	return r.Kind == Command || r.Kind == OnePassword || r.Kind == Headers
+}
+
+// InputName returns the name under which the value of an input of VS Code is stored.
+func InputName(id string) string { return "input-" + id }

@@ -1,0 +1,69 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// A Text is one text in an encrypted file, of which several processes read and change parts. Its
+// methods may be called from any goroutine.
+type Text struct{ vault *Vault }
+
+// textName is the only name in the file, which tells nothing of the text.
+const textName = "all"
+
+// Logins returns the text in the file logins.enc of the folder, which need not exist. It reads
+// nothing.
+func Logins(folder string) *Text { return &Text{newVault(folder, ofLogins)} }
+
+// Get returns the text; "" before the first [Text.Edit].
+func (t *Text) Get(ctx context.Context) (string, error) {
+	f, err := t.vault.read()
+	if err != nil || f.header.Key == "" {
+		return "", err
+	}
+	values, err := t.vault.open(ctx, f)
+	if err != nil {
+		return "", err
+	}
+	return values[textName], nil
+}
+
+// Edit replaces the text by the result of change, while no other process does the same. If change
+// returns an error, the text stays. A file that can't be read is an error, and stays as it is.
+func (t *Text) Edit(ctx context.Context, change func(old string) (string, error)) error {
+	_, err := t.vault.edit(ctx, func(values map[string]string) error {
+		text, err := change(values[textName])
+		values[textName] = text
+		return err
+	})
+	return err
+}
+
+// KeyFile returns the path of the file that holds the key; "" if the key is in the keyring, or
+// there is no text yet.
+func (t *Text) KeyFile() string { return t.vault.KeyFile() }
+
+// A Stamp changes when the file does. The zero value is that of no file.
+type Stamp struct {
+	changed time.Time
+	size    int64
+	inode   uint64 // 0 where there are none
+	Edits   uint64 // for texts that are not in a file, which count them; else 0
+}
+
+// Stamp returns the stamp of the file. It does not read the file.
+func (t *Text) Stamp() (Stamp, error) {
+	info, err := os.Stat(filepath.Join(t.vault.folder, t.vault.of.file()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Stamp{}, nil
+	}
+	if err != nil {
+		return Stamp{}, err
+	}
+	return Stamp{changed: info.ModTime(), size: info.Size(), inode: inode(info)}, nil
+}

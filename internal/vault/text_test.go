@@ -1,0 +1,110 @@
+package vault
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// appending returns a change that appends to the text.
+func appending(more string) func(string) (string, error) {
+	return func(old string) (string, error) { return old + more, nil }
+}
+
+// TestLoginsAreNoSecrets checks that the two files of a folder have nothing to do with each other.
+func TestLoginsAreNoSecrets(t *testing.T) {
+	folder := t.TempDir()
+	secrets, logins := New(folder), Logins(folder)
+	if text, err := logins.Get(t.Context()); text != "" || err != nil {
+		t.Fatalf("before the first: %q, %v", text, err)
+	}
+	before, err := logins.Stamp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := logins.Edit(t.Context(), appending("https://server.example")); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := secrets.Names(); len(names) != 0 || err != nil {
+		t.Errorf("the names of secrets: %q, %v", names, err)
+	}
+	if _, err := secrets.Set(t.Context(), "A", "one"); err != nil {
+		t.Fatal(err)
+	}
+	stamp, err := logins.Stamp()
+	if err != nil || stamp == before {
+		t.Errorf("the stamp is %v, %v", stamp, err)
+	}
+	if err := logins.Edit(t.Context(), appending(" more")); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := logins.Stamp(); err != nil || now == stamp {
+		t.Errorf("after a change the stamp is %v, %v", now, err)
+	}
+	if text, err := Logins(folder).Get(t.Context()); text != "https://server.example more" || err != nil {
+		t.Errorf("the text is %q, %v", text, err)
+	}
+	if value, err := New(folder).Get(t.Context(), "A"); value != "one" || err != nil {
+		t.Errorf("the secret is %q, %v", value, err)
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "logins.enc"))
+	if err != nil || !strings.HasPrefix(string(data), "metarouter-logins 1\n{\"key\":\"") || !strings.Contains(string(data), `"names":["all"]`) {
+		t.Errorf("the file begins with %.100q, %v", data, err)
+	}
+	if logins.KeyFile() != filepath.Join(folder, "logins.key") || secrets.KeyFile() != filepath.Join(folder, "secrets.key") {
+		t.Errorf("the keys are in %q and %q", logins.KeyFile(), secrets.KeyFile())
+	}
+}
+
+func TestTextStays(t *testing.T) {
+	folder := t.TempDir()
+	logins := Logins(folder)
+	if err := logins.Edit(t.Context(), appending("text")); err != nil {
+		t.Fatal(err)
+	}
+	stop := errors.New("stop")
+	if err := logins.Edit(t.Context(), func(string) (string, error) { return "", stop }); !errors.Is(err, stop) {
+		t.Errorf("an edit that fails: %v", err)
+	}
+	if text, err := logins.Get(t.Context()); text != "text" || err != nil {
+		t.Errorf("after it the text is %q, %v", text, err)
+	}
+	key := filepath.Join(folder, "logins.key")
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder, "logins.enc")
+	before, _ := os.ReadFile(path)
+	other := Logins(folder)
+	if _, err := other.Get(t.Context()); err == nil || !strings.Contains(err.Error(), "log in again") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("without the key: %v", err)
+	}
+	if err := other.Edit(t.Context(), appending("more")); err == nil {
+		t.Error("an edit without the key succeeds")
+	}
+	if after, _ := os.ReadFile(path); string(after) != string(before) {
+		t.Error("the file has changed")
+	}
+}
+
+// TestTemporaryFilesOfLogins checks that each vault removes its own temporary files only: the
+// other one may be writing its file at that time.
+func TestTemporaryFilesOfLogins(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"tmp-1": ofSecrets.keyText(newKey()), "tmp-2": ofLogins.keyText(newKey()), "tmp-3": ofSecrets.format, "tmp-4": ofLogins.format,
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Logins(folder).Edit(t.Context(), appending("text")); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(folder, "tmp-*"))
+	if err != nil || len(left) != 2 || filepath.Base(left[0]) != "tmp-1" || filepath.Base(left[1]) != "tmp-3" {
+		t.Errorf("there is %q, %v", left, err)
+	}
+}

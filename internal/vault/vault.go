@@ -1,0 +1,328 @@
+// Package vault keeps secrets, and logins, in encrypted files.
+//
+// The file secrets.enc holds all secrets, encrypted with one key. The key is in the
+// system's keyring (the Secret Service on Linux, the Keychain on macOS, the Credential
+// Manager on Windows), or, where that is missing or does not answer, in the file
+// secrets.key next to it. Both files have mode 0600, and are refused if another user can
+// change them.
+//
+// Logins are in a file of their own, logins.enc, whose key has a place of its own: what follows
+// holds for it, too.
+//
+// Names are readable without the key: they stand in the header of the file, which the
+// encryption authenticates. Every access to the keyring has a deadline, since a keyring may
+// show a dialog or hang. Several processes may use the same folder at once.
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
+)
+
+const (
+	// MaxValue is the most bytes of a secret.
+	MaxValue = 64 << 10
+	// maxNames is how many secrets a vault has at most.
+	maxNames = 1000
+	maxFile  = 4 << 20 // bytes
+)
+
+// name matches the names that secrets may have.
+var name = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+
+// ValidName reports whether a secret may have the name: up to 128 letters, digits, dots,
+// dashes and underscores, of which the first is a letter, a digit or an underscore.
+func ValidName(s string) bool { return name.MatchString(s) }
+
+// A Vault is the store of one folder. Its methods may be called from any goroutine.
+type Vault struct {
+	folder  string
+	of      kind
+	keyring *waiting // nil if there is none
+
+	mu  sync.Mutex // guards key
+	key *key       // the last one that was used; nil before
+}
+
+// New returns the vault of the folder, which need not exist. It reads nothing.
+func New(folder string) *Vault { return newVault(folder, ofSecrets) }
+
+func newVault(folder string, of kind) *Vault {
+	v := &Vault{folder: folder, of: of}
+	if k, ok := systemKeyring(os.Getenv); ok {
+		v.keyring = &waiting{keyring: k, of: of}
+	}
+	return v
+}
+
+// Of returns the vault next to the user's own configuration file at path.
+func Of(path string) *Vault { return New(filepath.Dir(path)) }
+
+// A MissingError is a secret that was never set, or was removed.
+type MissingError struct{ Name string }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("the secret %s is not set; run: %s", e.Name, SetCommand(e.Name))
+}
+
+// SetCommand returns the command that sets a secret.
+func SetCommand(name string) string { return "metarouter secret set " + name }
+
+// Names returns the names of all secrets, sorted. It needs no key.
+func (v *Vault) Names() ([]string, error) {
+	f, err := v.read()
+	if err != nil {
+		return nil, err
+	}
+	return f.header.Names, nil
+}
+
+// Get returns the value of a secret. A [*MissingError] says that there is none.
+func (v *Vault) Get(ctx context.Context, name string) (string, error) {
+	f, err := v.read()
+	if err != nil {
+		return "", err
+	}
+	if !slices.Contains(f.header.Names, name) {
+		return "", &MissingError{name}
+	}
+	values, err := v.open(ctx, f)
+	if err != nil {
+		return "", err
+	}
+	return values[name], nil
+}
+
+// Set gives a secret a value. The first one makes the key: keptInFile reports that there is
+// no keyring to keep it, so that it is in a file.
+func (v *Vault) Set(ctx context.Context, name, value string) (keptInFile bool, err error) {
+	switch {
+	case !ValidName(name):
+		return false, fmt.Errorf("%q can't be the name of a secret; use up to 128 letters, digits, dots, dashes and underscores", name)
+	case value == "":
+		return false, errors.New("the value is empty; to remove the secret, run: metarouter secret rm " + name)
+	case len(value) > MaxValue:
+		return false, fmt.Errorf("the value is larger than %d KiB; keep it in a file of its own and write ${file:PATH}", MaxValue>>10)
+	case strings.ContainsRune(value, 0):
+		return false, errors.New("the value has a zero byte, which no variable and no header can hold")
+	}
+	return v.edit(ctx, func(values map[string]string) error {
+		values[name] = value
+		return nil
+	})
+}
+
+// Remove removes a secret. A [*MissingError] says that there is none.
+func (v *Vault) Remove(ctx context.Context, name string) error {
+	_, err := v.edit(ctx, func(values map[string]string) error {
+		if _, ok := values[name]; !ok {
+			return &MissingError{name}
+		}
+		delete(values, name)
+		return nil
+	})
+	return err
+}
+
+// KeyFile returns the path of the file that holds the key; "" if the key is in the keyring,
+// or no secret was set yet.
+func (v *Vault) KeyFile() string {
+	f, err := v.read()
+	if err != nil || f.header.Key == "" {
+		return ""
+	}
+	path := filepath.Join(v.folder, v.of.key())
+	if k, err := v.readKey(path); err != nil || k.id() != f.header.Key {
+		return ""
+	}
+	return path
+}
+
+// edit changes the values and writes them, while no other process does the same. The first value
+// makes the key: keptInFile reports that there is no keyring to keep it, so that it is in a file.
+func (v *Vault) edit(ctx context.Context, change func(map[string]string) error) (keptInFile bool, err error) {
+	if err := os.MkdirAll(v.folder, 0o700); err != nil {
+		return false, err
+	}
+	unlock, err := Lock(ctx, filepath.Join(v.folder, v.of.lock()), "changes the "+v.of.noun)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	v.removeTemporary()
+	f, err := v.read()
+	if err != nil {
+		return false, err
+	}
+	values := make(map[string]string)
+	if f.header.Key != "" {
+		if values, err = v.open(ctx, f); err != nil {
+			return false, err
+		}
+	}
+	if err := change(values); err != nil {
+		return false, err
+	}
+	if len(values) > v.of.maxNames {
+		return false, fmt.Errorf("there are %d %s already, and no more fit; remove some", v.of.maxNames, v.of.noun)
+	}
+	if f.header.Key == "" {
+		made := newKey()
+		if keptInFile, err = v.keep(ctx, made); err != nil {
+			return false, err
+		}
+		v.remember(made)
+	}
+	return keptInFile, v.write(values)
+}
+
+// write replaces the file. The key is the one that was used last, and the lock must be held.
+func (v *Vault) write(values map[string]string) error {
+	data, err := v.of.seal(v.known(), values)
+	if err != nil {
+		return err
+	}
+	if len(data) > maxFile {
+		return fmt.Errorf("all %s together are larger than %d MiB; %s", v.of.noun, maxFile>>20, v.of.smaller)
+	}
+	return atomicfile.Write(filepath.Join(v.folder, v.of.file()), data, true)
+}
+
+// read reads the file. Without one, there are no secrets.
+func (v *Vault) read() (*file, error) {
+	path := filepath.Join(v.folder, v.of.file())
+	data, err := readPrivate(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &file{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", v.of.noun, err)
+	}
+	f, err := v.of.parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// readPrivate reads a file that no other user can read or change.
+func readPrivate(path string) ([]byte, error) {
+	for _, p := range []string{filepath.Dir(path), path} {
+		if err := safefile.OwnersOnly(p); err != nil {
+			return nil, err
+		}
+	}
+	if err := unshared(path); err != nil {
+		return nil, err
+	}
+	return safefile.Read(path, maxFile)
+}
+
+// removeTemporary removes the files that a process left which was killed while it wrote: they
+// hold values that may be removed by now, or a key. The lock must be held. It keeps temporary
+// files of other programs, and ignores errors: the next edit tries again.
+func (v *Vault) removeTemporary() {
+	paths, err := filepath.Glob(filepath.Join(v.folder, "tmp-*"))
+	if err != nil {
+		return // the name of the folder has characters of patterns
+	}
+	for _, path := range paths {
+		data, err := readPrivate(path)
+		if err != nil {
+			continue
+		}
+		if _, err := v.of.parseKey(strings.TrimSpace(string(data))); err == nil || strings.HasPrefix(string(data), v.of.format) {
+			_ = os.Remove(path)
+		}
+	}
+}
+
+// open decrypts the file.
+func (v *Vault) open(ctx context.Context, f *file) (map[string]string, error) {
+	k, err := v.keyOf(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	values, err := v.of.open(f, k)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(v.folder, v.of.file()), err)
+	}
+	if !slices.Equal(slices.Sorted(maps.Keys(values)), f.header.Names) {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(v.folder, v.of.file()), v.of.damaged())
+	}
+	return values, nil
+}
+
+// keyOf returns the key of the file: the one that was used last, else that of the key file,
+// else that of the keyring.
+func (v *Vault) keyOf(ctx context.Context, f *file) (*key, error) {
+	if k := v.known(); k != nil && k.id() == f.header.Key {
+		return k, nil
+	}
+	k, err := v.readKey(filepath.Join(v.folder, v.of.key()))
+	if err == nil && k.id() == f.header.Key {
+		v.remember(k)
+		return k, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	switch {
+	case v.keyring != nil:
+	case err == nil:
+		return nil, fmt.Errorf("%s is not the key of %s; restore the right key, or remove both files and %s", filepath.Join(v.folder, v.of.key()), v.of.file(), v.of.again)
+	default:
+		return nil, fmt.Errorf("the key of the %s is in the keyring of a desktop, which this process can't reach; start it in the desktop's session, or remove %s and %s", v.of.noun, filepath.Join(v.folder, v.of.file()), v.of.again)
+	}
+	text, err := v.keyring.get(ctx, v.of.account(f.header.Key))
+	if err == nil {
+		if k, err = v.of.parseKey(text); err == nil && k.id() != f.header.Key {
+			err = v.of.damagedKey()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get the key of the %s from the keyring: %w", v.of.noun, err)
+	}
+	v.remember(k)
+	return k, nil
+}
+
+// keep keeps a new key in the keyring, else in a file.
+func (v *Vault) keep(ctx context.Context, k *key) (inFile bool, err error) {
+	if v.keyring != nil && v.keyring.set(ctx, v.of.account(k.id()), v.of.keyText(k)) == nil {
+		return false, nil
+	}
+	return true, atomicfile.Write(filepath.Join(v.folder, v.of.key()), []byte(v.of.keyText(k)+"\n"), true)
+}
+
+func (v *Vault) readKey(path string) (*key, error) {
+	data, err := readPrivate(path)
+	if err != nil {
+		return nil, err
+	}
+	return v.of.parseKey(strings.TrimSpace(string(data)))
+}
+
+func (v *Vault) known() *key {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.key
+}
+
+func (v *Vault) remember(k *key) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.key = k
+}

@@ -1,0 +1,362 @@
+package vault
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	zalando "github.com/zalando/go-keyring"
+)
+
+// TestMain runs this binary as another process that uses a vault, if a variable says so.
+func TestMain(m *testing.M) {
+	os.Setenv(KeyringVariable, "off")
+	if folder := os.Getenv("VAULT_TEST_WRITER"); folder != "" {
+		v := New(folder)
+		for i := range 10 {
+			if _, err := v.Set(context.Background(), fmt.Sprintf("%s-%d", os.Getenv("VAULT_TEST_NAME"), i), "value"); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+		}
+		os.Exit(0)
+	}
+	if folder := os.Getenv("VAULT_TEST_SERVICE"); folder != "" {
+		if err := useService(folder, os.Args[1]); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// A memory is a keyring in memory.
+type memory struct {
+	mu      sync.Mutex // guards texts
+	texts   map[string]string
+	blocked chan struct{} // accesses wait until it is closed; nil for not at all
+}
+
+func (m *memory) wait() {
+	if m.blocked != nil {
+		<-m.blocked
+	}
+}
+
+func (m *memory) Get(account string) (string, error) {
+	m.wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	text, ok := m.texts[account]
+	if !ok {
+		return "", zalando.ErrNotFound
+	}
+	return text, nil
+}
+
+func (m *memory) Set(account, text string) error {
+	m.wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.texts == nil {
+		m.texts = make(map[string]string)
+	}
+	m.texts[account] = text
+	return nil
+}
+
+func with(folder string, k keyring) *Vault {
+	return &Vault{folder: folder, of: ofSecrets, keyring: &waiting{keyring: k, of: ofSecrets}}
+}
+
+func mustSet(t *testing.T, v *Vault, name, value string) {
+	t.Helper()
+	if _, err := v.Set(t.Context(), name, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVault(t *testing.T) {
+	for _, place := range []string{"keyring", "file"} {
+		t.Run(place, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), "config", "metarouter")
+			ring := new(memory)
+			open := func() *Vault { return with(folder, ring) }
+			if place == "file" {
+				open = func() *Vault { return New(folder) }
+			}
+			if names, err := open().Names(); err != nil || len(names) > 0 {
+				t.Errorf("before: %v, %v", names, err)
+			}
+			_, err := open().Get(t.Context(), "A")
+			if missing, ok := errors.AsType[*MissingError](err); !ok || missing.Name != "A" {
+				t.Errorf("before: %v", err)
+			}
+			inFile, err := open().Set(t.Context(), "B", "two")
+			if err != nil || inFile != (place == "file") || (open().KeyFile() != "") != inFile {
+				t.Errorf("in a file: %v, %q, %v", inFile, open().KeyFile(), err)
+			}
+			if inFile, err := open().Set(t.Context(), "A", "hunter1"); err != nil || inFile {
+				t.Errorf("the second: %v, %v", inFile, err)
+			}
+			before, _ := os.ReadFile(filepath.Join(folder, ofSecrets.file()))
+			mustSet(t, open(), "A", "hunter1")
+			after, _ := os.ReadFile(filepath.Join(folder, ofSecrets.file()))
+			if bytes.Equal(before, after) {
+				t.Error("the nonce is the same")
+			}
+			if bytes.Contains(after, []byte("hunter1")) {
+				t.Error("the value can be read")
+			}
+			if names, err := open().Names(); err != nil || !reflect.DeepEqual(names, []string{"A", "B"}) {
+				t.Errorf("names %v, %v", names, err)
+			}
+			if value, err := open().Get(t.Context(), "A"); err != nil || value != "hunter1" {
+				t.Errorf("%q, %v", value, err)
+			}
+			if err := open().Remove(t.Context(), "A"); err != nil {
+				t.Error(err)
+			}
+			if err := open().Remove(t.Context(), "A"); !errors.As(err, new(*MissingError)) {
+				t.Errorf("again: %v", err)
+			}
+			if value, err := open().Get(t.Context(), "B"); err != nil || value != "two" {
+				t.Errorf("%q, %v", value, err)
+			}
+			want := 0
+			if place == "keyring" {
+				want = 1
+			}
+			if len(ring.texts) != want {
+				t.Errorf("the keyring has %d keys", len(ring.texts))
+			}
+		})
+	}
+}
+
+func TestRefusedValues(t *testing.T) {
+	v := New(t.TempDir())
+	for _, c := range []struct{ name, value, says string }{
+		{"", "x", "can't be the name"}, {"a b", "x", "can't be the name"}, {"-a", "x", "can't be the name"}, {strings.Repeat("a", 129), "x", "can't be the name"},
+		{"A", "", "secret rm A"}, {"A", "x\x00y", "zero byte"}, {"A", strings.Repeat("hunter", MaxValue), "larger than 64 KiB"},
+	} {
+		if _, err := v.Set(t.Context(), c.name, c.value); err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%.10q=%.10q: %v", c.name, c.value, err)
+		}
+	}
+	if entries, _ := os.ReadDir(v.folder); len(entries) > 0 {
+		t.Errorf("it wrote %v", entries)
+	}
+}
+
+// Damaged files, other keys and other versions are told apart, and nothing is overwritten.
+func TestDamage(t *testing.T) {
+	folder := t.TempDir()
+	mustSet(t, New(folder), "A", "one")
+	path, keyPath := filepath.Join(folder, ofSecrets.file()), filepath.Join(folder, ofSecrets.key())
+	good, _ := os.ReadFile(path)
+	goodKey, _ := os.ReadFile(keyPath)
+	lines := bytes.SplitAfter(good, []byte("\n"))
+	renamed := bytes.Replace(good, []byte(`"A"`), []byte(`"B"`), 1)
+	for name, c := range map[string]struct {
+		file, key string
+		says      string
+	}{
+		"empty":     {"", string(goodKey), "damaged"},
+		"truncated": {string(good[:len(good)-10]), string(goodKey), "damaged"},
+		"no values": {string(lines[0]) + string(lines[1]), string(goodKey), "damaged"},
+		"a bit":     {string(lines[0]) + string(lines[1]) + "A" + string(lines[2][1:]), string(goodKey), "damaged"},
+		"a name":    {string(renamed), string(goodKey), "damaged"},
+		"newer":     {"metarouter-secrets 2\n" + string(lines[1]), string(goodKey), `format "2"`},
+		"not ours":  {"hello\nworld\n", string(goodKey), "damaged"},
+		"other key": {string(good), ofSecrets.keyText(newKey()), "is not the key of"},
+		"bad key":   {string(good), "zz", "key is damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := errors.Join(os.WriteFile(path, []byte(c.file), 0o600), os.WriteFile(keyPath, []byte(c.key), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			wanted := "A"
+			if name == "a name" {
+				wanted = "B"
+			}
+			if _, err := New(folder).Get(t.Context(), wanted); err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "one") {
+				t.Errorf("get: %v", err)
+			}
+			if _, err := New(folder).Set(t.Context(), "C", "three"); err == nil {
+				t.Error("set: no error")
+			}
+			if got, _ := os.ReadFile(path); string(got) != c.file {
+				t.Error("the file was overwritten")
+			}
+		})
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes are those of Unix")
+	}
+	folder := t.TempDir()
+	mustSet(t, New(folder), "A", "one")
+	for _, name := range []string{ofSecrets.file(), ofSecrets.key(), ofSecrets.lock()} {
+		path := filepath.Join(folder, name)
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+		if name == ofSecrets.lock() {
+			continue
+		}
+		if err := os.Chmod(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(folder).Get(t.Context(), "A"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("%s is readable by others: %v", name, err)
+		}
+		os.Chmod(path, 0o600)
+	}
+	os.Chmod(folder, 0o777)
+	if _, err := New(folder).Get(t.Context(), "A"); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
+		t.Errorf("others can write to the folder: %v", err)
+	}
+}
+
+// What several processes set at the same time is all there.
+func TestProcesses(t *testing.T) {
+	folder := t.TempDir()
+	var group sync.WaitGroup
+	for _, name := range []string{"a", "b", "c"} {
+		group.Go(func() {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), "VAULT_TEST_WRITER="+folder, "VAULT_TEST_NAME="+name)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+	group.Wait()
+	names, err := New(folder).Names()
+	if err != nil || len(names) != 30 {
+		t.Errorf("%d names, %v", len(names), err)
+	}
+	if value, err := New(folder).Get(t.Context(), "b-7"); err != nil || value != "value" {
+		t.Errorf("%q, %v", value, err)
+	}
+}
+
+// A keyring that hangs does not hang the caller, and its late answer serves the next one.
+func TestKeyringHangs(t *testing.T) {
+	folder := t.TempDir()
+	ring := new(memory)
+	mustSet(t, with(folder, ring), "A", "one")
+	synctest.Test(t, func(t *testing.T) {
+		ring.blocked = make(chan struct{})
+		v := with(folder, ring)
+		for range 3 {
+			if _, err := v.Get(t.Context(), "A"); !errors.Is(err, errNoAnswer) {
+				t.Errorf("%v", err)
+			}
+		}
+		if n := len(v.keyring.gets); n != 1 {
+			t.Errorf("%d accesses are under way", n)
+		}
+		close(ring.blocked)
+		if value, err := v.Get(t.Context(), "A"); err != nil || value != "one" {
+			t.Errorf("%q, %v", value, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		other := &memory{blocked: make(chan struct{})}
+		if inFile, err := with(t.TempDir(), other).Set(t.Context(), "A", "one"); err != nil || !inFile {
+			t.Errorf("set: %v, %v", inFile, err)
+		}
+		close(other.blocked)
+	})
+}
+
+func TestBus(t *testing.T) {
+	folder := t.TempDir()
+	for _, c := range []struct {
+		address, runtime string
+		want             bool
+	}{
+		{"", "", false}, {"autolaunch:", "", false}, {"disabled:", "", false}, {"unix:path=/x", "", true}, {"", folder, false},
+	} {
+		getenv := func(name string) string {
+			return map[string]string{"DBUS_SESSION_BUS_ADDRESS": c.address, "XDG_RUNTIME_DIR": c.runtime}[name]
+		}
+		if got := hasBus(getenv); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	if _, ok := systemKeyring(func(string) string { return "off" }); ok {
+		t.Error("it is not off")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	k := newKey()
+	good, err := ofSecrets.seal(k, map[string]string{"A": "one", "B": "two"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte("metarouter-secrets 1\n{}\n"))
+	f.Add([]byte("metarouter-secrets 1\n{\"key\":\"0123456789abcdef\",\"names\":[\"A\",\"A\"]}\nAAAA\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := ofSecrets.parse(data)
+		if err != nil {
+			return
+		}
+		for _, name := range file.header.Names {
+			if !ValidName(name) {
+				t.Errorf("name %q", name)
+			}
+		}
+		if values, err := ofSecrets.open(file, k); err == nil && !bytes.Equal(file.sealed, sealedOf(t, good)) {
+			t.Errorf("forged: %v", values)
+		}
+	})
+}
+
+func sealedOf(t *testing.T, data []byte) []byte {
+	t.Helper()
+	f, err := ofSecrets.parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.sealed
+}
+
+// An edit removes what a killed process left of the vault, and nothing of other programs.
+func TestTemporaryFiles(t *testing.T) {
+	folder := t.TempDir()
+	mustSet(t, New(folder), "A", "one")
+	sealed, err := os.ReadFile(filepath.Join(folder, ofSecrets.file()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"tmp-1": string(sealed), "tmp-2": ofSecrets.keyText(newKey()) + "\n", "tmp-3": `{"mcpServers": {}}`, "tmp-4": "",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustSet(t, New(folder), "B", "two")
+	left, err := filepath.Glob(filepath.Join(folder, "tmp-*"))
+	if want := []string{filepath.Join(folder, "tmp-3"), filepath.Join(folder, "tmp-4")}; err != nil || !reflect.DeepEqual(left, want) {
+		t.Errorf("left: %v, %v; want %v", left, err, want)
+	}
+}

@@ -1,0 +1,288 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// serveTwo serves the profiles one and two, whose tool a__x is run by execute.
+func serveTwo(t *testing.T, execute func(context.Context, selector.Call) (selector.Result, error)) (*fakeProfiles, *Servers, *web) {
+	p := newFakeProfiles(map[string]string{"one": "a", "two": "a"})
+	s, w := serveProfiles(t, p, HTTPOptions{})
+	for _, profile := range []string{"one", "two"} {
+		of, _ := s.Of(profile)
+		of.router.(*fakeRouter).execute = execute
+	}
+	return p, s, w
+}
+
+// callAt calls a tool for a modern client that chose the profile.
+func (w *web) callAt(profile, tool, more string) string {
+	w.t.Helper()
+	_, answer := w.text(http.MethodPost, "/mcp/p/"+profile, rpc("tools/call", fmt.Sprintf(`"name":%q%s,%s`, tool, more, askingMeta)), modernHeaders("tools/call", tool)...)
+	return answer
+}
+
+// asks asks the client, and returns what it answers.
+func asks(ctx context.Context, c selector.Call) (selector.Result, error) {
+	answer, err := c.From.Ask(ctx, "a", session.Message{ID: json.RawMessage("1"), Method: "elicitation/create", Params: json.RawMessage(`{"message":"Who?"}`)})
+	return selector.Result{JSON: fmt.Appendf(nil, `{"content":[],"answer":%q}`, answer)}, err
+}
+
+var stateIn = regexp.MustCompile(`"requestState":("[^"]+")`)
+
+// The calls that wait for their clients are bounded together, whatever the profiles. What waits in
+// one profile can't be resumed in another.
+func TestSuspendedCallsOfProfiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s, w := serveTwo(t, asks)
+		var state string
+		for i := range 100 { // as many as one principal may have
+			answer := w.callAt([]string{"one", "two"}[i%2], "a__x", "")
+			found := stateIn.FindStringSubmatch(answer)
+			if found == nil {
+				t.Fatalf("call %d: %s", i, answer)
+			}
+			state = found[1] // in the end of two
+		}
+		for _, profile := range []string{"one", "two"} {
+			if answer := w.callAt(profile, "a__x", ""); !strings.Contains(answer, "busy") {
+				t.Errorf("one more in %s: %s", profile, answer)
+			}
+		}
+		reply := `,"inputResponses":{"input-1":{"action":"accept"}},"requestState":` + state
+		if answer := w.callAt("one", "a__x", reply); !strings.Contains(answer, "-32602") {
+			t.Errorf("resumed in another profile: %s", answer)
+		}
+		if answer := w.callAt("two", "a__x", reply); !strings.Contains(answer, `accept`) {
+			t.Errorf("resumed: %s", answer)
+		}
+		if answer := w.callAt("one", "a__x", ""); !strings.Contains(answer, "input_required") {
+			t.Errorf("in the place of the one that has ended: %s", answer)
+		}
+		p.set("two", "")
+		synctest.Wait()
+		for i := range 49 {
+			if answer := w.callAt("one", "a__x", ""); !strings.Contains(answer, "input_required") {
+				t.Fatalf("call %d after the other profile has ended: %s", i, answer)
+			}
+		}
+		if one, _ := s.Of("one"); one.clients.Suspended() != 100 {
+			t.Errorf("%d calls are suspended", one.clients.Suspended())
+		}
+	})
+}
+
+// A long result is kept for clients of its profile alone, and the results of all profiles share
+// one bound.
+func TestKeptResultsOfProfiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text := strings.Repeat("x", 10<<20)
+		result := selector.Result{Limit: 1, JSON: fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]}`, wire.Marshal(text))}
+		p := newFakeProfiles(make(map[string]string))
+		var names []string
+		for i := range 20 {
+			names = append(names, fmt.Sprint("p", i))
+			p.servers[names[i]] = "a"
+		}
+		s, w := serveProfiles(t, p, HTTPOptions{})
+		uris := make(map[string]string)
+		kept := regexp.MustCompile(`"uri":"(metarouter-result:[^"]+)"`)
+		for _, name := range names {
+			of, _ := s.Of(name)
+			of.router.(*fakeRouter).execute = func(context.Context, selector.Call) (selector.Result, error) { return result, nil }
+			uris[name] = kept.FindStringSubmatch(w.callAt(name, "a__x", ""))[1]
+		}
+		read := func(profile, uri string) string {
+			return w.callAt(profile, "read_result", fmt.Sprintf(`,"arguments":{"uri":%q,"limit":10}`, uri))
+		}
+		left := 0
+		for i, name := range names {
+			if strings.Contains(read(name, uris[name]), "xxxxxxxxxx") {
+				left++
+			}
+			if answer := read(names[(i+1)%len(names)], uris[name]); !strings.Contains(answer, "no result is kept") {
+				t.Errorf("%s reads what %s got: %.200s", names[(i+1)%len(names)], name, answer)
+			}
+		}
+		if want := 128 / 10; left != want {
+			t.Errorf("%d results of 10 MiB are kept, want %d", left, want)
+		}
+	})
+}
+
+// Subscriptions are bounded together.
+func TestSubscriptionsOfProfiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s, w := serveTwo(t, asks)
+		listen := rpc("subscriptions/listen", `"notifications":{"toolsListChanged":true},`+modernMeta)
+		for range maxListeners {
+			s.bounds.subscriptions.listeners.Take("")
+		}
+		for _, profile := range []string{"one", "two"} {
+			if _, answer := w.text(http.MethodPost, "/mcp/p/"+profile, listen, modernHeaders("subscriptions/listen", "")...); !strings.Contains(answer, "busy") {
+				t.Errorf("%s: %s", profile, answer)
+			}
+			of, _ := s.Of(profile)
+			if of.notifier.subscriptions.quotas != s.bounds.subscriptions {
+				t.Errorf("%s has subscriptions of its own", profile)
+			}
+		}
+		s.bounds.subscriptions.listeners.Release("")
+		for range 3 { // one after the other
+			response := w.do(http.MethodPost, "/mcp/p/one", listen, modernHeaders("subscriptions/listen", "")...)
+			reading(t, response).want("", `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"`)
+			response.Body.Close()
+			synctest.Wait()
+		}
+	})
+}
+
+// Clients without a session are remembered together, those of the profile with most of them the
+// shortest.
+func TestVisitorsOfProfiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s, w := serveTwo(t, asks)
+		visit := func(profile string, i int) {
+			w.text(http.MethodPost, "/mcp/p/"+profile+"/tools/list", "{}", "User-Agent", fmt.Sprint("agent", i))
+		}
+		for i := range 10 {
+			visit("one", i)
+		}
+		for i := range 150 {
+			visit("two", i)
+		}
+		counts := make(map[string]int)
+		for _, c := range s.Clients() {
+			counts[c.Profile]++
+		}
+		if counts["one"] != 10 || counts["two"] != 90 {
+			t.Errorf("remembers %v", counts)
+		}
+	})
+}
+
+// A countedRouter counts who listens.
+type countedRouter struct {
+	*fakeRouter
+	listening *atomic.Int32
+}
+
+func (r countedRouter) Listen(f func(string, session.Client, session.Message)) func() {
+	r.listening.Add(1)
+	return func() { r.listening.Add(-1) }
+}
+
+// Nothing runs, and nothing is kept, for a server that was dropped.
+func TestDroppedServerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var listening atomic.Int32
+		p := newFakeProfiles(map[string]string{"one": "a", "two": "a"})
+		profiles := p.profiles()
+		open := profiles.Open
+		profiles.Open = func(chosen []string) (Router, Options) {
+			r, o := open(chosen)
+			fake := r.(*fakeRouter)
+			fake.execute = func(context.Context, selector.Call) (selector.Result, error) {
+				return selector.Result{Limit: 1, JSON: json.RawMessage(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 1000) + `"}]}`)}, nil
+			}
+			return countedRouter{fake, &listening}, o
+		}
+		s := NewServers(profiles)
+		w := serveHandler(t, s.Handler(HTTPOptions{}), s.Run)
+		for _, profile := range []string{"one", "two"} {
+			w.callAt(profile, "a__x", "")
+		}
+		dropped, _ := s.Of("two")
+		synctest.Wait()
+		if n := listening.Load(); n != 3 {
+			t.Errorf("%d servers listen", n)
+		}
+		p.set("two", "")
+		time.Sleep(time.Second) // as long as a notifier may gather changes
+		synctest.Wait()
+		if n := listening.Load(); n != 2 {
+			t.Errorf("%d servers listen after one was dropped", n)
+		}
+		if all := dropped.Clients(); len(all) > 0 {
+			t.Errorf("the dropped server has clients: %+v", all)
+		}
+	})
+}
+
+// A call whose profile is removed while it runs does not wait for its client any more: no one could
+// resume it.
+func TestCallOfDroppedServerIsNotSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		removed := make(chan struct{})
+		p, s, w := serveTwo(t, func(ctx context.Context, c selector.Call) (selector.Result, error) {
+			<-removed
+			return asks(ctx, c)
+		})
+		dropped, _ := s.Of("one")
+		answer := make(chan string, 1)
+		go func() { answer <- w.callAt("one", "a__x", "") }()
+		synctest.Wait()
+		p.set("one", "")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		close(removed)
+		if got := <-answer; strings.Contains(got, "input_required") {
+			t.Errorf("answered %s", got)
+		}
+		if n := dropped.clients.Suspended(); n != 0 {
+			t.Errorf("%d calls are suspended", n)
+		}
+	})
+}
+
+// A server is dropped after an hour without use, unless a client has a session or waits for
+// changes.
+func TestIdleServerIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeProfiles(map[string]string{"idle": "a", "open": "a", "waits": "a"})
+		s, w := serveProfiles(t, p, HTTPOptions{})
+		listen := rpc("subscriptions/listen", `"notifications":{"toolsListChanged":true},`+modernMeta)
+		stream := w.do(http.MethodPost, "/mcp/p/waits", listen, modernHeaders("subscriptions/listen", "")...)
+		reading(t, stream).want("", `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"`)
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			io.Copy(io.Discard, stream.Body)
+		}()
+		of, _ := s.Of("open")
+		c := of.clients.Open(nil, "stdio", conversation.Identity{}, 0)
+		before, _ := s.Of("idle")
+		want := func(after time.Duration, want int) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if n := len(s.members()); n != want {
+				t.Errorf("%d servers, want %d", n, want)
+			}
+		}
+		want(idleTime/2, 4)
+		want(2*idleTime, 3)
+		if again, ok := s.Of("idle"); !ok || again == before {
+			t.Error("the idle server is not made again")
+		}
+		c.Close()
+		stream.Body.Close()
+		<-read
+		want(3*idleTime, 1)
+	})
+}

@@ -1,0 +1,111 @@
+// Package budget bounds what the servers of one router hold together: there is one server for
+// each set of profiles, and without a common bound each would add its own.
+//
+//	Quota    refuses what is too much: suspended requests, subscriptions
+//	Budget   evicts what is too much: kept results, findings, clients without a session
+//	Share    what one server holds of a Budget
+//
+// A Budget evicts from the share that is the largest, so that no server can evict what another
+// one holds while it holds more itself. It imports no other package of the router. All methods may
+// be called by many goroutines at once.
+package budget
+
+import "sync"
+
+// A Quota bounds how many things there are, of one owner and of all owners.
+type Quota struct {
+	each, all int
+
+	mu    sync.Mutex // guards what follows
+	used  int
+	owned map[string]int // of each owner that has any
+}
+
+// NewQuota returns a quota of so many things of each owner, and of all owners together.
+func NewQuota(each, all int) *Quota {
+	return &Quota{each: each, all: all, owned: make(map[string]int)}
+}
+
+// Take counts one thing more of the owner. It reports false if there are too many.
+func (q *Quota) Take(owner string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.used >= q.all || q.owned[owner] >= q.each {
+		return false
+	}
+	q.used++
+	q.owned[owner]++
+	return true
+}
+
+// Release counts one thing less of the owner, after a Take that reported true.
+func (q *Quota) Release(owner string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.used--
+	if q.owned[owner]--; q.owned[owner] == 0 {
+		delete(q.owned, owner)
+	}
+}
+
+// A Budget bounds the size of all its shares together.
+type Budget struct {
+	limit int
+
+	mu     sync.Mutex // guards what follows, and size of the shares; locked last
+	used   int
+	shares map[*Share]bool // those that hold anything, so that others can be collected
+}
+
+// New returns a budget of the size.
+func New(limit int) *Budget { return &Budget{limit: limit, shares: make(map[*Share]bool)} }
+
+// A Share is what one store holds of a budget.
+type Share struct {
+	budget *Budget
+	evict  func()
+	size   int
+}
+
+// Share returns a new share, of size 0. evict drops the oldest of what its store holds, if there
+// is anything. It is called without any lock, and must call [Share.Add].
+func (b *Budget) Share(evict func()) *Share { return &Share{budget: b, evict: evict} }
+
+// Add adds the size of what the store took in, or takes off the size of what it dropped. Call it
+// under the lock of the store, so that the share is as large as the store. After the lock,
+// [Share.Fit] must be called if the store has grown.
+func (s *Share) Add(size int) {
+	b := s.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.size += size
+	b.used += size
+	if s.size > 0 {
+		b.shares[s] = true
+	} else {
+		delete(b.shares, s)
+	}
+}
+
+// Fit evicts from the largest share, until all together are within the budget. The caller must
+// hold no lock.
+func (s *Share) Fit() {
+	for largest := s.budget.excess(); largest != nil; largest = s.budget.excess() {
+		largest.evict()
+	}
+}
+
+// excess returns the largest share, or nil if all together are within the budget.
+func (b *Budget) excess() (largest *Share) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.used <= b.limit {
+		return nil
+	}
+	for s := range b.shares {
+		if largest == nil || s.size > largest.size {
+			largest = s
+		}
+	}
+	return largest
+}

@@ -1,0 +1,107 @@
+package budget
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+)
+
+func TestQuota(t *testing.T) {
+	q := NewQuota(2, 3)
+	for i, step := range []struct {
+		owner string
+		want  bool
+	}{{"a", true}, {"a", true}, {"a", false}, {"b", true}, {"b", false}} {
+		if got := q.Take(step.owner); got != step.want {
+			t.Errorf("step %d: %t", i, got)
+		}
+	}
+	q.Release("a")
+	if !q.Take("b") || q.Take("a") {
+		t.Error("what is released can't be taken by another owner, or more than that can")
+	}
+	for range 2 {
+		q.Release("b")
+	}
+	q.Release("a")
+	if q.used != 0 || len(q.owned) != 0 {
+		t.Errorf("%d are left, of %d owners", q.used, len(q.owned))
+	}
+}
+
+// A store is one that uses a share as the stores of the router do.
+type store struct {
+	mu    sync.Mutex
+	held  []int // sizes
+	share *Share
+}
+
+func newStore(b *Budget) *store {
+	s := new(store)
+	s.share = b.Share(s.drop)
+	return s
+}
+
+func (s *store) put(size int) {
+	s.mu.Lock()
+	s.held = append(s.held, size)
+	s.share.Add(size)
+	s.mu.Unlock()
+	s.share.Fit()
+}
+
+func (s *store) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.held) > 0 {
+		s.share.Add(-s.held[0])
+		s.held = s.held[1:]
+	}
+}
+
+// A store that puts in more and more evicts nothing of smaller stores.
+func TestEvictionIsFair(t *testing.T) {
+	b := New(100)
+	greedy, modest := newStore(b), newStore(b)
+	modest.put(30)
+	for range 50 {
+		greedy.put(10)
+	}
+	if len(modest.held) != 1 || len(greedy.held) != 7 {
+		t.Errorf("holds %d and %d", modest.held, greedy.held)
+	}
+	for range 10 {
+		modest.put(5)
+	}
+	if got := fmt.Sprint(modest.share.size, greedy.share.size); got != "50 50" {
+		t.Errorf("the shares are %s", got)
+	}
+	for _, s := range []*store{greedy, modest} {
+		for range 50 {
+			s.drop()
+		}
+	}
+	if len(b.shares)+b.used != 0 {
+		t.Errorf("%d shares of size %d stay", len(b.shares), b.used)
+	}
+}
+
+func TestManyStoresAtOnce(t *testing.T) {
+	b := New(100)
+	var all sync.WaitGroup
+	for range 8 {
+		s := newStore(b)
+		all.Go(func() {
+			for i := range 500 {
+				s.put(1 + i%7)
+				if i%3 == 0 {
+					s.drop()
+				}
+			}
+		})
+	}
+	all.Wait()
+	if b.used > b.limit {
+		t.Errorf("%d are held", b.used)
+	}
+}

@@ -1,0 +1,120 @@
+package httpd
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"html/template"
+	"net/http"
+	"time"
+
+	logins "github.com/mcp-metarouter/metarouter/internal/login"
+	cleaned "github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+const (
+	// continuedPath is the callback as a page of our own origin continues to it. Browsers do not
+	// send the cookie, which is SameSite=Strict, with the redirect of an issuer.
+	continuedPath = logins.CallbackPath + "/continue"
+
+	// maxCallback bounds the query of a redirect, in bytes.
+	maxCallback = 16 << 10
+
+	// callbackTime bounds how long an issuer takes to redeem a code.
+	callbackTime = time.Minute
+)
+
+// Logins take what comes back from logins at remote servers, as [logins.Logins] do.
+type Logins interface {
+	// Callback completes the login that the query of a redirect belongs to, for a browser with the
+	// session of the principal by. The error says what a person reads.
+	Callback(ctx context.Context, by, query string) (server string, err error)
+
+	// Document returns the client ID metadata document (JSON), or nil if there is none.
+	Document() []byte
+}
+
+//go:embed callback.html
+var callbackText string
+
+var callbackPage = template.Must(template.New("callback").Parse(callbackText))
+
+// A loginAnswer is what callbackPage says.
+type loginAnswer struct {
+	Title, Text string
+	Wrong       bool
+	Next        string // the page that the browser opens by itself; "" for none
+}
+
+// document answers with the client ID metadata document, which issuers read.
+func (h *Handler) document(x *exchange) {
+	var document []byte
+	if h.logins != nil {
+		document = h.logins.Document()
+	}
+	switch {
+	case !x.isRead():
+		x.notAllowed(http.MethodGet, x.r.URL.Path+" takes GET")
+	case document == nil:
+		x.nothingThere()
+	default:
+		x.w.Header().Set("Cache-Control", "public, max-age=300")
+		x.json(http.StatusOK, document)
+	}
+}
+
+// callback completes a login at a remote server. in says whether the browser has proved whose
+// session it has, or needs none.
+func (h *Handler) callback(x *exchange, in bool) {
+	query := x.r.URL.RawQuery
+	switch {
+	case h.logins == nil:
+		x.nothingThere()
+		return
+	case x.r.Method != http.MethodGet:
+		x.notAllowed(http.MethodGet, x.r.URL.Path+" takes GET")
+		return
+	case len(query) > maxCallback:
+		x.refuse(http.StatusRequestURITooLong, nil, conversation.InvalidRequest("the query is too long"))
+		return
+	case in && !x.mayUse(routeCallback):
+		return
+	case !in && x.r.URL.Path != continuedPath:
+		x.answerLogin(http.StatusOK, loginAnswer{Title: "Logging in …", Text: "The login continues at once.", Next: continuedPath + "?" + query})
+		return
+	case !in:
+		x.answerLogin(http.StatusForbidden, loginAnswer{
+			Title: "Not logged in", Wrong: true,
+			Text: "This browser has no session with the router, so the login could not be completed. Open the router's page in this browser, type in the token of whoever began the login, and load this page again, or begin the login again.",
+		})
+		return
+	}
+	// The code works once: a browser that leaves now must not lose the login.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), callbackTime)
+	defer cancel()
+	defer context.AfterFunc(h.work.ctx, cancel)()
+	server, err := h.logins.Callback(ctx, x.principal.Hash, query)
+	if err != nil {
+		x.answerLogin(http.StatusBadRequest, loginAnswer{Title: "Not logged in", Wrong: true, Text: cleaned.Text(err.Error())})
+		return
+	}
+	x.answerLogin(http.StatusOK, loginAnswer{Title: "Logged in to " + cleaned.Text(server), Text: "All clients of the router can use the server now. You can close this page."})
+}
+
+// answerLogin shows a page about a login, which no one else may keep or frame. Its URL has a
+// code: no other site learns it as a referrer.
+func (x *exchange) answerLogin(status int, a loginAnswer) {
+	var page bytes.Buffer
+	if err := callbackPage.Execute(&page, a); err != nil {
+		panic(err) // the page is a part of the program
+	}
+	h := x.w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	x.w.WriteHeader(status)
+	x.write(page.Bytes())
+}

@@ -1,0 +1,96 @@
+package httpd
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// errRevoked is why requests end whose token was removed, or now has another name, profile or
+// role.
+var errRevoked = conversation.InvalidRequest("the token of this request was removed or changed while the request was served; send Authorization: Bearer TOKEN with a valid one")
+
+// A grant is the right of a principal to send requests. It ends for good when an edit removes or
+// changes the token; the same token in a later edit is another grant.
+type grant struct {
+	Principal
+	since  time.Time       // logins that began before are not valid; in whole seconds, as those
+	ctx    context.Context // ends with the grant, with the cause errRevoked
+	revoke context.CancelCauseFunc
+}
+
+// newGrants returns the grants of the principals. Those that were there before go on.
+func newGrants(known []Principal, before map[Principal]*grant) map[Principal]*grant {
+	if len(known) == 0 {
+		known = []Principal{anyone}
+	}
+	grants := make(map[Principal]*grant, len(known))
+	for _, who := range known {
+		if g := before[who]; g != nil {
+			grants[who] = g
+			continue
+		}
+		g := &grant{Principal: who, since: time.Now().Truncate(time.Second)}
+		g.ctx, g.revoke = context.WithCancelCause(context.Background())
+		grants[who] = g
+	}
+	return grants
+}
+
+// revokeMissing ends the grants of before that next has not, with the suspended requests of
+// their principals. Sessions and requests follow their grant.
+func (h *Handler) revokeMissing(before, next map[Principal]*grant) {
+	for who, g := range before {
+		if next[who] == g {
+			continue
+		}
+		g.revoke(errRevoked)
+		for _, b := range h.backends.All() {
+			b.Clients.AbandonVisitorsOf(who.Hash)
+		}
+	}
+}
+
+// watch applies each edit of the options at once, so that a revoked client that sends nothing
+// is cut off too.
+func (h *Handler) watch() {
+	for {
+		_, edited := h.live()
+		h.current()
+		select {
+		case <-edited:
+		case <-h.work.ctx.Done():
+			return
+		}
+	}
+}
+
+// hold serves the rest of the request under the grant: the request's context ends with it. The
+// returned function must be called.
+func (x *exchange) hold(g *grant) (release func()) {
+	x.grant = g
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	stop := context.AfterFunc(g.ctx, func() { cancel(errRevoked) })
+	x.r = x.r.WithContext(ctx)
+	return func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// revoked reports whether the client may not be served any more, by the options that are in
+// force now.
+func (x *exchange) revoked() bool {
+	if x.current != nil {
+		x.current()
+	}
+	return x.grant != nil && x.grant.ctx.Err() != nil
+}
+
+// refuseRevoked answers a request whose grant has ended.
+func (x *exchange) refuseRevoked() {
+	x.w.Header().Set("WWW-Authenticate", "Bearer")
+	x.refuse(http.StatusUnauthorized, nil, errRevoked)
+}

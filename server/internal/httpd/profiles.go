@@ -1,0 +1,44 @@
+package httpd
+
+import "strings"
+
+// profilePrefix begins the paths that name a profile: /mcp/p/NAME is as /mcp, and
+// /mcp/p/NAME/<method> as /mcp/<method>. There is no method of the name p.
+const profilePrefix = "/mcp/p/"
+
+// splitProfile returns the profile that a path names, "" if it names none, and the path without
+// it.
+func splitProfile(path string) (profile, rest string) {
+	named, ok := strings.CutPrefix(path, profilePrefix)
+	if !ok {
+		return "", path
+	}
+	profile, method, more := strings.Cut(named, "/")
+	switch {
+	case profile == "":
+		return "", path
+	case more:
+		return profile, "/mcp/" + method
+	}
+	return profile, "/mcp"
+}
+
+// backendFor returns the router for a client that has chosen the profile of the URL and that of
+// its token; "" is none. It reports false if one of them does not exist, or if both together, or
+// with those that all clients have, allow no server: a client can't find out which profiles there
+// are.
+func (h *Handler) backendFor(url, token string) (*Backend, bool) {
+	switch {
+	case url == "" && token == "":
+		return h.standard, true
+	case url == "" || url == token:
+		return h.backends.Of(token)
+	case token == "" && !h.backends.Limited:
+		return h.backends.Of(url)
+	case token == "":
+		b, ok := h.backends.Of(url)
+		return b, ok && len(b.Router.Servers()) > 0
+	}
+	b, ok := h.backends.Of(url, token)
+	return b, ok && len(b.Router.Servers()) > 0
+}

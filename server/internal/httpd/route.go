@@ -1,0 +1,85 @@
+package httpd
+
+import (
+	"net/http"
+	"strings"
+
+	logins "github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// A route is what a request asks for, as far as its right to it goes.
+type route int
+
+// The routes. A new one goes before routes, and into judged.
+const (
+	routeMCP      route = iota // /mcp and below: what the principal's profile allows
+	routeHealth                // /health
+	routeMesh                  // /v1/mesh_scan: servers of the profile
+	routePage                  // a page, or what a page asks for
+	routeLogin                 // /login and /logout
+	routeCallback              // /oauth/callback, of logins at remote servers
+	routeDocument              // /oauth/client.json: the router as a client of issuers
+	routeElse                  // nothing is there
+	routes
+)
+
+// A need is what a principal needs for a route. The zero value is that no one has judged it,
+// and lets no one in.
+type need int
+
+const (
+	needsNothing need = iota + 1 // not even a token
+	needsToken                   // a token of any role, if requests need one
+	needsAdmin                   // a token of an admin, if requests need one
+)
+
+// judged says what each route needs.
+var judged = [routes]need{
+	routeMCP:    needsToken,
+	routeHealth: needsNothing, // without a token only whether the router works
+	routeMesh:   needsToken,   // details such as processes and errors for admins only
+	routePage:   needsAdmin,   // the pages show the calls of all clients, act on servers, and call tools of all profiles
+	routeLogin:  needsNothing,
+
+	routeCallback: needsAdmin, // only they may log in for all clients
+	routeDocument: needsNothing,
+
+	routeElse: needsToken, // so that strangers do not learn what is there
+}
+
+// routeOf returns the route of a request. page says that its path is that of a page.
+func routeOf(x *exchange, page bool) route {
+	switch path := x.r.URL.Path; {
+	case strings.HasPrefix(x.path, "/mcp/"), x.path == "/mcp":
+		return routeMCP
+	case path == "/health":
+		return routeHealth
+	case path == "/v1/mesh_scan":
+		return routeMesh
+	case path == logins.CallbackPath, path == continuedPath:
+		return routeCallback
+	case path == logins.DocumentPath:
+		return routeDocument
+	case page:
+		return routePage
+	case path == loginPath, path == logoutPath:
+		return routeLogin
+	}
+	return routeElse
+}
+
+// mayUse reports whether the principal, who is let in, may use the route. If not, it has
+// answered.
+func (x *exchange) mayUse(to route) bool {
+	switch judged[to] {
+	case needsNothing, needsToken:
+		return true
+	case needsAdmin:
+		if x.principal.Admin {
+			return true
+		}
+	}
+	x.refuse(http.StatusForbidden, nil, conversation.InvalidRequest(`the token `+conversation.Brief(x.principal.Name)+` has the role "use", which may use tools at /mcp and not this page; send a token of the role "admin"`))
+	return false
+}

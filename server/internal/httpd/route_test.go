@@ -1,0 +1,80 @@
+package httpd
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Every route is judged.
+func TestRoutesAreJudged(t *testing.T) {
+	for to := range routes {
+		if judged[to] == 0 {
+			t.Errorf("route %d: say in judged what it needs", to)
+		}
+	}
+}
+
+// The logins that were ended early are bounded. Where one is forgotten, all of its age have
+// ended.
+func TestLogoutsAreBounded(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	var l logouts
+	of := func(n int) stay { return stay{id: strconv.Itoa(n), begun: now.Add(time.Duration(n) * time.Second)} }
+	for n := range 3 * maxLoggedOut {
+		l.add(of(n), now)
+	}
+	if len(l.ended) > maxLoggedOut {
+		t.Errorf("%d are kept", len(l.ended))
+	}
+	for n := range 3 * maxLoggedOut {
+		if !l.has(of(n)) {
+			t.Fatalf("login %d is back", n)
+		}
+	}
+	if l.has(of(3 * maxLoggedOut)) {
+		t.Error("a later login has ended too")
+	}
+	l.add(stay{id: "new", begun: now.Add(2 * loginLife)}, now.Add(2*loginLife))
+	if len(l.ended) != 1 {
+		t.Errorf("%d are kept although they are too old to be used", len(l.ended))
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	stop := l.follow(of(9999), cancel)
+	l.add(of(9999), now)
+	if ctx.Err() == nil {
+		t.Error("a request outlives its login")
+	}
+	stop()
+	if len(l.open) > 0 {
+		t.Errorf("%d requests are kept after their end", len(l.open))
+	}
+}
+
+// What a cookie says can't be changed, and garbage is no cookie.
+func FuzzParseStay(f *testing.F) {
+	f.Add("a.1.2.3")
+	f.Add(newStay(time.Now()).signed([]byte("s"), "t"))
+	f.Fuzz(func(t *testing.T, value string) {
+		if s, ok := parseStay(value); ok {
+			s.lasts(time.Now())
+			s.signed(nil, "")
+		}
+	})
+}
+
+// Over TLS, browsers never send the cookie without TLS.
+func TestCookieIsSecure(t *testing.T) {
+	for target, secure := range map[string]bool{"https://localhost/": true, "http://localhost/": false} {
+		w := httptest.NewRecorder()
+		newLogin("127.0.0.1:1", nil).letIn(&exchange{w: w, r: httptest.NewRequest(http.MethodGet, target, nil)}, "hash", newStay(time.Now()))
+		c := w.Result().Cookies()[0]
+		if c.Secure != secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.MaxAge < 11*60*60 || c.MaxAge > 12*60*60 {
+			t.Errorf("%s: %+v", target, c)
+		}
+	}
+}

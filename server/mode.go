@@ -1,0 +1,110 @@
+package server
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// ModeFor returns Direct or Search: the mode itself, or what Auto means for a list of tools
+// that costs so many tokens.
+func ModeFor(mode string, tokens, budget int) string {
+	switch {
+	case mode == Direct || mode == Search:
+		return mode
+	case tokens > budget:
+		return Search
+	}
+	return Direct
+}
+
+// A decider decides between Direct and Search. Auto is decided from the tools that are known
+// when the router starts. Servers that were never listed are late: Auto stays Direct, unless
+// their tools, once they are listed, make the list cost more than the budget. So the mode
+// changes once at most, until an edit of mode or toolBudget decides it again. While there are no
+// tools and no late servers, as in a router that its user begins to configure, nothing is decided.
+//
+// The decision is the router's and not each client's: the list "MAY change over time … but MUST
+// NOT vary per-connection" (2026-07-28), and what a late server adds is the same for all clients.
+type decider struct {
+	router modeSource
+	log    *zap.Logger
+
+	mu  sync.Mutex // one goroutine at a time replaces now
+	now atomic.Pointer[decision]
+}
+
+type modeSource interface {
+	Snapshot() *registry.Snapshot
+	Unlisted() []string // names of servers whose tools are not known
+}
+
+// A decision says which tools clients are shown. It is replaced, not modified.
+type decision struct {
+	mode   string // of the configuration
+	budget int    // tokens that the list may cost in Auto
+	search bool
+	late   []string           // servers that may still change it
+	empty  bool               // the catalog has no tools, and there are no late servers
+	known  *registry.Snapshot // the catalog that it is based on, if another one may change it
+}
+
+// isFinal reports whether nothing but an edit changes the decision.
+func (d *decision) isFinal() bool { return len(d.late) == 0 && !d.empty }
+
+// decide returns the decision for a mode and a budget. It follows the catalog.
+func (d *decider) decide(mode string, budget int) *decision {
+	if now := d.now.Load(); now.holds(mode, budget, d.router) {
+		return now
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.now.Load()
+	if before.holds(mode, budget, d.router) {
+		return before
+	}
+	snapshot := d.router.Snapshot()
+	unlisted, cost := d.router.Unlisted(), registry.Tokens(snapshot.Tools())
+	next := before.next(mode, budget, unlisted, cost)
+	if !next.isFinal() {
+		next.known = snapshot
+	} else if next.mode != Direct && next.mode != Search {
+		d.log.Info("mode decided by what the list of tools costs",
+			zap.Bool("search", next.search), zap.Int("tokens", cost), zap.Int("budget", budget))
+	}
+	d.now.Store(&next)
+	return &next
+}
+
+// holds reports whether the decision is the one for the mode and the budget, and the catalog
+// can't have changed it. Nil holds for nothing.
+func (d *decision) holds(mode string, budget int, router modeSource) bool {
+	return d != nil && d.mode == mode && d.budget == budget && (d.isFinal() || d.known == router.Snapshot())
+}
+
+// next returns the decision after d, which may be nil, for a catalog that costs so many tokens
+// and lacks the tools of unlisted servers.
+func (d *decision) next(mode string, budget int, unlisted []string, cost int) decision {
+	next := decision{mode: mode, budget: budget, search: ModeFor(mode, cost, budget) == Search, late: unlisted}
+	if d != nil && d.mode == mode && d.budget == budget && !d.empty {
+		next.late = nil
+		for _, name := range d.late {
+			if slices.Contains(unlisted, name) {
+				next.late = append(next.late, name)
+			}
+		}
+		if len(next.late) == len(d.late) { // what other servers add changes nothing
+			next.search = d.search
+		}
+	}
+	if next.search || mode == Direct {
+		next.late = nil
+	} else {
+		next.empty = cost == 0 && len(next.late) == 0
+	}
+	return next
+}

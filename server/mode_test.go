@@ -1,0 +1,251 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+func TestDecision(t *testing.T) {
+	open := &decision{mode: Auto, budget: 100, late: []string{"a", "b"}}
+	for name, test := range map[string]struct {
+		before   *decision
+		mode     string
+		unlisted []string
+		cost     int
+		search   bool
+		late     int
+	}{
+		"all are known":                     {nil, Auto, nil, 100, false, 0},
+		"all are known, over the budget":    {nil, Auto, nil, 101, true, 0},
+		"none is known":                     {nil, Auto, []string{"a", "b"}, 0, false, 2},
+		"those that are known are too much": {nil, Auto, []string{"a"}, 101, true, 0},
+		"direct":                            {nil, Direct, []string{"a"}, 101, false, 0},
+		"search":                            {nil, Search, []string{"a"}, 0, true, 0},
+		"no mode is auto":                   {nil, "", []string{"a"}, 0, false, 1},
+
+		"no servers yet, then some":         {&decision{mode: Auto, budget: 100, empty: true}, Auto, []string{"a"}, 50, false, 1},
+		"no servers yet, then too many":     {&decision{mode: Auto, budget: 100, empty: true}, Auto, []string{"a"}, 101, true, 0},
+		"a late one within the budget":      {open, Auto, []string{"b"}, 100, false, 1},
+		"a late one over the budget":        {open, Auto, []string{"b"}, 101, true, 0},
+		"the last ones":                     {open, Auto, nil, 100, false, 0},
+		"another server over the budget":    {open, Auto, []string{"a", "b"}, 101, false, 2},
+		"a server that was not there":       {open, Auto, []string{"a", "b", "c"}, 0, false, 2},
+		"a late one, and one new":           {open, Auto, []string{"b", "c"}, 0, false, 1},
+		"an edit decides again":             {open, Search, []string{"a", "b"}, 0, true, 0},
+		"nothing but an edit does, so late": {&decision{mode: Auto, budget: 7, search: true}, Auto, []string{"a"}, 0, false, 1},
+	} {
+		if got := test.before.next(test.mode, 100, test.unlisted, test.cost); got.search != test.search || len(got.late) != test.late {
+			t.Errorf("%s: search %v, late %v", name, got.search, got.late)
+		}
+	}
+}
+
+// costing returns a tool that costs about so many tokens.
+func costing(server, name string, tokens int) registry.NormalizedTool {
+	o := tool(server, name)
+	o.Definition = fmt.Appendf(nil, `{"name":%q,"inputSchema":{"type":"object"},"description":%q}`, name, strings.Repeat("word", tokens))
+	return o
+}
+
+var searchTools = []string{"call_read_only_tool", "call_tool", "describe_tools", "find_tools", "route_task"}
+
+// listed returns the names of the tools, whatever else the client is sent meanwhile.
+func (c *client) listed() (names []string) {
+	c.t.Helper()
+	c.send(`{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
+	for {
+		var m struct {
+			ID     string
+			Result struct{ Tools []struct{ Name string } }
+		}
+		if err := json.Unmarshal([]byte(c.receive()), &m); err != nil {
+			c.t.Fatal(err)
+		}
+		if m.ID != "list" {
+			continue
+		}
+		for _, tool := range m.Result.Tools {
+			names = append(names, tool.Name)
+		}
+		return names
+	}
+}
+
+// A first start lists what a later one lists.
+func TestFirstListWaitsInAuto(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake()
+		r.late, r.settled = []string{"a", "b"}, make(chan struct{})
+		r.servers = []adapter.ServerInfo{info("a", status.Starting, 0), info("b", status.Starting, 0)}
+		c := connect(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
+		if greeted := c.ask(initializing); !strings.Contains(greeted, "If find_tools is not in your list of tools") {
+			t.Errorf("the instructions do not fit both modes: %s", greeted)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			r.replace("a", costing("a", "one", 400))
+			time.Sleep(2 * time.Second)
+			r.replace("b", costing("b", "two", 400))
+			close(r.settled)
+		}()
+		start := time.Now()
+		if got := fmt.Sprint(c.listed()); got != "[a__one b__two]" || time.Since(start) != 3*time.Second {
+			t.Errorf("after %s: %s", time.Since(start), got)
+		}
+
+		later := connect(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
+		if greeted := later.ask(initializing); !strings.Contains(greeted, "2 tools of 2 MCP servers as one list") {
+			t.Errorf("the instructions of a later start: %s", greeted)
+		}
+		if got := fmt.Sprint(later.listed()); got != "[a__one b__two]" {
+			t.Errorf("a later start: %s", got)
+		}
+	})
+}
+
+// The first list waits no longer than it matters: what is known already costs too much.
+func TestFirstListEndsWithTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake()
+		r.late, r.settled = []string{"a", "never"}, make(chan struct{})
+		c := connect(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
+		c.ask(initializing)
+		go func() {
+			time.Sleep(time.Second)
+			r.replace("a", costing("a", "one", 1400))
+		}()
+		start := time.Now()
+		if got := c.listed(); !slices.Equal(got, searchTools) || time.Since(start) != time.Second {
+			t.Errorf("after %s: %s", time.Since(start), got)
+		}
+	})
+}
+
+// Servers that list after the first list was answered change the mode once at most, for all
+// clients, who are notified. Tools of both modes can be called in either.
+func TestLateServersChangeTheModeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(costing("early", "tool", 100))
+		r.late, r.settled = []string{"slow", "slower"}, make(chan struct{})
+		c := connect(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
+		c.initialize()
+		callable := func() {
+			t.Helper()
+			c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"early__tool","arguments":{}}}`, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"tool":"early:tool"`)
+			c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"call_tool","arguments":{"tool":"early__tool","arguments":{}}}}`, `{"jsonrpc":"2.0","id":2,"result":{"content":[],"tool":"early:tool"`)
+			c.wantPrefix(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"find_tools","arguments":{"query":"x"}}}`, `{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"{`)
+		}
+		start := time.Now()
+		if got := fmt.Sprint(c.listed()); got != "[early__tool]" || time.Since(start) != 8*time.Second {
+			t.Errorf("after %s: %s", time.Since(start), got)
+		}
+		callable()
+		for _, step := range []struct {
+			server string
+			tokens int
+			want   []string
+		}{
+			{"early", 200, []string{"early__tool"}},
+			{"slow", 300, []string{"early__tool", "slow__tool"}},
+			{"slower", 700, searchTools},
+		} {
+			r.replace(step.server, costing(step.server, "tool", step.tokens))
+			if got := c.receive(); got != listChanged {
+				t.Errorf("%s: got %s", step.server, got)
+			}
+			if got := c.listed(); !slices.Equal(got, step.want) {
+				t.Errorf("%s: %s, want %s", step.server, got, step.want)
+			}
+			time.Sleep(time.Second)
+		}
+		callable()
+		for _, server := range []string{"early", "slow", "slower"} {
+			r.replace(server, costing(server, "tool", 1))
+			time.Sleep(time.Minute)
+		}
+		synctest.Wait()
+		if len(c.lines) > 0 || !slices.Equal(c.listed(), searchTools) {
+			t.Error("the mode has changed again")
+		}
+	})
+}
+
+// In a router without servers nothing is decided: it is when the first ones are listed.
+func TestModeOfTheFirstServers(t *testing.T) {
+	r := newFake()
+	s := New(r, Options{ToolBudget: 1000})
+	if s.Mode() != Direct {
+		t.Error("without servers")
+	}
+	r.late = []string{"a", "b"}
+	r.replace("a", costing("a", "tool", 600))
+	if s.Mode() != Direct {
+		t.Error("with one of two servers")
+	}
+	r.replace("b", costing("b", "tool", 600))
+	if s.Mode() != Search {
+		t.Error("with both servers")
+	}
+	r.replace("b")
+	if s.Mode() != Search {
+		t.Error("the mode has changed again")
+	}
+}
+
+// The mode is the same for all clients, with a session or without, and an edit decides it again.
+func TestModeIsTheSameForAllClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake()
+		r.late, r.settled = []string{"a", "never"}, make(chan struct{})
+		e := newEdited(Options{ToolBudget: 1000, ListWait: 8 * time.Second})
+		w := serveWeb(t, r, e.options(), HTTPOptions{})
+		session := w.session()
+		lists := func(want string) {
+			t.Helper()
+			var asking sync.WaitGroup
+			for _, ask := range []struct {
+				body   string
+				header []string
+			}{
+				{`{"id":1,"method":"tools/list"}`, nil},
+				{`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, session},
+				{rpc("tools/list", modernMeta), slices.Concat(both, modernHeaders("tools/list", ""))},
+			} {
+				asking.Go(func() {
+					if status, answer := w.text(http.MethodPost, "/mcp", ask.body, ask.header...); status != http.StatusOK || !strings.Contains(answer, want) || strings.Contains(answer, "find_tools") != (want == "find_tools") {
+						t.Errorf("%d %s, want %s", status, answer, want)
+					}
+				})
+			}
+			asking.Wait()
+		}
+		go func() {
+			time.Sleep(4 * time.Second)
+			r.replace("a", costing("a", "tool", 500))
+		}()
+		lists("a__tool")
+		r.late = append(r.late, "new")
+		r.replace("new", costing("new", "tool", 600)) // an edit added it: the mode stays
+		lists("new__tool")
+		e.edit(func(o *Options) { o.ToolBudget = 1001 })
+		lists("find_tools")
+		e.edit(func(o *Options) { o.ToolBudget = 2000 })
+		lists("new__tool")
+		r.replace("never", costing("never", "tool", 1000)) // late for the new decision, too
+		lists("find_tools")
+		if w.server.Mode() != Search {
+			t.Error("the router says that it is in another mode")
+		}
+	})
+}

@@ -1,0 +1,336 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// fakeProfiles are profiles, each of which allows the tools of one server.
+type fakeProfiles struct {
+	mu      sync.Mutex
+	servers map[string]string // by profile
+	edited  chan struct{}
+	opened  []string
+}
+
+func newFakeProfiles(servers map[string]string) *fakeProfiles {
+	return &fakeProfiles{servers: servers, edited: make(chan struct{})}
+}
+
+func (p *fakeProfiles) profiles() Profiles {
+	all := newFake(tool("a", "x"), tool("b", "y"))
+	all.servers = []adapter.ServerInfo{info("a", status.Ready, 1), info("b", status.Ready, 1)}
+	return Profiles{
+		Open: func(chosen []string) (Router, Options) {
+			p.opened = append(p.opened, strings.Join(chosen, "+"))
+			if len(chosen) == 0 {
+				return all, Options{Mode: Direct}
+			}
+			var tools []registry.NormalizedTool
+			seen := newFake()
+			for _, server := range []string{"a", "b"} {
+				if !slices.ContainsFunc(chosen, func(name string) bool { return p.servers[name] != server }) {
+					tools = append(tools, tool(server, map[string]string{"a": "x", "b": "y"}[server]))
+					seen.servers = append(seen.servers, info(server, status.Ready, 1))
+				}
+			}
+			for _, t := range tools {
+				seen.replace(t.Server, t)
+			}
+			return seen, Options{Mode: Direct}
+		},
+		Exists: func(name string) bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.servers[name] != ""
+		},
+		Edited: func() <-chan struct{} {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.edited
+		},
+		Whole: all,
+	}
+}
+
+// set edits a profile; with no server, it removes it.
+func (p *fakeProfiles) set(name, server string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.servers, name)
+	if server != "" {
+		p.servers[name] = server
+	}
+	close(p.edited)
+	p.edited = make(chan struct{})
+}
+
+func TestServersOfProfiles(t *testing.T) {
+	p := newFakeProfiles(map[string]string{"work": "a", "home": "b"})
+	s := NewServers(p.profiles())
+	work, _ := s.Of("work")
+	both, _ := s.Of("work", "home")
+	for _, test := range []struct {
+		chosen []string
+		want   *Server
+	}{
+		{nil, s.Default()},
+		{[]string{"work"}, work},
+		{[]string{"work", "work"}, work},
+		{[]string{"home", "work"}, both},
+		{[]string{"home", "work", "home"}, both},
+		{[]string{"other"}, nil},
+		{[]string{"work", "other"}, nil},
+		{[]string{""}, nil},
+		{[]string{"work+home"}, nil},
+	} {
+		if got, ok := s.Of(test.chosen...); got != test.want || ok != (test.want != nil) {
+			t.Errorf("%q: another server, or none", test.chosen)
+		}
+	}
+	if want := []string{"", "work", "home+work"}; !slices.Equal(p.opened, want) {
+		t.Errorf("made %q, want %q", p.opened, want)
+	}
+}
+
+// Servers of many sets of profiles are bounded, but one with clients is kept.
+func TestServersAreBounded(t *testing.T) {
+	p := newFakeProfiles(map[string]string{})
+	s := NewServers(p.profiles())
+	for i := range maxServers + 20 {
+		p.servers[string(rune('A'+i))] = "a"
+	}
+	first, _ := s.Of("A")
+	c := first.clients.Open(nil, "stdio", conversation.Identity{}, 0)
+	for i := range maxServers + 20 {
+		s.Of(string(rune('A' + i)))
+	}
+	if again, _ := s.Of("A"); again != first || len(s.byKey) > maxServers+1 {
+		t.Errorf("%d servers, the one with a client dropped: %t", len(s.byKey), again != first)
+	}
+	c.Close()
+}
+
+// serveProfiles serves the profiles over HTTP until the test ends.
+func serveProfiles(t *testing.T, p *fakeProfiles, o HTTPOptions) (*Servers, *web) {
+	s := NewServers(p.profiles())
+	return s, serveHandler(t, s.Handler(o), s.Run)
+}
+
+// toolNames returns the names in a list of tools.
+func toolNames(list string) (names []string) {
+	for _, found := range regexp.MustCompile(`"name":"(\w+__\w+)"`).FindAllStringSubmatch(list, -1) {
+		names = append(names, found[1])
+	}
+	return names
+}
+
+func TestProfileOfURL(t *testing.T) {
+	_, w := serveProfiles(t, newFakeProfiles(map[string]string{"work": "a", "home": "b"}), HTTPOptions{})
+	modern := modernHeaders("tools/list", "")
+	for _, test := range []struct {
+		path, body string
+		header     []string
+		want       []string
+	}{
+		{"/mcp", rpc("tools/list", modernMeta), modern, []string{"a__x", "b__y"}},
+		{"/mcp/p/work", rpc("tools/list", modernMeta), modern, []string{"a__x"}},
+		{"/mcp/p/home/", rpc("tools/list", modernMeta), modern, []string{"b__y"}},
+		{"/mcp", rpc("tools/list", ""), nil, []string{"a__x", "b__y"}},
+		{"/mcp/p/work", rpc("tools/list", ""), nil, []string{"a__x"}},
+		{"/mcp/p/home", "[" + rpc("tools/list", "") + "]", nil, []string{"b__y"}},
+		{"/mcp/tools/list", "{}", nil, []string{"a__x", "b__y"}},
+		{"/mcp/p/work/tools/list", "{}", nil, []string{"a__x"}},
+		{"/mcp/p/home/tools/list/", "", nil, []string{"b__y"}},
+	} {
+		status, body := w.text(http.MethodPost, test.path, test.body, test.header...)
+		if got := toolNames(body); status != http.StatusOK || !slices.Equal(got, test.want) {
+			t.Errorf("%s: %d, tools %q, want %q", test.path, status, got, test.want)
+		}
+	}
+	if status, body := w.text(http.MethodPost, "/mcp/p", "{}"); status != http.StatusNotFound || !strings.Contains(body, `"code":-32601`) {
+		t.Errorf("a method of the name p: %d %s", status, body)
+	}
+}
+
+// No request tells whether there is a profile that its client may not choose.
+func TestUnknownProfile(t *testing.T) {
+	p := newFakeProfiles(map[string]string{"work": "a"})
+	s, w := serveProfiles(t, p, HTTPOptions{})
+	answer := func(method, path string, header ...string) string {
+		response := w.do(method, path, "", header...)
+		defer response.Body.Close()
+		body, _ := io.ReadAll(response.Body)
+		response.Header.Del("Date")
+		response.Header.Del("Content-Length") // of the path in the body
+		return fmt.Sprint(response.StatusCode, response.Header, strings.ReplaceAll(string(body), path, "PATH"))
+	}
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodOptions, http.MethodPut} {
+		want := answer(method, "/nothing/x")
+		if !strings.HasPrefix(want, "404") {
+			t.Fatalf("%s: %s", method, want)
+		}
+		for _, path := range []string{"/mcp/p/none", "/mcp/p/none/", "/mcp/p/none/tools/list", "/mcp/p/WORK", "/mcp/p/none/p/work", "/mcp/p/work+work"} {
+			for _, header := range [][]string{nil, {"Mcp-Session-Id", "x"}, {"Accept", "text/html"}, {"Mcp-Protocol-Version", "1"}} {
+				if got := answer(method, path, header...); got != want {
+					t.Errorf("%s %s with %q: %s, want %s", method, path, header, got, want)
+				}
+			}
+		}
+	}
+	if n := len(s.members()); n != 1 {
+		t.Errorf("%d servers", n)
+	}
+}
+
+// A session is unknown to requests for another profile, and ends with its profile.
+func TestSessionOfProfile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeProfiles(map[string]string{"work": "a", "home": "b"})
+		s, w := serveProfiles(t, p, HTTPOptions{})
+		session := w.sessionAt("/mcp/p/work")
+		ping := rpc("ping", "")
+		try := func(when string, want map[string]int) {
+			t.Helper()
+			for path, want := range want {
+				if got, body := w.text(http.MethodPost, path, ping, session...); got != want {
+					t.Errorf("%s, %s: %d %s, want %d", when, path, got, body, want)
+				}
+			}
+		}
+		try("open", map[string]int{"/mcp/p/work": 200, "/mcp/p/home": 404, "/mcp": 404, "/mcp/p/none": 404})
+		if all := s.Clients(); len(all) != 1 || all[0].Profile != "work" || all[0].Mode != Direct {
+			t.Errorf("clients: %+v", all)
+		}
+		p.set("work", "")
+		synctest.Wait()
+		try("removed", map[string]int{"/mcp/p/work": 404})
+		if all := s.members(); len(all) != 2 {
+			t.Errorf("%d servers are left, want those of no profile and of home", len(all))
+		}
+		p.set("work", "a")
+		synctest.Wait()
+		try("back", map[string]int{"/mcp/p/work": 404})
+	})
+}
+
+// A client over stdio stays if its profile is removed: no one could open it again.
+func TestStdioOfRemovedProfile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeProfiles(map[string]string{"work": "a"})
+		s, _ := serveProfiles(t, p, HTTPOptions{})
+		work, _ := s.Of("work")
+		in, input := io.Pipe()
+		served := make(chan error, 1)
+		go func() { served <- work.Serve(t.Context(), in, io.Discard, nil) }()
+		synctest.Wait()
+		p.set("work", "")
+		synctest.Wait()
+		if all := s.Clients(); len(s.members()) != 2 {
+			t.Errorf("%d servers, clients %+v", len(s.members()), all)
+		}
+		input.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if n := len(s.members()); n != 1 {
+			t.Errorf("%d servers are left", n)
+		}
+	})
+}
+
+// Messages that belong to no request go on only if no client of another profile can have
+// caused them.
+func TestMessagesOfServersStayInTheProfile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeProfiles(map[string]string{"work": "a", "home": "b"})
+		s, w := serveProfiles(t, p, HTTPOptions{})
+		work, _ := s.Of("work")
+		r := work.router.(*fakeRouter)
+		session := w.sessionAt("/mcp/p/work")
+		stream := reading(t, w.do(http.MethodGet, "/mcp/p/work", "", session...))
+		defer stream.body.Close()
+		say := func(text string) {
+			(*r.hear.Load())("a", nil, sessionMessage(text))
+			synctest.Wait()
+		}
+		synctest.Wait()
+		say("one")
+		other := w.sessionAt("/mcp/p/home")
+		say("two")
+		w.text(http.MethodDelete, "/mcp/p/home", "", other...)
+		synctest.Wait()
+		say("three")
+		for _, want := range []string{"one", "three"} {
+			if got, ok := stream.next(); !ok || !strings.Contains(got.data, want) {
+				t.Errorf("%+v, want %s", got, want)
+			}
+		}
+	})
+}
+
+func sessionMessage(text string) session.Message {
+	return session.Message{Method: "notifications/message", Params: fmt.Appendf(nil, `{"level":"error","data":%q}`, text)}
+}
+
+// The profile of a token limits that of the URL: where both together allow no server, nothing is
+// there.
+func TestProfileOfToken(t *testing.T) {
+	var tokens []Principal
+	for _, profile := range []string{"", "work", "gone"} {
+		sum := sha256.Sum256([]byte(walkToken(profile)))
+		tokens = append(tokens, Principal{Hash: hex.EncodeToString(sum[:]), Name: "n", Profile: profile})
+	}
+	_, w := serveProfiles(t, newFakeProfiles(map[string]string{"work": "a", "home": "b", "more": "a"}), HTTPOptions{Tokens: tokens})
+	for _, test := range []struct {
+		path, profile string // of the URL and of the token
+		status        int
+		want          []string
+	}{
+		{"/mcp", "", 200, []string{"a__x", "b__y"}},
+		{"/mcp", "work", 200, []string{"a__x"}},
+		{"/mcp/p/work", "work", 200, []string{"a__x"}},
+		{"/mcp/p/more", "work", 200, []string{"a__x"}},
+		{"/mcp/p/home", "work", 404, nil},
+		{"/mcp/p/home", "", 200, []string{"b__y"}},
+		{"/mcp/p/gone", "", 404, nil},
+		{"/mcp", "gone", 404, nil},
+		{"/mcp/p/work", "gone", 404, nil},
+		{"/mcp/p/work", "unknown", 401, nil},
+		{"/mcp/p/gone", "unknown", 401, nil},
+	} {
+		status, body := w.text(http.MethodPost, test.path, rpc("tools/list", ""), "Authorization", "Bearer "+walkToken(test.profile))
+		if got := toolNames(body); status != test.status || !slices.Equal(got, test.want) {
+			t.Errorf("%s with a token of %q: %d %q, want %d %q", test.path, test.profile, status, got, test.status, test.want)
+		}
+	}
+}
+
+// Where all clients have a profile, one that allows nothing of it looks as one that does not exist.
+func TestProfileOfAll(t *testing.T) {
+	p := newFakeProfiles(map[string]string{"work": "a", "home": "b", "more": "a"}).profiles()
+	p.Always = []string{"work"}
+	s := NewServers(p)
+	w := serveHandler(t, s.Handler(HTTPOptions{}), s.Run)
+	for path, want := range map[string]int{"/mcp": 200, "/mcp/p/work": 200, "/mcp/p/more": 200, "/mcp/p/home": 404, "/mcp/p/gone": 404} {
+		if status, body := w.text(http.MethodPost, path, rpc("tools/list", "")); status != want {
+			t.Errorf("%s: %d %s, want %d", path, status, body, want)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package server
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+)
+
+// A subscription ends whose resource does not exist for its client any more. One whose server
+// can't be reached goes on.
+func TestSubscriptionsEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		refusal error
+		ends    bool
+	}{
+		"not allowed":      {&session.Error{Code: session.CodeInvalidParams, Message: "resource not found"}, true},
+		"server not ready": {&session.Error{Code: session.CodeInternal, Message: "starting"}, false},
+		"other":            {errors.New("broken"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := offering()
+				c := connect(t, r, Options{Mode: Direct})
+				c.initialize()
+				c.want(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"x:a"}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+				c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["x:a"]},`+modernMeta+`}}`,
+					`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"`)
+				r.forbidden.Store(&test.refusal)
+				close(r.lost)
+				if test.ends {
+					if got := c.receive(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":2,"result":{`) {
+						t.Errorf("received %s", got)
+					}
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				s := c.server.notifier.subscriptions
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				left := len(s.watches) + len(s.listeners)
+				for _, legacy := range s.legacy {
+					left += len(legacy.stop)
+				}
+				if want := map[bool]int{true: 0, false: 4}[test.ends]; left != want {
+					t.Errorf("%d subscriptions and parts of them are left, want %d", left, want)
+				}
+			})
+		})
+	}
+}

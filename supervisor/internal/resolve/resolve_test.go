@@ -1,0 +1,292 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/vault"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
+)
+
+// A store is a Store in memory.
+type store map[string]string
+
+func (s store) Get(_ context.Context, name string) (string, error) {
+	value, ok := s[name]
+	if !ok {
+		return "", &vault.MissingError{Name: name}
+	}
+	return value, nil
+}
+
+// A shell is a Runner that prints the next of its lines.
+type shell struct {
+	mu    sync.Mutex // guards ran
+	ran   []process.Command
+	takes time.Duration
+	fails string
+}
+
+func (s *shell) run(ctx context.Context, c process.Command, _ *process.Tail, _ *process.LogFile) ([]byte, string, error) {
+	select {
+	case <-time.After(s.takes):
+	case <-ctx.Done():
+		return nil, "", context.Cause(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ran = append(s.ran, c)
+	return fmt.Appendf(nil, "token-%d\r\n", len(s.ran)), s.fails, nil
+}
+
+func command(line string) reference.Reference {
+	return reference.Reference{Text: "${cmd:" + line + "}", Kind: reference.Command, Body: line, Dir: os.TempDir()}
+}
+
+func TestResolve(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("from a file\n\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	entry := config.Server{
+		Args:    []string{"--key=${keyring:A}", "${keyring:OTHER}"},
+		Env:     map[string]string{"TOKEN": "${keyring:A}${file:x}", "PLAIN": "x"},
+		URL:     "https://h/${keyring:A}",
+		Headers: map[string]string{"Authorization": "Bearer ${cmd:get}"},
+		References: []reference.Reference{
+			{Text: "${keyring:A}", Kind: reference.Keyring, Body: "A"},
+			{Text: "${file:x}", Kind: reference.File, Body: file},
+			command("get"),
+		},
+	}
+	written := entry
+	s := New(store{"A": "${file:x}", "OTHER": "never"}, new(shell).run).Server(nil)
+	got, err := s.Resolve(t.Context(), entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := entry
+	want.Args = []string{"--key=${file:x}", "${keyring:OTHER}"} // what is no reference of the file stays, and so does a value
+	want.Env = map[string]string{"TOKEN": "${file:x}from a file\n", "PLAIN": "x"}
+	want.URL = "https://h/${file:x}"
+	want.Headers = map[string]string{"Authorization": "Bearer token-1"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if !reflect.DeepEqual(entry, written) {
+		t.Errorf("the entry was changed: %+v", entry)
+	}
+	if got, want := s.Hide(`Bearer token-1, "from a file\n"`), "Bearer ${cmd:get}, \"${file:x}\""; got != want {
+		t.Errorf("hidden: %s, want %s", got, want)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	large := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(large, []byte(strings.Repeat("hunter", vault.MaxValue)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		ref  reference.Reference
+		says string
+	}{
+		{reference.Reference{Text: "${keyring:A}", Kind: reference.Keyring, Body: "A"}, "the secret A is not set; run: metarouter secret set A"},
+		{reference.Reference{Text: "${keyring:EMPTY}", Kind: reference.Keyring, Body: "EMPTY"}, "${keyring:EMPTY} has no value: it is empty"},
+		{reference.Reference{Text: "${keyring:ZERO}", Kind: reference.Keyring, Body: "ZERO"}, "zero byte"},
+		{reference.Reference{Text: "${file:x}", Kind: reference.File, Body: "/no/such/file"}, "${file:x} has no value: no such file"},
+		{reference.Reference{Text: "${file:x}", Kind: reference.File, Body: large}, "larger than"},
+		{reference.Reference{Text: "${op://v/i/f}", Kind: reference.OnePassword, Body: "op://v/i/f"}, "${op://v/i/f} has no value"},
+		{command("exit 3"), "${cmd:exit 3} has no value: the command exited"},
+	} {
+		t.Setenv("PATH", "/usr/bin:/bin")
+		s := New(store{"EMPTY": "", "ZERO": "hunter\x00"}, (&shell{fails: "exited with status 3"}).run).Server(nil)
+		_, err := s.Resolve(t.Context(), config.Server{References: []reference.Reference{c.ref}})
+		if _, ok := errors.AsType[*Error](err); !ok || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter") || strings.Contains(err.Error(), "token-") {
+			t.Errorf("%s: %v", c.ref.Text, err)
+		}
+	}
+}
+
+// A command runs once for all who need its value, and again once that was refused.
+func TestCommandRunsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sh := &shell{takes: time.Second}
+		r := New(nil, sh.run)
+		entry := config.Server{Env: map[string]string{"T": "${cmd:get}"}, References: []reference.Reference{command("get")}}
+		values := make(chan string, 5)
+		var group sync.WaitGroup
+		for range cap(values) {
+			group.Go(func() {
+				got, err := r.Server(nil).Resolve(t.Context(), entry)
+				if err != nil {
+					t.Error(err)
+				}
+				values <- got.Env["T"]
+			})
+		}
+		group.Wait()
+		close(values)
+		for value := range values {
+			if value != "token-1" {
+				t.Errorf("%q", value)
+			}
+		}
+		s := r.Server(nil)
+		s.Forget(entry)
+		if got, err := s.Resolve(t.Context(), entry); err != nil || got.Env["T"] != "token-2" {
+			t.Errorf("%q, %v", got.Env["T"], err)
+		}
+		other := entry
+		other.InheritEnv = []string{"VAULT_TOKEN"}
+		if got, err := s.Resolve(t.Context(), other); err != nil || got.Env["T"] != "token-3" {
+			t.Errorf("with another environment: %q, %v", got.Env["T"], err)
+		}
+	})
+}
+
+// A caller that gives up does not fail the others.
+func TestAbortedCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(nil, (&shell{takes: time.Second}).run)
+		entry := config.Server{Env: map[string]string{"T": "${cmd:get}"}, References: []reference.Reference{command("get")}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() {
+			if _, err := r.Server(nil).Resolve(ctx, entry); err == nil {
+				t.Error("no error")
+			}
+		})
+		synctest.Wait()
+		group.Go(func() {
+			if got, err := r.Server(nil).Resolve(t.Context(), entry); err != nil || got.Env["T"] != "token-1" {
+				t.Errorf("%q, %v", got.Env["T"], err)
+			}
+		})
+		synctest.Wait()
+		cancel()
+		group.Wait()
+	})
+}
+
+func TestLateCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(nil, (&shell{takes: time.Hour}).run)
+		began := time.Now()
+		_, err := r.Server(nil).Resolve(t.Context(), config.Server{References: []reference.Reference{command("sleep")}})
+		if err == nil || !strings.Contains(err.Error(), "did not end within 10s") || time.Since(began) != commandTime {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+	})
+}
+
+// Commands get no secrets of the router but those that programs for secrets need.
+func TestCommandEnvironment(t *testing.T) {
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter1")
+	t.Setenv("VAULT_TOKEN", "hunter2")
+	t.Setenv("OP_SERVICE_ACCOUNT_TOKEN", "hunter3")
+	sh := new(shell)
+	entry := config.Server{InheritEnv: []string{"VAULT_TOKEN"}, References: []reference.Reference{command("get")}}
+	if _, err := New(nil, sh.run).Server(nil).Resolve(t.Context(), entry); err != nil {
+		t.Fatal(err)
+	}
+	c := sh.ran[0]
+	if slices.Contains(c.Env, "AWS_SECRET_ACCESS_KEY=hunter1") || !slices.Contains(c.Env, "VAULT_TOKEN=hunter2") || !slices.Contains(c.Env, "OP_SERVICE_ACCOUNT_TOKEN=hunter3") {
+		t.Errorf("environment %q", c.Env)
+	}
+	if c.Dir != os.TempDir() {
+		t.Errorf("it runs in %q", c.Dir)
+	}
+}
+
+func TestHide(t *testing.T) {
+	s := New(store{"KEY": "-----BEGIN KEY-----\nabcdefgh12345678\n-----END KEY-----\n", "PIN": "12345", "AB": "ab", "L": "12345678"}, nil).Server(nil)
+	var refs []reference.Reference
+	for _, name := range []string{"KEY", "PIN", "AB", "L"} {
+		refs = append(refs, reference.Reference{Text: "${keyring:" + name + "}", Kind: reference.Keyring, Body: name})
+	}
+	if _, err := s.Resolve(t.Context(), config.Server{References: refs}); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"line abcdefgh12345678 of it": "line ${keyring:KEY} of it",
+		"pin 12345, long 12345678":    "pin ${keyring:PIN}, long ${keyring:L}",
+		"about":                       "about",
+	} {
+		if got := s.Hide(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
+// The secrets of a client are resolved as headers are, and the entry stays as it is.
+func TestResolveOAuth(t *testing.T) {
+	entry := config.Server{
+		URL: "https://a.example", OAuth: &config.OAuth{ClientID: "${keyring:A}", ClientSecret: "x${keyring:A}", PrivateKey: "${keyring:B}"},
+		References: []reference.Reference{{Text: "${keyring:A}", Kind: reference.Keyring, Body: "A"}, {Text: "${keyring:B}", Kind: reference.Keyring, Body: "B"}},
+	}
+	s := New(store{"A": "secret-of-a", "B": "-----BEGIN KEY-----\nabcdefgh\n"}, nil).Server(nil)
+	got, err := s.Resolve(t.Context(), entry)
+	if err != nil || !reflect.DeepEqual(*got.OAuth, config.OAuth{ClientID: "${keyring:A}", ClientSecret: "xsecret-of-a", PrivateKey: "-----BEGIN KEY-----\nabcdefgh\n"}) {
+		t.Errorf("%+v, %v", got.OAuth, err)
+	}
+	if entry.OAuth.ClientSecret != "x${keyring:A}" {
+		t.Errorf("the entry was changed: %+v", entry.OAuth)
+	}
+	if hidden := s.Hide("key abcdefgh of secret-of-a"); hidden != "key ${keyring:B} of ${keyring:A}" {
+		t.Error(hidden)
+	}
+}
+
+// Tokens are hidden, the last of them only, and do not displace the values of references.
+func TestHideToken(t *testing.T) {
+	var noted []string
+	s := New(store{"A": "secret-of-a"}, nil).Server(func(values []string) { noted = append(noted, values...) })
+	entry := config.Server{Env: map[string]string{"T": "${keyring:A}"}, References: []reference.Reference{{Text: "${keyring:A}", Kind: reference.Keyring, Body: "A"}}}
+	if _, err := s.Resolve(t.Context(), entry); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 300 {
+		if first, second := s.HideToken(fmt.Sprintf("token-%03d", i)), s.HideToken(fmt.Sprintf("token-%03d", i)); !first || second {
+			t.Errorf("token %d is new: %t, then %t", i, first, second)
+		}
+	}
+	if got := s.Hide("token-299 token-292 token-291 secret-of-a"); got != "${token of its login} ${token of its login} token-291 ${keyring:A}" {
+		t.Error(got)
+	}
+	if len(noted) != 1 {
+		t.Errorf("%d values were noted", len(noted))
+	}
+	s.told = s.told.Add(-2 * time.Hour)
+	if first, second := s.HideToken("token-299"), s.HideToken("token-299"); !first || second {
+		t.Errorf("hours later the token is new: %t, then %t", first, second)
+	}
+}
+
+// A token that a server repeats is hidden in its messages, but no word that anyone may use.
+func TestHideTokensInMessages(t *testing.T) {
+	s := New(store{}, nil).Server(nil)
+	for _, token := range []string{"content", "long-token-of-a-login", `with"quote"and/slash+`} {
+		s.HideToken(token)
+	}
+	const message = `{"content":"Bearer long-token-of-a-login, with\"quote\"and/slash+, with%22quote%22and%2Fslash%2B"}`
+	given := []byte(message)
+	const want = `{"content":"Bearer ${token of its login}, ${token of its login}, ${token of its login}"}`
+	if got := s.HideTokens(given); string(got) != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if string(given) != message {
+		t.Errorf("the message itself was changed to %s", given)
+	}
+}

@@ -1,0 +1,226 @@
+package resolve
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/reference"
+)
+
+const (
+	// maxHidden is how many values are hidden, those of earlier times included.
+	maxHidden = 200
+	// minHidden is the least bytes of a value that is hidden: a shorter one may be a part of
+	// any text.
+	minHidden = 4
+	// minHiddenLine is the same for one line of a value.
+	minHiddenLine = 8
+	// maxTokens is how many of the tokens that were sent last are hidden.
+	maxTokens = 8
+	// tellTime is how often a token in use is reported as new again.
+	tellTime = time.Hour
+	// minInMessage is the least bytes of a token that is hidden in messages. Tokens that are hard to
+	// guess are longer, and an issuer must not choose which words are replaced.
+	minInMessage = 16
+	// tokenText is what replaces a token.
+	tokenText = "${token of its login}"
+)
+
+// A Server resolves the references of the entries of one server.
+type Server struct {
+	resolver *Resolver
+	noted    func(values []string) // called with values before they are used; nil if no one needs to know
+
+	mu     sync.Mutex // guards the fields below
+	hidden []pair     // the values that were resolved, the oldest first
+	tokens []string   // that were sent, the oldest first
+	told   time.Time  // when HideToken last reported one as new
+	hide   *strings.Replacer
+	inside [][]byte // how tokens may appear in messages; replaced, never changed
+}
+
+// A pair is a value and the text of its reference.
+type pair struct{ value, text string }
+
+// Server returns a Server that has resolved nothing yet. noted is called with values before
+// they are used; it may be nil.
+func (r *Resolver) Server(noted func(values []string)) *Server {
+	if noted == nil {
+		noted = func([]string) {}
+	}
+	return &Server{resolver: r, noted: noted, hide: strings.NewReplacer()}
+}
+
+// Resolve returns the entry with the values of its references in args, env, url, headers
+// and oauth. The result must not be shown or stored. The error is an [*Error].
+func (s *Server) Resolve(ctx context.Context, entry config.Server) (config.Server, error) {
+	if len(entry.References) == 0 {
+		return entry, nil
+	}
+	var resolved []pair
+	var texts []string
+	var helped map[string]string // headers
+	for _, ref := range entry.References {
+		if ref.Kind == reference.Headers {
+			headers, err := s.resolver.headers(ctx, entry, ref)
+			if err != nil {
+				return config.Server{}, err
+			}
+			helped = headers
+			for name, value := range headers {
+				resolved = append(resolved, pair{value, "the value of the header " + name})
+			}
+			continue
+		}
+		value, err := s.resolver.value(ctx, entry, ref)
+		if err != nil {
+			return config.Server{}, err
+		}
+		resolved = append(resolved, pair{value, ref.Text})
+		texts = append(texts, ref.Text, value)
+	}
+	s.noted(s.remember(resolved))
+	put := strings.NewReplacer(texts...).Replace
+	entry.Env, entry.Headers = replaced(entry.Env, put), replaced(entry.Headers, put)
+	if len(helped) > 0 && entry.Headers == nil {
+		entry.Headers = make(map[string]string)
+	}
+	for name, value := range helped { // they win, as in Claude Code
+		maps.DeleteFunc(entry.Headers, func(other, _ string) bool { return strings.EqualFold(other, name) })
+		entry.Headers[name] = value
+	}
+	entry.Args = slices.Clone(entry.Args)
+	for i, arg := range entry.Args {
+		entry.Args[i] = put(arg)
+	}
+	entry.URL = put(entry.URL)
+	if entry.OAuth != nil {
+		o := *entry.OAuth
+		o.ClientSecret, o.PrivateKey = put(o.ClientSecret), put(o.PrivateKey)
+		entry.OAuth = &o
+	}
+	return entry, nil
+}
+
+func replaced(all map[string]string, put func(string) string) map[string]string {
+	all = maps.Clone(all)
+	for name, value := range all {
+		all[name] = put(value)
+	}
+	return all
+}
+
+// Forget has the commands of the entry run again when their values are needed next: a value
+// was refused, or a person asks for a restart.
+func (s *Server) Forget(entry config.Server) { s.resolver.forget(entry) }
+
+// Hide replaces the values that were resolved so far by the texts of their references.
+func (s *Server) Hide(text string) string {
+	s.mu.Lock()
+	hide := s.hide
+	s.mu.Unlock()
+	return hide.Replace(text)
+}
+
+// HideToken has a token of a login hidden from now on. It reports whether the token is new, and
+// about once an hour that one still in use is: others hide the last tokens of all servers only.
+func (s *Server) HideToken(token string) (tell bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.tokens, token) {
+		s.tokens = append(slices.Clone(s.tokens[max(0, len(s.tokens)-maxTokens+1):]), token)
+		s.update()
+	} else if time.Since(s.told) < tellTime {
+		return false
+	}
+	s.told = time.Now()
+	return true
+}
+
+// HideTokens returns a message of the server without the tokens of its login, which the server may
+// have made of a request's headers. It leaves the message itself as it is.
+func (s *Server) HideTokens(message []byte) []byte {
+	s.mu.Lock()
+	inside := s.inside
+	s.mu.Unlock()
+	for _, token := range inside {
+		if bytes.Contains(message, token) {
+			message = bytes.ReplaceAll(message, token, []byte(tokenText))
+		}
+	}
+	return message
+}
+
+// remember has the values hidden from now on. It returns the forms of those that are new.
+func (s *Server) remember(resolved []pair) (added []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range resolved {
+		for _, form := range forms(p.value) {
+			if known := (pair{form, p.text}); !slices.Contains(s.hidden, known) {
+				s.hidden, added = append(s.hidden, known), append(added, form)
+			}
+		}
+	}
+	if len(added) == 0 {
+		return nil
+	}
+	s.hidden = slices.Clone(s.hidden[max(0, len(s.hidden)-maxHidden):])
+	s.update()
+	return added
+}
+
+// update replaces what hides the values; s.mu is held.
+func (s *Server) update() {
+	all := slices.Clone(s.hidden)
+	s.inside = nil
+	for _, token := range s.tokens {
+		for _, form := range forms(token) {
+			all = append(all, pair{form, tokenText})
+			if len(token) >= minInMessage {
+				s.inside = append(s.inside, []byte(form))
+			}
+		}
+	}
+	longest := slices.SortedFunc(slices.Values(all), func(a, b pair) int {
+		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.value, b.value))
+	})
+	var pairs []string
+	for _, p := range longest { // a shorter value may be a part of a longer one
+		pairs = append(pairs, p.value, p.text)
+	}
+	s.hide = strings.NewReplacer(pairs...)
+}
+
+// forms returns how a value may appear in a text: as it is, in a JSON string, in a URL, and
+// line by line.
+func forms(value string) (all []string) {
+	quoted, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	candidates := []string{value, string(quoted[1 : len(quoted)-1]), url.QueryEscape(value), url.PathEscape(value)}
+	for _, form := range candidates {
+		if len(form) >= minHidden && !slices.Contains(all, form) {
+			all = append(all, form)
+		}
+	}
+	if !strings.Contains(value, "\n") {
+		return all
+	}
+	for line := range strings.Lines(value) {
+		if line = strings.TrimSpace(line); len(line) >= minHiddenLine {
+			all = append(all, line)
+		}
+	}
+	return all
+}

@@ -1,0 +1,180 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+)
+
+// Tokens give the requests to one server their bearer token, as a [*login.Source] does.
+type Tokens interface {
+	// Token returns the token of a request, or "" to send it without.
+	Token(ctx context.Context) (string, error)
+
+	// Refused is called with a response that asks for another token than this one. It returns
+	// nil if there is one by now. Else the error is a [*login.NeededError] if a login helps.
+	Refused(ctx context.Context, token string, resp *http.Response) error
+}
+
+const authorization = "Authorization"
+
+// do sends the request. If the server refuses it for its headers or its token, do sends it
+// once more with new ones. An error wraps [session.ErrNotSent] or [session.ErrClosed],
+// according to what is known of it, or is a [*NeedsAuthError] or a [*RedirectError].
+func (s *Site) do(r *http.Request) (*http.Response, error) {
+	token, err := s.authorize(r)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.send(r)
+	if err != nil {
+		return nil, err
+	}
+	var failed error // to renew the headers
+	if s.renew != nil && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden) {
+		var again *http.Request
+		if again, failed = s.again(r); again != nil {
+			discardBody(resp)
+			if resp, err = s.send(again); err != nil {
+				return nil, err
+			}
+			r = again
+		}
+	}
+	if !asksForToken(resp) {
+		return resp, nil
+	}
+	if s.tokens != nil && r.Header.Get(authorization) == bearer(token) {
+		return s.reauthorize(r, token, resp)
+	}
+	discardBody(resp)
+	return nil, &NeedsAuthError{Status: resp.StatusCode, HadToken: r.Header.Get(authorization) != "", Renewal: failed}
+}
+
+// authorize sets the token of a request that has no Authorization header. It returns that
+// token, "" if the request gets none.
+func (s *Site) authorize(r *http.Request) (string, error) {
+	if s.tokens == nil || r.Header.Get(authorization) != "" {
+		return "", nil
+	}
+	token, err := s.tokens.Token(r.Context())
+	switch {
+	case r.Context().Err() != nil:
+		return "", fmt.Errorf("%w: %w", session.ErrNotSent, context.Cause(r.Context()))
+	case errors.As(err, new(*login.NeededError)):
+		return "", &NeedsAuthError{Status: http.StatusUnauthorized, Login: err}
+	case err != nil:
+		return "", fmt.Errorf("%w: get the token of its login: %w", session.ErrNotSent, err)
+	case token != "":
+		r.Header.Set(authorization, bearer(token))
+	}
+	return token, nil
+}
+
+// reauthorize sends a request once more that was refused with the token, if there is
+// another one by now.
+func (s *Site) reauthorize(r *http.Request, token string, resp *http.Response) (*http.Response, error) {
+	for again := false; ; again = true {
+		why := s.tokens.Refused(r.Context(), token, resp)
+		discardBody(resp)
+		switch {
+		case why == nil && again:
+			return nil, fmt.Errorf("%w: the server refused two tokens of its login, and there is a third", session.ErrNotSent)
+		case why != nil:
+			return nil, refusal(r.Context(), resp.StatusCode, token, why)
+		}
+		r = r.Clone(r.Context())
+		r.Header.Del(authorization)
+		body, err := r.GetBody()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, err)
+		}
+		r.Body = body
+		if token, err = s.authorize(r); err != nil {
+			return nil, err
+		}
+		if resp, err = s.send(r); err != nil || !asksForToken(resp) {
+			return resp, err
+		}
+	}
+}
+
+// refusal returns the error of a request that was refused with the token, for which Refused
+// returned why.
+func refusal(ctx context.Context, code int, token string, why error) error {
+	e := &NeedsAuthError{Status: code, HadToken: token != ""}
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", session.ErrNotSent, context.Cause(ctx))
+	case errors.As(why, new(*login.NeededError)):
+		e.Login = why
+	default:
+		e.NoLogin = why
+	}
+	return e
+}
+
+// bearer returns the Authorization header of a token, "" for no token.
+func bearer(token string) string {
+	if token == "" {
+		return ""
+	}
+	return "Bearer " + token
+}
+
+// asksForToken reports whether the server refuses a request for its token, or for the lack of
+// one.
+func asksForToken(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusUnauthorized ||
+		resp.StatusCode == http.StatusForbidden && resp.Header.Get("WWW-Authenticate") != ""
+}
+
+// A NeedsAuthError is the answer of a server that asks for a token. It wraps Login.
+type NeedsAuthError struct {
+	Status   int  // of the HTTP response
+	HadToken bool // the request had an Authorization header
+
+	Renewal error // why its secrets could not be read again; nil if they could, or are none
+	Login   error // a [*login.NeededError], nil if no login helps
+	NoLogin error // why no login helps; nil if that is not known
+}
+
+// forAll reports whether other requests would be refused too: 403 may concern only
+// this one.
+func (e *NeedsAuthError) forAll() bool { return e.Status == http.StatusUnauthorized }
+
+func (e *NeedsAuthError) Unwrap() error { return e.Login }
+
+// Is implements the interface of [errors.Is].
+func (e *NeedsAuthError) Is(target error) bool {
+	return target == session.ErrForbidden && !e.forAll()
+}
+
+func (e *NeedsAuthError) Error() string {
+	switch {
+	case e.Login != nil:
+		return "needs a login: " + advice(e.Login)
+	case e.Renewal != nil:
+		return fmt.Sprintf("the secret in its headers is refused (HTTP %d), and no other one is known: %v", e.Status, e.Renewal)
+	case errors.Is(e.NoLogin, login.ErrNoOAuth):
+	case e.NoLogin != nil && !e.forAll():
+		return fmt.Sprintf("the server refuses the request (HTTP %d): %v", e.Status, e.NoLogin)
+	case e.NoLogin != nil:
+		return fmt.Sprintf(`needs a token, and none could be got: %v; if it takes tokens of another kind, put "Authorization": "Bearer ${TOKEN}" into the entry's headers`, e.NoLogin)
+	case e.HadToken:
+		return fmt.Sprintf("needs a token: the one in \"Authorization\" of the entry's headers is refused (HTTP %d)", e.Status)
+	}
+	return `needs a token: put "Authorization": "Bearer ${TOKEN}" into the entry's headers`
+}
+
+// advice says why a login is needed, and what to do.
+func advice(err error) string {
+	if needed, ok := errors.AsType[*login.NeededError](err); ok {
+		return needed.Advice()
+	}
+	return err.Error()
+}

@@ -1,0 +1,167 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
+)
+
+// LoginServer returns the server of the name as logins know it, with the values of its secrets.
+// The error says why no login helps it: it is no remote server, it does not exist, its entry has
+// an Authorization header of its own, or a secret can't be got.
+func (v *Supervisor) LoginServer(ctx context.Context, name string) (oauth.Server, error) {
+	s, err := v.lookup(ctx, name)
+	if err != nil {
+		return oauth.Server{}, err
+	}
+	entry, _ := s.control.configured()
+	switch {
+	case entry.Misconfigured != "":
+		return oauth.Server{}, &status.UnavailableError{Server: name, State: status.Misconfigured, Reason: entry.Misconfigured}
+	case entry.Self:
+		return oauth.Server{}, &status.UnavailableError{Server: name, State: status.Self}
+	case entry.Transport == config.Stdio:
+		return oauth.Server{}, fmt.Errorf("server %q is a process of this machine, which no login helps; put its token into \"env\" of its entry", name)
+	}
+	resolved, err := s.opener.secrets.Resolve(ctx, entry)
+	if err != nil {
+		return oauth.Server{}, fmt.Errorf("server %q: %w", name, err)
+	}
+	for header := range resolved.Headers {
+		if http.CanonicalHeaderKey(header) == "Authorization" {
+			return oauth.Server{}, fmt.Errorf("server %q has an \"Authorization\" of its own in its headers, which it gets instead of a login; remove that from its entry to log in", name)
+		}
+	}
+	return loginServer(resolved), nil
+}
+
+// loginServer returns the server of a resolved entry as logins know it.
+func loginServer(resolved config.Server) oauth.Server {
+	s := oauth.Server{Name: resolved.Name, URL: resolved.URL}
+	if o := resolved.OAuth; o != nil {
+		s.Settings = oauth.Settings{
+			ClientID: o.ClientID, ClientSecret: o.ClientSecret, PrivateKey: o.PrivateKey, KeyID: o.KeyID, Algorithm: o.Algorithm,
+			CallbackPort: o.CallbackPort, CallbackURL: o.CallbackURL, ClientMetadataURL: o.ClientMetadataURL,
+			AuthServerMetadataURL: o.AuthServerMetadataURL, Scopes: o.Scopes, Resource: o.Resource, NoResource: o.NoResource,
+			Grant: oauth.Grant(o.Grant),
+		}
+	}
+	return s
+}
+
+// A source has the tokens of one server's login, as a [*login.Source] does.
+type source interface {
+	transport.Tokens
+	Changed() <-chan struct{}
+}
+
+// sources returns where the tokens of servers come from; nil if logins is.
+func sources(logins *login.Logins) func(oauth.Server) source {
+	if logins == nil {
+		return nil
+	}
+	return func(s oauth.Server) source { return logins.Source(s) }
+}
+
+// tokens are those of one server's login. They are hidden in what the server says. tokens
+// knows which of them was refused last.
+type tokens struct {
+	source
+	secrets *resolve.Server
+	noted   func(token string) // is told tokens before they are sent; may be nil
+
+	mu      sync.Mutex // guards refused
+	refused string     // the token that was refused last, "" for none
+}
+
+// tokensOf returns the tokens of the login at the server of a resolved entry; nil if there
+// are no logins. The opener keeps them for the life of the server.
+func (o *opener) tokensOf(resolved config.Server) transport.Tokens {
+	if o.sources == nil {
+		return nil
+	}
+	t := &tokens{source: o.sources(loginServer(resolved)), secrets: o.secrets, noted: o.options.OnToken}
+	o.tokens.Store(t)
+	return t
+}
+
+// Token implements [transport.Tokens].
+func (t *tokens) Token(ctx context.Context) (string, error) {
+	token, err := t.source.Token(ctx)
+	if token != "" && t.secrets.HideToken(token) && t.noted != nil {
+		t.noted(token)
+	}
+	return token, err
+}
+
+// Refused implements [transport.Tokens].
+func (t *tokens) Refused(ctx context.Context, token string, resp *http.Response) error {
+	err := t.source.Refused(ctx, token, resp)
+	if err != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.refused = token
+	}
+	return err
+}
+
+// tokenTime bounds how long a server that needs a login is asked for a token.
+const tokenTime = 10 * time.Second
+
+// hasNew reports whether there is a token that was not refused. t may be nil.
+func (t *tokens) hasNew(ctx context.Context) bool {
+	if t == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, tokenTime)
+	defer cancel()
+	token, err := t.Token(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return err == nil && token != "" && token != t.refused
+}
+
+// awaitLogin waits until somebody has logged in to the server, or for what else ends a wait.
+// If only the issuer was not reached, it also waits for a call and for the time after which
+// failed servers are tried again. soon says that a token that was not refused yet is used at
+// once.
+func (s *server) awaitLogin(ctx context.Context, needed *login.NeededError, soon bool) wakeup {
+	var changed <-chan struct{}
+	t := s.opener.tokens.Load()
+	if t != nil {
+		changed = t.Changed()
+	}
+	if needed.Why == status.IssuerUnreachable {
+		return s.control.await(ctx, time.After(retryFailed), s.control.woken, changed)
+	}
+	if soon && t.hasNew(ctx) { // since the server was asked
+		return byTime
+	}
+	return s.control.await(ctx, nil, s.control.woken, changed)
+}
+
+// loginReason says in plain words why a server needs a login, and what to do.
+func loginReason(entry config.Server, needed *login.NeededError) string {
+	if needed.Why != status.IssuerUnreachable && entry.OAuth != nil && entry.OAuth.Grant == string(oauth.ClientCredentials) {
+		return needed.Error()
+	}
+	return needed.Advice()
+}
+
+// failed returns the error of a client whose own session with the server can't be opened.
+func (o *opener) failed(err error) error {
+	if needed, ok := errors.AsType[*login.NeededError](err); ok {
+		return &status.UnavailableError{Server: o.name, State: status.NeedsAuth, Reason: needed.Error(), Login: needed.Why}
+	}
+	return o.unavailable(status.Failed, err.Error())
+}

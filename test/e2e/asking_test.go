@@ -1,0 +1,319 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// askingFirst prepares a router whose profile "default" asks before each call of "echo".
+func askingFirst(t *testing.T) *setup {
+	t.Helper()
+	return prepare(t, entries{"s": fake("-tools", "echo,add")}, map[string]any{
+		"profiles": map[string]any{"default": map[string]any{"tools": map[string]any{"ask": []string{"echo"}}}},
+	})
+}
+
+const (
+	asked    = `the tool echo of the server s`
+	hello    = `{"message":"hello"}`
+	personal = `{"elicitation":{"form":{}}}`
+)
+
+// outcome returns the text of a result, and whether the tool ran.
+func outcome(t *testing.T, raw json.RawMessage) (text string, ran bool) {
+	t.Helper()
+	var r struct {
+		Content []struct{ Text string }
+		IsError bool
+	}
+	if err := json.Unmarshal(raw, &r); err != nil || len(r.Content) == 0 {
+		t.Fatalf("no result of a tool: %s", raw)
+	}
+	return r.Content[0].Text, !r.IsError && strings.Contains(r.Content[0].Text, "hello")
+}
+
+// A legacy client asks its person by elicitation.
+func TestAskingLegacyClient(t *testing.T) {
+	t.Parallel()
+	s := askingFirst(t)
+	for action, want := range map[string]bool{"accept": true, "decline": false, "cancel": false, "": false} {
+		c := s.start()
+		if action != "" {
+			c.Declare(personal)
+		}
+		questions := make(chan string, 10)
+		c.OnRequest(func(method string, params json.RawMessage) (json.RawMessage, *mcptest.Error) {
+			questions <- method + " " + string(params)
+			return json.RawMessage(`{"action":"` + action + `","content":{}}`), nil
+		})
+		if _, err := c.Initialize(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		for tool, arguments := range map[string]string{
+			"s__echo": hello, "call_tool": `{"tool":"s__echo","arguments":` + hello + `}`,
+			"route_task": `{"task":"echo a message","arguments":` + hello + `,"run_anyway":true,"allow_destructive":true}`,
+		} {
+			result, err := c.Call(within(t), tool, json.RawMessage(arguments))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, ran := outcome(t, result)
+			if ran != want {
+				t.Errorf("%s, %q: ran %v: %s", tool, action, ran, text)
+			}
+			if !want && (!strings.Contains(text, "was not run") || !strings.Contains(text, `profile "default"`)) {
+				t.Errorf("%s, %q: %s", tool, action, text)
+			}
+			if action == "" {
+				if !strings.Contains(text, "/#approvals") || len(questions) > 0 {
+					t.Errorf("%s: a client that can't ask: %s", tool, text)
+				}
+			} else if q := <-questions; !strings.HasPrefix(q, "elicitation/create ") || !strings.Contains(q, asked) || !strings.Contains(q, "hello") {
+				t.Errorf("%s: asked %s", tool, q)
+			}
+		}
+		if result, err := c.Call(within(t), "s__add", json.RawMessage(`{"a":1,"b":2}`)); err != nil || len(questions) > 0 {
+			t.Errorf("a tool that no rule asks for: %s, %v", result, err)
+		}
+	}
+}
+
+// A modern client gets input_required. An answer counts once, and for the call that was asked
+// about.
+func TestAskingModernClient(t *testing.T) {
+	t.Parallel()
+	s := askingFirst(t)
+	c := s.start()
+	c.Declare(personal)
+	if _, err := c.Discover(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	call := func(arguments string, more ...any) (json.RawMessage, error) {
+		params := `{"name":"s__echo","arguments":` + arguments
+		if len(more) > 0 {
+			params += fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":%q,"content":{}}}`, more...)
+		}
+		return c.Request(within(t), "tools/call", json.RawMessage(params+"}"))
+	}
+	question := func() (state, key string) {
+		t.Helper()
+		result, err := call(hello)
+		var r struct {
+			ResultType    string
+			InputRequests map[string]struct {
+				Method string
+				Params struct{ Message string }
+			}
+			RequestState string
+		}
+		if err != nil || json.Unmarshal(result, &r) != nil || r.ResultType != "input_required" || len(r.InputRequests) != 1 {
+			t.Fatalf("the first answer is %s, %v", result, err)
+		}
+		for key, q := range r.InputRequests {
+			if q.Method != "elicitation/create" || !strings.Contains(q.Params.Message, asked) || !strings.Contains(q.Params.Message, "hello") {
+				t.Errorf("asked %+v", q)
+			}
+			return r.RequestState, key
+		}
+		return "", ""
+	}
+	for action, want := range map[string]bool{"accept": true, "decline": false, "cancel": false} {
+		state, key := question()
+		if result, err := call(`{"message":"other"}`, state, key, action); err == nil {
+			t.Errorf("%s: an answer about other arguments: %s", action, result)
+		}
+		result, err := call(hello, state, key, action)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, ran := outcome(t, result); ran != want {
+			t.Errorf("%s: ran %v: %s", action, ran, text)
+		}
+		if result, err := call(hello, state, key, action); err == nil {
+			t.Errorf("%s: the answer counts again: %s", action, result)
+		}
+	}
+	c.Declare(`{}`)
+	result, err := call(hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, ran := outcome(t, result); ran || !strings.Contains(text, "/#approvals") {
+		t.Errorf("a client that can't ask: %s", text)
+	}
+}
+
+// An admin answers on the page: for a client that can't ask, the same call passes once after
+// that; for one that is asking, the call goes on at once.
+func TestAskingOnThePage(t *testing.T) {
+	t.Parallel()
+	s := askingFirst(t)
+	endpoint, _ := s.serveHTTP()
+	root := strings.TrimSuffix(endpoint, "/mcp")
+	post := func(url, body string) string {
+		t.Helper()
+		q, err := http.NewRequestWithContext(within(t), http.MethodPost, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, _ := io.ReadAll(answer.Body)
+		return string(text)
+	}
+	pending := func() (ids []string) {
+		t.Helper()
+		answer, err := http.Get(root + "/dashboard/approvals")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		var list struct{ Approvals []struct{ ID, Tool string } }
+		if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list.Approvals {
+			ids = append(ids, p.ID)
+		}
+		return ids
+	}
+	approve := func() {
+		t.Helper()
+		ids := pending()
+		if len(ids) != 1 {
+			t.Fatalf("%d calls wait, want 1", len(ids))
+		}
+		post(root+"/dashboard/approvals/"+ids[0]+"/approve", "{}")
+	}
+
+	plain := func() string {
+		return post(endpoint, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s__echo","arguments":`+hello+`}}`)
+	}
+	if text := plain(); !strings.Contains(text, "was not run") || !strings.Contains(text, "#approvals") {
+		t.Errorf("plain JSON-RPC: %s", text)
+	}
+	approve()
+	if text := plain(); strings.Contains(text, "was not run") || !strings.Contains(text, "hello") {
+		t.Errorf("plain JSON-RPC after the approval: %s", text)
+	}
+	if text := plain(); !strings.Contains(text, "was not run") {
+		t.Errorf("plain JSON-RPC, once more: %s", text)
+	}
+	post(root+"/dashboard/approvals/"+pending()[0]+"/deny", "{}")
+	if text := plain(); !strings.Contains(text, "declined") {
+		t.Errorf("plain JSON-RPC, denied: %s", text)
+	}
+
+	c := mcptest.NewHTTPClient(t, endpoint)
+	c.Declare(personal)
+	c.OnRequest(func(string, json.RawMessage) (json.RawMessage, *mcptest.Error) {
+		approve()
+		return json.RawMessage(`{"action":"decline"}`), nil // too late
+	})
+	if _, err := c.Initialize(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	result, err := c.Call(within(t), "s__echo", json.RawMessage(`{"message":"hello again"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, ran := outcome(t, result); !ran {
+		t.Errorf("approved on the page while the client asks: %s", text)
+	}
+}
+
+// A call whose router is killed while a person is asked fails, and an answer that comes after
+// that runs nothing.
+func TestAskingRouterIsKilled(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo,add")}, map[string]any{
+		"profiles":  map[string]any{"default": map[string]any{"ask": "always"}},
+		"accessLog": "access.log",
+	})
+	c := s.start()
+	c.Declare(personal)
+	killed := make(chan struct{})
+	answered := make(chan struct{})
+	c.OnRequest(func(string, json.RawMessage) (json.RawMessage, *mcptest.Error) {
+		s.kill(syscall.SIGKILL)
+		close(killed)
+		defer close(answered)
+		return json.RawMessage(`{"action":"accept"}`), nil
+	})
+	if _, err := c.Initialize(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := c.Call(within(t), "s__echo", json.RawMessage(hello)); err == nil {
+		t.Errorf("the call: %s", result)
+	}
+	<-killed
+	<-answered
+	c.OnRequest(func(string, json.RawMessage) (json.RawMessage, *mcptest.Error) {
+		return json.RawMessage(`{"action":"accept"}`), nil
+	})
+	if result, err := c.Call(within(t), "s__add", json.RawMessage(`{"a":1,"b":2}`)); err != nil {
+		t.Errorf("a call after that: %s, %v", result, err)
+	}
+	mcptest.WaitFor(t, "the access log", func() bool {
+		text, _ := os.ReadFile(filepath.Join(s.dir, "access.log"))
+		if bytes.Contains(text, []byte(`"tool":"echo"`)) {
+			t.Fatalf("the call that was given up:\n%s", text)
+		}
+		return bytes.Contains(text, []byte(`"tool":"add"`))
+	})
+}
+
+// A command asks at the terminal, if a running router carries it out too. Without a terminal it
+// fails, unless --yes was typed.
+func TestAskingCommands(t *testing.T) {
+	t.Parallel()
+	s := askingFirst(t)
+	check := func(t *testing.T) {
+		for _, command := range [][]string{{"call", "s:echo", "message=hello"}, {"route", "echo a message", "message=hello"}} {
+			if stdout, stderr, code := s.run(command...); code != 1 || !strings.Contains(stderr, asked) || !strings.Contains(stderr, "--yes") {
+				t.Errorf("%s: exit code %d\n%s%s", command[0], code, stdout, stderr)
+			}
+			if stdout, stderr, code := s.run(append(command, "--yes")...); code != 0 || !strings.Contains(stdout, "hello") {
+				t.Errorf("%s --yes: exit code %d\n%s%s", command[0], code, stdout, stderr)
+			}
+		}
+		for answer, want := range map[string]int{"y\n": 0, "n\n": 1} {
+			p := openPTY(t, 100, 40)
+			cmd := exec.CommandContext(within(t), metarouter, s.command("call", "s:echo", "message=hello")...)
+			var stdout bytes.Buffer
+			cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = s.dir, p.slave, &stdout, p.slave
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			mcptest.WaitFor(t, "the question", func() bool { return strings.Contains(p.shown(), "Run it? [y/N]") })
+			if shown := p.shown(); !strings.Contains(shown, asked) || !strings.Contains(shown, `"message": "hello"`) {
+				t.Errorf("the question is %q", shown)
+			}
+			p.master.WriteString(answer)
+			_ = cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); code != want || strings.Contains(stdout.String(), "hello") != (want == 0) {
+				t.Errorf("%q: exit code %d\n%s\n%s", answer, code, stdout.String(), p.shown())
+			}
+		}
+	}
+	t.Run("a router of its own", check)
+	s.serve()
+	t.Run("a running router", check)
+}

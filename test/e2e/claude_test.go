@@ -1,0 +1,154 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// testClaude uses Claude Code with the router.
+func testClaude(t *testing.T, claude []string) {
+	t.Parallel()
+	newClaude := func(t *testing.T, mode string, turns ...turn) (*user, *model) {
+		m := playModel(t, turns...)
+		return newUser(t, claude, mode, "ANTHROPIC_BASE_URL="+m.url, "ANTHROPIC_API_KEY=none",
+			"MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=50000"), m // or the model is asked after 2 s, with or without tools
+	}
+	connected := func(t *testing.T, u *user) {
+		mcptest.WaitFor(t, "claude mcp list to say Connected", func() bool {
+			out := u.use("mcp", "list")
+			t.Logf("%s", out)
+			return strings.Contains(out, "✔ Connected")
+		})
+	}
+
+	// The entry that install writes works, and the session is one of the newest revision.
+	t.Run("stdio", func(t *testing.T) {
+		u, _ := newClaude(t, "auto")
+		u.run(metarouter, "install", "claude-code", "--write")
+		connected(t, u)
+		if log := u.claudeLog(); !strings.Contains(log, `\"negotiatedProtocolVersion\":\"2026-07-28\"`) {
+			t.Errorf("Claude Code logs\n%s", log)
+		}
+	})
+	t.Run("http", func(t *testing.T) {
+		u, _ := newClaude(t, "direct")
+		url, _ := u.overHTTP()
+		u.use("mcp", "add", "--scope", "user", "--transport", "http", "metarouter", url)
+		connected(t, u)
+	})
+
+	// The model sees the search tools at once, finds a tool and calls it.
+	t.Run("search", func(t *testing.T) {
+		u, m := newClaude(t, "search",
+			func(request) move {
+				return move{tool: "mcp__metarouter__find_tools", arguments: map[string]any{"query": "the process id of this server"}}
+			},
+			func(r request) move {
+				if !strings.Contains(r.result, `"work:pid"`) {
+					t.Errorf("find_tools answers %s", r.result)
+				}
+				return move{tool: "mcp__metarouter__call_tool", arguments: map[string]any{"tool": "work:echo", "arguments": map[string]any{"message": "hello"}}}
+			},
+			lastWord)
+		u.run(metarouter, "install", "claude-code", "--write")
+		out := u.use("-p", "say hello", "--allowedTools", "mcp__metarouter")
+		if out != "{\"message\":\"hello\"}\n" {
+			t.Errorf("the session ends with\n%s", out)
+		}
+		for _, tool := range []string{"find_tools", "describe_tools", "call_tool", "call_read_only_tool", "route_task"} {
+			if first := m.asked()[0]; !slices.Contains(first.tools, "mcp__metarouter__"+tool) {
+				t.Errorf("the model is not offered %s, but %q", tool, first.tools)
+			}
+		}
+		u.quietLog()
+	})
+
+	// Claude Code shows the tools of servers once its model has selected them.
+	t.Run("direct", func(t *testing.T) {
+		const echo = "mcp__metarouter__work__echo"
+		u, m := newClaude(t, "direct",
+			func(request) move {
+				return move{tool: "ToolSearch", arguments: map[string]any{"query": "select:" + echo}}
+			},
+			func(request) move {
+				return move{tool: echo, arguments: map[string]any{"message": "hello"}}
+			},
+			lastWord)
+		u.run(metarouter, "install", "claude-code", "--write")
+		out := u.use("-p", "say hello", "--allowedTools", echo)
+		if out != "{\"message\":\"hello\"}\n" {
+			t.Errorf("the session ends with\n%s", out)
+		}
+		if asked := m.asked(); slices.Contains(asked[0].tools, echo) || !slices.Contains(asked[1].tools, echo) {
+			t.Errorf("the model is offered %q, then %q", asked[0].tools, asked[1].tools)
+		}
+	})
+
+	// A server that the user adds during a session is there in the same session.
+	t.Run("edit", func(t *testing.T) {
+		const late = "mcp__metarouter__late__pid"
+		call := move{tool: "mcp__metarouter__work__pid"}
+		u, m := newClaude(t, "direct")
+		turns := []turn{
+			func(request) move { return call },
+			func(request) move {
+				u.write(entries{"work": fake("-tools", "pid"), "late": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
+				return call
+			},
+		}
+		for range 500 { // the most calls until the new tool is there
+			turns = append(turns, func(r request) move {
+				if slices.Contains(r.tools, late) {
+					return move{text: "it is there"}
+				}
+				return call
+			})
+		}
+		m.play(turns)
+		u.env = append(u.env, "ENABLE_TOOL_SEARCH=false")
+		u.run(metarouter, "install", "claude-code", "--write")
+		if out := u.use("-p", "wait for it", "--allowedTools", "mcp__metarouter"); out != "it is there\n" {
+			t.Errorf("the session ends with\n%s", out)
+		}
+	})
+
+	// A server that is killed between two calls is back for the second. The router is behind HTTP.
+	t.Run("restart", func(t *testing.T) {
+		u, _ := newClaude(t, "direct", killsAndCalls(t, "mcp__metarouter__work__pid")...)
+		u.env = append(u.env, "ENABLE_TOOL_SEARCH=false") // all tools are shown at once
+		url, router := u.overHTTP()
+		u.use("mcp", "add", "--scope", "user", "--transport", "http", "metarouter", url)
+		u.restarted(u.use("-p", "restart it", "--allowedTools", "mcp__metarouter"), router)
+	})
+}
+
+// claudeLog returns what Claude Code logs of the router, with its stderr.
+func (u *user) claudeLog() string {
+	u.t.Helper()
+	files, _ := filepath.Glob(filepath.Join(u.home, ".cache", "claude-cli-nodejs", "*", "mcp-logs-metarouter", "*.jsonl"))
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// quietLog checks that the router warns of nothing.
+func (u *user) quietLog() {
+	u.t.Helper()
+	log := u.claudeLog()
+	if log == "" || strings.Contains(log, `\tWARN\t`) || strings.Contains(log, `\tERROR\t`) {
+		u.t.Errorf("Claude Code logs\n%s", log)
+	}
+}

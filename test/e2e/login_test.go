@@ -1,0 +1,336 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// prepareLogin creates a setup whose server "remote" trusts the issuer. The user's own folder is
+// empty, and there is no keyring.
+func prepareLogin(t *testing.T, issuer *fakeissuer.Issuer, oauth map[string]any) *setup {
+	t.Helper()
+	home := t.TempDir()
+	resource := issuer.Protect(t, fakeissuer.Protection{Flags: []string{"-tool", "look: Looks.", "-tool", "find: Finds."}})
+	entry := map[string]any{"type": "http", "url": resource.URL}
+	if oauth != nil {
+		entry["oauth"] = oauth
+	}
+	s := prepare(t, entries{"remote": entry}, nil)
+	s.home, s.env = home, []string{"BROWSER=", "DISPLAY=", "WAYLAND_DISPLAY=", "SSH_CONNECTION=", "SSH_TTY="}
+	return s
+}
+
+// A command is one that runs.
+type command struct {
+	t      *testing.T
+	stdin  io.WriteCloser
+	lines  chan string // of stdout
+	stderr *bytes.Buffer
+	cmd    *exec.Cmd
+}
+
+// begin starts a subcommand.
+func (s *setup) begin(args ...string) *command {
+	s.t.Helper()
+	c := &command{t: s.t, lines: make(chan string, 100), stderr: new(bytes.Buffer), cmd: exec.CommandContext(within(s.t), metarouter, s.command(args...)...)}
+	c.cmd.Dir, c.cmd.Env, c.cmd.Stderr = s.dir, s.environment(), c.stderr
+	stdin, err := c.cmd.StdinPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	c.stdin = stdin
+	go func() {
+		defer close(c.lines)
+		for text := bufio.NewScanner(stdout); text.Scan(); {
+			c.lines <- text.Text()
+		}
+	}()
+	return c
+}
+
+// line returns the next line of stdout.
+func (c *command) line() string {
+	c.t.Helper()
+	line, ok := <-c.lines
+	if !ok {
+		c.t.Fatalf("the command has ended: %v\n%s", c.cmd.Wait(), c.stderr)
+	}
+	return line
+}
+
+// end waits for the end, and returns stderr and the exit code. There must be no further line on
+// stdout.
+func (c *command) end() (stderr string, code int) {
+	c.t.Helper()
+	for line := range c.lines {
+		c.t.Errorf("a further line on stdout: %s", line)
+	}
+	_ = c.cmd.Wait() // the code says it
+	return c.stderr.String(), c.cmd.ProcessState.ExitCode()
+}
+
+func follow(t *testing.T, page string) {
+	t.Helper()
+	status, text, err := fakeissuer.Follow(within(t), page)
+	if err != nil || status != 200 {
+		t.Fatalf("the browser ends with %d %v: %s", status, err, text)
+	}
+}
+
+// logIn logs in with a browser, and returns what the command says.
+func (s *setup) logIn() string {
+	s.t.Helper()
+	c := s.begin("login", "remote", "--no-browser")
+	follow(s.t, c.line())
+	stderr, code := c.end()
+	if code != 0 {
+		s.t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	return stderr
+}
+
+func wantText(t *testing.T, what, got string, patterns ...string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		if !regexp.MustCompile(pattern).MatchString(got) {
+			t.Errorf("%s: nothing matches %s:\n%s", what, pattern, got)
+		}
+	}
+}
+
+// One login in a terminal serves a router that runs, and one that starts later.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	issuer := fakeissuer.New(t, fakeissuer.Options{})
+	s := prepareLogin(t, issuer, nil)
+	running := s.serve()
+	stdout, stderr, _ := s.run("servers")
+	wantText(t, "servers", stdout, `remote +needs_auth .*nobody has logged in to it yet; run: metarouter login remote`)
+	stdout, _, code := s.run("doctor")
+	wantText(t, "doctor", stdout, `✗ 127.0.0.1:\d+ requires a login, and nobody has logged in to it yet\.`, `→ run: metarouter login remote`)
+	if code != 1 {
+		t.Errorf("doctor ends with %d", code)
+	}
+
+	said := s.logIn()
+	wantText(t, "login", said, `Logged in to remote \(issuer `+regexp.QuoteMeta(issuer.URL)+`\); it has 2 tools\.`)
+	mcptest.WaitFor(t, "the running router to use the login", func() bool {
+		stdout, stderr, _ = s.run("servers")
+		return strings.Contains(stdout, "ready")
+	})
+	if strings.Contains(stdout, "nobody") {
+		t.Errorf("after the login:\n%s", stdout)
+	}
+	stdout, _, _ = s.run("servers", "remote")
+	wantText(t, "servers remote", stdout, `login +logged in at `+regexp.QuoteMeta(issuer.URL)+`; renews itself`)
+	if stdout, _, code = s.run("call", "remote:look"); code != 0 {
+		t.Errorf("a call ends with %d: %s", code, stdout)
+	}
+	stdout, _, code = s.run("doctor")
+	wantText(t, "doctor", stdout, "the server works", `logins\.key`)
+	if code != 0 {
+		t.Errorf("doctor ends with %d", code)
+	}
+
+	running.Kill()
+	s.serve()
+	if stdout, stderr, code = s.run("call", "remote:look"); code != 0 {
+		t.Errorf("after a restart, a call ends with %d: %s%s", code, stdout, stderr)
+	}
+	stdout, stderr, code = s.run("logout", "remote")
+	if wantText(t, "logout", stdout, "^Logged out of remote\\.\n$"); code != 0 {
+		t.Errorf("logout ends with %d: %s", code, stderr)
+	}
+	stdout, stderr, code = s.run("call", "remote:look")
+	if wantText(t, "a call", stdout+stderr, "metarouter login remote"); code == 0 {
+		t.Error("a call works after the logout")
+	}
+	_, stderr, code = s.run("logout", "remote")
+	if wantText(t, "logout", stderr, "there is no login at remote"); code != 0 {
+		t.Errorf("the second logout ends with %d", code)
+	}
+	if n := issuer.Counts(); n.Authorizations != 1 || n.Registrations != 1 || n.Revocations == 0 {
+		t.Errorf("the issuer counts %+v", n)
+	}
+	s.logIn()
+	if n := issuer.Counts(); n.Authorizations != 2 || n.Registrations != 1 {
+		t.Errorf("after the second login, the issuer counts %+v", n)
+	}
+}
+
+// Where the browser is elsewhere, a person pastes the URL at which it ended.
+func TestLoginByPaste(t *testing.T) {
+	t.Parallel()
+	issuer := fakeissuer.New(t, fakeissuer.Options{})
+	s := prepareLogin(t, issuer, nil)
+	c := s.begin("login", "remote", "--paste")
+	page := c.line()
+	to, err := fakeissuer.Redirected(within(t), page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := regexp.MustCompile(`state=[^&]+`).ReplaceAllString(to, "state=another")
+	for _, line := range []string{"what", other, to} {
+		io.WriteString(c.stdin, line+"\n")
+	}
+	stderr, code := c.end()
+	wantText(t, "login", stderr, "That does not complete the login: .*no such address", "another login", "it has 2 tools")
+	if code != 0 {
+		t.Errorf("it ends with %d", code)
+	}
+
+	c = s.begin("login", "remote", "--paste")
+	c.line()
+	c.stdin.Close()
+	stderr, code = c.end()
+	if wantText(t, "without a line", stderr, "stdin ended before the URL came"); code != 1 {
+		t.Errorf("without a line, it ends with %d", code)
+	}
+}
+
+// A code can be entered on any device.
+func TestLoginByDevice(t *testing.T) {
+	t.Parallel()
+	issuer := fakeissuer.New(t, fakeissuer.Options{})
+	s := prepareLogin(t, issuer, nil)
+	c := s.begin("login", "remote", "--device")
+	page, userCode := c.line(), c.line()
+	if page != issuer.URL+"/verify?user_code="+userCode || !issuer.Approve(userCode) {
+		t.Fatalf("the page %s, the code %s", page, userCode)
+	}
+	if stderr, code := c.end(); code != 0 || !strings.Contains(stderr, "it has 2 tools") {
+		t.Errorf("it ends with %d: %s", code, stderr)
+	}
+	issuer.Change(func(o *fakeissuer.Options) { o.NoDevice = true })
+	if _, stderr, code := s.run("login", "remote", "--device"); code != 1 || !strings.Contains(stderr, "device code") {
+		t.Errorf("without the device grant it ends with %d: %s", code, stderr)
+	}
+}
+
+// On a terminal the browser is opened. Over SSH it is not, and the URL can be pasted.
+func TestLoginOnTerminal(t *testing.T) {
+	t.Parallel()
+	issuer := fakeissuer.New(t, fakeissuer.Options{})
+	s := prepareLogin(t, issuer, nil)
+	script, seen := filepath.Join(s.dir, "browser"), filepath.Join(s.dir, "seen")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nprintf %s \"$1\" > "+seen+".new && mv "+seen+".new "+seen+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	start := func(p *pty, args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(within(t), metarouter, s.command(append([]string{"login", "remote"}, args...)...)...)
+		cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = s.dir, p.slave, p.slave, p.slave
+		cmd.Env = append(s.environment(), "TERM=xterm", "NO_COLOR=1")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	s.env = append(s.env, "BROWSER="+script)
+	p := openPTY(t, 200, 24)
+	found := func(pattern string) (text string) { // also after the command's end, which may come before its text
+		mcptest.WaitFor(t, pattern, func() bool { text = regexp.MustCompile(pattern).FindString(p.shown()); return text != "" })
+		return text
+	}
+	cmd := start(p)
+	var page []byte
+	mcptest.WaitFor(t, "the browser", func() (ok bool) { page, _ = os.ReadFile(seen); return len(page) > 0 })
+	follow(t, string(page))
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, p.shown())
+	}
+	found("it has 2 tools")
+	wantText(t, "with a browser", p.shown(), "in your browser")
+
+	os.Remove(seen)
+	s.env = append(s.env, "BROWSER=", "DISPLAY=:10", "SSH_CONNECTION=192.0.2.1 1 192.0.2.2 22")
+	p = openPTY(t, 1000, 24)
+	cmd = start(p)
+	url := strings.TrimSpace(found(`http\S+/authorize\S+\s`))
+	found("Waiting for you")
+	to, err := fakeissuer.Redirected(within(t), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(p.master, "nonsense\n")
+	found("does not complete the login")
+	io.WriteString(p.master, to+"\n")
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, p.shown())
+	}
+	found("it has 2 tools")
+	wantText(t, "over SSH", p.shown(), "logged in to this machine over SSH")
+	if _, err := os.Stat(seen); err == nil {
+		t.Error("a browser was opened over SSH")
+	}
+
+	p = openPTY(t, 200, 24)
+	cmd = start(p, "--no-browser")
+	found("Waiting for you")
+	cmd.Process.Signal(os.Interrupt)
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("Ctrl-C: %v\n%s", err, p.shown())
+	}
+	found("interrupted")
+}
+
+// What keeps a person from logging in is said, with what to do.
+func TestLoginRefused(t *testing.T) {
+	t.Parallel()
+	issuer := fakeissuer.New(t, fakeissuer.Options{NoRegistration: true, NoDevice: true})
+	s := prepareLogin(t, issuer, nil)
+	resource := issuer.Protect(t, fakeissuer.Protection{})
+	s.write(entries{
+		"remote":  {"url": resource.URL},
+		"header":  {"url": resource.URL, "headers": map[string]any{"authorization": "Bearer x"}},
+		"machine": {"url": resource.URL, "oauth": map[string]any{"grant": "client_credentials", "clientId": "c", "clientSecret": "s"}},
+		"local":   fake(),
+	}, nil)
+	for _, tc := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"login", 2, "name one server"},
+		{"login remot", 2, `did you mean "remote"`},
+		{"login local", 2, "local is a program on this machine; it needs no login"},
+		{"login header", 2, `has the header "authorization", which is sent instead of a login`},
+		{"login machine", 2, `needs no login: the router gets its tokens`},
+		{"login remote --device --paste", 2, "has no URL to paste"},
+		{"login remote", 1, `"clientId": "…", "callbackPort": `},
+		{"logout local", 2, "has no login for it"},
+		{"logout header", 0, "there is no login at header"},
+	} {
+		if _, stderr, code := s.run(strings.Fields(tc.args)...); code != tc.code || !strings.Contains(stderr, tc.want) {
+			t.Errorf("%s: %d, want %d and %q:\n%s", tc.args, code, tc.code, tc.want, stderr)
+		}
+	}
+	issuer.Change(func(o *fakeissuer.Options) { o.NoRegistration, o.Deny = false, true })
+	c := s.begin("login", "remote")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	fakeissuer.Follow(ctx, c.line()) // what the page says is its own
+	if stderr, code := c.end(); code != 1 || !strings.Contains(stderr, "access_denied") {
+		t.Errorf("denied, it ends with %d: %s", code, stderr)
+	}
+}

@@ -1,0 +1,65 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/external"
+)
+
+// vLLM semantic router's client is made with mcp-go: it sends an empty protocolVersion, and
+// refuses an answer that is newer than itself.
+func TestMCPGo(t *testing.T) {
+	t.Parallel()
+	program := external.MCPGo(t)
+	s := prepare(t, entries{"zoo": fake("-tools", "feed")}, map[string]any{"mode": "direct", "classification": creatures})
+	url, _ := s.serveHTTP()
+	for name, target := range map[string][]string{
+		"stdio": append([]string{metarouter}, s.command("serve")...),
+		"HTTP":  {url},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asMCPGo(t, program, target)
+		})
+	}
+}
+
+// asMCPGo lists and calls tools with mcp-go.
+func asMCPGo(t *testing.T, program string, target []string) {
+	client := exec.CommandContext(within(t), program, target...)
+	client.Stdin = strings.NewReader(`
+		{"name": "list_categories", "arguments": {}}
+		{"name": "classify_text", "arguments": {"text": "the cat and the dog", "with_probabilities": true}}
+		{"name": "zoo__feed", "arguments": {}}`)
+	var stderr bytes.Buffer
+	client.Stderr = &stderr
+	out, err := client.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	var begun struct{ ProtocolVersion string }
+	var list struct{ Tools []struct{ Name string } }
+	var categories, class, fed result
+	answers := json.NewDecoder(bytes.NewReader(out))
+	for _, into := range []any{&begun, &list, &categories, &class, &fed} {
+		if err := answers.Decode(into); err != nil {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+	}
+	if begun.ProtocolVersion != "2025-03-26" || len(list.Tools) != 3 {
+		t.Errorf("%+v\n%+v", begun, list)
+	}
+	var v verdict
+	if err := json.Unmarshal([]byte(class.text()), &v); err != nil || v.Class == nil || *v.Class != 0 || len(v.Probabilities) != 3 {
+		t.Errorf("classify_text: %s", class.text())
+	}
+	if !strings.Contains(categories.text(), "animal") || fed.IsError || len(fed.Content) == 0 {
+		t.Errorf("list_categories: %s\nzoo__feed: %+v", categories.text(), fed)
+	}
+}

@@ -1,0 +1,175 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// at starts a subcommand whose terminal is t.
+func (p project) at(t *pty, args ...string) *exec.Cmd {
+	p.Helper()
+	cmd := p.command(args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.slave, t.slave, t.slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+	if err := cmd.Start(); err != nil {
+		p.Fatal(err)
+	}
+	return cmd
+}
+
+// await waits until the terminal shows all the texts, in this order.
+func (t *pty) await(test *testing.T, texts ...string) {
+	test.Helper()
+	mcptest.WaitFor(test, strings.Join(texts, " … ")+" on the terminal", func() bool {
+		rest, found := t.shown(), true
+		for _, text := range texts {
+			if _, rest, found = strings.Cut(rest, text); !found {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (t *pty) enter(test *testing.T, line string) {
+	test.Helper()
+	if _, err := t.master.WriteString(line + "\n"); err != nil {
+		test.Fatal(err)
+	}
+}
+
+const useIt = "Use it? [y/N]"
+
+// A person at the terminal of serve --http is asked about the first text, and about each edit.
+// A yes counts for the text that was shown and no other, and what was typed before the question
+// does not count.
+func TestEditIsAskedFor(t *testing.T) {
+	t.Parallel()
+	p := project{t, t.TempDir()}
+	p.save("one")
+	terminal := openPTY(t, 200, 24)
+	router := p.at(terminal, "serve", "--http", mcptest.FreeAddress(t))
+	terminal.await(t, "it was found in this folder", "one", "builtin utilities", useIt)
+	terminal.enter(t, "y")
+	terminal.await(t, "server is ready")
+	terminal.enter(t, "y") // for no question
+
+	p.save("one", "two")
+	terminal.await(t, "it was edited since you approved it (added: two)", "two", useIt)
+	p.save("one", "three")
+	servers := func() string {
+		t.Helper()
+		out, err := p.command("servers").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return string(out)
+	}
+	mcptest.WaitFor(t, "the router to have read the next edit", func() bool { return strings.Contains(servers(), "added: three") })
+	terminal.enter(t, "y")
+	terminal.await(t, "has changed since it was shown, so nothing was approved", "(added: three)", useIt)
+	terminal.enter(t, "")
+	terminal.await(t, "The edit is not in use. To approve it later, run: metarouter trust "+p.dir)
+	if got := servers(); strings.Contains(got, "three ") || !strings.Contains(got, "read it, then run: metarouter trust --data") {
+		t.Errorf("after a no:\n%s", got)
+	}
+
+	p.save("one", "four")
+	terminal.await(t, "(added: four)", useIt)
+	terminal.enter(t, "y")
+	mcptest.WaitFor(t, "the new server", func() bool { return strings.Contains(servers(), "four ") })
+	router.Process.Signal(os.Interrupt)
+	if err := router.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// servers asks at its own terminal, and the running router takes the edit at once. serve over
+// stdio asks nothing: its stdin is the protocol's.
+func TestServersAsksForTheRouter(t *testing.T) {
+	t.Parallel()
+	p := project{t, t.TempDir()}
+	p.save("one")
+	p.serveHTTP()
+	p.save("one", "two")
+	mcptest.WaitFor(t, "the edit", func() bool {
+		out, _ := p.command("servers").CombinedOutput()
+		return strings.Contains(string(out), "added: two")
+	})
+
+	refused := openPTY(t, 200, 24)
+	cmd := p.at(refused, "servers")
+	refused.await(t, "(added: two)", useIt)
+	refused.enter(t, "n")
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	refused.await(t, useIt, "note: the last edit is not in use", "one ", "ready")
+
+	asks := openPTY(t, 200, 24)
+	cmd = p.at(asks, "tools")
+	asks.await(t, "(added: two)", useIt)
+	asks.enter(t, "n")
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	asks.await(t, useIt, "note: the last edit is not in use", "one:unit_convert")
+	if strings.Contains(asks.shown(), "nothing was started") {
+		t.Errorf("a router runs:\n%s", asks.shown())
+	}
+
+	approved := openPTY(t, 200, 24)
+	cmd = p.at(approved, "servers")
+	approved.await(t, "(added: two)", useIt)
+	approved.enter(t, "y")
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	approved.await(t, useIt, "one ", "two ")
+	if text := approved.shown(); strings.Contains(text, "not in use") {
+		t.Errorf("the edit is approved:\n%s", text)
+	}
+
+	p.save("one", "two", "three")
+	silent := openPTY(t, 200, 24)
+	cmd = p.at(silent, "serve")
+	if err := cmd.Wait(); err == nil {
+		t.Error("serve over stdio uses what is not trusted")
+	}
+	silent.await(t, "(added: three)", "run: metarouter trust")
+	if strings.Contains(silent.shown(), useIt) {
+		t.Errorf("it asks:\n%s", silent.shown())
+	}
+}
+
+// trust asks at a terminal before it approves.
+func TestTrustAsks(t *testing.T) {
+	t.Parallel()
+	p := project{t, t.TempDir()}
+	p.save("one")
+	for _, test := range []struct{ answer, says string }{{"n", "not trusted, nothing was changed"}, {"y", "is trusted. If it changes"}} {
+		terminal := openPTY(t, 200, 24)
+		cmd := p.at(terminal, "trust")
+		terminal.await(t, "it was found in this folder", "builtin utilities", useIt)
+		terminal.enter(t, test.answer)
+		if err := cmd.Wait(); (err == nil) != (test.answer == "y") {
+			t.Error(err)
+		}
+		terminal.await(t, useIt, test.says)
+	}
+	p.save("one", "two")
+	terminal := openPTY(t, 200, 24)
+	cmd := p.at(terminal, "trust")
+	terminal.await(t, "(added: two)", "two (new)", useIt)
+	terminal.enter(t, "y")
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
