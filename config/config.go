@@ -152,6 +152,7 @@ type Router struct {
 	Learning        bool    // default true
 	FillArguments   bool
 	AccessLog       AccessLog
+	Audit           Audit
 	HTTP            HTTP
 	Gateway         struct { // how the router shows itself to clients
 		Name   string // in serverInfo; default "metarouter"
@@ -231,8 +232,11 @@ type HTTP struct {
 	Addr           string // default "127.0.0.1:8787"
 	AllowedHosts   []string
 	AllowedOrigins []string
-	PublicURL      string // by which browsers and clients elsewhere reach the router, without a path; "" if they can't
+	PublicURL      string // by which browsers and clients elsewhere reach the router, without a slash at the end; it may have a path; "" if they can't
 	Tokens         []Token
+	Issuers        []Issuer      // "oauth": identity providers whose access tokens let clients in
+	ClientCA       string        // absolute path of the certificates (PEM) by which clients' certificates are signed; "" asks for none
+	Certificates   []Certificate // whom certificates of clients let in
 	TLSCert        string        // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
 	TLSKey         string        // absolute path of the certificate's key, PEM
 	MaxBody        int64         // bytes of a body; default 16 MiB

@@ -114,6 +114,18 @@ type HTTPOptions = httpd.Options
 // A Rate limits the requests of a principal.
 type Rate = httpd.Rate
 
+// An Issuer is an identity provider whose access tokens let clients over HTTP in.
+type Issuer = httpd.Issuer
+
+// An Authenticator knows principals by more than the tokens in [HTTPOptions].
+type Authenticator = httpd.Authenticator
+
+// A Proof is what an access token proves.
+type Proof = httpd.Proof
+
+// A Refusal is why an access token does not let its client in.
+type Refusal = httpd.Refusal
+
 // A Principal is who a client over HTTP has proved to be.
 type Principal = httpd.Principal
 

@@ -40,6 +40,9 @@ type Profiles struct {
 	// Edited returns a channel that is closed when other profiles may exist.
 	Edited func() <-chan struct{}
 
+	// ReadOnly may be chosen like a profile, and allows only what just reads; Exists knows it.
+	ReadOnly string
+
 	// Whole is the router without a profile, for those who administer it.
 	Whole Router
 }
@@ -104,7 +107,7 @@ func NewServers(p Profiles) *Servers {
 			}
 			return all
 		},
-		Limited: len(p.Always) > 0, Whole: p.Whole, Secret: s.secret, Node: s.base.node, Version: s.base.opts.Version, Started: s.base.started, Log: s.base.log,
+		Limited: len(p.Always) > 0, ReadOnly: p.ReadOnly, Whole: p.Whole, Secret: s.secret, Node: s.base.node, Version: s.base.opts.Version, Started: s.base.started, Log: s.base.log,
 	}
 	return s
 }

@@ -79,7 +79,8 @@ func localIP(r *http.Request) net.IP {
 type Principal struct {
 	Hash    string // SHA-256 of its token, 64 hex digits in lower case; "" if requests need no token
 	Name    string // in logs; "" without a token
-	Profile string // of its token, "" if that has none
+	Profile string // of its token, or a union of profiles ("dev|ops"); "" if it has none
+	Reads   bool   // it may use only what just reads
 	Admin   bool   // it may use the pages' actions, and see the calls of others
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -43,7 +44,7 @@ type Options struct {
 
 	// Live returns the options that are in force now, and a channel that is closed when others
 	// are. It is called for each request; an Options that was returned must not be modified.
-	// Bound, Live, Pages and Logins never change. nil: no option ever changes.
+	// Bound, Live, Pages, Logins, Authenticator and Audit never change. nil: no option ever changes.
 	Live func() (*Options, <-chan struct{})
 
 	// Pages are served to people and programs, behind the same checks as MCP; may
@@ -52,6 +53,15 @@ type Options struct {
 
 	// Logins take logins at remote servers that come back at /oauth/callback; nil for none.
 	Logins Logins
+
+	PublicURL string   // by which clients reach the router, without a slash at the end; "" if it is not known
+	Issuers   []Issuer // whose access tokens let clients in; needs PublicURL and Authenticator
+
+	// Authenticator verifies what Issuers issue, and certificates; nil for none. It never changes.
+	Authenticator Authenticator
+
+	// Audit is told what principals do besides calls; nil for none. It never changes.
+	Audit audit.Recorder
 }
 
 // A Rate limits requests.
@@ -69,6 +79,10 @@ type Backends struct {
 
 	All     func() []*Backend // returns those that were made
 	Limited bool              // all clients have profiles besides those that they choose
+
+	// ReadOnly may be chosen like a profile, and allows only what just reads.
+	ReadOnly string
+
 	Whole   Router            // the router without a profile
 	Secret  []byte            // signs the cookies of browsers
 	Node    string            // this machine, as in node_id
