@@ -83,9 +83,9 @@ type Backends struct {
 	// ReadOnly may be chosen like a profile, and allows only what just reads.
 	ReadOnly string
 
-	Whole   Router            // the router without a profile
-	Secret  []byte            // signs the cookies of browsers
-	Node    string            // this machine, as in node_id
+	Whole   Router // the router without a profile
+	Secret  []byte // signs the cookies of browsers
+	Node    string // this machine, as in node_id
 	Version string
 	Started time.Time
 	Log     *zap.Logger
