@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -11,21 +12,46 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 )
 
 // An Issuer is npm's oidc-provider, locked in testdata/oidc: clients can register themselves,
 // tokens are for one resource, refresh tokens work once, and a device can log in. Any name and
 // password log in, on its own pages.
-type Issuer struct{ URL string }
+type Issuer struct {
+	URL string
 
-// StartIssuer starts an issuer whose access tokens live that long, in whole seconds. It ends with
-// the test.
+	mu       sync.Mutex // held during a command
+	commands io.Writer
+	answers  *bufio.Reader
+}
+
+// IssuerOptions are what an issuer issues.
+type IssuerOptions struct {
+	Life      time.Duration       // of access tokens, in whole seconds
+	Scopes    []string            // of access tokens; default tools:call and tools:list
+	Resources string              // what URLs of resources begin with; it refuses to issue tokens for others
+	Groups    map[string][]string // by user; the claim "groups" of access tokens
+	JWT       bool                // access tokens are JWTs
+	Keys      []jose.JSONWebKey   // private, each with an ID and an algorithm; the first one signs. Default those of the package
+}
+
+// StartIssuer starts an issuer of opaque access tokens that live that long, in whole seconds. It
+// ends with the test.
 func StartIssuer(t testing.TB, life time.Duration) *Issuer {
 	t.Helper()
+	return StartIssuerWith(t, IssuerOptions{Life: life})
+}
+
+// StartIssuerWith starts an issuer with options. It ends with the test.
+func StartIssuerWith(t testing.TB, o IssuerOptions) *Issuer {
+	t.Helper()
 	dir := filepath.Dir(modules(t, "test/external/testdata/oidc"))
-	cmd := exec.Command(Node22(t), filepath.Join(dir, "issuer.mjs"), fmt.Sprint(int(life.Seconds())))
+	cmd := exec.Command(Node22(t), filepath.Join(dir, "issuer.mjs"))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -49,12 +75,57 @@ func StartIssuer(t testing.TB, life time.Duration) *Issuer {
 	})
 	deadline := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	defer deadline.Stop()
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
+	i := &Issuer{commands: in, answers: bufio.NewReader(out)}
+	if i.URL, err = i.command(o.encode()); err != nil {
 		text, _ := os.ReadFile(stderr.Name())
 		t.Fatalf("the issuer does not start: %v\n%s", err, text)
 	}
-	return &Issuer{strings.TrimSpace(line)}
+	return i
+}
+
+// encode returns the options as issuer.mjs reads them.
+func (o IssuerOptions) encode() map[string]any {
+	with := map[string]any{"life": int(o.Life.Seconds()), "resources": o.Resources}
+	if o.Scopes != nil {
+		with["scopes"] = o.Scopes
+	}
+	if o.Groups != nil {
+		with["groups"] = o.Groups
+	}
+	if o.JWT {
+		with["format"] = "jwt"
+	}
+	if o.Keys != nil {
+		with["jwks"] = jose.JSONWebKeySet{Keys: o.Keys}
+	}
+	return with
+}
+
+// SetKeys replaces the keys, as in [IssuerOptions]. What was issued stays.
+func (i *Issuer) SetKeys(keys ...jose.JSONWebKey) error {
+	_, err := i.command(map[string]any{"jwks": jose.JSONWebKeySet{Keys: keys}})
+	return err
+}
+
+// SetDown makes the issuer close each connection, or serve again.
+func (i *Issuer) SetDown(down bool) error {
+	_, err := i.command(map[string]any{"down": down})
+	return err
+}
+
+// command sends a line and waits for the answer, a line too.
+func (i *Issuer) command(c map[string]any) (answer string, err error) {
+	line, err := json.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, err := i.commands.Write(append(line, '\n')); err != nil {
+		return "", err
+	}
+	answer, err = i.answers.ReadString('\n')
+	return strings.TrimSpace(answer), err
 }
 
 // Accepts reports whether the issuer vouches for the token, for this resource.
