@@ -17,6 +17,12 @@ type Issuer struct {
 	// Revision changes with all that the configuration says of the issuer: what its tokens were
 	// let in for under another one ends.
 	Revision string
+
+	// For logins of people on the page.
+	ClientID     string   // of the router at the issuer; "" offers no login there
+	ClientSecret string   // of ClientID; "" for a public client
+	Audience     string   // that its tokens must name; "" is the resource
+	Admins       []string // what users must be to have the role admin ("groups=ops"); one is enough
 }
 
 // An Authenticator knows principals by more than the tokens in [Options]. Its methods may be

@@ -34,10 +34,13 @@ type stay struct {
 	id      string
 	begun   time.Time // in whole seconds, as renewed
 	renewed time.Time
+	grant   *grant // of the principal that logged in; nil until the cookie has proved to be genuine
 }
 
 // newStay returns that of a login.
-func newStay(now time.Time) stay { return stay{rand.Text(), now.Truncate(time.Second), now} }
+func newStay(now time.Time) stay {
+	return stay{id: rand.Text(), begun: now.Truncate(time.Second), renewed: now}
+}
 
 // lasts reports whether the cookie is still good.
 func (s stay) lasts(now time.Time) bool {
@@ -66,7 +69,7 @@ func parseStay(value string) (s stay, ok bool) {
 	}
 	begun, err := strconv.ParseInt(parts[1], 10, 64)
 	renewed, err2 := strconv.ParseInt(parts[2], 10, 64)
-	return stay{parts[0], time.Unix(begun, 0), time.Unix(renewed, 0)}, err == nil && err2 == nil
+	return stay{id: parts[0], begun: time.Unix(begun, 0), renewed: time.Unix(renewed, 0)}, err == nil && err2 == nil
 }
 
 // logouts are the logins that were ended early, and what must end with a login.

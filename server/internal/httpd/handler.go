@@ -187,17 +187,26 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	browser := h.pages != nil && (to == routePage || to == routeLogin || to == routeCallback)
-	who, in, ok := h.login.identify(x.rules.access, r, browser)
-	if in != nil && in.begun.Before(x.rules.grants[who].since) { // the token was removed meanwhile, and came back
-		who, in, ok = Principal{}, nil, false
+	who, ok := x.rules.access.identify(r)
+	granted := x.rules.grants[who]
+	if !ok && browser {
+		in, err := h.login.identify(x.rules, r)
+		if err != nil { // the browser's issuer can't be asked
+			w.Header().Set("Retry-After", "5")
+			x.refuse(http.StatusServiceUnavailable, nil, err)
+			return
+		}
+		if in != nil {
+			who, granted, x.stay, ok = in.grant.Principal, in.grant, in, true
+		}
 	}
-	x.principal, x.payer, x.stay = who, who.Hash, in
+	x.principal, x.payer = who, who.Hash
 	if !ok || who.Hash == "" { // a client that guesses tokens is known by its address alone
 		x.payer = network(r.RemoteAddr)
 	}
 	x.limiter = x.rules.limiter
 	if ok {
-		defer x.hold(x.rules.grants[who])()
+		defer x.hold(granted)()
 		x.limiter = x.rules.limiterOf(who)
 	}
 	if !x.pay(1) {

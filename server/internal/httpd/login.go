@@ -50,26 +50,27 @@ func newLogin(bound string, secret []byte) *login {
 	}
 }
 
-// identify returns who sends the request, and whether that is proved well enough: by a
-// token, or for a browser's page by a cookie, which is returned too.
-func (l *login) identify(a access, r *http.Request, browser bool) (who Principal, in *stay, ok bool) {
-	if who, ok = a.identify(r); ok || !browser {
-		return who, nil, ok
-	}
+// identify returns the login that the cookie of a browser's page belongs to; nil if there is none,
+// or it has ended. The error says that this can't be said now.
+func (l *login) identify(rules *rules, r *http.Request) (*stay, error) {
 	cookie, err := r.Cookie(l.cookie)
 	if err != nil {
-		return Principal{}, nil, false
+		return nil, nil
 	}
 	s, ok := parseStay(cookie.Value)
 	if !ok || !s.lasts(time.Now()) || l.logouts.has(s) {
-		return Principal{}, nil, false
+		return nil, nil
 	}
-	for _, known := range a.known {
+	for _, known := range rules.access.known {
 		if known.Admin && known.Hash != "" && hmac.Equal([]byte(cookie.Value), []byte(s.signed(l.secret, known.Hash))) {
-			return known, &s, true
+			s.grant = rules.grants[known]
+			if s.begun.Before(s.grant.since) { // the token was removed meanwhile, and came back
+				return nil, nil
+			}
+			return &s, nil
 		}
 	}
-	return Principal{}, nil, false
+	return nil, nil
 }
 
 // serve answers a browser that has not logged in, takes the token that a person types in, and
