@@ -1,16 +1,46 @@
 // Package bearer verifies access tokens that identity providers issue for this router, as a
 // resource server does: JWTs by the keys of their issuer (RFC 9068), others by asking the issuer
 // (RFC 7662).
+//
+// # What is refused
+//
+// A JWT is judged by the issuer that it names, which must be one of [Options].Issuers byte for
+// byte. It must be signed with an asymmetric algorithm by a key of this issuer's key set that fits
+// the algorithm. Headers that bring or name a key (jku, x5u, jwk, x5c), critical headers, and
+// payloads that are not encoded are refused, and so are encrypted tokens and tokens of other types.
+// It must name the audience and an end, and be within its times, with 60 s for clocks that differ.
+// Tokens that are bound to a key or a certificate of their client (cnf: DPoP, mTLS) are refused:
+// a stolen one must be of no use, and this package does not check who sends it.
+//
+// # How long an answer counts
+//
+// A verified token is kept by its SHA-256 until it expires, at most 60 s. Its key must be in the
+// issuer's key set at each use. The set is read again, in use, when it is older than 45 s; a token
+// waits for that when it is older than 60 s. So a key that an issuer removes is useless after 60 s.
+// While an issuer does not answer, its last keys stay in use, for up to a day.
 package bearer
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/sha256"
 	"errors"
 	"net/http"
+	"net/url"
+	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
+)
+
+const (
+	maxToken  = 16 << 10         // bytes of a token
+	maxKept   = 10_000           // verified tokens
+	maxBytes  = 32 << 20         // of these tokens
+	keepTime  = 60 * time.Second // for a verified token
+	clockSkew = 60 * time.Second
 )
 
 // An Issuer is who issues tokens.
@@ -30,29 +60,139 @@ type Options struct {
 	Log     *zap.Logger               // nil for none
 }
 
-// A Verifier verifies tokens. It must be closed.
-type Verifier struct{ options Options }
-
-// New returns a verifier. It sends nothing until a token comes.
-func New(o Options) *Verifier { return &Verifier{o} }
-
-// Close ends what the verifier has under way.
-func (v *Verifier) Close() {}
-
-// A Token is what a valid token says. It is shared and must not be modified.
-type Token struct {
-	Issuer  string // its URL
-	Claims  map[string]json.RawMessage
-	Scopes  []string // of "scope" and "scp"
-	Expires time.Time
+// A Verifier verifies tokens. It must be closed. Its methods may be called by many goroutines at
+// once.
+type Verifier struct {
+	issuers map[string]*issuer // by URL
+	asked   []*issuer          // those with Introspect, in order
+	kept    *cache[*verified]
+	work    *work
 }
 
-// Values returns the texts of a claim: of a string, a number, a boolean, or an array of these.
-// A name with dots ("realm_access.roles") leads into objects, unless there is a claim of the
-// whole name.
-func (t *Token) Values(claim string) []string { return nil }
+// New returns a verifier. It sends nothing until a token comes.
+func New(o Options) *Verifier {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Client == nil {
+		o.Client = client
+	}
+	v := &Verifier{
+		issuers: map[string]*issuer{},
+		kept:    newCache[*verified](maxKept, maxBytes),
+		work:    newWork(),
+	}
+	for _, settings := range o.Issuers {
+		if _, twice := v.issuers[settings.URL]; twice {
+			continue
+		}
+		i := newIssuer(settings, o.Client(settings), o.Log.With(zap.String("issuer", settings.URL)), v.work)
+		v.issuers[settings.URL] = i
+		if settings.Introspect {
+			v.asked = append(v.asked, i)
+		}
+	}
+	return v
+}
 
-// An InvalidError says why a token is refused, without the token.
+// client returns the client for an issuer. Its URLs are the configuration's, so that they may have
+// any address; what its metadata name may not be more private.
+func client(i Issuer) *http.Client {
+	name := i.URL
+	if u, err := url.Parse(i.URL); err == nil {
+		name = u.Host
+	}
+	return oauth.NewHTTPClient(oauth.Server{Name: name, URL: i.URL, Settings: oauth.Settings{AuthServerMetadataURL: i.KeysURL}})
+}
+
+// Close ends what the verifier has under way, and waits for it.
+func (v *Verifier) Close() { v.work.close() }
+
+// A verified is a token that was found valid, but for its audience and the present time.
+type verified struct {
+	*Token
+	issuer   *issuer
+	audience []string
+	key      *keyID // that verified it; nil of a token that the issuer was asked about
+}
+
+// Verify returns what the token says if it is valid for the resource, a URL. The error is an
+// [*InvalidError], or wraps ErrUnavailable or that of ctx.
+func (v *Verifier) Verify(ctx context.Context, token, resource string) (*Token, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := checkText(token); err != nil {
+		return nil, err
+	}
+	t, err := v.find(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.checkAudience(resource); err != nil {
+		return nil, err
+	}
+	return t.Token, nil
+}
+
+// find returns the token as it is kept, or judges it.
+func (v *Verifier) find(ctx context.Context, token string) (*verified, error) {
+	sum := sha256.Sum256([]byte(token))
+	if t, ok := v.kept.get(sum); ok {
+		if t.key == nil {
+			return t, nil
+		}
+		keys, err := t.issuer.keys.current(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if keys.has(*t.key) {
+			return t, nil
+		}
+		v.kept.drop(sum)
+	}
+	t, err := v.judge(ctx, token, sum)
+	if err != nil {
+		return nil, err
+	}
+	until := time.Now().Add(keepTime)
+	if end := t.Expires.Add(clockSkew); end.Before(until) {
+		until = end
+	}
+	v.kept.put(sum, t, until, len(token))
+	return t, nil
+}
+
+// judge verifies a token that is not kept.
+func (v *Verifier) judge(ctx context.Context, token string, sum [sha256.Size]byte) (*verified, error) {
+	j, err := parseJWT(token)
+	switch {
+	case err != nil:
+		return nil, err
+	case j == nil:
+		return v.ask(ctx, token, sum)
+	}
+	i, ok := v.issuers[j.issuer]
+	if !ok {
+		return nil, v.stranger(j.issuer)
+	}
+	return i.verify(ctx, j)
+}
+
+// checkAudience refuses a token that is for something else.
+func (t *verified) checkAudience(resource string) error {
+	want := resource
+	if t.issuer.settings.Audience != "" {
+		want = t.issuer.settings.Audience
+	}
+	if want != "" && oauthex.MatchesResource(t.audience, want) {
+		return nil
+	}
+	return invalid("its audience is %s, not %s", shownAudience(t.audience), shown(want))
+}
+
+// An InvalidError says why a token is refused, without the token. The Reason is printable ASCII
+// without quotes and backslashes, at most 300 bytes.
 type InvalidError struct{ Reason string }
 
 func (e *InvalidError) Error() string { return "the token is refused: " + e.Reason }
@@ -61,8 +201,40 @@ func (e *InvalidError) Error() string { return "the token is refused: " + e.Reas
 // not answer.
 var ErrUnavailable = errors.New("the issuer does not answer")
 
-// Verify returns what the token says if it is valid for the resource, a URL. The error is an
-// [*InvalidError], or wraps ErrUnavailable or that of ctx.
-func (v *Verifier) Verify(ctx context.Context, token, resource string) (*Token, error) {
-	return nil, &InvalidError{"not written yet"}
+// errClosed is the error of a verifier that was closed.
+var errClosed = errors.New("the verifier is closed")
+
+// work is what runs on its own until close.
+type work struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	running sync.WaitGroup
+}
+
+func newWork() *work {
+	w := &work{}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	return w
+}
+
+// start runs f in a goroutine. It reports false if the work was closed.
+func (w *work) start(f func(context.Context)) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false
+	}
+	w.running.Go(func() { f(w.ctx) })
+	return true
+}
+
+func (w *work) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.cancel()
+	w.running.Wait()
 }

@@ -111,21 +111,21 @@ func (d *discovery) usable(ctx context.Context, m *issuerDocument, silent bool) 
 		return nil, fmt.Errorf("the issuer %s does not say that it supports PKCE with S256 (code_challenge_methods_supported), "+
 			"without which others could use a login; if it does support it, put the URL of its metadata into authServerMetadataUrl", shown(m.Issuer))
 	}
-	endpoints := []struct {
-		name, url string
-		needed    bool
-	}{
+	err := d.endpoints(ctx, m.Issuer, []endpoint{
 		{"authorization_endpoint", m.AuthorizationEndpoint, browser},
 		{"token_endpoint", m.TokenEndpoint, true},
 		{"registration_endpoint", m.RegistrationEndpoint, false},
 		{"device_authorization_endpoint", m.DeviceEndpoint, d.settings.Grant == DeviceCode},
 		{"revocation_endpoint", m.RevocationEndpoint, false},
+	})
+	if err != nil {
+		return nil, err
 	}
-	for _, e := range endpoints {
-		if err := d.endpoint(ctx, e.url, e.needed); err != nil {
-			return nil, fmt.Errorf("the issuer %s can't be used: its %s %w", shown(m.Issuer), e.name, err)
-		}
-	}
+	return m.issuer(), nil
+}
+
+// issuer returns what the document says.
+func (m *issuerDocument) issuer() *Issuer {
 	return &Issuer{
 		ID:                    m.Issuer,
 		AuthorizationEndpoint: m.AuthorizationEndpoint,
@@ -133,13 +133,15 @@ func (d *discovery) usable(ctx context.Context, m *issuerDocument, silent bool) 
 		RegistrationEndpoint:  m.RegistrationEndpoint,
 		DeviceEndpoint:        m.DeviceEndpoint,
 		RevocationEndpoint:    m.RevocationEndpoint,
+		IntrospectionEndpoint: m.IntrospectionEndpoint,
+		KeysURL:               m.JWKSURI,
 		Scopes:                namedScopes(m.ScopesSupported),
 		AuthMethods:           names(m.TokenEndpointAuthMethodsSupported),
 		SigningAlgorithms:     names(m.TokenEndpointAuthSigningAlgValuesSupported),
 		Grants:                names(m.GrantTypesSupported),
 		ClientDocuments:       m.ClientIDMetadataDocumentSupported,
 		SendsIssuer:           m.AuthorizationResponseIssParameterSupported,
-	}, nil
+	}
 }
 
 // sameEndpoint reports whether two endpoints have the same host.
@@ -147,6 +149,22 @@ func sameEndpoint(a, b string) bool {
 	first, err := url.Parse(a)
 	second, err2 := url.Parse(b)
 	return err == nil && err2 == nil && sameHost(first, second)
+}
+
+// An endpoint is a URL in an issuer's document.
+type endpoint struct {
+	name, url string
+	needed    bool
+}
+
+// endpoints checks the URLs of the issuer's document.
+func (d *discovery) endpoints(ctx context.Context, issuer string, all []endpoint) error {
+	for _, e := range all {
+		if err := d.endpoint(ctx, e.url, e.needed); err != nil {
+			return fmt.Errorf("the issuer %s can't be used: its %s %w", shown(issuer), e.name, err)
+		}
+	}
+	return nil
 }
 
 // endpoint checks the URL of an endpoint. The error follows its name.

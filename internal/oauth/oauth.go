@@ -57,6 +57,8 @@ type Issuer struct {
 	RegistrationEndpoint  string // "" if clients can't register themselves
 	DeviceEndpoint        string // "" without the device grant
 	RevocationEndpoint    string // "" if tokens can't be revoked
+	IntrospectionEndpoint string // "" if it answers no questions about tokens (RFC 7662)
+	KeysURL               string // of the keys that sign its tokens (jwks_uri); "" if it names none
 
 	Scopes            []string // that it names; nil if it names none
 	AuthMethods       []string // of clients at the token endpoint; nil if it does not say

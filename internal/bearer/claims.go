@@ -1,0 +1,177 @@
+package bearer
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+const (
+	maxLevels   = 16 // of arrays and objects in a token
+	maxClaims   = 200
+	maxAudience = 100
+	lastTime    = 253402300799 // the end of the year 9999, in seconds
+)
+
+// parseClaims returns the members of a JSON object, after it has checked how deep it is nested. The
+// error says what is wrong with it.
+func parseClaims(object []byte) (map[string]json.RawMessage, error) {
+	if isDeep(object) {
+		return nil, invalid("it is nested deeper than %d levels", maxLevels)
+	}
+	if !utf8.Valid(object) {
+		return nil, invalid("its claims are not UTF-8")
+	}
+	claims := map[string]json.RawMessage{}
+	twice := false
+	err := wire.Members(object, func(name string, value []byte) bool {
+		_, twice = claims[name]
+		claims[name] = value
+		return !twice && len(claims) <= maxClaims
+	})
+	switch {
+	case err != nil:
+		return nil, invalid("its claims are not a JSON object")
+	case twice:
+		return nil, invalid("it has a claim twice")
+	case len(claims) > maxClaims:
+		return nil, invalid("it has more than %d claims", maxClaims)
+	}
+	return claims, nil
+}
+
+// isDeep reports whether arrays and objects in the text are nested deeper than maxLevels. The text
+// need not be JSON.
+func isDeep(text []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > maxLevels {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// newVerified returns the token of these claims. ends is set for tokens that must name their end.
+func newVerified(i *issuer, claims map[string]json.RawMessage, ends bool) (*verified, error) {
+	if err := checkUse(claims); err != nil {
+		return nil, err
+	}
+	expires, err := checkTimes(claims, ends)
+	if err != nil {
+		return nil, err
+	}
+	audience, err := textsOf(claims["aud"])
+	switch {
+	case err != nil:
+		return nil, invalid("its audience (aud) is not text")
+	case len(audience) == 0:
+		return nil, invalid("it does not say for whom it is (aud)")
+	case len(audience) > maxAudience:
+		return nil, invalid("it is for more than %d audiences", maxAudience)
+	}
+	scopes, err := scopesOf(claims)
+	if err != nil {
+		return nil, err
+	}
+	return &verified{
+		Token:    &Token{Issuer: i.settings.URL, Claims: claims, Scopes: scopes, Expires: expires},
+		issuer:   i,
+		audience: audience,
+	}, nil
+}
+
+// checkUse refuses tokens that are not for a resource server, or not for a plain bearer.
+func checkUse(claims map[string]json.RawMessage) error {
+	if !isNull(claims["cnf"]) {
+		return invalid("it is bound to a key or certificate of its client (cnf: DPoP or mTLS), which this router does not check; ask the issuer for an unbound token")
+	}
+	// Cognito and Hydra say what a token is in token_use, Keycloak in typ.
+	if use, ok := textOf(claims["token_use"]); !isNull(claims["token_use"]) && (!ok || use != "access" && use != "access_token") {
+		return invalid("it is no access token (token_use)")
+	}
+	if typ, ok := textOf(claims["typ"]); ok && slices.Contains([]string{"ID", "Refresh", "Offline", "Logout"}, typ) {
+		return invalid("it is no access token (typ)")
+	}
+	return nil
+}
+
+// checkTimes refuses tokens outside of their times, and returns when they expire.
+func checkTimes(claims map[string]json.RawMessage, ends bool) (expires time.Time, err error) {
+	now := time.Now()
+	exp, err := timeOf(claims, "exp")
+	if err != nil {
+		return expires, err
+	}
+	nbf, err := timeOf(claims, "nbf")
+	if err != nil {
+		return expires, err
+	}
+	iat, err := timeOf(claims, "iat")
+	if err != nil {
+		return expires, err
+	}
+	switch {
+	case exp.IsZero() && ends:
+		return expires, invalid("it does not say when it expires (exp)")
+	case exp.IsZero():
+		exp = now.Add(keepTime)
+	case !now.Before(exp.Add(clockSkew)):
+		return expires, invalid("it has expired")
+	}
+	latest := now.Add(clockSkew)
+	switch {
+	case nbf.After(latest):
+		return expires, invalid("it is not valid yet (nbf)")
+	case iat.After(latest):
+		return expires, invalid("it was issued in the future (iat)")
+	}
+	return exp, nil
+}
+
+// timeOf returns the time of a claim; zero if it is missing.
+func timeOf(claims map[string]json.RawMessage, name string) (time.Time, error) {
+	raw := claims[name]
+	if isNull(raw) {
+		return time.Time{}, nil
+	}
+	var seconds float64
+	if err := json.Unmarshal(raw, &seconds); err != nil || seconds < 0 || seconds > lastTime {
+		return time.Time{}, invalid("its claim %s is no time", name)
+	}
+	whole, part := math.Modf(seconds)
+	return time.Unix(int64(whole), int64(part*1e9)), nil
+}
+
+// checkText refuses what can't be a token: b64token of RFC 6750, section 2.1.
+func checkText(token string) error {
+	switch {
+	case token == "":
+		return invalid("it is empty")
+	case len(token) > maxToken:
+		return invalid("it is longer than %d bytes", maxToken)
+	}
+	for _, c := range []byte(strings.TrimRight(token, "=")) {
+		switch {
+		case c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z', c >= '0' && c <= '9', strings.IndexByte("-._~+/", c) >= 0:
+		default:
+			return invalid("it has a character that tokens do not have")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package bearer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+)
+
+const (
+	inactiveTime  = 10 * time.Second // for which a refusal counts
+	seenTime      = 24 * time.Hour   // for which a token that was valid counts as seen
+	maxQuestions  = 8                // at an issuer at once
+	maxUnseen     = 4                // of these, about tokens that were never valid
+	unseenRate    = 10               // a second, at an issuer
+	unseenBurst   = 20
+	pauseTime     = 2 * time.Second // in which an issuer that failed is not asked
+	maxTokenReply = 64 << 10        // bytes
+)
+
+// ask asks the issuers about a token that is no JWT, in their order, until one knows it.
+func (v *Verifier) ask(ctx context.Context, token string, sum [sha256.Size]byte) (*verified, error) {
+	err := invalid("it is no signed JWT that names its issuer (iss)")
+	for n, i := range v.asked {
+		t, failed := i.opaque.ask(ctx, token, sum)
+		if failed == nil {
+			return t, nil
+		}
+		if _, refused := errors.AsType[*InvalidError](failed); n == 0 || !refused {
+			err = failed // one that can't be asked may know the token
+		}
+	}
+	return nil, err
+}
+
+// An introspection asks an issuer about tokens (RFC 7662).
+type introspection struct {
+	issuer   *issuer
+	work     *work
+	outage   *outage
+	inactive *cache[error]    // refused tokens
+	seen     *cache[struct{}] // tokens that were valid
+	unseen   *rate.Limiter    // of questions about others
+	slots    chan struct{}    // holds a value for each question under way
+	strange  chan struct{}    // those about tokens that are not seen
+
+	mu     sync.Mutex // guards what follows
+	under  map[[sha256.Size]byte]*question
+	paused time.Time // until when it is not asked
+}
+
+// A question is one that is under way. The fields are set when done is closed.
+type question struct {
+	done  chan struct{}
+	token *verified
+	err   error
+}
+
+func newIntrospection(i *issuer, log *zap.Logger, w *work) *introspection {
+	return &introspection{
+		issuer: i, work: w, outage: &outage{log: log},
+		inactive: newCache[error](maxKept, maxBytes),
+		seen:     newCache[struct{}](maxKept, maxBytes),
+		unseen:   rate.NewLimiter(unseenRate, unseenBurst),
+		slots:    make(chan struct{}, maxQuestions),
+		strange:  make(chan struct{}, maxUnseen),
+		under:    map[[sha256.Size]byte]*question{},
+	}
+}
+
+// ask returns the token if the issuer says that it is valid. Callers with the same token share a
+// question.
+func (n *introspection) ask(ctx context.Context, token string, sum [sha256.Size]byte) (*verified, error) {
+	if err, ok := n.inactive.get(sum); ok {
+		return nil, err
+	}
+	q, err := n.begin(token, sum)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-q.done:
+		return q.token, q.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// begin returns the question about the token, which it begins if it is not under way.
+func (n *introspection) begin(token string, sum [sha256.Size]byte) (*question, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if q, ok := n.under[sum]; ok {
+		return q, nil
+	}
+	if time.Now().Before(n.paused) {
+		return nil, fmt.Errorf("%w: it was asked just before", ErrUnavailable)
+	}
+	_, seen := n.seen.get(sum)
+	if !seen && !n.unseen.AllowN(time.Now(), 1) {
+		return nil, fmt.Errorf("%w: too many unknown tokens came at once", ErrUnavailable)
+	}
+	q := &question{done: make(chan struct{})}
+	started := n.work.start(func(ctx context.Context) {
+		q.token, q.err = n.run(ctx, token, sum, seen)
+		n.mu.Lock()
+		delete(n.under, sum)
+		n.mu.Unlock()
+		close(q.done)
+	})
+	if !started {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, errClosed)
+	}
+	n.under[sum] = q
+	return q, nil
+}
+
+// run asks a question.
+func (n *introspection) run(ctx context.Context, token string, sum [sha256.Size]byte, seen bool) (*verified, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	turns := []chan struct{}{n.slots}
+	if !seen {
+		turns = []chan struct{}{n.strange, n.slots}
+	}
+	for _, turn := range turns {
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: it has too many questions to answer", ErrUnavailable)
+		}
+	}
+	claims, err := n.post(ctx, token)
+	if n.work.ctx.Err() == nil {
+		n.outage.note(err, "the issuer can't be asked about tokens", "the issuer can be asked about tokens again")
+	}
+	if err != nil {
+		n.mu.Lock()
+		n.paused = time.Now().Add(pauseTime)
+		n.mu.Unlock()
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	t, err := n.judge(claims)
+	if err != nil {
+		n.inactive.put(sum, err, time.Now().Add(inactiveTime), len(sum))
+		return nil, err
+	}
+	n.seen.put(sum, struct{}{}, time.Now().Add(seenTime), len(sum))
+	return t, nil
+}
+
+// post sends the token to the issuer and returns what it says.
+func (n *introspection) post(ctx context.Context, token string) (map[string]json.RawMessage, error) {
+	m, err := n.issuer.describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if m.IntrospectionEndpoint == "" {
+		return nil, errors.New("its metadata name no introspection_endpoint; set introspect to false")
+	}
+	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.IntrospectionEndpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, errors.New("its introspection_endpoint is no url")
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept", "application/json")
+	s := n.issuer.settings
+	r.SetBasicAuth(url.QueryEscape(s.ClientID), url.QueryEscape(s.ClientSecret)) // RFC 6749, section 2.3.1
+	c := *n.issuer.client
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // with a token and a secret
+	resp, err := c.Do(r)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, fmt.Errorf("it refuses the router's clientId and clientSecret (status %d); correct them", resp.StatusCode)
+	default:
+		return nil, fmt.Errorf("its introspection endpoint answers %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	}
+	body, err := readBounded(resp.Body, maxTokenReply)
+	if err != nil {
+		return nil, err
+	}
+	claims, err := parseClaims(body)
+	if refusal, ok := errors.AsType[*InvalidError](err); ok {
+		return nil, errors.New("the answer of its introspection endpoint can't be used: " + refusal.Reason)
+	}
+	if active := string(claims["active"]); active != "true" && active != "false" {
+		return nil, errors.New("the answer of its introspection endpoint does not say whether the token is active")
+	}
+	return claims, nil
+}
+
+// judge returns the token if what the issuer says of it makes it valid.
+func (n *introspection) judge(claims map[string]json.RawMessage) (*verified, error) {
+	if string(claims["active"]) != "true" {
+		return nil, invalid("its issuer says that it is not active")
+	}
+	if raw := claims["iss"]; !isNull(raw) {
+		var id string
+		if json.Unmarshal(raw, &id) != nil || id != n.issuer.settings.URL {
+			return nil, invalid("it is of another issuer than the one that knows it")
+		}
+	}
+	if raw := claims["token_type"]; !isNull(raw) {
+		var kind string
+		if json.Unmarshal(raw, &kind) != nil || !strings.EqualFold(kind, "Bearer") {
+			return nil, invalid("it is no bearer token (token_type)")
+		}
+	}
+	return newVerified(n.issuer, claims, false)
+}

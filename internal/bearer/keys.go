@@ -1,0 +1,171 @@
+package bearer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+)
+
+const (
+	refreshAge = 45 * time.Second // of keys that are read again while they are used
+	mustAge    = 60 * time.Second // of keys that are not used before they are read again
+	lastAge    = 24 * time.Hour   // of keys that are used while the issuer does not answer
+	firstRetry = 2 * time.Second  // while no keys are known
+)
+
+// Tokens with keys that are not in the set make it read keys so often, per issuer.
+const (
+	unknownEvery = 10 * time.Second
+	unknownBurst = 3
+)
+
+// keys are the keys of an issuer, as last read. They are read in use only.
+type keys struct {
+	read    func(context.Context) (set *keySet, left int, err error)
+	work    *work
+	log     *zap.Logger
+	outage  *outage
+	unknown *rate.Limiter // of reads because of tokens with unknown keys
+
+	mu      sync.Mutex // guards what follows
+	set     *keySet    // nil if none was read yet
+	setAt   time.Time  // when the read of set began
+	checked time.Time  // when the last finished read began; zero before the first
+	failed  error      // of that read
+	under   *attempt   // the read that is under way; nil for none
+}
+
+// An attempt is a read under way.
+type attempt struct{ done chan struct{} }
+
+func newKeys(read func(context.Context) (*keySet, int, error), log *zap.Logger, w *work) *keys {
+	return &keys{
+		read: read, work: w, log: log, outage: &outage{log: log},
+		unknown: rate.NewLimiter(rate.Every(unknownEvery), unknownBurst),
+	}
+}
+
+// current returns the keys in force. It waits for a read only if they were checked longer than
+// mustAge ago. The error wraps ErrUnavailable or that of ctx.
+func (k *keys) current(ctx context.Context) (*keySet, error) {
+	k.mu.Lock()
+	now := time.Now()
+	if k.under == nil && k.isDue(now) {
+		k.begin()
+	}
+	under := k.under
+	set, err := k.inForce(now)
+	isFresh := err == nil && now.Sub(k.checked) < mustAge
+	k.mu.Unlock()
+	if under == nil || isFresh {
+		return set, err
+	}
+	return k.await(ctx, under)
+}
+
+// renewed returns newer keys than old, or old if they may not be read so soon.
+func (k *keys) renewed(ctx context.Context, old *keySet) (*keySet, error) {
+	k.mu.Lock()
+	if k.set != old {
+		defer k.mu.Unlock()
+		return k.inForce(time.Now())
+	}
+	if k.under == nil && k.unknown.AllowN(time.Now(), 1) {
+		k.begin()
+	}
+	under := k.under
+	k.mu.Unlock()
+	if under == nil {
+		return old, nil
+	}
+	return k.await(ctx, under)
+}
+
+// await waits for a read and returns the keys in force then.
+func (k *keys) await(ctx context.Context, a *attempt) (*keySet, error) {
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.inForce(time.Now())
+}
+
+// outageError returns why keys that are not in the set can't be judged now; nil if the last read
+// went well.
+func (k *keys) outageError() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.failed == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, k.failed)
+}
+
+// isDue reports whether it is time to read the keys. k.mu must be held.
+func (k *keys) isDue(now time.Time) bool {
+	age := now.Sub(k.checked)
+	switch {
+	case k.checked.IsZero():
+		return true
+	case k.failed == nil:
+		return age >= refreshAge
+	case k.set == nil:
+		return age >= firstRetry
+	}
+	return age >= retryTime
+}
+
+// inForce returns the keys to use now. k.mu must be held.
+func (k *keys) inForce(now time.Time) (*keySet, error) {
+	if k.set != nil && now.Sub(k.setAt) < lastAge {
+		return k.set, nil
+	}
+	if k.failed == nil {
+		return nil, fmt.Errorf("%w: its keys were not read yet", ErrUnavailable)
+	}
+	return nil, fmt.Errorf("%w: %w", ErrUnavailable, k.failed)
+}
+
+// begin begins to read the keys. k.mu must be held, and k.under be nil.
+func (k *keys) begin() {
+	a := &attempt{make(chan struct{})}
+	if k.work.start(func(ctx context.Context) { k.run(ctx, a) }) {
+		k.under = a
+	} else if k.failed == nil {
+		k.failed = errClosed
+	}
+}
+
+// run reads the keys.
+func (k *keys) run(ctx context.Context, a *attempt) {
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, requestTime)
+	set, left, err := k.read(bounded)
+	cancel()
+
+	k.mu.Lock()
+	k.under, k.checked, k.failed = nil, began, err
+	emptied := false
+	if err == nil {
+		emptied = len(set.all) == 0 && (k.set == nil || len(k.set.all) > 0)
+		k.set, k.setAt = set, began
+	}
+	k.mu.Unlock()
+	close(a.done)
+
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return // closed
+	}
+	k.outage.note(err, "the keys of the issuer can't be read; those that are known stay in use", "the keys of the issuer can be read again")
+	if emptied {
+		k.log.Warn("the issuer has no key that can verify tokens: all are refused", zap.Int("unusable", left))
+	}
+}

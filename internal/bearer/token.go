@@ -1,0 +1,119 @@
+package bearer
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const maxScopes = 200
+
+// A Token is what a valid token says. It is shared and must not be modified.
+type Token struct {
+	Issuer  string // its URL
+	Claims  map[string]json.RawMessage
+	Scopes  []string  // of "scope" and "scp"
+	Expires time.Time // of a token that the issuer was asked about and that names no end: one minute after that
+}
+
+// Values returns the texts of a claim: of a string, a number, a boolean, or an array of these.
+// A name with dots ("realm_access.roles") leads into objects, unless there is a claim of the
+// whole name; the names in these objects may have dots, too. A text that is not Unicode is left
+// out, since it may equal another one.
+func (t *Token) Values(claim string) []string {
+	raw, ok := lookUp(t.Claims, claim)
+	if !ok {
+		return nil
+	}
+	var elements []json.RawMessage
+	if json.Unmarshal(raw, &elements) != nil {
+		elements = []json.RawMessage{raw}
+	}
+	var all []string
+	for _, e := range elements {
+		if text, ok := textOf(e); ok {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// lookUp returns the member of an object that the name leads to.
+func lookUp(object map[string]json.RawMessage, name string) (json.RawMessage, bool) {
+	if raw, ok := object[name]; ok {
+		return raw, true
+	}
+	for i := strings.LastIndexByte(name, '.'); i > 0; i = strings.LastIndexByte(name[:i], '.') {
+		outer, ok := object[name[:i]]
+		var inner map[string]json.RawMessage
+		if !ok || json.Unmarshal(outer, &inner) != nil {
+			continue
+		}
+		if raw, ok := lookUp(inner, name[i+1:]); ok {
+			return raw, true
+		}
+	}
+	return nil, false
+}
+
+// textOf returns the text of a string, number or boolean.
+func textOf(raw json.RawMessage) (text string, ok bool) {
+	var v any
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return "", false
+	}
+	switch v := v.(type) {
+	case string:
+		return v, !strings.ContainsRune(v, utf8.RuneError)
+	case json.Number:
+		return v.String(), true
+	case bool:
+		if v {
+			return "true", true
+		}
+		return "false", true
+	}
+	return "", false
+}
+
+// scopesOf returns the scopes of the claims, each once.
+func scopesOf(claims map[string]json.RawMessage) ([]string, error) {
+	scopes := []string{}
+	for _, name := range []string{"scope", "scp"} {
+		all, err := textsOf(claims[name])
+		if err != nil {
+			return nil, invalid("its claim %s is not text", name)
+		}
+		for _, text := range all {
+			for _, scope := range strings.Fields(text) {
+				if slices.Contains(scopes, scope) {
+					continue
+				}
+				if scopes = append(scopes, scope); len(scopes) > maxScopes {
+					return nil, invalid("it has more than %d scopes", maxScopes)
+				}
+			}
+		}
+	}
+	return scopes, nil
+}
+
+// textsOf returns a claim that is a text or an array of texts; none if it is missing or null.
+func textsOf(raw json.RawMessage) ([]string, error) {
+	if isNull(raw) {
+		return nil, nil
+	}
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		return []string{one}, nil
+	}
+	var all []string
+	err := json.Unmarshal(raw, &all)
+	return all, err
+}
+
+func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

@@ -1,0 +1,47 @@
+package oauth
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+)
+
+// Describe reads what an issuer says of itself, by its identifier, a URL: its metadata of RFC 8414,
+// else those of OpenID Connect. The issuer counts as named by the configuration, so that its host
+// may have any address; c is the client that [NewHTTPClient] returns for a server with its URL.
+//
+// The issuer in the metadata must be the identifier byte for byte, since tokens are compared with
+// it (RFC 8414, section 3.3). All its endpoints must be ones that [NewHTTPClient] permits. Each of
+// them may be missing, and it need not support PKCE. The error wraps [ErrUnreachable] if the issuer
+// did not answer.
+func Describe(ctx context.Context, c *http.Client, id string) (*Issuer, error) {
+	u, err := url.Parse(id)
+	if err != nil || u.Host == "" || len(id) > maxURL || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("the issuer %s is no url without query and fragment", shown(id))
+	}
+	d := &discovery{client: c, reach: reachOf(Server{URL: id}), server: u}
+	if err := d.reach.check(ctx, u); err != nil {
+		return nil, fmt.Errorf("the issuer can't be used: %w", err)
+	}
+	m, err := d.described(ctx, u, id)
+	if err != nil {
+		return nil, err
+	}
+	if m.Issuer != id {
+		return nil, fmt.Errorf("the issuer %s describes itself as %s; write exactly that into its url", shown(id), clip(m.Issuer))
+	}
+	err = d.endpoints(ctx, id, []endpoint{
+		{"authorization_endpoint", m.AuthorizationEndpoint, false},
+		{"token_endpoint", m.TokenEndpoint, false},
+		{"registration_endpoint", m.RegistrationEndpoint, false},
+		{"device_authorization_endpoint", m.DeviceEndpoint, false},
+		{"revocation_endpoint", m.RevocationEndpoint, false},
+		{"introspection_endpoint", m.IntrospectionEndpoint, false},
+		{"jwks_uri", m.JWKSURI, false},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m.issuer(), nil
+}
