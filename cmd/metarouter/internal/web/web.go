@@ -8,6 +8,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -26,6 +27,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/port"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/bearer"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -65,7 +67,8 @@ type Listener struct {
 	maxHeader   int64
 	connections *connections
 	pages       *http.ServeMux
-	guarded     bool // clients had to send a token at the start
+	proofs      []string // how clients could prove who they are at the start; empty if anyone was let in
+	key         []byte   // of the revisions of issuers
 	log         *zap.Logger
 
 	mu   sync.Mutex   // guards what follows
@@ -94,8 +97,12 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 		return nil, err
 	}
 	local := resolved.IP.IsLoopback()
-	if !local && len(tokens) == 0 {
-		return nil, fmt.Errorf("--http %s is open to other machines, so clients must send a token: set %s, --token-file or metarouter.http.tokens; or listen on 127.0.0.1:%d", address, secret.TokenVariable, resolved.Port)
+	proofs := proofsOf(c, tokens)
+	if !local && len(proofs) == 0 {
+		return nil, fmt.Errorf("--http %s is open to other machines, so clients must send a token: set %s, --token-file, metarouter.http.tokens or metarouter.http.oauth; or listen on 127.0.0.1:%d", address, secret.TokenVariable, resolved.Port)
+	}
+	if len(c.Issuers) > 0 && c.PublicURL == "" {
+		log.Warn("http.oauth lets no client in, since access tokens must be for the URL of this router: set http.publicUrl to the URL by which clients reach it, such as https://tools.example.com")
 	}
 	switch short := slices.ContainsFunc(tokens, config.Token.IsShort); {
 	case short && !local:
@@ -109,8 +116,26 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	host, _, _ := net.SplitHostPort(address)
 	return &Listener{
 		flags: f, host: host, address: resolved, certificate: certificate, maxHeader: c.MaxHeader, connections: newConnections(mostConnections(c)),
-		pages: pages, log: log, file: file, guarded: len(tokens) > 0,
+		pages: pages, log: log, file: file, proofs: proofs, key: newKey(),
 	}, nil
+}
+
+// proofsOf returns how clients prove who they are. It is empty if anyone is let in.
+func proofsOf(c config.HTTP, tokens []config.Token) (all []string) {
+	if len(tokens) > 0 {
+		all = append(all, "token")
+	}
+	if len(c.Issuers) > 0 {
+		all = append(all, "oauth")
+	}
+	return all
+}
+
+// newKey returns a random key.
+func newKey() []byte {
+	key := make([]byte, 32)
+	rand.Read(key) // never fails
+	return key
 }
 
 // Listen binds the address. The listener must be closed, unless it serves.
@@ -127,7 +152,7 @@ func (l *Listener) Listen(ctx context.Context) error {
 	if l.certificate != nil {
 		scheme = "https"
 	}
-	l.log.Info("serving MCP over HTTP", zap.String("url", scheme+"://"+l.bound()+"/mcp"), zap.Bool("token", l.guarded))
+	l.log.Info("serving MCP over HTTP", zap.String("url", scheme+"://"+l.bound()+"/mcp"), zap.Bool("token", slices.Contains(l.proofs, "token")), zap.Strings("clients prove themselves by", l.proofs))
 	return nil
 }
 
@@ -137,12 +162,27 @@ func (l *Listener) bound() string { return l.listener.Addr().String() }
 func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 	h := c.Router.HTTP
 	l.connections.limit(mostConnections(h))
+	issuers := []server.Issuer{}
+	for _, i := range issuersOf(c.Router, l.key) {
+		issuers = append(issuers, i.public())
+	}
 	return &server.HTTPOptions{
 		Bound:        l.bound(),
 		AllowedHosts: slices.Concat(h.AllowedHosts, l.flags.Hosts, []string{l.host}, publicHost(h)), AllowedOrigins: h.AllowedOrigins,
 		Tokens: l.principals(c.Router), MaxBody: h.MaxBody, MaxBodyMemory: h.MaxBodyMemory, MaxBatch: h.MaxBatch, ReadTimeout: h.ReadTimeout,
 		Rate: h.Rate.PerSecond, Burst: h.Rate.Burst, Rates: ratesOf(h), SessionTimeout: h.SessionTimeout, MaxSessions: h.MaxSessions,
+		PublicURL: h.PublicURL, Issuers: issuers,
 	}
+}
+
+// admissionOf returns what the configuration says of clients without a token of its own.
+func (l *Listener) admissionOf(c config.Config) *admission {
+	return &admission{issuers: issuersOf(c.Router, l.key)}
+}
+
+// openVerifier opens the verifier of the issuers' tokens.
+func (l *Listener) openVerifier(issuers []bearer.Issuer) verifier {
+	return bearer.New(bearer.Options{Issuers: issuers, Log: l.log.Named("bearer")})
 }
 
 // publicHost returns the host of the URL by which browsers reach the router, nil without one.
@@ -241,8 +281,8 @@ func rank(t config.Token) int {
 }
 
 // principals returns those that requests may come from. A token that can't be used lets no
-// client in: the list is never empty because of a mistake, since without tokens every client
-// is let in.
+// client in: the list is never empty because of a mistake, or if clients prove who they are in
+// another way, since without tokens every client is let in.
 func (l *Listener) principals(r config.Router) []server.Principal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -265,6 +305,9 @@ func (l *Listener) principals(r config.Router) []server.Principal {
 			all = append(all, server.Principal{Hash: t.Hash, Name: nameOf(t), Profile: t.Profile, Admin: t.Role == config.RoleAdmin})
 		}
 	}
+	if len(all) == 0 && len(r.HTTP.Issuers) > 0 {
+		all = append(all, server.Principal{})
+	}
 	if len(all) == 0 && !local {
 		l.log.Warn("no client is let in: other machines can reach this router, so its clients must send a token, and the configuration has none")
 		all = append(all, server.Principal{})
@@ -279,8 +322,10 @@ func nameOf(t config.Token) string { return cmp.Or(t.Name, t.Hash[:min(8, len(t.
 // calls finish for a while.
 func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.Parts) error {
 	options := adapter.Follow(parts, l.optionsOf)
+	authenticator := newAuthenticator(adapter.Follow(parts, l.admissionOf), l.openVerifier)
+	defer authenticator.Close() // after the handler, which asks it
 	handler := s.Handler(server.HTTPOptions{
-		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Live: options,
+		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Live: options, Authenticator: authenticator,
 	})
 	problems, err := zap.NewStdLogAt(l.log.Named("http"), zap.DebugLevel)
 	if err != nil {

@@ -112,3 +112,74 @@ func TestObjectWinsOverEnvironment(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// Issuers keep the router from being public, also with a mistake in them and without fixed tokens.
+// An edit of one changes its revision.
+func TestIssuersInOptions(t *testing.T) {
+	t.Setenv("METAROUTER_TOKEN", "")
+	one := config.Issuer{URL: "https://id.example.com", Profiles: []config.ProfileRule{{Claim: config.Claim{Name: "*"}, Profile: "work"}}}
+	l, err := New(config.HTTP{Addr: "127.0.0.1:0"}, Flags{}, nil, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	options := func(r config.Router) *server.HTTPOptions {
+		r.HTTP.Addr = "127.0.0.1:0"
+		return l.optionsOf(config.Config{Router: r})
+	}
+	for what, tt := range map[string]struct {
+		router  config.Router
+		public  bool
+		issuers int
+	}{
+		"none":         {routerWith(), true, 0},
+		"one":          {routerWith(one), false, 1},
+		"a mistake":    {routerWith(config.Issuer{}), false, 0},
+		"both":         {routerWith(config.Issuer{}, one), false, 1},
+		"no publicUrl": {config.Router{HTTP: config.HTTP{Issuers: []config.Issuer{one}}}, false, 0},
+	} {
+		o := options(tt.router)
+		if (len(o.Tokens) == 0) != tt.public || len(o.Issuers) != tt.issuers || o.PublicURL != tt.router.HTTP.PublicURL {
+			t.Errorf("%s: %d principals, %d issuers, at %s", what, len(o.Tokens), len(o.Issuers), o.PublicURL)
+		}
+	}
+	base := options(routerWith(one)).Issuers[0].Revision
+	if again := options(routerWith(one)).Issuers[0].Revision; again != base || len(base) != 64 {
+		t.Errorf("the revision of the same issuer: %s, then %s", base, again)
+	}
+	for what, change := range map[string]func(*config.Issuer, *config.Router){
+		"audience": func(i *config.Issuer, _ *config.Router) { i.Audience = "x" },
+		"user":     func(i *config.Issuer, _ *config.Router) { i.User = "email" },
+		"profiles": func(i *config.Issuer, _ *config.Router) { i.Profiles = nil },
+		"admins":   func(i *config.Issuer, _ *config.Router) { i.Admins = []config.Claim{{Name: "*"}} },
+		"scopes":   func(i *config.Issuer, _ *config.Router) { i.Scopes = map[string][]string{} },
+		"keys":     func(i *config.Issuer, _ *config.Router) { i.KeysURL = "https://x" },
+		"client":   func(i *config.Issuer, _ *config.Router) { i.ClientID = "x" },
+		"secret":   func(i *config.Issuer, _ *config.Router) { i.ClientSecret = "x" },
+		"ask":      func(i *config.Issuer, _ *config.Router) { i.Introspect = true },
+		"exists":   func(_ *config.Issuer, r *config.Router) { delete(r.Profiles, "work") },
+	} {
+		edited := one
+		r := routerWith()
+		change(&edited, &r)
+		r.HTTP.Issuers = []config.Issuer{edited}
+		if options(r).Issuers[0].Revision == base {
+			t.Errorf("%s: the revision stays", what)
+		}
+	}
+	r := routerWith(one)
+	delete(r.Profiles, "ops") // which no rule names
+	if options(r).Issuers[0].Revision != base {
+		t.Error("another profile changes the revision")
+	}
+	other, err := New(config.HTTP{Addr: "127.0.0.1:0"}, Flags{}, nil, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if issuersOf(routerWith(one), other.key)[0].revision == base {
+		t.Error("two processes have the same key")
+	}
+}

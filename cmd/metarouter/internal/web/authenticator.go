@@ -1,0 +1,129 @@
+package web
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/internal/bearer"
+	"github.com/mcp-metarouter/metarouter/server"
+)
+
+// A verifier verifies tokens, as a [bearer.Verifier] does.
+type verifier interface {
+	Verify(ctx context.Context, token, resource string) (*bearer.Token, error)
+	Close()
+}
+
+// An admission is what the configuration says of clients that have no token of the
+// configuration. It is plain data.
+type admission struct{ issuers []issuer }
+
+// An authenticator lets clients in by access tokens of issuers. It follows the configuration: each
+// token is judged by the one in force when it comes. It must be closed.
+type authenticator struct {
+	live func() (*admission, <-chan struct{})
+	open func([]bearer.Issuer) verifier
+
+	closing sync.WaitGroup // of the verifiers that are not in use any more
+
+	mu     sync.Mutex // guards what follows
+	opened *opened    // nil before the first token
+	closed bool
+}
+
+// opened is a verifier in use. It keeps the keys of issuers, and so stays when only the rules for
+// their users change.
+type opened struct {
+	verifier
+	issuers []bearer.Issuer
+	users   sync.WaitGroup // calls of Verify
+}
+
+func newAuthenticator(live func() (*admission, <-chan struct{}), open func([]bearer.Issuer) verifier) *authenticator {
+	return &authenticator{live: live, open: open}
+}
+
+// Close waits until all tokens are judged. Later ones can't be.
+func (a *authenticator) Close() {
+	a.mu.Lock()
+	a.closed = true
+	a.retire()
+	a.mu.Unlock()
+	a.closing.Wait()
+}
+
+// retire closes the verifier in use once its calls have ended. a.mu must be held.
+func (a *authenticator) retire() {
+	before := a.opened
+	a.opened = nil
+	if before == nil {
+		return
+	}
+	a.closing.Go(func() {
+		before.users.Wait()
+		before.Close()
+	})
+}
+
+var (
+	errEnding   = errors.New("the router is ending, and verifies no more tokens")
+	errNoIssuer = &server.Refusal{Status: http.StatusUnauthorized, Reason: "access tokens of identity providers are not accepted here"}
+	errEternal  = &server.Refusal{Status: http.StatusUnauthorized, Reason: "the token does not say when it expires"}
+	errForeign  = &server.Refusal{Status: http.StatusUnauthorized, Reason: "the token is of an issuer that is not accepted here"}
+)
+
+// begin returns what the configuration says now, and a verifier for it, on which the caller must
+// call users.Done.
+func (a *authenticator) begin() (*admission, *opened, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, nil, errEnding
+	}
+	now, _ := a.live() // under the lock, so that an older one never replaces the verifier of a newer one
+	if len(now.issuers) == 0 {
+		a.retire()
+		return nil, nil, errNoIssuer
+	}
+	issuers := make([]bearer.Issuer, len(now.issuers))
+	for i, one := range now.issuers {
+		issuers[i] = one.verified()
+	}
+	if a.opened == nil || !slices.Equal(a.opened.issuers, issuers) {
+		a.retire()
+		a.opened = &opened{verifier: a.open(issuers), issuers: issuers}
+	}
+	a.opened.users.Add(1)
+	return now, a.opened, nil
+}
+
+// Token implements [server.Authenticator].
+func (a *authenticator) Token(ctx context.Context, token, resource string) (server.Proof, error) {
+	now, opened, err := a.begin()
+	if err != nil {
+		return server.Proof{}, err
+	}
+	defer opened.users.Done()
+	valid, err := opened.Verify(ctx, token, resource)
+	if invalid, ok := errors.AsType[*bearer.InvalidError](err); ok {
+		return server.Proof{}, &server.Refusal{Status: http.StatusUnauthorized, Reason: invalid.Reason}
+	}
+	if err != nil {
+		return server.Proof{}, err
+	}
+	if valid.Expires.IsZero() {
+		return server.Proof{}, errEternal
+	}
+	i := slices.IndexFunc(now.issuers, func(i issuer) bool { return i.URL == valid.Issuer })
+	if i < 0 {
+		return server.Proof{}, errForeign
+	}
+	return now.issuers[i].proof(valid)
+}
+
+// Certificate implements [server.Authenticator].
+func (a *authenticator) Certificate(*x509.Certificate) (hash string, ok bool) { return "", false }

@@ -1,0 +1,233 @@
+package web
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/bearer"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/server"
+)
+
+// maxUser is the most bytes of the name of a user.
+const maxUser = 256
+
+// An issuer is an identity provider with the rules by which its users become principals. It is
+// plain data, so that [adapter.Follow] can compare it.
+type issuer struct {
+	config.Issuer
+	revision string          // see [server.Issuer]
+	profiles map[string]bool // those of its rules that exist
+}
+
+// issuersOf returns the issuers whose tokens let clients in. There are none without a public URL,
+// since tokens must be for that URL. key is a secret of this process: without it, a revision would
+// help to guess a client secret.
+func issuersOf(r config.Router, key []byte) (all []issuer) {
+	if r.HTTP.PublicURL == "" {
+		return nil
+	}
+	for _, c := range r.HTTP.Issuers {
+		if c.URL == "" { // a mistake in the file
+			continue
+		}
+		i := issuer{Issuer: c, profiles: make(map[string]bool)}
+		for _, rule := range c.Profiles {
+			if _, ok := r.Profiles[rule.Profile]; ok && rule.Profile != "" {
+				i.profiles[rule.Profile] = true
+			}
+		}
+		i.revision = revisionOf(i, key)
+		all = append(all, i)
+	}
+	return all
+}
+
+// revisionOf returns a hash over all that the configuration says of the issuer, and over which
+// profiles of its rules exist.
+func revisionOf(i issuer, key []byte) string {
+	said, err := json.Marshal([]any{i.Issuer, slices.Sorted(maps.Keys(i.profiles))})
+	if err != nil {
+		panic(err) // texts, and lists of texts
+	}
+	sum := hmac.New(sha256.New, key)
+	sum.Write(said)
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// verified returns what the verification of tokens must know of the issuer.
+func (i issuer) verified() bearer.Issuer {
+	return bearer.Issuer{
+		URL: i.URL, Audience: i.Audience, KeysURL: i.KeysURL,
+		ClientID: i.ClientID, ClientSecret: i.ClientSecret, Introspect: i.Introspect,
+	}
+}
+
+// public returns what clients may know of the issuer, with its revision.
+func (i issuer) public() server.Issuer {
+	return server.Issuer{
+		URL: i.URL, Read: i.scopesFor(reads), Call: i.scopesFor(calls), Admin: i.scopesFor(administers), Revision: i.revision,
+	}
+}
+
+// proof returns what a valid token of the issuer proves. The error is a [*server.Refusal].
+func (i issuer) proof(t *bearer.Token) (server.Proof, error) {
+	user, err := i.user(t)
+	if err != nil {
+		return server.Proof{}, err
+	}
+	may := i.levelOf(t.Scopes)
+	if may == nothing {
+		return server.Proof{}, i.insufficient(calls, "no scope of the token lets it use this router")
+	}
+	values := make(map[string][]string) // of claims
+	matches := func(c config.Claim) bool {
+		if c.Name == "*" && c.Value == "" {
+			return true
+		}
+		all, ok := values[c.Name]
+		if !ok && c.Name != "" {
+			all = t.Values(c.Name)
+			values[c.Name] = all
+		}
+		return slices.Contains(all, c.Value)
+	}
+	var names []string
+	missing := false // a profile of a rule that matches does not exist
+	for _, rule := range i.Profiles {
+		switch {
+		case !matches(rule.Claim):
+		case i.profiles[rule.Profile]:
+			names = append(names, rule.Profile)
+		default:
+			missing = true
+		}
+	}
+	ruler := slices.ContainsFunc(i.Admins, matches)
+	switch {
+	case len(names) > 0:
+	case missing:
+		return server.Proof{}, forbidden("no profile that the configuration gives to this user exists")
+	case ruler && may < administers:
+		return server.Proof{}, i.insufficient(administers, "this user has no profile, and the token has no scope for administration")
+	case !ruler:
+		return server.Proof{}, forbidden("no rule of the configuration gives this user a profile")
+	}
+	return server.Proof{
+		Principal: server.Principal{
+			Hash: principalHash("oauth", i.URL, user), Name: fmt.Sprintf("%s (%s)", user, i.URL),
+			Profile: profile.Union(names...), Reads: may == reads, Admin: ruler && may == administers,
+		},
+		Issuer: i.URL, Revision: i.revision, Scopes: t.Scopes, Expires: t.Expires,
+	}, nil
+}
+
+// user returns the name of the token's user.
+func (i issuer) user(t *bearer.Token) (string, error) {
+	all, problem := t.Values(i.User), ""
+	switch {
+	case i.User == "" || len(all) == 0 || len(all) == 1 && all[0] == "":
+		problem = "is missing or empty"
+	case len(all) > 1:
+		problem = "has several values"
+	case len(all[0]) > maxUser:
+		problem = fmt.Sprintf("has more than %d bytes", maxUser)
+	case !utf8.ValidString(all[0]) || plain.Line(all[0]) != all[0] || strings.TrimSpace(all[0]) != all[0]:
+		problem = "has characters that can't be printed, or spaces around it"
+	default:
+		return all[0], nil
+	}
+	return "", forbidden(fmt.Sprintf("the claim %q, which names the user, %s", i.User, problem))
+}
+
+func forbidden(reason string) error {
+	return &server.Refusal{Status: http.StatusForbidden, Reason: reason}
+}
+
+// insufficient returns the refusal of a token that needs a scope of the level.
+func (i issuer) insufficient(needed level, reason string) error {
+	return &server.Refusal{Status: http.StatusForbidden, Scopes: i.scopesFor(needed), Reason: reason}
+}
+
+// A level is what scopes allow. Each allows what those before it do.
+type level int
+
+const (
+	nothing     level = iota
+	reads             // tools that only read
+	calls             // all tools of the profile
+	administers       // what administrators may do
+)
+
+// scopes are the names of the levels.
+var scopes = map[string]level{"mcp:read": reads, "mcp:call": calls, "mcp:admin": administers}
+
+// levelOf returns the highest level that one of the token's scopes stands for.
+func (i issuer) levelOf(has []string) level {
+	highest := nothing
+	for _, scope := range has {
+		highest = max(highest, scopes[scope])
+		for theirs, ours := range i.Scopes {
+			if scope != "" && (scope == theirs || scope == lastSegment(theirs)) {
+				highest = max(highest, highestOf(ours))
+			}
+		}
+	}
+	return highest
+}
+
+func highestOf(ours []string) level {
+	highest := nothing
+	for _, name := range ours {
+		highest = max(highest, scopes[name])
+	}
+	return highest
+}
+
+// lastSegment returns what follows the last slash of a scope that is a URL with a path, or "".
+// Clients ask Entra for api://ID/mcp.call, and its tokens have mcp.call.
+func lastSegment(scope string) string {
+	_, rest, _ := strings.Cut(scope, "://")
+	at := strings.LastIndexByte(rest, '/')
+	if at <= 0 {
+		return ""
+	}
+	return rest[at+1:]
+}
+
+// scopesFor returns the scopes that a client may ask the issuer for to get the level, or the next
+// higher one that the issuer has a scope for. The issuer may not know our own names if there is a
+// map, so that asking for them could fail.
+func (i issuer) scopesFor(needed level) (names []string) {
+	theirs := i.Scopes
+	if theirs == nil {
+		theirs = map[string][]string{"mcp:read": {"mcp:read"}, "mcp:call": {"mcp:call"}, "mcp:admin": {"mcp:admin"}}
+	}
+	for l := needed; l <= administers && len(names) == 0; l++ {
+		for name, ours := range theirs {
+			if highestOf(ours) == l {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// principalHash returns the hash of a principal that has no token of the configuration. It is no
+// SHA-256: of a SHA-256 whose text everyone can write down, that text would be a token.
+func principalHash(parts ...string) string {
+	sum := sha512.Sum512_256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
