@@ -90,7 +90,7 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/port":       {},
 	"cmd/metarouter/internal/progress":   {"adapter", "server", "cmd/metarouter/internal/terminal"},
 	"cmd/metarouter/internal/terminal":   {},
-	"cmd/metarouter/internal/web":        {"adapter", "config", "server", "cmd/metarouter/internal/port"},
+	"cmd/metarouter/internal/web":        {"adapter", "config", "server", "cmd/metarouter/internal/port", "internal/profile"},
 	"cmd/metarouter/internal/why":        {"config", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal", "internal/profile", "internal/hints"},
 
 	// Parts that several steps share, and that know some of the path.
