@@ -173,9 +173,9 @@ func (cs *Clients) AbandonVisitors() {
 	cs.suspended.abandon(func(of *Conversation) bool { return of.Visitor })
 }
 
-// AbandonVisitorsOf gives up the suspended requests of a principal's clients without a session.
-func (cs *Clients) AbandonVisitorsOf(principal string) {
-	cs.suspended.abandon(func(of *Conversation) bool { return of.Visitor && of.Principal == principal })
+// AbandonVisitorsOf gives up the suspended requests of these clients without a session.
+func (cs *Clients) AbandonVisitorsOf(those func(Identity) bool) {
+	cs.suspended.abandon(func(of *Conversation) bool { return of.Visitor && those(of.Identity) })
 }
 
 // remove takes out a conversation that has ended, and gives up what belongs to it.

@@ -18,6 +18,7 @@ type Identity struct {
 	Principal     string // tells principals apart: the SHA-256 of the token
 	PrincipalName string // in logs
 	Admin         bool   // it may act on servers
+	Issuer        string // URL of whose access token has proved it; "" for none
 }
 
 // A Conversation is what a client and the router have with each other: a session

@@ -19,6 +19,7 @@ type access struct {
 	hosts   []string // lower case, each with or without a port
 	origins []string // lower case
 	known   []Principal
+	public  bool // requests need no token
 }
 
 func newAccess(o Options) (a access) {
@@ -30,14 +31,21 @@ func newAccess(o Options) (a access) {
 	for _, origin := range o.AllowedOrigins {
 		a.origins = append(a.origins, strings.ToLower(strings.TrimSuffix(origin, "/")))
 	}
-	a.known = o.Tokens
+	if public, err := url.Parse(o.PublicURL); err == nil && public.Host != "" {
+		a.hosts = append(a.hosts, strings.ToLower(public.Host))
+	}
+	a.known, a.public = o.Tokens, len(o.Tokens) == 0 && len(o.Issuers) == 0
 	return a
 }
 
-// admit checks by which host name the router is called, and from which page.
-func (a access) admit(r *http.Request) error {
+// admit checks by which host name the router is called, and, unless any page may, from which
+// page.
+func (a access) admit(r *http.Request, anyPage bool) error {
 	if !a.knows(r.Host, r) {
 		return conversation.InvalidRequest("the host " + conversation.Brief(r.Host) + " is not allowed; start the router with --allow-host " + conversation.Brief(hostname(r.Host)) + ", or add it to \"allowedHosts\" in \"metarouter\", \"http\" of the configuration")
+	}
+	if anyPage {
+		return nil
 	}
 	for _, origin := range r.Header.Values("Origin") {
 		page, err := url.Parse(origin)
@@ -84,25 +92,16 @@ type Principal struct {
 	Admin   bool   // it may use the pages' actions, and see the calls of others
 }
 
-// identity returns the principal as conversations know it.
-func (p Principal) identity() conversation.Identity {
-	return conversation.Identity{Principal: p.Hash, PrincipalName: p.Name, Admin: p.Admin}
-}
-
 // anyone is the principal of all clients if requests need no token.
 var anyone = Principal{Admin: true}
 
-// identify returns who sends the request. It reports false if the token is missing or wrong.
+// identify returns who sends the request by a token of the options. It reports false if the token
+// is missing or another one.
 func (a access) identify(r *http.Request) (who Principal, ok bool) {
-	if len(a.known) == 0 {
+	if a.public {
 		return anyone, true
 	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	who, ok = a.holder(token)
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return Principal{}, false
-	}
-	return who, true
+	return a.holder(bearerOf(r))
 }
 
 // holder returns the principal that has the token.

@@ -53,15 +53,12 @@ func (h *Handler) document(x *exchange) {
 	if h.logins != nil {
 		document = h.logins.Document()
 	}
-	switch {
-	case !x.isRead():
-		x.notAllowed(http.MethodGet, x.r.URL.Path+" takes GET")
-	case document == nil:
+	if document == nil {
 		x.nothingThere()
-	default:
-		x.w.Header().Set("Cache-Control", "public, max-age=300")
-		x.json(http.StatusOK, document)
+		return
 	}
+	x.w.Header().Set("Cache-Control", "public, max-age=300")
+	x.json(http.StatusOK, document)
 }
 
 // callback completes a login at a remote server. in says whether the browser has proved whose
@@ -81,7 +78,7 @@ func (h *Handler) callback(x *exchange, in bool) {
 	case in && !x.mayUse(routeCallback):
 		return
 	case !in && x.r.URL.Path != continuedPath:
-		x.answerLogin(http.StatusOK, loginAnswer{Title: "Logging in …", Text: "The login continues at once.", Next: continuedPath + "?" + query})
+		x.answerLogin(http.StatusOK, loginAnswer{Title: "Logging in …", Text: "The login continues at once.", Next: x.at(continuedPath) + "?" + query})
 		return
 	case !in:
 		x.answerLogin(http.StatusForbidden, loginAnswer{

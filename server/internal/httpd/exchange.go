@@ -39,6 +39,8 @@ type exchange struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	control   *http.ResponseController
+	to        route           // what it asks for
+	profile   string          // that the path names, "" if it names none
 	path      string          // of the request, without the profile that it names
 	rest      string          // the method that the path names, "" if it names none
 	rules     *rules          // in force when the request came
@@ -46,7 +48,12 @@ type exchange struct {
 	current   func() *rules   // returns those in force now
 	principal Principal       // who the client has proved to be
 	grant     *grant          // of the principal; nil until the client is let in
+	end       func(error)     // ends the context of r; nil until the client is let in
 	stay      *stay           // the browser's login; nil if the client has proved itself by a token
+	token     string          // the access token of an issuer that has proved the principal; "" for none
+	proof     *Proof          // of the token; nil for none
+	certified bool            // the client has proved itself by its certificate
+	wrong     error           // why the client's access token does not let it in; nil if it has none
 	backend   *Backend        // the router as the client sees it; nil until the client is let in
 	payer     string          // the client, for the limiter
 	limiter   *rate.Limiter   // of the client; nil if it may make any number of requests
@@ -55,6 +62,14 @@ type exchange struct {
 	lease     *lease          // the body's memory; nil if the body is small
 	began     time.Time       // when the request came
 	over      <-chan struct{} // closed when nothing may be written any more; nil if that can't happen
+}
+
+// begin begins to measure how long the client takes to send the body.
+func (x *exchange) begin(now time.Time) {
+	x.began = now
+	if x.hasBody() { // net/http reads the rest of the body even if the handler does not
+		x.control.SetReadDeadline(now.Add(x.rules.timeFor(smallBody)))
+	}
 }
 
 // hasBody reports whether the request has a body. Over HTTP/2, Body is never
@@ -137,6 +152,9 @@ func (x *exchange) notAllowed(allowed, why string) {
 // json answers with one JSON value.
 func (x *exchange) json(status int, body []byte) {
 	header := x.w.Header()
+	if status == http.StatusUnauthorized && header["Www-Authenticate"] == nil { // "MUST" of RFC 9110
+		x.challenge("", "", x.scopesToAsk())
+	}
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("X-Content-Type-Options", "nosniff")

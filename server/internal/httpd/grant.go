@@ -16,14 +16,21 @@ var errRevoked = conversation.InvalidRequest("the token of this request was remo
 // changes the token; the same token in a later edit is another grant.
 type grant struct {
 	Principal
+	issuer string          // whose token has proved the principal; "" for a token of the options
 	since  time.Time       // logins that began before are not valid; in whole seconds, as those
 	ctx    context.Context // ends with the grant, with the cause errRevoked
 	revoke context.CancelCauseFunc
 }
 
-// newGrants returns the grants of the principals. Those that were there before go on.
-func newGrants(known []Principal, before map[Principal]*grant) map[Principal]*grant {
-	if len(known) == 0 {
+// identity returns the principal as conversations know it.
+func (g *grant) identity() conversation.Identity {
+	return conversation.Identity{Principal: g.Hash, PrincipalName: g.Name, Admin: g.Admin, Issuer: g.issuer}
+}
+
+// newGrants returns the grants of the principals, and of anyone if requests need no token. Those
+// that were there before go on.
+func newGrants(known []Principal, public bool, before map[Principal]*grant) map[Principal]*grant {
+	if public {
 		known = []Principal{anyone}
 	}
 	grants := make(map[Principal]*grant, len(known))
@@ -41,15 +48,25 @@ func newGrants(known []Principal, before map[Principal]*grant) map[Principal]*gr
 
 // revokeMissing ends the grants of before that next has not, with the suspended requests of
 // their principals. Sessions and requests follow their grant.
-func (h *Handler) revokeMissing(before, next map[Principal]*grant) {
-	for who, g := range before {
-		if next[who] == g {
-			continue
+func (h *Handler) revokeMissing(before, next *rules) {
+	for who, g := range before.grants {
+		if next.grants[who] != g {
+			g.revoke(errRevoked)
+			h.abandon(func(of conversation.Identity) bool { return of.Issuer == "" && of.Principal == who.Hash })
 		}
-		g.revoke(errRevoked)
-		for _, b := range h.backends.All() {
-			b.Clients.AbandonVisitorsOf(who.Hash)
+	}
+	for url, g := range before.issuers {
+		if next.issuers[url] != g {
+			g.revoke(errRevoked)
+			h.abandon(func(of conversation.Identity) bool { return of.Issuer == url })
 		}
+	}
+}
+
+// abandon gives up the suspended requests of these clients without a session.
+func (h *Handler) abandon(those func(conversation.Identity) bool) {
+	for _, b := range h.backends.All() {
+		b.Clients.AbandonVisitorsOf(those)
 	}
 }
 
@@ -67,13 +84,13 @@ func (h *Handler) watch() {
 	}
 }
 
-// hold serves the rest of the request under the grant: the request's context ends with it. The
+// hold serves the rest of the request under its grant: the request's context ends with it. The
 // returned function must be called.
-func (x *exchange) hold(g *grant) (release func()) {
-	x.grant = g
+func (x *exchange) hold() (release func()) {
+	g := x.grant
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	stop := context.AfterFunc(g.ctx, func() { cancel(errRevoked) })
-	x.r = x.r.WithContext(ctx)
+	x.r, x.end = x.r.WithContext(ctx), cancel
 	return func() {
 		stop()
 		cancel(nil)
@@ -91,6 +108,6 @@ func (x *exchange) revoked() bool {
 
 // refuseRevoked answers a request whose grant has ended.
 func (x *exchange) refuseRevoked() {
-	x.w.Header().Set("WWW-Authenticate", "Bearer")
+	x.challenge("invalid_token", errRevoked.Error(), x.scopesToAsk())
 	x.refuse(http.StatusUnauthorized, nil, errRevoked)
 }

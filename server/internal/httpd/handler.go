@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -120,12 +121,20 @@ type Handler struct {
 	info       *info
 	pages      *http.ServeMux // may be nil
 	logins     Logins         // may be nil
+
+	authenticator Authenticator // may be nil
+	openLimit     *rate.Limiter // of each address, for what needs no token
+	refusals      *rate.Limiter // of each address, for tokens that the authenticator refuses
+	good          recentTokens  // that it has let in
 }
 
 // New returns a handler of the router.
 func New(b *Backends, o Options) *Handler {
 	standard, _ := b.Of()
-	h := &Handler{backends: b, standard: standard, live: o.Live, work: newWork(), pages: o.Pages, logins: o.Logins}
+	h := &Handler{
+		backends: b, standard: standard, live: o.Live, work: newWork(), pages: o.Pages, logins: o.Logins,
+		authenticator: o.Authenticator, openLimit: newOpenLimiter(), refusals: rate.New(refusedPerMinute/60.0, refusedPerMinute),
+	}
 	if h.live == nil {
 		h.live = func() (*Options, <-chan struct{}) { return &o, nil }
 	}
@@ -157,90 +166,102 @@ func (h *Handler) Close(ctx context.Context) {
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	profile, path := splitProfile(r.URL.Path)
-	x := &exchange{
-		w: w, r: r, control: http.NewResponseController(w), path: path, rest: restMethod(path),
-		rules: h.current(), current: h.current, ending: h.work.ctx, memory: &h.memory, began: time.Now(),
-	}
+	x := h.newExchange(w, r)
 	if !h.work.enter() {
 		x.refuse(http.StatusServiceUnavailable, nil, conversation.ErrClosed)
 		return
 	}
 	defer h.work.running.Done()
 	x.control.SetWriteDeadline(time.Time{})
-	if x.hasBody() { // net/http reads the rest of the body even if the handler does not
-		x.control.SetReadDeadline(x.began.Add(x.rules.timeFor(smallBody)))
-	}
+	x.begin(x.began)
 	defer context.AfterFunc(h.work.ctx, x.hurry)()
 	defer func() {
 		x.lease.release()
 		x.control.SetWriteDeadline(time.Now().Add(patience)) // for what net/http itself still has to write
 	}()
-	if err := x.rules.access.admit(r); err != nil {
+	if h.serveAnyone(x) {
+		return
+	}
+	browser := h.pages != nil && (x.to == routePage || x.to == routeLogin || x.to == routeCallback)
+	in := h.identify(x, browser)
+	if in {
+		defer x.hold()()
+	}
+	if x.pay(1) && !h.serveBrowser(x, browser, in) && h.mayEnter(x, in) {
+		h.route(x)
+	}
+}
+
+// newExchange returns the exchange of a request.
+func (h *Handler) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+	rules := h.current()
+	r = h.unprefixed(r, rules)
+	profile, path := splitProfile(r.URL.Path)
+	x := &exchange{
+		w: w, r: r, control: http.NewResponseController(w), profile: profile, path: path, rest: restMethod(path),
+		to: routeOf(r.URL.Path, h.isPage(r)), rules: rules, current: h.current, ending: h.work.ctx, memory: &h.memory, began: time.Now(),
+	}
+	if _, issued := rules.issuer(); x.to == routeMetadata && !issued {
+		x.to = routeElse
+	}
+	return x
+}
+
+// serveAnyone answers what any client may ask, and refuses hosts and web pages that may ask
+// nothing. It reports false if the request is to be served otherwise.
+func (h *Handler) serveAnyone(x *exchange) bool {
+	open := x.to == routeMetadata || x.to == routeDocument
+	if err := x.rules.access.admit(x.r, open); err != nil {
 		x.refuse(http.StatusForbidden, nil, err)
-		return
-	}
-	page := h.isPage(r)
-	to := routeOf(x, page)
-	if to == routeHealth && x.isRead() {
-		x.json(http.StatusOK, h.info.health(x.rules.public()))
-		return
-	}
-	browser := h.pages != nil && (to == routePage || to == routeLogin || to == routeCallback)
-	who, ok := x.rules.access.identify(r)
-	granted := x.rules.grants[who]
-	if !ok && browser {
-		in, err := h.login.identify(x.rules, r)
-		if err != nil { // the browser's issuer can't be asked
-			w.Header().Set("Retry-After", "5")
-			x.refuse(http.StatusServiceUnavailable, nil, err)
-			return
-		}
-		if in != nil {
-			who, granted, x.stay, ok = in.grant.Principal, in.grant, in, true
-		}
-	}
-	x.principal, x.payer = who, who.Hash
-	if !ok || who.Hash == "" { // a client that guesses tokens is known by its address alone
-		x.payer = network(r.RemoteAddr)
-	}
-	x.limiter = x.rules.limiter
-	if ok {
-		defer x.hold(granted)()
-		x.limiter = x.rules.limiterOf(who)
-	}
-	if !x.pay(1) {
-		return
+		return true
 	}
 	switch {
-	case to == routeCallback:
-		h.callback(x, ok)
-		return
-	case to == routeDocument:
-		h.document(x)
-		return
-	case browser && h.login.serve(x, ok):
-		return
+	case open:
+		h.open(x)
+	case x.to == routeHealth && x.isRead():
+		x.json(http.StatusOK, h.info.health(x.rules.public()))
+	case x.to == routeMCP && x.allowsPage() && isPreflight(x.r):
+		x.preflight("GET, POST, DELETE")
+	default:
+		return false
 	}
-	if !ok && isDiscovery(r.URL.Path) {
+	return true
+}
+
+// serveBrowser answers what only browsers ask: logins, here and at remote servers. in says
+// whether the client has proved who it is. It reports false if the request is to be served
+// otherwise.
+func (h *Handler) serveBrowser(x *exchange, browser, in bool) bool {
+	switch {
+	case !in && x.wrong != nil && !x.isRefused(): // a login would not help
+		x.refuseUnknown()
+	case x.to == routeCallback:
+		h.callback(x, in)
+	default:
+		return browser && h.login.serve(x, in)
+	}
+	return true
+}
+
+// mayEnter reports whether the client may use the route, and finds the router as the client
+// sees it. If not, it has answered.
+func (h *Handler) mayEnter(x *exchange, in bool) bool {
+	switch {
+	case !in && isDiscovery(x.r.URL.Path):
 		x.nothingThere()
-		return
-	}
-	if !ok {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		x.refuse(http.StatusUnauthorized, nil, errNoToken)
-		return
-	}
-	if !x.mayUse(to) {
-		return
+		return false
+	case !in:
+		x.refuseUnknown()
+		return false
+	case !x.mayUse(x.to):
+		return false
 	}
 	var found bool
-	if x.backend, found = h.backendFor(profile, x.principal.Profile); !found {
+	if x.backend, found = h.backendFor(x.profile, x.principal.Profile, x.principal.Reads); !found {
 		x.rest = ""
 		x.nothingThere()
-		return
 	}
-	h.route(x, page)
+	return found
 }
 
 var errNoToken = conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN")
@@ -248,7 +269,7 @@ var errNoToken = conversation.InvalidRequest("the request has no valid token: se
 var errForeignLogout = conversation.InvalidRequest("only the router's own dashboard may log out, with the Content-Type application/json")
 
 // route serves the request by its path and method.
-func (h *Handler) route(x *exchange, page bool) {
+func (h *Handler) route(x *exchange) {
 	switch {
 	case x.rest != "":
 		h.plain.rest(x)
@@ -256,7 +277,7 @@ func (h *Handler) route(x *exchange, page bool) {
 		h.info.meshScan(x)
 	case x.r.URL.Path == "/v1/mesh_scan", x.r.URL.Path == "/health":
 		x.notAllowed(http.MethodGet, x.r.URL.Path+" takes GET")
-	case page:
+	case x.to == routePage:
 		h.page(x)
 	case strings.TrimRight(x.path, "/") != "/mcp":
 		x.nothingThere()

@@ -40,7 +40,7 @@ func ServerRows(servers []adapter.ServerInfo) []ServerRow {
 //	  "node_id": "box",               // as in the _meta of results
 //	  "version": "1.4.0", "status": "ok", "mode": "search",
 //	  "uptime_seconds": 93.4,
-//	  "url": "http://127.0.0.1:8787/mcp", // as the client has called it
+//	  "url": "http://127.0.0.1:8787/mcp", // the public URL, or as the client has called it
 //	  "transports": ["streamable-http", "json-rpc", "rest"],
 //	  "tools": 12,                    // of all servers
 //	  "servers": [{"name", "state", "transport", "era", "protocol_version",
@@ -86,10 +86,14 @@ func (i *info) meshScan(x *exchange) {
 	if x.principal.Admin && x.principal.Profile == "" {
 		router = i.Whole
 	}
+	url := scheme + "://" + x.r.Host + "/mcp"
+	if x.rules.publicURL != "" {
+		url = x.rules.publicURL + "/mcp"
+	}
 	node := MeshNode{
 		NodeID: i.Node, Version: i.Version, Status: statusOf(router.Classifier().Health()), Mode: x.backend.Mode(),
 		Uptime: math.Round(time.Since(i.Started).Seconds()*1000) / 1000,
-		URL:    scheme + "://" + x.r.Host + "/mcp", Transports: []string{"streamable-http", "json-rpc", "rest"},
+		URL:    url, Transports: []string{"streamable-http", "json-rpc", "rest"},
 		Tools: len(router.Snapshot().Tools()), Servers: ServerRows(router.Servers()),
 	}
 	if !x.principal.Admin { // processes and errors are not for those who only use tools

@@ -149,7 +149,7 @@ func (p *plain) fulfil(x *exchange, m wire.Message) (result json.RawMessage, err
 	case "subscriptions/listen":
 		return nil, conversation.InvalidRequest(m.Method + " needs a POST to /mcp with Accept: text/event-stream")
 	}
-	c := x.backend.Clients.Visit(true, x.principal.identity(), x.r.UserAgent())
+	c := x.backend.Clients.Visit(true, x.grant.identity(), x.r.UserAgent())
 	defer c.Close()
 	refused := once(x, c, m, discard{}, func(r *conversation.Request) { result, err = r.Handle() })
 	switch err = cmp.Or(refused, err); {

@@ -1,6 +1,9 @@
 package httpd
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // profilePrefix begins the paths that name a profile: /mcp/p/NAME is as /mcp, and
 // /mcp/p/NAME/<method> as /mcp/<method>. There is no method of the name p.
@@ -24,10 +27,13 @@ func splitProfile(path string) (profile, rest string) {
 }
 
 // backendFor returns the router for a client that has chosen the profile of the URL and that of
-// its token; "" is none. It reports false if one of them does not exist, or if both together, or
+// its token; "" is none. reads says that it may use only what just reads. It reports false if one of them does not exist, or if both together, or
 // with those that all clients have, allow no server: a client can't find out which profiles there
 // are.
-func (h *Handler) backendFor(url, token string) (*Backend, bool) {
+func (h *Handler) backendFor(url, token string, reads bool) (*Backend, bool) {
+	if reads {
+		return h.readingBackend(url, token)
+	}
 	switch {
 	case url == "" && token == "":
 		return h.standard, true
@@ -41,4 +47,19 @@ func (h *Handler) backendFor(url, token string) (*Backend, bool) {
 	}
 	b, ok := h.backends.Of(url, token)
 	return b, ok && len(b.Router.Servers()) > 0
+}
+
+// readingBackend is backendFor for a client that may use only what just reads.
+func (h *Handler) readingBackend(url, token string) (*Backend, bool) {
+	if h.backends.ReadOnly == "" {
+		return nil, false
+	}
+	chosen := []string{h.backends.ReadOnly}
+	for _, profile := range []string{url, token} {
+		if profile != "" && !slices.Contains(chosen, profile) {
+			chosen = append(chosen, profile)
+		}
+	}
+	b, ok := h.backends.Of(chosen...)
+	return b, ok && (url == "" || url == token || len(b.Router.Servers()) > 0)
 }

@@ -20,6 +20,7 @@ const (
 	routeLogin                 // /login and /logout
 	routeCallback              // /oauth/callback, of logins at remote servers
 	routeDocument              // /oauth/client.json: the router as a client of issuers
+	routeMetadata              // of protected resources, if issuers let clients in
 	routeElse                  // nothing is there
 	routes
 )
@@ -44,14 +45,15 @@ var judged = [routes]need{
 
 	routeCallback: needsAdmin, // only they may log in for all clients
 	routeDocument: needsNothing,
+	routeMetadata: needsNothing,
 
 	routeElse: needsToken, // so that strangers do not learn what is there
 }
 
-// routeOf returns the route of a request. page says that its path is that of a page.
-func routeOf(x *exchange, page bool) route {
-	switch path := x.r.URL.Path; {
-	case strings.HasPrefix(x.path, "/mcp/"), x.path == "/mcp":
+// routeOf returns the route of a path. page says that it is that of a page.
+func routeOf(path string, page bool) route {
+	switch {
+	case strings.HasPrefix(path, "/mcp/"), path == "/mcp":
 		return routeMCP
 	case path == "/health":
 		return routeHealth
@@ -61,6 +63,8 @@ func routeOf(x *exchange, page bool) route {
 		return routeCallback
 	case path == logins.DocumentPath:
 		return routeDocument
+	case isMetadata(path):
+		return routeMetadata
 	case page:
 		return routePage
 	case path == loginPath, path == logoutPath:
@@ -79,6 +83,10 @@ func (x *exchange) mayUse(to route) bool {
 		if x.principal.Admin {
 			return true
 		}
+	}
+	if x.proof != nil {
+		x.refuseNoAdmin()
+		return false
 	}
 	x.refuse(http.StatusForbidden, nil, conversation.InvalidRequest(`the token `+conversation.Brief(x.principal.Name)+` has the role "use", which may use tools at /mcp and not this page; send a token of the role "admin"`))
 	return false

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/rate"
@@ -14,6 +15,9 @@ type rules struct {
 	options        *Options
 	access         access
 	grants         map[Principal]*grant
+	issuers        map[string]*issuerGrant  // by URL
+	publicURL      string                   // without a slash at the end; "" if it is not known
+	prefix         string                   // its path; "" for none
 	limiters       map[string]*rate.Limiter // of principals with a rate of their own, by Hash
 	limiter        *rate.Limiter            // of all others; nil if clients may make any number of requests
 	maxBody        int64                    // bytes
@@ -36,11 +40,14 @@ func newRules(o *Options, before *rules) *rules {
 		maxSessions:    cmp.Or(o.MaxSessions, defaultMaxSessions),
 		sessionTimeout: cmp.Or(o.SessionTimeout, defaultSessionTimeout),
 	}
-	if before == nil {
-		r.grants = newGrants(o.Tokens, nil)
-	} else {
-		r.grants = newGrants(o.Tokens, before.grants)
+	r.publicURL = strings.TrimRight(o.PublicURL, "/")
+	r.prefix = prefixOf(r.publicURL)
+	last := before
+	if last == nil {
+		last = new(rules)
 	}
+	r.grants = newGrants(o.Tokens, r.public(), last.grants)
+	r.issuers = newIssuerGrants(o.Issuers, last.issuers)
 	r.maxBody = min(r.maxBody, r.maxBodyMemory) // a larger one could never be let in
 	if before != nil && before.options.Rate == o.Rate && before.options.Burst == o.Burst {
 		r.limiter = before.limiter
@@ -66,7 +73,7 @@ func (r *rules) limiterOf(who Principal) *rate.Limiter {
 }
 
 // public reports whether requests need no token.
-func (r *rules) public() bool { return len(r.access.known) == 0 }
+func (r *rules) public() bool { return r.access.public }
 
 // current returns the rules of the options that are in force. If the options have changed,
 // it ends the requests and sessions of clients whose token is not valid any more, or says
@@ -85,7 +92,7 @@ func (h *Handler) current() *rules {
 	next := newRules(o, before)
 	h.rules.Store(next)
 	if before != nil {
-		h.revokeMissing(before.grants, next.grants)
+		h.revokeMissing(before, next)
 	}
 	return next
 }

@@ -93,7 +93,7 @@ func (t *streamable) modern(x *exchange, m wire.Message) {
 		x.refuse(refusalStatus(err), m.ID, err)
 		return
 	}
-	c := x.backend.Clients.Visit(false, x.principal.identity(), x.r.UserAgent())
+	c := x.backend.Clients.Visit(false, x.grant.identity(), x.r.UserAgent())
 	defer c.Close()
 	s := newStream("")
 	if err := once(x, c, m, s, func(r *conversation.Request) {

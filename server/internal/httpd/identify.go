@@ -1,0 +1,185 @@
+package httpd
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+const (
+	// judging bounds how long the [Authenticator] may take for a token.
+	judging = 10 * time.Second
+
+	// refusedPerMinute is how many tokens of one address the Authenticator may refuse, before
+	// other new tokens from there must wait.
+	refusedPerMinute = 60
+)
+
+var (
+	// errRevisions is why a token can't be judged: its issuer was edited meanwhile.
+	errRevisions = errors.New("the configuration of the issuer changes")
+
+	errNoPublicURL = &Refusal{Status: http.StatusUnauthorized, Reason: `the router does not know its own address; an administrator must set "publicUrl" in "metarouter", "http" of the configuration`}
+)
+
+// identify finds out who sends the request: by a token of the options, by a browser's cookie,
+// by the certificate of the client, or by what an issuer has issued. It reports false if the
+// request proves none of that; x.wrong says why, if there was a token.
+func (h *Handler) identify(x *exchange, browser bool) (in bool) {
+	x.payer, x.limiter = network(x.r.RemoteAddr), x.rules.limiter // a client that guesses tokens is known by its address alone
+	who, ok := x.rules.access.identify(x.r)
+	g := x.rules.grants[who]
+	if !ok {
+		g = nil
+	}
+	if g == nil && browser {
+		if x.stay, x.wrong = h.login.identify(x.rules, x.r); x.wrong != nil { // the browser's issuer can't be asked
+			return false
+		}
+		if x.stay != nil {
+			g = x.stay.grant
+		}
+	}
+	if g == nil {
+		g = h.byCertificate(x)
+	}
+	if g == nil {
+		g = h.byToken(x)
+	}
+	if g == nil {
+		return false
+	}
+	x.letIn(g)
+	return true
+}
+
+// letIn notes by which grant the client is let in.
+func (x *exchange) letIn(g *grant) {
+	x.grant, x.principal = g, g.Principal
+	x.limiter = x.rules.limiterOf(g.Principal)
+	if g.Hash != "" {
+		x.payer = g.Hash
+	}
+}
+
+// byCertificate returns the grant of the principal that the client's certificate stands for; nil
+// if it stands for none. A client that sends Authorization wants to be known by that.
+func (h *Handler) byCertificate(x *exchange) *grant {
+	if h.authenticator == nil || x.r.TLS == nil || len(x.r.TLS.VerifiedChains) == 0 || x.r.Header.Get("Authorization") != "" {
+		return nil
+	}
+	leaf := x.r.TLS.VerifiedChains[0][0]
+	if time.Now().After(leaf.NotAfter) { // it was verified when the connection began
+		return nil
+	}
+	hash, ok := h.authenticator.Certificate(leaf)
+	if !ok || hash == "" {
+		return nil
+	}
+	for who, g := range x.rules.grants {
+		if who.Hash == hash {
+			x.certified = true
+			return g
+		}
+	}
+	return nil
+}
+
+// byToken returns the grant of the principal that an access token of an issuer proves; nil if it
+// proves none. x.wrong says why not.
+func (h *Handler) byToken(x *exchange) *grant {
+	token := bearerOf(x.r)
+	if token == "" || h.authenticator == nil || len(x.rules.options.Issuers) == 0 {
+		return nil
+	}
+	if x.rules.publicURL == "" {
+		x.wrong = errNoPublicURL
+		return nil
+	}
+	sum, from := sha256.Sum256([]byte(token)), network(x.r.RemoteAddr)
+	if !h.good.has(sum) {
+		if wait := h.refusals.Wait(from, 1); wait > 0 {
+			x.wrong = &tooManyRefusals{wait}
+			return nil
+		}
+	}
+	proof, g, err := h.judge(x.r.Context(), token, x.rules.publicURL+x.mcpPath())
+	x.begin(time.Now()) // the body has as much time as without
+	if err != nil {
+		if x.wrong = err; x.isRefused() {
+			h.good.remove(sum)
+			h.refusals.Take(from, 1, 1)
+		}
+		return nil
+	}
+	h.good.add(sum)
+	x.token, x.proof = token, &proof
+	return g
+}
+
+// judge asks the Authenticator what a token proves for a resource, and returns the grant by the
+// rules that are in force.
+func (h *Handler) judge(ctx context.Context, token, resource string) (Proof, *grant, error) {
+	ctx, cancel := context.WithTimeout(ctx, judging)
+	defer cancel()
+	defer context.AfterFunc(h.work.ctx, cancel)()
+	for range 2 { // again if the issuer was edited meanwhile
+		proof, err := h.authenticator.Token(ctx, token, resource)
+		if err != nil {
+			return Proof{}, nil, err
+		}
+		if g, ok := h.current().grantOf(proof); ok {
+			return proof, g, nil
+		}
+	}
+	return Proof{}, nil, errRevisions
+}
+
+// bearerOf returns the token that the request has, "" if it has none.
+func bearerOf(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// isRefused reports whether the request has a bad access token.
+func (x *exchange) isRefused() bool {
+	refusal, is := errors.AsType[*Refusal](x.wrong)
+	return is && refusal.Status != http.StatusForbidden
+}
+
+// refuseUnknown answers a request that proves no one.
+func (x *exchange) refuseUnknown() {
+	refusal, refused := errors.AsType[*Refusal](x.wrong)
+	tooMany, throttled := errors.AsType[*tooManyRefusals](x.wrong)
+	switch {
+	case x.wrong == nil:
+		x.refuse(http.StatusUnauthorized, nil, errNoToken)
+	case throttled:
+		x.retryAfter(tooMany.wait)
+		x.refuse(http.StatusTooManyRequests, nil, busy("too many access tokens from this address were refused"))
+	case !refused:
+		x.retryAfter(retryBusy * time.Second)
+		x.refuse(http.StatusServiceUnavailable, nil, busy("the access token can't be verified now, since its issuer does not answer; try again later"))
+	case refusal.Status != http.StatusForbidden:
+		x.challenge("invalid_token", refusal.Reason, x.scopesToAsk())
+		x.refuse(http.StatusUnauthorized, nil, conversation.InvalidRequest("the access token is refused: "+conversation.Brief(refusal.Reason)))
+	default:
+		if len(refusal.Scopes) > 0 {
+			x.challenge("insufficient_scope", refusal.Reason, refusal.Scopes)
+		}
+		x.refuse(http.StatusForbidden, nil, conversation.InvalidRequest("the access token is valid, but does not let its user in: "+conversation.Brief(refusal.Reason)))
+	}
+}
+
+// tooManyRefusals is why a token was not judged.
+type tooManyRefusals struct{ wait time.Duration }
+
+func (e *tooManyRefusals) Error() string { return "too many tokens were refused" }
