@@ -1,9 +1,27 @@
-// Package audit keeps a log of what administrators and principals do besides calls: JSON lines,
-// each with the hash of the line before, so that an edit shows.
+// Package audit keeps a log of what administrators and principals do besides calls: logins,
+// refusals, approvals, stops of servers, edits of the configuration.
+//
+// The log is a file of JSON lines. Each line has its number and the SHA-256 of the line before,
+// so that an edit, a missing line or another order shows: see [Verify]. The hashes need no key.
+// Who can write to the file can write all of it again, or cut off its end: that shows only to
+// someone who noted the hash of a line elsewhere.
+//
+// A [Log] writes. Several processes may write to the same file. A full file is renamed to its
+// name and a number (audit.jsonl.1, audit.jsonl.2, …; the highest is the newest), and the first
+// line of the next file continues the chain.
 package audit
 
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
+)
+
 // An Event is one thing that someone did or tried. All texts are bounded and cleaned when it is
-// recorded. It never has a secret.
+// recorded. It never has a secret or an argument of a call.
 type Event struct {
 	Action    string `json:"action"`              // one of the constants
 	Outcome   string `json:"outcome"`             // OK, Refused or Failed
@@ -29,6 +47,13 @@ const (
 	Control  = "control"  // a server was stopped, started, restarted, enabled or disabled; a setting was changed
 	Edit     = "edit"     // the configuration
 	Remote   = "remote"   // a login or a logout at a remote server
+	Router   = "router"   // the router started or ended
+)
+
+// Actions by which the log speaks of itself.
+const (
+	Gap      = "gap"      // events are missing, or an incomplete line at the end was cut off
+	Tampered = "tampered" // another program has changed or removed lines
 )
 
 // A Recorder takes events. It is called by many goroutines at once. Nil records nothing.
@@ -40,3 +65,72 @@ func (r Recorder) Record(e Event) {
 		r(e)
 	}
 }
+
+// Result returns the outcome of an action and the reason of its error, if it has one.
+func Result(err error) (outcome, reason string) {
+	if err != nil {
+		return Failed, err.Error()
+	}
+	return OK, ""
+}
+
+// An Actor is who does something. The zero value is a person at a terminal of this machine.
+type Actor struct {
+	Principal string // its name; "" if it is not known
+	From      string // as [Event.From]; "" is "terminal"
+}
+
+type actorKey struct{}
+
+// By returns a context for what the actor does.
+func By(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, actorKey{}, a) }
+
+// ActorOf returns who does what has the context.
+func ActorOf(ctx context.Context) Actor {
+	a, _ := ctx.Value(actorKey{}).(Actor)
+	if a.From == "" {
+		a.From = "terminal"
+	}
+	return a
+}
+
+const (
+	maxWord   = 64  // bytes of an action and of an outcome
+	maxText   = 256 // bytes of a principal, an address and a target
+	maxReason = 512 // bytes of a reason
+
+	// maxMasked bounds the part of a text in which secrets are looked for. The text just before its
+	// end is not shown: half a secret does not look like one.
+	maxMasked = 4 << 10
+	cutMargin = 512
+)
+
+// cleaned returns the event with bounded texts of one line, without secrets.
+func (e Event) cleaned(mask func(string) string) Event {
+	e.Action, e.Outcome = short(e.Action, maxWord, mask), short(e.Outcome, maxWord, mask)
+	e.Principal, e.From, e.Target = short(e.Principal, maxText, mask), short(e.From, maxText, mask), short(e.Target, maxText, mask)
+	e.Reason = short(e.Reason, maxReason, mask)
+	return e
+}
+
+// short returns the beginning of a text as one line, without secrets.
+func short(s string, limit int, mask func(string) string) string {
+	const more = "…"
+	whole := len(s) <= maxMasked
+	s = mask(strings.ToValidUTF8(s[:min(len(s), maxMasked)], "�"))
+	if !whole {
+		limit = min(limit, max(len(s)-cutMargin, len(more)))
+	}
+	s = plain.Line(s)
+	if whole && len(s) <= limit {
+		return s
+	}
+	cut := min(limit-len(more), len(s))
+	for cut > 0 && cut < len(s) && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + more
+}
+
+// hideForms hides what looks like a secret.
+func hideForms(s string) string { return secret.Hide(s, "***") }

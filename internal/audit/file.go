@@ -1,0 +1,274 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/vault"
+)
+
+const (
+	// lockTime is how long another process may hold the lock.
+	lockTime = 10 * time.Second
+
+	// maxWrite bounds one write, in bytes, and so the incomplete line that a crash leaves.
+	maxWrite = 64 << 10
+
+	// maxTail is how much of the end of a file is read to find its last line.
+	maxTail = 2*maxWrite + maxLine
+)
+
+// A chain is the state after a line: its number and its hash. The zero value is that before the
+// first line.
+type chain struct {
+	seq  int64
+	hash string
+}
+
+// A file is the log on disk. It belongs to one goroutine; other processes may use the same one.
+// It is not kept open between two writes, so that each process can rename it.
+type file struct {
+	path     string
+	maxSize  int64
+	maxFiles int
+	last     chain   // that this process wrote
+	notes    []Entry // of what was found in the file, until they are written
+}
+
+// lock takes the lock of the log. Every writer holds it from the look at the last line until the
+// next lines are written.
+func (f *file) lock(ctx context.Context) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
+	path := f.path + ".lock"
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: safefile.ErrIrregular}
+	}
+	return vault.Lock(ctx, path, "writes to the audit log")
+}
+
+// append writes entries, whose numbers and hashes it sets. It reports how many of them are
+// written, which may be some in spite of an error.
+func (f *file) append(ctx context.Context, entries []Entry) (written int, err error) {
+	unlock, err := f.lock(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	at, size, err := f.end()
+	if err != nil {
+		return 0, err
+	}
+	notes := len(f.notes)
+	all := append(slices.Clip(f.notes), entries...)
+	for from := 0; from < len(all); {
+		lines, next, n := f.fill(all[from:], at, size)
+		if n == 0 { // the file is full
+			if size = 0; f.shift() != nil {
+				size = -f.maxSize // it goes on, since it can't be renamed now
+			}
+			continue
+		}
+		if err := f.write(lines); err != nil {
+			f.notes = f.notes[min(from, notes):]
+			return max(0, from-notes), err
+		}
+		from, at, size, f.last = from+n, next, size+int64(len(lines)), next
+	}
+	f.notes = nil
+	f.prune()
+	return len(entries), nil
+}
+
+// fill returns as many lines as one write may have in a file of that size: n is their number.
+// None are if the file is full. An empty file takes a line of any size.
+func (f *file) fill(entries []Entry, at chain, size int64) (lines []byte, after chain, n int) {
+	for _, e := range entries {
+		e.Seq, e.Prev = at.seq+1, at.hash
+		line := e.line()
+		total := int64(len(lines) + len(line) + 1)
+		if size+total > f.maxSize && size+int64(len(lines)) > 0 || n > 0 && total > maxWrite {
+			break
+		}
+		lines = append(append(lines, line...), '\n')
+		at = chain{e.Seq, hashOf(line)}
+		n++
+	}
+	return lines, at, n
+}
+
+// write writes whole lines with one system call. If not all of them can be written, none are.
+func (f *file) write(lines []byte) error {
+	w, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	info, err := w.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err = w.Write(lines); err == nil {
+		err = w.Sync()
+	}
+	if err != nil { // the lines will be written again
+		return errors.Join(err, os.Truncate(f.path, info.Size()))
+	}
+	return nil
+}
+
+// open opens the file for appending. Other users must not be able to change it.
+func (f *file) open() (*os.File, error) {
+	w, err := safefile.Append(f.path, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := safefile.OwnersOnly(f.path); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// end returns the state after the last line, and the size of the file. It cuts off an incomplete
+// line and renames a damaged file, and notes that.
+func (f *file) end() (at chain, size int64, err error) {
+	w, err := f.open()
+	if err != nil {
+		return chain{}, 0, err
+	}
+	w.Close()
+	line, size, half, err := lastLine(f.path)
+	if err != nil {
+		return chain{}, 0, err
+	}
+	if half > 0 {
+		if err := os.Truncate(f.path, size); err != nil {
+			return chain{}, 0, err
+		}
+		f.note(Gap, fmt.Sprintf("an incomplete line of %d bytes was cut off: a process ended while it wrote", half))
+	}
+	of := f.path
+	if older := oldFiles(f.path); size == 0 && len(older) > 0 { // a process ended before it wrote to the new file
+		of = older[len(older)-1]
+		if line, _, _, err = lastLine(of); err != nil {
+			return chain{}, 0, err
+		}
+	}
+	if line == nil {
+		f.compare(chain{})
+		return chain{}, size, nil
+	}
+	e, err := parse(line)
+	if err == nil {
+		at = chain{e.Seq, hashOf(line)}
+		f.compare(at)
+		return at, size, nil
+	}
+	f.note(Tampered, "the last line of "+filepath.Base(of)+" is damaged; the numbers begin again")
+	f.last = chain{}
+	if of != f.path {
+		return chain{}, 0, nil
+	}
+	return chain{}, 0, f.shift()
+}
+
+// compare notes that the log ends before what this process wrote.
+func (f *file) compare(at chain) {
+	if at.seq < f.last.seq || at.seq == f.last.seq && at != f.last {
+		f.note(Tampered, fmt.Sprintf("a router wrote up to line %d with the hash %s; then the last line was %d", f.last.seq, f.last.hash, at.seq))
+		f.last = at
+	}
+}
+
+// note adds an entry by which the log speaks of itself.
+func (f *file) note(action, reason string) {
+	f.notes = append(f.notes, Entry{Time: now(), Event: Event{Action: action, Outcome: Failed, Reason: reason}})
+}
+
+// now returns the time of an entry.
+func now() string { return time.Now().UTC().Format(timeFormat) }
+
+// lastLine returns the last complete line of a file, nil if there is none, the size up to its end,
+// and the size of the incomplete line after it. A line that is too long is cut.
+func lastLine(path string) (line []byte, size, half int64, err error) {
+	r, err := safefile.Open(path)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	defer r.Close()
+	info, err := r.Stat()
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	from := max(0, info.Size()-maxTail)
+	b, err := io.ReadAll(io.NewSectionReader(r, from, info.Size()-from))
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	end := bytes.LastIndexByte(b, '\n')
+	if end < 0 && from > 0 { // no line of ours is so long
+		return b, info.Size(), 0, nil
+	}
+	size, half = from+int64(end+1), int64(len(b)-end-1)
+	if end < 0 {
+		return nil, size, half, nil
+	}
+	return b[bytes.LastIndexByte(b[:end], '\n')+1 : end : end], size, half, nil
+}
+
+// shift renames the full file. Windows does not rename a file that another program reads.
+func (f *file) shift() error {
+	next := 1
+	if older := oldFiles(f.path); len(older) > 0 {
+		next = numberOf(f.path, older[len(older)-1]) + 1
+	}
+	return os.Rename(f.path, f.path+"."+strconv.Itoa(next))
+}
+
+// prune removes the oldest files.
+func (f *file) prune() {
+	older := oldFiles(f.path)
+	for len(older) > 0 && len(older)+1 > f.maxFiles {
+		os.Remove(older[0])
+		older = older[1:]
+	}
+}
+
+// oldFiles returns the renamed files of a log, the oldest first.
+func oldFiles(path string) (older []string) {
+	folder, base := filepath.Split(path)
+	entries, err := os.ReadDir(filepath.Clean(folder))
+	if err != nil {
+		return nil
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), base+".") && numberOf(base, entry.Name()) > 0 {
+			older = append(older, filepath.Join(folder, entry.Name()))
+		}
+	}
+	slices.SortFunc(older, func(a, b string) int { return cmp.Compare(numberOf(path, a), numberOf(path, b)) })
+	return older
+}
+
+// numberOf returns the number of a renamed file, 0 if it is none.
+func numberOf(path, renamed string) int {
+	digits := strings.TrimPrefix(renamed, path+".")
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 1 || strconv.Itoa(n) != digits {
+		return 0
+	}
+	return n
+}

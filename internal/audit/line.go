@@ -1,0 +1,54 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// timeFormat is RFC 3339 in UTC with milliseconds.
+const timeFormat = "2006-01-02T15:04:05.000Z"
+
+// maxLine bounds a line, in bytes. A cleaned event needs less than half of it.
+const maxLine = 8 << 10
+
+// An Entry is a line of the log.
+type Entry struct {
+	Time string `json:"time"` // RFC 3339, UTC
+	Seq  int64  `json:"seq"`  // its number, from 1 on
+	Prev string `json:"prev"` // the SHA-256 of the line before, without its end, in hexadecimal; "" in the first line
+	Event
+}
+
+// line returns an entry as a line of JSON, without its end.
+func (e Entry) line() []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(e); err != nil {
+		panic(err) // there are only texts and numbers
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+var errNoEntry = errors.New("it is no event of this log")
+
+// parse returns the entry that a line has.
+func parse(line []byte) (e Entry, err error) {
+	if len(line) > maxLine || json.Unmarshal(line, &e) != nil || e.Seq < 1 || e.Action == "" {
+		return Entry{}, errNoEntry
+	}
+	if _, err := time.Parse(time.RFC3339, e.Time); err != nil {
+		return Entry{}, errNoEntry
+	}
+	return e, nil
+}
+
+// hashOf returns the hash of a line, in hexadecimal.
+func hashOf(line []byte) string {
+	sum := sha256.Sum256(line)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,215 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// queued bounds the events that wait to be written. Further ones are lost, so that no request
+	// waits for a disk.
+	queued = 1024
+
+	// atOnce bounds the events that are written under one lock.
+	atOnce = 256
+
+	retryPause   = time.Second // after a failure
+	complainEach = time.Minute // how often a failure is logged
+)
+
+// Options are what a [Log] needs.
+type Options struct {
+	File     string              // absolute; its folder is created
+	MaxSize  int64               // bytes of a file, after which another is begun; 0 is 10 MiB
+	MaxFiles int                 // number of files that are kept, including the current one; 0 is 10
+	Mask     func(string) string // hides secrets in a text, besides those that look like one; nil hides no others
+	Log      *zap.Logger         // nil is silence
+}
+
+// A Log writes events to a file. Its methods may be called by many goroutines at once.
+type Log struct {
+	mask  func(string) string
+	log   *zap.Logger
+	ended chan struct{} // closed when the writer has ended
+	stop  chan struct{} // closed when Close is called
+	ctx   context.Context
+	abort context.CancelFunc // ends a wait for the lock
+
+	mu     sync.Mutex // guards what follows, and events from being closed while one is sent
+	closed bool
+	lost   int64 // events that are not written and not noted as missing
+	events chan Entry
+}
+
+// Check returns why Open would fail, as far as this can be found out. It creates the file.
+func Check(o Options) error {
+	_, err := newFile(o)
+	return err
+}
+
+func newFile(o Options) (*file, error) {
+	f := &file{path: o.File, maxSize: cmp.Or(o.MaxSize, 10<<20), maxFiles: cmp.Or(o.MaxFiles, 10)}
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return nil, err
+	}
+	w, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	return f, w.Close()
+}
+
+// Open opens the log, and creates the file with mode 0600. It must be closed. The error is that
+// the file can't be used: it can't be created or written, is a link or a device, or other users
+// can change it.
+func Open(o Options) (*Log, error) {
+	f, err := newFile(o)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{mask: o.Mask, log: o.Log, ended: make(chan struct{}), stop: make(chan struct{}), events: make(chan Entry, queued)}
+	if l.mask == nil {
+		l.mask = hideForms
+	}
+	if l.log == nil {
+		l.log = zap.NewNop()
+	}
+	l.log = l.log.Named("audit")
+	l.ctx, l.abort = context.WithCancel(context.Background())
+	go l.run(f)
+	return l, nil
+}
+
+// Record writes an event soon. It waits for no disk: when too many events wait, the event is
+// lost, and the log says how many were.
+func (l *Log) Record(e Event) {
+	entry := Entry{Time: now(), Event: e.cleaned(l.mask)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		l.lost++
+		return
+	}
+	select {
+	case l.events <- entry:
+	default:
+		l.lost++
+	}
+}
+
+// Close writes the waiting events, until ctx ends. Later events are lost.
+func (l *Log) Close(ctx context.Context) {
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		close(l.stop)
+		close(l.events)
+	}
+	l.mu.Unlock()
+	defer l.abort()
+	select {
+	case <-l.ended:
+		if n := l.missing(0); n > 0 {
+			l.log.Error("events are missing at the end of the audit log: they could not be written", zap.Int64("events", n))
+		}
+	case <-ctx.Done():
+		l.log.Error("the last events may be missing in the audit log", zap.Error(ctx.Err()))
+	}
+}
+
+// missing adds to the number of lost events, and returns it.
+func (l *Log) missing(more int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lost += more
+	return l.lost
+}
+
+// run writes events as they come, until there are no more.
+func (l *Log) run(f *file) {
+	defer close(l.ended)
+	w := writer{l, f, time.Time{}}
+	for first := range l.events {
+		w.write(l.gather(first))
+	}
+	if l.missing(0) > 0 {
+		w.write(nil)
+	}
+}
+
+// A writer writes what waits. It belongs to one goroutine.
+type writer struct {
+	*Log
+	file       *file
+	complained time.Time // when a failure was logged last
+}
+
+// write writes entries, and how many events are missing. It tries again until it succeeds or the
+// log is closed.
+func (w *writer) write(entries []Entry) {
+	for {
+		lost := w.missing(0)
+		all := entries
+		if lost > 0 {
+			all = append(slices.Clip(entries), lostEntry(lost))
+		}
+		n, err := w.file.append(w.ctx, all)
+		if n > len(entries) {
+			w.missing(-lost)
+		}
+		if entries = entries[min(n, len(entries)):]; err == nil {
+			return
+		}
+		if time.Since(w.complained) >= complainEach {
+			w.complained = time.Now()
+			w.log.Error("the audit log can't be written; it is tried again", zap.Error(err))
+		}
+		if !w.pause() {
+			w.missing(int64(len(entries)))
+			return
+		}
+	}
+}
+
+// pause waits before the next try. It reports false if the log is to be closed: there is no
+// next try then.
+func (l *Log) pause() bool {
+	again := time.NewTimer(retryPause)
+	defer again.Stop()
+	select {
+	case <-again.C:
+		return true
+	case <-l.stop:
+		return false
+	}
+}
+
+// gather returns the first event and others that wait.
+func (l *Log) gather(first Entry) []Entry {
+	all := []Entry{first}
+	for len(all) < atOnce {
+		select {
+		case e, ok := <-l.events:
+			if !ok {
+				return all
+			}
+			all = append(all, e)
+		default:
+			return all
+		}
+	}
+	return all
+}
+
+// lostEntry says how many events are missing before it.
+func lostEntry(n int64) Entry {
+	return Entry{Time: now(), Event: Event{Action: Gap, Outcome: Failed, Reason: fmt.Sprintf("%d events are missing: they could not be written fast enough, or at all", n)}}
+}

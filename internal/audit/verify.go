@@ -1,0 +1,247 @@
+package audit
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
+)
+
+// A Report is what [Verify] found in a log that is intact.
+type Report struct {
+	Files   int
+	Events  int64
+	Removed int64  // events before the first one, which were in files that are no longer kept
+	First   string // the time of the first event
+	Last    string // the time of the last event
+	Hash    string // of the last line
+	After   int64  // events after the line of the given hash
+	Gaps    []Gone // the first 100
+}
+
+// A Gone says where the log itself says that something is missing.
+type Gone struct {
+	File   string
+	Line   int
+	Reason string
+}
+
+// maxGaps bounds the gaps of a report.
+const maxGaps = 100
+
+// A Fault is the error about a log that is not intact.
+type Fault struct {
+	File    string
+	Line    int // counted from 1; 0 for the whole file
+	Problem string
+}
+
+func (f *Fault) Error() string {
+	if f.Line == 0 {
+		return f.File + ": " + f.Problem
+	}
+	return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Problem)
+}
+
+// Verify reads a log with all files that are kept, the oldest first. hash, if it is not "", must be
+// that of a line of the log, or of the last line before it. The error is a [*Fault] at the first
+// place where the log is not intact; others are about reading. A log without any file is
+// [fs.ErrNotExist].
+func Verify(ctx context.Context, path, hash string) (Report, error) {
+	v := verifier{want: hash}
+	err := read(ctx, path, func(l line) error { return v.next(l) })
+	switch {
+	case err != nil:
+		return v.Report, err
+	case v.jump != nil:
+		return v.Report, v.jump.fault(false)
+	case hash != "" && !v.found:
+		return v.Report, &Fault{path, 0, "no line has the hash " + hash + ": the log was cut or written again after the hash was noted, or its file is no longer kept"}
+	}
+	return v.Report, nil
+}
+
+// Last returns the last entries of a log, at most n, the oldest first. Damaged lines are left out.
+func Last(ctx context.Context, path string, n int) (last []Entry, err error) {
+	err = read(ctx, path, func(l line) error {
+		if e, err := parse(l.text); err == nil {
+			if last = append(last, e); len(last) > 2*n {
+				last = slices.Clone(last[len(last)-n:])
+			}
+		}
+		return nil
+	})
+	return last[max(0, len(last)-n):], err
+}
+
+// A line is one of the log's files.
+type line struct {
+	text   []byte // without its end; valid until the next line is read
+	file   string
+	number int // in its file, from 1
+	half   bool
+}
+
+// read calls do with each line, the oldest first, until do returns an error.
+func read(ctx context.Context, path string, do func(line) error) error {
+	// The current file first: a writer may rename it, and then goes on in another one.
+	current, err := safefile.Open(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if current != nil {
+		defer current.Close()
+	}
+	older := oldFiles(path)
+	if current == nil && len(older) == 0 {
+		return err
+	}
+	for _, name := range older {
+		f, err := safefile.Open(name)
+		if errors.Is(err, fs.ErrNotExist) { // it was removed just now, as the oldest
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		same := current != nil && isSame(f, current) // it was renamed just now
+		if !same {
+			err = eachLine(ctx, f, name, do)
+		}
+		f.Close()
+		if same {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if current == nil {
+		return nil
+	}
+	return eachLine(ctx, current, path, do)
+}
+
+func isSame(a, b *os.File) bool {
+	first, err := a.Stat()
+	second, err2 := b.Stat()
+	return err == nil && err2 == nil && os.SameFile(first, second)
+}
+
+// eachLine calls do with the lines that the file has now.
+func eachLine(ctx context.Context, f *os.File, name string, do func(line) error) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	r := bufio.NewReaderSize(io.LimitReader(f, info.Size()), 2*maxLine)
+	for number := 1; ctx.Err() == nil; number++ {
+		text, err := r.ReadSlice('\n')
+		switch {
+		case errors.Is(err, io.EOF) && len(text) == 0:
+			return nil
+		case errors.Is(err, io.EOF):
+			return do(line{text, name, number, true})
+		case errors.Is(err, bufio.ErrBufferFull):
+			return &Fault{name, number, fmt.Sprintf("the line is longer than any event (%d bytes): it was edited, or is damaged", maxLine)}
+		case err != nil:
+			return err
+		}
+		if err := do(line{text[:len(text)-1], name, number, false}); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// A verifier checks lines one after the other.
+type verifier struct {
+	Report
+	want   string // the hash to look for
+	found  bool
+	at     chain // after the last line
+	before line  // the last line, without its text
+	jump   *jump // the last line was not the expected one
+}
+
+// A jump is a line with a higher number than expected. The line after it says why: it has a lower
+// number if lines were exchanged.
+type jump struct {
+	line
+	expected, got int64
+}
+
+func (j *jump) fault(moved bool) error {
+	if moved {
+		return &Fault{j.file, j.number, fmt.Sprintf("this is event %d, but event %d belongs here: lines were put into another order", j.got, j.expected)}
+	}
+	missing := fmt.Sprintf("events %d to %d", j.expected, j.got-1)
+	if j.expected == j.got-1 {
+		missing = fmt.Sprintf("event %d", j.expected)
+	}
+	return &Fault{j.file, j.number, fmt.Sprintf("this is event %d, but %s before it was removed", j.got, missing)}
+}
+
+// next checks a line.
+func (v *verifier) next(l line) error {
+	if l.half {
+		return &Fault{l.file, l.number, "the line has no end: it was cut, or a process ended while it wrote; the next event that is written notes that"}
+	}
+	e, err := parse(l.text)
+	if v.jump != nil {
+		return v.jump.fault(err == nil && e.Seq >= v.jump.expected && e.Seq < v.jump.got)
+	}
+	if err != nil {
+		return &Fault{l.file, l.number, "this is no event: the line was edited, or is damaged"}
+	}
+	if v.Events == 0 {
+		v.at, v.Removed, v.First = chain{e.Seq - 1, e.Prev}, e.Seq-1, e.Time
+		v.note(v.at.hash)
+	}
+	if err := v.compare(l, e); err != nil {
+		return err
+	}
+	if v.before.file != l.file {
+		v.Files++
+	}
+	v.before, v.at = line{file: l.file, number: l.number}, chain{e.Seq, hashOf(l.text)}
+	v.Events, v.Last, v.Hash = v.Events+1, e.Time, v.at.hash
+	if v.found {
+		v.After++
+	}
+	v.note(v.at.hash)
+	if e.Action == Gap && len(v.Gaps) < maxGaps {
+		v.Gaps = append(v.Gaps, Gone{l.file, l.number, e.Reason})
+	}
+	return nil
+}
+
+// note looks whether a hash is the wanted one.
+func (v *verifier) note(hash string) { v.found = v.found || v.want != "" && hash == v.want }
+
+// compare checks the number and the hash that a line has.
+func (v *verifier) compare(l line, e Entry) error {
+	expected := v.at.seq + 1
+	switch follows := e.Prev == v.at.hash; {
+	case e.Seq == 1 && e.Prev != "":
+		return &Fault{l.file, l.number, "the first event names a line before it: it was edited, or lines before it were removed"}
+	case follows && e.Seq == expected && e.Action == Tampered:
+		return &Fault{l.file, l.number, "the router noted that another program had changed the log: " + e.Reason}
+	case follows && e.Seq == expected:
+		return nil
+	case follows:
+		return &Fault{l.file, l.number, fmt.Sprintf("the line was edited: it says that it is event %d, and is event %d", e.Seq, expected)}
+	case e.Seq == expected:
+		return &Fault{v.before.file, v.before.number, "the line was edited: the line after it has the hash of another text"}
+	case e.Seq > expected:
+		v.jump = &jump{line{file: l.file, number: l.number}, expected, e.Seq}
+		return nil
+	}
+	return &Fault{l.file, l.number, fmt.Sprintf("this is event %d, but event %d belongs here: lines were put into another order, repeated, or the log was cut and begun again", e.Seq, expected)}
+}
