@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io/fs"
 	"net"
@@ -34,6 +35,8 @@ type claimKind int
 const (
 	claimFolder     claimKind = iota // the folder exists
 	claimLog                         // the file can be appended to
+	claimAudit                       // likewise
+	claimClientCA                    // the file holds certificates
 	claimTLS                         // the two files hold a certificate with its key
 	claimAddress                     // clients of other machines need a token
 	claimSecret                      // a secret of this name is set
@@ -95,6 +98,18 @@ func (c claim) refute(r Router) (what, fix string) {
 		if err := safefile.CanAppend(c.path); err != nil && c.path == r.AccessLog.File {
 			return message(`'metarouter serve' does not start with this "accessLog": %v`, withoutPath(err)), `write the path of a file that may be created, such as "accessLog": "access.log"`
 		}
+	case claimAudit:
+		if err := safefile.CanAppend(c.path); err != nil && c.path == r.Audit.File && !r.Audit.Off {
+			return message(`the "audit" log can't be written: %v`, withoutPath(err)), `write the path of a file that may be created, such as "audit": "audit.jsonl"`
+		}
+	case claimClientCA:
+		data, err := safefile.Read(c.path, maxPEM)
+		if err = withoutPath(err); err == nil && !x509.NewCertPool().AppendCertsFromPEM(data) {
+			err = errors.New("it holds no certificate in PEM")
+		}
+		if err != nil && c.path == r.HTTP.ClientCA {
+			return message(`this "clientCA" can't be used, so no certificate lets a client in: %v`, err), "write the path of a PEM file with the certificates that sign those of clients"
+		}
 	case claimTLS:
 		cert, err := safefile.Read(c.path, maxPEM)
 		key, keyErr := safefile.Read(c.keyPath, maxPEM)
@@ -115,7 +130,7 @@ func (c claim) refute(r Router) (what, fix string) {
 			return message("the secret %s is not set", c.text), "run: " + vault.SetCommand(c.text)
 		}
 	case claimAddress:
-		if c.text == r.HTTP.Addr && len(r.HTTP.Tokens) == 0 && secret.Token() == "" {
+		if c.text == r.HTTP.Addr && r.HTTP.isPublic() && secret.Token() == "" {
 			return message("other machines reach %s, so 'metarouter serve --http' needs a token, and the configuration has none", c.text), `write "tokens": ["${ROUTER_TOKEN}"] next to "addr" and set ROUTER_TOKEN, start it with --token-file FILE, or listen on 127.0.0.1`
 		}
 	case claimPlainToken:

@@ -236,7 +236,7 @@ type HTTP struct {
 	Tokens         []Token
 	Issuers        []Issuer      // "oauth": identity providers whose access tokens let clients in
 	ClientCA       string        // absolute path of the certificates (PEM) by which clients' certificates are signed; "" asks for none
-	Certificates   []Certificate // whom certificates of clients let in
+	Certificates   []Certificate // whom certificates of clients let in; the first one that matches counts, and those with more attributes come first
 	TLSCert        string        // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
 	TLSKey         string        // absolute path of the certificate's key, PEM
 	MaxBody        int64         // bytes of a body; default 16 MiB

@@ -29,7 +29,13 @@ type decoder struct {
 
 	envFiles map[string]envFile // that were read, by their paths
 
-	tokens []placedToken // of the last "tokens"
+	tokens         []placedToken       // of the last "tokens"
+	oauth          place               // of the last "oauth" of "http"
+	issuers        []placedIssuer      // in it
+	clientCA       place               // of the last "clientCA"
+	certificatesAt place               // of the last "certificates"
+	certificates   []placedCertificate // in it
+	auditAt        place               // of the last file of the audit log
 
 	profiles    map[string]profilePlace // by the profile's name
 	profileName string                  // of the profile that is decoded now; "" outside of profiles

@@ -1,13 +1,24 @@
 package config
 
-// An Issuer is an identity provider whose access tokens let HTTP clients in.
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// An Issuer is an identity provider whose access tokens let HTTP clients in. The zero value
+// stands for an issuer with a mistake: it lets no client in, and the router is not public
+// because of it.
 type Issuer struct {
-	URL          string              // the issuer identifier, as tokens name it in "iss"
+	URL          string              // the issuer identifier, byte for byte as tokens name it in "iss"
 	Audience     string              // that tokens must name in "aud"; "" is the URL of the MCP path that is asked for
 	User         string              // the claim that names the user; default "sub"
 	Profiles     []ProfileRule       // users get the profiles of all rules that match, together; users whom none matches are refused
 	Admins       []Claim             // users whom one matches have the role admin
-	Scopes       map[string][]string // "scopeMap": the issuer's own scopes → mcp:read, mcp:call, mcp:admin
+	Scopes       map[string][]string // "scopeMap": the issuer's own scopes → mcp:read, mcp:call, mcp:admin; nil if absent
 	KeysURL      string              // "jwksUrl", where its keys are; "" is where its metadata say
 	ClientID     string              // of the router at the issuer, for introspection and logins of the page; "" for none
 	ClientSecret string              // of ClientID; "" for a public client
@@ -18,25 +29,265 @@ type Issuer struct {
 // matches every user.
 type Claim struct{ Name, Value string }
 
-// A ProfileRule gives a profile to users.
+// A ProfileRule gives a profile to users. It gives nothing if there is no such profile.
 type ProfileRule struct {
 	Claim   Claim
 	Profile string
 }
 
-// A Certificate is whom certificates of clients let in.
-type Certificate struct {
-	Subject string // such as "CN=build" or "DNS=build.example.com,O=Acme"; all parts must match
-	Name    string // of the principal; default Subject
-	Profile string // "" is no profile of its own
-	Role    Role
-	Rate    Rate // of the requests with this certificate; the zero value is that of all clients
+// Scopes of access tokens. Each has those before it.
+const (
+	ScopeRead  = "mcp:read"  // tools that only read
+	ScopeCall  = "mcp:call"  // all tools of the profile
+	ScopeAdmin = "mcp:admin" // for users whom one of the issuer's "admins" matches, what RoleAdmin may do
+)
+
+const (
+	maxIssuers = 20
+	maxWord    = 256  // bytes of a name of a claim, of a scope or of a client, and of the subject of a certificate
+	maxValue   = 1024 // bytes of a value of a claim, and of an issuer's URL, audience and secret
+)
+
+// A placedIssuer is an issuer of the last "oauth", for the checks that need all files.
+type placedIssuer struct {
+	place
+	issuer Issuer
+	rules  []int // where Profiles stand
 }
 
-// An Audit says whether and where the audit log is written.
-type Audit struct {
-	Off      bool   // "audit": false
-	File     string // absolute path; "" is audit.jsonl in the data folder
-	MaxSize  int64  // bytes of a file, after which another is begun; default 10 MiB
-	MaxFiles int    // number of files that are kept, including the current one; default 10
+// issuersField returns the function that decodes "oauth" of "http". A mistake in it never makes
+// the router public: a zero Issuer stays.
+func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		*to, d.issuers, d.oauth = []Issuer{{}}, nil, place{d.source, m.Name.StartOffset}
+		before, read := d.mistakes, false
+		objectField(d, fields{"issuers": set(d, to, func(v hujson.Value) ([]Issuer, error) {
+			read = true
+			return d.readIssuers(v)
+		})})(m)
+		if !read && d.mistakes == before {
+			d.mistake(m.Name.StartOffset, `"oauth" has no issuers, so it lets no client in; write {"issuers": [{"url": "https://id.example.com"}]}, or remove it`)
+		}
+	}
+}
+
+func (d *decoder) readIssuers(v hujson.Value) ([]Issuer, error) {
+	a, ok := v.Value.(*hujson.Array)
+	switch {
+	case !ok:
+		return nil, errors.New(`must be an array; write [{"url": "https://id.example.com", "profiles": {"groups=devs": "work"}}]`)
+	case len(a.Elements) > maxIssuers:
+		return nil, fmt.Errorf("must have at most %d issuers; write fewer", maxIssuers)
+	}
+	issuers, first := make([]Issuer, len(a.Elements)), make(map[string]int)
+	for i, e := range a.Elements {
+		o, ok := e.Value.(*hujson.Object)
+		if !ok {
+			return nil, inside(e.StartOffset, fmt.Sprintf("[%d]", i), errors.New(`must be an object; write {"url": "https://id.example.com"}`))
+		}
+		p := d.issuer(o, e.StartOffset)
+		if earlier, again := first[p.issuer.URL]; again && p.issuer.URL != "" {
+			d.mistake(e.StartOffset, `this issuer is here twice, so neither lets a client in; write one of them with all "profiles"`)
+			p.issuer, issuers[earlier], d.issuers[earlier].issuer = Issuer{}, Issuer{}, Issuer{}
+		} else {
+			first[p.issuer.URL] = i
+		}
+		issuers[i] = p.issuer
+		d.issuers = append(d.issuers, p)
+	}
+	return issuers, nil
+}
+
+// issuer reads an issuer. After a mistake it is the zero value.
+func (d *decoder) issuer(o *hujson.Object, at int) placedIssuer {
+	before := d.mistakes
+	p := placedIssuer{place: place{d.source, at}}
+	i := &p.issuer
+	i.User = "sub"
+	d.object(o, fields{
+		"url":          set(d, &i.URL, d.issuerURL),
+		"audience":     set(d, &i.Audience, d.bounded(maxValue)),
+		"user":         set(d, &i.User, nameOfClaim),
+		"profiles":     set(d, &i.Profiles, profileRules(&p.rules)),
+		"admins":       set(d, &i.Admins, claims),
+		"scopeMap":     set(d, &i.Scopes, scopeMap),
+		"jwksUrl":      set(d, &i.KeysURL, d.keysURL),
+		"clientId":     set(d, &i.ClientID, d.bounded(maxWord)),
+		"clientSecret": set(d, &i.ClientSecret, d.bounded(maxValue)),
+		"introspect":   set(d, &i.Introspect, boolean),
+	})
+	switch {
+	case d.mistakes > before:
+	case i.URL == "":
+		d.mistake(at, `this issuer lets no client in: it has no "url"; write {"url": "https://id.example.com"}, as the issuer's tokens name it in "iss"`)
+	case i.Introspect && (i.ClientID == "" || i.ClientSecret == ""):
+		d.mistake(at, `"introspect" needs a client of the router at the issuer, so this issuer lets no client in; write "clientId" and "clientSecret", or remove "introspect"`)
+	case i.ClientSecret != "" && i.ClientID == "":
+		d.warn(at, `"clientSecret" has no effect without the "clientId" that it belongs to; write that too`)
+	}
+	if d.mistakes > before {
+		p.issuer = Issuer{}
+	}
+	return p
+}
+
+// bounded returns a reader of a text of so many bytes at most, whose variables it expands.
+func (d *decoder) bounded(most int) reader[string] {
+	return func(v hujson.Value) (string, error) {
+		s, err := text(v)
+		if err != nil {
+			return "", err
+		}
+		var missing variables
+		switch s = d.expand(s, &missing); {
+		case missing.any():
+			return "", fmt.Errorf("has no value: %s", missing)
+		case len(s) > most:
+			return "", fmt.Errorf("must have at most %d bytes", most)
+		case strings.ContainsFunc(s, unprintable):
+			return "", errors.New("must have printable characters only")
+		}
+		return s, nil
+	}
+}
+
+// issuerURL reads the identifier of an issuer, which is not normalized: tokens must have the
+// same bytes.
+func (d *decoder) issuerURL(v hujson.Value) (string, error) {
+	s, err := d.secureURL(v, `"https://id.example.com"`)
+	switch {
+	case err != nil || d.env.asWritten && strings.Contains(s, "${"):
+	case s == "":
+		err = errors.New(`must be the issuer's URL; write it like "https://id.example.com", as its tokens name it in "iss"`)
+	case strings.Contains(s, "?"):
+		err = errors.New(`must be the issuer's URL without a query; write it as its tokens name it in "iss"`)
+	case strings.Contains(s, "/.well-known/"):
+		err = errors.New(`must be the issuer itself, not the address of its metadata; write it without "/.well-known/…", as its tokens name it in "iss"`)
+	}
+	return s, err
+}
+
+func (d *decoder) keysURL(v hujson.Value) (string, error) {
+	return d.secureURL(v, `"https://id.example.com/keys"`)
+}
+
+// secureURL reads a whole URL that no one on the way can answer for: of https, or of this
+// machine. "" stays "".
+func (d *decoder) secureURL(v hujson.Value, example string) (string, error) {
+	s, err := d.bounded(maxValue)(v)
+	if err != nil || s == "" || d.env.asWritten && strings.Contains(s, "${") {
+		return s, err
+	}
+	u, bad := url.Parse(s)
+	switch {
+	case bad != nil || u.Hostname() == "" || u.User != nil || strings.ContainsAny(s, "# \\"):
+		return "", fmt.Errorf("must be a whole URL without a user, a fragment and spaces; write it like %s", example)
+	case u.Scheme == "http" && !isLoopback(u.Hostname()), u.Scheme != "http" && u.Scheme != "https":
+		return "", fmt.Errorf(`must begin with "https:", since others could change what a host elsewhere says without TLS; write it like %s`, example)
+	}
+	return s, nil
+}
+
+func nameOfClaim(v hujson.Value) (string, error) {
+	s, err := text(v)
+	if err == nil && (s == "" || len(s) > maxWord || strings.ContainsFunc(s, unprintable) || strings.TrimSpace(s) != s) {
+		err = fmt.Errorf(`must be the name of a claim of 1 to %d characters; write it like "sub" or "email"`, maxWord)
+	}
+	return s, err
+}
+
+// claimOf parses "NAME=VALUE", or "*".
+func claimOf(s string) (Claim, error) {
+	if s == "*" {
+		return Claim{Name: "*"}, nil
+	}
+	name, value, ok := strings.Cut(s, "=")
+	switch {
+	case !ok || name == "" || value == "" || name == "*" || strings.TrimSpace(name) != name || strings.TrimSpace(value) != value:
+		return Claim{}, errors.New(`must be a claim and its value without spaces around them, or "*" for every user; write it like "groups=devs"`)
+	case len(name) > maxWord || len(value) > maxValue:
+		return Claim{}, fmt.Errorf("must have at most %d bytes before the = and %d after it", maxWord, maxValue)
+	case strings.ContainsFunc(s, unprintable):
+		return Claim{}, errors.New("must have printable characters only")
+	}
+	return Claim{name, value}, nil
+}
+
+// claims reads an array of claims.
+func claims(v hujson.Value) ([]Claim, error) {
+	said, err := list(text)(v)
+	switch {
+	case err != nil:
+		return nil, errors.New(`must be an array of claims; write it like ["groups=ops"]`)
+	case len(said) > maxRules:
+		return nil, fmt.Errorf("must have at most %d claims; write fewer", maxRules)
+	}
+	var all []Claim
+	for i, e := range v.Value.(*hujson.Array).Elements {
+		c, err := claimOf(said[i])
+		if err != nil {
+			return nil, inside(e.StartOffset, fmt.Sprintf("[%d]", i), err)
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// profileRules returns a reader of {"NAME=VALUE": "profile"}, which keeps the places of the rules.
+func profileRules(places *[]int) reader[[]ProfileRule] {
+	return func(v hujson.Value) (all []ProfileRule, err error) {
+		*places = nil
+		err = each(v, `must be an object; write it like {"groups=devs": "work", "*": "everyone"}`, func(m hujson.ObjectMember) error {
+			claim, err := claimOf(keyOf(m))
+			if err != nil {
+				return err
+			}
+			name, err := nameOfProfile(m.Value)
+			all, *places = append(all, ProfileRule{claim, name}), append(*places, m.Name.StartOffset)
+			return err
+		})
+		return all, err
+	}
+}
+
+// scopeMap reads {"theirs": "mcp:read"} or {"theirs": ["mcp:read", "mcp:call"]}.
+func scopeMap(v hujson.Value) (map[string][]string, error) {
+	ours := oneOf(ScopeRead, ScopeCall, ScopeAdmin)
+	all := make(map[string][]string)
+	return all, each(v, `must be an object; write it like {"tools.read": "mcp:read"}`, func(m hujson.ObjectMember) (err error) {
+		key := keyOf(m)
+		if key == "" || len(key) > maxWord || strings.ContainsFunc(key, func(r rune) bool { return r == ' ' || unprintable(r) }) {
+			return fmt.Errorf(`must be one scope of the issuer, of at most %d characters without spaces; write it like "tools.read"`, maxWord)
+		}
+		if m.Value.Value.Kind() == '[' {
+			all[key], err = list(ours)(m.Value)
+			return err
+		}
+		scope, err := ours(m.Value)
+		all[key] = []string{scope}
+		return err
+	})
+}
+
+// each calls f with the members of an object whose keys are free. mustBe says what v must be.
+func each(v hujson.Value, mustBe string, f func(hujson.ObjectMember) error) error {
+	o, ok := v.Value.(*hujson.Object)
+	switch {
+	case !ok:
+		return errors.New(mustBe)
+	case len(o.Members) > maxRules:
+		return fmt.Errorf("must have at most %d keys; write fewer", maxRules)
+	}
+	seen := make(map[string]bool)
+	for _, m := range o.Members {
+		key := keyOf(m)
+		err := f(m)
+		if seen[key] {
+			err = errors.New("is here twice; remove one")
+		}
+		if seen[key] = true; err != nil {
+			return inside(m.Name.StartOffset, "."+key, err)
+		}
+	}
+	return nil
 }

@@ -163,6 +163,9 @@ func assemble(sources []source, env environment) (Config, error) {
 	}
 	checkAskedServer(d, c)
 	checkTokens(d, c)
+	checkIssuers(d, c)
+	checkCertificates(d, &c.Router)
+	checkAudit(d, c)
 	checkProfiles(d, c)
 	c.Problems, c.claims = d.problems, d.claims
 	if env.asWritten {

@@ -221,26 +221,6 @@ func credentials(v hujson.Value) (string, error) {
 	return s, err
 }
 
-// publicURL reads a URL by which browsers reach the router, or "" for none.
-func (d *decoder) publicURL(v hujson.Value) (string, error) {
-	s, err := text(v)
-	if err != nil {
-		return "", err
-	}
-	var missing variables
-	if s = d.expand(s, &missing); missing.any() {
-		return "", fmt.Errorf("has no value: %s", missing)
-	}
-	if s == "" || d.env.asWritten && strings.Contains(s, "${") {
-		return s, nil
-	}
-	u, bad := url.Parse(s)
-	if bad != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || strings.ContainsAny(s, "?#") {
-		return "", errors.New(`must be a whole URL without a user, a path and a query; write "https://router.example"`)
-	}
-	return u.Scheme + "://" + u.Host, nil
-}
-
 // help notes the command that prints the headers of a remote server. The value that it prints
 // is a secret.
 func (d *decoder) help(s *Server, command string, at int) {

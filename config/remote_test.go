@@ -125,7 +125,11 @@ func TestOAuthMistakes(t *testing.T) {
 func TestPublicURL(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://router.example": "https://router.example", "http://router.example:80/": "http://router.example:80", "": "", "https://${HOST}": "https://example.com",
-		"router.example": "!", "https://router.example/x": "!", "https://a@router.example": "!", "https://router.example?x": "!", "https://router.example#": "!",
+		"https://router.example/a/b.c/": "https://router.example/a/b.c", "https://router.example/tools-mcp": "https://router.example/tools-mcp",
+		"https://router.example/mcp": "!", "https://router.example/mcp/": "!", "https://router.example/a/mcp": "!", "https://router.example/a/mcp/p/dev": "!", "https://router.example/mcp/p/": "!",
+		"https://router.example//": "!", "https://router.example/a//b": "!", "https://router.example/a/../b": "!", "https://router.example/./": "!", "https://router.example/a%2fb": "!", "https://:80": "!",
+		"https://router.example/a b": "!", "https://router.example/a;b": "!", "HTTPS://Router.example": "https://Router.example", "https://router.example/" + strings.Repeat("a", 512): "!",
+		"router.example": "!", "https://a@router.example": "!", "https://router.example?x": "!", "https://router.example#": "!",
 		"ftp://router.example": "!", "https://": "!", "https://${NOT_SET}": "!",
 	} {
 		c := loadText(t, `{"mcpServers": {}, "metarouter": {"http": {"publicUrl": "`+text+`", "allowedHosts": ["other"]}}}`)

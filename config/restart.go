@@ -10,6 +10,7 @@ var restartKeys = []struct {
 	{"http.addr", func(r Router) any { return r.HTTP.Addr }},
 	{"http.tlsCert", func(r Router) any { return r.HTTP.TLSCert }},
 	{"http.tlsKey", func(r Router) any { return r.HTTP.TLSKey }},
+	{"http.clientCA", func(r Router) any { return r.HTTP.ClientCA }},
 	{"http.maxHeader", func(r Router) any { return r.HTTP.MaxHeader }},
 }
 

@@ -156,6 +156,10 @@ var readers = map[string][]string{
 	"profile":             {"/metarouter/profiles/*/"},
 	"oauthField":          {"/mcpServers/*/oauth/"},
 	"token":               {"/metarouter/http/tokens/*/"},
+	"issuersField":        {"/metarouter/http/oauth/"},
+	"issuer":              {"/metarouter/http/oauth/issuers/*/"},
+	"certificate":         {"/metarouter/http/certificates/*/"},
+	"auditField":          {"/metarouter/audit/"},
 	"rulesField":          {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
 }
 
@@ -308,7 +312,7 @@ func TestSchemaNamesRestartKeys(t *testing.T) {
 	if !slices.Equal(said, table) {
 		t.Errorf("the schema names %q, the table has %q", said, table)
 	}
-	edited := Router{HTTP: HTTP{Addr: "127.0.0.1:1", TLSCert: "c", TLSKey: "k", MaxHeader: 1}}
+	edited := Router{HTTP: HTTP{Addr: "127.0.0.1:1", ClientCA: "a", TLSCert: "c", TLSKey: "k", MaxHeader: 1}}
 	if got := RestartKeys(Router{}, edited); len(got) != len(restartKeys) {
 		t.Errorf("an edit of all of them is reported as %q", got)
 	}

@@ -21,6 +21,7 @@ func defaultRouter() Router {
 		RouteThreshold: 0.5,
 		Learning:       true,
 		AccessLog:      AccessLog{MaxSize: 100 << 20, MaxFiles: 5},
+		Audit:          Audit{MaxSize: 10 << 20, MaxFiles: 10},
 		HTTP: HTTP{
 			Addr: "127.0.0.1:8787", MaxBody: 16 << 20, MaxBodyMemory: 256 << 20, MaxHeader: 64 << 10, MaxBatch: 100,
 			ReadTimeout: time.Minute, MaxConnections: 4096, MaxSessions: 1000, SessionTimeout: 30 * time.Minute,
@@ -52,6 +53,7 @@ func routerFields(d *decoder, r *Router) fields {
 		"assist":          assistField(d, &r.Assist),
 		"embeddings":      embeddingsField(d, &r.Embeddings),
 		"accessLog":       accessLogField(d, &r.AccessLog),
+		"audit":           auditField(d, &r.Audit),
 		"capabilities":    set(d, &r.Capabilities, dict(list(text))),
 		"classification":  classificationField(d, &r.Classification),
 		"profiles":        profilesField(d, &r.Profiles),
@@ -65,8 +67,11 @@ func routerFields(d *decoder, r *Router) fields {
 			"allowedOrigins": set(d, &r.HTTP.AllowedOrigins, list(text)),
 			"publicUrl":      set(d, &r.HTTP.PublicURL, d.publicURL),
 			"tokens":         tokensField(d, &r.HTTP.Tokens),
-			"tlsCert":        tlsFileField(d, &r.HTTP.TLSCert),
-			"tlsKey":         tlsFileField(d, &r.HTTP.TLSKey),
+			"oauth":          issuersField(d, &r.HTTP.Issuers),
+			"clientCA":       tlsFileField(d, &r.HTTP.ClientCA, &d.clientCA),
+			"certificates":   certificatesField(d, &r.HTTP.Certificates),
+			"tlsCert":        tlsFileField(d, &r.HTTP.TLSCert, &d.tls),
+			"tlsKey":         tlsFileField(d, &r.HTTP.TLSKey, &d.tls),
 			"maxBody":        set(d, &r.HTTP.MaxBody, size),
 			"maxBodyMemory":  set(d, &r.HTTP.MaxBodyMemory, size),
 			"maxHeader":      set(d, &r.HTTP.MaxHeader, size),
@@ -105,7 +110,9 @@ func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.Repla
 // without TLS.
 const noFile = "\x00"
 
-func tlsFileField(d *decoder, to *string) func(hujson.ObjectMember) {
+// tlsFileField returns the function that decodes the path of a file for TLS, and sets at to its
+// place.
+func tlsFileField(d *decoder, to *string, at *place) func(hujson.ObjectMember) {
 	path := func(v hujson.Value) (string, error) {
 		s, err := text(v)
 		if err != nil {
@@ -119,7 +126,7 @@ func tlsFileField(d *decoder, to *string) func(hujson.ObjectMember) {
 		return d.absolute(s), nil
 	}
 	return func(m hujson.ObjectMember) {
-		*to, d.tls = noFile, place{d.source, m.Name.StartOffset}
+		*to, *at = noFile, place{d.source, m.Name.StartOffset}
 		set(d, to, path)(m)
 	}
 }

@@ -81,8 +81,8 @@ func (d *decoder) unknown(m hujson.ObjectMember, known fields) {
 		return
 	}
 	report := d.warn
-	if strings.HasPrefix(d.level, atProfile) {
-		report = d.mistake // without a restriction, the profile would allow more
+	if strings.HasPrefix(d.level, atProfile) || d.level == atCertificate {
+		report = d.mistake // without a restriction, the profile or the certificate would allow more
 	}
 	at := m.Name.StartOffset
 	if d.strange++; d.strange > maxStrange {

@@ -3,6 +3,7 @@ package trust
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,7 +51,14 @@ var (
 		"classification.server": "gets the texts to classify",
 		"fillArguments":         "the client's model is asked for arguments",
 		"http.addr":             "with --http, the router listens there",
-		"http.publicUrl":        "logins at remote servers come back there",
+		"http.publicUrl":        "logins at remote servers come back there, and tokens are issued for it",
+
+		"http.oauth.issuers.url":          "its tokens let clients in",
+		"http.oauth.issuers.jwksUrl":      "keys from there let clients in",
+		"http.oauth.issuers.clientSecret": "sent to the issuer",
+		"http.clientCA":                   "certificates that it signs let clients in",
+		"audit":                           "what administrators do is written there; with false, nowhere",
+		"audit.file":                      "what administrators do is written there",
 	}
 	notesOfServer = map[string]string{
 		"envFile":       "more variables; the approval does not cover what is in this file",
@@ -231,10 +239,13 @@ func (p part) value(path, within string, v hujson.Value) {
 	}
 }
 
+// index is that of an element in a path.
+var index = regexp.MustCompile(`\[[0-9]+\]`)
+
 // show writes the line of a value.
 func (p part) show(path, text string) {
 	note := ""
-	if said, ok := p.notes[path]; ok {
+	if said, ok := p.notes[index.ReplaceAllString(path, "")]; ok {
 		note = " (" + said + ")"
 	}
 	if path == "" { // a server that is no object
@@ -278,6 +289,7 @@ func hider(path, within string) func(string) string {
 	key := keys[len(keys)-1]
 	switch env := within == "env" || strings.HasSuffix(within, ".env"); {
 	case len(keys) == 3 && keys[0] == "http" && stem(keys[1]) == "tokens" && ofToken[key]:
+	case len(keys) > 2 && keys[0] == "http" && lettingIn[stem(keys[1])] && !(len(keys) == 4 && maskedOfIssuer[key]): // whatever the claims and subjects are
 	case open[path], open[keys[0]], len(keys) > 1 && open[keys[0]+"."+stem(keys[1])]:
 	case len(keys) > 2 && keys[0] == "profiles" && keys[2] != "arguments": // whatever the profile's name is
 	case env && strings.HasSuffix(strings.ToUpper(key), "ASKPASS"): // it names a program
@@ -295,6 +307,10 @@ var open = set("oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadata
 
 // ofToken are the keys of a token that hide nothing.
 var ofToken = set("name", "profile", "role")
+
+// lettingIn are the keys of "http" that say who is let in, with all below them but the keys of an
+// issuer in maskedOfIssuer. They hide nothing.
+var lettingIn, maskedOfIssuer = set("oauth", "certificates"), set("url", "jwksUrl", "clientSecret")
 
 // isSecret reports whether a key, at whatever place, is named like a secret or holds some.
 func isSecret(key string) bool {

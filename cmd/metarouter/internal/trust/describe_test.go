@@ -187,7 +187,7 @@ var (
 	shown = set(
 		"pinned", "validate", "routeThreshold", "learning", "fillArguments", "assist", "assist.url", "assist.model", "assist.headers",
 		"embeddings", "embeddings.url", "embeddings.model", "embeddings.headers", "accessLog", "accessLog.file", "accessLog.arguments", "accessLog.results",
-		"accessLog.maxSize", "accessLog.maxFiles", "capabilities", "profiles", "http.addr", "http.allowedHosts", "http.publicUrl", "http.allowedOrigins", "http.tokens",
+		"accessLog.maxSize", "accessLog.maxFiles", "audit", "audit.file", "audit.maxSize", "audit.maxFiles", "http.oauth.issuers", "http.clientCA", "http.certificates", "capabilities", "profiles", "http.addr", "http.allowedHosts", "http.publicUrl", "http.allowedOrigins", "http.tokens",
 		"http.tlsCert", "http.tlsKey", "classification.categories", "classification.rules", "classification.model", "classification.use_reasoning",
 		"classification.fallback", "classification.fallback_category", "classification.type", "classification.server", "classification.url",
 		"classification.headers", "classification.tools.classify", "classification.tools.list_categories",

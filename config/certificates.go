@@ -1,0 +1,151 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// A Certificate says whom client certificates with some attributes let in. The zero value
+// matches none.
+type Certificate struct {
+	Subject    string      // such as "CN=build" or "DNS=build.example.com,O=Acme"
+	Attributes []Attribute // of Subject; a client's certificate must have all of them, and nil matches none
+	Name       string      // of the principal; default Subject. "" after a mistake: what matches lets no client in
+	Profile    string      // "" is no profile of its own
+	Role       Role
+	Rate       Rate // of the requests with this certificate; the zero value is that of all clients
+}
+
+// An Attribute is a part of a certificate's subject (CN, O, OU, C), or one of its alternative
+// names (DNS, URI, EMAIL).
+type Attribute struct{ Name, Value string }
+
+var attributeNames = []string{"CN", "O", "OU", "C", "DNS", "URI", "EMAIL"}
+
+// A placedCertificate is a certificate of the last "certificates", for the checks that need all
+// files.
+type placedCertificate struct {
+	place
+	certificate Certificate
+}
+
+// atCertificate is the level of the object of a certificate.
+const atCertificate = atRouter + ".http.certificates.*"
+
+// certificatesField returns the function that decodes "certificates". After a mistake in an
+// entry its certificates let no client in, also if a less specific entry would. After a mistake
+// in a subject none of the entries does, since it is not known which certificates are meant.
+func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) {
+	read := func(v hujson.Value) (all []Certificate, err error) {
+		seen := make(map[string]bool)
+		err = each(v, `must be an object; write it like {"CN=build": "ci"}: the subject of a certificate, and a profile`, func(m hujson.ObjectMember) error {
+			attributes, err := attributesOf(keyOf(m))
+			if err != nil {
+				return err
+			}
+			same := identity(attributes)
+			if seen[same] {
+				return errors.New("is here twice, so no certificate lets a client in; remove one")
+			}
+			seen[same] = true
+			c := d.certificate(m, attributes)
+			all, d.certificates = append(all, c), append(d.certificates, placedCertificate{place{d.source, m.Name.StartOffset}, c})
+			return nil
+		})
+		slices.SortStableFunc(all, func(a, b Certificate) int { return len(b.Attributes) - len(a.Attributes) })
+		return all, err
+	}
+	return func(m hujson.ObjectMember) {
+		*to, d.certificates, d.certificatesAt = []Certificate{{}}, nil, place{d.source, m.Name.StartOffset}
+		set(d, to, read)(m)
+	}
+}
+
+// identity is the same for subjects whose attributes differ in their order only.
+func identity(attributes []Attribute) string {
+	all := make([]string, len(attributes))
+	for i, a := range attributes {
+		all[i] = fmt.Sprintf("%s=%q", a.Name, a.Value)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
+// certificate reads what clients with a certificate may do: a profile, or an object. After a
+// mistake it has no Name.
+func (d *decoder) certificate(m hujson.ObjectMember, attributes []Attribute) Certificate {
+	subject := keyOf(m)
+	c := Certificate{Subject: subject, Attributes: attributes, Name: subject, Role: RoleUse}
+	before, at := d.mistakes, d.level
+	defer func() { d.level = at }()
+	d.level = below(at, "*")
+	switch value := m.Value.Value.(type) {
+	case *hujson.Object:
+		d.object(value, fields{
+			"name":    set(d, &c.Name, tokenNameOf),
+			"profile": set(d, &c.Profile, nameOfProfile),
+			"role":    set(d, &c.Role, oneOf(RoleUse, RoleAdmin)),
+			"rate":    set(d, &c.Rate, rate),
+		})
+	default:
+		set(d, &c.Profile, func(v hujson.Value) (string, error) {
+			s, err := nameOfProfile(v)
+			if err != nil {
+				err = errors.New(`must be the name of a profile, or an object; write "work" or {"profile": "work"}`)
+			}
+			return s, err
+		})(m)
+	}
+	if d.mistakes > before {
+		d.mistake(m.Name.StartOffset, "certificates with %q let no client in because of mistakes in the entry; correct them", subject)
+		c.Name = ""
+	}
+	return c
+}
+
+// attributesOf parses "CN=build" or "DNS=build.example.com,O=Acme". A \ takes the next comma
+// literally.
+func attributesOf(subject string) (all []Attribute, err error) {
+	const advice = `; write it like "CN=build" or "DNS=build.example.com,O=Acme", until then no certificate lets a client in`
+	if len(subject) > maxWord || strings.ContainsFunc(subject, unprintable) {
+		return nil, fmt.Errorf("must have at most %d printable characters"+advice, maxWord)
+	}
+	for part := range commas(subject) {
+		name, value, ok := strings.Cut(part, "=")
+		name, value = strings.ToUpper(strings.TrimSpace(name)), strings.TrimSpace(value)
+		switch {
+		case !ok || name == "" || value == "":
+			return nil, errors.New("must be parts of a certificate with their values, separated by commas" + advice)
+		case !slices.Contains(attributeNames, name):
+			return nil, fmt.Errorf("has the part %q, which must be one of %s"+advice, name, strings.Join(attributeNames, ", "))
+		}
+		all = append(all, Attribute{name, value})
+	}
+	return all, nil
+}
+
+// commas yields the parts of a text between commas. A comma or \ after a \ is part of the text.
+func commas(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		var part strings.Builder
+		for i := 0; i < len(text); i++ {
+			switch {
+			case text[i] == '\\' && i+1 < len(text) && (text[i+1] == ',' || text[i+1] == '\\'):
+				i++
+				part.WriteByte(text[i])
+			case text[i] == ',':
+				if !yield(part.String()) {
+					return
+				}
+				part.Reset()
+			default:
+				part.WriteByte(text[i])
+			}
+		}
+		yield(part.String())
+	}
+}

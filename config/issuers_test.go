@@ -1,0 +1,173 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// loadHTTP reads a file whose "http" has the members, a public URL and two profiles.
+func loadHTTP(t *testing.T, members string) Config {
+	t.Helper()
+	return loadText(t, `{"metarouter": {"profiles": {"work": {}, "ci": {}}, "http": {"publicUrl": "https://r.example/x", `+members+`}}}`)
+}
+
+func saidOf(c Config) string {
+	var all []string
+	for _, p := range c.Problems {
+		all = append(all, p.Severity+": "+p.Message)
+	}
+	return strings.Join(all, "\n")
+}
+
+func TestIssuers(t *testing.T) {
+	const id = `"url": "https://id.example"`
+	rules := []ProfileRule{{Claim{"groups", "a=b"}, "work"}, {Claim{"realm.roles", "x y"}, "ci"}, {Claim{Name: "*"}, "ci"}}
+	for _, tt := range []struct {
+		issuer string
+		want   Issuer
+		says   string // the begin; "" for no problem
+	}{
+		{id + `, "profiles": {"groups=a=b": "work", "realm.roles=x y": "ci", "*": "ci"}`, Issuer{URL: "https://id.example", User: "sub", Profiles: rules}, ""},
+		{`"url": "HTTPS://ID.example/a/", "profiles": {"*": "ci"}, "audience": "api://${HOST}", "user": "email", "admins": ["https://x/groups=ops"],
+			"scopeMap": {"api://1/mcp.call": "mcp:call", "t": ["mcp:read", "mcp:call"]}, "jwksUrl": "https://k.example/k?p=1", "clientId": "me", "clientSecret": "${TOKEN}", "introspect": true`,
+			Issuer{URL: "HTTPS://ID.example/a/", Audience: "api://example.com", User: "email", Profiles: rules[2:], Admins: []Claim{{"https://x/groups", "ops"}},
+				Scopes:  map[string][]string{"api://1/mcp.call": {"mcp:call"}, "t": {"mcp:read", "mcp:call"}},
+				KeysURL: "https://k.example/k?p=1", ClientID: "me", ClientSecret: "sk-secret", Introspect: true}, ""},
+		{`"url": "http://127.0.0.1:8080", "profiles": {"*": "ci"}, "scopeMap": {}`, Issuer{URL: "http://127.0.0.1:8080", User: "sub", Profiles: rules[2:], Scopes: map[string][]string{}}, ""},
+		{`"url": "https://${HOST}", "profiles": {"*": "ci"}`, Issuer{URL: "https://example.com", User: "sub", Profiles: rules[2:]}, ""},
+
+		{id, Issuer{URL: "https://id.example", User: "sub"}, `warning: no user of this issuer is let in, since it has no "profiles"; write "profiles": {"*": "NAME"}`},
+		{id + `, "admins": ["g=o"]`, Issuer{URL: "https://id.example", User: "sub", Admins: []Claim{{"g", "o"}}}, `warning: only the admins of this issuer are let in`},
+		{id + `, "profiles": {"*": "ci"}, "admins": ["*"]`, Issuer{URL: "https://id.example", User: "sub", Profiles: rules[2:], Admins: []Claim{{Name: "*"}}}, `warning: every user of this issuer is an admin`},
+		{id + `, "profiles": {"*": "gone"}`, Issuer{URL: "https://id.example", User: "sub", Profiles: []ProfileRule{{Claim{Name: "*"}, "gone"}}}, `error: there is no profile "gone", so this rule gives nothing`},
+		{id + `, "profiles": {"*": "ci"}, "clientSecret": "${TOKEN}"`, Issuer{URL: "https://id.example", User: "sub", Profiles: rules[2:], ClientSecret: "sk-secret"}, `warning: "clientSecret" has no effect without`},
+		{id + `, "profiles": {"*": "ci"}, "audiance": "x"`, Issuer{URL: "https://id.example", User: "sub", Profiles: rules[2:]}, `warning: the key "audiance" is not known; did you mean "audience"?`},
+		{id + `, "profiles": {"*": "ci"}, "addr": "x"`, Issuer{URL: "https://id.example", User: "sub", Profiles: rules[2:]}, `warning: the key "addr" has no effect here: it belongs in "http"`},
+
+		{``, Issuer{}, `error: this issuer lets no client in: it has no "url"`},
+		{`"url": ""`, Issuer{}, `error: "url" must be the issuer's URL`},
+		{`"url": "id.example"`, Issuer{}, `error: "url" must be a whole URL`},
+		{`"url": "https://u:p@id.example"`, Issuer{}, `error: "url" must be a whole URL`},
+		{`"url": "https://id.example#"`, Issuer{}, `error: "url" must be a whole URL`},
+		{`"url": "https://id.example?x"`, Issuer{}, `error: "url" must be the issuer's URL without a query`},
+		{`"url": "https://id.example/?"`, Issuer{}, `error: "url" must be the issuer's URL without a query`},
+		{`"url": "https://id.example/.well-known/openid-configuration"`, Issuer{}, `error: "url" must be the issuer itself`},
+		{`"url": "http://id.example"`, Issuer{}, `error: "url" must begin with "https:"`},
+		{`"url": "http://localhost.evil.example"`, Issuer{}, `error: "url" must begin with "https:"`},
+		{`"url": "file:///x"`, Issuer{}, `error: "url" must be a whole URL`},
+		{`"url": "https://:80"`, Issuer{}, `error: "url" must be a whole URL`},
+		{`"url": "https://id.example/` + strings.Repeat("a", 1024) + `"`, Issuer{}, `error: "url" must have at most 1024 bytes`},
+		{`"url": "https://${NOPE}"`, Issuer{}, `error: "url" has no value: the variable NOPE is not set`},
+		{`"url": "${TOKEN}"`, Issuer{}, `error: "url" must be a whole URL`},
+		{id + `, "clientSecret": "${NOPE}"`, Issuer{}, `error: "clientSecret" has no value: the variable NOPE is not set`},
+		{id + `, "clientSecret": "${keyring:X}"`, Issuer{}, `error: "clientSecret" has no value: a reference to a secret such as`},
+		{id + `, "jwksUrl": "http://id.example/k"`, Issuer{}, `error: "jwksUrl" must begin with "https:"`},
+		{id + `, "user": ""`, Issuer{}, `error: "user" must be the name of a claim`},
+		{id + `, "user": " sub"`, Issuer{}, `error: "user" must be the name of a claim`},
+		{id + `, "profiles": ["work"]`, Issuer{}, `error: "profiles" must be an object`},
+		{id + `, "profiles": {"devs": "work"}`, Issuer{}, `error: "profiles.devs" must be a claim and its value`},
+		{id + `, "profiles": {"=devs": "work"}`, Issuer{}, `error: "profiles.=devs" must be a claim`},
+		{id + `, "profiles": {"groups=": "work"}`, Issuer{}, `error: "profiles.groups=" must be a claim`},
+		{id + `, "profiles": {"*=devs": "work"}`, Issuer{}, `error: "profiles.*=devs" must be a claim`},
+		{id + `, "profiles": {"groups = devs": "work"}`, Issuer{}, `error: "profiles.groups = devs" must be a claim`},
+		{id + `, "profiles": {"g=d": "Work"}`, Issuer{}, `error: "profiles.g=d" must be the name of a profile`},
+		{id + `, "profiles": {"g=d": ["work"]}`, Issuer{}, `error: "profiles.g=d" must be a string`},
+		{id + `, "profiles": {"g=d": "work", "g=d": "ci"}`, Issuer{}, `error: "profiles.g=d" is here twice`},
+		{id + `, "profiles": {"g=d": "work"}, "profiles": {"*": "ci"}`, Issuer{}, `error: "profiles" is here twice`},
+		{id + `, "profiles": {"` + strings.Repeat("g", 257) + `=d": "work"}`, Issuer{}, `error: "profiles.ggg`},
+		{id + `, "profiles": {` + repeat(1001, func(i int) string { return fmt.Sprintf(`"g=%d": "work",`, i) }) + `}`, Issuer{}, `error: "profiles" must have at most 1000 keys`},
+		{id + `, "admins": "groups=ops"`, Issuer{}, `error: "admins" must be an array of claims`},
+		{id + `, "admins": ["ops"]`, Issuer{}, `error: "admins[0]" must be a claim`},
+		{id + `, "scopeMap": {"x": "mcp:reads"}`, Issuer{}, `error: "scopeMap.x" must be "mcp:read", "mcp:call" or "mcp:admin"; did you mean "mcp:read"?`},
+		{id + `, "scopeMap": {"x": ["mcp:read", "admin"]}`, Issuer{}, `error: "scopeMap.x[1]" must be`},
+		{id + `, "scopeMap": {"x y": "mcp:read"}`, Issuer{}, `error: "scopeMap.x y" must be one scope`},
+		{id + `, "introspect": true`, Issuer{}, `error: "introspect" needs a client`},
+		{id + `, "introspect": true, "clientId": "x"`, Issuer{}, `error: "introspect" needs a client`},
+		{id + `, "introspect": "yes"`, Issuer{}, `error: "introspect" must be true or false`},
+	} {
+		c := loadHTTP(t, `"oauth": {"issuers": [{`+tt.issuer+`}]}`)
+		if got := c.Router.HTTP.Issuers; len(got) != 1 || !reflect.DeepEqual(got[0], tt.want) {
+			t.Errorf("%s: got %+v, want %+v", tt.issuer, got, tt.want)
+		}
+		if said := saidOf(c); !strings.HasPrefix(said, tt.says) || tt.says == "" && said != "" || strings.Contains(said, "sk-secret") {
+			t.Errorf("%s: it says %q, want %q", tt.issuer, said, tt.says)
+		}
+	}
+}
+
+// Whatever is wrong with "oauth", clients that prove nothing are not let in because of it.
+func TestOAuthFailsClosed(t *testing.T) {
+	const good = `{"url": "https://id.example", "profiles": {"*": "ci"}}`
+	for text, want := range map[string]struct {
+		urls string // of the issuers
+		says string
+	}{
+		`"oauth": {"issuers": [` + good + `]}`:                      {"https://id.example,", ""},
+		`"oauth": null`:                                             {"", ""},
+		`"oauth": {"issuers": []}`:                                  {"", ""},
+		`"oauth": {}`:                                               {",", `error: "oauth" has no issuers, so it lets no client in`},
+		`"oauth": {"issuers": null}`:                                {",", `error: "oauth" has no issuers, so it lets no client in`},
+		`"oauth": {"isuers": [` + good + `]}`:                       {",", `error: "oauth" has no issuers`},
+		`"oauth": true`:                                             {",", `error: "oauth" must be an object`},
+		`"oauth": [` + good + `]`:                                   {",", `error: "oauth" must be an object`},
+		`"oauth": {"issuers": ` + good + `}`:                        {",", `error: "issuers" must be an array`},
+		`"oauth": {"issuers": [` + good + `, "https://b.example"]}`: {",", `error: "issuers[1]" must be an object`},
+		`"oauth": {"issuers": [` + good + `, {"url": 1}]}`:          {"https://id.example,,", `error: "url" must be a string`},
+		`"oauth": {"issuers": [` + good + `, {"url": "https://b.example"}, ` + good + `]}`: {",https://b.example,,", `warning: no user`},
+		`"oauth": {"issuers": [` + strings.Repeat(good+",", 21) + `]}`:                     {",", `error: "issuers" must have at most 20 issuers`},
+		`"publicUrl": "", "oauth": {"issuers": [` + good + `]}`:                            {"https://id.example,", `error: "publicUrl" is here twice`},
+	} {
+		c := loadHTTP(t, text)
+		urls := ""
+		for _, i := range c.Router.HTTP.Issuers {
+			urls += i.URL + ","
+		}
+		if said := saidOf(c); urls != want.urls || !strings.HasPrefix(said, want.says) || want.says == "" && said != "" {
+			t.Errorf("%s: issuers %q, it says %q", text, urls, said)
+		}
+	}
+}
+
+// Metadata and audience come from "publicUrl".
+func TestOAuthNeedsPublicURL(t *testing.T) {
+	const oauth = `"oauth": {"issuers": [{"url": "https://id.example", "profiles": {"*": "default"}}]}`
+	for url, want := range map[string]string{
+		``:                                    `error: "oauth" lets no client in without "publicUrl"`,
+		`"publicUrl": "http://r.example", `:   `warning: "publicUrl" is not encrypted`,
+		`"publicUrl": "http://127.0.0.1:8", `: "",
+		`"publicUrl": "https://r.example", `:  "",
+	} {
+		c := loadText(t, `{"metarouter": {"profiles": {"default": {}}, "http": {`+url+oauth+`}}}`)
+		if said := saidOf(c); !strings.HasPrefix(said, want) || want == "" && said != "" {
+			t.Errorf("%s: %q", url, said)
+		}
+	}
+}
+
+// A later file replaces the issuers of an earlier one, and mistakes are shown where they are.
+func TestIssuersOfTwoFiles(t *testing.T) {
+	c, err := load([]string{"/a", "/b"}, fakeWorld(map[string]string{
+		"/a": `{"metarouter": {"http": {"oauth": {"issuers": [{"url": 1}]}}}}`,
+		"/b": `{"metarouter": {"http": {"publicUrl": "https://r.example", "oauth": {"issuers": [{"url": "https://id.example", "profiles": {"g=d": "gone"}}]}}}}`,
+	}, nil))
+	if err != nil || len(c.Router.HTTP.Issuers) != 1 || c.Router.HTTP.Issuers[0].URL != "https://id.example" {
+		t.Fatalf("%v, %+v", err, c.Router.HTTP.Issuers)
+	}
+	if len(c.Problems) != 2 || c.Problems[0].File != "/a" || c.Problems[1].File != "/b" || c.Problems[1].Column != 125 {
+		t.Errorf("%+v", c.Problems)
+	}
+}
+
+// What is not trusted yet is not expanded.
+func TestIssuersAsWritten(t *testing.T) {
+	c, err := ReadText("/x", []byte(`{"metarouter": {"profiles": {"ci": {}}, "http": {"publicUrl": "${P}", "clientCA": "${CA}", "tlsCert": "c", "tlsKey": "k", "certificates": {"CN=a": "ci"},
+		"oauth": {"issuers": [{"url": "${U}", "clientId": "${I}", "clientSecret": "${S}", "introspect": true, "jwksUrl": "${K}", "profiles": {"*": "ci"}}]}}, "audit": "${A}"}}`))
+	if err != nil || len(c.Problems) > 0 {
+		t.Fatalf("%v %v", err, c.Problems)
+	}
+	if i := c.Router.HTTP.Issuers[0]; i.URL != "${U}" || i.ClientSecret != "${S}" || i.KeysURL != "${K}" || c.Router.Audit.File != "${A}" {
+		t.Errorf("%+v %+v", i, c.Router.Audit)
+	}
+}
