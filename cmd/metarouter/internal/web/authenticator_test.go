@@ -38,6 +38,11 @@ func (v *fakeVerifier) Verify(ctx context.Context, token, resource string) (*bea
 // Close implements [verifier].
 func (v *fakeVerifier) Close() { v.closed.Store(true) }
 
+// always returns an answer that is the token.
+func always(token *bearer.Token) func(context.Context, string, string) (*bearer.Token, error) {
+	return func(context.Context, string, string) (*bearer.Token, error) { return token, nil }
+}
+
 // A fakeWorld is a configuration that the test edits, and the verifiers that were opened.
 type fakeWorld struct {
 	*authenticator

@@ -89,7 +89,7 @@ func (i issuer) proof(t *bearer.Token) (server.Proof, error) {
 	}
 	may := i.levelOf(t.Scopes)
 	if may == nothing {
-		return server.Proof{}, i.insufficient(calls, "no scope of the token lets it use this router")
+		return server.Proof{}, i.insufficient(calls, t, "no scope of the token lets it use this router")
 	}
 	values := make(map[string][]string) // of claims
 	matches := func(c config.Claim) bool {
@@ -120,7 +120,7 @@ func (i issuer) proof(t *bearer.Token) (server.Proof, error) {
 	case missing:
 		return server.Proof{}, forbidden("no profile that the configuration gives to this user exists")
 	case ruler && may < administers:
-		return server.Proof{}, i.insufficient(administers, "this user has no profile, and the token has no scope for administration")
+		return server.Proof{}, i.insufficient(administers, t, "this user has no profile, and the token has no scope for administration")
 	case !ruler:
 		return server.Proof{}, forbidden("no rule of the configuration gives this user a profile")
 	}
@@ -155,9 +155,14 @@ func forbidden(reason string) error {
 	return &server.Refusal{Status: http.StatusForbidden, Reason: reason}
 }
 
-// insufficient returns the refusal of a token that needs a scope of the level.
-func (i issuer) insufficient(needed level, reason string) error {
-	return &server.Refusal{Status: http.StatusForbidden, Scopes: i.scopesFor(needed), Reason: reason}
+// insufficient returns the refusal of a token that needs a scope of the level. The client is to ask
+// for that next to those that it has.
+func (i issuer) insufficient(needed level, t *bearer.Token, reason string) error {
+	lacks := i.scopesFor(needed)
+	if len(lacks) == 0 { // the issuer has no such scope
+		return forbidden(reason)
+	}
+	return &server.Refusal{Status: http.StatusForbidden, Scopes: slices.Concat(t.Scopes, lacks), Reason: reason}
 }
 
 // A level is what scopes allow. Each allows what those before it do.

@@ -101,9 +101,6 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	if !local && len(proofs) == 0 {
 		return nil, fmt.Errorf("--http %s is open to other machines, so clients must send a token: set %s, --token-file, metarouter.http.tokens or metarouter.http.oauth; or listen on 127.0.0.1:%d", address, secret.TokenVariable, resolved.Port)
 	}
-	if len(c.Issuers) > 0 && c.PublicURL == "" {
-		log.Warn("http.oauth lets no client in, since access tokens must be for the URL of this router: set http.publicUrl to the URL by which clients reach it, such as https://tools.example.com")
-	}
 	switch short := slices.ContainsFunc(tokens, config.Token.IsShort); {
 	case short && !local:
 		return nil, fmt.Errorf("--http %s is open to other machines, so %w", address, errShort)
