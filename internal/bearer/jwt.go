@@ -130,10 +130,10 @@ func (i *issuer) verify(ctx context.Context, j *jwt) (*verified, error) {
 
 // unsigned returns why no key of the set verifies the token.
 func (i *issuer) unsigned(keys *keySet, j *jwt) error {
-	if !keys.mayBeNew(j) {
+	if j.kid != "" && keys.names(j.kid) {
 		return invalid("its signature is wrong")
 	}
-	if err := i.keys.outageError(); err != nil {
+	if err := i.keys.outageError(); err != nil && keys.mayBeNew(j) {
 		return err
 	}
 	return invalid("no key of its issuer verifies its signature")

@@ -156,6 +156,7 @@ func (k *keys) run(ctx context.Context, a *attempt) {
 	emptied := false
 	if err == nil {
 		emptied = len(set.all) == 0 && (k.set == nil || len(k.set.all) > 0)
+		set.follow(k.set)
 		k.set, k.setAt = set, began
 	}
 	k.mu.Unlock()

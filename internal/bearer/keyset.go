@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/go-jose/go-jose/v4"
@@ -17,6 +18,7 @@ import (
 const (
 	maxKeys    = 100
 	maxUnnamed = 8 // keys that are tried for a token that names none
+	maxGone    = 1000
 	minRSA     = 2048
 )
 
@@ -35,8 +37,9 @@ type key struct {
 
 // A keySet is the keys of an issuer at one time. It does not change.
 type keySet struct {
-	all []*key
-	ids map[keyID]bool
+	all  []*key
+	ids  map[keyID]bool
+	gone map[string]bool // names of keys that sets before had, and this one has not
 }
 
 // parseKeys reads a JWK Set (RFC 7517). It leaves out keys that can't verify tokens, and says how
@@ -106,6 +109,24 @@ func (k *key) fits(a jose.SignatureAlgorithm) bool {
 	return false
 }
 
+// follow notes which keys of the set before are gone: clients go on to send tokens of these for a
+// while, which must not use up the reads for keys that are new.
+func (s *keySet) follow(before *keySet) {
+	s.gone = map[string]bool{}
+	if before == nil {
+		return
+	}
+	maps.Copy(s.gone, before.gone)
+	for _, k := range before.all {
+		if len(s.gone) < maxGone {
+			s.gone[k.id.kid] = true
+		}
+	}
+	for _, k := range s.all {
+		delete(s.gone, k.id.kid)
+	}
+}
+
 // has reports whether the key is in the set.
 func (s *keySet) has(id keyID) bool { return s.ids[id] }
 
@@ -121,9 +142,14 @@ func (s *keySet) candidates(j *jwt) []*key {
 }
 
 // mayBeNew reports whether the token may be signed by a key that the issuer has since the set was
-// read: it names one that is not in the set, or names none.
+// read: it names one that was never in the set, or names none.
 func (s *keySet) mayBeNew(j *jwt) bool {
-	return j.kid == "" || !slices.ContainsFunc(s.all, func(k *key) bool { return k.id.kid == j.kid })
+	return j.kid == "" || !s.names(j.kid) && !s.gone[j.kid]
+}
+
+// names reports whether a key of the set has this name.
+func (s *keySet) names(kid string) bool {
+	return slices.ContainsFunc(s.all, func(k *key) bool { return k.id.kid == kid })
 }
 
 // verify returns the payload of the token and the key that signed it; nil if no key did.

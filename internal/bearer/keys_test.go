@@ -1,0 +1,460 @@
+package bearer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// A setup is a verifier with an issuer that has one key, and a token of it that lasts.
+type setup struct {
+	*idp
+	v     *Verifier
+	logs  func() []string
+	key   jose.JSONWebKey
+	token string
+}
+
+func newSetup(t *testing.T) *setup {
+	s := &setup{idp: newIDP(), key: newKey("a", jose.ES256)}
+	s.keys = []jose.JSONWebKey{s.key}
+	v, logs := s.verifier(t, Issuer{})
+	s.v = v
+	s.logs = func() (all []string) {
+		for _, entry := range logs.All() {
+			all = append(all, entry.Message)
+		}
+		return all
+	}
+	s.token = sign(s.key, jose.ES256, nil, claims(object{"exp": time.Now().Add(200 * time.Hour).Unix()}))
+	return s
+}
+
+// verify returns nil, "refused: …" or "unavailable".
+func (s *setup) verify(t *testing.T, token string) string {
+	t.Helper()
+	_, err := s.v.Verify(t.Context(), token, resource)
+	switch {
+	case err == nil:
+		return "valid"
+	case errors.Is(err, ErrUnavailable):
+		return "unavailable"
+	}
+	return "refused: " + reason(t, err)
+}
+
+func (s *setup) want(t *testing.T, token, want string) {
+	t.Helper()
+	if got := s.verify(t, token); !strings.HasPrefix(got, want) {
+		t.Errorf("after %v the token is %s, not %s", time.Since(epoch), got, want)
+	}
+}
+
+// epoch is when the clock of synctest begins.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func TestKeysAreReadAgainInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.want(t, s.token, "valid")
+		time.Sleep(44 * time.Second)
+		s.want(t, s.token, "valid")
+		synctest.Wait()
+		if n := s.count("/keys"); n != 1 {
+			t.Errorf("%d reads of keys that are 44 s old", n)
+		}
+		time.Sleep(2 * time.Second)
+		hold := make(chan struct{})
+		s.set(func() { s.hold = hold })
+		began := time.Now()
+		for range 10 {
+			s.want(t, s.token, "valid") // does not wait
+		}
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("a token waited %v", waited)
+		}
+		synctest.Wait()
+		close(hold)
+		synctest.Wait()
+		if n := s.count("/keys"); n != 2 {
+			t.Errorf("%d reads of keys, not 2", n)
+		}
+		if n := s.count("/.well-known/openid-configuration"); n != 1 {
+			t.Errorf("%d reads of the metadata in a minute", n)
+		}
+		time.Sleep(5 * time.Minute)
+		s.want(t, s.token, "valid")
+		time.Sleep(5 * time.Minute)
+		s.want(t, s.token, "valid")
+		if n := s.count("/.well-known/openid-configuration"); n != 2 {
+			t.Errorf("%d reads of the metadata in 11 minutes", n)
+		}
+	})
+}
+
+// A removed key is useless after 60 s, whether tokens came in between or not.
+func TestRemovedKey(t *testing.T) {
+	for _, pause := range []time.Duration{time.Second, 7 * time.Second, 20 * time.Second, 61 * time.Second} {
+		t.Run(fmt.Sprint(pause), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSetup(t)
+				s.want(t, s.token, "valid")
+				time.Sleep(30 * time.Second)
+				s.want(t, s.token, "valid")
+				fresh := sign(s.key, jose.ES256, nil, claims(object{"sub": "u2"})) // never kept before the key is gone
+				s.set(func() { s.keys = []jose.JSONWebKey{newKey("b", jose.ES256)} })
+				removed := time.Now()
+				for time.Since(removed) < 2*time.Minute {
+					time.Sleep(pause)
+					got := s.verify(t, s.token)
+					if time.Since(removed) >= time.Minute && got != "refused: no key of its issuer verifies its signature" {
+						t.Fatalf("%v after its key was removed the token is %s", time.Since(removed), got)
+					}
+				}
+				s.want(t, fresh, "refused")
+			})
+		})
+	}
+}
+
+// A key that stays in the set under the same name with other bytes, or for something else, is gone.
+func TestReplacedKey(t *testing.T) {
+	other, only384 := newKey("other", jose.ES256), newKey("a", jose.ES256)
+	other.KeyID, only384.Algorithm = "a", "ES384"
+	for name, k := range map[string]jose.JSONWebKey{"other bytes": other, "other algorithm": only384} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSetup(t)
+				s.want(t, s.token, "valid")
+				s.set(func() { s.keys = []jose.JSONWebKey{k} })
+				time.Sleep(50 * time.Second)
+				s.verify(t, s.token)
+				synctest.Wait()
+				s.want(t, s.token, "refused: its signature is wrong")
+			})
+		})
+	}
+}
+
+func TestNewKeyIsReadAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.want(t, s.token, "valid")
+		b := newKey("b", jose.ES256)
+		s.set(func() { s.keys = append(s.keys, b) })
+		s.want(t, sign(b, jose.ES256, nil, claims(nil)), "valid")
+		if n := s.count("/keys"); n != 2 {
+			t.Errorf("%d reads", n)
+		}
+	})
+}
+
+// A read that began before the issuer had the key does not make a good token bad.
+func TestNewKeyDuringRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.want(t, s.token, "valid")
+		set, _ := s.v.issuers[idpURL].keys.inForce(time.Now())
+		b := newKey("b", jose.ES256)
+		k := s.v.issuers[idpURL].keys
+		answered := make(chan struct{})
+		read := k.read
+		var reads atomic.Int32
+		k.read = func(ctx context.Context) (*keySet, int, error) {
+			if reads.Add(1) == 1 {
+				<-answered
+				return &keySet{all: set.all, ids: set.ids}, 0, nil // as it was before the key
+			}
+			return read(ctx)
+		}
+		time.Sleep(46 * time.Second)
+		s.want(t, s.token, "valid")
+		synctest.Wait()
+		s.set(func() { s.keys = append(s.keys, b) })
+		time.AfterFunc(time.Second, func() { close(answered) })
+		s.want(t, sign(b, jose.ES256, nil, claims(nil)), "valid")
+	})
+}
+
+func TestUnknownKeysAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.want(t, s.token, "valid")
+		began := time.Now()
+		for n := range 600 { // a minute
+			stranger := newKey("stranger", jose.ES256)
+			stranger.KeyID = fmt.Sprint("unknown", n)
+			s.want(t, sign(stranger, jose.ES256, nil, claims(nil)), "refused: no key of its issuer")
+			time.Sleep(100 * time.Millisecond)
+		}
+		// 1 at first, unknownBurst at once, one each 10 s, and one when they were 45 s old.
+		if n, most := s.count("/keys"), 2+unknownBurst+int(time.Since(began)/unknownEvery); n > most {
+			t.Errorf("%d reads in a minute, more than %d", n, most)
+		}
+		s.want(t, s.token, "valid")
+	})
+}
+
+func TestIssuerDownFromTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.down = errors.New("no route to host")
+		for range 600 { // a minute
+			s.want(t, s.token, "unavailable")
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := s.count("/.well-known/openid-configuration") + s.count("/.well-known/oauth-authorization-server"); n > 60 {
+			t.Errorf("%d requests in a minute", n)
+		}
+		if logs := s.logs(); len(logs) != 1 {
+			t.Errorf("the log is %q", logs)
+		}
+		s.set(func() { s.down = nil })
+		time.Sleep(firstRetry)
+		s.want(t, s.token, "valid")
+		if logs := s.logs(); len(logs) != 2 || !strings.Contains(logs[1], "again") {
+			t.Errorf("the log is %q", logs)
+		}
+	})
+}
+
+func TestIssuerDownLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.want(t, s.token, "valid")
+		s.set(func() { s.down = errors.New("no route to host") })
+		b := newKey("b", jose.ES256)
+		fromNewKey := sign(b, jose.ES256, nil, claims(object{"exp": time.Now().Add(24 * time.Hour).Unix()}))
+		before := s.count("/keys")
+		for n := range 3600 {
+			s.want(t, s.token, "valid")
+			if n > 60 {
+				s.want(t, fromNewKey, "unavailable") // it may be good: no 401
+			}
+			time.Sleep(time.Second)
+		}
+		if n := s.count("/keys") - before; n > 3600/10*2 {
+			t.Errorf("%d requests in an hour", n)
+		}
+		if logs := s.logs(); len(logs) != 1 || !strings.Contains(logs[0], "stay in use") {
+			t.Errorf("the log is %q", logs)
+		}
+		s.set(func() { s.down, s.keys = nil, []jose.JSONWebKey{b} })
+		for range 60 {
+			s.verify(t, s.token)
+			time.Sleep(time.Second)
+		}
+		s.want(t, s.token, "refused")
+		s.want(t, fromNewKey, "valid")
+		if logs := s.logs(); len(logs) != 2 || !strings.Contains(logs[1], "again") {
+			t.Errorf("the log is %q", logs)
+		}
+	})
+}
+
+func TestKeysOfAnIssuerThatStaysDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.want(t, s.token, "valid")
+		s.set(func() { s.down = errors.New("no route to host") })
+		time.Sleep(23 * time.Hour)
+		s.want(t, s.token, "valid")
+		time.Sleep(2 * time.Hour)
+		s.want(t, s.token, "unavailable")
+	})
+}
+
+// An issuer that takes connections but does not answer does not make each token wait.
+func TestIssuerHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.want(t, s.token, "valid")
+		s.set(func() { s.hold = make(chan struct{}) })
+		time.Sleep(40 * time.Second)
+		var longest time.Duration
+		for range 300 {
+			began := time.Now()
+			s.want(t, s.token, "valid")
+			longest = max(longest, time.Since(began))
+			time.Sleep(time.Second)
+		}
+		if longest > 0 {
+			t.Errorf("a token waited %v", longest)
+		}
+		time.Sleep(time.Hour)
+		began := time.Now()
+		s.want(t, s.token, "valid") // waits, since a key may have been removed an hour ago
+		if waited := time.Since(began); waited > requestTime {
+			t.Errorf("it waited %v", waited)
+		}
+	})
+}
+
+// A token that waits for keys goes away with its request, and the others do not.
+func TestCancelledWhileKeysAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		hold := make(chan struct{})
+		s.hold = hold
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		wg.Go(func() { s.want(t, s.token, "valid") })
+		if _, err := s.v.Verify(ctx, s.token, resource); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnavailable) {
+			t.Error(err)
+		}
+		close(hold)
+		wg.Wait()
+		if n := s.count("/keys"); n != 1 {
+			t.Errorf("%d reads", n)
+		}
+		cancel()
+		if _, err := s.v.Verify(ctx, s.token, resource); err == nil {
+			t.Error("a request that ended got an answer")
+		}
+	})
+}
+
+func TestCloseEndsReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.hold = make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() { s.want(t, s.token, "unavailable") })
+		synctest.Wait()
+		s.v.Close()
+		wg.Wait()
+		s.want(t, s.token, "unavailable")
+		if logs := s.logs(); len(logs) > 0 {
+			t.Errorf("the log is %q", logs)
+		}
+	})
+}
+
+func TestBadKeySets(t *testing.T) {
+	tests := []struct {
+		name string
+		set  func(p *idp)
+		want string
+	}{
+		{"not there", func(p *idp) { p.status["/keys"] = 404 }, "unavailable"},
+		{"fails", func(p *idp) { p.status["/keys"] = 500 }, "unavailable"},
+		{"too many keys", func(p *idp) {
+			for range maxKeys {
+				p.extra = append(p.extra, json.RawMessage(`{"kty":"XX"}`))
+			}
+		}, "unavailable"},
+		{"too long", func(p *idp) { p.extra = []json.RawMessage{json.RawMessage(`"` + strings.Repeat("x", maxAnswer) + `"`)} }, "unavailable"},
+		{"names no keys", func(p *idp) { p.metadata = object{"jwks_uri": ""} }, "unavailable"},
+		{"other issuer's metadata", func(p *idp) { p.metadata = object{"issuer": "https://evil.example.com"} }, "unavailable"},
+		{"issuer with a slash", func(p *idp) { p.metadata = object{"issuer": idpURL + "/"} }, "unavailable"},
+		{"empty", func(p *idp) { p.keys = nil }, "refused: no key"},
+		{"more that are of no use", func(p *idp) {
+			p.extra = []json.RawMessage{[]byte(`7`), []byte(`{"kty":"oct","k":"AAAA","kid":"a"}`), []byte(`{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}`), []byte(strings.Repeat("[", 50) + strings.Repeat("]", 50))}
+		}, "valid"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSetup(t)
+			tt.set(s.idp)
+			s.want(t, s.token, tt.want)
+		})
+	}
+}
+
+func TestParseKey(t *testing.T) {
+	ec := newKey("a", jose.ES256)
+	public := func(k jose.JSONWebKey) jose.JSONWebKey { return k.Public() }
+	with := func(k jose.JSONWebKey, changes object) string {
+		data, err := k.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var members object
+		json.Unmarshal(data, &members)
+		for name, value := range changes {
+			members[name] = value
+		}
+		return payload(members)
+	}
+	tests := []struct {
+		name, key string
+		ok        bool
+	}{
+		{"plain", with(public(ec), nil), true},
+		{"use sig", with(public(ec), object{"use": "sig"}), true},
+		{"use enc", with(public(ec), object{"use": "enc"}), false},
+		{"verifies", with(public(ec), object{"key_ops": []string{"verify"}}), true},
+		{"signs only", with(public(ec), object{"key_ops": []string{"sign"}}), false},
+		{"no operation", with(public(ec), object{"key_ops": []string{}}), false},
+		{"private", with(ec, nil), false},
+		{"secret", `{"kty":"oct","k":"c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA"}`, false},
+		{"short RSA", with(public(weakKey()), nil), false},
+		{"RSA", with(public(newKey("r", jose.RS256)), nil), true},
+		{"RSA with a small exponent", with(public(newKey("r", jose.RS256)), object{"e": "Ag"}), false},
+	}
+	for _, tt := range tests {
+		if _, ok := parseKey(json.RawMessage(tt.key)); ok != tt.ok {
+			t.Errorf("%s: %v", tt.name, ok)
+		}
+	}
+}
+
+// Keys come and go while tokens are verified: a token is valid as long as its key is in the set,
+// and never a minute after it was removed.
+func TestRotationUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		const generations, each = 12, 90 * time.Second
+		var removed [generations]atomic.Int64 // in Unix nanoseconds
+		var current atomic.Int32
+		tokens := make([]string, generations)
+		rotated := make([]jose.JSONWebKey, generations)
+		end := time.Now().Add(24 * time.Hour).Unix()
+		for n := range rotated {
+			rotated[n] = newKey(fmt.Sprint("rotated", n), jose.ES256)
+			tokens[n] = sign(rotated[n], jose.ES256, nil, claims(object{"exp": end}))
+		}
+		s.keys = rotated[:1]
+		stop := time.Now().Add(generations * each)
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for time.Now().Before(stop) {
+					n := int(current.Load())
+					if n > 0 && rand.IntN(2) == 0 {
+						n = rand.IntN(n + 1)
+					}
+					gone := removed[n].Load()
+					got := s.verify(t, tokens[n])
+					switch {
+					case got == "unavailable",
+						gone == 0 && removed[n].Load() == 0 && got != "valid",
+						gone != 0 && time.Since(time.Unix(0, gone)) >= time.Minute && got == "valid":
+						t.Errorf("a token of generation %d is %s", n, got)
+					}
+					time.Sleep(time.Duration(1+rand.IntN(1000)) * time.Millisecond)
+				}
+			})
+		}
+		for n := 1; n < generations; n++ {
+			time.Sleep(each / 2)
+			s.set(func() { s.keys = rotated[n-1 : n+1] })
+			current.Store(int32(n))
+			time.Sleep(each / 2)
+			s.set(func() { s.keys = rotated[n : n+1] })
+			removed[n-1].Store(time.Now().UnixNano())
+		}
+		wg.Wait()
+	})
+}
