@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -457,4 +459,37 @@ func TestRotationUnderLoad(t *testing.T) {
 		}
 		wg.Wait()
 	})
+}
+
+// The default client reaches an issuer on this machine, and no keys at an address that no issuer has.
+func TestDefaultClient(t *testing.T) {
+	k := newKey("a", jose.ES256)
+	p := newIDP()
+	p.keys = []jose.JSONWebKey{k}
+	site := httptest.NewServer(http.HandlerFunc(p.serve))
+	defer site.Close()
+	p.url = site.URL
+	tests := []struct {
+		name     string
+		keysURL  string
+		metadata object
+		ok       bool
+	}{
+		{"by metadata", "", nil, true},
+		{"configured", site.URL + "/keys", nil, true},
+		{"address of clouds' metadata", "", object{"jwks_uri": "http://169.254.169.254/keys"}, false},
+		{"not https", "", object{"jwks_uri": "http://keys.example.com/keys"}, false},
+		{"configured, not https", "http://keys.example.com/keys", nil, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p.set(func() { p.metadata = tt.metadata })
+			v := New(Options{Issuers: []Issuer{{URL: site.URL, KeysURL: tt.keysURL}}})
+			defer v.Close()
+			_, err := v.Verify(t.Context(), sign(k, jose.ES256, nil, claims(object{"iss": site.URL})), resource)
+			if (err == nil) != tt.ok {
+				t.Error(err)
+			}
+		})
+	}
 }

@@ -1,0 +1,361 @@
+package bearer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap/zaptest/observer"
+)
+
+const (
+	clientID     = "router:1"
+	clientSecret = "s+cret %/&"
+)
+
+// answers makes the issuer answer questions about the token "opaque" with the claims, changed.
+func (p *idp) answers(t testing.TB, changes object) {
+	p.introspect = func(w http.ResponseWriter, r *http.Request) {
+		id, secret, _ := r.BasicAuth()
+		id, _ = url.QueryUnescape(id)
+		secret, _ = url.QueryUnescape(secret)
+		if r.Method != http.MethodPost || id != clientID || secret != clientSecret {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		answer := object{"active": false}
+		if r.FormValue("token") == "opaque" {
+			answer = claims(changes)
+			if _, ok := changes["active"]; !ok {
+				answer["active"] = true
+			}
+		}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func (p *idp) asks(t testing.TB) (*Verifier, *observer.ObservedLogs) {
+	return p.verifier(t, Issuer{ClientID: clientID, ClientSecret: clientSecret, Introspect: true})
+}
+
+func TestIntrospection(t *testing.T) {
+	now := time.Now().Unix()
+	tests := []struct {
+		name    string
+		changes object
+		reason  string // "" if it is valid
+	}{
+		{"good", nil, ""},
+		{"without what may be missing", object{"iss": nil, "exp": nil, "iat": nil}, ""},
+		{"of type bearer", object{"token_type": "bearer"}, ""},
+		{"not active", object{"active": false}, "not active"},
+		{"no audience", object{"aud": nil}, "for whom it is (aud)"},
+		{"other audience", object{"aud": []string{"a", "b"}}, "its audience is a and 1 more, not " + resource},
+		{"expired", object{"exp": now - 61}, "expired"},
+		{"not valid yet", object{"nbf": now + 120}, "(nbf)"},
+		{"other issuer", object{"iss": idpURL + "/"}, "another issuer"},
+		{"issuer is not text", object{"iss": 1}, "another issuer"},
+		{"of type DPoP", object{"token_type": "DPoP"}, "token_type"},
+		{"bound", object{"cnf": object{"jkt": "x"}}, "cnf"},
+		{"refresh token of Hydra", object{"token_use": "refresh_token"}, "token_use"},
+		{"refresh token of Keycloak", object{"typ": "Refresh"}, "(typ)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newIDP()
+			p.answers(t, tt.changes)
+			v, _ := p.asks(t)
+			for range 3 {
+				got, err := v.Verify(t.Context(), "opaque", resource)
+				switch {
+				case tt.reason != "":
+					if text := reason(t, err); !strings.Contains(text, tt.reason) {
+						t.Errorf("the reason is %q, not %q", text, tt.reason)
+					}
+				case err != nil:
+					t.Error(err)
+				case got.Values("sub")[0] != "u1" || got.Expires.Before(time.Now()) || len(got.Scopes) != 2:
+					t.Errorf("the token is %+v", got)
+				}
+			}
+			if n := p.count("/introspect"); n != 1 {
+				t.Errorf("%d questions", n)
+			}
+		})
+	}
+}
+
+func TestIntrospectionAudience(t *testing.T) {
+	p := newIDP()
+	p.answers(t, object{"aud": "api"})
+	v, _ := p.verifier(t, Issuer{ClientID: clientID, ClientSecret: clientSecret, Introspect: true, Audience: "api"})
+	if _, err := v.Verify(t.Context(), "opaque", resource); err != nil {
+		t.Error(err)
+	}
+	p2 := newIDP()
+	p2.answers(t, object{"aud": nil})
+	v2, _ := p2.verifier(t, Issuer{ClientID: clientID, ClientSecret: clientSecret, Introspect: true, Audience: "api"})
+	_, err := v2.Verify(t.Context(), "opaque", resource)
+	reason(t, err)
+}
+
+func TestNoIntrospection(t *testing.T) {
+	p := newIDP()
+	p.answers(t, nil)
+	v, _ := p.verifier(t, Issuer{ClientID: clientID, ClientSecret: clientSecret})
+	_, err := v.Verify(t.Context(), "opaque", resource)
+	reason(t, err)
+	if len(p.asked) > 0 {
+		t.Errorf("it asked for %v", p.asked)
+	}
+}
+
+// A JWT is never asked about, whatever is wrong with it, once it names an issuer.
+func TestJWTsAreNotAskedAbout(t *testing.T) {
+	p := newIDP()
+	p.introspect = func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, payload(claims(object{"active": true})))
+	}
+	v, _ := p.asks(t)
+	for _, token := range []string{
+		raw(`{"alg":"none"}`, payload(claims(nil)), ""),
+		raw(`{"alg":"HS256"}`, payload(claims(nil)), "x"),
+		raw(`{"alg":"ES256","kid":"a"}`, payload(claims(nil)), "x"),
+		raw(`{"alg":"ES256","kid":"a"}`, payload(claims(object{"iss": "https://evil.example.com"})), "x"),
+	} {
+		_, err := v.Verify(t.Context(), token, resource)
+		reason(t, err)
+	}
+	if n := p.count("/introspect"); n > 0 {
+		t.Errorf("%d questions", n)
+	}
+}
+
+func TestIntrospectionFails(t *testing.T) {
+	reply := func(status int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			io.WriteString(w, body)
+		}
+	}
+	redirect := func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://evil.example.com/stolen", http.StatusTemporaryRedirect)
+	}
+	tests := []struct {
+		name   string
+		answer http.HandlerFunc
+		log    string
+	}{
+		{"bad secret", reply(401, ""), "clientId and clientSecret"},
+		{"not permitted", reply(403, ""), "clientId and clientSecret"},
+		{"fails", reply(500, ""), "500"},
+		{"not there", reply(404, ""), "404"},
+		{"redirects", redirect, "307"},
+		{"no JSON", reply(200, "<html>"), "JSON"},
+		{"does not say", reply(200, `{"sub":"u1"}`), "active"},
+		{"says it in text", reply(200, `{"active":"true"}`), "active"},
+		{"deep", reply(200, strings.Repeat("[", 5000)), "deeper"},
+		{"long", reply(200, `{"active":true,"x":"`+strings.Repeat("x", maxTokenReply)+`"}`), "longer"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newIDP()
+				p.introspect = tt.answer
+				v, logs := p.asks(t)
+				for range 3 {
+					_, err := v.Verify(t.Context(), "opaque", resource)
+					if !errors.Is(err, ErrUnavailable) {
+						t.Errorf("the error is %v", err)
+					}
+					time.Sleep(pauseTime)
+				}
+				all := logs.All()
+				if len(all) != 1 || !strings.Contains(fmt.Sprint(all[0].ContextMap()["error"]), tt.log) {
+					t.Fatalf("the log is %v", all)
+				}
+				if text := fmt.Sprint(all[0].ContextMap()); strings.Contains(text, "opaque") || strings.Contains(text, clientSecret) {
+					t.Errorf("the log has a secret: %s", text)
+				}
+				if n := p.count("/stolen"); n > 0 {
+					t.Error("it followed a redirect")
+				}
+				p.set(func() { p.answers(t, nil) })
+				if _, err := v.Verify(t.Context(), "opaque", resource); err != nil {
+					t.Error(err)
+				}
+				if len(logs.All()) != 2 {
+					t.Errorf("the log is %v", logs.All())
+				}
+			})
+		})
+	}
+}
+
+func TestIntrospectionWithoutEndpoint(t *testing.T) {
+	p := newIDP()
+	p.metadata = object{"introspection_endpoint": ""}
+	v, _ := p.asks(t)
+	if _, err := v.Verify(t.Context(), "opaque", resource); !errors.Is(err, ErrUnavailable) {
+		t.Error(err)
+	}
+}
+
+func TestAnswersAboutTokensCountAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newIDP()
+		p.answers(t, object{"exp": time.Now().Add(time.Hour).Unix()})
+		v, _ := p.asks(t)
+		check := func(valid bool, questions int) {
+			t.Helper()
+			_, err := v.Verify(t.Context(), "opaque", resource)
+			if (err == nil) != valid {
+				t.Errorf("after %v: %v", time.Since(epoch), err)
+			}
+			if n := p.count("/introspect"); n != questions {
+				t.Errorf("after %v: %d questions, not %d", time.Since(epoch), n, questions)
+			}
+		}
+		check(true, 1)
+		p.set(func() { p.answers(t, object{"active": false}) }) // revoked
+		time.Sleep(59 * time.Second)
+		check(true, 1)
+		time.Sleep(time.Second)
+		check(false, 2)
+		p.set(func() { p.answers(t, object{"exp": time.Now().Add(time.Hour).Unix()}) })
+		time.Sleep(9 * time.Second)
+		check(false, 2)
+		time.Sleep(time.Second)
+		check(true, 3)
+	})
+}
+
+// Strangers with garbage do not use up the issuer, nor keep out a token that was valid.
+func TestStrangersDoNotUseUpTheIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newIDP()
+		p.answers(t, object{"exp": time.Now().Add(time.Hour).Unix()})
+		answer := p.introspect
+		var at, most atomic.Int32
+		p.introspect = func(w http.ResponseWriter, r *http.Request) {
+			n := at.Add(1)
+			defer at.Add(-1)
+			for {
+				if before := most.Load(); n <= before || most.CompareAndSwap(before, n) {
+					break
+				}
+			}
+			if r.FormValue("token") != "opaque" {
+				time.Sleep(3 * time.Second)
+			}
+			answer(w, r)
+		}
+		v, _ := p.asks(t)
+		if _, err := v.Verify(t.Context(), "opaque", resource); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var wg sync.WaitGroup
+		for n := range 2000 {
+			wg.Go(func() {
+				_, err := v.Verify(t.Context(), fmt.Sprint("garbage", n), resource)
+				if err == nil {
+					t.Error("garbage is valid")
+				}
+			})
+			if n%50 == 0 {
+				time.Sleep(time.Second)
+				if _, err := v.Verify(t.Context(), "opaque", resource); err != nil {
+					t.Errorf("after %v: %v", time.Since(began), err)
+				}
+			}
+		}
+		wg.Wait()
+		if most := most.Load(); most > maxUnseen+1 {
+			t.Errorf("%d questions at once", most)
+		}
+		if n, most := p.count("/introspect"), unseenBurst+2+int(time.Since(began).Seconds())*unseenRate; n > most {
+			t.Errorf("%d questions, more than %d", n, most)
+		}
+	})
+}
+
+func TestOneQuestionForEqualTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newIDP()
+		p.answers(t, nil)
+		v, _ := p.asks(t)
+		hold := make(chan struct{})
+		p.hold = hold
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { // the one that asks goes away
+			if _, err := v.Verify(ctx, "opaque", resource); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		for range 20 {
+			wg.Go(func() {
+				if _, err := v.Verify(t.Context(), "opaque", resource); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		close(hold)
+		wg.Wait()
+		if n := p.count("/introspect"); n != 1 {
+			t.Errorf("%d questions", n)
+		}
+	})
+}
+
+// Two issuers: the second knows the token, and one that is down may know it.
+func TestSeveralIssuersAreAsked(t *testing.T) {
+	a, b := newIDP(), newIDP()
+	b.url = "https://b.example.com"
+	a.answers(t, object{"active": false})
+	b.answers(t, object{"iss": b.url})
+	newVerifier := func() *Verifier {
+		settings := Issuer{URL: a.url, ClientID: clientID, ClientSecret: clientSecret, Introspect: true}
+		other := settings
+		other.URL = b.url
+		v := New(Options{Issuers: []Issuer{settings, other}, Client: func(i Issuer) *http.Client {
+			if i.URL == a.url {
+				return a.client(i)
+			}
+			return b.client(i)
+		}})
+		t.Cleanup(v.Close)
+		return v
+	}
+	got, err := newVerifier().Verify(t.Context(), "opaque", resource)
+	if err != nil || got.Issuer != b.url {
+		t.Errorf("%+v, %v", got, err)
+	}
+	_, err = newVerifier().Verify(t.Context(), "unknown", resource)
+	reason(t, err)
+	a.set(func() { a.down = errors.New("no route to host") })
+	if _, err = newVerifier().Verify(t.Context(), "unknown", resource); !errors.Is(err, ErrUnavailable) {
+		t.Error(err)
+	}
+	b.set(func() { b.down, a.down = a.down, nil })
+	if _, err = newVerifier().Verify(t.Context(), "opaque", resource); !errors.Is(err, ErrUnavailable) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,154 @@
+package bearer
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestValues(t *testing.T) {
+	claims, err := parseClaims([]byte(`{
+		"sub": "u1", "n": 12345678901234567890, "yes": true, "no": false, "null": null, "object": {"a": 1},
+		"groups": ["devs", 7, true, null, {"x": 1}, ["y"]],
+		"https://x.example/groups": ["ops"],
+		"realm_access": {"roles": ["admin"]},
+		"a.b": "whole", "a": {"b": "inner", "c": "inner"},
+		"resource_access": {"my.client": {"roles": ["r"]}},
+		"p.q": {"r": "outer"}, "p": {"q": {"s": "deeper"}},
+		"bad": ["\ud800", "ok"], "empty": []
+	}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := &Token{Claims: claims}
+	tests := map[string][]string{
+		"sub":                             {"u1"},
+		"n":                               {"12345678901234567890"},
+		"yes":                             {"true"},
+		"no":                              {"false"},
+		"null":                            nil,
+		"object":                          nil,
+		"missing":                         nil,
+		"":                                nil,
+		".":                               nil,
+		"groups":                          {"devs", "7", "true"},
+		"https://x.example/groups":        {"ops"},
+		"realm_access.roles":              {"admin"},
+		"realm_access":                    nil,
+		"realm_access.":                   nil,
+		"realm_access.roles.x":            nil,
+		"a.b":                             {"whole"},
+		"a.c":                             {"inner"},
+		"resource_access.my.client.roles": {"r"},
+		"p.q.r":                           {"outer"},
+		"p.q.s":                           {"deeper"},
+		"bad":                             {"ok"},
+		"empty":                           nil,
+	}
+	for name, want := range tests {
+		if got := token.Values(name); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, not %q", name, got, want)
+		}
+	}
+}
+
+func TestScopes(t *testing.T) {
+	tests := []struct{ claims, want string }{
+		{`{}`, "[]"},
+		{`{"scope": "a b  a"}`, "[a b]"},
+		{`{"scope": null, "scp": "a"}`, "[a]"},
+		{`{"scope": "a", "scp": ["b", "c a"]}`, "[a b c]"},
+		{`{"scp": [1]}`, "error"},
+		{`{"scope": {}}`, "error"},
+	}
+	for _, tt := range tests {
+		var claims map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(tt.claims), &claims); err != nil {
+			t.Fatal(err)
+		}
+		scopes, err := scopesOf(claims)
+		got := fmt.Sprint(scopes)
+		if err != nil {
+			got = "error"
+		}
+		if got != tt.want {
+			t.Errorf("%s: %s, not %s", tt.claims, got, tt.want)
+		}
+	}
+}
+
+func TestCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key := func(n byte) (k [32]byte) { k[0] = n; return k }
+		c := newCache[int](3, 100)
+		check := func(want ...int) {
+			t.Helper()
+			var got []int
+			for n := range 10 {
+				if v, ok := c.get(key(byte(n))); ok {
+					got = append(got, v)
+				}
+			}
+			if !slices.Equal(got, want) || len(c.byKey) != c.order.Len() {
+				t.Errorf("it keeps %v, not %v", got, want)
+			}
+		}
+		later := time.Now().Add(time.Minute)
+		for n := range 5 {
+			c.put(key(byte(n)), n, later, 1)
+		}
+		check(2, 3, 4)
+		c.put(key(2), 22, later.Add(time.Minute), 1)
+		check(22, 3, 4)
+		c.put(key(5), 5, later, 99)
+		check(22, 5)
+		c.drop(key(5))
+		check(22)
+		c.put(key(6), 6, later, 101)
+		check()
+		c.put(key(7), 7, later, 1)
+		time.Sleep(time.Minute)
+		check()
+		if c.bytes != 0 {
+			t.Errorf("it counts %d bytes", c.bytes)
+		}
+	})
+}
+
+// A kept token ends with its own time, and with the time for which it may be kept.
+func TestKeptTokenExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		token := sign(s.key, "ES256", nil, claims(object{"exp": time.Now().Unix() + 10}))
+		s.want(t, token, "valid")
+		time.Sleep(69 * time.Second)
+		s.want(t, token, "valid")
+		time.Sleep(500 * time.Millisecond)
+		s.want(t, token, "valid") // kept since just before
+		time.Sleep(500 * time.Millisecond)
+		s.want(t, token, "refused: it has expired")
+	})
+}
+
+// The times of a token are those of its claims, to the second.
+func TestTimes(t *testing.T) {
+	tests := []struct {
+		name  string
+		at    int
+		valid bool
+	}{
+		{"exp", -59, true}, {"exp", -60, false}, {"nbf", 60, true}, {"nbf", 61, false}, {"iat", 60, true}, {"iat", 61, false},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSetup(t)
+			token := sign(s.key, "ES256", nil, claims(object{tt.name: time.Now().Unix() + int64(tt.at)}))
+			if got := s.verify(t, token); (got == "valid") != tt.valid {
+				t.Errorf("%s %d: %s", tt.name, tt.at, got)
+			}
+		})
+	}
+}
