@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -29,17 +30,27 @@ func (a Ask) String() string {
 	return fmt.Sprintf("profile %q asks before tools that match %q", a.Profile, a.Pattern)
 }
 
-// Asks returns why a person is asked before a call of the tool. Each profile is enough to ask.
-// Patterns count whatever the tool declares.
+// Asks returns why a person is asked before a call of the tool. Each choice is enough to ask; of
+// a tool that is not allowed, each profile. Patterns count whatever the tool declares.
 func (r *Rules) Asks(t *registry.NormalizedTool) Ask {
-	i := itemOf(t)
-	for _, c := range r.profiles {
-		if p, ok := i.first(c.ask); ok {
-			return Ask{Profile: c.name, Pattern: p.String()}
+	if terms, ok := r.terms(t); ok {
+		return terms.ask
+	}
+	for _, c := range slices.Concat(r.choices...) {
+		if ask := c.asks(itemOf(t), t); ask != (Ask{}) {
+			return ask
 		}
-		if asksFor(c.config.Ask, t) {
-			return Ask{Profile: c.name, Word: c.config.Ask}
-		}
+	}
+	return Ask{}
+}
+
+// asks returns why the profile asks before a call of the tool.
+func (c *compiled) asks(i item, t *registry.NormalizedTool) Ask {
+	if p, ok := i.first(c.ask); ok {
+		return Ask{Profile: c.name, Pattern: p.String()}
+	}
+	if asksFor(c.config.Ask, t) {
+		return Ask{Profile: c.name, Word: c.config.Ask}
 	}
 	return Ask{}
 }

@@ -49,35 +49,10 @@ func compileFixed(arguments map[string]map[string]json.RawMessage) ([]fixed, err
 	return all, nil
 }
 
-// fixed returns the fixed arguments of a tool by name. ok is false if two profiles fix one
-// argument to different values.
-func (r *Rules) fixed(t *registry.NormalizedTool) (values map[string]json.RawMessage, ok bool) {
-	var declared func(name string) bool // by the server; nil until it is needed
-	for _, c := range r.profiles {
-		for name, value := range c.fixedFor(t) {
-			if declared == nil {
-				declared = declares(serverSchema(t))
-			}
-			if !declared(name) {
-				continue
-			}
-			if other, again := values[name]; again && !bytes.Equal(other, value) {
-				return nil, false
-			}
-			if values == nil {
-				values = make(map[string]json.RawMessage)
-			}
-			values[name] = value
-		}
-	}
-	return values, true
-}
-
 // fixedFor returns the arguments that the profile fixes for a tool, whether the tool's schema
 // declares them or not. Of several patterns, the most specific one counts.
-func (c *compiled) fixedFor(t *registry.NormalizedTool) map[string]json.RawMessage {
+func (c *compiled) fixedFor(i item) map[string]json.RawMessage {
 	var values map[string]json.RawMessage
-	i := itemOf(t)
 	for _, f := range c.fixed {
 		if !i.Matches(f.pattern) {
 			continue

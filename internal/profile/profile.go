@@ -1,14 +1,16 @@
 // Package profile decides what clients of some profiles may see and use.
 //
-// [Of] returns the [Rules] of the profiles that a client has chosen. They intersect: what one of
-// them does not allow is not allowed. Rules fail closed: a profile that does not exist, or that
-// has a pattern which can't be read, allows nothing.
+// [Of] returns the [Rules] of what a client has chosen: each choice is the name of a profile, a
+// [Union] of profiles, or [ReadOnly]. Choices intersect: what one of them does not allow is not
+// allowed. Rules fail closed: a profile that does not exist, or that has a pattern which can't be
+// read, allows nothing.
 //
 // Patterns are compared with the name and the ID of an item; see [glob.Item]. The name of a
 // resource is its URI, that of a template its URI template.
 package profile
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -20,9 +22,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// Rules are what some profiles allow together. They are immutable. The zero value allows
+// Rules are what some choices allow together. They are immutable. The zero value allows
 // everything and asks before nothing.
-type Rules struct{ profiles []*compiled }
+type Rules struct{ choices []choice } // single profiles before unions
+
+// A choice allows what any of its profiles allows. They are in the order of their names.
+type choice []*compiled
 
 // compiled is one profile with its patterns parsed.
 type compiled struct {
@@ -36,40 +41,32 @@ type compiled struct {
 	fixed      []fixed // the most specific pattern first
 }
 
-// Applying returns the names of the profiles that apply to clients that have chosen these: the
-// same, or without any "default" if there is such a profile. A name may be that of no profile.
-func Applying(all map[string]config.Profile, chosen []string) []string {
-	if _, ok := all[config.DefaultProfile]; ok && len(chosen) == 0 {
-		return []string{config.DefaultProfile}
-	}
-	return chosen
-}
-
-// Existing returns those of the profiles that apply to clients that have chosen these which
-// exist, by name.
-func Existing(all map[string]config.Profile, chosen []string) map[string]config.Profile {
-	existing := make(map[string]config.Profile)
-	for _, name := range Applying(all, chosen) {
-		if p, ok := all[name]; ok {
-			existing[name] = p
-		}
-	}
-	return existing
-}
-
-// Of returns the rules of clients that have chosen the profiles with these names. Their order
-// counts for Mode and Pinned only. See [Applying] for clients that have chosen none; if none
-// applies, the rules allow everything.
+// Of returns the rules of clients that have chosen these. Their order counts for Mode and Pinned
+// only, where a union comes after single profiles. See [Applying] for clients that have chosen no
+// profile; if no profile applies, the rules allow everything.
 func Of(all map[string]config.Profile, chosen ...string) *Rules {
 	r := &Rules{}
 	for _, name := range Applying(all, chosen) {
+		r.choices = append(r.choices, choiceOf(all, name))
+	}
+	slices.SortStableFunc(r.choices, func(a, b choice) int { return cmp.Compare(min(len(a), 2), min(len(b), 2)) })
+	return r
+}
+
+// choiceOf returns what was chosen by a name. A profile that does not exist allows nothing.
+func choiceOf(all map[string]config.Profile, chosen string) choice {
+	if chosen == ReadOnly {
+		return choice{compile(ReadOnly, config.Profile{ReadOnly: true})}
+	}
+	var c choice
+	for _, name := range members(chosen) {
 		p, ok := all[name]
 		if !ok {
 			p = config.Profile{Servers: []string{}}
 		}
-		r.profiles = append(r.profiles, compile(name, p))
+		c = append(c, compile(name, p))
 	}
-	return r
+	return c
 }
 
 // compile parses the patterns of a profile. If one is bad, the profile allows nothing.
@@ -100,29 +97,34 @@ func compile(name string, p config.Profile) *compiled {
 	return c
 }
 
-// Everything reports whether the rules leave everything as it is: no profile is in use, or none
-// of them restricts, asks or fixes anything. Mode and Pinned do not count.
+// Everything reports whether the rules leave everything as it is: each choice has a profile that
+// restricts, asks and fixes nothing. Mode and Pinned do not count.
 func (r *Rules) Everything() bool {
-	return !slices.ContainsFunc(r.profiles, func(c *compiled) bool {
-		p := c.config
-		asks := len(p.AskFor) > 0 || p.Ask != "" && p.Ask != config.AskNever
-		return !c.allServers || len(p.Allow) > 0 || len(p.Deny) > 0 || p.ReadOnly || len(p.Arguments) > 0 || asks
-	})
+	return r.all((*compiled).everything)
 }
 
-// Identity returns a hash of the profiles: equal ones belong to equal rules.
+func (c *compiled) everything() bool {
+	p := c.config
+	asks := len(p.AskFor) > 0 || p.Ask != "" && p.Ask != config.AskNever
+	return c.allServers && len(p.Allow) == 0 && len(p.Deny) == 0 && !p.ReadOnly && len(p.Arguments) == 0 && !asks
+}
+
+// Identity returns a hash of the rules: equal ones belong to equal rules.
 func (r *Rules) Identity() string {
 	all := sha256.New()
-	for _, c := range r.profiles {
-		text, err := json.Marshal(c.config)
-		fmt.Fprintf(all, "%q %d %s %v\n", c.name, len(text), text, err)
+	for _, profiles := range r.choices {
+		fmt.Fprintf(all, "%d\n", len(profiles))
+		for _, c := range profiles {
+			text, err := json.Marshal(c.config)
+			fmt.Fprintf(all, "%q %d %s %v\n", c.name, len(text), text, err)
+		}
 	}
 	return hex.EncodeToString(all.Sum(nil))
 }
 
 // Mode returns the mode of the first profile that has one, or "".
 func (r *Rules) Mode() string {
-	for _, c := range r.profiles {
+	for _, c := range slices.Concat(r.choices...) {
 		if c.config.Mode != "" {
 			return c.config.Mode
 		}
@@ -133,7 +135,7 @@ func (r *Rules) Mode() string {
 // Pinned returns the IDs of the tools that the first profile with "pinned" pins. ok is false if
 // no profile has it. They may name tools that are not allowed. The slice must not be modified.
 func (r *Rules) Pinned() (ids []string, ok bool) {
-	for _, c := range r.profiles {
+	for _, c := range slices.Concat(r.choices...) {
 		if c.config.Pinned != nil {
 			return c.config.Pinned, true
 		}
@@ -153,14 +155,10 @@ func (r *Rules) Name(server, name string) bool {
 	return r.all(func(c *compiled) bool { return c.has(i) })
 }
 
-// Tool reports whether a tool is allowed. It is not if a profile is for reading only and the
-// tool does not just read, or if two profiles fix one of its arguments to different values.
+// Tool reports whether a tool is allowed. It is not if a choice is for reading only and the tool
+// does not just read, or if two choices fix one of its arguments to different values.
 func (r *Rules) Tool(t *registry.NormalizedTool) bool {
-	i := itemOf(t)
-	if !r.all(func(c *compiled) bool { return c.has(i) && (!c.config.ReadOnly || t.Reads()) }) {
-		return false
-	}
-	_, ok := r.fixed(t)
+	_, ok := r.terms(t)
 	return ok
 }
 
@@ -185,7 +183,7 @@ const maxURI = 64 << 10
 // "file:///etc" too. A URI of more than 64 KiB is not allowed by any profile.
 func (r *Rules) URI(server, uri string) bool {
 	if len(uri) > maxURI {
-		return len(r.profiles) == 0
+		return len(r.choices) == 0
 	}
 	written, all, loose := named(server, uri), readings(uri), loosely(uri)
 	return r.all(func(c *compiled) bool {
@@ -200,20 +198,21 @@ func (r *Rules) URI(server, uri string) bool {
 // Fixed returns the arguments, an object, that each call of the tool has and that clients may
 // not send; nil if there are none. They are arguments that the server's schema declares.
 func (r *Rules) Fixed(t *registry.NormalizedTool) json.RawMessage {
-	values, ok := r.fixed(t)
-	if !ok || len(values) == 0 {
+	terms, ok := r.terms(t)
+	if !ok || len(terms.fixed) == 0 {
 		return nil
 	}
-	object, err := json.Marshal(values)
+	object, err := json.Marshal(terms.fixed)
 	if err != nil {
 		panic(err) // valid JSON, which the configuration was decoded from
 	}
 	return object
 }
 
+// all reports whether each choice has a profile that allows something.
 func (r *Rules) all(allows func(*compiled) bool) bool {
-	for _, c := range r.profiles {
-		if !allows(c) {
+	for _, profiles := range r.choices {
+		if !slices.ContainsFunc(profiles, allows) {
 			return false
 		}
 	}
@@ -226,6 +225,10 @@ func (c *compiled) hasServer(name string) bool {
 
 func (c *compiled) has(i item) bool {
 	return c.hasServer(i.server) && !c.denies(i) && c.allows(i)
+}
+
+func (c *compiled) hasTool(i item, t *registry.NormalizedTool) bool {
+	return c.has(i) && (!c.config.ReadOnly || t.Reads())
 }
 
 func (c *compiled) denies(i item) bool {

@@ -3,17 +3,76 @@ package profile
 import (
 	"slices"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// ReadOnly may be chosen like a profile: it allows all servers, and of the tools those that just
-// read. No profile of the configuration can have its name.
+// ReadOnly may be chosen like a profile. It allows all servers, prompts and resources, and of the
+// tools those that count as read-only. No profile of the configuration can have its name.
 const ReadOnly = "@read"
 
 // or separates the profiles of a union.
 const or = "|"
 
 // Union returns what is chosen like a profile and allows what any of the profiles allows, such as
-// "dev|ops"; "" for none. The order of the names does not matter.
+// "dev|ops"; "" for none. The order of the names does not matter. A name that no profile can have
+// gives nothing, also if it is [ReadOnly] or itself a union.
+//
+// A tool that several of the profiles allow has the fixed arguments and the rule to ask of the one
+// that restricts it least: the fewest fixed arguments first, then no question before a question,
+// then by name. A profile that does not exist gives nothing.
 func Union(names ...string) string {
-	return strings.Join(slices.Compact(slices.Sorted(slices.Values(names))), or)
+	if len(names) == 0 {
+		return ""
+	}
+	sorted := make([]string, len(names))
+	for i, name := range names {
+		if name != ReadOnly && !strings.Contains(name, or) {
+			sorted[i] = name
+		}
+	}
+	slices.Sort(sorted)
+	if sorted = slices.Compact(sorted); len(sorted) > 1 && sorted[0] == "" {
+		sorted = sorted[1:]
+	}
+	if union := strings.Join(sorted, or); union != "" {
+		return union
+	}
+	return or // "" would be no choice, and so no limit
+}
+
+// members returns the profiles of which something chosen is the union, by name: of a profile
+// itself. That of ReadOnly is no profile.
+func members(chosen string) []string {
+	return slices.Compact(slices.Sorted(strings.SplitSeq(chosen, or)))
+}
+
+// Exists reports whether what is chosen exists: the profile, one of the profiles of a union, or
+// [ReadOnly].
+func Exists(all map[string]config.Profile, chosen string) bool {
+	return chosen == ReadOnly || slices.ContainsFunc(members(chosen), func(name string) bool { _, ok := all[name]; return ok })
+}
+
+// Applying returns what applies to clients that have chosen these: the same, and the profile
+// "default" if there is one and they have chosen no profile. [ReadOnly] limits them, but is no
+// choice of a profile. A name may be that of no profile.
+func Applying(all map[string]config.Profile, chosen []string) []string {
+	if _, ok := all[config.DefaultProfile]; ok && !slices.ContainsFunc(chosen, func(name string) bool { return name != ReadOnly }) {
+		return append(slices.Clip(chosen), config.DefaultProfile)
+	}
+	return chosen
+}
+
+// Existing returns those of the profiles that apply to clients that have chosen these which
+// exist, by name.
+func Existing(all map[string]config.Profile, chosen []string) map[string]config.Profile {
+	existing := make(map[string]config.Profile)
+	for _, choice := range Applying(all, chosen) {
+		for _, name := range members(choice) {
+			if p, ok := all[name]; ok {
+				existing[name] = p
+			}
+		}
+	}
+	return existing
 }

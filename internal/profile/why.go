@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -9,16 +10,32 @@ import (
 // Refusal returns why a tool is not allowed, as a clause such as `profile "work" denies it with
 // "delete_*"`; "" if it is allowed.
 func (r *Rules) Refusal(t *registry.NormalizedTool) string {
-	i := itemOf(t)
-	for _, c := range r.profiles {
-		if reason := c.refusal(i, t); reason != "" {
-			return fmt.Sprintf("profile %q %s", c.name, reason)
+	for _, profiles := range r.choices {
+		if reason := profiles.refusal(t); reason != "" {
+			return reason
 		}
 	}
 	if !r.Tool(t) {
 		return "the profiles fix one of its arguments to different values"
 	}
 	return ""
+}
+
+// refusal returns why none of the profiles allows the tool; "" if one does.
+func (profiles choice) refusal(t *registry.NormalizedTool) string {
+	var reasons []string
+	for _, c := range profiles {
+		reason := c.refusal(itemOf(t), t)
+		switch {
+		case reason == "":
+			return ""
+		case c.name == ReadOnly:
+			reasons = append(reasons, "the client's access "+reason)
+		default:
+			reasons = append(reasons, fmt.Sprintf("profile %q %s", c.name, reason))
+		}
+	}
+	return strings.Join(reasons, ", and ")
 }
 
 func (c *compiled) refusal(i item, t *registry.NormalizedTool) string {
