@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -33,9 +35,11 @@ type Scope struct {
 	classifier atomic.Pointer[scopedClassifier]
 }
 
-// Scope returns the router as clients see it that have chosen all of the profiles: what each of
-// them allows. Without any, it is that of the profile "default", or everything if there is none.
-// A Scope remembers what it has filtered: keep it for further requests.
+// Scope returns the router as clients see it that have chosen all of these: what each of them
+// allows. Each is the name of a profile, a union of profiles such as "dev|ops" (what any of them
+// allows), or "@read" (all but the tools that may write). Without a profile, it is that of the
+// profile "default", or everything if there is none. A Scope remembers what it has filtered: keep
+// it for further requests.
 func (p *Parts) Scope(chosen ...string) *Scope { return &Scope{parts: p, chosen: chosen} }
 
 // Everything returns the router without any limit, also if there is a profile "default".
@@ -46,20 +50,16 @@ func (s *Scope) Explain(ctx context.Context, task string, candidates []Candidate
 	return s.parts.Explain(ctx, task, candidates)
 }
 
-// Profile returns the names of the profiles that were chosen, joined by "+".
+// Profile returns what was chosen, joined by "+".
 func (s *Scope) Profile() string { return joined(s.chosen) }
 
 func joined(profiles []string) string { return strings.Join(profiles, "+") }
 
-// Exists reports whether all chosen profiles exist. If one does not, the scope has nothing.
+// Exists reports whether all that was chosen exists: of a union, one of its profiles. If one does
+// not, the scope has nothing.
 func (s *Scope) Exists() bool {
 	profiles := s.parts.router.current.load().config.Router.Profiles
-	for _, name := range s.chosen {
-		if _, ok := profiles[name]; !ok {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.chosen, func(chosen string) bool { return !profile.Exists(profiles, chosen) })
 }
 
 // Snapshot returns what the clients may see. It does not wait for servers.

@@ -14,7 +14,7 @@ import (
 type judgement struct {
 	setup    *setup
 	profiles map[string]config.Profile // that apply and exist, by name
-	profile  string                    // names of those that apply, joined by "+"; "" if none does
+	profile  string                    // what applies, joined by "+"; "" if nothing does
 	rules    *profile.Rules            // nil if they allow everything, and fix and ask nothing
 }
 
