@@ -143,9 +143,10 @@ func (s *Service) servers(r *adapter.Parts) *server.Servers {
 			s.Observers.observeServer(&options)
 			return r.Scope(chosen...), options
 		},
-		Exists: func(profile string) bool { _, ok := r.Config().Router.Profiles[profile]; return ok },
-		Edited: r.Edited,
-		Whole:  r,
+		Exists:   func(chosen string) bool { return profile.Exists(r.Config().Router.Profiles, chosen) },
+		Edited:   r.Edited,
+		ReadOnly: profile.ReadOnly,
+		Whole:    r,
 	})
 }
 
@@ -176,17 +177,16 @@ func shown(r config.Router, chosen []string) (mode string, pinned []string) {
 	return cmp.Or(rules.Mode(), r.Mode), pinned
 }
 
-// rulesFor returns the profiles that apply to clients that have chosen these, or nil if none
-// does.
+// rulesFor returns those of the profiles that apply to clients that have chosen these which exist,
+// or nil if nothing limits the clients.
 func rulesFor(r config.Router, chosen []string) any {
-	if rules := profile.Existing(r.Profiles, chosen); len(rules) > 0 {
-		return rules
+	if len(profile.Applying(r.Profiles, chosen)) == 0 {
+		return nil
 	}
-	return nil
+	return profile.Existing(r.Profiles, chosen)
 }
 
-// profilesOf returns the names of the profiles that limit clients that have chosen these, joined
-// by "+".
+// profilesOf returns what limits clients that have chosen these, joined by "+".
 func profilesOf(r config.Router, chosen []string) string {
 	return strings.Join(profile.Applying(r.Profiles, chosen), "+")
 }
