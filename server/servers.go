@@ -34,13 +34,14 @@ type Profiles struct {
 	// Always are the profiles that every client has, besides those that it chooses.
 	Always []string
 
-	// Exists reports whether there is a profile of that name now.
-	Exists func(profile string) bool
+	// Exists reports whether there is now what was chosen: a profile, or one of the profiles of a
+	// union such as "dev|ops". Clients choose unions by their tokens only.
+	Exists func(chosen string) bool
 
 	// Edited returns a channel that is closed when other profiles may exist.
 	Edited func() <-chan struct{}
 
-	// ReadOnly may be chosen like a profile, and allows only what just reads; Exists knows it.
+	// ReadOnly may be chosen like a profile, and allows no tool that may write; Exists knows it.
 	ReadOnly string
 
 	// Whole is the router without a profile, for those who administer it.
@@ -112,8 +113,8 @@ func NewServers(p Profiles) *Servers {
 	return s
 }
 
-// Of returns the server of clients that have chosen all of the profiles, in any order. It
-// reports false if one of the profiles does not exist.
+// Of returns the server of clients that have chosen all of these, in any order: profiles, unions
+// of profiles, and the ReadOnly of [Profiles]. It reports false if one of them does not exist.
 func (s *Servers) Of(chosen ...string) (*Server, bool) {
 	if len(chosen) == 0 {
 		return s.base.Server, true
@@ -315,7 +316,7 @@ func (s *Servers) others(m *member) bool {
 // A Client is a client that a router serves.
 type Client struct {
 	conversation.Known
-	Profile string // the profiles that it has chosen, joined by "+"; "" for none
+	Profile string // what it has chosen, joined by "+", such as "@read+dev|ops"; "" for none
 	Mode    string // Direct or Search
 }
 

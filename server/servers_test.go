@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -170,7 +171,7 @@ func TestProfileOfURL(t *testing.T) {
 
 // No request tells whether there is a profile that its client may not choose.
 func TestUnknownProfile(t *testing.T) {
-	p := newFakeProfiles(map[string]string{"work": "a"})
+	p := newFakeProfiles(map[string]string{"work": "a", "@read": "a", "work|home": "a"}) // the last two can't be chosen by a path
 	s, w := serveProfiles(t, p, HTTPOptions{})
 	answer := func(method, path string, header ...string) string {
 		response := w.do(method, path, "", header...)
@@ -178,14 +179,15 @@ func TestUnknownProfile(t *testing.T) {
 		body, _ := io.ReadAll(response.Body)
 		response.Header.Del("Date")
 		response.Header.Del("Content-Length") // of the path in the body
-		return fmt.Sprint(response.StatusCode, response.Header, strings.ReplaceAll(string(body), path, "PATH"))
+		said, _ := url.PathUnescape(path)     // as the body has it
+		return fmt.Sprint(response.StatusCode, response.Header, strings.ReplaceAll(string(body), said, "PATH"))
 	}
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodOptions, http.MethodPut} {
 		want := answer(method, "/nothing/x")
 		if !strings.HasPrefix(want, "404") {
 			t.Fatalf("%s: %s", method, want)
 		}
-		for _, path := range []string{"/mcp/p/none", "/mcp/p/none/", "/mcp/p/none/tools/list", "/mcp/p/WORK", "/mcp/p/none/p/work", "/mcp/p/work+work"} {
+		for _, path := range []string{"/mcp/p/none", "/mcp/p/none/", "/mcp/p/none/tools/list", "/mcp/p/WORK", "/mcp/p/none/p/work", "/mcp/p/work+work", "/mcp/p/@read", "/mcp/p/%40read", "/mcp/p/%40read/tools/list", "/mcp/p/work|home", "/mcp/p/work%7Chome"} {
 			for _, header := range [][]string{nil, {"Mcp-Session-Id", "x"}, {"Accept", "text/html"}, {"Mcp-Protocol-Version", "1"}} {
 				if got := answer(method, path, header...); got != want {
 					t.Errorf("%s %s with %q: %s, want %s", method, path, header, got, want)

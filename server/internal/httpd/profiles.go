@@ -27,10 +27,13 @@ func splitProfile(path string) (profile, rest string) {
 }
 
 // backendFor returns the router for a client that has chosen the profile of the URL and that of
-// its token; "" is none. reads says that it may use only what just reads. It reports false if one of them does not exist, or if both together, or
-// with those that all clients have, allow no server: a client can't find out which profiles there
-// are.
+// its token; "" is none. reads says that it may use only what just reads. It reports false if one
+// of them does not exist, or if both together, or with those that all clients have, allow no
+// server: a client can't find out which profiles there are.
 func (h *Handler) backendFor(url, token string, reads bool) (*Backend, bool) {
+	if url != "" && !profileName.MatchString(url) {
+		return nil, false // no path can name a union of profiles, nor what only reads
+	}
 	if reads {
 		return h.readingBackend(url, token)
 	}
