@@ -32,7 +32,7 @@ func (t *streamable) batch(x *exchange, body []byte) {
 		x.refuse(http.StatusBadRequest, nil, err)
 		return
 	}
-	if !x.pay(len(entries)) {
+	if !x.pay(len(entries)) || x.refuseCalls(entries) {
 		return
 	}
 	done, err := t.work.admit("")

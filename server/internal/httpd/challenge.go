@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"encoding/json"
 	"math"
 	"net/http"
 	"slices"
@@ -45,9 +46,9 @@ func (x *exchange) scopesToAsk() []string {
 
 // refuseScope answers a request whose token lacks one of the scopes, with those that the client
 // has to ask its issuer for.
-func (x *exchange) refuseScope(lacks []string, err error) {
+func (x *exchange) refuseScope(id json.RawMessage, lacks []string, err error) {
 	x.challenge("insufficient_scope", conversation.AsError(err).Message, slices.Concat(x.proof.Scopes, lacks))
-	x.refuse(http.StatusForbidden, nil, err)
+	x.refuse(http.StatusForbidden, id, err)
 }
 
 // scopeOf returns the scopes as one text. What is no scope by RFC 6749 is left out.
@@ -91,7 +92,7 @@ func (x *exchange) refuseNoAdmin() {
 	who := "the user " + conversation.Brief(x.principal.Name)
 	i := x.rules.issuers[x.proof.Issuer]
 	if i != nil && len(i.Admin) > 0 && !hasScope(x.proof.Scopes, i.Admin) {
-		x.refuseScope(i.Admin, conversation.InvalidRequest("the access token of "+who+" does not have the scope for administration; ask the issuer for it"))
+		x.refuseScope(nil, i.Admin, conversation.InvalidRequest("the access token of "+who+" does not have the scope for administration; ask the issuer for it"))
 		return
 	}
 	x.refuse(http.StatusForbidden, nil, conversation.InvalidRequest(who+` is no administrator by "admins" of the issuer, and may use tools at /mcp and not this page`))

@@ -39,29 +39,30 @@ type exchange struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	control   *http.ResponseController
-	to        route           // what it asks for
-	profile   string          // that the path names, "" if it names none
-	path      string          // of the request, without the profile that it names
-	rest      string          // the method that the path names, "" if it names none
-	rules     *rules          // in force when the request came
-	ending    context.Context // ends when the handler ends
-	current   func() *rules   // returns those in force now
-	principal Principal       // who the client has proved to be
-	grant     *grant          // of the principal; nil until the client is let in
-	end       func(error)     // ends the context of r; nil until the client is let in
-	stay      *stay           // the browser's login; nil if the client has proved itself by a token
-	token     string          // the access token of an issuer that has proved the principal; "" for none
-	proof     *Proof          // of the token; nil for none
-	certified bool            // the client has proved itself by its certificate
-	wrong     error           // why the client's access token does not let it in; nil if it has none
-	backend   *Backend        // the router as the client sees it; nil until the client is let in
-	payer     string          // the client, for the limiter
-	limiter   *rate.Limiter   // of the client; nil if it may make any number of requests
-	paid      int             // requests that the limiter has let pass
-	memory    *bodyMemory     // of all requests
-	lease     *lease          // the body's memory; nil if the body is small
-	began     time.Time       // when the request came
-	over      <-chan struct{} // closed when nothing may be written any more; nil if that can't happen
+	to        route                      // what it asks for
+	profile   string                     // that the path names, "" if it names none
+	path      string                     // of the request, without the profile that it names
+	rest      string                     // the method that the path names, "" if it names none
+	rules     *rules                     // in force when the request came
+	ending    context.Context            // ends when the handler ends
+	current   func() *rules              // returns those in force now
+	principal Principal                  // who the client has proved to be
+	grant     *grant                     // of the principal; nil until the client is let in
+	end       func(error)                // ends the context of r; nil until the client is let in
+	stay      *stay                      // the browser's login; nil if the client has proved itself by a token
+	proof     *Proof                     // of the issuer's access token by which the client is let in; nil for none
+	proves    func(context.Context) bool // reports whether the client's token or certificate still proves the principal; nil if its grant says that
+	wrong     error                      // why the client's access token does not let it in; nil if it has none
+	backend   *Backend                   // the router as the client sees it; nil until the client is let in
+	whole     *Backend                   // that with what does more than read, if the client may use only what just reads; else nil
+	payer     string                     // the client, for the limiter
+	limiter   *rate.Limiter              // of the client; nil if it may make any number of requests
+	paid      int                        // requests that the limiter has let pass
+	memory    *bodyMemory                // of all requests
+	lease     *lease                     // the body's memory; nil if the body is small
+	began     time.Time                  // when the request came
+	audited   *audited                   // records refusals; nil for none
+	over      <-chan struct{}            // closed when nothing may be written any more; nil if that can't happen
 }
 
 // begin begins to measure how long the client takes to send the body.
@@ -136,6 +137,7 @@ func accepts(r *http.Request, kind string) (ok, named bool) {
 
 // refuse answers with a JSON-RPC error; REST style if the request is.
 func (x *exchange) refuse(status int, id json.RawMessage, err error) {
+	x.auditRefusal(status, err)
 	if x.rest != "" {
 		x.json(status, wire.Marshal(map[string]error{"error": conversation.AsError(err)}))
 		return

@@ -126,6 +126,7 @@ type Handler struct {
 	openLimit     *rate.Limiter // of each address, for what needs no token
 	refusals      *rate.Limiter // of each address, for tokens that the authenticator refuses
 	good          recentTokens  // that it has let in
+	audited       audited
 }
 
 // New returns a handler of the router.
@@ -138,6 +139,7 @@ func New(b *Backends, o Options) *Handler {
 	if h.live == nil {
 		h.live = func() (*Options, <-chan struct{}) { return &o, nil }
 	}
+	h.audited.record, h.audited.work = o.Audit, h.work
 	log := b.Log.Named("http")
 	h.login = newLogin(o.Bound, b.Secret)
 	h.sessions = &sessions{work: h.work, log: log, byID: make(map[string]*httpSession), rules: h.current}
@@ -199,7 +201,7 @@ func (h *Handler) newExchange(w http.ResponseWriter, r *http.Request) *exchange 
 	profile, path := splitProfile(r.URL.Path)
 	x := &exchange{
 		w: w, r: r, control: http.NewResponseController(w), profile: profile, path: path, rest: restMethod(path),
-		to: routeOf(r.URL.Path, h.isPage(r)), rules: rules, current: h.current, ending: h.work.ctx, memory: &h.memory, began: time.Now(),
+		to: routeOf(r.URL.Path, h.isPage(r)), rules: rules, current: h.current, ending: h.work.ctx, memory: &h.memory, audited: &h.audited, began: time.Now(),
 	}
 	if _, issued := rules.issuer(); x.to == routeMetadata && !issued {
 		x.to = routeElse
@@ -233,7 +235,7 @@ func (h *Handler) serveAnyone(x *exchange) bool {
 // otherwise.
 func (h *Handler) serveBrowser(x *exchange, browser, in bool) bool {
 	switch {
-	case !in && x.wrong != nil && !x.isRefused(): // a login would not help
+	case !in && x.wrong != nil && !isRefused(x.wrong): // a login would not help
 		x.refuseUnknown()
 	case x.to == routeCallback:
 		h.callback(x, in)
@@ -260,8 +262,12 @@ func (h *Handler) mayEnter(x *exchange, in bool) bool {
 	if x.backend, found = h.backendFor(x.profile, x.principal.Profile, x.principal.Reads); !found {
 		x.rest = ""
 		x.nothingThere()
+		return false
 	}
-	return found
+	if x.principal.Reads {
+		x.whole, _ = h.backendFor(x.profile, x.principal.Profile, false)
+	}
+	return true
 }
 
 var errNoToken = conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN")
@@ -337,6 +343,9 @@ func (h *Handler) page(x *exchange) {
 	ctx, cancel := context.WithCancel(context.WithValue(x.r.Context(), visitor{}, x.principal))
 	defer cancel()
 	defer context.AfterFunc(h.work.ctx, cancel)()
+	if x.isRead() {
+		defer x.lasting()()
+	}
 	if x.stay != nil {
 		h.login.renew(x)
 		during, leave := h.login.during(context.WithValue(ctx, loggedIn{}, true), *x.stay)

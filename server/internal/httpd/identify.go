@@ -3,6 +3,7 @@ package httpd
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"errors"
 	"net/http"
 	"strings"
@@ -65,6 +66,9 @@ func (x *exchange) letIn(g *grant) {
 	if g.Hash != "" {
 		x.payer = g.Hash
 	}
+	if x.proof != nil {
+		x.audited.came(x)
+	}
 }
 
 // byCertificate returns the grant of the principal that the client's certificate stands for; nil
@@ -74,20 +78,27 @@ func (h *Handler) byCertificate(x *exchange) *grant {
 		return nil
 	}
 	leaf := x.r.TLS.VerifiedChains[0][0]
-	if time.Now().After(leaf.NotAfter) { // it was verified when the connection began
-		return nil
-	}
-	hash, ok := h.authenticator.Certificate(leaf)
-	if !ok || hash == "" {
+	hash, ok := h.certified(leaf)
+	if !ok {
 		return nil
 	}
 	for who, g := range x.rules.grants {
 		if who.Hash == hash {
-			x.certified = true
+			x.proves = h.certificateProves(leaf, hash)
 			return g
 		}
 	}
 	return nil
+}
+
+// certified returns the hash of the principal that a certificate stands for now. It was verified
+// when the connection began, which may be long ago.
+func (h *Handler) certified(leaf *x509.Certificate) (hash string, ok bool) {
+	if time.Now().After(leaf.NotAfter) {
+		return "", false
+	}
+	hash, ok = h.authenticator.Certificate(leaf)
+	return hash, ok && hash != ""
 }
 
 // byToken returns the grant of the principal that an access token of an issuer proves; nil if it
@@ -108,17 +119,18 @@ func (h *Handler) byToken(x *exchange) *grant {
 			return nil
 		}
 	}
-	proof, g, err := h.judge(x.r.Context(), token, x.rules.publicURL+x.mcpPath())
+	resource := x.rules.publicURL + x.mcpPath()
+	proof, g, err := h.judge(x.r.Context(), token, resource)
 	x.begin(time.Now()) // the body has as much time as without
 	if err != nil {
-		if x.wrong = err; x.isRefused() {
+		if x.wrong = err; isRefused(err) {
 			h.good.remove(sum)
 			h.refusals.Take(from, 1, 1)
 		}
 		return nil
 	}
 	h.good.add(sum)
-	x.token, x.proof = token, &proof
+	x.proof, x.proves = &proof, h.tokenProves(token, resource, proof)
 	return g
 }
 
@@ -149,9 +161,9 @@ func bearerOf(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// isRefused reports whether the request has a bad access token.
-func (x *exchange) isRefused() bool {
-	refusal, is := errors.AsType[*Refusal](x.wrong)
+// isRefused reports whether err says that an access token is bad.
+func isRefused(err error) bool {
+	refusal, is := errors.AsType[*Refusal](err)
 	return is && refusal.Status != http.StatusForbidden
 }
 

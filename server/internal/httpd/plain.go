@@ -38,6 +38,9 @@ func (p *plain) serve(x *exchange) {
 	}
 	m, err := parsePlain(body)
 	oneLine(body)
+	if err == nil && x.refuseCall(m) {
+		return
+	}
 	answer, err := p.answer(x, m, err, p.ask)
 	if answer == nil {
 		x.accepted()
@@ -69,7 +72,7 @@ func (p *plain) serveBatch(x *exchange, body []byte) {
 		x.refuse(plainStatus(err), nil, err)
 		return
 	}
-	if !x.pay(len(entries)) {
+	if !x.pay(len(entries)) || x.refuseCalls(entries) {
 		return
 	}
 	done, err := p.work.admit("") // the whole batch, so that a closing handler lets it finish
@@ -210,9 +213,13 @@ func (p *plain) rest(x *exchange) {
 		x.accepted()
 		return
 	}
+	m := wire.Message{ID: json.RawMessage("0"), Method: x.rest, Params: params}
+	if err == nil && x.refuseCall(m) {
+		return
+	}
 	var result json.RawMessage
 	if err == nil {
-		result, err = p.ask(x, wire.Message{ID: json.RawMessage("0"), Method: x.rest, Params: params})
+		result, err = p.ask(x, m)
 	}
 	if err != nil {
 		x.refuse(restStatus(err), nil, err)

@@ -51,6 +51,7 @@ func (t *streamable) get(x *exchange) {
 		return
 	}
 	defer t.sessions.release(s)
+	defer x.lasting()()
 	id := x.r.Header.Get(headerLastID)
 	if id == "" {
 		// One that is open still may be a connection that broke and does not know it.

@@ -58,6 +58,9 @@ func (t *streamable) post(x *exchange) {
 		x.refuse(http.StatusBadRequest, m.ID, err)
 		return
 	}
+	if x.refuseCall(m) {
+		return
+	}
 	modern := wire.Member(wire.Member(m.Params, "_meta"), conversation.MetaVersion) != nil
 	switch {
 	case version >= session.Modern, m.IsRequest() && modern,
@@ -92,6 +95,9 @@ func (t *streamable) modern(x *exchange, m wire.Message) {
 	if err != nil {
 		x.refuse(refusalStatus(err), m.ID, err)
 		return
+	}
+	if m.Method == "subscriptions/listen" {
+		defer x.lasting()()
 	}
 	c := x.backend.Clients.Visit(false, x.grant.identity(), x.r.UserAgent())
 	defer c.Close()

@@ -1,0 +1,108 @@
+package httpd
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+)
+
+const (
+	// maxRefusedOf bounds the refused requests of one address that are recorded in a minute,
+	// maxRefused those of all, and maxSeen the principals that are remembered.
+	maxRefusedOf = 30
+	maxRefused   = 300
+	maxSeen      = 10_000
+)
+
+// audited records who was refused and who came. The zero value records nothing.
+type audited struct {
+	record audit.Recorder
+	work   *work
+
+	mu      sync.Mutex      // guards what follows
+	minute  map[string]int  // how many refused requests were recorded of each address; nil if none were
+	count   int             // of all addresses
+	leftOut int             // how many were not recorded
+	seen    map[string]bool // principals of issuers, by Hash
+}
+
+// refused records a request that was refused, unless there are too many.
+func (a *audited) refused(e audit.Event) {
+	if a.record == nil {
+		return
+	}
+	e.Action, e.Outcome = audit.Request, audit.Refused
+	a.mu.Lock()
+	if a.minute == nil {
+		a.minute = make(map[string]int)
+		a.work.running.Go(a.endMinute)
+	}
+	record := a.count < maxRefused && a.minute[e.From] < maxRefusedOf
+	if record {
+		a.minute[e.From]++
+		a.count++
+	} else {
+		a.leftOut++
+	}
+	a.mu.Unlock()
+	if record {
+		a.record(e)
+	}
+}
+
+// endMinute waits for the end of the minute, and records how many requests were left out.
+func (a *audited) endMinute() {
+	wait := time.NewTimer(time.Minute)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-a.work.ctx.Done():
+	}
+	a.mu.Lock()
+	leftOut := a.leftOut
+	a.minute, a.count, a.leftOut = nil, 0, 0
+	a.mu.Unlock()
+	if leftOut > 0 {
+		a.record(audit.Event{Action: audit.Request, Outcome: audit.Refused, Reason: fmt.Sprintf("%d more requests were refused within a minute", leftOut)})
+	}
+}
+
+// came records the first request of an issuer's principal.
+func (a *audited) came(x *exchange) {
+	if a.record == nil {
+		return
+	}
+	a.mu.Lock()
+	hash := x.principal.Hash
+	first := !a.seen[hash]
+	if first {
+		if a.seen == nil || len(a.seen) >= maxSeen {
+			a.seen = make(map[string]bool)
+		}
+		a.seen[hash] = true
+	}
+	a.mu.Unlock()
+	if first {
+		e := x.auditEvent()
+		e.Action, e.Outcome, e.Reason = audit.Request, audit.OK, "the first request since the router has started"
+		a.record(e)
+	}
+}
+
+// auditEvent returns what an audit log says of the request.
+func (x *exchange) auditEvent() audit.Event {
+	return audit.Event{Principal: x.principal.Name, From: network(x.r.RemoteAddr), Target: x.r.URL.Path}
+}
+
+// auditRefusal records that the request was refused, if the status says that it may not be made.
+func (x *exchange) auditRefusal(status int, err error) {
+	if x.audited == nil || status != http.StatusUnauthorized && status != http.StatusForbidden {
+		return
+	}
+	e := x.auditEvent()
+	e.Reason = err.Error()
+	x.audited.refused(e)
+}

@@ -1,0 +1,61 @@
+package httpd
+
+import (
+	"encoding/json"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+var errNeedsCall = conversation.InvalidRequest("the access token may use only tools that just read, and this tool may do more; ask the issuer for the scope for calls")
+
+// refuseCall refuses the call of a tool that the principal may call as soon as its token has the
+// scope for calls, and not yet. A client learns that from 403 alone, before any answer begins. It
+// reports false for all other messages.
+func (x *exchange) refuseCall(m wire.Message) bool {
+	if !x.principal.Reads || x.proof == nil || x.whole == nil || m.Method != "tools/call" || !m.IsRequest() {
+		return false
+	}
+	i := x.rules.issuers[x.proof.Issuer]
+	name, ok := x.called(m.Params)
+	if i == nil || len(i.Call) == 0 || !ok || catalog.IsOwn(name) {
+		return false
+	}
+	if _, err := x.backend.Catalog.Listed(name); err == nil {
+		return false
+	}
+	if _, err := x.whole.Catalog.Listed(name); err != nil {
+		return false // there is none, or the profile does not allow it
+	}
+	x.refuseScope(m.ID, i.Call, errNeedsCall)
+	return true
+}
+
+// refuseCalls is refuseCall for the messages of a batch: one of them is enough.
+func (x *exchange) refuseCalls(entries [][]byte) bool {
+	if !x.principal.Reads {
+		return false
+	}
+	for _, entry := range entries {
+		if m, err := parsePlain(entry); err == nil && x.refuseCall(wire.Message{Method: m.Method, ID: m.ID, Params: m.Params}) {
+			return true
+		}
+	}
+	return false
+}
+
+// called returns the name of the tool that tools/call calls, also by our own call_tool.
+func (x *exchange) called(params json.RawMessage) (name string, ok bool) {
+	name, ok = wire.String(wire.Member(params, "name"))
+	if !ok || x.backend.Catalog.Unprefixed(name) != "call_tool" {
+		return name, ok
+	}
+	args := wire.Member(params, "arguments")
+	for _, argument := range []string{"tool", "name"} {
+		if inner, ok := wire.String(wire.Member(args, argument)); ok {
+			return inner, true
+		}
+	}
+	return "", false
+}
