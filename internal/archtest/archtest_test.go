@@ -30,7 +30,7 @@ var steps = []string{
 // import other leaves only.
 var leaves = []string{
 	"internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/embeddings", "internal/endpoint", "internal/example", "internal/glob", "internal/login", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/rate", "internal/reference", "internal/safefile",
-	"internal/schema", "internal/secret", "internal/session", "internal/sse", "internal/status", "internal/vault", "internal/vectors", "internal/verbs", "internal/wire",
+	"internal/schema", "internal/secret", "internal/session", "internal/signin", "internal/sse", "internal/status", "internal/vault", "internal/vectors", "internal/verbs", "internal/wire",
 }
 
 // rules says which packages of this module a package may import, besides the leaves.

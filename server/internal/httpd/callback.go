@@ -45,6 +45,8 @@ type loginAnswer struct {
 	Title, Text string
 	Wrong       bool
 	Next        string // the page that the browser opens by itself; "" for none
+	Again       bool   // the person may log in again on the router's page
+	Home        string // the router's page
 }
 
 // document answers with the client ID metadata document, which issuers read.
@@ -102,6 +104,7 @@ func (h *Handler) callback(x *exchange, in bool) {
 // answerLogin shows a page about a login, which no one else may keep or frame. Its URL has a
 // code: no other site learns it as a referrer.
 func (x *exchange) answerLogin(status int, a loginAnswer) {
+	a.Home = x.at("/")
 	var page bytes.Buffer
 	if err := callbackPage.Execute(&page, a); err != nil {
 		panic(err) // the page is a part of the program

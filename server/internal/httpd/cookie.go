@@ -34,7 +34,8 @@ type stay struct {
 	id      string
 	begun   time.Time // in whole seconds, as renewed
 	renewed time.Time
-	grant   *grant // of the principal that logged in; nil until the cookie has proved to be genuine
+	grant   *grant      // of the principal that logged in; nil until the cookie has proved to be genuine
+	sso     *ssoSession // at an issuer; nil for a login by a token
 }
 
 // newStay returns that of a login.

@@ -141,7 +141,7 @@ func New(b *Backends, o Options) *Handler {
 	}
 	h.audited.record, h.audited.work = o.Audit, h.work
 	log := b.Log.Named("http")
-	h.login = newLogin(o.Bound, b.Secret)
+	h.login = newLogin(o, b.Secret, h.work, log)
 	h.sessions = &sessions{work: h.work, log: log, byID: make(map[string]*httpSession), rules: h.current}
 	h.streamable = &streamable{sessions: h.sessions, work: h.work, log: log}
 	h.plain = &plain{work: h.work}

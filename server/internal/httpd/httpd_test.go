@@ -42,13 +42,16 @@ func TestStandingStreamIsFull(t *testing.T) {
 	}
 }
 
-// Routers on several ports of a host do not take each other's cookies away.
+// Routers on several ports of a host, or below several paths of a proxy, do not take each other's cookies away.
 func TestLoginCookiesDiffer(t *testing.T) {
 	names := make(map[string]bool)
-	for _, bound := range []string{"127.0.0.1:1", "127.0.0.1:2", "[::1]:3"} {
-		names[newLogin(bound, nil).cookie] = true
+	for _, o := range []Options{
+		{Bound: "127.0.0.1:1"}, {Bound: "127.0.0.1:2"}, {Bound: "[::1]:3"},
+		{Bound: "127.0.0.1:1", PublicURL: "https://x.example/a"}, {Bound: "127.0.0.1:1", PublicURL: "https://x.example/b"},
+	} {
+		names[newLogin(o, nil, newWork(), zap.NewNop()).cookie(newRules(&o, nil))] = true
 	}
-	if len(names) != 3 {
+	if len(names) != 5 {
 		t.Errorf("the cookies are called %v", names)
 	}
 }

@@ -17,7 +17,7 @@ const (
 	routeHealth                // /health
 	routeMesh                  // /v1/mesh_scan: servers of the profile
 	routePage                  // a page, or what a page asks for
-	routeLogin                 // /login and /logout
+	routeLogin                 // /login and below, /logout
 	routeCallback              // /oauth/callback, of logins at remote servers
 	routeDocument              // /oauth/client.json: the router as a client of issuers
 	routeMetadata              // of protected resources, if issuers let clients in
@@ -67,7 +67,7 @@ func routeOf(path string, page bool) route {
 		return routeMetadata
 	case page:
 		return routePage
-	case path == loginPath, path == logoutPath:
+	case path == loginPath, path == logoutPath, path == signInPath, path == signedInPath:
 		return routeLogin
 	}
 	return routeElse

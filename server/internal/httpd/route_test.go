@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // Every route is judged.
@@ -67,14 +69,29 @@ func FuzzParseStay(f *testing.F) {
 	})
 }
 
-// Over TLS, browsers never send the cookie without TLS.
+// Over TLS, perhaps of a proxy, browsers never send the cookie without TLS.
 func TestCookieIsSecure(t *testing.T) {
-	for target, secure := range map[string]bool{"https://localhost/": true, "http://localhost/": false} {
-		w := httptest.NewRecorder()
-		newLogin("127.0.0.1:1", nil).letIn(&exchange{w: w, r: httptest.NewRequest(http.MethodGet, target, nil)}, "hash", newStay(time.Now()))
+	for _, tt := range []struct {
+		target, public string
+		sso, secure    bool
+	}{
+		{"https://localhost/", "", false, true},
+		{"http://localhost/", "", false, false},
+		{"http://tools.example/", "https://tools.example/a", false, true}, // a proxy with TLS
+		{"http://localhost/", "https://tools.example/a", false, false},    // past it
+		{"http://localhost/", "https://tools.example/a", true, true},      // the issuer has redirected to the public URL
+		{"http://localhost/", "http://localhost", true, false},
+	} {
+		w, s := httptest.NewRecorder(), newStay(time.Now())
+		if tt.sso {
+			s.sso = &ssoSession{}
+		}
+		o := Options{Bound: "127.0.0.1:1", PublicURL: tt.public}
+		l := newLogin(o, nil, newWork(), zap.NewNop())
+		l.letIn(&exchange{w: w, r: httptest.NewRequest(http.MethodGet, tt.target, nil), rules: newRules(&o, nil)}, "hash", s)
 		c := w.Result().Cookies()[0]
-		if c.Secure != secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.MaxAge < 11*60*60 || c.MaxAge > 12*60*60 {
-			t.Errorf("%s: %+v", target, c)
+		if c.Secure != tt.secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.MaxAge < 11*60*60 || c.MaxAge > 12*60*60 {
+			t.Errorf("%+v: %+v", tt, c)
 		}
 	}
 }

@@ -93,6 +93,7 @@ func (h *Handler) current() *rules {
 	h.rules.Store(next)
 	if before != nil {
 		h.revokeMissing(before, next)
+		h.login.sso.edited(next)
 	}
 	return next
 }

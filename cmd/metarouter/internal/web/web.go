@@ -161,7 +161,7 @@ func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 	l.connections.limit(mostConnections(h))
 	issuers := []server.Issuer{}
 	for _, i := range issuersOf(c.Router, l.key) {
-		issuers = append(issuers, i.public())
+		issuers = append(issuers, i.withPage(i.public()))
 	}
 	return &server.HTTPOptions{
 		Bound:        l.bound(),

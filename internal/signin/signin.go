@@ -1,0 +1,249 @@
+// Package signin logs people in at identity providers, for a page of this router: authorization
+// code with PKCE (RFC 6749, RFC 7636). What comes out is an access token for this router, of which
+// the caller judges what it permits. It is a leaf.
+package signin
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
+)
+
+const (
+	// Life is how long a person may take at the issuer.
+	Life = 10 * time.Minute
+
+	// maxPending bounds the logins that have begun. One more ends the oldest.
+	maxPending = 1000
+
+	// metadataLife is how long an issuer's metadata are used.
+	metadataLife = 5 * time.Minute
+)
+
+// An Issuer is an identity provider, as the configuration describes it.
+type Issuer struct {
+	URL          string
+	ClientID     string   // of the router
+	ClientSecret string   // of ClientID; "" for a public client
+	Audience     string   // that its tokens must name; "" is the resource
+	Scopes       []string // to ask for, besides openid and offline_access
+}
+
+// Logins are the logins of browsers that are under way. Its methods may be called by many
+// goroutines at once.
+type Logins struct {
+	mu       sync.Mutex           // guards what follows
+	pending  map[string]*pending  // by state
+	metadata map[string]described // by the issuer's URL
+}
+
+// A pending login has been begun, and can be completed once.
+type pending struct {
+	browser     string // that began it: the value of its cookie
+	issuer      string // its URL
+	verifier    string // of PKCE
+	redirectURI string
+	scopes      []string
+	grantor     oauth.Grantor
+	begun       time.Time
+}
+
+// described are an issuer's metadata and when they were read.
+type described struct {
+	issuer oauth.Issuer
+	read   time.Time
+}
+
+// Begin begins a login for the resource, the URL that tokens are for. at is the page of the
+// issuer to open. The login comes back to redirectURI, and can be completed within Life by the
+// browser that keeps the secret browser.
+func (l *Logins) Begin(ctx context.Context, i Issuer, resource, redirectURI string) (at, browser string, err error) {
+	c := oauth.NewHTTPClient(oauth.Server{URL: i.URL})
+	about, err := l.describe(ctx, c, i.URL)
+	if err != nil {
+		return "", "", err
+	}
+	settings := oauth.Settings{ClientID: i.ClientID, ClientSecret: i.ClientSecret}
+	client, err := oauth.Identify(ctx, c, oauth.Server{URL: i.URL, Settings: settings}, about, oauth.Redirect{URI: redirectURI}, nil)
+	if err != nil {
+		return "", "", err
+	}
+	p := &pending{
+		browser: rand.Text(), issuer: i.URL, verifier: oauth2.GenerateVerifier(), redirectURI: redirectURI, scopes: scopesOf(i, about),
+		grantor: oauth.Grantor{HTTP: c, Issuer: about, Client: client}, begun: time.Now(),
+	}
+	// Issuers know one of two ways to say for what the token is: the resource parameter of RFC
+	// 8707, or one of their own, as Auth0's audience. Who has to write an audience into the
+	// configuration has an issuer that does not issue for our URL, and that may refuse a resource,
+	// as Entra does.
+	if i.Audience == "" {
+		p.grantor.Resource = resource
+	}
+	state := rand.Text()
+	at = p.grantor.AuthorizationURL(state, p.verifier, redirectURI, p.scopes)
+	if at == "" {
+		return "", "", errors.New("the issuer names no page for logins (authorization_endpoint)")
+	}
+	if i.Audience != "" {
+		at += "&audience=" + url.QueryEscape(i.Audience)
+	}
+	l.add(state, p)
+	return at, p.browser, nil
+}
+
+// scopesOf returns the scopes to ask for.
+func scopesOf(i Issuer, about oauth.Issuer) []string {
+	scopes := oauth.Union(nil, i.Scopes)
+	for _, more := range []string{"openid", "offline_access"} { // without the second, some grant no refresh token
+		if slices.Contains(about.Scopes, more) {
+			scopes = oauth.Union(scopes, []string{more})
+		}
+	}
+	return scopes
+}
+
+// describe returns the metadata of the issuer.
+func (l *Logins) describe(ctx context.Context, c *http.Client, id string) (oauth.Issuer, error) {
+	l.mu.Lock()
+	known, ok := l.metadata[id]
+	l.mu.Unlock()
+	if ok && time.Since(known.read) < metadataLife {
+		return known.issuer, nil
+	}
+	about, err := oauth.Describe(ctx, c, id)
+	if err != nil {
+		return oauth.Issuer{}, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.metadata == nil {
+		l.metadata = make(map[string]described)
+	}
+	for other, m := range l.metadata { // an issuer that was removed from the configuration
+		if time.Since(m.read) >= metadataLife {
+			delete(l.metadata, other)
+		}
+	}
+	l.metadata[id] = described{*about, time.Now()}
+	return *about, nil
+}
+
+// add keeps a login until it is completed or too old.
+func (l *Logins) add(state string, p *pending) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pending == nil {
+		l.pending = make(map[string]*pending)
+	}
+	oldest := state
+	l.pending[state] = p
+	for other, q := range l.pending {
+		if p.begun.Sub(q.begun) >= Life {
+			delete(l.pending, other)
+		} else if q.begun.Before(l.pending[oldest].begun) {
+			oldest = other
+		}
+	}
+	if len(l.pending) > maxPending {
+		delete(l.pending, oldest)
+	}
+}
+
+// ErrUnknown is why a login is not completed that this browser has not begun, or that was completed
+// or is too old.
+var ErrUnknown = errors.New("this browser has begun no such login, or it was completed before, or it took longer than 10 minutes")
+
+// Complete completes the login to which the query of a redirect belongs, for the browser with that
+// secret. No login is completed twice, whatever the outcome was. A person may read the error.
+func (l *Logins) Complete(ctx context.Context, browser string, query url.Values) (*Session, error) {
+	state := query.Get("state")
+	l.mu.Lock()
+	p := l.pending[state]
+	delete(l.pending, state)
+	l.mu.Unlock()
+	if p == nil || time.Since(p.begun) >= Life || subtle.ConstantTimeCompare([]byte(browser), []byte(p.browser)) != 1 {
+		return nil, ErrUnknown
+	}
+	code, err := p.grantor.CheckResponse(query)
+	if err != nil {
+		return nil, readable(err)
+	}
+	token, err := p.grantor.Exchange(ctx, code, p.verifier, p.redirectURI, p.scopes)
+	if err != nil {
+		return nil, readable(err)
+	}
+	return &Session{Issuer: p.issuer, grantor: p.grantor, token: token}, nil
+}
+
+// A Session is what a completed login has got. It is immutable.
+type Session struct {
+	Issuer string // its URL
+
+	grantor oauth.Grantor
+	token   oauth.Token
+}
+
+// String says whose session it is, without its tokens.
+func (s *Session) String() string { return fmt.Sprintf("session at %q: %v", s.Issuer, s.token) }
+
+// GoString is String: %#v prints no secret, either.
+func (s *Session) GoString() string { return s.String() }
+
+// Access returns the access token.
+func (s *Session) Access() string { return s.token.Access }
+
+// Expires returns when the access token expires, as the issuer said when it granted it; zero if it
+// did not say.
+func (s *Session) Expires() time.Time { return s.token.Expires }
+
+// Renews reports whether there is a refresh token.
+func (s *Session) Renews() bool { return s.token.Refresh != "" }
+
+// Refresh returns the session with a fresh access token. The refresh token of s may not work any
+// more. The error wraps [ErrRefused] if the issuer says that the login is over.
+func (s *Session) Refresh(ctx context.Context) (*Session, error) {
+	token, err := s.grantor.Refresh(ctx, s.token)
+	if err != nil {
+		return nil, readable(err)
+	}
+	return &Session{s.Issuer, s.grantor, token}, nil
+}
+
+// Revoke has the issuer forget the tokens, if it offers that.
+func (s *Session) Revoke(ctx context.Context) error { return s.grantor.Revoke(ctx, s.token) }
+
+// ErrRefused is wrapped by errors that the issuer sent.
+var ErrRefused = errors.New("the issuer refuses")
+
+// readable returns an error of an issuer with advice for this use of it; others as they are.
+func readable(err error) error {
+	refusal, ok := errors.AsType[*oauth.Refusal](err)
+	if !ok {
+		return err
+	}
+	advice := ""
+	switch refusal.Code {
+	case "invalid_target":
+		advice = `; register this router's URL there as a resource, or write "audience" into the issuer's entry of "http", "oauth"`
+	case "invalid_scope":
+		advice = `; register the scopes there, or translate those that it knows with "scopeMap"`
+	case "invalid_client", "unauthorized_client":
+		advice = `; check "clientId" and "clientSecret" of the issuer's entry of "http", "oauth"`
+	}
+	what := refusal.Code
+	if refusal.Description != "" {
+		what += " (" + refusal.Description + ")"
+	}
+	return fmt.Errorf("%w: %s%s", ErrRefused, what, advice)
+}
