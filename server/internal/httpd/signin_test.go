@@ -1,0 +1,456 @@
+package httpd
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+)
+
+// A signInTest is a handler below /router of a proxy with TLS, and an issuer.
+type signInTest struct {
+	t       *testing.T
+	issuer  *fakeissuer.Issuer
+	h       *Handler
+	options atomic.Pointer[Options]
+
+	mu     sync.Mutex // guards what follows
+	proof  Proof      // of each token
+	err    error      // for each token; nil for none
+	judged []string   // the tokens that were judged
+	events []audit.Event
+}
+
+const publicOrigin = "https://tools.example"
+
+func (s *signInTest) Token(_ context.Context, token, resource string) (Proof, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.judged = append(s.judged, token)
+	if resource != publicOrigin+"/router/mcp" {
+		return Proof{}, &Refusal{Status: 401, Reason: "the resource is " + resource}
+	}
+	return s.proof, s.err
+}
+
+func (s *signInTest) Certificate(*x509.Certificate) (string, bool) { return "", false }
+
+// change changes what tokens prove.
+func (s *signInTest) change(f func(*Proof) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = f(&s.proof)
+}
+
+// edit changes the options that are in force.
+func (s *signInTest) edit(f func(*Options)) {
+	next := *s.options.Load()
+	next.Issuers = append([]Issuer{}, next.Issuers...)
+	f(&next)
+	s.options.Store(&next)
+	s.h.current()
+}
+
+func newSignInTest(t *testing.T, o fakeissuer.Options) *signInTest {
+	o.Clients = map[string]string{"router": "client-secret"}
+	s := &signInTest{t: t, issuer: fakeissuer.New(t, o)}
+	s.proof = Proof{
+		Principal: Principal{Hash: strings.Repeat("a", 64), Name: "ann (" + s.issuer.URL + ")", Admin: true},
+		Issuer:    s.issuer.URL, Revision: "1", Scopes: []string{"mcp:admin"}, Expires: time.Now().Add(time.Hour),
+	}
+	pages := http.NewServeMux()
+	pages.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "the page of "+PrincipalOf(r.Context()).Name)
+	})
+	pages.HandleFunc("GET /stream", func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	options := Options{
+		Bound: "127.0.0.1:8787", Pages: pages, PublicURL: publicOrigin + "/router", Authenticator: s,
+		Issuers: []Issuer{{
+			URL: s.issuer.URL, Read: []string{"mcp:read"}, Call: []string{"mcp:call"}, Admin: []string{"mcp:admin"}, Revision: "1",
+			ClientID: "router", ClientSecret: "client-secret", Admins: []string{"groups=ops"},
+		}},
+		Audit: func(e audit.Event) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.events = append(s.events, e)
+		},
+		Live: func() (*Options, <-chan struct{}) { return s.options.Load(), nil },
+	}
+	s.options.Store(&options)
+	b := &Backend{Clients: conversation.New(conversation.Options{Secret: make([]byte, 32), Log: zap.NewNop()})}
+	s.h = New(&Backends{
+		Of:  func(...string) (*Backend, bool) { return b, true },
+		All: func() []*Backend { return []*Backend{b} },
+		Log: zap.NewNop(), Secret: []byte("secret"),
+	}, options)
+	t.Cleanup(func() { s.h.Close(context.Background()) })
+	return s
+}
+
+// request returns a request of a browser; headers are pairs.
+func (s *signInTest) request(method, path, body string, headers ...string) *http.Request {
+	r := httptest.NewRequestWithContext(s.t.Context(), method, publicOrigin+path, strings.NewReader(body))
+	r.TLS, r.RemoteAddr = nil, "192.0.2.7:1234"
+	r.Header.Set("Accept", "text/html")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	if method == http.MethodPost && r.Header.Get("Content-Type") == "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return r
+}
+
+// do sends a request and returns the answer with its text.
+func (s *signInTest) do(method, path, body string, headers ...string) (*http.Response, string) {
+	s.t.Helper()
+	w := httptest.NewRecorder()
+	s.h.ServeHTTP(w, s.request(method, path, body, headers...))
+	return w.Result(), w.Body.String()
+}
+
+var refreshTo = regexp.MustCompile(`<meta http-equiv="refresh" content="0; url=([^"]*)">`)
+
+// begin presses the button, and returns the issuer's page and the browser's cookie.
+func (s *signInTest) begin() (at string, cookie []string) {
+	s.t.Helper()
+	r, text := s.do(http.MethodPost, "/login/with", "issuer="+url.QueryEscape(s.issuer.URL), "Origin", publicOrigin)
+	next := refreshTo.FindStringSubmatch(text)
+	if r.StatusCode != 200 || next == nil || len(r.Cookies()) != 1 {
+		s.t.Fatalf("begin: %d %s", r.StatusCode, text)
+	}
+	c := r.Cookies()[0]
+	if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode || c.MaxAge != 600 || c.Path != "/" {
+		s.t.Errorf("the cookie of a login under way: %+v", c)
+	}
+	return html.UnescapeString(next[1]), []string{"Cookie", c.Name + "=" + c.Value}
+}
+
+// redirected logs in at the issuer, and returns the path and query to which it redirects.
+func (s *signInTest) redirected(at string) string {
+	s.t.Helper()
+	back, err := fakeissuer.Redirected(s.t.Context(), at)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	path, ok := strings.CutPrefix(back, publicOrigin)
+	if !ok || !strings.HasPrefix(path, "/router/login/callback?") {
+		s.t.Fatalf("the issuer redirects to %s", back)
+	}
+	return path
+}
+
+// logIn logs a browser in, and returns its cookie.
+func (s *signInTest) logIn() []string {
+	s.t.Helper()
+	at, cookie := s.begin()
+	r, text := s.do(http.MethodGet, s.redirected(at), "", cookie...)
+	return s.in(r, text)
+}
+
+// in returns the cookie of a browser that is logged in by the answer.
+func (s *signInTest) in(r *http.Response, text string) []string {
+	s.t.Helper()
+	if next := refreshTo.FindStringSubmatch(text); r.StatusCode != 200 || next == nil || next[1] != "/router/" {
+		s.t.Fatalf("not logged in: %d %s", r.StatusCode, text)
+	}
+	for _, c := range r.Cookies() {
+		if c.MaxAge > 0 {
+			if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteStrictMode || c.Path != "/" {
+				s.t.Errorf("the cookie of a login: %+v", c)
+			}
+			return []string{"Cookie", c.Name + "=" + c.Value}
+		}
+	}
+	s.t.Fatal("no cookie")
+	return nil
+}
+
+// page asks for the page and returns the status.
+func (s *signInTest) page(cookie []string) int {
+	s.t.Helper()
+	r, text := s.do(http.MethodGet, "/", "", cookie...)
+	if r.StatusCode == 200 && text != "the page of "+s.proof.Principal.Name {
+		s.t.Errorf("the page is %s", text)
+	}
+	return r.StatusCode
+}
+
+// only returns the session of the only browser.
+func (s *signInTest) only() *ssoSession {
+	s.t.Helper()
+	all := s.h.login.sso.byID
+	if len(all) != 1 {
+		s.t.Fatalf("%d sessions", len(all))
+	}
+	for _, one := range all {
+		return one
+	}
+	return nil
+}
+
+// age makes the token of the only browser one that must be judged again, or has expired.
+func (s *signInTest) age(expired bool) {
+	one := s.only()
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	one.good = time.Now().Add(-time.Second)
+	if expired {
+		one.ends = one.good
+	}
+	one.pause = time.Time{}
+}
+
+func (s *signInTest) taken() []audit.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.events
+	s.events = nil
+	return all
+}
+
+// A person logs in at the issuer, sees the page, and logs out.
+func TestSignIn(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{})
+	r, text := s.do(http.MethodGet, "/router/", "")
+	if r.StatusCode != 401 || !strings.Contains(text, "Log in with 127.0.0.1:") || !strings.Contains(text, `action="/router/login/with"`) ||
+		strings.Contains(text, `type="password"`) || !strings.Contains(r.Header.Get("WWW-Authenticate"), "resource_metadata=") {
+		t.Fatalf("the login page: %d %v %s", r.StatusCode, r.Header, text)
+	}
+	at, begun := s.begin()
+	asked, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := asked.Query()
+	if q.Get("resource") != publicOrigin+"/router/mcp" || q.Get("redirect_uri") != publicOrigin+"/router/login/callback" || q.Get("code_challenge_method") != "S256" ||
+		q.Get("scope") != "mcp:admin mcp:call mcp:read" || q.Has("audience") || strings.Contains(at, strings.Split(begun[1], "=")[1]) {
+		t.Errorf("the issuer is asked %v", q)
+	}
+	back := s.redirected(at)
+	r, text = s.do(http.MethodGet, strings.TrimPrefix(back, "/router"), "", begun...) // the proxy strips the prefix
+	cookie := s.in(r, text)
+	if r.Header.Get("Referrer-Policy") != "no-referrer" || r.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("the page with the code: %v", r.Header)
+	}
+	for _, path := range []string{"/", "/router/"} {
+		if r, text := s.do(http.MethodGet, path, "", cookie...); r.StatusCode != 200 || !strings.HasPrefix(text, "the page of ann (") {
+			t.Errorf("%s: %d %s", path, r.StatusCode, text)
+		}
+	}
+	if r, _ := s.do(http.MethodPost, "/mcp", `{"id":1,"method":"ping"}`, append(cookie, "Content-Type", "application/json")...); r.StatusCode != 401 {
+		t.Errorf("the cookie opens /mcp: %d", r.StatusCode)
+	}
+	forged := []string{cookie[0], cookie[1][:len(cookie[1])-1] + "x"}
+	if status := s.page(forged); status != 401 {
+		t.Errorf("a forged cookie: %d", status)
+	}
+	if r, _ := s.do(http.MethodPost, "/logout", "{}", append(cookie, "Content-Type", "application/json", "Sec-Fetch-Site", "cross-site")...); r.StatusCode != 403 {
+		t.Errorf("another site logs out: %d", r.StatusCode)
+	}
+	stream := make(chan struct{})
+	go func() {
+		defer close(stream)
+		s.h.ServeHTTP(httptest.NewRecorder(), s.request(http.MethodGet, "/stream", "", cookie...))
+	}()
+	if r, _ := s.do(http.MethodPost, "/logout", "{}", append(cookie, "Content-Type", "application/json")...); r.StatusCode != 204 {
+		t.Errorf("logout: %d", r.StatusCode)
+	}
+	<-stream
+	if status, n := s.page(cookie), s.issuer.Counts().Revocations; status != 401 || n != 2 || len(s.h.login.sso.byID) != 0 {
+		t.Errorf("after the logout: %d, %d tokens revoked, %d sessions", status, n, len(s.h.login.sso.byID))
+	}
+	want := []audit.Event{
+		{Action: audit.LogIn, Outcome: audit.OK, Principal: s.proof.Principal.Name, From: "192.0.2.7", Target: s.issuer.URL},
+		{Action: audit.LogOut, Outcome: audit.OK, Principal: s.proof.Principal.Name, From: "192.0.2.7", Target: s.issuer.URL},
+	}
+	got := loginsIn(s.taken())
+	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("audited %+v", got)
+	}
+}
+
+// loginsIn returns the events about logins.
+func loginsIn(all []audit.Event) (some []audit.Event) {
+	for _, e := range all {
+		if e.Action == audit.LogIn || e.Action == audit.LogOut {
+			some = append(some, e)
+		}
+	}
+	return some
+}
+
+// With an audience, the issuer is asked for that.
+func TestSignInWithAudience(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{RefuseResource: true})
+	s.edit(func(o *Options) { o.Issuers[0].Audience = "api://router" })
+	at, cookie := s.begin()
+	if asked, err := url.Parse(at); err != nil || asked.Query().Has("resource") || asked.Query().Get("audience") != "api://router" {
+		t.Errorf("asked %s", at)
+	}
+	r, text := s.do(http.MethodGet, s.redirected(at), "", cookie...)
+	s.in(r, text)
+}
+
+// What is no answer to a login of this browser logs nobody in.
+func TestSignInRefused(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{})
+	with := func(path string, set ...string) string {
+		path, query, _ := strings.Cut(path, "?")
+		q, _ := url.ParseQuery(query)
+		for i := 0; i < len(set); i += 2 {
+			if q.Del(set[i]); set[i+1] != "" {
+				q.Set(set[i], set[i+1])
+			}
+		}
+		return path + "?" + q.Encode()
+	}
+	refused := func(name string, status int, path string, cookie []string, says string) {
+		t.Helper()
+		s.taken()
+		r, text := s.do(http.MethodGet, path, "", cookie...)
+		if r.StatusCode != status || !strings.Contains(text, says) || !strings.Contains(text, `href="/router/">Log in again`) || refreshTo.MatchString(text) {
+			t.Errorf("%s: %d %s", name, r.StatusCode, text)
+		}
+		for _, c := range r.Cookies() {
+			if c.MaxAge > 0 {
+				t.Errorf("%s: the cookie %v", name, c)
+			}
+		}
+		if e := loginsIn(s.taken()); len(e) != 1 || e[0].Outcome == audit.OK || strings.Contains(e[0].Reason, "code-") {
+			t.Errorf("%s: audited %+v", name, e)
+		}
+		if n := len(s.h.login.sso.byID); n != 0 {
+			t.Errorf("%s: %d sessions", name, n)
+		}
+	}
+	fresh := func() (string, []string) {
+		s.h.login.begins = nil // as many as the test needs
+		at, cookie := s.begin()
+		return s.redirected(at), cookie
+	}
+	const unknown = "has begun no such login"
+	back, cookie := fresh()
+	refused("a forged state", 400, with(back, "state", "x"), cookie, unknown)
+	refused("no state", 400, with(back, "state", ""), cookie, unknown)
+	refused("a state twice", 400, back+"&state=x", cookie, "&#34;state&#34; 2 times")
+	refused("a state that was used", 400, back, cookie, unknown)
+	back, cookie = fresh()
+	refused("no cookie", 400, back, nil, unknown)
+	refused("after another browser has tried", 400, back, cookie, unknown)
+	back, _ = fresh()
+	_, other := fresh()
+	refused("the cookie of another browser", 400, back, other, unknown)
+	back, cookie = fresh()
+	refused("another issuer", 400, with(back, "iss", "https://evil.example"), cookie, "another issuer")
+	back, cookie = fresh()
+	refused("no issuer", 400, with(back, "iss", ""), cookie, "no iss")
+	back, cookie = fresh()
+	refused("an error", 400, with(back, "code", "", "error", "access_denied", "error_description", "<b>no</b>"), cookie, "access_denied (&lt;b&gt;no&lt;/b&gt;)")
+	back, cookie = fresh()
+	refused("another code", 400, with(back, "code", "code-x"), cookie, "invalid_grant")
+	back, cookie = fresh()
+	refused("no code", 400, with(back, "code", ""), cookie, "neither a code nor an error")
+	refused("a long query", 414, back+"&x="+strings.Repeat("x", maxCallback), cookie, "too long")
+	refused("a query that is none", 400, "/login/callback?%zz", cookie, "be read")
+
+	before := s.issuer.Counts().Revocations
+	s.change(func(p *Proof) error { p.Principal.Admin = false; return nil })
+	back, cookie = fresh()
+	refused("no administrator", 403, back, cookie, "groups=ops")
+	s.change(func(p *Proof) error { p.Scopes = []string{"mcp:call"}; return nil })
+	back, cookie = fresh()
+	refused("no scope for it", 403, back, cookie, "grant: mcp:admin")
+	s.change(func(p *Proof) error {
+		p.Principal.Admin = true
+		return &Refusal{Status: 403, Reason: "no rule gives this user a profile"}
+	})
+	back, cookie = fresh()
+	refused("a token that lets no one in", 403, back, cookie, "no rule gives this user a profile")
+	s.change(func(*Proof) error { return errors.New("no keys") })
+	back, cookie = fresh()
+	refused("an issuer without keys", 503, back, cookie, "be checked now")
+	s.change(func(p *Proof) error { p.Issuer = "https://other.example"; return nil })
+	back, cookie = fresh()
+	refused("a token of another issuer", 403, back, cookie, "edited meanwhile")
+	s.change(func(p *Proof) error { p.Issuer, p.Revision = s.issuer.URL, "2"; return nil })
+	back, cookie = fresh()
+	refused("a token by another configuration", 403, back, cookie, "edited meanwhile")
+	if n := s.issuer.Counts().Revocations - before; n != 12 {
+		t.Errorf("%d tokens revoked", n)
+	}
+	s.issuer.Change(func(o *fakeissuer.Options) { o.Down = true })
+	back, cookie = fresh()
+	refused("an issuer that is down", 400, back, cookie, "token endpoint")
+
+	back, cookie = fresh()
+	for _, method := range []string{http.MethodHead, http.MethodPost} {
+		if r, _ := s.do(method, back, "", cookie...); r.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("%s: %d", method, r.StatusCode)
+		}
+	}
+}
+
+// A login begins at the public URL, by a click there.
+func TestSignInBegins(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{})
+	issuer := "issuer=" + url.QueryEscape(s.issuer.URL)
+	for name, tt := range map[string]struct {
+		status int
+		body   string
+		header []string
+	}{
+		"no origin":         {403, issuer, nil},
+		"another site":      {403, issuer, []string{"Origin", publicOrigin, "Sec-Fetch-Site", "cross-site"}},
+		"a sibling":         {403, issuer, []string{"Origin", publicOrigin, "Sec-Fetch-Site", "same-site"}},
+		"this machine":      {403, issuer, []string{"Origin", "http://localhost:8787"}},
+		"without TLS":       {403, issuer, []string{"Origin", "http://tools.example"}},
+		"no issuer":         {400, "", []string{"Origin", publicOrigin}},
+		"another issuer":    {400, "issuer=https://evil.example", []string{"Origin", publicOrigin}},
+		"a body that is no": {400, strings.Repeat("x", 2*maxLogin), []string{"Origin", publicOrigin}},
+	} {
+		if r, text := s.do(http.MethodPost, "/login/with", tt.body, tt.header...); r.StatusCode != tt.status || len(r.Cookies()) > 0 || !strings.Contains(text, "Log in with") {
+			t.Errorf("%s: %d %s", name, r.StatusCode, text)
+		}
+	}
+	if r, _ := s.do(http.MethodGet, "/login/with", ""); r.StatusCode != 401 {
+		t.Errorf("GET: %d", r.StatusCode)
+	}
+	for s.h.login.begins.Wait("192.0.2.7", 1) == 0 {
+		s.h.login.begins.Take("192.0.2.7", 1, 1)
+	}
+	if r, text := s.do(http.MethodPost, "/login/with", issuer, "Origin", publicOrigin); r.StatusCode != 429 || r.Header.Get("Retry-After") == "" || !strings.Contains(text, "too many tries") {
+		t.Errorf("too many: %d %v", r.StatusCode, r.Header)
+	}
+	s.h.login.begins = nil
+	s.issuer.Change(func(o *fakeissuer.Options) { o.NoMetadata = true })
+	if r, text := s.do(http.MethodPost, "/login/with", issuer, "Origin", publicOrigin); r.StatusCode != 502 || !strings.Contains(text, "The login can&#39;t begin") {
+		t.Errorf("no metadata: %d %s", r.StatusCode, text)
+	}
+	s.edit(func(o *Options) { o.Issuers[0].ClientID = "" })
+	if r, text := s.do(http.MethodPost, "/login/with", issuer, "Origin", publicOrigin); r.StatusCode != 404 || strings.Contains(text, "Log in with") || !strings.Contains(text, `type="password"`) {
+		t.Errorf("without a client: %d %s", r.StatusCode, text)
+	}
+	if r, _ := s.do(http.MethodGet, "/login/callback?code=1&state=2", ""); r.StatusCode != 401 {
+		t.Errorf("the callback without a client: %d", r.StatusCode)
+	}
+}
