@@ -132,7 +132,7 @@ func (l *login) judge(ctx context.Context, x *exchange, tokens *signin.Session) 
 		return http.StatusServiceUnavailable, e
 	}
 	e.Principal = proof.Principal.Name
-	s := &ssoSession{hash: proof.Principal.Hash, issuer: tokens.Issuer, revision: proof.Revision, resource: resource, from: network(x.r.RemoteAddr), tokens: tokens}
+	s := &ssoSession{hash: proof.Principal.Hash, issuer: tokens.Issuer, revision: proof.Revision, resource: resource, from: hostname(x.r.RemoteAddr), tokens: tokens}
 	switch {
 	case proof.Issuer != tokens.Issuer || !s.fits(x.current()): // now
 		e.Reason = "The configuration of the issuer was edited meanwhile."
