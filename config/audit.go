@@ -9,7 +9,7 @@ import (
 // An Audit says whether and where the audit log is written.
 type Audit struct {
 	Off      bool   // "audit": false
-	File     string // absolute path; "" is audit.jsonl in the data folder
+	File     string // absolute path; "" is audit.jsonl in the data folder, of a router that serves over HTTP
 	MaxSize  int64  // bytes of a file, after which another is begun; default 10 MiB
 	MaxFiles int    // number of files that are kept, including the current one; default 10
 }
@@ -24,7 +24,7 @@ func auditField(d *decoder, to *Audit) func(hujson.ObjectMember) {
 		}
 		var missing variables
 		if s = d.expand(s, &missing); missing.any() {
-			d.mistake(v.StartOffset, "the audit log is written to the data folder: %s", missing)
+			d.mistake(v.StartOffset, "the audit log is written to its default file: %s", missing)
 			return "", nil
 		}
 		if s = d.absolute(s); s != "" {

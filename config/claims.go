@@ -3,7 +3,9 @@ package config
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -100,15 +102,15 @@ func (c claim) refute(r Router) (what, fix string) {
 		}
 	case claimAudit:
 		if err := safefile.CanAppend(c.path); err != nil && c.path == r.Audit.File && !r.Audit.Off {
-			return message(`the "audit" log can't be written: %v`, withoutPath(err)), `write the path of a file that may be created, such as "audit": "audit.jsonl"`
+			return message(`'metarouter serve' does not start with this "audit": %v`, withoutPath(err)), `write the path of a file that may be created, such as "audit": "audit.jsonl"`
 		}
 	case claimClientCA:
 		data, err := safefile.Read(c.path, maxPEM)
-		if err = withoutPath(err); err == nil && !x509.NewCertPool().AppendCertsFromPEM(data) {
-			err = errors.New("it holds no certificate in PEM")
+		if err = withoutPath(err); err == nil {
+			err = checkAuthorities(data)
 		}
 		if err != nil && c.path == r.HTTP.ClientCA {
-			return message(`this "clientCA" can't be used, so no certificate lets a client in: %v`, err), "write the path of a PEM file with the certificates that sign those of clients"
+			return message(`'metarouter serve --http' does not start with this "clientCA": %v`, err), "write the path of a PEM file with the certificates that sign those of clients"
 		}
 	case claimTLS:
 		cert, err := safefile.Read(c.path, maxPEM)
@@ -139,6 +141,28 @@ func (c claim) refute(r Router) (what, fix string) {
 		}
 	}
 	return "", ""
+}
+
+// checkAuthorities says why a file does not hold certificates in PEM, and nothing else.
+func checkAuthorities(data []byte) error {
+	n := 0
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			return fmt.Errorf("it holds a %q, and not only certificates", block.Type)
+		}
+		if n++; !isCertificate(block.Bytes) {
+			return fmt.Errorf("its certificate %d is damaged", n)
+		}
+	}
+	if n == 0 {
+		return errors.New("it holds no certificate in PEM")
+	}
+	return nil
+}
+
+func isCertificate(der []byte) bool {
+	_, err := x509.ParseCertificate(der)
+	return err == nil
 }
 
 // withoutPath returns the error without a path, in which variables may be expanded.

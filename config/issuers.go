@@ -44,6 +44,7 @@ const (
 
 const (
 	maxIssuers = 20
+	maxScopes  = 3    // that one scope of an issuer stands for
 	maxWord    = 256  // bytes of a name of a claim, of a scope or of a client, and of the subject of a certificate
 	maxValue   = 1024 // bytes of a value of a claim, and of an issuer's URL, audience and secret
 )
@@ -260,7 +261,9 @@ func scopeMap(v hujson.Value) (map[string][]string, error) {
 			return fmt.Errorf(`must be one scope of the issuer, of at most %d characters without spaces; write it like "tools.read"`, maxWord)
 		}
 		if m.Value.Value.Kind() == '[' {
-			all[key], err = list(ours)(m.Value)
+			if all[key], err = list(ours)(m.Value); len(all[key]) > maxScopes {
+				err = errors.New("must have each scope once")
+			}
 			return err
 		}
 		scope, err := ours(m.Value)

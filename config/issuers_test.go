@@ -82,6 +82,7 @@ func TestIssuers(t *testing.T) {
 		{id + `, "admins": ["ops"]`, Issuer{}, `error: "admins[0]" must be a claim`},
 		{id + `, "scopeMap": {"x": "mcp:reads"}`, Issuer{}, `error: "scopeMap.x" must be "mcp:read", "mcp:call" or "mcp:admin"; did you mean "mcp:read"?`},
 		{id + `, "scopeMap": {"x": ["mcp:read", "admin"]}`, Issuer{}, `error: "scopeMap.x[1]" must be`},
+		{id + `, "scopeMap": {"x": ["mcp:read", "mcp:read", "mcp:read", "mcp:read"]}`, Issuer{}, `error: "scopeMap.x" must have each scope once`},
 		{id + `, "scopeMap": {"x y": "mcp:read"}`, Issuer{}, `error: "scopeMap.x y" must be one scope`},
 		{id + `, "introspect": true`, Issuer{}, `error: "introspect" needs a client`},
 		{id + `, "introspect": true, "clientId": "x"`, Issuer{}, `error: "introspect" needs a client`},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -403,6 +404,33 @@ func TestHash(t *testing.T) {
 	}
 }
 
+// checkAccess fails if those who are let in are not what [Issuer] and [Certificate] promise.
+func checkAccess(t *testing.T, r Router) {
+	for _, i := range r.HTTP.Issuers {
+		u, err := url.Parse(i.URL)
+		if i.URL == "" {
+			if !reflect.DeepEqual(i, Issuer{}) {
+				t.Errorf("something is left of an issuer with a mistake: %+v", i)
+			}
+		} else if err != nil || u.Scheme != "https" && !isLoopback(u.Hostname()) || i.User == "" {
+			t.Errorf("%+v can't be asked safely", i)
+		}
+		for _, rule := range i.Profiles {
+			if c := rule.Claim; c.Name == "" || (c.Name == "*") != (c.Value == "") || rule.Profile == "" {
+				t.Errorf("the rule %+v", rule)
+			}
+		}
+	}
+	for _, c := range r.HTTP.Certificates {
+		if c.Name != "" && (len(c.Attributes) == 0 || c.Profile != "" && !hasKey(r.Profiles, c.Profile)) {
+			t.Errorf("the certificate %+v", c)
+		}
+	}
+	if u, err := url.Parse(r.HTTP.PublicURL); err != nil || strings.HasSuffix(u.Path, "/") || strings.HasSuffix(u.Path, "/mcp") {
+		t.Errorf("the public URL %q", r.HTTP.PublicURL)
+	}
+}
+
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{"mcpServers": {"a": {"command": "npx", "args": ["${A:-${B}}"], "env": {"K": 1}, "timeout": 1e3}}}`))
 	f.Add([]byte(`{"servers": {"a:": {"type": "ws", "httpUrl": "x", "tools": {"deny": ["["]}}}, "metarouter": {"http": {"tokens": [""]}}}`))
@@ -410,6 +438,9 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{"metarouter": {"classification": {"categories": [{"name": "a", "rules": [{"patterns": ["("]}]}, 1], "fallback": "b",
 		"type": "mcp", "url": "${A}", "headers": {"B": "${C}"}}}}`))
 	f.Add([]byte(`{"metarouter": {"profiles": {"A": {}, "a": {"servers": ["["], "tools": {"allow": 1}, "ask": [], "pinned": ["x"], "arguments": {"*": {"a": /*1*/ [1,]}}}}}}`))
+	f.Add([]byte(`{"metarouter": {"http": {"publicUrl": "https://r.example/a/", "oauth": {"issuers": [{"url": "https://${A}", "audience": "x", "user": "email", "profiles": {"groups=a": "b", "*": 1},
+		"admins": ["a=b", "*"], "scopeMap": {"x": "mcp:read", "y": ["mcp:call"]}, "jwksUrl": "", "clientId": "", "clientSecret": "${B}", "introspect": true}, 1]}}, "audit": false}}`))
+	f.Add([]byte(`{"metarouter": {"http": {"clientCA": "a", "tlsCert": "b", "tlsKey": "c", "certificates": {"CN=a\\, b,dns=c": "ci", "O=x": {"name": "y", "rate": "1/s", "role": 1}}}, "audit": {"file": "a", "maxFiles": 2}}}`))
 	f.Add([]byte(`{"a": "\q"`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		world := fakeWorld(map[string]string{testFile: string(data), "/project/.env": string(data)}, nil)
@@ -432,5 +463,6 @@ func FuzzLoad(f *testing.F) {
 			}
 			s.Hash()
 		}
+		checkAccess(t, c.Router)
 	})
 }

@@ -33,6 +33,8 @@ func TestTokens(t *testing.T) {
 		{`{"token": "${TOKEN}", "role": "root"}`, Token{}, `"role" must be "use" or "admin"`},
 		{`{"token": "${TOKEN}", "role": "Admin"}`, Token{}, `"role" must be "use" or "admin"`},
 		{`{"token": "${TOKEN}", "name": "c i"}`, Token{}, `"name" must have 1 to 64`},
+		{`{"token": "${TOKEN}", "profil": "work"}`, Token{}, `did you mean "profile"`},
+		{`{"token": "${TOKEN}", "colour": "red"}`, Token{Hash: hashOfSecret, Role: RoleUse, text: "sk-secret"}, `"colour" is not known`},
 		{`{"token": "${TOKEN}", "profile": "Work"}`, Token{}, `"profile" must be the name of a profile`},
 	} {
 		c := loadText(t, `{"metarouter": {"http": {"tokens": [`+tt.token+`]}, "profiles": {"work": {}}}}`)
@@ -55,7 +57,6 @@ func TestTokensTogether(t *testing.T) {
 		{`"${TOKEN}", {"token": "${TOKEN}"}`, "1:49: this token is here twice, and the first one counts"},
 		{`{"token": "a", "name": "ci"}, {"token": "b", "name": "ci"}`, `two tokens are named "ci"`},
 		{`{"token": "a", "name": "ci", "profile": "gone"}`, `the token ci lets no client in: there is no profile "gone"`},
-		{`{"token": "a", "nam": "ci"}`, `did you mean "name"`},
 	} {
 		c := loadText(t, `{"metarouter": {"http": {"tokens": [`+tt.tokens+`]}}, "mcpServers": {"s": {"command": "x"}}}`)
 		if len(c.Problems) != 1 || c.Problems[0].Server != "" || !strings.Contains(c.Problems[0].Error(), tt.says) {

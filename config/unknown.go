@@ -90,8 +90,8 @@ func (d *decoder) unknown(m hujson.ObjectMember, known fields) {
 		return
 	}
 	if meant, ok := nearest(key, slices.Sorted(maps.Keys(known))); ok {
-		if strings.HasSuffix(d.level, ".rules") {
-			report = d.mistake // without a condition, the rule would apply to more texts
+		if strings.HasSuffix(d.level, ".rules") || d.level == atToken {
+			report = d.mistake // without a condition, the rule would apply to more texts; without a profile, the token would allow more
 		}
 		report(at, "the key %q is not known; did you mean %q?", key, meant)
 		return

@@ -148,7 +148,7 @@ func TestPublic(t *testing.T) {
 	}
 	p := f.begin(Request{By: "ann", Way: Public})
 	back := f.redirected(p)
-	if back.Host != "router.example.com" || back.Path != CallbackPath {
+	if back.Host != "router.example.com" || back.Path != "/tools"+CallbackPath {
 		t.Errorf("it comes back to %s", back)
 	}
 	here := *back

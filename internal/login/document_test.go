@@ -24,6 +24,7 @@ func TestDocument(t *testing.T) {
 		{"https://nas", "", true, ""},
 		{"http://router.example.com", "", true, ""},
 		{"https://router.example.com/", "", true, "https://router.example.com/oauth/client.json"},
+		{"https://example.com/tools", "", true, "https://example.com/tools/oauth/client.json"},
 		{"https://router.example.com/mcp", "https://us.example/client.json", true, "https://us.example/client.json"},
 	}
 	for _, test := range tests {

@@ -49,7 +49,7 @@ func (f *flow) router() *Logins {
 	f.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
 	f.logs = logs
-	l := New(Options{Store: NewStore(f.folder), Log: zap.New(core), PublicURL: func() string { return "https://router.example.com/" }})
+	l := New(Options{Store: NewStore(f.folder), Log: zap.New(core), PublicURL: func() string { return "https://router.example.com/tools/" }})
 	f.Cleanup(l.Close)
 	return l
 }

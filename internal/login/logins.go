@@ -19,8 +19,8 @@ import (
 type Options struct {
 	Store *Store // nil keeps logins in memory only
 
-	// PublicURL returns the URL by which browsers reach the router's HTTP server, without a path;
-	// "" if they can't. nil is "".
+	// PublicURL returns the URL by which browsers reach the router's HTTP server, which may have a
+	// path below which it serves all of its own; "" if they can't. nil is "".
 	PublicURL func() string
 
 	Log *zap.Logger // never has a token, a code or a secret
