@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -20,19 +23,24 @@ type verifier interface {
 
 // An admission is what the configuration says of clients that have no token of the
 // configuration. It is plain data.
-type admission struct{ issuers []issuer }
+type admission struct {
+	issuers  []issuer
+	subjects []subject // of certificates of clients
+}
 
-// An authenticator lets clients in by access tokens of issuers. It follows the configuration: each
+// An authenticator lets clients in by access tokens of issuers, and by certificates. It follows the configuration: each
 // token is judged by the one in force when it comes. It must be closed.
 type authenticator struct {
 	live func() (*admission, <-chan struct{})
 	open func([]bearer.Issuer) verifier
+	log  *zap.Logger
 
 	closing sync.WaitGroup // of the verifiers that are not in use any more
 
 	mu     sync.Mutex // guards what follows
 	opened *opened    // nil before the first token
 	closed bool
+	warned time.Time // when the log last had a certificate that lets no client in
 }
 
 // opened is a verifier in use. It keeps the keys of issuers, and so stays when only the rules for
@@ -43,8 +51,8 @@ type opened struct {
 	users   sync.WaitGroup // calls of Verify
 }
 
-func newAuthenticator(live func() (*admission, <-chan struct{}), open func([]bearer.Issuer) verifier) *authenticator {
-	return &authenticator{live: live, open: open}
+func newAuthenticator(live func() (*admission, <-chan struct{}), open func([]bearer.Issuer) verifier, log *zap.Logger) *authenticator {
+	return &authenticator{live: live, open: open, log: log}
 }
 
 // Close waits until all tokens are judged. Later ones can't be.
@@ -126,4 +134,35 @@ func (a *authenticator) Token(ctx context.Context, token, resource string) (serv
 }
 
 // Certificate implements [server.Authenticator].
-func (a *authenticator) Certificate(*x509.Certificate) (hash string, ok bool) { return "", false }
+func (a *authenticator) Certificate(leaf *x509.Certificate) (hash string, ok bool) {
+	now, _ := a.live()
+	if len(now.subjects) == 0 {
+		return "", false
+	}
+	hash, m := find(leaf, now.subjects)
+	if m != known {
+		a.warn(leaf, m)
+	}
+	return hash, m == known
+}
+
+// warn logs at times that a certificate lets no client in.
+func (a *authenticator) warn(leaf *x509.Certificate, m match) {
+	a.mu.Lock()
+	often := time.Since(a.warned) < warnAgain
+	if !often {
+		a.warned = time.Now()
+	}
+	a.mu.Unlock()
+	if often {
+		return
+	}
+	why := "no entry of http.certificates matches it; add one"
+	switch m {
+	case ambiguous:
+		why = "several entries of http.certificates match it that have as many parts; write one with more parts"
+	case refused:
+		why = "the entry of http.certificates that matches it has a mistake; correct it"
+	}
+	a.log.Warn("the certificate of a client does not let it in: "+why, zap.String("subject", describe(leaf)))
+}

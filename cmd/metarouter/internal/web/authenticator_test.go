@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -63,7 +65,7 @@ func newFakeWorld(r config.Router, answer func(ctx context.Context, token, resou
 			defer w.mu.Unlock()
 			w.opened = append(w.opened, v)
 			return v
-		})
+		}, zap.NewNop())
 	return w
 }
 

@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -24,9 +23,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // issue returns a certificate of the serial number for 127.0.0.1, and its key.
@@ -83,11 +80,7 @@ func TestCertificate(t *testing.T) {
 	}
 	serial := func() int64 {
 		t.Helper()
-		pair, err := c.get(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pair.Leaf.SerialNumber.Int64()
+		return c.get().Leaf.SerialNumber.Int64()
 	}
 	put(2)
 	if got := serial(); got != 1 {
@@ -179,36 +172,11 @@ func TestServeTLS(t *testing.T) {
 	}
 	cert := put(1)
 	core, logs := observer.New(zapcore.InfoLevel)
-	log := zap.New(core)
-	c := config.HTTP{Addr: "127.0.0.1:0", TLSCert: certFile, TLSKey: keyFile, MaxHeader: 1 << 16}
-	w, err := New(c, Flags{}, nil, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	c := config.Config{Router: config.Router{HTTP: config.HTTP{Addr: "127.0.0.1:0", TLSCert: certFile, TLSKey: keyFile}}}
+	w := start(t, c, zap.New(core))
 	if entry := logs.All()[0]; !strings.HasPrefix(entry.ContextMap()["url"].(string), "https://127.0.0.1:") {
 		t.Errorf("logged %v", entry.ContextMap())
 	}
-	w.certificate.every = 0
-	ctx, cancel := context.WithCancel(t.Context())
-	router := adapter.New(config.Config{}, adapter.Options{})
-	s := server.NewServers(server.Profiles{
-		Open: func([]string) (server.Router, server.Options) { return router.Parts(), server.Options{} }, Whole: router.Parts(),
-	})
-	ended := make(chan error, 3)
-	go func() { ended <- router.Run(ctx, nil) }()
-	go func() { ended <- s.Run(ctx) }()
-	go func() { ended <- w.Serve(ctx, s, router.Parts()) }()
-	defer func() {
-		cancel()
-		for range 3 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
-	}()
 	url := "https://" + w.listener.Addr().String() + "/mcp"
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		known := x509.NewCertPool()
@@ -226,7 +194,7 @@ func TestServeTLS(t *testing.T) {
 			t.Errorf("%s %s", response.Proto, body)
 		}
 		if protocol == "HTTP/1.1" {
-			long, _ := http.NewRequestWithContext(ctx, http.MethodPost, url+"/ping", nil)
+			long, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/ping", nil)
 			long.Header.Set("X-Long", strings.Repeat("x", 100<<10))
 			refused, err := client.Do(long)
 			if err != nil {
@@ -238,7 +206,7 @@ func TestServeTLS(t *testing.T) {
 			}
 		}
 		// Events are sent as they come.
-		opening, _ := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`)))
+		opening, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`)))
 		opening.Header.Set("Content-Type", "application/json")
 		opening.Header.Set("Accept", "application/json, text/event-stream")
 		opened, err := client.Do(opening)
@@ -246,7 +214,7 @@ func TestServeTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		opened.Body.Close()
-		listening, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		listening, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		listening.Header.Set("Accept", "text/event-stream")
 		listening.Header.Set("Mcp-Session-Id", opened.Header.Get("Mcp-Session-Id"))
 		stream, err := client.Do(listening)

@@ -176,7 +176,7 @@ const (
 )
 
 // scopes are the names of the levels.
-var scopes = map[string]level{"mcp:read": reads, "mcp:call": calls, "mcp:admin": administers}
+var scopes = map[string]level{config.ScopeRead: reads, config.ScopeCall: calls, config.ScopeAdmin: administers}
 
 // levelOf returns the highest level that one of the token's scopes stands for.
 func (i issuer) levelOf(has []string) level {
@@ -217,7 +217,10 @@ func lastSegment(scope string) string {
 func (i issuer) scopesFor(needed level) (names []string) {
 	theirs := i.Scopes
 	if theirs == nil {
-		theirs = map[string][]string{"mcp:read": {"mcp:read"}, "mcp:call": {"mcp:call"}, "mcp:admin": {"mcp:admin"}}
+		theirs = make(map[string][]string)
+		for name := range scopes {
+			theirs[name] = []string{name}
+		}
 	}
 	for l := needed; l <= administers && len(names) == 0; l++ {
 		for name, ours := range theirs {

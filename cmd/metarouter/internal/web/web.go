@@ -1,5 +1,6 @@
 // Package web serves the router over HTTP: it listens on an address with or without TLS,
-// collects the tokens that clients must send, and ends connections in order.
+// knows clients by tokens, by what identity providers issue, and by certificates, and ends
+// connections in order.
 //
 // [New] checks what flags and configuration ask for, [Listener.Listen] binds the address,
 // and [Listener.Serve] serves until its context ends.
@@ -27,7 +28,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/port"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/bearer"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -64,6 +64,7 @@ type Listener struct {
 	address     *net.TCPAddr
 	listener    net.Listener // nil before Listen
 	certificate *certificate // nil without TLS
+	clients     *authorities // of clients' certificates; nil to ask for none
 	maxHeader   int64
 	connections *connections
 	pages       *http.ServeMux
@@ -77,7 +78,7 @@ type Listener struct {
 
 // New returns a listener of what the flags, or else the configuration, ask for. Its
 // errors are wrong usage. A client that reaches the router can run tools, so an address
-// that other machines reach needs a token.
+// that other machines reach needs tokens, issuers or certificates.
 func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listener, error) {
 	address := f.Address
 	if address == "" {
@@ -96,10 +97,14 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	if err != nil {
 		return nil, err
 	}
+	clients, err := authoritiesOf(c, certificate, log)
+	if err != nil {
+		return nil, err
+	}
 	local := resolved.IP.IsLoopback()
 	proofs := proofsOf(c, tokens)
 	if !local && len(proofs) == 0 {
-		return nil, fmt.Errorf("--http %s is open to other machines, so clients must send a token: set %s, --token-file, metarouter.http.tokens or metarouter.http.oauth; or listen on 127.0.0.1:%d", address, secret.TokenVariable, resolved.Port)
+		return nil, fmt.Errorf("--http %s is open to other machines, so clients must send a token: set %s, --token-file or metarouter.http.tokens (http.oauth and http.clientCA let clients in too); or listen on 127.0.0.1:%d", address, secret.TokenVariable, resolved.Port)
 	}
 	switch short := slices.ContainsFunc(tokens, config.Token.IsShort); {
 	case short && !local:
@@ -110,11 +115,20 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	if !local && certificate == nil {
 		log.Warn("other machines can reach this router, and what they send is not encrypted: use --tls-cert and --tls-key, or put a proxy with TLS in front of it")
 	}
+	if local && len(proofs) == 0 && isElsewhere(c.PublicURL) {
+		log.Warn("http.publicUrl is for clients on other machines, and no client needs a token: set http.oauth, http.tokens or "+secret.TokenVariable, zap.String("publicUrl", c.PublicURL))
+	}
 	host, _, _ := net.SplitHostPort(address)
 	return &Listener{
-		flags: f, host: host, address: resolved, certificate: certificate, maxHeader: c.MaxHeader, connections: newConnections(mostConnections(c)),
+		flags: f, host: host, address: resolved, certificate: certificate, clients: clients, maxHeader: c.MaxHeader, connections: newConnections(mostConnections(c)),
 		pages: pages, log: log, file: file, proofs: proofs, key: newKey(),
 	}, nil
+}
+
+// isElsewhere reports whether a URL leads clients on other machines to the router.
+func isElsewhere(publicURL string) bool {
+	u, err := url.Parse(publicURL)
+	return err == nil && u.Host != "" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback()
 }
 
 // proofsOf returns how clients prove who they are. It is empty if anyone is let in.
@@ -124,6 +138,9 @@ func proofsOf(c config.HTTP, tokens []config.Token) (all []string) {
 	}
 	if len(c.Issuers) > 0 {
 		all = append(all, "oauth")
+	}
+	if len(c.Certificates) > 0 || c.ClientCA != "" {
+		all = append(all, "certificate")
 	}
 	return all
 }
@@ -155,53 +172,6 @@ func (l *Listener) Listen(ctx context.Context) error {
 
 func (l *Listener) bound() string { return l.listener.Addr().String() }
 
-// optionsOf returns the options that an edit of the configuration may change.
-func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
-	h := c.Router.HTTP
-	l.connections.limit(mostConnections(h))
-	issuers := []server.Issuer{}
-	for _, i := range issuersOf(c.Router, l.key) {
-		issuers = append(issuers, i.withPage(i.public()))
-	}
-	return &server.HTTPOptions{
-		Bound:        l.bound(),
-		AllowedHosts: slices.Concat(h.AllowedHosts, l.flags.Hosts, []string{l.host}, publicHost(h)), AllowedOrigins: h.AllowedOrigins,
-		Tokens: l.principals(c.Router), MaxBody: h.MaxBody, MaxBodyMemory: h.MaxBodyMemory, MaxBatch: h.MaxBatch, ReadTimeout: h.ReadTimeout,
-		Rate: h.Rate.PerSecond, Burst: h.Rate.Burst, Rates: ratesOf(h), SessionTimeout: h.SessionTimeout, MaxSessions: h.MaxSessions,
-		PublicURL: h.PublicURL, Issuers: issuers,
-	}
-}
-
-// admissionOf returns what the configuration says of clients without a token of its own.
-func (l *Listener) admissionOf(c config.Config) *admission {
-	return &admission{issuers: issuersOf(c.Router, l.key)}
-}
-
-// openVerifier opens the verifier of the issuers' tokens.
-func (l *Listener) openVerifier(issuers []bearer.Issuer) verifier {
-	return bearer.New(bearer.Options{Issuers: issuers, Log: l.log.Named("bearer")})
-}
-
-// publicHost returns the host of the URL by which browsers reach the router, nil without one.
-func publicHost(h config.HTTP) []string {
-	u, err := url.Parse(h.PublicURL)
-	if err != nil || u.Host == "" {
-		return nil
-	}
-	return []string{u.Host}
-}
-
-// ratesOf returns the rates of the tokens that have one of their own, by the hash of the token.
-func ratesOf(h config.HTTP) map[string]server.Rate {
-	rates := make(map[string]server.Rate)
-	for _, t := range h.Tokens {
-		if t.Hash != "" && t.Rate != (config.Rate{}) {
-			rates[t.Hash] = server.Rate{PerSecond: t.Rate.PerSecond, Burst: t.Rate.Burst}
-		}
-	}
-	return rates
-}
-
 // mostConnections returns the bound on connections: half of the files that this process may
 // open are for the servers.
 func mostConnections(c config.HTTP) int {
@@ -231,6 +201,19 @@ func certificateOf(c config.HTTP, f Flags, log *zap.Logger) (*certificate, error
 	return loaded, nil
 }
 
+// authoritiesOf returns the authorities of clients' certificates that the configuration names, or
+// nil if it names none or there is no TLS, whose problem the configuration reports.
+func authoritiesOf(c config.HTTP, own *certificate, log *zap.Logger) (*authorities, error) {
+	if c.ClientCA == "" || own == nil {
+		return nil, nil
+	}
+	loaded, err := loadAuthorities(c.ClientCA, log)
+	if err != nil {
+		return nil, fmt.Errorf("the certificates of http.clientCA: %w", err)
+	}
+	return loaded, nil
+}
+
 var errShort = fmt.Errorf("each token (%s, --token-file, metarouter.http.tokens) needs at least %d characters; make one with 'metarouter token new'", secret.TokenVariable, secret.MinToken)
 
 // tokenOf returns the token in a file, the zero value without a file.
@@ -249,77 +232,11 @@ func tokenOf(file string) (config.Token, error) {
 	return config.PlainToken(token), nil
 }
 
-// allTokens returns the tokens of the configuration, the environment and the file, each once. A
-// client must send one of them. The objects of the configuration come first, so that they
-// decide what a token may do that is elsewhere too.
-func allTokens(c config.HTTP, file config.Token) []config.Token {
-	all := slices.Clone(c.Tokens)
-	if token := secret.Token(); token != "" {
-		all = append(all, config.PlainToken(token))
-	}
-	if file.Hash != "" {
-		all = append(all, file)
-	}
-	slices.SortStableFunc(all, func(a, b config.Token) int { return rank(a) - rank(b) })
-	seen := make(map[string]bool)
-	return slices.DeleteFunc(all, func(t config.Token) bool {
-		again := seen[t.Hash]
-		seen[t.Hash] = true
-		return again
-	})
-}
-
-// rank is lower for a token that says more about its clients.
-func rank(t config.Token) int {
-	if t.Plain {
-		return 1
-	}
-	return 0
-}
-
-// principals returns those that requests may come from. A token that can't be used lets no
-// client in: the list is never empty because of a mistake, or if clients prove who they are in
-// another way, since without tokens every client is let in.
-func (l *Listener) principals(r config.Router) []server.Principal {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if file, err := tokenOf(l.flags.TokenFile); err != nil {
-		l.log.Warn("the token of --token-file stays as it was", zap.Error(err))
-	} else {
-		l.file = file
-	}
-	local := l.address.IP.IsLoopback()
-	all := []server.Principal{}
-	for _, t := range allTokens(r.HTTP, l.file) {
-		_, exists := r.Profiles[t.Profile]
-		switch {
-		case t.Hash == "" || t.Profile != "" && !exists: // the problems of the configuration say so
-			all = append(all, server.Principal{})
-		case t.IsShort() && !local:
-			l.log.Warn("a token lets no client in", zap.String("name", nameOf(t)), zap.Error(fmt.Errorf("other machines can reach this router, so %w", errShort)))
-			all = append(all, server.Principal{})
-		default:
-			all = append(all, server.Principal{Hash: t.Hash, Name: nameOf(t), Profile: t.Profile, Admin: t.Role == config.RoleAdmin})
-		}
-	}
-	if len(all) == 0 && len(r.HTTP.Issuers) > 0 {
-		all = append(all, server.Principal{})
-	}
-	if len(all) == 0 && !local {
-		l.log.Warn("no client is let in: other machines can reach this router, so its clients must send a token, and the configuration has none")
-		all = append(all, server.Principal{})
-	}
-	return all
-}
-
-// nameOf returns what logs call the clients with the token.
-func nameOf(t config.Token) string { return cmp.Or(t.Name, t.Hash[:min(8, len(t.Hash))]) }
-
 // Serve serves the router, whose configuration parts has, until ctx ends. Then it lets
 // calls finish for a while.
 func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.Parts) error {
 	options := adapter.Follow(parts, l.optionsOf)
-	authenticator := newAuthenticator(adapter.Follow(parts, l.admissionOf), l.openVerifier)
+	authenticator := newAuthenticator(adapter.Follow(parts, l.admissionOf), l.openVerifier, l.log.Named("http"))
 	defer authenticator.Close() // after the handler, which asks it
 	handler := s.Handler(server.HTTPOptions{
 		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Live: options, Authenticator: authenticator,
@@ -335,8 +252,11 @@ func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.
 	counted := listener{pipe.Listen(l.listener), l.connections, l.log.Named("http")}
 	serve := func() error { return h.Serve(counted) }
 	if l.certificate != nil { // with HTTP/2 for clients that ask for it
-		h.TLSConfig = l.certificate.config()
+		h.TLSConfig = l.certificate.config(l.clients)
 		serve = func() error { return h.ServeTLS(counted, "", "") }
+	}
+	if l.clients != nil {
+		defer l.watchClients(h)()
 	}
 	served := make(chan error, 1)
 	go func() { served <- serve() }()
@@ -359,4 +279,20 @@ func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.
 		return err
 	}
 	return nil
+}
+
+// watchClients ends connections of the HTTP server whose clients' certificates are not valid any
+// more, until stop is called.
+func (l *Listener) watchClients(h *http.Server) (stop func()) {
+	h.ConnState = func(c net.Conn, state http.ConnState) {
+		l.connections.changed(c, state)
+		l.clients.changed(c, state)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() { l.clients.watch(ctx) })
+	return func() {
+		cancel()
+		watching.Wait()
+	}
 }

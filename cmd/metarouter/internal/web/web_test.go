@@ -44,6 +44,32 @@ func TestTokenLength(t *testing.T) {
 	}
 }
 
+// A public URL for other machines needs a token as well, of which the log warns.
+func TestPublicURLWithoutToken(t *testing.T) {
+	t.Setenv("METAROUTER_TOKEN", "")
+	for _, tt := range []struct {
+		url     string
+		tokens  []config.Token
+		issuers []config.Issuer
+		warned  bool
+	}{
+		{"https://tools.example.com", nil, nil, true},
+		{"https://tools.example.com", tokens("0123456789abcdef"), nil, false},
+		{"https://tools.example.com", nil, []config.Issuer{{}}, false},
+		{"http://localhost:8787", nil, nil, false},
+		{"http://[::1]:8787/x", nil, nil, false},
+		{"", nil, nil, false},
+	} {
+		core, logs := observer.New(zap.WarnLevel)
+		if _, err := New(config.HTTP{Addr: "127.0.0.1:0", PublicURL: tt.url, Tokens: tt.tokens, Issuers: tt.issuers}, Flags{}, nil, zap.New(core)); err != nil {
+			t.Error(err)
+		}
+		if (logs.FilterMessageSnippet("http.publicUrl").Len() > 0) != tt.warned {
+			t.Errorf("%s: logged %v", tt.url, logs.All())
+		}
+	}
+}
+
 // tokens returns plain tokens; "" is one that the configuration could not read.
 func tokens(texts ...string) []config.Token {
 	var all []config.Token

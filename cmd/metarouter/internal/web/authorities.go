@@ -1,0 +1,188 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
+)
+
+// authorities are the certificate authorities whose certificates let clients in, read from a file,
+// and again when a client connects and every few seconds. A connection ends when the certificate
+// of its client is not valid any more, since TLS looks at it only at the beginning.
+type authorities struct {
+	reloaded[pool]
+	file string
+
+	tracking sync.Mutex // guards conns
+	conns    map[*tls.Conn]*identified
+}
+
+// A pool is the authorities as the file had them at one time.
+type pool struct{ *x509.CertPool }
+
+// An identified is a connection whose client has a certificate.
+type identified struct {
+	sent     []*x509.Certificate // by the client: its own first
+	verified *pool               // by which they were valid; nil if that must be found out
+	until    time.Time           // as long as verified holds
+}
+
+// sweepTime is how often the connections with certificates are looked at.
+const sweepTime = 5 * time.Second
+
+// loadAuthorities reads the file, which must have a certificate.
+func loadAuthorities(file string, log *zap.Logger) (*authorities, error) {
+	a := &authorities{file: file, conns: make(map[*tls.Conn]*identified)}
+	a.reloaded = reloaded[pool]{what: "the file of http.clientCA", read: a.readFile, every: fileCheck, log: log}
+	a.use = func(_ *pool, again bool) {
+		if again {
+			log.Info("the certificate authorities of clients have changed; connections with certificates of removed ones end", zap.String("file", file))
+		}
+	}
+	if err := a.load(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// readFile reads the file. seen changes when it does.
+func (a *authorities) readFile() (p *pool, seen [sha256.Size]byte, err error) {
+	data, err := safefile.Read(a.file, maxPEM)
+	if err != nil {
+		return nil, sha256.Sum256([]byte(err.Error())), err
+	}
+	seen = sha256.Sum256(data)
+	all, err := parseAuthorities(data)
+	if err != nil {
+		return nil, seen, fmt.Errorf("%s: %w", a.file, err)
+	}
+	return &pool{all}, seen, nil
+}
+
+// parseAuthorities reads certificates in PEM, with comments between them.
+func parseAuthorities(data []byte) (*x509.CertPool, error) {
+	all, n := x509.NewCertPool(), 0
+	for {
+		block, rest := pem.Decode(data)
+		if block == nil {
+			break
+		}
+		data = rest
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("it has a %q; it must have certificates only", block.Type)
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("its certificate %d: %w", n+1, err)
+		}
+		all.AddCert(c)
+		n++
+	}
+	switch {
+	case strings.Contains(string(data), "-----BEGIN"):
+		return nil, errors.New("its last certificate is not whole")
+	case n == 0:
+		return nil, errors.New("it has no certificate; write there in PEM the certificates that sign those of clients")
+	}
+	return all, nil
+}
+
+// changed is a ConnState of an [http.Server]. It notes the connections whose clients have
+// certificates.
+func (a *authorities) changed(c net.Conn, state http.ConnState) {
+	t, ok := c.(*tls.Conn)
+	if !ok {
+		return
+	}
+	switch state {
+	case http.StateActive:
+		if sent := t.ConnectionState().PeerCertificates; len(sent) > 0 {
+			a.tracking.Lock()
+			defer a.tracking.Unlock()
+			if a.conns[t] == nil {
+				a.conns[t] = &identified{sent: sent}
+			}
+		}
+	case http.StateClosed, http.StateHijacked:
+		a.tracking.Lock()
+		defer a.tracking.Unlock()
+		delete(a.conns, t)
+	}
+}
+
+// watch ends connections whose certificates are not valid any more, until ctx ends.
+func (a *authorities) watch(ctx context.Context) {
+	tick := time.NewTicker(sweepTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			a.sweep(time.Now())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sweep closes the connections whose certificates are not valid now.
+func (a *authorities) sweep(now time.Time) {
+	for conn, why := range a.invalid(a.get(), now) {
+		a.log.Info("a connection ends, since the certificate of its client is not valid any more", zap.Error(why))
+		conn.NetConn().Close() // at once; [tls.Conn.Close] may wait for the client
+	}
+}
+
+// invalid returns the connections whose certificates are not valid now, and why. They are not
+// looked at again.
+func (a *authorities) invalid(current *pool, now time.Time) map[*tls.Conn]error {
+	a.tracking.Lock()
+	defer a.tracking.Unlock()
+	ended := make(map[*tls.Conn]error)
+	for conn, i := range a.conns {
+		if i.verified == current && now.Before(i.until) {
+			continue
+		}
+		until, err := verify(i.sent, current, now)
+		if err != nil {
+			ended[conn] = err
+			delete(a.conns, conn)
+			continue
+		}
+		i.verified, i.until = current, until
+	}
+	return ended
+}
+
+// verify verifies a client's certificate as TLS does, and returns until when it is valid.
+func verify(sent []*x509.Certificate, p *pool, now time.Time) (until time.Time, err error) {
+	between := x509.NewCertPool()
+	for _, c := range sent[1:] {
+		between.AddCert(c)
+	}
+	chains, err := sent[0].Verify(x509.VerifyOptions{
+		Roots: p.CertPool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	until = sent[0].NotAfter
+	for _, c := range chains[0] {
+		if c.NotAfter.Before(until) {
+			until = c.NotAfter
+		}
+	}
+	return until, nil
+}

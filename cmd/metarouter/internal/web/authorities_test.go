@@ -1,0 +1,511 @@
+package web
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// An authority signs certificates of clients.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newKeyPair(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func newAuthority(t testing.TB, name string) *authority {
+	t.Helper()
+	a := &authority{key: newKeyPair(t), certificate: &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}}
+	a.certificate = a.sign(t, a.certificate, &a.key.PublicKey)
+	return a
+}
+
+// sign returns the certificate of a key.
+func (a *authority) sign(t testing.TB, template *x509.Certificate, key *ecdsa.PublicKey) *x509.Certificate {
+	t.Helper()
+	if template.NotAfter.IsZero() {
+		template.NotAfter = time.Now().Add(time.Hour)
+	}
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// client returns a certificate for a client, with its key.
+func (a *authority) client(t testing.TB, template x509.Certificate) tls.Certificate {
+	t.Helper()
+	key := newKeyPair(t)
+	if template.ExtKeyUsage == nil {
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	}
+	made := a.sign(t, &template, &key.PublicKey)
+	return tls.Certificate{Certificate: [][]byte{made.Raw}, PrivateKey: key, Leaf: made}
+}
+
+func (a *authority) pem() []byte { return pemOf(a.certificate) }
+
+func pemOf(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+func named(name string) x509.Certificate {
+	return x509.Certificate{Subject: pkix.Name{CommonName: name}}
+}
+
+// entry returns the configuration of certificates with the attributes, such as "CN=build".
+func entry(profile string, attributes ...string) config.Certificate {
+	c := config.Certificate{Subject: strings.Join(attributes, ","), Profile: profile, Role: config.RoleUse}
+	for _, text := range attributes {
+		name, value, _ := strings.Cut(text, "=")
+		c.Attributes = append(c.Attributes, config.Attribute{Name: name, Value: value})
+	}
+	c.Name = c.Subject
+	return c
+}
+
+// The most specific entry whose parts are all in the certificate decides, and no other.
+func TestSubjects(t *testing.T) {
+	ca := newAuthority(t, "CA")
+	leaf := func(c x509.Certificate) *x509.Certificate { return ca.client(t, c).Leaf }
+	spiffe, err := url.Parse("spiffe://example.com/build,1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := leaf(x509.Certificate{
+		Subject:  pkix.Name{CommonName: "build", Organization: []string{"Acme", "Emca"}, OrganizationalUnit: []string{"CI"}, Country: []string{"DE"}},
+		DNSNames: []string{"b.example.com", "*.example.org"}, EmailAddresses: []string{"b@example.com"}, URIs: []*url.URL{spiffe},
+	})
+	twice := leaf(x509.Certificate{Subject: pkix.Name{ExtraNames: []pkix.AttributeTypeAndValue{
+		{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "other"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "build"},
+	}}})
+	wrong := entry("work", "CN=build", "O=Acme")
+	wrong.Name = "" // a mistake
+	for _, tt := range []struct {
+		what    string
+		leaf    *x509.Certificate
+		entries []config.Certificate
+		want    string // the attributes of the entry, or why there is none
+	}{
+		{"CN", full, []config.Certificate{entry("work", "CN=build")}, "CN=build"},
+		{"O", full, []config.Certificate{entry("work", "O=Emca")}, "O=Emca"},
+		{"OU", full, []config.Certificate{entry("work", "OU=CI")}, "OU=CI"},
+		{"C", full, []config.Certificate{entry("work", "C=DE")}, "C=DE"},
+		{"DNS", full, []config.Certificate{entry("work", "DNS=b.example.com")}, "DNS=b.example.com"},
+		{"URI", full, []config.Certificate{entry("work", "URI=spiffe://example.com/build,1")}, "URI=spiffe://example.com/build,1"},
+		{"EMAIL", full, []config.Certificate{entry("work", "EMAIL=b@example.com")}, "EMAIL=b@example.com"},
+		{"letters", full, []config.Certificate{entry("work", "CN=Build"), entry("work", "O=acme"), entry("work", "DNS=B.example.com")}, "unknown"},
+		{"parts of values", full, []config.Certificate{entry("work", "CN=buil"), entry("work", "CN=builder"), entry("work", "URI=spiffe://example.com/build")}, "unknown"},
+		{"a wildcard is no name", full, []config.Certificate{entry("work", "DNS=a.example.org")}, "unknown"},
+		{"another kind of name", full, []config.Certificate{entry("work", "DNS=build"), entry("work", "CN=b.example.com"), entry("work", "SERIAL=1")}, "unknown"},
+		{"one part is missing", full, []config.Certificate{entry("work", "CN=build", "O=Other")}, "unknown"},
+		{"the most specific", full, []config.Certificate{entry("work", "CN=build"), entry("ops", "CN=build", "O=Acme"), entry("work", "O=Acme")}, "CN=build,O=Acme"},
+		{"equally specific", full, []config.Certificate{entry("work", "CN=build"), entry("work", "O=Acme")}, "ambiguous"},
+		{"equally specific, next to a less specific one", full, []config.Certificate{entry("work", "CN=build"), entry("work", "CN=build", "OU=CI"), entry("work", "CN=build", "O=Acme")}, "ambiguous"},
+		{"a more specific one decides", full, []config.Certificate{entry("work", "CN=build"), entry("work", "O=Acme"), entry("work", "OU=CI", "O=Emca")}, "OU=CI,O=Emca"},
+		{"a mistake in the most specific", full, []config.Certificate{entry("work", "CN=build"), wrong}, "refused"},
+		{"a profile that does not exist", full, []config.Certificate{entry("work", "CN=build"), entry("gone", "CN=build", "O=Acme")}, "refused"},
+		{"no profile", full, []config.Certificate{entry("", "CN=build")}, "CN=build"},
+		{"a mistake without attributes", full, []config.Certificate{{}}, "unknown"},
+		{"two common names", twice, []config.Certificate{entry("work", "CN=build")}, "unknown"},
+		{"no common name", leaf(x509.Certificate{DNSNames: []string{"b"}}), []config.Certificate{entry("work", "CN=")}, "unknown"},
+		{"no entry", full, nil, "unknown"},
+	} {
+		r := routerWith()
+		r.HTTP.Certificates = tt.entries
+		hash, m := find(tt.leaf, subjectsOf(r))
+		got := []string{"unknown", "ambiguous", "refused", "known"}[m]
+		for _, c := range tt.entries {
+			if m == known && hash == hashOf(c) {
+				got = c.Subject
+			}
+		}
+		if got != tt.want || (hash != "") != (m == known) {
+			t.Errorf("%s: %s %q, want %s", tt.what, got, hash, tt.want)
+		}
+	}
+	if hashOf(entry("a", "CN=b", "O=c")) != hashOf(entry("d", "O=c", "CN=b")) || hashOf(entry("a", "CN=b")) == hashOf(entry("a", "CN=c")) {
+		t.Error("the hash is not that of the attributes")
+	}
+	if config.PlainToken("certificate\x00CN=build").Hash == hashOf(entry("", "CN=build")) {
+		t.Error("a text that everyone can write down is a token of the principal")
+	}
+}
+
+// A file of authorities has certificates only, all of them whole.
+func TestParseAuthorities(t *testing.T) {
+	one, two := newAuthority(t, "one").pem(), newAuthority(t, "two").pem()
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})
+	for _, tt := range []struct {
+		what, text string
+		want       string // in the error
+	}{
+		{"one", string(one), ""},
+		{"two, with comments", "# one\n" + string(one) + "# two\n" + string(two) + "\n# end\n", ""},
+		{"none", "", "no certificate"},
+		{"text", "hello", "no certificate"},
+		{"a key", string(key), "PRIVATE KEY"},
+		{"a certificate and a key", string(one) + string(key), "PRIVATE KEY"},
+		{"half of the second", string(one) + string(two[:len(two)/2]), "not whole"},
+		{"nonsense in PEM", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})), "its certificate 1"},
+	} {
+		if p, err := parseAuthorities([]byte(tt.text)); (err != nil) != (tt.want != "") || err != nil && (!strings.Contains(err.Error(), tt.want) || p != nil) {
+			t.Errorf("%s: %v", tt.what, err)
+		}
+	}
+}
+
+// A certified is a router that asks its clients for certificates.
+type certified struct {
+	*running
+	ca     *authority
+	config config.Config
+	known  *x509.CertPool // of the router's own certificate
+	file   string         // of the authorities
+}
+
+const fixedToken = "0123456789abcdef"
+
+// startCertified starts a router that certificates of "CN=build" let in, and a token.
+func startCertified(t *testing.T, log *zap.Logger) *certified {
+	t.Setenv("METAROUTER_TOKEN", "")
+	dir := t.TempDir()
+	cert, key := issue(t, 1)
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	write(t, certFile, cert)
+	write(t, keyFile, key)
+	c := &certified{ca: newAuthority(t, "one"), known: x509.NewCertPool(), file: filepath.Join(dir, "ca.pem")}
+	c.known.AppendCertsFromPEM(cert)
+	write(t, c.file, c.ca.pem())
+	c.config.Router = routerWith()
+	c.config.Router.HTTP = config.HTTP{
+		Addr: "127.0.0.1:0", TLSCert: certFile, TLSKey: keyFile, ClientCA: c.file, Tokens: tokens(fixedToken),
+		Certificates: []config.Certificate{entry("work", "CN=build"), entry("gone", "CN=broken"), entry("work", "O=a"), entry("work", "O=b")},
+	}
+	c.running = start(t, c.config, log)
+	return c
+}
+
+// dialer returns a client with the certificates, of HTTP/1 or of HTTP/2. It keeps its connection.
+func (c *certified) dialer(t *testing.T, http2 bool, own ...tls.Certificate) *http.Client {
+	transport := &http.Transport{
+		ForceAttemptHTTP2: http2,
+		TLSClientConfig: &tls.Config{
+			RootCAs: c.known, ClientSessionCache: tls.NewLRUClientSessionCache(10),
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // also one that the router does not ask for
+				if len(own) == 0 {
+					return &tls.Certificate{}, nil
+				}
+				return &own[0], nil
+			},
+		},
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: time.Minute}
+}
+
+// ping returns the status of a request, or "no connection".
+func (c *certified) ping(t *testing.T, client *http.Client, authorization string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+c.bound()+"/mcp/ping", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return "no connection"
+	}
+	defer answer.Body.Close()
+	io.Copy(io.Discard, answer.Body)
+	if answer.TLS.DidResume {
+		t.Error("a TLS session was resumed")
+	}
+	return fmt.Sprint(answer.StatusCode)
+}
+
+// Certificates let clients in over TLS next to tokens.
+func TestClientCertificates(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	c := startCertified(t, zap.New(core))
+	other := newAuthority(t, "one") // with the name of the right one
+	usage := named("build")
+	usage.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	past := named("build")
+	past.NotAfter = time.Now().Add(-time.Minute)
+	future := named("build")
+	future.NotBefore = time.Now().Add(time.Minute)
+	both := x509.Certificate{Subject: pkix.Name{Organization: []string{"a", "b"}}}
+	key := newKeyPair(t)
+	own := named("build")
+	own.SerialNumber, own.NotAfter, own.IsCA, own.BasicConstraintsValid = big.NewInt(2), time.Now().Add(time.Hour), true, true
+	selfSigned := (&authority{certificate: &own, key: key}).sign(t, &own, &key.PublicKey)
+	for _, http2 := range []bool{false, true} {
+		for _, tt := range []struct {
+			what          string
+			own           []tls.Certificate
+			authorization string
+			want          string
+		}{
+			{"a certificate", []tls.Certificate{c.ca.client(t, named("build"))}, "", "200"},
+			{"nothing", nil, "", "401"},
+			{"a token alone", nil, "Bearer " + fixedToken, "200"},
+			{"a token with a certificate that is not mapped", []tls.Certificate{c.ca.client(t, named("other"))}, "Bearer " + fixedToken, "200"},
+			{"a wrong token with a certificate", []tls.Certificate{c.ca.client(t, named("build"))}, "Bearer wrong", "401"},
+			{"the text of the principal's hash", nil, "Bearer certificate\tCN=build", "401"},
+			{"another subject", []tls.Certificate{c.ca.client(t, named("other"))}, "", "401"},
+			{"an ambiguous subject", []tls.Certificate{c.ca.client(t, both)}, "", "401"},
+			{"a profile that does not exist", []tls.Certificate{c.ca.client(t, named("broken"))}, "", "401"},
+			{"another authority", []tls.Certificate{other.client(t, named("build"))}, "", "no connection"},
+			{"another authority, with a token", []tls.Certificate{other.client(t, named("build"))}, "Bearer " + fixedToken, "no connection"},
+			{"signed by itself", []tls.Certificate{{Certificate: [][]byte{selfSigned.Raw}, PrivateKey: key}}, "", "no connection"},
+			{"expired", []tls.Certificate{c.ca.client(t, past)}, "", "no connection"},
+			{"not yet valid", []tls.Certificate{c.ca.client(t, future)}, "", "no connection"},
+			{"for servers", []tls.Certificate{c.ca.client(t, usage)}, "", "no connection"},
+		} {
+			if got := c.ping(t, c.dialer(t, http2, tt.own...), tt.authorization); got != tt.want {
+				t.Errorf("%s, HTTP/2 %v: %s, want %s", tt.what, http2, got, tt.want)
+			}
+		}
+	}
+	if n := logs.FilterMessageSnippet("does not let it in").Len(); n != 1 {
+		t.Errorf("%d times the log says that certificates let no one in", n)
+	}
+}
+
+// An edit that removes an entry, or the authorities, ends what its certificates may, on open
+// connections too. The token of another client goes on.
+func TestEditOfCertificates(t *testing.T) {
+	c := startCertified(t, zap.NewNop())
+	build, ci := c.dialer(t, false, c.ca.client(t, named("build"))), c.dialer(t, false)
+	check := func(what, want string) {
+		t.Helper()
+		if got := c.ping(t, build, ""); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+		if got := c.ping(t, ci, "Bearer "+fixedToken); got != "200" {
+			t.Errorf("%s: the token: %s", what, got)
+		}
+	}
+	check("at first", "200")
+	for what, change := range map[string]func(*config.Router){
+		"without the entry":   func(r *config.Router) { r.HTTP.Certificates = r.HTTP.Certificates[1:] },
+		"without any entry":   func(r *config.Router) { r.HTTP.Certificates = nil },
+		"without authorities": func(r *config.Router) { r.HTTP.ClientCA = "" },
+		"other authorities":   func(r *config.Router) { r.HTTP.ClientCA = filepath.Join(filepath.Dir(c.file), "other.pem") },
+		"without the profile": func(r *config.Router) { r.Profiles = nil },
+		"a mistake":           func(r *config.Router) { r.HTTP.Certificates = []config.Certificate{{}} },
+		"without all tokens":  func(r *config.Router) { r.HTTP.Certificates = nil; r.HTTP.ClientCA = "" },
+	} {
+		edited := c.config
+		change(&edited.Router)
+		c.edit(edited)
+		check(what, "401")
+		c.edit(c.config)
+		check(what+", undone", "200")
+	}
+}
+
+// Without tokens, authorities and certificates keep the router from being public.
+func TestCertificatesGuard(t *testing.T) {
+	t.Setenv("METAROUTER_TOKEN", "")
+	l, err := New(config.HTTP{Addr: "127.0.0.1:0"}, Flags{}, nil, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, h := range map[string]config.HTTP{
+		"authorities":           {ClientCA: "ca.pem"},
+		"an entry":              {Certificates: []config.Certificate{entry("", "CN=build")}},
+		"a mistake in an entry": {Certificates: []config.Certificate{{}}},
+	} {
+		all := l.principals(config.Router{HTTP: h})
+		if len(all) == 0 {
+			t.Errorf("%s: the router is public", what)
+		}
+		for _, p := range all {
+			if p.Hash != "" {
+				t.Errorf("%s: lets in %+v, without TLS", what, p)
+			}
+		}
+	}
+}
+
+// The file of the authorities is followed. What a removed one has signed ends: the connections, and
+// their streams. While the file is broken, it stays as it was.
+func TestEditOfAuthorities(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	c := startCertified(t, zap.New(core))
+	next := newAuthority(t, "two")
+	signed := c.ca.client(t, named("build"))
+	old, token := c.dialer(t, false, signed), c.dialer(t, false)
+	check := func(what, want string, client *http.Client) {
+		t.Helper()
+		if got := c.ping(t, client, ""); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	check("at first", "200", old)
+	if got := c.ping(t, token, "Bearer "+fixedToken); got != "200" {
+		t.Errorf("a token: %s", got)
+	}
+	stream, ended := c.stream(t, signed)
+	sweep := func() { c.clients.sweep(time.Now()) }
+
+	for what, text := range map[string]string{"nonsense": "nonsense", "nothing": "", "half": string(next.pem()[:100])} {
+		write(t, c.file, []byte(text))
+		sweep()
+		check(what, "200", c.dialer(t, false, signed))
+		check(what+", of another authority", "no connection", c.dialer(t, false, next.client(t, named("build"))))
+	}
+	if n := logs.FilterMessageSnippet("can't be read again").Len(); n != 3 {
+		t.Errorf("%d times the log says that the file is broken", n)
+	}
+
+	write(t, c.file, append(c.ca.pem(), next.pem()...))
+	sweep()
+	check("with both", "200", old)
+	check("the next one", "200", c.dialer(t, true, next.client(t, named("build"))))
+	select {
+	case <-ended:
+		t.Fatal("a connection ends whose authority stays")
+	default:
+	}
+
+	write(t, c.file, next.pem())
+	sweep()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("a stream goes on with a certificate of a removed authority")
+	}
+	stream.Body.Close()
+	check("a removed one, again", "no connection", old)
+	check("the new one", "200", c.dialer(t, false, next.client(t, named("build"))))
+	if got := c.ping(t, token, "Bearer "+fixedToken); got != "200" {
+		t.Errorf("a token: %s", got)
+	}
+	if n := logs.FilterMessageSnippet("a connection ends").Len(); n == 0 {
+		t.Error("the log does not say that connections end")
+	}
+}
+
+// A connection ends when the certificate of its client expires.
+func TestExpiryOfOpenConnection(t *testing.T) {
+	c := startCertified(t, zap.NewNop())
+	stream, ended := c.stream(t, c.ca.client(t, named("build")))
+	c.clients.sweep(time.Now().Add(59 * time.Minute))
+	c.clients.sweep(time.Now().Add(59 * time.Minute))
+	select {
+	case <-ended:
+		t.Fatal("a connection ends before its certificate expires")
+	default:
+	}
+	c.clients.sweep(time.Now().Add(61 * time.Minute))
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("a stream goes on with an expired certificate")
+	}
+	stream.Body.Close()
+	c.clients.tracking.Lock()
+	defer c.clients.tracking.Unlock()
+	if len(c.clients.conns) != 0 {
+		t.Errorf("%d connections are kept", len(c.clients.conns))
+	}
+}
+
+// stream opens a stream of events with a certificate. ended is closed when it ends.
+func (c *certified) stream(t *testing.T, own tls.Certificate) (stream *http.Response, ended chan struct{}) {
+	t.Helper()
+	client := c.dialer(t, false, own)
+	client.Timeout = 0
+	send := func(method, session, body string) *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+c.bound()+"/mcp", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		if session != "" {
+			r.Header.Set("Mcp-Session-Id", session)
+			r.Header.Set("Accept", "text/event-stream")
+		}
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s", method, answer.Status)
+		}
+		return answer
+	}
+	opened := send(http.MethodPost, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`)
+	opened.Body.Close()
+	stream = send(http.MethodGet, opened.Header.Get("Mcp-Session-Id"), "")
+	ended = make(chan struct{})
+	go func() {
+		defer close(ended)
+		io.Copy(io.Discard, stream.Body)
+	}()
+	return stream, ended
+}
+
+// At the start the file of the authorities must be good.
+func TestAuthoritiesAtStart(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := issue(t, 1)
+	certFile, keyFile, file := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
+	write(t, certFile, cert)
+	write(t, keyFile, key)
+	h := config.HTTP{Addr: "127.0.0.1:0", TLSCert: certFile, TLSKey: keyFile, ClientCA: file, Certificates: []config.Certificate{entry("", "CN=build")}}
+	try := func(want string) {
+		t.Helper()
+		_, err := New(h, Flags{}, nil, zap.NewNop())
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	try("ca.pem")
+	write(t, file, nil)
+	try("no certificate")
+	write(t, file, newAuthority(t, "one").pem())
+	try("")
+}

@@ -1,0 +1,159 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/bearer"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/server"
+)
+
+// optionsOf returns the options that an edit of the configuration may change.
+func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
+	h := c.Router.HTTP
+	l.connections.limit(mostConnections(h))
+	issuers := []server.Issuer{}
+	for _, i := range issuersOf(c.Router, l.key) {
+		issuers = append(issuers, i.withPage(i.public()))
+	}
+	return &server.HTTPOptions{
+		Bound:        l.bound(),
+		AllowedHosts: slices.Concat(h.AllowedHosts, l.flags.Hosts, []string{l.host}, publicHost(h)), AllowedOrigins: h.AllowedOrigins,
+		Tokens: l.principals(c.Router), MaxBody: h.MaxBody, MaxBodyMemory: h.MaxBodyMemory, MaxBatch: h.MaxBatch, ReadTimeout: h.ReadTimeout,
+		Rate: h.Rate.PerSecond, Burst: h.Rate.Burst, Rates: ratesOf(h), SessionTimeout: h.SessionTimeout, MaxSessions: h.MaxSessions,
+		PublicURL: h.PublicURL, Issuers: issuers,
+	}
+}
+
+// admissionOf returns what the configuration says of clients without a token of its own.
+func (l *Listener) admissionOf(c config.Config) *admission {
+	now := &admission{issuers: issuersOf(c.Router, l.key)}
+	if l.asksFor(c.Router.HTTP) {
+		now.subjects = subjectsOf(c.Router)
+	}
+	return now
+}
+
+// openVerifier opens the verifier of the issuers' tokens.
+func (l *Listener) openVerifier(issuers []bearer.Issuer) verifier {
+	return bearer.New(bearer.Options{Issuers: issuers, Log: l.log.Named("bearer")})
+}
+
+// publicHost returns the host of the URL by which browsers reach the router, nil without one.
+func publicHost(h config.HTTP) []string {
+	u, err := url.Parse(h.PublicURL)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	return []string{u.Host}
+}
+
+// asksFor reports whether certificates of clients count: those of the authorities that the
+// configuration names now were asked for.
+func (l *Listener) asksFor(h config.HTTP) bool {
+	return l.clients != nil && l.clients.file == h.ClientCA
+}
+
+// ratesOf returns the rates of the tokens and certificates that have one of their own, by the hash
+// of their principals.
+func ratesOf(h config.HTTP) map[string]server.Rate {
+	rates := make(map[string]server.Rate)
+	for _, t := range h.Tokens {
+		if t.Hash != "" && t.Rate != (config.Rate{}) {
+			rates[t.Hash] = server.Rate{PerSecond: t.Rate.PerSecond, Burst: t.Rate.Burst}
+		}
+	}
+	for _, c := range h.Certificates {
+		if c.Rate != (config.Rate{}) {
+			rates[hashOf(c)] = server.Rate{PerSecond: c.Rate.PerSecond, Burst: c.Rate.Burst}
+		}
+	}
+	return rates
+}
+
+// allTokens returns the tokens of the configuration, the environment and the file, each once. A
+// client must send one of them. The objects of the configuration come first, so that they
+// decide what a token may do that is elsewhere too.
+func allTokens(c config.HTTP, file config.Token) []config.Token {
+	all := slices.Clone(c.Tokens)
+	if token := secret.Token(); token != "" {
+		all = append(all, config.PlainToken(token))
+	}
+	if file.Hash != "" {
+		all = append(all, file)
+	}
+	slices.SortStableFunc(all, func(a, b config.Token) int { return rank(a) - rank(b) })
+	seen := make(map[string]bool)
+	return slices.DeleteFunc(all, func(t config.Token) bool {
+		again := seen[t.Hash]
+		seen[t.Hash] = true
+		return again
+	})
+}
+
+// rank is lower for a token that says more about its clients.
+func rank(t config.Token) int {
+	if t.Plain {
+		return 1
+	}
+	return 0
+}
+
+// principals returns those that requests may come from. A token that can't be used lets no
+// client in: the list is never empty because of a mistake, or if clients prove who they are in
+// another way, since without tokens every client is let in.
+func (l *Listener) principals(r config.Router) []server.Principal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if file, err := tokenOf(l.flags.TokenFile); err != nil {
+		l.log.Warn("the token of --token-file stays as it was", zap.Error(err))
+	} else {
+		l.file = file
+	}
+	local := l.address.IP.IsLoopback()
+	all := []server.Principal{}
+	for _, t := range allTokens(r.HTTP, l.file) {
+		_, exists := r.Profiles[t.Profile]
+		switch {
+		case t.Hash == "" || t.Profile != "" && !exists: // the problems of the configuration say so
+			all = append(all, server.Principal{})
+		case t.IsShort() && !local:
+			l.log.Warn("a token lets no client in", zap.String("name", nameOf(t)), zap.Error(fmt.Errorf("other machines can reach this router, so %w", errShort)))
+			all = append(all, server.Principal{})
+		default:
+			all = append(all, server.Principal{Hash: t.Hash, Name: nameOf(t), Profile: t.Profile, Admin: t.Role == config.RoleAdmin})
+		}
+	}
+	all = append(all, l.certified(r)...)
+	if len(all) == 0 && (len(r.HTTP.Issuers) > 0 || r.HTTP.ClientCA != "") {
+		all = append(all, server.Principal{})
+	}
+	if len(all) == 0 && !local {
+		l.log.Warn("no client is let in: other machines can reach this router, so its clients must send a token, and the configuration has none")
+		all = append(all, server.Principal{})
+	}
+	return all
+}
+
+// certified returns the principals of client certificates. One that can't be used lets no client
+// in.
+func (l *Listener) certified(r config.Router) (all []server.Principal) {
+	for i, s := range subjectsOf(r) {
+		c := r.HTTP.Certificates[i]
+		if s.hash == "" || !l.asksFor(r.HTTP) {
+			all = append(all, server.Principal{})
+			continue
+		}
+		all = append(all, server.Principal{Hash: s.hash, Name: c.Name, Profile: c.Profile, Admin: c.Role == config.RoleAdmin})
+	}
+	return all
+}
+
+// nameOf returns what logs call the clients with the token.
+func nameOf(t config.Token) string { return cmp.Or(t.Name, t.Hash[:min(8, len(t.Hash))]) }

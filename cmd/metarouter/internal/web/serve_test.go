@@ -1,0 +1,67 @@
+package web
+
+import (
+	"context"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/server"
+)
+
+// A running is a router that is served over HTTP.
+type running struct {
+	*Listener
+	router *adapter.Router
+	edits  chan config.Config
+}
+
+// start serves a router with the configuration until the test ends.
+func start(t testing.TB, c config.Config, log *zap.Logger) *running {
+	t.Helper()
+	c.Router.HTTP.MaxHeader = 1 << 16
+	l, err := New(c.Router.HTTP, Flags{}, nil, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if l.certificate != nil {
+		l.certificate.every = 0
+	}
+	if l.clients != nil {
+		l.clients.every = 0
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{Listener: l, router: adapter.New(c, adapter.Options{}), edits: make(chan config.Config)}
+	parts := r.router.Parts()
+	s := server.NewServers(server.Profiles{
+		Open:   func(chosen []string) (server.Router, server.Options) { return parts.Scope(chosen...), server.Options{} },
+		Exists: func(name string) bool { _, ok := parts.Config().Router.Profiles[name]; return ok },
+		Edited: parts.Edited, Whole: parts,
+	})
+	ended := make(chan error, 3)
+	go func() { ended <- r.router.Run(ctx, r.edits) }()
+	go func() { ended <- s.Run(ctx) }()
+	go func() { ended <- l.Serve(ctx, s, parts) }()
+	t.Cleanup(func() {
+		cancel()
+		for range 3 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return r
+}
+
+// edit puts another configuration into use.
+func (r *running) edit(c config.Config) {
+	edited := r.router.Parts().Edited()
+	c.Router.HTTP.MaxHeader = 1 << 16
+	r.edits <- c
+	<-edited
+}
