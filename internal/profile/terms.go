@@ -61,7 +61,7 @@ func (j *judged) add(profiles choice) bool {
 	return true
 }
 
-// added returns the terms that a profile adds. ok is false if it fixes an argument to another
+// added returns the terms of a profile without what is fixed already. ok is false if it fixes an argument to another
 // value than a profile before.
 func (j *judged) added(c *compiled) (added terms, ok bool) {
 	for name, value := range c.fixedFor(j.item) {
@@ -82,9 +82,7 @@ func (j *judged) added(c *compiled) (added terms, ok bool) {
 		}
 		added.fixed[name] = value
 	}
-	if j.ask == (Ask{}) {
-		added.ask = c.asks(j.item, j.tool)
-	}
+	added.ask = c.asks(j.item, j.tool)
 	return added, true
 }
 
