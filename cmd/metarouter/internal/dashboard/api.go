@@ -48,7 +48,7 @@ type clientInfo struct {
 	ProtocolVersion string    `json:"protocol_version"`
 	Transport       string    `json:"transport"` // "stdio", "http" or "plain"
 	Mode            string    `json:"mode"`      // "direct" or "search"
-	Profiles        []string  `json:"profiles"`  // that it has chosen, or "default" if there is one
+	Profiles        []string  `json:"profiles"`  // that it has chosen, or "default" if there is one; one may be a union, "dev|ops", or "@read"
 	Principal       string    `json:"principal"` // the name of its token, or the beginning of the token's hash; "" without a token
 	Calls           int64     `json:"calls"`     // of tools
 	Since           time.Time `json:"since"`
@@ -102,7 +102,7 @@ type call struct {
 	Trace     string           `json:"trace"`
 	Client    string           `json:"client"`
 	Principal string           `json:"principal,omitempty"` // the name of the token, over HTTP
-	Profile   string           `json:"profile,omitempty"`   // the profiles that limit the client, joined by "+"
+	Profile   string           `json:"profile,omitempty"`   // what limits the client, joined by "+", such as "@read+dev|ops"
 	Server    string           `json:"server"`              // "metarouter" for the router's own tools
 	Tool      string           `json:"tool"`
 	Answered  string           `json:"answered,omitempty"` // the ID of the tool that answered, if it is another one

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
@@ -41,15 +42,14 @@ func (d *Dashboard) clients() clientList {
 	return list
 }
 
-// profilesOf returns the profiles of a client that has chosen some, joined by "+".
+// profilesOf returns what limits a client that has chosen profiles, unions of them and
+// [profile.ReadOnly], joined by "+".
 func profilesOf(chosen string, all map[string]config.Profile) []string {
+	choices := []string{}
 	if chosen != "" {
-		return strings.Split(chosen, "+")
+		choices = strings.Split(chosen, "+")
 	}
-	if _, ok := all[config.DefaultProfile]; ok {
-		return []string{config.DefaultProfile}
-	}
-	return []string{}
+	return profile.Applying(all, choices)
 }
 
 // label returns what a client says of itself as a short line.

@@ -48,6 +48,9 @@ func TestClientsProfile(t *testing.T) {
 		{"", with, []string{"default"}},
 		{"work", with, []string{"work"}},
 		{"default+work", with, []string{"default", "work"}},
+		{"@read", with, []string{"@read", "default"}},
+		{"@read", nil, []string{"@read"}},
+		{"@read+default|work", with, []string{"@read", "default|work"}},
 	} {
 		if got := profilesOf(tc.chosen, tc.all); !reflect.DeepEqual(got, tc.want) {
 			t.Errorf("profiles of %q: %v, want %v", tc.chosen, got, tc.want)

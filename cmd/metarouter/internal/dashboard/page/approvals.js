@@ -4,6 +4,7 @@ import { state, now, ask, changed, askers } from "./store.js";
 import { html, nothing, icon, plural, ago, notice, empty } from "./ui.js";
 import { link, route } from "./route.js";
 import { shown } from "./plain.js";
+import { profilesText } from "./profiles.js";
 
 /**
  * A Request is a call that waits or has waited. It keeps its place until the view is left, so that
@@ -60,7 +61,7 @@ function card(r) {
   const p = r.pending;
   const over = r.answer || isOver(r) && !r.doing;
   const facts = [
-    ["Principal", p.principal ? shown(p.principal) : html`<span class="muted">no token</span>`], ["Profile", p.profile],
+    ["Principal", p.principal ? shown(p.principal) : html`<span class="muted">no token</span>`], ["Profile", profilesText((p.profile || "").split("+"))],
     ["Client", p.client ? shown(p.client) : html`<span class="muted">unknown</span>`],
     ["Waits for", over ? "" : ago(p.since, now())], ["Expires in", over ? "" : ago(now(), Date.parse(p.expires))],
   ].filter(([, v]) => v);

@@ -5,6 +5,7 @@ import { state, seconds, ratesKept, maxCalls, perSecond, changed } from "./store
 import { html, nothing, icon, count, plural, duration, size, time, rate, percent, copyable, empty } from "./ui.js";
 import { link, route, replace } from "./route.js";
 import { rates, latencies } from "./charts.js";
+import { profilesText } from "./profiles.js";
 
 /** The word for each outcome, and its look. */
 const outcomes = {
@@ -59,7 +60,7 @@ function row(c) {
     <td role="cell" class="outcome ${o.tone}">${icon(o.icon, o.tone)}<span>${o.word}</span>${c.attempts > 1 ? html` <span class="muted" title="The router sent this call ${c.attempts} times, because earlier attempts got no answer.">${c.attempts} attempts</span>` : nothing}${c.cached ? html` <span class="muted" title="The result is that of an earlier call with the same arguments; the server was not called.">cached</span>` : nothing}</td>
     <td role="cell" class="took num">${duration(c.ms)}</td>
     <td role="cell" class="bytes num" title="The size of the arguments, and of the result."><span class="sr">in </span>${size(c.bytes_in)}<span aria-hidden="true"> → </span><span class="sr"> out </span>${size(c.bytes_out)}</td>
-    <td role="cell" class="client" title="${[c.principal && `token ${c.principal}`, c.profile && `profile ${c.profile}`].filter(Boolean).join(", ")}">${c.client || html`<span class="muted">unknown</span>`}</td>
+    <td role="cell" class="client" title="${[c.principal && `token ${c.principal}`, c.profile && `profile ${profilesText(c.profile.split("+"))}`].filter(Boolean).join(", ")}">${c.client || html`<span class="muted">unknown</span>`}</td>
     <td role="cell" class="trace">${c.trace ? copyable(c.trace, "trace id", c.trace.slice(0, 8)) : nothing}</td>
   </tr>`;
 }

@@ -3,7 +3,7 @@ import { repeat } from "./vendor/lit-html/directives/repeat.js";
 import { state, now } from "./store.js";
 import { html, nothing, count, plural, ago, era, empty } from "./ui.js";
 import { link } from "./route.js";
-import { profiles } from "./profiles.js";
+import { profiles, profilesText } from "./profiles.js";
 
 const transports = {
   stdio: { word: "stdio", title: "A program that was started by the client connects it to this router." },
@@ -20,7 +20,7 @@ function row(c) {
     <td role="cell" class="what"><b>${c.name || "no name"}</b>${c.version ? html` <span class="muted">${c.version}</span>` : nothing}</td>
     <td role="cell" class="speaks">${c.protocol_version ? era(c.era, c.protocol_version) : html`<span class="muted">any revision</span>`}</td>
     <td role="cell" class="over" title=${t.title ?? nothing}>${t.word}</td>
-    <td role="cell" class="profile">${c.profiles.length ? html`<span class="narrow">profile </span>${c.profiles.join(" and ")}` : html`<span class="muted" title="No profile limits this client.">no profile</span>`}</td>
+    <td role="cell" class="profile">${c.profiles.length ? html`<span class="narrow">profile </span>${profilesText(c.profiles)}` : html`<span class="muted" title="No profile limits this client.">no profile</span>`}</td>
     <td role="cell" class="principal">${c.principal || html`<span class="muted" title="The client sent no token.">no token</span>`}</td>
     <td role="cell" class="mode" title="The client sees ${modes[c.mode] ?? c.mode}.">${c.mode}</td>
     <td role="cell" class="took num">${c.calls ? plural(c.calls, "call") : html`<span class="muted">no calls</span>`}</td>

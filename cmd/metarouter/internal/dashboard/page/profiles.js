@@ -14,6 +14,13 @@ function refresh() {
     .catch((e) => { answer.error = e.message; }).finally(changed);
 }
 
+/** profilesText says which profiles limit a client: "dev|ops" is what either allows, and "@read" no profile. */
+export function profilesText(choices) {
+  const named = choices.filter((c) => c !== "@read").map((c) => c.replaceAll("|", " or "));
+  const text = (named.length > 1 ? named.map((c) => (c.includes(" ") ? `(${c})` : c)) : named).join(" and ");
+  return choices.includes("@read") ? `${text ? `${text}, ` : ""}read-only` : text;
+}
+
 const maxNamed = 6; // servers
 
 function serversOf(p) {
@@ -24,7 +31,7 @@ function serversOf(p) {
 }
 
 function row(p) {
-  const connected = (state.clients?.clients ?? []).filter((c) => c.profiles.includes(p.name)).length;
+  const connected = (state.clients?.clients ?? []).filter((c) => c.profiles.some((choice) => choice.split("|").includes(p.name))).length;
   const offers = [[p.prompts, "prompt"], [p.resources, "resource"]].filter(([n]) => n).map(([n, word]) => plural(n, word));
   return html`<tr role="row">
     <td role="cell" class="what"><b>${p.name}</b>${p.name === "default" ? html` <span class="muted">for clients that choose none</span>` : nothing}</td>
