@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -90,10 +91,15 @@ func (l *login) identify(rules *rules, r *http.Request) (*stay, error) {
 			l.sso.expire(s.sso, errEdited.Error())
 			return nil, nil
 		}
-		if s.grant, err = s.sso.use(r.Context()); s.grant != nil {
-			return &s, nil
+		switch s.grant, err = s.sso.use(r.Context()); {
+		case err != nil && r.URL.Path == logoutPath:
+			s.grant = s.sso.last() // a browser may always log out
+		case err != nil && strings.HasPrefix(r.URL.Path, loginPath): // or log in by another way
+			return nil, nil
+		case err != nil || s.grant == nil:
+			return nil, err
 		}
-		return nil, err
+		return &s, nil
 	}
 	for _, known := range rules.access.known {
 		if known.Admin && known.Hash != "" && hmac.Equal([]byte(cookie.Value), []byte(s.signed(l.secret, known.Hash))) {

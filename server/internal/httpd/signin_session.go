@@ -146,6 +146,13 @@ func (s *ssoSession) fits(r *rules) bool {
 	return i != nil && i.ctx.Err() == nil && i.Revision == s.revision && i.ClientID != "" && s.resource == pageResource(r)
 }
 
+// last returns the grant as it was when the token was judged.
+func (s *ssoSession) last() *grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.grant
+}
+
 func (s *ssoSession) lastUsed() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
