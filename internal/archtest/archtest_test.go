@@ -102,6 +102,7 @@ var rules = map[string][]string{
 	// Next to the product.
 	"docs/demo":             {},
 	"examples/orchestrator": {"adapter", "adapter/functions", "adapter/mux", "adapter/openai", "registry", "selector"},
+	"tools/platforms":       {},
 	"tools/release":         {},
 	"tools/train":           {"registry", "selector", "internal/index"},
 
