@@ -48,6 +48,7 @@ const (
 	Edit     = "edit"     // the configuration
 	Remote   = "remote"   // a login or a logout at a remote server
 	Router   = "router"   // the router started or ended
+	Secret   = "secret"   // a secret or a token was made, set or removed
 )
 
 // Actions by which the log speaks of itself.
@@ -64,14 +65,6 @@ func (r Recorder) Record(e Event) {
 	if r != nil {
 		r(e)
 	}
-}
-
-// Result returns the outcome of an action and the reason of its error, if it has one.
-func Result(err error) (outcome, reason string) {
-	if err != nil {
-		return Failed, err.Error()
-	}
-	return OK, ""
 }
 
 // An Actor is who does something. The zero value is a person at a terminal of this machine.

@@ -21,8 +21,9 @@ const (
 	// atOnce bounds the events that are written under one lock.
 	atOnce = 256
 
-	retryPause   = time.Second // after a failure
-	complainEach = time.Minute // how often a failure is logged
+	breath       = 20 * time.Millisecond // after a write, in which other processes get the lock
+	retryPause   = time.Second           // after a failure
+	complainEach = time.Minute           // how often a failure is logged
 )
 
 // Options are what a [Log] needs.
@@ -105,8 +106,15 @@ func (l *Log) Record(e Event) {
 	}
 }
 
-// Close writes the waiting events, until ctx ends. Later events are lost.
-func (l *Log) Close(ctx context.Context) {
+// Exists reports whether there is a log at a path.
+func Exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil || len(oldFiles(path)) > 0
+}
+
+// Close writes the waiting events, until ctx ends. Later events are lost. The error says that
+// events are missing at the end; it is logged, too.
+func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()
 	if !l.closed {
 		l.closed = true
@@ -119,9 +127,12 @@ func (l *Log) Close(ctx context.Context) {
 	case <-l.ended:
 		if n := l.missing(0); n > 0 {
 			l.log.Error("events are missing at the end of the audit log: they could not be written", zap.Int64("events", n))
+			return fmt.Errorf("%d events could not be written", n)
 		}
+		return nil
 	case <-ctx.Done():
 		l.log.Error("the last events may be missing in the audit log", zap.Error(ctx.Err()))
+		return ctx.Err()
 	}
 }
 
@@ -139,6 +150,7 @@ func (l *Log) run(f *file) {
 	w := writer{l, f, time.Time{}}
 	for first := range l.events {
 		w.write(l.gather(first))
+		l.pause(breath)
 	}
 	if l.missing(0) > 0 {
 		w.write(nil)
@@ -172,17 +184,16 @@ func (w *writer) write(entries []Entry) {
 			w.complained = time.Now()
 			w.log.Error("the audit log can't be written; it is tried again", zap.Error(err))
 		}
-		if !w.pause() {
+		if !w.pause(retryPause) {
 			w.missing(int64(len(entries)))
 			return
 		}
 	}
 }
 
-// pause waits before the next try. It reports false if the log is to be closed: there is no
-// next try then.
-func (l *Log) pause() bool {
-	again := time.NewTimer(retryPause)
+// pause waits. It reports false if the log is to be closed.
+func (l *Log) pause(d time.Duration) bool {
+	again := time.NewTimer(d)
 	defer again.Stop()
 	select {
 	case <-again.C:
