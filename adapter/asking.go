@@ -1,11 +1,14 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -30,7 +33,7 @@ func (s *Scope) askingFirst(v *visible, c Call) Call {
 			Server: c.Tool.Server, Tool: c.Tool.ServerName(), Definition: c.Tool.Definition, Arguments: args, Others: othersOf(c.Params),
 			Reason: reason, Policy: v.rules.Identity(),
 		}
-		if err := s.parts.Approvals().Ask(ctx, r, approval.PersonAt(c.From)); err != nil {
+		if err := s.parts.Approvals().Ask(audit.By(ctx, actorOf(c.From)), r, approval.PersonAt(c.From)); err != nil {
 			return err
 		}
 		now := s.now() // the answer was about the rules and the tool as they were before
@@ -40,6 +43,18 @@ func (s *Scope) askingFirst(v *visible, c Call) Call {
 		return now.callable(c.Tool)
 	}
 	return c
+}
+
+// actorOf returns who is behind a client.
+func actorOf(from Client) audit.Actor {
+	who, ok := session.CallerOf(from)
+	switch {
+	case !ok:
+		return audit.Actor{} // a command
+	case who.OverHTTP:
+		return audit.Actor{Principal: cmp.Or(who.Name, who.Principal), From: "http"}
+	}
+	return audit.Actor{Principal: who.Name, From: "stdio"}
 }
 
 // othersOf returns the parameters of a tools/call that servers get besides the name and the

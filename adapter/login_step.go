@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -88,7 +89,7 @@ func (p *Parts) logIn(ctx context.Context, from Client, err error) (helps bool, 
 	}
 	beginning, cancel := context.WithTimeout(ctx, beginTime)
 	defer cancel()
-	pending, failed := p.BeginLogin(beginning, needed.Server, r)
+	pending, failed := p.BeginLogin(audit.By(beginning, actorOf(from)), needed.Server, r)
 	switch {
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)

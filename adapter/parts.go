@@ -34,6 +34,9 @@ func (p *Parts) Assistant() selector.Assistant { return p.router.assistance.assi
 // so in it.
 func (p *Parts) Config() config.Config { return p.router.current.load().config }
 
+// Audit records what administrators and principals do besides calls, with [Options].Audit.
+func (p *Parts) Audit(e AuditEvent) { p.router.options.Audit.Record(e) }
+
 // Edited returns a channel that is closed when another configuration is in use. Take it
 // before Config, and no edit is missed.
 func (p *Parts) Edited() <-chan struct{} { return p.router.current.load().replaced }

@@ -73,6 +73,9 @@ type Options struct {
 	// again while they are in use; nil if no one needs to know.
 	OnToken func(token string)
 
+	// Audit records approvals, and logins at remote servers; nil records nothing.
+	Audit AuditRecorder
+
 	// OnDemand starts no server until it is called, or Settled is to find out
 	// what tools it has.
 	OnDemand bool
@@ -112,11 +115,11 @@ func New(c config.Config, o Options) *Router {
 	if o.Name == "" {
 		o.Name = "mcp"
 	}
-	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log)}
+	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log, o.Audit)}
 	t := newTagger(c.Router.Capabilities, o.Log)
 	r.writer = newCatalogWriter(o.OnDemand, t, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
 	r.logins = login.New(login.Options{
-		Store: ownLogins(), Log: o.Log,
+		Store: ownLogins(), Log: o.Log, Audit: o.Audit,
 		PublicURL: func() string { return r.current.load().config.Router.HTTP.PublicURL },
 	})
 	listener := new(listening)

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -70,6 +71,15 @@ type (
 
 	// A LoginState says how the login at a server is.
 	LoginState = login.State
+)
+
+// The types of the audit log.
+type (
+	// An AuditEvent is what an administrator or a client did besides calls.
+	AuditEvent = audit.Event
+
+	// An AuditRecorder takes such events.
+	AuditRecorder = audit.Recorder
 )
 
 // ErrNotSent is wrapped by errors of calls that have not reached a tool, so that making

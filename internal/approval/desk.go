@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
@@ -70,7 +71,8 @@ type entry struct {
 
 // A Desk has the requests that wait. Its methods may be called by many goroutines at once.
 type Desk struct {
-	log *zap.Logger
+	log   *zap.Logger
+	audit audit.Recorder
 
 	mu      sync.Mutex // guards what follows
 	entries map[string]*entry
@@ -79,10 +81,11 @@ type Desk struct {
 	changed chan struct{}
 }
 
-// NewDesk returns an empty desk, which logs who approves and declines what, without arguments.
-func NewDesk(log *zap.Logger) *Desk {
+// NewDesk returns an empty desk, which logs who approves and declines what, without arguments. It
+// records what clients' persons answer; who calls Approve and Deny records that.
+func NewDesk(log *zap.Logger, recorder audit.Recorder) *Desk {
 	return &Desk{
-		log: log.Named("approval"), entries: make(map[string]*entry), posted: make(map[Key]*entry),
+		log: log.Named("approval"), audit: recorder, entries: make(map[string]*entry), posted: make(map[Key]*entry),
 		recent: make(map[string][]time.Time), changed: make(chan struct{}),
 	}
 }
@@ -113,8 +116,10 @@ func (d *Desk) Ask(ctx context.Context, r Request, person Person) error {
 	case verdict != "":
 		return d.outcome(&r, verdict, by)
 	case err == nil:
+		d.record(ctx, &r, said)
 		return d.outcome(&r, said, "")
 	case bounded.Err() != nil:
+		d.record(ctx, &r, "")
 		return &Refused{Request: r, Why: Late}
 	case unable:
 		return d.post(&r, key)
@@ -138,6 +143,26 @@ func (d *Desk) outcome(r *Request, said Answer, by string) error {
 		return &Refused{Request: *r, Why: Closed, By: by}
 	}
 	return &Refused{Request: *r, Why: Declined, By: by}
+}
+
+// record records the answer of the client's person, "" if there was none in time.
+func (d *Desk) record(ctx context.Context, r *Request, said Answer) {
+	who := audit.ActorOf(ctx)
+	e := audit.Event{Action: audit.Approval, Outcome: audit.Refused, Principal: cmp.Or(who.Principal, r.principal()), From: who.From, Target: r.Server + ":" + r.Tool}
+	switch said {
+	case Accept:
+		e.Outcome, e.Reason = audit.OK, "approved"
+	case Decline:
+		e.Reason = "declined"
+	case Cancel:
+		e.Reason = "the question was closed"
+	default:
+		e.Reason = errLate.Error()
+	}
+	if r.Client != "" {
+		e.Reason += "; client " + r.Client
+	}
+	d.audit.Record(e)
 }
 
 // redeem returns what an admin has said to a request that was put on the desk before, "" if

@@ -42,7 +42,7 @@ func why(err error) Why {
 	return -1
 }
 
-func newDesk() *Desk { return NewDesk(zap.NewNop()) }
+func newDesk() *Desk { return NewDesk(zap.NewNop(), nil) }
 
 func TestPersonAnswers(t *testing.T) {
 	cannot := &session.Error{Code: session.CodeMethodNotFound, Message: "no"}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/oauth2"
 
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
 
@@ -62,8 +63,10 @@ func (l *Logins) Begin(ctx context.Context, r Request) (*Pending, error) {
 	case r.Way == "":
 		r.Way = Loopback
 	}
-	p, err := l.join(r)
+	who := audit.ActorOf(ctx)
+	p, err := l.join(r, who)
 	if err != nil {
+		l.record(who, r.Server.Name, audit.Refused, "a login did not begin: "+err.Error())
 		return nil, err
 	}
 	select {
@@ -77,8 +80,13 @@ func (l *Logins) Begin(ctx context.Context, r Request) (*Pending, error) {
 	return p, nil
 }
 
-// join returns the pending login of the request, which may be a new one.
-func (l *Logins) join(r Request) (*Pending, error) {
+// record records what someone does about a login at a server.
+func (l *Logins) record(who audit.Actor, server, outcome, what string) {
+	l.options.Audit.Record(audit.Event{Action: audit.Remote, Outcome: outcome, Principal: who.Principal, From: who.From, Target: server, Reason: what})
+}
+
+// join returns the pending login of the request, which may be a new one, begun by who.
+func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 	key := request{server: identify(r.Server), by: r.By}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,12 +107,15 @@ func (l *Logins) join(r Request) (*Pending, error) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	p := &Pending{
 		ID: rand.Text(), Server: r.Server.Name,
-		logins: l, request: key, way: r.Way, asked: r.Scopes, replaces: first,
+		logins: l, request: key, who: who, way: r.Way, asked: r.Scopes, replaces: first,
 		state: rand.Text(), verifier: oauth2.GenerateVerifier(),
 		ready: make(chan struct{}), done: make(chan struct{}), cancel: cancel,
 	}
 	l.pending[key], l.states[p.state] = p, p
-	l.work.Go(func() { p.run(ctx, r) })
+	l.work.Go(func() {
+		l.record(who, p.Server, audit.OK, "a login began")
+		p.run(ctx, r)
+	})
 	return p, nil
 }
 

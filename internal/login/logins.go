@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
 
@@ -22,6 +23,8 @@ type Options struct {
 	// PublicURL returns the URL by which browsers reach the router's HTTP server, which may have a
 	// path below which it serves all of its own; "" if they can't. nil is "".
 	PublicURL func() string
+
+	Audit audit.Recorder // of logins that begin, end or fail, and of logouts; nil records nothing
 
 	Log *zap.Logger // never has a token, a code or a secret
 }

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
 
@@ -49,6 +50,7 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 		saved, err = source.forget(ctx)
 	}
 	if err != nil {
+		l.record(audit.ActorOf(ctx), s.Name, audit.Failed, "the login can't be ended: "+err.Error())
 		return false, fmt.Errorf("%s: %w", s.Name, err)
 	}
 	if saved == nil {
@@ -56,6 +58,7 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 	}
 	issuer := saved.Found.Issuer.ID
 	l.log.Info("logged out", zap.String("server", s.Name), zap.String("issuer", issuer))
+	l.record(audit.ActorOf(ctx), s.Name, audit.OK, "logged out")
 	ctx, cancel := context.WithTimeout(ctx, revokeTime)
 	defer cancel()
 	if err := grantor(l.client(s), s.Settings, saved.Found, saved.Client).Revoke(ctx, saved.Token); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
@@ -54,6 +55,7 @@ type Pending struct {
 	// What follows is set before ready is closed, and not changed then.
 	logins   *Logins
 	request  request
+	who      audit.Actor // that began it
 	way      Way
 	asked    []string // scopes of the requests for it
 	source   *Source
@@ -313,8 +315,10 @@ func (p *Pending) end(err error) {
 	log := l.log.With(zap.String("server", p.Server), zap.String("issuer", p.found.Issuer.ID), zap.String("by", p.request.who()))
 	if err != nil {
 		log.Info("a login failed", zap.String("error", plain.Line(err.Error())))
+		l.record(p.who, p.Server, audit.Failed, err.Error())
 	} else {
 		log.Info("a login is done")
+		l.record(p.who, p.Server, audit.OK, "logged in")
 	}
 	close(p.done)
 }

@@ -4,6 +4,7 @@ package session
 // value may begin none.
 type Caller struct {
 	Principal string // the SHA-256 of its token over HTTP; "" without
+	Name      string // of the principal, for a person; may be ""
 	MayLogIn  bool   // it may log in at servers, for all clients
 	OverHTTP  bool   // it need not be on this machine
 }

@@ -193,7 +193,7 @@ func (c *Conversation) Home() session.Client {
 // Caller returns who is behind the client, for [session.CallerOf]. Clients over stdio are
 // programs of the router's own user.
 func (c *Conversation) Caller() session.Caller {
-	return session.Caller{Principal: c.Principal, MayLogIn: c.Admin || c.transport == Stdio, OverHTTP: c.transport != Stdio}
+	return session.Caller{Principal: c.Principal, Name: c.PrincipalName, MayLogIn: c.Admin || c.transport == Stdio, OverHTTP: c.transport != Stdio}
 }
 
 // ClientName implements [session.Client].
