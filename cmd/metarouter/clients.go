@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
@@ -97,6 +98,7 @@ func writeFile(env *environment, f clients.File, data []byte, keep fs.FileMode) 
 	if err != nil {
 		return err
 	}
+	recordCommand(env, audit.Event{Action: audit.Edit, Outcome: audit.OK, Target: f.Path, Reason: "written by a command"})
 	if backup == "" {
 		env.note("%s is written", f.Path)
 	} else {

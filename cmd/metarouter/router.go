@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor"
@@ -184,8 +185,9 @@ func runOwnRouter(ctx context.Context, env *environment, c config.Config, observ
 	noteErrors(env, c)
 	o := routerOptions(env, log)
 	o.OnDemand = true
+	o.Audit = func(e audit.Event) { recordCommand(env, e) }
 	if observed {
-		observers, err := service.OpenObservers(c, version, log)
+		observers, err := service.OpenObservers(c, version, env.data, false, log)
 		if err != nil {
 			return inConfig(c, err)
 		}

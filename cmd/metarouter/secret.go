@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
@@ -86,6 +87,7 @@ func setSecret(ctx context.Context, env *environment, name string) error {
 		return err
 	}
 	env.say("The secret %s is set.", name)
+	recordCommand(env, audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: name, Reason: "set"})
 	if keptInFile {
 		env.note("note: there is no keyring here, so the key of the secrets is in %s, which only you can read", v.KeyFile())
 	}
@@ -179,6 +181,7 @@ func removeSecret(ctx context.Context, env *environment, name string) error {
 		return err
 	}
 	env.say("The secret %s is removed.", name)
+	recordCommand(env, audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: name, Reason: "removed"})
 	for _, server := range referringTo(env, name) {
 		env.note("note: %s refers to it and does not start without it; edit its entry, or set the secret again", server)
 	}

@@ -114,6 +114,9 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	if err := telemetry.CanWrite(c); err != nil { // a shared router could not report it to the user
 		return inConfig(c, err)
 	}
+	if err := service.CanAudit(c); err != nil {
+		return inConfig(c, err)
+	}
 	s := newService(env, c, named, f, log)
 	var journal server.Journal
 	if f.overHTTP {
@@ -192,7 +195,7 @@ func trustOfEdits(env *environment, named bool) func(config.Config) error {
 
 // runService runs the service with the observers that its configuration asks for.
 func runService(ctx context.Context, s *service.Service) (err error) {
-	if s.Observers, err = service.OpenObservers(s.Config, version, s.Log); err != nil {
+	if s.Observers, err = service.OpenObservers(s.Config, version, s.Options.DataDir, s.Metrics, s.Log); err != nil {
 		return inConfig(s.Config, err)
 	}
 	defer s.Observers.Close()

@@ -196,7 +196,9 @@ func runRestart(ctx context.Context, env *environment, name string) error {
 		return printServers(env, slices.DeleteFunc(r.Servers(), func(s adapter.ServerInfo) bool { return s.Name != name }))
 	}
 	if env.running != nil {
-		if err := env.running.router.Restart(ctx, name); err != nil {
+		err := env.running.router.Restart(ctx, name)
+		recordHere(env.running.router, name, "restart", err)
+		if err != nil {
 			return err
 		}
 		return printServer(env.running.router)

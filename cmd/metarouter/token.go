@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 )
 
 // tokenPrefix begins the tokens that we make, so that scanners for secrets find them.
@@ -68,7 +70,9 @@ func newToken(env *environment, entry tokenEntry) error {
 	bits := make([]byte, 32)
 	rand.Read(bits)
 	token := tokenPrefix + base64.RawURLEncoding.EncodeToString(bits)
-	entry.Token = config.HashPrefix + config.PlainToken(token).Hash
+	hash := config.PlainToken(token).Hash
+	entry.Token = config.HashPrefix + hash
+	recordCommand(env, audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: cmp.Or(entry.Name, hash[:8]), Reason: "a token was made; its hash begins with " + hash[:8]})
 	if env.json {
 		return env.printJSON(madeToken{token, entry})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 )
 
 func newTrustCommand(env *environment) *cobra.Command {
@@ -69,7 +70,7 @@ func runTrust(ctx context.Context, env *environment, path string) error {
 			return usage(errors.New("not trusted, nothing was changed"))
 		}
 	}
-	if err := c.Trust(env.data); err != nil {
+	if err := approve(env, c); err != nil {
 		return err
 	}
 	said := "."
@@ -103,7 +104,16 @@ func requireTrust(ctx context.Context, env *environment, c config.Config) (confi
 	if env.data == "" {
 		return c.Expand(), nil // approved for this run only
 	}
-	return c.Expand(), c.Trust(env.data)
+	return c.Expand(), approve(env, c)
+}
+
+// approve approves the text of a configuration, and records that.
+func approve(env *environment, c config.Config) error {
+	if err := c.Trust(env.data); err != nil {
+		return err
+	}
+	recordCommand(env, audit.Event{Action: audit.Edit, Outcome: audit.OK, Target: strings.Join(c.Files, ", "), Reason: "approved; hash " + c.Digest()})
+	return nil
 }
 
 // canAsk reports whether a person at a terminal can be asked.

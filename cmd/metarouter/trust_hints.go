@@ -40,7 +40,9 @@ func runTrustHints(ctx context.Context, env *environment, o hintOptions) error {
 		if o.show {
 			return nil
 		}
-		if err := r.ConfirmHints(o.server, shown); err != nil {
+		err := r.ConfirmHints(o.server, shown)
+		recordHere(r, o.server, "hints", err)
+		if err != nil {
 			return err
 		}
 		env.say("%s of %q are confirmed.", hintsOf(len(changed)), o.server)

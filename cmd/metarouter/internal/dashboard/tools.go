@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/changes"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -184,10 +185,12 @@ func (d *Dashboard) act(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "this server does not exist, or no longer exists")
 		return
 	}
+	r = byActor(r)
 	ctx, cancel := context.WithTimeout(r.Context(), actTime)
 	defer cancel()
 	var err error
-	switch r.PathValue("action") {
+	action := r.PathValue("action")
+	switch action {
 	case "restart":
 		err = d.router.Restart(ctx, name)
 	case "stop":
@@ -214,6 +217,9 @@ func (d *Dashboard) act(w http.ResponseWriter, r *http.Request) {
 	}
 	if ctx.Err() != nil {
 		err = fmt.Errorf("the action takes longer than %v; it continues in the background", actTime)
+	}
+	if action != "logout" { // which the logins record
+		d.record(r, audit.Event{Action: audit.Control, Outcome: audit.OK, Target: name, Reason: action}, err)
 	}
 	if err != nil {
 		refuse(w, http.StatusConflict, d.mask.Text(err.Error()))

@@ -22,14 +22,22 @@ type Observers struct {
 	metrics   *telemetry.Metrics   // nil if no route serves them
 	dashboard *dashboard.Dashboard // nil if no route serves the page
 	ledger    telemetry.Ledger
+	audit     auditLog
+	mask      telemetry.Mask // of the audit log
 }
 
-// OpenObservers returns the observers that the configuration and the environment ask for. The
-// error is about the configuration.
-func OpenObservers(c config.Config, version string, log *zap.Logger) (*Observers, error) {
-	o := &Observers{}
-	var err error
+// OpenObservers returns the observers that the configuration and the environment ask for. data is
+// the data folder, "" for none. The error is about the configuration.
+func OpenObservers(c config.Config, version, data string, overHTTP bool, log *zap.Logger) (*Observers, error) {
+	o := &Observers{audit: auditLog{data: data, overHTTP: overHTTP, log: log}}
+	o.audit.mask = o.mask.Text
+	o.mask.Learn(c)
+	err := o.audit.start(c)
+	if err != nil {
+		return nil, err
+	}
 	if o.access, err = telemetry.OpenEditedAccessLog(c, log); err != nil {
+		o.audit.close(context.Background())
 		return nil, err
 	}
 	o.traces = telemetry.OpenTraces(version, log)
@@ -62,11 +70,13 @@ func (o *Observers) callObserver() selector.Observer {
 func (o *Observers) ObserveRouter(options *adapter.Options) {
 	options.Observer, options.Tracer = o.callObserver(), o.traces.Tracer()
 	options.OnSecrets, options.OnToken = o.hide, o.hideToken
+	options.Audit = o.audit.Record
 }
 
 // hide has secrets hidden to which references of the configuration were resolved.
 func (o *Observers) hide(secrets []string) {
 	o.access.Hide(secrets)
+	o.mask.Add(secrets)
 	if o.dashboard != nil {
 		o.dashboard.Hide(secrets)
 	}
@@ -75,6 +85,7 @@ func (o *Observers) hide(secrets []string) {
 // hideToken has a token of a login hidden.
 func (o *Observers) hideToken(token string) {
 	o.access.HideToken(token)
+	o.mask.AddToken(token)
 	if o.dashboard != nil {
 		o.dashboard.HideToken(token)
 	}
@@ -95,11 +106,13 @@ func (o *Observers) Ledger() *telemetry.Ledger { return &o.ledger }
 // learn notes the secrets of an edited configuration, before it is in use.
 func (o *Observers) learn(c config.Config) {
 	o.access.Learn(c)
+	o.mask.Learn(c)
 }
 
 // edited follows an edit of the configuration that is in use now.
 func (o *Observers) edited(c config.Config) {
 	o.access.Edit(c)
+	o.audit.edit(c)
 	o.dashboard.Loaded(c)
 }
 
@@ -111,6 +124,7 @@ func (o *Observers) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastTelemetry)
 	defer cancel()
 	o.access.Close(ctx)
+	o.audit.close(ctx)
 	o.traces.Close(ctx)
 }
 

@@ -74,7 +74,9 @@ func (s *Service) Run(ctx context.Context) error {
 	signal.Notify(s.Hangup, syscall.SIGHUP)
 	defer signal.Stop(s.Hangup)
 	edits := make(chan config.Config)
-	pipeline := s.pipeline(observers)
+	record := &editRecord{record: observers.audit.Record, last: c}
+	defer record.started(s.Version)()
+	pipeline := s.pipeline(observers, record)
 	// The router must outlive the signal that ends ctx: the server answers the requests in
 	// flight first. So the signal ends what runs in the router, and then the router ends.
 	signalled := ctx
@@ -103,7 +105,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // pipeline returns the pipeline by which edits of the configuration reach the router.
-func (s *Service) pipeline(o *Observers) config.Pipeline {
+func (s *Service) pipeline(o *Observers, record *editRecord) config.Pipeline {
 	return config.Pipeline{
 		Watch:  s.Watch,
 		Reload: s.Hangup,
@@ -115,6 +117,7 @@ func (s *Service) pipeline(o *Observers) config.Pipeline {
 		Trusted: s.Trusted,
 		Judged: func(why error) {
 			o.dashboard.Rejected(why)
+			record.judged(why)
 			if s.Judged != nil {
 				s.Judged(why)
 			}
@@ -123,6 +126,7 @@ func (s *Service) pipeline(o *Observers) config.Pipeline {
 			for _, p := range c.Problems {
 				s.Log.Warn(p.Error())
 			}
+			record.applied(c)
 			o.edited(c)
 		},
 		Log: s.Log,

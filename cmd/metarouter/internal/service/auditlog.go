@@ -1,0 +1,263 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+)
+
+// auditFile is the name of the audit log in the data folder.
+const auditFile = "audit.jsonl"
+
+// AuditOptions returns where a router records what its administrators and principals do. The
+// File is "" if it does not: the configuration says false, or it names no file and the router
+// serves no clients over HTTP or has no data folder.
+func AuditOptions(c config.Config, data string, overHTTP bool) audit.Options {
+	a := c.Router.Audit
+	o := audit.Options{File: a.File, MaxSize: a.MaxSize, MaxFiles: a.MaxFiles}
+	switch {
+	case a.Off:
+		o.File = ""
+	case a.File == "" && overHTTP && data != "":
+		o.File = AuditFile(data)
+	}
+	return o
+}
+
+// AuditFile returns the audit log that is in the data folder if the configuration names no other.
+func AuditFile(data string) string { return filepath.Join(data, auditFile) }
+
+// CanAudit fails if the configuration names an audit log that can't be written.
+func CanAudit(c config.Config) error {
+	if c.Router.Audit.Off || c.Router.Audit.File == "" {
+		return nil
+	}
+	if err := audit.Check(AuditOptions(c, "", false)); err != nil {
+		return fmt.Errorf("metarouter.audit: %w", err)
+	}
+	return nil
+}
+
+// An auditLog is the audit log of a configuration that is edited while the router runs.
+type auditLog struct {
+	data     string
+	overHTTP bool
+	mask     func(string) string
+	log      *zap.Logger
+
+	options auditPlace // belongs to the goroutine that edits
+
+	mu      sync.RWMutex // guards current
+	current *audit.Log   // nil if there is none
+}
+
+// An auditPlace is what an edit may change.
+type auditPlace struct {
+	file     string
+	maxSize  int64
+	maxFiles int
+}
+
+func placeOf(o audit.Options) auditPlace { return auditPlace{o.File, o.MaxSize, o.MaxFiles} }
+
+// start opens the log that the configuration asks for. Only a file that it names must be usable: a
+// router that keeps the log by default starts without it, and says so.
+func (l *auditLog) start(c config.Config) (err error) {
+	o := AuditOptions(c, l.data, l.overHTTP)
+	l.options = placeOf(o)
+	if l.current, err = l.open(o); err == nil {
+		return nil
+	}
+	if c.Router.Audit.File != "" {
+		return fmt.Errorf("metarouter.audit: %w", err)
+	}
+	l.log.Error(`there is no audit log, since its file can't be used; name another one as "audit" in "metarouter", or write false`, zap.Error(err))
+	return nil
+}
+
+// open opens a log; nil if there is to be none.
+func (l *auditLog) open(o audit.Options) (*audit.Log, error) {
+	if o.File == "" {
+		return nil, nil
+	}
+	o.Mask, o.Log = l.mask, l.log
+	return audit.Open(o)
+}
+
+// Record records an event, if there is a log.
+func (l *auditLog) Record(e audit.Event) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.current != nil {
+		l.current.Record(e)
+	}
+}
+
+// edit goes on with the log of an edited configuration. If that can't be opened, the current log
+// stays in use. Both logs say where the other one is.
+func (l *auditLog) edit(c config.Config) {
+	o := AuditOptions(c, l.data, l.overHTTP)
+	if l.options == placeOf(o) {
+		return
+	}
+	next, err := l.open(o)
+	if err != nil {
+		l.log.Error(`the edit of "audit" can't be used; the audit log stays as it was`, zap.Error(err))
+		return
+	}
+	was := l.options.file
+	l.options = placeOf(o)
+	l.mu.Lock()
+	before := l.current
+	l.current = next
+	l.mu.Unlock()
+	moved := func(reason string) audit.Event {
+		return audit.Event{Action: audit.Edit, Outcome: audit.OK, From: "file", Target: "audit", Reason: reason}
+	}
+	if next != nil && before != nil && was != o.File {
+		next.Record(moved("the audit log was in " + was + " until now"))
+	}
+	switch {
+	case before == nil:
+		return
+	case next == nil:
+		before.Record(moved("the audit log ends here: the configuration turned it off"))
+	case was != o.File:
+		before.Record(moved("the audit log continues in " + o.File))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastTelemetry)
+	defer cancel()
+	before.Close(ctx)
+}
+
+// close writes the events that wait, until ctx ends.
+func (l *auditLog) close(ctx context.Context) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.current != nil {
+		l.current.Close(ctx)
+	}
+}
+
+// An editRecord records which edits of the configuration are in use, and which are not. It belongs to the
+// goroutine of the pipeline.
+type editRecord struct {
+	record audit.Recorder
+	last   config.Config
+	why    string // the last edit is not in use
+}
+
+// applied records that the router uses an edited configuration.
+func (r *editRecord) applied(c config.Config) {
+	r.record.Record(audit.Event{Action: audit.Edit, Outcome: audit.OK, From: "file", Target: filesOf(c), Reason: summary(r.last, c)})
+	r.last = c
+}
+
+// judged records why the files' present text is not in use; nil if it is.
+func (r *editRecord) judged(err error) {
+	why := ""
+	if err != nil {
+		why = err.Error()
+	}
+	if why != "" && why != r.why {
+		r.record.Record(audit.Event{Action: audit.Edit, Outcome: audit.Refused, From: "file", Target: filesOf(r.last), Reason: "the edit is not in use: " + why})
+	}
+	r.why = why
+}
+
+// started records that the router has started, and returns what records its end.
+func (r *editRecord) started(version string) (ended func()) {
+	r.record.Record(audit.Event{Action: audit.Router, Outcome: audit.OK, Target: filesOf(r.last), Reason: fmt.Sprintf("metarouter %s started; hash %s", version, r.last.Digest())})
+	began := time.Now()
+	return func() {
+		r.record.Record(audit.Event{Action: audit.Router, Outcome: audit.OK, Reason: fmt.Sprintf("ended after %v", time.Since(began).Round(time.Second))})
+	}
+}
+
+func filesOf(c config.Config) string { return strings.Join(c.Files, ", ") }
+
+// summary says in a few words how two configurations differ, by names alone, and identifies the
+// text of the second one by its hash.
+func summary(before, after config.Config) string {
+	parts := []string{"hash " + after.Digest()}
+	add := func(what string, names []string) {
+		if len(names) > 0 {
+			parts = append(parts, what+": "+briefly(names))
+		}
+	}
+	entries := func(c config.Config) map[string]config.Server {
+		all := make(map[string]config.Server)
+		for _, s := range c.Servers {
+			all[s.Name] = s
+		}
+		return all
+	}
+	added, removed, changed := compare(entries(before), entries(after), config.Server.Equal)
+	add("servers added", added)
+	add("servers removed", removed)
+	add("servers changed", changed)
+	added, removed, changed = compare(before.Router.Profiles, after.Router.Profiles, func(a, b config.Profile) bool { return reflect.DeepEqual(a, b) })
+	add("profiles added", added)
+	add("profiles removed", removed)
+	add("profiles changed", changed)
+	add("settings changed", settingsThatDiffer(before.Router, after.Router))
+	return strings.Join(parts, "; ")
+}
+
+// compare returns the names that only one of two maps has, and those with other values, sorted.
+func compare[T any](before, after map[string]T, equal func(a, b T) bool) (added, removed, changed []string) {
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if was, ok := before[name]; !ok {
+			added = append(added, name)
+		} else if !equal(was, after[name]) {
+			changed = append(changed, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, ok := after[name]; !ok {
+			removed = append(removed, name)
+		}
+	}
+	return added, removed, changed
+}
+
+// settingsThatDiffer returns the names of the keys of "metarouter" that differ, besides profiles.
+// Those of "http" are named one by one.
+func settingsThatDiffer(a, b config.Router) (names []string) {
+	compareFields(reflect.ValueOf(a), reflect.ValueOf(b), func(name string) {
+		if name != "HTTP" && name != "Profiles" {
+			names = append(names, strings.ToLower(name[:1])+name[1:])
+		}
+	})
+	compareFields(reflect.ValueOf(a.HTTP), reflect.ValueOf(b.HTTP), func(name string) { names = append(names, "http."+strings.ToLower(name[:1])+name[1:]) })
+	return names
+}
+
+// compareFields calls differs with the names of the fields of two structs that differ.
+func compareFields(a, b reflect.Value, differs func(name string)) {
+	for i := range a.NumField() {
+		if !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+			differs(a.Type().Field(i).Name)
+		}
+	}
+}
+
+// briefly joins the first names.
+func briefly(names []string) string {
+	const most = 10
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
