@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 )
@@ -21,14 +23,11 @@ func checkIssuers(d *decoder, c Config) {
 	d.source, d.name = d.oauth.source, "" // no server
 	switch u, err := url.Parse(h.PublicURL); {
 	case h.PublicURL == "":
-		d.mistake(d.oauth.offset, `"oauth" lets no client in without "publicUrl", which tokens are issued for and clients find the issuers by; write "publicUrl": "https://tools.example.com" next to it, the address by which clients reach this router`)
+		d.mistake(d.oauth.offset, `"oauth" lets no client in without "publicUrl": tokens must be issued for this address, and clients learn there where to log in; write "publicUrl": "https://tools.example.com" next to it, the address by which clients reach this router`)
 	case err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()):
 		d.warn(d.oauth.offset, `"publicUrl" is not encrypted, so others on the way can take the access tokens of "oauth"; write an https URL, with "tlsCert" and "tlsKey" or a proxy with TLS in front of the router`)
 	}
 	for _, p := range d.issuers {
-		if p.issuer.URL == "" {
-			continue // its mistake was reported
-		}
 		d.source = p.source
 		d.checkRules(p, c.Router.Profiles)
 	}
@@ -36,21 +35,33 @@ func checkIssuers(d *decoder, c Config) {
 
 // checkRules reports which users of an issuer get nothing, or more than was probably meant.
 func (d *decoder) checkRules(p placedIssuer, profiles map[string]Profile) {
+	for _, rule := range p.rules {
+		if profileName.MatchString(rule.text) && !hasKey(profiles, rule.text) {
+			d.mistake(rule.offset, "there is no profile %q, so this rule gives nothing; %s", rule.text, d.profileAdvice(rule.text, profiles))
+		}
+	}
 	i := p.issuer
 	switch {
+	case i.URL == "": // its mistake was reported
 	case len(i.Profiles) == 0 && len(i.Admins) == 0:
 		d.warn(p.offset, `no user of this issuer is let in, since it has no "profiles"; write "profiles": {"*": %q} for a profile that all users get`, someProfile(profiles))
 	case len(i.Profiles) == 0:
 		d.warn(p.offset, `only the admins of this issuer are let in, since it has no "profiles"; write "profiles": {"*": %q} for a profile that all users get`, someProfile(profiles))
 	}
-	for n, rule := range i.Profiles {
-		if !hasKey(profiles, rule.Profile) {
-			d.mistake(p.rules[n], `there is no profile %q, so this rule gives nothing; write it into "profiles" of "metarouter", or name another one`, rule.Profile)
-		}
-	}
 	if slices.Contains(i.Admins, Claim{Name: "*"}) {
 		d.warn(p.offset, `every user of this issuer is an admin whose token has the scope mcp:admin; write a claim that only admins have instead of "*", such as "admins": ["groups=ops"]`)
 	}
+}
+
+// profileAdvice says what to write instead of the name of a profile that does not exist.
+func (d *decoder) profileAdvice(name string, profiles map[string]Profile) string {
+	if d.mistakes >= maxProblems {
+		return "" // no one reads it
+	}
+	if like, ok := Similar(name, slices.Sorted(maps.Keys(profiles))); ok {
+		return fmt.Sprintf("did you mean %q?", like)
+	}
+	return `write it into "profiles" of "metarouter", or name another one`
 }
 
 // someProfile returns the name of a profile to show as an example.
@@ -102,7 +113,7 @@ func checkCertificates(d *decoder, r *Router) {
 		}
 		d.source = p.source
 		if c.Profile != "" && !hasKey(r.Profiles, c.Profile) {
-			d.mistake(p.offset, `certificates with %q let no client in: there is no profile %q; write it into "profiles", or name another one`, c.Subject, c.Profile)
+			d.mistake(p.offset, `certificates with %q let no client in: there is no profile %q; %s`, c.Subject, c.Profile, d.profileAdvice(c.Profile, r.Profiles))
 			if i := slices.IndexFunc(h.Certificates, func(other Certificate) bool { return other.Subject == c.Subject }); i >= 0 {
 				h.Certificates[i].Name = ""
 			}

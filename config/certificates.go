@@ -110,7 +110,7 @@ func (d *decoder) certificate(m hujson.ObjectMember, attributes []Attribute) Cer
 // attributesOf parses "CN=build" or "DNS=build.example.com,O=Acme". A \ takes the next comma
 // literally.
 func attributesOf(subject string) (all []Attribute, err error) {
-	const advice = `; write it like "CN=build" or "DNS=build.example.com,O=Acme", until then no certificate lets a client in`
+	const advice = `, so no certificate lets a client in; write it like "CN=build" or "DNS=build.example.com,O=Acme"`
 	if len(subject) > maxWord || strings.ContainsFunc(subject, unprintable) {
 		return nil, fmt.Errorf("must have at most %d printable characters"+advice, maxWord)
 	}

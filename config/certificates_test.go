@@ -37,7 +37,7 @@ func TestCertificates(t *testing.T) {
 		{`"CN=build": {"role": "root"}`, Certificate{Subject: "CN=build", Attributes: cn, Role: RoleUse}, `error: certificates with "CN=build" let no client in because of mistakes`},
 		{`"CN=build": {"name": "token", "profile": "ci"}`, Certificate{Subject: "CN=build", Attributes: cn, Name: "token", Profile: "ci", Role: RoleUse}, `error: the name "token" is already that of a token`},
 
-		{`"UID=build": "ci"`, Certificate{}, `error: "certificates.UID=build" has the part "UID", which must be one of CN, O, OU, C, DNS, URI, EMAIL; write it like`},
+		{`"UID=build": "ci"`, Certificate{}, `error: "certificates.UID=build" has the part "UID", which must be one of CN, O, OU, C, DNS, URI, EMAIL, so no certificate lets a client in; write it like`},
 		{`"build": "ci"`, Certificate{}, `error: "certificates.build" must be parts of a certificate`},
 		{`"*": "ci"`, Certificate{}, `error: "certificates.*" must be parts of a certificate`},
 		{`"": "ci"`, Certificate{}, `error: "certificates." must be parts of a certificate`},

@@ -46,8 +46,8 @@ var hostile = map[string]string{
 	"pinned tools": `{"metarouter":{"profiles":{` + repeat(100, func(i int) string {
 		return fmt.Sprintf(`"p%d":{"pinned":[%s""],"tools":{"deny":[%s""]}},`, i, strings.Repeat(`"a:aaaaaaaaaa",`, 990), strings.Repeat(`"*a*a*a*x",`, 990))
 	}) + `}}}`,
-	"issuers": `{"metarouter":{"http":{"oauth":{"issuers":[` + repeat(20, func(i int) string {
-		return fmt.Sprintf(`{"url":"https://%d.example","profiles":{%s}},`, i, repeat(1000, func(i int) string { return fmt.Sprintf(`"%s=%d":"gone",`, strings.Repeat("c", 150), i) }))
+	"issuers": `{"metarouter":{"profiles":{` + repeat(256, func(i int) string { return fmt.Sprintf(`"%032d":{},`, i) }) + `},"http":{"oauth":{"issuers":[` + repeat(20, func(i int) string {
+		return fmt.Sprintf(`{"url":"https://%d.example","profiles":{%s}},`, i, repeat(1000, func(i int) string { return fmt.Sprintf(`"%s=%d":"%032d",`, strings.Repeat("c", 150), i, i+100_000) }))
 	}) + `]}}}}`,
 	"claims":         `{"metarouter":{"http":{"oauth":{"issuers":[{"url":"https://a.example","profiles":{` + repeat(150_000, func(i int) string { return fmt.Sprintf(`"g=%d":"p",`, i) }) + `}}]}}}}`,
 	"certificates":   `{"metarouter":{"http":{"certificates":{` + repeat(1000, func(i int) string { return fmt.Sprintf(`"CN=%d%s":"gone",`, i, strings.Repeat(",O=a", 60)) }) + `}}}}`,

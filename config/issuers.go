@@ -53,7 +53,7 @@ const (
 type placedIssuer struct {
 	place
 	issuer Issuer
-	rules  []int // where Profiles stand
+	rules  []said // the profiles that rules give, also after a mistake
 }
 
 // issuersField returns the function that decodes "oauth" of "http". A mistake in it never makes
@@ -205,7 +205,7 @@ func claimOf(s string) (Claim, error) {
 	name, value, ok := strings.Cut(s, "=")
 	switch {
 	case !ok || name == "" || value == "" || name == "*" || strings.TrimSpace(name) != name || strings.TrimSpace(value) != value:
-		return Claim{}, errors.New(`must be a claim and its value without spaces around them, or "*" for every user; write it like "groups=devs"`)
+		return Claim{}, errors.New(`must be NAME=VALUE, a claim and its value without spaces around them, or "*" for every user; write it like "groups=devs"`)
 	case len(name) > maxWord || len(value) > maxValue:
 		return Claim{}, fmt.Errorf("must have at most %d bytes before the = and %d after it", maxWord, maxValue)
 	case strings.ContainsFunc(s, unprintable):
@@ -235,7 +235,7 @@ func claims(v hujson.Value) ([]Claim, error) {
 }
 
 // profileRules returns a reader of {"NAME=VALUE": "profile"}, which keeps the places of the rules.
-func profileRules(places *[]int) reader[[]ProfileRule] {
+func profileRules(places *[]said) reader[[]ProfileRule] {
 	return func(v hujson.Value) (all []ProfileRule, err error) {
 		*places = nil
 		err = each(v, `must be an object; write it like {"groups=devs": "work", "*": "everyone"}`, func(m hujson.ObjectMember) error {
@@ -244,7 +244,7 @@ func profileRules(places *[]int) reader[[]ProfileRule] {
 				return err
 			}
 			name, err := nameOfProfile(m.Value)
-			all, *places = append(all, ProfileRule{claim, name}), append(*places, m.Name.StartOffset)
+			all, *places = append(all, ProfileRule{claim, name}), append(*places, said{name, m.Name.StartOffset})
 			return err
 		})
 		return all, err
