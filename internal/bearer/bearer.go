@@ -139,15 +139,9 @@ func (v *Verifier) Verify(ctx context.Context, token, resource string) (*Token, 
 func (v *Verifier) find(ctx context.Context, token string) (*verified, error) {
 	sum := sha256.Sum256([]byte(token))
 	if t, ok := v.kept.get(sum); ok {
-		if t.key == nil {
-			return t, nil
-		}
-		keys, err := t.issuer.keys.current(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if keys.has(*t.key) {
-			return t, nil
+		counts, err := t.counts(ctx)
+		if err != nil || counts {
+			return t, err
 		}
 		v.kept.drop(sum)
 	}
@@ -155,12 +149,21 @@ func (v *Verifier) find(ctx context.Context, token string) (*verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	until := time.Now().Add(keepTime)
-	if end := t.Expires.Add(clockSkew); end.Before(until) {
-		until = end
-	}
-	v.kept.put(sum, t, until, len(token))
+	v.kept.put(sum, t, time.Now().Add(keepTime), len(token))
 	return t, nil
+}
+
+// counts reports whether a token that is kept still counts: it has not expired, by the clock on
+// the wall, and its key is in force.
+func (t *verified) counts(ctx context.Context) (bool, error) {
+	if hasExpired(t.Expires) {
+		return false, nil
+	}
+	if t.key == nil {
+		return true, nil
+	}
+	keys, err := t.issuer.keys.current(ctx)
+	return err == nil && keys.has(*t.key), err
 }
 
 // judge verifies a token that is not kept.
@@ -198,7 +201,7 @@ type InvalidError struct{ Reason string }
 func (e *InvalidError) Error() string { return "the token is refused: " + e.Reason }
 
 // ErrUnavailable is wrapped by errors of tokens that can't be judged now, since their issuer does
-// not answer.
+// not answer. The rest of the text of such an error is for logs, not for clients.
 var ErrUnavailable = errors.New("the issuer does not answer")
 
 // errClosed is the error of a verifier that was closed.

@@ -131,7 +131,7 @@ func checkTimes(claims map[string]json.RawMessage, ends bool) (expires time.Time
 		return expires, invalid("it does not say when it expires (exp)")
 	case exp.IsZero():
 		exp = now.Add(keepTime)
-	case !now.Before(exp.Add(clockSkew)):
+	case hasExpired(exp):
 		return expires, invalid("it has expired")
 	}
 	latest := now.Add(clockSkew)
@@ -143,6 +143,8 @@ func checkTimes(claims map[string]json.RawMessage, ends bool) (expires time.Time
 	}
 	return exp, nil
 }
+
+func hasExpired(end time.Time) bool { return !time.Now().Before(end.Add(clockSkew)) }
 
 // timeOf returns the time of a claim; zero if it is missing.
 func timeOf(claims map[string]json.RawMessage, name string) (time.Time, error) {

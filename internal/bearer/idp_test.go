@@ -79,7 +79,7 @@ func (p *idp) serve(w http.ResponseWriter, r *http.Request) {
 		metadata := map[string]any{"issuer": p.url, "jwks_uri": p.url + "/keys", "introspection_endpoint": p.url + "/introspect"}
 		maps.Copy(metadata, p.metadata)
 		answer = metadata
-	case "/keys":
+	case "/keys", "/moved":
 		all := slices.Clone(p.extra)
 		for _, k := range p.keys {
 			public := k.Public()
@@ -95,6 +95,7 @@ func (p *idp) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case status != 0:
 		w.WriteHeader(status)
+		json.NewEncoder(w).Encode(answer)
 	case r.URL.Path == "/introspect" && introspect != nil:
 		introspect(w, r)
 	case answer == nil:

@@ -30,7 +30,7 @@ type jwt struct {
 // parseJWT returns nil if the token is no signed JWT that names its issuer: it is for its issuer to
 // say then what it is.
 func parseJWT(token string) (*jwt, error) {
-	parts := strings.Split(token, ".")
+	parts := strings.SplitN(token, ".", 4)
 	if len(parts) != 3 {
 		return nil, nil
 	}

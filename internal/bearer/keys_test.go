@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,109 +98,6 @@ func TestKeysAreReadAgainInUse(t *testing.T) {
 		if n := s.count("/.well-known/openid-configuration"); n != 2 {
 			t.Errorf("%d reads of the metadata in 11 minutes", n)
 		}
-	})
-}
-
-// A removed key is useless after 60 s, whether tokens came in between or not.
-func TestRemovedKey(t *testing.T) {
-	for _, pause := range []time.Duration{time.Second, 7 * time.Second, 20 * time.Second, 61 * time.Second} {
-		t.Run(fmt.Sprint(pause), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newSetup(t)
-				s.want(t, s.token, "valid")
-				time.Sleep(30 * time.Second)
-				s.want(t, s.token, "valid")
-				fresh := sign(s.key, jose.ES256, nil, claims(object{"sub": "u2"})) // never kept before the key is gone
-				s.set(func() { s.keys = []jose.JSONWebKey{newKey("b", jose.ES256)} })
-				removed := time.Now()
-				for time.Since(removed) < 2*time.Minute {
-					time.Sleep(pause)
-					got := s.verify(t, s.token)
-					if time.Since(removed) >= time.Minute && got != "refused: no key of its issuer verifies its signature" {
-						t.Fatalf("%v after its key was removed the token is %s", time.Since(removed), got)
-					}
-				}
-				s.want(t, fresh, "refused")
-			})
-		})
-	}
-}
-
-// A key that stays in the set under the same name with other bytes, or for something else, is gone.
-func TestReplacedKey(t *testing.T) {
-	other, only384 := newKey("other", jose.ES256), newKey("a", jose.ES256)
-	other.KeyID, only384.Algorithm = "a", "ES384"
-	for name, k := range map[string]jose.JSONWebKey{"other bytes": other, "other algorithm": only384} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newSetup(t)
-				s.want(t, s.token, "valid")
-				s.set(func() { s.keys = []jose.JSONWebKey{k} })
-				time.Sleep(50 * time.Second)
-				s.verify(t, s.token)
-				synctest.Wait()
-				s.want(t, s.token, "refused: its signature is wrong")
-			})
-		})
-	}
-}
-
-func TestNewKeyIsReadAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t)
-		s.want(t, s.token, "valid")
-		b := newKey("b", jose.ES256)
-		s.set(func() { s.keys = append(s.keys, b) })
-		s.want(t, sign(b, jose.ES256, nil, claims(nil)), "valid")
-		if n := s.count("/keys"); n != 2 {
-			t.Errorf("%d reads", n)
-		}
-	})
-}
-
-// A read that began before the issuer had the key does not make a good token bad.
-func TestNewKeyDuringRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t)
-		s.want(t, s.token, "valid")
-		set, _ := s.v.issuers[idpURL].keys.inForce(time.Now())
-		b := newKey("b", jose.ES256)
-		k := s.v.issuers[idpURL].keys
-		answered := make(chan struct{})
-		read := k.read
-		var reads atomic.Int32
-		k.read = func(ctx context.Context) (*keySet, int, error) {
-			if reads.Add(1) == 1 {
-				<-answered
-				return &keySet{all: set.all, ids: set.ids}, 0, nil // as it was before the key
-			}
-			return read(ctx)
-		}
-		time.Sleep(46 * time.Second)
-		s.want(t, s.token, "valid")
-		synctest.Wait()
-		s.set(func() { s.keys = append(s.keys, b) })
-		time.AfterFunc(time.Second, func() { close(answered) })
-		s.want(t, sign(b, jose.ES256, nil, claims(nil)), "valid")
-	})
-}
-
-func TestUnknownKeysAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t)
-		s.want(t, s.token, "valid")
-		began := time.Now()
-		for n := range 600 { // a minute
-			stranger := newKey("stranger", jose.ES256)
-			stranger.KeyID = fmt.Sprint("unknown", n)
-			s.want(t, sign(stranger, jose.ES256, nil, claims(nil)), "refused: no key of its issuer")
-			time.Sleep(100 * time.Millisecond)
-		}
-		// 1 at first, unknownBurst at once, one each 10 s, and one when they were 45 s old.
-		if n, most := s.count("/keys"), 2+unknownBurst+int(time.Since(began)/unknownEvery); n > most {
-			t.Errorf("%d reads in a minute, more than %d", n, most)
-		}
-		s.want(t, s.token, "valid")
 	})
 }
 
@@ -410,55 +304,6 @@ func TestParseKey(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, ok)
 		}
 	}
-}
-
-// Keys come and go while tokens are verified: a token is valid as long as its key is in the set,
-// and never a minute after it was removed.
-func TestRotationUnderLoad(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t)
-		const generations, each = 12, 90 * time.Second
-		var removed [generations]atomic.Int64 // in Unix nanoseconds
-		var current atomic.Int32
-		tokens := make([]string, generations)
-		rotated := make([]jose.JSONWebKey, generations)
-		end := time.Now().Add(24 * time.Hour).Unix()
-		for n := range rotated {
-			rotated[n] = newKey(fmt.Sprint("rotated", n), jose.ES256)
-			tokens[n] = sign(rotated[n], jose.ES256, nil, claims(object{"exp": end}))
-		}
-		s.keys = rotated[:1]
-		stop := time.Now().Add(generations * each)
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				for time.Now().Before(stop) {
-					n := int(current.Load())
-					if n > 0 && rand.IntN(2) == 0 {
-						n = rand.IntN(n + 1)
-					}
-					gone := removed[n].Load()
-					got := s.verify(t, tokens[n])
-					switch {
-					case got == "unavailable",
-						gone == 0 && removed[n].Load() == 0 && got != "valid",
-						gone != 0 && time.Since(time.Unix(0, gone)) >= time.Minute && got == "valid":
-						t.Errorf("a token of generation %d is %s", n, got)
-					}
-					time.Sleep(time.Duration(1+rand.IntN(1000)) * time.Millisecond)
-				}
-			})
-		}
-		for n := 1; n < generations; n++ {
-			time.Sleep(each / 2)
-			s.set(func() { s.keys = rotated[n-1 : n+1] })
-			current.Store(int32(n))
-			time.Sleep(each / 2)
-			s.set(func() { s.keys = rotated[n : n+1] })
-			removed[n-1].Store(time.Now().UnixNano())
-		}
-		wg.Wait()
-	})
 }
 
 // The default client reaches an issuer on this machine, and no keys at an address that no issuer has.

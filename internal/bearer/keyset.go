@@ -73,7 +73,7 @@ func parseKey(raw json.RawMessage) (*key, bool) {
 	var more struct {
 		Operations []string `json:"key_ops"`
 	}
-	if isDeep(raw) || json.Unmarshal(raw, &parsed) != nil || json.Unmarshal(raw, &more) != nil {
+	if json.Unmarshal(raw, &parsed) != nil || json.Unmarshal(raw, &more) != nil {
 		return nil, false
 	}
 	if !parsed.Valid() || !parsed.IsPublic() || !isStrong(parsed.Key) ||

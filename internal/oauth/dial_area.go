@@ -183,10 +183,10 @@ func (r *reach) permit(ctx context.Context, host string, a area) error {
 	}
 	hint := ""
 	if a == loopback {
-		hint = `, or the url of its entry does not say "localhost"`
+		hint = `, or that url does not say "localhost"`
 	}
 	if a != nowhere {
-		return blocked("%s is %v, and the MCP server is not%s", host, a, hint)
+		return blocked("%s is %v, and the server or issuer whose url is configured is not%s", host, a, hint)
 	}
 	return blocked("%s is an address that is %v", host, a)
 }
