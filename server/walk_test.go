@@ -105,6 +105,7 @@ var walkProfiles = map[string]config.Profile{
 type walkRouter struct {
 	*web
 	tokens  *web // the same router, for requests with tokens
+	issued  *web // the same, for requests with tokens of an issuer
 	servers *Servers
 	parts   *adapter.Parts
 	edits   chan<- config.Config
@@ -125,18 +126,26 @@ func runWalk(t *testing.T, mode string, c config.Config) *walkRouter {
 		Open: func(chosen []string) (Router, Options) {
 			return parts.Scope(chosen...), Options{Mode: mode, Rules: chosen, Classifies: true, LimitsResults: true}
 		},
-		Exists: func(name string) bool { _, ok := parts.Config().Router.Profiles[name]; return ok },
-		Edited: parts.Edited,
-		Whole:  parts,
+		Exists: func(name string) bool {
+			_, ok := parts.Config().Router.Profiles[name]
+			return ok || name == "@read"
+		},
+		Edited:   parts.Edited,
+		Whole:    parts,
+		ReadOnly: "@read",
 	})
 	parts.Settled(t.Context())
 	var tokens []Principal
+	issuer := newFakeIssuer()
 	for profile := range walkProfiles {
 		sum := sha256.Sum256([]byte(walkToken(profile)))
 		tokens = append(tokens, Principal{Hash: hex.EncodeToString(sum[:]), Name: profile, Profile: profile})
+		issuer.proofs[walkToken(profile)] = issuer.proof(profile, Principal{Profile: profile}, "tools.call")
+		issuer.proofs[walkToken("reading "+profile)] = issuer.proof(profile, Principal{Profile: profile, Reads: true}, "tools.read")
 	}
 	secured := serveHandler(t, s.Handler(HTTPOptions{Tokens: tokens}), func(ctx context.Context) error { <-ctx.Done(); return nil })
-	return &walkRouter{serveHandler(t, s.Handler(HTTPOptions{}), s.Run), secured, s, parts, edits}
+	issued := serveHandler(t, s.Handler(issuer.options()), func(ctx context.Context) error { <-ctx.Done(); return nil })
+	return &walkRouter{serveHandler(t, s.Handler(HTTPOptions{}), s.Run), secured, issued, s, parts, edits}
 }
 
 // walkToken returns a token of the profile.
@@ -295,6 +304,9 @@ func TestWalk(t *testing.T) {
 	if got := full.ask(probe{"", http.MethodPost, "/mcp/p/one", rpc("tools/call", `"name":"echo","arguments":{"message":"hi"}`), nil}); !strings.Contains(got, "hi") {
 		t.Fatalf("the allowed tool is not called: %s", got)
 	}
+	if got := full.issued.ask(probe{"", http.MethodPost, "/mcp", rpc("tools/call", `"name":"echo","arguments":{"message":"hi"}`), bearer(walkToken("one"))}); !strings.Contains(got, "hi") {
+		t.Fatalf("the issuer's token is not let in: %s", got)
+	}
 	compare := func(profile, route, request, got, want string) {
 		t.Helper()
 		if !strings.Contains(request, mark) && strings.Contains(got, mark) {
@@ -309,6 +321,11 @@ func TestWalk(t *testing.T) {
 		}
 		for _, p := range withToken(all, profile) {
 			compare(profile, p.name, p.method+" "+p.path+" "+p.body, full.tokens.ask(p), only.tokens.ask(p))
+		}
+		for _, holder := range []string{profile, "reading " + profile} {
+			for _, p := range withToken(all, holder) {
+				compare(holder, "issuer, "+p.name, p.method+" "+p.path+" "+p.body, full.issued.ask(p), only.issued.ask(p))
+			}
 		}
 		want := only.inSession(all, profile)
 		for request, got := range full.inSession(all, profile) {

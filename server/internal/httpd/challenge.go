@@ -102,6 +102,7 @@ func (x *exchange) refuseNoAdmin() {
 // scope that is a URL into tokens.
 func hasScope(scopes, wanted []string) bool {
 	return slices.ContainsFunc(wanted, func(scope string) bool {
-		return slices.Contains(scopes, scope) || slices.Contains(scopes, scope[strings.LastIndexByte(scope, '/')+1:])
+		last := scope[strings.LastIndexByte(scope, '/')+1:]
+		return slices.Contains(scopes, scope) || last != "" && slices.Contains(scopes, last)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -178,8 +179,12 @@ func (x *exchange) refuseUnknown() {
 		x.retryAfter(tooMany.wait)
 		x.refuse(http.StatusTooManyRequests, nil, busy("too many access tokens from this address were refused"))
 	case !refused:
-		x.retryAfter(retryBusy * time.Second)
-		x.refuse(http.StatusServiceUnavailable, nil, busy("the access token can't be verified now, since its issuer does not answer; try again later"))
+		wait := retryBusy * time.Second
+		if x.wrong == errRevisions {
+			wait = time.Second
+		}
+		x.retryAfter(wait)
+		x.refuse(http.StatusServiceUnavailable, nil, busy(fmt.Sprintf("the access token can't be verified now: its issuer does not answer, or was just edited; try again in %v", wait)))
 	case refusal.Status != http.StatusForbidden:
 		x.challenge("invalid_token", refusal.Reason, x.scopesToAsk())
 		x.refuse(http.StatusUnauthorized, nil, conversation.InvalidRequest("the access token is refused: "+conversation.Brief(refusal.Reason)))

@@ -2,7 +2,6 @@ package httpd
 
 import (
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/rate"
@@ -18,24 +17,18 @@ const (
 	openPerMinute = 60
 )
 
-// profileName is what the name of a profile looks like.
-var profileName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
-
 func newOpenLimiter() *rate.Limiter { return rate.New(openPerMinute/60.0, openPerMinute) }
 
-// mcpPathOf returns the MCP path of a request, of which the path names the profile.
-func mcpPathOf(profile string) string {
-	if !profileName.MatchString(profile) {
+// mcpPath returns the path of the resource that the request is for. All that is no MCP takes the
+// tokens for /mcp.
+func (x *exchange) mcpPath() string {
+	if !isProfileName(x.profile) {
 		return "/mcp"
 	}
-	return profilePrefix + profile
+	return profilePrefix + x.profile
 }
 
-// mcpPath returns the path of the resource that the request is for. What is no MCP has the
-// tokens of /mcp.
-func (x *exchange) mcpPath() string { return mcpPathOf(x.profile) }
-
-// isMetadata reports whether the path is that of metadata, perhaps of none that there are.
+// isMetadata reports whether the path is that of metadata, which need not exist.
 func isMetadata(path string) bool {
 	return path == metadataPath || strings.HasPrefix(path, metadataPath+"/")
 }
@@ -51,7 +44,7 @@ func (r *rules) describedBy(path string) (resource string, ok bool) {
 		return "/mcp", true
 	}
 	profile, ok := strings.CutPrefix(of, profilePrefix)
-	return of, ok && profileName.MatchString(profile)
+	return of, ok && isProfileName(profile)
 }
 
 // metadata answers with the metadata of the MCP path, for any well-formed name of a profile:

@@ -3,16 +3,18 @@ package httpd
 import (
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 )
 
 // A proxy may serve the router below a path prefix, that of the public URL, and strip it from
 // requests or not.
 
-// prefixOf returns the path of the public URL, without a slash at the end.
+// prefixOf returns the path of the public URL, "" for none. A path such as //host or /a/../b is
+// none: it could lead browsers elsewhere.
 func prefixOf(public string) string {
 	u, err := url.Parse(public)
-	if err != nil {
+	if err != nil || u.Path == "" || u.Path != path.Clean(u.Path) {
 		return ""
 	}
 	return strings.TrimRight(u.Path, "/")
@@ -28,26 +30,31 @@ func cutPath(path, prefix string) (rest string, ok bool) {
 	return rest, true
 }
 
-// unprefixed returns the request as without the prefix of the public URL. A path that is one of
-// ours with the prefix as well is left as it is, unless the prefix itself looks like MCP.
+// unprefixed returns the request as without the prefix of the public URL, if it is one of ours then.
+// A path that is one of ours with the prefix as well is left as it is, unless the prefix itself
+// looks like MCP.
 func (h *Handler) unprefixed(r *http.Request, rules *rules) *http.Request {
 	rest, ok := cutPath(r.URL.Path, rules.prefix)
-	if !ok {
+	likeMCP := strings.HasPrefix(rules.prefix, "/mcp/")
+	if !ok || rest == "" && likeMCP {
 		return r
-	}
-	whole := routeOf(r.URL.Path, h.isPage(r))
-	if whole != routeElse && !(whole == routeMCP && strings.HasPrefix(rules.prefix, "/mcp/")) {
-		return r
-	}
-	if rest == "" {
-		rest = "/"
 	}
 	raw, _ := cutPath(r.URL.RawPath, rules.prefix)
 	next, at := *r, *r.URL
 	at.Path, at.RawPath = rest, raw
+	if rest == "" {
+		at.Path = "/"
+	}
 	next.URL = &at
+	whole, below := routeOf(r.URL.Path, h.isPage(r)), routeOf(at.Path, h.isPage(&next))
+	if below == routeElse && !isDiscovery(at.Path) || whole != routeElse && !(whole == routeMCP && likeMCP) {
+		return r
+	}
 	return &next
 }
 
 // at returns a path of ours as browsers know it.
-func (x *exchange) at(path string) string { return x.rules.prefix + path }
+func (x *exchange) at(path string) string {
+	prefix := url.URL{Path: x.rules.prefix}
+	return prefix.EscapedPath() + path
+}

@@ -26,12 +26,25 @@ func splitProfile(path string) (profile, rest string) {
 	return profile, "/mcp"
 }
 
+// isProfileName reports whether a profile may have the name: up to 32 of a-z, 0-9 and the hyphen.
+func isProfileName(name string) bool {
+	if name == "" || len(name) > 32 {
+		return false
+	}
+	for i := range len(name) {
+		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
 // backendFor returns the router for a client that has chosen the profile of the URL and that of
 // its token; "" is none. reads says that it may use only what just reads. It reports false if one
 // of them does not exist, or if both together, or with those that all clients have, allow no
 // server: a client can't find out which profiles there are.
 func (h *Handler) backendFor(url, token string, reads bool) (*Backend, bool) {
-	if url != "" && !profileName.MatchString(url) {
+	if url != "" && !isProfileName(url) {
 		return nil, false // no path can name a union of profiles, nor what only reads
 	}
 	if reads {

@@ -95,3 +95,43 @@ func TestCookieIsSecure(t *testing.T) {
 		}
 	}
 }
+
+// Each route has a path, and the prefix of the public URL hides no route, whether a proxy strips
+// it or not.
+func TestRoutesOfPaths(t *testing.T) {
+	pages := http.NewServeMux()
+	pages.HandleFunc("GET /{$}", func(http.ResponseWriter, *http.Request) {})
+	pages.HandleFunc("GET /dashboard/events", func(http.ResponseWriter, *http.Request) {})
+	h := &Handler{pages: pages}
+	paths := map[route][]string{
+		routeMCP: {"/mcp", "/mcp/", "/mcp/tools/list", "/mcp/p/work", "/mcp/p/work/tools/list"}, routeHealth: {"/health"}, routeMesh: {"/v1/mesh_scan"},
+		routePage: {"/dashboard/events"}, routeLogin: {"/login", "/logout"}, routeCallback: {"/oauth/callback", "/oauth/callback/continue"},
+		routeDocument: {"/oauth/client.json"}, routeMetadata: {metadataPath, metadataPath + "/mcp"}, routeElse: {"/x", "/mcpx", "/.well-known/x", metadataPath + "x"},
+	}
+	for to := range routes {
+		all := paths[to]
+		if len(all) == 0 {
+			t.Errorf("route %d: give it a path", to)
+		}
+		for _, prefix := range []string{"", "/router", "/a b", "/oauth", "/login", "/dashboard", "/mcp/x", "/mcp/p/work", "/.well-known"} {
+			rules := &rules{prefix: prefix}
+			for _, path := range all {
+				for _, asked := range []string{path, prefix + path} { // stripped by a proxy, and not
+					if to == routeElse && asked == "/mcpx" {
+						continue
+					}
+					r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
+					r.URL.Path = asked
+					if got := h.unprefixed(r, rules).URL.Path; got != path && !(to == routeElse && got == asked) {
+						t.Errorf("with the prefix %q, %s is served as %s, want %s", prefix, asked, got, path)
+					}
+				}
+				r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
+				r.URL.Path = path
+				if got := routeOf(path, h.isPage(r)); got != to {
+					t.Errorf("%s: route %d, want %d", path, got, to)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package httpd
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// A challenge is what RFC 6750 allows, whatever issuers and tokens say.
+var challengeForm = regexp.MustCompile(`^Bearer error="invalid_token", error_description="[\x20\x21\x23-\x5b\x5d-\x7e]{0,200}", resource_metadata="https://t\.example/r/\.well-known/oauth-protected-resource/mcp/p/work"(, scope="[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*")?$`)
+
+func FuzzChallenge(f *testing.F) {
+	f.Add("it has expired", "mcp:read", "mcp:call")
+	f.Add("\"quoted\"\r\nX: y \\", "a b", "")
+	f.Add("ünï", "\"", "api://guid/mcp.call")
+	f.Add(strings.Repeat("ä", 500), "\x00", "mcp:read")
+	f.Fuzz(func(t *testing.T, why, one, two string) {
+		w := httptest.NewRecorder()
+		rules := newRules(&Options{PublicURL: "https://t.example/r/", Issuers: []Issuer{{}, {URL: "https://id.example"}}}, nil)
+		x := &exchange{w: w, r: httptest.NewRequest(http.MethodPost, "/mcp", nil), rules: rules, profile: "work"}
+		x.challenge("invalid_token", why, []string{one, two, one})
+		if got := w.Header().Get("WWW-Authenticate"); !challengeForm.MatchString(got) {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestScopes(t *testing.T) {
+	for want, scopes := range map[string][]string{
+		"": nil, "a b": {"a", "", "b", "a"}, "api://x/mcp.call": {"api://x/mcp.call", `a"b`, "a b", "ä"},
+	} {
+		if got := scopeOf(scopes); got != want {
+			t.Errorf("%q: %q, want %q", scopes, got, want)
+		}
+	}
+	for _, tt := range []struct {
+		scopes, wanted []string
+		has            bool
+	}{
+		{[]string{"a", "b"}, []string{"b"}, true},
+		{[]string{"mcp.admin"}, []string{"api://guid/mcp.admin"}, true},
+		{[]string{"admin"}, []string{"api://guid/mcp.admin"}, false},
+		{[]string{"mcp:admins"}, []string{"mcp:admin"}, false},
+		{nil, []string{"mcp:admin"}, false},
+		{[]string{""}, []string{"api://guid/"}, false},
+	} {
+		if got := hasScope(tt.scopes, tt.wanted); got != tt.has {
+			t.Errorf("%q has %q: %v", tt.scopes, tt.wanted, got)
+		}
+	}
+}
+
+// The public URL's path is the prefix, unless it could lead browsers elsewhere.
+func TestPrefixOf(t *testing.T) {
+	for public, want := range map[string]string{
+		"": "", "https://h": "", "https://h/": "", "https://h/a": "/a", "https://h/a/b": "/a/b", "https://h/a%20b": "/a b",
+		"https://h//evil.example": "", "https://h/a/../b": "", "https://h/a//b": "", "://": "", "https://h/a?x=1": "/a",
+	} {
+		if got := prefixOf(public); got != want {
+			t.Errorf("%s: %q, want %q", public, got, want)
+		}
+	}
+	x := &exchange{rules: &rules{prefix: "/a b"}}
+	if got := x.at("/login"); got != "/a%20b/login" {
+		t.Error(got)
+	}
+}
+
+// What was good is remembered, within bounds, until it is refused.
+func TestRecentTokens(t *testing.T) {
+	var recent recentTokens
+	sum := func(i int) (s [32]byte) { s[0], s[1], s[2] = byte(i), byte(i>>8), byte(i>>16); return s }
+	for i := range 3 * maxRecent {
+		recent.add(sum(i))
+		if len(recent.now)+len(recent.old) > maxRecent {
+			t.Fatalf("%d are remembered", len(recent.now)+len(recent.old))
+		}
+	}
+	last := sum(3*maxRecent - 1)
+	if !recent.has(last) || recent.has(sum(0)) {
+		t.Error("the last is forgotten, or the first is not")
+	}
+	recent.remove(last)
+	if recent.has(last) {
+		t.Error("a refused one is still good")
+	}
+}
