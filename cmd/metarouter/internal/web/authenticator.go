@@ -41,7 +41,19 @@ type authenticator struct {
 	opened *opened    // nil before the first token
 	closed bool
 	warned time.Time // when the log last had a certificate that lets no client in
+	proofs map[*bearer.Token]proved
+	by     *admission // by which proofs were found out
 }
+
+// A proved is what a token proves, or why it is refused.
+type proved struct {
+	server.Proof
+	refusal error
+}
+
+// maxProofs is the most tokens of which it is kept what they prove. A verifier returns the same
+// token while it keeps it.
+const maxProofs = 1000
 
 // opened is a verifier in use. It keeps the keys of issuers, and so stays when only the rules for
 // their users change.
@@ -130,7 +142,32 @@ func (a *authenticator) Token(ctx context.Context, token, resource string) (serv
 	if i < 0 {
 		return server.Proof{}, errForeign
 	}
-	return now.issuers[i].proof(valid)
+	p := a.prove(now, now.issuers[i], valid)
+	return p.Proof, p.refusal
+}
+
+// prove returns what a token proves by the rules that are in force now.
+func (a *authenticator) prove(now *admission, i issuer, t *bearer.Token) proved {
+	a.mu.Lock()
+	if a.by != now {
+		a.by, a.proofs = now, make(map[*bearer.Token]proved)
+	}
+	p, known := a.proofs[t]
+	a.mu.Unlock()
+	if known {
+		return p
+	}
+	p.Proof, p.refusal = i.proof(t)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.by != now { // an edit came meanwhile
+		return p
+	}
+	if len(a.proofs) >= maxProofs {
+		clear(a.proofs)
+	}
+	a.proofs[t] = p
+	return p
 }
 
 // Certificate implements [server.Authenticator].
