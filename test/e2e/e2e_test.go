@@ -134,6 +134,12 @@ func (s *setup) serve(args ...string) *mcptest.Client {
 func (s *setup) serveHTTP(args ...string) (url string, process *mcptest.Client) {
 	s.t.Helper()
 	address := mcptest.FreeAddress(s.t)
+	return "http://" + address + "/mcp", s.serveAt(address, args...)
+}
+
+// serveAt starts the router behind HTTP at an address.
+func (s *setup) serveAt(address string, args ...string) *mcptest.Client {
+	s.t.Helper()
 	c := s.start(append([]string{"--http", address}, args...)...)
 	mcptest.WaitFor(s.t, "the router to listen", func() bool {
 		select {
@@ -147,7 +153,7 @@ func (s *setup) serveHTTP(args ...string) (url string, process *mcptest.Client) 
 		}
 		return err == nil
 	})
-	return "http://" + address + "/mcp", c
+	return c
 }
 
 // start starts the router.
