@@ -23,6 +23,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/port"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -145,7 +146,7 @@ func printUnusable(env *environment, err error) error {
 	return printReport(env, doctor.Unusable(p), exitUsage)
 }
 
-// examine returns the report on a router: its servers, and the models that it asks. edit says
+// examine returns the report on a router: its servers, the models that it asks, and the issuers that let clients in. edit says
 // why the last edit is not in use; nil if it is.
 func examine(ctx context.Context, env *environment, r *adapter.Parts, c config.Config, edit error) doctor.Report {
 	c = c.Examine()
@@ -155,6 +156,8 @@ func examine(ctx context.Context, env *environment, r *adapter.Parts, c config.C
 	found.Edit = edit
 	found.Assist = doctor.AskAssist(ctx, c.Router.Assist)
 	found.Embeddings = doctor.AskEmbeddings(ctx, c.Router.Embeddings)
+	found.Issuers = doctor.AskIssuers(ctx, c.Router.HTTP)
+	found.Certificates = web.CheckFiles(c.Router.HTTP)
 	found.Port = portInUse(ctx, env, c)
 	return doctor.Examine(found)
 }

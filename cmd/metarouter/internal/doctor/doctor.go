@@ -66,6 +66,9 @@ type Case struct {
 	// The address of the configuration's HTTP server that another program has, nil if none has.
 	Port *Port
 
+	Issuers      []Issuer // that were asked
+	Certificates []error  // why files of certificates of the HTTP server can't be used
+
 	World World
 }
 
@@ -238,6 +241,7 @@ func examineWhole(x *findings, c Case) {
 			"where a keyring runs, remove the files logins.* in its folder and log in again; else nothing has to be done")
 	}
 	checkPort(x, c.Port)
+	checkIssuers(x, c)
 	checkModels(x, c)
 	checkPinned(x, c)
 	checkCost(x, c)

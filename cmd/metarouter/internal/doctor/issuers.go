@@ -1,0 +1,69 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/bearer"
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
+)
+
+// An Issuer is what an identity provider of "http.oauth" answers.
+type Issuer struct {
+	URL    string
+	Keys   int   // that can verify tokens
+	Others int   // keys that can't
+	Err    error // why its metadata or keys can't be read; nil if they can
+}
+
+// AskIssuers reads the metadata and the keys of the issuers of the configuration, all at once,
+// for [Case]. It takes 10 s at most, and asks nothing without issuers.
+func AskIssuers(ctx context.Context, h config.HTTP) []Issuer {
+	var all []Issuer
+	var asking sync.WaitGroup
+	answers := make([]Issuer, len(h.Issuers))
+	for n, i := range h.Issuers {
+		if i.URL == "" { // its mistake is a problem of the configuration
+			continue
+		}
+		asking.Go(func() {
+			a := &answers[n]
+			a.URL = i.URL
+			a.Keys, a.Others, a.Err = bearer.Probe(ctx, bearer.Issuer{
+				URL: i.URL, KeysURL: i.KeysURL, ClientID: i.ClientID, ClientSecret: i.ClientSecret, Introspect: i.Introspect,
+			})
+		})
+	}
+	asking.Wait()
+	for _, a := range answers {
+		if a.URL != "" {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// checkIssuers says of each issuer whether tokens of it can be verified.
+func checkIssuers(x *findings, c Case) {
+	for _, i := range c.Issuers {
+		switch {
+		case errors.Is(i.Err, oauth.ErrUnreachable), errors.Is(i.Err, context.DeadlineExceeded):
+			x.add(Broken, fmt.Sprintf("the issuer %s of \"http.oauth\" can't be reached (%v), so its users are not let in.", i.URL, i.Err),
+				"check its \"url\" and the network: this machine must reach it, also through a proxy (HTTPS_PROXY)")
+		case i.Err != nil:
+			x.add(Broken, fmt.Sprintf("tokens of the issuer %s of \"http.oauth\" can't be verified (%v), so its users are not let in.", i.URL, i.Err),
+				"write its \"url\" byte for byte as its tokens name it in \"iss\"; if its metadata are elsewhere, write the address of its keys into \"jwksUrl\"")
+		case i.Keys == 0:
+			x.add(Broken, fmt.Sprintf("the issuer %s of \"http.oauth\" has no key that can verify tokens (%d others), so its users are not let in.", i.URL, i.Others),
+				"let it sign access tokens with RS256, ES256 or another asymmetric algorithm; an RSA key needs 2048 bits")
+		default:
+			x.add(Note, fmt.Sprintf("the issuer %s of \"http.oauth\" answers; it has %s that can verify tokens.", i.URL, counted(i.Keys, "key")), "")
+		}
+	}
+	for _, err := range c.Certificates {
+		x.add(Warning, fmt.Sprintf("%v, so 'metarouter serve --http' can't start.", err), "correct the file, or its path in \"http\" of the configuration")
+	}
+}

@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// Each issuer is asked for its metadata and keys, and the report says what to do.
+func TestAskIssuers(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "1"}}}
+	issuer := func(keys any, change func(map[string]any)) *httptest.Server {
+		s := httptest.NewUnstartedServer(nil)
+		s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			switch r.URL.Path {
+			case "/.well-known/oauth-authorization-server":
+				m := map[string]any{"issuer": s.URL, "jwks_uri": s.URL + "/keys", "authorization_endpoint": s.URL + "/a", "token_endpoint": s.URL + "/t"}
+				if change != nil {
+					change(m)
+				}
+				json.NewEncoder(w).Encode(m)
+			case "/keys":
+				json.NewEncoder(w).Encode(keys)
+			default:
+				http.NotFound(w, r)
+			}
+		})
+		s.Start()
+		t.Cleanup(s.Close)
+		return s
+	}
+	gone := issuer(keys, nil)
+	gone.Close()
+	for _, tt := range []struct {
+		what     string
+		issuer   config.Issuer
+		severity Severity
+		want     string
+	}{
+		{"all is well", config.Issuer{URL: issuer(keys, nil).URL}, Note, "answers; it has 1 key that can verify tokens"},
+		{"no keys", config.Issuer{URL: issuer(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}, nil).URL}, Broken, "has no key that can verify tokens"},
+		{"no key set", config.Issuer{URL: issuer("x", nil).URL}, Broken, "no JSON Web Key Set"},
+		{"down", config.Issuer{URL: gone.URL}, Broken, "can't be reached"},
+		{"another name", config.Issuer{URL: issuer(keys, func(m map[string]any) { m["issuer"] = "https://other.example" }).URL}, Broken, "describes itself as"},
+		{"no introspection", config.Issuer{URL: issuer(keys, nil).URL, ClientID: "c", ClientSecret: "s", Introspect: true}, Broken, "introspection_endpoint"},
+	} {
+		x := new(findings)
+		checkIssuers(x, Case{Issuers: AskIssuers(t.Context(), config.HTTP{Issuers: []config.Issuer{{}, tt.issuer}})})
+		if len(x.all) != 1 || x.all[0].Severity != tt.severity || !strings.Contains(x.all[0].Problem, tt.want) || !strings.Contains(x.all[0].Problem, tt.issuer.URL) || (x.all[0].Fix == "") != (tt.severity == Note) {
+			t.Errorf("%s: %+v", tt.what, x.all)
+		}
+	}
+	if all := AskIssuers(t.Context(), config.HTTP{}); all != nil {
+		t.Errorf("without issuers: %v", all)
+	}
+	x := new(findings)
+	checkIssuers(x, Case{Certificates: []error{fmt.Errorf("the certificates of http.clientCA: %w", errors.New("ca.pem: it has no certificate"))}})
+	if len(x.all) != 1 || x.all[0].Severity != Warning || !strings.Contains(x.all[0].Problem, "ca.pem: it has no certificate, so 'metarouter serve --http' can't start") {
+		t.Errorf("a file: %+v", x.all)
+	}
+}
