@@ -189,6 +189,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if in {
 		defer x.hold()()
 	}
+	if x.payer == "" { // a client that guesses tokens is known by its address alone
+		x.payer = network(r.RemoteAddr)
+	}
 	if x.pay(1) && !h.serveBrowser(x, browser, in) && h.mayEnter(x, in) {
 		h.route(x)
 	}

@@ -33,7 +33,7 @@ var (
 // by the certificate of the client, or by what an issuer has issued. It reports false if the
 // request proves none of that; x.wrong says why, if there was a token.
 func (h *Handler) identify(x *exchange, browser bool) (in bool) {
-	x.payer, x.limiter = network(x.r.RemoteAddr), x.rules.limiter // a client that guesses tokens is known by its address alone
+	x.limiter = x.rules.limiter
 	who, ok := x.rules.access.identify(x.r)
 	g := x.rules.grants[who]
 	if !ok {
@@ -64,9 +64,7 @@ func (h *Handler) identify(x *exchange, browser bool) (in bool) {
 func (x *exchange) letIn(g *grant) {
 	x.grant, x.principal = g, g.Principal
 	x.limiter = x.rules.limiterOf(g.Principal)
-	if g.Hash != "" {
-		x.payer = g.Hash
-	}
+	x.payer = g.Hash
 	if x.proof != nil {
 		x.audited.came(x)
 	}
