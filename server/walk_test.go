@@ -99,6 +99,8 @@ func walkServer(name string, flags ...string) config.Server {
 var walkProfiles = map[string]config.Profile{
 	"nothing": {Servers: []string{}},
 	"one":     {Servers: []string{"open"}, Allow: []string{"echo"}},
+	"pid":     {Servers: []string{"open"}, Allow: []string{"pid"}},
+	"tools":   {Servers: []string{"open"}, Deny: []string{mark + "_p*", "doc:*"}},
 }
 
 // A walkRouter is a router that is served over HTTP.
@@ -126,30 +128,30 @@ func runWalk(t *testing.T, mode string, c config.Config) *walkRouter {
 		Open: func(chosen []string) (Router, Options) {
 			return parts.Scope(chosen...), Options{Mode: mode, Rules: chosen, Classifies: true, LimitsResults: true}
 		},
-		Exists: func(name string) bool {
-			_, ok := parts.Config().Router.Profiles[name]
-			return ok || name == "@read"
-		},
+		Exists:   func(chosen string) bool { return parts.Scope(chosen).Exists() },
 		Edited:   parts.Edited,
-		Whole:    parts,
 		ReadOnly: "@read",
+		Whole:    parts,
 	})
 	parts.Settled(t.Context())
-	var tokens []Principal
 	issuer := newFakeIssuer()
+	tokens := []Principal{{Name: "union", Profile: "gone|one|pid"}, {Name: "reader", Profile: "nothing|tools", Reads: true}}
 	for profile := range walkProfiles {
-		sum := sha256.Sum256([]byte(walkToken(profile)))
-		tokens = append(tokens, Principal{Hash: hex.EncodeToString(sum[:]), Name: profile, Profile: profile})
+		tokens = append(tokens, Principal{Name: profile, Profile: profile})
 		issuer.proofs[walkToken(profile)] = issuer.proof(profile, Principal{Profile: profile}, "tools.call")
 		issuer.proofs[walkToken("reading "+profile)] = issuer.proof(profile, Principal{Profile: profile, Reads: true}, "tools.read")
+	}
+	for i, p := range tokens {
+		sum := sha256.Sum256([]byte(walkToken(p.Name)))
+		tokens[i].Hash = hex.EncodeToString(sum[:])
 	}
 	secured := serveHandler(t, s.Handler(HTTPOptions{Tokens: tokens}), func(ctx context.Context) error { <-ctx.Done(); return nil })
 	issued := serveHandler(t, s.Handler(issuer.options()), func(ctx context.Context) error { <-ctx.Done(); return nil })
 	return &walkRouter{serveHandler(t, s.Handler(HTTPOptions{}), s.Run), secured, issued, s, parts, edits}
 }
 
-// walkToken returns a token of the profile.
-func walkToken(profile string) string { return "the token of <" + profile + ">" }
+// walkToken returns the token of a principal.
+func walkToken(name string) string { return "the token of <" + name + ">" }
 
 // masked hides what differs between any two calls, and the scores of searches: words weigh as
 // much as in the index, which is one for all profiles.
@@ -188,14 +190,14 @@ func probes(all map[string][]string, base string) (list []probe) {
 }
 
 // withToken returns the requests of a client that has a token, with those of other routes.
-func withToken(all map[string][]string, profile string) []probe {
+func withToken(all map[string][]string, name string) []probe {
 	list := probes(all, "/mcp")
 	for _, path := range []string{"/health", "/v1/mesh_scan", "/", "/metrics", "/dashboard/events", "/login"} {
 		list = append(list, probe{"route", http.MethodGet, path, "", nil}, probe{"route", http.MethodPost, path, "{}", nil})
 	}
 	for i := range list {
 		list[i].name = "token, " + list[i].name
-		list[i].header = append(slices.Clip(list[i].header), "Authorization", "Bearer "+walkToken(profile))
+		list[i].header = append(slices.Clip(list[i].header), "Authorization", "Bearer "+walkToken(name))
 	}
 	return list
 }
@@ -239,11 +241,11 @@ func (w *walkRouter) inSession(all map[string][]string, profile string) map[stri
 }
 
 // overStdio returns the answers to all requests of both eras over stdio.
-func (w *walkRouter) overStdio(all map[string][]string, profile string) map[string]string {
+func (w *walkRouter) overStdio(all map[string][]string, chosen ...string) map[string]string {
 	w.t.Helper()
-	server, ok := w.servers.Of(profile)
+	server, ok := w.servers.Of(chosen...)
 	if !ok {
-		w.t.Fatalf("no profile %s", profile)
+		w.t.Fatalf("%q do not exist", chosen)
 	}
 	in, input := io.Pipe()
 	output, out := io.Pipe()
@@ -309,11 +311,7 @@ func TestWalk(t *testing.T) {
 	}
 	compare := func(profile, route, request, got, want string) {
 		t.Helper()
-		if !strings.Contains(request, mark) && strings.Contains(got, mark) {
-			t.Errorf("%s, %s: %s tells what is hidden: %s", profile, route, request, got)
-		} else if mask(got) != mask(want) {
-			t.Errorf("%s, %s: %s tells the routers apart:\n%s\nwithout what is hidden:\n%s", profile, route, request, mask(got), mask(want))
-		}
+		compareWalks(t, profile+", "+route+": "+request, got, want)
 	}
 	for profile, only := range bare {
 		for _, p := range probes(all, "/mcp/p/"+profile) {
@@ -335,6 +333,16 @@ func TestWalk(t *testing.T) {
 		for request, got := range full.overStdio(all, profile) {
 			compare(profile, "stdio", request, got, want[request])
 		}
+	}
+}
+
+// compareWalks compares the answers to a request with and without what is hidden.
+func compareWalks(t *testing.T, request, got, want string) {
+	t.Helper()
+	if !strings.Contains(request, mark) && strings.Contains(got, mark) {
+		t.Errorf("%s tells what is hidden: %s", request, got)
+	} else if mask(got) != mask(want) {
+		t.Errorf("%s tells the routers apart:\n%s\nwithout what is hidden:\n%s", request, mask(got), mask(want))
 	}
 }
 
