@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -125,6 +126,41 @@ func TestServersAreBounded(t *testing.T) {
 		t.Errorf("%d servers, the one with a client dropped: %t", len(s.byKey), again != first)
 	}
 	c.Close()
+}
+
+// Clients may choose many unions of few profiles: their servers are bounded as others are, and one
+// that is idle is dropped. A server of a union ends with the last of its profiles.
+func TestServersOfUnions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeProfiles(map[string]string{})
+		union := func(i int) string { return fmt.Sprintf("dev|ops-%d", i) }
+		for i := range maxServers + 20 {
+			p.servers[union(i)] = "a"
+		}
+		s, _ := serveProfiles(t, p, HTTPOptions{})
+		for i := range maxServers + 20 {
+			s.Of(union(i))
+		}
+		first, _ := s.Of(union(0), "dev|ops-1")
+		if again, _ := s.Of("dev|ops-1", union(0)); again != first || first == s.Default() {
+			t.Error("the order of the choices makes another server")
+		}
+		if n := len(s.members()); n > maxServers+1 {
+			t.Errorf("%d servers", n)
+		}
+		time.Sleep(idleTime + time.Minute)
+		p.set("other", "a") // an edit
+		synctest.Wait()
+		if n := len(s.members()); n != 1 {
+			t.Errorf("%d servers are left after an hour, want that of no profile", n)
+		}
+		s.Of(union(3))
+		p.set(union(3), "")
+		synctest.Wait()
+		if _, ok := s.Of(union(3)); ok || len(s.members()) != 1 {
+			t.Errorf("the server of a union whose profiles were removed is there: %t, of %d", ok, len(s.members()))
+		}
+	})
 }
 
 // serveProfiles serves the profiles over HTTP until the test ends.
