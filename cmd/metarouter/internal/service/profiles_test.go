@@ -1,0 +1,33 @@
+package service
+
+import (
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// Clients that only read are limited also where there is no profile.
+func TestProfilesOfUnions(t *testing.T) {
+	all := map[string]config.Profile{"dev": {Mode: "search"}, "ops": {}}
+	withDefault := map[string]config.Profile{"default": {Mode: "direct"}}
+	for _, test := range []struct {
+		all      map[string]config.Profile
+		chosen   []string
+		profiles string
+		limited  bool
+		mode     string
+	}{
+		{all, nil, "", false, "auto"},
+		{all, []string{"@read"}, "@read", true, "auto"},
+		{withDefault, []string{"@read"}, "@read+default", true, "direct"},
+		{all, []string{"@read", "dev|ops"}, "@read+dev|ops", true, "search"},
+		{all, []string{"gone|ops"}, "gone|ops", true, "auto"},
+		{all, []string{"gone"}, "gone", true, "auto"},
+	} {
+		r := config.Router{Profiles: test.all, Mode: "auto"}
+		mode, _ := shown(r, test.chosen)
+		if got := profilesOf(r, test.chosen); got != test.profiles || (rulesFor(r, test.chosen) != nil) != test.limited || mode != test.mode {
+			t.Errorf("%q: profiles %q, rules %v, mode %q; want %q, %t, %q", test.chosen, got, rulesFor(r, test.chosen), mode, test.profiles, test.limited, test.mode)
+		}
+	}
+}
