@@ -1,8 +1,8 @@
 package dashboard
 
 import (
+	"net"
 	"net/http"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -10,8 +10,8 @@ import (
 
 // actor returns who sends a request of the page.
 func actor(r *http.Request) audit.Actor {
-	from := r.RemoteAddr
-	if from == "" || strings.HasPrefix(from, "@") { // the page of 'metarouter dashboard'
+	from, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil { // a socket, by which 'metarouter dashboard' comes
 		from = "page"
 	}
 	return audit.Actor{Principal: server.PrincipalOf(r.Context()).Name, From: from}

@@ -1,0 +1,151 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// A router that serves over HTTP records who did what, from where, and no argument and no secret.
+func TestAuditLog(t *testing.T) {
+	t.Parallel()
+	const admin, user, wrong, argument, variable = "admin-token-0123456789", "user-token-0123456789", "wrong-token-0123456789", "argument-of-a-call", "value-of-a-variable"
+	own := func(profiles map[string]any) map[string]any {
+		return map[string]any{
+			"http": map[string]any{"tokens": []any{
+				map[string]any{"token": admin, "name": "ops", "role": "admin"}, map[string]any{"token": user, "name": "ci", "profile": "work"},
+			}},
+			"profiles": profiles,
+		}
+	}
+	work := map[string]any{"tools": map[string]any{"ask": []string{"echo"}}}
+	s := prepare(t, entries{"s": fake("-tools", "echo")}, own(map[string]any{"work": work}))
+	s.home = t.TempDir()
+	address, process := s.serveHTTP()
+	root := strings.TrimSuffix(address, "/mcp")
+	send := func(token, path, body string, header ...string) (status int, answer string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(within(t), http.MethodPost, root+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+token)
+		for i := 0; i+1 < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		response, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, string(text)
+	}
+	for _, action := range []string{"stop", "start", "restart"} {
+		if status, text := send(admin, "/dashboard/servers/s/"+action, "{}"); status != http.StatusOK {
+			t.Errorf("%s: %d %s", action, status, text)
+		}
+	}
+	if status, _ := send(wrong, "/mcp", "{}"); status != http.StatusUnauthorized {
+		t.Errorf("a wrong token: %d", status)
+	}
+	if status, _ := send("", "/login", url.Values{"token": {admin}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", root); status != http.StatusSeeOther {
+		t.Errorf("the login: %d", status)
+	}
+	for _, decision := range []string{"approve", "deny"} { // the client can't ask its person
+		send(user, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s__echo","arguments":{"message":"`+argument+" "+decision+`"}}}`)
+		if status, text := send(admin, "/dashboard/approvals/"+s.waitingApproval(root, admin)+"/"+decision, "{}"); status != http.StatusOK {
+			t.Errorf("%s: %d %s", decision, status, text)
+		}
+	}
+	edited := fake("-tools", "echo")
+	edited["env"] = map[string]string{"SETTING": variable}
+	s.write(entries{"s": edited, "new": fake("-tools", "add")}, own(map[string]any{"work": work, "play": map[string]any{"servers": []string{"s"}}}))
+	s.recorded("servers added: new; servers changed: s; profiles added: play")
+	if err := writeFile(s.config, "{"); err != nil {
+		t.Fatal(err)
+	}
+	s.recorded("the edit is not in use")
+	set := exec.CommandContext(within(t), metarouter, s.command("secret", "set", "KEY")...)
+	set.Env, set.Stdin = s.environment(), strings.NewReader(variable)
+	if out, err := set.CombinedOutput(); err != nil {
+		t.Errorf("%s, %v", out, err)
+	}
+	process.Cmd.Process.Signal(os.Interrupt)
+	<-process.Done
+
+	log := s.recorded("ended after")
+	for _, one := range []string{admin, user, wrong, argument, variable} {
+		if strings.Contains(log, one) {
+			t.Errorf("the log has %q", one)
+		}
+	}
+	var happened []string
+	for line := range strings.Lines(log) {
+		var e struct{ Action, Outcome, Principal, From, Target, Reason string }
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		happened = append(happened, strings.Join([]string{e.Action, e.Outcome, e.Principal, e.From, e.Target, e.Reason}, "|"))
+	}
+	for _, want := range []string{
+		"router|ok||", "control|ok|ops|127.0.0.1|s|stop", "control|ok|ops|127.0.0.1|s|start", "control|ok|ops|127.0.0.1|s|restart",
+		"request|refused||127.0.0.1|/mcp|", "login|ok|ops|127.0.0.1|", "approval|ok|ops|127.0.0.1|s:echo for ci|approved",
+		"approval|refused|ops|127.0.0.1|s:echo for ci|declined", "edit|ok||file|" + s.config + "|hash ", "edit|refused||file|" + s.config + "|the edit is not in use",
+		"secret|ok|", "router|ok||||ended after",
+	} {
+		if !slices.ContainsFunc(happened, func(one string) bool { return strings.HasPrefix(one, want) }) {
+			t.Errorf("no event %q in\n%s", want, strings.Join(happened, "\n"))
+		}
+	}
+	if out, errs, code := s.run("audit", "verify", filepath.Join(s.dir, "data", "audit.jsonl")); code != 0 || !strings.Contains(out, "intact") {
+		t.Errorf("verify: %s%s%d", out, errs, code)
+	}
+}
+
+// recorded waits until the audit log has a text, and returns it.
+func (s *setup) recorded(text string) (log string) {
+	s.t.Helper()
+	mcptest.WaitFor(s.t, "the event "+text, func() bool {
+		b, err := os.ReadFile(filepath.Join(s.dir, "data", "audit.jsonl"))
+		log = string(b)
+		return err == nil && strings.Contains(log, text)
+	})
+	return log
+}
+
+// waitingApproval returns the ID of the call that waits for approval.
+func (s *setup) waitingApproval(root, token string) string {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(within(s.t), http.MethodGet, root+"/dashboard/approvals", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var waiting struct{ Approvals []struct{ ID string } }
+	if err := json.NewDecoder(response.Body).Decode(&waiting); err != nil || len(waiting.Approvals) != 1 {
+		s.t.Fatalf("waiting: %+v, %v", waiting, err)
+	}
+	return waiting.Approvals[0].ID
+}
