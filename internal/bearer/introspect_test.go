@@ -297,6 +297,42 @@ func TestStrangersDoNotUseUpTheIssuer(t *testing.T) {
 	}
 }
 
+func TestQuestionsAtOnceAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newIDP()
+		var at, most atomic.Int32
+		p.introspect = func(w http.ResponseWriter, _ *http.Request) {
+			most.Store(max(most.Load(), at.Add(1))) // nearly: the sleep lets the others come
+			defer at.Add(-1)
+			time.Sleep(100 * time.Millisecond)
+			io.WriteString(w, payload(claims(object{"active": true})))
+		}
+		v, _ := p.asks(t)
+		const tokens = 50
+		for n := range tokens {
+			if _, err := v.Verify(t.Context(), fmt.Sprint("known", n), resource); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(keepTime)
+		var wg sync.WaitGroup
+		for n := range tokens {
+			wg.Go(func() {
+				if _, err := v.Verify(t.Context(), fmt.Sprint("known", n), resource); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if most := most.Load(); most > maxQuestions || most <= maxUnseen {
+			t.Errorf("%d questions at once", most)
+		}
+		if n := p.count("/introspect"); n != 2*tokens {
+			t.Errorf("%d questions", n)
+		}
+	})
+}
+
 func TestOneQuestionForEqualTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newIDP()
