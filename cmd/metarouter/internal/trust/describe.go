@@ -289,17 +289,23 @@ func hider(path, within string) func(string) string {
 	key := keys[len(keys)-1]
 	switch env := within == "env" || strings.HasSuffix(within, ".env"); {
 	case len(keys) == 3 && keys[0] == "http" && stem(keys[1]) == "tokens" && ofToken[key]:
-	case len(keys) > 2 && keys[0] == "http" && lettingIn[stem(keys[1])] && !(len(keys) == 4 && maskedOfIssuer[key]): // whatever the claims and subjects are
+	case len(keys) == 4 && keys[0] == "http" && keys[1] == "oauth" && key == "clientSecret":
+		return literals
+	case len(keys) == 4 && keys[0] == "http" && keys[1] == "oauth" && (key == "url" || key == "jwksUrl"):
+		return maskedURL
+	case len(keys) > 2 && keys[0] == "http" && (keys[1] == "oauth" || keys[1] == "certificates"): // whatever the claims and subjects are
 	case open[path], open[keys[0]], len(keys) > 1 && open[keys[0]+"."+stem(keys[1])]:
 	case len(keys) > 2 && keys[0] == "profiles" && keys[2] != "arguments": // whatever the profile's name is
 	case env && strings.HasSuffix(strings.ToUpper(key), "ASKPASS"): // it names a program
 	case env && secret.Named(key), !env && slices.ContainsFunc(keys, isSecret), key == "env", slices.ContainsFunc(keys, isListOfEnv):
 		return literals
 	case strings.HasSuffix(strings.ToLower(key), "url"):
-		return func(s string) string { return secret.URL(s, hidden) }
+		return maskedURL
 	}
 	return func(s string) string { return s }
 }
+
+func maskedURL(s string) string { return secret.URL(s, hidden) }
 
 // open are the keys that hide nothing, with all below them.
 var open = set("oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "args", "cwd", "command.path", "command.args", "tools", "capabilities", "inheritEnv", "envFile", "pinned",
@@ -307,10 +313,6 @@ var open = set("oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadata
 
 // ofToken are the keys of a token that hide nothing.
 var ofToken = set("name", "profile", "role")
-
-// lettingIn are the keys of "http" that say who is let in, with all below them but the keys of an
-// issuer in maskedOfIssuer. They hide nothing.
-var lettingIn, maskedOfIssuer = set("oauth", "certificates"), set("url", "jwksUrl", "clientSecret")
 
 // isSecret reports whether a key, at whatever place, is named like a secret or holds some.
 func isSecret(key string) bool {

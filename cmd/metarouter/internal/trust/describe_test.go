@@ -306,3 +306,31 @@ func TestDescribeShowsReferences(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+// Who is let in is shown, whatever the claims and subjects are named; secrets are not.
+func TestDescribeShowsWhoIsLetIn(t *testing.T) {
+	got := describe(textOf(t, `{"metarouter": {"audit": false, "http": {"publicUrl": "https://r.example", "clientCA": "ca.pem",
+  "oauth": {"issuers": [{"url": "https://id.example?key=hunter2", "jwksUrl": "https://u:hunter2@k.example", "clientSecret": "hunter2${S}", "clientId": "me",
+    "profiles": {"secret.token=x": "work", "a.clientSecret": "ci"}, "admins": ["password=1"], "scopeMap": {"auth.clientSecret": ["mcp:admin"]}}]},
+  "certificates": {"CN=secret": "ci", "O=token": {"name": "b", "role": "admin"}, "CN=a.clientSecret": "ci"}}}}`))
+	want := `  metarouter:
+    audit          false (what administrators do is written there; with false, nowhere)
+    http.publicUrl https://r.example (logins at remote servers come back there, and tokens are issued for it)
+    http.clientCA  ca.pem (certificates that it signs let clients in)
+    http.oauth.issuers[0].url https://id.example?key=••• (its tokens let clients in)
+    http.oauth.issuers[0].jwksUrl https://•••@k.example (keys from there let clients in)
+    http.oauth.issuers[0].clientSecret •••${S} (sent to the issuer)
+    http.oauth.issuers[0].clientId me
+    http.oauth.issuers[0].profiles.secret.token=x work
+    http.oauth.issuers[0].profiles.a.clientSecret ci
+    http.oauth.issuers[0].admins password=1
+    http.oauth.issuers[0].scopeMap.auth.clientSecret mcp:admin
+    http.certificates.CN=secret ci
+    http.certificates.O=token.name b
+    http.certificates.O=token.role admin
+    http.certificates.CN=a.clientSecret ci
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
