@@ -23,7 +23,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/port"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -157,7 +156,6 @@ func examine(ctx context.Context, env *environment, r *adapter.Parts, c config.C
 	found.Assist = doctor.AskAssist(ctx, c.Router.Assist)
 	found.Embeddings = doctor.AskEmbeddings(ctx, c.Router.Embeddings)
 	found.Issuers = doctor.AskIssuers(ctx, c.Router.HTTP)
-	found.Certificates = web.CheckFiles(c.Router.HTTP)
 	found.Port = portInUse(ctx, env, c)
 	return doctor.Examine(found)
 }

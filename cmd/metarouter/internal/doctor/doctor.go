@@ -66,8 +66,7 @@ type Case struct {
 	// The address of the configuration's HTTP server that another program has, nil if none has.
 	Port *Port
 
-	Issuers      []Issuer // that were asked
-	Certificates []error  // why files of certificates of the HTTP server can't be used
+	Issuers []Issuer // of "http.oauth", that were asked
 
 	World World
 }

@@ -63,7 +63,4 @@ func checkIssuers(x *findings, c Case) {
 			x.add(Note, fmt.Sprintf("the issuer %s of \"http.oauth\" answers; it has %s that can verify tokens.", i.URL, counted(i.Keys, "key")), "")
 		}
 	}
-	for _, err := range c.Certificates {
-		x.add(Warning, fmt.Sprintf("%v, so 'metarouter serve --http' can't start.", err), "correct the file, or its path in \"http\" of the configuration")
-	}
 }

@@ -214,22 +214,6 @@ func authoritiesOf(c config.HTTP, own *certificate, log *zap.Logger) (*authoriti
 	return loaded, nil
 }
 
-// CheckFiles returns why the files of certificates that the configuration names can't be used.
-func CheckFiles(c config.HTTP) (problems []error) {
-	log := zap.NewNop()
-	own, err := certificateOf(c, Flags{}, log)
-	if err != nil {
-		problems = append(problems, err)
-	}
-	if own == nil {
-		own = &certificate{} // the flags of serve may name one
-	}
-	if _, err := authoritiesOf(c, own, log); err != nil {
-		problems = append(problems, err)
-	}
-	return problems
-}
-
 var errShort = fmt.Errorf("each token (%s, --token-file, metarouter.http.tokens) needs at least %d characters; make one with 'metarouter token new'", secret.TokenVariable, secret.MinToken)
 
 // tokenOf returns the token in a file, the zero value without a file.
