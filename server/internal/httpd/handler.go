@@ -336,6 +336,10 @@ func (h *Handler) isPage(r *http.Request) bool {
 // page serves a page, at most until the handler is closed. The body is read before,
 // since the time for that is bounded and the time for an answer is not.
 func (h *Handler) page(x *exchange) {
+	if x.isBare() {
+		http.Redirect(x.w, x.r, x.at("/"), http.StatusSeeOther)
+		return
+	}
 	if x.hasBody() {
 		body, ok := x.message()
 		if !ok {

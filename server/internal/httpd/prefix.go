@@ -58,3 +58,10 @@ func (x *exchange) at(path string) string {
 	prefix := url.URL{Path: x.rules.prefix}
 	return prefix.EscapedPath() + path
 }
+
+// isBare reports whether the browser asks for the page at the prefix without a slash behind it.
+// Links of the page are relative, and would lead elsewhere.
+func (x *exchange) isBare() bool {
+	asked, err := url.ParseRequestURI(x.r.RequestURI) // as it was before unprefixed
+	return err == nil && x.rules.prefix != "" && x.r.URL.Path == "/" && asked.Path == x.rules.prefix
+}

@@ -257,6 +257,9 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("%s: %d %s", path, r.StatusCode, text)
 		}
 	}
+	if r, _ := s.do(http.MethodGet, "/router?x=1", "", cookie...); r.StatusCode != 303 || r.Header.Get("Location") != "/router/" {
+		t.Errorf("without a slash: %d %v", r.StatusCode, r.Header)
+	}
 	if r, _ := s.do(http.MethodPost, "/mcp", `{"id":1,"method":"ping"}`, append(cookie, "Content-Type", "application/json")...); r.StatusCode != 401 {
 		t.Errorf("the cookie opens /mcp: %d", r.StatusCode)
 	}

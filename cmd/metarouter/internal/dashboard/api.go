@@ -63,7 +63,8 @@ type routerInfo struct {
 	Since       time.Time `json:"since"`
 	ListTokens  int       `json:"list_tokens"`  // what the list of all tools costs a model
 	ShownTokens int       `json:"shown_tokens"` // what the list that clients see costs
-	LoggedIn    bool      `json:"logged_in"`    // the page's browser has logged in, and may log out with POST /logout
+	LoggedIn    bool      `json:"logged_in"`    // the page's browser has logged in, and may log out with POST logout
+	Principal   string    `json:"principal"`    // who has logged in there; "" without a login
 }
 
 // A serverInfo is one server.

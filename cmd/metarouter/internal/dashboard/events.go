@@ -49,6 +49,9 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	watching := &watcher{dashboard: d, loggedIn: server.LoggedIn(r.Context())}
+	if watching.loggedIn {
+		watching.principal = plain.Text(server.PrincipalOf(r.Context()).Name)
+	}
 	var sent time.Time
 	for now := time.Now(); ; {
 		asked := d.router.Approvals().Changed() // before the update is made, so that none is missed
@@ -82,7 +85,8 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 // A watcher knows the state that a page has, so that it gets only what has changed.
 type watcher struct {
 	dashboard *Dashboard
-	loggedIn  bool // the page's browser
+	loggedIn  bool   // the page's browser
+	principal string // who has logged in there
 	begun     bool
 	router    routerInfo
 	order     []string
@@ -112,7 +116,7 @@ func (w *watcher) next(now time.Time) (u update, news bool) {
 		w.snapshot = snapshot
 		u.Catalog = catalogOf(snapshot)
 		shown, all := d.mcp.Default().ListTokens()
-		info := routerInfo{Version: d.version, Node: d.node, Mode: mode, Since: d.born, ListTokens: all, ShownTokens: shown, LoggedIn: w.loggedIn}
+		info := routerInfo{Version: d.version, Node: d.node, Mode: mode, Since: d.born, ListTokens: all, ShownTokens: shown, LoggedIn: w.loggedIn, Principal: w.principal}
 		if info != w.router {
 			w.router, u.Router = info, &info
 		}

@@ -44,12 +44,12 @@ const modeTitles = {
   search: 'Clients see the tools that find and call the others. To show all tools, set "mode": "direct" in the configuration.',
 };
 
-/** logOut ends the browser's login, and shows the page that asks for a token. */
+/** logOut ends the browser's login, and shows the page to log in. */
 async function logOut() {
   try {
-    await ask("/logout", "{}");
+    await ask("logout", "{}");
   } finally {
-    location.assign("/");
+    location.assign("./");
   }
 }
 
@@ -58,13 +58,14 @@ function header() {
   const l = links[state.link];
   const t = theme();
   return html`<header class="top">
-    <a class="brand" href="#servers"><img src="/dashboard/page/icon.svg" alt="" width="26" height="26"><span>metarouter</span></a>
+    <a class="brand" href="#servers"><img src="dashboard/page/icon.svg" alt="" width="26" height="26"><span>metarouter</span></a>
     ${router ? html`<p class="about"><span>${router.version}</span><span title=${modeTitles[router.mode] ?? nothing}>${router.mode} mode</span>
       <span class="node" title="The name of this router in traces and logs.">${router.node}</span><span title="The time since this router was started.">up ${ago(router.since, now())}</span></p>` : nothing}
     <p class="link ${l.tone}" id="link" title=${l.title}>${icon(l.icon, l.tone)}<span>${l.word}</span></p>
     <button type="button" class="bare theme" @click=${() => setTheme(themes[t].next)} title="The page uses the ${t} theme. Click for the ${themes[t].next} theme."
       aria-label="Theme: ${t}; change to ${themes[t].next}">${icon(themes[t].icon)}</button>
-    ${router?.logged_in ? html`<button type="button" class="bare" id="logout" @click=${logOut} title="End this browser's login. The page asks for the token again.">Log out</button>` : nothing}
+    ${router?.logged_in ? html`<span class="who" title="Who has logged in with this browser.">${router.principal}</span>
+      <button type="button" class="bare" id="logout" @click=${logOut} title="End this browser's login as ${router.principal}. The page then asks to log in again.">Log out</button>` : nothing}
   </header>`;
 }
 

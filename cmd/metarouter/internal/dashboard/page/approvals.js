@@ -34,7 +34,7 @@ async function decide(r, action, done) {
   r.doing = action;
   changed();
   try {
-    await ask(`/dashboard/approvals/${encodeURIComponent(r.pending.id)}/${action}`, "{}");
+    await ask(`dashboard/approvals/${encodeURIComponent(r.pending.id)}/${action}`, "{}");
     r.answer = `You ${done} this call.`;
     notice(`${nameOf(r.pending)} is ${done}.`);
   } catch (e) {

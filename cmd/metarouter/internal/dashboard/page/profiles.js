@@ -10,7 +10,7 @@ const answer = { catalogs: -1, config: undefined, profiles: undefined, error: ""
 function refresh() {
   if (answer.catalogs === state.catalogs && answer.config === state.config) return;
   Object.assign(answer, { catalogs: state.catalogs, config: state.config });
-  ask("/dashboard/profiles").then((text) => Object.assign(answer, { profiles: JSON.parse(text).profiles, error: "" }))
+  ask("dashboard/profiles").then((text) => Object.assign(answer, { profiles: JSON.parse(text).profiles, error: "" }))
     .catch((e) => { answer.error = e.message; }).finally(changed);
 }
 

@@ -112,7 +112,7 @@ export function connect() {
   const open = () => {
     clearTimeout(again);
     stream?.close();
-    stream = new EventSource("/dashboard/events");
+    stream = new EventSource("dashboard/events");
     stream.addEventListener("state", (event) => {
       wait = 1000;
       state.link = "live";
@@ -130,7 +130,7 @@ export function connect() {
     wait = Math.min(wait * 2, longestWait);
     try {
       const stop = new AbortController();
-      const probe = await fetch("/dashboard/events", { cache: "no-store", signal: stop.signal });
+      const probe = await fetch("dashboard/events", { cache: "no-store", signal: stop.signal });
       if (probe.status === 401) location.reload(); // the page to log in is there
       state.refused = probe.ok ? "" : saidIn(await probe.text()).slice(0, 300);
       stop.abort();
@@ -188,4 +188,4 @@ export async function ask(path, body, signal) {
 }
 
 /** act does something to a server: restart, stop, start, seen, login or logout. It resolves to the answer as JSON. */
-export const act = (server, action, body = {}) => ask(`/dashboard/servers/${encodeURIComponent(server)}/${action}`, JSON.stringify(body));
+export const act = (server, action, body = {}) => ask(`dashboard/servers/${encodeURIComponent(server)}/${action}`, JSON.stringify(body));

@@ -23,7 +23,7 @@ function card(id) {
   if (!c) cards.set(id, c = { id, catalogs: -1, error: "", refusal: "" });
   if (c.catalogs !== state.catalogs) {
     c.catalogs = state.catalogs;
-    ask(`/dashboard/tool?id=${encodeURIComponent(id)}`).then((text) => {
+    ask(`dashboard/tool?id=${encodeURIComponent(id)}`).then((text) => {
       const tool = parse(text);
       const schema = print(tool.input_schema);
       if (!c.form || c.schema !== schema) c.form = new Form(tool.input_schema, changed);
@@ -62,7 +62,7 @@ async function send(c, text, sure) {
   changed();
   // Built by hand, so that the arguments are sent exactly as they were written.
   const body = `{"tool":${JSON.stringify(c.id)},"arguments":${text},"confirmed":${sure}}`;
-  const answer = await ask("/dashboard/call", body, stop.signal);
+  const answer = await ask("dashboard/call", body, stop.signal);
   try {
     c.answer = parse(answer).result;
   } catch {
