@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -269,7 +270,7 @@ func (l *login) ask(x *exchange, status int, problem string) {
 	for _, i := range l.signIns(x.rules) {
 		offer.Issuers = append(offer.Issuers, offeredIssuer{i.URL, hostOf(i.URL)})
 	}
-	offer.Token = len(offer.Issuers) == 0 || len(x.rules.access.known) > 0
+	offer.Token = len(offer.Issuers) == 0 || slices.ContainsFunc(x.rules.access.known, func(p Principal) bool { return p.Admin && p.Hash != "" })
 	var page bytes.Buffer
 	if err := loginPage.Execute(&page, offer); err != nil {
 		panic(err) // the page is a part of the program

@@ -83,7 +83,7 @@ func newSignInTest(t *testing.T, o fakeissuer.Options) *signInTest {
 		<-r.Context().Done()
 	})
 	options := Options{
-		Bound: "127.0.0.1:8787", Pages: pages, PublicURL: publicOrigin + "/router", Authenticator: s,
+		Bound: "127.0.0.1:8787", Pages: pages, Tokens: []Principal{{}, {Hash: "x"}}, PublicURL: publicOrigin + "/router", Authenticator: s, // tokens: a mistake, and one of the role use
 		Issuers: []Issuer{{
 			URL: s.issuer.URL, Read: []string{"mcp:read"}, Call: []string{"mcp:call"}, Admin: []string{"mcp:admin"}, Revision: "1",
 			ClientID: "router", ClientSecret: "client-secret", Admins: []string{"groups=ops"},
