@@ -1,0 +1,113 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+)
+
+func TestAuditOptions(t *testing.T) {
+	named := config.Audit{File: "/logs/a.jsonl", MaxSize: 5, MaxFiles: 2}
+	off := named
+	off.Off = true
+	for name, c := range map[string]struct {
+		audit    config.Audit
+		data     string
+		overHTTP bool
+		want     string
+	}{
+		"over HTTP":              {config.Audit{}, "/data", true, filepath.Join("/data", "audit.jsonl")},
+		"over HTTP without data": {config.Audit{}, "", true, ""},
+		"over stdio":             {config.Audit{}, "/data", false, ""},
+		"named":                  {named, "/data", false, "/logs/a.jsonl"},
+		"off":                    {off, "/data", true, ""},
+	} {
+		o := AuditOptions(config.Config{Router: config.Router{Audit: c.audit}}, c.data, c.overHTTP)
+		if o.File != c.want {
+			t.Errorf("%s: %q, want %q", name, o.File, c.want)
+		}
+	}
+}
+
+// The log follows the configuration; each file says where the other one is.
+func TestAuditFollowsEdits(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) config.Config {
+		return config.Config{Router: config.Router{Audit: config.Audit{File: filepath.Join(dir, name), MaxSize: 1 << 20, MaxFiles: 2}}}
+	}
+	l := auditLog{log: zap.NewNop()}
+	if err := l.start(at("one")); err != nil {
+		t.Fatal(err)
+	}
+	l.Record(audit.Event{Action: audit.Control, Outcome: audit.OK, Target: "first"})
+	l.edit(at("one"))
+	l.edit(at("two"))
+	l.Record(audit.Event{Action: audit.Control, Outcome: audit.OK, Target: "second"})
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l.edit(at("folder")) // can't be used
+	l.Record(audit.Event{Action: audit.Control, Outcome: audit.OK, Target: "third"})
+	off := at("two")
+	off.Router.Audit.Off = true
+	l.edit(off)
+	l.Record(audit.Event{Action: audit.Control, Outcome: audit.OK, Target: "fourth"})
+	l.edit(at("one"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	l.close(ctx)
+	for name, want := range map[string]string{"one": "first|audit", "two": "audit|second|third|audit"} {
+		entries, err := audit.Last(t.Context(), filepath.Join(dir, name), 10)
+		var got []string
+		for _, e := range entries {
+			got = append(got, e.Target)
+		}
+		if err != nil || strings.Join(got, "|") != want {
+			t.Errorf("%s: %q, %v, want %s", name, got, err, want)
+		}
+	}
+	if err := CanAudit(at("folder")); err == nil || !strings.HasPrefix(err.Error(), "metarouter.audit: ") {
+		t.Errorf("a folder: %v", err)
+	}
+	unusable := auditLog{log: zap.NewNop(), data: filepath.Join(dir, "one"), overHTTP: true}
+	if err := unusable.start(config.Config{}); err != nil || unusable.current != nil {
+		t.Errorf("the default file can't be used: %v", err)
+	}
+	unusable.Record(audit.Event{})
+}
+
+func TestSummary(t *testing.T) {
+	server := func(name, command string) config.Server { return config.Server{Name: name, Command: command} }
+	before := config.Config{Servers: []config.Server{server("a", "x"), server("b", "x"), server("c", "x")}, Router: config.Router{
+		Mode: "auto", HTTP: config.HTTP{Addr: "127.0.0.1:1"}, Profiles: map[string]config.Profile{"old": {}, "same": {}, "work": {}},
+	}}
+	after := config.Config{Servers: []config.Server{server("a", "y"), server("b", "x"), server("d", "x")}, Router: config.Router{
+		Mode: "direct", HTTP: config.HTTP{Addr: "127.0.0.1:2"}, Profiles: map[string]config.Profile{"new": {}, "same": {}, "work": {ReadOnly: true}},
+	}}
+	_, got, _ := strings.Cut(summary(before, after), "; ")
+	want := "servers added: d; servers removed: c; servers changed: a; profiles added: new; profiles removed: old; profiles changed: work; settings changed: mode, http.addr"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	var recorded []audit.Event
+	r := &editRecord{record: func(e audit.Event) { recorded = append(recorded, e) }, last: before}
+	bad := errors.New("a mistake")
+	r.judged(nil)
+	r.judged(bad)
+	r.judged(bad)
+	r.judged(nil)
+	r.applied(after)
+	r.judged(bad)
+	if len(recorded) != 3 || recorded[0].Outcome != audit.Refused || recorded[1].Outcome != audit.OK || recorded[2].Reason != "the edit is not in use: a mistake" {
+		t.Errorf("%+v", recorded)
+	}
+}
