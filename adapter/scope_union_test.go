@@ -100,3 +100,47 @@ func TestFindWithinUnion(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkFindWithinUnion searches 14,321 tools without a profile, within one profile, and within a
+// union of two, also for a client that only reads.
+func BenchmarkFindWithinUnion(b *testing.B) {
+	verbs := strings.Fields("create delete list update search send read write open close merge export import convert plot")
+	nouns := strings.Fields("invoice calendar ticket branch page file folder email message chart table column user account order payment weather map")
+	profiles := map[string]config.Profile{"even": {Servers: []string{"s*[02468]"}}, "lists": {Allow: []string{"list_*", "s*1:*", "s*3:*"}}}
+	var names []string
+	offers := make(map[string]registry.Offer)
+	for i := range 14_321 {
+		name, verb, noun := fmt.Sprintf("s%d", i/20), verbs[i%len(verbs)], nouns[i/7%len(nouns)]
+		if i%20 == 0 {
+			names = append(names, name)
+		}
+		tool := offerOf(name).Tools[0]
+		tool.Name = fmt.Sprintf("%s_%s_%d", verb, noun, i)
+		tool.ID, tool.Description = registry.ID(name, tool.Name), fmt.Sprintf("Use this tool to %s a %s that belongs to the %s, with option%d", verb, noun, nouns[i/3%len(nouns)], i%997)
+		o := offers[name]
+		o.Tools = append(o.Tools, tool)
+		offers[name] = o
+	}
+	r := New(configOf(profiles, names...), Options{})
+	defer r.Close()
+	for name, o := range offers {
+		if _, err := r.registry.Replace(name, o); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, chosen := range [][]string{nil, {"even"}, {"even|lists"}, {"@read", "even|lists"}} {
+		b.Run("profiles="+strings.Join(chosen, "+"), func(b *testing.B) {
+			s := r.Parts().Scope(chosen...)
+			find := func(i int) {
+				task := fmt.Sprintf("please %s the %s of my %s with option%d", verbs[i%len(verbs)], nouns[i%len(nouns)], nouns[i*7%len(nouns)], i%997)
+				if _, err := s.Find(b.Context(), Query{Task: task}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			find(0) // the first search within a catalog looks up its tools
+			for i := 0; b.Loop(); i++ {
+				find(i)
+			}
+		})
+	}
+}
