@@ -617,3 +617,29 @@ func TestSignInsAreBounded(t *testing.T) {
 		t.Errorf("%d, %d sessions", status, len(l.byID))
 	}
 }
+
+// Each renewal uses the refresh token of the one before, which works once.
+func TestSignInRenewsAgain(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{Rotate: true})
+	cookie := s.logIn()
+	for range 3 {
+		s.age(true)
+		if status := s.page(cookie); status != 200 {
+			t.Errorf("the page: %d", status)
+		}
+	}
+	if c := s.issuer.Counts(); c.Refreshes != 3 || c.Reuses != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// An edit of the issuer ends logins at once, though their browsers send nothing.
+func TestSignInEndsWithEdit(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{})
+	s.logIn()
+	one := s.only()
+	s.edit(func(o *Options) { o.Issuers[0].Revision = "2" })
+	if one.grant.ctx.Err() == nil || len(s.h.login.sso.byID) != 0 {
+		t.Error("the login goes on")
+	}
+}
