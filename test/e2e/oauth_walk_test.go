@@ -108,7 +108,7 @@ func walk(t *testing.T) (routes []string) {
 		routes = append(routes, "GET /.well-known/oauth-protected-resource"+path)
 	}
 	for _, path := range []string{"/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration", "/.well-known/x",
-		"/health", "/v1/mesh_scan", "/login", "/logout", "/oauth/callback", "/oauth/callback/continued", "/oauth/client.json", "/signin", "/nothing", "/debug/pprof/"} {
+		"/health", "/v1/mesh_scan", "/login", "/login/with", "/login/callback", "/logout", "/oauth/callback", "/oauth/callback/continue", "/oauth/client.json", "/nothing", "/debug/pprof/"} {
 		routes = append(routes, "GET "+path, "POST "+path)
 	}
 	return routes
