@@ -344,6 +344,22 @@ func TestEditOfCertificates(t *testing.T) {
 	}
 }
 
+// A client that comes again shows its certificate again: no TLS session is resumed, in which an
+// authority would stay trusted that was removed.
+func TestNoResumption(t *testing.T) {
+	c := startCertified(t, zap.NewNop())
+	signed := c.ca.client(t, named("build"))
+	for _, http2 := range []bool{false, true} {
+		client := c.dialer(t, http2, signed)
+		for range 3 {
+			if got := c.ping(t, client, ""); got != "200" { // and it looks for resumption
+				t.Error(got)
+			}
+			client.CloseIdleConnections()
+		}
+	}
+}
+
 // Without tokens, authorities and certificates keep the router from being public.
 func TestCertificatesGuard(t *testing.T) {
 	t.Setenv("METAROUTER_TOKEN", "")
