@@ -78,17 +78,8 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	// A client that has left must not kill this process before the servers are stopped.
 	// SIGPIPE is caught, since servers would inherit it if it were ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	c, named, err := locateConfig(env)
 	hasClient := f.stdio && !f.host && !isTerminal(env.streams[0])
-	if _, none := errors.AsType[*noConfigurationError](err); none && (hasClient || f.overHTTP || f.host) {
-		c, named, err = noServers(err)
-	}
-	if err == nil && !named {
-		c, err = requireTrust(ctx, env, c)
-	}
-	if err == nil && !f.host {
-		err = checkProfile(c, &f.profile)
-	}
+	c, named, err := configToServe(ctx, env, &f, hasClient)
 	if err != nil {
 		if hasClient && ctx.Err() == nil {
 			service.Refuse(env.stdin, env.raw, err)
@@ -105,17 +96,8 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range c.Problems {
-		log.Warn(p.Error())
-	}
-	if exposed, ok := errors.AsType[*safefile.Exposed](safefile.OwnersOnly(env.data)); ok {
-		log.Warn("the data folder is not used for approvals and for programs of npx packages", zap.Error(exposed))
-	}
-	if err := telemetry.CanWrite(c); err != nil { // a shared router could not report it to the user
-		return inConfig(c, err)
-	}
-	if err := service.CanAudit(c); err != nil {
-		return inConfig(c, err)
+	if err := checkFiles(env, c, log); err != nil {
+		return err
 	}
 	s := newService(env, c, named, f, log)
 	var journal server.Journal
@@ -149,6 +131,40 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		s.Screen = screen
 	}
 	return runService(ctx, s)
+}
+
+// configToServe returns the configuration that serve is to use, and whether the user has named its
+// file or it is the user's own. With a client, no file is no error.
+func configToServe(ctx context.Context, env *environment, f *serveFlags, hasClient bool) (c config.Config, named bool, err error) {
+	c, named, err = locateConfig(env)
+	if _, none := errors.AsType[*noConfigurationError](err); none && (hasClient || f.overHTTP || f.host) {
+		c, named, err = noServers(err)
+	}
+	if err == nil && !named {
+		c, err = requireTrust(ctx, env, c)
+	}
+	if err == nil && !f.host {
+		err = checkProfile(c, &f.profile)
+	}
+	return c, named, err
+}
+
+// checkFiles logs what is wrong in the configuration and in the data folder, and returns why a log
+// can't be written: a shared router could not report that to the user.
+func checkFiles(env *environment, c config.Config, log *zap.Logger) error {
+	for _, p := range c.Problems {
+		log.Warn(p.Error())
+	}
+	if exposed, ok := errors.AsType[*safefile.Exposed](safefile.OwnersOnly(env.data)); ok {
+		log.Warn("the data folder is not used for approvals and for programs of npx packages", zap.Error(exposed))
+	}
+	if err := telemetry.CanWrite(c); err != nil {
+		return inConfig(c, err)
+	}
+	if err := service.CanAudit(c); err != nil {
+		return inConfig(c, err)
+	}
+	return nil
 }
 
 // noServers returns the configuration of a user who has no file yet: a router without servers,
