@@ -75,7 +75,7 @@ await step("an administrator logs in", async () => {
   await logIn("bob");
   await live();
   check(page.url() === `${url}/`, `it ends at ${page.url()}`);
-  await page.locator(".who", { hasText: "bob" }).waitFor();
+  await page.locator(".visitor", { hasText: "bob" }).waitFor();
   await page.locator(".server", { hasText: "remote" }).waitFor();
 });
 

@@ -64,7 +64,7 @@ function header() {
     <p class="link ${l.tone}" id="link" title=${l.title}>${icon(l.icon, l.tone)}<span>${l.word}</span></p>
     <button type="button" class="bare theme" @click=${() => setTheme(themes[t].next)} title="The page uses the ${t} theme. Click for the ${themes[t].next} theme."
       aria-label="Theme: ${t}; change to ${themes[t].next}">${icon(themes[t].icon)}</button>
-    ${router?.logged_in ? html`<span class="who" title="Who has logged in with this browser.">${router.principal}</span>
+    ${router?.logged_in ? html`<span class="visitor" title="Who has logged in with this browser.">${router.principal}</span>
       <button type="button" class="bare" id="logout" @click=${logOut} title="End this browser's login as ${router.principal}. The page then asks to log in again.">Log out</button>` : nothing}
   </header>`;
 }
