@@ -1,0 +1,201 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+)
+
+// The token of a login is judged again, and renewed, as long as the browser comes.
+func TestSignInRenews(t *testing.T) {
+	for name, tt := range map[string]struct {
+		options fakeissuer.Options
+		before  func(s *signInTest)
+		expired bool
+		status  int
+		ends    string // why the login ends; "" if it goes on
+		refresh int
+	}{
+		"judged":                    {status: 200},
+		"renewed":                   {expired: true, status: 200, refresh: 1},
+		"renewed, rotating":         {options: fakeissuer.Options{Rotate: true}, expired: true, status: 200, refresh: 1},
+		"no refresh token":          {options: fakeissuer.Options{NoRefresh: true}, expired: true, status: 401, ends: "expired"},
+		"judged, no refresh token":  {options: fakeissuer.Options{NoRefresh: true}, status: 200},
+		"the issuer refuses":        {before: func(s *signInTest) { s.issuer.RevokeAll() }, expired: true, status: 401, ends: "the issuer refuses: invalid_grant"},
+		"the issuer is down":        {before: func(s *signInTest) { s.issuer.Change(func(o *fakeissuer.Options) { o.Down = true }) }, expired: true, status: 503},
+		"the token can't be judged": {before: func(s *signInTest) { s.change(func(*Proof) error { return errors.New("no keys") }) }, status: 503},
+		"the user has left": {before: func(s *signInTest) {
+			s.change(func(p *Proof) error { return &Refusal{Status: 403, Reason: "no profile"} })
+		}, status: 401, ends: "no profile"},
+		"a bad token, renewed":       {before: func(s *signInTest) { s.change(func(p *Proof) error { return &Refusal{Status: 401, Reason: "no key"} }) }, status: 401, ends: "no key", refresh: 1},
+		"no administrator":           {before: func(s *signInTest) { s.change(func(p *Proof) error { p.Principal.Admin = false; return nil }) }, status: 401, ends: "no administrator"},
+		"no administrator, renewed":  {before: func(s *signInTest) { s.change(func(p *Proof) error { p.Principal.Admin = false; return nil }) }, expired: true, status: 401, ends: "no administrator", refresh: 1},
+		"another user":               {before: func(s *signInTest) { s.change(func(p *Proof) error { p.Principal.Hash = "b"; return nil }) }, status: 401, ends: "another user"},
+		"another configuration":      {before: func(s *signInTest) { s.change(func(p *Proof) error { p.Revision = "2"; return nil }) }, status: 401, ends: "edited"},
+		"another name, same user":    {before: func(s *signInTest) { s.change(func(p *Proof) error { p.Principal.Name = "Ann"; return nil }) }, status: 200},
+		"the issuer was edited":      {before: func(s *signInTest) { s.edit(func(o *Options) { o.Issuers[0].Revision = "2" }) }, status: 401, ends: "edited"},
+		"the issuer was removed":     {before: func(s *signInTest) { s.edit(func(o *Options) { o.Issuers = nil; o.Tokens = []Principal{{Hash: "x"}} }) }, status: 401, ends: "edited"},
+		"there is another publicUrl": {before: func(s *signInTest) { s.edit(func(o *Options) { o.PublicURL += "/" }) }, status: 200},
+		"there is a new publicUrl": {before: func(s *signInTest) {
+			s.edit(func(o *Options) {
+				o.PublicURL, o.AllowedHosts = "https://other.example/router", []string{"tools.example"}
+			})
+		}, status: 401, ends: "edited"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSignInTest(t, tt.options)
+			cookie := s.logIn()
+			stream := make(chan struct{})
+			go func() {
+				defer close(stream)
+				s.h.ServeHTTP(httptest.NewRecorder(), s.request(http.MethodGet, "/stream", "", cookie...))
+			}()
+			s.taken()
+			s.age(tt.expired)
+			if tt.before != nil {
+				tt.before(s)
+			}
+			var all sync.WaitGroup
+			for range 8 { // at once, as a page loads its files
+				all.Go(func() {
+					w := httptest.NewRecorder()
+					s.h.ServeHTTP(w, s.request(http.MethodGet, "/", "", cookie...))
+					if w.Code != tt.status {
+						t.Errorf("the page: %d %s", w.Code, w.Body)
+					}
+				})
+			}
+			all.Wait()
+			if n := s.issuer.Counts().Refreshes; n != tt.refresh {
+				t.Errorf("%d refreshes", n)
+			}
+			events := loginsIn(s.taken())
+			if tt.ends == "" {
+				if len(events) != 0 || len(s.h.login.sso.byID) != 1 {
+					t.Errorf("the login has ended: %+v", events)
+				}
+				return // the handler's end ends the stream
+			}
+			<-stream
+			if len(events) != 1 || events[0].Action != audit.LogOut || !strings.Contains(events[0].Reason, tt.ends) || events[0].Principal == "" || len(s.h.login.sso.byID) != 0 {
+				t.Errorf("audited %+v, %d sessions", events, len(s.h.login.sso.byID))
+			}
+			s.change(func(p *Proof) error { p.Principal.Admin = true; return nil })
+			if status := s.page(cookie); status != 401 {
+				t.Errorf("a login comes back: %d", status)
+			}
+		})
+	}
+}
+
+// A browser whose issuer was down goes on when the issuer is back, and can log out meanwhile.
+func TestSignInWhileIssuerIsDown(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{})
+	cookie := s.logIn()
+	s.age(true)
+	s.issuer.Change(func(o *fakeissuer.Options) { o.Down = true })
+	r, _ := s.do(http.MethodGet, "/", "", cookie...)
+	if r.StatusCode != 503 || r.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %v", r.StatusCode, r.Header)
+	}
+	n := s.issuer.Counts().TokenRequests
+	if status := s.page(cookie); status != 503 || s.issuer.Counts().TokenRequests != n {
+		t.Errorf("at once: %d, asked %d times", status, s.issuer.Counts().TokenRequests-n)
+	}
+	if r, text := s.do(http.MethodGet, "/login", "", cookie...); r.StatusCode != 401 || !strings.Contains(text, "Log in with") {
+		t.Errorf("the login page: %d", r.StatusCode)
+	}
+	s.issuer.Change(func(o *fakeissuer.Options) { o.Down = false })
+	s.age(true)
+	if status := s.page(cookie); status != 200 {
+		t.Errorf("when the issuer is back: %d", status)
+	}
+	s.age(true)
+	s.issuer.Change(func(o *fakeissuer.Options) { o.Down = true })
+	if r, _ := s.do(http.MethodPost, "/logout", "{}", append(cookie, "Content-Type", "application/json")...); r.StatusCode != 204 || len(s.h.login.sso.byID) != 0 {
+		t.Errorf("logout: %d", r.StatusCode)
+	}
+}
+
+// The stream of a page ends with the login, though its browser sends nothing.
+func TestSignInEndsStreams(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{})
+	cookie := s.logIn()
+	s.age(true)
+	s.issuer.RevokeAll()
+	one := s.only()
+	ctx, cancel := context.WithCancel(t.Context())
+	one.follow(ctx, cancel)
+	if ctx.Err() == nil || one.grant.ctx.Err() == nil {
+		t.Error("it goes on")
+	}
+	if status := s.page(cookie); status != 401 {
+		t.Errorf("the page: %d", status)
+	}
+}
+
+// Only so many browsers are logged in. One more ends the login that was not used for longest, and
+// those that were not used for long end anyway.
+func TestSignInsAreBounded(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{})
+	first, second := s.logIn(), s.logIn()
+	l := &s.h.login.sso
+	for range maxSSO - 2 {
+		one := l.get(strings.Split(strings.Split(first[1], "=")[1], ".")[0])
+		l.add(&ssoSession{id: newStay(time.Now()).id, hash: one.hash, issuer: one.issuer, revision: one.revision, resource: one.resource, tokens: one.tokens}, s.proof)
+	}
+	if status := s.page(first); status != 200 || len(l.byID) != maxSSO {
+		t.Fatalf("%d, %d sessions", status, len(l.byID))
+	}
+	third := s.logIn()
+	for name, want := range map[string]int{"first": 200, "second": 401, "third": 200} {
+		if got := s.page(map[string][]string{"first": first, "second": second, "third": third}[name]); got != want {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+	l.mu.Lock()
+	for _, one := range l.byID {
+		one.mu.Lock()
+		one.used = one.used.Add(-loginIdle)
+		one.mu.Unlock()
+	}
+	l.mu.Unlock()
+	fourth := s.logIn()
+	if status := s.page(fourth); status != 200 || len(l.byID) != 1 {
+		t.Errorf("%d, %d sessions", status, len(l.byID))
+	}
+}
+
+// Each renewal uses the refresh token of the one before, which works once.
+func TestSignInRenewsAgain(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{Rotate: true})
+	cookie := s.logIn()
+	for range 3 {
+		s.age(true)
+		if status := s.page(cookie); status != 200 {
+			t.Errorf("the page: %d", status)
+		}
+	}
+	if c := s.issuer.Counts(); c.Refreshes != 3 || c.Reuses != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// An edit of the issuer ends logins at once, though their browsers send nothing.
+func TestSignInEndsWithEdit(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{})
+	s.logIn()
+	one := s.only()
+	s.edit(func(o *Options) { o.Issuers[0].Revision = "2" })
+	if one.grant.ctx.Err() == nil || len(s.h.login.sso.byID) != 0 {
+		t.Error("the login goes on")
+	}
+}
