@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// maxRefusedOf bounds the refused requests of one address that are recorded in a minute,
-	// maxRefused those of all, and maxSeen the principals that are remembered.
+	// maxRefusedOf bounds the refusals of one address that are recorded in a minute, maxRefused
+	// those of all, each per action, and maxSeen the principals that are remembered. Strangers
+	// must not be able to push older events out of the log, which is bounded.
 	maxRefusedOf = 30
 	maxRefused   = 300
 	maxSeen      = 10_000
@@ -23,27 +24,26 @@ type audited struct {
 	work   *work
 
 	mu      sync.Mutex      // guards what follows
-	minute  map[string]int  // how many refused requests were recorded of each address; nil if none were
-	count   int             // of all addresses
+	minute  map[string]int  // how many refusals were recorded, by action, and by action and address; nil if none were
 	leftOut int             // how many were not recorded
 	seen    map[string]bool // principals of issuers, by Hash
 }
 
-// refused records a request that was refused, unless there are too many.
+// refused records something that was refused or has failed, unless there was too much of it.
 func (a *audited) refused(e audit.Event) {
 	if a.record == nil {
 		return
 	}
-	e.Action, e.Outcome = audit.Request, audit.Refused
+	of := e.Action + " " + e.From
 	a.mu.Lock()
 	if a.minute == nil {
 		a.minute = make(map[string]int)
 		a.work.running.Go(a.endMinute)
 	}
-	record := a.count < maxRefused && a.minute[e.From] < maxRefusedOf
+	record := a.minute[e.Action] < maxRefused && a.minute[of] < maxRefusedOf
 	if record {
-		a.minute[e.From]++
-		a.count++
+		a.minute[e.Action]++
+		a.minute[of]++
 	} else {
 		a.leftOut++
 	}
@@ -63,7 +63,7 @@ func (a *audited) endMinute() {
 	}
 	a.mu.Lock()
 	leftOut := a.leftOut
-	a.minute, a.count, a.leftOut = nil, 0, 0
+	a.minute, a.leftOut = nil, 0
 	a.mu.Unlock()
 	if leftOut > 0 {
 		a.record(audit.Event{Action: audit.Request, Outcome: audit.Refused, Reason: fmt.Sprintf("%d more requests were refused within a minute", leftOut)})
@@ -103,6 +103,6 @@ func (x *exchange) auditRefusal(status int, err error) {
 		return
 	}
 	e := x.auditEvent()
-	e.Reason = err.Error()
+	e.Action, e.Outcome, e.Reason = audit.Request, audit.Refused, err.Error()
 	x.audited.refused(e)
 }

@@ -199,16 +199,16 @@ func (l *login) out(x *exchange) {
 		x.refuse(http.StatusForbidden, nil, errForeignLogout)
 		return
 	}
-	e := audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: x.principal.Name}
-	switch {
-	case x.stay == nil: // a program with a token
-	case x.stay.sso != nil:
-		e.Target = x.stay.sso.issuer
-		l.sso.logOut(x.stay.sso)
-	default:
-		l.logouts.add(*x.stay, time.Now())
+	if x.stay != nil { // else a program with a token, whose login nothing ends
+		e := audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: x.principal.Name}
+		if x.stay.sso != nil {
+			e.Target = x.stay.sso.issuer
+			l.sso.logOut(x.stay.sso)
+		} else {
+			l.logouts.add(*x.stay, time.Now())
+		}
+		l.record(x, e)
 	}
-	l.record(x, e)
 	l.setCookie(x, "", -1, false)
 	x.w.WriteHeader(http.StatusNoContent)
 }

@@ -184,10 +184,15 @@ func (l *login) refuse(x *exchange, status int, e audit.Event) {
 	x.answerLogin(status, loginAnswer{Title: "Not logged in", Wrong: true, Text: e.Reason, Again: true})
 }
 
-// record keeps an event of the browser in the audit log.
+// record keeps an event of the browser in the audit log. Anyone can send what is refused.
 func (l *login) record(x *exchange, e audit.Event) {
 	e.Action, e.From = cmp.Or(e.Action, audit.LogIn), hostname(x.r.RemoteAddr)
-	l.sso.audit.Record(e)
+	if e.Outcome == audit.OK {
+		l.sso.audit.Record(e)
+		return
+	}
+	e.From = network(x.r.RemoteAddr)
+	x.audited.refused(e)
 }
 
 // tooMany refuses one who tries too often.

@@ -1,0 +1,53 @@
+package httpd
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+)
+
+// The audit log is bounded, so a client that can fill it can push out what it did before.
+func TestClientsDoNotFillTheAuditLog(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{})
+	const tries = 10 * maxRefusedOf
+	for i := range tries { // without a token
+		if r, _ := s.do(http.MethodGet, fmt.Sprintf("/login/callback?state=%d", i), ""); r.StatusCode != http.StatusBadRequest {
+			t.Fatalf("status %d", r.StatusCode)
+		}
+	}
+	if n := len(s.taken()); n != maxRefusedOf {
+		t.Errorf("%d refused logins are %d events, want %d", tries, n, maxRefusedOf)
+	}
+	for range tries { // with a token, which has no login that could end
+		if r, _ := s.do(http.MethodPost, "/logout", "{}", "Authorization", "Bearer good", "Content-Type", "application/json"); r.StatusCode != http.StatusNoContent {
+			t.Fatalf("status %d", r.StatusCode)
+		}
+	}
+	if all := loginsIn(s.taken()); len(all) > 0 {
+		t.Errorf("logouts without a login are %d events", len(all))
+	}
+}
+
+// Refusals of one kind do not keep those of another one out.
+func TestRefusalsAreCountedByAction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []audit.Event
+		a := audited{record: func(e audit.Event) { all = append(all, e) }, work: newWork()}
+		for i := range 2 * maxRefused {
+			a.refused(audit.Event{Action: audit.Request, From: fmt.Sprint(i)})
+		}
+		a.refused(audit.Event{Action: audit.LogIn, From: "0"})
+		if n := len(all); n != maxRefused+1 || all[n-1].Action != audit.LogIn {
+			t.Errorf("%d events, the last %+v", n, all[n-1])
+		}
+		a.work.stop()
+		a.work.running.Wait()
+		if last := all[len(all)-1]; last.Reason != fmt.Sprintf("%d more requests were refused within a minute", maxRefused) {
+			t.Errorf("the last event is %+v", last)
+		}
+	})
+}
