@@ -82,11 +82,12 @@ func New(o Options) *Verifier {
 		kept:    newCache[*verified](maxKept, maxBytes),
 		work:    newWork(),
 	}
+	turns := newTurns()
 	for _, settings := range o.Issuers {
 		if _, twice := v.issuers[settings.URL]; twice {
 			continue
 		}
-		i := newIssuer(settings, o.Client(settings), o.Log.With(zap.String("issuer", settings.URL)), v.work)
+		i := newIssuer(settings, o.Client(settings), o.Log.With(zap.String("issuer", settings.URL)), v.work, turns)
 		v.issuers[settings.URL] = i
 		if settings.Introspect {
 			v.asked = append(v.asked, i)

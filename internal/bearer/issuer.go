@@ -29,10 +29,11 @@ type issuer struct {
 	metadata metadata
 	keys     *keys
 	opaque   *introspection
+	turns    turns
 }
 
-func newIssuer(settings Issuer, c *http.Client, log *zap.Logger, w *work) *issuer {
-	i := &issuer{settings: settings, client: c, metadata: metadata{turn: make(chan struct{}, 1)}}
+func newIssuer(settings Issuer, c *http.Client, log *zap.Logger, w *work, t turns) *issuer {
+	i := &issuer{settings: settings, client: c, turns: t, metadata: metadata{turn: make(chan struct{}, 1)}}
 	i.keys = newKeys(i.readKeys, log, w)
 	i.opaque = newIntrospection(i, log, w)
 	return i

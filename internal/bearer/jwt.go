@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 )
@@ -25,6 +26,8 @@ type jwt struct {
 	algorithm jose.SignatureAlgorithm
 	kid       string // "" if it names no key
 	issuer    string
+	issued    time.Time // as it says; zero if it does not
+	came      time.Time
 }
 
 // parseJWT returns nil if the token is no signed JWT that names its issuer: it is for its issuer to
@@ -49,7 +52,7 @@ func parseJWT(token string) (*jwt, error) {
 	if _, ok := decode(parts[2]); !ok {
 		return nil, invalid("its signature is not base64url")
 	}
-	j := &jwt{token: token}
+	j := &jwt{token: token, came: time.Now()}
 	if err := j.readHeader(fields); err != nil {
 		return nil, err
 	}
@@ -63,6 +66,7 @@ func parseJWT(token string) (*jwt, error) {
 	if json.Unmarshal(claims["iss"], &j.issuer) != nil {
 		return nil, invalid("its issuer (iss) is not text")
 	}
+	j.issued, _ = timeOf(claims, "iat") // a wrong one is refused later
 	return j, nil
 }
 
@@ -105,15 +109,17 @@ func (i *issuer) verify(ctx context.Context, j *jwt) (*verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	payload, key := keys.verify(j, signed)
+	payload, key, err := keys.verify(ctx, i.turns, j, signed)
 	// Twice, since a read that is under way may have begun before the issuer had the key.
-	for n := 0; n < 2 && key == nil && keys.mayBeNew(j); n++ {
-		if keys, err = i.keys.renewed(ctx, keys); err != nil {
-			return nil, err
+	for n := 0; n < 2 && err == nil && key == nil && keys.mayBeNew(j); n++ {
+		if keys, err = i.keys.renewed(ctx, keys, j); err == nil {
+			payload, key, err = keys.verify(ctx, i.turns, j, signed)
 		}
-		payload, key = keys.verify(j, signed)
 	}
-	if key == nil {
+	switch {
+	case err != nil:
+		return nil, err
+	case key == nil:
 		return nil, i.unsigned(keys, j)
 	}
 	claims, err := parseClaims(payload)

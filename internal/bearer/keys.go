@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	refreshAge = 45 * time.Second // of keys that are read again while they are used
-	mustAge    = 60 * time.Second // of keys that are not used before they are read again
-	lastAge    = 24 * time.Hour   // of keys that are used while the issuer does not answer
-	firstRetry = 2 * time.Second  // while no keys are known
+	refreshAge  = 45 * time.Second // of keys that are read again while they are used
+	mustAge     = 60 * time.Second // of keys that are not used before they are read again
+	lastAge     = 24 * time.Hour   // of keys that are used while the issuer does not answer
+	publishTime = 5 * time.Second  // after a key's first token, in which a read may lack the key: clocks differ
+	firstRetry  = 2 * time.Second  // while no keys are known
 )
 
 // Tokens with keys that are not in the set make it read keys so often, per issuer.
@@ -68,8 +69,10 @@ func (k *keys) current(ctx context.Context) (*keySet, error) {
 	return k.await(ctx, under)
 }
 
-// renewed returns newer keys than old, or old if they may not be read so soon.
-func (k *keys) renewed(ctx context.Context, old *keySet) (*keySet, error) {
+// renewed returns newer keys than old, in which the token's key is not. It returns old if they may
+// not be read so soon, and were read since the token came or was issued: an issuer publishes a key
+// before it signs with it. Else the key may be new, which is no reason to refuse the token.
+func (k *keys) renewed(ctx context.Context, old *keySet, j *jwt) (*keySet, error) {
 	k.mu.Lock()
 	if k.set != old {
 		defer k.mu.Unlock()
@@ -78,12 +81,15 @@ func (k *keys) renewed(ctx context.Context, old *keySet) (*keySet, error) {
 	if k.under == nil && k.unknown.AllowN(time.Now(), 1) {
 		k.begin()
 	}
-	under := k.under
+	under, checked := k.under, k.checked
 	k.mu.Unlock()
-	if under == nil {
-		return old, nil
+	switch {
+	case under != nil:
+		return k.await(ctx, under)
+	case checked.Before(j.came) && checked.Before(j.issued.Add(publishTime)):
+		return nil, fmt.Errorf("%w: too many tokens with unknown keys came, and its keys are not read again so soon", ErrUnavailable)
 	}
-	return k.await(ctx, under)
+	return old, nil
 }
 
 // await waits for a read and returns the keys in force then.
@@ -153,7 +159,7 @@ func (k *keys) run(ctx context.Context, a *attempt) {
 
 	k.mu.Lock()
 	k.under, k.checked, k.failed = nil, began, err
-	emptied := false
+	emptied, known := false, k.set != nil
 	if err == nil {
 		emptied = len(set.all) == 0 && (k.set == nil || len(k.set.all) > 0)
 		set.follow(k.set)
@@ -165,7 +171,11 @@ func (k *keys) run(ctx context.Context, a *attempt) {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return // closed
 	}
-	k.outage.note(err, "the keys of the issuer can't be read; those that are known stay in use", "the keys of the issuer can be read again")
+	failed := "the keys of the issuer can't be read; those that are known stay in use"
+	if !known {
+		failed = "the keys of the issuer can't be read, and none are known yet: its tokens can't be verified"
+	}
+	k.outage.note(err, failed, "the keys of the issuer can be read again")
 	if emptied {
 		k.log.Warn("the issuer has no key that can verify tokens: all are refused", zap.Int("unusable", left))
 	}

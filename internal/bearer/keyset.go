@@ -1,6 +1,7 @@
 package bearer
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 
 	"github.com/go-jose/go-jose/v4"
@@ -152,12 +154,29 @@ func (s *keySet) names(kid string) bool {
 	return slices.ContainsFunc(s.all, func(k *key) bool { return k.id.kid == kid })
 }
 
-// verify returns the payload of the token and the key that signed it; nil if no key did.
-func (s *keySet) verify(j *jwt, signed *jose.JSONWebSignature) ([]byte, *key) {
-	for _, k := range s.candidates(j) {
+// turns bounds how many tokens are verified at once, which takes long: tokens that are made up
+// leave half of the processors to other work.
+type turns chan struct{}
+
+func newTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }
+
+// verify returns the payload of the token and the key that signed it; nil if no key did. It waits
+// for its turn. The error is that of ctx.
+func (s *keySet) verify(ctx context.Context, t turns, j *jwt, signed *jose.JSONWebSignature) ([]byte, *key, error) {
+	candidates := s.candidates(j)
+	if len(candidates) == 0 {
+		return nil, nil, nil
+	}
+	select {
+	case t <- struct{}{}:
+		defer func() { <-t }()
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	for _, k := range candidates {
 		if payload, err := signed.Verify(k.key); err == nil {
-			return payload, k
+			return payload, k, nil
 		}
 	}
-	return nil, nil
+	return nil, nil, nil
 }

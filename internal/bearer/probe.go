@@ -15,7 +15,7 @@ func Probe(ctx context.Context, settings Issuer) (usable, others int, err error)
 	defer cancel()
 	w := newWork()
 	defer w.close()
-	i := newIssuer(settings, client(settings), zap.NewNop(), w)
+	i := newIssuer(settings, client(settings), zap.NewNop(), w, newTurns())
 	set, others, err := i.readKeys(ctx)
 	if err != nil {
 		return 0, 0, err

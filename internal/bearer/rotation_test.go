@@ -2,6 +2,7 @@ package bearer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -105,7 +106,8 @@ func TestUnknownKeysAreBounded(t *testing.T) {
 		for n := range 600 { // a minute
 			stranger := newKey("stranger", jose.ES256)
 			stranger.KeyID = fmt.Sprint("unknown", n)
-			s.want(t, sign(stranger, jose.ES256, nil, claims(nil)), "refused: no key of its issuer")
+			old := claims(object{"iat": time.Now().Add(-time.Hour).Unix()})
+			s.want(t, sign(stranger, jose.ES256, nil, old), "refused: no key of its issuer")
 			time.Sleep(100 * time.Millisecond)
 		}
 		// 1 at first, unknownBurst at once, one each 10 s, and one when they were 45 s old.
@@ -113,6 +115,55 @@ func TestUnknownKeysAreBounded(t *testing.T) {
 			t.Errorf("%d reads in a minute, more than %d", n, most)
 		}
 		s.want(t, s.token, "valid")
+	})
+}
+
+// Strangers can't make a good token bad whose key is new; a token of a key that no later read has
+// is refused.
+func TestNewKeyAmongUnknownOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.want(t, s.token, "valid")
+		stranger, b := newKey("stranger", jose.ES256), newKey("b", jose.ES256)
+		forged := func() string { return sign(stranger, jose.ES256, nil, claims(nil)) }
+		for range 2 * unknownBurst {
+			s.verify(t, forged())
+		}
+		time.Sleep(publishTime)
+		s.set(func() { s.keys = append(s.keys, b) })
+		token, bad := sign(b, jose.ES256, nil, claims(nil)), forged()
+		s.want(t, token, "unavailable")
+		s.want(t, bad, "unavailable")
+		s.want(t, sign(stranger, jose.ES256, nil, claims(object{"iat": nil})), "refused: no key")
+		time.Sleep(unknownEvery)
+		s.want(t, token, "valid")
+		for range 2 * unknownBurst {
+			s.want(t, bad, "refused: no key")
+		}
+	})
+}
+
+// What is made up leaves processors to others, and good tokens wait for their turn.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.want(t, s.token, "valid")
+		turns := s.v.issuers[idpURL].turns
+		for range cap(turns) {
+			turns <- struct{}{}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		fresh := sign(s.key, jose.ES256, nil, claims(nil))
+		if _, err := s.v.Verify(ctx, fresh, resource); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without a turn: %v", err)
+		}
+		s.want(t, s.token, "valid") // it is kept
+		time.AfterFunc(time.Second, func() { <-turns })
+		s.want(t, fresh, "valid")
+		if len(turns) != cap(turns)-1 {
+			t.Errorf("%d of %d turns are taken", len(turns), cap(turns))
+		}
 	})
 }
 
