@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -235,7 +236,8 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	}
 }
 
-// Refused tokens of one address keep new tokens from there out for a while, and no known one.
+// Refused tokens of one address must wait, and no good one from there, which may be a proxy's: neither
+// a new one, nor one that was good and must be renewed.
 func TestRefusedTokensAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer()
@@ -252,17 +254,22 @@ func TestRefusedTokensAreLimited(t *testing.T) {
 				t.Fatal(i, status)
 			}
 		}
-		f.asked()
-		for token, want := range map[string]int{"guess": 429, "bob": 429, "ann": 200, "fixed": 200, "": 401} {
+		for token, want := range map[string]int{"guess": 429, "bob": 200, "ann": 200, "nowhere": 403, "unavailable": 503, "fixed": 200, "": 401} {
 			if status := ping(token); status != want {
 				t.Errorf("%s: %d, want %d", token, status, want)
 			}
 		}
-		if asked := f.asked(); len(asked) != 1 {
-			t.Errorf("%d tokens were judged", len(asked))
+		f.judge("ann", Proof{}, &Refusal{Status: 401, Reason: "it has expired"})
+		if status := ping("ann"); status != 401 {
+			t.Errorf("a good token that has expired: %d", status)
+		}
+		response := w.do(http.MethodPost, "/mcp", `{"id":1,"method":"ping"}`, bearer("guess")...)
+		response.Body.Close()
+		if wait := response.Header.Get("Retry-After"); wait != "1" || response.Header.Get("WWW-Authenticate") != "" {
+			t.Errorf("a refused token must wait %q s: %v", wait, response.Header)
 		}
 		time.Sleep(time.Minute)
-		if status := ping("bob"); status != 200 {
+		if status := ping("guess"); status != 401 {
 			t.Errorf("a minute later: %d", status)
 		}
 	})
@@ -296,21 +303,29 @@ func TestAuditOfRequests(t *testing.T) {
 		ask("/mcp/p/work", "bob")
 		ask("/mcp", "nowhere")
 		ask("/mcp", "expired")
+		w.text(http.MethodPost, "/mcp", rpc("ping", ""))
+		w.text(http.MethodPost, "/mcp", rpc("ping", ""), "Authorization", "Basic YTpi")
 		w.text(http.MethodPost, "/mcp", rpc("tools/call", `"name":"a__write"`), bearer("rita")...)
-		var lines []string
+		var lines, reasons []string
 		for _, e := range take() {
 			if e.From != "pipe" {
 				t.Errorf("from %q", e.From)
 			}
 			lines = append(lines, strings.Join([]string{e.Action, e.Outcome, e.Principal, e.Target}, "|"))
-			if strings.Contains(fmt.Sprint(e), "Bearer") {
+			if e.Outcome == audit.Refused && e.Principal == "" {
+				reasons = append(reasons, e.Reason)
+			}
+			if strings.Contains(fmt.Sprint(e), "Bearer") || secret.Looks(e.Reason) {
 				t.Errorf("%+v", e)
 			}
 		}
 		const of = " (https://id.example.com)"
-		want := []string{"request|ok|ann" + of + "|/mcp", "request|ok|bob" + of + "|/mcp/p/work", "request|refused||/mcp", "request|refused||/mcp", "request|ok|rita" + of + "|/mcp", "request|refused|rita" + of + "|/mcp"}
+		want := []string{"request|ok|ann" + of + "|/mcp", "request|ok|bob" + of + "|/mcp/p/work", "request|refused||/mcp", "request|refused||/mcp", "request|refused||/mcp", "request|refused||/mcp", "request|ok|rita" + of + "|/mcp", "request|refused|rita" + of + "|/mcp"}
 		if !slices.Equal(lines, want) {
 			t.Errorf("%q\nwant %q", lines, want)
+		}
+		if want := []string{"no rule of profiles matches its user", `it has "expired"`, "no token", "unknown token"}; !slices.Equal(reasons, want) {
+			t.Errorf("%q\nwant %q", reasons, want)
 		}
 		time.Sleep(2 * time.Minute)
 		for range 100 {

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"sync"
@@ -103,6 +104,6 @@ func (x *exchange) auditRefusal(status int, err error) {
 		return
 	}
 	e := x.auditEvent()
-	e.Action, e.Outcome, e.Reason = audit.Request, audit.Refused, err.Error()
+	e.Action, e.Outcome, e.Reason = audit.Request, audit.Refused, cmp.Or(x.why, err.Error())
 	x.audited.refused(e)
 }

@@ -53,6 +53,7 @@ type exchange struct {
 	proof     *Proof                     // of the issuer's access token by which the client is let in; nil for none
 	proves    func(context.Context) bool // reports whether the client's token or certificate still proves the principal; nil if its grant says that
 	wrong     error                      // why the client's access token does not let it in; nil if it has none
+	why       string                     // the reason of a refusal for the audit log; "" is the text of the answer
 	backend   *Backend                   // the router as the client sees it; nil until the client is let in
 	whole     *Backend                   // that with what does more than read, if the client may use only what just reads; else nil
 	payer     string                     // the client, for the limiter

@@ -108,6 +108,7 @@ func (x *exchange) revoked() bool {
 
 // refuseRevoked answers a request whose grant has ended.
 func (x *exchange) refuseRevoked() {
+	x.why = "the token was removed or changed while the request was served"
 	x.challenge("invalid_token", errRevoked.Error(), x.scopesToAsk())
 	x.refuse(http.StatusUnauthorized, nil, errRevoked)
 }

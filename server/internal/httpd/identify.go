@@ -17,8 +17,8 @@ const (
 	// judging bounds how long the [Authenticator] may take for a token.
 	judging = 10 * time.Second
 
-	// refusedPerMinute is how many tokens of one address the Authenticator may refuse, before
-	// other new tokens from there must wait.
+	// refusedPerMinute is how many refused tokens of one address are answered with a challenge;
+	// more must wait. Good tokens never wait: behind a proxy, all clients have one address.
 	refusedPerMinute = 60
 )
 
@@ -111,20 +111,15 @@ func (h *Handler) byToken(x *exchange) *grant {
 		x.wrong = errNoPublicURL
 		return nil
 	}
-	sum, from := sha256.Sum256([]byte(token)), network(x.r.RemoteAddr)
-	if !h.good.has(sum) {
-		if wait := h.refusals.Wait(from, 1); wait > 0 {
-			x.wrong = &tooManyRefusals{wait}
-			return nil
-		}
-	}
+	sum := sha256.Sum256([]byte(token))
 	resource := x.rules.publicURL + x.mcpPath()
 	proof, g, err := h.judge(x.r.Context(), token, resource)
 	x.begin(time.Now()) // the body has as much time as without
 	if err != nil {
-		if x.wrong = err; isRefused(err) {
-			h.good.remove(sum)
-			h.refusals.Take(from, 1, 1)
+		if x.wrong = err; isRefused(err) && !h.good.has(sum) { // the client of a good one that has expired must learn that
+			if wait := h.refusals.Take(network(x.r.RemoteAddr), 1, 1); wait > 0 {
+				x.wrong = &tooManyRefusals{err, wait}
+			}
 		}
 		return nil
 	}
@@ -168,10 +163,13 @@ func isRefused(err error) bool {
 
 // refuseUnknown answers a request that proves no one.
 func (x *exchange) refuseUnknown() {
-	refusal, refused := errors.AsType[*Refusal](x.wrong)
 	tooMany, throttled := errors.AsType[*tooManyRefusals](x.wrong)
+	refusal, refused := errors.AsType[*Refusal](x.wrong)
 	switch {
 	case x.wrong == nil:
+		if x.why = "no token"; x.r.Header.Get("Authorization") != "" {
+			x.why = "unknown token"
+		}
 		x.refuse(http.StatusUnauthorized, nil, errNoToken)
 	case throttled:
 		x.retryAfter(tooMany.wait)
@@ -184,9 +182,11 @@ func (x *exchange) refuseUnknown() {
 		x.retryAfter(wait)
 		x.refuse(http.StatusServiceUnavailable, nil, busy(fmt.Sprintf("the access token can't be verified now: its issuer does not answer, or was just edited; try again in %v", wait)))
 	case refusal.Status != http.StatusForbidden:
+		x.why = refusal.Reason
 		x.challenge("invalid_token", refusal.Reason, x.scopesToAsk())
 		x.refuse(http.StatusUnauthorized, nil, conversation.InvalidRequest("the access token is refused: "+conversation.Brief(refusal.Reason)))
 	default:
+		x.why = refusal.Reason
 		if len(refusal.Scopes) > 0 {
 			x.challenge("insufficient_scope", refusal.Reason, refusal.Scopes)
 		}
@@ -194,7 +194,8 @@ func (x *exchange) refuseUnknown() {
 	}
 }
 
-// tooManyRefusals is why a token was not judged.
-type tooManyRefusals struct{ wait time.Duration }
-
-func (e *tooManyRefusals) Error() string { return "too many tokens were refused" }
+// tooManyRefusals is why a token is refused without a challenge.
+type tooManyRefusals struct {
+	error // why it is refused
+	wait  time.Duration
+}

@@ -12,9 +12,9 @@ const (
 	recently  = 10 * time.Minute
 )
 
-// recentTokens are the hashes of access tokens that were good a while ago. Refused tokens from
-// the same address, which may be a proxy's, do not keep their clients out. The zero value is
-// empty.
+// recentTokens are the hashes of access tokens that were good a while ago. Their clients learn at
+// once when one has expired, also if many bad tokens come from the same address, which may be a
+// proxy's. The zero value is empty.
 type recentTokens struct {
 	mu       sync.Mutex // guards what follows
 	now, old map[[sha256.Size]byte]bool
@@ -29,14 +29,6 @@ func (t *recentTokens) add(sum [sha256.Size]byte) {
 		t.now, t.old, t.since = make(map[[sha256.Size]byte]bool), t.now, time.Now()
 	}
 	t.now[sum] = true
-}
-
-// remove notes that a token is good no more.
-func (t *recentTokens) remove(sum [sha256.Size]byte) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.now, sum)
-	delete(t.old, sum)
 }
 
 // has reports whether a token was good recently.
