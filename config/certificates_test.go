@@ -84,13 +84,13 @@ func TestCertificatesFailClosed(t *testing.T) {
 		`"tlsCert": "c", "tlsKey": "k", "clientCA": "${NOPE}"`:        `error: "clientCA" lets no client in without "certificates"`,
 		`"tlsCert": "c", "tlsKey": "k", "clientCA": 1`:                `error: "clientCA" must be a string`,
 		`"tlsCert": "c", "tlsKey": "k", "certificates": {"CN=a": {}}`: `error: "certificates" lets no client in without "clientCA"`,
-		`"tlsCert": "c", "tlsKey": "k", "certificats": {"CN=a": {}}`:  `warning: the key "certificats" is not known; did you mean "certificates"?`,
+		`"tlsCert": "c", "tlsKey": "k", "certificats": {"CN=a": {}}`:  `error: the key "certificats" is not known, and the router lets no client in without a token until it is corrected; did you mean "certificates"?`,
 	} {
 		c := loadHTTP(t, text)
 		if said := saidOf(c); !strings.HasPrefix(said, want) || want == "" && said != "" {
 			t.Errorf("%s: it says %q, want %q", text, said, want)
 		}
-		if h := c.Router.HTTP; h.isPublic() != strings.Contains(text, "certificats") {
+		if h := c.Router.HTTP; h.isPublic() {
 			t.Errorf("%s: public is %v", text, h.isPublic())
 		}
 		if h := c.Router.HTTP; strings.Contains(text, "NOPE") && h.ClientCA != noFile {

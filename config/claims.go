@@ -41,6 +41,7 @@ const (
 	claimClientCA                    // the file holds certificates
 	claimTLS                         // the two files hold a certificate with its key
 	claimAddress                     // clients of other machines need a token
+	claimPublicURL                   // clients of other machines need a token
 	claimSecret                      // a secret of this name is set
 	claimPlainToken                  // the token with the hash in text need not be a string
 )
@@ -135,6 +136,10 @@ func (c claim) refute(r Router) (what, fix string) {
 		if c.text == r.HTTP.Addr && r.HTTP.isPublic() && secret.Token() == "" {
 			return message("other machines reach %s, so 'metarouter serve --http' needs a token, and the configuration has none", c.text), `write "tokens": ["${ROUTER_TOKEN}"] next to "addr" and set ROUTER_TOKEN, start it with --token-file FILE, or listen on 127.0.0.1`
 		}
+	case claimPublicURL:
+		if c.text == r.HTTP.PublicURL && r.HTTP.isPublic() && secret.Token() == "" {
+			return `clients of other machines come by this "publicUrl", so 'metarouter serve --http' needs a token, and the configuration has none`, `write "tokens": ["${ROUTER_TOKEN}"] next to it and set ROUTER_TOKEN, write "oauth", or remove "publicUrl"`
+		}
 	case claimPlainToken:
 		if slices.ContainsFunc(r.HTTP.Tokens, func(t Token) bool { return t.Plain && t.Hash == c.text }) {
 			return `this token has no name, and its clients may use the page's actions too`, "write " + c.paste + `, or "role": "use" for clients that only use tools`
@@ -184,6 +189,16 @@ func addressField(d *decoder, to *string) func(hujson.ObjectMember) {
 		}
 		if host != "localhost" && !net.ParseIP(host).IsLoopback() {
 			d.claim(m.Name.StartOffset, claim{kind: claimAddress, text: *to})
+		}
+	}
+}
+
+// publicURLField returns the function that decodes "publicUrl".
+func publicURLField(d *decoder, to *string) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		set(d, to, d.publicURL)(m)
+		if LeadsElsewhere(*to) {
+			d.claim(m.Name.StartOffset, claim{kind: claimPublicURL, text: *to})
 		}
 	}
 }

@@ -35,6 +35,7 @@ type decoder struct {
 	clientCA       place               // of the last "clientCA"
 	certificatesAt place               // of the last "certificates"
 	certificates   []placedCertificate // in it
+	lockedOut      bool                // a mistake hides by what clients were to prove themselves
 	auditAt        place               // of the last file of the audit log
 
 	profiles    map[string]profilePlace // by the profile's name

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -109,7 +110,7 @@ func (d *decoder) issuer(o *hujson.Object, at int) placedIssuer {
 		"url":          set(d, &i.URL, d.issuerURL),
 		"audience":     set(d, &i.Audience, d.bounded(maxValue)),
 		"user":         set(d, &i.User, nameOfClaim),
-		"profiles":     set(d, &i.Profiles, profileRules(&p.rules)),
+		"profiles":     d.profileRules(&i.Profiles, &p.rules),
 		"admins":       set(d, &i.Admins, claims),
 		"scopeMap":     set(d, &i.Scopes, scopeMap),
 		"jwksUrl":      set(d, &i.KeysURL, d.keysURL),
@@ -234,20 +235,28 @@ func claims(v hujson.Value) ([]Claim, error) {
 	return all, nil
 }
 
-// profileRules returns a reader of {"NAME=VALUE": "profile"}, which keeps the places of the rules.
-func profileRules(places *[]said) reader[[]ProfileRule] {
-	return func(v hujson.Value) (all []ProfileRule, err error) {
-		*places = nil
-		err = each(v, `must be an object; write it like {"groups=devs": "work", "*": "everyone"}`, func(m hujson.ObjectMember) error {
-			claim, err := claimOf(keyOf(m))
-			if err != nil {
-				return err
+// profileRules returns the function that decodes {"NAME=VALUE": "profile"}, keeps the places of the
+// rules and reports each mistake.
+func (d *decoder) profileRules(all *[]ProfileRule, places *[]said) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		*all, *places = nil, nil
+		rules, err := membersOf(m.Value, `must be an object; write it like {"groups=devs": "work", "*": "everyone"}`)
+		if err != nil {
+			d.reject(m.Name.StartOffset, "%q %v", keyOf(m), err)
+		}
+		seen := make(map[string]bool)
+		for _, r := range rules {
+			key := keyOf(r)
+			claim, err := claimOf(key)
+			name, wrong := nameOfProfile(r.Value)
+			if err = cmp.Or(err, wrong); seen[key] {
+				err = errTwice
 			}
-			name, err := nameOfProfile(m.Value)
-			all, *places = append(all, ProfileRule{claim, name}), append(*places, said{name, m.Name.StartOffset})
-			return err
-		})
-		return all, err
+			if seen[key] = true; err != nil {
+				d.reject(r.Name.StartOffset, "%q %v", keyOf(m)+"."+key, err)
+			}
+			*all, *places = append(*all, ProfileRule{claim, name}), append(*places, said{name, r.Name.StartOffset})
+		}
 	}
 }
 
@@ -274,23 +283,34 @@ func scopeMap(v hujson.Value) (map[string][]string, error) {
 
 // each calls f with the members of an object whose keys are free. mustBe says what v must be.
 func each(v hujson.Value, mustBe string, f func(hujson.ObjectMember) error) error {
-	o, ok := v.Value.(*hujson.Object)
-	switch {
-	case !ok:
-		return errors.New(mustBe)
-	case len(o.Members) > maxRules:
-		return fmt.Errorf("must have at most %d keys; write fewer", maxRules)
+	members, err := membersOf(v, mustBe)
+	if err != nil {
+		return err
 	}
 	seen := make(map[string]bool)
-	for _, m := range o.Members {
+	for _, m := range members {
 		key := keyOf(m)
 		err := f(m)
 		if seen[key] {
-			err = errors.New("is here twice; remove one")
+			err = errTwice
 		}
 		if seen[key] = true; err != nil {
 			return inside(m.Name.StartOffset, "."+key, err)
 		}
 	}
 	return nil
+}
+
+var errTwice = errors.New("is here twice; remove one")
+
+// membersOf returns the members of an object whose keys are free. mustBe says what v must be.
+func membersOf(v hujson.Value, mustBe string) ([]hujson.ObjectMember, error) {
+	o, ok := v.Value.(*hujson.Object)
+	switch {
+	case !ok:
+		return nil, errors.New(mustBe)
+	case len(o.Members) > maxRules:
+		return nil, fmt.Errorf("must have at most %d keys; write fewer", maxRules)
+	}
+	return o.Members, nil
 }

@@ -79,6 +79,10 @@ func TestIssuers(t *testing.T) {
 		{id + `, "profiles": {"g=d": "work"}, "profiles": {"*": "ci"}`, Issuer{}, `error: "profiles" is here twice`},
 		{id + `, "profiles": {"` + strings.Repeat("g", 257) + `=d": "work"}`, Issuer{}, `error: "profiles.ggg`},
 		{id + `, "profiles": {` + repeat(1001, func(i int) string { return fmt.Sprintf(`"g=%d": "work",`, i) }) + `}`, Issuer{}, `error: "profiles" must have at most 1000 keys`},
+		{id + `, "profiles": {"devs": "work", "g=d": "Work", "g=e": "ci", "g=e": "ci", "h=": 1}`, Issuer{}, `error: "profiles.devs" must be NAME=VALUE, a claim and its value without spaces around them, or "*" for every user; write it like "groups=devs"
+error: "profiles.g=d" must be the name of a profile: 1 to 32 lower case letters, digits and -; write it like "work"
+error: "profiles.g=e" is here twice; remove one
+error: "profiles.h=" must be NAME=VALUE`},
 		{id + `, "admins": "groups=ops"`, Issuer{}, `error: "admins" must be an array of claims`},
 		{id + `, "admins": ["ops"]`, Issuer{}, `error: "admins[0]" must be NAME=VALUE`},
 		{id + `, "scopeMap": {"x": "mcp:reads"}`, Issuer{}, `error: "scopeMap.x" must be "mcp:read", "mcp:call" or "mcp:admin"; did you mean "mcp:read"?`},
@@ -129,6 +133,66 @@ func TestOAuthFailsClosed(t *testing.T) {
 		if said := saidOf(c); urls != want.urls || !strings.HasPrefix(said, want.says) || want.says == "" && said != "" {
 			t.Errorf("%s: issuers %q, it says %q", text, urls, said)
 		}
+	}
+}
+
+// A misspelled or misplaced key by which clients were to prove themselves makes no router public.
+func TestMisspelledProofs(t *testing.T) {
+	for text, want := range map[string]struct {
+		public bool
+		says   string
+	}{
+		`"http": {"token": ["0123456789abcdef"]}`:                                       {false, `error: the key "token" is not known, and the router lets no client in without a token until it is corrected; did you mean "tokens"?`},
+		`"http": {"oath": {"issuers": []}}`:                                             {false, `error: the key "oath" is not known, and the router lets no client in without a token until it is corrected; did you mean "oauth"?`},
+		`"http": {"oauth2": {}}`:                                                        {false, `error: the key "oauth2" is not known`},
+		`"http": {"clientCa": "ca.pem"}`:                                                {false, `error: the key "clientCa" is not known`},
+		`"http": {"certficates": {"CN=a": "ci"}}`:                                       {false, `error: the key "certficates" is not known`},
+		`"htp": {"tokens": ["0123456789abcdef"]}`:                                       {false, `error: the key "htp" is not known`},
+		`"htp": {"addr": "127.0.0.1:1"}`:                                                {true, `warning: the key "htp" is not known; did`},
+		`"oauth": {"issuers": []}`:                                                      {false, `error: the key "oauth" has no effect here: it belongs in "http", and the router lets no client in without a token until it is corrected; write "metarouter": {"http": {"oauth": {…}}}`},
+		`"http": {"adr": "127.0.0.1:1"}`:                                                {true, `warning: the key "adr" is not known; did`},
+		`"http": {"colour": 1}`:                                                         {true, `warning: the key "colour" is not known`},
+		`"http": {"token": [], "tokens": [{"token": "0123456789abcdef", "name": "a"}]}`: {false, `error: the key "token"`},
+	} {
+		c := loadText(t, `{"metarouter": {`+text+`}}`)
+		if said := saidOf(c); !strings.HasPrefix(said, want.says) || c.Router.HTTP.isPublic() != want.public {
+			t.Errorf("%s: public is %v, it says %q", text, c.Router.HTTP.isPublic(), said)
+		}
+		if strings.Contains(want.says, "did you mean \"tokens") && c.Problems[0].Fix != `write "tokens" instead` {
+			t.Errorf("%s: %s", text, c.Problems[0].Fix)
+		}
+		if strings.Contains(text, `"name": "a"`) && (len(c.Router.HTTP.Tokens) != 1 || c.Router.HTTP.Tokens[0].Name != "a") {
+			t.Errorf("%s: %+v", text, c.Router.HTTP.Tokens)
+		}
+	}
+	if c := loadText(t, `{"http": {"tokens": ["0123456789abcdef"]}}`); c.Router.HTTP.isPublic() || !strings.HasPrefix(saidOf(c), `error: the key "http" has no effect here: it belongs in "metarouter", and`) {
+		t.Errorf("outside of the router's settings: %q", saidOf(c))
+	}
+	many := `{"metarouter": {"http": {` + repeat(maxStrange, func(i int) string { return fmt.Sprintf(`"k%d": 1, `, i) }) + `"token": ["0123456789abcdef"]}}}`
+	if c := loadText(t, many); c.Router.HTTP.isPublic() {
+		t.Error("public after many unknown keys")
+	}
+}
+
+// A public URL brings clients of other machines, who must prove something.
+func TestPublicURLNeedsProof(t *testing.T) {
+	t.Setenv("METAROUTER_TOKEN", "")
+	for text, wrong := range map[string]bool{
+		`"publicUrl": "https://r.example"`:                                 true,
+		`"publicUrl": "http://10.0.0.1/x"`:                                 true,
+		`"publicUrl": "http://localhost:8787"`:                             false,
+		`"publicUrl": "http://[::1]:8787/x"`:                               false,
+		`"publicUrl": ""`:                                                  false,
+		`"publicUrl": "https://r.example", "tokens": ["0123456789abcdef"]`: false,
+	} {
+		said := saidOf(loadText(t, `{"metarouter": {"http": {`+text+`}}}`).Examine())
+		if strings.Contains(said, `error: clients of other machines come by this "publicUrl"`) != wrong {
+			t.Errorf("%s: %q", text, said)
+		}
+	}
+	t.Setenv("METAROUTER_TOKEN", "0123456789abcdef")
+	if said := saidOf(loadText(t, `{"metarouter": {"http": {"publicUrl": "https://r.example"}}}`).Examine()); said != "" {
+		t.Errorf("with a token of the environment: %q", said)
 	}
 }
 

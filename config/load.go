@@ -165,6 +165,7 @@ func assemble(sources []source, env environment) (Config, error) {
 	checkTokens(d, c)
 	checkIssuers(d, c)
 	checkCertificates(d, &c.Router)
+	applyLockOut(d, &c.Router.HTTP)
 	checkAudit(d, c)
 	checkProfiles(d, c)
 	c.Problems, c.claims = d.problems, d.claims

@@ -65,7 +65,7 @@ func routerFields(d *decoder, r *Router) fields {
 			"addr":           addressField(d, &r.HTTP.Addr),
 			"allowedHosts":   set(d, &r.HTTP.AllowedHosts, list(text)),
 			"allowedOrigins": set(d, &r.HTTP.AllowedOrigins, list(text)),
-			"publicUrl":      set(d, &r.HTTP.PublicURL, d.publicURL),
+			"publicUrl":      publicURLField(d, &r.HTTP.PublicURL),
 			"tokens":         tokensField(d, &r.HTTP.Tokens),
 			"oauth":          issuersField(d, &r.HTTP.Issuers),
 			"clientCA":       tlsFileField(d, &r.HTTP.ClientCA, &d.clientCA),

@@ -86,12 +86,18 @@ func (d *decoder) unknown(m hujson.ObjectMember, known fields) {
 	}
 	at := m.Name.StartOffset
 	if d.strange++; d.strange > maxStrange {
+		if d.level == atHTTP {
+			report = d.lockOut // it may be one of them
+		}
 		report(at, "the key %q is not known; remove it, or correct its name", key)
 		return
 	}
 	if meant, ok := nearest(key, slices.Sorted(maps.Keys(known))); ok {
 		if strings.HasSuffix(d.level, ".rules") || d.level == atToken {
 			report = d.mistake // without a condition, the rule would apply to more texts; without a profile, the token would allow more
+		}
+		if d.level == atHTTP && slices.Contains(proofKeys, meant) || d.level == atRouter && meant == "http" && hasProofs(m.Value) {
+			report = d.lockOut
 		}
 		report(at, "the key %q is not known; did you mean %q?", key, meant)
 		return
@@ -100,6 +106,9 @@ func (d *decoder) unknown(m hujson.ObjectMember, known fields) {
 	inner, isWrapper := wrapped(m)
 	switch {
 	case len(levels) > 0 && (!general || levels[0] == atRouter):
+		if strings.HasPrefix(d.level, atRouter) && slices.Contains(levels, atHTTP) && slices.Contains(proofKeys, key) || key == "http" && hasProofs(m.Value) {
+			report = d.lockOut
+		}
 		d.misplaced(report, m, levels)
 		return
 	case isWrapper && d.level == "":

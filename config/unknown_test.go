@@ -20,7 +20,7 @@ func TestUnknownKeys(t *testing.T) {
 		{"nothing near without a root", `{"a": {"command": "x"}, §"colour": 1}`, `"colour" is not known`},
 		{"nothing near in tools", entry(`"tools": {§"colours": ["x"]}`), `"colours" is not known`},
 		{"tools", entry(`"tools": {§"alow": ["x"]}`), `did you mean "allow"?`},
-		{"http", `{"metarouter": {"http": {§"tokns": []}}}`, `did you mean "tokens"?`},
+		{"http", `{"metarouter": {"http": {§"alowedHosts": []}}}`, `did you mean "allowedHosts"?`},
 		{"http port", `{"metarouter": {"http": {§"port": 80}}}`, `did you mean "addr"?`},
 		{"access log", `{"metarouter": {"accessLog": {"file": "x", §"colour": 1}}}`, `"colour" is not known`},
 		{"category", `{"metarouter": {"classification": {"categories": [{"name": "a", §"colour": 1}]}}}`, `"colour" is not known`},

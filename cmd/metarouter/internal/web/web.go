@@ -15,7 +15,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -69,6 +68,7 @@ type Listener struct {
 	connections *connections
 	pages       *http.ServeMux
 	proofs      []string // how clients could prove who they are at the start; empty if anyone was let in
+	publicURL   string   // as the configuration had it at the start, for the log
 	key         []byte   // of the revisions of issuers
 	log         *zap.Logger
 
@@ -77,8 +77,8 @@ type Listener struct {
 }
 
 // New returns a listener of what the flags, or else the configuration, ask for. Its
-// errors are wrong usage. A client that reaches the router can run tools, so an address
-// that other machines reach needs tokens, issuers or certificates.
+// errors are wrong usage. A client that reaches the router can run tools, so an address or
+// a public URL that other machines reach needs tokens, issuers or certificates.
 func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listener, error) {
 	address := f.Address
 	if address == "" {
@@ -106,6 +106,9 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	if !local && len(proofs) == 0 {
 		return nil, fmt.Errorf("--http %s is open to other machines, so clients must send a token: set %s, --token-file or metarouter.http.tokens (http.oauth and http.clientCA let clients in too); or listen on 127.0.0.1:%d", address, secret.TokenVariable, resolved.Port)
 	}
+	if len(proofs) == 0 && config.LeadsElsewhere(c.PublicURL) {
+		return nil, fmt.Errorf("clients of other machines come by metarouter.http.publicUrl, %s, so they must send a token: set %s, --token-file or metarouter.http.tokens (http.oauth and http.clientCA let clients in too); or remove publicUrl", c.PublicURL, secret.TokenVariable)
+	}
 	switch short := slices.ContainsFunc(tokens, config.Token.IsShort); {
 	case short && !local:
 		return nil, fmt.Errorf("--http %s is open to other machines, so %w", address, errShort)
@@ -115,20 +118,11 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	if !local && certificate == nil {
 		log.Warn("other machines can reach this router, and what they send is not encrypted: use --tls-cert and --tls-key, or put a proxy with TLS in front of it")
 	}
-	if local && len(proofs) == 0 && isElsewhere(c.PublicURL) {
-		log.Warn("http.publicUrl is for clients on other machines, and no client needs a token: set http.oauth, http.tokens or "+secret.TokenVariable, zap.String("publicUrl", c.PublicURL))
-	}
 	host, _, _ := net.SplitHostPort(address)
 	return &Listener{
 		flags: f, host: host, address: resolved, certificate: certificate, clients: clients, maxHeader: c.MaxHeader, connections: newConnections(mostConnections(c)),
-		pages: pages, log: log, file: file, proofs: proofs, key: newKey(),
+		pages: pages, log: log, file: file, proofs: proofs, publicURL: c.PublicURL, key: newKey(),
 	}, nil
-}
-
-// isElsewhere reports whether a URL leads clients on other machines to the router.
-func isElsewhere(publicURL string) bool {
-	u, err := url.Parse(publicURL)
-	return err == nil && u.Host != "" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback()
 }
 
 // proofsOf returns how clients prove who they are. It is empty if anyone is let in.
@@ -166,7 +160,11 @@ func (l *Listener) Listen(ctx context.Context) error {
 	if l.certificate != nil {
 		scheme = "https"
 	}
-	l.log.Info("serving MCP over HTTP", zap.String("url", scheme+"://"+l.bound()+"/mcp"), zap.Bool("token", slices.Contains(l.proofs, "token")), zap.Strings("clients prove themselves by", l.proofs))
+	said := []zap.Field{zap.String("url", scheme+"://"+l.bound()+"/mcp"), zap.Bool("token", slices.Contains(l.proofs, "token")), zap.Strings("clients prove themselves by", l.proofs)}
+	if l.publicURL != "" {
+		said = append(said, zap.String("public url", l.publicURL+"/mcp"))
+	}
+	l.log.Info("serving MCP over HTTP", said...)
 	return nil
 }
 

@@ -44,14 +44,14 @@ func TestTokenLength(t *testing.T) {
 	}
 }
 
-// A public URL for other machines needs a token as well, of which the log warns.
+// A public URL for other machines needs a token as well, also after an edit.
 func TestPublicURLWithoutToken(t *testing.T) {
 	t.Setenv("METAROUTER_TOKEN", "")
 	for _, tt := range []struct {
 		url     string
 		tokens  []config.Token
 		issuers []config.Issuer
-		warned  bool
+		refused bool
 	}{
 		{"https://tools.example.com", nil, nil, true},
 		{"https://tools.example.com", tokens("0123456789abcdef"), nil, false},
@@ -60,12 +60,35 @@ func TestPublicURLWithoutToken(t *testing.T) {
 		{"http://[::1]:8787/x", nil, nil, false},
 		{"", nil, nil, false},
 	} {
-		core, logs := observer.New(zap.WarnLevel)
-		if _, err := New(config.HTTP{Addr: "127.0.0.1:0", PublicURL: tt.url, Tokens: tt.tokens, Issuers: tt.issuers}, Flags{}, nil, zap.New(core)); err != nil {
-			t.Error(err)
+		c := config.HTTP{Addr: "127.0.0.1:0", PublicURL: tt.url, Tokens: tt.tokens, Issuers: tt.issuers}
+		if _, err := New(c, Flags{}, nil, zap.NewNop()); (err != nil) != tt.refused || err != nil && !strings.Contains(err.Error(), "metarouter.http.publicUrl, "+tt.url) {
+			t.Errorf("%s: %v", tt.url, err)
 		}
-		if (logs.FilterMessageSnippet("http.publicUrl").Len() > 0) != tt.warned {
-			t.Errorf("%s: logged %v", tt.url, logs.All())
+		l, err := New(config.HTTP{Addr: "127.0.0.1:0"}, Flags{}, nil, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		public := len(tt.tokens)+len(tt.issuers) == 0 && !tt.refused
+		if all := l.principals(config.Router{HTTP: c}); (len(all) == 0) != public || tt.refused && (len(all) != 1 || all[0].Hash != "") {
+			t.Errorf("%s: after an edit %+v", tt.url, all)
+		}
+	}
+}
+
+// The log names the address by which clients elsewhere reach the router.
+func TestLogOfPublicURL(t *testing.T) {
+	for url, want := range map[string]any{"": nil, "https://tools.example.com/x": "https://tools.example.com/x/mcp"} {
+		core, logs := observer.New(zap.InfoLevel)
+		l, err := New(config.HTTP{Addr: "127.0.0.1:0", PublicURL: url, Tokens: tokens("0123456789abcdef")}, Flags{}, nil, zap.New(core))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Listen(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		if said := logs.All(); len(said) != 1 || said[0].ContextMap()["public url"] != want {
+			t.Errorf("%q: %v", url, said)
 		}
 	}
 }
@@ -161,7 +184,8 @@ func TestIssuersInOptions(t *testing.T) {
 		public  bool
 		issuers int
 	}{
-		"none":         {routerWith(), true, 0},
+		"none":         {config.Router{}, true, 0},
+		"publicUrl":    {routerWith(), false, 0}, // it brings clients of other machines
 		"one":          {routerWith(one), false, 1},
 		"a mistake":    {routerWith(config.Issuer{}), false, 0},
 		"both":         {routerWith(config.Issuer{}, one), false, 1},
