@@ -107,7 +107,7 @@ func (d *Dashboard) beginLogin(w http.ResponseWriter, r *http.Request, name stri
 	ctx, cancel := context.WithTimeout(r.Context(), beginTime)
 	defer cancel()
 	begin := login.Request{By: server.PrincipalOf(r.Context()).Hash, Way: login.Loopback}
-	if u, err := url.Parse(d.router.Config().Router.HTTP.PublicURL); err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) {
+	if isAt(r, d.router.Config().Router.HTTP.PublicURL) {
 		begin.Way = login.Public
 	} else if !isLoopback(r.Host) {
 		refuse(w, http.StatusConflict, fmt.Sprintf("this login comes back to the router's own machine, and your browser seems to be on another one. "+
@@ -124,6 +124,16 @@ func (d *Dashboard) beginLogin(w http.ResponseWriter, r *http.Request, name stri
 		begun.URL, begun.Code = pending.Device.URL, pending.Device.UserCode
 	}
 	answer(w, http.StatusOK, begun)
+}
+
+// isAt reports whether the browser sent the request to the public URL. Some proxies replace the
+// Host, and leave the Origin.
+func isAt(r *http.Request, public string) bool {
+	u, err := url.Parse(public)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	return strings.EqualFold(u.Host, r.Host) || strings.EqualFold(u.Scheme+"://"+u.Host, r.Header.Get("Origin"))
 }
 
 // isLoopback reports whether a host, with or without a port, is the machine itself.
