@@ -33,7 +33,7 @@ func newFakeIssuer() *fakeIssuer {
 		issuer: Issuer{URL: "https://id.example.com", Read: []string{"tools.read"}, Call: []string{"tools.call"}, Admin: []string{"tools.admin"}, Revision: "1"},
 		errs: map[string]error{
 			"expired":     &Refusal{Status: 401, Reason: `it has "expired"`},
-			"nowhere":     &Refusal{Status: 403, Reason: "no rule of profiles matches its user"},
+			"nowhere":     &Refusal{Status: 403, Reason: "no rule of profiles matches its user", Name: "cid (https://id.example.com)"},
 			"no-scope":    &Refusal{Status: 403, Scopes: []string{"openid", "tools.read"}, Reason: "it has none of the scopes"},
 			"unavailable": errors.New("dial tcp: the secret"),
 		},

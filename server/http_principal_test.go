@@ -312,7 +312,7 @@ func TestAuditOfRequests(t *testing.T) {
 				t.Errorf("from %q", e.From)
 			}
 			lines = append(lines, strings.Join([]string{e.Action, e.Outcome, e.Principal, e.Target}, "|"))
-			if e.Outcome == audit.Refused && e.Principal == "" {
+			if e.Outcome == audit.Refused && !strings.HasPrefix(e.Principal, "rita ") {
 				reasons = append(reasons, e.Reason)
 			}
 			if strings.Contains(fmt.Sprint(e), "Bearer") || secret.Looks(e.Reason) {
@@ -320,7 +320,7 @@ func TestAuditOfRequests(t *testing.T) {
 			}
 		}
 		const of = " (https://id.example.com)"
-		want := []string{"request|ok|ann" + of + "|/mcp", "request|ok|bob" + of + "|/mcp/p/work", "request|refused||/mcp", "request|refused||/mcp", "request|refused||/mcp", "request|refused||/mcp", "request|ok|rita" + of + "|/mcp", "request|refused|rita" + of + "|/mcp"}
+		want := []string{"request|ok|ann" + of + "|/mcp", "request|ok|bob" + of + "|/mcp/p/work", "request|refused|cid" + of + "|/mcp", "request|refused||/mcp", "request|refused||/mcp", "request|refused||/mcp", "request|ok|rita" + of + "|/mcp", "request|refused|rita" + of + "|/mcp"}
 		if !slices.Equal(lines, want) {
 			t.Errorf("%q\nwant %q", lines, want)
 		}

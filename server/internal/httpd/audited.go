@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -105,5 +106,8 @@ func (x *exchange) auditRefusal(status int, err error) {
 	}
 	e := x.auditEvent()
 	e.Action, e.Outcome, e.Reason = audit.Request, audit.Refused, cmp.Or(x.why, err.Error())
+	if refusal, is := errors.AsType[*Refusal](x.wrong); is && e.Principal == "" {
+		e.Principal = refusal.Name
+	}
 	x.audited.refused(e)
 }

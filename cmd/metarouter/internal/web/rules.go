@@ -87,9 +87,10 @@ func (i issuer) proof(t *bearer.Token) (server.Proof, error) {
 	if err != nil {
 		return server.Proof{}, err
 	}
+	name := fmt.Sprintf("%s (%s)", user, i.URL)
 	may := i.levelOf(t.Scopes)
 	if may == nothing {
-		return server.Proof{}, i.insufficient(calls, t, "no scope of the token lets it use this router")
+		return server.Proof{}, i.insufficient(calls, t, name, "no scope of the token lets it use this router")
 	}
 	values := make(map[string][]string) // of claims
 	matches := func(c config.Claim) bool {
@@ -118,15 +119,15 @@ func (i issuer) proof(t *bearer.Token) (server.Proof, error) {
 	switch {
 	case len(names) > 0:
 	case missing:
-		return server.Proof{}, forbidden("no profile that the configuration gives to this user exists")
+		return server.Proof{}, forbidden(name, "no profile that the configuration gives to this user exists")
 	case ruler && may < administers:
-		return server.Proof{}, i.insufficient(administers, t, "this user has no profile, and the token has no scope for administration")
+		return server.Proof{}, i.insufficient(administers, t, name, "this user has no profile, and the token has no scope for administration")
 	case !ruler:
-		return server.Proof{}, forbidden("no rule of the configuration gives this user a profile")
+		return server.Proof{}, forbidden(name, "no rule of the configuration gives this user a profile")
 	}
 	return server.Proof{
 		Principal: server.Principal{
-			Hash: principalHash("oauth", i.URL, user), Name: fmt.Sprintf("%s (%s)", user, i.URL),
+			Hash: principalHash("oauth", i.URL, user), Name: name,
 			Profile: profile.Union(names...), Reads: may == reads, Admin: ruler && may == administers,
 		},
 		Issuer: i.URL, Revision: i.revision, Scopes: t.Scopes, Expires: t.Expires,
@@ -148,21 +149,21 @@ func (i issuer) user(t *bearer.Token) (string, error) {
 	default:
 		return all[0], nil
 	}
-	return "", forbidden(fmt.Sprintf("the claim %q, which names the user, %s", i.User, problem))
+	return "", forbidden("", fmt.Sprintf("the claim %q, which names the user, %s", i.User, problem))
 }
 
-func forbidden(reason string) error {
-	return &server.Refusal{Status: http.StatusForbidden, Reason: reason}
+func forbidden(name, reason string) error {
+	return &server.Refusal{Status: http.StatusForbidden, Reason: reason, Name: name}
 }
 
 // insufficient returns the refusal of a token that needs a scope of the level. The client is to ask
 // for that next to those that it has.
-func (i issuer) insufficient(needed level, t *bearer.Token, reason string) error {
+func (i issuer) insufficient(needed level, t *bearer.Token, name, reason string) error {
 	lacks := i.scopesFor(needed)
 	if len(lacks) == 0 { // the issuer has no such scope
-		return forbidden(reason)
+		return forbidden(name, reason)
 	}
-	return &server.Refusal{Status: http.StatusForbidden, Scopes: slices.Concat(t.Scopes, lacks), Reason: reason}
+	return &server.Refusal{Status: http.StatusForbidden, Scopes: slices.Concat(t.Scopes, lacks), Reason: reason, Name: name}
 }
 
 // A level is what scopes allow. Each allows what those before it do.

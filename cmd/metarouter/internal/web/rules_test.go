@@ -132,6 +132,9 @@ func TestProof(t *testing.T) {
 		if err != nil && !reflect.DeepEqual(got, server.Proof{}) {
 			t.Errorf("%s: refused, with %+v", tt.what, got)
 		}
+		if refusal, is := errors.AsType[*server.Refusal](err); is && !strings.Contains(refusal.Reason, "the claim") && refusal.Name != "u (https://id.example.com)" {
+			t.Errorf("%s: the refusal is of %q", tt.what, refusal.Name)
+		}
 	}
 }
 
