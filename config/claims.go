@@ -197,7 +197,7 @@ func addressField(d *decoder, to *string) func(hujson.ObjectMember) {
 func publicURLField(d *decoder, to *string) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		set(d, to, d.publicURL)(m)
-		if LeadsElsewhere(*to) {
+		if leadsElsewhere(*to) {
 			d.claim(m.Name.StartOffset, claim{kind: claimPublicURL, text: *to})
 		}
 	}

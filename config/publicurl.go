@@ -37,9 +37,9 @@ func (d *decoder) publicURL(v hujson.Value) (string, error) {
 	return u.Scheme + "://" + u.Host + path, nil
 }
 
-// LeadsElsewhere reports whether clients on other machines reach the router by the URL: all but ""
-// and URLs of this machine.
-func LeadsElsewhere(publicURL string) bool {
+// leadsElsewhere reports whether clients on other machines reach the router by the public URL: all
+// but "" and URLs of this machine.
+func leadsElsewhere(publicURL string) bool {
 	u, err := url.Parse(publicURL)
 	return err == nil && u.Host != "" && !isLoopback(u.Hostname())
 }
