@@ -16,7 +16,7 @@ type Issuer struct {
 	URL    string
 	Keys   int   // that can verify tokens
 	Others int   // keys that can't
-	Err    error // why its metadata or keys can't be read; nil if they can
+	Err    error // why its metadata or keys can't be read, or it can't be asked about tokens; nil for none
 }
 
 // AskIssuers reads the metadata and the keys of the issuers of the configuration, all at once,
@@ -53,6 +53,9 @@ func checkIssuers(x *findings, c Case) {
 		case errors.Is(i.Err, oauth.ErrUnreachable), errors.Is(i.Err, context.DeadlineExceeded):
 			x.add(Broken, fmt.Sprintf("the issuer %s of \"http.oauth\" can't be reached (%v), so its users are not let in.", i.URL, i.Err),
 				"check its \"url\" and the network: this machine must reach it, also through a proxy (HTTPS_PROXY)")
+		case i.Err != nil && i.Keys+i.Others > 0: // its keys could be read
+			x.add(Broken, fmt.Sprintf("the issuer %s of \"http.oauth\" can't be asked about tokens that are no JWT (%v), so users with these are not let in.", i.URL, i.Err),
+				"write the \"clientId\" and \"clientSecret\" of a client that the issuer lets introspect tokens, or remove \"introspect\" if its tokens are JWTs")
 		case i.Err != nil:
 			x.add(Broken, fmt.Sprintf("tokens of the issuer %s of \"http.oauth\" can't be verified (%v), so its users are not let in.", i.URL, i.Err),
 				"write its \"url\" byte for byte as its tokens name it in \"iss\"; if its metadata are elsewhere, write the address of its keys into \"jwksUrl\"")

@@ -35,6 +35,11 @@ func TestAskIssuers(t *testing.T) {
 				json.NewEncoder(w).Encode(m)
 			case "/keys":
 				json.NewEncoder(w).Encode(keys)
+			case "/introspect":
+				if id, secret, _ := r.BasicAuth(); id != "c" || secret != "s" {
+					w.WriteHeader(http.StatusUnauthorized)
+				}
+				json.NewEncoder(w).Encode(map[string]any{"active": false})
 			default:
 				http.NotFound(w, r)
 			}
@@ -43,6 +48,7 @@ func TestAskIssuers(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s
 	}
+	asked := issuer(keys, func(m map[string]any) { m["introspection_endpoint"] = m["issuer"].(string) + "/introspect" }).URL
 	gone := issuer(keys, nil)
 	gone.Close()
 	for _, tt := range []struct {
@@ -57,10 +63,12 @@ func TestAskIssuers(t *testing.T) {
 		{"down", config.Issuer{URL: gone.URL}, Broken, "can't be reached"},
 		{"another name", config.Issuer{URL: issuer(keys, func(m map[string]any) { m["issuer"] = "https://other.example" }).URL}, Broken, "describes itself as"},
 		{"no introspection", config.Issuer{URL: issuer(keys, nil).URL, ClientID: "c", ClientSecret: "s", Introspect: true}, Broken, "introspection_endpoint"},
+		{"introspection", config.Issuer{URL: asked, ClientID: "c", ClientSecret: "s", Introspect: true}, Note, "answers"},
+		{"wrong secret", config.Issuer{URL: asked, ClientID: "c", ClientSecret: "hunter2", Introspect: true}, Broken, "refuses the router's clientId and clientSecret (status 401)"},
 	} {
 		x := new(findings)
 		checkIssuers(x, Case{Issuers: AskIssuers(t.Context(), config.HTTP{Issuers: []config.Issuer{{}, tt.issuer}})})
-		if len(x.all) != 1 || x.all[0].Severity != tt.severity || !strings.Contains(x.all[0].Problem, tt.want) || !strings.Contains(x.all[0].Problem, tt.issuer.URL) || (x.all[0].Fix == "") != (tt.severity == Note) {
+		if len(x.all) != 1 || x.all[0].Severity != tt.severity || !strings.Contains(x.all[0].Problem, tt.want) || !strings.Contains(x.all[0].Problem, tt.issuer.URL) || (x.all[0].Fix == "") != (tt.severity == Note) || strings.Contains(tt.what, "secret") && !strings.Contains(x.all[0].Fix, "clientSecret") {
 			t.Errorf("%s: %+v", tt.what, x.all)
 		}
 	}
