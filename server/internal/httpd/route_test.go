@@ -73,14 +73,23 @@ func FuzzParseStay(f *testing.F) {
 func TestCookieIsSecure(t *testing.T) {
 	for _, tt := range []struct {
 		target, public string
+		header, value  string
 		sso, secure    bool
 	}{
-		{"https://localhost/", "", false, true},
-		{"http://localhost/", "", false, false},
-		{"http://tools.example/", "https://tools.example/a", false, true}, // a proxy with TLS
-		{"http://localhost/", "https://tools.example/a", false, false},    // past it
-		{"http://localhost/", "https://tools.example/a", true, true},      // the issuer has redirected to the public URL
-		{"http://localhost/", "http://localhost", true, false},
+		{"https://localhost/", "", "", "", false, true},
+		{"http://localhost/", "", "", "", false, false},
+		{"http://tools.example/", "https://tools.example/a", "", "", false, true}, // a proxy with TLS
+		{"http://tools.example/", "https://Tools.example:443/a", "", "", false, true},
+		{"http://tools.example:443/", "https://tools.example/a", "", "", false, true},
+		{"http://tools.example/", "https://tools.example:8443/a", "", "", false, false},
+		{"http://localhost/", "https://tools.example/a", "", "", false, false},                           // past it
+		{"http://localhost/", "https://tools.example/a", "Origin", "http://localhost", false, false},     // past it
+		{"http://localhost/", "https://tools.example/a", "Origin", "https://tools.example", false, true}, // it changes the Host
+		{"http://localhost/", "https://tools.example/a", "X-Forwarded-Proto", "https", false, true},      // it changes the Host
+		{"http://localhost/", "https://tools.example/a", "X-Forwarded-Proto", "http", false, false},      // past it
+		{"http://localhost/", "http://localhost", "X-Forwarded-Proto", "https", false, false},
+		{"http://localhost/", "https://tools.example/a", "", "", true, true}, // the issuer has redirected to the public URL
+		{"http://localhost/", "http://localhost", "", "", true, false},
 	} {
 		w, s := httptest.NewRecorder(), newStay(time.Now())
 		if tt.sso {
@@ -88,7 +97,11 @@ func TestCookieIsSecure(t *testing.T) {
 		}
 		o := Options{Bound: "127.0.0.1:1", PublicURL: tt.public}
 		l := newLogin(o, nil, newWork(), zap.NewNop())
-		l.letIn(&exchange{w: w, r: httptest.NewRequest(http.MethodGet, tt.target, nil), rules: newRules(&o, nil)}, "hash", s)
+		r := httptest.NewRequest(http.MethodGet, tt.target, nil)
+		if tt.header != "" {
+			r.Header.Set(tt.header, tt.value)
+		}
+		l.letIn(&exchange{w: w, r: r, rules: newRules(&o, nil)}, "hash", s)
 		c := w.Result().Cookies()[0]
 		if c.Secure != tt.secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.MaxAge < 11*60*60 || c.MaxAge > 12*60*60 {
 			t.Errorf("%+v: %+v", tt, c)

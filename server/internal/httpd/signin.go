@@ -224,10 +224,19 @@ func (l *login) setBrowser(x *exchange, value string, seconds int) {
 }
 
 // isSecure reports whether the browser reaches us by https, perhaps through a proxy. atPublic says
-// that it has come by the public URL: not every proxy leaves the Host as it was.
+// that it has come by the public URL: not every proxy leaves the Host as it was, but most say then
+// how they were reached. A client that lies with that harms itself only.
 func isSecure(x *exchange, atPublic bool) bool {
+	if x.r.TLS != nil {
+		return true
+	}
 	ours, err := url.Parse(x.rules.publicURL)
-	return x.r.TLS != nil || err == nil && ours.Scheme == "https" && (atPublic || strings.EqualFold(ours.Host, x.r.Host))
+	if err != nil || ours.Scheme != "https" {
+		return false
+	}
+	public := originOf(ours)
+	return atPublic || originOf(&url.URL{Scheme: "https", Host: x.r.Host}) == public ||
+		x.r.Header.Get("Origin") == public || strings.EqualFold(x.r.Header.Get("X-Forwarded-Proto"), "https")
 }
 
 // originOf returns the origin of a URL as browsers write it.
