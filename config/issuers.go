@@ -61,12 +61,16 @@ type placedIssuer struct {
 // the router public: a zero Issuer stays.
 func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
+		twice := d.oauth.source.path == d.source.path && len(*to) > 0 // a mistake that is reported elsewhere
 		*to, d.issuers, d.oauth = []Issuer{{}}, nil, place{d.source, m.Name.StartOffset}
 		before, read := d.mistakes, false
 		objectField(d, fields{"issuers": set(d, to, func(v hujson.Value) ([]Issuer, error) {
 			read = true
 			return d.readIssuers(v)
 		})})(m)
+		if len(*to) == 0 && (twice || d.mistakes > before) {
+			*to = []Issuer{{}}
+		}
 		if !read && d.mistakes == before {
 			d.mistake(m.Name.StartOffset, `"oauth" has no issuers, so it lets no client in; write {"issuers": [{"url": "https://id.example.com"}]}, or remove it`)
 		}

@@ -110,9 +110,11 @@ func TestOAuthFailsClosed(t *testing.T) {
 		urls string // of the issuers
 		says string
 	}{
-		`"oauth": {"issuers": [` + good + `]}`:                      {"https://id.example,", ""},
-		`"oauth": null`:                                             {"", ""},
-		`"oauth": {"issuers": []}`:                                  {"", ""},
+		`"oauth": {"issuers": [` + good + `]}`:                           {"https://id.example,", ""},
+		`"oauth": null`:                                                  {"", ""},
+		`"oauth": {"issuers": []}`:                                       {"", ""},
+		`"oauth": {"issuers": [` + good + `], "issuers": []}`:            {",", `error: "issuers" is here twice`},
+		`"oauth": {"issuers": [` + good + `]}, "oauth": {"issuers": []}`: {",", `error: "oauth" is here twice`},
 		`"oauth": {}`:                                               {",", `error: "oauth" has no issuers, so it lets no client in`},
 		`"oauth": {"issuers": null}`:                                {",", `error: "oauth" has no issuers, so it lets no client in`},
 		`"oauth": {"isuers": [` + good + `]}`:                       {",", `error: "oauth" has no issuers`},
