@@ -20,8 +20,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
-// maxUser is the most bytes of the name of a user.
-const maxUser = 256
+const (
+	maxUser = 256 // bytes of the name of a user
+
+	// maxShownUser is how many of them are in the name of a principal: logs cut names at their
+	// end, where the issuer is, and a user who could hide that could look like another issuer's.
+	maxShownUser = 100
+)
 
 // An issuer is an identity provider with the rules by which its users become principals. It is
 // plain data, so that [adapter.Follow] can compare it.
@@ -87,7 +92,7 @@ func (i issuer) proof(t *bearer.Token) (server.Proof, error) {
 	if err != nil {
 		return server.Proof{}, err
 	}
-	name := fmt.Sprintf("%s (%s)", user, i.URL)
+	name := i.nameOf(user)
 	may := i.levelOf(t.Scopes)
 	if may == nothing {
 		return server.Proof{}, i.insufficient(calls, t, name, "no scope of the token lets it use this router")
@@ -132,6 +137,19 @@ func (i issuer) proof(t *bearer.Token) (server.Proof, error) {
 		},
 		Issuer: i.URL, Revision: i.revision, Scopes: t.Scopes, Expires: t.Expires,
 	}, nil
+}
+
+// nameOf returns the name of the principal that a user is. Users with long names that begin alike
+// have different ones.
+func (i issuer) nameOf(user string) string {
+	if len(user) > maxShownUser {
+		cut := maxShownUser
+		for !utf8.RuneStart(user[cut]) {
+			cut--
+		}
+		user = user[:cut] + "…" + principalHash("oauth", i.URL, user)[:8]
+	}
+	return fmt.Sprintf("%s (%s)", user, i.URL)
 }
 
 // user returns the name of the token's user.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
@@ -225,6 +226,15 @@ func TestPrincipalsDiffer(t *testing.T) {
 			t.Errorf("the same principal: %+v", other.Principal)
 		}
 		seen[other.Principal.Hash], seen[other.Principal.Name] = true, true
+	}
+	const longest = 150 // bytes of a name of which logs show the end, where the issuer is
+	long := "u (https://a.example)" + strings.Repeat(" ", 120) + strings.Repeat("ü", 50)
+	for _, user := range []string{long, long + "x", long[:maxShownUser-1] + "üü"} {
+		other := proof("https://b.example", user).Principal
+		if seen[other.Name] || len(other.Name) > longest || !strings.HasSuffix(other.Name, " (https://b.example)") || !utf8.ValidString(other.Name) {
+			t.Errorf("the name of a user with a long one is %q", other.Name)
+		}
+		seen[other.Name] = true
 	}
 	for _, text := range []string{"oauth\x00https://a.example\x00u", "oauthhttps://a.exampleu"} {
 		if config.PlainToken(text).Hash == one.Principal.Hash {
