@@ -27,16 +27,26 @@ const (
 	maxTokenReply = 64 << 10        // bytes
 )
 
-// ask asks the issuers about a token that is no JWT, in their order, until one knows it.
+// ask asks the issuers about a token that is no JWT, in their order, until one knows it. Only the
+// issuer that knew it before is asked again. Where one can't be asked, the token may be its own: it
+// is not shown to those after it, who could use it.
 func (v *Verifier) ask(ctx context.Context, token string, sum [sha256.Size]byte) (*verified, error) {
+	for _, i := range v.asked {
+		if _, seen := i.opaque.seen.get(sum); seen {
+			return i.opaque.ask(ctx, token, sum)
+		}
+	}
 	err := invalid("it is no signed JWT that names its issuer (iss)")
 	for n, i := range v.asked {
 		t, failed := i.opaque.ask(ctx, token, sum)
 		if failed == nil {
 			return t, nil
 		}
-		if _, refused := errors.AsType[*InvalidError](failed); n == 0 || !refused {
-			err = failed // one that can't be asked may know the token
+		if _, refused := errors.AsType[*InvalidError](failed); !refused {
+			return nil, failed
+		}
+		if n == 0 {
+			err = failed
 		}
 	}
 	return nil, err

@@ -2,6 +2,7 @@ package bearer
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -385,15 +386,26 @@ func TestSeveralIssuersAreAsked(t *testing.T) {
 		t.Cleanup(v.Close)
 		return v
 	}
-	got, err := newVerifier().Verify(t.Context(), "opaque", resource)
+	first := newVerifier()
+	got, err := first.Verify(t.Context(), "opaque", resource)
 	if err != nil || got.Issuer != b.url {
 		t.Errorf("%+v, %v", got, err)
 	}
 	_, err = newVerifier().Verify(t.Context(), "unknown", resource)
 	reason(t, err)
 	a.set(func() { a.down = errors.New("no route to host") })
-	if _, err = newVerifier().Verify(t.Context(), "unknown", resource); !errors.Is(err, ErrUnavailable) {
-		t.Error(err)
+	asked := b.count("/introspect")
+	for _, token := range []string{"unknown", "opaque"} {
+		if _, err = newVerifier().Verify(t.Context(), token, resource); !errors.Is(err, ErrUnavailable) {
+			t.Error(err)
+		}
+	}
+	if n := b.count("/introspect") - asked; n != 0 {
+		t.Errorf("an issuer is shown %d tokens that may be those of the one before it", n)
+	}
+	first.kept.drop(sha256.Sum256([]byte("opaque")))
+	if got, err = first.Verify(t.Context(), "opaque", resource); err != nil || got.Issuer != b.url {
+		t.Errorf("a token that the second issuer knew, while the first is down: %+v, %v", got, err)
 	}
 	b.set(func() { b.down, a.down = a.down, nil })
 	if _, err = newVerifier().Verify(t.Context(), "opaque", resource); !errors.Is(err, ErrUnavailable) {
