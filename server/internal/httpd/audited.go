@@ -13,10 +13,12 @@ import (
 
 const (
 	// maxRefusedOf bounds the refusals of one address that are recorded in a minute, maxRefused
-	// those of all, each per action, and maxSeen the principals that are remembered. Strangers
-	// must not be able to push older events out of the log, which is bounded.
+	// those of all, each per action, maxCame the principals that have come, and maxSeen those that
+	// are remembered. Neither strangers nor an issuer with ever new users must be able to push older
+	// events out of the log, which is bounded.
 	maxRefusedOf = 30
 	maxRefused   = 300
+	maxCame      = 300
 	maxSeen      = 10_000
 )
 
@@ -26,8 +28,9 @@ type audited struct {
 	work   *work
 
 	mu      sync.Mutex      // guards what follows
-	minute  map[string]int  // how many refusals were recorded, by action, and by action and address; nil if none were
-	leftOut int             // how many were not recorded
+	minute  map[string]int  // how many refusals were recorded, by action, and by action and address; nil if nothing was
+	arrived int             // how many principals were recorded in the minute
+	leftOut int             // how many refusals were not recorded
 	seen    map[string]bool // principals of issuers, by Hash
 }
 
@@ -38,10 +41,7 @@ func (a *audited) refused(e audit.Event) {
 	}
 	of := e.Action + " " + e.From
 	a.mu.Lock()
-	if a.minute == nil {
-		a.minute = make(map[string]int)
-		a.work.running.Go(a.endMinute)
-	}
+	a.beginMinute()
 	record := a.minute[e.Action] < maxRefused && a.minute[of] < maxRefusedOf
 	if record {
 		a.minute[e.Action]++
@@ -55,6 +55,14 @@ func (a *audited) refused(e audit.Event) {
 	}
 }
 
+// beginMinute begins to count, unless it has begun. a.mu must be held.
+func (a *audited) beginMinute() {
+	if a.minute == nil {
+		a.minute = make(map[string]int)
+		a.work.running.Go(a.endMinute)
+	}
+}
+
 // endMinute waits for the end of the minute, and records how many requests were left out.
 func (a *audited) endMinute() {
 	wait := time.NewTimer(time.Minute)
@@ -65,22 +73,25 @@ func (a *audited) endMinute() {
 	}
 	a.mu.Lock()
 	leftOut := a.leftOut
-	a.minute, a.leftOut = nil, 0
+	a.minute, a.arrived, a.leftOut = nil, 0, 0
 	a.mu.Unlock()
 	if leftOut > 0 {
 		a.record(audit.Event{Action: audit.Request, Outcome: audit.Refused, Reason: fmt.Sprintf("%d more requests were refused within a minute", leftOut)})
 	}
 }
 
-// came records the first request of an issuer's principal.
+// came records the first request of an issuer's principal. If too many come at once, it is a later
+// request.
 func (a *audited) came(x *exchange) {
 	if a.record == nil {
 		return
 	}
 	a.mu.Lock()
 	hash := x.principal.Hash
-	first := !a.seen[hash]
+	first := !a.seen[hash] && a.arrived < maxCame
 	if first {
+		a.beginMinute()
+		a.arrived++
 		if a.seen == nil || len(a.seen) >= maxSeen {
 			a.seen = make(map[string]bool)
 		}

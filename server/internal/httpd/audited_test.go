@@ -3,8 +3,10 @@ package httpd
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
@@ -49,5 +51,33 @@ func TestRefusalsAreCountedByAction(t *testing.T) {
 		if last := all[len(all)-1]; last.Reason != fmt.Sprintf("%d more requests were refused within a minute", maxRefused) {
 			t.Errorf("the last event is %+v", last)
 		}
+	})
+}
+
+// An issuer has as many users as it likes. Those that are left out are recorded later.
+func TestNewPrincipalsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []audit.Event
+		a := audited{record: func(e audit.Event) { all = append(all, e) }, work: newWork()}
+		come := func(from int) {
+			for i := range maxCame {
+				x := &exchange{r: httptest.NewRequest(http.MethodPost, "/mcp", nil), principal: Principal{Hash: fmt.Sprint(from + i)}}
+				a.came(x)
+				a.came(x)
+			}
+		}
+		come(0)
+		come(maxCame)
+		if n := len(all); n != maxCame {
+			t.Errorf("%d events, want %d", n, maxCame)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		come(maxCame)
+		if n := len(all); n != 2*maxCame {
+			t.Errorf("a minute later there are %d events, want %d", n, 2*maxCame)
+		}
+		a.work.stop()
+		a.work.running.Wait()
 	})
 }
