@@ -58,6 +58,7 @@ type Options struct {
 	Issuers []Issuer
 	Client  func(Issuer) *http.Client // for requests to an issuer; nil is [oauth.NewHTTPClient]
 	Log     *zap.Logger               // nil for none
+	Before  *Verifier                 // not closed: what it knows of issuers that stay as they are is kept; nil for none
 }
 
 // A Verifier verifies tokens. It must be closed. Its methods may be called by many goroutines at
@@ -66,7 +67,8 @@ type Verifier struct {
 	issuers map[string]*issuer // by URL
 	asked   []*issuer          // those with Introspect, in order
 	kept    *cache[*verified]
-	work    *work
+	turns   turns
+	closing sync.Once
 }
 
 // New returns a verifier. It sends nothing until a token comes.
@@ -80,14 +82,19 @@ func New(o Options) *Verifier {
 	v := &Verifier{
 		issuers: map[string]*issuer{},
 		kept:    newCache[*verified](maxKept, maxBytes),
-		work:    newWork(),
+		turns:   newTurns(),
 	}
-	turns := newTurns()
+	if o.Before != nil {
+		v.kept, v.turns = o.Before.kept, o.Before.turns
+	}
 	for _, settings := range o.Issuers {
 		if _, twice := v.issuers[settings.URL]; twice {
 			continue
 		}
-		i := newIssuer(settings, o.Client(settings), o.Log.With(zap.String("issuer", settings.URL)), v.work, turns)
+		i := o.Before.share(settings)
+		if i == nil {
+			i = newIssuer(settings, o.Client(settings), o.Log.With(zap.String("issuer", settings.URL)), newWork(), v.turns)
+		}
 		v.issuers[settings.URL] = i
 		if settings.Introspect {
 			v.asked = append(v.asked, i)
@@ -106,8 +113,27 @@ func client(i Issuer) *http.Client {
 	return oauth.NewHTTPClient(oauth.Server{Name: name, URL: i.URL, Settings: oauth.Settings{AuthServerMetadataURL: i.KeysURL}})
 }
 
-// Close ends what the verifier has under way, and waits for it.
-func (v *Verifier) Close() { v.work.close() }
+// share returns the issuer with these settings for one more verifier; nil if there is none.
+func (v *Verifier) share(settings Issuer) *issuer {
+	if v == nil {
+		return nil
+	}
+	i := v.issuers[settings.URL]
+	if i == nil || i.settings != settings || !i.work.share() {
+		return nil
+	}
+	return i
+}
+
+// Close ends what the verifier has under way, but for what another one has taken over, and waits
+// for it.
+func (v *Verifier) Close() {
+	v.closing.Do(func() {
+		for _, i := range v.issuers {
+			i.work.close()
+		}
+	})
+}
 
 // A verified is a token that was found valid, but for its audience and the present time.
 type verified struct {
@@ -139,7 +165,7 @@ func (v *Verifier) Verify(ctx context.Context, token, resource string) (*Token, 
 // find returns the token as it is kept, or judges it.
 func (v *Verifier) find(ctx context.Context, token string) (*verified, error) {
 	sum := sha256.Sum256([]byte(token))
-	if t, ok := v.kept.get(sum); ok {
+	if t, ok := v.kept.get(sum); ok && v.issuers[t.issuer.settings.URL] == t.issuer { // else the issuer was edited
 		counts, err := t.counts(ctx)
 		if err != nil || counts {
 			return t, err
@@ -208,27 +234,37 @@ var ErrUnavailable = errors.New("the issuer does not answer")
 // errClosed is the error of a verifier that was closed.
 var errClosed = errors.New("the verifier is closed")
 
-// work is what runs on its own until close.
+// work is what runs on its own until close was called as often as newWork and share.
 type work struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
 	mu      sync.Mutex // guards what follows
-	closed  bool
+	owners  int        // 0 when it is closed
 	running sync.WaitGroup
 }
 
 func newWork() *work {
-	w := &work{}
+	w := &work{owners: 1}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w
+}
+
+// share adds an owner. It reports false if the work was closed.
+func (w *work) share() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.owners > 0 {
+		w.owners++
+	}
+	return w.owners > 0
 }
 
 // start runs f in a goroutine. It reports false if the work was closed.
 func (w *work) start(f func(context.Context)) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
+	if w.owners == 0 {
 		return false
 	}
 	w.running.Go(func() { f(w.ctx) })
@@ -237,8 +273,11 @@ func (w *work) start(f func(context.Context)) bool {
 
 func (w *work) close() {
 	w.mu.Lock()
-	w.closed = true
+	w.owners--
+	last := w.owners == 0
 	w.mu.Unlock()
-	w.cancel()
-	w.running.Wait()
+	if last {
+		w.cancel()
+		w.running.Wait()
+	}
 }

@@ -30,10 +30,11 @@ type issuer struct {
 	keys     *keys
 	opaque   *introspection
 	turns    turns
+	work     *work // may be that of several verifiers
 }
 
 func newIssuer(settings Issuer, c *http.Client, log *zap.Logger, w *work, t turns) *issuer {
-	i := &issuer{settings: settings, client: c, turns: t, metadata: metadata{turn: make(chan struct{}, 1)}}
+	i := &issuer{settings: settings, client: c, turns: t, work: w, metadata: metadata{turn: make(chan struct{}, 1)}}
 	i.keys = newKeys(i.readKeys, log, w)
 	i.opaque = newIntrospection(i, log, w)
 	return i

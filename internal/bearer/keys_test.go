@@ -237,6 +237,48 @@ func TestCloseEndsReads(t *testing.T) {
 	})
 }
 
+// A verifier that takes over goes on to verify tokens of issuers that are down now, and forgets
+// those that were edited or removed.
+func TestTakeOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.want(t, s.token, "valid")
+		s.set(func() { s.down = errors.New("no route to host") })
+		first := s.v
+		next := func(issuers ...Issuer) {
+			before := s.v
+			s.v = New(Options{Issuers: issuers, Client: s.client, Before: before})
+			t.Cleanup(s.v.Close)
+			if before != first {
+				before.Close()
+				before.Close()
+			}
+		}
+		next(Issuer{URL: "https://other.example"}, Issuer{URL: idpURL})
+		fresh := sign(s.key, jose.ES256, nil, claims(nil))
+		s.want(t, s.token, "valid")
+		s.want(t, fresh, "valid")
+		first.Close()
+		s.set(func() { s.down = nil })
+		time.Sleep(2 * mustAge)
+		reads := s.count("/keys")
+		s.want(t, fresh, "valid")
+		if n := s.count("/keys") - reads; n != 1 {
+			t.Errorf("%d reads of keys after the first verifier was closed", n)
+		}
+		s.set(func() { s.down = errors.New("no route to host") })
+		next(Issuer{URL: idpURL, Audience: "x"})
+		s.want(t, s.token, "unavailable")
+		next(Issuer{URL: "https://other.example"})
+		s.want(t, s.token, "refused: its issuer is")
+		next()
+		s.v.Close()
+		if _, err := first.Verify(t.Context(), sign(s.key, jose.ES256, nil, claims(object{"jti": "2"})), resource); err != nil && !errors.Is(err, ErrUnavailable) {
+			t.Error(err)
+		}
+	})
+}
+
 func TestBadKeySets(t *testing.T) {
 	tests := []struct {
 		name string

@@ -32,7 +32,7 @@ type admission struct {
 // token is judged by the one in force when it comes. It must be closed.
 type authenticator struct {
 	live func() (*admission, <-chan struct{})
-	open func([]bearer.Issuer) verifier
+	open func(before verifier, issuers []bearer.Issuer) verifier // before is not closed; nil for none
 	log  *zap.Logger
 
 	closing sync.WaitGroup // of the verifiers that are not in use any more
@@ -63,7 +63,7 @@ type opened struct {
 	users   sync.WaitGroup // calls of Verify
 }
 
-func newAuthenticator(live func() (*admission, <-chan struct{}), open func([]bearer.Issuer) verifier, log *zap.Logger) *authenticator {
+func newAuthenticator(live func() (*admission, <-chan struct{}), open func(verifier, []bearer.Issuer) verifier, log *zap.Logger) *authenticator {
 	return &authenticator{live: live, open: open, log: log}
 }
 
@@ -114,8 +114,13 @@ func (a *authenticator) begin() (*admission, *opened, error) {
 		issuers[i] = one.verified()
 	}
 	if a.opened == nil || !slices.Equal(a.opened.issuers, issuers) {
+		var before verifier
+		if a.opened != nil {
+			before = a.opened.verifier
+		}
+		next := &opened{verifier: a.open(before, issuers), issuers: issuers}
 		a.retire()
-		a.opened = &opened{verifier: a.open(issuers), issuers: issuers}
+		a.opened = next
 	}
 	a.opened.users.Add(1)
 	return now, a.opened, nil

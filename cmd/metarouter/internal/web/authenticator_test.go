@@ -21,6 +21,7 @@ import (
 // A fakeVerifier answers as the test says.
 type fakeVerifier struct {
 	issuers []bearer.Issuer
+	before  verifier // nil for none
 	answer  func(ctx context.Context, token, resource string) (*bearer.Token, error)
 	closed  atomic.Bool
 	asked   atomic.Int64
@@ -59,8 +60,11 @@ func newFakeWorld(r config.Router, answer func(ctx context.Context, token, resou
 	w.edit(r)
 	w.authenticator = newAuthenticator(
 		func() (*admission, <-chan struct{}) { return w.now.Load(), nil },
-		func(issuers []bearer.Issuer) verifier {
-			v := &fakeVerifier{issuers: issuers, answer: answer}
+		func(before verifier, issuers []bearer.Issuer) verifier {
+			if v, ok := before.(*fakeVerifier); ok && v.closed.Load() {
+				panic("a closed verifier is taken over")
+			}
+			v := &fakeVerifier{issuers: issuers, before: before, answer: answer}
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.opened = append(w.opened, v)
@@ -124,6 +128,9 @@ func TestVerifierFollowsConfiguration(t *testing.T) {
 		synctest.Wait()
 		if len(w.opened) != 2 || len(w.opened[1].issuers) != 1 || w.opened[1].issuers[0].Audience != "tools" || w.opened[0].closed.Load() {
 			t.Fatalf("%d verifiers, the first is closed: %v", len(w.opened), w.opened[0].closed.Load())
+		}
+		if w.opened[0].before != nil || w.opened[1].before != w.opened[0] {
+			t.Error("the second verifier does not take over from the first")
 		}
 		close(release)
 		<-slow

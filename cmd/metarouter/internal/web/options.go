@@ -40,9 +40,11 @@ func (l *Listener) admissionOf(c config.Config) *admission {
 	return now
 }
 
-// openVerifier opens the verifier of the issuers' tokens.
-func (l *Listener) openVerifier(issuers []bearer.Issuer) verifier {
-	return bearer.New(bearer.Options{Issuers: issuers, Log: l.log.Named("bearer")})
+// openVerifier opens the verifier of the issuers' tokens. It knows what the one before knows of the
+// issuers that were not edited.
+func (l *Listener) openVerifier(before verifier, issuers []bearer.Issuer) verifier {
+	known, _ := before.(*bearer.Verifier)
+	return bearer.New(bearer.Options{Issuers: issuers, Log: l.log.Named("bearer"), Before: known})
 }
 
 // publicHost returns the host of the URL by which browsers reach the router, nil without one.

@@ -248,7 +248,7 @@ func TestProofFollowsConfiguration(t *testing.T) {
 	w := newFakeWorld(routerWith(ruled(nil)), nil)
 	defer w.Close()
 	token := tokenOfClaims(t, `{"sub":"u","groups":["devs"]}`, "mcp:call")
-	w.open = func([]bearer.Issuer) verifier { return &fakeVerifier{answer: always(token)} }
+	w.open = func(verifier, []bearer.Issuer) verifier { return &fakeVerifier{answer: always(token)} }
 	check := func(what, want string) {
 		t.Helper()
 		got, err := w.Token(t.Context(), "token", "https://tools.example.com/mcp")
