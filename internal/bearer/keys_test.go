@@ -268,9 +268,9 @@ func TestTakeOver(t *testing.T) {
 		}
 		s.set(func() { s.down = errors.New("no route to host") })
 		next(Issuer{URL: idpURL, Audience: "x"})
-		s.want(t, s.token, "unavailable")
+		s.want(t, fresh, "unavailable")
 		next(Issuer{URL: "https://other.example"})
-		s.want(t, s.token, "refused: its issuer is")
+		s.want(t, fresh, "refused: its issuer is")
 		next()
 		s.v.Close()
 		if _, err := first.Verify(t.Context(), sign(s.key, jose.ES256, nil, claims(object{"jti": "2"})), resource); err != nil && !errors.Is(err, ErrUnavailable) {
