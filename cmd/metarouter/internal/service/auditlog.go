@@ -237,11 +237,24 @@ func compare[T any](before, after map[string]T, equal func(a, b T) bool) (added,
 func settingsThatDiffer(a, b config.Router) (names []string) {
 	compareFields(reflect.ValueOf(a), reflect.ValueOf(b), func(name string) {
 		if name != "HTTP" && name != "Profiles" {
-			names = append(names, strings.ToLower(name[:1])+name[1:])
+			names = append(names, keyOf(name))
 		}
 	})
-	compareFields(reflect.ValueOf(a.HTTP), reflect.ValueOf(b.HTTP), func(name string) { names = append(names, "http."+strings.ToLower(name[:1])+name[1:]) })
+	compareFields(reflect.ValueOf(a.HTTP), reflect.ValueOf(b.HTTP), func(name string) { names = append(names, "http."+keyOf(name)) })
 	return names
+}
+
+// keyOf returns the key of the configuration that a field holds.
+func keyOf(field string) string {
+	switch field {
+	case "Issuers":
+		return "oauth"
+	case "PublicURL":
+		return "publicUrl"
+	case "TLSCert", "TLSKey":
+		return "tls" + field[len("TLS"):]
+	}
+	return strings.ToLower(field[:1]) + field[1:]
 }
 
 // compareFields calls differs with the names of the fields of two structs that differ.

@@ -91,10 +91,10 @@ func TestSummary(t *testing.T) {
 		Mode: "auto", HTTP: config.HTTP{Addr: "127.0.0.1:1"}, Profiles: map[string]config.Profile{"old": {}, "same": {}, "work": {}},
 	}}
 	after := config.Config{Servers: []config.Server{server("a", "y"), server("b", "x"), server("d", "x")}, Router: config.Router{
-		Mode: "direct", HTTP: config.HTTP{Addr: "127.0.0.1:2"}, Profiles: map[string]config.Profile{"new": {}, "same": {}, "work": {ReadOnly: true}},
+		Mode: "direct", HTTP: config.HTTP{Addr: "127.0.0.1:2", PublicURL: "https://a.example", Issuers: make([]config.Issuer, 1), TLSKey: "k"}, Profiles: map[string]config.Profile{"new": {}, "same": {}, "work": {ReadOnly: true}},
 	}}
 	_, got, _ := strings.Cut(summary(before, after), "; ")
-	want := "servers added: d; servers removed: c; servers changed: a; profiles added: new; profiles removed: old; profiles changed: work; settings changed: mode, http.addr"
+	want := "servers added: d; servers removed: c; servers changed: a; profiles added: new; profiles removed: old; profiles changed: work; settings changed: mode, http.addr, http.publicUrl, http.oauth, http.tlsKey"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
