@@ -135,6 +135,7 @@ func New(b *Backends, o Options) *Handler {
 	h := &Handler{
 		backends: b, standard: standard, live: o.Live, work: newWork(), pages: o.Pages, logins: o.Logins,
 		authenticator: o.Authenticator, openLimit: newOpenLimiter(), refusals: rate.New(refusedPerMinute/60.0, refusedPerMinute),
+		good: newRecentTokens(),
 	}
 	if h.live == nil {
 		h.live = func() (*Options, <-chan struct{}) { return &o, nil }

@@ -2,7 +2,6 @@ package httpd
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -111,19 +110,18 @@ func (h *Handler) byToken(x *exchange) *grant {
 		x.wrong = errNoPublicURL
 		return nil
 	}
-	sum := sha256.Sum256([]byte(token))
 	resource := x.rules.publicURL + x.mcpPath()
 	proof, g, err := h.judge(x.r.Context(), token, resource)
 	x.begin(time.Now()) // the body has as much time as without
 	if err != nil {
-		if x.wrong = err; isRefused(err) && !h.good.has(sum) { // the client of a good one that has expired must learn that
+		if x.wrong = err; isRefused(err) && !h.good.has(token) { // the client of a good one that has expired must learn that
 			if wait := h.refusals.Take(network(x.r.RemoteAddr), 1, 1); wait > 0 {
 				x.wrong = &tooManyRefusals{err, wait}
 			}
 		}
 		return nil
 	}
-	h.good.add(sum)
+	h.good.add(token)
 	x.proof, x.proves = &proof, h.tokenProves(token, resource, proof)
 	return g
 }

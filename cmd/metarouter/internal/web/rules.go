@@ -95,7 +95,7 @@ func (i issuer) proof(t *bearer.Token) (server.Proof, error) {
 	name := i.nameOf(user)
 	may := i.levelOf(t.Scopes)
 	if may == nothing {
-		return server.Proof{}, i.insufficient(calls, t, name, "no scope of the token lets it use this router")
+		return server.Proof{}, i.insufficient(calls, t, name, "the token has no scope for this router, and scopeMap translates none of its scopes to one")
 	}
 	values := make(map[string][]string) // of claims
 	matches := func(c config.Claim) bool {

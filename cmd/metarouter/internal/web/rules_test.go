@@ -201,7 +201,7 @@ func TestScopeMap(t *testing.T) {
 			t.Errorf("%v: clients ask for %q", tt.scopes, all)
 		}
 	}
-	if got := shortOf(issuer{Issuer: config.Issuer{User: "sub", Scopes: keycloak}}.proof(tokenOfClaims(t, `{"sub":"u"}`, "openid"))); got != "403 [openid tools] no scope of the token lets it use this router" {
+	if got := shortOf(issuer{Issuer: config.Issuer{User: "sub", Scopes: keycloak}}.proof(tokenOfClaims(t, `{"sub":"u"}`, "openid"))); got != "403 [openid tools] the token has no scope for this router, and scopeMap translates none of its scopes to one" {
 		t.Errorf("a refusal names %s", got)
 	}
 }
