@@ -106,12 +106,12 @@ func TestProof(t *testing.T) {
 		{"a space around it", everyone, `{"sub":"u "}`, call, "403 the claim"},
 
 		// Scopes.
-		{"no scope", everyone, `{"sub":"u"}`, "", "403 [mcp:call] no scope"},
-		{"other scopes", everyone, `{"sub":"u"}`, "openid mcp mcp:calls MCP:CALL mcp:", "403 [openid mcp mcp:calls MCP:CALL mcp: mcp:call] no scope"},
+		{"no scope", everyone, `{"sub":"u"}`, "", "403 [mcp:call] the token has no scope"},
+		{"other scopes", everyone, `{"sub":"u"}`, "openid mcp mcp:calls MCP:CALL mcp:", "403 [openid mcp mcp:calls MCP:CALL mcp: mcp:call] the token has no scope"},
 		{"reading", everyone, `{"sub":"u"}`, "openid mcp:read", "work reads"},
 		{"reading and calls", everyone, `{"sub":"u"}`, "mcp:call mcp:read", "work"},
 		{"administration", everyone, `{"sub":"u"}`, "mcp:admin", "work"},
-		{"no scope and no profile", nil, `{"sub":"u"}`, "", "403 [mcp:call] no scope"},
+		{"no scope and no profile", nil, `{"sub":"u"}`, "", "403 [mcp:call] the token has no scope"},
 
 		// Administrators.
 		{"an admin", nil, `{"sub":"u","groups":["root"]}`, "mcp:admin", " admin"},
