@@ -30,6 +30,7 @@ func newSetup(t *testing.T) *setup {
 	v, logs := s.verifier(t, Issuer{})
 	s.v = v
 	s.logs = func() (all []string) {
+		synctest.Wait() // tokens are answered before the read of their keys is logged
 		for _, entry := range logs.All() {
 			all = append(all, entry.Message)
 		}
