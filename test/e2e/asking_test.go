@@ -223,7 +223,9 @@ func TestAskingOnThePage(t *testing.T) {
 
 	c := mcptest.NewHTTPClient(t, endpoint)
 	c.Declare(personal)
+	approved := make(chan struct{}) // the call may be answered before the page is
 	c.OnRequest(func(string, json.RawMessage) (json.RawMessage, *mcptest.Error) {
+		defer close(approved)
 		approve()
 		return json.RawMessage(`{"action":"decline"}`), nil // too late
 	})
@@ -237,6 +239,7 @@ func TestAskingOnThePage(t *testing.T) {
 	if text, ran := outcome(t, result); !ran {
 		t.Errorf("approved on the page while the client asks: %s", text)
 	}
+	<-approved
 }
 
 // A call whose router is killed while a person is asked fails, and an answer that comes after
