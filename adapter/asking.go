@@ -20,7 +20,10 @@ func (p *Parts) Approvals() *Desk { return p.router.approvals }
 func (s *Scope) askingFirst(v *visible, c Call) Call {
 	reason := v.rules.Asks(c.Tool).String()
 	if reason == "" {
-		c.Unfit = func(t *NormalizedTool) bool { return v.rules.Asks(t).String() != "" } // no one would be asked
+		unfit := c.Unfit
+		c.Unfit = func(t *NormalizedTool) bool {
+			return v.rules.Asks(t).String() != "" || unfit != nil && unfit(t) // no one would be asked
+		}
 		return c
 	}
 	client := c.Client

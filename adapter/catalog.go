@@ -54,7 +54,7 @@ func (c *catalog) unlistedOf(has func(server string) bool) []string {
 }
 
 // Settled returns when each server has been listed, if only from the stored catalog, or
-// has failed; or when ctx ends.
+// has failed; or when ctx ends. Servers of other nodes are waited for a short time.
 func (c *catalog) Settled(ctx context.Context) { c.settledOf(ctx, anyServer) }
 
 // settledOf is Settled, of the servers that has is true for.
@@ -64,6 +64,7 @@ func (c *catalog) settledOf(ctx context.Context, has func(server string) bool) {
 		asleep = c.unlistedOf(has)
 	}
 	c.fleet.until(ctx, func() bool { return c.areSettled(c.unlistedOf(has)) }, asleep)
+	c.fleet.members.settled(ctx)
 	if c.onDemand { // the router ends too soon to ask an outside classifier about each tool
 		c.writer.guess(ctx)
 	}

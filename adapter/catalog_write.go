@@ -39,6 +39,8 @@ type catalogWriter struct {
 	keys   map[string]string         // server -> the key of its offer that was stored last, in this run or an earlier one
 	older  map[string]registry.Offer // of entries that were edited while no router ran, until they are listed
 	trusts map[string]bool           // servers whose hints are believed whatever their names say
+	others map[string]config.Server  // servers of other nodes, of which nothing is stored
+	gone   goneOffers                // of such servers, until they are listed again
 }
 
 // A tagger gives tools the capability tags of one configuration.
@@ -78,7 +80,7 @@ func (t *tagger) retag(entry config.Server, o registry.Offer) registry.Offer {
 func newCatalogWriter(onDemand bool, t *tagger, r *registry.Registry, s *registry.Store, log *zap.Logger) *catalogWriter {
 	return &catalogWriter{
 		onDemand: onDemand, tagger: t, registry: r, store: s, log: log.Named("catalog"),
-		known: make(map[string]string), offers: make(map[string]registry.Offer), keys: make(map[string]string), older: make(map[string]registry.Offer),
+		known: make(map[string]string), offers: make(map[string]registry.Offer), keys: make(map[string]string), older: make(map[string]registry.Offer), others: make(map[string]config.Server),
 	}
 }
 
@@ -125,7 +127,7 @@ func (w *catalogWriter) setTagger(t *tagger, entries []config.Server) {
 	w.mu.Lock()
 	before := w.tagger
 	w.tagger = t
-	for _, entry := range entries {
+	for _, entry := range slices.AppendSeq(slices.Clone(entries), maps.Values(w.others)) {
 		if w.known[entry.Name] != before.storeKey(entry) {
 			continue // it is not listed yet
 		}
@@ -290,6 +292,7 @@ func (w *catalogWriter) recallOlder(key, server string) {
 func (w *catalogWriter) Learn(ctx context.Context, entry config.Server, s session.Session) error {
 	w.mu.Lock()
 	t := w.tagger
+	delete(w.others, entry.Name)
 	w.mu.Unlock()
 	offer, err := t.discovery.List(ctx, entry.Name, s, rulesOf(entry))
 	if err != nil {
@@ -328,6 +331,9 @@ func (w *catalogWriter) adopt(ctx context.Context, entry config.Server, o regist
 	before, known := w.offer(entry.Name), w.known[entry.Name] != ""
 	if !known {
 		before, known = w.older[entry.Name]
+	}
+	if !known {
+		before, known = w.gone.take(entry.Name)
 	}
 	if known {
 		o.LastSeen, o.Confirmed = lastSeen(before, o.Tools), hints.Confirmed(before, o.Tools)
@@ -369,8 +375,9 @@ func (w *catalogWriter) seen(server string) error {
 	}
 	o.LastSeen = nil
 	_, err := w.publish(server, o)
+	other := w.isOther(server)
 	w.mu.Unlock()
-	if err == nil {
+	if err == nil && !other {
 		err = w.store.Save(key, server, o)
 	}
 	return err
@@ -409,6 +416,11 @@ func (w *catalogWriter) listed(entry config.Server) bool {
 func (w *catalogWriter) Forget(server string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.forget(server)
+}
+
+// forget is Forget. w.mu must be held.
+func (w *catalogWriter) forget(server string) {
 	delete(w.known, server)
 	delete(w.offers, server)
 	delete(w.older, server)

@@ -21,6 +21,7 @@ type setup struct {
 	config   config.Config              // as it is in use: with servers turned on and off by hand
 	byHand   map[string]byHand          // by server
 	policies map[string]selector.Policy // by server
+	shared   map[string]bool            // servers that other nodes may use
 	replaced chan struct{}              // closed when another setup is in use
 }
 
@@ -39,8 +40,14 @@ func newSetup(file config.Config, wishes map[string]byHand) *setup {
 			s.config.Servers[i].Disabled, s.config.Servers[i].ByHand = wish.off, wish.off
 		}
 	}
-	s.policies = policies(s.config.Servers)
+	s.policies, s.shared = policies(s.config.Servers), sharedServers(s.config)
 	return s
+}
+
+// has reports whether the configuration has the server.
+func (s *setup) has(server string) bool {
+	_, ok := s.policies[server]
+	return ok
 }
 
 // A holder holds the setup in use.

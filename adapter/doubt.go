@@ -63,8 +63,9 @@ func (w *catalogWriter) confirm(server string, shown map[string]registry.Hints) 
 	var left []string
 	o.Confirmed, left = hints.Confirm(o, shown)
 	_, err := w.publish(server, o)
+	other := w.isOther(server)
 	w.mu.Unlock()
-	if err == nil {
+	if err == nil && !other {
 		err = w.store.Save(key, server, o)
 	}
 	if err == nil && len(left) > 0 {

@@ -20,6 +20,8 @@ import (
 type fleet struct {
 	current    *holder
 	supervisor *supervisor.Supervisor
+	members    *membership
+	sessions   sessions
 	selector   *selector.Selector
 	registry   *registry.Registry
 	sole       bool // see Options.Sole
@@ -34,7 +36,8 @@ type ServerInfo struct {
 	ByHand bool // turned on or off by hand; see [Parts.Turn]
 }
 
-// Servers returns the state of each server, in the order of the configuration.
+// Servers returns the state of each server, in the order of the configuration, and then of those of
+// other nodes.
 func (f *fleet) Servers() []ServerInfo {
 	now := f.current.load()
 	snapshot := f.registry.Snapshot()
@@ -51,6 +54,7 @@ func (f *fleet) Servers() []ServerInfo {
 			servers = append(servers, st)
 		}
 	}
+	servers = append(servers, f.members.statuses()...)
 	all := make([]ServerInfo, len(servers))
 	for i, st := range servers {
 		_, byHand := now.byHand[st.Name]
@@ -74,13 +78,19 @@ func (f *fleet) status(server string) (status.Status, bool) {
 func (f *fleet) Await(ctx context.Context, server string) error {
 	ctx, cancel := context.WithTimeout(ctx, selector.StartWait)
 	defer cancel()
-	_, err := f.supervisor.Session(ctx, server, nil)
+	if !f.current.load().has(server) && f.members.with(server) == nil && f.members.replica(server) == "" {
+		f.members.settled(ctx)
+	}
+	_, err := f.sessions.Session(ctx, server, nil)
 	return err
 }
 
 // Restart stops a server and starts it again; see [supervisor.Supervisor.Restart]. A server
 // that was turned off by hand is turned on.
 func (f *fleet) Restart(ctx context.Context, server string) error {
+	if err := f.members.elsewhere(server); err != nil {
+		return err
+	}
 	if f.current.load().byHand[server].off {
 		return f.Turn(ctx, server, true)
 	}
@@ -92,6 +102,9 @@ func (f *fleet) Restart(ctx context.Context, server string) error {
 // ready or waits for its first call. The error of a server that can't be started is a
 // [*status.UnavailableError].
 func (f *fleet) Turn(ctx context.Context, server string, on bool) error {
+	if err := f.members.elsewhere(server); err != nil {
+		return err
+	}
 	if s, ok := f.status(server); ok && (s.State == status.Self || s.State == status.Misconfigured) {
 		return &status.UnavailableError{Server: server, State: s.State, Reason: s.LastError}
 	}
@@ -120,7 +133,8 @@ func (f *fleet) Turn(ctx context.Context, server string, on bool) error {
 }
 
 // Try starts the named servers that are not running, or all servers if none is named. It
-// returns when the first start of each has succeeded or failed, or when ctx ends.
+// returns when the first start of each has succeeded or failed, or when ctx ends. Servers of other
+// nodes are waited for a short time.
 func (f *fleet) Try(ctx context.Context, names ...string) {
 	if len(names) == 0 {
 		for _, s := range f.current.load().config.Servers {
@@ -128,6 +142,7 @@ func (f *fleet) Try(ctx context.Context, names ...string) {
 		}
 	}
 	f.until(ctx, func() bool { return f.none(names, status.Starting, status.Idle) }, names)
+	f.members.settled(ctx)
 }
 
 // Started returns when no server is starting, or when ctx ends.
@@ -183,7 +198,7 @@ func (f *fleet) wakeIdle(names []string) {
 func (f *fleet) Subscribe(ctx context.Context, server, uri string, from Client) (done <-chan struct{}, cancel func(), err error) {
 	waiting, stop := context.WithTimeout(ctx, selector.StartWait)
 	defer stop()
-	s, err := f.supervisor.Session(waiting, server, from)
+	s, err := f.sessions.Session(waiting, server, from)
 	if err != nil {
 		return nil, nil, &Error{Code: session.CodeInternal, Message: err.Error()}
 	}
@@ -251,13 +266,27 @@ func (f *fleet) Attach(home Client) {
 }
 
 // Release ends what servers run for a client that has left.
-func (f *fleet) Release(home Client) { f.supervisor.Release(home) }
+func (f *fleet) Release(home Client) {
+	f.supervisor.Release(home)
+	f.selector.ForgetClient(home)
+	if node := f.members.node(); node != nil {
+		node.Release(home)
+	}
+}
 
 // Tell sends a notification to each server whose session is the client's alone.
 func (f *fleet) Tell(home Client, method string, params json.RawMessage) {
 	f.supervisor.Notify(home, method, params)
+	if node := f.members.node(); node != nil {
+		node.Notify(home, method, params)
+	}
 }
 
 // SetLevel has servers send log messages from the level on, such as "info". It waits for
 // the servers, but only for a short time.
-func (f *fleet) SetLevel(ctx context.Context, level string) { f.supervisor.SetLevel(ctx, level) }
+func (f *fleet) SetLevel(ctx context.Context, level string) {
+	if node := f.members.node(); node != nil {
+		node.SetLevel(ctx, level)
+	}
+	f.supervisor.SetLevel(ctx, level)
+}

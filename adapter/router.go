@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -80,6 +81,13 @@ type Options struct {
 	// what tools it has.
 	OnDemand bool
 
+	// NodeKey is the file with the key of this node in a cluster, made if it does not exist; "" is
+	// "node.nk" in the user's config folder.
+	NodeKey string
+
+	// onNode makes the node of a cluster in tests; nil is [cluster.New].
+	onNode func(*Router, *othersCatalog) clusterNode
+
 	Version string      // of the router, which servers see
 	Log     *zap.Logger // nil is silence
 }
@@ -101,6 +109,7 @@ type Router struct {
 	approvals  *approval.Desk
 	logins     *login.Logins
 	notices    loginNotices // of logins
+	members    *membership  // of a cluster
 	changed    changeSignal // for scopes, as are levels
 	levels     levels
 	life       life
@@ -126,19 +135,23 @@ func New(c config.Config, o Options) *Router {
 	r.supervisor = supervisor.New(r.writer, supervisor.Options{
 		DataDir: o.DataDir, Guard: o.Guard, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, OnMessage: listener.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: r.logins,
 	}, o.Log)
-	servers := sessions{r.supervisor, r.current}
+	r.members = newMembership(r, listener)
+	servers := sessions{r.supervisor, r.current, r.members}
 	r.sorting = newSorting(c, t, servers, r.writer, o)
 	r.assistance = &assistance{current: r.current, log: o.Log}
 	r.meanings = newMeanings(r.registry, o)
 	r.learning = newLearning(c, o)
 	r.selector = selector.New(r.registry, selector.Options{
 		Sessions: servers, Experience: r.learning, Classifier: r.sorting, Meanings: r.meanings, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log,
-		FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
+		Node: r.members.name, FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
 	})
-	r.fleet = &fleet{r.current, r.supervisor, r.selector, r.registry, o.Sole, listener}
+	r.fleet = &fleet{r.current, r.supervisor, r.members, servers, r.selector, r.registry, o.Sole, listener}
 	r.catalog = &catalog{r.current, r.registry, r.writer, r.fleet, o.OnDemand}
 	r.writer.configure(c)
 	r.writer.recall(c.Servers)
+	if c.Router.Cluster != nil {
+		r.members.join()
+	}
 	return r
 }
 
@@ -146,12 +159,45 @@ func New(c config.Config, o Options) *Router {
 type sessions struct {
 	*supervisor.Supervisor
 	current *holder
+	members *membership
+}
+
+// Session implements [selector.Sessions].
+func (s sessions) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
+	if node := s.members.with(server); node != nil {
+		return node.Session(ctx, server, from)
+	}
+	if replica := s.members.replica(server); replica != "" {
+		return s.Session(ctx, replica, from)
+	}
+	return s.Supervisor.Session(ctx, server, from)
+}
+
+// State implements [selector.Sessions].
+func (s sessions) State(server string) status.State {
+	if node := s.members.with(server); node != nil {
+		return node.State(server)
+	}
+	if replica := s.members.replica(server); replica != "" {
+		return s.State(replica)
+	}
+	return s.Supervisor.State(server)
 }
 
 // Policy implements [selector.Sessions].
 func (s sessions) Policy(server string) selector.Policy {
-	if p, ok := s.current.load().policies[server]; ok {
+	setup := s.current.load()
+	if p, ok := setup.policies[server]; ok {
+		p.Service = s.members.services.with(server)
 		return p
+	}
+	if p, ok := s.members.policy(server, setup.config.Router.MaxResultTokens); ok {
+		return p
+	}
+	if node := s.members.node(); node != nil {
+		if terms, ok := node.Terms(server); ok {
+			return policyOf(terms, s.members.name(), setup.config.Router.MaxResultTokens)
+		}
 	}
 	return selector.Policy{Timeout: 5 * time.Minute}
 }
@@ -180,7 +226,8 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 	g.Go(func() error { return r.learning.run(ctx, r.current) })
 	g.Go(func() error { return r.sorting.run(ctx, r.current) })
 	g.Go(func() error { return r.meanings.run(ctx, r.current) })
-	g.Go(func() error { return r.supervisor.Run(ctx, configs) })
+	servers, stopServers := context.WithCancel(context.WithoutCancel(ctx)) // they outlive the node, which may have calls for others under way
+	g.Go(func() error { return r.supervisor.Run(servers, configs) })
 	if !r.options.OnDemand && !r.options.Watched {
 		g.Go(func() error { logStarts(ctx, r.supervisor, r.options.Log); return nil })
 	}
@@ -196,7 +243,11 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 			}
 		}
 	})
-	g.Go(func() error { return supply(ctx, r, configs) })
+	g.Go(func() error {
+		defer stopServers()
+		defer r.members.leave()
+		return supply(ctx, r, configs)
+	})
 	g.Go(func() error { r.changed.run(ctx, r); return nil })
 	g.Go(func() error { r.writer.prune(); return nil })
 	return g.Wait()
@@ -204,6 +255,7 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 
 // supply gives the supervisor each configuration that is in use.
 func supply(ctx context.Context, r *Router, configs chan<- config.Config) error {
+	r.members.follow(ctx, r.current.load().config.Router.Cluster)
 	if r.catalog.Complete() {
 		select {
 		case <-time.After(r.options.HeadStart):
@@ -218,6 +270,7 @@ func supply(ctx context.Context, r *Router, configs chan<- config.Config) error 
 			tags = c.Router.Capabilities
 			r.writer.setTagger(newTagger(tags, r.options.Log), c.Servers)
 		}
+		r.members.follow(ctx, c.Router.Cluster)
 		r.writer.configure(c)
 		r.writer.recall(c.Servers)
 		if r.options.OnDemand {

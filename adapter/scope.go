@@ -139,7 +139,7 @@ func (s *Scope) Check(ctx context.Context, t *NormalizedTool, args json.RawMessa
 // [Scope.Snapshot].
 func (s *Scope) Execute(ctx context.Context, c Call) (Result, error) {
 	v := s.now()
-	c.Profile = v.profile
+	c.Profile, c.Rules = v.profile, v.encoded
 	c = s.loggingIn(v, c)
 	if v.rules == nil {
 		return s.parts.Execute(ctx, c)

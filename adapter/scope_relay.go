@@ -17,6 +17,10 @@ func (s *Scope) Relay(ctx context.Context, server string, r Request) (json.RawMe
 	if err := v.relayable(server, r); err != nil {
 		return nil, err
 	}
+	if v.setup.config.Router.Cluster != nil {
+		who, _ := session.CallerOf(r.From)
+		r.Origin = session.NewOrigin(v.profile, v.encoded, who.Principal, who.Name)
+	}
 	result, err := s.parts.Relay(ctx, server, r)
 	if helps, why := s.loggedIn(ctx, r.From, err); helps {
 		if why != nil {

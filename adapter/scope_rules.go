@@ -16,6 +16,7 @@ type judgement struct {
 	profiles map[string]config.Profile // that apply and exist, by name
 	profile  string                    // what applies, joined by "+"; "" if nothing does
 	rules    *profile.Rules            // nil if they allow everything, and fix and ask nothing
+	encoded  json.RawMessage           // the rules as other nodes get them; nil without rules, and in no cluster
 }
 
 // judge returns the rules under the configuration in use.
@@ -42,6 +43,9 @@ func (s *Scope) judgementOf(now *setup, last *judgement) *judgement {
 		next.rules = last.rules
 	} else if rules := profile.Of(next.profiles, applying...); !rules.Everything() {
 		next.rules = rules
+	}
+	if next.rules != nil && now.config.Router.Cluster != nil {
+		next.encoded = profile.Encode(next.profiles, applying...)
 	}
 	return next
 }

@@ -44,6 +44,7 @@ const (
 	claimPublicURL                   // clients of other machines need a token
 	claimSecret                      // a secret of this name is set
 	claimPlainToken                  // the token with the hash in text need not be a string
+	claimCluster                     // the file for connections to NATS, whose key is text, can be read
 )
 
 const (
@@ -140,12 +141,35 @@ func (c claim) refute(r Router) (what, fix string) {
 		if c.text == r.HTTP.PublicURL && r.HTTP.isPublic() && secret.Token() == "" {
 			return `clients of other machines come by this "publicUrl", so 'metarouter serve --http' needs a token, and the configuration has none`, `write "tokens": ["${ROUTER_TOKEN}"] next to it and set ROUTER_TOKEN, write "oauth", or remove "publicUrl"`
 		}
+	case claimCluster:
+		if err := c.refuteCluster(r.Cluster); err != nil {
+			return message(`the router can't join its cluster with this %q: %v`, c.text, err), "correct the path, or the file"
+		}
 	case claimPlainToken:
 		if slices.ContainsFunc(r.HTTP.Tokens, func(t Token) bool { return t.Plain && t.Hash == c.text }) {
 			return `this token has no name, and its clients may use the page's actions too`, "write " + c.paste + `, or "role": "use" for clients that only use tools`
 		}
 	}
 	return "", ""
+}
+
+// refuteCluster says what is wrong with a file for connections to NATS, if the cluster has it.
+func (c claim) refuteCluster(of *Cluster) error {
+	if of == nil || !slices.Contains([]string{of.Creds, of.TLS.CA, of.TLS.Cert}, c.path) {
+		return nil
+	}
+	data, err := safefile.Read(c.path, maxPEM)
+	switch {
+	case err != nil:
+	case c.text == "ca":
+		err = checkAuthorities(data)
+	case c.text == "cert":
+		var key []byte
+		if key, err = safefile.Read(c.keyPath, maxPEM); err == nil {
+			_, err = tls.X509KeyPair(data, key)
+		}
+	}
+	return withoutPath(err)
 }
 
 // checkAuthorities says why a file does not hold certificates in PEM, and nothing else.

@@ -80,6 +80,7 @@ type Server struct {
 
 	Capabilities    []string // tags that each of its tools has
 	Group           string   // servers of one group can stand in for each other
+	Service         string   // servers of several nodes that name the same service are one server; "" is none
 	Priority        int      // of servers that can stand in for each other, the higher one is first
 	Validate        Validate // of arguments; default ValidateOn
 	Retry           string   // "hints" (default), "never" or "always"
@@ -163,6 +164,10 @@ type Router struct {
 	Assist         *Assist             // nil if no model is asked
 	Embeddings     *Endpoint           // of the vectors of tasks and tools; nil for the built-in ones alone
 	Profiles       map[string]Profile  // by name, which matches [a-z0-9-]{1,32}
+	Cluster        *Cluster            // nil if the router is in no cluster
+
+	clusterWithoutURLs *Cluster // what the files say, if they give no URLs; for JoinCluster
+	clusterBroken      bool     // a mistake leaves the router in no cluster
 }
 
 // An AccessLog is a file with a line for each call.

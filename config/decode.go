@@ -37,6 +37,7 @@ type decoder struct {
 	certificates   []placedCertificate // in it
 	lockedOut      bool                // a mistake hides by what clients were to prove themselves
 	auditAt        place               // of the last file of the audit log
+	cluster        clusterText
 
 	profiles    map[string]profilePlace // by the profile's name
 	profileName string                  // of the profile that is decoded now; "" outside of profiles

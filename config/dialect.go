@@ -169,6 +169,7 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 
 		"capabilities":    set(d, &s.Capabilities, list(text)),
 		"group":           set(d, &s.Group, text),
+		"service":         serviceField(d, &s.Service),
 		"priority":        set(d, &s.Priority, atLeast(math.MinInt)),
 		"validate":        set(d, &s.Validate, validates),
 		"retry":           set(d, &s.Retry, oneOf("hints", "never", "always")),

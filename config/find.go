@@ -52,6 +52,16 @@ func Own() (string, error) {
 	return filepath.Join(folder, "metarouter", "mcp.json"), nil
 }
 
+// NodeKey returns the absolute path of the private key by which routers of other machines know those
+// of this user. The file may not exist.
+func NodeKey() (string, error) {
+	own, err := Own()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(own), "node.nk"), nil
+}
+
 // exists is true for a file that can't be examined too: Load returns the reason.
 func exists(path string) bool {
 	_, err := os.Stat(path)

@@ -168,6 +168,7 @@ func assemble(sources []source, env environment) (Config, error) {
 	applyLockOut(d, &c.Router.HTTP)
 	checkAudit(d, c)
 	checkProfiles(d, c)
+	checkCluster(d, &c)
 	c.Problems, c.claims = d.problems, d.claims
 	if env.asWritten {
 		c.claims = nil

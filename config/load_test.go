@@ -441,6 +441,8 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{"metarouter": {"http": {"publicUrl": "https://r.example/a/", "oauth": {"issuers": [{"url": "https://${A}", "audience": "x", "user": "email", "profiles": {"groups=a": "b", "*": 1},
 		"admins": ["a=b", "*"], "scopeMap": {"x": "mcp:read", "y": ["mcp:call"]}, "jwksUrl": "", "clientId": "", "clientSecret": "${B}", "introspect": true}, 1]}}, "audit": false}}`))
 	f.Add([]byte(`{"metarouter": {"http": {"clientCA": "a", "tlsCert": "b", "tlsKey": "c", "certificates": {"CN=a\\, b,dns=c": "ci", "O=x": {"name": "y", "rate": "1/s", "role": 1}}}, "audit": {"file": "a", "maxFiles": 2}}}`))
+	f.Add([]byte(`{"metarouter": {"cluster": {"urls": ["nats://u:p@h:1,tls://[::1]", "tls://${A}/"], "name": "a", "node": "-", "creds": "~/x", "tls": {"ca": "", "cert": "c", "key": "k"}, "share": ["a*"], "use": ["[a]@?"],
+		"trusted": ["` + keyA + `", 1]}}, "mcpServers": {"a": {"url": "http://x", "service": "s"}}}`))
 	f.Add([]byte(`{"a": "\q"`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		world := fakeWorld(map[string]string{testFile: string(data), "/project/.env": string(data)}, nil)
@@ -464,5 +466,6 @@ func FuzzLoad(f *testing.F) {
 			s.Hash()
 		}
 		checkAccess(t, c.Router)
+		checkJoined(t, c.Router.Cluster)
 	})
 }

@@ -263,6 +263,9 @@ func checkProfiles(d *decoder, c Config) {
 			if cost += len(s.text) * size; cost > maxCompared {
 				return
 			}
+			if strings.Contains(s.text, "@") {
+				continue // of servers on other nodes, which need not be there now
+			}
 			if p, err := glob.Parse(s.text); err == nil && !slices.ContainsFunc(names, p.Match) {
 				d.warn(s.offset, "the profile %q has the server %q, which does not exist; %s", name, s.text, serverAdvice(s.text, names))
 			}

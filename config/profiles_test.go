@@ -187,6 +187,14 @@ func TestProfileWarnings(t *testing.T) {
 	}
 }
 
+// Patterns of servers on other nodes are no mistake while these are not there.
+func TestProfileOfOtherNodes(t *testing.T) {
+	c := loadText(t, `{"metarouter": {"profiles": {"p": {"servers": ["gpu@box", "*@*"]}}}}`)
+	if len(c.Problems) > 0 || len(c.Router.Profiles["p"].Servers) != 2 {
+		t.Errorf("%v, %+v", c.Problems, c.Router.Profiles["p"])
+	}
+}
+
 // TestMergeProfiles has a later file replace single profiles.
 func TestMergeProfiles(t *testing.T) {
 	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{

@@ -122,6 +122,7 @@ func TestSchemaRejects(t *testing.T) {
 		`{"metarouter": {"accessLog": {"arguments": true}}}`, `{"metarouter": {"assist": "model"}}`, `{"metarouter": {"embeddings": "x"}}`, `{"metarouter": {"assist": {"url": "http://x/v1"}}}`,
 		`{"metarouter": {"profiles": []}}`, `{"metarouter": {"profiles": {"Work": {}}}}`, `{"metarouter": {"profiles": {"work": []}}}`, `{"metarouter": {"profiles": {"work": {"server": []}}}}`,
 		`{"metarouter": {"profiles": {"work": {"ask": "sometimes"}}}}`, `{"metarouter": {"profiles": {"work": {"servers": "github"}}}}`, `{"metarouter": {"profiles": {"work": {"tools": {"exclude": []}}}}}`,
+		`{"metarouter": {"cluster": []}}`, `{"metarouter": {"cluster": {"urls": []}}}`, `{"metarouter": {"cluster": {"name": "A"}}}`, `{"metarouter": {"cluster": {"trusted": ["x"]}}}`, `{"metarouter": {"cluster": {"tls": {"cafile": "x"}}}}`,
 		`{"metarouter": {"profiles": {"work": {"arguments": {"*": "acme"}}}}}`, `{"mcpServers": {"a": {"command": "x", "trustHints": "yes"}}}`,
 	} {
 		if checkSchema(t, schema, []byte(text)) == nil {
@@ -133,6 +134,7 @@ func TestSchemaRejects(t *testing.T) {
 		`{"context_servers": {"z": {"command": {"path": "x", "args": []}}}}`, `{"servers": {"v": {"type": "http", "url": "https://x"}}, "inputs": []}`,
 		`{"metarouter": {"accessLog": "x", "http": {"maxBody": 5, "rate": ""}, "idleTimeout": 0}}`, `{"metarouter": {"accessLog": {"file": "x", "maxSize": "1MiB"}}}`,
 		`{"metarouter": {"assist": "sampling"}}`, `{"metarouter": {"embeddings": {"url": "http://x/v1", "model": "m"}}}`, `{"metarouter": {"assist": {"url": "http://x/v1", "model": "m", "headers": {"A": "${B}"}}}}`,
+		`{"metarouter": {"cluster": {"urls": "nats://h", "name": "${CLUSTER}", "node": "", "creds": "", "tls": {}, "share": [], "use": [], "trusted": []}}, "mcpServers": {"a": {"command": "x", "service": ""}}}`,
 		`{"metarouter": {"profiles": {}}}`, `{"metarouter": {"profiles": {"work": {"servers": [], "tools": {"allow": [], "deny": ["x"], "ask": ["y"]}, "readOnly": true, "ask": "writes", "mode": "search", "pinned": [], "arguments": {"*": {"n": null}}}}}}`,
 		`{"metarouter": {"profiles": {"a-1": {"ask": ["create_*"]}}}, "mcpServers": {"a": {"command": "x", "trustHints": true}}}`,
 	} {
@@ -160,6 +162,7 @@ var readers = map[string][]string{
 	"issuer":              {"/metarouter/http/oauth/issuers/*/"},
 	"certificate":         {"/metarouter/http/certificates/*/"},
 	"auditField":          {"/metarouter/audit/"},
+	"clusterField":        {"/metarouter/cluster/"},
 	"rulesField":          {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
 }
 

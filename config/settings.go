@@ -57,6 +57,7 @@ func routerFields(d *decoder, r *Router) fields {
 		"capabilities":    set(d, &r.Capabilities, dict(list(text))),
 		"classification":  classificationField(d, &r.Classification),
 		"profiles":        profilesField(d, &r.Profiles),
+		"cluster":         clusterField(d),
 		"gateway": objectField(d, fields{
 			"name":   set(d, &r.Gateway.Name, gatewayName),
 			"prefix": set(d, &r.Gateway.Prefix, gatewayPrefix),

@@ -93,8 +93,10 @@ func (d *decoder) unknown(m hujson.ObjectMember, known fields) {
 		return
 	}
 	if meant, ok := nearest(key, slices.Sorted(maps.Keys(known))); ok {
-		if strings.HasSuffix(d.level, ".rules") || d.level == atToken {
-			report = d.mistake // without a condition, the rule would apply to more texts; without a profile, the token would allow more
+		if strings.HasSuffix(d.level, ".rules") || d.level == atToken || strings.HasPrefix(d.level, atCluster) {
+			// Without a condition, the rule would apply to more texts; without a profile, the token would
+			// allow more; without its name or its files, the router would join another cluster.
+			report = d.mistake
 		}
 		if d.level == atHTTP && slices.Contains(proofKeys, meant) || d.level == atRouter && meant == "http" && hasProofs(m.Value) {
 			report = d.lockOut

@@ -31,6 +31,9 @@ type Sessions = execute.Sessions
 // retries, stand-ins, caching and limits of results.
 type Policy = execute.Policy
 
+// A Service is a server with replicas on several nodes; see [Policy].
+type Service = execute.Service
+
 // A Rate is how often each principal may call a tool.
 type Rate = execute.Rate
 
@@ -69,6 +72,10 @@ func Outcomes() []Outcome { return execute.Outcomes }
 // OutcomeOf returns how an execution with this result or error ended, and what went
 // wrong.
 func OutcomeOf(r Result, err error) (o Outcome, fault string) { return execute.OutcomeOf(r, err) }
+
+// IsTooSoon reports whether err is why a call was not made that came too soon for the [Rate] of its
+// tool.
+func IsTooSoon(err error) bool { return execute.IsTooSoon(err) }
 
 // A Provenance says how a result came about. Its JSON is what a result's _meta gains.
 type Provenance = execute.Provenance
@@ -126,6 +133,9 @@ func (s *Selector) Fail(c Call, err error) Result { return s.executor.Fail(c, er
 func (s *Selector) Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error) {
 	return s.executor.Relay(ctx, server, r)
 }
+
+// ForgetClient forgets with which replicas of servers a client stays that has left. home is its session.
+func (s *Selector) ForgetClient(home session.Client) { s.executor.ForgetClient(home) }
 
 // Load returns how busy the server is with calls.
 func (s *Selector) Load(server string) Load { return s.executor.Load(server) }

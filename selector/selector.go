@@ -44,14 +44,14 @@ type Selector struct {
 // Options are what a Selector needs but its registry. The zero value finds tools, and can
 // run none.
 type Options struct {
-	Sessions   Sessions     // where tools run
-	Node       string       // names this router in results; the machine's host name if empty
-	Experience Experience   // what was learned from use; nil for nothing
-	Classifier Classifier   // knows categories of tasks; nil for none
-	Meanings   Meanings     // knows vectors by another model; nil for the built-in ones alone
-	Observer   Observer     // is notified of calls and searches; nil for none
-	Tracer     trace.Tracer // makes a span of each call and of each attempt; nil for none
-	Log        *zap.Logger  // nil is silence
+	Sessions   Sessions      // where tools run
+	Node       func() string // names this router in results; nil or "" is the machine's host name
+	Experience Experience    // what was learned from use; nil for nothing
+	Classifier Classifier    // knows categories of tasks; nil for none
+	Meanings   Meanings      // knows vectors by another model; nil for the built-in ones alone
+	Observer   Observer      // is notified of calls and searches; nil for none
+	Tracer     trace.Tracer  // makes a span of each call and of each attempt; nil for none
+	Log        *zap.Logger   // nil is silence
 
 	// FindThreshold returns the least confidence at which an answer is sure; 0 means 0.22, and
 	// so does a nil function. It is called at each search.
@@ -75,10 +75,21 @@ func New(r *registry.Registry, o Options) *Selector {
 		log: o.Log.Named("selector"), findThreshold: o.FindThreshold,
 	}
 	s.executor = execute.New(execute.Options{
-		Registry: r, Sessions: o.Sessions, Node: cmp.Or(o.Node, Node()),
+		Registry: r, Sessions: o.Sessions, Node: nodeOf(o.Node),
 		Observer: o.Observer, Tracer: o.Tracer, Log: s.log,
 	})
 	return s
+}
+
+// nodeOf returns the function that names this router in results.
+func nodeOf(named func() string) func() string {
+	host := Node()
+	return func() string {
+		if named != nil {
+			return cmp.Or(named(), host)
+		}
+		return host
+	}
 }
 
 // Run updates the index after each change of the registry until ctx ends, and then closes

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -32,6 +33,9 @@ type Router interface {
 	// Unlisted returns the names of servers that can run and whose tools are not known,
 	// neither from a stored catalog nor from a session.
 	Unlisted() []string
+
+	// Nodes returns the nodes of the cluster, this one first; nil without a cluster.
+	Nodes() []adapter.NodeInfo
 
 	// Attach says which client is the router's only one.
 	Attach(home session.Client)

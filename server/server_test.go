@@ -43,6 +43,7 @@ type fakeRouter struct {
 	late      []string      // servers that are not listed before they have tools
 	settled   chan struct{} // closed when all servers are listed
 	servers   []adapter.ServerInfo
+	nodes     []adapter.NodeInfo
 	ranking   selector.Ranking
 	selection selector.Selection
 	plan      []selector.Step
@@ -113,6 +114,7 @@ func (r *fakeRouter) Await(_ context.Context, server string) error {
 	return fmt.Errorf("server %q is failed: no licence: %w", server, session.ErrNotSent)
 }
 func (r *fakeRouter) Servers() []adapter.ServerInfo { return r.servers }
+func (r *fakeRouter) Nodes() []adapter.NodeInfo     { return r.nodes }
 
 func (r *fakeRouter) Unlisted() (names []string) {
 	for _, name := range r.late {

@@ -277,6 +277,15 @@ func (v *Supervisor) Release(home session.Client) {
 	}
 }
 
+// Keeps reports whether a client has a session of its own with the server. home is the client's
+// session.
+func (v *Supervisor) Keeps(name string, home session.Client) bool {
+	v.mu.Lock()
+	s, ok := v.servers[name]
+	v.mu.Unlock()
+	return ok && s.pool.of(home) != nil
+}
+
 func (v *Supervisor) all() []*server {
 	v.mu.Lock()
 	defer v.mu.Unlock()

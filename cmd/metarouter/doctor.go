@@ -145,7 +145,7 @@ func printUnusable(env *environment, err error) error {
 	return printReport(env, doctor.Unusable(p), exitUsage)
 }
 
-// examine returns the report on a router: its servers, the models that it asks, and the issuers that let clients in. edit says
+// examine returns the report on a router: its servers, the models that it asks, the issuers that let clients in, and its cluster. edit says
 // why the last edit is not in use; nil if it is.
 func examine(ctx context.Context, env *environment, r *adapter.Parts, c config.Config, edit error) doctor.Report {
 	c = c.Examine()
@@ -156,6 +156,10 @@ func examine(ctx context.Context, env *environment, r *adapter.Parts, c config.C
 	found.Assist = doctor.AskAssist(ctx, c.Router.Assist)
 	found.Embeddings = doctor.AskEmbeddings(ctx, c.Router.Embeddings)
 	found.Issuers = doctor.AskIssuers(ctx, c.Router.HTTP)
+	found.Cluster = doctor.AskCluster(ctx, c.Router.Cluster, version)
+	if live, _, ok := r.ClusterReport(); ok && found.Cluster != nil {
+		found.Cluster.AddDenied(live)
+	}
 	found.Port = portInUse(ctx, env, c)
 	return doctor.Examine(found)
 }

@@ -64,7 +64,7 @@ one MCP server.`,
 		root.AddCommand(
 			newServeCommand(env), newDashboardCommand(env), newInitCommand(env), newAddCommand(env), newAddJSONCommand(env), newRemoveCommand(env),
 			newEnableCommand(env), newDisableCommand(env), newImportCommand(env), newInstallCommand(env), newCheckCommand(env), newPlanCommand(env),
-			newTrustCommand(env), newTokenCommand(env), newSecretCommand(env), newAuditCommand(env), newLoginCommand(env), newLogoutCommand(env), newEvalCommand(env), newSchemaCommand(env), newBuiltinCommand(), newVersionCommand(env),
+			newTrustCommand(env), newTokenCommand(env), newSecretCommand(env), newNodesCommand(env), newAuditCommand(env), newLoginCommand(env), newLogoutCommand(env), newEvalCommand(env), newSchemaCommand(env), newBuiltinCommand(), newVersionCommand(env),
 			newManCommand(root), newHealthCommand(env), newGuardCommand(),
 		)
 	}

@@ -32,6 +32,7 @@ import (
 type serveFlags struct {
 	mode, names string
 	profile     string // "" if none was chosen
+	cluster     string // URLs of NATS; "" if the configuration says
 	noWatch     bool
 	web         web.Flags
 	overHTTP    bool // --http was given
@@ -46,6 +47,7 @@ func newServeCommand(env *environment) *cobra.Command {
 		`  metarouter serve
   metarouter serve --config ~/team.mcp.json --mode search
   metarouter serve --http 127.0.0.1:8787
+  metarouter serve --http 127.0.0.1:8787 --cluster nats://hub:4222
   METAROUTER_TOKEN=… metarouter serve --http 0.0.0.0:8787 --allow-host router.example.com
   METAROUTER_TOKEN=… metarouter serve --http 0.0.0.0:8787 --tls-cert cert.pem --tls-key key.pem`,
 		noArguments, func(ctx context.Context, _ []string) error {
@@ -61,6 +63,7 @@ func newServeCommand(env *environment) *cobra.Command {
 	flags.StringVar(&f.mode, "mode", "", "Show clients tools in this `MODE`: search (tools that find and call the others), direct (all tools), or auto (direct if the definitions of all tools cost at most toolBudget tokens, else search). (default \"mode\" of the configuration, else auto)")
 	flags.StringVar(&f.names, "names", "", "Name tools in direct mode in this `STYLE`: prefixed (server__tool) or bare (the tool's own name where it is unique). (default \"names\" of the configuration, else prefixed)")
 	flags.StringVar(&f.profile, "profile", "", "Show clients only what the `profile` of this name allows. Clients over HTTP may choose another one too, and then see what both allow. (default the profile \"default\" if there is one, else everything)")
+	flags.StringVar(&f.cluster, "cluster", "", "Join the cluster of routers at these `URLs` of NATS servers, such as nats://hub:4222, with commas between them. Other programs can read them, so write a password into the configuration. (default \"cluster.urls\" of the configuration, else no cluster)")
 	flags.BoolVar(&f.noWatch, "no-watch", false, "Do not reload the configuration when its files change, only on SIGHUP. By default an edit takes effect when the file is saved.")
 	flags.StringVar(&f.web.Address, "http", "", "Serve over HTTP at this `address`, such as 127.0.0.1:8787. If it is empty (\"\"), the address is \"http.addr\" of the configuration, or 127.0.0.1:8787 if that is not set. Without the flag nothing is served over HTTP.")
 	flags.BoolVar(&f.stdio, "stdio", true, "Serve one client over stdin and stdout. With --http it is off by default. If you write both --http and --stdio, the router ends when stdin is closed.")
@@ -86,7 +89,7 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		}
 		return err
 	}
-	if err := f.check(); err != nil {
+	if err := f.check(c.Router); err != nil {
 		return usage(err)
 	}
 	if f.host {
@@ -230,8 +233,8 @@ func listenOnStdio(env *environment, journal server.Journal) service.Listener {
 	}
 }
 
-// check fails if the flags contradict each other.
-func (f serveFlags) check() error {
+// check fails if the flags contradict each other, or what the configuration says of the router.
+func (f serveFlags) check(r config.Router) error {
 	if !f.stdio && !f.overHTTP {
 		return errors.New("with --stdio=false there is no client to serve; add --http ADDRESS")
 	}
@@ -241,10 +244,11 @@ func (f serveFlags) check() error {
 	if len(f.web.Hosts) > 0 && !f.overHTTP {
 		return errors.New("--allow-host needs --http, since stdio has no host names")
 	}
-	return f.override(&config.Router{})
+	return f.override(&r)
 }
 
-// override sets in r what the flags ask for.
+// override sets in r what the flags ask for. After an error about a flag, the flags after it are not
+// set.
 func (f serveFlags) override(r *config.Router) error {
 	switch f.mode {
 	case "":
@@ -259,6 +263,11 @@ func (f serveFlags) override(r *config.Router) error {
 		r.Names = f.names
 	default:
 		return fmt.Errorf("--names %q is unknown; write prefixed or bare", f.names)
+	}
+	if f.cluster != "" {
+		if err := r.JoinCluster(f.cluster); err != nil {
+			return fmt.Errorf("--cluster %w", err)
+		}
 	}
 	return nil
 }

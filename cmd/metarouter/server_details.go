@@ -47,7 +47,7 @@ type loginDetails struct {
 
 // loginOf returns how the login at a server is, nil if there is nothing to say.
 func loginOf(ctx context.Context, r *adapter.Parts, s adapter.ServerInfo) *loginDetails {
-	if s.Transport == string(config.Stdio) {
+	if s.Transport == string(config.Stdio) || s.Node() != "" {
 		return nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, scriptTime) // it may ask the keyring
@@ -116,8 +116,7 @@ func runServer(ctx context.Context, env *environment, name string) error {
 		all := r.Servers()
 		i := slices.IndexFunc(all, func(s adapter.ServerInfo) bool { return s.Name == name })
 		if i < 0 {
-			_, err := findEntry(r.Config(), name)
-			return err
+			return usage(unknownName("server", name, namesOf(all)))
 		}
 		return printServer(env, detailsOf(all[i], loginOf(ctx, r, all[i])))
 	}
@@ -138,11 +137,9 @@ func runServer(ctx context.Context, env *environment, name string) error {
 	if c, err = loadConfig(ctx, env); err != nil {
 		return err
 	}
-	entry, err := findEntry(c, name)
-	if err != nil {
+	if c.Servers, err = entriesOf(c, name); err != nil {
 		return err
 	}
-	c.Servers = []config.Server{entry}
 	return withOwnRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
 		_ = awaitServer(ctx, env, r, name) // what is shown says why it failed
 		if ctx.Err() != nil {
@@ -189,6 +186,7 @@ func (s serverDetails) facts(now time.Time) (facts [][2]string) {
 	add("waits for", s.Doing)
 	add("tools", fmt.Sprint(s.Tools))
 	add("transport", s.Transport)
+	add("node", s.Node)
 	if s.ProtocolVersion != "" {
 		revision := s.ProtocolVersion
 		if s.Era == "legacy" {

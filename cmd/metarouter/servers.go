@@ -82,7 +82,7 @@ func runServers(ctx context.Context, env *environment) error {
 	}
 	return withOwnRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
 		scope := namedScope(r, env.profile)
-		if names := namesOf(scope.Servers()); len(names) > 0 {
+		if names := namesOf(scope.Servers()); len(names) > 0 || r.Config().Router.Cluster != nil {
 			progress.ShowServers(env.stderr, scope, func() { r.Try(ctx, names...) })
 		}
 		if ctx.Err() != nil {

@@ -168,7 +168,7 @@ func sharingTerms(env *environment, c config.Config, named bool, f serveFlags) d
 	slices.Sort(environment)
 	environment = slices.Compact(environment)
 	return daemon.Terms{
-		Place:   daemon.Hash(program(), os.Getuid(), daemon.Namespaces(), folder, env.data, env.logLevel, named, f.mode, f.names, f.noWatch, c.Files),
+		Place:   daemon.Hash(program(), os.Getuid(), daemon.Namespaces(), folder, env.data, env.logLevel, named, f.mode, f.names, f.cluster, f.noWatch, c.Files),
 		Text:    c.Digest(),
 		Servers: daemon.Hash(environment, c.Servers, c.Router),
 	}

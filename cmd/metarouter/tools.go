@@ -118,14 +118,14 @@ func (o toolsOptions) resolveServer(c config.Config) (toolsOptions, error) {
 		if o.named != "" && o.named != o.server {
 			return o, usage(fmt.Errorf("%q and --server %s are two things to list; name one", o.named, o.server))
 		}
-		_, err := findEntry(c, o.server)
+		_, err := entriesOf(c, o.server)
 		o.named = ""
 		return o, err
 	}
 	if o.named == "" {
 		return o, nil
 	}
-	_, err := findEntry(c, o.named)
+	_, err := entriesOf(c, o.named)
 	if err == nil {
 		o.server, o.named = o.named, ""
 		return o, nil
@@ -212,10 +212,30 @@ func printChanges(env *environment, tools []changedTool) error {
 // findEntry returns the entry of the named server.
 func findEntry(c config.Config, name string) (config.Server, error) {
 	i := slices.IndexFunc(c.Servers, func(s config.Server) bool { return s.Name == name })
-	if i < 0 {
-		return config.Server{}, usage(unknownName("server", name, serverNames(c)))
+	switch {
+	case i >= 0:
+		return c.Servers[i], nil
+	case mayBeElsewhere(c, name):
+		return config.Server{}, usage(fmt.Errorf("%q is a server of another node; run this command on that machine", name))
 	}
-	return c.Servers[i], nil
+	return config.Server{}, usage(unknownName("server", name, serverNames(c)))
+}
+
+// mayBeElsewhere reports whether the name may be that of a server of another node, such as "gpu@box".
+func mayBeElsewhere(c config.Config, name string) bool {
+	return c.Router.Cluster != nil && strings.Contains(name, "@")
+}
+
+// entriesOf returns the entry of the server, or no entry if the server may be one of another node.
+func entriesOf(c config.Config, name string) ([]config.Server, error) {
+	entry, err := findEntry(c, name)
+	if err == nil {
+		return []config.Server{entry}, nil
+	}
+	if mayBeElsewhere(c, name) {
+		return nil, nil
+	}
+	return nil, err
 }
 
 // unknownName returns the error for a name that is not one of the known names of that kind.
@@ -275,7 +295,7 @@ func printTools(env *environment, c config.Config, o toolsOptions, snapshot *reg
 		case len(o.capabilities) > 1:
 			env.note("no tool has all the capabilities %s; 'metarouter capabilities' lists the tags", strings.Join(o.capabilities, ", "))
 		default:
-			env.note("no tools; 'metarouter servers' shows whether the servers work")
+			env.note("no tools; 'metarouter servers' shows whether the servers work, and in a cluster, 'metarouter doctor' what it lacks")
 		}
 		return nil
 	}

@@ -61,6 +61,20 @@ type Request struct {
 	Params json.RawMessage // an object without _meta and without line ends; nil if absent
 	Meta   json.RawMessage // the client's _meta, an object; nil if absent
 	From   Client          // the client that makes the request; nil for the router itself
+
+	// Repeatable says that the request may take effect twice: its sender would repeat a request
+	// that was sent and has no answer. Requests other than tools/call always may.
+	Repeatable bool
+
+	// Here says that no other node may carry out the request, even if one has a replica of the
+	// server: it comes from another node.
+	Here bool
+
+	// Origin is for whom the request is made, as another node must know it. Ran, if it is set,
+	// is filled in by a session whose server runs on another node, before Call returns. Both may
+	// be nil.
+	Origin *Origin
+	Ran    *Run
 }
 
 // A Client is the client of the router for which a request is made: one of its requests, or

@@ -263,6 +263,9 @@ func (c *cell) logging(t *testing.T) {
 	if n := heard("info", "warning"); n != 0 {
 		t.Errorf("the client received %d messages below the level", n)
 	}
+	if c.elsewhere { // where a level counts a moment later
+		mcptest.WaitFor(t, "messages after the level was lowered", func() bool { return heard("debug", "debug") == 2 })
+	}
 	if n := heard("debug", "debug"); n != 2 {
 		t.Errorf("the client received %d messages after the level was lowered, want 2", n)
 	}

@@ -35,6 +35,7 @@ type cell struct {
 	way, clientEra, serverEra string
 	transport                 string                 // "stdio" or "http"
 	trace                     string                 // the server's
+	elsewhere                 bool                   // the server is on another node
 	another                   func() *session        // with roots, if nameless
 	seen                      []mcptest.Notification // by await
 }

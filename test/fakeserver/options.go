@@ -62,6 +62,7 @@ type options struct {
 	setsid       bool
 	pidFile      string
 	trace        string
+	ledger       string
 	lifetime     time.Duration
 	onlySleeping bool
 }
@@ -149,6 +150,7 @@ func (o *options) processes(f *flag.FlagSet) {
 	f.BoolVar(&o.setsid, "grandchild-setsid", false, "leave a child in its own session, holding stdout and stderr")
 	f.StringVar(&o.pidFile, "pid-file", "", "append the process id to this file, and those of grandchildren")
 	f.StringVar(&o.trace, "trace", "", "append each line read to this file")
+	f.StringVar(&o.ledger, "ledger", "", "append the executions of ledger_read, ledger_put and ledger_charge to this file")
 	f.DurationVar(&o.lifetime, "lifetime", 10*time.Minute, "exit after this time in any case")
 	f.BoolVar(&o.onlySleeping, "only-sleep", false, "be the grandchild: do nothing for a lifetime")
 }

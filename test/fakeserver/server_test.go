@@ -351,3 +351,43 @@ func TestStubborn(t *testing.T) {
 	}
 	mcptest.WaitFor(t, "the last to be gone", func() bool { return !mcptest.Alive(pids[2]) })
 }
+
+// Each execution has a line when it begins and one before its answer.
+func TestLedger(t *testing.T) {
+	ledger := filepath.Join(t.TempDir(), "ledger")
+	c := fake(t, true, "-name", "bank", "-tools", "ledger_charge,ledger_read", "-ledger", ledger)
+	if got := mustCall(t, c, "ledger_charge", map[string]any{"id": "c1", "ms": 20}); !strings.Contains(got, `"c1"`) {
+		t.Errorf("the answer is %s", got)
+	}
+	ctx, cancel := context.WithCancel(deadline(t))
+	defer cancel()
+	go c.Call(ctx, "ledger_read", map[string]any{"id": "r1", "ms": 60_000})
+	lines := func() (all []fakeserver.LedgerLine) {
+		b, err := os.ReadFile(ledger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			var l fakeserver.LedgerLine
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			all = append(all, l)
+		}
+		return all
+	}
+	mcptest.WaitFor(t, "the call that hangs", func() bool { return len(lines()) == 3 })
+	cancel()
+	mustCall(t, c, "ledger_charge", map[string]any{"id": "c2"})
+	var got []string
+	for _, l := range lines() {
+		if l.Name != "bank" || l.PID != c.Cmd.Process.Pid || time.Since(l.At) > time.Minute {
+			t.Errorf("%+v", l)
+		}
+		got = append(got, fmt.Sprint(l.Tool, " ", l.ID, " ", l.Ended))
+	}
+	want := []string{"ledger_charge c1 false", "ledger_charge c1 true", "ledger_read r1 false", "ledger_charge c2 false", "ledger_charge c2 true"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the ledger is %q, want %q", got, want)
+	}
+}

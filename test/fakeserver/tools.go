@@ -66,6 +66,10 @@ func behaviours() map[string]behaviour {
 		"later":        {"Ask the client 100 ms after this call; the trace has the answer.", askSchema, "", askLater},
 		"task":         {"Work as a task, if the client knows tasks.", `{}`, "", runTask},
 
+		"ledger_read":   {"Read an account, and record the execution.", ledgerSchema, safe, recordExecution("ledger_read")},
+		"ledger_put":    {"Set an account, and record the execution.", ledgerSchema, `{"readOnlyHint":false,"idempotentHint":true}`, recordExecution("ledger_put")},
+		"ledger_charge": {"Charge an account, and record the execution.", ledgerSchema, `{"readOnlyHint":false,"idempotentHint":false}`, recordExecution("ledger_charge")},
+
 		"list_categories": {"List the categories: animal, plant and other.", `{}`, safe,
 			func(*call) (string, *rpcError) { return text(`{"categories":["animal","plant","other"]}`), nil }},
 		"classify_text": {"Say whether a text is about an animal or a plant.", `{"text":{"type":"string"}}`, safe, classifyText},

@@ -52,13 +52,25 @@ type Call struct {
 	// Catalog has the tools that may answer the call; nil is the whole catalog of the registry.
 	Catalog *registry.Snapshot
 
+	// Here says that no other node may carry out the call, even if one has a replica of the tool's
+	// server: it comes from another node.
+	Here bool
+
 	// Principal is who calls, as approvals know it: the SHA-256 of an HTTP token, never logged.
 	// PrincipalName is its name and Profile what limits the call, profiles joined by "+", for
 	// observers. Each may be "".
 	Principal, PrincipalName, Profile string
 
+	// Rules are what limits the call as another node gets it; see [session.Origin].
+	Rules json.RawMessage
+
 	// Client is the name that the client gives itself, for observers; "" if unknown.
 	Client string
+}
+
+// origin returns for whom the call is made, as another node gets it.
+func (c *Call) origin() *session.Origin {
+	return session.NewOrigin(c.Profile, c.Rules, c.Principal, c.PrincipalName)
 }
 
 // others calls f for each parameter of the client but the name, the arguments and _meta. Those
@@ -100,6 +112,14 @@ type Policy struct {
 	StandIns      []string // servers that may take calls that this one cannot take, best first
 	Twins         []string // the same server run twice: they stand in for read-only tools
 	Place         *Place   // where the server works; nil if that is not known
+
+	// Service is set if servers of other nodes are replicas of the server, which any request may go
+	// to; nil for other servers.
+	Service *Service
+
+	// Gateway is the name of this node if the server runs on another one, which gets the call's
+	// Origin; "" for other servers.
+	Gateway string
 
 	// Cache is how long the result of a read-only and idempotent tool is used again; 0 is
 	// never.

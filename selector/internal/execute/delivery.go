@@ -40,8 +40,10 @@ type delivery struct {
 
 	tool      *registry.NormalizedTool // nil if the request is no call
 	server    string
-	what      string // what the request asks for, in errors
-	policy    Policy // of the server
+	service   string   // of which the server is a replica; "" if it is none
+	avoid     []string // replicas that were tried
+	what      string   // what the request asks for, in errors
+	policy    Policy   // of the server
 	startWait time.Duration
 	request   session.Request
 	permit    *permit         // nil until the call is admitted
@@ -95,7 +97,7 @@ func (d *delivery) admit(ctx context.Context) (err error) {
 		return err
 	}
 	if d.from != nil { // the server asks the client through the permit, which is released then
-		d.permit.Client = d.from
+		d.permit.Client = d.client()
 		d.request.From = d.permit
 	}
 	return nil
@@ -106,7 +108,9 @@ func (d *delivery) leaveServer(ctx context.Context, err error) {
 	if d.permit == nil {
 		return
 	}
-	d.permit.limiter.recordOutcome(ctx, err, d.permit.asked.Load())
+	if d.policy.Gateway == "" || !errors.Is(err, session.ErrClosed) { // that a node was lost says nothing of it once it is back
+		d.permit.limiter.recordOutcome(ctx, err, d.permit.asked.Load())
+	}
 	d.releasePermit()
 }
 
@@ -124,6 +128,9 @@ func (d *delivery) startAttempt(ctx context.Context) context.Context {
 	d.attempts++
 	d.tries++
 	d.session = nil
+	if d.policy.Gateway != "" {
+		d.request.Ran = new(session.Run) // a new one: the session of the last attempt may still have the old one
+	}
 	if d.e.Tracer == nil {
 		return ctx
 	}
@@ -181,6 +188,10 @@ func (d *delivery) send(ctx context.Context) (json.RawMessage, error) {
 			fate = fmt.Sprintf("times it was sent: %d", d.sent)
 		}
 		return nil, fmt.Errorf("server %q ended during the call: %w; %s", d.server, err, fate)
+	}
+	if d.service != "" && err == nil {
+		d.keep()
+		raw = d.mark(raw)
 	}
 	return raw, err
 }

@@ -27,9 +27,9 @@ import (
 type Options struct {
 	Registry *registry.Registry // for stand-ins, and for the versions of servers
 	Sessions Sessions
-	Node     string       // names this router in results
-	Observer Observer     // nil for none
-	Tracer   trace.Tracer // nil for none
+	Node     func() string // names this router in results
+	Observer Observer      // nil for none
+	Tracer   trace.Tracer  // nil for none
 	Log      *zap.Logger
 }
 
@@ -40,6 +40,7 @@ type Executor struct {
 	limiters sync.Map // server -> *limiter
 	cache    cache
 	rates    rates
+	kept     kept
 }
 
 // New returns an Executor.
@@ -55,6 +56,9 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 	d := &x.delivery
 	defer d.releasePermit()
 	d.policy = e.Sessions.Policy(c.Tool.Server)
+	if err := x.resume(); err != nil {
+		return x.report(Result{}, err)
+	}
 	if faults := x.checkArguments(ctx); len(faults) > 0 {
 		return x.report(x.refuse(faults), nil)
 	}
@@ -79,6 +83,7 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 	if x.targets = e.targets(&c, d.policy); c.Approve != nil {
 		x.targets = []target{{c.Tool, d.policy, StartWait}}
 	}
+	x.addReplicas()
 	var err error
 	// After a failure, nextAttempt does more than decide: it pauses before a retry on the
 	// same server, or it leaves the server (the circuit breaker counts, the permit is
@@ -112,8 +117,15 @@ func (e *Executor) Relay(ctx context.Context, server string, r session.Request) 
 	ctx, span := StartSpan(ctx, e.Tracer, r.Method, "", r.Meta)
 	d := delivery{e: e, from: r.From, meta: r.Meta, policy: e.Sessions.Policy(server), request: r, server: server, what: r.Method, startWait: StartWait}
 	var raw json.RawMessage
+	next := d.pauseForRetry
+	if d.policy.Service != nil && !r.Here {
+		var err error
+		if next, err = d.relayToReplica(); err != nil {
+			return nil, err
+		}
+	}
 	var err error
-	for first := true; first || err != nil && d.pauseForRetry(ctx, err); first = false {
+	for first := true; first || err != nil && next(ctx, err); first = false {
 		attempt := d.startAttempt(ctx)
 		if err = d.acquireSession(attempt); err == nil {
 			raw, err = d.send(attempt)
@@ -156,6 +168,7 @@ type execution struct {
 	cached   bool            // the result is from the cache
 
 	targets  []target
+	only     string   // the replica of a service that must take the call; "" is any
 	loggedIn bool     // LogIn of the call was called
 	tried    int      // targets that were tried, the one in use included
 	faults   []string // what went wrong at each target
@@ -249,10 +262,10 @@ func isFinal(raw json.RawMessage) bool {
 
 // callParams returns the parameters for the server: its own name of the tool, the
 // arguments, and the other members that the client sent.
-func callParams(c *Call, tool *registry.NormalizedTool, args json.RawMessage) json.RawMessage {
+func callParams(c *Call, tool string, args json.RawMessage) json.RawMessage {
 	b := make([]byte, 0, len(args)+len(c.Params)+64)
 	b = append(b, `{"name":`...)
-	b = wire.AppendString(b, tool.ServerName())
+	b = wire.AppendString(b, tool)
 	b = append(b, `,"arguments":`...)
 	b = appendLine(b, args)
 	c.others(func(key string, value []byte) {

@@ -70,7 +70,7 @@ func tool(schema string) *registry.NormalizedTool {
 const object = `{"type":"object"}`
 
 func newExecutor(r *registry.Registry, s Sessions) *Executor {
-	return New(Options{Registry: r, Sessions: s, Node: "node", Log: zap.NewNop()})
+	return New(Options{Registry: r, Sessions: s, Node: func() string { return "node" }, Log: zap.NewNop()})
 }
 
 func execute(t *testing.T, s *stub, c Call) (Result, error) {

@@ -82,6 +82,9 @@ func (e *Executor) targets(c *Call, p Policy) []target {
 func (x *execution) mayTurn(err error) bool {
 	d := &x.delivery
 	left := x.targets[x.tried:]
+	if d.service != "" && len(left) > 0 && left[0].tool == d.tool { // another replica
+		return d.mayRepeat(err)
+	}
 	if len(left) == 0 || left[0].startWait == StartWait || !x.call.Tool.Reads() || !d.repeatable() {
 		return false
 	}
@@ -141,7 +144,7 @@ func (x *execution) afterLogin(ctx context.Context, err *error) bool {
 		x.faults = []string{why.Error()}
 		return false
 	}
-	x.tried = 0
+	x.tried, x.delivery.avoid = 0, nil
 	return x.nextAttempt(ctx, nil)
 }
 
@@ -151,7 +154,10 @@ func (x *execution) useTarget(ctx context.Context, t target) bool {
 	args := x.sent
 	d := &x.delivery
 	d.tool, d.server, d.what, d.policy, d.startWait = t.tool, t.tool.Server, t.tool.ServerName(), t.policy, t.startWait
-	d.session, d.tries, d.sent, d.deadline = nil, 0, 0, time.Time{}
+	d.session, d.tries, d.sent, d.deadline, d.service = nil, 0, 0, time.Time{}, ""
+	if t.policy.Service != nil && !x.call.Here {
+		d.useReplica(x.only)
+	}
 	if t.tool != x.call.Tool {
 		fitting := x.e.Fit(ctx, t.tool, x.args)
 		if len(fitting.Faults) > 0 {
@@ -160,7 +166,13 @@ func (x *execution) useTarget(ctx context.Context, t target) bool {
 		}
 		args = fitting.Sent
 	}
-	d.request = session.Request{Method: toolsCall, Params: callParams(&x.call, t.tool, args), Meta: d.meta, From: d.from}
+	d.request = session.Request{Method: toolsCall, Params: callParams(&x.call, d.what, args), Meta: d.meta, From: d.from, Repeatable: d.repeatable()}
+	if d.policy.Gateway != "" {
+		d.request.Origin = x.call.origin()
+		if d.service != "" {
+			d.request.Origin.As = d.service
+		}
+	}
 	return true
 }
 

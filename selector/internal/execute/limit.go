@@ -46,6 +46,10 @@ type limiter struct {
 
 	unanswered int       // calls in a row
 	open       time.Time // until when the circuit breaker lets no call through
+
+	// Of a server on another node: calls of other routers, and when the node said so.
+	others int
+	heard  uint64
 }
 
 // limiterOf returns the server's limiter.

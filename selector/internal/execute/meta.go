@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,13 +28,15 @@ func Node() string {
 type Provenance struct {
 	Tool     *registry.NormalizedTool // that answered
 	Node     string                   // see [Node]
+	Ran      *session.Run             // where the tool ran; nil for Node
+	Gateway  string                   // the name of this node among those of Ran
 	Version  string                   // of the tool's server, "" if unknown
 	Trace    string                   // the trace's ID; "" for that of Request, or a new one
 	Request  json.RawMessage          // the client's _meta, nil if there was none
 	Began    time.Time
 	Attempts int
 	Checked  bool     // the arguments were validated against the tool's schema, and fit it
-	Path     []string // the IDs of all tools that were tried, if another than the first one answered
+	Path     []string // the IDs of all tools that were tried, if another than the first one answered; they follow the nodes in execution_path
 	Cached   bool     // the result was used before
 	Repaired string   // what was done to the arguments; "" if nothing was
 }
@@ -51,13 +54,7 @@ func (p *Provenance) JSON() json.RawMessage {
 	b = appendText(b, `,"tool_name":`, p.Tool.ServerName())
 	b = appendText(b, `,"tool_version":`, p.Version)
 	b = appendText(b, `,"server":`, p.Tool.Server)
-	b = appendText(b, `,"node_id":`, p.Node)
-	b = append(b, `,"execution_path":["local"`...)
-	for _, id := range p.Path {
-		b = appendText(b, `,`, id)
-	}
-	b = append(b, `],"verified":false,"degraded":`...) // no node has signed the result
-	b = strconv.AppendBool(b, len(p.Path) > 0)
+	b = p.appendPlace(b)
 	b = append(b, `,"arguments_checked":`...)
 	b = strconv.AppendBool(b, p.Checked)
 	b = append(b, `,"attempts":`...)
@@ -74,6 +71,31 @@ func (p *Provenance) JSON() json.RawMessage {
 		b = appendText(b, `,"repaired":`, p.Repaired)
 	}
 	return append(b, '}')
+}
+
+// appendPlace appends where the tool ran. A result of this node is not signed.
+func (p *Provenance) appendPlace(b []byte) []byte {
+	var ran session.Run
+	if p.Ran != nil {
+		ran = *p.Ran
+	}
+	if n := len(ran.Nodes); n == 0 {
+		b = appendText(b, `,"node_id":`, p.Node)
+		b = append(b, `,"execution_path":["local"`...)
+	} else {
+		b = appendText(b, `,"node_id":`, ran.Nodes[n-1])
+		b = appendText(b, `,"execution_path":[`, p.Gateway)
+		for _, node := range ran.Nodes {
+			b = appendText(b, `,`, node)
+		}
+	}
+	for _, id := range p.Path {
+		b = appendText(b, `,`, id)
+	}
+	b = append(b, `],"verified":`...)
+	b = strconv.AppendBool(b, ran.Verified)
+	b = append(b, `,"degraded":`...)
+	return strconv.AppendBool(b, ran.Degraded || len(p.Path) > 0)
 }
 
 func appendText(b []byte, member, text string) []byte {
@@ -93,7 +115,7 @@ func traceID(meta json.RawMessage) string {
 // meta returns the members for the _meta of the execution's result.
 func (x *execution) meta() json.RawMessage {
 	p := Provenance{
-		Tool: x.delivery.tool, Node: x.e.Node, Trace: x.trace, Began: x.began,
+		Tool: x.delivery.tool, Node: x.e.Node(), Ran: x.delivery.request.Ran, Gateway: x.delivery.policy.Gateway, Trace: x.trace, Began: x.began,
 		Attempts: x.delivery.attempts, Checked: x.checked, Cached: x.cached, Repaired: x.repaired,
 	}
 	if x.delivery.session != nil {
@@ -103,7 +125,9 @@ func (x *execution) meta() json.RawMessage {
 	}
 	if x.delivery.tool.ID != x.call.Tool.ID {
 		for _, t := range x.targets[:x.tried] {
-			p.Path = append(p.Path, t.tool.ID)
+			if n := len(p.Path); n == 0 || p.Path[n-1] != t.tool.ID { // replicas have one ID
+				p.Path = append(p.Path, t.tool.ID)
+			}
 		}
 	}
 	return p.JSON()
@@ -132,15 +156,28 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 		return r
 	}
 	if wire.IsObject(theirs) {
-		merged := theirs
-		wire.Members(ours, func(key string, value []byte) bool {
-			merged = wire.SetMember(merged, key, value)
-			return true
-		})
-		ours = merged
+		ours = merge(theirs, ours)
 	}
 	r.JSON = wire.SetMember(raw, "_meta", ours)
 	return r
+}
+
+// merge returns an object with the members of both objects, of which those of ours come first.
+func merge(theirs, ours []byte) []byte {
+	var own []string
+	wire.Members(ours, func(key string, _ []byte) bool {
+		own = append(own, key)
+		return true
+	})
+	merged := append(make([]byte, 0, len(ours)+len(theirs)), ours[:len(ours)-1]...)
+	wire.Members(theirs, func(key string, value []byte) bool {
+		if !slices.Contains(own, key) {
+			merged = wire.AppendString(append(merged, ','), key)
+			merged = append(append(merged, ':'), value...)
+		}
+		return true
+	})
+	return append(merged, '}')
 }
 
 // refuse returns a tool error that says why the arguments do not fit.

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -53,6 +54,9 @@ func (r Rate) String() string {
 
 // Is makes it an error of a call that was not sent.
 func (*rateError) Is(target error) bool { return target == session.ErrNotSent }
+
+// IsTooSoon reports whether err is that of a call that came too soon for the rate of its tool.
+func IsTooSoon(err error) bool { return errors.As(err, new(*rateError)) }
 
 // take counts a call of the tool. Its error is a [*rateError] if the call comes too soon.
 func (r *rates) take(t *registry.NormalizedTool, p *Policy, principal string) error {

@@ -103,7 +103,7 @@ func (c *Catalog) Unprefixed(name string) string {
 }
 
 func (c *Catalog) unprefixed(names *ToolNames, name string) string {
-	if names.prefix == "" {
+	if names.prefix == "" || !strings.HasPrefix(name, names.prefix) { // else there may be thousands of servers to look at
 		return name
 	}
 	return names.Unprefixed(name, c.source.Servers())
@@ -157,13 +157,23 @@ func (c *Catalog) Locate(ctx context.Context, uri string) []Address {
 	return found
 }
 
-func (c *Catalog) serverNames() []string {
-	all := c.source.Servers()
-	names := make([]string, len(all))
-	for i, s := range all {
-		names[i] = s.Name
+// maxOthers bounds the servers of other nodes that are asked for a resource that no server lists:
+// there may be thousands.
+const maxOthers = 16
+
+// serverNames returns the servers that are asked for a resource that none lists: the router's own
+// first.
+func (c *Catalog) serverNames() (names []string) {
+	var others []string
+	for _, s := range c.source.Servers() {
+		switch {
+		case s.Node() == "":
+			names = append(names, s.Name)
+		case len(others) < maxOthers:
+			others = append(others, s.Name)
+		}
 	}
-	return names
+	return append(names, others...)
 }
 
 // Split returns the server that a name such as server:tool begins with, and the
@@ -200,6 +210,9 @@ func Resolve(ctx context.Context, servers Servers, name string, names func() *To
 func Split(name, separator string, servers []adapter.ServerInfo) (server, tool string, ok bool) {
 	for _, info := range servers {
 		rest, begins := strings.CutPrefix(name, info.Name)
+		if !begins {
+			rest, begins = strings.CutPrefix(name, exposedServer(info.Name))
+		}
 		if !begins || len(info.Name) <= len(server) {
 			continue
 		}

@@ -87,7 +87,7 @@ func newNames[T comparable](kind string, items []T, key func(T) (server, name st
 	// Items that need no hash choose first, so that no other takes their names.
 	for i, t := range items {
 		server, name := key(t)
-		n.longest = max(n.longest, len(server))
+		n.longest = max(n.longest, len(server), len(exposedServer(server)))
 		if style == Bare && n.legal(name) && len(n.named(name)) == 1 {
 			claim(i, name)
 		}
@@ -159,15 +159,37 @@ func (n *Names[T]) id(t T) string {
 
 func (n *Names[T]) prefixed(t T) string {
 	server, name := n.key(t)
-	return server + n.separator + name
+	return exposedServer(server) + n.separator + name
+}
+
+// at stands in exposed names between a server and its node, instead of the @ that is legal in few
+// clients.
+const at = "-at-"
+
+// exposedServer returns the name of a server as it stands in exposed names.
+func exposedServer(server string) string {
+	name, node, other := cutNode(server)
+	if !other {
+		return server
+	}
+	return name + at + node
+}
+
+// cutNode returns the parts of a name such as "gpu@box", of a server on another node.
+func cutNode(server string) (name, node string, ok bool) {
+	i := strings.LastIndexByte(server, '@')
+	if i < 0 {
+		return server, "", false
+	}
+	return server[:i], server[i+1:], true
 }
 
 // plain reports whether the item may be called server__name: the name is legal, and no
-// other item of any server could give the same.
+// other item of any server could give the same, but for "a@b" and "a-at-b".
 func (n *Names[T]) plain(t T) bool {
 	server, _ := n.key(t)
 	name := n.prefixed(t)
-	return n.legal(name) && strings.Index(name, n.separator) == len(server)
+	return n.legal(name) && strings.Index(name, n.separator) == len(exposedServer(server))
 }
 
 func (n *Names[T]) legal(name string) bool {
@@ -208,7 +230,7 @@ func (n *Names[T]) Exposed(t T) string {
 }
 
 // Resolve finds the item that a caller means: by its exposed name, by server:name,
-// server__name, server.name or the separator in use, or by its own name if only one
+// server__name, with "@" or "-at-" before the name of another node, server.name or the separator in use, or by its own name if only one
 // server has that. The error, a [*NameError], names all items that could be meant, or
 // the nearest ones if no item has the name.
 func (n *Names[T]) Resolve(name string) (T, error) {
@@ -293,14 +315,30 @@ func (n *Names[T]) qualified(name string) []T {
 	for _, separator := range separators(n.separator) {
 		for i := range min(len(name), n.longest+1) {
 			if strings.HasPrefix(name[i:], separator) {
-				at, ok := n.index(registry.ID(name[:i], name[i+len(separator):]))
-				if ok && !slices.Contains(found, n.items[at]) {
-					found = append(found, n.items[at])
+				for _, server := range meantServers(name[:i]) {
+					at, ok := n.index(registry.ID(server, name[i+len(separator):]))
+					if ok && !slices.Contains(found, n.items[at]) {
+						found = append(found, n.items[at])
+					}
 				}
 			}
 		}
 	}
 	return found
+}
+
+// meantServers returns the servers that a caller may mean by the name of one: also those that stand
+// so in exposed names.
+func meantServers(name string) []string {
+	all := []string{name}
+	for i := 0; ; i++ {
+		next := strings.Index(name[i:], at)
+		if next < 0 {
+			return all
+		}
+		i += next
+		all = append(all, name[:i]+"@"+name[i+len(at):])
+	}
 }
 
 // separators are what a caller may write between server and tool.

@@ -36,6 +36,10 @@ func TestExposedNames(t *testing.T) {
 		{"bare and cut", Bare, "", [][2]string{{"s", strings.Repeat("x", 47)}, {"s", strings.Repeat("y", 48)}}, []string{strings.Repeat("x", 47), "s__" + strings.Repeat("y", 35) + "_"}},
 		{"dot", Prefixed, ".", [][2]string{{"a", "b.c"}, {"a.b", "c"}}, []string{"a.b.c", "a.b.c_"}},
 		{"dash", Prefixed, "-", [][2]string{{"a", "b"}}, []string{"a-b"}},
+		{"another node", Prefixed, "", [][2]string{{"gpu", "run"}, {"gpu@box", "run"}}, []string{"gpu__run", "gpu-at-box__run"}},
+		{"another node, taken", Prefixed, "", [][2]string{{"gpu-at-box", "run"}, {"gpu@box", "run"}}, []string{"gpu-at-box__run", "gpu-at-box__run_"}},
+		{"another node, bare", Bare, "", [][2]string{{"gpu@box", "run"}, {"gpu@nas", "run"}, {"gpu@nas", "stop"}}, []string{"gpu-at-box__run", "gpu-at-nas__run", "stop"}},
+		{"another node, illegal", Prefixed, "", [][2]string{{"my gpu@box", "run"}}, []string{"my_gpu-at-box__run_"}},
 		{"slash", Prefixed, "/", [][2]string{{"a", "b"}}, []string{"a/b"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -101,6 +105,32 @@ func TestResolve(t *testing.T) {
 }
 
 // The prefix is taken off what has no meaning with it.
+// A tool on another node has the usual forms of names, with "@" or "-at-".
+func TestResolveOnAnotherNode(t *testing.T) {
+	tools := pointers(tool("gpu", "run"), tool("gpu@box", "run"), tool("look-at-me@my-at-node", "go"))
+	n := NewNames(tools, Prefixed, "", "")
+	for name, want := range map[string]string{
+		"gpu-at-box__run": "gpu@box:run", "gpu@box:run": "gpu@box:run", "gpu@box__run": "gpu@box:run", "gpu@box.run": "gpu@box:run",
+		"gpu-at-box:run": "gpu@box:run", "gpu-at-box.run": "gpu@box:run", "gpu:run": "gpu:run", "gpu__run": "gpu:run", "gpu.run": "gpu:run",
+		"look-at-me-at-my-at-node__go": "look-at-me@my-at-node:go", "look-at-me-at-my-at-node.go": "look-at-me@my-at-node:go",
+	} {
+		if got, err := n.Resolve(name); err != nil || got.ID != want {
+			t.Errorf("%s means %v, %v; want %s", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"gpu-at-nas__run", "gpu@nas:run", "-at-__run", "@:run"} {
+		if got, err := n.Resolve(name); err == nil {
+			t.Errorf("%s means %s", name, got.ID)
+		}
+	}
+	servers := []adapter.ServerInfo{{Status: adapter.Status{Name: "gpu"}}, {Status: adapter.Status{Name: "gpu@box"}}}
+	for name, want := range map[string]string{"gpu-at-box__new": "gpu@box", "gpu@box:new": "gpu@box", "gpu__new": "gpu"} {
+		if server, tool, ok := Split(name, "", servers); !ok || server != want || tool != "new" {
+			t.Errorf("%s begins with %s, %s, %v; want %s", name, server, tool, ok, want)
+		}
+	}
+}
+
 func TestUnprefixed(t *testing.T) {
 	var servers []adapter.ServerInfo
 	for _, name := range []string{"files", "gw", "late"} {

@@ -1,10 +1,6 @@
 package httpd
 
 import (
-	"math"
-	"net/http"
-	"time"
-
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -23,39 +19,16 @@ type ServerRow struct {
 	Restarts        int    `json:"restarts"`
 	LastError       string `json:"last_error"`
 	Several         string `json:"several,omitempty"` // which processes it has, and why, if it has several
+	Node            string `json:"node,omitempty"`    // the node that has it, if it is another one
 }
 
 // ServerRows returns the rows of the servers, never nil.
 func ServerRows(servers []adapter.ServerInfo) []ServerRow {
 	rows := make([]ServerRow, len(servers))
 	for i, s := range servers {
-		rows[i] = ServerRow{s.Name, string(s.State), s.Transport, s.Era, s.ProtocolVersion, s.Tools, s.PID, s.Restarts, s.LastError, s.Several()}
+		rows[i] = ServerRow{s.Name, string(s.State), s.Transport, s.Era, s.ProtocolVersion, s.Tools, s.PID, s.Restarts, s.LastError, s.Several(), s.Node()}
 	}
 	return rows
-}
-
-// A MeshNode is a router as JSON. There is one, this one:
-//
-//	{"nodes": [{
-//	  "node_id": "box",               // as in the _meta of results
-//	  "version": "1.4.0", "status": "ok", "mode": "search",
-//	  "uptime_seconds": 93.4,
-//	  "url": "http://127.0.0.1:8787/mcp", // the public URL, or as the client has called it
-//	  "transports": ["streamable-http", "json-rpc", "rest"],
-//	  "tools": 12,                    // of all servers
-//	  "servers": [{"name", "state", "transport", "era", "protocol_version",
-//	               "tools", "pid", "restarts", "last_error", "several"}]
-//	}]}
-type MeshNode struct {
-	NodeID     string      `json:"node_id"`
-	Version    string      `json:"version"`
-	Status     string      `json:"status"`
-	Mode       string      `json:"mode"`
-	Uptime     float64     `json:"uptime_seconds"`
-	URL        string      `json:"url"`
-	Transports []string    `json:"transports"`
-	Tools      int         `json:"tools"`
-	Servers    []ServerRow `json:"servers"`
 }
 
 // A Router has servers and their tools, as [adapter.Parts] does.
@@ -68,41 +41,14 @@ type Router interface {
 
 	// Classifier sorts texts into categories.
 	Classifier() *classify.Classifier
+
+	// Nodes returns the nodes of the cluster, this one first; nil without a cluster.
+	Nodes() []adapter.NodeInfo
 }
 
 // info answers /health and /v1/mesh_scan.
 type info struct {
 	*Backends
-}
-
-// meshScan answers with the nodes and the state of their servers: to an admin without a profile
-// of all, to others of those that the profile has.
-func (i *info) meshScan(x *exchange) {
-	scheme := "http"
-	if x.r.TLS != nil {
-		scheme = "https"
-	}
-	router := x.backend.Router
-	if x.principal.Admin && x.principal.Profile == "" {
-		router = i.Whole
-	}
-	url := scheme + "://" + x.r.Host + "/mcp"
-	if x.rules.publicURL != "" {
-		url = x.rules.publicURL + "/mcp"
-	}
-	node := MeshNode{
-		NodeID: i.Node, Version: i.Version, Status: statusOf(router.Classifier().Health()), Mode: x.backend.Mode(),
-		Uptime: math.Round(time.Since(i.Started).Seconds()*1000) / 1000,
-		URL:    url, Transports: []string{"streamable-http", "json-rpc", "rest"},
-		Tools: len(router.Snapshot().Tools()), Servers: ServerRows(router.Servers()),
-	}
-	if !x.principal.Admin { // processes and errors are not for those who only use tools
-		for i := range node.Servers {
-			row := &node.Servers[i]
-			row.PID, row.Restarts, row.LastError, row.Several = 0, 0, "", ""
-		}
-	}
-	x.json(http.StatusOK, append(wire.Marshal(map[string][]MeshNode{"nodes": {node}}), '\n'))
 }
 
 // statusOf returns "ok", or "degraded" while the outside classifier is down and the

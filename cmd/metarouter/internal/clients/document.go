@@ -222,29 +222,44 @@ func (d *document) put(v *hujson.Value, f field) {
 	d.add(v, f)
 }
 
-// remove takes members out of an object, and the lines that they leave empty.
-// Comments before, between and after members stay.
+// remove takes members out of an object, as removeItems does.
 func (d *document) remove(v *hujson.Value, goes func(hujson.ObjectMember) bool) {
-	o := object(v)
+	var items []item
+	for _, m := range object(v).Members {
+		items = append(items, item{m.Name.StartOffset, m.Value, goes(m)})
+	}
+	d.removeItems(items)
+}
+
+// An item is a member of an object or an element of an array.
+type item struct {
+	from  int          // where it begins
+	value hujson.Value // with which it ends
+	goes  bool         // it is removed
+}
+
+// removeItems takes items out of an object or an array, of which it gets all, and the lines that
+// they leave empty. Comments before, between and after items stay.
+func (d *document) removeItems(items []item) {
 	lastKept := -1
-	for i, m := range o.Members {
-		if !goes(m) {
+	for i, m := range items {
+		if !m.goes {
 			lastKept = i
 		}
 	}
-	last := len(o.Members) - 1
+	last := len(items) - 1
 	comma := func(i int) (at int, is bool) {
-		m := o.Members[i].Value
+		m := items[i].value
 		return m.EndOffset + len(m.AfterExtra), i < last || m.AfterExtra != nil
 	}
-	for i, m := range o.Members {
-		if !goes(m) {
-			if at, is := comma(i); is && i == lastKept && i < last && o.Members[last].Value.AfterExtra == nil {
+	for i, m := range items {
+		if !m.goes {
+			if at, is := comma(i); is && i == lastKept && i < last && items[last].value.AfterExtra == nil {
 				d.splice(at, at+1, "")
 			}
 			continue
 		}
-		from, to := m.Name.StartOffset, m.Value.EndOffset
+		from, to := m.from, m.value.EndOffset
 		if at, is := comma(i); is && at == to {
 			to++
 		} else if is {
@@ -371,10 +386,7 @@ func (d *document) addServers(keys []string, all ...field) error {
 			at = &m.Value
 			continue
 		}
-		value := fields(all...)
-		for _, inner := range slices.Backward(keys[i+1:]) {
-			value = fields(field{inner, value})
-		}
+		value := nested(keys[i+1:], fields(all...))
 		if m != nil && m.Value.Value.Kind() != 'n' {
 			return fmt.Errorf("%s: %q must be an object; write {…}", d.path, key)
 		}

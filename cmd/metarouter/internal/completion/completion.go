@@ -39,7 +39,7 @@ func Add(root *cobra.Command, configs *[]string) {
 		"trust":   files("json", "jsonc"),
 	}
 	flags := map[string]cobra.CompletionFunc{
-		"addr": fixed(), "allow-host": fixed(), "capability": fixed(), "for": fixed(), "http": fixed(),
+		"addr": fixed(), "allow-host": fixed(), "capability": fixed(), "cluster": fixed(), "for": fixed(), "http": fixed(),
 		"log-level": fixed("debug", "info", "warn", "error"),
 		"mode":      fixed("auto\tall tools if they are known and cost at most toolBudget tokens, else the search tools", "search\ttools that find and call the others", "direct\tall tools"),
 		"names":     fixed("prefixed\tserver__tool", "bare\tthe tool's own name where it is unique"),

@@ -502,6 +502,7 @@ func newFake() *fakeRouter {
 func (r *fakeRouter) Changed() <-chan struct{}                 { return r.Registry.Changed() }
 func (r *fakeRouter) Snapshot() *registry.Snapshot             { return r.Registry.Snapshot() }
 func (r *fakeRouter) Servers() []adapter.ServerInfo            { return nil }
+func (r *fakeRouter) Nodes() []adapter.NodeInfo                { return nil }
 func (r *fakeRouter) Unlisted() []string                       { return nil }
 func (r *fakeRouter) Settled(context.Context)                  {}
 func (r *fakeRouter) Attach(session.Client)                    {}

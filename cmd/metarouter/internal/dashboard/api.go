@@ -29,6 +29,7 @@ type update struct {
 	Catalog *catalog       `json:"catalog,omitempty"`
 	Config  *configuration `json:"config,omitempty"`
 	Clients *clientList    `json:"clients,omitempty"`
+	Cluster *clusterInfo   `json:"cluster,omitempty"` // with "in": false after the router has left it
 
 	Approvals []approval.Pending `json:"approvals,omitzero"` // the calls that wait for a person's approval, the oldest first
 }
@@ -55,6 +56,41 @@ type clientInfo struct {
 	Last            time.Time `json:"last,omitzero"` // its last request; absent with a session
 }
 
+// A clusterInfo is the router's cluster.
+type clusterInfo struct {
+	In        bool       `json:"in"` // the router is in one
+	Connected bool       `json:"connected"`
+	JetStream bool       `json:"jetstream"` // the lists of servers can be read
+	URL       string     `json:"url,omitempty"`
+	Server    string     `json:"server,omitempty"`   // the version of NATS
+	Problems  []string   `json:"problems,omitempty"` // but those of single nodes
+	Nodes     []nodeInfo `json:"nodes"`              // this one first; at most 200
+	Total     int        `json:"total"`
+}
+
+// A nodeInfo is a node of the cluster.
+type nodeInfo struct {
+	Node     string    `json:"node"`
+	Key      string    `json:"key"`
+	Self     bool      `json:"self"`
+	Trusted  bool      `json:"trusted"`
+	Alive    bool      `json:"alive"`
+	Version  string    `json:"version"`
+	Servers  []string  `json:"servers"` // that it shares
+	Tools    int       `json:"tools"`   // of these
+	Latency  float64   `json:"latency_ms"`
+	LastSeen time.Time `json:"last_seen,omitzero"` // absent if it is alive
+	Problem  string    `json:"problem,omitempty"`
+	Sent     traffic   `json:"sent"`     // calls of this router's clients that it was asked to run
+	Received traffic   `json:"received"` // calls of its clients that this router was asked to run
+}
+
+// A traffic counts calls since the router was started.
+type traffic struct {
+	Calls  uint64 `json:"calls"`
+	Failed uint64 `json:"failed"` // not run, or with an unknown result
+}
+
 // A routerInfo is the router itself.
 type routerInfo struct {
 	Version     string    `json:"version"`
@@ -73,7 +109,8 @@ type serverInfo struct {
 	State           string     `json:"state"`   // starting ready idle restarting failed misconfigured needs_auth disabled stopping stopped self
 	ByHand          bool       `json:"by_hand"` // started or stopped on the page, until its entry is edited
 	Transport       string     `json:"transport"`
-	Era             string     `json:"era"` // "legacy", "modern" or ""
+	Node            string     `json:"node,omitempty"` // the node that has it, if it is another one: it can't be started and stopped here
+	Era             string     `json:"era"`            // "legacy", "modern" or ""
 	ProtocolVersion string     `json:"protocol_version"`
 	Tools           int        `json:"tools"`
 	ChangedTools    int        `json:"changed_tools,omitempty"` // whose definitions changed since a person last looked, and

@@ -124,6 +124,7 @@ func settings(s config.Server) map[string]string {
 	add("maxResultTokens", s.MaxResultTokens != 0, s.MaxResultTokens)
 	add("capabilities", len(s.Capabilities) > 0, strings.Join(s.Capabilities, ", "))
 	add("group", s.Group != "", s.Group)
+	add("service", s.Service != "", s.Service)
 	add("priority", s.Priority != 0, s.Priority)
 	add("validate", s.Validate != config.ValidateOn && s.Validate != "", s.Validate)
 	add("retry", s.Retry != "hints" && s.Retry != "", s.Retry)

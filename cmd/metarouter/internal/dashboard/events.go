@@ -97,6 +97,7 @@ type watcher struct {
 	snapshot  *registry.Snapshot
 	config    *configuration
 	clients   clientList
+	cluster   clusterInfo
 	approvals []approval.Pending
 }
 
@@ -139,11 +140,14 @@ func (w *watcher) next(now time.Time) (u update, news bool) {
 	if c := d.clients(); u.Full || !reflect.DeepEqual(c, w.clients) {
 		w.clients, u.Clients = c, &c
 	}
+	if c := d.cluster(); u.Full && c.In || !reflect.DeepEqual(c, w.cluster) {
+		w.cluster, u.Cluster = c, &c
+	}
 	if a := d.router.Approvals().List(); u.Full || !slices.Equal(a, w.approvals) {
 		w.approvals, u.Approvals = a, a
 	}
 	quiet := !slices.ContainsFunc(u.Rates, func(s second) bool { return s.OK+s.Failed > 0 })
-	news = u.Full || u.Router != nil || u.Order != nil || u.Servers != nil || u.Calls != nil || u.Latency != nil || u.Catalog != nil || u.Config != nil || u.Clients != nil || u.Approvals != nil || !quiet
+	news = u.Full || u.Router != nil || u.Order != nil || u.Servers != nil || u.Calls != nil || u.Latency != nil || u.Catalog != nil || u.Config != nil || u.Clients != nil || u.Cluster != nil || u.Approvals != nil || !quiet
 	if news { // else the next update has these seconds
 		w.second = now.Unix()
 	}
@@ -177,7 +181,7 @@ func (w *watcher) nextServers(u *update) {
 // infoOf returns what a page shows of a server. before is what the page has of it.
 func (d *Dashboard) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
 	info := serverInfo{
-		Name: s.Name, State: string(s.State), ByHand: s.ByHand, Transport: s.Transport, Era: s.Era, ProtocolVersion: s.ProtocolVersion,
+		Name: s.Name, State: string(s.State), ByHand: s.ByHand, Transport: s.Transport, Node: s.Node(), Era: s.Era, ProtocolVersion: s.ProtocolVersion,
 		Tools: s.Tools, PID: s.PID, Several: s.Several(), Restarts: s.Restarts, Doing: s.Doing, StrayLines: s.StrayLines,
 		Calls: s.Calls, Waiting: s.Waiting, LastError: before.info.LastError, Stderr: before.info.Stderr, Latency: d.trail(s.Name),
 	}

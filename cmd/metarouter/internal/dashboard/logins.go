@@ -59,7 +59,7 @@ type knownLogin struct {
 
 // loginOf returns how the login at a server is; nil if it has none and needs none.
 func (d *Dashboard) loginOf(s adapter.ServerInfo) *loginInfo {
-	if s.Transport == string(config.Stdio) || s.State == status.Disabled || s.State == status.Misconfigured || s.State == status.Self {
+	if s.Transport == string(config.Stdio) || s.Node() != "" || s.State == status.Disabled || s.State == status.Misconfigured || s.State == status.Self {
 		return nil
 	}
 	now := time.Now()

@@ -67,6 +67,7 @@ type Case struct {
 	Port *Port
 
 	Issuers []Issuer // of "http.oauth", that were asked
+	Cluster *Cluster // nil if there is none, or it was not asked
 
 	World World
 }
@@ -221,7 +222,7 @@ func examineWhole(x *findings, c Case) {
 			x.add(severity, problem, fix)
 		}
 	}
-	if len(c.Config.Servers) == 0 {
+	if in := c.Config.Router.Cluster; len(c.Config.Servers) == 0 && (in == nil || len(in.Use) == 0) {
 		x.add(Warning, "the configuration has no server.",
 			"type 'metarouter import CLIENT --write' for the servers of a client such as claude-desktop, or 'metarouter add NAME --write -- COMMAND' for one of your own")
 	}
@@ -241,6 +242,7 @@ func examineWhole(x *findings, c Case) {
 	}
 	checkPort(x, c.Port)
 	checkIssuers(x, c)
+	checkCluster(x, c)
 	checkModels(x, c)
 	checkPinned(x, c)
 	checkCost(x, c)

@@ -189,7 +189,7 @@ func (p *Plan) settings(a, b config.Router) {
 	before, after := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range before.NumField() {
 		old, now := before.Field(i), after.Field(i)
-		if reflect.DeepEqual(old.Interface(), now.Interface()) {
+		if !before.Type().Field(i).IsExported() || reflect.DeepEqual(old.Interface(), now.Interface()) {
 			continue
 		}
 		if old, ok := old.Interface().(map[string]config.Profile); ok {

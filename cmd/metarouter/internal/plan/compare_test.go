@@ -31,6 +31,10 @@ func TestCompare(t *testing.T) {
 	}
 	bare := auto
 	bare.Names, bare.HTTP.Tokens = "bare", []config.Token{config.PlainToken("secret")}
+	inCluster := auto
+	if err := inCluster.JoinCluster("nats://u:secret@127.0.0.1"); err != nil {
+		t.Fatal(err)
+	}
 	home, work := auto, auto
 	home.Profiles = map[string]config.Profile{"home": {}, "same": {ReadOnly: true}, "both": {}}
 	work.Profiles = map[string]config.Profile{"work": {}, "same": {ReadOnly: true}, "both": {ReadOnly: true}}
@@ -61,6 +65,11 @@ func TestCompare(t *testing.T) {
 			sideWith(auto, nil, []config.Server{entry("s", "x")}, map[string][]string{"s": {"a", "b"}}),
 			sideWith(bare, nil, []config.Server{entry("s", "x")}, map[string][]string{"s": {"c<a", "b"}}),
 			`{"servers":{"added":[],"removed":[],"changed":[]},"tools":{"added":[],"removed":[],"renamed":[{"id":"s:b","from":"s__b","to":"b"},{"id":"s:c","from":"s__a","to":"c"}]},"tokens":{"before":800,"after":800},"details":{},"settings":["names  → bare","http"],"unknown":[],"named":[]}`,
+			"; clients are shown all tools, as before",
+		},
+		"another cluster": {
+			sideWith(auto, nil, nil, nil), sideWith(inCluster, nil, nil, nil),
+			`{"servers":{"added":[],"removed":[],"changed":[]},"tools":{"added":[],"removed":[],"renamed":[]},"tokens":{"before":0,"after":0},"details":{},"settings":["cluster"],"unknown":[],"named":[]}`,
 			"; clients are shown all tools, as before",
 		},
 		"other profiles": {

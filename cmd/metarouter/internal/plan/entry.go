@@ -61,6 +61,7 @@ func differences(a, b config.Server) (all []string) {
 	plain("questionsPerMinute", a.QuestionsPerMinute, b.QuestionsPerMinute)
 	plain("trustHints", a.TrustHints, b.TrustHints)
 	plain("group", a.Group, b.Group)
+	plain("service", a.Service, b.Service)
 	plain("priority", a.Priority, b.Priority)
 	plain("validate", a.Validate, b.Validate)
 	plain("retry", a.Retry, b.Retry)

@@ -233,14 +233,23 @@ func compare[T any](before, after map[string]T, equal func(a, b T) bool) (added,
 }
 
 // settingsThatDiffer returns the names of the keys of "metarouter" that differ, besides profiles.
-// Those of "http" are named one by one.
+// Those of "http" and "cluster" are named one by one.
 func settingsThatDiffer(a, b config.Router) (names []string) {
+	within := func(prefix string) func(string) {
+		return func(name string) { names = append(names, prefix+keyOf(name)) }
+	}
 	compareFields(reflect.ValueOf(a), reflect.ValueOf(b), func(name string) {
-		if name != "HTTP" && name != "Profiles" {
+		if name != "HTTP" && name != "Profiles" && name != "Cluster" {
 			names = append(names, keyOf(name))
 		}
 	})
-	compareFields(reflect.ValueOf(a.HTTP), reflect.ValueOf(b.HTTP), func(name string) { names = append(names, "http."+keyOf(name)) })
+	compareFields(reflect.ValueOf(a.HTTP), reflect.ValueOf(b.HTTP), within("http."))
+	if (a.Cluster == nil) != (b.Cluster == nil) {
+		return append(names, "cluster")
+	}
+	if a.Cluster != nil {
+		compareFields(reflect.ValueOf(*a.Cluster), reflect.ValueOf(*b.Cluster), within("cluster."))
+	}
 	return names
 }
 
@@ -251,16 +260,18 @@ func keyOf(field string) string {
 		return "oauth"
 	case "PublicURL":
 		return "publicUrl"
+	case "URLs", "TLS":
+		return strings.ToLower(field)
 	case "TLSCert", "TLSKey":
 		return "tls" + field[len("TLS"):]
 	}
 	return strings.ToLower(field[:1]) + field[1:]
 }
 
-// compareFields calls differs with the names of the fields of two structs that differ.
+// compareFields calls differs with the names of the exported fields of two structs that differ.
 func compareFields(a, b reflect.Value, differs func(name string)) {
 	for i := range a.NumField() {
-		if !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+		if a.Type().Field(i).IsExported() && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
 			differs(a.Type().Field(i).Name)
 		}
 	}

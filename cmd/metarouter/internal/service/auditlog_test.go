@@ -88,13 +88,13 @@ func TestAuditFollowsEdits(t *testing.T) {
 func TestSummary(t *testing.T) {
 	server := func(name, command string) config.Server { return config.Server{Name: name, Command: command} }
 	before := config.Config{Servers: []config.Server{server("a", "x"), server("b", "x"), server("c", "x")}, Router: config.Router{
-		Mode: "auto", HTTP: config.HTTP{Addr: "127.0.0.1:1"}, Profiles: map[string]config.Profile{"old": {}, "same": {}, "work": {}},
+		Mode: "auto", Cluster: &config.Cluster{Name: "a", Share: []string{"x"}}, HTTP: config.HTTP{Addr: "127.0.0.1:1"}, Profiles: map[string]config.Profile{"old": {}, "same": {}, "work": {}},
 	}}
 	after := config.Config{Servers: []config.Server{server("a", "y"), server("b", "x"), server("d", "x")}, Router: config.Router{
-		Mode: "direct", HTTP: config.HTTP{Addr: "127.0.0.1:2", PublicURL: "https://a.example", Issuers: make([]config.Issuer, 1), TLSKey: "k"}, Profiles: map[string]config.Profile{"new": {}, "same": {}, "work": {ReadOnly: true}},
+		Mode: "direct", Cluster: &config.Cluster{URLs: []string{"y"}, Name: "a", TLS: config.ClusterTLS{CA: "c"}, Trusted: []string{"k"}}, HTTP: config.HTTP{Addr: "127.0.0.1:2", PublicURL: "https://a.example", Issuers: make([]config.Issuer, 1), TLSKey: "k"}, Profiles: map[string]config.Profile{"new": {}, "same": {}, "work": {ReadOnly: true}},
 	}}
 	_, got, _ := strings.Cut(summary(before, after), "; ")
-	want := "servers added: d; servers removed: c; servers changed: a; profiles added: new; profiles removed: old; profiles changed: work; settings changed: mode, http.addr, http.publicUrl, http.oauth, http.tlsKey"
+	want := "servers added: d; servers removed: c; servers changed: a; profiles added: new; profiles removed: old; profiles changed: work; settings changed: mode, http.addr, http.publicUrl, http.oauth, http.tlsKey, cluster.urls, cluster.tls, cluster.share, cluster.trusted"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

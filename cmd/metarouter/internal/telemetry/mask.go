@@ -72,6 +72,9 @@ func (m *Mask) Learn(c config.Config) {
 	for _, token := range c.Router.HTTP.Tokens {
 		learn(token.Secret())
 	}
+	for _, one := range c.Router.Cluster.Secrets() {
+		learn(one)
+	}
 	for _, issuer := range c.Router.HTTP.Issuers {
 		learn(issuer.ClientSecret)
 	}

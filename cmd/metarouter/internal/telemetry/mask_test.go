@@ -19,7 +19,7 @@ func TestMask(t *testing.T) {
 			Env:     map[string]string{"GITHUB_TOKEN": "configured-1", "LANG": "en_US.UTF-8", "PWD": "/project", "DSN": "short", "KEY": "sk-proj-abcdefghijklmnop"},
 			Headers: map[string]string{"Authorization": "Bearer configured-2", "X-Custom": "configured-3"},
 		}},
-		Router: config.Router{HTTP: config.HTTP{Tokens: []config.Token{config.PlainToken("configured-4")}, Issuers: []config.Issuer{{ClientSecret: "configured-5"}}}},
+		Router: config.Router{Cluster: &config.Cluster{URLs: []string{"nats://u:configured-6@h", "nats://configured-7@h"}}, HTTP: config.HTTP{Tokens: []config.Token{config.PlainToken("configured-4")}, Issuers: []config.Issuer{{ClientSecret: "configured-5"}}}},
 	})
 	jwt := "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
 	for _, tt := range [][2]string{
@@ -62,7 +62,7 @@ func TestMask(t *testing.T) {
 		{`["mail@example.com","https://host/path@2x.png","risk-free","Basic English"]`, `["mail@example.com","https://host/path@2x.png","risk-free","Basic English"]`},
 
 		// By the configuration.
-		{`["xconfigured-1x","configured-2","configured-3","configured-4","configured-5","en_US.UTF-8","/project","short"]`, `["x***x","***","***","***","***","en_US.UTF-8","/project","short"]`},
+		{`["xconfigured-1x","configured-2","configured-3","configured-4","configured-5","configured-6","configured-7","en_US.UTF-8","/project","short"]`, `["x***x","***","***","***","***","***","***","en_US.UTF-8","/project","short"]`},
 
 		// What is long is cut, in whole characters.
 		{`["` + strings.Repeat("é", 200) + `"]`, `["` + strings.Repeat("é", 128) + `… (400 bytes)"]`},

@@ -30,6 +30,7 @@ import (
 type fakeRouter struct {
 	names    []string
 	registry *registry.Registry
+	cluster  *fakeCluster // nil for none
 }
 
 func (r *fakeRouter) Servers() (all []adapter.ServerInfo) {
@@ -45,7 +46,7 @@ func (r *fakeRouter) Servers() (all []adapter.ServerInfo) {
 func (r *fakeRouter) Snapshot() *registry.Snapshot { return r.registry.Snapshot() }
 
 func newFakeRouter(names ...string) *fakeRouter {
-	return &fakeRouter{names, registry.New()}
+	return &fakeRouter{names: names, registry: registry.New()}
 }
 
 func tool(server, name string) *registry.NormalizedTool {

@@ -16,17 +16,20 @@ import (
 // scrapeTime bounds the time to write an answer, for a client that does not read it.
 const scrapeTime = 30 * time.Second
 
-// A Router has the state of its servers and the catalog, as [adapter.Parts] has.
+// A Router has the state of its servers, the catalog and the state of its cluster, as
+// [adapter.Parts] has.
 type Router interface {
 	Servers() []adapter.ServerInfo
 	Snapshot() *registry.Snapshot
+	Nodes() []adapter.NodeInfo
+	ClusterReport() (r adapter.ClusterReport, c adapter.ClusterCounters, ok bool)
 }
 
 // Handler serves the metrics to Prometheus, in the format that it asks for, together with
-// the state of the router's servers at that moment. It may be called once.
+// the state of the router's servers and cluster at that moment. It may be called once.
 func (m *Metrics) Handler(r Router, log *zap.Logger) http.Handler {
 	log = log.Named("metrics")
-	m.registry.MustRegister(newServers(m, r))
+	m.registry.MustRegister(newServers(m, r), newCluster(r))
 	show := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog: zap.NewStdLog(log), ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true, MaxRequestsInFlight: 8,
 	})

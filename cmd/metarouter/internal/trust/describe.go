@@ -59,6 +59,14 @@ var (
 		"http.clientCA":                   "certificates that it signs let clients in",
 		"audit":                           "what administrators do is written there; with false, nowhere",
 		"audit.file":                      "what administrators do is written there",
+
+		"cluster.urls":    "the router connects there; who runs it can see calls and results",
+		"cluster.name":    "routers of other machines with this name find this one",
+		"cluster.creds":   "a file of yours with which the router logs in there",
+		"cluster.tls.key": "a file of yours with which the router logs in there",
+		"cluster.share":   "trusted nodes can call these servers on this machine",
+		"cluster.use":     "servers on trusted nodes that get arguments of calls",
+		"cluster.trusted": "these nodes can call the shared servers, and offer theirs",
 	}
 	notesOfServer = map[string]string{
 		"envFile":       "more variables; the approval does not cover what is in this file",
@@ -299,7 +307,7 @@ func hider(path, within string) func(string) string {
 	case env && strings.HasSuffix(strings.ToUpper(key), "ASKPASS"): // it names a program
 	case env && secret.Named(key), !env && slices.ContainsFunc(keys, isSecret), key == "env", slices.ContainsFunc(keys, isListOfEnv):
 		return literals
-	case strings.HasSuffix(strings.ToLower(key), "url"):
+	case strings.HasSuffix(strings.ToLower(key), "url"), keys[0] == "cluster" && stem(key) == "urls":
 		return maskedURL
 	}
 	return func(s string) string { return s }
@@ -309,7 +317,7 @@ func maskedURL(s string) string { return secret.URL(s, hidden) }
 
 // open are the keys that hide nothing, with all below them.
 var open = set("oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "args", "cwd", "command.path", "command.args", "tools", "capabilities", "inheritEnv", "envFile", "pinned",
-	"http.tlsKey", "http.tlsCert", "classification.categories", "classification.rules", "classification.tools")
+	"http.tlsKey", "http.tlsCert", "cluster.name", "cluster.node", "cluster.creds", "cluster.tls", "cluster.share", "cluster.use", "cluster.trusted", "classification.categories", "classification.rules", "classification.tools")
 
 // ofToken are the keys of a token that hide nothing.
 var ofToken = set("name", "profile", "role")

@@ -190,11 +190,12 @@ var (
 		"accessLog.maxSize", "accessLog.maxFiles", "audit", "audit.file", "audit.maxSize", "audit.maxFiles", "http.oauth.issuers", "http.clientCA", "http.certificates", "capabilities", "profiles", "http.addr", "http.allowedHosts", "http.publicUrl", "http.allowedOrigins", "http.tokens",
 		"http.tlsCert", "http.tlsKey", "classification.categories", "classification.rules", "classification.model", "classification.use_reasoning",
 		"classification.fallback", "classification.fallback_category", "classification.type", "classification.server", "classification.url",
+		"cluster.urls", "cluster.name", "cluster.node", "cluster.creds", "cluster.tls.ca", "cluster.tls.cert", "cluster.tls.key", "cluster.share", "cluster.use", "cluster.trusted",
 		"classification.headers", "classification.tools.classify", "classification.tools.list_categories",
 	)
 	shownOfServer = set(
 		"command", "command.path", "command.args", "command.env", "args", "env", "envFile", "cwd", "inheritEnv", "type", "transport", "transportType",
-		"url", "httpUrl", "serverUrl", "headers", "disabled", "enabled", "capabilities", "group", "validate", "retry", "tools", "tools.allow",
+		"url", "httpUrl", "serverUrl", "headers", "disabled", "enabled", "capabilities", "group", "service", "validate", "retry", "tools", "tools.allow",
 		"tools.deny", "tools.rename", "questionsPerMinute", "trustHints", "killStrays", "includeTools", "headersHelper",
 		"oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.clientSecret", "oauth.privateKey", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "excludeTools", "disabledTools",
 	)
@@ -304,6 +305,30 @@ func TestDescribeShowsReferences(t *testing.T) {
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Which cluster is joined, and who may use what of it, is shown; passwords are not.
+func TestDescribeShowsCluster(t *testing.T) {
+	got := describe(textOf(t, `{"metarouter": {"cluster": {"urls": "nats://u:hunter2@a,tls://hunter2@b:1", "name": "${secret}", "creds": "my.creds",
+  "tls": {"key": "k.pem"}, "share": ["token"], "use": ["*@secret"], "trusted": ["UA"]}}, "mcpServers": {"a": {"command": "x", "service": "s"}}}`))
+	want := `  metarouter:
+    cluster.urls   nats://•••@a,tls://•••@b:1 (the router connects there; who runs it can see calls and results)
+    cluster.name   ${secret} (routers of other machines with this name find this one)
+    cluster.creds  my.creds (a file of yours with which the router logs in there)
+    cluster.tls.key k.pem (a file of yours with which the router logs in there)
+    cluster.share  token (trusted nodes can call these servers on this machine)
+    cluster.use    *@secret (servers on trusted nodes that get arguments of calls)
+    cluster.trusted UA (these nodes can call the shared servers, and offer theirs)
+  a
+    command        x
+    service        s
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := describe(textOf(t, `{"metarouter": {"cluster": {"urls": ["nats://u:hunter2@a", "tls://hunter2@b:1"]}}}`)); strings.Contains(got, "hunter2") {
+		t.Errorf("got\n%s", got)
 	}
 }
 

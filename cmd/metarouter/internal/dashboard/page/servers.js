@@ -35,6 +35,7 @@ function buttons(s) {
   const doing = busy.get(s.name);
   const one = (action, word, during, done) => html`<button type="button" aria-busy=${doing === action} aria-disabled=${!!doing}
     @click=${() => go(s, action, done)} aria-label="${doing === action ? during : word} ${s.name}">${doing === action ? `${during} …` : word}</button>`;
+  if (s.node) return html`<span class="muted" title="The server is on another node of the cluster. It can be started and stopped there only.">on ${s.node}</span>`;
   if (s.state === "self" || s.state === "misconfigured") return html`<a href=${link("configuration", { server: s.name })}>Its entry</a>`;
   if (s.state === "needs_auth" && s.login?.needed) return loginButton(s);
   if (look(s).tone === "off") return one("start", "Start", "Starting", "is started");
@@ -162,7 +163,7 @@ function claims(s) {
 
 function more(s) {
   const facts = [
-    ["Transport", s.transport], ["Protocol", s.protocol_version && era(s.era, s.protocol_version)],
+    ["Transport", s.transport], ["Node", s.node], ["Protocol", s.protocol_version && era(s.era, s.protocol_version)],
     ["Process", s.pid ? html`<span class="pid" data-pid=${s.pid}>${s.pid}</span>` : ""], ["Why several", s.several], ["Restarts", count(s.restarts)],
     ["Calls", `${count(s.calls)} running, ${count(s.waiting)} waiting`],
     ["Lines on stdout that are not MCP messages", s.stray_lines ? count(s.stray_lines) : ""],
@@ -174,10 +175,10 @@ function more(s) {
     ${s.login?.logged_in ? login(s) : nothing}
     ${s.changed_tools ? changes(s) : nothing}
     ${s.changed_hints ? claims(s) : nothing}
-    <h3>Last lines of stderr</h3>
-    ${s.stderr?.length ? html`<pre class="log" tabindex="0" role="region" aria-label="Last lines of stderr of ${s.name}">${s.stderr.join("\n")}</pre>`
+    ${s.node ? nothing : html`<h3>Last lines of stderr</h3>`}
+    ${s.node ? nothing : s.stderr?.length ? html`<pre class="log" tabindex="0" role="region" aria-label="Last lines of stderr of ${s.name}">${s.stderr.join("\n")}</pre>`
       : html`<p class="muted">The server has written nothing to stderr.</p>`}
-    <p class="see"><a href=${link("tools", { server: s.name })}>Its tools</a><a href=${link("calls", { server: s.name })}>Its calls</a><a href=${link("configuration", { server: s.name })}>Its entry</a></p>
+    <p class="see"><a href=${link("tools", { server: s.name })}>Its tools</a><a href=${link("calls", { server: s.name })}>Its calls</a>${s.node ? html`<a href=${link("nodes")}>The nodes</a>` : html`<a href=${link("configuration", { server: s.name })}>Its entry</a>`}</p>
   </div>`;
 }
 

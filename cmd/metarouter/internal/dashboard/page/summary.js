@@ -12,6 +12,7 @@ import { link } from "./route.js";
 export function advice(s) {
   if (s.state === "needs_auth" && s.login?.needed) return "Press Log in. All clients of this router share the login.";
   if (s.fix) return sentenceOf(s.fix);
+  if (s.node) return `The server is on ${s.node}: look at it there.`;
   switch (s.state) {
     case "failed": return "Open the server to read the last lines of its stderr, correct the entry or the program, then press Restart. The router also tries it again every five minutes, and when one of its tools is called (at most every 15 seconds).";
     case "misconfigured": return "Correct its entry in the configuration file and save it; the edit takes effect at once.";

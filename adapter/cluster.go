@@ -1,0 +1,252 @@
+package adapter
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// clusterWait is how long commands and the first lists wait for the servers of other nodes.
+const clusterWait = 2 * time.Second
+
+// A clusterNode is a router's part in a cluster, as [cluster.Node] is.
+type clusterNode interface {
+	clusterView
+
+	Run(ctx context.Context, configs <-chan config.Cluster) error
+	Session(ctx context.Context, server string, from session.Client) (session.Session, error)
+	Has(server string) bool
+	State(server string) status.State
+	Load(server string) (calls, limit int, heard uint64)
+	Terms(server string) (cluster.Terms, bool)
+	Status() []status.Status
+	Changed() <-chan struct{}
+	Settled(ctx context.Context)
+	Release(home session.Client)
+	Notify(home session.Client, method string, params json.RawMessage)
+	SetLevel(ctx context.Context, level string)
+}
+
+// A membership is whether a router is in a cluster, and by which node. One goroutine calls follow and
+// leave; the other methods may be called by many.
+type membership struct {
+	current *holder
+	log     *zap.Logger
+	newNode func() clusterNode
+	left    func()                 // is called when the router has left a cluster
+	changed func() <-chan struct{} // is closed at the next change of the router
+
+	services *services
+
+	now atomic.Pointer[member] // nil in no cluster
+}
+
+// A member is a router's part in one cluster.
+type member struct {
+	node   clusterNode
+	joined time.Time
+	named  atomic.Pointer[nodeName]
+
+	config  config.Cluster      // in use; belongs to the goroutine of follow, as what follows does
+	configs chan config.Cluster // holds the latest one
+	cancel  context.CancelFunc  // nil until the node runs
+	ended   chan struct{}       // closed when it has ended
+}
+
+// join makes the node of a cluster. It does not run until follow is called.
+func (m *membership) join() *member {
+	joined := &member{node: m.newNode(), joined: time.Now(), configs: make(chan config.Cluster, 1), ended: make(chan struct{})}
+	m.now.Store(joined)
+	return joined
+}
+
+// follow has the router be in the cluster of a configuration; nil is none. ctx bounds how long the
+// node runs. A node that fails is logged; the router's own servers do not need it.
+func (m *membership) follow(ctx context.Context, c *config.Cluster) {
+	now := m.now.Load()
+	switch {
+	case c == nil:
+		m.leave()
+		return
+	case now == nil:
+		now = m.join()
+	case now.cancel != nil && reflect.DeepEqual(now.config, *c):
+		return
+	case now.cancel != nil && isClosed(now.ended): // it failed, with another configuration
+		m.leave()
+		now = m.join()
+	}
+	now.config = *c
+	select {
+	case <-now.configs: // which the node has not seen yet
+	default:
+	}
+	now.configs <- *c
+	if now.cancel != nil {
+		return
+	}
+	ctx, now.cancel = context.WithCancel(ctx)
+	go func() { // leave awaits it
+		defer close(now.ended)
+		ctx, stop := context.WithCancel(ctx)
+		var following sync.WaitGroup
+		defer following.Wait()
+		defer stop()
+		following.Go(func() { m.services.follow(ctx, m.changed) })
+		if err := now.node.Run(ctx, now.configs); err != nil && ctx.Err() == nil {
+			m.log.Error("the router is in no cluster", zap.Error(err))
+		}
+	}()
+}
+
+// leave leaves the cluster, if the router is in one, and returns when nothing of the node is left.
+func (m *membership) leave() {
+	now := m.now.Load()
+	if now == nil {
+		return
+	}
+	if now.cancel != nil {
+		now.cancel()
+		<-now.ended
+	}
+	m.now.Store(nil)
+	m.left()
+}
+
+// with returns the node by which the router reaches a server of another node; nil for other servers.
+// A server of the configuration hides one of the same name.
+func (m *membership) with(server string) clusterNode {
+	now := m.now.Load()
+	if now == nil || m.current.load().has(server) || !now.node.Has(server) {
+		return nil
+	}
+	return now.node
+}
+
+// node returns the node, nil in no cluster.
+func (m *membership) node() clusterNode {
+	if now := m.now.Load(); now != nil {
+		return now.node
+	}
+	return nil
+}
+
+// settled returns when the servers of other nodes are known, clusterWait after the router joined the
+// cluster, or when ctx ends.
+func (m *membership) settled(ctx context.Context) {
+	if now := m.now.Load(); now != nil {
+		ctx, cancel := context.WithDeadline(ctx, now.joined.Add(clusterWait))
+		defer cancel()
+		now.node.Settled(ctx)
+	}
+}
+
+// newMembership returns the membership of a router that is in no cluster yet.
+func newMembership(r *Router, listener *listening) *membership {
+	host := newClusterHost(r)
+	m := &membership{current: r.current, log: r.options.Log.Named("cluster"), changed: r.changed.next}
+	m.services = newServices(r, m.load)
+	others := &othersCatalog{writer: r.writer, current: r.current, services: m.services, log: r.writer.log}
+	m.left = func() {
+		others.clear()
+		r.levels.forget(&host.levels)
+	}
+	m.newNode = func() clusterNode {
+		if r.options.onNode != nil {
+			return r.options.onNode(r, others)
+		}
+		o := cluster.Options{
+			KeyFile: r.options.NodeKey, Version: r.options.Version, UseOnly: r.options.OnDemand,
+			Host: host, Handler: others, Log: r.options.Log,
+			OnMessage: func(server string, owner Client, one Message) { listener.hear(m.services.name(server), owner, one) },
+		}
+		if o.KeyFile == "" {
+			o.KeyFile, _ = config.NodeKey() // without it, the node says what is wrong
+		}
+		return cluster.New(o)
+	}
+	return m
+}
+
+// policyOf returns how calls to a server of another node are made. The node applies its own limits:
+// here a call may take longer, since the node may have to start the server or ask a person.
+func policyOf(t cluster.Terms, gateway string, maxResultTokens int) selector.Policy {
+	p := selector.Policy{Gateway: cmp.Or(gateway, "local"), Timeout: t.Timeout, MaxResultTokens: maxResultTokens}
+	if t.Timeout > 0 {
+		p.Timeout += selector.StartWait + time.Minute
+	}
+	switch t.Retry {
+	case "never":
+		p.Retry = selector.NeverRetry
+	case "always":
+		p.Retry = selector.AlwaysRetry
+	}
+	switch config.Validate(t.Validate) {
+	case config.ValidateWarn:
+		p.Validate = selector.Warn
+	case config.ValidateOff:
+		p.Validate = selector.Off
+	}
+	return p
+}
+
+// elsewhere returns the error of something that can be done on the node of a server only; nil for
+// other servers.
+func (m *membership) elsewhere(server string) error {
+	if m.with(server) == nil {
+		return nil
+	}
+	i := strings.LastIndexByte(server, '@')
+	return &status.UnavailableError{Server: server, State: m.with(server).State(server), Reason: "it can be started and stopped on its node only: do that for " + server[:i] + " on " + server[i+1:]}
+}
+
+// statuses returns the status of each server of other nodes.
+func (m *membership) statuses() []status.Status {
+	node := m.node()
+	if node == nil {
+		return nil
+	}
+	setup := m.current.load()
+	all := slices.DeleteFunc(slices.Clone(node.Status()), func(s status.Status) bool { return setup.has(s.Name) })
+	for i := range all {
+		all[i].Transport = ByCluster
+	}
+	return m.services.describe(all)
+}
+
+// name returns the name of this router's node, "" in no cluster.
+func (m *membership) name() string {
+	now := m.now.Load()
+	if now == nil {
+		return ""
+	}
+	if n := now.named.Load(); n != nil && !isClosed(n.changed) {
+		return n.name
+	}
+	n := &nodeName{changed: now.node.Changed()}
+	if nodes := now.node.Nodes(); len(nodes) > 0 {
+		n.name = nodes[0].Node
+	}
+	now.named.Store(n)
+	return n.name
+}
+
+// A nodeName is the name of this router's node until changed is closed.
+type nodeName struct {
+	name    string
+	changed <-chan struct{}
+}

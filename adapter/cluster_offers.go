@@ -1,0 +1,122 @@
+package adapter
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// sharedServers returns the names of the servers that other nodes may use; nil for none.
+func sharedServers(c config.Config) map[string]bool {
+	if c.Router.Cluster == nil {
+		return nil
+	}
+	shared := make(map[string]bool)
+	for _, text := range c.Router.Cluster.Share {
+		pattern, err := glob.Parse(text)
+		if err != nil {
+			continue // it shares nothing
+		}
+		for _, entry := range c.Servers {
+			if pattern.Match(entry.Name) && supervisor.Startable(entry) {
+				shared[entry.Name] = true
+			}
+		}
+	}
+	return shared
+}
+
+// A hostOffer is what a server offers to other nodes, and what that was made of.
+type hostOffer struct {
+	listing registry.Listing
+	cluster.Offer
+}
+
+// Offers implements [cluster.Host].
+func (h *clusterHost) Offers() (map[string]cluster.Offer, <-chan struct{}) {
+	changed := h.router.changed.next()
+	setup, snapshot := h.router.current.load(), h.router.registry.Snapshot()
+	protocols := make(map[string]string)
+	for _, s := range h.router.supervisor.Status() {
+		protocols[s.Name] = s.ProtocolVersion
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make(map[string]cluster.Offer)
+	for _, entry := range setup.config.Servers {
+		listing := snapshot.Offer(entry.Name)
+		if !setup.shared[entry.Name] || listing.Capabilities == nil && len(listing.Tools) == 0 { // it is not listed yet
+			continue
+		}
+		o := h.offers[entry.Name]
+		if o == nil || !sameItems(o.listing, listing) {
+			next := &hostOffer{listing, clusterOffer(listing)}
+			if o != nil {
+				next.Info.ProtocolVersion = o.Info.ProtocolVersion
+			}
+			o = next
+		}
+		h.offers[entry.Name] = o
+		o.Info.Name = entry.Name
+		o.Info.ProtocolVersion = cmp.Or(protocols[entry.Name], o.Info.ProtocolVersion)
+		o.Terms, o.Service = termsOf(entry), entry.Service
+		all[entry.Name] = o.Offer
+	}
+	maps.DeleteFunc(h.offers, func(server string, _ *hostOffer) bool { _, ok := all[server]; return !ok })
+	return all, changed
+}
+
+// sameItems reports whether two listings have the very same items and capabilities.
+func sameItems(a, b registry.Listing) bool {
+	return slices.Equal(a.Tools, b.Tools) && slices.Equal(a.Prompts, b.Prompts) && slices.Equal(a.Resources, b.Resources) &&
+		slices.Equal(a.Templates, b.Templates) && string(a.Capabilities) == string(b.Capabilities) && a.Version == b.Version
+}
+
+// clusterOffer returns what other nodes get to know of a server.
+func clusterOffer(l registry.Listing) (o cluster.Offer) {
+	o.Info = session.Info{Version: l.Version, Capabilities: l.Capabilities}
+	for _, t := range l.Tools {
+		o.Tools = append(o.Tools, offeredTool(t))
+	}
+	for _, p := range l.Prompts {
+		o.Prompts = append(o.Prompts, p.Definition)
+	}
+	for _, r := range l.Resources {
+		o.Resources = append(o.Resources, r.Definition)
+	}
+	for _, t := range l.Templates {
+		o.Templates = append(o.Templates, t.Definition)
+	}
+	return o
+}
+
+// offeredTool returns the definition of a tool, without hints that this router does not believe:
+// others can't know why.
+func offeredTool(t *NormalizedTool) json.RawMessage {
+	if t.Doubt == "" {
+		return t.Definition
+	}
+	return wire.DeleteMember(t.Definition, "annotations")
+}
+
+// termsOf returns how calls of a server are made. Its timeout is the longest of any of its tools.
+func termsOf(entry config.Server) cluster.Terms {
+	t := cluster.Terms{Timeout: entry.Timeout, MaxConcurrent: entry.MaxConcurrent, Validate: string(entry.Validate), Retry: entry.Retry}
+	for _, limit := range entry.ToolTimeouts {
+		if limit == 0 || t.Timeout == 0 {
+			t.Timeout = 0 // no limit
+			break
+		}
+		t.Timeout = max(t.Timeout, limit)
+	}
+	return t
+}

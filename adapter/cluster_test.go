@@ -1,0 +1,586 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// A pairNode is the node of a router that uses the servers of one other router, whose host it calls
+// without a network. The zero value uses nothing.
+type pairNode struct {
+	name     string
+	other    *clusterHost // nil without one
+	handler  *othersCatalog
+	running  chan struct{} // closed while it runs
+	released chan session.Client
+
+	mu      sync.Mutex // guards what follows
+	known   map[string]cluster.Offer
+	changed chan struct{}
+}
+
+func (n *pairNode) Run(ctx context.Context, configs <-chan config.Cluster) error {
+	<-configs
+	close(n.running)
+	<-ctx.Done()
+	return nil
+}
+
+// learn has the router learn what the other one offers now.
+func (n *pairNode) learn(t *testing.T) {
+	t.Helper()
+	offers, _ := n.other.Offers()
+	n.mu.Lock()
+	before := n.known
+	n.known = make(map[string]cluster.Offer)
+	for server, o := range offers {
+		n.known[server+"@box"] = o
+	}
+	n.mu.Unlock()
+	for name := range before {
+		if !n.Has(name) {
+			n.handler.Forget(name)
+		}
+	}
+	for name, o := range n.known {
+		must(t, n.handler.Learn(t.Context(), config.Server{Name: name}, &pairSession{node: n, name: name, offer: o}))
+	}
+}
+
+// lose has the router lose the other one.
+func (n *pairNode) lose() {
+	n.mu.Lock()
+	before := n.known
+	n.known = nil
+	n.mu.Unlock()
+	for name := range before {
+		n.handler.Forget(name)
+	}
+}
+
+func (n *pairNode) Has(server string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, ok := n.known[server]
+	return ok
+}
+
+func (n *pairNode) Session(_ context.Context, server string, from session.Client) (session.Session, error) {
+	if !n.Has(server) {
+		return nil, &status.UnavailableError{Server: server}
+	}
+	return &pairSession{node: n, name: server, from: from}, nil
+}
+
+func (n *pairNode) State(server string) status.State {
+	if n.Has(server) {
+		return status.Ready
+	}
+	return ""
+}
+
+func (n *pairNode) Terms(server string) (cluster.Terms, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	o, ok := n.known[server]
+	return o.Terms, ok
+}
+
+func (n *pairNode) Status() (all []status.Status) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for name := range n.known {
+		all = append(all, status.Status{Name: name, State: status.Ready})
+	}
+	return all
+}
+
+func (n *pairNode) Changed() <-chan struct{}                       { return n.changed }
+func (n *pairNode) Nodes() []NodeInfo                              { return []NodeInfo{{Node: n.name, Self: true}} }
+func (n *pairNode) Report() ClusterReport                          { return ClusterReport{} }
+func (n *pairNode) Counters() ClusterCounters                      { return ClusterCounters{} }
+func (n *pairNode) Settled(ctx context.Context)                    {}
+func (n *pairNode) Release(home session.Client)                    { n.released <- home }
+func (n *pairNode) Notify(session.Client, string, json.RawMessage) {}
+func (n *pairNode) SetLevel(ctx context.Context, level string)     {}
+func (n *pairNode) Load(string) (calls, limit int, heard uint64)   { return 0, 0, 0 }
+
+// A pairSession is a session with a server of the other router.
+type pairSession struct {
+	session.Session
+	node  *pairNode
+	name  string
+	offer cluster.Offer // for Learn
+	from  session.Client
+}
+
+func (s *pairSession) Info() session.Info    { return s.offer.Info }
+func (s *pairSession) Done() <-chan struct{} { return nil }
+
+func (s *pairSession) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
+	lists := map[string][]json.RawMessage{"tools": s.offer.Tools, "prompts": s.offer.Prompts, "resources": s.offer.Resources, "resourceTemplates": s.offer.Templates}
+	switch r.Method {
+	case "tools/list", "prompts/list", "resources/list":
+		kind := strings.TrimSuffix(r.Method, "/list")
+		return wire.Marshal(map[string]any{kind: append([]json.RawMessage{}, lists[kind]...)}), nil
+	case "resources/templates/list":
+		return wire.Marshal(map[string]any{"resourceTemplates": append([]json.RawMessage{}, s.offer.Templates...)}), nil
+	}
+	there, cancel := context.WithCancel(context.Background()) // it has no values of ctx, such as the span
+	defer cancel()
+	stop := context.AfterFunc(ctx, cancel)
+	defer stop()
+	result, degraded, err := s.node.other.Execute(there, s.incoming(r))
+	if r.Ran != nil {
+		*r.Ran = session.Run{Nodes: []string{"box"}, Verified: true, Degraded: degraded}
+	}
+	return result, err
+}
+
+func (s *pairSession) incoming(r session.Request) cluster.Incoming {
+	server, _, _ := strings.Cut(s.name, "@")
+	tool, _ := wire.String(wire.Member(r.Params, "name"))
+	return cluster.Incoming{ID: "1", Gateway: s.node.name, Server: server, Tool: tool, Request: r}
+}
+
+func (s *pairSession) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
+	in := s.incoming(session.Request{From: s.from})
+	in.URI = uri
+	_, cancel, err = s.node.other.Subscribe(ctx, in)
+	return cancel, err
+}
+
+// pair runs two routers: box, which has the servers of the entries, and laptop, which uses those that
+// the configuration of box shares.
+func pair(t *testing.T, box, laptop config.Config) (r *Router, node *pairNode, boxes *Router, edits chan<- config.Config) {
+	t.Helper()
+	build := func(name string, c config.Config) (*Router, *pairNode, chan<- config.Config) {
+		n := &pairNode{name: name, running: make(chan struct{}), changed: make(chan struct{}), released: make(chan session.Client, 9)}
+		r, edits := runningWith(t, c, Options{onNode: func(r *Router, h *othersCatalog) clusterNode {
+			n.handler = h
+			return n
+		}})
+		return r, n, edits
+	}
+	boxes, _, _ = build("box", box)
+	settled(t, boxes)
+	r, node, edits = build("laptop", laptop)
+	node.other = newClusterHost(boxes)
+	<-node.running
+	settled(t, r)
+	node.learn(t)
+	return r, node, boxes, edits
+}
+
+func inCluster(c config.Config, share ...string) config.Config {
+	c.Router.Cluster = &config.Cluster{Name: "test", Share: share, Use: []string{"*"}}
+	return c
+}
+
+func idsOf(r *Router) string {
+	var all []string
+	for _, t := range r.Tools() {
+		all = append(all, t.ID)
+	}
+	return strings.Join(all, " ")
+}
+
+// A server on another node is in the catalog next to an own one of its name, and calls of it say
+// where they ran. What is not shared is not there.
+func TestServersOfOtherNodes(t *testing.T) {
+	box := inCluster(config.Config{Servers: []config.Server{
+		fake("gpu", "-tools", "echo", "-prompts", "greet", "-resources", "doc://a,doc://b", "-templates", "doc://t/{x}"), fake("private", "-tools", "echo"),
+	}}, "gpu")
+	r, node, _, _ := pair(t, box, inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo", "-resources", "doc://a")}}))
+	if got := idsOf(r); got != "gpu:echo gpu@box:echo" {
+		t.Fatalf("the catalog has %s", got)
+	}
+	snapshot := r.Parts().Snapshot()
+	if got := itemsOf(snapshot); !strings.Contains(got, "gpu@box:greet") || !strings.Contains(got, "doc://b") || !strings.Contains(got, "doc://t/{") {
+		t.Errorf("the catalog has %s", got)
+	}
+	if c := snapshot.Claims()["doc://a"]; c.Server != "gpu" {
+		t.Errorf("doc://a belongs to %q", c.Server)
+	}
+	for id, want := range map[string][2]string{"gpu:echo": {`"laptop"`, `["local"]`}, "gpu@box:echo": {`"box"`, `["laptop","box"]`}} {
+		tool, _ := snapshot.Tool(id)
+		result, err := r.Execute(t.Context(), Call{Tool: tool, Arguments: json.RawMessage(`{"text":"hello"}`)})
+		if err != nil || result.IsError || !strings.Contains(result.Text(), "hello") {
+			t.Fatalf("%s: %s, %v", id, result.JSON, err)
+		}
+		node, path := wire.Member(result.Meta(), "node_id"), wire.Member(result.Meta(), "execution_path")
+		if got := [2]string{string(node), string(path)}; got != want {
+			t.Errorf("%s: node_id and execution_path %s, want %s", id, got, want)
+		}
+	}
+	scope := r.Parts().Everything()
+	for method, params := range map[string]string{"prompts/get": `{"name":"greet"}`, "resources/read": `{"uri":"doc://b"}`} {
+		if _, err := scope.Relay(t.Context(), "gpu@box", session.Request{Method: method, Params: json.RawMessage(params)}); err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	infos := r.Parts().Servers()
+	if i := slices.IndexFunc(infos, func(i ServerInfo) bool { return i.Name == "gpu@box" }); i < 0 || infos[i].Node() != "box" || infos[i].Tools != 1 {
+		t.Errorf("the servers are %+v", infos)
+	}
+	for what, err := range map[string]error{"restart": r.Parts().Restart(t.Context(), "gpu@box"), "turn": r.Parts().Turn(t.Context(), "gpu@box", false)} {
+		if err == nil || !strings.Contains(err.Error(), "on its node only") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	must(t, r.Parts().Await(t.Context(), "gpu@box"))
+	node.lose()
+	if got := idsOf(r); got != "gpu:echo" {
+		t.Errorf("without the node, the catalog has %s", got)
+	}
+	if err := r.Parts().Await(t.Context(), "gpu@box"); !errors.Is(err, ErrNotSent) {
+		t.Errorf("a server that is gone: %v", err)
+	}
+}
+
+// What a definition was before it changed is known while the router runs, also if the node was away.
+func TestChangeWhileNodeWasAway(t *testing.T) {
+	first := inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tool", "run: Run a job")}}, "*")
+	r, node, boxes, _ := pair(t, first, inCluster(config.Config{}))
+	node.lose()
+	offer, _ := boxes.Parts().Snapshot().Tool("gpu:run")
+	changed := *offer
+	changed.Definition = json.RawMessage(`{"name":"run","description":"Run a job and send the result away","inputSchema":{"type":"object"}}`)
+	if _, err := boxes.registry.Replace("gpu", registry.Offer{Tools: []NormalizedTool{changed}, Capabilities: json.RawMessage(`{"tools":{}}`)}); err != nil {
+		t.Fatal(err)
+	}
+	node.learn(t)
+	seen := r.Parts().Snapshot().Offer("gpu@box").LastSeen
+	if !strings.Contains(string(seen["run"]), "Run a job") {
+		t.Errorf("last seen: %s", seen)
+	}
+	must(t, r.Parts().Seen("gpu@box"))
+	if seen := r.Parts().Snapshot().Offer("gpu@box").LastSeen; seen != nil {
+		t.Errorf("a person has seen the change, and last seen is %s", seen)
+	}
+}
+
+// A router leaves its cluster when an edit says so, and joins it again. An own server hides one of
+// the same name.
+func TestClusterFollowsEdits(t *testing.T) {
+	box := inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo")}}, "*")
+	r, node, _, edits := pair(t, box, inCluster(config.Config{}))
+	if got := idsOf(r); got != "gpu@box:echo" {
+		t.Fatalf("the catalog has %s", got)
+	}
+	own := config.Config{Servers: []config.Server{fake("gpu@box", "-tools", "own")}}
+	edits <- inCluster(own)
+	mcptest.WaitFor(t, "the own server", func() bool { return idsOf(r) == "gpu@box:own" })
+	node.lose()
+	if got := idsOf(r); got != "gpu@box:own" {
+		t.Errorf("when the node is lost, the catalog has %s", got)
+	}
+	edits <- config.Config{}
+	mcptest.WaitFor(t, "the router to leave", func() bool { return r.Parts().Nodes() == nil })
+	mcptest.WaitFor(t, "an empty catalog", func() bool { return idsOf(r) == "" })
+	node.running = make(chan struct{})
+	edits <- inCluster(own)
+	<-node.running
+	node.learn(t)
+	mcptest.WaitFor(t, "the own server", func() bool { return idsOf(r) == "gpu@box:own" })
+	tool, _ := r.Parts().Tool("gpu@box:own")
+	result, err := r.Execute(t.Context(), Call{Tool: tool})
+	if err != nil || string(wire.Member(result.Meta(), "execution_path")) != `["local"]` {
+		t.Errorf("the own server: %s, %v", result.JSON, err)
+	}
+	node.lose()
+	if got := idsOf(r); got != "gpu@box:own" {
+		t.Errorf("when the node is lost, the catalog has %s", got)
+	}
+}
+
+// A request of another node must be allowed by the router's own profile, and by the rules of the
+// client's node.
+func TestHostAllows(t *testing.T) {
+	c := inCluster(configOf(map[string]config.Profile{
+		"default": {Deny: []string{"delete_*"}},
+		"dev":     {},
+		"nothing": {Servers: []string{}},
+	}, "a", "b", "off"), "a", "off")
+	c.Servers[2].Disabled = true
+	r := New(c, Options{onNode: func(*Router, *othersCatalog) clusterNode { return &pairNode{name: "box"} }})
+	defer r.Close()
+	for _, name := range []string{"a", "b", "off"} {
+		_, err := r.registry.Replace(name, offerOf(name))
+		must(t, err)
+	}
+	h := newClusterHost(r)
+	theirs := map[string]config.Profile{
+		"dev": {}, "other": {Servers: []string{"a@box"}}, "wrong": {Servers: []string{"a"}}, "readers": {ReadOnly: true},
+		"one": {Allow: []string{"a@box:read_*"}}, "nothing": {},
+	}
+	for _, tt := range []struct {
+		profile, rules string
+		server, tool   string
+		allowed        bool
+	}{
+		{"", "", "a", "read_x", true},
+		{"", "", "a", "delete_x", false}, // own default
+		{"", "", "b", "read_x", false},   // not shared
+		{"", "", "off", "read_x", false}, // disabled
+		{"", "", "a@box", "read_x", false},
+		{"", "", "c", "read_x", false},
+		{"dev", "", "a", "delete_x", true}, // own profile of the name
+		{"dev", "dev", "a", "delete_x", true},
+		{"other", "other", "a", "read_x", true},
+		{"other", "other", "a", "delete_x", false}, // own default, as there is no "other"
+		{"wrong", "wrong", "a", "read_x", false},
+		{"dev", "readers", "a", "delete_x", false},
+		{"dev", "one", "a", "read_x", true},
+		{"dev", "one", "a", "delete_x", false},
+		{"dev", "missing", "a", "read_x", false},
+		{"nothing", "nothing", "a", "read_x", false}, // own profile of the name
+		{"dev+nothing", "dev", "a", "read_x", false},
+		{"dev", `{"chosen":["dev"],"profiles":{"dev":{"later":1}}}`, "a", "read_x", false},
+		{"dev", `[]`, "a", "read_x", false},
+	} {
+		origin := &session.Origin{Profile: tt.profile}
+		switch {
+		case strings.ContainsAny(tt.rules, "{["):
+			origin.Rules = json.RawMessage(tt.rules)
+		case tt.rules != "":
+			origin.Rules = profile.Encode(theirs, tt.rules)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // an allowed call ends at once, since the router does not run
+		in := cluster.Incoming{Gateway: "laptop", Server: tt.server, Tool: tt.tool, Request: session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"x","arguments":{"owner":"a","title":"b"}}`), Origin: origin}}
+		_, _, err := h.Execute(ctx, in)
+		_, refused := errors.AsType[*session.Error](err)
+		if err == nil || refused == tt.allowed {
+			t.Errorf("%+v: %v", tt, err)
+		}
+		in.Request.Method, in.Request.Params = "resources/read", json.RawMessage(`{"uri":"doc://a/a"}`)
+		_, _, err = h.Execute(ctx, in)
+		if tt.tool == "read_x" && tt.rules != "one" {
+			if errors.Is(err, context.Canceled) != tt.allowed {
+				t.Errorf("%+v: read: %v", tt, err)
+			}
+		}
+	}
+	for _, method := range []string{"initialize", "logging/setLevel", "tools/list", "resources/subscribe", "ping"} {
+		_, _, err := h.Execute(t.Context(), cluster.Incoming{Server: "a", Request: session.Request{Method: method}})
+		if e, ok := errors.AsType[*session.Error](err); !ok || e.Code != session.CodeMethodNotFound {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	offers, _ := h.Offers()
+	if len(offers) != 1 || len(offers["a"].Tools) != 2 {
+		t.Errorf("offers %v", offers)
+	}
+}
+
+// Hints that the router does not believe are not announced, and equal offers stay the same.
+func TestOffers(t *testing.T) {
+	c := inCluster(configOf(nil, "a"), "*")
+	c.Servers[0].Timeout, c.Servers[0].ToolTimeouts = time.Minute, map[string]time.Duration{"x": time.Hour}
+	r := New(c, Options{})
+	defer r.Close()
+	o := offerOf("a")
+	for i := range o.Tools {
+		o.Tools[i].Definition = wire.SetMember(o.Tools[i].Definition, "annotations", []byte(`{"readOnlyHint":true}`))
+	}
+	o.Tools[1].Doubt = "its name says that it deletes"
+	_, err := r.registry.Replace("a", o)
+	must(t, err)
+	h := newClusterHost(r)
+	first, _ := h.Offers()
+	tools := first["a"].Tools
+	if wire.Member(tools[0], "annotations") == nil || wire.Member(tools[1], "annotations") != nil {
+		t.Errorf("announced: %s", tools)
+	}
+	if got := first["a"].Terms.Timeout; got != time.Hour {
+		t.Errorf("the timeout is %v", got)
+	}
+	second, _ := h.Offers()
+	if &second["a"].Tools[0] != &tools[0] {
+		t.Error("definitions that did not change were made again")
+	}
+}
+
+// A node that carries out a call never sends it on to a stand-in that is not shared.
+func TestStandInsOfHost(t *testing.T) {
+	box := config.Config{Servers: []config.Server{fake("gpu", "-exit"), fake("spare", "-tools", "echo"), fake("open", "-tools", "echo")}}
+	for i := range box.Servers {
+		box.Servers[i].Group = "g"
+	}
+	r, _ := runningWith(t, inCluster(box, "gpu", "open"), Options{onNode: func(*Router, *othersCatalog) clusterNode {
+		return &pairNode{name: "box", running: make(chan struct{})}
+	}})
+	settled(t, r)
+	tool, _ := r.Parts().Tool("open:echo")
+	lost := *tool
+	lost.Server, lost.ID = "gpu", "gpu:echo"
+	r.writer.mu.Lock()
+	_, err := r.registry.Replace("gpu", registry.Offer{Tools: []NormalizedTool{lost}})
+	r.writer.mu.Unlock()
+	must(t, err)
+	for range 3 {
+		result, degraded, err := newClusterHost(r).Execute(t.Context(), cluster.Incoming{
+			Gateway: "laptop", Server: "gpu", Tool: "echo", Request: session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"echo","arguments":{"text":"x"}}`)},
+		})
+		if err != nil || !degraded {
+			t.Fatalf("got %s, %v, %v", result, degraded, err)
+		}
+		if server, _ := wire.String(wire.Member(wire.Member(result, "_meta"), "server")); server != "open" {
+			t.Fatalf("answered by %s", server)
+		}
+	}
+}
+
+// What is remembered of servers that are gone is bounded.
+func TestGoneOffers(t *testing.T) {
+	var g goneOffers
+	for i := range maxGone + 10 {
+		g.put(fmt.Sprint(i), registry.Offer{Tools: []NormalizedTool{{Name: "x", Definition: json.RawMessage(`{}`)}}})
+	}
+	if len(g.offers) != maxGone || len(g.order) != maxGone || g.bytes != 2*maxGone {
+		t.Errorf("%d offers, %d names, %d bytes", len(g.offers), len(g.order), g.bytes)
+	}
+	g.put("large", registry.Offer{Tools: []NormalizedTool{{Name: "x", Definition: make(json.RawMessage, maxGoneBytes-1)}}})
+	if len(g.offers) != 1 {
+		t.Errorf("%d offers next to a large one", len(g.offers))
+	}
+	g.put("too large", registry.Offer{Tools: []NormalizedTool{{Name: "x", Definition: make(json.RawMessage, maxGoneBytes+1)}}})
+	if len(g.offers) != 0 || g.bytes != 0 || len(g.order) != 0 {
+		t.Errorf("%d offers with %d bytes", len(g.offers), g.bytes)
+	}
+	g.put("a", registry.Offer{Tools: []NormalizedTool{{Name: "x"}}})
+	if _, ok := g.take("a"); !ok {
+		t.Error("a is not remembered")
+	}
+	if _, ok := g.take("a"); ok {
+		t.Error("a is remembered twice")
+	}
+}
+
+var _ selector.Sessions = sessions{}
+
+// The rules to ask of the node that carries out a call hold too: the client's person is asked, once.
+func TestHostAsks(t *testing.T) {
+	box := inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo")}}, "gpu")
+	box.Router.Profiles = map[string]config.Profile{"default": {AskFor: []string{"echo"}}}
+	r, _, boxes, _ := pair(t, box, inCluster(config.Config{}))
+	for action, want := range map[string]selector.Outcome{"accept": selector.OK, "decline": selector.ToolError} {
+		client := says(action)
+		result := r.Parts().Everything().call(t, "gpu@box:echo", `{}`, client)
+		if got := outcomeOf(result); got != want || client.asked.Load() != 1 {
+			t.Errorf("%s: %s after %d questions: %s", action, got, client.asked.Load(), result.JSON)
+		}
+	}
+	if n := len(boxes.Parts().Approvals().List()); n != 0 {
+		t.Errorf("%d calls wait", n)
+	}
+}
+
+// What is counted for a principal counts for its node alone, even if another node has its name
+// meanwhile.
+func TestHostTellsNodesApart(t *testing.T) {
+	gpu := fake("gpu", "-tools", "echo")
+	gpu.ToolRates = map[string]config.Rate{"echo": {PerSecond: 1.0 / 3600, Burst: 1}}
+	r, _ := runningWith(t, inCluster(config.Config{Servers: []config.Server{gpu}}, "gpu"), Options{onNode: func(*Router, *othersCatalog) clusterNode {
+		return &pairNode{name: "box", running: make(chan struct{})}
+	}})
+	settled(t, r)
+	host := newClusterHost(r)
+	for i, tt := range []struct {
+		key  string
+		runs bool
+	}{{"UA", true}, {"UA", false}, {"UB", true}} {
+		result, _, err := host.Execute(t.Context(), cluster.Incoming{
+			Gateway: "laptop", Key: tt.key, Server: "gpu", Tool: "echo",
+			Request: session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"echo","arguments":{"text":"x"}}`)},
+		})
+		if failed := string(wire.Member(result, "isError")) == "true"; err != nil || failed == tt.runs {
+			t.Errorf("call %d of %s: %s, %v", i, tt.key, result, err)
+		}
+	}
+}
+
+// Patterns of another node's rules are not compared with texts of any length.
+func TestHostBoundsPatterns(t *testing.T) {
+	v := &visitor{rules: profile.Of(map[string]config.Profile{"p": {Deny: []string{"x"}}}, "p"), node: "box"}
+	if long := strings.Repeat("a", maxMatched+1); !v.uri("gpu", long[1:]) || v.uri("gpu", long) || v.name("gpu", long) {
+		t.Error("a long text was compared")
+	}
+}
+
+// One trace crosses the nodes, and the node that runs a call notes the client's node as its client.
+func TestTraceCrossesNodes(t *testing.T) {
+	var seen executions
+	spans := map[string]*tracetest.SpanRecorder{"box": tracetest.NewSpanRecorder(), "laptop": tracetest.NewSpanRecorder()}
+	node := &pairNode{name: "laptop", running: make(chan struct{}), changed: make(chan struct{})}
+	tracer := func(name string) trace.Tracer {
+		return sdk.NewTracerProvider(sdk.WithSpanProcessor(spans[name])).Tracer("test")
+	}
+	boxes, _ := runningWith(t, inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo")}}, "*"), Options{
+		Tracer: tracer("box"), Observer: &seen, onNode: func(*Router, *othersCatalog) clusterNode {
+			return &pairNode{name: "box", running: make(chan struct{})}
+		},
+	})
+	settled(t, boxes)
+	r, _ := runningWith(t, inCluster(config.Config{}), Options{Tracer: tracer("laptop"), onNode: func(_ *Router, h *othersCatalog) clusterNode {
+		node.handler = h
+		return node
+	}})
+	node.other = newClusterHost(boxes)
+	<-node.running
+	node.learn(t)
+	tool, _ := r.Parts().Tool("gpu@box:echo")
+	if result, err := r.Execute(t.Context(), Call{Tool: tool, Principal: "p", PrincipalName: "ann"}); err != nil || result.IsError {
+		t.Fatalf("%s, %v", result.JSON, err)
+	}
+	last := func(name string) sdk.ReadOnlySpan { ended := spans[name].Ended(); return ended[len(ended)-1] }
+	attempt := spans["laptop"].Ended()[0]
+	if there := last("box"); there.Parent().SpanID() != attempt.SpanContext().SpanID() || there.SpanContext().TraceID() != last("laptop").SpanContext().TraceID() {
+		t.Errorf("the span of box is %s in %s, below %s; that of laptop's attempt is %s", there.SpanContext().SpanID(), there.SpanContext().TraceID(), there.Parent().SpanID(), attempt.SpanContext().SpanID())
+	}
+	if e := seen.all(); len(e) != 1 || e[0].Client != "laptop" || e[0].Principal != "ann@laptop" {
+		t.Errorf("box noted %+v", e)
+	}
+}
+
+// executions are those that an observer was notified of.
+type executions struct {
+	mu   sync.Mutex // guards what follows
+	list []selector.Execution
+}
+
+func (e *executions) Executed(x selector.Execution) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.list = append(e.list, x)
+}
+
+func (*executions) Searched(selector.Search) {}
+
+func (e *executions) all() []selector.Execution {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.list)
+}

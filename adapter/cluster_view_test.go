@@ -1,0 +1,67 @@
+package adapter
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// A fakeCluster is a cluster of fixed nodes.
+type fakeCluster struct {
+	clusterNode // what a view has no use for
+	nodes       []NodeInfo
+}
+
+func (f fakeCluster) Nodes() []NodeInfo       { return f.nodes }
+func (fakeCluster) Report() ClusterReport     { return ClusterReport{Connected: true} }
+func (fakeCluster) Counters() ClusterCounters { return ClusterCounters{} }
+
+// A profile lets see the nodes alone that have a server which it allows, and of these no keys.
+func TestNodesOfScope(t *testing.T) {
+	r := stocked(t, map[string]config.Profile{
+		"gpu": {Servers: []string{"gpu@*"}}, "own": {Servers: []string{"a"}}, "all": {},
+	}, "a")
+	if r.Parts().Nodes() != nil || r.Parts().Scope().Nodes() != nil {
+		t.Error("a router without a cluster has nodes")
+	}
+	if _, _, ok := r.Parts().ClusterReport(); ok {
+		t.Error("a router without a cluster has a report")
+	}
+	nodes := []NodeInfo{
+		{Node: "desk", Key: "UDESK", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}},
+		{Node: "box", Key: "UBOX", Trusted: true, Alive: true, Servers: []string{"gpu", "disk"}, Problem: "x", Clock: 3},
+		{Node: "nas", Key: "UNAS", Trusted: true, Alive: true, Servers: []string{"disk"}},
+		{Node: "rogue", Key: "UROGUE", Alive: true, Servers: []string{"gpu"}},
+	}
+	r.members.now.Store(&member{node: fakeCluster{nodes: nodes}})
+	if _, _, ok := r.Parts().ClusterReport(); !ok {
+		t.Error("no report")
+	}
+	desk := NodeInfo{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{}}
+	for _, tt := range []struct {
+		scope *Scope
+		want  []NodeInfo
+	}{
+		{r.Parts().Everything(), nodes},
+		{r.Parts().Scope("all"), nodes},
+		{r.Parts().Scope("gpu"), []NodeInfo{desk, {Node: "box", Trusted: true, Alive: true, Servers: []string{"gpu"}}}},
+		{r.Parts().Scope("own"), []NodeInfo{{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}}}},
+		{r.Parts().Scope("none"), []NodeInfo{desk}},
+	} {
+		if got := tt.scope.Nodes(); !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, want %+v", tt.scope.Profile(), got, tt.want)
+		}
+	}
+}
+
+func TestNodeOfServer(t *testing.T) {
+	for name, want := range map[string]string{"gpu@box": "box", "a@b@box": "box"} {
+		if got := (ServerInfo{Status: Status{Name: name, Transport: ByCluster}}).Node(); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := (ServerInfo{Status: Status{Name: "gpu@box", Transport: "stdio"}}).Node(); got != "" {
+		t.Errorf("a server of this router is on %q", got)
+	}
+}

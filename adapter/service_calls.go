@@ -1,0 +1,109 @@
+package adapter
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// grouping returns which servers are replicas now; it is empty without any.
+func (s *services) grouping() *grouping {
+	if g := s.now.Load(); g != nil {
+		return g
+	}
+	return new(grouping)
+}
+
+// with returns the service of the name; nil if there is none.
+func (s *services) with(name string) *selector.Service {
+	if g := s.now.Load(); g != nil {
+		return g.services[name]
+	}
+	return nil
+}
+
+// name returns the name under which clients know a server.
+func (s *services) name(server string) string {
+	if g := s.now.Load(); g != nil {
+		return cmp.Or(g.of[server], server)
+	}
+	return server
+}
+
+// load returns how busy a server of another node is.
+func (m *membership) load(server string) (calls, limit int, heard uint64) {
+	if node := m.node(); node != nil {
+		return node.Load(server)
+	}
+	return 0, 0, 0
+}
+
+// replica returns the best of the replicas of a service that this router does not have itself; ""
+// for another name.
+func (m *membership) replica(service string) string {
+	s := m.services.with(service)
+	if s == nil || s.Own != "" {
+		return ""
+	}
+	node := m.node()
+	if node == nil {
+		return ""
+	}
+	return slices.MinFunc(s.Others, func(a, b string) int { return cmp.Compare(badness(node.State(a)), badness(node.State(b))) })
+}
+
+// badness orders states, the best first.
+func badness(s status.State) int {
+	usable := []status.State{status.Ready, status.Idle, status.Starting, status.Restarting}
+	if i := slices.Index(usable, s); i >= 0 {
+		return i
+	}
+	return len(usable)
+}
+
+// policy returns how calls to a service are made that this router does not have itself. It reports
+// false for another name.
+func (m *membership) policy(service string, maxResultTokens int) (p selector.Policy, ok bool) {
+	node, s, replica := m.node(), m.services.with(service), m.replica(service)
+	if node == nil || s == nil || replica == "" {
+		return p, false
+	}
+	terms, ok := node.Terms(replica)
+	p = policyOf(terms, m.name(), maxResultTokens)
+	p.Service = s
+	return p, ok
+}
+
+// describe adds to the statuses of servers on other nodes of which service they are replicas, or why
+// they are none, and the services that this router does not have itself.
+func (s *services) describe(all []status.Status) []status.Status {
+	g := s.now.Load()
+	if g == nil {
+		return all
+	}
+	best := make(map[string]status.Status)
+	for i := range all {
+		one := &all[i]
+		if problem := g.problems[one.Name]; problem != "" && one.LastError == "" {
+			one.LastError = "it is not used as a service: " + problem
+		}
+		name := g.of[one.Name]
+		if name == "" {
+			continue
+		}
+		if last, ok := best[name]; !ok || badness(one.State) < badness(last.State) {
+			best[name] = *one
+		}
+		one.Doing = cmp.Or(one.Doing, "it takes calls of "+name)
+	}
+	for name, one := range best {
+		if g.services[name].Own == "" {
+			one.Name = name
+			all = append(all, one)
+		}
+	}
+	slices.SortFunc(all, func(a, b status.Status) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}

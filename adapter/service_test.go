@@ -1,0 +1,254 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+	"github.com/mcp-metarouter/metarouter/test/natsserver"
+)
+
+// An offering is a server of another node that offers one tool.
+type offering struct{ server, service, tool string }
+
+func (o offering) session() *pairSession {
+	return &pairSession{offer: cluster.Offer{Info: session.Info{Capabilities: json.RawMessage(`{"tools":{}}`)}, Tools: []json.RawMessage{[]byte(`{"name":"` + o.tool + `","inputSchema":{"type":"object"},"description":"<x>"}`)}}}
+}
+
+func (o offering) learn(t *testing.T, others *othersCatalog) {
+	t.Helper()
+	must(t, others.Learn(t.Context(), config.Server{Name: o.server, Service: o.service}, o.session()))
+}
+
+// Which servers of other nodes the catalog has, under which names, and which are replicas.
+func TestServicesInCatalog(t *testing.T) {
+	entry := func(name, service string) config.Server {
+		s := fake(name)
+		s.Service = service
+		return s
+	}
+	for _, tt := range []struct {
+		name   string
+		own    config.Server // which has the tool "echo"
+		others []offering
+		ids    string
+		of     map[string]string
+	}{
+		{"one", config.Server{}, []offering{{"gpu@a", "graphics", "echo"}}, "graphics:echo", map[string]string{"gpu@a": "graphics"}},
+		{"two", config.Server{}, []offering{{"gpu@a", "gpu", "echo"}, {"gpu@b", "gpu", "echo"}}, "gpu:echo", map[string]string{"gpu@a": "gpu", "gpu@b": "gpu"}},
+		{"another service", config.Server{}, []offering{{"gpu@a", "gpu", "echo"}, {"gpu@b", "cpu", "echo"}, {"gpu@c", "", "echo"}}, "cpu:echo gpu:echo gpu@c:echo", map[string]string{"gpu@a": "gpu", "gpu@b": "cpu"}},
+		{"other definitions", config.Server{}, []offering{{"gpu@b", "gpu", "echo"}, {"gpu@a", "gpu", "other"}}, "gpu:echo gpu@a:other", map[string]string{"gpu@b": "gpu"}},
+		{"no name of a service", config.Server{}, []offering{{"gpu@a", "x@a", "echo"}}, "gpu@a:echo", nil},
+		{"with an own one", entry("own", "gpu"), []offering{{"gpu@a", "gpu", "echo"}}, "own:echo", map[string]string{"gpu@a": "own"}},
+		{"other definitions than the own one", entry("own", "gpu"), []offering{{"gpu@a", "gpu", "other"}, {"gpu@b", "gpu", "echo"}}, "gpu@a:other own:echo", map[string]string{"gpu@b": "own"}},
+		{"the name is taken", entry("gpu", ""), []offering{{"gpu@a", "gpu", "echo"}}, "gpu:echo gpu@a:echo", nil},
+		{"the name is taken by another service", entry("gpu", "other"), []offering{{"gpu@a", "gpu", "echo"}}, "gpu:echo gpu@a:echo", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var c config.Config
+			if tt.own.Name != "" {
+				c.Servers = append(c.Servers, tt.own)
+			}
+			r := New(c, Options{Log: zap.NewNop()})
+			defer r.Close()
+			others := &othersCatalog{writer: r.writer, current: r.current, services: r.members.services, log: zap.NewNop()}
+			if tt.own.Name != "" {
+				must(t, r.writer.Learn(t.Context(), tt.own, offering{tool: "echo"}.session()))
+			}
+			own := idsOf(r)
+			for _, o := range tt.others {
+				o.learn(t, others)
+			}
+			if got := idsOf(r); got != tt.ids {
+				t.Errorf("the catalog has %s, want %s", got, tt.ids)
+			}
+			if got := r.members.services.grouping().of; !maps.Equal(got, tt.of) {
+				t.Errorf("replicas: %v, want %v", got, tt.of)
+			}
+			for _, o := range tt.others {
+				others.Forget(o.server)
+			}
+			if got := idsOf(r); got != own || r.members.services.now.Load() != nil {
+				t.Errorf("after all are gone the catalog has %s, before %s", got, own)
+			}
+		})
+	}
+}
+
+// The name of a service stays while its replicas come, go and change one after the other.
+func TestServiceKeepsItsName(t *testing.T) {
+	r := New(config.Config{}, Options{Log: zap.NewNop()})
+	defer r.Close()
+	others := &othersCatalog{writer: r.writer, current: r.current, services: r.members.services, log: zap.NewNop()}
+	for i, step := range []struct {
+		learn, forget offering
+		want          string
+	}{
+		{learn: offering{"gpu@b", "gpu", "v1"}, want: "gpu:v1"},
+		{learn: offering{"gpu@a", "gpu", "v1"}, want: "gpu:v1"},
+		{learn: offering{"gpu@b", "gpu", "v2"}, want: "gpu:v1 gpu@b:v2"},
+		{learn: offering{"gpu@a", "gpu", "v2"}, want: "gpu:v2"},
+		{forget: offering{server: "gpu@b"}, want: "gpu:v2"},
+		{learn: offering{"gpu@a", "", "v2"}, want: "gpu@a:v2"},
+		{learn: offering{"gpu@a", "gpu", "v2"}, want: "gpu:v2"},
+		{forget: offering{server: "gpu@a"}, want: ""},
+	} {
+		if step.learn.server != "" {
+			step.learn.learn(t, others)
+		} else {
+			others.Forget(step.forget.server)
+		}
+		if got := idsOf(r); got != step.want {
+			t.Errorf("step %d: %s, want %s", i, got, step.want)
+		}
+	}
+}
+
+// Definitions are equal however they are written and ordered.
+func TestSumOfItems(t *testing.T) {
+	list := func(items ...string) (all []json.RawMessage) {
+		for _, item := range items {
+			all = append(all, json.RawMessage(item))
+		}
+		return all
+	}
+	same := sumOfItems(list(`{"name":"a<"}`, `{"name":"b"}`), nil)
+	if got := sumOfItems(list(`{"name":"b"}`, `{ "name":"a\u003c" }`), list()); got != same {
+		t.Error("the same definitions have other sums")
+	}
+	for _, other := range [][][]json.RawMessage{
+		{list(`{"name":"a<"}`), list(`{"name":"b"}`)}, {list(`{"name":"a<"}`, `{"name":"c"}`), nil}, {list(`{"name":"a<"}`), nil},
+	} {
+		if sumOfItems(other...) == same {
+			t.Errorf("%s has the same sum", other)
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	s := new(services)
+	s.now.Store(&grouping{
+		services: map[string]*selector.Service{"gpu": {}, "own": {Own: "own"}},
+		of:       map[string]string{"x@a": "gpu", "x@b": "gpu", "y@a": "own"}, problems: map[string]string{"x@c": "it differs"},
+	})
+	var got []string
+	for _, one := range s.describe([]Status{{Name: "x@a", State: status.Failed}, {Name: "x@b", State: status.Ready}, {Name: "x@c"}, {Name: "y@a"}}) {
+		got = append(got, fmt.Sprintf("%s %s %s%s", one.Name, one.State, one.Doing, one.LastError))
+	}
+	want := []string{"gpu ready ", "x@a failed it takes calls of gpu", "x@b ready it takes calls of gpu", "x@c  it is not used as a service: it differs", "y@a  it takes calls of own"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Three routers over NATS: one server on two nodes is one for the third, also for a client with a
+// profile, and while one of the nodes shares it no more. A router that has it too has it once.
+func TestServiceOverNATS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a NATS server")
+	}
+	nats := natsserver.Start(t)
+	files := make(map[string]string)
+	var keys []string
+	for _, name := range []string{"box", "nas", "laptop", "desk"} {
+		files[name] = filepath.Join(t.TempDir(), "node.nk")
+		key, err := cluster.Key(files[name])
+		must(t, err)
+		keys = append(keys, key)
+	}
+	configure := func(name string, share []string, servers ...config.Server) config.Config {
+		c := config.Config{Servers: servers}
+		c.Router.Cluster = &config.Cluster{URLs: []string{nats.URL()}, Name: "test", Node: name, Share: share, Use: []string{"*"}, Trusted: keys}
+		c.Router.Profiles = map[string]config.Profile{"gpu": {Servers: []string{"gpu"}}}
+		return c
+	}
+	gpu := fake("gpu", "-tools", "echo")
+	gpu.Service, gpu.MaxConcurrent = "gpu", 4
+	start := func(name string, share []string, servers ...config.Server) (*Router, chan<- config.Config) {
+		r, edits := runningWith(t, configure(name, share, servers...), Options{NodeKey: files[name]})
+		settled(t, r)
+		return r, edits
+	}
+	_, boxEdits := start("box", []string{"gpu"}, gpu)
+	_, nasEdits := start("nas", []string{"gpu"}, gpu)
+	laptop, _ := start("laptop", nil)
+	desk, _ := start("desk", nil, gpu)
+	replicas := func(r *Router, n int) func() bool {
+		return func() bool { s := r.members.services.with("gpu"); return s != nil && len(s.Others) == n }
+	}
+	mcptest.WaitFor(t, "both servers", replicas(laptop, 2))
+	mcptest.WaitFor(t, "both servers next to the own one", replicas(desk, 2))
+	if idsOf(laptop) != "gpu:echo" || idsOf(desk) != "gpu:echo" {
+		t.Fatalf("the catalogs have %s and %s", idsOf(laptop), idsOf(desk))
+	}
+	call := func(r *Router, profile ...string) (node string) {
+		t.Helper()
+		scope := r.Parts().Scope(profile...)
+		tool, ok := scope.Snapshot().Tool("gpu:echo")
+		if !ok {
+			t.Fatal("no tool")
+		}
+		result, err := scope.Execute(t.Context(), Call{Tool: tool, Arguments: json.RawMessage(`{"text":"hello"}`)})
+		if err != nil || result.IsError || !strings.Contains(result.Text(), "hello") {
+			t.Fatalf("got %s, %v", result.JSON, err)
+		}
+		if server, _ := wire.String(wire.Member(result.Meta(), "server")); server != "gpu" || string(wire.Member(result.Meta(), "degraded")) != "false" {
+			t.Errorf("_meta is %s", result.Meta())
+		}
+		node, _ = wire.String(wire.Member(result.Meta(), "node_id"))
+		return node
+	}
+	nodes := make(map[string]bool)
+	mcptest.WaitFor(t, "calls on both nodes", func() bool {
+		nodes[call(laptop)], nodes[call(laptop, "gpu")] = true, true
+		return len(nodes) == 2
+	})
+	if !nodes["box"] || !nodes["nas"] {
+		t.Errorf("the calls ran on %v", nodes)
+	}
+	if node := call(desk); nodes[node] {
+		t.Errorf("a call ran on %s, not here", node)
+	}
+	if _, err := laptop.Parts().Relay(t.Context(), "gpu", Request{Method: "ping"}); err == nil || strings.Contains(err.Error(), "not known") {
+		t.Errorf("ping: %v", err) // which nodes do not pass on
+	}
+
+	boxEdits <- configure("box", nil, gpu)
+	mcptest.WaitFor(t, "one server less", replicas(laptop, 1))
+	for range 5 {
+		if node := call(laptop); node != "nas" || idsOf(laptop) != "gpu:echo" {
+			t.Errorf("a call ran on %s, the catalog has %s", node, idsOf(laptop))
+		}
+	}
+	other := fake("gpu", "-tools", "echo,add")
+	other.Service = "gpu"
+	boxEdits <- configure("box", []string{"gpu"}, other)
+	mcptest.WaitFor(t, "the other server", func() bool {
+		return strings.Contains(idsOf(laptop), "gpu@box:add") && strings.Contains(idsOf(desk), "gpu@box:add")
+	})
+	if problem := laptop.members.services.grouping().problems["gpu@box"]; problem == "" || !replicas(desk, 1)() {
+		t.Errorf("%q, and desk has %+v", problem, desk.members.services.grouping())
+	}
+	nasEdits <- configure("nas", nil)
+	mcptest.WaitFor(t, "the first server to be gone", func() bool { return !strings.Contains(idsOf(laptop), "gpu@box") })
+	if node := call(laptop); node != "box" {
+		t.Errorf("a call ran on %s", node)
+	}
+	if err := laptop.Parts().Await(context.Background(), "gpu"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,264 @@
+package cluster_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/natsserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A router is a node whose host and handler are fake.
+type router struct {
+	*cluster.Node
+	key     string
+	keyFile string
+	configs chan config.Cluster
+	stop    func() // ends it gracefully
+
+	mu      sync.Mutex
+	offers  map[string]cluster.Offer
+	changed chan struct{}
+	learned map[string][]string // names of tools by server
+	entries map[string]config.Server
+	calls   int
+
+	patience  time.Duration // how long until waits; at least a minute
+	onlyCount bool          // the names of learned tools are not kept
+	counts    map[string]int
+}
+
+// known returns how many servers, and how many of their tools, the router has learned.
+func (r *router) known() (servers, tools int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for server := range r.learned {
+		tools += r.counts[server]
+	}
+	return len(r.learned), tools
+}
+
+// newKey makes a key file.
+func newKey(t testing.TB) (file, public string) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, _ := pair.Seed()
+	public, _ = pair.PublicKey()
+	file = filepath.Join(t.TempDir(), "node.nk")
+	if err := os.WriteFile(file, seed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file, public
+}
+
+// newRouter returns a router that does not run.
+func newRouter(t testing.TB, log *zap.Logger, file, key string) *router {
+	r := &router{
+		key: key, keyFile: file, configs: make(chan config.Cluster),
+		offers: map[string]cluster.Offer{}, changed: make(chan struct{}), learned: map[string][]string{}, entries: map[string]config.Server{}, counts: map[string]int{},
+	}
+	r.Node = cluster.New(cluster.Options{
+		KeyFile: file, Version: "1.2.3", Host: r, Handler: r, Log: log,
+		OnMessage: func(string, session.Client, session.Message) {},
+	})
+	return r
+}
+
+// run runs a router with a configuration until stop, or the end of the test.
+func (r *router) run(t testing.TB, c config.Cluster) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { r.Run(ctx, r.configs); close(done) }()
+	r.stop = func() { cancel(); <-done }
+	t.Cleanup(r.stop)
+	r.configs <- c
+}
+
+// offer replaces what the router has.
+func (r *router) offer(tools int, servers ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.offers = map[string]cluster.Offer{}
+	for _, name := range servers {
+		o := cluster.Offer{
+			Info:  session.Info{Name: name, Version: "1", ProtocolVersion: session.LatestLegacy, Capabilities: json.RawMessage(`{"tools":{}}`)},
+			Terms: cluster.Terms{Timeout: time.Minute, MaxConcurrent: 8, Validate: "on", Retry: "hints"},
+		}
+		for i := range tools {
+			o.Tools = append(o.Tools, json.RawMessage(fmt.Sprintf(`{"name":"%s_%d","description":"Does what number %d of %s is for.","inputSchema":{"type":"object"}}`, name, i, i, name)))
+		}
+		r.offers[name] = o
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func (r *router) Offers() (map[string]cluster.Offer, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.offers, r.changed
+}
+
+func (r *router) State(server string) (status.State, int, int) { return status.Ready, 0, 0 }
+
+func (r *router) Execute(ctx context.Context, in cluster.Incoming) (json.RawMessage, bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls++
+	return json.RawMessage(fmt.Sprintf(`{"content":[{"type":"text","text":"%s of %s for %s"}]}`, in.Tool, in.Server, in.Gateway)), false, nil
+}
+
+func (r *router) Subscribe(context.Context, cluster.Incoming) (<-chan struct{}, func(), error) {
+	return nil, nil, errors.New("no subscriptions")
+}
+func (r *router) Listen(func(string, session.Client, session.Message)) func() { return func() {} }
+func (r *router) Release(session.Client)                                      {}
+func (r *router) Keeps(string, session.Client) bool                           { return false }
+func (r *router) Tell(session.Client, string, json.RawMessage)                {}
+func (r *router) SetLevel(context.Context, string)                            {}
+
+func (r *router) Learn(ctx context.Context, entry config.Server, s session.Session) error {
+	result, err := s.Call(ctx, session.Request{Method: "tools/list"})
+	if err != nil {
+		return err
+	}
+	var list struct{ Tools []struct{ Name string } }
+	if err := json.Unmarshal(result, &list); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var names []string
+	for _, tool := range list.Tools {
+		names = append(names, tool.Name)
+	}
+	r.counts[entry.Name], r.entries[entry.Name] = len(names), entry
+	if r.onlyCount {
+		names = nil
+	}
+	r.learned[entry.Name] = names
+	return nil
+}
+
+func (r *router) Forget(server string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.learned, server)
+}
+
+// tools returns what the router has learned, as "server: tools", sorted.
+func (r *router) tools() (all []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for server, names := range r.learned {
+		all = append(all, fmt.Sprintf("%s: %s", server, strings.Join(names, " ")))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// until waits for a change after which done reports true.
+func (r *router) until(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	limit := time.After(max(r.patience, time.Minute))
+	for {
+		changed := r.Changed()
+		if done() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-limit:
+			t.Errorf("no %s: tools %.1000q, nodes %+v, %+v", what, r.tools(), r.Nodes(), r.Report())
+			return
+		}
+	}
+}
+
+// has waits until the router has learned exactly this.
+func (r *router) has(t testing.TB, want ...string) {
+	t.Helper()
+	r.until(t, fmt.Sprintf("%q", want), func() bool { return slices.Equal(r.tools(), want) })
+}
+
+func configOf(s *natsserver.Server, node string, trusted ...string) config.Cluster {
+	return config.Cluster{
+		URLs: []string{s.URL()}, Name: "metarouter", Node: node, Share: []string{"*"}, Use: []string{"*"}, Trusted: trusted,
+	}
+}
+
+func TestTwoNodes(t *testing.T) {
+	s := natsserver.Start(t)
+	fileA, keyA := newKey(t)
+	fileB, keyB := newKey(t)
+	log := zaptest.NewLogger(t)
+	ann, box := newRouter(t, log.Named("ann"), fileA, keyA), newRouter(t, log.Named("box"), fileB, keyB)
+	box.offer(2, "gpu", "secret")
+	c := configOf(s, "box", keyA)
+	c.Share = []string{"gpu", "disk"}
+	ann.run(t, configOf(s, "ann", keyB))
+	box.run(t, c)
+	ann.has(t, "gpu@box: gpu_0 gpu_1")
+	ann.Settled(t.Context())
+	if s := ann.Status(); len(s) != 1 || s[0].Name != "gpu@box" || s[0].State != status.Ready || s[0].Transport != "cluster" || s[0].Era != "legacy" {
+		t.Errorf("%+v", s)
+	}
+	if terms, ok := ann.Terms("gpu@box"); !ok || terms.MaxConcurrent != 8 || terms.Timeout != time.Minute || ann.Has("secret@box") {
+		t.Errorf("%+v, %v", terms, ok)
+	}
+
+	box.offer(1, "gpu", "disk") // what is offered changes
+	ann.has(t, "disk@box: disk_0", "gpu@box: gpu_0")
+
+	use := configOf(s, "ann", keyB) // so does what is used
+	use.Use = []string{"*@elsewhere", "disk@box"}
+	ann.configs <- use
+	ann.has(t, "disk@box: disk_0")
+
+	use.Trusted = nil // and who is trusted
+	ann.configs <- use
+	ann.has(t)
+	ann.until(t, "untrusted node", func() bool {
+		return slices.ContainsFunc(ann.Nodes(), func(n cluster.NodeInfo) bool { return n.Key == keyB && !n.Trusted && len(n.Servers) == 0 })
+	})
+	ann.configs <- configOf(s, "ann", keyB)
+	ann.has(t, "disk@box: disk_0", "gpu@box: gpu_0")
+
+	c.Share = nil // nothing is shared any more
+	box.configs <- c
+	ann.has(t)
+	c.Share, c.Node = []string{"*"}, "tower" // a node gets another name, for which it joins again
+	box.configs <- c
+	ann.has(t, "disk@tower: disk_0", "gpu@tower: gpu_0")
+
+	box.stop() // and goes
+	ann.has(t)
+	if _, err := ann.Session(t.Context(), "gpu@tower", nil); !errors.Is(err, session.ErrNotSent) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,45 @@
+package cluster
+
+import "time"
+
+// A NodeInfo is a node as people see it.
+type NodeInfo struct {
+	Node     string    `json:"node"` // its name; unique among the trusted ones and this one
+	Key      string    `json:"key"`  // its public key
+	Self     bool      `json:"self"`
+	Trusted  bool      `json:"trusted"` // true for this node
+	Alive    bool      `json:"alive"`
+	Version  string    `json:"version"`
+	Servers  []string  `json:"servers"` // that it shares, by its own names; never nil
+	Tools    int       `json:"tools"`   // of these
+	Latency  float64   `json:"latency_ms"`
+	LastSeen time.Time `json:"last_seen"`
+
+	// Clock is how many milliseconds its clock is ahead of ours.
+	Clock float64 `json:"clock_ms,omitempty"`
+	// Routers is how many of its routers run: one shares, the others only use.
+	Routers int `json:"routers,omitempty"`
+	// Problem says what is wrong with it, and what to do; "" if nothing is.
+	Problem string `json:"problem,omitempty"`
+}
+
+// A Report says how a router's connection to its cluster is.
+type Report struct {
+	Connected  bool          `json:"connected"`
+	URL        string        `json:"url,omitempty"`    // of the NATS server, without credentials
+	Server     string        `json:"server,omitempty"` // the version of NATS, such as "2.12.1"
+	TLS        bool          `json:"tls"`
+	RoundTrip  time.Duration `json:"round_trip,omitempty"` // to the NATS server
+	MaxPayload int64         `json:"max_payload,omitempty"`
+	JetStream  bool          `json:"jetstream"`
+
+	Denied    []string                 `json:"denied,omitempty"`    // what NATS's permissions refuse, such as "publish to metarouter.office.to.U…"
+	Clocks    map[string]time.Duration `json:"clocks,omitempty"`    // by node: clocks that differ by more than 5 s; positive is ahead of ours
+	Versions  map[string]string        `json:"versions,omitempty"`  // by node: versions of the router other than ours
+	Untrusted []string                 `json:"untrusted,omitempty"` // keys of nodes that are not trusted
+	Conflicts []string                 `json:"conflicts,omitempty"` // names that several nodes have
+
+	// Problems are sentences that say what is wrong, and what to do. Those on the matters above are
+	// among them.
+	Problems []string `json:"problems,omitempty"`
+}

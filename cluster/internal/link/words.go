@@ -1,0 +1,154 @@
+package link
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// secrets are the texts of URLs that nothing may show.
+type secrets []string
+
+// secretsOf returns the passwords and tokens of URLs, as they are written and as they are meant,
+// longer ones first.
+func secretsOf(urls []string) (s secrets) {
+	for _, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil {
+			s = append(s, text)
+			continue
+		}
+		if u.User == nil {
+			continue
+		}
+		secret, has := u.User.Password()
+		if !has {
+			secret = u.User.Username() // a token
+		}
+		_, written, _ := strings.Cut(u.User.String(), ":")
+		if !has {
+			written = u.User.String()
+		}
+		for _, text := range []string{secret, written} {
+			if text != "" {
+				s = append(s, text)
+			}
+		}
+	}
+	slices.SortFunc(s, func(a, b string) int { return len(b) - len(a) })
+	return slices.Compact(s)
+}
+
+// clean returns the text without the secrets.
+func (s secrets) clean(text string) string {
+	for _, secret := range s {
+		text = strings.ReplaceAll(text, secret, "xxxxx")
+	}
+	return text
+}
+
+// short returns a text of the server as people may be shown it.
+func short(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return text
+}
+
+// An explained is an error in words that say what to do.
+type explained struct {
+	words string
+	cause error
+}
+
+func (e *explained) Error() string { return e.words }
+func (e *explained) Unwrap() error { return e.cause }
+
+func (l *Link) explained(err error) error { return &explained{l.words(err), err} }
+
+// words says why there is no connection, and what to do.
+func (l *Link) words(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var network *net.OpError
+	var alert tls.AlertError
+	var lookup *net.DNSError
+	switch {
+	case errors.As(err, &lookup) && lookup.IsNotFound:
+		return "no computer is called " + short(lookup.Name) + `; correct "urls", or check the network (VPN, DNS)`
+	case errors.Is(err, nats.ErrNoServers), errors.As(err, &network) && network.Op == "dial":
+		return "no NATS server answers at " + l.addresses() + `; start one there, or correct "urls"`
+	case isTimeout(err):
+		return "the computer at " + l.addresses() + ` does not answer as a NATS server; correct the port in "urls", or look at the firewall`
+	case errors.Is(err, nats.ErrAuthorization):
+		if l.options.Config.Creds != "" {
+			return "the NATS server at " + l.addresses() + ` refuses the login with "creds"; add this user to the server (for "node.nk", the key that 'metarouter nodes key' prints), or correct "creds"`
+		}
+		return "the NATS server at " + l.addresses() + ` refuses the login; set "creds" to a credentials file or the seed of an nkey, or correct the user and password in "urls"`
+	case errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAccountAuthExpired):
+		return `the NATS credentials have expired; put new ones into the file of "creds"`
+	case errors.Is(err, nats.ErrAuthRevoked):
+		return `the NATS credentials were revoked; put new ones into the file of "creds"`
+	case errors.Is(err, nats.ErrNkeysNotSupported):
+		return "the NATS server at " + l.addresses() + ` knows no nkeys; correct "urls", remove "creds", or add the user to the server`
+	case errors.Is(err, nats.ErrSecureConnRequired):
+		return `the NATS server wants TLS; write tls: in "urls", and set "tls" if its certificate is of an authority of yours`
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		return `the NATS server has no TLS, which the configuration asks for; set TLS up there, or write nats: in "urls" and remove "tls"`
+	case errors.As(err, &unknown):
+		return `the certificate of the NATS server is of an unknown authority; set "ca" in "tls" to the authority's certificate`
+	case errors.As(err, &name):
+		return `the certificate of the NATS server has another name than the one in "urls"; ` + short(l.masked.clean(name.Error()))
+	case errors.Is(err, nats.ErrTLS), errors.As(err, &alert):
+		return `the NATS server ends the TLS handshake; if it asks for certificates of clients, set "cert" and "key" in "tls" to one that it accepts (` + short(l.masked.clean(err.Error())) + ")"
+	case errors.Is(err, io.EOF):
+		return "the NATS server has closed the connection"
+	case errors.Is(err, nats.ErrStaleConnection):
+		return "the NATS server did not answer for some seconds"
+	}
+	return short(l.masked.clean(strings.TrimPrefix(err.Error(), "nats: ")))
+}
+
+// isTimeout reports whether no answer came in time. A server of another protocol waits for us to
+// speak first.
+func isTimeout(err error) bool {
+	var network net.Error
+	return errors.Is(err, nats.ErrTimeout) || errors.As(err, &network) && network.Timeout()
+}
+
+// addresses returns the URLs of the configuration without credentials.
+func (l *Link) addresses() string {
+	var all []string
+	for _, text := range l.options.Config.URLs {
+		if u, err := url.Parse(text); err == nil {
+			u.User = nil
+			all = append(all, u.String())
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// streamWords says why JetStream does not answer, and what to do.
+func streamWords(err error) string {
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
+		return `it is off; start nats-server with -js, or set "jetstream" in its configuration`
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return "it is off for the account of this router; enable it for the account"
+	}
+	return "no answer came in time, as during an election or without the majority of the servers (" + short(strings.TrimPrefix(err.Error(), "nats: ")) + ")"
+}

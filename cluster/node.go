@@ -1,0 +1,262 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+)
+
+// A Node is this router's part in a cluster. Its methods may be called by many goroutines at once,
+// also before Run and after it.
+type Node struct {
+	options Options
+	log     *zap.Logger
+	counts  count.Counts
+
+	mu      sync.Mutex // guards what follows
+	member  *member    // nil while the node is in no cluster
+	failure string     // why it is in none
+	changed chan struct{}
+}
+
+// New returns a node that is not yet running.
+func New(o Options) *Node {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	return &Node{options: o, log: o.Log.Named("cluster"), changed: make(chan struct{})}
+}
+
+// joinAgain is the pause after a failure such as a key that can't be read.
+const joinAgain = 15 * time.Second
+
+// Run takes part in the cluster until ctx ends. configs is the cluster's configuration; later ones
+// replace it. Lists of servers and nodes are in force at once; other changes make it leave and join.
+// When Run returns, no goroutine is left, and all servers of other nodes are forgotten.
+func (n *Node) Run(ctx context.Context, configs <-chan config.Cluster) error {
+	var c config.Cluster
+	select {
+	case c = <-configs:
+	case <-ctx.Done():
+		return nil
+	}
+	for ctx.Err() == nil {
+		m, err := n.join(ctx, c)
+		if err != nil {
+			n.log.Warn("can't join the cluster; trying again", zap.Error(err))
+			n.set(nil, err.Error())
+			select {
+			case c = <-configs:
+			case <-time.After(joinAgain):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		n.set(m, "")
+		c = n.stay(ctx, m, c, configs)
+		n.set(nil, "")
+	}
+	return nil
+}
+
+// stay runs the member until ctx ends or a configuration needs another one, which it returns.
+func (n *Node) stay(ctx context.Context, m *member, c config.Cluster, configs <-chan config.Cluster) config.Cluster {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { m.run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	for {
+		select {
+		case next := <-configs:
+			if !sameNetwork(c, next) {
+				return next
+			}
+			c = next
+			m.edit(c)
+		case <-ctx.Done():
+			return c
+		}
+	}
+}
+
+func (n *Node) set(m *member, failure string) {
+	n.mu.Lock()
+	n.member, n.failure = m, failure
+	n.mu.Unlock()
+	n.notify()
+}
+
+// now returns the member, nil if there is none.
+func (n *Node) now() *member {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.member
+}
+
+// notify wakes those that wait for a change.
+func (n *Node) notify() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	close(n.changed)
+	n.changed = make(chan struct{})
+}
+
+// Changed returns a channel that is closed at the next change of Status or Nodes but for loads and
+// latencies. Several changes may be one.
+func (n *Node) Changed() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.changed
+}
+
+// sessionWait is how long a session waits for a server that is not learned yet.
+const sessionWait = 5 * time.Second
+
+// Session returns a session with a server of another node, which it waits for a little if it is not
+// known yet what it offers. The error is a [*status.UnavailableError]. The session is that of from,
+// nil for the router itself, and ends when the server is gone.
+func (n *Node) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
+	var late <-chan time.Time // of most calls there is no need to wait
+	for {
+		changed := n.Changed()
+		m := n.now()
+		if m == nil {
+			return nil, &status.UnavailableError{Server: server}
+		}
+		t, problem, ok := m.target(server)
+		switch {
+		case ok:
+			return m.caller.Session(t, from), nil
+		case problem == "":
+			return nil, &status.UnavailableError{Server: server}
+		}
+		if late == nil {
+			late = time.After(sessionWait)
+		}
+		select {
+		case <-changed:
+			continue
+		case <-late:
+		case <-ctx.Done():
+		}
+		return nil, &status.UnavailableError{Server: server, State: status.Starting, Reason: problem}
+	}
+}
+
+// Has reports whether the name is that of a server of another node that this one uses.
+func (n *Node) Has(server string) bool {
+	_, ok := n.Terms(server)
+	return ok
+}
+
+// State returns the state of a server of another node, "" if there is no such server.
+func (n *Node) State(server string) status.State {
+	if m := n.now(); m != nil {
+		return m.state(server)
+	}
+	return ""
+}
+
+// Load returns how busy a server of another node is, as its node has said last: the calls that run or
+// wait, those of this router included, and the limit of calls at once, 0 being no limit. heard
+// differs each time the node says it. All are 0 if there is no such server.
+func (n *Node) Load(server string) (calls, limit int, heard uint64) {
+	if m := n.now(); m != nil {
+		return m.load(server)
+	}
+	return 0, 0, 0
+}
+
+// Terms returns how calls of a server of another node are made.
+func (n *Node) Terms(server string) (Terms, bool) {
+	if m := n.now(); m != nil {
+		return m.terms(server)
+	}
+	return Terms{}, false
+}
+
+// Status returns the status of each server of other nodes that this one uses, by name.
+func (n *Node) Status() []status.Status {
+	if m := n.now(); m != nil {
+		return m.status()
+	}
+	return nil
+}
+
+// Nodes returns the nodes of the cluster that are alive or were lately, this one first.
+func (n *Node) Nodes() []NodeInfo {
+	if m := n.now(); m != nil {
+		return m.nodes()
+	}
+	return nil
+}
+
+// Report returns how the connection to the cluster is now. It does not wait.
+func (n *Node) Report() Report {
+	n.mu.Lock()
+	m, failure := n.member, n.failure
+	n.mu.Unlock()
+	if m != nil {
+		return m.report()
+	}
+	if failure == "" {
+		return Report{}
+	}
+	return Report{Problems: []string{fmt.Sprintf("This router is in no cluster: %s.", failure)}}
+}
+
+// Settled returns when the servers of all nodes that are alive are known, or ctx ends. Nodes that
+// were not heard for two beats after this one joined do not count.
+func (n *Node) Settled(ctx context.Context) {
+	for {
+		changed := n.Changed()
+		again := time.Duration(0)
+		if m := n.now(); m != nil {
+			var done bool
+			if done, again = m.settled(); done {
+				return
+			}
+		}
+		var timer <-chan time.Time
+		if again > 0 {
+			timer = time.After(again)
+		}
+		select {
+		case <-changed:
+		case <-timer:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Release ends what belongs to a client alone on other nodes.
+func (n *Node) Release(home session.Client) {
+	if m := n.now(); m != nil {
+		m.caller.Release(home)
+	}
+}
+
+// Notify sends a client's notification to its servers on other nodes.
+func (n *Node) Notify(home session.Client, method string, params json.RawMessage) {
+	if m := n.now(); m != nil {
+		m.caller.Notify(home, method, params)
+	}
+}
+
+// SetLevel asks the servers of other nodes for log messages from the level on.
+func (n *Node) SetLevel(ctx context.Context, level string) {
+	if m := n.now(); m != nil {
+		m.caller.SetLevel(ctx, level)
+	}
+}

@@ -1,0 +1,78 @@
+package cluster_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap/zaptest"
+
+	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/natsserver"
+)
+
+func TestObserve(t *testing.T) {
+	s := natsserver.Start(t)
+	fileA, keyA := newKey(t)
+	fileB, keyB := newKey(t)
+	fileC, keyC := newKey(t)
+	log := zaptest.NewLogger(t)
+	box, rogue := newRouter(t, log.Named("box"), fileB, keyB), newRouter(t, log.Named("rogue"), fileC, keyC)
+	box.offer(2, "gpu")
+	rogue.offer(2, "github")
+	box.run(t, configOf(s, "box", keyA))
+	rogue.run(t, configOf(s, "rogue", keyA, keyB))
+	var nodes []cluster.NodeInfo
+	var report cluster.Report
+	for range 10 { // until box has announced
+		var err error
+		if nodes, report, err = cluster.Observe(t.Context(), configOf(s, "ann", keyB), fileA, "1.2.3"); err != nil {
+			t.Fatal(err)
+		}
+		if len(nodes) == 3 && nodes[1].Tools > 0 {
+			break
+		}
+	}
+	if len(nodes) != 3 || !nodes[0].Self || nodes[0].Node != "ann" || nodes[0].Key != keyA || !nodes[0].Trusted ||
+		nodes[1].Node != "box" || !nodes[1].Trusted || !nodes[1].Alive || nodes[1].Latency <= 0 || nodes[1].Tools != 2 || !slices.Equal(nodes[1].Servers, []string{"gpu"}) ||
+		nodes[2].Key != keyC || nodes[2].Trusted || len(nodes[2].Servers) != 0 {
+		t.Errorf("%+v", nodes)
+	}
+	if !report.Connected || !strings.HasPrefix(report.Server, "2.") || !report.JetStream || report.MaxPayload == 0 || !slices.Equal(report.Untrusted, []string{keyC}) ||
+		len(report.Problems) != 1 || !strings.Contains(report.Problems[0], "nodes trust "+keyC) {
+		t.Errorf("%+v", report)
+	}
+	if len(box.Nodes()) != 2 { // it does not hear of ann
+		t.Errorf("%+v", box.Nodes())
+	}
+}
+
+// A trusted node that does not trust us leaves our pings unanswered.
+func TestObserveUntrusting(t *testing.T) {
+	s := natsserver.Start(t)
+	fileA, _ := newKey(t)
+	fileB, keyB := newKey(t)
+	newRouter(t, zaptest.NewLogger(t), fileB, keyB).run(t, configOf(s, "box"))
+	var nodes []cluster.NodeInfo
+	for range 10 { // until box beats
+		var err error
+		if nodes, _, err = cluster.Observe(t.Context(), configOf(s, "ann", keyB), fileA, "1.2.3"); err != nil {
+			t.Fatal(err)
+		}
+		if len(nodes) == 2 {
+			break
+		}
+	}
+	if len(nodes) != 2 || nodes[0].Problem != "" || !nodes[1].Alive || !strings.Contains(nodes[1].Problem, "it does not answer this node, which it may not trust") {
+		t.Errorf("%+v", nodes)
+	}
+}
+
+func TestObserveNothing(t *testing.T) {
+	file, _ := newKey(t)
+	_, report, err := cluster.Observe(t.Context(), config.Cluster{URLs: []string{"nats://127.0.0.1:1"}, Name: "metarouter"}, file, "1.2.3")
+	if err == nil || len(report.Problems) == 0 {
+		t.Errorf("%v, %+v", err, report)
+	}
+}

@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
+	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+)
+
+// Transport is the transport of servers of other nodes in [status.Status].
+const Transport = "cluster"
+
+// A spec says which server of another node a name stands for, and how it is called. Specs can be compared.
+type spec struct {
+	router frame.Address
+	node   string // its name
+	directory.Server
+}
+
+// sameOffer reports whether two specs need the same to be learned.
+func (s spec) sameOffer(other spec) bool { return s.Server == other.Server }
+
+// entry returns the entry of the server for the handler.
+func (s spec) entry(name string) config.Server {
+	return config.Server{
+		Name: name, Transport: Transport, Service: s.Service, Timeout: s.Terms.Timeout, MaxConcurrent: s.Terms.MaxConcurrent,
+		Validate: config.Validate(s.Terms.Validate), Retry: s.Terms.Retry,
+	}
+}
+
+// A remote is a server of another node that this router uses. The mutex of its member guards it.
+type remote struct {
+	spec
+	gone    chan struct{} // closed when spec.router must not be called any more
+	info    session.Info  // once it was learned
+	learned bool          // some offer of it
+	current bool          // the offer of spec
+	problem string        // why it could not be learned
+	since   time.Time     // when it entered its state
+	tries   int           // that failed in a row
+	next    time.Time     // of the next try
+	last    time.Time     // when it was learned last
+	cancel  context.CancelFunc
+}
+
+// state returns the state of the server. load is that of its node.
+func (r *remote) state(load map[string]frame.ServerState) status.State {
+	if !r.learned {
+		return status.Starting
+	}
+	if s := status.State(load[r.Name].State); isState(s) {
+		return s
+	}
+	return status.Ready
+}
+
+// isState reports whether a server that is shared may be in the state.
+func isState(s status.State) bool {
+	switch s {
+	case status.Starting, status.Ready, status.Idle, status.Restarting, status.Failed, status.NeedsAuth, status.Misconfigured, status.Disabled, status.Stopping, status.Stopped:
+		return true
+	}
+	return false
+}
+
+// A listing is a session that answers the methods that list from definitions.
+type listing struct {
+	info        session.Info
+	definitions *directory.Definitions
+	done        <-chan struct{}
+}
+
+// Call implements [session.Session].
+func (l listing) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
+	member, items := "", []json.RawMessage(nil)
+	switch d := l.definitions; r.Method {
+	case "tools/list":
+		member, items = "tools", d.Tools
+	case "prompts/list":
+		member, items = "prompts", d.Prompts
+	case "resources/list":
+		member, items = "resources", d.Resources
+	case "resources/templates/list":
+		member, items = "resourceTemplates", d.Templates
+	default:
+		return nil, fmt.Errorf("%w: %s is not answered from announced definitions", session.ErrNotSent, r.Method)
+	}
+	if items == nil {
+		items = []json.RawMessage{}
+	}
+	return json.Marshal(map[string]any{member: items})
+}
+
+// Notify implements [session.Session]. No one hears it.
+func (l listing) Notify(context.Context, string, json.RawMessage) error { return nil }
+
+// Subscribe implements [session.Session].
+func (l listing) Subscribe(context.Context, string) (func(), error) {
+	return nil, fmt.Errorf("%w: announced definitions have no subscriptions", session.ErrNotSent)
+}
+
+// Listen implements [session.Session]. There is nothing to hear.
+func (l listing) Listen(func(session.Message)) (stop func()) { return func() {} }
+
+// Done implements [session.Session].
+func (l listing) Done() <-chan struct{} { return l.done }
+
+// Info implements [session.Session].
+func (l listing) Info() session.Info { return l.info }

@@ -1,0 +1,179 @@
+package cluster
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
+	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+)
+
+const (
+	// lockEvery is the time between tries to share, while another router of this user does.
+	lockEvery = 2 * time.Second
+
+	// quiet is how long what is offered must not change before it is announced.
+	quiet = 300 * time.Millisecond
+)
+
+// shared is what a router shares at the moment. The zero value shares nothing.
+type shared struct {
+	revision string
+	servers  map[string]Terms
+	leftOut  []string
+	problem  string // why it can't share
+}
+
+// share announces what this router offers, while it has the lock of those that share and the
+// configuration shares anything.
+func (m *member) share(ctx context.Context) {
+	if m.node.options.UseOnly {
+		return
+	}
+	var release func()
+	defer func() {
+		if release != nil {
+			release()
+		}
+	}()
+	for {
+		changed := m.rulesChanged()
+		wants := len(m.rules.Load().share) > 0
+		switch {
+		case wants && release == nil:
+			release = m.lock()
+		case !wants && release != nil:
+			m.announce(nil)
+			release()
+			release = nil
+		}
+		if release != nil {
+			m.follow(ctx, changed)
+		}
+		select {
+		case <-changed:
+		case <-m.pause(wants && release == nil):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pause is when to try to share again; never if there is nothing to try.
+func (m *member) pause(again bool) <-chan time.Time {
+	if !again {
+		return nil
+	}
+	return time.After(lockEvery)
+}
+
+// lock takes the lock of the routers that share; nil if another one has it.
+func (m *member) lock() (release func()) {
+	release, err := m.identity.TryShare()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.shared.problem
+	m.shared.problem = ""
+	if err != nil {
+		m.shared.problem = err.Error()
+	}
+	if m.shared.problem != before {
+		m.node.notify()
+		if err != nil {
+			m.log.Warn("can't share servers", zap.Error(err))
+		}
+	}
+	return release
+}
+
+// follow announces what the router offers, until the rules change or ctx ends.
+func (m *member) follow(ctx context.Context, changed <-chan struct{}) {
+	for {
+		offers, next := m.node.options.Host.Offers()
+		m.announce(offers)
+		select {
+		case <-next:
+		case <-changed:
+			return
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(quiet):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// announce announces those of the offers that the rules share.
+func (m *member) announce(offers map[string]Offer) {
+	r := m.rules.Load()
+	var list []directory.Offering
+	terms := map[string]Terms{}
+	for name, o := range offers {
+		if !r.shares(name) || !directory.IsName(name) {
+			continue
+		}
+		terms[name] = o.Terms
+		list = append(list, directory.Offering{
+			Server: directory.Server{Name: name, Terms: directory.Terms(o.Terms), Service: o.Service},
+			Definitions: &directory.Definitions{
+				Info: directory.InfoOf(o.Info), Tools: o.Tools, Prompts: o.Prompts, Resources: o.Resources, Templates: o.Templates,
+			},
+		})
+	}
+	revision, leftOut := m.directory.Announce(list)
+	for _, text := range leftOut {
+		m.log.Warn("left out a server", zap.String("reason", text))
+	}
+	announced := map[string]bool{}
+	for _, s := range m.directory.Own() {
+		announced[s.Name] = true
+	}
+	maps.DeleteFunc(terms, func(name string, _ Terms) bool { return !announced[name] })
+	m.mu.Lock()
+	same := m.shared.revision == revision
+	m.shared.revision, m.shared.servers, m.shared.leftOut = revision, terms, leftOut
+	m.mu.Unlock()
+	if !same {
+		m.roster.Beat() // for others not to wait for the next one
+		m.node.notify()
+	}
+}
+
+// shares reports whether other nodes may call a server now.
+func (m *member) shares(server string) bool {
+	m.mu.Lock()
+	_, ok := m.shared.servers[server]
+	m.mu.Unlock()
+	return ok && m.rules.Load().shares(server)
+}
+
+// maxLoad bounds the bytes of names in a beat.
+const maxLoad = 48 << 10
+
+// beating returns the parts of a beat that change.
+func (m *member) beating() frame.Beating {
+	m.mu.Lock()
+	b := frame.Beating{Epoch: m.link.State().Epoch, Revision: m.shared.revision, Leaving: m.leaving}
+	servers := m.shared.servers
+	m.mu.Unlock()
+	if b.Revision == "" {
+		return b
+	}
+	b.Load = make(map[string]frame.ServerState, len(servers))
+	size := 0
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		if size += len(name) + 32; size > maxLoad {
+			break // those without a state count as ready
+		}
+		state, calls, waiting := m.node.options.Host.State(name)
+		b.Load[name] = frame.ServerState{State: string(state), Calls: calls, Waiting: waiting, Limit: servers[name].MaxConcurrent}
+	}
+	return b
+}

@@ -1,0 +1,77 @@
+package cluster_test
+
+import (
+	"slices"
+	"testing"
+
+	"go.uber.org/zap/zaptest"
+
+	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/test/natsserver"
+)
+
+// Of several routers with one key, one shares. When it ends, another one does.
+func TestOneShares(t *testing.T) {
+	s := natsserver.Start(t)
+	fileA, keyA := newKey(t)
+	fileB, keyB := newKey(t)
+	log := zaptest.NewLogger(t)
+	ann := newRouter(t, log.Named("ann"), fileA, keyA)
+	ann.run(t, configOf(s, "ann", keyB))
+	first, second := newRouter(t, log.Named("first"), fileB, keyB), newRouter(t, log.Named("second"), fileB, keyB)
+	first.offer(1, "gpu")
+	first.run(t, configOf(s, "box", keyA))
+	ann.has(t, "gpu@box: gpu_0")
+	second.offer(2, "gpu")
+	second.run(t, configOf(s, "box", keyA))
+	ann.until(t, "second router", func() bool {
+		return slices.ContainsFunc(ann.Nodes(), func(n cluster.NodeInfo) bool { return n.Key == keyB && n.Routers == 2 })
+	})
+	ann.has(t, "gpu@box: gpu_0")
+	for _, r := range []*router{first, second} {
+		r.until(t, "own server", func() bool {
+			self := r.Nodes()[0]
+			return self.Self && slices.Equal(self.Servers, []string{"gpu"}) && self.Routers == 2
+		})
+		if got := r.tools(); len(got) != 0 {
+			t.Errorf("it uses its own servers by way of the cluster: %q", got)
+		}
+	}
+	first.stop()
+	ann.has(t, "gpu@box: gpu_0 gpu_1")
+}
+
+// What is known stays while JetStream has no leader, and what was announced meanwhile comes later.
+func TestNoLeader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("elections of NATS take some seconds")
+	}
+	c := natsserver.StartCluster(t, 3)
+	fileA, keyA := newKey(t)
+	fileB, keyB := newKey(t)
+	log := zaptest.NewLogger(t)
+	ann, box := newRouter(t, log.Named("ann"), fileA, keyA), newRouter(t, log.Named("box"), fileB, keyB)
+	box.offer(1, "gpu")
+	ann.run(t, configOf(c.Server(0), "ann", keyB))
+	box.run(t, configOf(c.Server(0), "box", keyA))
+	ann.has(t, "gpu@box: gpu_0")
+	c.Stop(1)
+	c.Stop(2) // no quorum
+
+	box.stop() // a node that leaves and comes back needs nothing of JetStream
+	ann.has(t)
+	box = newRouter(t, log.Named("box"), fileB, keyB)
+	box.offer(1, "gpu")
+	box.run(t, configOf(c.Server(0), "box", keyA))
+	ann.has(t, "gpu@box: gpu_0")
+
+	box.offer(2, "gpu", "disk")
+	box.until(t, "problem", func() bool { return len(box.Report().Problems) > 0 })
+	if got := ann.tools(); !slices.Equal(got, []string{"gpu@box: gpu_0"}) {
+		t.Errorf("%q", got)
+	}
+	c.Continue(1)
+	c.Continue(2)
+	ann.has(t, "disk@box: disk_0 disk_1", "gpu@box: gpu_0 gpu_1")
+	box.until(t, "recovery", func() bool { return len(box.Report().Problems) == 0 })
+}

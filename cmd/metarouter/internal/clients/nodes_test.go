@@ -1,0 +1,119 @@
+package clients
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+const (
+	keyA = "UA6NDBPC7STOTBZ36WTDDTWYMWVJIMUNJTVB2WQP7PGBKLWW3H4DRX3X"
+	keyB = "UBWYQBM6PNVQ4XOVEFFAIIJVCVQD2B4PASQRUIFD72QMTWIUR65CGOZW"
+)
+
+func TestTrustNode(t *testing.T) {
+	for _, tt := range []struct{ before, after string }{ // A and B stand for keys; A is added
+		{``, "{\n  \"$schema\": \"" + config.SchemaURL + "\",\n  \"metarouter\": {\n    \"cluster\": {\n      \"trusted\": [\"A\"]\n    }\n  }\n}\n"},
+		{`{}`, `{"metarouter":{"cluster":{"trusted":["A"]}}}`},
+		{"{\n  \"mcpServers\": {} // mine\n}", "{\n  \"mcpServers\": {}, // mine\n  \"metarouter\": {\n    \"cluster\": {\n      \"trusted\": [\"A\"]\n    }\n  }\n}"},
+		{`{"metarouter": {"mode": "auto"}}`, `{"metarouter": {"mode": "auto", "cluster": {"trusted": ["A"]}}}`},
+		{`{"metarouter": {"cluster": null}}`, `{"metarouter": {"cluster": {"trusted": ["A"]}}}`},
+		{`{"metarouter": {"cluster": {"trusted": []}}}`, `{"metarouter": {"cluster": {"trusted": ["A"]}}}`},
+		{`{"metarouter": {"cluster": {"trusted": null}}}`, `{"metarouter": {"cluster": {"trusted": ["A"]}}}`},
+		{`{"metarouter": {"cluster": {"trusted": ["B" /* lab */]}}}`, `{"metarouter": {"cluster": {"trusted": ["B", /* lab */ "A"]}}}`},
+		{`{"metarouter": {"cluster": {"trusted": ["B", ]}}}`, `{"metarouter": {"cluster": {"trusted": ["B", "A", ]}}}`},
+		{`{"metarouter":{"cluster":{"trusted":["B"]}}}`, `{"metarouter":{"cluster":{"trusted":["B","A"]}}}`},
+		{"{\"metarouter\": {\"cluster\": {\"trusted\": [\n\t\"B\" // lab\n\t// others\n]}}}", "{\"metarouter\": {\"cluster\": {\"trusted\": [\n\t\"B\", // lab\n\t// others\n\t\"A\"\n]}}}"},
+		{"{\"metarouter\": {\"cluster\": {\"trusted\": [\r\n\t\"B\",\r\n]}}}", "{\"metarouter\": {\"cluster\": {\"trusted\": [\r\n\t\"B\",\r\n\t\"A\",\r\n]}}}"},
+		{"{\"metarouter\": {\"cluster\": {\"trusted\": [ // none\n]}}}", "{\"metarouter\": {\"cluster\": {\"trusted\": [ // none\n  \"A\"\n]}}}"},
+		{`{"metarouter": {"cluster": {"trusted": ["A", "B"]}}}`, `{"metarouter": {"cluster": {"trusted": ["A", "B"]}}}`},
+		{`{"metarouter": {"cluster": {"trusted": "A"}}}`, ""},
+		{`{"metarouter": {"cluster": []}}`, ""},
+		{`{"metarouter": 1}`, ""},
+	} {
+		keys := strings.NewReplacer(`"A"`, `"`+keyA+`"`, `"B"`, `"`+keyB+`"`)
+		before, after := keys.Replace(tt.before), keys.Replace(tt.after)
+		got, err := TrustNode("/f", []byte(before), keyA)
+		if string(got) != after && after != "" || (err != nil) != (after == "") {
+			t.Errorf("%s:\ngot  %q, %v\nwant %q", tt.before, got, err, after)
+		}
+	}
+}
+
+func TestDistrustNode(t *testing.T) {
+	for _, tt := range []struct{ before, after string }{ // A is removed
+		{``, ``},
+		{`{"metarouter": {"cluster": {"trusted": ["B"]}}}`, `{"metarouter": {"cluster": {"trusted": ["B"]}}}`},
+		{`{"metarouter": {"cluster": {"trusted": ["A"]}}}`, `{"metarouter": {"cluster": {"trusted": []}}}`},
+		{`{"metarouter": {"cluster": {"trusted": ["A", "B", "A"]}}}`, `{"metarouter": {"cluster": {"trusted": ["B"]}}}`},
+		{"{\"metarouter\": {\"cluster\": {\"trusted\": [\n\t\"B\", // lab\n\t// old\n\t\"A\"\n]}}}", "{\"metarouter\": {\"cluster\": {\"trusted\": [\n\t\"B\" // lab\n\t// old\n]}}}"},
+		{"{\"metarouter\": {\"cluster\": {\"trusted\": [\n\t\"A\",\n\t\"B\",\n]}}}", "{\"metarouter\": {\"cluster\": {\"trusted\": [\n\t\"B\",\n]}}}"},
+	} {
+		keys := strings.NewReplacer(`"A"`, `"`+keyA+`"`, `"B"`, `"`+keyB+`"`)
+		got, err := DistrustNode("/f", []byte(keys.Replace(tt.before)), keyA)
+		if want := keys.Replace(tt.after); string(got) != want || err != nil {
+			t.Errorf("%s:\ngot  %q, %v\nwant %q", tt.before, got, err, want)
+		}
+	}
+}
+
+func TestClusterKeys(t *testing.T) {
+	for text, want := range map[string]int{``: 0, `{}`: 0, `{"metarouter": {}}`: 1, `{"metarouter": {"cluster": {}}}`: 2, `{"metarouter": {"cluster": {"trusted": []}}}`: 3, `{"cluster": {"trusted": []}}`: 0} {
+		if n, err := ClusterKeys("/f", []byte(text)); n != want || err != nil {
+			t.Errorf("%s: %d, %v", text, n, err)
+		}
+	}
+}
+
+// Whatever our reader accepts keeps its meaning and its comments when a node is trusted and when it
+// is not any more, and a file of plain JSON stays one.
+func FuzzTrustNode(f *testing.F) {
+	for _, text := range []string{
+		`{}`, `{"metarouter":{"cluster":{"trusted":[]}}}`, "{\n// c\n\"metarouter\": {\"cluster\": {\"trusted\": [\n\"" + keyA + "\" // x\n]}} }",
+		"\ufeff{\r\n\"metarouter\": null\r\n}", `{"metarouter":{"cluster":{"trusted":[1/**/,/*x*/"` + keyB + `",]/**/,}}}//`, "{\"metarouter\":{\"cluster\":{\"trusted\":[\n{}\n,\n[]]}}}",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := config.Read("/f.json", data); err != nil {
+			return
+		}
+		with, err := TrustNode("/f.json", data, keyA)
+		if err != nil {
+			return // a value on the way is no object, or no array
+		}
+		if again, err := TrustNode("/f.json", with, keyA); err != nil || !bytes.Equal(again, with) {
+			t.Errorf("the second time: %v\n%s\nafter\n%s", err, again, with)
+		}
+		if got, want := comments(t, with), comments(t, data); !reflect.DeepEqual(got, want) {
+			t.Errorf("the comments are %q, were %q", got, want)
+		}
+		d, err := open("/f.json", with)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, with)
+		}
+		if !slices.ContainsFunc(elements(d.at(trusted...)), isText(keyA)) {
+			t.Errorf("the key is not there:\n%s", with)
+		}
+		without, err := DistrustNode("/f.json", with, keyA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys := trusted
+		if n, _ := ClusterKeys("/f.json", data); n < len(trusted) {
+			keys = trusted[:1] // there was none of it, or null
+		}
+		if got, want := meaning(t, without, keys...), meaning(t, data, keys...); got != want {
+			t.Errorf("it says %s, said %s", got, want)
+		}
+		for _, next := range [][]byte{with, without} {
+			if before, after := tree(t, data), tree(t, next); before.IsStandard() && !after.IsStandard() {
+				t.Errorf("plain JSON no more:\n%s", next)
+			}
+		}
+	})
+}

@@ -1,0 +1,257 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+)
+
+// A Cluster is what was seen of the router's cluster.
+type Cluster struct {
+	Nodes  []cluster.NodeInfo // this one first
+	Report cluster.Report
+	Err    error // why the cluster could not be asked; nil if it could
+}
+
+// AskCluster looks at the cluster of the configuration, for [Case]. It takes 10 s at most, and asks
+// nothing without a cluster: then it returns nil. version is that of this router.
+func AskCluster(ctx context.Context, c *config.Cluster, version string) *Cluster {
+	if c == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	key, err := config.NodeKey()
+	if err != nil {
+		return &Cluster{Err: err}
+	}
+	var seen Cluster
+	seen.Nodes, seen.Report, seen.Err = cluster.Observe(ctx, *c, key, version)
+	return &seen
+}
+
+// AddDenied adds what NATS does not let a router do that runs: it does more than one that only
+// looks. r is the report of that router.
+func (c *Cluster) AddDenied(r cluster.Report) {
+	for _, p := range r.Problems {
+		if strings.HasPrefix(p, ofPermissions) && !slices.Contains(c.Report.Problems, p) {
+			c.Report.Problems = append(c.Report.Problems, p)
+		}
+	}
+}
+
+// ofPermissions is how the problems begin that are about permissions.
+const ofPermissions = "The permissions of NATS"
+
+const (
+	fewestPayload = 1 << 20     // bytes; NATS's default
+	clockLimit    = time.Minute // frames of a clock that differs by more are dropped
+	leastMajor    = 2           // of NATS, and
+	leastMinor    = 11          // of that
+	maxStrangers  = 10          // untrusted nodes that are named
+	releasesURL   = "https://github.com/nats-io/nats-server/releases"
+)
+
+// checkCluster says what is wrong with the cluster.
+func checkCluster(x *findings, c Case) {
+	seen, wanted := c.Cluster, c.Config.Router.Cluster
+	if seen == nil || wanted == nil {
+		return
+	}
+	if seen.Err != nil {
+		problem, fix := parted(seen.Err.Error())
+		x.add(Broken, strings.TrimSuffix(problem, ".")+", so servers of other nodes are missing, and none is shared.", fix)
+		return
+	}
+	checkNATS(x, seen.Report)
+	checkNodes(x, seen)
+	checkStrangers(x, seen.Nodes)
+	checkUsed(x, *wanted, seen.Nodes)
+	checkShared(x, *wanted, c.Servers)
+	checkOthers(x, seen.Report)
+	x.add(Note, aboutCluster(*wanted, seen), "")
+}
+
+// parted divides a problem of the cluster, "What is wrong; what to do." or "What is wrong. What to do.",
+// and has it begin as the other findings do.
+func parted(text string) (problem, fix string) {
+	text = plain.Line(text)
+	problem, fix, found := strings.Cut(text, ". ")
+	if !found {
+		problem, fix, _ = strings.Cut(text, "; ")
+	}
+	if first, _, _ := strings.Cut(problem, " "); first != "JetStream" && first != "NATS" && problem != "" {
+		problem = strings.ToLower(problem[:1]) + problem[1:]
+	}
+	return strings.TrimSuffix(problem, ".") + ".", strings.TrimSuffix(fix, ".")
+}
+
+// aboutCluster sums up a cluster that can be asked.
+func aboutCluster(c config.Cluster, seen *Cluster) string {
+	var alive []string
+	for _, n := range seen.Nodes {
+		if n.Alive && n.Trusted && !n.Self {
+			alive = append(alive, plain.Line(n.Node))
+		}
+	}
+	others := "no other trusted node is alive"
+	switch len(alive) {
+	case 0:
+	case 1:
+		others = "another trusted node is alive: " + alive[0]
+	default:
+		others = fmt.Sprintf("%d other trusted nodes are alive: %s", len(alive), some(alive))
+	}
+	r := seen.Report
+	took := ""
+	if r.RoundTrip > 0 { // it was measured
+		took = fmt.Sprintf(" in %.1f ms", float64(r.RoundTrip.Microseconds())/1000)
+	}
+	return fmt.Sprintf("the cluster %s: NATS %s at %s answers%s; %s.", c.Name, plain.Line(r.Server), plain.Line(r.URL), took, others)
+}
+
+// checkNATS says what is wrong with the NATS server.
+func checkNATS(x *findings, r cluster.Report) {
+	at := plain.Line(r.URL)
+	if !isRecent(r.Server) {
+		x.add(Broken, fmt.Sprintf("NATS at %s has version %s, and the cluster needs %d.%d or later.", at, plain.Line(r.Server), leastMajor, leastMinor),
+			"install a newer nats-server there: "+releasesURL+" (packages of distributions are often older)")
+	} else if i := slices.IndexFunc(r.Problems, isJetStream); i >= 0 {
+		problem, fix := parted(r.Problems[i])
+		x.add(Broken, problem, fix)
+	}
+	for _, denied := range r.Problems {
+		if strings.HasPrefix(denied, ofPermissions) {
+			problem, fix := parted(denied)
+			x.add(Broken, problem, fix+" in the configuration of NATS; docs/cluster.md has all that a node needs")
+		}
+	}
+	if r.MaxPayload > 0 && r.MaxPayload < fewestPayload {
+		x.add(Warning, fmt.Sprintf("NATS at %s takes messages of at most %d bytes, so long lists of tools and results may not pass.", at, r.MaxPayload),
+			"write max_payload: 1MB, its default, or more into the configuration of NATS")
+	}
+}
+
+// isRecent reports whether NATS has at least the version that the cluster needs. A version that
+// can't be read is taken for one.
+func isRecent(version string) bool {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	a, err := strconv.Atoi(major)
+	b, bad := strconv.Atoi(minor)
+	return err != nil || bad != nil || a > leastMajor || a == leastMajor && b >= leastMinor
+}
+
+// checkNodes says what is wrong with trusted nodes.
+func checkNodes(x *findings, seen *Cluster) {
+	r := seen.Report
+	for _, node := range slices.Sorted(maps.Keys(r.Clocks)) {
+		ahead, severity, effect := r.Clocks[node], Warning, "; calls fail from a difference of a minute on"
+		if ahead.Abs() > clockLimit {
+			severity, effect = Broken, ", so neither takes calls of the other"
+		}
+		differs := "ahead of"
+		if ahead < 0 {
+			differs = "behind"
+		}
+		x.add(severity, fmt.Sprintf("the clock of node %s is %s %s this one's%s.", plain.Line(node), short(ahead.Abs()), differs, effect),
+			"have both machines set their clocks by the network (timedatectl set-ntp true; w32tm /resync)")
+	}
+	for _, node := range slices.Sorted(maps.Keys(r.Versions)) {
+		x.add(Note, fmt.Sprintf("node %s runs metarouter %s, which is not this one's version.", plain.Line(node), plain.Line(r.Versions[node])), "update the older one when you can")
+	}
+	for _, conflict := range r.Conflicts {
+		problem, fix := parted(conflict)
+		x.add(Warning, problem, fix)
+	}
+	for _, n := range seen.Nodes {
+		if r.Clocks[n.Node].Abs() > clockLimit || n.Problem == "" || !n.Trusted {
+			continue // said above, or below
+		}
+		problem, fix := parted(n.Problem)
+		x.add(Warning, fmt.Sprintf("node %s: %s", plain.Line(n.Node), problem), fix)
+	}
+}
+
+// checkStrangers names the nodes that are not trusted.
+func checkStrangers(x *findings, nodes []cluster.NodeInfo) {
+	strangers := slices.DeleteFunc(slices.Clone(nodes), func(n cluster.NodeInfo) bool {
+		return n.Trusted || n.Self || config.CheckNodeKey(n.Key) != nil // the key becomes part of a command
+	})
+	for i, n := range strangers {
+		if i == maxStrangers {
+			x.add(Note, fmt.Sprintf("%d more nodes are not trusted.", len(strangers)-i), "run 'metarouter nodes' to see them all")
+			return
+		}
+		x.add(Note, fmt.Sprintf("a node that is not trusted calls itself %q: its servers are not used, and its calls are refused. Its key is %s.", clip(plain.Line(n.Node), 40), n.Key),
+			"if 'metarouter nodes key' prints that key on a machine of yours, run: metarouter nodes trust "+n.Key+" --write")
+	}
+}
+
+// checkUsed says which patterns of "use" fit no server.
+func checkUsed(x *findings, c config.Cluster, nodes []cluster.NodeInfo) {
+	var names []string
+	for _, n := range nodes {
+		if !n.Trusted || n.Self {
+			continue
+		}
+		for _, server := range n.Servers {
+			names = append(names, server+"@"+n.Node)
+		}
+	}
+	for _, pattern := range c.Use {
+		p, err := glob.Parse(pattern)
+		if err != nil || slices.ContainsFunc(names, p.Match) {
+			continue
+		}
+		there := "no trusted node shares a server"
+		if len(names) > 0 {
+			there = "there are " + some(names)
+		}
+		x.add(Warning, fmt.Sprintf("%q in \"use\" of \"cluster\" fits no server of a trusted node that is alive; %s.", pattern, plain.Line(there)),
+			"correct the pattern; or start the router of that node, and write the server into \"share\" there")
+	}
+}
+
+// checkShared says which shared servers do not work.
+func checkShared(x *findings, c config.Cluster, servers []status.Status) {
+	for _, s := range servers {
+		shared := slices.ContainsFunc(c.Share, func(pattern string) bool {
+			p, err := glob.Parse(pattern)
+			return err == nil && p.Match(s.Name)
+		})
+		if !shared || s.State == status.Ready || s.State == status.Idle || strings.Contains(s.Name, "@") {
+			continue
+		}
+		x.add(Warning, fmt.Sprintf("the server %s is shared, but %s, so other nodes can't use it.", s.Name, s.Verb()), "see what is said about it above, or remove it from \"share\"")
+	}
+}
+
+// isJetStream reports whether a problem is that of JetStream itself.
+func isJetStream(problem string) bool { return strings.HasPrefix(problem, "JetStream does not answer") }
+
+// covered are how the problems of a report begin that other members of it have, too.
+var covered = []string{"JetStream does not answer", "The NATS server has version", "The NATS server takes messages", ofPermissions, "The name ", "The node "}
+
+// checkOthers adds the problems that no other member of the report has.
+func checkOthers(x *findings, r cluster.Report) {
+	streams := !isRecent(r.Server) || slices.ContainsFunc(r.Problems, isJetStream) // the catalog's problem follows from it
+	for _, text := range r.Problems {
+		isCovered := func(beginning string) bool { return strings.HasPrefix(text, beginning) }
+		if slices.ContainsFunc(covered, isCovered) || streams && strings.HasPrefix(text, "The catalog of the cluster") {
+			continue
+		}
+		problem, fix := parted(text)
+		x.add(Warning, problem, fix)
+	}
+}

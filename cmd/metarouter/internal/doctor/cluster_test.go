@@ -1,0 +1,133 @@
+package doctor
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+)
+
+// nodeKeyOf returns the public key of a new node.
+func nodeKeyOf(t *testing.T) string {
+	t.Helper()
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := pair.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// Each thing that may be wrong with a cluster is named, with what to do.
+func TestCheckCluster(t *testing.T) {
+	stranger := nodeKeyOf(t)
+	self := cluster.NodeInfo{Node: "desk", Key: "U1", Self: true, Trusted: true, Alive: true}
+	box := cluster.NodeInfo{Node: "box", Key: "U2", Trusted: true, Alive: true, Servers: []string{"gpu"}}
+	well := func() *Cluster {
+		return &Cluster{Nodes: []cluster.NodeInfo{self, box}, Report: cluster.Report{
+			Connected: true, URL: "nats://hub:4222", Server: "2.12.1", RoundTrip: 400 * time.Microsecond, MaxPayload: 1 << 20, JetStream: true,
+		}}
+	}
+	for _, tt := range []struct {
+		name     string
+		change   func(c *Cluster, join *config.Cluster)
+		severity Severity
+		problem  string
+		fix      string
+	}{
+		{"all is well", func(*Cluster, *config.Cluster) {}, Note, "the cluster office: NATS 2.12.1 at nats://hub:4222 answers in 0.4 ms; another trusted node is alive: box.", ""},
+		{"alone", func(c *Cluster, _ *config.Cluster) { c.Nodes = c.Nodes[:1] }, Note, "no other trusted node is alive", ""},
+		{"refused", func(c *Cluster, _ *config.Cluster) {
+			*c = Cluster{Err: errors.New(`There is no connection to NATS: no NATS server answers at nats://hub:4222; start one there, or correct "urls".`)}
+		}, Broken, "there is no connection to NATS: no NATS server answers at nats://hub:4222, so servers of other nodes are missing", `start one there, or correct "urls"`},
+		{"old", func(c *Cluster, _ *config.Cluster) {
+			c.Report.Server, c.Report.Problems = "2.10.29", []string{"The NATS server has version 2.10.29; a cluster needs 2.11 or later.", "The catalog of the cluster does not change: it is older than 2.11."}
+		}, Broken, "has version 2.10.29, and the cluster needs 2.11", releasesURL},
+		{"no JetStream", func(c *Cluster, _ *config.Cluster) {
+			c.Report.Problems = []string{"JetStream does not answer, so that the servers of other nodes do not change: it is off; start nats-server with -js.", "The catalog of the cluster does not change: x."}
+		}, Broken, "JetStream does not answer, so that the servers of other nodes do not change: it is off.", "start nats-server with -js"},
+		{"denied", func(c *Cluster, _ *config.Cluster) {
+			c.AddDenied(cluster.Report{Problems: []string{"Else.", `The permissions of NATS do not let this router publish to metarouter.office.to.UABC.X; allow it "metarouter.office.to.>".`}})
+		}, Broken, "the permissions of NATS do not let this router publish to metarouter.office.to.UABC.X.", `allow it "metarouter.office.to.>" in the configuration`},
+		{"small", func(c *Cluster, _ *config.Cluster) { c.Report.MaxPayload = 8192 }, Warning, "at most 8192 bytes", "max_payload: 1MB"},
+		{"clock", func(c *Cluster, _ *config.Cluster) {
+			c.Report.Clocks = map[string]time.Duration{"box": -7 * time.Second}
+		}, Warning, "the clock of node box is 7.0 s behind this one's; calls fail", "timedatectl"},
+		{"wrong clock", func(c *Cluster, _ *config.Cluster) {
+			c.Report.Clocks = map[string]time.Duration{"box": 2 * time.Minute}
+		}, Broken, "the clock of node box is 120 s ahead of this one's, so neither takes calls", "timedatectl"},
+		{"version", func(c *Cluster, _ *config.Cluster) { c.Report.Versions = map[string]string{"box": "0.9.0"} }, Note, "node box runs metarouter 0.9.0", "update"},
+		{"two names", func(c *Cluster, _ *config.Cluster) {
+			c.Report.Conflicts = []string{"The name box is that of several nodes; one is called box-abcd here. Give it another name: \"node\" in its configuration."}
+		}, Warning, "the name box is that of several nodes; one is called box-abcd here.", `Give it another name: "node"`},
+		{"problem", func(c *Cluster, _ *config.Cluster) {
+			c.Nodes[1].Problem = "it speaks version 2 of frames; update this one"
+		}, Warning, "node box: it speaks version 2 of frames.", "update this one"},
+		{"server", func(c *Cluster, _ *config.Cluster) {
+			c.Report.Problems = []string{"The server gpu@box can't be used: its definitions are not known yet.", "The node box: x."}
+		}, Warning, "the server gpu@box can't be used: its definitions are not known yet.", ""},
+		{"stranger", func(c *Cluster, _ *config.Cluster) {
+			c.Nodes = append(c.Nodes, cluster.NodeInfo{Node: "rogue\x1b[2J", Key: stranger, Alive: true})
+		}, Note, `a node that is not trusted calls itself "rogue"`, "metarouter nodes trust " + stranger + " --write"},
+		{"unused pattern", func(_ *Cluster, join *config.Cluster) { join.Use = []string{"gpu@box", "*@nas"} }, Warning, `"*@nas" in "use" of "cluster" fits no server of a trusted node that is alive; there are gpu@box.`, "correct the pattern"},
+		{"shared server", func(_ *Cluster, join *config.Cluster) { join.Share = []string{"s*"} }, Warning, "the server s is shared, but failed, so", "share"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			join := &config.Cluster{URLs: []string{"nats://me:hush@hub:4222"}, Name: "office"}
+			c := caseOf(config.Config{Router: config.Router{Cluster: join}}, status.Status{Name: "s", State: status.Failed}, status.Status{Name: "t", State: status.Ready})
+			c.Cluster = well()
+			tt.change(c.Cluster, join)
+			var x findings
+			checkCluster(&x, c)
+			found := false
+			for _, f := range x.all {
+				found = found || f.Severity == tt.severity && strings.Contains(f.Problem, tt.problem) && strings.Contains(f.Fix, tt.fix) && (tt.fix == "") == (f.Fix == "")
+				if strings.Contains(f.Problem+f.Fix, "hush") || strings.Contains(f.Problem, "\x1b") {
+					t.Errorf("says %q", f.Problem)
+				}
+			}
+			if !found {
+				t.Errorf("found %+v", x.all)
+			}
+			if worse := len(x.all) > 2; worse {
+				t.Errorf("found %d things: %+v", len(x.all), x.all)
+			}
+		})
+	}
+}
+
+// A crowd of strangers fills no page, and a key that is none becomes no part of a command.
+func TestManyStrangers(t *testing.T) {
+	seen := &Cluster{}
+	for range 3 * maxStrangers {
+		seen.Nodes = append(seen.Nodes, cluster.NodeInfo{Node: "x", Key: nodeKeyOf(t)})
+	}
+	seen.Nodes = append(seen.Nodes, cluster.NodeInfo{Node: "x", Key: "U; rm -rf /"})
+	var x findings
+	checkStrangers(&x, seen.Nodes)
+	if len(x.all) != maxStrangers+1 || !strings.HasPrefix(x.all[maxStrangers].Problem, "20 more nodes") {
+		t.Errorf("found %+v", x.all)
+	}
+	for _, f := range x.all {
+		if strings.Contains(f.Fix, "rm") {
+			t.Errorf("says %q", f.Fix)
+		}
+	}
+}
+
+func TestIsRecent(t *testing.T) {
+	for version, want := range map[string]bool{"2.10.29": false, "2.11.0": true, "2.15.2": true, "v2.9.1": false, "3.0.0": true, "1.9.9": false, "dev": true, "2.11.0-RC.1": true} {
+		if isRecent(version) != want {
+			t.Errorf("%s: %v", version, !want)
+		}
+	}
+}

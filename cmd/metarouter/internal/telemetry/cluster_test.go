@@ -1,0 +1,108 @@
+package telemetry
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+)
+
+// A fakeCluster is a cluster of fixed nodes.
+type fakeCluster struct {
+	nodes    []adapter.NodeInfo
+	report   adapter.ClusterReport
+	counters adapter.ClusterCounters
+}
+
+func (r *fakeRouter) Nodes() []adapter.NodeInfo {
+	if r.cluster == nil {
+		return nil
+	}
+	return r.cluster.nodes
+}
+
+func (r *fakeRouter) ClusterReport() (adapter.ClusterReport, adapter.ClusterCounters, bool) {
+	if r.cluster == nil {
+		return adapter.ClusterReport{}, adapter.ClusterCounters{}, false
+	}
+	return r.cluster.report, r.cluster.counters, true
+}
+
+func TestClusterMetrics(t *testing.T) {
+	r := newFakeRouter("s")
+	h := NewMetrics("1").Handler(r, zap.NewNop())
+	if text, _ := scrape(t, h, "text/plain"); strings.Contains(text, "metarouter_cluster") {
+		t.Errorf("a router in no cluster has its metrics:\n%s", text)
+	}
+	r.cluster = &fakeCluster{
+		nodes: []adapter.NodeInfo{
+			{Node: "desk", Self: true, Trusted: true, Alive: true},
+			{Node: "box", Trusted: true, Alive: true, Latency: 1.5},
+			{Node: "nas", Trusted: true},
+			{Node: "box", Alive: true, Latency: 7}, // a rogue
+		},
+		report: adapter.ClusterReport{Connected: true, RoundTrip: 2 * time.Millisecond},
+		counters: adapter.ClusterCounters{
+			To:      map[string]map[string]uint64{"box": {"ok": 5, "unknown": 1}},
+			From:    map[string]map[string]uint64{"nas": {"error": 2}},
+			Dropped: map[string]uint64{"untrusted": 9, "clock": 0},
+		},
+	}
+	text, _ := scrape(t, h, "text/plain")
+	if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
+		t.Errorf("promlint says %v, %v", problems, err)
+	}
+	families := parse(t, text)
+	for _, tt := range []struct {
+		want   float64
+		name   string
+		labels []string
+	}{
+		{1, "connected", nil},
+		{0, "jetstream", nil},
+		{0.002, "nats_round_trip_seconds", nil},
+		{1, "nodes", []string{"state", "alive"}},
+		{1, "nodes", []string{"state", "lost"}},
+		{1, "nodes", []string{"state", "untrusted"}},
+		{1, "node_alive", []string{"node", "box"}},
+		{0, "node_alive", []string{"node", "nas"}},
+		{0.0015, "node_latency_seconds", []string{"node", "box"}},
+		{-1, "node_latency_seconds", []string{"node", "nas"}},
+		{-1, "node_alive", []string{"node", "desk"}},
+		{5, "calls_sent_total", []string{"node", "box", "outcome", "ok"}},
+		{1, "calls_sent_total", []string{"node", "box", "outcome", "unknown"}},
+		{2, "calls_received_total", []string{"node", "nas", "outcome", "error"}},
+		{9, "frames_dropped_total", []string{"reason", "untrusted"}},
+		{0, "frames_dropped_total", []string{"reason", "clock"}},
+	} {
+		if got := sample(families, "metarouter_cluster_"+tt.name, tt.labels...); got != tt.want {
+			t.Errorf("%s%v is %v, want %v", tt.name, tt.labels, got, tt.want)
+		}
+	}
+}
+
+// However many nodes there are, and whatever their names, the page stays short and correct.
+func TestMetricsOfManyNodes(t *testing.T) {
+	r := newFakeRouter("s")
+	r.cluster = &fakeCluster{counters: adapter.ClusterCounters{To: map[string]map[string]uint64{"\xff": {"ok": 1}, "\xfe": {"ok": 2}}}}
+	for i := range 10 * maxNodes {
+		r.cluster.nodes = append(r.cluster.nodes, adapter.NodeInfo{Node: fmt.Sprint("n", i), Trusted: true, Alive: true})
+	}
+	r.cluster.nodes = append(r.cluster.nodes, r.cluster.nodes[0])
+	text, _ := scrape(t, NewMetrics("1").Handler(r, zap.NewNop()), "text/plain")
+	families := parse(t, text)
+	if n := len(families["metarouter_cluster_node_alive"].GetMetric()); n != maxNodes {
+		t.Errorf("%d nodes have series, want %d", n, maxNodes)
+	}
+	if got := sample(families, "metarouter_cluster_nodes", "state", "alive"); got != 10*maxNodes+1 {
+		t.Errorf("%v nodes are alive", got)
+	}
+	if got := sample(families, "metarouter_cluster_calls_sent_total", "node", "\ufffd", "outcome", "ok"); got != 3 {
+		t.Errorf("calls of nodes without a proper name: %v", got)
+	}
+}

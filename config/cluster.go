@@ -1,0 +1,272 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nkeys"
+	"github.com/tailscale/hujson"
+)
+
+// A Cluster says how the router shares servers with those of other machines. After a mistake in a
+// list, the list is empty; a mistake elsewhere leaves the router in no cluster.
+type Cluster struct {
+	URLs    []string // of NATS, such as "nats://hub:4222"; at least one
+	Name    string   // of the cluster; default "metarouter"
+	Node    string   // the name of this node; "" is the host's name
+	Creds   string   // absolute path of a NATS credentials file, or of an nkey seed; "" is none
+	TLS     ClusterTLS
+	Share   []string // globs of names of servers that other nodes may use; empty shares nothing
+	Use     []string // globs of names such as "gpu@box" of servers that this router uses; empty uses nothing
+	Trusted []string // public keys of the nodes that may call and announce, each once
+}
+
+// ClusterTLS has the PEM files for connections to NATS, absolute paths; "" is none.
+type ClusterTLS struct {
+	CA, Cert, Key string
+}
+
+// A clusterText is what the files say of the cluster.
+type clusterText struct {
+	at         place // of the last "cluster"; the zero place if there is none
+	broken     bool  // by a mistake that leaves the router in no cluster
+	value      Cluster
+	urls       []said // of the last "urls"
+	share, use []said // of the last "share" and "use"
+	listsAt    source // in which these two stand
+}
+
+const (
+	atCluster      = atRouter + ".cluster"
+	defaultCluster = "metarouter"
+
+	maxTrusted = 1000 // nodes
+	maxURLs    = 32
+	maxPath    = 4096 // bytes
+)
+
+// clusterName is what a cluster and a node may be named. The names are parts of NATS's subjects.
+var clusterName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
+// clusterField returns the function that decodes "cluster" on top of those of earlier files.
+func clusterField(d *decoder) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		c := &d.cluster
+		if c.at.source.path == "" {
+			c.value.Name = defaultCluster
+		}
+		c.at = place{d.source, m.Name.StartOffset}
+		v, before, tolerated := &c.value, d.mistakes, 0
+		// list decodes a list that is empty after a mistake, which leaves the router in its cluster.
+		list := func(to *[]string, read reader[[]string]) func(hujson.ObjectMember) {
+			return func(m hujson.ObjectMember) {
+				*to = nil
+				before := d.mistakes
+				set(d, to, read)(m)
+				tolerated += d.mistakes - before
+			}
+		}
+		objectField(d, fields{
+			"urls":  set(d, &v.URLs, d.clusterURLs),
+			"name":  set(d, &v.Name, d.clusterWord("the cluster", "office")),
+			"node":  set(d, &v.Node, d.clusterWord("this node", "laptop")),
+			"creds": set(d, &v.Creds, d.clusterFile("creds")),
+			"tls": objectField(d, fields{
+				"ca":   set(d, &v.TLS.CA, d.clusterFile("ca")),
+				"cert": set(d, &v.TLS.Cert, d.clusterFile("")),
+				"key":  set(d, &v.TLS.Key, d.clusterFile("")),
+			}),
+			"share":   list(&v.Share, placed(&c.share, patterns)),
+			"use":     list(&v.Use, placed(&c.use, patterns)),
+			"trusted": list(&v.Trusted, d.trustedNodes),
+		})(m)
+		c.listsAt = d.source
+		if d.mistakes-tolerated > before {
+			c.broken = true
+			d.mistake(m.Name.StartOffset, `the router joins no cluster because of mistakes in "cluster"; correct them`)
+		}
+	}
+}
+
+// placed is noting, after which no places of an earlier list are left, also after a mistake.
+func placed(places *[]said, read reader[[]string]) reader[[]string] {
+	return func(v hujson.Value) ([]string, error) {
+		*places = nil
+		return noting(places, read)(v)
+	}
+}
+
+// clusterURLs reads an array of URLs of NATS, or one string with commas between them.
+func (d *decoder) clusterURLs(v hujson.Value) ([]string, error) {
+	d.cluster.urls = nil
+	elements := []hujson.Value{v}
+	if a, ok := v.Value.(*hujson.Array); ok {
+		elements = a.Elements
+	} else if v.Value.Kind() != '"' {
+		return nil, errors.New(`must be an array of URLs of NATS; write ["nats://hub:4222"]`)
+	}
+	var all []string
+	for i, e := range elements {
+		path := fmt.Sprintf("[%d]", i)
+		if v.Value.Kind() == '"' {
+			path = ""
+		}
+		s, err := d.bounded(maxValue)(e)
+		if err == nil && d.env.asWritten && strings.Contains(s, "${") {
+			all = append(all, s)
+			continue
+		}
+		var some []string
+		if err == nil {
+			some, err = splitURLs(s)
+		}
+		if err != nil {
+			return nil, inside(e.StartOffset, path, err)
+		}
+		for _, u := range some {
+			d.cluster.urls = append(d.cluster.urls, said{u, e.StartOffset})
+		}
+		all = append(all, some...)
+	}
+	return all, checkURLs(all)
+}
+
+// splitURLs returns the URLs of a text with commas between them. No error shows a part of a URL
+// that may be secret.
+func splitURLs(text string) (all []string, err error) {
+	for s := range strings.SplitSeq(text, ",") {
+		if s = strings.TrimSpace(s); s == "" {
+			continue
+		}
+		u, err := url.Parse(s)
+		switch {
+		case err != nil || u.Hostname() == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme):
+			return nil, errors.New(`must be a whole URL of NATS that begins with nats:, tls:, ws: or wss:; write it like "nats://hub:4222"`)
+		case u.RawQuery != "" || u.ForceQuery || strings.Contains(s, "#") || strings.Trim(u.Path, "/") != "" && !isWebSocket(s):
+			return nil, errors.New(`must be a URL without a path, a query and a fragment; write it like "nats://hub:4222"`)
+		case !isPort(u.Port()):
+			return nil, errors.New(`must have a port from 1 to 65535, or none; write it like "nats://hub:4222"`)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func isPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return s == "" || err == nil && n > 0
+}
+
+func isWebSocket(u string) bool { return strings.HasPrefix(strings.ToLower(u), "ws") }
+
+// checkURLs says what is wrong with valid URLs together.
+func checkURLs(all []string) error {
+	switch {
+	case len(all) == 0:
+		return errors.New(`names no NATS server; write ["nats://hub:4222"], with the address of yours`)
+	case len(all) > maxURLs:
+		return fmt.Errorf("must have at most %d URLs; write those of a few servers, which know the others", maxURLs)
+	case slices.ContainsFunc(all, func(u string) bool { return isWebSocket(u) != isWebSocket(all[0]) && !strings.Contains(u+all[0], "${") }):
+		return errors.New("must be either URLs with ws: and wss:, or with nats: and tls:; write those of one kind")
+	}
+	return nil
+}
+
+// clusterWord reads the name of a cluster or a node.
+func (d *decoder) clusterWord(of, example string) reader[string] {
+	return func(v hujson.Value) (string, error) {
+		s, err := d.bounded(maxValue)(v)
+		if err != nil || d.env.asWritten && strings.Contains(s, "${") || s == "" && example == "laptop" {
+			return s, err
+		}
+		if !clusterName.MatchString(s) {
+			err = fmt.Errorf("must be the name of %s: 1 to 32 lower case letters, digits and -; write it like %q", of, example)
+		}
+		return s, err
+	}
+}
+
+// clusterFile reads the path of a file, which [Config.Examine] looks at if kind is not "".
+func (d *decoder) clusterFile(kind string) reader[string] {
+	return func(v hujson.Value) (string, error) {
+		s, err := d.bounded(maxPath)(v)
+		if err != nil || s == "" {
+			return "", err
+		}
+		s = d.absolute(s)
+		if kind != "" {
+			d.claim(v.StartOffset, claim{kind: claimCluster, text: kind, path: s})
+		}
+		return s, nil
+	}
+}
+
+// trustedNodes reads the public keys of nodes. It reports each one that is wrong, and leaves it out.
+func (d *decoder) trustedNodes(v hujson.Value) (keys []string, err error) {
+	a, ok := v.Value.(*hujson.Array)
+	switch {
+	case !ok:
+		return nil, errors.New(`must be an array, so no other node is trusted; write ["U…"] with the public keys that 'metarouter nodes key' prints on the nodes`)
+	case len(a.Elements) > maxTrusted:
+		return nil, fmt.Errorf("must have at most %d keys, so no other node is trusted; write fewer", maxTrusted)
+	}
+	for i, e := range a.Elements {
+		key, err := text(e)
+		if err == nil {
+			err = CheckNodeKey(key)
+		}
+		switch {
+		case err != nil:
+			d.mistake(e.StartOffset, `"trusted[%d]" trusts no node: it %v`, i, err)
+		case slices.Contains(keys, key):
+			d.warn(e.StartOffset, `"trusted[%d]" is here twice; remove one`, i)
+		default:
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// lenKey is how many characters the public key of a node has.
+const lenKey = 56
+
+// CheckNodeKey says why a text is not the public key of a node, and what to do; nil if it is one.
+// The error completes a sentence that begins with the key, and shows no part of the text.
+func CheckNodeKey(key string) error {
+	const advice = "; write the key that 'metarouter nodes key' prints on that node, which begins with U"
+	switch {
+	case strings.HasPrefix(key, "S"):
+		return errors.New("seems to be the seed of a private key, which no other node may know" + advice + ", and make a new private key")
+	case len(key) != lenKey:
+		return fmt.Errorf("has %d characters, and the public key of a node has %d"+advice, len(key), lenKey)
+	case key[0] != 'U':
+		return errors.New("is not the public key of a node" + advice)
+	case !nkeys.IsValidPublicUserKey(key):
+		return errors.New("has a wrong checksum, so a character of it is wrong" + advice)
+	}
+	return nil
+}
+
+// serviceName is what "service" of an entry may be.
+var serviceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// IsService reports whether "service" of an entry may be the name.
+func IsService(name string) bool { return serviceName.MatchString(name) }
+
+// serviceField returns the function that decodes "service" of an entry. After a mistake the server
+// is one of its own.
+func serviceField(d *decoder, to *string) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		s, err := text(m.Value)
+		if err != nil || s != "" && !IsService(s) {
+			d.mistake(m.Name.StartOffset, `"service" must be a name of 1 to 64 letters, digits and . _ -, so the server is not one with those of other nodes; write it like "web-search"`)
+			s = ""
+		}
+		*to = s
+	}
+}

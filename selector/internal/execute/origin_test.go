@@ -1,0 +1,134 @@
+package execute
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A remoteStub is a server on another node: it notes the requests, and says where they ran.
+type remoteStub struct {
+	stub
+	requests []session.Request
+	fail     int   // requests that fail before one succeeds
+	why      error // they fail; nil is ErrNotSent
+}
+
+func (s *remoteStub) Session(context.Context, string, session.Client) (session.Session, error) {
+	return remoteSession{live{stub: &s.stub}, s}, nil
+}
+
+type remoteSession struct {
+	live
+	of *remoteStub
+}
+
+func (r remoteSession) Call(_ context.Context, q session.Request) (json.RawMessage, error) {
+	return r.of.answer(q)
+}
+
+func (s *remoteStub) answer(r session.Request) (json.RawMessage, error) {
+	s.requests = append(s.requests, r)
+	if r.Ran != nil {
+		*r.Ran = session.Run{Nodes: []string{"box"}, Verified: true, Degraded: true}
+	}
+	if s.fail--; s.fail >= 0 {
+		return nil, errors.Join(errors.New("gone"), cmp.Or(s.why, session.ErrNotSent))
+	}
+	return json.RawMessage(`{"content":[],"_meta":{"node_id":"false","verified":true,"theirs":1}}`), nil
+}
+
+// Another node gets for whom a call is made, and its result says that it ran there.
+func TestCallOnAnotherNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &remoteStub{stub: stub{policy: Policy{Gateway: "laptop"}}, fail: 1}
+		c := Call{Tool: tool(`{}`), Profile: "dev", Rules: json.RawMessage(`{"chosen":["dev"]}`), Principal: "5e88", PrincipalName: "ann"}
+		r, err := newExecutor(registry.New(), s).Execute(t.Context(), c)
+		if err != nil || r.IsError || len(s.requests) != 2 {
+			t.Fatalf("got %s, %v after %d requests", r.JSON, err, len(s.requests))
+		}
+		o := s.requests[0].Origin
+		if o == nil || o.Profile != "dev" || string(o.Rules) != `{"chosen":["dev"]}` || o.Name != "ann" {
+			t.Errorf("the node gets the origin %+v", o)
+		}
+		if len(o.Principal) != 64 || o.Principal == session.NewOrigin("", nil, "5e89", "").Principal {
+			t.Errorf("the node gets the principal %q", o.Principal)
+		}
+		if s.requests[0].Ran == s.requests[1].Ran {
+			t.Error("two attempts have one Run, which the session of the first may still write")
+		}
+		for key, want := range map[string]string{
+			"node_id": `"box"`, "execution_path": `["laptop","box"]`, "verified": "true", "degraded": "true", "theirs": "1",
+		} {
+			if got := string(wire.Member(r.Meta(), key)); got != want {
+				t.Errorf("_meta has %s %s, want %s", key, got, want)
+			}
+		}
+	})
+}
+
+// A result of this node never counts as verified, whatever its server says.
+func TestCallOnThisNode(t *testing.T) {
+	s := &remoteStub{}
+	r, err := newExecutor(registry.New(), s).Execute(t.Context(), Call{Tool: tool(`{}`), Principal: "5e88"})
+	if err != nil || r.IsError {
+		t.Fatalf("got %s, %v", r.JSON, err)
+	}
+	if got := s.requests[0]; got.Origin != nil || got.Ran != nil {
+		t.Errorf("a server of this node gets %+v", got)
+	}
+	for key, want := range map[string]string{"execution_path": `["local"]`, "verified": "false", "degraded": "false"} {
+		if got := string(wire.Member(r.Meta(), key)); got != want {
+			t.Errorf("_meta has %s %s, want %s", key, got, want)
+		}
+	}
+}
+
+// A node is told which calls may be repeated: only those may run without a second message.
+func TestRepeatable(t *testing.T) {
+	yes := true
+	for _, tt := range []struct {
+		retry Retry
+		hints registry.Hints
+		want  bool
+	}{
+		{IfHarmless, registry.Hints{}, false},
+		{IfHarmless, registry.Hints{ReadOnly: &yes}, true},
+		{NeverRetry, registry.Hints{ReadOnly: &yes}, false},
+		{AlwaysRetry, registry.Hints{}, true},
+	} {
+		s := &remoteStub{stub: stub{policy: Policy{Gateway: "laptop", Retry: tt.retry}}}
+		called := tool(`{}`)
+		called.Hints = tt.hints
+		if _, err := newExecutor(registry.New(), s).Execute(t.Context(), Call{Tool: called}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.requests[0].Repeatable; got != tt.want {
+			t.Errorf("retry %d, hints %+v: repeatable %v", tt.retry, tt.hints, got)
+		}
+	}
+}
+
+// A node that is lost during many calls is called as soon as it is back. A server of this router that
+// ends so often is not called for a while.
+func TestLostNodeIsCalledAgain(t *testing.T) {
+	for gateway, want := range map[string]int{"laptop": breakAfter + 1, "": breakAfter} {
+		s := &remoteStub{stub: stub{policy: Policy{Gateway: gateway}}, fail: breakAfter, why: session.ErrClosed}
+		e := newExecutor(registry.New(), s)
+		for range breakAfter + 1 {
+			if _, err := e.Execute(t.Context(), Call{Tool: tool(`{}`)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(s.requests) != want {
+			t.Errorf("gateway %q: %d requests, want %d", gateway, len(s.requests), want)
+		}
+	}
+}

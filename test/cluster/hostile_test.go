@@ -1,0 +1,139 @@
+//go:build linux
+
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mcp-metarouter/metarouter/test/fakeserver"
+	"github.com/mcp-metarouter/metarouter/test/natsserver"
+)
+
+// Whoever can log in to NATS hears all frames of the cluster, and can send each again, garbage in
+// between, and overwrite announcements. Nothing runs again, and calls go on.
+func TestReplay(t *testing.T) {
+	needsProcesses(t)
+	t.Parallel()
+	hub := natsserver.Start(t)
+	ledger := filepath.Join(t.TempDir(), "ledger")
+	a := newNode(t, "a", []string{hub.URL()}, entries{})
+	b := newNode(t, "b", []string{hub.URL()}, entries{"bank": bank("b", ledger, "")})
+	b.cluster["share"] = []string{"*"}
+	trustEachOther(a, b)
+	a.start()
+	b.start()
+	a.lists("bank-at-b__" + charge)
+
+	stranger, err := nats.Connect(hub.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	heard := make(chan *nats.Msg, 1<<16)
+	hearing, err := stranger.ChanSubscribe("metarouter.test.>", heard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stranger.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	l := &load{name: "a", client: a.client()}
+	var outcomes []outcome
+	callAll := func(round int) {
+		t.Helper()
+		for i := range 30 {
+			tool := []string{read, put, charge}[i%3]
+			outcomes = append(outcomes, l.call(fmt.Sprintf("%s-%d-%d", tool, round, i), "bank-at-b", tool, 1))
+		}
+	}
+	callAll(0)
+	time.Sleep(time.Second) // for the last frames to be heard
+	hearing.Unsubscribe()
+	before := count(readLedger(t, ledger))
+
+	frames := drain(heard)
+	if len(frames) < 2*len(outcomes) {
+		t.Fatalf("the stranger heard only %d frames", len(frames))
+	}
+	for range 3 {
+		for _, m := range frames {
+			send(t, stranger, m.Subject, m.Data)
+			send(t, stranger, m.Subject, garbage(m.Data))
+		}
+	}
+	time.Sleep(late)
+	if after := count(readLedger(t, ledger)); after != before {
+		t.Errorf("%d executions before the frames came again, %d after", before, after)
+	}
+	callAll(1)
+	overwrite(t, stranger, b.key)
+	time.Sleep(late)
+	callAll(2)
+	a.lists("bank-at-b__" + charge)
+	reportBroken(t, check(outcomes, readLedger(t, ledger), nil))
+}
+
+// count counts executions.
+func count(ledger []fakeserver.LedgerLine) (n int) {
+	for _, line := range ledger {
+		if !line.Ended {
+			n++
+		}
+	}
+	return n
+}
+
+func drain(heard <-chan *nats.Msg) (all []*nats.Msg) {
+	for len(heard) > 0 {
+		all = append(all, <-heard)
+	}
+	return all
+}
+
+func send(t *testing.T, c *nats.Conn, subject string, data []byte) {
+	t.Helper()
+	if err := c.Publish(subject, data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// garbage returns the frame with a changed byte, or cut short, or something else.
+func garbage(frame []byte) []byte {
+	switch changed := append([]byte(nil), frame...); rand.IntN(3) {
+	case 0:
+		changed[rand.IntN(len(changed))] ^= 1 << rand.IntN(8)
+		return changed
+	case 1:
+		return changed[:rand.IntN(len(changed))]
+	}
+	return []byte("PING\r\n")
+}
+
+// overwrite replaces the announcement of a node by nonsense, and deletes it.
+func overwrite(t *testing.T, c *nats.Conn, key string) {
+	t.Helper()
+	js, err := jetstream.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := js.KeyValue(within(t), "metarouter-test-nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bucket.Get(within(t), key); err != nil {
+		t.Fatalf("the announcement: %v", err)
+	}
+	if _, err := bucket.PutString(within(t), key, `{"servers":[]}`); err != nil {
+		t.Fatal(err)
+	}
+	if err := bucket.Delete(within(t), key); err != nil {
+		t.Fatal(err)
+	}
+}

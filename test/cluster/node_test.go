@@ -1,0 +1,271 @@
+//go:build linux
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+type entries map[string]map[string]any
+
+// A node is a router with a user of its own: a home folder, a configuration, data and a key.
+type node struct {
+	t       testing.TB
+	name    string
+	dir     string
+	key     string // public
+	address string // of its HTTP listener
+
+	// The configuration. write puts it into the file.
+	entries entries
+	cluster map[string]any
+
+	process *mcptest.Client // the last one
+}
+
+// newNode makes a node that is not yet running. It shares nothing and uses everything.
+func newNode(t testing.TB, name string, urls []string, servers entries) *node {
+	t.Helper()
+	n := &node{t: t, name: name, dir: filepath.Join(t.TempDir(), "node-"+name), address: mcptest.FreeAddress(t), entries: servers}
+	n.cluster = map[string]any{"urls": urls, "name": "test", "node": name, "use": []string{"*"}}
+	if err := os.MkdirAll(filepath.Join(n.dir, "home"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n.write()
+	n.key = strings.TrimSpace(n.run("nodes", "key"))
+	t.Cleanup(func() {
+		mcptest.WaitFor(t, "the end of all processes of node "+name, func() bool { return !isNamed(n.dir) })
+	})
+	return n
+}
+
+// isNamed reports whether the command line of a running process has the text.
+func isNamed(text string) bool {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	return slices.ContainsFunc(lines, func(name string) bool {
+		line, _ := os.ReadFile(name) // empty for a process that has ended
+		return bytes.Contains(line, []byte(text))
+	})
+}
+
+// trustEachOther lets all nodes trust each other, and writes their configurations.
+func trustEachOther(all ...*node) {
+	var keys []string
+	for _, n := range all {
+		keys = append(keys, n.key)
+	}
+	for _, n := range all {
+		n.cluster["trusted"] = keys
+		n.write()
+	}
+}
+
+// write replaces the configuration as an editor does: a new file by rename.
+func (n *node) write() {
+	n.t.Helper()
+	text, err := json.MarshalIndent(map[string]any{
+		"mcpServers": n.entries,
+		"metarouter": map[string]any{"cluster": n.cluster},
+	}, "", "  ")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	file := n.config()
+	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *node) config() string { return filepath.Join(n.dir, "mcp.json") }
+
+func (n *node) environment() []string {
+	home := filepath.Join(n.dir, "home")
+	return append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"), "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "METAROUTER_KEYRING=off")
+}
+
+// flags are those of every command of this node.
+func (n *node) flags() []string {
+	return []string{"--config", n.config(), "--data", filepath.Join(n.dir, "data")}
+}
+
+// run runs a command of this node to its end and returns its output.
+func (n *node) run(args ...string) string {
+	n.t.Helper()
+	cmd := exec.CommandContext(within(n.t), metarouter, append(args, n.flags()...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.Dir, cmd.Env = &out, &errs, n.dir, n.environment()
+	if err := cmd.Run(); err != nil {
+		n.t.Fatalf("%s: metarouter %v: %v\n%s", n.name, args, err, errs.String())
+	}
+	return out.String()
+}
+
+// start starts the router and waits until it listens.
+func (n *node) start() {
+	n.t.Helper()
+	args := append([]string{"serve", "--mode", "direct", "--http", n.address}, n.flags()...)
+	n.process = mcptest.Start(n.t, metarouter, args, n.dir, n.environment())
+	p := n.process
+	n.t.Cleanup(func() {
+		if n.t.Failed() {
+			n.t.Logf("the end of node %s's log:\n%s", n.name, tail(p.Stderr(), 4000))
+		}
+	})
+	mcptest.WaitFor(n.t, "node "+n.name+" to listen", func() bool {
+		select {
+		case <-p.Done:
+			n.t.Fatalf("node %s has ended:\n%s", n.name, p.Stderr())
+		default:
+		}
+		conn, err := net.Dial("tcp", n.address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+}
+
+func tail(text string, most int) string { return text[max(0, len(text)-most):] }
+
+// signal sends a signal to the router. Its servers do not get it.
+func (n *node) signal(s syscall.Signal) {
+	n.t.Helper()
+	if err := n.process.Cmd.Process.Signal(s); err != nil {
+		n.t.Fatalf("node %s: %v", n.name, err)
+	}
+}
+
+// kill kills the router with SIGKILL.
+func (n *node) kill() { n.process.Kill() }
+
+// restart ends the router with SIGTERM and starts it again.
+func (n *node) restart() {
+	n.t.Helper()
+	n.signal(syscall.SIGTERM)
+	select {
+	case <-n.process.Done:
+	case <-time.After(time.Minute):
+		n.t.Fatalf("node %s still runs a minute after SIGTERM:\n%s", n.name, tail(n.process.Stderr(), 4000))
+	}
+	n.start()
+}
+
+// client returns a modern client of the node.
+func (n *node) client() *mcptest.HTTPClient {
+	n.t.Helper()
+	c := mcptest.NewHTTPClient(n.t, "http://"+n.address+"/mcp")
+	if _, err := c.Discover(within(n.t)); err != nil {
+		n.t.Fatalf("node %s: %v\n%s", n.name, err, tail(n.process.Stderr(), 4000))
+	}
+	return c
+}
+
+// lists waits until the node lists all tools.
+func (n *node) lists(tools ...string) {
+	n.t.Helper()
+	c := n.client()
+	var names []string
+	defer func() {
+		if n.t.Failed() {
+			n.t.Logf("node %s lists %q", n.name, names)
+		}
+	}()
+	mcptest.WaitFor(n.t, "node "+n.name+" to list "+strings.Join(tools, ", "), func() bool {
+		var err error
+		if names, err = mcptest.ToolNames(within(n.t), c); err != nil {
+			n.t.Fatal(err)
+		}
+		return !slices.ContainsFunc(tools, func(tool string) bool { return !slices.Contains(names, tool) })
+	})
+}
+
+// listsNot waits until the node does not list the tool.
+func (n *node) listsNot(tool string) {
+	n.t.Helper()
+	c := n.client()
+	mcptest.WaitFor(n.t, "node "+n.name+" to list "+tool+" no more", func() bool {
+		names, err := mcptest.ToolNames(within(n.t), c)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		return !slices.Contains(names, tool)
+	})
+}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// fake returns an entry with the fake server, and more members.
+func fake(more map[string]any, flags ...string) map[string]any {
+	command, args := mcptest.Command(flags...)
+	entry := map[string]any{"command": command, "args": args}
+	for key, value := range more {
+		entry[key] = value
+	}
+	return entry
+}
+
+// A result is a CallToolResult.
+type result struct {
+	Content []struct{ Text string }
+	IsError bool
+	Meta    struct {
+		NodeID        string   `json:"node_id"`
+		ExecutionPath []string `json:"execution_path"`
+		Verified      bool
+		Degraded      bool
+	} `json:"_meta"`
+}
+
+func (r result) text() string {
+	var b strings.Builder
+	for _, c := range r.Content {
+		b.WriteString(c.Text)
+	}
+	return b.String()
+}
+
+func decode(t testing.TB, raw json.RawMessage) (r result) {
+	t.Helper()
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	return r
+}
+
+// stdio starts another router of the node's user, for a client over stdio, and waits until it lists
+// the tools.
+func (n *node) stdio(tools ...string) *mcptest.Client {
+	n.t.Helper()
+	c := mcptest.Start(n.t, metarouter, append([]string{"serve", "--standalone", "--mode", "direct"}, n.flags()...), n.dir, n.environment())
+	if _, err := c.Initialize(within(n.t)); err != nil {
+		n.t.Fatalf("initialize: %v\n%s", err, c.Stderr())
+	}
+	mcptest.WaitFor(n.t, "a client over stdio to list "+strings.Join(tools, ", "), func() bool {
+		names, err := mcptest.ToolNames(within(n.t), c)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		return !slices.ContainsFunc(tools, func(tool string) bool { return !slices.Contains(names, tool) })
+	})
+	return c
+}

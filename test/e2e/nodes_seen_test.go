@@ -1,0 +1,86 @@
+//go:build unix
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+	"github.com/mcp-metarouter/metarouter/test/natsserver"
+)
+
+// inCluster returns the "metarouter" object of a node of the cluster at a NATS server.
+func inCluster(nats *natsserver.Server, node string, more map[string]any) map[string]any {
+	cluster := map[string]any{"urls": []string{nats.URL()}, "node": node}
+	for key, value := range more {
+		cluster[key] = value
+	}
+	return map[string]any{"cluster": cluster}
+}
+
+// TestNodesSeen looks at servers of another node with the commands, with and without a router that
+// runs, at the metrics of both nodes, and at what doctor says.
+func TestNodesSeen(t *testing.T) {
+	t.Parallel()
+	nats := natsserver.Start(t)
+	servers := entries{"gpu": fake("-tools", "echo,pid"), "broken": {"command": "metarouter-no-such-command"}}
+	own := entries{"own": fake("-tools", "echo")}
+	desk, deskKey := keyed(t, own)
+	box, boxKey := keyed(t, servers)
+	desk.write(own, inCluster(nats, "desk", map[string]any{"use": []string{"gpu@*", "*@nas"}, "trusted": []string{boxKey}}))
+	box.write(servers, inCluster(nats, "box", map[string]any{"share": []string{"gpu", "broken"}, "trusted": []string{deskKey}}))
+	boxURL, _ := box.serveHTTP()
+
+	says := func(s *setup, code int, want []string, args ...string) {
+		t.Helper()
+		out, errs, got := s.run(args...)
+		for _, text := range want {
+			if !strings.Contains(out+errs, text) || got != code {
+				t.Errorf("%q: status %d, not %d with %q:\n%s%s", args, got, code, text, out, errs)
+			}
+		}
+	}
+	look := func() {
+		t.Helper()
+		says(desk, 0, []string{"gpu@box", "own"}, "servers")
+		says(desk, 0, []string{`"node": "box"`, `"transport": "cluster"`}, "servers", "--json")
+		says(desk, 0, []string{"node        box", "transport   cluster", "tools       2"}, "servers", "gpu@box")
+		says(desk, 0, []string{"gpu@box:echo", "gpu@box:pid"}, "tools", "gpu@box")
+		says(desk, 0, []string{"gpu@box:pid"}, "search", "process ID")
+		says(desk, 0, []string{`"message":"hi"`}, "call", "gpu@box:echo", "message=hi")
+		says(desk, 0, []string{`"*@nas" in "use" of "cluster" fits no server`, "another trusted node is alive: box"}, "doctor")
+	}
+	look() // by a router of each command
+	url, _ := desk.serveHTTP("--mode", "direct")
+	awaitNodes(t, url, 2)
+	look()
+	says(desk, 2, []string{`"gpu@box" is a server of another node; run this command on that machine`}, "restart", "gpu@box")
+	says(box, 1, []string{"the server broken is shared, but failed"}, "doctor")
+
+	for _, at := range []struct{ url, series string }{
+		{url, `metarouter_cluster_calls_sent_total{node="box",outcome="ok"} 1`},
+		{url, `metarouter_cluster_nodes{state="alive"} 1`},
+		{boxURL, `metarouter_cluster_calls_received_total{node="desk",outcome="ok"} 2`}, // also that of the first look
+	} {
+		if text := get(t, strings.TrimSuffix(at.url, "/mcp")+"/metrics"); !strings.Contains(text, at.series+"\n") {
+			t.Errorf("no %s:\n%s", at.series, clusterLines(text))
+		}
+	}
+	nats.Kill()
+	mcptest.WaitFor(t, "the router to see that NATS is gone", func() bool {
+		return strings.Contains(get(t, strings.TrimSuffix(url, "/mcp")+"/metrics"), "metarouter_cluster_connected 0\n")
+	})
+	says(desk, 1, []string{"no NATS server answers at " + nats.URL(), "start one there"}, "doctor")
+}
+
+// clusterLines returns the lines of a page of metrics that are about the cluster.
+func clusterLines(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "metarouter_cluster_") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}

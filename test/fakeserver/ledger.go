@@ -1,0 +1,51 @@
+package fakeserver
+
+import (
+	"encoding/json"
+	"os"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/internal/protocol"
+)
+
+// A LedgerLine is a line of a -ledger, which records every execution of the tools ledger_read,
+// ledger_put and ledger_charge: one line when it begins, before anything else, and one before
+// its answer. Each is one write to the end of the file, so that servers may share the file.
+type LedgerLine struct {
+	ID    string // the argument id of the call
+	Tool  string
+	Name  string // of the server
+	PID   int
+	Ended bool
+	At    time.Time
+}
+
+const ledgerSchema = `{"id":{"type":"string"},"ms":{"type":"integer"}}`
+
+// recordExecution takes as many milliseconds as asked, and answers with the call's id. A call
+// that is cancelled has no answer and no second line.
+func recordExecution(tool string) action {
+	return func(c *call) (string, *rpcError) {
+		var a struct {
+			ID string
+			Ms int
+		}
+		json.Unmarshal(c.arguments, &a)
+		line := LedgerLine{ID: a.ID, Tool: tool, Name: c.name, PID: os.Getpid(), At: time.Now()}
+		c.record(line)
+		select {
+		case <-time.After(time.Duration(a.Ms) * time.Millisecond):
+		case <-c.ctx.Done():
+			return "", nil
+		}
+		line.Ended, line.At = true, time.Now()
+		c.record(line)
+		return text(a.ID), nil
+	}
+}
+
+func (o *options) record(line LedgerLine) {
+	if o.ledger != "" {
+		appendTo(o.ledger, string(protocol.Encode(line))+"\n")
+	}
+}

@@ -1,0 +1,148 @@
+package natsserver_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mcp-metarouter/metarouter/test/natsserver"
+)
+
+func connect(t *testing.T, url string) *nats.Conn {
+	t.Helper()
+	c, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.Timeout(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func minute(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func bucket(t *testing.T, c *nats.Conn, replicas int) jetstream.KeyValue {
+	t.Helper()
+	js, err := jetstream.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.CreateKeyValue(minute(t), jetstream.KeyValueConfig{Bucket: "b", Replicas: replicas})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.PutString(minute(t), "k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	return kv
+}
+
+func TestServerKeepsItsData(t *testing.T) {
+	s := natsserver.Start(t)
+	kv := bucket(t, connect(t, s.URL()), 1)
+	s.Kill()
+	s.Restart()
+	s.Restart()
+	if entry, err := kv.Get(minute(t), "k"); err != nil || string(entry.Value()) != "v" {
+		t.Error(entry, err)
+	}
+}
+
+func TestStop(t *testing.T) {
+	s := natsserver.Start(t, natsserver.Options{NoJetStream: true})
+	c := connect(t, s.URL())
+	s.Stop()
+	if err := c.FlushTimeout(100 * time.Millisecond); err == nil {
+		t.Error("a halted server answers")
+	}
+	s.Continue()
+	if err := c.FlushTimeout(time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRelay(t *testing.T) {
+	s := natsserver.Start(t, natsserver.Options{NoJetStream: true})
+	r := natsserver.Relay(t, s.Address(), natsserver.RelayOptions{Delay: 20 * time.Millisecond, StallShare: 1, Stall: 30 * time.Millisecond})
+	c := connect(t, r.URL())
+	if took, err := c.RTT(); err != nil || took < 100*time.Millisecond {
+		t.Errorf("a round trip took %v, %v", took, err)
+	}
+	r.Cut()
+	if err := c.FlushTimeout(200 * time.Millisecond); err == nil {
+		t.Error("a relay that is cut carries bytes")
+	}
+	r.Heal()
+	if err := c.FlushTimeout(time.Minute); err != nil {
+		t.Error(err)
+	}
+	r.Reset()
+	for deadline := time.Now().Add(time.Minute); c.Stats().Reconnects == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the connection was not reset")
+		}
+	}
+}
+
+// The majority of a cluster goes on without a leader that is cut off, halted or killed.
+func TestCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("elections take seconds")
+	}
+	c := natsserver.StartCluster(t, 3)
+	kv := bucket(t, connect(t, c.URLs()[0]), 3)
+	const stream = "KV_b"
+	first := c.Leader(stream)
+
+	c.Partition(first)
+	other := connect(t, c.URLs()[(first+1)%3])
+	js, err := jetstream.New(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, js, "partition")
+	c.Heal()
+
+	halted := c.Leader("")
+	c.Stop(halted)
+	c.Continue(halted)
+
+	second := c.Leader(stream)
+	c.Kill(second)
+	url := slices.Delete(c.URLs(), second, second+1)[0]
+	js, err = jetstream.New(connect(t, url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, js, "kill")
+	c.Restart(second)
+	if entry, err := kv.Get(minute(t), "k"); err != nil || string(entry.Value()) != "kill" {
+		t.Error(entry, err)
+	}
+}
+
+// put writes a value as soon as there is a leader. A request that comes during an election is lost.
+func put(t *testing.T, js jetstream.JetStream, value string) {
+	t.Helper()
+	for ctx := minute(t); ; {
+		attempt, cancel := context.WithTimeout(ctx, time.Second)
+		kv, err := js.KeyValue(attempt, "b")
+		if err == nil {
+			_, err = kv.PutString(attempt, "k", value)
+		}
+		cancel()
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}
