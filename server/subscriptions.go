@@ -273,7 +273,8 @@ type watch struct {
 	at     catalog.Address
 	home   session.Client // nil if the client has no session
 	notify func(session.Message)
-	uri    string // by which the client knows the resource
+	uri    string          // by which the client knows the resource
+	ended  <-chan struct{} // closed when the client has given it up
 }
 
 // watchAll subscribes to resources until ctx ends, and returns those that exist.
@@ -308,7 +309,7 @@ func (s *subscriptions) watch(ctx, life context.Context, running *sync.WaitGroup
 		return err
 	}
 	at := found[0]
-	w := &watch{at: at, home: from.Home(), notify: notify, uri: uri}
+	w := &watch{at: at, home: from.Home(), notify: notify, uri: uri, ended: life.Done()}
 	if !s.quotas.watches.Take("") {
 		return conversation.Internal(fmt.Sprintf("busy: clients have %d subscriptions together", maxWatches))
 	}
@@ -383,6 +384,11 @@ func (s *subscriptions) updated(server string, owner session.Client, m session.M
 	}
 	s.mu.Unlock()
 	for _, w := range watching {
+		select {
+		case <-w.ended: // its goroutine has not seen it yet
+			continue
+		default:
+		}
 		w.notify(session.Message{Method: m.Method, Params: wire.SetMember(m.Params, "uri", wire.AppendString(nil, w.uri))})
 	}
 }

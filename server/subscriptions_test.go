@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 )
 
 // A subscription ends whose resource does not exist for its client any more. One whose server
@@ -50,5 +52,22 @@ func TestSubscriptionsEnd(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A client hears nothing of a resource once it has given it up, even before the goroutine of its
+// subscription has seen that.
+func TestEndedWatchIsNotNotified(t *testing.T) {
+	at := catalog.Address{Server: "x", URI: "x:a"}
+	ended := make(chan struct{})
+	heard := 0
+	w := &watch{at: at, notify: func(session.Message) { heard++ }, uri: "x:a", ended: ended}
+	s := &subscriptions{watches: map[*watch]bool{w: true}}
+	update := session.Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"x:a"}`)}
+	s.updated("x", nil, update)
+	close(ended)
+	s.updated("x", nil, update)
+	if heard != 1 {
+		t.Errorf("heard %d updates, want the one before the end", heard)
 	}
 }

@@ -83,6 +83,9 @@ func runDoctor(ctx context.Context, env *environment, pins, write bool) error {
 	if !done {
 		d, code, err = diagnose(ctx, env, c, named)
 	}
+	if _, untrusted := errors.AsType[*config.Untrusted](err); untrusted && pins {
+		return fmt.Errorf("nothing is pinned: %w", err)
+	}
 	if err != nil {
 		return err
 	}
