@@ -73,11 +73,16 @@ func TestRemoteUnusable(t *testing.T) {
 						say(w, "event: endpoint\ndata: /messages")
 						stream <- w
 						<-v.Context().Done()
+						<-stream // nothing writes to w once this handler has returned
+						close(stream)
 						return true
 					case v.m.ID == nil:
 						return false
 					}
-					to := <-stream
+					to, open := <-stream
+					if !open {
+						return true
+					}
 					defer func() { stream <- to }()
 					w.WriteHeader(http.StatusAccepted)
 					what := which(v)

@@ -84,7 +84,7 @@ func runDoctor(ctx context.Context, env *environment, pins, write bool) error {
 		d, code, err = diagnose(ctx, env, c, named)
 	}
 	if _, untrusted := errors.AsType[*config.Untrusted](err); untrusted && pins {
-		return fmt.Errorf("nothing is pinned: %w", err)
+		return usage(fmt.Errorf("nothing is pinned: %w", err))
 	}
 	if err != nil {
 		return err
