@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
@@ -37,15 +38,17 @@ type Hit struct {
 type Collection struct {
 	Snapshot *registry.Snapshot // that the items belong to
 
-	docs    map[string]*Document // by docID
-	all     []*Document          // the same, by docID
-	heads   heads                // of the vectors of all
-	docFreq map[string]int       // how many items have a word; no zeros
-	idf     []float64            // by how many items have a word
-	length  [NumFields]int       // how many words all items together have in a field
-	index   *index
-	filters *filters
-	isPart  bool // the index has more items
+	docs     map[string]*Document // by docID
+	all      []*Document          // the same, by docID
+	heads    heads                // of the vectors of all
+	docFreq  map[string]int       // how many items have a word; no zeros
+	idf      []float64            // by how many items have a word
+	length   [NumFields]int       // how many words all items together have in a field
+	index    *index
+	segments []segment      // the lists of the items that have a word; those of a part are of all items
+	numbers  func() []int32 // the indexes in all of the items of segments, made when it is first needed
+	filters  *filters
+	isPart   bool // the index has more items
 
 	spelling func() spelling // made when it is first needed
 }
@@ -100,7 +103,7 @@ func (c *Collection) Search(ctx context.Context, q Query) ([]Hit, error) {
 	if c.isPart {
 		return c.searchAll(ctx, words, q)
 	}
-	return c.index.search(ctx, c, words, q)
+	return c.search(ctx, words, q)
 }
 
 // Nearest returns the items whose meaning is nearest to v, the nearest first, those at
@@ -216,8 +219,24 @@ func (c *Collection) clone() *Collection {
 		copied.heads.add(d.Vector)
 	}
 	copied.filters = new(filters)
+	copied.numbers = sync.OnceValue(copied.number)
 	copied.spelling = sync.OnceValue(copied.spell)
 	return &copied
+}
+
+// number returns the index in all of each item of the segments; -1 for those that are deleted.
+func (c *Collection) number() []int32 {
+	var numbers []int32
+	for _, s := range c.segments {
+		for n, id := range s.ids {
+			i, ok := slices.BinarySearchFunc(c.all, id, func(d *Document, id string) int { return strings.Compare(docID(d.Item), id) })
+			if !ok || s.deleted != nil && s.deleted.ContainsInt(n) {
+				i = -1
+			}
+			numbers = append(numbers, int32(i))
+		}
+	}
+	return numbers
 }
 
 // put makes d the document of an item; nil takes it out.

@@ -1,6 +1,6 @@
 // Package index finds the items of a registry by their words and by their meaning.
 //
-// The index is bleve's scorch in memory, scored by BM25. [Indexes.Run] updates it after
+// The index is bleve's segments in memory, scored by BM25. [Indexes.Run] updates it after
 // each change of the registry. A search that comes earlier does the rest of the update
 // itself, so that it always sees the snapshot that was current when it began. It looks at
 // a [Collection]: each item as words, and how common each word is. Tools have a
@@ -10,7 +10,6 @@ package index
 
 import (
 	"context"
-	"errors"
 
 	"go.uber.org/zap"
 
@@ -46,13 +45,17 @@ func (x *Indexes) Run(ctx context.Context, log *zap.Logger) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return x.Close()
+			x.Close()
+			return nil
 		}
 	}
 }
 
-// Close frees the indexes. Later searches fail.
-func (x *Indexes) Close() error { return errors.Join(x.tools.close(), x.others.close()) }
+// Close waits until no index is written, and frees them. Later searches fail.
+func (x *Indexes) Close() {
+	x.tools.close()
+	x.others.close()
+}
 
 // Tools returns the tools as words, once the index has caught up with the snapshot that
 // is current now, or the error of ctx if that ends first.

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// bleve keeps workers for the life of the process.
+	// bleve, with which a test compares, keeps workers for the life of the process.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
 }
 
@@ -36,11 +36,7 @@ func newSearchable() *searchable {
 
 func open(t testing.TB) *searchable {
 	r := newSearchable()
-	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(r.Close)
 	return r
 }
 
@@ -175,14 +171,14 @@ func TestSearchOrdersTiesByID(t *testing.T) {
 func TestIndexIsBuiltAnew(t *testing.T) {
 	r := open(t)
 	replace(t, r, "stays", tool("stays", "steady", "Always here"))
-	for i := range 3*maxBatches + 1 {
+	for i := range 3*maxSegments + 1 {
 		replace(t, r, "s", tool("s", "changing", fmt.Sprintf("version%d", i)))
 		want(t, "the new version", hits(t, r, Query{Text: fmt.Sprintf("version%d", i)}), "s:changing")
 		want(t, "the old version", hits(t, r, Query{Text: fmt.Sprintf("version%d", i-1)}))
 		want(t, "what stays", hits(t, r, Query{Text: "steady"}), "stays:steady")
 	}
-	if r.tools.batches > maxBatches {
-		t.Errorf("%d batches in the index", r.tools.batches)
+	if n := len(r.tools.next.segments); n > maxSegments {
+		t.Errorf("%d segments in the index", n)
 	}
 }
 
@@ -402,7 +398,7 @@ func TestToolsAreSearchedAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 2 * maxBatches {
+	for i := range 2 * maxSegments {
 		o := everything("s")
 		o.Prompts[0].Description = fmt.Sprint("Send a letter ", i)
 		offer(t, r, "s", o)
@@ -414,8 +410,8 @@ func TestToolsAreSearchedAlone(t *testing.T) {
 			t.Fatalf("statistics of version %d: %v, before: %v", after.Snapshot.Version, after.docFreq, before.docFreq)
 		}
 	}
-	if r.tools.batches != 1 {
-		t.Errorf("%d batches were written into the index of tools", r.tools.batches)
+	if n := len(r.tools.next.segments); n != 1 {
+		t.Errorf("%d segments were written into the index of tools", n)
 	}
 	want(t, "search", hits(t, r, Query{Text: "letter"}), "s:send_letter")
 }

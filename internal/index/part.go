@@ -17,13 +17,13 @@ func (c *Collection) partOf(set bitset) *Collection {
 	return part.clone()
 }
 
-// searchAll is the search of a part: it looks at all its items, since bleve's lists are those of
-// the whole index.
+// searchAll is the search of a part: it looks at all its items, since the lists of the segments are
+// those of the whole index.
 func (c *Collection) searchAll(ctx context.Context, words []weightedWord, q Query) ([]Hit, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if c.index.isClosed() {
+	if c.index.closed.Load() {
 		return nil, errClosed
 	}
 	var wanted WordSet
@@ -32,7 +32,7 @@ func (c *Collection) searchAll(ctx context.Context, words []weightedWord, q Quer
 		wanted.Add(w.word)
 		weights[w.word] = w.weight
 	}
-	length := math.Ceil(float64(len(c.docFreq)) / float64(len(c.all))) // as bleve's
+	length := math.Ceil(float64(len(c.docFreq)) / float64(len(c.all))) // as that of a segment
 	var hits []Hit
 	for _, d := range c.all {
 		score, has := 0.0, 0

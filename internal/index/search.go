@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	bleveindex "github.com/blevesearch/bleve_index_api"
+	lists "github.com/blevesearch/scorch_segment_api/v2"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -27,56 +27,60 @@ type tally struct {
 	here  bool  // whether it is of a server of the query
 }
 
-// A scan reads bleve's lists of the items that have a word, one after the other, and keeps
-// the tally of each item. bleve's own search reads all lists at once, in the order of the
-// items, which takes more than twice as long.
+// A scan reads the lists of the items that have a word, one after the other, and keeps the tally of
+// each item. bleve's own search reads all lists at once, in the order of the items, which takes more
+// than twice as long.
 type scan struct {
-	reader   bleveindex.IndexReader
-	items    float64 // how many there are
-	length   float64 // average, of their text
-	tallies  []tally // by bleve's numbers of the items
-	postings bleveindex.TermFieldDoc
+	collection *Collection
+	segments   []segmentScan
+	items      float64 // how many there are
+	length     float64 // average, of their text
+	tallies    []tally // by the number of the item, those of the first segment first
 }
 
-// search returns the best of the items in c that have any of the words: by BM25, times the
-// share of the words that an item has.
-func (x *index) search(ctx context.Context, c *Collection, words []weightedWord, q Query) ([]Hit, error) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	if x.closed {
+// A segmentScan reads the lists of a segment. Its memory is used for one list after the other.
+type segmentScan struct {
+	segment
+	list     lists.PostingsList
+	postings lists.PostingsIterator
+}
+
+// search returns the best of the items that have any of the words: by BM25, times the share of the
+// words that an item has.
+func (c *Collection) search(ctx context.Context, words []weightedWord, q Query) ([]Hit, error) {
+	if c.index.closed.Load() {
 		return nil, errClosed
 	}
-	hits, err := x.scan(ctx, c, words, q)
+	s := c.newScan()
+	used, ok := c.index.tallies.Get().(*[]tally)
+	if !ok {
+		used = new([]tally)
+	}
+	s.tallies = slices.Grow((*used)[:0], len(c.numbers()))[:len(c.numbers())]
+	defer func() {
+		clear(s.tallies)
+		*used = s.tallies
+		c.index.tallies.Put(used)
+	}()
+	hits, err := s.run(ctx, words, q)
 	if err != nil {
 		return nil, fmt.Errorf("search the index: %w", err)
 	}
 	return hits, nil
 }
 
-func (x *index) scan(ctx context.Context, c *Collection, words []weightedWord, q Query) ([]Hit, error) {
-	advanced, err := x.live.Advanced()
-	if err != nil {
-		return nil, err
+func (c *Collection) newScan() *scan {
+	s := &scan{collection: c, segments: make([]segmentScan, len(c.segments)), items: float64(len(c.all))}
+	words := 0
+	for i := range c.segments {
+		s.segments[i].segment = c.segments[i]
+		words += c.segments[i].words
 	}
-	reader, err := advanced.Reader()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = reader.Close() }()
-	s := &scan{reader: reader}
-	if err := s.measure(); err != nil {
-		return nil, err
-	}
-	used, ok := x.tallies.Get().(*[]tally)
-	if !ok {
-		used = new([]tally)
-	}
-	s.tallies = *used
-	defer func() {
-		*used = s.tallies
-		clear(*used)
-		x.tallies.Put(used)
-	}()
+	s.length = math.Ceil(float64(words) / s.items)
+	return s
+}
+
+func (s *scan) run(ctx context.Context, words []weightedWord, q Query) ([]Hit, error) {
 	for _, w := range words {
 		if err := s.word(ctx, w); err != nil {
 			return nil, err
@@ -86,22 +90,7 @@ func (x *index) scan(ctx context.Context, c *Collection, words []weightedWord, q
 	if err != nil {
 		return nil, err
 	}
-	return s.best(c, q, len(words), least)
-}
-
-// measure reads how many items there are, and how long.
-func (s *scan) measure() error {
-	count, err := s.reader.DocCount()
-	if err != nil {
-		return err
-	}
-	words, err := s.reader.(bleveindex.BM25Reader).FieldCardinality(textField)
-	if err != nil {
-		return err
-	}
-	s.items = float64(count)
-	s.length = math.Ceil(float64(words) / s.items)
-	return nil
+	return s.best(q, len(words), least), nil
 }
 
 // word adds what a word brings to the items that have it.
@@ -109,8 +98,8 @@ func (s *scan) word(ctx context.Context, w weightedWord) error {
 	idf := 0.0
 	return s.each(ctx, textField, w.word, func(items float64) {
 		idf = math.Log(1 + (s.items-items+0.5)/(items+0.5))
-	}, func(t *tally, p *bleveindex.TermFieldDoc) {
-		t.score += bm25(w.weight, idf, float64(p.Freq), p.Norm, s.length)
+	}, func(t *tally, p lists.Posting) {
+		t.score += bm25(w.weight, idf, float64(p.Frequency()), p.Norm(), s.length)
 		t.words++
 	})
 }
@@ -127,14 +116,14 @@ func bm25(weight, idf, freq, norm, meanLength float64) float64 {
 // capabilities an item must have.
 func (s *scan) filter(ctx context.Context, q Query) (least int32, err error) {
 	for _, server := range q.Servers {
-		err := s.each(ctx, serverField, server, nil, func(t *tally, _ *bleveindex.TermFieldDoc) { t.here = true })
+		err := s.each(ctx, serverField, server, nil, func(t *tally, _ lists.Posting) { t.here = true })
 		if err != nil {
 			return 0, err
 		}
 	}
 	tags := registry.Tags(q.Capabilities)
 	for _, tag := range tags {
-		err := s.each(ctx, capabilityField, tag, nil, func(t *tally, _ *bleveindex.TermFieldDoc) { t.tags++ })
+		err := s.each(ctx, capabilityField, tag, nil, func(t *tally, _ lists.Posting) { t.tags++ })
 		if err != nil {
 			return 0, err
 		}
@@ -146,67 +135,76 @@ func (s *scan) filter(ctx context.Context, q Query) (least int32, err error) {
 	return int32(wanted), nil
 }
 
-// each calls tell for each item that has the term in the field; before, if it is not nil,
-// it calls begin with how many there are.
-func (s *scan) each(ctx context.Context, field, term string, begin func(items float64), tell func(*tally, *bleveindex.TermFieldDoc)) error {
+// each calls tell for each item that has the term in the field; before, it calls begin, if that is
+// not nil, with how many there are.
+func (s *scan) each(ctx context.Context, field, term string, begin func(items float64), tell func(*tally, lists.Posting)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	list, err := s.reader.TermFieldReader(ctx, []byte(term), field, begin != nil, begin != nil, false)
+	items := uint64(0)
+	for i := range s.segments {
+		if err := s.segments[i].open(field, term); err != nil {
+			return err
+		}
+		items += s.segments[i].list.Count()
+	}
+	if begin != nil {
+		begin(float64(items))
+	}
+	tallies := s.tallies
+	for i := range s.segments {
+		if err := s.segments[i].each(begin != nil, func(p lists.Posting) { tell(&tallies[p.Number()], p) }); err != nil {
+			return err
+		}
+		tallies = tallies[len(s.segments[i].ids):]
+	}
+	return nil
+}
+
+// open opens the list of the items that have the term in the field.
+func (s *segmentScan) open(field, term string) error {
+	dictionary, err := s.lists.Dictionary(field)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = list.Close() }()
-	if begin != nil {
-		begin(float64(list.Count()))
-	}
+	s.list, err = dictionary.PostingsList([]byte(term), s.deleted, s.list)
+	return err
+}
+
+// each calls tell for each item of the list.
+func (s *segmentScan) each(counted bool, tell func(lists.Posting)) error {
+	s.postings = s.list.Iterator(counted, counted, false, s.postings)
 	for {
-		p, err := list.Next(s.postings.Reset())
+		p, err := s.postings.Next()
 		if err != nil || p == nil {
 			return err
 		}
-		n := int(p.ID.Value())
-		if n >= len(s.tallies) {
-			s.tallies = append(s.tallies, make([]tally, max(n+1, int(s.items))-len(s.tallies))...)
-		}
-		tell(&s.tallies[n], p)
+		tell(p)
 	}
 }
 
 // best returns the best of the items that have a word of the query and pass its filter.
-func (s *scan) best(c *Collection, q Query, words int, tags int32) ([]Hit, error) {
-	within, err := s.within(c, q.Within)
-	if err != nil {
-		return nil, err
-	}
+func (s *scan) best(q Query, words int, tags int32) []Hit {
+	numbers := s.collection.numbers()
 	var most greatest // of the scores
 	least := 0.0      // of most, if there are enough
 	for i := range s.tallies {
 		t := &s.tallies[i]
 		t.score *= float64(t.words) / float64(words)
-		if len(q.Servers) > 0 && !t.here || t.tags < tags {
+		if len(q.Servers) > 0 && !t.here || t.tags < tags || t.score > 0 && q.Within.set != nil && !q.Within.set.has(int(numbers[i])) {
 			t.score = 0
 		}
-		if t.score > least && within(i) {
+		if t.score > least {
 			least = most.add(t.score, q.Limit)
 		}
 	}
 	hits := make([]Hit, 0, len(most))
-	var number bleveindex.IndexInternalID
 	for i, t := range s.tallies {
-		if t.score < least || t.score == 0 || !within(i) {
-			continue
-		}
-		number = bleveindex.NewIndexInternalID(number, uint64(i))
-		id, err := s.reader.ExternalID(number)
-		if err != nil {
-			return nil, err
-		}
-		if d, ok := c.docs[id]; ok { // else it is newer than c
-			hits = append(hits, Hit{Document: d, Score: t.score})
+		if t.score >= least && t.score > 0 {
+			hits = append(hits, Hit{Document: s.collection.all[numbers[i]], Score: t.score})
 		}
 	}
-	return sorted(hits, q.Limit), nil
+	return sorted(hits, q.Limit)
 }
 
 // sorted returns the best hits in order.
@@ -215,19 +213,6 @@ func sorted(hits []Hit, limit int) []Hit {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(docID(a.Item), docID(b.Item)))
 	})
 	return hits[:min(len(hits), limit)]
-}
-
-// within returns a function that reports whether the item with bleve's number i is of a subset of
-// the collection.
-func (s *scan) within(c *Collection, subset Subset) (func(i int) bool, error) {
-	if subset.set == nil {
-		return func(int) bool { return true }, nil
-	}
-	numbers, err := c.filters.numbersOf(c, s.reader)
-	if err != nil {
-		return nil, err
-	}
-	return func(i int) bool { return i < len(numbers) && numbers[i] >= 0 && subset.set.has(int(numbers[i])) }, nil
 }
 
 // greatest is a heap of the greatest of some scores, the least of them first.

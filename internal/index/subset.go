@@ -9,9 +9,6 @@ import (
 	"sync"
 	"weak"
 
-	"github.com/blevesearch/bleve/v2/index/scorch"
-	bleveindex "github.com/blevesearch/bleve_index_api"
-
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -154,16 +151,11 @@ const (
 	maxKept = 160_000
 )
 
-// filters keep what searches need within subsets of a collection. They keep neither catalogs nor
-// readers alive.
+// filters keep what searches need within subsets of a collection. They keep no catalogs alive.
 type filters struct {
 	mu   sync.Mutex // guards the two fields below
 	sets map[weak.Pointer[registry.Snapshot]]kept
 	size int // of all parts
-
-	numbering sync.Mutex // guards the fields below
-	reader    weak.Pointer[scorch.IndexSnapshot]
-	numbers   []int32
 }
 
 // of returns what there is of the collection's items that the catalog has.
@@ -218,53 +210,4 @@ func (k kept) size() int {
 		return 0
 	}
 	return len(k.part.all) + len(k.part.docFreq)
-}
-
-// numbersOf returns the index of each item in the collection by bleve's number of it; -1 for an
-// item that the collection does not have. Bleve's numbers are those of one reader.
-func (f *filters) numbersOf(c *Collection, reader bleveindex.IndexReader) ([]int32, error) {
-	snapshot, ok := reader.(*scorch.IndexSnapshot)
-	if !ok {
-		return number(c, reader)
-	}
-	f.numbering.Lock()
-	defer f.numbering.Unlock()
-	if key := weak.Make(snapshot); f.reader != key {
-		numbers, err := number(c, reader)
-		if err != nil {
-			return nil, err
-		}
-		f.reader, f.numbers = key, numbers
-	}
-	return f.numbers, nil
-}
-
-// number asks the reader for the ID of each item.
-func number(c *Collection, reader bleveindex.IndexReader) ([]int32, error) {
-	known := make(map[string]int32, len(c.all))
-	for i, d := range c.all {
-		known[docID(d.Item)] = int32(i)
-	}
-	all, err := reader.DocIDReaderAll()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = all.Close() }()
-	var numbers []int32
-	for {
-		id, err := all.Next()
-		if err != nil || id == nil {
-			return numbers, err
-		}
-		name, err := reader.ExternalID(id)
-		if err != nil {
-			return nil, err
-		}
-		for n := int(id.Value()); n >= len(numbers); {
-			numbers = append(numbers, -1)
-		}
-		if i, ok := known[name]; ok {
-			numbers[id.Value()] = i
-		}
-	}
 }
