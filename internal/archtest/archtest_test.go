@@ -29,7 +29,7 @@ var steps = []string{
 // leaves are the packages that know nothing of the path. Every package may import them; they
 // import other leaves only.
 var leaves = []string{
-	"internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/embeddings", "internal/endpoint", "internal/example", "internal/glob", "internal/login", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/rate", "internal/reference", "internal/safefile",
+	"internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/embeddings", "internal/endpoint", "internal/example", "internal/glob", "internal/keeper", "internal/login", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/rate", "internal/reference", "internal/safefile",
 	"internal/schema", "internal/secret", "internal/session", "internal/signin", "internal/sse", "internal/status", "internal/vault", "internal/vectors", "internal/verbs", "internal/wire",
 }
 
@@ -82,6 +82,7 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/completion": {"config", "cmd/metarouter/internal/clients"},
 	"cmd/metarouter/internal/daemon":     {"server"}, // whose journal it keeps
 	"cmd/metarouter/internal/dashboard":  {"config", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/trust", "internal/hints", "internal/profile"},
+	"cmd/metarouter/internal/early":      {},
 	"cmd/metarouter/internal/doctor":     {"config", "cluster", "discovery", "registry", "selector", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust", "internal/hints"},
 	"cmd/metarouter/internal/service":    {"config", "supervisor", "selector", "adapter", "server", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/telemetry", "internal/profile"},
 	"cmd/metarouter/internal/trust":      {"config", "cmd/metarouter/internal/clients"}, // whose Word it uses

@@ -8,13 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/keeper"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 const (
 	// MarkVariable holds a random mark in the environment of every process of a
 	// server, also of those that have left its process group.
-	MarkVariable = "METAROUTER_SPAWN"
+	MarkVariable = keeper.MarkVariable
 	// DepthVariable is set in the environment of every server. A router that
 	// finds it set was started by a router, and must not start.
 	DepthVariable = "METAROUTER_DEPTH"

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/keeper"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -54,7 +55,7 @@ func TestGuardKillsWhatIsRegistered(t *testing.T) {
 	}
 	registered, struckOff := start(), start()
 	defer struckOff.Process.Kill()
-	g, err := startGuard(guardCommand(), "of-this-test", "", zap.NewNop())
+	g, err := startGuard(guardCommand(), "of-this-test", nil, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func TestGuardKillsWhatIsRegistered(t *testing.T) {
 	// A server that has started shows that the orders before it were carried out.
 	null, _ := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	defer null.Close()
-	server, l, err := g.start(startOrder{Path: "/bin/sleep", Args: []string{"sleep", "600"}, Dir: "/", Number: 1}, null, null, null)
+	server, l, err := g.start(keeper.Start{Path: "/bin/sleep", Args: []string{"sleep", "600"}, Dir: "/", Number: 1}, null, null, null)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestGuardKillsWhatIsRegistered(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		g.process.Signal(sig)
 	}
-	if _, _, err := g.start(startOrder{Path: "/no/such/file", Args: []string{"x"}, Dir: "/", Number: 2}, null, null, null); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := g.start(keeper.Start{Path: "/no/such/file", Args: []string{"x"}, Dir: "/", Number: 2}, null, null, null); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("start of a program that does not exist: %v", err)
 	}
 	if !mcptest.Alive(registered.Process.Pid) || !mcptest.Alive(g.pid()) || !mcptest.Alive(server) {

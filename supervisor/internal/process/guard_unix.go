@@ -4,7 +4,6 @@ package process
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/keeper"
 )
 
 const (
@@ -34,7 +35,7 @@ var errNoGuard = errors.New("no guard process runs")
 type guard struct {
 	command []string
 	mark    string
-	folder  string // which the guard process removes at its end; "" is none
+	atEnd   []string // files and folders that the guard process removes at its end
 	log     *zap.Logger
 	watched sync.WaitGroup
 
@@ -46,11 +47,11 @@ type guard struct {
 	closing  bool
 }
 
-func startGuard(command []string, mark, folder string, log *zap.Logger) (*guard, error) {
+func startGuard(command []string, mark string, remove []string, log *zap.Logger) (*guard, error) {
 	if len(command) == 0 {
 		return nil, nil
 	}
-	g := &guard{command: command, mark: mark, folder: folder, log: log, groups: make(map[int]bool)}
+	g := &guard{command: command, mark: mark, atEnd: remove, log: log, groups: make(map[int]bool)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g, g.launch()
@@ -75,9 +76,9 @@ func (g *guard) launch() error {
 	}
 	g.conn, g.process = conn, cmd.Process
 	g.launched++
-	g.send(order{Mark: g.mark, Folder: g.folder})
+	g.send(keeper.Order{Mark: g.mark, Remove: g.atEnd})
 	for group := range g.groups {
-		g.send(order{Watch: group})
+		g.send(keeper.Order{Watch: group})
 	}
 	g.watched.Go(func() { g.watch(cmd) })
 	return nil
@@ -104,14 +105,23 @@ func (g *guard) watch(cmd *exec.Cmd) {
 	}
 }
 
-// send sends an order to the guard process; mu is held. A guard process that does not
-// read is killed, and another one is started.
-func (g *guard) send(o order, files ...*os.File) error {
+// send sends an order to the guard process; mu is held.
+func (g *guard) send(o keeper.Order) error {
+	order, err := o.Encode()
+	if err != nil {
+		return err
+	}
+	return g.sendEncoded(order)
+}
+
+// sendEncoded is send for an order that is encoded. A guard process that does not read is
+// killed, and another one is started.
+func (g *guard) sendEncoded(order []byte, files ...*os.File) error {
 	if g.conn == nil {
 		return errNoGuard
 	}
 	g.conn.SetWriteDeadline(time.Now().Add(guardTimeout))
-	err := sendOrder(g.conn, o, files)
+	err := sendOrder(g.conn, order, files)
 	if err != nil {
 		g.process.Kill()
 	}
@@ -120,18 +130,22 @@ func (g *guard) send(o order, files ...*os.File) error {
 
 // start has the guard process start a server. It returns the process id and the link
 // over which the guard process reports on the server.
-func (g *guard) start(o startOrder, stdin, stdout, stderr *os.File) (pid int, l *link, err error) {
+func (g *guard) start(o keeper.Start, stdin, stdout, stderr *os.File) (pid int, l *link, err error) {
+	order, err := keeper.Order{Start: &o}.Encode()
+	if err != nil {
+		return 0, nil, &os.PathError{Op: "fork/exec", Path: o.Path, Err: err}
+	}
 	conn, theirs, err := socketPair()
 	if err != nil {
 		return 0, nil, err
 	}
 	g.mu.Lock()
-	err = g.send(order{Start: &o}, stdin, stdout, stderr, theirs)
+	err = g.sendEncoded(order, stdin, stdout, stderr, theirs)
 	hanging := g.process
 	g.mu.Unlock()
 	theirs.Close()
 	l = &link{conn: conn, reports: bufio.NewReader(conn)}
-	var r report
+	var r keeper.Report
 	if err == nil {
 		conn.SetReadDeadline(time.Now().Add(guardStart))
 		r, err = l.next()
@@ -159,7 +173,7 @@ func (g *guard) add(group int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.groups[group] = true
-	g.send(order{Watch: group})
+	g.send(keeper.Order{Watch: group})
 }
 
 // remove strikes the group off: its id may soon mean another group.
@@ -170,7 +184,7 @@ func (g *guard) remove(group int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.groups, group)
-	g.send(order{Unwatch: group})
+	g.send(keeper.Order{Unwatch: group})
 }
 
 // replace kills a guard process that hangs; another one is started.
@@ -189,7 +203,7 @@ func (g *guard) close() {
 	g.mu.Lock()
 	g.closing = true
 	if g.conn != nil {
-		g.send(order{Done: true})
+		g.send(keeper.Order{Done: true})
 		g.conn.Close()
 	}
 	late := time.AfterFunc(guardTimeout, func() { g.process.Kill() })
@@ -214,10 +228,10 @@ type link struct {
 	reports *bufio.Reader
 }
 
-func (l *link) next() (r report, err error) {
+func (l *link) next() (r keeper.Report, err error) {
 	line, err := l.reports.ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &r)
+	if err != nil {
+		return r, err
 	}
-	return r, err
+	return keeper.ParseReport(line)
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 // hideFromLimits drops the tag that the process has inherited.
 func hideFromLimits() {
+	const rlimitLocks = 10
 	unix.Setrlimit(rlimitLocks, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 }
 
@@ -207,8 +209,10 @@ func TestChromiumDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	browsers := func() (pids []int) {
-		for _, pid := range processes() {
-			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, file := range lines {
+			line, _ := os.ReadFile(file)
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			if strings.Contains(string(line), s.folder) && pid != p.PID && mcptest.Alive(pid) {
 				pids = append(pids, pid)
 			}
@@ -258,7 +262,7 @@ func TestOpenedPageLives(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	starter, end := s.starter()
-	folder := starter.opener.path()
+	folder := starter.opener.folder
 	p := s.start(starter, Command{Env: s.fakeOpen()}, "opener")
 	pid := s.pid("page")
 	env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))

@@ -78,11 +78,12 @@ func newOpener(program string) (*opener, error) {
 	return o, nil
 }
 
-func (o *opener) path() string {
+// files returns what must be removed at the end, in this order.
+func (o *opener) files() []string {
 	if o == nil {
-		return ""
+		return nil
 	}
-	return o.folder
+	return filesOfOpener(o.folder)
 }
 
 // environment returns the environment with the links first in its PATH. A program that
@@ -128,12 +129,17 @@ func (o *opener) close() {
 
 // removeOpener removes an opener's folder. It opens no file, since there may be too many.
 func removeOpener(folder string) {
-	for _, name := range shadowed {
-		os.Remove(filepath.Join(folder, "bin", name))
+	for _, path := range filesOfOpener(folder) {
+		os.Remove(path)
 	}
-	os.Remove(filepath.Join(folder, "bin"))
-	os.Remove(filepath.Join(folder, "socket"))
-	os.Remove(folder)
+}
+
+// filesOfOpener returns everything that may be in an opener's folder, and the folder last.
+func filesOfOpener(folder string) (paths []string) {
+	for _, name := range shadowed {
+		paths = append(paths, filepath.Join(folder, "bin", name))
+	}
+	return append(paths, filepath.Join(folder, "bin"), filepath.Join(folder, "socket"), folder)
 }
 
 func (o *opener) serve() {

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/keeper"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
@@ -60,15 +61,12 @@ func NewStarter(guardCommand []string, ending <-chan struct{}, log *zap.Logger) 
 
 // Open starts the process guard, and waits for what servers open for the user.
 func (s *Starter) Open() (err error) {
-	folder := ""
 	if len(s.guardCommand) > 0 {
 		if s.opener, err = newOpener(s.guardCommand[0]); err != nil {
 			s.log.Warn("a browser that a server opens will end with the server", zap.Error(err))
-		} else {
-			folder = s.opener.path()
 		}
 	}
-	if s.guard, err = startGuard(s.guardCommand, s.mark, folder, s.log); err != nil {
+	if s.guard, err = startGuard(s.guardCommand, s.mark, s.opener.files(), s.log); err != nil {
 		s.opener.close()
 	}
 	return err
@@ -79,7 +77,7 @@ func (s *Starter) Open() (err error) {
 func (s *Starter) Close() {
 	s.opener.close()
 	if s.Started() > 0 {
-		killMarked(s.mark + ".")
+		keeper.KillMarked(s.mark + ".")
 	}
 	s.guard.close()
 	s.running.Wait()

@@ -24,7 +24,7 @@ type opener struct{}
 
 func newOpener(string) (*opener, error) { return nil, nil }
 
-func (*opener) path() string                      { return "" }
+func (*opener) files() []string                   { return nil }
 func (*opener) environment(env []string) []string { return env }
 func (*opener) close()                            {}
 
@@ -33,7 +33,7 @@ func (*opener) close()                            {}
 // the last handle to it is closed: when the router ends, however it ends.
 type guard struct{ job windows.Handle }
 
-func startGuard(command []string, _, _ string, _ *zap.Logger) (*guard, error) {
+func startGuard(command []string, _ string, _ []string, _ *zap.Logger) (*guard, error) {
 	if len(command) == 0 {
 		return nil, nil
 	}
@@ -109,5 +109,3 @@ func (t *tree) force(<-chan struct{}) {}
 // console of ours.
 func (t *tree) terminate() {}
 func (t *tree) kill()      { windows.TerminateJobObject(t.job, 1) }
-
-func killMarked(string) {}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/keeper"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
@@ -22,9 +23,9 @@ type tree struct {
 	group int
 	gone  chan struct{} // closed when all that the process has left is dead, as far as the guard process knows
 
-	link *link       // to the guard process; nil for a child of this process
-	lead leader      // with link
-	lost atomic.Bool // the guard process has ended before the server
+	link *link         // to the guard process; nil for a child of this process
+	lead keeper.Leader // with link
+	lost atomic.Bool   // the guard process has ended before the server
 
 	cmd *exec.Cmd // without link
 	// mu guards reaped. While it is held and reaped is false, no other group can
@@ -39,13 +40,13 @@ func (t *tree) start(l launch, g *guard) (pid int, err error) {
 	if g != nil {
 		t.group, t.link, err = g.start(l.order(), l.stdin, l.stdout, l.stderr)
 		if err == nil {
-			t.lead = lead(t.group)
+			t.lead = keeper.Lead(t.group)
 			return t.group, nil
 		}
 		if !errors.Is(err, errNoGuard) {
 			return 0, err
 		}
-		killMarked(l.mark) // the guard process may have started it before it ended
+		keeper.KillMarked(l.mark) // the guard process may have started it before it ended
 	}
 	t.cmd = l.command()
 	t.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -82,13 +83,13 @@ func (t *tree) follow() {
 		}
 	}
 	t.link.conn.Close()
-	t.lead.close()
+	t.lead.Close()
 }
 
 // waitForChild reaps a child. Between its death and its reaping its id can't be used
 // again, so the rest of its group is killed and struck off in between.
 func (t *tree) waitForChild() exit {
-	waitDead(t.group)
+	keeper.WaitDead(t.group)
 	t.kill()
 	t.guard.remove(t.group)
 	t.mu.Lock()
@@ -104,15 +105,15 @@ func (t *tree) waitForChild() exit {
 func (t *tree) waitAlone() exit {
 	t.lost.Store(true)
 	t.guard.add(t.group)
-	for look := time.NewTicker(20 * time.Millisecond); !t.lead.ended(); <-look.C {
+	for look := time.NewTicker(20 * time.Millisecond); !t.lead.Ended(); <-look.C {
 	}
 	t.kill()
 	t.guard.remove(t.group)
 	return exit{-1, "an unknown cause: the process guard had ended before"}
 }
 
-func (t *tree) terminate() { t.signal(syscall.SIGTERM, linkTerm) }
-func (t *tree) kill()      { t.signal(syscall.SIGKILL, linkKill) }
+func (t *tree) terminate() { t.signal(syscall.SIGTERM, keeper.LinkTerm) }
+func (t *tree) kill()      { t.signal(syscall.SIGKILL, keeper.LinkKill) }
 
 func (t *tree) signal(s syscall.Signal, command byte) {
 	switch {
@@ -125,7 +126,7 @@ func (t *tree) signal(s syscall.Signal, command byte) {
 	case !t.lost.Load():
 		t.link.conn.SetWriteDeadline(time.Now().Add(guardTimeout))
 		t.link.conn.Write([]byte{command}) // fails if the guard process has ended, which wait sees
-	case t.lead.alive():
+	case t.lead.Alive():
 		syscall.Kill(-t.group, s)
 	}
 }
@@ -135,10 +136,10 @@ func (t *tree) force(exited <-chan struct{}) {
 	if t.link == nil || signal.Within(exited, guardTimeout) {
 		return
 	}
-	if t.lead.alive() {
+	if t.lead.Alive() {
 		syscall.Kill(-t.group, syscall.SIGKILL)
 	}
-	if !signal.Within(exited, guardTimeout) && t.lead.ended() {
+	if !signal.Within(exited, guardTimeout) && t.lead.Ended() {
 		t.guard.replace()
 	}
 }
@@ -146,7 +147,7 @@ func (t *tree) force(exited <-chan struct{}) {
 // killLeft returns when what the process has left is dead.
 func (t *tree) killLeft() {
 	if !signal.Within(t.gone, guardTimeout) || t.link == nil || t.lost.Load() {
-		killMarked(t.mark)
+		keeper.KillMarked(t.mark)
 	}
 }
 

@@ -1,22 +1,20 @@
 //go:build unix
 
-package process
+package keeper
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
-	"net"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
 	"time"
-
-	wake "github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
-// RunGuard is the whole of the guard process. It starts the router's servers, which are
+// writeTimeout is how long the router may take to read a report.
+const writeTimeout = 5 * time.Second
+
+// Run is the whole of the guard process. It starts the router's servers, which are
 // its children, and reports how they end. When one has ended it kills what that has
 // left. When the socket stdin ends, because the router has closed it or is dead, it
 // kills everything that it has started with all descendants, and returns.
@@ -27,21 +25,21 @@ import (
 //
 // It catches the signals that end a router, and runs in a session of its own, where
 // neither the terminal nor a signal to the router's group reaches it.
-func RunGuard(stdin *os.File) {
+func Run(stdin *os.File) {
 	// Caught and not ignored, since servers would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	adoptOrphans()
-	conn, err := unixConn(int(stdin.Fd()))
-	if err != nil {
+	fd := int(stdin.Fd())
+	if syscall.SetNonblock(fd, false) != nil {
 		return
 	}
 	k := &keeper{
-		served: make(map[int]*served), watched: make(map[int]leader), spared: make(map[int64]bool),
+		served: make(map[int]*served), watched: make(map[int]Leader), spared: make(map[int64]bool),
 		started: make(chan struct{}, 1), swept: make(chan struct{}, 1), tags: canTag(),
 	}
 	go k.reap()  // ends with this process,
 	go k.sweep() // and so does this
-	k.end(k.follow(conn))
+	k.end(k.follow(socket(fd)))
 }
 
 // A keeper is the state of the guard process.
@@ -52,30 +50,29 @@ type keeper struct {
 
 	mu      sync.Mutex      // guards the fields below, and that no child is reaped while it is held
 	mark    string          // the router's
-	folder  string          // to be removed at the end
+	remove  []string        // at the end
 	served  map[int]*served // by process id
 	ended   []*served       // whose descendants are to be killed
 	spared  map[int64]bool  // the numbers of servers whose strays are kept
-	watched map[int]leader  // groups that another process has started
+	watched map[int]Leader  // groups that another process has started
 }
 
 // A served is a server that the guard process has started.
 type served struct {
 	number int64
-	link   *net.UnixConn
+	link   *os.File
 }
 
-func (s *served) report(r report) {
-	line, _ := json.Marshal(r)
-	s.link.SetWriteDeadline(time.Now().Add(guardTimeout))
-	s.link.Write(append(line, '\n')) // fails if the router is dead, which the other socket shows
+func (s *served) report(r Report) {
+	s.link.SetWriteDeadline(time.Now().Add(writeTimeout))
+	s.link.Write(r.line()) // fails if the router is dead, which the other socket shows
 }
 
 // follow carries out orders until the router ends. inOrder says that it had stopped all
 // servers.
-func (k *keeper) follow(conn *net.UnixConn) (inOrder bool) {
+func (k *keeper) follow(router socket) (inOrder bool) {
 	for {
-		o, files, err := readOrder(conn)
+		o, files, err := router.readOrder()
 		if err != nil || o.Done {
 			return err == nil
 		}
@@ -84,12 +81,12 @@ func (k *keeper) follow(conn *net.UnixConn) (inOrder bool) {
 			k.start(o.Start, files)
 			continue // it has closed the files
 		case o.Watch > 1:
-			k.watched[o.Watch] = lead(o.Watch)
+			k.watched[o.Watch] = Lead(o.Watch)
 		case o.Unwatch > 1:
-			k.watched[o.Unwatch].close()
+			k.watched[o.Unwatch].Close()
 			delete(k.watched, o.Unwatch)
 		case o.Mark != "":
-			k.mark, k.folder = o.Mark, o.Folder
+			k.mark, k.remove = o.Mark, o.Remove
 		}
 		for _, fd := range files {
 			syscall.Close(fd)
@@ -97,9 +94,9 @@ func (k *keeper) follow(conn *net.UnixConn) (inOrder bool) {
 	}
 }
 
-func (k *keeper) start(o *startOrder, files []int) {
-	conn, err := unixConn(files[3])
-	s := &served{o.Number, conn}
+func (k *keeper) start(o *Start, files []int) {
+	link, err := linkOf(files[3])
+	s := &served{o.Number, link}
 	pid := 0
 	if err == nil {
 		k.mu.Lock()
@@ -111,7 +108,7 @@ func (k *keeper) start(o *startOrder, files []int) {
 		untag()
 		if err == nil {
 			k.served[pid] = s
-			s.report(report{PID: pid})
+			s.report(Report{PID: pid})
 		}
 		if o.KeepStrays {
 			k.spared[o.Number] = true
@@ -123,23 +120,22 @@ func (k *keeper) start(o *startOrder, files []int) {
 	}
 	switch errno, _ := err.(syscall.Errno); {
 	case err == nil:
-		wake.Leave(k.started)
+		leave(k.started)
 		go k.obey(pid, s) // ends with the link
-	case conn != nil:
-		s.report(report{Errno: max(int(errno), 1)})
-		conn.Close()
+	case link != nil:
+		s.report(Report{Errno: max(int(errno), 1)})
+		link.Close()
 	}
 }
 
 // obey signals the server's group as the router asks.
 func (k *keeper) obey(pid int, s *served) {
-	for commands := bufio.NewReader(s.link); ; {
-		c, err := commands.ReadByte()
-		if err != nil {
+	for command := make([]byte, 1); ; {
+		if _, err := s.link.Read(command); err != nil {
 			return
 		}
 		sig := syscall.SIGTERM
-		if c == linkKill {
+		if command[0] == LinkKill {
 			sig = syscall.SIGKILL
 		}
 		k.mu.Lock()
@@ -170,8 +166,8 @@ func (k *keeper) reap() {
 		if s != nil {
 			delete(k.served, pid)
 			k.ended = append(k.ended, s)
-			s.report(report{Exited: &status})
-			wake.Leave(k.swept)
+			s.report(Report{Exited: &status})
+			leave(k.swept)
 		}
 		k.mu.Unlock()
 	}
@@ -186,7 +182,7 @@ func (k *keeper) sweep() {
 		k.mu.Unlock()
 		k.killLeft(ended, false)
 		for _, s := range ended {
-			s.report(report{Gone: true})
+			s.report(Report{Gone: true})
 			s.link.Close()
 		}
 	}
@@ -201,7 +197,7 @@ func (k *keeper) end(inOrder bool) {
 	k.mu.Unlock()
 	k.killLeft(nil, true)
 	for group, l := range k.watched {
-		if l.alive() {
+		if l.Alive() {
 			syscall.Kill(-group, syscall.SIGKILL)
 		}
 	}
@@ -209,11 +205,19 @@ func (k *keeper) end(inOrder bool) {
 		if inOrder || k.mark == "" {
 			break
 		}
-		killMarked(k.mark + ".")
+		KillMarked(k.mark + ".")
 		time.Sleep(50 * time.Millisecond)
 	}
-	if k.folder != "" {
-		removeOpener(k.folder)
+	for _, path := range k.remove {
+		os.Remove(path)
+	}
+}
+
+// leave puts a notice into c unless it holds one.
+func leave(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

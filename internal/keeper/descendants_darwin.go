@@ -1,4 +1,4 @@
-package process
+package keeper
 
 import (
 	"bytes"
@@ -8,32 +8,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A leader is the first process of a group with its time of birth, so that a
+// A Leader is the first process of a group with its time of birth, so that a
 // later process of the same id is not taken for it.
-type leader struct {
+type Leader struct {
 	pid  int
 	born unix.Timeval
 }
 
-func lead(pid int) leader {
+func Lead(pid int) Leader {
 	p, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil {
-		return leader{}
+		return Leader{}
 	}
-	return leader{pid, p.Proc.P_starttime}
+	return Leader{pid, p.Proc.P_starttime}
 }
 
-// alive reports whether the process still exists, if only as a zombie.
-func (l leader) alive() bool { return l.pid > 0 && lead(l.pid) == l }
+// Alive reports whether the process still exists, if only as a zombie.
+func (l Leader) Alive() bool { return l.pid > 0 && Lead(l.pid) == l }
 
-// ended reports whether the process is dead, if it was not reaped yet.
-func (l leader) ended() bool {
+// Ended reports whether the process is dead, if it was not reaped yet.
+func (l Leader) Ended() bool {
 	const zombie = 5 // SZOMB of sys/proc.h
 	p, err := unix.SysctlKinfoProc("kern.proc.pid", l.pid)
 	return err != nil || p.Proc.P_starttime != l.born || p.Proc.P_stat == zombie
 }
 
-func (l leader) close() {}
+func (l Leader) Close() {}
 
 // Without a subreaper an orphan belongs to launchd, so descendants are found by their
 // marks alone.
@@ -49,10 +49,10 @@ func tagChildren(uint64) (untag func()) { return func() {} }
 // killLeft kills the descendants of servers that have ended, or all if the router has.
 func (k *keeper) killLeft(ended []*served, all bool) {
 	if all && k.mark != "" {
-		killMarked(k.mark + ".")
+		KillMarked(k.mark + ".")
 	}
 	for _, s := range ended {
-		killMarked(fmt.Sprintf("%s.%d.", k.mark, s.number))
+		KillMarked(fmt.Sprintf("%s.%d.", k.mark, s.number))
 	}
 }
 

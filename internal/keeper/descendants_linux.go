@@ -1,52 +1,49 @@
-package process
+package keeper
 
 import (
 	"bytes"
 	"hash/fnv"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
-// A leader is the first process of a group, held by a descriptor: a later process
+// A Leader is the first process of a group, held by a descriptor: a later process
 // with its id is not taken for it. On Linux before 5.3 its time of birth serves.
-type leader struct {
+type Leader struct {
 	fd   int // -1 without descriptors
 	pid  int
 	born string
 }
 
-func lead(pid int) leader {
-	fd, err := unix.PidfdOpen(pid, 0)
+func Lead(pid int) Leader {
+	fd, err := pidfdOpen(pid)
 	if err != nil {
 		fd = -1
 	}
 	s, _ := statOf(pid)
-	return leader{fd, pid, s.born}
+	return Leader{fd, pid, s.born}
 }
 
-// alive reports whether the process still exists, if only as a zombie: as long
+// Alive reports whether the process still exists, if only as a zombie: as long
 // as it does, its id belongs to its group.
-func (l leader) alive() bool {
+func (l Leader) Alive() bool {
 	if l.fd > 0 {
-		return unix.PidfdSendSignal(l.fd, 0, nil, 0) == nil
+		return pidfdSendSignal(l.fd, 0) == nil
 	}
 	s, ok := statOf(l.pid)
 	return ok && s.born == l.born
 }
 
-// ended reports whether the process is dead, if it was not reaped yet.
-func (l leader) ended() bool {
+// Ended reports whether the process is dead, if it was not reaped yet.
+func (l Leader) Ended() bool {
 	s, ok := statOf(l.pid)
 	return !ok || s.born != l.born || s.dead
 }
 
-func (l leader) close() {
+func (l Leader) Close() {
 	if l.fd > 0 {
-		unix.Close(l.fd)
+		syscall.Close(l.fd)
 	}
 }
 
@@ -59,40 +56,51 @@ type stat struct {
 
 func statOf(pid int) (s stat, ok bool) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if err != nil || len(fields) < 20 {
 		return s, false
 	}
-	s.parent, _ = strconv.Atoi(fields[1])
-	s.dead, s.born = fields[0] == "Z" || fields[0] == "X", fields[19]
+	s.parent, _ = strconv.Atoi(string(fields[1]))
+	state := string(fields[0])
+	s.dead, s.born = state == "Z" || state == "X", string(fields[19])
 	return s, true
 }
 
 // processes returns the ids of all processes but this one.
 func processes() (pids []int) {
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer proc.Close()
-	names, _ := proc.Readdirnames(-1)
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil && pid != os.Getpid() {
+	for _, pid := range numbersIn("/proc") {
+		if pid != os.Getpid() {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
+// numbersIn returns the names in a folder that are numbers.
+func numbersIn(folder string) (numbers []int) {
+	open, err := os.Open(folder)
+	if err != nil {
+		return nil
+	}
+	defer open.Close()
+	names, _ := open.Readdirnames(-1)
+	for _, name := range names {
+		if n, err := strconv.Atoi(name); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers
+}
+
 // killOnce kills the processes whose environment has a mark that begins with mark, and
 // those with its tag.
 func killOnce(mark string) (killed int) {
 	needle := []byte("\x00" + MarkVariable + "=" + mark)
-	random, digits, _ := strings.Cut(mark, ".")
-	number, _ := strconv.ParseInt(strings.TrimSuffix(digits, "."), 10, 64)
-	wanted, all := tagOf(random, number, false), digits == ""
+	random, digits, _ := bytes.Cut([]byte(mark), []byte("."))
+	number, _ := strconv.ParseInt(string(bytes.TrimSuffix(digits, []byte("."))), 10, 64)
+	wanted, all := tagOf(string(random), number, false), len(digits) == 0
 	for _, pid := range processes() {
-		fd, err := unix.PidfdOpen(pid, 0) // held while we look, so that it is the one we kill
+		fd, err := pidfdOpen(pid) // held while we look, so that it is the one we kill
 		if err != nil {
 			continue
 		}
@@ -100,16 +108,16 @@ func killOnce(mark string) (killed int) {
 		env, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		s, ok := statOf(pid)
 		is := tag == wanted || all && tag&^maxNumber == wanted&^maxNumber || bytes.Contains(append([]byte{0}, env...), needle)
-		if ok && !s.dead && is && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
+		if ok && !s.dead && is && pidfdSendSignal(fd, syscall.SIGKILL) == nil {
 			killed++
 		}
-		unix.Close(fd)
+		syscall.Close(fd)
 	}
 	return killed
 }
 
 // adoptOrphans makes this process the parent of all descendants whose parents die.
-func adoptOrphans() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+func adoptOrphans() { prctl(prSetChildSubreaper, 1) }
 
 // A tag is the soft limit RLIMIT_LOCKS of a server. Linux ignores this limit since
 // 2.4.25, so programs do not change it; but children inherit it, whatever they do to
@@ -133,8 +141,8 @@ func tagOf(mark string, number int64, keepStrays bool) uint64 {
 
 // tagIn returns the tag of a process, or another number.
 func tagIn(pid int) uint64 {
-	var limit unix.Rlimit
-	if unix.Prlimit(pid, rlimitLocks, nil, &limit) != nil {
+	var limit syscall.Rlimit
+	if prlimit(pid, rlimitLocks, nil, &limit) != nil {
 		return 0
 	}
 	return limit.Cur
@@ -142,12 +150,12 @@ func tagIn(pid int) uint64 {
 
 // tagChildren gives the children that are started until untag is called the tag.
 func tagChildren(tag uint64) (untag func()) {
-	var before unix.Rlimit
-	if unix.Getrlimit(rlimitLocks, &before) != nil ||
-		unix.Setrlimit(rlimitLocks, &unix.Rlimit{Cur: tag, Max: before.Max}) != nil {
+	var before syscall.Rlimit
+	if prlimit(0, rlimitLocks, nil, &before) != nil ||
+		prlimit(0, rlimitLocks, &syscall.Rlimit{Cur: tag, Max: before.Max}, nil) != nil {
 		return func() {}
 	}
-	return func() { unix.Setrlimit(rlimitLocks, &before) }
+	return func() { prlimit(0, rlimitLocks, &before, nil) }
 }
 
 // canTag reports whether the system keeps tags.
@@ -178,7 +186,7 @@ func (k *keeper) killLeft(_ []*served, all bool) {
 			number, known := k.ownerOf(pid)
 			spared := server == nil && known && k.spared[number]
 			mine := all || known && !running[number] || !known && k.tags // only a process that hides from its server has no owner
-			if mine && !spared && unix.Kill(pid, unix.SIGKILL) == nil {
+			if mine && !spared && syscall.Kill(pid, syscall.SIGKILL) == nil {
 				killed++
 			}
 		}
@@ -190,11 +198,10 @@ func (k *keeper) killLeft(_ []*served, all bool) {
 // those that the kernel lists: /proc may be mounted such that it hides others.
 func children(scanned []int) map[int]bool {
 	all := make(map[int]bool)
-	lists, _ := filepath.Glob("/proc/self/task/*/children")
-	for _, list := range lists {
-		b, _ := os.ReadFile(list)
-		for field := range strings.FieldsSeq(string(b)) {
-			if pid, err := strconv.Atoi(field); err == nil {
+	for _, thread := range numbersIn("/proc/self/task") {
+		b, _ := os.ReadFile("/proc/self/task/" + strconv.Itoa(thread) + "/children")
+		for field := range bytes.FieldsSeq(b) {
+			if pid, err := strconv.Atoi(string(field)); err == nil {
 				all[pid] = true
 			}
 		}

@@ -1,15 +1,15 @@
 //go:build unix
 
-package process
+package keeper
 
 import "time"
 
-// Descendants of a server are known by the tree of processes (Linux; see RunGuard), and
+// Descendants of a server are known by the tree of processes (Linux; see Run), and
 // by what they inherit whatever group or session they join: a mark in the environment,
 // and a tag in a resource limit (Linux). docs/processes.md says so to users.
 
-// killMarked kills every process with a mark that begins with mark, or with its tag.
-func killMarked(mark string) { untilNone(func() int { return killOnce(mark) }) }
+// KillMarked kills every process with a mark that begins with mark, or with its tag.
+func KillMarked(mark string) { untilNone(func() int { return killOnce(mark) }) }
 
 // untilNone calls kill, which returns how many processes it has killed, until that is
 // none: those that it has killed may have forked. It gives up after some seconds.

@@ -1,4 +1,4 @@
-package process
+package keeper
 
 import (
 	"encoding/binary"
@@ -10,8 +10,8 @@ import (
 // Constants of Darwin's sys/wait.h.
 const pAll, pPID = 0, 1
 
-// waitDead returns when the child is dead, and leaves it to be reaped.
-func waitDead(pid int) { waitid(pPID, pid) }
+// WaitDead returns when the child is dead, and leaves it to be reaped.
+func WaitDead(pid int) { waitid(pPID, pid) }
 
 // waitAny returns a dead child, and leaves it to be reaped; false if there is no child.
 func waitAny() (pid int, ok bool) { return waitid(pAll, 0) }

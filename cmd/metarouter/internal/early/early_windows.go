@@ -1,0 +1,2 @@
+// Package early does nothing: on Windows no process guard runs.
+package early

@@ -1,0 +1,24 @@
+// Package keeper is the process guard: a process that starts the router's servers, is
+// their parent, and kills what they leave. When the router ends, however it ends, the
+// guard kills all that is left.
+//
+// The router's end is package process of the supervisor. It starts the guard process
+// with one end of a socket as its stdin, and sends [Order]s with files over it. For each
+// server it hands over one end of a second socket, the link. Over the link the guard
+// sends [Report]s, and the router single bytes that ask for a signal.
+//
+// # Why it imports so little
+//
+// A Go program initialises its packages before main runs, each as soon as its imports
+// are. A package that needs only package os and what that needs comes before nearly all
+// others. So the guard process of the command metarouter, which runs in such an
+// initialisation, never initialises what the router needs, and takes about 1 MB of memory
+// instead of 7. On Linux this package imports therefore nothing that comes late: not even
+// strings. A test of cmd/metarouter holds it to that.
+//
+// On Windows the kernel kills the servers, and no guard runs.
+package keeper
+
+// MarkVariable holds a random mark in the environment of every process of a
+// server, also of those that have left its process group.
+const MarkVariable = "METAROUTER_SPAWN"

@@ -1,0 +1,258 @@
+//go:build unix
+
+package keeper
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+)
+
+// An Order is what the router sends to the guard process. Each has one of Mark, Start,
+// Watch, Unwatch and Done.
+type Order struct {
+	Mark    string   // the router's; the first order has it
+	Remove  []string // files and empty folders to be removed at the end, in this order; comes with Mark
+	Start   *Start   // comes with stdin, stdout, stderr and the link as files
+	Watch   int      // a process group to be killed at the end
+	Unwatch int
+	Done    bool // the router has stopped all servers
+}
+
+// A Start is a server to be started.
+type Start struct {
+	Path       string
+	Args       []string // with the program's name
+	Env        []string
+	Dir        string
+	Number     int64 // of the process, as in its mark
+	KeepStrays bool
+}
+
+// A Report is what the guard process sends over a server's link: first PID or Errno,
+// then Exited when the process is reaped and its group is dead, then Gone when all that
+// it has left is dead.
+type Report struct {
+	PID    int
+	Errno  int
+	Exited *syscall.WaitStatus
+	Gone   bool
+}
+
+// Bytes that the router sends over a server's link: the signal for its process group.
+const (
+	LinkTerm = 'T'
+	LinkKill = 'K'
+)
+
+const (
+	// maxOrder bounds an order, in bytes: Linux passes at most 6 MiB to a program.
+	maxOrder = 32 << 20
+	// LengthSize is the size of an order's length, which comes before it, most significant
+	// byte first.
+	LengthSize = 4
+)
+
+// The words that orders and reports begin with. Their parts have a zero byte between them,
+// which no path, argument or variable can have.
+const (
+	wordMark, wordStart, wordWatch, wordUnwatch, wordDone = "mark", "start", "watch", "unwatch", "done"
+	wordPID, wordErrno, wordExited, wordGone              = "pid", "errno", "exited", "gone"
+)
+
+var errGarbled = errors.New("the other end of the guard's socket sends something else than it should")
+
+// Encode returns the bytes of an order, with their length in front. It fails with EINVAL
+// if a part has a zero byte, as the system does.
+func (o Order) Encode() ([]byte, error) {
+	var parts []string
+	switch s := o.Start; {
+	case s != nil:
+		parts = append(parts, wordStart, strconv.FormatInt(s.Number, 10), strconv.FormatBool(s.KeepStrays), s.Path, s.Dir, strconv.Itoa(len(s.Args)))
+		parts = append(append(parts, s.Args...), s.Env...)
+	case o.Mark != "":
+		parts = append([]string{wordMark, o.Mark}, o.Remove...)
+	case o.Watch != 0:
+		parts = []string{wordWatch, strconv.Itoa(o.Watch)}
+	case o.Unwatch != 0:
+		parts = []string{wordUnwatch, strconv.Itoa(o.Unwatch)}
+	default:
+		parts = []string{wordDone}
+	}
+	size := len(parts) - 1
+	for _, part := range parts {
+		if size += len(part); slices.Contains([]byte(part), 0) {
+			return nil, syscall.EINVAL
+		}
+	}
+	if size > maxOrder {
+		return nil, syscall.E2BIG
+	}
+	order := append(make([]byte, 0, LengthSize+size), byte(size>>24), byte(size>>16), byte(size>>8), byte(size))
+	for i, part := range parts {
+		if i > 0 {
+			order = append(order, 0)
+		}
+		order = append(order, part...)
+	}
+	return order, nil
+}
+
+// parseOrder is the opposite of Encode, without the length.
+func parseOrder(body []byte) (o Order, err error) {
+	var parts []string
+	for part := range bytes.SplitSeq(body, []byte{0}) {
+		parts = append(parts, string(part))
+	}
+	word, parts := parts[0], parts[1:]
+	switch {
+	case word == wordStart && len(parts) >= 5:
+		o.Start, err = parseStart(parts)
+	case word == wordMark && len(parts) >= 1:
+		o.Mark, o.Remove = parts[0], parts[1:]
+	case word == wordWatch && len(parts) == 1:
+		o.Watch, err = strconv.Atoi(parts[0])
+	case word == wordUnwatch && len(parts) == 1:
+		o.Unwatch, err = strconv.Atoi(parts[0])
+	case word == wordDone:
+		o.Done = true
+	default:
+		err = errGarbled
+	}
+	return o, err
+}
+
+func parseStart(parts []string) (*Start, error) {
+	number, err := strconv.ParseInt(parts[0], 10, 64)
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.Atoi(parts[4])
+	rest := parts[5:]
+	if err != nil || n < 0 || n > len(rest) {
+		return nil, errGarbled
+	}
+	return &Start{Number: number, KeepStrays: parts[1] == "true", Path: parts[2], Dir: parts[3], Args: rest[:n], Env: rest[n:]}, nil
+}
+
+// line returns the report as a line.
+func (r Report) line() []byte {
+	word, value := wordGone, 0
+	switch {
+	case r.PID != 0:
+		word, value = wordPID, r.PID
+	case r.Errno != 0:
+		word, value = wordErrno, r.Errno
+	case r.Exited != nil:
+		word, value = wordExited, int(*r.Exited)
+	}
+	return []byte(word + " " + strconv.Itoa(value) + "\n")
+}
+
+// ParseReport returns the report of a line, which ends with "\n".
+func ParseReport(line []byte) (r Report, err error) {
+	word, digits, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
+	value, err := strconv.Atoi(string(digits))
+	if err != nil {
+		return r, errGarbled
+	}
+	switch string(word) {
+	case wordPID:
+		r.PID = value
+	case wordErrno:
+		r.Errno = value
+	case wordExited:
+		status := syscall.WaitStatus(value)
+		r.Exited = &status
+	case wordGone:
+		r.Gone = true
+	default:
+		err = errGarbled
+	}
+	return r, err
+}
+
+// A socket is the guard's end of the router's socket. It waits in system calls, since
+// it has nothing else to do.
+type socket int
+
+// readOrder reads an order. Its caller closes the files. io.EOF and other errors say that
+// the router has ended.
+func (s socket) readOrder() (o Order, files []int, err error) {
+	length, control := make([]byte, LengthSize), make([]byte, syscall.CmsgSpace(4*4))
+	n, m, err := s.receive(length, control)
+	if err != nil {
+		return o, nil, err
+	}
+	messages, err := syscall.ParseSocketControlMessage(control[:m])
+	if err != nil {
+		return o, nil, err
+	}
+	for _, message := range messages {
+		fds, err := syscall.ParseUnixRights(&message)
+		if err != nil {
+			return o, nil, err
+		}
+		for _, fd := range fds {
+			syscall.CloseOnExec(fd)
+		}
+		files = append(files, fds...)
+	}
+	if err := s.readFull(length[n:]); err != nil {
+		return o, files, err
+	}
+	size := int(length[0])<<24 | int(length[1])<<16 | int(length[2])<<8 | int(length[3])
+	if size < 0 || size > maxOrder {
+		return o, files, errGarbled
+	}
+	body := make([]byte, size)
+	if err := s.readFull(body); err != nil {
+		return o, files, err
+	}
+	o, err = parseOrder(body)
+	return o, files, err
+}
+
+// receive reads the beginning of an order with its files.
+func (s socket) receive(p, control []byte) (n, m int, err error) {
+	for {
+		n, m, _, _, err = syscall.Recvmsg(int(s), p, control, 0)
+		switch {
+		case err == syscall.EINTR:
+		case err == nil && n == 0:
+			return 0, 0, io.EOF
+		default:
+			return n, m, err
+		}
+	}
+}
+
+func (s socket) readFull(p []byte) error {
+	for len(p) > 0 {
+		n, err := syscall.Read(int(s), p)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return err
+		case n == 0:
+			return io.ErrUnexpectedEOF
+		default:
+			p = p[n:]
+		}
+	}
+	return nil
+}
+
+// linkOf returns the guard's end of a server's link, which can be written to with a
+// deadline. It takes the descriptor over.
+func linkOf(fd int) (*os.File, error) {
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		syscall.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "link"), nil
+}
