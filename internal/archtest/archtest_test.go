@@ -119,6 +119,8 @@ var rules = map[string][]string{
 	"test/chaos":      {"test/mcptest"},
 	"test/cluster":    {}, // has tests only
 	"test/hostile":    {"test/mcptest"},
+	"test/relay":      {},
+	"test/sdkserver":  {"test/fakeserver"},
 }
 
 // maxExported bounds the exported names of the public packages.

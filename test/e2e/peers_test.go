@@ -3,309 +3,181 @@
 package e2e
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/mcp-metarouter/metarouter/test/fakeserver"
-	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 const (
 	peerServers = 10
-	peerTurns   = 10               // in each turn every router is measured once
-	patience    = 40 * time.Second // with what may never happen
+	peerTools   = 10 // of each server
+	peerTurns   = 5  // in each turn every way is measured once; METAROUTER_TURNS changes it
 )
 
-// TestPeers measures the router beside others, as far as public registries have
-// them (see peerWays), in front of the same fake servers. The ways take turns, so that
-// whatever else the machine does slows all of them. It prints a table, and fails only
-// if an answer is wrong or our own router does not do what it should.
+// TestPeers measures the router next to others in front of the same servers, which are made with the
+// official Go SDK: see peerWays for the variables that choose the others. The ways take turns, so
+// that other work of the machine slows all of them. It prints a table of medians, and fails
+// only if an answer is wrong or a server is missing.
 func TestPeers(t *testing.T) {
-	if os.Getenv("METAROUTER_PEERS") == "" {
-		t.Skip("it measures for some minutes, if METAROUTER_PEERS is set")
+	ways := peerWays(t)
+	turns := peerTurns
+	if n, err := strconv.Atoi(os.Getenv("METAROUTER_TURNS")); err == nil && n > 0 {
+		turns = n
 	}
-	ways, program := peerWays(t), lightServer(t)
-	table := [][]string{{fmt.Sprintf("%d servers", peerServers)}}
-	for _, w := range ways {
-		table[0] = append(table[0], w.name)
-	}
-	t.Run("calls", func(t *testing.T) { table = append(table, measureCalls(t, ways, program)...) })
-	for _, fault := range []struct {
-		name string
-		run  func(t *testing.T, w way, program string) string
-	}{
-		{"a killed server is back", killedServer},
-		{"of 3 servers that ignore the end of their input, alive 3 s after `kill -9` of the router", killedRouter},
-		{"an edit of the file is live", editedFile},
-		{"one server never answers: the others work", muteServer},
-	} {
-		row := []string{fault.name}
-		for _, w := range ways {
-			cell := "–"
-			if w.faults {
-				t.Run(w.name+"/"+fault.name, func(t *testing.T) { cell = fault.run(t, w, program) })
-			}
-			row = append(row, cell)
-		}
-		table = append(table, row)
-	}
-	var text strings.Builder
-	for i, row := range table {
-		fmt.Fprintf(&text, "| %s |\n", strings.Join(row, " | "))
-		if i == 0 {
-			text.WriteString(strings.Repeat("|---", len(row)) + "|\n")
-		}
-	}
-	t.Logf("Calls are multiples of direct; memory is that of the router's own process.\n%s", text.String())
-}
-
-// measureCalls returns the rows of calls and of memory.
-func measureCalls(t *testing.T, ways []way, program string) [][]string {
-	var routes []route
-	for _, w := range ways {
-		routes = append(routes, mustStart(t, w, fleet(t, program, peerServers)))
-	}
-	time.Sleep(2 * time.Second) // for what follows a start
-	memory := []string{"memory when idle, MB"}
-	for _, r := range routes {
-		cell := "–"
-		if r.pid != nil {
-			cell = fmt.Sprint(resident(t, r.pid()) / 1000)
-		}
-		memory = append(memory, cell)
-	}
-	var table [][]string
-	for _, row := range []struct {
-		name string
-		turn func(r route) ([]float64, error)
-	}{
-		{"a call of 100 bytes, ms", inTurn(100, say(fakeserver.Prose(100)))},
-		{"calls per second, 64 at once", atOnce(64, say(fakeserver.Prose(100)))},
-		{"an answer of 1 MiB, ms", inTurn(5, question{"prose", fmt.Sprintf(`{"bytes":%d}`, 1<<20), fakeserver.Prose(1 << 20)})},
-	} {
-		samples := make([][]float64, len(ways))
-		for turn := range peerTurns {
-			for k := range ways {
-				i := (turn + k) % len(ways)
-				more, err := row.turn(routes[i])
-				if err != nil {
-					t.Errorf("%s: %s: %v", ways[i].name, row.name, err)
-				}
-				samples[i] = append(samples[i], more...)
-			}
-		}
-		direct := median(samples[0])
-		cells := []string{row.name, fmt.Sprintf("1 (%.3g)", direct)}
-		for _, s := range samples[1:] {
-			cells = append(cells, fmt.Sprintf("%.3g", median(s)/direct))
-		}
-		table = append(table, cells)
-	}
-	return append(table, memory)
-}
-
-// inTurn makes calls, one at a time and one server after the other, and returns how
-// many milliseconds each took.
-func inTurn(calls int, q question) func(route) ([]float64, error) {
-	return func(r route) (took []float64, _ error) {
-		for i := range calls {
-			d, err := q.ask(r, i%peerServers)
-			if err != nil {
-				return took, err
-			}
-			took = append(took, d.Seconds()*1000)
-		}
-		return took, nil
-	}
-}
-
-// atOnce keeps so many calls under way for a second, and returns how many were
-// answered in that time.
-func atOnce(callers int, q question) func(route) ([]float64, error) {
-	return func(r route) ([]float64, error) {
-		var group sync.WaitGroup
-		made, failed := make([]int, callers), make([]error, callers)
-		began := time.Now()
-		for c := range callers {
-			group.Go(func() {
-				for time.Since(began) < time.Second && failed[c] == nil {
-					_, failed[c] = q.ask(r, (c+made[c])%peerServers)
-					made[c]++
-				}
-			})
-		}
-		group.Wait()
-		all := 0.0
-		for _, n := range made {
-			all += float64(n)
-		}
-		return []float64{all / time.Since(began).Seconds()}, errors.Join(failed...)
-	}
-}
-
-// A question is a call of any server, and the text of the only right answer.
-type question struct{ tool, arguments, want string }
-
-// say is an echo that no annotation declares harmless, as else a call that a killed
-// server took along is made again after a pause.
-func say(message string) question {
-	arguments := fmt.Sprintf(`{"message":%q}`, message)
-	return question{"say", arguments, arguments}
-}
-
-// ask asks server i, and says how long the answer took.
-func (q question) ask(r route, i int) (took time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
+	program := built(t, "test/sdkserver")
 	began := time.Now()
-	raw, err := r.Call(ctx, fmt.Sprintf("s%d__%s", i, q.tool), json.RawMessage(q.arguments))
-	took = time.Since(began)
-	if err != nil {
-		return took, err
-	}
-	var said result
-	if err := json.Unmarshal(raw, &said); err != nil {
-		return took, err
-	}
-	if text := said.text(); said.IsError || text != q.want {
-		return took, fmt.Errorf("server %d answered %s with %d bytes for %d: %.200s", i, q.tool, len(text), len(q.want), text)
-	}
-	return took, nil
+	taken := samples{}
+	t.Run("starts", func(t *testing.T) {
+		for turn := range turns {
+			for _, w := range rotated(ways, turn) {
+				t.Run(w.name, func(t *testing.T) { taken.starts(t, w, sdkServers(t, program, peerServers)) })
+			}
+		}
+	})
+	t.Run("calls", func(t *testing.T) { taken.calls(t, ways, turns, program) })
+	t.Run("stored", func(t *testing.T) {
+		light := lightServer(t)
+		for _, w := range ways {
+			if w.stores {
+				t.Run(w.name, func(t *testing.T) { taken.storedStarts(t, w, light, turns) })
+			}
+		}
+	})
+	t.Logf("medians of %d turns, taken in %v\n%s\nThe smallest and the largest of the turns:\n%s", turns, time.Since(began).Round(time.Second),
+		taken.table(ways, median), taken.table(ways, span))
 }
 
-func median(of []float64) float64 {
+// rotated returns the ways in the order of a turn: each begins with another one.
+func rotated(ways []way, turn int) []way {
+	k := turn % len(ways)
+	return slices.Concat(ways[k:], ways[:k])
+}
+
+// The rows of the table: what is measured, and in which unit.
+const (
+	smallCall   = "a call of 100 bytes"
+	mediumCall  = "a call of 64 KiB"
+	largeCall   = "a call of 1 MiB"
+	largeAnswer = "an answer of 1 MiB"
+	eightAtOnce = "calls per second, 8 at once"
+	manyAtOnce  = "calls per second, 64 at once"
+	smallCPU    = "the router's CPU time for a call of 100 bytes, ms"
+	manyCPU     = "the router's CPU time for a call, 64 at once, ms"
+	idleMemory  = "memory when idle (PSS, all processes), MiB"
+	idleAnon    = "… of it not from files, MiB"
+	idleFile    = "… of it from files, MiB"
+	nextClient  = "memory for each further client, MiB"
+	coldStart   = "start until all tools are listed, ms"
+	storedStart = "the same with 200 servers in the stored catalog, ms"
+	printsOwn   = "`version`, ms"
+)
+
+var peerRows = []string{smallCall, mediumCall, largeCall, largeAnswer, eightAtOnce, manyAtOnce, smallCPU, manyCPU,
+	idleMemory, idleAnon, idleFile, nextClient, coldStart, storedStart, printsOwn}
+
+// samples has what was measured, by row and by the way's name: a figure for each turn.
+type samples map[string]map[string][]float64
+
+func (s samples) add(row string, w way, figure float64) {
+	if s[row] == nil {
+		s[row] = map[string][]float64{}
+	}
+	s[row][w.name] = append(s[row][w.name], figure)
+}
+
+// isRatio reports whether a row has multiples of the first way, turn by turn.
+func isRatio(row string) bool {
+	return slices.Contains([]string{smallCall, mediumCall, largeCall, largeAnswer, eightAtOnce, manyAtOnce}, row)
+}
+
+// table returns the samples in Markdown; a cell shows what f makes of the turns.
+func (s samples) table(ways []way, f func([]float64) string) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "| %d servers with %d tools each |", peerServers, peerTools)
+	for _, w := range ways {
+		fmt.Fprintf(&text, " %s |", w.name)
+	}
+	text.WriteString("\n|---|" + strings.Repeat("---|", len(ways)) + "\n")
+	for _, row := range peerRows {
+		if s[row] == nil {
+			continue
+		}
+		text.WriteString("| " + row + " |")
+		for i, w := range ways {
+			fmt.Fprintf(&text, " %s |", s.cell(row, w, ways[0], i == 0, f))
+		}
+		text.WriteByte('\n')
+	}
+	return text.String()
+}
+
+func (s samples) cell(row string, w, first way, isFirst bool, f func([]float64) string) string {
+	figures := s[row][w.name]
+	switch {
+	case len(figures) == 0:
+		return "–"
+	case !isRatio(row):
+		return f(figures)
+	case isFirst:
+		return fmt.Sprintf("1 (%s)", f(figures))
+	}
+	var ratios []float64
+	for turn, base := range s[row][first.name] {
+		if turn < len(figures) {
+			ratios = append(ratios, figures[turn]/base)
+		}
+	}
+	return f(ratios)
+}
+
+func median(of []float64) string { return short(middle(of)) }
+func span(of []float64) string {
+	if len(of) == 0 {
+		return "–"
+	}
+	return short(slices.Min(of)) + "–" + short(slices.Max(of))
+}
+
+// short is a figure with as many digits as mean something.
+func short(figure float64) string {
+	if figure >= 100 {
+		return fmt.Sprintf("%.0f", figure)
+	}
+	return strconv.FormatFloat(figure, 'g', 3, 64)
+}
+
+// middle returns the median.
+func middle(of []float64) float64 {
 	if len(of) == 0 {
 		return math.NaN()
 	}
 	return slices.Sorted(slices.Values(of))[len(of)/2]
 }
 
-// resident is the memory in kB that the system counts as the process's own.
-func resident(t testing.TB, pid int) (kB int) {
+// built builds a program of this module, without the race detector, and returns its path.
+func built(t *testing.T, folder string) string {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
+	program := filepath.Join(t.TempDir(), filepath.Base(folder))
+	build := exec.Command("go", "build", "-race=false", "-o", program, "github.com/mcp-metarouter/metarouter/"+folder)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", folder, err, out)
 	}
-	_, after, _ := strings.Cut(string(status), "VmRSS:")
-	fmt.Sscan(after, &kB)
-	return kB
+	return program
 }
 
-// fleet returns entries s0, s1 … of servers with these flags. None of their processes
-// outlives t.
-func fleet(t *testing.T, program string, n int, flags ...string) entries {
+// sdkServers returns entries s0, s1 … of servers made with the SDK.
+func sdkServers(t *testing.T, program string, n int) entries {
 	t.Helper()
-	dir, servers := t.TempDir(), entries{}
+	servers := entries{}
 	for i := range n {
-		name := fmt.Sprintf("s%d", i)
-		_, args := mcptest.Command(append(flags, "-tools", "say,prose", "-pid-file", filepath.Join(dir, name))...)
-		servers[name] = map[string]any{"command": program, "args": args}
+		servers[fmt.Sprintf("s%d", i)] = map[string]any{"command": program, "args": []string{"-tools", strconv.Itoa(peerTools)}}
 	}
-	t.Cleanup(func() { kill(t, servers) })
 	return servers
-}
-
-// alive are the processes of these servers that run.
-func alive(t *testing.T, servers entries) (pids []int) {
-	t.Helper()
-	for _, entry := range servers {
-		args := entry["args"].([]string)
-		pids = append(pids, mcptest.PIDs(t, args[len(args)-1])...)
-	}
-	return slices.DeleteFunc(pids, func(pid int) bool { return !mcptest.Alive(pid) })
-}
-
-func kill(t *testing.T, servers entries) {
-	t.Helper()
-	for _, pid := range alive(t, servers) {
-		syscall.Kill(pid, syscall.SIGKILL)
-	}
-}
-
-// mustStart starts a way and waits until all servers answer.
-func mustStart(t *testing.T, w way, servers entries) route {
-	t.Helper()
-	r, err := w.start(t, servers)
-	if err != nil {
-		t.Fatalf("%s: %v", w.name, err)
-	}
-	for i := range len(servers) {
-		mcptest.WaitFor(t, fmt.Sprintf("server %d to answer through %s", i, w.name), func() bool {
-			_, err := say("up").ask(r, i)
-			return err == nil
-		})
-	}
-	return r
-}
-
-// after says when a server answers, if it does. Ours must.
-func after(t *testing.T, w way, r route, i int) string {
-	t.Helper()
-	began := time.Now()
-	for {
-		_, err := say("up").ask(r, i)
-		switch {
-		case err == nil:
-			return fmt.Sprintf("after %d ms", time.Since(began).Milliseconds())
-		case time.Since(began) > patience:
-			if w.ours {
-				t.Errorf("server %d never answers: %v", i, err)
-			}
-			return fmt.Sprintf("not within %v", patience)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-func killedServer(t *testing.T, w way, program string) string {
-	servers := fleet(t, program, 3)
-	r := mustStart(t, w, servers)
-	kill(t, entries{"s1": servers["s1"]})
-	return after(t, w, r, 1)
-}
-
-func killedRouter(t *testing.T, w way, program string) string {
-	servers := fleet(t, program, 3, "-ignore-eof")
-	r := mustStart(t, w, servers)
-	before := len(alive(t, servers))
-	r.kill()
-	time.Sleep(3 * time.Second)
-	left := len(alive(t, servers))
-	if before != len(servers) || w.ours && left > 0 {
-		t.Errorf("of %d servers %d are left", before, left)
-	}
-	return fmt.Sprint(left)
-}
-
-func editedFile(t *testing.T, w way, program string) string {
-	servers := fleet(t, program, 4)
-	first := maps.Clone(servers)
-	delete(first, "s3")
-	r := mustStart(t, w, first)
-	time.Sleep(time.Second) // for watchers that have only just started
-	r.write(servers)
-	return after(t, w, r, 3)
-}
-
-func muteServer(t *testing.T, w way, program string) string {
-	servers := fleet(t, program, 2)
-	servers["s2"] = fleet(t, program, 3, "-mute")["s2"]
-	r, err := w.start(t, servers)
-	if err != nil {
-		return "no: " + err.Error()
-	}
-	return after(t, w, r, 0)
 }

@@ -5,187 +5,267 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
+// patience is how long a comparison waits for what may never happen.
+const patience = 40 * time.Second
+
 // A way is one for calls to reach servers: through a router, or none.
 type way struct {
 	name string // as the table has it
-	// start starts it with these servers, and connects a client, until t ends. An
-	// error is that the client could not be connected within patience.
-	start  func(t *testing.T, servers entries) (route, error)
-	faults bool // it starts the servers itself, so that their faults are its affair
-	ours   bool
+	// startAt starts it with these servers, in a home folder of its own, and connects a
+	// client, until t ends.
+	startAt func(t *testing.T, home string, servers entries) (route, error)
+	version []string // the command that prints the version; nil without a router
+	stores  bool     // it keeps a catalog in its home, which a later start uses
+	faults  bool     // it starts the servers itself, so that their faults are its affair
+	ours    bool
 }
 
-// A route is a way that was started. Tools are named s0__say.
+func (w way) start(t *testing.T, servers entries) (route, error) {
+	return w.startAt(t, t.TempDir(), servers)
+}
+
+// A route is a way that was started.
 type route struct {
-	caller
-	pid   func() int // returns the id of the router's process; nil without one
-	kill  func()     // with SIGKILL, what its user has started
-	write func(servers entries)
+	servers  int
+	sessions []mcptest.Requester // one for each server, or one for all if the router merges them
+	program  string              // of the router's processes; "" without a router
+	home     string              // of the router's processes
+	remote   bool                // the servers were started before the router
+	more     func() error        // connects a further client; nil if that is a router of its own
+	kill     func()              // with SIGKILL, what its user has started
+	write    func(servers entries)
 }
 
-type caller interface {
-	Call(ctx context.Context, tool string, arguments any) (json.RawMessage, error)
+// tool returns the name by which the client calls a tool of a server.
+func (r route) tool(server int, tool string) string {
+	if len(r.sessions) > 1 {
+		return tool
+	}
+	return fmt.Sprintf("s%d__%s", server, tool)
 }
 
-// peerWays are those that can be had here: vmcp is left out where it can't be built.
+// peerWays returns the ways that can be had here. METAROUTER_PEERS names the other routers, with
+// commas: go and npm stand for all of a kind, none for none. METAROUTER_BEFORE is the path of another
+// metarouter, for a comparison of two versions.
 func peerWays(t *testing.T) []way {
 	t.Helper()
-	hub := filepath.Join(external.PeerModules(t), "mcp-hub", "dist", "cli.js")
+	asked := strings.Split(os.Getenv("METAROUTER_PEERS"), ",")
+	if asked[0] == "" {
+		t.Skip("it measures for some minutes if METAROUTER_PEERS is set, to go, npm, names of routers or none")
+	}
 	ways := []way{
-		{name: "direct", start: startDirect},
-		{name: "direct, HTTP", start: startRemote},
-		{name: "metarouter, stdio", start: startOurs, faults: true, ours: true},
-		{name: "metarouter, HTTP", start: startOursHTTP, faults: true, ours: true},
-		{name: "mcp-hub 4.2.1", start: startHub(external.Program(t, "node"), hub), faults: true},
+		{name: "direct", startAt: startDirect},
+		{name: "direct, HTTP", startAt: startRemote},
+		relayWay(built(t, "test/relay")),
 	}
-	const version = "v0.47.0" // v0.58.0 asks for Go 1.27
-	vmcp, err := installed("github.com/stacklok/toolhive/cmd/vmcp", version)
-	if err != nil {
-		t.Logf("vmcp is left out: %v", err)
-		return ways
+	if before := os.Getenv("METAROUTER_BEFORE"); before != "" {
+		ways = append(ways, ourWays("before", before)...)
 	}
-	return append(ways, way{name: "vmcp " + version, start: startVMCP(vmcp)})
+	ways = append(ways, ourWays("metarouter", metarouter)...)
+	for _, p := range peers() {
+		if !slices.Contains(asked, p.kind) && !slices.Contains(asked, p.name) {
+			continue
+		}
+		w, err := p.install(t)
+		if err != nil {
+			t.Logf("%s is left out: %v", p.name, err)
+			continue
+		}
+		ways = append(ways, w)
+	}
+	return ways
 }
 
-// installed builds a program in the user's cache, once.
-func installed(module, version string) (program string, _ error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	name := filepath.Base(module)
-	dir := filepath.Join(cache, "metarouter-test", name+"-"+version)
-	program = filepath.Join(dir, name)
-	if _, err := os.Stat(program); err == nil {
-		return program, nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
-	defer cancel()
-	install := exec.CommandContext(ctx, "go", "install", module+"@"+version)
-	install.Env = append(os.Environ(), "GOBIN="+dir)
-	if out, err := install.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("install %s: %w\n%s", module, err, out)
-	}
-	return program, nil
+// A peer is another router.
+type peer struct {
+	kind, name string
+	install    func(t *testing.T) (way, error)
 }
 
-// directly is a session with each server.
-type directly map[string]caller
-
-func (d directly) Call(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {
-	server, tool, _ := strings.Cut(tool, "__")
-	return d[server].Call(ctx, tool, arguments)
+// peers are the other routers that public registries have, and that start without a container engine.
+func peers() []peer {
+	return []peer{
+		{"go", "mcp-proxy", installMCPProxy},
+		{"go", "vmcp", installVMCP},
+		{"npm", "mcp-hub", func(t *testing.T) (way, error) {
+			hub := filepath.Join(external.PeerModules(t), "mcp-hub", "dist", "cli.js")
+			return way{name: "mcp-hub 4.2.1", startAt: startHub(external.Program(t, "node"), hub), faults: true}, nil
+		}},
+	}
 }
 
-func startDirect(t *testing.T, servers entries) (route, error) {
-	d := directly{}
-	for name, entry := range servers {
-		c := mcptest.Start(t, entry["command"].(string), entry["args"].([]string), t.TempDir(), nil)
-		if _, err := c.Initialize(within(t)); err != nil {
+// startDirect starts a session with each server.
+func startDirect(t *testing.T, _ string, servers entries) (route, error) {
+	r := route{servers: len(servers), sessions: make([]mcptest.Requester, len(servers))}
+	var group errgroup.Group
+	for i := range len(servers) {
+		group.Go(func() (err error) {
+			entry := servers[fmt.Sprintf("s%d", i)]
+			r.sessions[i], err = newLineClient(t, entry["command"].(string), entry["args"].([]string), t.TempDir(), nil)
+			return err
+		})
+	}
+	return r, group.Wait()
+}
+
+// startRemote starts the servers behind HTTP, and a session with each.
+func startRemote(t *testing.T, _ string, servers entries) (route, error) {
+	urls := behindHTTP(t, servers)
+	r := route{servers: len(servers), remote: true}
+	for i := range len(servers) {
+		c, err := newPostClient(t, urls[fmt.Sprintf("s%d", i)], nil)
+		if err != nil {
 			return route{}, err
 		}
-		d[name] = c
+		r.sessions = append(r.sessions, c)
 	}
-	return route{caller: d}, nil
+	return r, nil
 }
 
-// behindHTTP starts servers of the same flags behind HTTP, and returns their URLs.
+// behindHTTP starts the servers behind HTTP, and returns their URLs.
 func behindHTTP(t *testing.T, servers entries) map[string]string {
 	urls := make(map[string]string)
 	for name, entry := range servers {
-		urls[name], _ = mcptest.Remote(t, "http", entry["args"].([]string)[1:]...)
+		file := filepath.Join(t.TempDir(), "url")
+		mcptest.Start(t, entry["command"].(string), slices.Concat(entry["args"].([]string), []string{"-http", file}), t.TempDir(), nil)
+		mcptest.WaitFor(t, "the server to listen", func() bool {
+			url, err := os.ReadFile(file)
+			urls[name] = string(url)
+			return err == nil
+		})
 	}
 	return urls
 }
 
-func startRemote(t *testing.T, servers entries) (route, error) {
-	d := directly{}
-	for name, url := range behindHTTP(t, servers) {
-		c := mcptest.NewHTTPClient(t, url)
-		if _, err := c.Initialize(within(t)); err != nil {
+// environmentIn is the environment of a router whose processes are found by this home.
+func environmentIn(home string) []string {
+	return append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"), "XDG_CACHE_HOME="+filepath.Join(home, "cache"),
+		"METAROUTER_KEYRING=off", "TOOLHIVE_USAGE_METRICS_ENABLED=false", "TOOLHIVE_SKIP_UPDATE_CHECK=true")
+}
+
+// writeServers writes the usual configuration into the home, as an editor does, and returns its path. At the end of
+// the test it waits for the end of all processes that have it on their command line.
+func writeServers(t *testing.T, home string, servers entries, more map[string]any) (file string) {
+	t.Helper()
+	file = filepath.Join(home, "mcp.json")
+	config := map[string]any{"mcpServers": servers}
+	for key, value := range more {
+		config[key] = value
+	}
+	text, err := json.MarshalIndent(config, "", "  ")
+	if err == nil {
+		err = writeFile(file+".new", string(text))
+	}
+	if err == nil {
+		err = os.Rename(file+".new", file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		mcptest.WaitFor(t, "the router to end", func() bool { return !isNamed(file) })
+	})
+	return file
+}
+
+func relayWay(program string) way {
+	start := func(t *testing.T, home string, servers entries) (route, error) {
+		c, err := newLineClient(t, program, []string{writeServers(t, home, servers, nil)}, home, environmentIn(home))
+		return route{servers: len(servers), sessions: []mcptest.Requester{c}, program: program, home: home}, err
+	}
+	return way{name: "relay (the limit)", startAt: start, version: []string{program, "version"}}
+}
+
+// ourWays are a metarouter over stdio and over HTTP.
+func ourWays(name, program string) []way {
+	serve := func(t *testing.T, home string, servers entries, more ...string) ([]string, route) {
+		file := writeServers(t, home, servers, nil)
+		args := append([]string{"serve", "--mode", "direct", "--config", file, "--data", filepath.Join(home, "data")}, more...)
+		return args, route{servers: len(servers), program: program, home: home,
+			write: func(servers entries) { writeServers(t, home, servers, nil) }}
+	}
+	stdio := func(t *testing.T, home string, servers entries) (route, error) {
+		args, r := serve(t, home, servers)
+		connect := func() (*lineClient, error) { return newLineClient(t, program, args, home, environmentIn(home)) }
+		c, err := connect()
+		if err != nil {
 			return route{}, err
 		}
-		d[name] = c
+		r.sessions = []mcptest.Requester{c}
+		r.kill = func() { c.process.Process.Kill() }
+		r.more = func() error { _, err := connect(); return err }
+		return r, nil
 	}
-	return route{caller: d}, nil
-}
-
-// ours is the route through our router.
-func ours(s *setup, c caller, pid func() int, process *mcptest.Client) route {
-	return route{c, pid, process.Kill, func(servers entries) { s.write(servers, nil) }}
-}
-
-func startOurs(t *testing.T, servers entries) (route, error) {
-	s := prepare(t, servers, nil)
-	c := s.serve("--mode", "direct")
-	return ours(s, c, s.host, c), nil
-}
-
-func startOursHTTP(t *testing.T, servers entries) (route, error) {
-	s := prepare(t, servers, nil)
-	url, process := s.serveHTTP("--mode", "direct")
-	c := mcptest.NewHTTPClient(t, url)
-	_, err := c.Initialize(within(t))
-	return ours(s, c, pidOf(process), process), err
-}
-
-func pidOf(c *mcptest.Client) func() int { return func() int { return c.Cmd.Process.Pid } }
-
-// startPeer starts another router with a home of its own, and tries until its
-// client is connected.
-func startPeer(t *testing.T, dir string, connect func(context.Context) (caller, error), command string, args ...string) (caller, *mcptest.Client, error) {
-	process := mcptest.Start(t, command, args, dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"),
-		"TOOLHIVE_USAGE_METRICS_ENABLED=false", "TOOLHIVE_SKIP_UPDATE_CHECK=true"})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		c, err := connect(ctx)
-		if err == nil || ctx.Err() != nil {
-			return c, process, err
-		}
-		select {
-		case <-process.Done:
-			return nil, process, fmt.Errorf("%s has ended: %s", filepath.Base(command), process.Stderr())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-// startHub starts mcp-hub, whose clients speak HTTP with SSE.
-func startHub(node, script string) func(t *testing.T, servers entries) (route, error) {
-	return func(t *testing.T, servers entries) (route, error) {
-		s := prepare(t, servers, nil)
+	overHTTP := func(t *testing.T, home string, servers entries) (route, error) {
 		address := mcptest.FreeAddress(t)
-		connect := func(ctx context.Context) (caller, error) {
-			c, err := mcptest.NewSSEClient(ctx, t, "http://"+address+"/mcp")
-			if err != nil {
-				return nil, err
-			}
-			_, err = c.Initialize(ctx)
-			return c, err
-		}
-		_, port, _ := strings.Cut(address, ":")
-		c, process, err := startPeer(t, s.dir, connect, node, script, "--port", port, "--config", s.config, "--watch")
-		return ours(s, c, pidOf(process), process), err // it reads the same file
+		args, r := serve(t, home, servers, "--http", address)
+		return r.listening(t, "http://"+address+"/mcp", program, args...)
+	}
+	version := []string{program, "version"}
+	return []way{
+		{name: name + ", stdio", startAt: stdio, version: version, stores: true, faults: true, ours: true},
+		{name: name + ", HTTP", startAt: overHTTP, version: version, stores: true, faults: true, ours: true},
 	}
 }
 
-// startVMCP starts toolhive's vmcp in front of servers behind HTTP: without a
-// container engine it starts none.
-func startVMCP(program string) func(t *testing.T, servers entries) (route, error) {
-	return func(t *testing.T, servers entries) (route, error) {
+// listening starts a router that listens at a URL, and connects a client.
+func (r route) listening(t *testing.T, url, program string, args ...string) (route, error) {
+	process := mcptest.Start(t, program, args, r.home, environmentIn(r.home))
+	connect := func() (*postClient, error) { return newPostClient(t, url, process.Done) }
+	c, err := connect()
+	if err != nil {
+		return route{}, fmt.Errorf("%w\n%s", err, process.Stderr())
+	}
+	r.program, r.sessions = program, []mcptest.Requester{c}
+	r.kill, r.more = process.Kill, func() error { _, err := connect(); return err }
+	return r, nil
+}
+
+// installMCPProxy is TBXark's, which has an endpoint for each server instead of one for all.
+func installMCPProxy(*testing.T) (way, error) {
+	const version = "v0.43.2" // the module proxy lists no versions of it
+	program, err := installed("github.com/TBXark/mcp-proxy", version, "")
+	start := func(t *testing.T, home string, servers entries) (route, error) {
+		address := mcptest.FreeAddress(t)
+		file := writeServers(t, home, servers, map[string]any{"mcpProxy": map[string]any{
+			"baseURL": "http://" + address, "addr": address, "name": "peer", "version": "1", "type": "streamable-http",
+			"options": map[string]any{"logEnabled": false},
+		}})
+		r := route{servers: len(servers), home: home}
+		r, err := r.listening(t, "http://"+address+"/s0/mcp", program, "-config", file)
+		for i := 1; err == nil && i < len(servers); i++ {
+			var c *postClient
+			c, err = newPostClient(t, fmt.Sprintf("http://%s/s%d/mcp", address, i), nil)
+			r.sessions = append(r.sessions, c)
+		}
+		r.more = nil
+		return r, err
+	}
+	return way{name: "TBXark/mcp-proxy " + version, startAt: start, version: []string{program, "-version"}, faults: true}, err
+}
+
+// installVMCP is toolhive's. Without a container engine it starts no servers: they run behind HTTP.
+func installVMCP(*testing.T) (way, error) {
+	const version = "v0.47.0" // later versions need Go 1.27
+	program, err := installed("github.com/stacklok/toolhive", version, "/cmd/vmcp")
+	start := func(t *testing.T, home string, servers entries) (route, error) {
 		config := `name: peers
 groupRef: peers
 incomingAuth: {type: anonymous}
@@ -196,19 +276,80 @@ backends:
 		for name, url := range behindHTTP(t, servers) {
 			config += fmt.Sprintf("- {name: %s, url: %q, transport: streamable-http}\n", name, url)
 		}
-		dir := t.TempDir()
-		file := filepath.Join(dir, "vmcp.yaml")
+		file := filepath.Join(home, "vmcp.yaml")
 		if err := writeFile(file, config); err != nil {
 			return route{}, err
 		}
 		address := mcptest.FreeAddress(t)
-		connect := func(ctx context.Context) (caller, error) {
-			c := mcptest.NewHTTPClient(t, "http://"+address+"/mcp")
-			_, err := c.Initialize(ctx)
-			return c, err
-		}
 		host, port, _ := strings.Cut(address, ":")
-		c, process, err := startPeer(t, dir, connect, program, "serve", "--config", file, "--host", host, "--port", port)
-		return route{caller: c, pid: pidOf(process)}, err
+		r := route{servers: len(servers), home: home, remote: true}
+		return r.listening(t, "http://"+address+"/mcp", program, "serve", "--config", file, "--host", host, "--port", port)
+	}
+	return way{name: "vmcp " + version, startAt: start, version: []string{program, "version"}}, err
+}
+
+// installed builds a package of a module in the user's cache, once. It does not ask for the
+// module's list of versions, which not every proxy has.
+func installed(module, version, folder string) (program string, _ error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Base(module + folder)
+	dir := filepath.Join(cache, "metarouter-test", name+"-"+version)
+	program = filepath.Join(dir, name)
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := writeFile(filepath.Join(dir, "go.mod"), fmt.Sprintf("module peer\n\ngo 1.26\n\nrequire %s %s\n", module, version)); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
+	defer cancel()
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-mod=mod", "-o", program, module+folder)
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", module+folder, err, out)
+	}
+	return program, nil
+}
+
+// startHub starts mcp-hub, whose clients speak HTTP with SSE.
+func startHub(node, script string) func(t *testing.T, home string, servers entries) (route, error) {
+	return func(t *testing.T, home string, servers entries) (route, error) {
+		file := writeServers(t, home, servers, nil)
+		address := mcptest.FreeAddress(t)
+		_, port, _ := strings.Cut(address, ":")
+		process := mcptest.Start(t, node, []string{script, "--port", port, "--config", file, "--watch"}, home, environmentIn(home))
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for {
+			c, err := mcptest.NewSSEClient(ctx, t, "http://"+address+"/mcp")
+			if err == nil {
+				_, err = c.Initialize(ctx)
+			}
+			if err == nil {
+				return route{servers: len(servers), sessions: []mcptest.Requester{c}, program: node, home: home, kill: process.Kill,
+					write: func(servers entries) { writeServers(t, home, servers, nil) }}, nil
+			}
+			select {
+			case <-ctx.Done():
+				return route{}, err
+			case <-process.Done:
+				return route{}, errors.New(process.Stderr())
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// killServers kills the processes of fake servers that run.
+func killServers(t *testing.T, servers entries) {
+	t.Helper()
+	for _, pid := range alive(t, servers) {
+		syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
