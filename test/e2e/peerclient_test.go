@@ -40,7 +40,7 @@ type lineClient struct {
 }
 
 // newLineClient starts a program and initializes a session. The program is killed at the end of the test.
-func newLineClient(t *testing.T, program string, args []string, dir string, env []string) (*lineClient, error) {
+func newLineClient(t testing.TB, program string, args []string, dir string, env []string) (*lineClient, error) {
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Env = dir, env
@@ -176,7 +176,7 @@ type postClient struct {
 }
 
 // newPostClient initializes a session, and tries until ended is closed or patience is over: the server may not listen yet.
-func newPostClient(t *testing.T, url string, ended <-chan struct{}) (*postClient, error) {
+func newPostClient(t testing.TB, url string, ended <-chan struct{}) (*postClient, error) {
 	c := &postClient{url: url, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100, DisableCompression: true}}}
 	t.Cleanup(c.http.CloseIdleConnections)
 	for began := time.Now(); ; time.Sleep(2 * time.Millisecond) {

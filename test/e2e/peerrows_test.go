@@ -89,7 +89,7 @@ func (s samples) storedStarts(t *testing.T, w way, program string, turns int) {
 }
 
 // awaitTools waits until the router lists so many tools.
-func awaitTools(t *testing.T, r route, want int) {
+func awaitTools(t testing.TB, r route, want int) {
 	t.Helper()
 	mcptest.WaitFor(t, fmt.Sprintf("%d tools", want), func() bool {
 		n := 0

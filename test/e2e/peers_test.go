@@ -162,7 +162,7 @@ func middle(of []float64) float64 {
 }
 
 // built builds a program of this module, without the race detector, and returns its path.
-func built(t *testing.T, folder string) string {
+func built(t testing.TB, folder string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), filepath.Base(folder))
 	build := exec.Command("go", "build", "-race=false", "-o", program, "github.com/mcp-metarouter/metarouter/"+folder)

@@ -17,7 +17,7 @@ import (
 
 // processes returns the ids of the router's processes: a router may do its work in one that
 // it shares with others, and keep helpers. They have the same program and the same home.
-func (r route) processes(t *testing.T) (pids []int) {
+func (r route) processes(t testing.TB) (pids []int) {
 	t.Helper()
 	folders, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -45,7 +45,7 @@ func (r route) processes(t *testing.T) (pids []int) {
 
 // cpu returns the CPU time that the router's processes have used, not that of the servers.
 // counted is false without a router.
-func (r route) cpu(t *testing.T) (used time.Duration, counted bool) {
+func (r route) cpu(t testing.TB) (used time.Duration, counted bool) {
 	t.Helper()
 	if r.program == "" {
 		return 0, false
@@ -67,7 +67,7 @@ type memory struct {
 }
 
 // memoryOf sums the memory of processes.
-func memoryOf(t *testing.T, pids []int) (m memory) {
+func memoryOf(t testing.TB, pids []int) (m memory) {
 	t.Helper()
 	for _, pid := range pids {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))

@@ -30,21 +30,22 @@ type way struct {
 	name string // as the table has it
 	// startAt starts it with these servers, in a home folder of its own, and connects a
 	// client, until t ends.
-	startAt func(t *testing.T, home string, servers entries) (route, error)
+	startAt func(t testing.TB, home string, servers entries) (route, error)
 	version []string // the command that prints the version; nil without a router
 	stores  bool     // it keeps a catalog in its home, which a later start uses
 	faults  bool     // it starts the servers itself, so that their faults are its affair
 	ours    bool
 }
 
-func (w way) start(t *testing.T, servers entries) (route, error) {
+func (w way) start(t testing.TB, servers entries) (route, error) {
 	return w.startAt(t, t.TempDir(), servers)
 }
 
 // A route is a way that was started.
 type route struct {
 	servers  int
-	sessions []mcptest.Requester // one for each server, or one for all if the router merges them
+	sessions []mcptest.Requester // one for each server, or one for all
+	merged   bool                // the router names the tools of server s0 s0__TOOL
 	program  string              // of the router's processes; "" without a router
 	home     string              // of the router's processes
 	remote   bool                // the servers were started before the router
@@ -55,7 +56,7 @@ type route struct {
 
 // tool returns the name by which the client calls a tool of a server.
 func (r route) tool(server int, tool string) string {
-	if len(r.sessions) > 1 {
+	if !r.merged {
 		return tool
 	}
 	return fmt.Sprintf("s%d__%s", server, tool)
@@ -64,7 +65,7 @@ func (r route) tool(server int, tool string) string {
 // peerWays returns the ways that can be had here. METAROUTER_PEERS names the other routers, with
 // commas: go and npm stand for all of a kind, none for none. METAROUTER_BEFORE is the path of another
 // metarouter, for a comparison of two versions.
-func peerWays(t *testing.T) []way {
+func peerWays(t testing.TB) []way {
 	t.Helper()
 	asked := strings.Split(os.Getenv("METAROUTER_PEERS"), ",")
 	if asked[0] == "" {
@@ -76,9 +77,9 @@ func peerWays(t *testing.T) []way {
 		relayWay(built(t, "test/relay")),
 	}
 	if before := os.Getenv("METAROUTER_BEFORE"); before != "" {
-		ways = append(ways, ourWays("before", before)...)
+		ways = append(ways, ourWays("before", before, "direct")...)
 	}
-	ways = append(ways, ourWays("metarouter", metarouter)...)
+	ways = append(ways, ourWays("metarouter", metarouter, "direct")...)
 	for _, p := range peers() {
 		if !slices.Contains(asked, p.kind) && !slices.Contains(asked, p.name) {
 			continue
@@ -96,7 +97,7 @@ func peerWays(t *testing.T) []way {
 // A peer is another router.
 type peer struct {
 	kind, name string
-	install    func(t *testing.T) (way, error)
+	install    func(t testing.TB) (way, error)
 }
 
 // peers are the other routers that public registries have, and that start without a container engine.
@@ -104,7 +105,7 @@ func peers() []peer {
 	return []peer{
 		{"go", "mcp-proxy", installMCPProxy},
 		{"go", "vmcp", installVMCP},
-		{"npm", "mcp-hub", func(t *testing.T) (way, error) {
+		{"npm", "mcp-hub", func(t testing.TB) (way, error) {
 			hub := filepath.Join(external.PeerModules(t), "mcp-hub", "dist", "cli.js")
 			return way{name: "mcp-hub 4.2.1", startAt: startHub(external.Program(t, "node"), hub), faults: true}, nil
 		}},
@@ -112,7 +113,7 @@ func peers() []peer {
 }
 
 // startDirect starts a session with each server.
-func startDirect(t *testing.T, _ string, servers entries) (route, error) {
+func startDirect(t testing.TB, _ string, servers entries) (route, error) {
 	r := route{servers: len(servers), sessions: make([]mcptest.Requester, len(servers))}
 	var group errgroup.Group
 	for i := range len(servers) {
@@ -126,7 +127,7 @@ func startDirect(t *testing.T, _ string, servers entries) (route, error) {
 }
 
 // startRemote starts the servers behind HTTP, and a session with each.
-func startRemote(t *testing.T, _ string, servers entries) (route, error) {
+func startRemote(t testing.TB, _ string, servers entries) (route, error) {
 	urls := behindHTTP(t, servers)
 	r := route{servers: len(servers), remote: true}
 	for i := range len(servers) {
@@ -140,7 +141,7 @@ func startRemote(t *testing.T, _ string, servers entries) (route, error) {
 }
 
 // behindHTTP starts the servers behind HTTP, and returns their URLs.
-func behindHTTP(t *testing.T, servers entries) map[string]string {
+func behindHTTP(t testing.TB, servers entries) map[string]string {
 	urls := make(map[string]string)
 	for name, entry := range servers {
 		file := filepath.Join(t.TempDir(), "url")
@@ -162,7 +163,7 @@ func environmentIn(home string) []string {
 
 // writeServers writes the usual configuration into the home, as an editor does, and returns its path. At the end of
 // the test it waits for the end of all processes that have it on their command line.
-func writeServers(t *testing.T, home string, servers entries, more map[string]any) (file string) {
+func writeServers(t testing.TB, home string, servers entries, more map[string]any) (file string) {
 	t.Helper()
 	file = filepath.Join(home, "mcp.json")
 	config := map[string]any{"mcpServers": servers}
@@ -186,22 +187,22 @@ func writeServers(t *testing.T, home string, servers entries, more map[string]an
 }
 
 func relayWay(program string) way {
-	start := func(t *testing.T, home string, servers entries) (route, error) {
+	start := func(t testing.TB, home string, servers entries) (route, error) {
 		c, err := newLineClient(t, program, []string{writeServers(t, home, servers, nil)}, home, environmentIn(home))
-		return route{servers: len(servers), sessions: []mcptest.Requester{c}, program: program, home: home}, err
+		return route{servers: len(servers), sessions: []mcptest.Requester{c}, merged: true, program: program, home: home}, err
 	}
 	return way{name: "relay (the limit)", startAt: start, version: []string{program, "version"}}
 }
 
-// ourWays are a metarouter over stdio and over HTTP.
-func ourWays(name, program string) []way {
-	serve := func(t *testing.T, home string, servers entries, more ...string) ([]string, route) {
+// ourWays are a metarouter over stdio and over HTTP, in a mode.
+func ourWays(name, program, mode string) []way {
+	serve := func(t testing.TB, home string, servers entries, more ...string) ([]string, route) {
 		file := writeServers(t, home, servers, nil)
-		args := append([]string{"serve", "--mode", "direct", "--config", file, "--data", filepath.Join(home, "data")}, more...)
-		return args, route{servers: len(servers), program: program, home: home,
+		args := append([]string{"serve", "--mode", mode, "--config", file, "--data", filepath.Join(home, "data")}, more...)
+		return args, route{servers: len(servers), merged: true, program: program, home: home,
 			write: func(servers entries) { writeServers(t, home, servers, nil) }}
 	}
-	stdio := func(t *testing.T, home string, servers entries) (route, error) {
+	stdio := func(t testing.TB, home string, servers entries) (route, error) {
 		args, r := serve(t, home, servers)
 		connect := func() (*lineClient, error) { return newLineClient(t, program, args, home, environmentIn(home)) }
 		c, err := connect()
@@ -213,7 +214,7 @@ func ourWays(name, program string) []way {
 		r.more = func() error { _, err := connect(); return err }
 		return r, nil
 	}
-	overHTTP := func(t *testing.T, home string, servers entries) (route, error) {
+	overHTTP := func(t testing.TB, home string, servers entries) (route, error) {
 		address := mcptest.FreeAddress(t)
 		args, r := serve(t, home, servers, "--http", address)
 		return r.listening(t, "http://"+address+"/mcp", program, args...)
@@ -226,7 +227,7 @@ func ourWays(name, program string) []way {
 }
 
 // listening starts a router that listens at a URL, and connects a client.
-func (r route) listening(t *testing.T, url, program string, args ...string) (route, error) {
+func (r route) listening(t testing.TB, url, program string, args ...string) (route, error) {
 	process := mcptest.Start(t, program, args, r.home, environmentIn(r.home))
 	connect := func() (*postClient, error) { return newPostClient(t, url, process.Done) }
 	c, err := connect()
@@ -239,10 +240,10 @@ func (r route) listening(t *testing.T, url, program string, args ...string) (rou
 }
 
 // installMCPProxy is TBXark's, which has an endpoint for each server instead of one for all.
-func installMCPProxy(*testing.T) (way, error) {
+func installMCPProxy(testing.TB) (way, error) {
 	const version = "v0.43.2" // the module proxy lists no versions of it
 	program, err := installed("github.com/TBXark/mcp-proxy", version, "")
-	start := func(t *testing.T, home string, servers entries) (route, error) {
+	start := func(t testing.TB, home string, servers entries) (route, error) {
 		address := mcptest.FreeAddress(t)
 		file := writeServers(t, home, servers, map[string]any{"mcpProxy": map[string]any{
 			"baseURL": "http://" + address, "addr": address, "name": "peer", "version": "1", "type": "streamable-http",
@@ -262,10 +263,10 @@ func installMCPProxy(*testing.T) (way, error) {
 }
 
 // installVMCP is toolhive's. Without a container engine it starts no servers: they run behind HTTP.
-func installVMCP(*testing.T) (way, error) {
+func installVMCP(testing.TB) (way, error) {
 	const version = "v0.47.0" // later versions need Go 1.27
 	program, err := installed("github.com/stacklok/toolhive", version, "/cmd/vmcp")
-	start := func(t *testing.T, home string, servers entries) (route, error) {
+	start := func(t testing.TB, home string, servers entries) (route, error) {
 		config := `name: peers
 groupRef: peers
 incomingAuth: {type: anonymous}
@@ -282,7 +283,7 @@ backends:
 		}
 		address := mcptest.FreeAddress(t)
 		host, port, _ := strings.Cut(address, ":")
-		r := route{servers: len(servers), home: home, remote: true}
+		r := route{servers: len(servers), merged: true, home: home, remote: true}
 		return r.listening(t, "http://"+address+"/mcp", program, "serve", "--config", file, "--host", host, "--port", port)
 	}
 	return way{name: "vmcp " + version, startAt: start, version: []string{program, "version"}}, err
@@ -318,8 +319,8 @@ func installed(module, version, folder string) (program string, _ error) {
 }
 
 // startHub starts mcp-hub, whose clients speak HTTP with SSE.
-func startHub(node, script string) func(t *testing.T, home string, servers entries) (route, error) {
-	return func(t *testing.T, home string, servers entries) (route, error) {
+func startHub(node, script string) func(t testing.TB, home string, servers entries) (route, error) {
+	return func(t testing.TB, home string, servers entries) (route, error) {
 		file := writeServers(t, home, servers, nil)
 		address := mcptest.FreeAddress(t)
 		_, port, _ := strings.Cut(address, ":")
@@ -332,7 +333,7 @@ func startHub(node, script string) func(t *testing.T, home string, servers entri
 				_, err = c.Initialize(ctx)
 			}
 			if err == nil {
-				return route{servers: len(servers), sessions: []mcptest.Requester{c}, program: node, home: home, kill: process.Kill,
+				return route{servers: len(servers), sessions: []mcptest.Requester{c}, merged: true, program: node, home: home, kill: process.Kill,
 					write: func(servers entries) { writeServers(t, home, servers, nil) }}, nil
 			}
 			select {
