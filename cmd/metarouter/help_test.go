@@ -50,3 +50,23 @@ func TestArgumentsOfSubcommand(t *testing.T) {
 		}
 	}
 }
+
+// A command that is made alone, since the arguments begin with its name, is the same command.
+func TestCommandAlone(t *testing.T) {
+	for _, running := range []*hosted{nil, {}} {
+		root := newRootCommand(&environment{stdout: io.Discard, stderr: io.Discard, running: running})
+		for _, cmd := range root.Commands() {
+			alone := newRootCommand(&environment{stdout: io.Discard, stderr: io.Discard, running: running, args: []string{cmd.Name(), "--help"}})
+			found, _, err := alone.Find([]string{cmd.Name()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want, got := cmd.Long+cmd.UsageString(), found.Long+found.UsageString(); got != want {
+				t.Errorf("%s alone:\n%s\nwant\n%s", cmd.Name(), got, want)
+			}
+			if n := len(alone.Commands()); n != 1 && cmd.Name() != "man" {
+				t.Errorf("for %s, %d commands are made, want 1", cmd.Name(), n)
+			}
+		}
+	}
+}

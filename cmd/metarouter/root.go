@@ -17,8 +17,9 @@ import (
 // helpColumns is the width of the help.
 const helpColumns = 80
 
-// newRootCommand returns the command line with all its subcommands. In a router that
-// carries out the command of another process, only those exist that can ask a router.
+// newRootCommand returns the command line. If the arguments of env begin with the name of a
+// subcommand, it has that one alone, since to make all takes a noticeable part of a start. In a
+// router that carries out the command of another process, only those exist that can ask a router.
 func newRootCommand(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "metarouter",
@@ -49,28 +50,7 @@ one MCP server.`,
 			secret.HideProcess()
 		}
 	}
-	for _, cmd := range []*cobra.Command{
-		newRouteCommand(env), newSearchCommand(env), newCallCommand(env), newToolsCommand(env), newServersCommand(env), newRestartCommand(env),
-		newCapabilitiesCommand(env), newClassifyCommand(env), newUsageCommand(env), newDoctorCommand(env), newWhyCommand(env), newSkillCommand(env),
-	} {
-		does := "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work."
-		if cmd.Name() == "restart" {
-			does = "Leave the running routers alone: start a second copy of the server to see whether it can start, and stop it at the end. By default the running routers restart the server."
-		}
-		cmd.Flags().BoolVar(&env.standalone, "standalone", false, does)
-		root.AddCommand(cmd)
-	}
-	if env.running == nil {
-		root.AddCommand(
-			newServeCommand(env), newDashboardCommand(env), newInitCommand(env), newAddCommand(env), newAddJSONCommand(env), newRemoveCommand(env),
-			newEnableCommand(env), newDisableCommand(env), newImportCommand(env), newInstallCommand(env), newCheckCommand(env), newPlanCommand(env),
-			newTrustCommand(env), newTokenCommand(env), newSecretCommand(env), newNodesCommand(env), newAuditCommand(env), newLoginCommand(env), newLogoutCommand(env), newEvalCommand(env), newSchemaCommand(env), newBuiltinCommand(), newVersionCommand(env),
-			newManCommand(root), newHealthCommand(env), newGuardCommand(),
-		)
-	}
-	if env.running != nil {
-		root.AddCommand(newPlanCommand(env), newTrustCommand(env)) // trust for --hints alone
-	}
+	root.AddCommand(commandsFor(env, root)...)
 	for _, cmd := range root.Commands() {
 		cmd.SuggestFor = otherNames[cmd.Name()]
 	}
@@ -79,6 +59,72 @@ one MCP server.`,
 		cmd.Long = wrapped(cmd.Long)
 	}
 	return root
+}
+
+// A subcommand makes a command of the name.
+type subcommand struct {
+	name string
+	make func(*environment) *cobra.Command
+}
+
+// askingCommands returns the subcommands that can ask a router.
+func askingCommands() []subcommand {
+	return []subcommand{
+		{"route", newRouteCommand}, {"search", newSearchCommand}, {"call", newCallCommand}, {"tools", newToolsCommand},
+		{"servers", newServersCommand}, {"restart", newRestartCommand}, {"capabilities", newCapabilitiesCommand}, {"classify", newClassifyCommand},
+		{"usage", newUsageCommand}, {"doctor", newDoctorCommand}, {"why", newWhyCommand}, {"skill", newSkillCommand},
+	}
+}
+
+// otherCommands returns the subcommands that can't, but for that which writes the manual.
+func otherCommands(env *environment) []subcommand {
+	if env.running != nil {
+		return []subcommand{{"plan", newPlanCommand}, {"trust", newTrustCommand}} // trust for --hints alone
+	}
+	return []subcommand{
+		{"serve", newServeCommand}, {"dashboard", newDashboardCommand}, {"init", newInitCommand}, {"add", newAddCommand}, {"add-json", newAddJSONCommand},
+		{"remove", newRemoveCommand}, {"enable", newEnableCommand}, {"disable", newDisableCommand}, {"import", newImportCommand},
+		{"install", newInstallCommand}, {"check", newCheckCommand}, {"plan", newPlanCommand}, {"trust", newTrustCommand}, {"token", newTokenCommand},
+		{"secret", newSecretCommand}, {"nodes", newNodesCommand}, {"audit", newAuditCommand}, {"login", newLoginCommand}, {"logout", newLogoutCommand},
+		{"eval", newEvalCommand}, {"schema", newSchemaCommand}, {"version", newVersionCommand}, {"health", newHealthCommand},
+		{"builtin", func(*environment) *cobra.Command { return newBuiltinCommand() }},
+		{"guard", func(*environment) *cobra.Command { return newGuardCommand() }},
+	}
+}
+
+// commandsFor returns the subcommand whose name the arguments begin with, and all of them if
+// there is no such subcommand.
+func commandsFor(env *environment, root *cobra.Command) (all []*cobra.Command) {
+	asking, others := askingCommands(), otherCommands(env)
+	isMeant := func(s subcommand) bool { return len(env.args) > 0 && s.name == env.args[0] }
+	i, j := slices.IndexFunc(asking, isMeant), slices.IndexFunc(others, isMeant)
+	switch {
+	case i >= 0:
+		return []*cobra.Command{askingCommand(env, asking[i])}
+	case j >= 0:
+		return []*cobra.Command{others[j].make(env)}
+	}
+	for _, s := range asking {
+		all = append(all, askingCommand(env, s))
+	}
+	for _, s := range others {
+		all = append(all, s.make(env))
+	}
+	if env.running == nil {
+		all = append(all, newManCommand(root))
+	}
+	return all
+}
+
+// askingCommand makes a subcommand that can ask a router.
+func askingCommand(env *environment, s subcommand) *cobra.Command {
+	cmd := s.make(env)
+	does := "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work."
+	if s.name == "restart" {
+		does = "Leave the running routers alone: start a second copy of the server to see whether it can start, and stop it at the end. By default the running routers restart the server."
+	}
+	cmd.Flags().BoolVar(&env.standalone, "standalone", false, does)
+	return cmd
 }
 
 // otherNames are words that other programs use for our commands.
