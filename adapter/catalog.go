@@ -75,12 +75,8 @@ func (c *catalog) areSettled(unknown []string) bool {
 	if len(unknown) == 0 {
 		return true
 	}
-	state := make(map[string]status.State)
-	for _, st := range c.fleet.supervisor.Status() {
-		state[st.Name] = st.State
-	}
 	for _, name := range unknown {
-		if s, ok := state[name]; !ok || s == status.Starting || s == status.Idle {
+		if s := c.fleet.supervisor.State(name); s == "" || s == status.Starting || s == status.Idle {
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -41,6 +42,10 @@ type catalogWriter struct {
 	trusts map[string]bool           // servers whose hints are believed whatever their names say
 	others map[string]config.Server  // servers of other nodes, of which nothing is stored
 	gone   goneOffers                // of such servers, until they are listed again
+
+	unsaved map[string]unsaved // by server, what is to be stored
+	toSave  chan struct{}      // holds a notice while there may be something to store
+	saving  sync.Mutex         // held while offers are stored, so that the latest is stored last; taken before mu
 }
 
 // A tagger gives tools the capability tags of one configuration.
@@ -81,6 +86,7 @@ func newCatalogWriter(onDemand bool, t *tagger, r *registry.Registry, s *registr
 	return &catalogWriter{
 		onDemand: onDemand, tagger: t, registry: r, store: s, log: log.Named("catalog"),
 		known: make(map[string]string), offers: make(map[string]registry.Offer), keys: make(map[string]string), older: make(map[string]registry.Offer), others: make(map[string]config.Server),
+		unsaved: make(map[string]unsaved), toSave: make(chan struct{}, 1),
 	}
 }
 
@@ -123,11 +129,12 @@ func (w *catalogWriter) offer(server string) registry.Offer {
 // setTagger gives all tools the tags of another configuration, whose entries are given,
 // and stores the offers under their new keys.
 func (w *catalogWriter) setTagger(t *tagger, entries []config.Server) {
-	tagged := make(map[string]registry.Offer)
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	before := w.tagger
 	w.tagger = t
-	for _, entry := range slices.AppendSeq(slices.Clone(entries), maps.Values(w.others)) {
+	own := len(entries)
+	for i, entry := range slices.AppendSeq(slices.Clone(entries), maps.Values(w.others)) {
 		if w.known[entry.Name] != before.storeKey(entry) {
 			continue // it is not listed yet
 		}
@@ -137,14 +144,11 @@ func (w *catalogWriter) setTagger(t *tagger, entries []config.Server) {
 			continue
 		}
 		w.known[entry.Name] = t.storeKey(entry)
-		tagged[entry.Name] = offer
-	}
-	w.mu.Unlock()
-	for _, entry := range entries {
-		if offer, ok := tagged[entry.Name]; ok {
-			w.save(entry, t.storeKey(entry), offer)
+		if i < own {
+			w.unsaved[entry.Name] = unsaved{t.storeKey(entry), offer}
 		}
 	}
+	w.saveSoon()
 }
 
 // setLabels replaces the source of further tags; nil is none.
@@ -233,21 +237,6 @@ func (w *catalogWriter) configure(c config.Config) {
 	w.trust(c.Servers)
 }
 
-// saveClaims stores which server has which URI, if that changed.
-func (w *catalogWriter) saveClaims() {
-	claims := w.registry.Snapshot().Claims()
-	w.mu.Lock()
-	place, same := w.place, maps.Equal(claims, w.saved)
-	w.saved = claims
-	w.mu.Unlock()
-	if same {
-		return
-	}
-	if err := w.store.SaveClaims(place, claims); err != nil {
-		w.log.Warn("the next start may give a resource's URI to another server", zap.Error(err))
-	}
-}
-
 // recall puts the stored offers of servers into the registry, unless the server's offer is
 // known already. The offer of an entry that was edited stays until the edited server is ready.
 func (w *catalogWriter) recall(servers []config.Server) {
@@ -301,12 +290,7 @@ func (w *catalogWriter) Learn(ctx context.Context, entry config.Server, s sessio
 	for _, d := range offer.Dropped {
 		w.log.Debug("left out", zap.String("server", entry.Name), zap.String(d.Kind, d.Name), zap.String("reason", d.Reason))
 	}
-	offer, key, err := w.adopt(ctx, entry, offer, t)
-	if err == nil && key != "" {
-		w.save(entry, key, offer)
-	}
-	w.saveClaims()
-	return err
+	return w.adopt(ctx, entry, offer, t)
 }
 
 func rulesOf(entry config.Server) discovery.Rules {
@@ -316,14 +300,13 @@ func rulesOf(entry config.Server) discovery.Rules {
 	}
 }
 
-// adopt puts the offer of a server into the registry, unless ctx has ended. t has tagged
-// the tools. adopt returns the offer as it is in the registry, and the key under which to
-// store it, or "" if the same is stored already.
-func (w *catalogWriter) adopt(ctx context.Context, entry config.Server, o registry.Offer, t *tagger) (_ registry.Offer, key string, err error) {
+// adopt puts the offer of a server into the registry, unless ctx has ended, and has it stored.
+// t has tagged the tools.
+func (w *catalogWriter) adopt(ctx context.Context, entry config.Server, o registry.Offer, t *tagger) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if ctx.Err() != nil {
-		return o, "", context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	if w.tagger != t { // the configuration was edited while the server was listed
 		o = w.tagger.retag(entry, o)
@@ -340,18 +323,21 @@ func (w *catalogWriter) adopt(ctx context.Context, entry config.Server, o regist
 	}
 	changed, err := w.publish(entry.Name, o)
 	if err != nil {
-		return o, "", err
+		return err
 	}
 	if known && changed {
 		w.logChanges(entry.Name, before.Tools, o.Tools)
 	}
 	delete(w.older, entry.Name)
-	key = w.tagger.storeKey(entry)
-	if !changed && w.known[entry.Name] == key {
-		return o, "", nil
+	key := w.tagger.storeKey(entry)
+	if !w.isOther(entry.Name) {
+		if changed || w.known[entry.Name] != key {
+			w.unsaved[entry.Name] = unsaved{key, o}
+		}
+		w.saveSoon() // other servers' URIs may be others now
 	}
 	w.known[entry.Name] = key
-	return o, key, nil
+	return nil
 }
 
 // logChanges logs which definitions differ from those that the server listed before, in
@@ -375,31 +361,11 @@ func (w *catalogWriter) seen(server string) error {
 	}
 	o.LastSeen = nil
 	_, err := w.publish(server, o)
-	other := w.isOther(server)
+	if err == nil && !w.isOther(server) {
+		w.unsaved[server] = unsaved{key, o}
+	}
 	w.mu.Unlock()
-	if err == nil && !other {
-		err = w.store.Save(key, server, o)
-	}
-	return err
-}
-
-// save stores the offer under the key.
-func (w *catalogWriter) save(entry config.Server, key string, o registry.Offer) {
-	if err := w.store.Save(key, entry.Name, o); err != nil {
-		w.log.Warn("can't store what the server offers; the next start will be slower", zap.String("server", entry.Name), zap.Error(err))
-		return
-	}
-	w.mu.Lock()
-	place, same := w.place, w.keys[entry.Name] == key
-	w.keys[entry.Name] = key
-	keys := maps.Clone(w.keys)
-	w.mu.Unlock()
-	if same {
-		return
-	}
-	if err := w.store.SaveKeys(place, keys); err != nil {
-		w.log.Warn("the next start may not see which tools changed", zap.Error(err))
-	}
+	return cmp.Or(err, w.saveNow(server))
 }
 
 // Known implements [supervisor.Handler].
@@ -409,7 +375,8 @@ func (w *catalogWriter) Known(entry config.Server) bool { return w.onDemand || w
 func (w *catalogWriter) listed(entry config.Server) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.known[entry.Name] == w.tagger.storeKey(entry)
+	known := w.known[entry.Name]
+	return known != "" && known == w.tagger.storeKey(entry) // a key takes time to compute
 }
 
 // Forget implements [supervisor.Handler].

@@ -74,13 +74,10 @@ func TestLastSeen(t *testing.T) {
 			name := fmt.Sprint("t", i)
 			o.Tools = append(o.Tools, registry.NormalizedTool{ID: "s:" + name, Server: "s", Name: name, Definition: json.RawMessage(d)})
 		}
-		o, key, err := r.writer.adopt(t.Context(), entry, o, r.writer.tagger)
-		if err != nil {
+		if err := r.writer.adopt(t.Context(), entry, o, r.writer.tagger); err != nil {
 			t.Fatal(err)
 		}
-		if key != "" {
-			r.writer.save(entry, key, o)
-		}
+		r.writer.saveAll()
 	}
 	check := func(when, want string) {
 		t.Helper()

@@ -85,7 +85,7 @@ func (w *catalogWriter) learnOther(ctx context.Context, entry config.Server, s s
 	if err != nil {
 		return err
 	}
-	_, _, err = w.adopt(ctx, entry, offer, t)
+	err = w.adopt(ctx, entry, offer, t)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,11 +64,11 @@ func (w *catalogWriter) confirm(server string, shown map[string]registry.Hints) 
 	var left []string
 	o.Confirmed, left = hints.Confirm(o, shown)
 	_, err := w.publish(server, o)
-	other := w.isOther(server)
-	w.mu.Unlock()
-	if err == nil && !other {
-		err = w.store.Save(key, server, o)
+	if err == nil && !w.isOther(server) {
+		w.unsaved[server] = unsaved{key, o}
 	}
+	w.mu.Unlock()
+	err = cmp.Or(err, w.saveNow(server))
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("confirm hints: %s of %q changed again meanwhile, and was not confirmed; look at the changes and repeat this", plain.Line(strings.Join(left[:min(len(left), 5)], ", ")), server)
 	}

@@ -43,13 +43,10 @@ func (h *hinted) list(tools map[string]registry.Hints) {
 		o.Tools = append(o.Tools, registry.NormalizedTool{ID: "s:" + name, Server: "s", Name: name, Hints: hint, Definition: json.RawMessage(`{}`)})
 	}
 	w := h.router.writer
-	o, key, err := w.adopt(h.t.Context(), h.entry, o, w.tagger)
-	if err != nil {
+	if err := w.adopt(h.t.Context(), h.entry, o, w.tagger); err != nil {
 		h.t.Fatal(err)
 	}
-	if key != "" {
-		w.save(h.entry, key, o)
-	}
+	w.saveAll()
 }
 
 // check compares the doubt about a tool, now and after a restart.

@@ -76,6 +76,7 @@ func TestSettingsAreLive(t *testing.T) {
 	mcptest.WaitFor(t, "the tag as a category", func() bool {
 		return slices.Contains(r.Parts().Classifier().Categories(t.Context()).Categories, "oddity")
 	})
+	r.writer.saveAll()
 	again := New(c, Options{DataDir: data})
 	if len(again.FindByCapability("oddity")) != 1 {
 		t.Error("the tools are not stored with their new tag")

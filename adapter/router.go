@@ -250,6 +250,8 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 	})
 	g.Go(func() error { r.changed.run(ctx, r); return nil })
 	g.Go(func() error { r.writer.prune(); return nil })
+	g.Go(func() error { r.writer.runSaves(ctx); return nil })
+	defer r.writer.saveRest()
 	return g.Wait()
 }
 

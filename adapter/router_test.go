@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -120,6 +121,7 @@ func TestOnDemand(t *testing.T) {
 	entry := fake("s", "-tools", "echo", "-pid-file", pids)
 	first, _ := running(t, Options{DataDir: data, OnDemand: true}, entry)
 	settled(t, first)
+	first.writer.saveAll()
 	second, _ := running(t, Options{DataDir: data, OnDemand: true}, entry)
 	if !second.Parts().Complete() {
 		t.Fatal("the stored catalog is not known")
@@ -147,6 +149,7 @@ func TestOfferIsStored(t *testing.T) {
 	entry := fake("s", "-tools", "echo", "-prompts", "greet", "-resources", "file:///harbour.txt")
 	first, _ := running(t, Options{DataDir: data}, entry)
 	settled(t, first)
+	first.writer.saveAll()
 	second := New(config.Config{Servers: []config.Server{entry}}, Options{DataDir: data})
 	for name, r := range map[string]*Router{"learned": first, "recalled": second} {
 		s := r.Parts().Snapshot()
@@ -172,14 +175,47 @@ func TestForgottenWhileListing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	entry := fake("s")
 	offer := registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:a", Server: "s", Name: "a"}}}
-	if _, _, err := r.writer.adopt(ctx, entry, offer, r.writer.tagger); err != nil || len(r.Parts().Snapshot().Tools()) != 1 {
+	if err := r.writer.adopt(ctx, entry, offer, r.writer.tagger); err != nil || len(r.Parts().Snapshot().Tools()) != 1 {
 		t.Fatal(err)
 	}
 	cancel()
 	r.writer.Forget("s")
-	if _, _, err := r.writer.adopt(ctx, entry, offer, r.writer.tagger); err == nil || len(r.Parts().Snapshot().Tools()) != 0 || r.writer.listed(entry) {
+	if err := r.writer.adopt(ctx, entry, offer, r.writer.tagger); err == nil || len(r.Parts().Snapshot().Tools()) != 0 || r.writer.listed(entry) {
 		t.Errorf("adopted after its end: %v", err)
 	}
+}
+
+// What was listed is stored soon, and when the router ends.
+func TestOffersAreSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		data := t.TempDir()
+		entry := config.Server{Name: "s", Transport: config.Stdio, Command: "s", Lazy: true}
+		open := func() *Router {
+			return New(config.Config{Servers: []config.Server{entry}}, Options{DataDir: data, OnDemand: true})
+		}
+		stored := func() string { return idsOf(open()) }
+		list := func(r *Router, tool string) {
+			t.Helper()
+			o := registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:" + tool, Server: "s", Name: tool, Definition: json.RawMessage(`{}`)}}}
+			must(t, r.writer.adopt(t.Context(), entry, o, r.writer.tagger))
+		}
+		r := open()
+		ctx, end := context.WithCancel(t.Context())
+		go r.writer.runSaves(ctx)
+		list(r, "first")
+		time.Sleep(2 * saveAfter)
+		synctest.Wait()
+		if got := stored(); got != "s:first" {
+			t.Errorf("stored is %q soon after the listing", got)
+		}
+		end()
+		synctest.Wait()
+		list(r, "second")
+		r.writer.saveRest()
+		if got := stored(); got != "s:second" {
+			t.Errorf("stored is %q when the router has ended", got)
+		}
+	})
 }
 
 // Offers that no router has used for months are removed from the disk; others stay.

@@ -32,7 +32,8 @@ type common struct {
 }
 
 // turns limit how many servers start at a time. To start a process is mostly to compute:
-// with one for each core, the first are ready soon, and the last no later.
+// with one for each core, the first are ready soon, and the last no later. One more computes
+// while another waits for the router.
 type turns struct {
 	processes, remote *signal.Turns
 }
@@ -41,7 +42,7 @@ type turns struct {
 const maxConnecting = 8
 
 func newTurns() turns {
-	starting := max(2, runtime.GOMAXPROCS(0)) // one alone may only wait, for the network
+	starting := runtime.GOMAXPROCS(0) + 1
 	return turns{signal.NewTurns(starting, starting), signal.NewTurns(maxConnecting, maxConnecting)}
 }
 

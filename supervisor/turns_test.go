@@ -21,7 +21,7 @@ import (
 func queue(t *testing.T) (*server, config.Server) {
 	entry := config.Server{Name: "s", Transport: config.Stdio, Command: "/no/such/program", StartTimeout: time.Minute}
 	v := New(knows{}, Options{}, zap.NewNop())
-	for range max(2, runtime.GOMAXPROCS(0)) {
+	for range runtime.GOMAXPROCS(0) + 1 {
 		go v.turns.processes.Take(t.Context(), signal.Place{Limit: 24 * time.Hour})
 	}
 	synctest.Wait()
