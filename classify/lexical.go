@@ -146,7 +146,7 @@ func (l *lexical) document(text string, missing func(key []byte) (int, bool)) do
 			s = stem(w)
 		}
 		all = append(all, s)
-		if stopWords[w] {
+		if stopWords()[w] {
 			see(stopWeight, s)
 		} else {
 			see(1, s)

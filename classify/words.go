@@ -7,6 +7,8 @@ import (
 
 	"github.com/blevesearch/snowballstem"
 	"github.com/blevesearch/snowballstem/english"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // Words that replace numbers, so that unseen numbers count too.
@@ -26,18 +28,10 @@ const firstCJK = '\u2e80'
 const maxWord = 64
 
 // stopWords say little about the category of a text, but not nothing.
-var stopWords = set(`a about am an and any are as at be been but by can could did do does for from get give had has
+var stopWords = lazy.Words(`a about am an and any are as at be been but by can could did do does for from get give had has
 	have he her here his how i if in into is it its just may me might more most much my no not of on one or our out over
 	please she should so some than that the their them then there these they this those to up us very was we were what
 	what's when where which who whom whose why will with would you your`)
-
-func set(list string) map[string]bool {
-	words := make(map[string]bool)
-	for _, w := range strings.Fields(list) {
-		words[w] = true
-	}
-	return words
-}
 
 // split cuts a text into words: runs of letters, numbers, and operators. In
 // scripts without spaces (Han, Kana) each character is a word.

@@ -69,7 +69,7 @@ func checkIssuers(d *decoder, c Config) {
 // checkRules reports which users of an issuer get nothing, or more than was probably meant.
 func (d *decoder) checkRules(p placedIssuer, profiles map[string]Profile) {
 	for _, rule := range p.rules {
-		if profileName.MatchString(rule.text) && !hasKey(profiles, rule.text) {
+		if profileName().MatchString(rule.text) && !hasKey(profiles, rule.text) {
 			d.mistake(rule.offset, "there is no profile %q, so this rule gives nothing; %s", rule.text, d.profileAdvice(rule.text, profiles))
 		}
 	}

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/nats-io/nkeys"
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // A Cluster says how the router shares servers with those of other machines. After a mistake in a
@@ -51,7 +52,7 @@ const (
 )
 
 // clusterName is what a cluster and a node may be named. The names are parts of NATS's subjects.
-var clusterName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+var clusterName = lazy.Regexp(`^[a-z0-9-]{1,32}$`)
 
 // clusterField returns the function that decodes "cluster" on top of those of earlier files.
 func clusterField(d *decoder) func(hujson.ObjectMember) {
@@ -184,7 +185,7 @@ func (d *decoder) clusterWord(of, example string) reader[string] {
 		if err != nil || d.env.asWritten && strings.Contains(s, "${") || s == "" && example == "laptop" {
 			return s, err
 		}
-		if !clusterName.MatchString(s) {
+		if !clusterName().MatchString(s) {
 			err = fmt.Errorf("must be the name of %s: 1 to 32 lower case letters, digits and -; write it like %q", of, example)
 		}
 		return s, err
@@ -253,10 +254,10 @@ func CheckNodeKey(key string) error {
 }
 
 // serviceName is what "service" of an entry may be.
-var serviceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var serviceName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // IsService reports whether "service" of an entry may be the name.
-func IsService(name string) bool { return serviceName.MatchString(name) }
+func IsService(name string) bool { return serviceName().MatchString(name) }
 
 // serviceField returns the function that decodes "service" of an entry. After a mistake the server
 // is one of its own.

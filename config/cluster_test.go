@@ -111,7 +111,7 @@ func checkJoined(t *testing.T, c *Cluster) {
 	if urls, err := splitURLs(strings.Join(c.URLs, ",")); err != nil || !reflect.DeepEqual(urls, c.URLs) || checkURLs(urls) != nil {
 		t.Errorf("the URLs %q: %v", c.URLs, err)
 	}
-	if !clusterName.MatchString(c.Name) || c.Node != "" && !clusterName.MatchString(c.Node) {
+	if !clusterName().MatchString(c.Name) || c.Node != "" && !clusterName().MatchString(c.Node) {
 		t.Errorf("the names %q and %q", c.Name, c.Node)
 	}
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {

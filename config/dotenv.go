@@ -2,12 +2,13 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // assignment is the beginning of a line of an envFile, up to its value.
-var assignment = regexp.MustCompile(`^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*`)
+var assignment = lazy.Regexp(`^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*`)
 
 // parseDotenv reads KEY=VALUE lines, with "export " before and # comments after.
 // A value in double quotes knows \n, \r, \t, \" and \\; one in single quotes is
@@ -23,7 +24,7 @@ func parseDotenv(data string) (map[string]string, error) {
 			rest = after
 			continue
 		}
-		match := assignment.FindStringSubmatch(line)
+		match := assignment().FindStringSubmatch(line)
 		if match == nil {
 			return nil, fmt.Errorf("line %d is not KEY=VALUE", number)
 		}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // A Profile says what its clients may see and use. Patterns are those of package
@@ -62,7 +62,7 @@ const (
 	atProfile  = atProfiles + ".*"
 )
 
-var profileName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+var profileName = lazy.Regexp(`^[a-z0-9-]{1,32}$`)
 
 // noProfile is what a profile with a mistake is, so that it allows nothing: without the wrong
 // part, it would allow more than its author meant.
@@ -103,7 +103,7 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 			name := keyOf(m)
 			switch _, isObject := m.Value.Value.(*hujson.Object); {
 			case m.Value.Value.Kind() == 'n', isComment(name) && !isObject:
-			case !profileName.MatchString(name):
+			case !profileName().MatchString(name):
 				d.mistake(m.Name.StartOffset, "%q can't be the name of a profile; write 1 to 32 of a-z, 0-9 and -", name)
 			case seen[name]:
 				d.mistake(m.Name.StartOffset, "the profile %q is here twice and allows nothing; rename or remove one", name)

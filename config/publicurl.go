@@ -3,10 +3,11 @@ package config
 import (
 	"errors"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // maxPublicURL bounds "publicUrl", in bytes.
@@ -14,7 +15,7 @@ const maxPublicURL = 512
 
 // prefix is what a path of the router may be: without escapes, so that it is the same in each
 // request.
-var prefix = regexp.MustCompile(`^(/[A-Za-z0-9_~.-]*[A-Za-z0-9_~-][A-Za-z0-9_~.-]*)*$`)
+var prefix = lazy.Regexp(`^(/[A-Za-z0-9_~.-]*[A-Za-z0-9_~-][A-Za-z0-9_~.-]*)*$`)
 
 // publicURL reads a URL by which browsers and clients elsewhere reach the router, or "" for
 // none. A slash at its end is removed.
@@ -31,7 +32,7 @@ func (d *decoder) publicURL(v hujson.Value) (string, error) {
 	switch {
 	case strings.HasSuffix(path, "/mcp"), strings.Contains(path+"/", "/mcp/p/"):
 		return "", errors.New(`must be the address of the router, not of one of its MCP paths; write it without "/mcp", like "https://router.example"`)
-	case !prefix.MatchString(path):
+	case !prefix().MatchString(path):
 		return "", errors.New(`must have a path of letters, digits and . _ ~ - between single slashes; write it like "https://router.example/tools"`)
 	}
 	return u.Scheme + "://" + u.Host + path, nil

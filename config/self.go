@@ -3,9 +3,10 @@ package config
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // wrappers are programs that run the one that their arguments name, each with
@@ -110,7 +111,7 @@ func subcommand(args []string) string {
 	return ""
 }
 
-var assigned = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+var assigned = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 // afterOptions drops options and their values, cmd's /c, and NAME=value.
 func afterOptions(args, valued []string) []string {
@@ -118,7 +119,7 @@ func afterOptions(args, valued []string) []string {
 		switch arg := args[0]; {
 		case slices.Contains(valued, arg):
 			args = args[min(2, len(args)):]
-		case strings.HasPrefix(arg, "-"), len(arg) == 2 && arg[0] == '/', assigned.MatchString(arg):
+		case strings.HasPrefix(arg, "-"), len(arg) == 2 && arg[0] == '/', assigned().MatchString(arg):
 			args = args[1:]
 		default:
 			return args

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -69,11 +69,11 @@ func (t *Token) identify(text string) bool {
 }
 
 // tokenName is what a token may be named. Names go into logs, and tell clients apart there.
-var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
+var tokenName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 
 // CheckTokenName says why a token can't have the name; nil if it can.
 func CheckTokenName(name string) error {
-	if tokenName.MatchString(name) {
+	if tokenName().MatchString(name) {
 		return nil
 	}
 	return errors.New(`must have 1 to 64 letters, digits and . _ @ -, and begin with a letter or digit; write it like "ci"`)
@@ -182,7 +182,7 @@ func tokenNameOf(v hujson.Value) (string, error) {
 
 // CheckProfileName says why a profile can't have the name; nil if it can.
 func CheckProfileName(name string) error {
-	if profileName.MatchString(name) {
+	if profileName().MatchString(name) {
 		return nil
 	}
 	return errors.New(`must be the name of a profile: 1 to 32 lower case letters, digits and -; write it like "work"`)
@@ -197,13 +197,13 @@ func nameOfProfile(v hujson.Value) (string, error) {
 }
 
 // onlyVariable matches a text that holds a reference to a variable and nothing else.
-var onlyVariable = regexp.MustCompile(`^\$\{[A-Za-z0-9_:]+\}$`)
+var onlyVariable = lazy.Regexp(`^\$\{[A-Za-z0-9_:]+\}$`)
 
 // recommended returns the object to write instead of a token that is a string. It has no secret
 // that the string has.
 func recommended(t Token, written string) string {
 	switch {
-	case onlyVariable.MatchString(written):
+	case onlyVariable().MatchString(written):
 	case t.IsShort(): // its hash would tell it
 		written = "${CI_TOKEN}"
 	default:

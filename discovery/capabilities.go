@@ -236,7 +236,7 @@ var reading = stemSet("analyze browse check count describe download explain fetc
 // or "" if a reading verb comes before it.
 func (x *Taxonomy) verb(name []string) string {
 	for _, w := range name {
-		if reading[stem(w)] {
+		if reading()[stem(w)] {
 			return ""
 		}
 		for range x.does(w) {
@@ -253,7 +253,7 @@ var filler = stemSet("a allow can could help i it let like me must need please s
 // begins with one.
 func opening(words []string) string {
 	for _, w := range words {
-		if !filler[stem(w)] {
+		if !filler()[stem(w)] {
 			return w
 		}
 	}

@@ -95,24 +95,24 @@ func set(words ...string) map[string]bool {
 	})
 }
 
-func observes(word string) bool { return reading[stem(word)] || observing[stem(word)] }
+func observes(word string) bool { return reading()[stem(word)] || observing()[stem(word)] }
 
 // nameActs returns what the verb of a name, or of a title, does. A word that is a noun as well
 // is the verb only if no other word says that the tool reads.
 func (x *Taxonomy) nameActs(words []string) act {
 	for clause := range parts(words) {
-		observed := slices.ContainsFunc(clause, func(w string) bool { return observes(w) || results[stem(w)] })
+		observed := slices.ContainsFunc(clause, func(w string) bool { return observes(w) || results()[stem(w)] })
 		for i, w := range clause {
 			a := x.harm(w)
 			if a.verb == "" && observes(w) {
-				if !lists[stem(w)] {
+				if !lists()[stem(w)] {
 					break
 				}
 				if a = x.deletion(clause[i+1:]); a.verb == "" {
 					break
 				}
 			}
-			if a.verb != "" && (!observed || !nouns[stem(w)]) {
+			if a.verb != "" && (!observed || !nouns()[stem(w)]) {
 				return a
 			}
 		}
@@ -128,7 +128,7 @@ func (x *Taxonomy) nameActs(words []string) act {
 // deletion returns the first word that is a verb of deleting and no noun.
 func (x *Taxonomy) deletion(words []string) act {
 	for _, w := range words {
-		if a := x.harm(w); a.tag == "delete" && !nouns[stem(w)] {
+		if a := x.harm(w); a.tag == "delete" && !nouns()[stem(w)] {
 			return a
 		}
 	}
@@ -141,7 +141,7 @@ func (x *Taxonomy) deletion(words []string) act {
 func (x *Taxonomy) textActs(words []string, observed bool) act {
 	first := true
 	for clause := range parts(words) {
-		for len(clause) > 0 && filler[stem(clause[0])] {
+		for len(clause) > 0 && filler()[stem(clause[0])] {
 			clause = clause[1:]
 		}
 		if len(clause) == 0 {
@@ -152,7 +152,7 @@ func (x *Taxonomy) textActs(words []string, observed bool) act {
 		if a.verb == "" && first {
 			a = x.harm(person(verb))
 		}
-		noun := nouns[stem(verb)] && (observed || len(clause) < 2 || !determiners[clause[1]])
+		noun := nouns()[stem(verb)] && (observed || len(clause) < 2 || !determiners[clause[1]])
 		if a.verb != "" && !noun && (first || a.tag == "delete") {
 			return a
 		}
@@ -203,7 +203,7 @@ func (x *Taxonomy) harm(word string) act {
 		return act{tag, word}
 	}
 	for _, t := range x.harmful[stem(word)] {
-		if word == t.text || t.tag == "delete" && word == t.text+"s" && !nouns[stem(word)] {
+		if word == t.text || t.tag == "delete" && word == t.text+"s" && !nouns()[stem(word)] {
 			return act{t.tag, word}
 		}
 	}

@@ -3,11 +3,11 @@ package discovery
 import (
 	"encoding/json"
 	"math"
-	"regexp"
 	"time"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -157,10 +157,10 @@ func isNumber(v *hujson.Value, least, most float64) bool {
 }
 
 // The time package accepts more than clients do.
-var timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
+var timeForm = lazy.Regexp(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 
 func isTime(v *hujson.Value) bool {
 	s, ok := text(v)
 	_, err := time.Parse(time.RFC3339, s)
-	return ok && err == nil && timeForm.MatchString(s)
+	return ok && err == nil && timeForm().MatchString(s)
 }

@@ -3,18 +3,20 @@ package discovery
 import (
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
-var address = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://\S+`)
+var address = lazy.Regexp(`[A-Za-z][A-Za-z0-9+.-]*://\S+`)
 
 // prose returns the lower-case words of a text. A URL counts as the word url, since its
 // parts do not say what a tool does.
 func prose(text string) []string {
-	return split(strings.ToLower(address.ReplaceAllString(text, " url ")))
+	return split(strings.ToLower(address().ReplaceAllString(text, " url ")))
 }
 
 // identifier returns the lower-case words of a name in camelCase, snake_case or
@@ -96,12 +98,14 @@ func stems(words []string) []string {
 	return out
 }
 
-func stemSet(words string) map[string]bool {
-	set := map[string]bool{}
-	for _, w := range stems(strings.Fields(words)) {
-		set[w] = true
-	}
-	return set
+func stemSet(words string) func() map[string]bool {
+	return sync.OnceValue(func() map[string]bool {
+		set := map[string]bool{}
+		for _, w := range stems(strings.Fields(words)) {
+			set[w] = true
+		}
+		return set
+	})
 }
 
 // stem removes inflection from an English word, and nothing more: create, creates, created

@@ -100,7 +100,7 @@ func (p *Provider) requestBody(model string, arguments json.RawMessage) (body []
 		switch key {
 		case "prompt", "system", "messages":
 		case "max_tokens":
-			if completionTokens.MatchString(model) {
+			if completionTokens().MatchString(model) {
 				key = "max_completion_tokens"
 			}
 			fallthrough

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -31,13 +32,13 @@ var errListTimeout = &inprocess.TimeoutError{What: "the endpoint", Limit: listTi
 // Names of models consist of words such as "llama-3.1-70b-instruct". These expressions
 // find kinds of models by their words.
 var (
-	notChat   = regexp.MustCompile(`(?i)embed|whisper|\btts\b|transcribe|moderation|rerank|dall-?e|gpt-image|stable-diffusion|\bflux\b|\bsora\b|realtime|^babbage|^davinci|\bbge\b|\bclip\b`)
-	reasoning = regexp.MustCompile(`(?i)(^|[/:])o[1-9]([-:]|$)|gpt-5|gpt-oss|(^|[-_/:.])r1([-_:.]|$)|reason|think|qwq|magistral|grok-[3-9]|claude-(opus|sonnet)|gemini-(2\.5|3)|qwen3|glm-4\.[5-9]|kimi-k2`)
-	code      = regexp.MustCompile(`(?i)cod(e|er|ex|estral)|devstral|starcoder|gpt-(4|5)|claude|(^|[/:])o[1-9]([-:]|$)|gemini-(2\.5|3)|kimi-k2|glm-4\.[5-9]`)
-	vision    = regexp.MustCompile(`(?i)vision|[-_/]vl([-_:.]|$)|llava|pixtral|gpt-4o|gpt-4\.1|gpt-5|gemini|claude|omni|minicpm-v|(^|[/:])o[34]([-:]|$)|gemma-?3|llama-?4`)
+	notChat   = lazy.Regexp(`(?i)embed|whisper|\btts\b|transcribe|moderation|rerank|dall-?e|gpt-image|stable-diffusion|\bflux\b|\bsora\b|realtime|^babbage|^davinci|\bbge\b|\bclip\b`)
+	reasoning = lazy.Regexp(`(?i)(^|[/:])o[1-9]([-:]|$)|gpt-5|gpt-oss|(^|[-_/:.])r1([-_:.]|$)|reason|think|qwq|magistral|grok-[3-9]|claude-(opus|sonnet)|gemini-(2\.5|3)|qwen3|glm-4\.[5-9]|kimi-k2`)
+	code      = lazy.Regexp(`(?i)cod(e|er|ex|estral)|devstral|starcoder|gpt-(4|5)|claude|(^|[/:])o[1-9]([-:]|$)|gemini-(2\.5|3)|kimi-k2|glm-4\.[5-9]`)
+	vision    = lazy.Regexp(`(?i)vision|[-_/]vl([-_:.]|$)|llava|pixtral|gpt-4o|gpt-4\.1|gpt-5|gemini|claude|omni|minicpm-v|(^|[/:])o[34]([-:]|$)|gemma-?3|llama-?4`)
 
 	// completionTokens finds models that call max_tokens max_completion_tokens.
-	completionTokens = regexp.MustCompile(`(?i)(^|[/:])o[1-9]([-:]|$)|(^|[/:])gpt-5`)
+	completionTokens = lazy.Regexp(`(?i)(^|[/:])o[1-9]([-:]|$)|(^|[/:])gpt-5`)
 )
 
 // capabilitiesOf returns the capabilities that a model's name suggests.
@@ -45,9 +46,9 @@ func capabilitiesOf(id string) []string {
 	tags := []string{}
 	for _, kind := range []struct {
 		tag  string
-		name *regexp.Regexp
+		name func() *regexp.Regexp
 	}{{"reasoning", reasoning}, {"code", code}, {"vision", vision}} {
-		if kind.name.MatchString(id) {
+		if kind.name().MatchString(id) {
 			tags = append(tags, kind.tag)
 		}
 	}
@@ -173,7 +174,7 @@ func (p *Provider) list(ctx context.Context) ([]Model, error) {
 	}
 	var models []Model
 	for _, m := range listed {
-		if m.ID != "" && !notChat.MatchString(m.ID) && len(models) < maxModels {
+		if m.ID != "" && !notChat().MatchString(m.ID) && len(models) < maxModels {
 			models = append(models, Model{ID: m.ID})
 		}
 	}

@@ -365,7 +365,7 @@ func TestCapabilitiesOf(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"text-embedding-3-large", "whisper-1", "tts-1", "dall-e-3", "omni-moderation-latest", "bge-m3", "gpt-4o-transcribe"} {
-		if !notChat.MatchString(id) {
+		if !notChat().MatchString(id) {
 			t.Errorf("%s is taken for a model that chats", id)
 		}
 	}

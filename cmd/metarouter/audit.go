@@ -39,7 +39,6 @@ and the exit code is 1.
 The hashes need no key: who can write to the file can write all of it again, or cut off its
 end. Note the hash of the last line at another place now and then, and give it with --head:
 then this shows, too.`
-	verify.Long = wrapped(verify.Long)
 	verify.Flags().StringVar(&head, "head", "", "Check that the line with this `hash`, which 'metarouter audit verify' printed before, is still in the log. By default only the lines themselves are compared.")
 
 	last := 20

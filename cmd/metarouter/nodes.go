@@ -33,7 +33,7 @@ It shares nothing itself, and needs no router that runs.`
 	cmd.Flags().StringVar(&urls, "cluster", "", "Ask the NATS servers at these `URLs`, such as nats://hub:4222, with commas between them. Other programs can read them, so write a password into the configuration. (default \"cluster.urls\" of the configuration)")
 	addJSONFlag(env, cmd)
 	for _, inner := range []*cobra.Command{newNodesKeyCommand(env), newNodesTrustCommand(env), newNodesUntrustCommand(env)} {
-		inner.Long, inner.ValidArgsFunction = wrapped(inner.Long), cobra.NoFileCompletions
+		inner.ValidArgsFunction = cobra.NoFileCompletions
 		cmd.AddCommand(inner)
 	}
 	return cmd

@@ -55,9 +55,11 @@ one MCP server.`,
 		cmd.SuggestFor = otherNames[cmd.Name()]
 	}
 	completion.Add(root, &env.configs)
-	for _, cmd := range root.Commands() {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		cmd.Long = wrapped(cmd.Long)
-	}
+		help(cmd, args)
+	})
 	return root
 }
 

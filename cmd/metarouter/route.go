@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/example"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -67,12 +67,12 @@ type routeAnswer struct {
 }
 
 // isPair matches KEY=VALUE.
-var isPair = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*=`).MatchString
+var isPair = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_-]*=`)
 
 // splitPairs returns the words of the task, and the KEY=VALUE arguments behind the first word.
 func splitPairs(args []string) (words, pairs []string) {
 	for i, arg := range args {
-		if i > 0 && isPair(arg) {
+		if i > 0 && isPair().MatchString(arg) {
 			pairs = append(pairs, arg)
 		} else {
 			words = append(words, arg)

@@ -56,7 +56,6 @@ file is saved, and ends its sessions and calls.`
 	cmd := newCommand("token new", "Make tokens for clients over HTTP",
 		"  metarouter token new --name ci --profile work",
 		func(*cobra.Command, []string) error { return errors.New("the subcommand new is missing") }, nil)
-	create.Long = wrapped(create.Long)
 	cmd.Long = create.Long
 	cmd.AddCommand(create)
 	return cmd

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -193,7 +193,7 @@ type change struct {
 
 // waitsFor matches what stands for the last error while a server waits: a step of its start,
 // and for how long already, which changes all the time.
-var waitsFor = regexp.MustCompile(`^(waiting|\S+ is (fetching|looking))\b.*, for [0-9][0-9hms.]*$`)
+var waitsFor = lazy.Regexp(`^(waiting|\S+ is (fetching|looking))\b.*, for [0-9][0-9hms.]*$`)
 
 // printChanges prints a line for each server that is not as the last line about it said.
 func (w *watcher) printChanges(rows []progress.Row, unknown error) error {
@@ -208,7 +208,7 @@ func (w *watcher) printChanges(rows []progress.Row, unknown error) error {
 	var names []string
 	for _, s := range rows {
 		names = append(names, s.Name)
-		if s.State == string(status.Starting) || waitsFor.MatchString(s.LastError) {
+		if s.State == string(status.Starting) || waitsFor().MatchString(s.LastError) {
 			s.LastError = "" // it says how long the start has taken so far
 		}
 		if last, ok := w.shown[s.Name]; ok && last == s.ServerRow {

@@ -3,11 +3,12 @@ package builtin
 import (
 	"cmp"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // summarize picks at most limit sentences of the text and returns them in their
@@ -72,13 +73,13 @@ func sentences(text string) []string {
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		item := listItem.MatchString(line)
+		item := listItem().MatchString(line)
 		if line == "" || item {
 			end()
 		}
 		for word := range strings.FieldsSeq(separateCJK(line)) {
 			n := len(words)
-			marker := n == 1 && listItem.MatchString(words[0]+" ")
+			marker := n == 1 && listItem().MatchString(words[0]+" ")
 			if n > 0 && !marker && endsSentence(words[n-1], word) {
 				end()
 			}
@@ -93,7 +94,7 @@ func sentences(text string) []string {
 }
 
 // listItem is the beginning of a list item or a heading.
-var listItem = regexp.MustCompile(`^([-*•–]|#+|\d{1,3}[.)]) `)
+var listItem = lazy.Regexp(`^([-*•–]|#+|\d{1,3}[.)]) `)
 
 // separateCJK puts a space after full stops that are not followed by one in
 // Chinese and Japanese.

@@ -4,9 +4,9 @@ package example
 import (
 	"encoding/json"
 	"math"
-	"regexp"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -85,13 +85,13 @@ func (s *sampler) value(name string, schema json.RawMessage, depth int) json.Raw
 }
 
 // quotedExample matches a short text that a description quotes as an example.
-var quotedExample = regexp.MustCompile("(?i)\\b(?:such as|e\\.g\\.,?|for example,?|example:) (?:\"([^\"\\pC]{1,40})\"|'([^'\\pC]{1,40})'|`([^`\\pC]{1,40})`)")
+var quotedExample = lazy.Regexp("(?i)\\b(?:such as|e\\.g\\.,?|for example,?|example:) (?:\"([^\"\\pC]{1,40})\"|'([^'\\pC]{1,40})'|`([^`\\pC]{1,40})`)")
 
 // describedText returns the text that the description of a schema quotes as an example; "" if
 // there is none.
 func describedText(schema json.RawMessage) string {
 	description, _ := wire.String(wire.Member(schema, "description"))
-	found := quotedExample.FindStringSubmatch(description[:min(len(description), maxValue)])
+	found := quotedExample().FindStringSubmatch(description[:min(len(description), maxValue)])
 	return strings.Join(found[min(len(found), 1):], "")
 }
 

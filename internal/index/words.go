@@ -8,18 +8,14 @@ import (
 
 	"github.com/blevesearch/snowballstem"
 	"github.com/blevesearch/snowballstem/english"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 //go:embed stopwords.txt
 var stopWordList string
 
-var stopWords = func() map[string]bool {
-	set := make(map[string]bool)
-	for word := range strings.FieldsSeq(stopWordList) {
-		set[word] = true
-	}
-	return set
-}()
+var stopWords = lazy.Words(stopWordList)
 
 // maxWordLen bounds a word in bytes: what is longer is encoded data, not a word.
 const maxWordLen = 64
@@ -51,7 +47,7 @@ func (s Stemmer) Words(text string) []string {
 	raw := split(text)
 	words := make([]string, 0, len(raw))
 	for _, w := range raw {
-		if !stopWords[w] {
+		if !stopWords()[w] {
 			words = append(words, s.stem(w))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 const (
@@ -101,10 +102,12 @@ func sentence(err error) string {
 }
 
 // page is shown in a browser. It has no script, and asks for nothing.
-var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
+var page = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>metarouter</title></head>
 <body><h1>metarouter</h1><p>{{.}}</p></body></html>
 `))
+})
 
 func writePage(w http.ResponseWriter, status int, text string) {
 	h := w.Header()
@@ -114,5 +117,5 @@ func writePage(w http.ResponseWriter, status int, text string) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_ = page.Execute(w, text)
+	_ = page().Execute(w, text)
 }

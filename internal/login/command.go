@@ -1,14 +1,14 @@
 package login
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
 // plainWord matches a word that a shell does not change.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+var plainWord = lazy.Regexp(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 // Advice says in plain words why a login is needed, and what a person does about it.
 func (e *NeededError) Advice() string {
@@ -31,7 +31,7 @@ func (e *NeededError) Command() string {
 		}
 	}
 	for i, w := range words {
-		if !plainWord.MatchString(w) {
+		if !plainWord().MatchString(w) {
 			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
@@ -324,13 +324,13 @@ func (s *Store) putClient(ctx context.Context, issuer, origin, owner string, cli
 }
 
 // validID matches the IDs of logins: they are parts of paths.
-var validID = regexp.MustCompile(`^[A-Z2-7]{1,64}$`)
+var validID = lazy.Regexp(`^[A-Z2-7]{1,64}$`)
 
 // lock takes the lock of the login with the ID, which all routers of the user share, until unlock is
 // called or the process ends. It waits while another one has it.
 func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) {
 	if s.folder != "" {
-		if !validID.MatchString(id) {
+		if !validID().MatchString(id) {
 			return nil, errors.New("the stored login is damaged; log out and log in again")
 		}
 		return vault.Lock(ctx, s.lockPath(id), "refreshes the token of a login")
@@ -356,7 +356,7 @@ func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) 
 // dropLock removes the lock of a login that has ended. One who still waits for the lock finds
 // another login, or none.
 func (s *Store) dropLock(id string) {
-	if s.folder != "" && validID.MatchString(id) {
+	if s.folder != "" && validID().MatchString(id) {
 		_ = os.Remove(s.lockPath(id)) // an open file on Windows: it stays
 		return
 	}

@@ -4,9 +4,10 @@ package packages
 
 import (
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // A Use is a command line that runs a program of a package, which it may have to fetch first.
@@ -57,7 +58,7 @@ func Of(command string, args []string) (u Use, ok bool) {
 
 // fromRegistry matches a package of npm's registry, with a version, a range or a tag if any.
 // It matches no folder, file, URL or alias.
-var fromRegistry = regexp.MustCompile(`^(@[a-z0-9~_-][a-z0-9._~-]*/)?[a-z0-9~_-][a-z0-9._~-]*(@[a-zA-Z0-9^~<>=|*. +_-]+)?$`)
+var fromRegistry = lazy.Regexp(`^(@[a-z0-9~_-][a-z0-9._~-]*/)?[a-z0-9~_-][a-z0-9._~-]*(@[a-zA-Z0-9^~<>=|*. +_-]+)?$`)
 
 // ofNPM returns the packages that npx runs with the arguments from that one on.
 func ofNPM(args []string, at int) []Spec {
@@ -91,7 +92,7 @@ func named(specs []Spec, args []string, at int) []Spec {
 		specs = []Spec{{args[at], at, false}}
 	}
 	for _, s := range specs {
-		if !fromRegistry.MatchString(s.Text) {
+		if !fromRegistry().MatchString(s.Text) {
 			return nil
 		}
 	}

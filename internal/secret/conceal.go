@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // A Launch is how a program is started, or how a remote server is reached. Its values may
@@ -190,7 +192,7 @@ func URL(text, hidden string) string {
 }
 
 var (
-	harmless = once(`^(?i:true|false|none|null|auto|basic|bearer|oauth2?|\d{1,5})$`)
-	address  = once(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+`)
-	queried  = once(`=([^&#]+)`)
+	harmless = lazy.Regexp(`^(?i:true|false|none|null|auto|basic|bearer|oauth2?|\d{1,5})$`)
+	address  = lazy.Regexp(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+`)
+	queried  = lazy.Regexp(`=([^&#]+)`)
 )

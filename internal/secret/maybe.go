@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // Callers that show a whole file prefer to hide too much: everything that may be a secret,
@@ -41,12 +43,12 @@ func Begins(value string) bool { return begins().MatchString(value) }
 
 var (
 	shortForms = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(tokenForms(2)) })
-	schemes    = once(`(?i)\b(?:bearer|basic)\s+([^\s"'\\,;$]{6,})`)
-	header     = once(`^([A-Za-z0-9_.-]{1,64}):\s*(\S.*)`)
-	assigned   = once(`^([^=?\s]{1,64})=(.+)`)
-	password   = once(`://(?:[^/?#\s@:]*:)?([^/?#\s]+)@`) // or the user, if there is no password
-	asked      = once(`[?&][^=&#\s]+=((?:[^&#\s"']|["'][^&#\s,:}\])])+)`)
-	segment    = once(`/([A-Za-z0-9_-]+)`)
+	schemes    = lazy.Regexp(`(?i)\b(?:bearer|basic)\s+([^\s"'\\,;$]{6,})`)
+	header     = lazy.Regexp(`^([A-Za-z0-9_.-]{1,64}):\s*(\S.*)`)
+	assigned   = lazy.Regexp(`^([^=?\s]{1,64})=(.+)`)
+	password   = lazy.Regexp(`://(?:[^/?#\s@:]*:)?([^/?#\s]+)@`) // or the user, if there is no password
+	asked      = lazy.Regexp(`[?&][^=&#\s]+=((?:[^&#\s"']|["'][^&#\s,:}\])])+)`)
+	segment    = lazy.Regexp(`/([A-Za-z0-9_-]+)`)
 )
 
 // HideMaybe is [Hide] for everything that may be a secret: the values of names for which

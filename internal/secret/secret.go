@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // within are parts of names that make them names of secrets. They are compared without
@@ -104,21 +106,17 @@ var (
 	// named matches a name and the separator between it and its value, in code, JSON, URLs
 	// and command lines. opening matches the value behind it, and line the value of a
 	// header that has several words.
-	named   = once(`([?&-]*[A-Za-z0-9_.-][A-Za-z0-9_.$-]*)([\\"']*\s*(?::=|=>|[:=])\s*|\s+)`)
-	opening = once(`^(?:(?:""|'')+["']?` + scheme + `[^\s&,;"'}\])][^\s&,;"']*|\\+"[^"]*"?|\\+'[^']*'?|"(?:[^"\\]|\\.)*"?|'[^']*'?|` + scheme + `[^\s&,;"']+)`)
-	line    = once(`^[^"'\r\n\\]+`)
+	named   = lazy.Regexp(`([?&-]*[A-Za-z0-9_.-][A-Za-z0-9_.$-]*)([\\"']*\s*(?::=|=>|[:=])\s*|\s+)`)
+	opening = lazy.Regexp(`^(?:(?:""|'')+["']?` + scheme + `[^\s&,;"'}\])][^\s&,;"']*|\\+"[^"]*"?|\\+'[^']*'?|"(?:[^"\\]|\\.)*"?|'[^']*'?|` + scheme + `[^\s&,;"']+)`)
+	line    = lazy.Regexp(`^[^"'\r\n\\]+`)
 
 	scheme = `(?:(?i:bearer|basic|digest|token)\s+)?`
 
 	// userinfo matches the user and the password of a URL.
-	userinfo = once(`[A-Za-z][A-Za-z0-9+.-]{1,30}://([^/?#\s"'<>]+)@`)
+	userinfo = lazy.Regexp(`[A-Za-z][A-Za-z0-9+.-]{1,30}://([^/?#\s"'<>]+)@`)
 
-	reference = once(`^(?:Bearer )?\$\{(?:env:|input:)?[A-Za-z0-9_.-]+\}$`)
+	reference = lazy.Regexp(`^(?:Bearer )?\$\{(?:env:|input:)?[A-Za-z0-9_.-]+\}$`)
 )
-
-func once(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}
 
 // tokenForms returns an expression for tokens and private keys. A token may be shorter than
 // its kind demands, by the factor parts.

@@ -22,7 +22,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -39,12 +38,19 @@ const (
 	maxFile  = 4 << 20 // bytes
 )
 
-// name matches the names that secrets may have.
-var name = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
-
 // ValidName reports whether a secret may have the name: up to 128 letters, digits, dots,
 // dashes and underscores, of which the first is a letter, a digit or an underscore.
-func ValidName(s string) bool { return name.MatchString(s) }
+func ValidName(s string) bool {
+	for i, r := range []byte(s) {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '_':
+		case i > 0 && (r == '.' || r == '-'):
+		default:
+			return false
+		}
+	}
+	return 0 < len(s) && len(s) <= 128
+}
 
 // A Vault is the store of one folder. Its methods may be called from any goroutine.
 type Vault struct {

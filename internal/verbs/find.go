@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 const (
@@ -14,25 +16,17 @@ const (
 )
 
 // polite are the words before the verb of a task.
-var polite = set(`please kindly hey hi hello ok okay so well now then just also and but or can could would will should must may might
+var polite = lazy.Words(`please kindly hey hi hello ok okay so well now then just also and but or can could would will should must may might
 you we i id im ill we'd lets let's i'd i'll i'm let me us help want wants need needs like love have try trying to be able going gonna wanna
 go ahead and quickly quick maybe perhaps actually really simply finally first next first, again the a an some my our your all any every this that`)
 
 // before are the words that a description may have before its verb.
-var before = set(`this that the a an tool tools function api endpoint operation use used using useful for to allows allow lets let enables
+var before = lazy.Words(`this that the a an tool tools function api endpoint operation use used using useful for to allows allow lets let enables
 enable helps help you users user agent agents it can will is be i when call simple simply easily quickly`)
 
 // questions are the words with which a question begins.
-var questions = set(`what which who whom whose where when why how is are was were does did do has have had am any anything whats what's wheres
+var questions = lazy.Words(`what which who whom whose where when why how is are was were does did do has have had am any anything whats what's wheres
 where's hows how's whos who's`)
-
-func set(list string) map[string]bool {
-	s := make(map[string]bool)
-	for word := range strings.FieldsSeq(list) {
-		s[word] = true
-	}
-	return s
-}
 
 // Task returns what each step of a task asks for, as far as it is known. The polite words
 // of the task have to be in it: "show me the open issues" asks to list.
@@ -68,14 +62,14 @@ func (l *lexicon) step(all []string) Set {
 		if s := l.phrase(all, at); s != 0 {
 			return s
 		}
-		if questions[word] && !asks(all, at) {
+		if questions()[word] && !asks(all, at) {
 			return l.question
 		}
-		if polite[word] {
+		if polite()[word] {
 			continue
 		}
 		if s := l.verbs[word]; s != 0 && base(word) {
-			if l.adjectives[word] && len(all) <= maxStatement && at+1 < len(all) && !polite[all[at+1]] {
+			if l.adjectives[word] && len(all) <= maxStatement && at+1 < len(all) && !polite()[all[at+1]] {
 				s |= l.statement // "open issues"
 			}
 			return s
@@ -180,10 +174,10 @@ func (l *lexicon) name(all []string) Set {
 func (l *lexicon) description(text string) Set {
 	const enough = 200 // bytes
 	for _, word := range tokens(text[:min(len(text), enough)]) {
-		if s := l.verbs[word]; s != 0 && !before[word] {
+		if s := l.verbs[word]; s != 0 && !before()[word] {
 			return s
 		}
-		if !before[word] {
+		if !before()[word] {
 			return 0
 		}
 	}

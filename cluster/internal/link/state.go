@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 const (
@@ -208,11 +208,11 @@ func (l *Link) failed(err error) {
 }
 
 // refused is what NATS says when it refuses a subject.
-var refused = regexp.MustCompile(`(?i)permissions violation for (publish|subscription) to "?([^\s"]+)`)
+var refused = lazy.Regexp(`(?i)permissions violation for (publish|subscription) to "?([^\s"]+)`)
 
 // denied notes a subject that the permissions refuse.
 func (l *Link) denied(err error) {
-	found := refused.FindStringSubmatch(err.Error())
+	found := refused().FindStringSubmatch(err.Error())
 	if found == nil {
 		return
 	}

@@ -1,23 +1,23 @@
 package text
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // maxActions bounds what [Actions] returns.
 const maxActions = 10
 
 // actionEnds match what may stand between two actions.
-var actionEnds = regexp.MustCompile(`[.!?;]\s+|\n+|[。！？；]|,?\s+(?:and\s+)?then\s+|,\s+(?:and\s+)?|\s+and\s+`)
+var actionEnds = lazy.Regexp(`[.!?;]\s+|\n+|[。！？；]|,?\s+(?:and\s+)?then\s+|,\s+(?:and\s+)?|\s+and\s+`)
 
 // Actions splits a task into the actions that are to be done one after the other. Each
 // begins with a word for an action; a part that does not belongs to the one before it.
 func Actions(text string) (all []string) {
 	text = text[:min(len(text), MaxTask)]
-	cuts := actionEnds.FindAllStringIndex(text, -1)
+	cuts := actionEnds().FindAllStringIndex(text, -1)
 	begin, stems := 0, make(index.Stemmer)
 	for _, cut := range append(cuts, []int{len(text), len(text)}) {
 		end := cut[0]

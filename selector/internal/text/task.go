@@ -5,12 +5,12 @@ package text
 
 import (
 	_ "embed"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/verbs"
 )
 
@@ -138,7 +138,7 @@ func Parse(text string) Task {
 		t.translate(withValues(r.plain, r.spots, stems))
 	}
 	t.Verbs = asked(r.plain, t.Text[:r.foreign])
-	parts := stepEnds.Split(r.plain, -1)
+	parts := stepEnds().Split(r.plain, -1)
 	for _, part := range parts {
 		words := r.words
 		if len(parts) > 1 {
@@ -199,7 +199,7 @@ func replace(all []string, was, is string) {
 }
 
 // stepEnds is what stands between the steps of a task.
-var stepEnds = regexp.MustCompile(`[.!?;:]\s|[\n•;。！？；，]|,\s|\s[—–-]\s|—|\b(?:then|and|also)\b`)
+var stepEnds = lazy.Regexp(`[.!?;:]\s|[\n•;。！？；，]|,\s|\s[—–-]\s|—|\b(?:then|and|also)\b`)
 
 // step makes a step of words of the task. Chatter that stands alone is no step.
 func (t *Task) step(text []string, index map[string]int) (s Step) {

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"html/template"
 	"net/http"
+	"sync"
 	"time"
 
 	logins "github.com/mcp-metarouter/metarouter/internal/login"
@@ -38,7 +39,7 @@ type Logins interface {
 //go:embed callback.html
 var callbackText string
 
-var callbackPage = template.Must(template.New("callback").Parse(callbackText))
+var callbackPage = sync.OnceValue(func() *template.Template { return template.Must(template.New("callback").Parse(callbackText)) })
 
 // A loginAnswer is what callbackPage says.
 type loginAnswer struct {
@@ -106,7 +107,7 @@ func (h *Handler) callback(x *exchange, in bool) {
 func (x *exchange) answerLogin(status int, a loginAnswer) {
 	a.Home = x.at("/")
 	var page bytes.Buffer
-	if err := callbackPage.Execute(&page, a); err != nil {
+	if err := callbackPage().Execute(&page, a); err != nil {
 		panic(err) // the page is a part of the program
 	}
 	h := x.w.Header()

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -37,7 +38,7 @@ const (
 var loginText string
 
 // loginPage asks for the token, or where to log in.
-var loginPage = template.Must(template.New("login").Parse(loginText))
+var loginPage = sync.OnceValue(func() *template.Template { return template.Must(template.New("login").Parse(loginText)) })
 
 // A login lets browsers see the pages, by a cookie for a token.
 type login struct {
@@ -272,7 +273,7 @@ func (l *login) ask(x *exchange, status int, problem string) {
 	}
 	offer.Token = len(offer.Issuers) == 0 || slices.ContainsFunc(x.rules.access.known, func(p Principal) bool { return p.Admin && p.Hash != "" })
 	var page bytes.Buffer
-	if err := loginPage.Execute(&page, offer); err != nil {
+	if err := loginPage().Execute(&page, offer); err != nil {
 		panic(err) // the page is a part of the program
 	}
 	h := x.w.Header()

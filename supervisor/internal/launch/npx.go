@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -19,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
@@ -80,7 +80,7 @@ func canReport(c process.Command, reporter string) bool {
 // An exact version that was fetched once does not change, so npx is not asked again. What is
 // kept of it is named after the command as it is written, and has no secrets.
 func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch, job Job) (*plan, error) {
-	exact := len(f.packages) == 1 && exactVersion.MatchString(f.packages[0])
+	exact := len(f.packages) == 1 && exactVersion().MatchString(f.packages[0])
 	if exact {
 		if p, ok := l.recall(written); ok && p.runs(f.packages[0]) {
 			return p, nil
@@ -211,7 +211,7 @@ func words(command string) (all []string, ok bool) {
 }
 
 // exactVersion matches a package that is named with one version.
-var exactVersion = regexp.MustCompile(`^.+@[0-9]+\.[0-9]+\.[0-9]+([-+].*)?$`)
+var exactVersion = lazy.Regexp(`^.+@[0-9]+\.[0-9]+\.[0-9]+([-+].*)?$`)
 
 // maxFile is the most bytes of a plan or a package.json.
 const maxFile = 4 << 20

@@ -3,12 +3,12 @@ package process
 import (
 	"maps"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/keeper"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -127,8 +127,8 @@ func runs(command, programs []string) bool {
 }
 
 var (
-	userinfo      = regexp.MustCompile(`(?i)(https?://)[^\s/?#]*@`)
-	proxyUserinfo = regexp.MustCompile(`^([a-zA-Z0-9+.-]+://)?.*@`) // a proxy needs no scheme
+	userinfo      = lazy.Regexp(`(?i)(https?://)[^\s/?#]*@`)
+	proxyUserinfo = lazy.Regexp(`^([a-zA-Z0-9+.-]+://)?.*@`) // a proxy needs no scheme
 )
 
 // withoutPassword returns the value without the user name and password of a URL in it.
@@ -137,5 +137,5 @@ func withoutPassword(name, value string) string {
 	if strings.HasSuffix(strings.ToUpper(name), "_PROXY") {
 		pattern = proxyUserinfo
 	}
-	return pattern.ReplaceAllString(value, "${1}")
+	return pattern().ReplaceAllString(value, "${1}")
 }

@@ -3,15 +3,14 @@ package clients
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // A found server is an entry of a client's file.
@@ -168,9 +167,9 @@ func (f found) inputs() map[string]input {
 
 // These are compiled when they are first needed, which most processes never do.
 var (
-	dollarName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$[A-Za-z_]\w*`) })
-	reference   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{([^{}]*)\}`) })
-	windowsPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z]:[\\/]|\\\\)`) })
+	dollarName  = lazy.Regexp(`\$[A-Za-z_]\w*`)
+	reference   = lazy.Regexp(`\$\{([^{}]*)\}`)
+	windowsPath = lazy.Regexp(`^([A-Za-z]:[\\/]|\\\\)`)
 )
 
 // rewrite replaces the client's own variables in s where their values are known, and
@@ -296,7 +295,7 @@ func (o Ours) entry(name string) *hujson.Value {
 	return nil
 }
 
-var variableName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:env:)?([A-Za-z_]\w*)$`) })
+var variableName = lazy.Regexp(`^(?:env:)?([A-Za-z_]\w*)$`)
 
 // Variables returns the environment variables that our files name, in ${VAR} without a
 // default or in inheritEnv, sorted.

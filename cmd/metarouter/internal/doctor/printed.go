@@ -6,9 +6,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -53,146 +53,146 @@ func explainPrinted(o output) (problem, fix string, ok bool) {
 
 var patterns = []pattern{
 	// npm and npx.
-	{re(`code E404\b|404 Not Found - GET .*registry|is not in (this|the npm) registry`), func(o output, _ []string) (string, string) {
+	{lazy.Regexp(`code E404\b|404 Not Found - GET .*registry|is not in (this|the npm) registry`), func(o output, _ []string) (string, string) {
 		p := o.fetched()
 		return fmt.Sprintf("npm does not find the package %s: the name is wrong, or the package is private.", p),
 			fmt.Sprintf(`correct the name in "args" (see https://www.npmjs.com; "npm view %s" fails if no package has that name); for a private package, run "npm login"`, bareName(p))
 	}},
-	{re(`code (ETARGET|ENOVERSIONS)\b|No matching version found for`), func(o output, _ []string) (string, string) {
+	{lazy.Regexp(`code (ETARGET|ENOVERSIONS)\b|No matching version found for`), func(o output, _ []string) (string, string) {
 		p := o.fetched()
 		return fmt.Sprintf("the package %s has no such version.", p),
 			fmt.Sprintf(`"npm view %s versions" lists the versions; write one of them, or %s@latest`, bareName(p), bareName(p))
 	}},
-	{re(`could not determine executable to run`), func(o output, _ []string) (string, string) {
+	{lazy.Regexp(`could not determine executable to run`), func(o output, _ []string) (string, string) {
 		p := o.fetched()
 		return fmt.Sprintf("the package %s has no program to run, or has several.", p),
 			fmt.Sprintf(`is it an MCP server? If so, name its program: "args": ["-y", "-p", %q, "its-program"]`, p)
 	}},
-	{re(`code (?:EINVALIDPACKAGENAME|EINVALIDTAGNAME|EUNSUPPORTEDPROTOCOL)|Invalid package name`), func(o output, _ []string) (string, string) {
+	{lazy.Regexp(`code (?:EINVALIDPACKAGENAME|EINVALIDTAGNAME|EUNSUPPORTEDPROTOCOL)|Invalid package name`), func(o output, _ []string) (string, string) {
 		return fmt.Sprintf("%s is not a valid name of a package.", o.fetched()), `correct it in "args": write "name" or "@owner/name"; to choose a version, add it: "name@1.2.3"`
 	}},
-	{re(`npm (?:error|ERR!) path (\S+)[/\\]package\.json$`), func(o output, m []string) (string, string) {
+	{lazy.Regexp(`npm (?:error|ERR!) path (\S+)[/\\]package\.json$`), func(o output, m []string) (string, string) {
 		return fmt.Sprintf("npm reads %s as the folder %s, which has no package.json.", o.fetched(), m[1]), `a package's name is "name" or "@owner/name": correct it in "args"`
 	}},
-	{re(`code E40[13]\b|code ENEEDAUTH`), func(o output, _ []string) (string, string) {
+	{lazy.Regexp(`code E40[13]\b|code ENEEDAUTH`), func(o output, _ []string) (string, string) {
 		return fmt.Sprintf("npm's registry denies you access to %s.", o.fetched()), `run "npm login", or write a token with read access into ~/.npmrc`
 	}},
-	{re(`code (ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ERR_SOCKET_TIMEOUT|ENETUNREACH)\b`), func(o output, m []string) (string, string) {
+	{lazy.Regexp(`code (ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ERR_SOCKET_TIMEOUT|ENETUNREACH)\b`), func(o output, m []string) (string, string) {
 		return fmt.Sprintf("npm can't reach its registry (%s).", m[1]), `is the network up? Behind a proxy, set HTTPS_PROXY, or "npm config set registry" to your company's`
 	}},
-	{re(`code (SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_[A-Z_]+|CERT_[A-Z_]+|DEPTH_ZERO_SELF_SIGNED_CERT)`), func(output, []string) (string, string) {
+	{lazy.Regexp(`code (SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_[A-Z_]+|CERT_[A-Z_]+|DEPTH_ZERO_SELF_SIGNED_CERT)`), func(output, []string) (string, string) {
 		return "npm does not trust the certificate of its registry: a proxy of your company may be between this machine and the registry.", "set NODE_EXTRA_CA_CERTS to the file of your company's certificate authority"
 	}},
-	{re(`root-owned files|EACCES: permission denied.*\.npm\b|code EACCES`), func(output, []string) (string, string) {
+	{lazy.Regexp(`root-owned files|EACCES: permission denied.*\.npm\b|code EACCES`), func(output, []string) (string, string) {
 		return "npm may not write into its own cache: files there belong to another user.", `run: sudo chown -R "$(id -un)" ~/.npm`
 	}},
-	{re(`code ENOTEMPTY|code ECOMPROMISED|code EINTEGRITY`), func(output, []string) (string, string) {
+	{lazy.Regexp(`code ENOTEMPTY|code ECOMPROMISED|code EINTEGRITY`), func(output, []string) (string, string) {
 		return "npm's cache is damaged.", "empty it: rm -rf ~/.npm/_npx && npm cache clean --force"
 	}},
-	{re(`ENOSPC|No space left on device|not enough space on the disk`), func(output, []string) (string, string) {
+	{lazy.Regexp(`ENOSPC|No space left on device|not enough space on the disk`), func(output, []string) (string, string) {
 		return "the disk is full.", "free some space"
 	}},
 
 	// uv.
-	{re(`(\S+) was not found in the package registry|there are no versions of (\S+?)\.?$|Because (\S+) was not found`), func(_ output, m []string) (string, string) {
+	{lazy.Regexp(`(\S+) was not found in the package registry|there are no versions of (\S+?)\.?$|Because (\S+) was not found`), func(_ output, m []string) (string, string) {
 		p := first(m[1:])
 		return fmt.Sprintf("PyPI has no package %s.", p), fmt.Sprintf(`correct the name in "args" (https://pypi.org/project/%s would be its page)`, p)
 	}},
-	{re("An executable named `([^`]+)` is not provided by package `([^`]+)`|The executable `([^`]+)` was not found|`([^`]+)` does not (?:contain|provide) any executables"), func(_ output, m []string) (string, string) {
+	{lazy.Regexp("An executable named `([^`]+)` is not provided by package `([^`]+)`|The executable `([^`]+)` was not found|`([^`]+)` does not (?:contain|provide) any executables"), func(_ output, m []string) (string, string) {
 		return fmt.Sprintf("the Python package has no program %s.", first(m[1:])), `name both: "args": ["--from", "the-package", "its-program"]`
 	}},
-	{re(`No solution found when resolving`), func(output, []string) (string, string) {
+	{lazy.Regexp(`No solution found when resolving`), func(output, []string) (string, string) {
 		return "uv finds no combination of versions of the package and its dependencies.", `write the version of Python that it needs: "args": ["--python", "3.12", …]`
 	}},
-	{re(`No interpreter found for (.+?)(?: in |$)`), func(_ output, m []string) (string, string) {
+	{lazy.Regexp(`No interpreter found for (.+?)(?: in |$)`), func(_ output, m []string) (string, string) {
 		return fmt.Sprintf("uv finds no %s.", m[1]), "run: uv python install 3.12"
 	}},
-	{re(`dns error|error sending request for url \(https://pypi`), func(output, []string) (string, string) {
+	{lazy.Regexp(`dns error|error sending request for url \(https://pypi`), func(output, []string) (string, string) {
 		return "uv can't reach PyPI.", "is the network up? Behind a proxy, set HTTPS_PROXY"
 	}},
 
 	// docker.
-	{re(`Cannot connect to the Docker daemon|failed to connect to the docker API|docker daemon is not running|dockerDesktopLinuxEngine`), func(output, []string) (string, string) {
+	{lazy.Regexp(`Cannot connect to the Docker daemon|failed to connect to the docker API|docker daemon is not running|dockerDesktopLinuxEngine`), func(output, []string) (string, string) {
 		return "Docker is installed but does not run.", "start Docker Desktop, or: sudo systemctl start docker"
 	}},
-	{re(`permission denied while trying to connect to the (?:Docker daemon|docker API)`), func(output, []string) (string, string) {
+	{lazy.Regexp(`permission denied while trying to connect to the (?:Docker daemon|docker API)`), func(output, []string) (string, string) {
 		return "you may not use Docker.", `run: sudo usermod -aG docker "$USER", and log in again`
 	}},
-	{re(`pull access denied for ([^\s,]+)|manifest for (\S+) not found|(?:Unable to find image|No such image:?) '?([^\s']+?)'? locally$`), func(o output, m []string) (string, string) {
+	{lazy.Regexp(`pull access denied for ([^\s,]+)|manifest for (\S+) not found|(?:Unable to find image|No such image:?) '?([^\s']+?)'? locally$`), func(o output, m []string) (string, string) {
 		if o.fault.Kind == status.TimedOut { // it is pulling it
 			return "", ""
 		}
 		return fmt.Sprintf("Docker has no image %s.", first(m[1:])), fmt.Sprintf("correct its name, or try by hand: docker pull %s", first(m[1:]))
 	}},
-	{re(`the input device is not a TTY`), func(output, []string) (string, string) {
+	{lazy.Regexp(`the input device is not a TTY`), func(output, []string) (string, string) {
 		return "Docker expects a terminal, which a server does not have.", `write "-i" instead of "-it" in "args"`
 	}},
 
 	// Node.
-	{re(`EBADENGINE|Unsupported engine|requires a? ?Node(?:\.js)? version|(?i)node(?:\.js)? (?:version )?v?\d+(?:\.\d+)* (?:or (?:higher|later|newer|above) )?is required|unsupported node`), func(output, []string) (string, string) {
+	{lazy.Regexp(`EBADENGINE|Unsupported engine|requires a? ?Node(?:\.js)? version|(?i)node(?:\.js)? (?:version )?v?\d+(?:\.\d+)* (?:or (?:higher|later|newer|above) )?is required|unsupported node`), func(output, []string) (string, string) {
 		return "it needs another version of Node.", "install the newest version (https://nodejs.org, or: nvm install --lts), and check it with 'node --version'"
 	}},
-	{re(`^SyntaxError: (?:Unexpected token|Unexpected identifier|Unexpected reserved word|The requested module .* does not provide)|^ReferenceError: (?:fetch|ReadableStream|File|WebSocket) is not defined|ERR_UNKNOWN_BUILTIN_MODULE`), func(o output, _ []string) (string, string) {
+	{lazy.Regexp(`^SyntaxError: (?:Unexpected token|Unexpected identifier|Unexpected reserved word|The requested module .* does not provide)|^ReferenceError: (?:fetch|ReadableStream|File|WebSocket) is not defined|ERR_UNKNOWN_BUILTIN_MODULE`), func(o output, _ []string) (string, string) {
 		if o.byPython() {
 			return "", ""
 		}
 		return "Node does not understand its code: this version of Node is probably too old.", "check the version with 'node --version', and install the newest (https://nodejs.org, or: nvm install --lts)"
 	}},
-	{re(`Cannot find (?:module|package) '([^']+)'`), func(o output, m []string) (string, string) {
+	{lazy.Regexp(`Cannot find (?:module|package) '([^']+)'`), func(o output, m []string) (string, string) {
 		if slices.Contains(o.entry.Args, m[1]) || strings.HasPrefix(m[1], "/") || filepath.IsAbs(m[1]) {
 			return fmt.Sprintf("the file %s does not exist.", m[1]), `correct the path in "args": absolute paths are the safest; if the server has to be built first, its README says how (npm install && npm run build)`
 		}
 		return fmt.Sprintf("the module %q is not installed.", m[1]), fmt.Sprintf("install what it needs: cd %s && npm install", o.folder())
 	}},
-	{re(`^(?:/usr/bin/)?env: ['‘"]?([^'’":]+)['’"]?: No such file or directory`), func(_ output, m []string) (string, string) {
+	{lazy.Regexp(`^(?:/usr/bin/)?env: ['‘"]?([^'’":]+)['’"]?: No such file or directory`), func(_ output, m []string) (string, string) {
 		return fmt.Sprintf("it is run by %q, which is not on its PATH.", m[1]), installer(m[1]) + `; or write the absolute path of an existing program as "command"`
 	}},
 
 	// Python.
-	{re(`^(?:ModuleNotFoundError|ImportError): No module named ['"]?([\w.]+)|: No module named ([\w.]+)$`), func(o output, m []string) (string, string) {
+	{lazy.Regexp(`^(?:ModuleNotFoundError|ImportError): No module named ['"]?([\w.]+)|: No module named ([\w.]+)$`), func(o output, m []string) (string, string) {
 		module := first(m[1:])
 		return fmt.Sprintf("this Python does not have the module %s.", module),
 			fmt.Sprintf("install it for the same Python: %s -m pip install %s; or write the path of the Python of the server's own environment (…/.venv/bin/python) as \"command\"", o.entry.Command, strings.ReplaceAll(strings.Split(module, ".")[0], "_", "-"))
 	}},
-	{re(`can't open file '([^']+)'`), func(_ output, m []string) (string, string) {
+	{lazy.Regexp(`can't open file '([^']+)'`), func(_ output, m []string) (string, string) {
 		return fmt.Sprintf("the file %s does not exist.", m[1]), `correct the path in "args": absolute paths are the safest`
 	}},
 
 	// Shells.
-	{re(`^(?:\S*sh: )?(?:line )?(?:\d+: )?(\S+): (?:command )?not found$`), func(_ output, m []string) (string, string) {
+	{lazy.Regexp(`^(?:\S*sh: )?(?:line )?(?:\d+: )?(\S+): (?:command )?not found$`), func(_ output, m []string) (string, string) {
 		return fmt.Sprintf("a script of the server needs %q, which is not on its PATH.", m[1]), installer(m[1])
 	}},
-	{re(`'([^']+)' is not recognized as an internal or external command`), func(_ output, m []string) (string, string) {
+	{lazy.Regexp(`'([^']+)' is not recognized as an internal or external command`), func(_ output, m []string) (string, string) {
 		return fmt.Sprintf("a script of the server needs %q, which is not on its PATH.", m[1]), installer(m[1])
 	}},
 
 	// Servers themselves.
-	{re(`EADDRINUSE.*?(?::(\d+))?$|(?i)address already in use`), func(_ output, m []string) (string, string) {
+	{lazy.Regexp(`EADDRINUSE.*?(?::(\d+))?$|(?i)address already in use`), func(_ output, m []string) (string, string) {
 		port := "the port that it needs"
 		if len(m) > 1 && m[1] != "" {
 			port = "port " + m[1]
 		}
 		return fmt.Sprintf("another program uses %s, perhaps another copy of the same server.", port), "end the other program (a client may have started it), or give this server another port"
 	}},
-	{re(`\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b.*?(?i:is not set|not set|not provided|not defined|not found|is required|must be (?:set|provided)|missing|is undefined|is empty|required)`), missingVariable},
-	{re(`(?i:missing|requires?|provide|please set|set the|must set|expected|undefined|specify|need)\b.*?\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b`), missingVariable},
-	{re(`(?i)^\s*(?:error: )?(?:missing|the following) .*?required argument|(?:the following arguments are required|the following required arguments were not provided|missing required argument|provide .*\bargument)`), func(output, []string) (string, string) {
+	{lazy.Regexp(`\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b.*?(?i:is not set|not set|not provided|not defined|not found|is required|must be (?:set|provided)|missing|is undefined|is empty|required)`), missingVariable},
+	{lazy.Regexp(`(?i:missing|requires?|provide|please set|set the|must set|expected|undefined|specify|need)\b.*?\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b`), missingVariable},
+	{lazy.Regexp(`(?i)^\s*(?:error: )?(?:missing|the following) .*?required argument|(?:the following arguments are required|the following required arguments were not provided|missing required argument|provide .*\bargument)`), func(output, []string) (string, string) {
 		return "it needs arguments that its entry does not give.", `read what it printed, and write the arguments into "args"`
 	}},
-	{re(`(?i)^\s*usage:? (.+)`), func(o output, m []string) (string, string) {
+	{lazy.Regexp(`(?i)^\s*usage:? (.+)`), func(o output, m []string) (string, string) {
 		if o.fault.Kind != status.Exited {
 			return "", ""
 		}
 		return "it does not understand its arguments, or needs more.", fmt.Sprintf(`correct "args"; it prints: usage %s`, clip(strings.TrimPrefix(m[1], ": "), 120))
 	}},
-	{re(`(?i)(?:listening|running|started|available|serving)\b.*?(https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\])(?::\d+)?[^\s"',)]*)`), func(o output, m []string) (string, string) {
+	{lazy.Regexp(`(?i)(?:listening|running|started|available|serving)\b.*?(https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\])(?::\d+)?[^\s"',)]*)`), func(o output, m []string) (string, string) {
 		if o.fault.Kind != status.TimedOut || o.entry.Transport != config.Stdio {
 			return "", ""
 		}
 		at := strings.NewReplacer("0.0.0.0", "127.0.0.1", "[::]", "127.0.0.1").Replace(m[1])
 		return "it serves over HTTP instead of stdin and stdout.", fmt.Sprintf(`make it use stdio (often "args": ["stdio"] or "--transport", "stdio"), or run it yourself and write "url": %q instead of "command"`, at)
 	}},
-	{re(`EACCES: permission denied, \w+ '([^']+)'|PermissionError: .*?'([^']+)'|(\S+): Permission denied$`), func(_ output, m []string) (string, string) {
+	{lazy.Regexp(`EACCES: permission denied, \w+ '([^']+)'|PermissionError: .*?'([^']+)'|(\S+): Permission denied$`), func(_ output, m []string) (string, string) {
 		return fmt.Sprintf("it has no access to %s.", first(m[1:])), fmt.Sprintf("check its owner (ls -ld %s), and give access", first(m[1:]))
 	}},
 }
@@ -216,12 +216,7 @@ func missingVariable(o output, m []string) (problem, fix string) {
 }
 
 // variable matches the name of a variable, as servers use them.
-var variable = re(`\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b`)
-
-// re compiles an expression when it is first needed, which most processes never do.
-func re(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}
+var variable = lazy.Regexp(`\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b`)
 
 // first returns the first that is not empty.
 func first(texts []string) string {

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -36,7 +37,7 @@ func quoted(words []string) string {
 }
 
 // plainWord matches a word that a shell does not change.
-var plainWord = re(`^[A-Za-z0-9_@%+=:,./…~-]+$`)
+var plainWord = lazy.Regexp(`^[A-Za-z0-9_@%+=:,./…~-]+$`)
 
 // word returns a word as a person types it in a shell.
 func word(w string) string {

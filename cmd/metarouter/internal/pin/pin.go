@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/packages"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 )
@@ -34,7 +34,7 @@ type Pin struct {
 var ErrPinned = errors.New("there is nothing to pin")
 
 // exact matches one version, as npm and PyPI write them.
-var exact = regexp.MustCompile(`^[0-9][0-9A-Za-z.+!_-]*$`)
+var exact = lazy.Regexp(`^[0-9][0-9A-Za-z.+!_-]*$`)
 
 // A Start says how npm and uv are started for an entry.
 type Start struct {
@@ -78,7 +78,7 @@ func Find(ctx context.Context, entry config.Server, start Start, runs string) (P
 }
 
 // npmVersion matches a version of npm: a range such as 1.2 is none.
-var npmVersion = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$`)
+var npmVersion = lazy.Regexp(`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$`)
 
 // ofNPM returns the spec with the version that runs, else with the one that npm would take.
 func ofNPM(ctx context.Context, start Start, spec packages.Spec, runs string) (string, error) {
@@ -86,10 +86,10 @@ func ofNPM(ctx context.Context, start Start, spec packages.Spec, runs string) (s
 	if at := strings.LastIndex(name, "@"); at > 0 {
 		name, version = name[:at], name[at+1:]
 	}
-	if npmVersion.MatchString(version) {
+	if npmVersion().MatchString(version) {
 		return "", ErrPinned
 	}
-	if is, ok := strings.CutPrefix(runs, name+"@"); ok && npmVersion.MatchString(is) {
+	if is, ok := strings.CutPrefix(runs, name+"@"); ok && npmVersion().MatchString(is) {
 		return name + "@" + is, nil
 	}
 	out, err := output(ctx, start, npmOf(start.Command), "view", spec.Text, "version", "dist-tags", "--json")
@@ -109,17 +109,17 @@ func npmOf(command string) string {
 }
 
 // pythonName matches a package of PyPI, perhaps with extras.
-var pythonName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._, -]+\])?`)
+var pythonName = lazy.Regexp(`^([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._, -]+\])?`)
 
 // ofUV returns the spec with the version that uvx takes.
 func ofUV(ctx context.Context, start Start, spec packages.Spec, _ string) (string, error) {
-	match := pythonName.FindStringSubmatch(spec.Text)
+	match := pythonName().FindStringSubmatch(spec.Text)
 	if match == nil {
 		return "", ErrPinned
 	}
 	whole, name := match[0], match[1]
 	switch rest := strings.TrimSpace(spec.Text[len(whole):]); {
-	case strings.HasPrefix(rest, "==") && !strings.ContainsAny(rest, "*,"), strings.HasPrefix(rest, "@") && exact.MatchString(strings.TrimSpace(rest[1:])):
+	case strings.HasPrefix(rest, "==") && !strings.ContainsAny(rest, "*,"), strings.HasPrefix(rest, "@") && exact().MatchString(strings.TrimSpace(rest[1:])):
 		return "", ErrPinned
 	case strings.HasPrefix(rest, "@") && strings.TrimSpace(rest[1:]) != "latest", rest != "" && !strings.ContainsAny(rest[:1], "@<>=~!"):
 		return "", ErrPinned // a URL, a folder or something unknown
@@ -140,7 +140,7 @@ func ofUV(ctx context.Context, start Start, spec packages.Spec, _ string) (strin
 	}
 	version := strings.TrimSpace(string(out))
 	switch {
-	case !exact.MatchString(version):
+	case !exact().MatchString(version):
 		return "", fmt.Errorf("uv says no version of %s", spec.Text)
 	case spec.From:
 		return whole + "==" + version, nil

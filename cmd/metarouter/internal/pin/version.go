@@ -25,7 +25,7 @@ func taken(printed []byte) string {
 	highest := ""
 	for _, f := range all {
 		switch {
-		case !npmVersion.MatchString(f.Version):
+		case !npmVersion().MatchString(f.Version):
 		case f.Version == f.Tags.Latest:
 			return f.Version
 		case highest == "" || compare(f.Version, highest) > 0:

@@ -3,7 +3,6 @@ package trust
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -248,12 +248,12 @@ func (p part) value(path, within string, v hujson.Value) {
 }
 
 // index is that of an element in a path.
-var index = regexp.MustCompile(`\[[0-9]+\]`)
+var index = lazy.Regexp(`\[[0-9]+\]`)
 
 // show writes the line of a value.
 func (p part) show(path, text string) {
 	note := ""
-	if said, ok := p.notes[index.ReplaceAllString(path, "")]; ok {
+	if said, ok := p.notes[index().ReplaceAllString(path, "")]; ok {
 		note = " (" + said + ")"
 	}
 	if path == "" { // a server that is no object

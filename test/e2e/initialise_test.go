@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Bounds of what a package allocates when the program starts, in bytes. Every process of the program
+// pays for it: a router, the processes that wait for a shared one, the guard.
+const (
+	maxInitOurs   = 16 << 10
+	maxInitOthers = 128 << 10
+)
+
+// heavyInits are packages that cannot be had without what they do at the start.
+var heavyInits = map[string]int{
+	"github.com/santhosh-tekuri/jsonschema/v6": 2 << 20, // compiles the schemas of all drafts
+}
+
+var initTrace = regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes, \d+ allocs$`)
+
+// What a package needs is made when it is first used, not when the program starts.
+func TestInitialisationIsSmall(t *testing.T) {
+	cmd := exec.Command(metarouter, "version")
+	cmd.Env = append(cmd.Environ(), "GODEBUG=inittrace=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	packages := initTrace.FindAllStringSubmatch(string(out), -1)
+	if len(packages) < 50 {
+		t.Fatalf("only %d packages are initialised:\n%s", len(packages), out)
+	}
+	for _, p := range packages {
+		allowed := maxInitOthers
+		if heavy, ok := heavyInits[p[1]]; ok {
+			allowed = heavy
+		} else if p[1] == "main" || strings.HasPrefix(p[1], "github.com/mcp-metarouter/") {
+			allowed = maxInitOurs
+		}
+		if bytes, err := strconv.Atoi(p[2]); err != nil || bytes > allowed {
+			t.Errorf("package %s allocates %s bytes when the program starts, more than %d: make it when it is first used (see internal/lazy)", p[1], p[2], allowed)
+		}
+	}
+}
