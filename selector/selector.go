@@ -67,11 +67,12 @@ func New(r *registry.Registry, o Options) *Selector {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	if o.Vectors == nil {
-		o.Vectors = vectors.Embedded()
+	model := vectors.Embedded
+	if o.Vectors != nil {
+		model = func() *vectors.Model { return o.Vectors }
 	}
 	s := &Selector{
-		index: index.New(r, o.Vectors), experience: o.Experience, classifier: o.Classifier, meanings: o.Meanings, observer: o.Observer,
+		index: index.New(r, model), experience: o.Experience, classifier: o.Classifier, meanings: o.Meanings, observer: o.Observer,
 		log: o.Log.Named("selector"), findThreshold: o.FindThreshold,
 	}
 	s.executor = execute.New(execute.Options{

@@ -64,7 +64,7 @@ func (c *Collection) Document(i registry.Item) (*Document, bool) {
 }
 
 // Meaning returns the vector of a task's words.
-func (c *Collection) Meaning(words []string) vectors.Vector { return c.index.model.Task(words) }
+func (c *Collection) Meaning(words []string) vectors.Vector { return c.index.model().Task(words) }
 
 // Has reports whether any item has the word.
 func (c *Collection) Has(word string) bool { return c.docFreq[word] > 0 }

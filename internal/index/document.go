@@ -118,11 +118,7 @@ func newDocument(i registry.Item, stems Stemmer, model *vectors.Model) *Document
 		t := Term{word, *counts[word], hashWord(word)}
 		d.Terms = append(d.Terms, t)
 		length += t.repeated()
-		for f, n := range t.Count {
-			if n > 0 {
-				meaning.Add(f, word, int(n))
-			}
-		}
+		meaning.Add(word, t.Count[:])
 	}
 	d.norm = float32(1 / math.Sqrt(float64(length)))
 	d.Vector = meaning.Vector()

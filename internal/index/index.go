@@ -1,8 +1,9 @@
 // Package index finds the items of a registry by their words and by their meaning.
 //
-// The index is bleve's segments in memory, scored by BM25. [Indexes.Run] updates it after
-// each change of the registry. A search that comes earlier does the rest of the update
-// itself, so that it always sees the snapshot that was current when it began. It looks at
+// The index is bleve's segments in memory, scored by BM25. The first search makes it, unless
+// there are many items. [Indexes.Run] makes that index, and updates each after every change of
+// the registry. A search that comes earlier does the rest of the update itself, so that it
+// always sees the snapshot that was current when it began. It looks at
 // a [Collection]: each item as words, and how common each word is. Tools have a
 // collection of their own ([Indexes.Tools]), so that the words of other items do not
 // affect their ranking ([Indexes.Others]).
@@ -25,20 +26,33 @@ type Indexes struct {
 	others   *index // of prompts, resources and templates
 }
 
-// New returns the indexes of a registry, with the word vectors of the model. It starts
-// nothing until the first search or [Indexes.Run]; from then on [Indexes.Close] must be
-// called, which Run does when it returns.
-func New(r *registry.Registry, model *vectors.Model) *Indexes {
+// New returns the indexes of a registry, with the word vectors of a model, which is asked for
+// when it is first needed. It starts nothing until the first search or [Indexes.Run]; from then
+// on [Indexes.Close] must be called, which Run does when it returns.
+func New(r *registry.Registry, model func() *vectors.Model) *Indexes {
 	return &Indexes{registry: r, tools: newIndex(toolItems, model), others: newIndex(otherItems, model)}
 }
+
+// awaitsSearch reports whether the index waits with the snapshot for its first search.
+func (x *index) awaitsSearch(s *registry.Snapshot) bool {
+	return !x.searched.Load() && len(x.items(s)) <= maxUnsearched
+}
+
+// maxUnsearched is how many items an index waits with for its first search: many clients never
+// search. The first search of so many takes about 60 ms more.
+const maxUnsearched = 500
 
 // Run updates the indexes after each change until ctx ends, and then closes them.
 // Searches are right without it, but slow after a change.
 func (x *Indexes) Run(ctx context.Context, log *zap.Logger) error {
 	for {
 		changed := x.registry.Changed()
+		now := x.registry.Snapshot()
 		for _, index := range []*index{x.tools, x.others} {
-			if _, err := index.catchUp(ctx, x.registry.Snapshot()); err != nil && ctx.Err() == nil {
+			if index.awaitsSearch(now) {
+				continue
+			}
+			if _, err := index.catchUp(ctx, now); err != nil && ctx.Err() == nil {
 				log.Error("index the catalog", zap.Error(err))
 			}
 		}
@@ -60,14 +74,14 @@ func (x *Indexes) Close() {
 // Tools returns the tools as words, once the index has caught up with the snapshot that
 // is current now, or the error of ctx if that ends first.
 func (x *Indexes) Tools(ctx context.Context) (*Collection, error) {
-	return x.tools.catchUp(ctx, x.registry.Snapshot())
+	return x.tools.current(ctx, x.registry)
 }
 
 // Others is [Indexes.Tools] for prompts, resources and templates. The kind of an item is
 // its one capability, so that a search can ask for kinds; a template has that of a
 // resource, too.
 func (x *Indexes) Others(ctx context.Context) (*Collection, error) {
-	return x.others.catchUp(ctx, x.registry.Snapshot())
+	return x.others.current(ctx, x.registry)
 }
 
 // toolItems returns the tools of a snapshot.

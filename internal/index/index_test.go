@@ -31,7 +31,7 @@ type searchable struct {
 
 func newSearchable() *searchable {
 	r := registry.New()
-	return &searchable{r, New(r, vectors.Embedded())}
+	return &searchable{r, New(r, vectors.Embedded)}
 }
 
 func open(t testing.TB) *searchable {
@@ -211,6 +211,9 @@ func TestRunKeepsTheIndexUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx, zap.NewNop()) }()
+	if found, err := searchTools(r, t.Context(), Query{Text: "one"}); err != nil || len(found) > 0 {
+		t.Errorf("a search of nothing: %v, %v", found, err)
+	}
 	replace(t, r, "s", tool("s", "one", ""))
 	version := r.Snapshot().Version
 	for r.tools.ready.Load().Snapshot.Version < version {
@@ -232,6 +235,33 @@ func TestRunKeepsTheIndexUp(t *testing.T) {
 		t.Errorf("search of news after Run: %v", err)
 	}
 	want(t, "the catalog after Run", ids(r.Snapshot().Tools()), "s:two")
+}
+
+// The index of a few tools is made by the first search, that of many before it.
+func TestFirstSearch(t *testing.T) {
+	r := open(t)
+	var all []registry.NormalizedTool
+	for i := range maxUnsearched + 1 {
+		all = append(all, tool("s", fmt.Sprintf("tool%d", i), "common"))
+	}
+	replace(t, r, "s", all...)
+	if r.tools.awaitsSearch(r.Snapshot()) {
+		t.Errorf("the index of %d tools waits for a search", len(all))
+	}
+	replace(t, r, "s", all[1:]...)
+	if !r.tools.awaitsSearch(r.Snapshot()) {
+		t.Errorf("the index of %d tools does not wait for a search", maxUnsearched)
+	}
+	if hits, err := searchTools(r, t.Context(), Query{Text: "common", Limit: len(all)}); len(hits) != maxUnsearched || err != nil {
+		t.Errorf("the first search finds %d of %d tools: %v", len(hits), maxUnsearched, err)
+	}
+	replace(t, r, "s", all[0])
+	if r.tools.awaitsSearch(r.Snapshot()) {
+		t.Error("the index waits for another search")
+	}
+	if !r.others.awaitsSearch(r.Snapshot()) {
+		t.Error("the index of other items does not wait, which nobody searched")
+	}
 }
 
 func TestSearchEndsWithItsContext(t *testing.T) {

@@ -38,7 +38,7 @@ func (c *Collection) Correct(word string) string {
 
 // correct is as Correct, among the words that admits reports true for.
 func (c *Collection) correct(word string, admits func(string) bool) string {
-	if c.Has(word) || c.index.model.Knows(word) {
+	if c.Has(word) || c.index.model().Knows(word) {
 		return word
 	}
 	letters := []rune(word)

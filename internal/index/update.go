@@ -21,10 +21,11 @@ var errClosed = errors.New("index closed")
 // Each update leaves a segment behind, with the items that were since replaced still in it. So after
 // maxSegments the whole index is built again, while the old collection is still searched.
 type index struct {
-	items  func(*registry.Snapshot) []registry.Item // what of a snapshot is in it
-	model  *vectors.Model
-	ready  atomic.Pointer[Collection] // what searches see
-	closed atomic.Bool
+	items    func(*registry.Snapshot) []registry.Item // what of a snapshot is in it
+	model    func() *vectors.Model
+	searched atomic.Bool                // whether there was a search
+	ready    atomic.Pointer[Collection] // what searches see
+	closed   atomic.Bool
 
 	// writing holds a token while a goroutine writes. It guards next.
 	writing chan struct{}
@@ -38,7 +39,7 @@ const (
 	maxSegments = 64
 )
 
-func newIndex(items func(*registry.Snapshot) []registry.Item, model *vectors.Model) *index {
+func newIndex(items func(*registry.Snapshot) []registry.Item, model func() *vectors.Model) *index {
 	x := &index{items: items, model: model, writing: make(chan struct{}, 1)}
 	x.next = x.empty()
 	x.ready.Store(x.empty())
@@ -48,6 +49,14 @@ func newIndex(items func(*registry.Snapshot) []registry.Item, model *vectors.Mod
 func (x *index) empty() *Collection {
 	c := &Collection{Snapshot: &registry.Snapshot{}, docs: map[string]*Document{}, docFreq: map[string]int{}, index: x}
 	return c.clone()
+}
+
+// current returns a collection for a search, once it is not older than the registry is now.
+func (x *index) current(ctx context.Context, r *registry.Registry) (*Collection, error) {
+	if !x.searched.Load() {
+		x.searched.Store(true)
+	}
+	return x.catchUp(ctx, r.Snapshot())
 }
 
 // catchUp returns a collection that is not older than the snapshot. It indexes what is
@@ -86,7 +95,7 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 			if item, ok := wanted[id]; ok {
 				docs[i] = ready.docs[id]
 				if docs[i] == nil || docs[i].Item != item {
-					docs[i] = newDocument(item, stems, x.model)
+					docs[i] = newDocument(item, stems, x.model())
 				}
 			}
 		}

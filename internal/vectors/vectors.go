@@ -12,12 +12,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 )
 
 //go:embed model.bin
-var embedded []byte
+var embedded string // of which only the pages are in memory that are looked at
 
 // Embedded returns the model in the program.
 var Embedded = sync.OnceValue(func() *Model {
@@ -30,15 +31,18 @@ var Embedded = sync.OnceValue(func() *Model {
 
 // A Model is immutable.
 type Model struct {
-	dim    int
-	length float32   // of a task's vector
-	fields []float32 // the weight of each field of a tool
-	index  map[string]int32
-	scale  []float32 // by word: the value of one unit of its vector
-	asked  []float32 // by word: its weight in a task, relative to its weight in a tool
-	turn   []float32 // matrix, by row, that the sum of a task's words is multiplied by; nil: none
-	data   []byte    // by word: dim int8 values
+	dim     int
+	length  float32   // of a task's vector
+	fields  []float32 // the weight of each field of a tool
+	list    string    // the words, sorted, a line each
+	blocks  []uint32  // where every blockSize-th word begins in list
+	weights string    // by word: see weight
+	turn    []float32 // matrix, by row, that the sum of a task's words is multiplied by; nil: none
+	data    string    // by word: dim int8 values
 }
+
+// blockSize is how many words there are for each that find looks at first.
+const blockSize = 16
 
 // Dim returns the length of vectors.
 func (m *Model) Dim() int { return m.dim }
@@ -87,13 +91,44 @@ func norm(v []float32, softening float32) bool {
 }
 
 // Knows reports whether the model has the word.
-func (m *Model) Knows(word string) bool { _, ok := m.index[word]; return ok }
+func (m *Model) Knows(word string) bool { _, ok := m.find(word); return ok }
 
-// add adds a word's vector to v.
-func (m *Model) add(v []float32, word int32, times float32) {
-	factor := m.scale[word] * times
-	for i, b := range m.data[int(word)*m.dim : (int(word)+1)*m.dim] {
-		v[i] += float32(factor * float32(int8(b)))
+// find returns the number of a word.
+func (m *Model) find(word string) (number int, ok bool) {
+	block := sort.Search(len(m.blocks), func(i int) bool { return lineAt(m.list, int(m.blocks[i])) > word }) - 1
+	if block < 0 {
+		return 0, false
+	}
+	at := int(m.blocks[block])
+	for number = block * blockSize; number < (block+1)*blockSize && at <= len(m.list); number++ {
+		line := lineAt(m.list, at)
+		if line >= word {
+			return number, line == word
+		}
+		at += len(line) + 1
+	}
+	return 0, false
+}
+
+// lineAt returns the line of a text that begins at a byte.
+func lineAt(text string, at int) string {
+	line, _, _ := strings.Cut(text[at:], "\n")
+	return line
+}
+
+// weight returns two numbers of a word: the value of one unit of its vector, and its weight in a
+// task, relative to its weight in a tool.
+func (m *Model) weight(word int) (scale, asked float32) {
+	both := m.weights[8*word : 8*word+8]
+	return float32At(both, 0), float32At(both, 4)
+}
+
+// add adds a word's vector, whose unit has that value, to v.
+func (m *Model) add(v []float32, word int, unit float32) {
+	row := m.data[word*m.dim : (word+1)*m.dim]
+	v = v[:len(row)]
+	for i := range len(row) {
+		v[i] += float32(unit * float32(int8(row[i])))
 	}
 }
 
@@ -102,8 +137,9 @@ func (m *Model) add(v []float32, word int32, times float32) {
 func (m *Model) Task(words []string) Vector {
 	v := make(Vector, m.dim)
 	for _, word := range words {
-		if i, ok := m.index[word]; ok {
-			m.add(v, i, m.asked[i])
+		if i, ok := m.find(word); ok {
+			scale, asked := m.weight(i)
+			m.add(v, i, scale*asked)
 		}
 	}
 	if v = m.turned(v); !norm(v, 0) {
@@ -136,17 +172,23 @@ type Bag struct {
 // NewBag returns an empty bag.
 func (m *Model) NewBag() *Bag { return &Bag{m, make([]Vector, len(m.fields))} }
 
-// Add adds a word of a field, count times. The fields are 0 name, 1 description, 2 names of
-// parameters, 3 descriptions of parameters and 4 server. Other fields are ignored.
-func (b *Bag) Add(field int, word string, count int) {
-	i, ok := b.m.index[word]
-	if !ok || field >= len(b.fields) {
+// Add adds a word that is so often in each field. The fields are name, description, names of
+// parameters, descriptions of parameters and server. Other fields are ignored.
+func (b *Bag) Add(word string, counts []uint8) {
+	i, ok := b.m.find(word)
+	if !ok {
 		return
 	}
-	if b.fields[field] == nil {
-		b.fields[field] = make(Vector, b.m.dim)
+	scale, _ := b.m.weight(i)
+	for field, count := range counts[:min(len(counts), len(b.fields))] {
+		if count == 0 {
+			continue
+		}
+		if b.fields[field] == nil {
+			b.fields[field] = make(Vector, b.m.dim)
+		}
+		b.m.add(b.fields[field], i, scale*float32(count))
 	}
-	b.m.add(b.fields[field], i, float32(count))
 }
 
 // Vector returns the vector of all words, which has unit length. Call it once, at the end.
@@ -225,15 +267,15 @@ func Encode(words []Word, s Shared) []byte {
 	return b
 }
 
-// Decode reads the output of Encode. The model keeps b.
-func Decode(b []byte) (*Model, error) {
+// Decode reads the output of Encode. The model reads b while it is in use, and copies little of it.
+func Decode(b string) (*Model, error) {
 	const header = len(magic) + 5*4
-	if len(b) < header || string(b[:len(magic)]) != magic {
+	if len(b) < header || b[:len(magic)] != magic {
 		return nil, errors.New("vectors: not a model of this version")
 	}
 	var n [5]int
 	for i := range n {
-		n[i] = int(binary.LittleEndian.Uint32(b[len(magic)+4*i:]))
+		n[i] = int(uint32At(b, len(magic)+4*i))
 	}
 	words, dim, fields, turn, list := n[0], n[1], n[2], n[3], n[4]
 	if want := header + 4*(1+fields+turn) + list + 8*words + words*dim; len(b) != want {
@@ -242,30 +284,44 @@ func Decode(b []byte) (*Model, error) {
 	if turn != 0 && turn != dim*dim {
 		return nil, fmt.Errorf("vectors: a matrix of %d numbers for %d dimensions", turn, dim)
 	}
-	b = b[header:]
-	float := func() float32 {
-		f := math.Float32frombits(binary.LittleEndian.Uint32(b))
-		b = b[4:]
-		return f
+	numbers, b := b[header:header+4*(1+fields+turn)], b[header+4*(1+fields+turn):]
+	m := &Model{dim: dim, length: float32At(numbers, 0), list: b[:list], weights: b[list : list+8*words], data: b[list+8*words:]}
+	m.fields = floats(numbers[4:], fields)
+	if turn > 0 {
+		m.turn = floats(numbers[4*(1+fields):], turn)
 	}
-	m := &Model{dim: dim, index: make(map[string]int32, words)}
-	m.length = float()
-	for range fields {
-		m.fields = append(m.fields, float())
+	if words > 0 {
+		if lines := m.index(); lines != words {
+			return nil, fmt.Errorf("vectors: %d words instead of %d", lines, words)
+		}
 	}
-	for range turn {
-		m.turn = append(m.turn, float())
-	}
-	texts := strings.Split(string(b[:list]), "\n")
-	if words > 0 && len(texts) != words {
-		return nil, fmt.Errorf("vectors: %d words instead of %d", len(texts), words)
-	}
-	b = b[list:]
-	for i := range words {
-		m.index[texts[i]] = int32(i)
-		m.scale = append(m.scale, float())
-		m.asked = append(m.asked, float())
-	}
-	m.data = b
 	return m, nil
+}
+
+// index notes where the blocks of words begin, and returns how many words there are.
+func (m *Model) index() (words int) {
+	for at := 0; at <= len(m.list); words++ {
+		if words%blockSize == 0 {
+			m.blocks = append(m.blocks, uint32(at))
+		}
+		at += len(lineAt(m.list, at)) + 1
+	}
+	return words
+}
+
+// floats returns the first n numbers of b.
+func floats(b string, n int) []float32 {
+	all := make([]float32, n)
+	for i := range all {
+		all[i] = float32At(b, 4*i)
+	}
+	return all
+}
+
+func float32At(b string, at int) float32 { return math.Float32frombits(uint32At(b, at)) }
+
+// uint32At returns the number at a byte of b, the least significant byte first.
+func uint32At(b string, at int) uint32 {
+	b = b[at : at+4]
+	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
 }

@@ -2,17 +2,19 @@ package vectors
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"testing"
 )
 
 func small(t *testing.T) *Model {
 	t.Helper()
-	m, err := Decode(Encode([]Word{
+	m, err := Decode(string(Encode([]Word{
 		{"cat", []float32{1, 0, 0, 0, 0.5}, 1},
 		{"dog", []float32{0.9, 0.1, 0, 0, 0.5}, 1},
 		{"rain", []float32{0, 0, -2, 1, 0}, 1},
 		{"the", []float32{0, 0.001, 0, 0, 0}, 0.001},
-	}, Shared{Fields: []float32{2, 1}, Length: 1}))
+	}, Shared{Fields: []float32{2, 1}, Length: 1})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +26,9 @@ func TestMeaning(t *testing.T) {
 	tool := func(words ...string) Vector {
 		b := m.NewBag()
 		for i, w := range words {
-			b.Add(i, w, 1)
+			counts := make([]uint8, len(words))
+			counts[i] = 1
+			b.Add(w, counts)
 		}
 		return b.Vector()
 	}
@@ -50,13 +54,13 @@ func TestMeaning(t *testing.T) {
 
 // A matrix turns the vectors of tasks, and only these, and their length is the model's.
 func TestTurn(t *testing.T) {
-	m, err := Decode(Encode([]Word{{"a", []float32{1, 0}, 1}, {"b", []float32{0, 1}, 1}},
-		Shared{Fields: []float32{1}, Turn: []float32{0, 1, 1, 0}, Length: 1.5}))
+	m, err := Decode(string(Encode([]Word{{"a", []float32{1, 0}, 1}, {"b", []float32{0, 1}, 1}},
+		Shared{Fields: []float32{1}, Turn: []float32{0, 1, 1, 0}, Length: 1.5})))
 	if err != nil {
 		t.Fatal(err)
 	}
 	tool := m.NewBag()
-	tool.Add(0, "a", 1)
+	tool.Add("a", []uint8{1})
 	v := tool.Vector()
 	if a, b := m.Task([]string{"a"}).Dot(v), m.Task([]string{"b"}).Dot(v); a != 0 || math.Abs(float64(b)-1.5) > 1e-5 {
 		t.Errorf("the tool a has %v with the task a and %v with b; want 0 and 1.5", a, b)
@@ -65,8 +69,22 @@ func TestTurn(t *testing.T) {
 
 func TestEmbedded(t *testing.T) {
 	m := Embedded()
-	if len(m.index) < 10_000 || len(m.fields) != 5 {
-		t.Fatalf("%d words, %d fields", len(m.index), len(m.fields))
+	words := strings.Split(m.list, "\n")
+	if len(words) < 10_000 || len(m.fields) != 5 {
+		t.Fatalf("%d words, %d fields", len(words), len(m.fields))
+	}
+	for i, word := range words {
+		if number, ok := m.find(word); !ok || number != i {
+			t.Fatalf("%q, word %d, is found as word %d: %v", word, i, number, ok)
+		}
+		for _, other := range []string{word + "\x00", word + "q", word[1:] + "zz"} {
+			if _, is := slices.BinarySearch(words, other); m.Knows(other) != is {
+				t.Fatalf("that the model has %q is %v, want %v", other, !is, is)
+			}
+		}
+	}
+	if m.Knows("") {
+		t.Error("the model has an empty word")
 	}
 	related := m.Task([]string{"photo"}).Dot(m.Task([]string{"imag"}))
 	other := m.Task([]string{"photo"}).Dot(m.Task([]string{"invoic"}))
@@ -80,13 +98,13 @@ func FuzzDecode(f *testing.F) {
 	f.Add(Encode(nil, Shared{}))
 	f.Add([]byte(magic + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := Decode(b)
+		m, err := Decode(string(b))
 		if err != nil {
 			return
 		}
 		bag := m.NewBag()
-		for w := range m.index {
-			bag.Add(0, w, 1)
+		for w := range strings.SplitSeq(m.list, "\n") {
+			bag.Add(w, []uint8{1})
 			m.Task([]string{w})
 		}
 		bag.Vector()

@@ -199,7 +199,7 @@ func (t *trainer) model(name string, s selection) (*vectors.Model, error) {
 		b, err := os.ReadFile(path)
 		if err == nil {
 			fmt.Printf("model %s is read from %s\n", name, path)
-			return vectors.Decode(b)
+			return vectors.Decode(string(b))
 		}
 		if !os.IsNotExist(err) {
 			return nil, err
@@ -211,7 +211,7 @@ func (t *trainer) model(name string, s selection) (*vectors.Model, error) {
 			return nil, err
 		}
 	}
-	return vectors.Decode(b)
+	return vectors.Decode(string(b))
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -210,7 +210,7 @@ const extraStart = 0.03
 
 // noVectors returns a model that knows no word.
 func noVectors() *vectors.Model {
-	m, err := vectors.Decode(vectors.Encode(nil, vectors.Shared{}))
+	m, err := vectors.Decode(string(vectors.Encode(nil, vectors.Shared{})))
 	if err != nil {
 		panic(err)
 	}

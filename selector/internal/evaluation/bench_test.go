@@ -54,7 +54,7 @@ func open(b *testing.B, tools []registry.NormalizedTool) (*registry.Registry, *i
 	if err != nil {
 		b.Fatal(err)
 	}
-	x := index.New(r, vectors.Embedded())
+	x := index.New(r, vectors.Embedded)
 	if _, err := x.Tools(b.Context()); err != nil {
 		b.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func catalog(t *testing.T, tools ...registry.NormalizedTool) *index.Collection {
 	if _, err := r.ReplaceAll(offers); err != nil {
 		t.Fatal(err)
 	}
-	x := index.New(r, vectors.Embedded())
+	x := index.New(r, vectors.Embedded)
 	t.Cleanup(func() { x.Close() })
 	c, err := x.Tools(t.Context())
 	if err != nil {
