@@ -72,7 +72,7 @@ const (
 	manyCPU     = "the router's CPU time for a call, 64 at once, ms"
 	idleMemory  = "memory when idle (PSS, all processes), MiB"
 	idleAnon    = "… of it not from files, MiB"
-	idleFile    = "… of it from files, MiB"
+	idleFile    = "… of it from files and shared memory, MiB"
 	nextClient  = "memory for each further client, MiB"
 	coldStart   = "start until all tools are listed, ms"
 	storedStart = "the same with 200 servers in the stored catalog, ms"
