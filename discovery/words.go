@@ -16,7 +16,10 @@ var address = lazy.Regexp(`[A-Za-z][A-Za-z0-9+.-]*://\S+`)
 // prose returns the lower-case words of a text. A URL counts as the word url, since its
 // parts do not say what a tool does.
 func prose(text string) []string {
-	return split(strings.ToLower(address().ReplaceAllString(text, " url ")))
+	if strings.Contains(text, "://") { // to look for the pattern takes more time than all the rest
+		text = address().ReplaceAllString(text, " url ")
+	}
+	return split(strings.ToLower(text))
 }
 
 // identifier returns the lower-case words of a name in camelCase, snake_case or
