@@ -18,7 +18,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // A catalogWriter writes what the servers' sessions list to the registry and the store. It
@@ -235,46 +234,6 @@ func (w *catalogWriter) configure(c config.Config) {
 	}
 	w.registry.Configure(names, stored)
 	w.trust(c.Servers)
-}
-
-// recall puts the stored offers of servers into the registry, unless the server's offer is
-// known already. The offer of an entry that was edited stays until the edited server is ready.
-func (w *catalogWriter) recall(servers []config.Server) {
-	for _, s := range servers {
-		w.mu.Lock()
-		known, key, last := w.known[s.Name] != "", w.tagger.storeKey(s), w.keys[s.Name]
-		w.mu.Unlock()
-		if !supervisor.Startable(s) || known {
-			continue
-		}
-		offer, ok := w.store.Load(key, s.Name)
-		if !ok {
-			w.recallOlder(last, s.Name)
-			continue
-		}
-		w.mu.Lock()
-		if w.known[s.Name] == "" && w.tagger.storeKey(s) == key {
-			if _, err := w.publish(s.Name, offer); err != nil {
-				w.log.Warn("can't use the stored offer", zap.String("server", s.Name), zap.Error(err))
-			} else {
-				w.known[s.Name] = key
-			}
-		}
-		w.mu.Unlock()
-	}
-}
-
-// recallOlder finds the offer that an entry had before it was edited. It is not used, but the
-// next one is compared with it.
-func (w *catalogWriter) recallOlder(key, server string) {
-	if key == "" {
-		return
-	}
-	if o, ok := w.store.Load(key, server); ok {
-		w.mu.Lock()
-		w.older[server] = registry.Offer{Tools: o.Tools, LastSeen: o.LastSeen, Confirmed: o.Confirmed}
-		w.mu.Unlock()
-	}
 }
 
 // Learn implements [supervisor.Handler].

@@ -56,16 +56,27 @@ func (r *Registry) ReplaceAll(offers map[string]Offer) (changed bool, err error)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.snapshot.Load()
-	next := now
+	changes := make(map[string]*Listing)
 	for server := range now.servers {
 		if _, stays := offers[server]; !stays {
-			next = next.with(server, nil)
+			changes[server] = nil
 		}
 	}
 	for server, o := range offers {
-		if next, err = next.replaced(server, o); err != nil {
+		l, err := now.listing(server, o)
+		if err != nil {
 			return false, err
 		}
+		switch {
+		case l.equal(now.Offer(server)):
+		case l.equal(Listing{}):
+			changes[server] = nil
+		default:
+			changes[server] = &l
+		}
+	}
+	next := now.withAll(changes)
+	for server := range offers {
 		next = r.listed(next, server)
 	}
 	if next == now {
@@ -79,6 +90,22 @@ func (r *Registry) ReplaceAll(offers map[string]Offer) (changed bool, err error)
 // replaced returns the snapshot after the server's offer was replaced: s itself if nothing
 // changes.
 func (s *Snapshot) replaced(server string, o Offer) (*Snapshot, error) {
+	next, err := s.listing(server, o)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case next.equal(s.Offer(server)):
+		return s, nil
+	case next.equal(Listing{}):
+		return s.with(server, nil), nil
+	}
+	return s.with(server, &next), nil
+}
+
+// listing returns the offer of the server as a snapshot shares it: with the pointers of s to items
+// that did not change.
+func (s *Snapshot) listing(server string, o Offer) (Listing, error) {
 	was := s.Offer(server)
 	next := Listing{Capabilities: o.Capabilities, Extensions: o.Extensions, Version: o.Version, Dropped: o.Dropped, LastSeen: o.LastSeen, Confirmed: o.Confirmed}
 	var errs [4]error
@@ -87,15 +114,9 @@ func (s *Snapshot) replaced(server string, o Offer) (*Snapshot, error) {
 	next.Resources, errs[2] = share(server, o.Resources, was.Resources)
 	next.Templates, errs[3] = share(server, o.Templates, was.Templates)
 	if err := errors.Join(errs[:]...); err != nil {
-		return nil, fmt.Errorf("replace the offer of %q: %w", server, err)
+		return Listing{}, fmt.Errorf("replace the offer of %q: %w", server, err)
 	}
-	switch {
-	case next.equal(was):
-		return s, nil
-	case next.equal(Listing{}):
-		return s.with(server, nil), nil
-	}
-	return s.with(server, &next), nil
+	return next, nil
 }
 
 // share returns pointers to the values: those that there were where these are

@@ -99,6 +99,29 @@ func (s *Snapshot) with(server string, l *Listing) *Snapshot {
 	}
 }
 
+// withAll is with for many servers, whose listings are given; nil removes a server. It returns s if
+// there are none.
+func (s *Snapshot) withAll(changes map[string]*Listing) *Snapshot {
+	if len(changes) == 0 {
+		return s
+	}
+	next := &Snapshot{Version: s.Version + 1, servers: make(map[string]*Listing, len(s.servers)+len(changes)), claims: s.claims}
+	maps.Copy(next.servers, s.servers)
+	maps.Copy(next.servers, changes)
+	maps.DeleteFunc(next.servers, func(_ string, l *Listing) bool { return l == nil })
+	for _, l := range next.servers {
+		next.tools = append(next.tools, l.Tools...)
+		next.prompts = append(next.prompts, l.Prompts...)
+		next.resources = append(next.resources, l.Resources...)
+		next.templates = append(next.templates, l.Templates...)
+	}
+	slices.SortFunc(next.tools, byID)
+	slices.SortFunc(next.prompts, byID)
+	slices.SortFunc(next.resources, byID)
+	slices.SortFunc(next.templates, byID)
+	return next
+}
+
 // merge returns all, which is sorted by ID, with what a server offers now in
 // place of what it offered.
 func merge[T keyed](all []T, server string, was, now []T) []T {

@@ -42,9 +42,9 @@ func NewStore(data string, log *zap.Logger) *Store {
 // each as the server sends them.
 const maxStored = 256 << 20
 
-// A stored file is a line of magic and the checksum of the rest: a server's offer or
-// claims, as JSON.
-const magic = "metarouter catalog 2 "
+// A stored file is a line of magic and the checksum of the rest: a server's offer as encode returns
+// it, or claims or keys as JSON.
+const magic = "metarouter catalog 3 "
 
 // maxOffer is the most bytes of definitions in an offer that is kept: to encode them takes
 // a multiple of that in memory.
@@ -77,26 +77,41 @@ func (s *Store) Save(key, server string, o Offer) error {
 	if size := o.size(); size > maxOffer {
 		return fmt.Errorf("store the offer of %q: its definitions have %d MiB, more than the %d MiB that are kept", server, size>>20, maxOffer>>20)
 	}
-	if err := s.write(s.path(key, server), store(server, o)); err != nil {
+	body, err := encode(server, o)
+	if err == nil {
+		err = s.replace(s.path(key, server), body)
+	}
+	if err != nil {
 		return fmt.Errorf("store the offer of %q: %w", server, err)
 	}
 	return nil
 }
 
-// write replaces a file of the store.
+// write replaces a file of the store by a value as JSON.
 func (s *Store) write(path string, content any) error {
 	body, err := json.Marshal(content)
-	if err == nil {
-		err = os.MkdirAll(s.dir, 0o700)
-	}
 	if err != nil {
+		return err
+	}
+	return s.replace(path, body)
+}
+
+// replace replaces a file of the store.
+func (s *Store) replace(path string, body []byte) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
 	return atomicfile.Write(path, append([]byte(header(body)), body...), false)
 }
 
-// read reads a file of the store, which may be about a server. A damaged one is removed.
+// read reads a value from a file of the store.
 func (s *Store) read(path, server string, content any) bool {
+	return s.parse(path, server, func(body []byte) error { return json.Unmarshal(body, content) })
+}
+
+// parse reads a file of the store, which may be about a server, and calls f with what comes behind
+// its header. A damaged file, or one about which f returns an error, is removed.
+func (s *Store) parse(path, server string, f func(body []byte) error) bool {
 	data, err := safefile.Read(path, maxStored)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +119,11 @@ func (s *Store) read(path, server string, content any) bool {
 		}
 		return false
 	}
-	if err := parse(data, content); err != nil {
+	body, err := cut(data)
+	if err == nil {
+		err = f(body)
+	}
+	if err != nil {
 		s.log.Warn("dropped a damaged stored file", zap.String("server", server), zap.Error(err), zap.NamedError("remove", os.Remove(path)))
 		return false
 	}
@@ -118,11 +137,16 @@ func (s *Store) Load(key, server string) (Offer, bool) {
 	if s.dir == "" {
 		return Offer{}, false
 	}
-	var content storedOffer
-	if !s.read(s.path(key, server), server, &content) || content.Server != server { // another server whose name looks the same in a file's name
+	var of string
+	var o Offer
+	ok := s.parse(s.path(key, server), server, func(body []byte) (err error) {
+		of, o, err = decode(body)
+		return err
+	})
+	if !ok || of != server { // another server whose name looks the same in a file's name
 		return Offer{}, false
 	}
-	return content.offer(), true
+	return o, true
 }
 
 // SaveKeys keeps the keys of the offers, by server, that a configuration uses, which place
@@ -197,13 +221,14 @@ func header(body []byte) string {
 	return magic + hex.EncodeToString(sum[:]) + "\n"
 }
 
-func parse(data []byte, content any) error {
+// cut returns what comes behind the header of a file.
+func cut(data []byte) (body []byte, err error) {
 	line, body, _ := bytes.Cut(data, []byte("\n"))
 	if !bytes.HasPrefix(line, []byte(magic)) {
-		return errors.New("not a catalog of this version")
+		return nil, errors.New("not a catalog of this version")
 	}
 	if string(line)+"\n" != header(body) {
-		return errors.New("the checksum is wrong")
+		return nil, errors.New("the checksum is wrong")
 	}
-	return json.Unmarshal(body, content)
+	return body, nil
 }

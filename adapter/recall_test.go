@@ -1,0 +1,44 @@
+package adapter
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// BenchmarkRecall opens a router with the stored tools of two hundred servers.
+func BenchmarkRecall(b *testing.B) {
+	const servers, tools = 200, 10
+	c := config.Config{Files: []string{"mcp.json"}}
+	data := b.TempDir()
+	o := Options{DataDir: data}
+	for i := range servers {
+		name := fmt.Sprintf("s%03d", i)
+		c.Servers = append(c.Servers, config.Server{Name: name, Transport: config.Stdio, Command: name, Args: []string{"--flag", name}})
+	}
+	r := New(c, o)
+	for _, entry := range c.Servers {
+		var offer registry.Offer
+		for i := range tools {
+			raw := fmt.Sprintf(`{"name":"search_orders_%d","description":"Searches the orders of a shop by the customer's name, and returns those of the last days. Orders that were cancelled are left out.","inputSchema":{"type":"object","properties":{"customer":{"type":"string","description":"The name of the customer, or a part of it."},"days":{"type":"integer","minimum":1,"description":"How many days to look back."},"status":{"type":"string","enum":["open","sent","paid"]}},"required":["customer"]},"annotations":{"readOnlyHint":true}}`, i)
+			t, err := discovery.Normalize(entry.Name, json.RawMessage(raw), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			offer.Tools = append(offer.Tools, t)
+		}
+		if err := r.writer.adopt(b.Context(), entry, offer, r.writer.tagger); err != nil {
+			b.Fatal(err)
+		}
+	}
+	r.writer.saveAll()
+	for b.Loop() {
+		if n := len(New(c, o).Tools()); n != servers*tools {
+			b.Fatalf("%d tools are known", n)
+		}
+	}
+}

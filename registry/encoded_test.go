@@ -1,0 +1,56 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"go.uber.org/zap"
+)
+
+// Whatever a file says, decode returns an error or an offer that encodes to the same again.
+func FuzzDecode(f *testing.F) {
+	for _, o := range []Offer{{}, stored(&testing.T{}, "s")} {
+		data, err := encode("s", o)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		f.Add(data[:len(data)/2])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		server, o, err := decode(data)
+		if err != nil {
+			return
+		}
+		again, err := encode(server, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, same, err := decode(again)
+		if err != nil || name != server || !reflect.DeepEqual(same, o) {
+			t.Errorf("%q decodes to %+v, and encoded to %+v, %v", data, o, same, err)
+		}
+	})
+}
+
+func BenchmarkLoad(b *testing.B) {
+	o := Offer{}
+	for i := range 10 {
+		t := tool("s", string(rune('a'+i)), "Searches the orders of a shop by the customer's name.", "search")
+		t.InputSchema = json.RawMessage(`{"type":"object","properties":{"customer":{"type":"string","description":"The name of the customer."}}}`)
+		t.Definition = bytes.Join([][]byte{[]byte(`{"name":"t","inputSchema":`), t.InputSchema, []byte(`}`)}, nil)
+		o.Tools = append(o.Tools, t)
+	}
+	s := NewStore(b.TempDir(), zap.NewNop())
+	if err := s.Save("k", "s", o); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok := s.Load("k", "s"); !ok {
+			b.Fatal("it is not stored")
+		}
+	}
+}
