@@ -13,6 +13,7 @@ import (
 const (
 	maxInitOurs   = 16 << 10
 	maxInitOthers = 128 << 10
+	maxInitAll    = 3 << 20 // a garbage collection would come at 4 MiB
 )
 
 // heavyInits are packages that cannot be had without what they do at the start.
@@ -34,6 +35,7 @@ func TestInitialisationIsSmall(t *testing.T) {
 	if len(packages) < 50 {
 		t.Fatalf("only %d packages are initialised:\n%s", len(packages), out)
 	}
+	sum := 0
 	for _, p := range packages {
 		allowed := maxInitOthers
 		if heavy, ok := heavyInits[p[1]]; ok {
@@ -41,8 +43,13 @@ func TestInitialisationIsSmall(t *testing.T) {
 		} else if p[1] == "main" || strings.HasPrefix(p[1], "github.com/mcp-metarouter/") {
 			allowed = maxInitOurs
 		}
-		if bytes, err := strconv.Atoi(p[2]); err != nil || bytes > allowed {
+		bytes, err := strconv.Atoi(p[2])
+		if err != nil || bytes > allowed {
 			t.Errorf("package %s allocates %s bytes when the program starts, more than %d: make it when it is first used (see internal/lazy)", p[1], p[2], allowed)
 		}
+		sum += bytes
+	}
+	if sum > maxInitAll {
+		t.Errorf("all packages allocate %d bytes when the program starts, more than %d", sum, maxInitAll)
 	}
 }
