@@ -72,8 +72,13 @@ func Parse(line []byte) (Message, error) {
 		m.Error = nil
 	}
 	if method != nil {
-		var ok bool
-		if m.Method, ok = String(method); !ok || m.Method == "" {
+		ok := string(method) == `"tools/call"`
+		if ok {
+			m.Method = "tools/call" // most messages; it needs no new string
+		} else {
+			m.Method, ok = String(method)
+		}
+		if !ok || m.Method == "" {
 			return m, errors.New("the method is not a string")
 		}
 	}

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"math/bits"
 )
@@ -363,16 +362,4 @@ func escapeLen(b []byte) int {
 		return 6
 	}
 	return 0
-}
-
-// unquote decodes a JSON string that skipString accepted.
-func unquote(b []byte) (string, error) {
-	for _, c := range b[1 : len(b)-1] {
-		if c == '\\' {
-			var s string
-			err := json.Unmarshal(b, &s)
-			return s, err
-		}
-	}
-	return string(b[1 : len(b)-1]), nil
 }

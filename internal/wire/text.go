@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -88,3 +89,45 @@ func LooseID(line Ends) (id json.RawMessage) {
 	}
 	return nil
 }
+
+// unquote decodes a JSON string that skipString accepted.
+func unquote(b []byte) (string, error) {
+	inner := b[1 : len(b)-1]
+	first := bytes.IndexByte(inner, '\\')
+	if first < 0 {
+		return string(inner), nil
+	}
+	if s, ok := unescape(inner, first); ok {
+		return s, nil
+	}
+	var s string
+	err := json.Unmarshal(b, &s)
+	return s, err
+}
+
+// unescape decodes what is inside a JSON string whose first backslash is at b[first]. It reports
+// false for code units in hexadecimal and for what is not UTF-8, which are rare.
+func unescape(b []byte, first int) (string, bool) {
+	if !utf8.Valid(b) {
+		return "", false
+	}
+	var out strings.Builder
+	out.Grow(len(b))
+	for next := first; next >= 0; next = bytes.IndexByte(b, '\\') {
+		i := strings.IndexByte(escapes, b[next+1])
+		if i < 0 {
+			return "", false
+		}
+		out.Write(b[:next])
+		out.WriteByte(escaped[i])
+		b = b[next+2:]
+	}
+	out.Write(b)
+	return out.String(), true
+}
+
+// After a backslash, a character of escapes stands for the one at its place in escaped.
+const (
+	escapes = `"\/bfnrt`
+	escaped = "\"\\/\b\f\n\r\t"
+)

@@ -284,7 +284,7 @@ func TestPolicyForTool(t *testing.T) {
 		if limit, pattern := p.timeout(tool); limit != want.time || pattern != want.pattern {
 			t.Errorf("%s may take %d by %q, want %d by %q", name, limit, pattern, want.time, want.pattern)
 		}
-		if got := resultLimit(tool, &p); got != want.tokens {
+		if got := resultLimit(tool, &p, 1<<30); got != want.tokens {
 			t.Errorf("%s may say %d tokens, want %d", name, got, want.tokens)
 		}
 	}
@@ -292,7 +292,7 @@ func TestPolicyForTool(t *testing.T) {
 		t.Errorf("another request may take %v by %q", limit, pattern)
 	}
 	declares := &registry.NormalizedTool{Original: "page_1", Definition: json.RawMessage(`{"_meta":{"anthropic/maxResultSizeChars":4000}}`)}
-	if got := resultLimit(declares, &p); got != 7 {
+	if got := resultLimit(declares, &p, 1<<30); got != 7 {
 		t.Errorf("one that declares more may say %d tokens", got)
 	}
 }

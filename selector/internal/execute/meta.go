@@ -149,16 +149,17 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 	if err != nil {
 		return x.fail("server " + x.delivery.tool.Server + " answered with something that is no result object")
 	}
-	r := Result{IsError: failed, Tool: x.delivery.tool, Limit: resultLimit(x.delivery.tool, &x.delivery.policy)}
+	r := Result{IsError: failed, Tool: x.delivery.tool}
 	ours := x.meta()
 	if theirs == nil {
 		r.JSON = wire.AddMember(raw, "_meta", ours)
-		return r
+	} else {
+		if wire.IsObject(theirs) {
+			ours = merge(theirs, ours)
+		}
+		r.JSON = wire.SetMember(raw, "_meta", ours)
 	}
-	if wire.IsObject(theirs) {
-		ours = merge(theirs, ours)
-	}
-	r.JSON = wire.SetMember(raw, "_meta", ours)
+	r.Limit = resultLimit(x.delivery.tool, &x.delivery.policy, len(r.JSON))
 	return r
 }
 
@@ -205,13 +206,17 @@ func (x *execution) fail(text string) Result {
 	})}
 }
 
-// resultLimit returns how many tokens of the tool's text a client gets at once.
-func resultLimit(t *registry.NormalizedTool, p *Policy) int {
+// resultLimit returns how many tokens of the tool's text a client gets at once, of a result of size
+// bytes.
+func resultLimit(t *registry.NormalizedTool, p *Policy, size int) int {
 	if limit, pattern := forTool(p.ResultTokens, t.ServerName()); pattern != "" {
 		return limit // whatever the tool declares
 	}
 	if p.MaxResultTokens == 0 {
 		return 0
+	}
+	if size <= p.MaxResultTokens*registry.BytesPerToken { // a higher limit changes nothing
+		return p.MaxResultTokens
 	}
 	var declared int
 	if json.Unmarshal(wire.Member(wire.Member(t.Definition, "_meta"), "anthropic/maxResultSizeChars"), &declared) != nil {

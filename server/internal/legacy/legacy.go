@@ -94,16 +94,16 @@ func (a *adapter) callResult(result json.RawMessage) json.RawMessage {
 }
 
 // each adapts the elements of an array in the result.
-func (a *adapter) each(result json.RawMessage, member string, adapt func(where string, element json.RawMessage) json.RawMessage) json.RawMessage {
+func (a *adapter) each(result json.RawMessage, member string, adapt func(at place, element json.RawMessage) json.RawMessage) json.RawMessage {
 	return a.eachOf(result, member, wire.Member(result, member), adapt)
 }
 
 // eachOf is each where the array is known.
-func (a *adapter) eachOf(result json.RawMessage, member string, array json.RawMessage, adapt func(where string, element json.RawMessage) json.RawMessage) json.RawMessage {
+func (a *adapter) eachOf(result json.RawMessage, member string, array json.RawMessage, adapt func(at place, element json.RawMessage) json.RawMessage) json.RawMessage {
 	var adapted []json.RawMessage
 	changed := false
 	wire.Elements(array, func(element []byte) bool {
-		next := adapt(fmt.Sprintf("%s[%d]", member, len(adapted)), element)
+		next := adapt(place{array: member, index: len(adapted)}, element)
 		changed = changed || !same(next, element)
 		adapted = append(adapted, next)
 		return true
@@ -112,6 +112,20 @@ func (a *adapter) eachOf(result json.RawMessage, member string, array json.RawMe
 		return result
 	}
 	return wire.SetMember(result, member, slices.Concat([]byte("["), bytes.Join(raw(adapted), []byte(",")), []byte("]")))
+}
+
+// A place is an element of an array of the result, or a member of it, such as ".resource".
+type place struct {
+	array  string
+	index  int
+	member string
+}
+
+func (p place) String() string { return fmt.Sprintf("%s[%d]%s", p.array, p.index, p.member) }
+
+func (p place) inside(member string) place {
+	p.member += member
+	return p
 }
 
 // kinds are the types of content blocks, the revision from which on clients know
@@ -128,7 +142,7 @@ var kinds = map[string]struct {
 }
 
 // block adapts a content block.
-func (a *adapter) block(where string, block json.RawMessage) json.RawMessage {
+func (a *adapter) block(at place, block json.RawMessage) json.RawMessage {
 	kind, has := "", make([]string, 0, 4)
 	wire.Members(block, func(key string, value []byte) bool {
 		if key == "type" {
@@ -141,21 +155,21 @@ func (a *adapter) block(where string, block json.RawMessage) json.RawMessage {
 	known, ok := kinds[kind]
 	switch {
 	case !ok:
-		a.note("%s: made text, since clients do not know the type %q", where, kind)
+		a.note("%s: made text, since clients do not know the type %q", at, kind)
 		return asText(block)
 	case a.revision < known.since:
-		a.note("%s: made text, since clients of %s do not know the type %s", where, a.revision, kind)
+		a.note("%s: made text, since clients of %s do not know the type %s", at, a.revision, kind)
 		return asText(block)
 	case kind == "resource":
 		resource := wire.Member(block, "resource")
-		if adapted := a.contents(where+".resource", resource); !same(adapted, resource) {
+		if adapted := a.contents(at.inside(".resource"), resource); !same(adapted, resource) {
 			return wire.SetMember(block, "resource", adapted)
 		}
 		return block
 	}
 	for _, name := range known.strings {
 		if !slices.Contains(has, name) {
-			a.note("%s: made text, since it lacks the string %s", where, name)
+			a.note("%s: made text, since it lacks the string %s", at, name)
 			return asText(block)
 		}
 	}
@@ -163,19 +177,19 @@ func (a *adapter) block(where string, block json.RawMessage) json.RawMessage {
 }
 
 // message adapts a message of a prompt, whose content is one block.
-func (a *adapter) message(where string, message json.RawMessage) json.RawMessage {
+func (a *adapter) message(at place, message json.RawMessage) json.RawMessage {
 	content := wire.Member(message, "content")
 	if !wire.IsObject(content) {
 		return message
 	}
-	if adapted := a.block(where+".content", content); !same(adapted, content) {
+	if adapted := a.block(at.inside(".content"), content); !same(adapted, content) {
 		return wire.SetMember(message, "content", adapted)
 	}
 	return message
 }
 
 // contents adapts the contents of a resource, which must be text or a blob.
-func (a *adapter) contents(where string, contents json.RawMessage) json.RawMessage {
+func (a *adapter) contents(at place, contents json.RawMessage) json.RawMessage {
 	filled := false
 	if wire.Members(contents, func(key string, _ []byte) bool {
 		filled = filled || key == "text" || key == "blob"
@@ -183,7 +197,7 @@ func (a *adapter) contents(where string, contents json.RawMessage) json.RawMessa
 	}) != nil || filled {
 		return contents
 	}
-	a.note("%s: added an empty text, since it has neither text nor blob", where)
+	a.note("%s: added an empty text, since it has neither text nor blob", at)
 	return wire.SetMember(contents, "text", []byte(`""`))
 }
 

@@ -89,13 +89,19 @@ func (c *Cache) load(hash string) ProbeResult {
 	if ok || c.dir == "" {
 		return t
 	}
+	t = c.read(hash)
+	c.known[hash] = t
+	return t
+}
+
+// read reads what is known from the file.
+func (c *Cache) read(hash string) (t ProbeResult) {
 	if b, err := safefile.Read(filepath.Join(c.dir, hash), maxFile); err == nil && json.Unmarshal(b, &t) != nil {
 		t = ProbeResult{} // damaged: the server is probed again
 	}
 	if t.Era != peer.LegacyEra && t.Era != peer.ModernEra {
 		t.Era = peer.UnknownEra
 	}
-	c.known[hash] = t
 	return t
 }
 
