@@ -117,10 +117,12 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 		p.opener.running.Go(func() { p.serveClient(life, c, shared, home, on) })
 	}
 	p.mu.Unlock()
-	select {
-	case <-c.ready:
-	case <-ctx.Done():
-		return nil, p.opener.unavailable(status.Starting, "the client's own session with it is being opened")
+	if !signal.IsClosed(c.ready) { // so that ctx.Done is called by those that wait only
+		select {
+		case <-c.ready:
+		case <-ctx.Done():
+			return nil, p.opener.unavailable(status.Starting, "the client's own session with it is being opened")
+		}
 	}
 	if c.err != nil {
 		return nil, p.opener.failed(c.err)

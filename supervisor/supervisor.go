@@ -293,12 +293,14 @@ func (v *Supervisor) all() []*server {
 }
 
 func (v *Supervisor) lookup(ctx context.Context, name string) (*server, error) {
-	select {
-	case <-v.applied:
-	case <-v.ending:
-		return nil, &status.UnavailableError{Server: name, State: status.Stopped}
-	case <-ctx.Done():
-		return nil, &status.UnavailableError{Server: name, State: status.Starting, Reason: "the router is starting"}
+	if !signal.IsClosed(v.applied) {
+		select {
+		case <-v.applied:
+		case <-v.ending:
+			return nil, &status.UnavailableError{Server: name, State: status.Stopped}
+		case <-ctx.Done():
+			return nil, &status.UnavailableError{Server: name, State: status.Starting, Reason: "the router is starting"}
+		}
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()

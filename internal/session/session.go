@@ -14,6 +14,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 )
 
 // Protocol revisions, oldest first. In the legacy era, before [Modern], a client opens a
@@ -75,6 +78,30 @@ type Request struct {
 	// be nil.
 	Origin *Origin
 	Ran    *Run
+
+	// Coroutine runs the caller, nil if that has a goroutine of its own. It may be set only for a
+	// session that is [InPlace], and must be woken when ctx of Call ends. Deadline is of the call,
+	// and zero for none: then Call fails with [context.DeadlineExceeded]. It is for coroutines
+	// only; a goroutine has its deadline in ctx.
+	Coroutine *coroutine.Coroutine
+	Deadline  time.Time
+}
+
+// Leave lets the caller go on in a goroutine of its own. The deadline is in the context from then on.
+func (r *Request) Leave(ctx context.Context) (context.Context, context.CancelFunc) {
+	r.Coroutine.Leave()
+	deadline := r.Deadline
+	r.Coroutine, r.Deadline = nil, time.Time{}
+	if deadline.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, deadline)
+}
+
+// InPlace is implemented by sessions whose Call may run in place of another goroutine: before it
+// blocks, it leaves the request's coroutine, or waits by means of it.
+type InPlace interface {
+	CallsInPlace() bool
 }
 
 // A Client is the client of the router for which a request is made: one of its requests, or

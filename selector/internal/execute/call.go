@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -66,6 +67,10 @@ type Call struct {
 
 	// Client is the name that the client gives itself, for observers; "" if unknown.
 	Client string
+
+	// Coroutine runs the call in place of another goroutine, which it leaves before it blocks; nil
+	// if the call has a goroutine of its own.
+	Coroutine *coroutine.Coroutine
 }
 
 // origin returns for whom the call is made, as another node gets it.

@@ -12,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -33,10 +34,11 @@ const (
 // A delivery is a request on its way to one server. A failover turns it to another
 // server. It belongs to one goroutine.
 type delivery struct {
-	e        *Executor
-	from     session.Client  // nil for the router itself
-	meta     json.RawMessage // what the server gets in _meta but for our span
-	attempts int             // at all servers
+	e         *Executor
+	from      session.Client       // nil for the router itself
+	meta      json.RawMessage      // what the server gets in _meta but for our span
+	attempts  int                  // at all servers
+	coroutine *coroutine.Coroutine // runs the delivery; nil if a goroutine of its own does
 
 	tool      *registry.NormalizedTool // nil if the request is no call
 	server    string
@@ -93,7 +95,7 @@ func (d *delivery) admit(ctx context.Context) (err error) {
 	if d.permit != nil { // a retry keeps it
 		return nil
 	}
-	if d.permit, err = d.e.limiterOf(d.server).acquire(ctx, d.server, d.policy.MaxConcurrent); err != nil {
+	if d.permit, err = d.e.limiterOf(d.server).acquire(ctx, d.server, d.policy.MaxConcurrent, d.coroutine); err != nil {
 		return err
 	}
 	if d.from != nil { // the server asks the client through the permit, which is released then
@@ -152,7 +154,7 @@ func (d *delivery) acquireSession(ctx context.Context) error {
 	if !d.deadline.IsZero() {
 		limit = min(limit, time.Until(d.deadline))
 	}
-	waiting := &lazyTimeout{Context: ctx, limit: limit}
+	waiting := &lazyTimeout{Context: ctx, limit: limit, coroutine: d.coroutine}
 	defer waiting.stop()
 	s, err := d.e.Sessions.Session(waiting, d.server, d.request.From)
 	if err != nil {
@@ -166,21 +168,28 @@ func (d *delivery) acquireSession(ctx context.Context) error {
 }
 
 // send sends the request, and waits for the result until the deadline of all attempts.
-func (d *delivery) send(ctx context.Context) (json.RawMessage, error) {
-	if timeout, pattern := d.policy.timeout(d.tool); timeout > 0 {
-		if d.deadline.IsZero() {
-			d.deadline = time.Now().Add(timeout)
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, d.deadline, &timeoutError{d.server, d.what, timeout, pattern})
-		defer cancel()
+func (d *delivery) send(ctx context.Context) (raw json.RawMessage, err error) {
+	timeout, pattern := d.policy.timeout(d.tool)
+	if timeout > 0 && d.deadline.IsZero() {
+		d.deadline = time.Now().Add(timeout)
 	}
-	raw, err := d.session.Call(ctx, d.request)
+	d.request.Coroutine, d.request.Deadline = d.coroutine, d.deadline
+	if s, ok := d.session.(session.InPlace); d.coroutine == nil || !ok || !s.CallsInPlace() {
+		limited, cancel := d.request.Leave(ctx)
+		defer cancel()
+		raw, err = d.session.Call(limited, d.request)
+	} else {
+		raw, err = d.session.Call(ctx, d.request)
+	}
 	if !errors.Is(err, session.ErrNotSent) {
 		d.sent++
 	}
-	if err != nil && ctx.Err() != nil {
-		return nil, context.Cause(ctx) // whether it was sent or not: no time is left for another attempt
+	switch { // whether it was sent or not: no time is left for another attempt
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case timeout > 0 && !time.Now().Before(d.deadline):
+		return nil, &timeoutError{d.server, d.what, timeout, pattern}
 	}
 	if errors.Is(err, session.ErrClosed) {
 		fate := "whether the call took effect is unknown, and it is not sent again"
@@ -231,11 +240,13 @@ func (e *timeoutError) Error() string {
 	return fmt.Sprintf("server %q did not answer %s within %s, and the call was cancelled; a longer %s", e.server, e.what, e.limit, where)
 }
 
-// A lazyTimeout is a context with a timeout that begins when its end is first waited for.
-// Most calls never wait, and a timer costs as much as the rest of a call.
+// A lazyTimeout is a context with a timeout that begins when its end is first waited for, by the
+// goroutine of the call. Then the call also leaves its coroutine. Most calls never wait, and a
+// timer costs as much as the rest of a call.
 type lazyTimeout struct {
 	context.Context
-	limit time.Duration
+	limit     time.Duration
+	coroutine *coroutine.Coroutine
 
 	mu     sync.Mutex      // guards the fields below
 	inner  context.Context // nil until Done is called
@@ -246,6 +257,7 @@ func (l *lazyTimeout) Done() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.inner == nil {
+		l.coroutine.Leave()
 		l.inner, l.cancel = context.WithTimeout(l.Context, l.limit)
 	}
 	return l.inner.Done()

@@ -59,7 +59,7 @@ func (o *openRequests) cancel(id json.RawMessage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if r := o.byID[string(id)]; r != nil && r.Method != "initialize" {
-		r.end(errCancelled)
+		r.Cancel(errCancelled)
 		o.drop(r)
 	}
 }
@@ -70,7 +70,7 @@ func (o *openRequests) cancelAll(cause error) (ids []json.RawMessage) {
 	defer o.mu.Unlock()
 	for _, r := range o.byID {
 		ids = append(ids, r.ID)
-		r.end(cause)
+		r.Cancel(cause)
 		o.drop(r)
 	}
 	return ids

@@ -3,6 +3,7 @@ package stdio
 import (
 	"context"
 
+	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -56,5 +57,8 @@ func (c *connection) replay(ctx context.Context, m wire.Message) {
 		r.Run()
 		return
 	}
-	c.workers.Go(func() { r.Run() })
+	c.running.Start(func(co *coroutine.Coroutine) {
+		co.Leave()
+		r.Run()
+	})
 }

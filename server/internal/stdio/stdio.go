@@ -1,11 +1,12 @@
 // Package stdio serves one client over a pair of streams, one message a line.
 //
-//	client ─▶ in ─▶ read ─▶ receive ─▶ Conversation.Begin ─▶ work ─▶ Request.Run
+//	client ─▶ in ─▶ read ─▶ receive ─▶ Conversation.Begin ─▶ Request.Run
 //	client ◀─ out ◀─ queue ◀──────────────── line ◀────────────────────┘
 //
-// One goroutine reads. Requests run on workers; a few workers stay for the next
-// requests. A queue orders what is written, so that no goroutine that must not wait
-// waits for the client.
+// One goroutine reads. Each request runs as a coroutine. A call of a server's tool holds up the
+// goroutine that reads until the call is sent, and then the one that reads the server's answer;
+// other requests have goroutines of their own. A queue orders what is written, so that no
+// goroutine that must not wait waits for the client.
 //
 // With a [Journal], another router can go on where this one was killed.
 //
@@ -20,10 +21,10 @@ import (
 	"io"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -40,10 +41,6 @@ const (
 	// stuck is how long Serve waits for a write to a client that does not read, and
 	// for a read that is to be noted in a journal.
 	stuck = 2 * time.Second
-
-	// maxIdle bounds the goroutines that wait for a request. A new goroutine for
-	// each request would have to grow its stack each time.
-	maxIdle = 8
 )
 
 // Options say for whom Serve serves a client.
@@ -76,7 +73,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	if inherited != nil {
 		routers = inherited.Routers
 	}
-	c := &connection{end: end, journal: journal, work: make(chan task)}
+	c := &connection{end: end, journal: journal}
 	c.queue = newQueue(out, journal, c.failed)
 	c.conversation = o.Clients.Open(c, conversation.Stdio, conversation.Identity{}, routers)
 	o.Attached(c.conversation)
@@ -108,7 +105,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 		defer close(finished)
 		c.conversation.Close()
 		c.answers.Wait()
-		c.workers.Wait()
+		c.running.Close()
 		c.queue.close()
 	}()
 	select {
@@ -131,9 +128,7 @@ type connection struct {
 	journal      Journal
 	queue        *queue
 	answers      sync.WaitGroup // requests that are being answered
-	workers      sync.WaitGroup // goroutines that run requests, or wait for one
-	idle         atomic.Int32   // workers that wait
-	work         chan task      // to a worker that waits
+	running      coroutine.Pool // of requests
 }
 
 // A task is an open request and its slot in the journal.
@@ -231,42 +226,26 @@ func (c *connection) receiveRequest(ctx context.Context, m wire.Message, line []
 	c.journal.Passed(lines) // in the journal, the request is open from now on, and no longer unread
 	c.answers.Add(1)
 	if r.Quick {
-		c.run(t, false)
+		c.run(t, nil)
 		return true
 	}
-	select {
-	case c.work <- t:
-	default:
-		c.workers.Add(1)
-		go c.runAll(ctx, t)
-	}
+	c.running.Start(func(co *coroutine.Coroutine) { c.run(t, co) })
 	return true
 }
 
-// runAll runs the request, and those that come while the worker waits.
-func (c *connection) runAll(ctx context.Context, t task) {
-	defer c.workers.Done()
-	for {
-		c.run(t, true)
-		if c.idle.Add(1) > maxIdle {
-			c.idle.Add(-1)
-			return
-		}
-		select {
-		case t = <-c.work:
-			c.idle.Add(-1)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// run runs a request and has its answer written. The goroutine that reads must not
-// write.
-func (c *connection) run(t task, mayWrite bool) {
+// run runs a request and has its answer written. Without a coroutine it is run by the goroutine
+// that reads, which must not write.
+func (c *connection) run(t task, co *coroutine.Coroutine) {
 	defer c.answers.Done()
-	if line := t.request.Run(); line != nil {
-		c.queue.put(outgoing{message: line, slot: t.slot}, putOptions{patient: true, mayWrite: mayWrite})
+	var line []byte
+	if t.request.Method == "tools/call" {
+		line = t.request.RunIn(co)
+	} else {
+		co.Leave()
+		line = t.request.Run()
+	}
+	if line != nil {
+		c.queue.put(outgoing{message: line, slot: t.slot}, putOptions{patient: true, mayWrite: co != nil, coroutine: co})
 	} else if !isInterrupted(t.request) {
 		c.journal.End(t.slot)
 	}
@@ -303,8 +282,9 @@ func (c *connection) receiveBatch(ctx context.Context, line []byte, lines *wire.
 	}
 	c.journal.Passed(lines)
 	c.answers.Add(1)
-	c.workers.Go(func() {
+	c.running.Start(func(co *coroutine.Coroutine) {
 		defer c.answers.Done()
+		co.Leave()
 		array := b.Run(context.Background())
 		for i, r := range b.Requests {
 			if b.IsAnswered(i) || !isInterrupted(r) {

@@ -3,35 +3,47 @@ package peer
 import (
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
 // Calls are the requests to the server that have no answer yet. They also say
 // whether new ones may begin.
 type Calls struct {
-	mu      sync.Mutex // guards the fields below
-	pending map[int64]*call
-	idle    chan struct{} // closed while no call is pending
-	since   time.Time     // when idle was closed
-	refused bool          // no call may begin: those under way may end, then the session does
-	served  int           // requests of users that were answered
+	mu            sync.Mutex // guards the fields below
+	pending       map[int64]*call
+	subscriptions int           // of the pending calls
+	idle          chan struct{} // closed when no call is pending; nil if no one waits for that
+	since         time.Time     // since when no call is pending, if none is
+	refused       bool          // no call may begin: those under way may end, then the session does
+	served        int           // requests of users that were answered
 }
 
 // A call is a request that was begun and has not ended.
 type call struct {
-	id       int64
-	method   string
-	from     session.Client
-	token    json.RawMessage // the client's progress token; nil if it gave none
-	answer   chan Reply      // receives at most one
-	sent     *Outgoing
-	doubted  atomic.Bool  // a line seemed to be its answer, and was no message
-	roots    bool         // the server has asked for the client's roots; guarded by Calls.mu
-	declined atomic.Int32 // questions of the server during the call
+	id        int64
+	method    string
+	from      session.Client
+	token     json.RawMessage      // the client's progress token; nil if it gave none
+	answer    chan Reply           // receives at most one
+	coroutine *coroutine.Coroutine // that waits for the answer; nil if a goroutine does
+	sent      Outgoing
+	doubted   atomic.Bool  // a line seemed to be its answer, and was no message
+	roots     bool         // the server has asked for the client's roots; guarded by Calls.mu
+	declined  atomic.Int32 // questions of the server during the call
+}
+
+// wake lets the coroutine go on that waits for the call, if one does.
+func (c *call) wake() {
+	if c.coroutine != nil {
+		c.coroutine.Wake()
+	}
 }
 
 // standing reports whether the call is a subscription, for whose answer no caller waits.
@@ -46,36 +58,47 @@ func (c *Calls) add(one *call) error {
 	if c.refused && !one.standing() {
 		return errRefused
 	}
-	if !one.standing() && c.busy() == 0 {
-		c.idle = make(chan struct{})
-	}
 	c.pending[one.id] = one
+	if one.standing() {
+		c.subscriptions++
+	}
 	return nil
 }
 
 // busy counts the calls that a caller waits for. c.mu must be held.
 func (c *Calls) busy() int {
-	n := len(c.pending)
-	for _, one := range c.pending {
-		if one.standing() {
-			n--
-		}
-	}
-	return n
+	return len(c.pending) - c.subscriptions
 }
 
 // remove ends a call.
 func (c *Calls) remove(one *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.pending[one.id] == nil {
+		return
+	}
 	delete(c.pending, one.id)
-	if c.busy() == 0 {
-		select {
-		case <-c.idle:
-		default:
-			close(c.idle)
-			c.since = time.Now()
-		}
+	if one.standing() {
+		c.subscriptions--
+		return
+	}
+	if c.busy() > 0 {
+		return
+	}
+	c.since = time.Now()
+	if c.idle != nil {
+		close(c.idle)
+		c.idle = nil
+	}
+}
+
+// wake lets all coroutines go on that wait.
+func (c *Calls) wake() {
+	c.mu.Lock()
+	all := slices.Collect(maps.Values(c.pending))
+	c.mu.Unlock()
+	for _, one := range all {
+		one.wake()
 	}
 }
 
@@ -166,8 +189,21 @@ func (c *Calls) takeRoots(given *call) bool {
 func (c *Calls) Idle() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.busy() == 0 {
+		return noCall
+	}
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+	}
 	return c.idle
 }
+
+// noCall is closed.
+var noCall = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // IdleFor returns for how long no call has been under way, 0 if one is.
 func (c *Calls) IdleFor() time.Duration {

@@ -39,10 +39,8 @@ func New(h Host, open func(*Conn) Link) *Peer {
 	if h.Limits == nil {
 		h.Limits = NewLimits(func() int { return 0 })
 	}
-	idle := make(chan struct{})
-	close(idle)
 	c := &Conn{
-		Calls:  Calls{pending: make(map[int64]*call), idle: idle, since: time.Now()},
+		Calls:  Calls{pending: make(map[int64]*call), since: time.Now()},
 		Strays: Strays{log: h.Stray},
 		Flood:  newFlood(),
 		server: h.Server,
@@ -71,6 +69,11 @@ func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, er
 		raw, err := p.await(ctx, one)
 		if err != nil || p.agreed.meta == nil || !asksInput(r, raw) {
 			return raw, err
+		}
+		if r.Coroutine != nil {
+			var cancel context.CancelFunc
+			ctx, cancel = r.Leave(ctx)
+			defer cancel()
 		}
 		if err := p.Questions.allowRound(raw); err != nil {
 			return nil, err

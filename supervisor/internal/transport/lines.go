@@ -118,10 +118,10 @@ func (l *Lines) tear(u unwritten, err error) {
 func (l *Lines) Send(ctx context.Context, o *peer.Outgoing) error {
 	select {
 	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-l.conn.Done():
-		return session.ErrClosed
+	default:
+		if err := l.await(ctx, o); err != nil {
+			return err
+		}
 	}
 	n, err := l.w.TryWrite(o.Line)
 	switch u := (unwritten{o, n}); {
@@ -133,6 +133,24 @@ func (l *Lines) Send(ctx context.Context, o *peer.Outgoing) error {
 		<-l.turn
 	}
 	return nil
+}
+
+// await waits for the message's turn.
+func (l *Lines) await(ctx context.Context, o *peer.Outgoing) error {
+	o.Coroutine.Leave()
+	if !o.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, o.Deadline)
+		defer cancel()
+	}
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.conn.Done():
+		return session.ErrClosed
+	}
 }
 
 // SendLater implements [peer.Link].
