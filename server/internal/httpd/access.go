@@ -62,8 +62,11 @@ func (a access) admit(r *http.Request, anyPage bool) error {
 func (a access) knows(host string, r *http.Request) bool {
 	host = strings.ToLower(host)
 	name := hostname(host)
-	return name == "localhost" || net.ParseIP(name).IsLoopback() || slices.Contains(a.hosts, host) ||
-		slices.Contains(a.hosts, name) || net.ParseIP(name) != nil && net.ParseIP(name).Equal(localIP(r))
+	if name == "localhost" || slices.Contains(a.hosts, name) || slices.Contains(a.hosts, host) {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && (ip.IsLoopback() || ip.Equal(localIP(r)))
 }
 
 // hostname returns host without a port and without the brackets of IPv6.

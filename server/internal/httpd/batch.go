@@ -47,19 +47,12 @@ func (t *streamable) batch(x *exchange, body []byte) {
 		x.refuse(http.StatusNotFound, nil, err) // the session has just ended
 		return
 	}
-	t.sessions.occupy(s)
 	st.cut = func() {
 		t.log.Warn("the client does not read; its batch is cancelled", zap.Int("requests", len(b.Requests)))
 		for _, r := range b.Requests {
 			r.Cancel(conversation.ErrUnread)
 		}
 	}
-	memory := x.lease.share()
-	t.work.running.Go(func() {
-		defer t.sessions.release(s)
-		defer memory.release()
-		defer done()
-		st.finish(b.Run(t.work.ctx))
-	})
-	answerOn(x, s, st)
+	p := t.lasting(s, st, func() []byte { return b.Run(t.work.ctx) }, done)
+	p.send(x)
 }

@@ -87,8 +87,11 @@ func (x *exchange) isRead() bool {
 // error. A web page can't send a body of this type to another origin without
 // permission, as it can send forms.
 func (x *exchange) message() (body []byte, ok bool) {
-	kind, _, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
-	bare := x.rest != "" && x.r.ContentLength == 0 && x.r.Header.Get("Content-Type") == ""
+	kind := x.r.Header.Get("Content-Type")
+	bare := x.rest != "" && x.r.ContentLength == 0 && kind == ""
+	if kind != "application/json" { // as most clients write it
+		kind, _, _ = mime.ParseMediaType(kind)
+	}
 	if kind != "application/json" && !bare {
 		x.refuse(http.StatusUnsupportedMediaType, nil, conversation.InvalidRequest("the Content-Type must be application/json"))
 		return nil, false
@@ -152,15 +155,17 @@ func (x *exchange) notAllowed(allowed, why string) {
 	x.refuse(http.StatusMethodNotAllowed, nil, conversation.InvalidRequest(why))
 }
 
+// Values of headers that all answers share.
+var typeJSON, noSniff = []string{"application/json"}, []string{"nosniff"}
+
 // json answers with one JSON value.
 func (x *exchange) json(status int, body []byte) {
 	header := x.w.Header()
 	if status == http.StatusUnauthorized && header["Www-Authenticate"] == nil { // "MUST" of RFC 9110
 		x.challenge("", "", x.scopesToAsk())
 	}
-	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	header.Set("X-Content-Type-Options", "nosniff")
+	header["Content-Type"], header["X-Content-Type-Options"] = typeJSON, noSniff
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.w.WriteHeader(status)
 	x.write(body)
 }

@@ -82,47 +82,6 @@ func prefersStream(r *http.Request) bool {
 	return stream >= 0 && stream < object
 }
 
-// respond answers with what comes on the stream: the answer alone, with its status,
-// if the answer comes first and within the wait; else events, which begin begins. It
-// reports false if the client left before anything was written. A request that was
-// cancelled has no answer. A client that prefers events always gets events, unless
-// the answer has a status of its own.
-func respond(x *exchange, s *stream, wait time.Duration, status func(answer []byte) int, begin func(*exchange) error) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	for {
-		answer, state, changed := s.peek()
-		switch state {
-		case answered:
-			code := status(answer)
-			if code == http.StatusOK && prefersStream(x.r) {
-				return follow(x, s, 0, false, begin)
-			}
-			x.json(code, answer)
-			return true
-		case cancelled:
-			if x.revoked() {
-				x.refuseRevoked()
-				return true
-			}
-			x.accepted()
-			return true
-		case begun:
-			return follow(x, s, 0, false, begin)
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			return follow(x, s, 0, false, begin)
-		case <-x.r.Context().Done():
-			if x.revoked() {
-				x.refuseRevoked()
-			}
-			return false
-		}
-	}
-}
-
 // startEvents begins a stream of server-sent events.
 func (x *exchange) startEvents() {
 	header := x.w.Header()

@@ -144,7 +144,7 @@ func New(b *Backends, o Options) *Handler {
 	log := b.Log.Named("http")
 	h.login = newLogin(o, b.Secret, h.work, log)
 	h.sessions = &sessions{work: h.work, log: log, byID: make(map[string]*httpSession), rules: h.current}
-	h.streamable = &streamable{sessions: h.sessions, work: h.work, log: log}
+	h.streamable = &streamable{sessions: h.sessions, work: h.work, log: log, lazily: waits{time: lazily}, longer: waits{time: longer}}
 	h.plain = &plain{work: h.work}
 	h.info = &info{b}
 	if o.Live != nil {
@@ -190,7 +190,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if in {
 		defer x.hold()()
 	}
-	if x.payer == "" { // a client that guesses tokens is known by its address alone
+	if x.payer == "" && x.limiter != nil { // a client that guesses tokens is known by its address alone
 		x.payer = network(r.RemoteAddr)
 	}
 	if x.pay(1) && !h.serveBrowser(x, browser, in) && h.mayEnter(x, in) {

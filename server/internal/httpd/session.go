@@ -37,9 +37,10 @@ type httpSession struct {
 	conversation *conversation.Conversation
 
 	// Guarded by the mutex of sessions.
-	busy      int // HTTP requests and requests in flight
+	busy      int // HTTP requests in flight
 	idleSince time.Time
-	expiry    *time.Timer // while it is idle
+	expiry    *time.Timer   // runs while it is idle, and perhaps while it is busy; nil if it does not run
+	timeout   time.Duration // of expiry
 
 	mu         sync.Mutex // guards what follows
 	lastStream int
@@ -109,27 +110,12 @@ func (h *sessions) use(id string, b *Backend, principal Principal) (s *httpSessi
 	if s == nil || s.backend != b || s.principal != principal {
 		return nil, false
 	}
-	h.wake(s)
+	s.busy++
 	return s, true
 }
 
-// occupy keeps a session from being idle, until release.
-func (h *sessions) occupy(s *httpSession) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.wake(s)
-}
-
-// wake counts one more user of the session. h.mu must be held.
-func (h *sessions) wake(s *httpSession) {
-	s.busy++
-	if s.expiry != nil {
-		s.expiry.Stop()
-		s.expiry = nil
-	}
-}
-
-// release undoes use and occupy.
+// release undoes use. The timer of the session goes on while the session is busy, so that a
+// request does not cost a timer.
 func (h *sessions) release(s *httpSession) {
 	timeout := h.rules().sessionTimeout // after which an idle session ends
 	h.mu.Lock()
@@ -139,14 +125,33 @@ func (h *sessions) release(s *httpSession) {
 		return
 	}
 	s.idleSince = time.Now()
-	s.expiry = time.AfterFunc(timeout, func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if s.busy == 0 && time.Since(s.idleSince) >= timeout {
-			h.log.Debug("a session has ended for being idle")
-			h.drop(s)
-		}
-	})
+	if s.expiry != nil && s.timeout == timeout {
+		return
+	}
+	if s.expiry != nil {
+		s.expiry.Stop()
+	}
+	s.timeout = timeout
+	s.expiry = time.AfterFunc(timeout, func() { h.expire(s) })
+}
+
+// expire ends a session that was idle for its time, or waits for the rest of the time.
+func (h *sessions) expire(s *httpSession) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.byID[s.id] != s {
+		return
+	}
+	if s.busy > 0 {
+		s.expiry = nil // release starts another
+		return
+	}
+	if left := s.timeout - time.Since(s.idleSince); left > 0 {
+		s.expiry.Reset(left)
+		return
+	}
+	h.log.Debug("a session has ended for being idle")
+	h.drop(s)
 }
 
 // refuse opens no more sessions.

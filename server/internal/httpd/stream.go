@@ -35,13 +35,13 @@ type stream struct {
 	standing bool
 	cut      func() // ends a request whose client does not read
 
-	mu       sync.Mutex // guards what follows
-	log      eventLog
-	kept     func()        // called when more is kept; may be nil
-	closed   bool          // no more messages
-	answered bool          // the last event is the answer
-	at       *attachment   // the connection that follows the stream; nil if there is none
-	changed  chan struct{} // closed at the next change
+	mu      sync.Mutex // guards what follows
+	log     eventLog
+	kept    func()        // called when more is kept; may be nil
+	closed  bool          // no more messages
+	at      *attachment   // the connection that follows the stream; nil if there is none
+	changed chan struct{} // closed at the next change; nil if no one waits
+	opening func() bool   // has a connection follow the stream, unless the client has left; nil if it was called or is not needed
 }
 
 // An attachment is a connection that follows a stream.
@@ -58,7 +58,7 @@ func (a *attachment) end() {
 }
 
 func newStream(name string) *stream {
-	return &stream{name: name, changed: make(chan struct{})}
+	return &stream{name: name}
 }
 
 // Send implements [conversation.Writer].
@@ -92,8 +92,47 @@ func (s *stream) add(message []byte) error {
 		return conversation.ErrUnread
 	}
 	log.push(message)
+	s.openNow()
 	s.wake()
 	return nil
+}
+
+// opens says how a connection begins to follow the stream, which happens at its first message.
+func (s *stream) opens(how func() bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opening = how
+}
+
+// open has a connection follow the stream, unless one does or the stream has concluded.
+func (s *stream) open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.openNow()
+}
+
+// openNow is open. s.mu must be held.
+func (s *stream) openNow() {
+	how := s.opening
+	s.opening = nil
+	if how != nil && !how() {
+		s.drop()
+	}
+}
+
+// conclude ends the stream with the answer, or reports that it comes alone: no connection follows
+// the stream, and none will. nil is no answer.
+func (s *stream) conclude(answer []byte) (alone bool) {
+	s.mu.Lock()
+	if s.opening != nil {
+		s.opening = nil
+		s.drop()
+		s.mu.Unlock()
+		return true
+	}
+	s.mu.Unlock()
+	s.finish(answer)
+	return false
 }
 
 // finish ends the stream with the answer; nil is no answer.
@@ -102,7 +141,6 @@ func (s *stream) finish(answer []byte) {
 	if !s.closed {
 		if answer != nil {
 			s.log.push(answer)
-			s.answered = true
 		}
 		s.closed = true
 		s.wake()
@@ -112,13 +150,6 @@ func (s *stream) finish(answer []byte) {
 	if kept != nil {
 		kept()
 	}
-}
-
-// discard ends at once a stream that no connection will follow any more.
-func (s *stream) discard() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.drop()
 }
 
 // drop ends the stream at once, and keeps nothing. s.mu must be held.
@@ -134,37 +165,19 @@ func (s *stream) drop() {
 
 // wake wakes the goroutines that wait for a change. s.mu must be held.
 func (s *stream) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-// What a stream has.
-const (
-	silent    = iota // nothing yet
-	answered         // the answer alone
-	cancelled        // nothing, and it has ended
-	begun            // anything else
-)
-
-// peek returns what the stream has, and the answer if that is all.
-func (s *stream) peek() (answer []byte, state int, changed <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.answered && s.log.last == 1:
-		return s.log.events[0].message, answered, nil
-	case s.log.last > 0:
-		return nil, begun, nil
-	case s.closed:
-		return nil, cancelled, nil
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
 	}
-	return nil, silent, s.changed
 }
 
 // after returns the events behind the numbered one, and whether more may come.
 func (s *stream) after(number int) (events []event, more bool, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
 	return s.log.after(number), !s.closed, s.changed
 }
 

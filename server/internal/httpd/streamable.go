@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// lazily is how long respond waits for an answer before it begins a stream, and
+	// lazily is how long a reply waits for an answer before it begins a stream, and
 	// longer how long if the answer may have a status of its own, which a stream that
 	// was begun can't have any more.
 	lazily = 50 * time.Millisecond
@@ -35,6 +35,8 @@ type streamable struct {
 	sessions *sessions
 	work     *work
 	log      *zap.Logger
+
+	lazily, longer waits
 }
 
 // post takes a message of either era.
@@ -103,8 +105,9 @@ func (t *streamable) modern(x *exchange, m wire.Message) {
 	defer c.Close()
 	s := newStream("")
 	if err := once(x, c, m, s, func(r *conversation.Request) {
-		t.answer(r, s, done)
-		respond(x, s, longer, func(answer []byte) int { return answerStatus(answer, m.ID) }, hello)
+		t.cutsOff(s, r)
+		p := reply{s, &t.longer, func(answer []byte) int { return answerStatus(answer, m.ID) }, hello, func() []byte { return t.run(r) }, done}
+		p.send(x)
 	}); err != nil {
 		done()
 		x.refuse(refusalStatus(err), m.ID, err)
@@ -169,7 +172,7 @@ func (t *streamable) legacy(x *exchange, m wire.Message) {
 }
 
 // legacyRequest answers a request of a session. The request goes on if the client is cut
-// off: the client can resume the stream.
+// off: the client can resume the stream. The connection is kept until then.
 func (t *streamable) legacyRequest(x *exchange, s *httpSession, m wire.Message) {
 	done, err := t.work.admit(m.Method)
 	if err != nil {
@@ -187,43 +190,31 @@ func (t *streamable) legacyRequest(x *exchange, s *httpSession, m wire.Message) 
 		x.refuse(status, m.ID, err)
 		return
 	}
-	t.sessions.occupy(s)
-	body := x.lease.share()
-	t.answer(r, st, func() {
-		done()
-		body.release()
-		t.sessions.release(s)
-	})
-	answerOn(x, s, st)
+	t.cutsOff(st, r)
+	p := t.lasting(s, st, func() []byte { return t.run(r) }, done)
+	p.send(x)
 }
 
-// answer answers the request on the stream: in a goroutine, unless the request is
-// quick. It calls done then.
-func (t *streamable) answer(r *conversation.Request, s *stream, done func()) {
+// cutsOff has a request end whose client does not read.
+func (t *streamable) cutsOff(s *stream, r *conversation.Request) {
 	s.cut = func() {
 		t.log.Warn("the client does not read; its request is cancelled", zap.String("method", r.Method))
 		r.Cancel(conversation.ErrUnread)
 	}
-	answer := func() {
-		defer done()
-		line := r.Run()
-		if line == nil && t.work.ctx.Err() != nil {
-			line = conversation.Refusal(r.ID, conversation.ErrClosed)
-		}
-		s.finish(line)
-	}
-	if r.Quick {
-		answer()
-		return
-	}
-	t.work.running.Go(answer)
 }
 
-// answerOn answers with what comes on a stream of the session.
-func answerOn(x *exchange, s *httpSession, st *stream) {
-	if !respond(x, st, lazily, func([]byte) int { return http.StatusOK }, func(x *exchange) error { return prime(x, s, st) }) {
-		st.discard() // the client does not know it, and can't resume it
+// run handles a request, and returns its answer, nil if it has none.
+func (t *streamable) run(r *conversation.Request) (answer []byte) {
+	answer = r.Run()
+	if answer == nil && t.work.ctx.Err() != nil {
+		answer = conversation.Refusal(r.ID, conversation.ErrClosed)
 	}
+	return answer
+}
+
+// lasting returns the reply to a request of a session, whose client can resume the stream.
+func (t *streamable) lasting(s *httpSession, st *stream, run func() []byte, done func()) reply {
+	return reply{st, &t.lazily, func([]byte) int { return http.StatusOK }, func(x *exchange) error { return prime(x, s, st) }, run, done}
 }
 
 // prime begins a stream with the event that the client needs to resume it.
