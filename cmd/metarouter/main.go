@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	_ "github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/early" // runs the process guard
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/supervisor"
@@ -82,7 +81,8 @@ func main() {
 		}
 		return
 	}
-	secret.Token() // so that no child gets it
+	secret.Token()    // so that no child gets it
+	_ = resumedWait() // likewise
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -82,14 +82,22 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	// SIGPIPE is caught, since servers would inherit it if it were ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	hasClient := f.stdio && !f.host && !isTerminal(env.streams[0])
-	c, named, err := configToServe(ctx, env, &f, hasClient)
+	resumed := resumedWait()
+	var c config.Config
+	var named bool
+	var err error
+	if resumed != nil && hasClient {
+		c, named, f.profile, err = resumed.config(env)
+	} else {
+		c, named, err = configToServe(ctx, env, &f, hasClient)
+	}
 	if err != nil {
 		if hasClient && ctx.Err() == nil {
 			service.Refuse(env.stdin, env.raw, err)
 		}
 		return err
 	}
-	if err := f.check(c.Router); err != nil {
+	if err := f.check(c.Router); err != nil && resumed == nil {
 		return usage(err)
 	}
 	if f.host {
@@ -99,8 +107,10 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := checkFiles(env, c, log); err != nil {
-		return err
+	if resumed == nil {
+		if err := checkFiles(env, c, log); err != nil {
+			return err
+		}
 	}
 	s := newService(env, c, named, f, log)
 	var journal server.Journal

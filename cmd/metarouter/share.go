@@ -59,11 +59,7 @@ func shareRouter(ctx context.Context, env *environment, c config.Config, named b
 	if err != nil {
 		return nil, errors.Join(daemon.ErrCannotShare, err)
 	}
-	memory, file, err := daemon.NewMemory(daemon.JournalSize)
-	if err != nil {
-		return nil, errors.Join(daemon.ErrCannotShare, err)
-	}
-	stage, err := pipe.NewStage()
+	memory, file, stage, err := clientFiles()
 	if err != nil {
 		return nil, errors.Join(daemon.ErrCannotShare, err)
 	}
@@ -85,6 +81,10 @@ func shareRouter(ctx context.Context, env *environment, c config.Config, named b
 		},
 		In: env.streams[0].(*os.File), Out: env.streams[1].(*os.File), Err: env.streams[2].(*os.File), Memory: file, Stage: stage,
 	}
+	if w := resumedWait(); w != nil {
+		client.Resumed = &w.left
+	}
+	client.Wait = waitInLittleMemory(env, &c, named, f.profile, append([]*os.File{file}, stage.Files()...), log)
 	return daemon.NewJournal(memory, stage), client.Run(ctx)
 }
 

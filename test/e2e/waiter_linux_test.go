@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// maxWaiter bounds the memory that a waiting client's process has alone, in KiB. It takes 1.1
+// MiB; the whole program takes more than 6.
+const maxWaiter = 3 << 10
+
+// waits waits until the client's process does nothing but wait.
+func waits(t *testing.T, c *mcptest.Client) {
+	t.Helper()
+	pid := c.Cmd.Process.Pid
+	mcptest.WaitFor(t, "the client's process to wait in little memory", func() bool {
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // for a moment, that of the link by which it was executed
+		return string(name) == "metarouter\n" && isWaiter(t, pid)
+	})
+}
+
+// isWaiter reports whether the process has little memory. Whoever may not see that can't tell.
+func isWaiter(t *testing.T, pid int) bool {
+	t.Helper()
+	if _, err := os.Stat("/proc/self/smaps_rollup"); err != nil {
+		t.Skip("this system does not tell the memory of a process")
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if os.IsPermission(err) {
+		t.Skip("this user can't see the memory of a process that hides it")
+	}
+	anonymous := regexp.MustCompile(`(?m)^Pss_Anon:\s+(\d+) kB$`).FindSubmatch(text)
+	if err != nil || anonymous == nil { // it is just executing
+		return false
+	}
+	n, _ := strconv.Atoi(string(anonymous[1]))
+	return n < maxWaiter
+}
+
+// Twenty clients wait in little memory. When the router is killed they go on, and wait again.
+func TestSharedByWaiters(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo,pid")}, map[string]any{"mode": "direct"})
+	var clients []*mcptest.Client
+	for range 20 {
+		clients = append(clients, s.serve())
+	}
+	for range 2 {
+		before := mustCall(t, clients[0], "s__pid", "{}").text()
+		for _, c := range clients {
+			waits(t, c)
+		}
+		s.kill(syscall.SIGKILL)
+		for _, c := range clients {
+			if after := mustCall(t, c, "s__pid", "{}").text(); after == before {
+				t.Error("the server has outlived its router")
+			}
+			if c.Stray() > 0 || !strings.Contains(c.Stderr(), "another takes over") {
+				t.Errorf("%d lines are no messages; the log:\n%s", c.Stray(), c.Stderr())
+			}
+		}
+	}
+	for _, c := range clients {
+		waits(t, c)
+	}
+	for _, c := range clients {
+		if err := c.Close(); err != nil {
+			t.Errorf("leaving: %v\n%s", err, c.Stderr())
+		}
+	}
+	if pid := s.host(); pid != 0 {
+		t.Errorf("the shared router %d is alive", pid)
+	}
+}
+
+// A waiting client's process passes on SIGHUP, and ends by SIGTERM when its servers have.
+func TestWaiterGetsSignals(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"one": fake("-tools", "echo,pid")}, map[string]any{"mode": "direct"})
+	a, b := s.serve("--no-watch"), s.serve("--no-watch")
+	waits(t, a)
+	waits(t, b)
+	s.write(entries{"one": fake("-tools", "echo,pid"), "two": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	a.Cmd.Process.Signal(syscall.SIGHUP)
+	mcptest.WaitFor(t, "the other client to see it", func() bool { return slices.Contains(names(t, b), "two__echo") })
+	pid, _ := strconv.Atoi(mustCall(t, b, "one__pid", "{}").text())
+	for _, c := range []*mcptest.Client{a, b} {
+		c.Cmd.Process.Signal(syscall.SIGTERM)
+		<-c.Done
+		if code := c.Cmd.ProcessState.ExitCode(); code != 0 {
+			t.Errorf("exit code %d\n%s", code, c.Stderr())
+		}
+	}
+	if pid > 0 && mcptest.Alive(pid) || s.host() != 0 {
+		t.Error("the server or the router is alive")
+	}
+}
+
+// A second signal ends a waiting client's process, though the router does not answer.
+func TestWaiterEndsAtTheSecondSignal(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	c := s.serve()
+	waits(t, c)
+	host := s.host()
+	syscall.Kill(host, syscall.SIGSTOP)
+	defer syscall.Kill(host, syscall.SIGKILL)
+	ended := func() bool {
+		select {
+		case <-c.Done:
+			return true
+		default:
+			return false
+		}
+	}
+	c.Cmd.Process.Signal(syscall.SIGTERM)
+	time.Sleep(100 * time.Millisecond)
+	if ended() {
+		t.Error("the first signal ends the process before the servers")
+	}
+	mcptest.WaitFor(t, "the end of the process", func() bool { c.Cmd.Process.Signal(syscall.SIGTERM); return ended() })
+}
+
+// A waiting client goes on with the configuration that it had if its file is broken when the
+// router is killed.
+func TestWaiterKeepsTheConfiguration(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	c := s.serve()
+	waits(t, c)
+	if err := os.WriteFile(s.config, []byte(`{"mcpServers": {`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.kill(syscall.SIGKILL)
+	if got := mustCall(t, c, "s__echo", `{"text":"after"}`).text(); !strings.Contains(got, "after") {
+		t.Errorf("echo after: %s\n%s", got, c.Stderr())
+	}
+	os.Remove(filepath.Join(s.dir, "data", "crashes.log")) // where routers say that they can't read the file
+}
