@@ -64,6 +64,7 @@ type Listener func(ctx context.Context, r *adapter.Parts, s *server.Servers) err
 // Run runs the router and its listeners until ctx ends or a listener fails. The router
 // goes on until the listeners have answered their clients.
 func (s *Service) Run(ctx context.Context) error {
+	defer collectOften()()
 	c := s.Config
 	s.Override(&c.Router)
 	observers := s.Observers

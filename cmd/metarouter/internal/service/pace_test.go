@@ -1,0 +1,54 @@
+package service
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+func TestPace(t *testing.T) {
+	const mb = 1 << 20
+	var p pace
+	now := time.Now()
+	collect := func(times int, after time.Duration, live uint64) (percent int) {
+		for range times {
+			now = now.Add(after)
+			percent = p.collected(now, live)
+		}
+		return percent
+	}
+	for _, step := range []struct {
+		what  string
+		times int
+		after time.Duration
+		live  uint64
+		want  int
+	}{
+		{"during a start", busyAfter, time.Millisecond, 3 * mb, leanGarbage},
+		{"during a long burst", 1, time.Millisecond, 4 * mb, 200},
+		{"with nothing in use", 1, time.Millisecond, 0, 800},
+		{"with much in use", 1, time.Millisecond, 100 * mb, leanGarbage},
+		{"after a pause", 1, 2 * time.Second, 4 * mb, leanGarbage},
+		{"with a collection now and then", 100, 2 * time.Second, 4 * mb, leanGarbage},
+		{"during another burst", busyAfter, busyGap - 1, 4 * mb, 200},
+	} {
+		if percent := collect(step.times, step.after, step.live); percent != step.want {
+			t.Errorf("%s: %d percent, want %d", step.what, percent, step.want)
+		}
+	}
+}
+
+func TestAfterCollection(t *testing.T) {
+	collected := make(chan bool)
+	afterCollection(func() (again bool) { return <-collected })
+	for _, again := range []bool{true, true, false} {
+		runtime.GC()
+		collected <- again
+	}
+	runtime.GC()
+	select {
+	case collected <- true:
+		t.Error("it is called after it returned false")
+	case <-time.After(10 * time.Millisecond):
+	}
+}
