@@ -161,11 +161,21 @@ func environmentIn(home string) []string {
 		"METAROUTER_KEYRING=off", "TOOLHIVE_USAGE_METRICS_ENABLED=false", "TOOLHIVE_SKIP_UPDATE_CHECK=true")
 }
 
-// writeServers writes the usual configuration into the home, as an editor does, and returns its path. At the end of
-// the test it waits for the end of all processes that have it on their command line.
+// writeServers writes the usual configuration into the home and returns its path. At the end of the test it waits for the
+// end of all processes that have the path on their command line.
 func writeServers(t testing.TB, home string, servers entries, more map[string]any) (file string) {
 	t.Helper()
 	file = filepath.Join(home, "mcp.json")
+	replaceServers(t, file, servers, more)
+	t.Cleanup(func() {
+		mcptest.WaitFor(t, "the router to end", func() bool { return !isNamed(file) })
+	})
+	return file
+}
+
+// replaceServers writes a configuration as an editor does.
+func replaceServers(t testing.TB, file string, servers entries, more map[string]any) {
+	t.Helper()
 	config := map[string]any{"mcpServers": servers}
 	for key, value := range more {
 		config[key] = value
@@ -180,10 +190,6 @@ func writeServers(t testing.TB, home string, servers entries, more map[string]an
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		mcptest.WaitFor(t, "the router to end", func() bool { return !isNamed(file) })
-	})
-	return file
 }
 
 func relayWay(program string) way {
@@ -200,7 +206,7 @@ func ourWays(name, program, mode string) []way {
 		file := writeServers(t, home, servers, nil)
 		args := append([]string{"serve", "--mode", mode, "--config", file, "--data", filepath.Join(home, "data")}, more...)
 		return args, route{servers: len(servers), merged: true, program: program, home: home,
-			write: func(servers entries) { writeServers(t, home, servers, nil) }}
+			write: func(servers entries) { replaceServers(t, file, servers, nil) }}
 	}
 	stdio := func(t testing.TB, home string, servers entries) (route, error) {
 		args, r := serve(t, home, servers)
@@ -334,7 +340,7 @@ func startHub(node, script string) func(t testing.TB, home string, servers entri
 			}
 			if err == nil {
 				return route{servers: len(servers), sessions: []mcptest.Requester{c}, merged: true, program: node, home: home, kill: process.Kill,
-					write: func(servers entries) { writeServers(t, home, servers, nil) }}, nil
+					write: func(servers entries) { replaceServers(t, file, servers, nil) }}, nil
 			}
 			select {
 			case <-ctx.Done():
