@@ -79,6 +79,7 @@ func (s *stream) Send(message []byte) error {
 // add appends a message. s.mu must be held.
 func (s *stream) add(message []byte) error {
 	log := &s.log
+	s.openNow() // first: if the client has left, the sender is to know
 	switch {
 	case s.closed:
 		return errStreamEnded
@@ -92,7 +93,6 @@ func (s *stream) add(message []byte) error {
 		return conversation.ErrUnread
 	}
 	log.push(message)
-	s.openNow()
 	s.wake()
 	return nil
 }
