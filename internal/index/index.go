@@ -39,7 +39,7 @@ func (x *index) awaitsSearch(s *registry.Snapshot) bool {
 }
 
 // maxUnsearched is how many items an index waits with for its first search: many clients never
-// search. The first search of so many takes about 60 ms more.
+// search. To index 1,000 tools takes about 130 ms on two cores.
 const maxUnsearched = 500
 
 // Run updates the indexes after each change until ctx ends, and then closes them.
