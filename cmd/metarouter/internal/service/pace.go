@@ -12,7 +12,7 @@ import (
 const (
 	// leanGarbage is how much garbage a router without much work may have before it is
 	// collected, in percent of what is in use.
-	leanGarbage = 40
+	leanGarbage = 70
 
 	// busyGarbage is how much a busy router may have at least, in bytes: with little in use,
 	// collections would else take a tenth of its time.

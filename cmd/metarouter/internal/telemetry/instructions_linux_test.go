@@ -15,8 +15,8 @@ import (
 // instructionsVariable makes TestInstructionsOfACall run.
 const instructionsVariable = "METAROUTER_INSTRUCTIONS"
 
-// maxInstructions bounds those of a call of 100 bytes over stdio. It follows from the CPU time of a call, as the
-// machines on which it was written have no counters; where one counts, write the measured figure here.
+// maxInstructions bounds those of a call of 100 bytes over stdio. It is an estimate, since the machines on which it
+// was written have no counters: where one counts, write the measured figure here.
 const maxInstructions = 400_000
 
 // TestInstructionsOfACall counts the instructions of this process in user mode, which other work of
