@@ -34,14 +34,21 @@ func bucket(t *testing.T, c *nats.Conn, replicas int) jetstream.KeyValue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kv, err := js.CreateKeyValue(minute(t), jetstream.KeyValueConfig{Bucket: "b", Replicas: replicas})
-	if err != nil {
-		t.Fatal(err)
+	var kv jetstream.KeyValue
+	for ctx := minute(t); ; { // a request that comes before the routes are complete is lost
+		attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
+		kv, err = js.CreateKeyValue(attempt, jetstream.KeyValueConfig{Bucket: "b", Replicas: replicas})
+		if err == nil {
+			_, err = kv.PutString(attempt, "k", "v")
+		}
+		cancel()
+		if err == nil {
+			return kv
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := kv.PutString(minute(t), "k", "v"); err != nil {
-		t.Fatal(err)
-	}
-	return kv
 }
 
 func TestServerKeepsItsData(t *testing.T) {
