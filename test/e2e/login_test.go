@@ -125,7 +125,11 @@ func TestLogin(t *testing.T) {
 	issuer := fakeissuer.New(t, fakeissuer.Options{})
 	s := prepareLogin(t, issuer, nil)
 	running := s.serve()
-	stdout, stderr, _ := s.run("servers")
+	var stdout, stderr string
+	mcptest.WaitFor(t, "the running router to reach the server", func() bool {
+		stdout, stderr, _ = s.run("servers")
+		return !strings.Contains(stdout, "starting")
+	})
 	wantText(t, "servers", stdout, `remote +needs_auth .*nobody has logged in to it yet; run: metarouter login remote`)
 	stdout, _, code := s.run("doctor")
 	wantText(t, "doctor", stdout, `✗ 127.0.0.1:\d+ requires a login, and nobody has logged in to it yet\.`, `→ run: metarouter login remote`)
