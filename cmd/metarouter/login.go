@@ -253,7 +253,7 @@ func showPage(env *environment, p *login.Pending, o loginOptions) <-chan error {
 func awaitLogin(ctx context.Context, env *environment, p *login.Pending, paste bool, opened <-chan error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var read func() (string, error)
+	var read func(ready func()) (string, error)
 	switch {
 	case canAsk(env) && (paste || runtime.GOOS != "windows"): // where a read outlives ctx
 		read = pastedOnTerminal(ctx, env, paste)
@@ -301,9 +301,16 @@ func awaitLogin(ctx context.Context, env *environment, p *login.Pending, paste b
 
 // takePasted takes the lines of a person until one completes the login. It returns nil when it has
 // ended otherwise, too.
-func takePasted(ctx context.Context, env *environment, p *login.Pending, read func() (string, error)) error {
+func takePasted(ctx context.Context, env *environment, p *login.Pending, read func(ready func()) (string, error)) error {
+	var refused error // of the last line; it is said when the next one is awaited, as older input is dropped
+	say := func() {
+		if refused != nil {
+			env.note("That does not complete the login: %s", terminal.Cut(plain.Line(refused.Error()), 500))
+			refused = nil
+		}
+	}
 	for range maxPasted {
-		line, err := read()
+		line, err := read(say)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -322,16 +329,18 @@ func takePasted(ctx context.Context, env *environment, p *login.Pending, read fu
 		if err == nil || ctx.Err() != nil {
 			return nil
 		}
-		env.note("That does not complete the login: %s", terminal.Cut(plain.Line(err.Error()), 500))
+		refused = err
 	}
+	say()
 	return fmt.Errorf("%d pasted lines were not the URL at which the browser ended; begin again with 'metarouter login %s --paste'", maxPasted, clients.Word(p.Server))
 }
 
-// pastedOnTerminal returns what reads a line that is not empty from the terminal.
-func pastedOnTerminal(ctx context.Context, env *environment, asks bool) func() (string, error) {
-	return func() (string, error) {
+// pastedOnTerminal returns what calls ready, and reads a line that is not empty from the terminal.
+func pastedOnTerminal(ctx context.Context, env *environment, asks bool) func(ready func()) (string, error) {
+	return func(ready func()) (string, error) {
 		for {
 			line, err := readLine(env)(ctx, func() {
+				ready()
 				if asks {
 					env.note("Paste the URL here, then press Enter:")
 				}
@@ -343,10 +352,13 @@ func pastedOnTerminal(ctx context.Context, env *environment, asks bool) func() (
 	}
 }
 
-// pastedOnStdin returns what reads a line from stdin. A read is left behind when the program ends.
-func pastedOnStdin(env *environment) func() (string, error) {
+// pastedOnStdin returns what calls ready, and reads a line from stdin. A read is left behind when the program ends.
+func pastedOnStdin(env *environment) func(ready func()) (string, error) {
 	lines := bufio.NewReader(io.LimitReader(env.stdin, maxPasted*maxPastedLine))
-	return func() (string, error) { return lines.ReadString('\n') }
+	return func(ready func()) (string, error) {
+		ready()
+		return lines.ReadString('\n')
+	}
 }
 
 // upTo says how long the login waits.
