@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -23,10 +24,7 @@ type unsaved struct {
 
 // saveSoon has [catalogWriter.runSaves] store what is not stored.
 func (w *catalogWriter) saveSoon() {
-	select {
-	case w.toSave <- struct{}{}:
-	default:
-	}
+	signal.Leave(w.toSave)
 }
 
 // runSaves stores what the servers list, until ctx ends. What is listed after that, saveRest stores.

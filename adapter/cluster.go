@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -86,7 +87,7 @@ func (m *membership) follow(ctx context.Context, c *config.Cluster) {
 		now = m.join()
 	case now.cancel != nil && reflect.DeepEqual(now.config, *c):
 		return
-	case now.cancel != nil && isClosed(now.ended): // it failed, with another configuration
+	case now.cancel != nil && signal.IsClosed(now.ended): // it failed, with another configuration
 		m.leave()
 		now = m.join()
 	}
@@ -234,7 +235,7 @@ func (m *membership) name() string {
 	if now == nil {
 		return ""
 	}
-	if n := now.named.Load(); n != nil && !isClosed(n.changed) {
+	if n := now.named.Load(); n != nil && !signal.IsClosed(n.changed) {
 		return n.name
 	}
 	n := &nodeName{changed: now.node.Changed()}

@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/program"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -161,14 +162,5 @@ func (l *life) close() (begun bool, err error) {
 func (l *life) ended() (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.closed || l.done != nil && isClosed(l.done), l.err
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
+	return l.closed || l.done != nil && signal.IsClosed(l.done), l.err
 }

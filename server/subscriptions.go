@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -384,12 +385,9 @@ func (s *subscriptions) updated(server string, owner session.Client, m session.M
 	}
 	s.mu.Unlock()
 	for _, w := range watching {
-		select {
-		case <-w.ended: // its goroutine has not seen it yet
-			continue
-		default:
+		if !signal.IsClosed(w.ended) { // else its goroutine has not seen it yet
+			w.notify(session.Message{Method: m.Method, Params: wire.SetMember(m.Params, "uri", wire.AppendString(nil, w.uri))})
 		}
-		w.notify(session.Message{Method: m.Method, Params: wire.SetMember(m.Params, "uri", wire.AppendString(nil, w.uri))})
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
 const (

@@ -11,9 +11,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
 // A common is what all servers of a Supervisor share.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
 // The causes that end a start or a session on request.

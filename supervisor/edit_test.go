@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 

@@ -12,9 +12,9 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
 // A pool holds the sessions with one server next to the one that all clients share.

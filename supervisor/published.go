@@ -8,8 +8,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
 // A published is what others see of a server while its life goes on: its status, and

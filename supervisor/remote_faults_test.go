@@ -15,10 +15,10 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )

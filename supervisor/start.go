@@ -9,9 +9,9 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
 // start opens the shared session of the entry: a process, the handshake, and what

@@ -12,9 +12,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
 // queue returns a server that can't start for as long as others do.

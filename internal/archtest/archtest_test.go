@@ -30,7 +30,7 @@ var steps = []string{
 // import other leaves only.
 var leaves = []string{
 	"internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/coroutine", "internal/embeddings", "internal/endpoint", "internal/example", "internal/glob", "internal/keeper", "internal/lazy", "internal/login", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/rate", "internal/reference", "internal/safefile",
-	"internal/schema", "internal/secret", "internal/session", "internal/signin", "internal/sse", "internal/status", "internal/vault", "internal/vectors", "internal/verbs", "internal/wire",
+	"internal/schema", "internal/secret", "internal/session", "internal/signal", "internal/signin", "internal/sse", "internal/status", "internal/vault", "internal/vectors", "internal/verbs", "internal/wire",
 }
 
 // rules says which packages of this module a package may import, besides the leaves.
@@ -59,12 +59,11 @@ var rules = map[string][]string{
 
 	// Parts of a step that know less than the step.
 	"adapter/internal/inprocess":         {"discovery", "registry", "selector"},
-	"supervisor/internal/launch":         {"config", "supervisor/internal/peer", "supervisor/internal/process", "supervisor/internal/signal"},
-	"supervisor/internal/peer":           {"supervisor/internal/signal"},
-	"supervisor/internal/process":        {"supervisor/internal/signal"},
-	"supervisor/internal/transport":      {"supervisor/internal/peer", "supervisor/internal/signal"},
+	"supervisor/internal/launch":         {"config", "supervisor/internal/peer", "supervisor/internal/process"},
+	"supervisor/internal/peer":           {},
+	"supervisor/internal/process":        {},
+	"supervisor/internal/transport":      {"supervisor/internal/peer"},
 	"supervisor/internal/resolve":        {"config", "supervisor/internal/process"},
-	"supervisor/internal/signal":         {},
 	"selector/internal/text":             {"internal/index"},
 	"selector/internal/rank":             {"registry", "internal/index", "selector/internal/text"},
 	"selector/internal/execute":          {"registry"},

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
@@ -69,7 +70,7 @@ func TestWrongAnswers(t *testing.T) {
 			}
 			switch test.ends {
 			case "":
-				if isClosed(p.Done()) {
+				if signal.IsClosed(p.Done()) {
 					t.Fatalf("the login has ended: %v", p.Wait(t.Context()))
 				}
 				if f.browse(p.URL); f.wait(p) != nil {

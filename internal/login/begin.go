@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -96,7 +97,7 @@ func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 	first := l.pending[key]
 	if first != nil {
 		all := oauth.Union(first.asked, r.Scopes)
-		if first.way == r.Way && len(all) == len(first.asked) && !(isClosed(first.ready) && expired(first)) {
+		if first.way == r.Way && len(all) == len(first.asked) && !(signal.IsClosed(first.ready) && expired(first)) {
 			return first, nil
 		}
 		r.Scopes = all
@@ -117,15 +118,6 @@ func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 		p.run(ctx, r)
 	})
 	return p, nil
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // admit counts a login at the server, unless there are too many. The caller holds the mutex.

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -45,7 +47,7 @@ func (l *Logins) withState(answer url.Values) *Pending {
 	l.mu.Lock()
 	p := l.states[answer.Get("state")]
 	l.mu.Unlock()
-	if p == nil || !isClosed(p.ready) {
+	if p == nil || !signal.IsClosed(p.ready) {
 		return nil
 	}
 	return p
@@ -68,7 +70,7 @@ func (l *Logins) serveLoopback(port int, w http.ResponseWriter, r *http.Request)
 		writePage(w, http.StatusNotFound, sentence(errUnknown))
 		return
 	}
-	done := isClosed(p.done)
+	done := signal.IsClosed(p.done)
 	switch err := p.complete(r.Context(), answer); {
 	case errors.Is(err, errNoCode):
 		writePage(w, http.StatusBadRequest, sentence(err))

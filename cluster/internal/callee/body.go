@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -161,10 +162,7 @@ func (p *parts) put(f *frame.Frame) {
 	}
 	p.frames = append(p.frames, f)
 	p.bytes += n
-	select {
-	case p.came <- struct{}{}:
-	default:
-	}
+	signal.Leave(p.came)
 }
 
 // take removes and returns all parts.

@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -64,7 +65,7 @@ func (s *remote) call(ctx context.Context, r session.Request) (json.RawMessage, 
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case isClosed(s.target.Gone), isClosed(lost):
+	case signal.IsClosed(s.target.Gone), signal.IsClosed(lost):
 		return nil, notSent("node %q has left, or no longer shares the server; see: metarouter nodes", s.target.Node)
 	}
 	one := &call{exchange: c.newExchange(newID(), s.target.To, s.target.Name, r.From), target: s.target, request: r, sum: emptySum}

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // Notifications of a call reach its client once, in order, and before the result.
@@ -383,11 +384,11 @@ func TestSubscribe(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := tr.frames(frame.Subscribe)[0]
-		if h.URI != "file:///x" || h.Server != "gpu" || h.Home == "" || h.Offer.Client != "tester" || isClosed(s.Done()) {
+		if h.URI != "file:///x" || h.Server != "gpu" || h.Home == "" || h.Offer.Client != "tester" || signal.IsClosed(s.Done()) {
 			t.Errorf("the node got %+v", h)
 		}
 		cancel()
-		if got := tr.kinds(); got != "subscribe unsubscribe" || tr.frames(frame.Unsubscribe)[0].Call != id() || !isClosed(s.Done()) {
+		if got := tr.kinds(); got != "subscribe unsubscribe" || tr.frames(frame.Unsubscribe)[0].Call != id() || !signal.IsClosed(s.Done()) {
 			t.Errorf("the node got %s", got)
 		}
 		s = tr.caller.Session(tr.target, nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -64,10 +65,7 @@ func (e *events) put(f *frame.Frame) bool {
 	e.waiting = append(e.waiting, f)
 	e.bytes += size
 	e.total++
-	select {
-	case e.came <- struct{}{}:
-	default:
-	}
+	signal.Leave(e.came)
 	return true
 }
 
@@ -149,7 +147,7 @@ func (e *events) sweep() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for at, one := range e.routes {
-		if isClosed(one.target.Gone) {
+		if signal.IsClosed(one.target.Gone) {
 			delete(e.routes, at)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // Homes are the clients' sessions that other nodes know.
@@ -104,7 +105,7 @@ func (h *homes) sweep(lost func(frame.Address) <-chan struct{}) {
 	}
 	h.mu.Unlock()
 	for a := range routers {
-		if !isClosed(lost(a)) {
+		if !signal.IsClosed(lost(a)) {
 			delete(routers, a)
 		}
 	}
@@ -178,14 +179,5 @@ func (c *Caller) SetLevel(_ context.Context, level string) {
 func (c *Caller) level(to frame.Address) {
 	if h := c.homes.levelFor(to); h != nil {
 		_ = c.Wire.Send(to, *h, nil)
-	}
-}
-
-func isClosed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // Bounds of the frames of an exchange that wait to be handled. Notifications, which may get lost,
@@ -51,10 +52,7 @@ func (b *inbox) put(f *frame.Frame) bool {
 	}
 	b.frames = append(b.frames, f)
 	b.bytes += size
-	select {
-	case b.came <- struct{}{}:
-	default:
-	}
+	signal.Leave(b.came)
 	return true
 }
 

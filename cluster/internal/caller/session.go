@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // A remote is a session with a server of another node, for one client.
@@ -77,7 +78,7 @@ type subscription struct {
 // ended it, or no one wants it any more, the session ends.
 func (s *remote) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
 	c := s.caller
-	if isClosed(s.target.Gone) {
+	if signal.IsClosed(s.target.Gone) {
 		return nil, notSent("node %q has left, or no longer shares the server; see: metarouter nodes", s.target.Node)
 	}
 	life, end := context.WithCancel(c.life)
@@ -117,7 +118,7 @@ func (s *remote) endSoon() (end func()) {
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !isClosed(ended) {
+		if !signal.IsClosed(ended) {
 			close(ended)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // Options are what a Directory needs. All but Log must be set.
@@ -121,7 +122,7 @@ func (d *Directory) replace(servers []Server, mine map[string]stored) string {
 	if r := revision(servers); r != d.revision {
 		d.own, d.mine, d.revision = servers, mine, r
 		maps.DeleteFunc(d.put, func(sum string, _ time.Time) bool { _, ok := mine[sum]; return !ok })
-		signal(d.dirty)
+		signal.Leave(d.dirty)
 	}
 	return d.revision
 }
@@ -129,7 +130,7 @@ func (d *Directory) replace(servers []Server, mine map[string]stored) string {
 // Retry tries again at once what failed: there is a connection to NATS again.
 func (d *Directory) Retry() {
 	for _, c := range []chan struct{}{d.dirty, d.again, d.wanting} {
-		signal(c)
+		signal.Leave(c)
 	}
 }
 
@@ -175,7 +176,7 @@ func (d *Directory) Want(revisions map[string]string) {
 	defer d.mu.Unlock()
 	if !maps.Equal(d.wants, revisions) {
 		d.wants = revisions
-		signal(d.wanting)
+		signal.Leave(d.wanting)
 	}
 }
 
@@ -185,7 +186,7 @@ func (d *Directory) Trust() {
 	maps.DeleteFunc(d.known, func(key string, _ *Announcement) bool { return !d.trusted(key) })
 	d.notify()
 	d.mu.Unlock()
-	signal(d.again)
+	signal.Leave(d.again)
 }
 
 func (d *Directory) trusted(key string) bool { return key == d.options.Key || d.options.Trusted(key) }
@@ -260,13 +261,6 @@ func (d *Directory) ready(ctx context.Context) (*buckets, error) {
 	}
 	d.buckets = b
 	return b, nil
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 func compare(a, b string) int {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 )
@@ -130,7 +131,7 @@ func (d *Directory) inspect(ctx context.Context, kv jetstream.KeyValue) error {
 			d.mu.Lock()
 			delete(d.put, sum)
 			d.mu.Unlock()
-			signal(d.dirty)
+			signal.Leave(d.dirty)
 		}
 	}
 	return nil

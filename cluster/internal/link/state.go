@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -166,10 +167,7 @@ func (l *Link) connected(conn *nats.Conn) {
 		s.streams, s.denied = "", nil
 	})
 	l.options.Log.Info("connected to NATS", zap.String("url", url), zap.String("version", version))
-	select {
-	case l.check <- struct{}{}:
-	default:
-	}
+	signal.Leave(l.check)
 }
 
 var errLost = errors.New("the connection was lost")

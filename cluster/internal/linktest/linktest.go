@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // A Key signs for a node.
@@ -230,10 +231,7 @@ func (n *Node) lock() (unlock func()) {
 
 // signal wakes the goroutine of the node.
 func (n *Node) signal() {
-	select {
-	case n.wake <- struct{}{}:
-	default:
-	}
+	signal.Leave(n.wake)
 }
 
 // run delivers what reaches the node.

@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/linktest"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // A trial is some routers of a cluster.
@@ -74,15 +75,6 @@ func (m *member) dropped() map[count.Reason]uint64 {
 	return dropped
 }
 
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // bubble runs a test in a bubble of its own. Goroutines of members end with the test.
 func bubble(t *testing.T, f func(t *testing.T, tr *trial)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +113,7 @@ func TestLost(t *testing.T) {
 			t.Fatalf("%+v, %v", p, ok)
 		}
 		lost := ann.Lost(p.Address)
-		if isClosed(lost) {
+		if signal.IsClosed(lost) {
 			t.Fatal("it is not lost")
 		}
 		box.node.Disconnect()
@@ -130,12 +122,12 @@ func TestLost(t *testing.T) {
 		if took := time.Since(killed); took > 3*time.Second || took < time.Second {
 			t.Errorf("lost after %s", took)
 		}
-		if _, ok := ann.Find("box"); ok || !isClosed(ann.Lost(p.Address)) {
+		if _, ok := ann.Find("box"); ok || !signal.IsClosed(ann.Lost(p.Address)) {
 			t.Error("it is still there")
 		}
 		box.node.Connect()
 		settle(1500 * time.Millisecond)
-		if _, ok := ann.Find("box"); !ok || isClosed(ann.Lost(p.Address)) {
+		if _, ok := ann.Find("box"); !ok || signal.IsClosed(ann.Lost(p.Address)) {
 			t.Error("it did not come back")
 		}
 	})
@@ -151,12 +143,12 @@ func TestGracefulEnd(t *testing.T) {
 		box.state.Leaving = true
 		box.mu.Unlock()
 		settle(time.Second)
-		if p, ok := ann.Find("box"); !ok || !p.Leaving || isClosed(lost) {
+		if p, ok := ann.Find("box"); !ok || !p.Leaving || signal.IsClosed(lost) {
 			t.Fatal("calls under way of a router that leaves must go on")
 		}
 		box.stop()
 		synctest.Wait()
-		if !isClosed(lost) {
+		if !signal.IsClosed(lost) {
 			t.Error("it waits for a router that said goodbye")
 		}
 	})
@@ -176,8 +168,8 @@ func TestLostBeforeHeard(t *testing.T) {
 			t.Fatal(err)
 		}
 		settle(1500 * time.Millisecond)
-		if isClosed(lost) || !isClosed(never) {
-			t.Error(isClosed(lost), isClosed(never))
+		if signal.IsClosed(lost) || !signal.IsClosed(never) {
+			t.Error(signal.IsClosed(lost), signal.IsClosed(never))
 		}
 	})
 }
@@ -209,7 +201,7 @@ func TestUntrusted(t *testing.T) {
 		ann.trust(k[0])
 		ann.Trust()
 		settle(time.Second)
-		if got := ann.alive(); len(got) != 1 || !isClosed(lost) {
+		if got := ann.alive(); len(got) != 1 || !signal.IsClosed(lost) {
 			t.Errorf("alive: %q", got)
 		}
 	})
@@ -378,7 +370,7 @@ func TestManyRouters(t *testing.T) {
 		k := keys(3)
 		ann := tr.join(k[0], "ann", k[1], k[2])
 		for range 1000 {
-			if isClosed(ann.Lost(frame.Address{Key: k[2].Public, Instance: linktest.NewKey().Public})) {
+			if signal.IsClosed(ann.Lost(frame.Address{Key: k[2].Public, Instance: linktest.NewKey().Public})) {
 				break
 			}
 		}
@@ -387,11 +379,11 @@ func TestManyRouters(t *testing.T) {
 		if _, ok := ann.Find("box"); !ok || len(ann.Peers()) != 1 {
 			t.Errorf("%+v", ann.Peers())
 		}
-		if a := (frame.Address{Key: k[2].Public, Instance: "last"}); !isClosed(ann.Lost(a)) {
+		if a := (frame.Address{Key: k[2].Public, Instance: "last"}); !signal.IsClosed(ann.Lost(a)) {
 			t.Error("there is no bound")
 		}
 		settle(3 * time.Second) // these are all lost
-		if a := (frame.Address{Key: k[2].Public, Instance: "last"}); isClosed(ann.Lost(a)) || box == nil {
+		if a := (frame.Address{Key: k[2].Public, Instance: "last"}); signal.IsClosed(ann.Lost(a)) || box == nil {
 			t.Error("lost routers keep others out")
 		}
 	})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/packages"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // A fetch is what npx and uvx do before they run the server: they look its packages up, and

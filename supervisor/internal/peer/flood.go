@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
 // A server may send without a request passRate messages a second, and passBurst at once

@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
 // A script is the server's side of a peer under test.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
 const (

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
 const (

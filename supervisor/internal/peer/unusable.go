@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
 // An AnswerError says why an answer of a server was not passed on.

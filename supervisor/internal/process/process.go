@@ -15,7 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/keeper"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"context"
 	"io"
 
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // maxOutput bounds what is kept of a command's stdout.

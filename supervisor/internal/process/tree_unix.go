@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/keeper"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // A tree is a server's first process with all that descends from it. The process has a

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/sse"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/signal"
 )
 
 const (

@@ -88,13 +88,6 @@ type Resumed struct {
 	Err   error // else what the router said at its end
 }
 
-// Words that go over the connection of a client: see [Host].
-const (
-	WordLeave  = wordLeave
-	WordReload = wordReload
-	WordBye    = wordBye
-)
-
 // maxLost bounds how many hosts may end, one after the other, while each serves
 // the client for less than aWhile.
 const (
@@ -273,14 +266,14 @@ func (c *Client) ask(conn *net.UnixConn, terms Terms) error {
 // follow waits until the client has left, and the host has ended if it must.
 func (c *Client) follow(ctx context.Context, conn *net.UnixConn, state ClientState) error {
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { io.WriteString(conn, wordLeave) })()
+	defer context.AfterFunc(ctx, func() { io.WriteString(conn, WordLeave) })()
 	done := make(chan struct{})
 	defer close(done)
 	go func() {
 		for {
 			select {
 			case <-c.Reload:
-				io.WriteString(conn, wordReload)
+				io.WriteString(conn, WordReload)
 			case <-done:
 				return
 			}
@@ -289,7 +282,7 @@ func (c *Client) follow(ctx context.Context, conn *net.UnixConn, state ClientSta
 	lines := bufio.NewReader(conn)
 	c.wait(ctx, Waiting{conn, c.Place.lockFile(), c.socket, state}, lines)
 	line, err := lines.ReadString('\n')
-	text, bye := strings.CutPrefix(line, wordBye)
+	text, bye := strings.CutPrefix(line, WordBye)
 	if err != nil || !bye {
 		return errLost
 	}

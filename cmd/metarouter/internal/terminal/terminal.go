@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // frameEvery is how often live lines are looked at. They are written if they are
@@ -124,7 +125,7 @@ func (s *Screen) Live(done <-chan struct{}, delay time.Duration, frame func(now 
 	defer s.clear()
 	tick := time.NewTicker(frameEvery)
 	defer tick.Stop()
-	for !isClosed(done) { // which it may be since before the delay, or the tick
+	for !signal.IsClosed(done) { // which it may be since before the delay, or the tick
 		width, height := s.bounds()
 		// The last column stays free, since terminals differ in where the cursor is
 		// after it, and the last row is the cursor's.
@@ -133,15 +134,6 @@ func (s *Screen) Live(done <-chan struct{}, delay time.Duration, frame func(now 
 		case <-done:
 		case <-tick.C:
 		}
-	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 
