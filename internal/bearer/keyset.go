@@ -158,7 +158,7 @@ func (s *keySet) names(kid string) bool {
 // leave half of the processors to other work.
 type turns chan struct{}
 
-func newTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }
+func newTurns() turns { return make(turns, max(1, runtime.NumCPU()/2)) }
 
 // verify returns the payload of the token and the key that signed it; nil if no key did. It waits
 // for its turn. The error is that of ctx.

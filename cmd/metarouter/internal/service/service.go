@@ -90,6 +90,7 @@ func (s *Service) Run(ctx context.Context) error {
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return pipeline.Run(ctx, c, edits) })
 		g.Go(func() error { return m.Run(ctx) })
+		g.Go(func() error { followLoad(ctx, cpuTime); return nil })
 		g.Go(func() error { returnMemory(ctx, measure, debug.FreeOSMemory, limitMemory); return nil })
 		if s.Screen != nil {
 			g.Go(func() error { progress.ShowStart(ctx, s.Screen, r); return nil })
