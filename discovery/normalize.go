@@ -61,12 +61,12 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 	}
 
 	schema := r.inputSchema(tool)
-	t.InputSchema = hujson.Value{Value: schema.Object}.Pack()
 	r.outputSchema(tool)
 	t.Repairs = r
 	if t.Definition, err = pack(definition); err != nil {
 		return t, err
 	}
+	t.InputSchema = within(t.Definition, hujson.Value{Value: schema.Object}.Pack())
 	if hint, flattened := flatten(schema); flattened {
 		if hint != "" {
 			tool.put("description", hujson.String(join(t.Description, hint)))
@@ -117,7 +117,17 @@ func pack(definition hujson.Value) (json.RawMessage, error) {
 	if len(packed) > maxBytes || depth(packed) > maxDepth {
 		return nil, errors.New("its definition is too large or too deep once repaired")
 	}
-	return packed, nil
+	return bytes.Clone(packed), nil // which has less room at its end
+}
+
+// within returns the bytes of a part where the whole has them, or the part if the whole lacks them.
+func within(whole, part json.RawMessage) json.RawMessage {
+	at := bytes.Index(whole, part)
+	if at < 0 {
+		return part
+	}
+	end := at + len(part)
+	return whole[at:end:end]
 }
 
 // unique removes all members of o but the last of each name.

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"bytes"
 	"encoding/json"
 	"runtime"
 	"strings"
@@ -169,6 +170,9 @@ func TestNormalizeFlattens(t *testing.T) {
 			}
 			if string(got.InputSchema) != test.in {
 				t.Errorf("inputSchema became\n%s", got.InputSchema)
+			}
+			if at := bytes.Index(got.Definition, got.InputSchema); at < 0 || &got.Definition[at] != &got.InputSchema[0] {
+				t.Error("inputSchema is no part of the definition")
 			}
 			if got.Description != "D." || len(got.Repairs) != 0 {
 				t.Errorf("description %q, repairs %q", got.Description, got.Repairs)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
 
@@ -78,7 +79,7 @@ func (o object) get(name string) *hujson.Value {
 }
 
 // name returns the name of member i.
-func (o object) name(i int) string { return o.Members[i].Name.Value.(hujson.Literal).String() }
+func (o object) name(i int) string { return unquoted(o.Members[i].Name.Value.(hujson.Literal)) }
 
 // index returns the index of the last member of each name.
 func (o object) index() map[string]int {
@@ -139,7 +140,15 @@ func text(v *hujson.Value) (string, bool) {
 	if v == nil || v.Value.Kind() != '"' {
 		return "", false
 	}
-	return v.Value.(hujson.Literal).String(), true
+	return unquoted(v.Value.(hujson.Literal)), true
+}
+
+// unquoted returns the string that a JSON string stands for. Most have no escapes and need no parser.
+func unquoted(l hujson.Literal) string {
+	if bytes.IndexByte(l, '\\') >= 0 || !utf8.Valid(l) {
+		return l.String()
+	}
+	return string(l[1 : len(l)-1])
 }
 
 // texts returns the strings of the array that v is, if it is one of strings.
