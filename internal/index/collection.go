@@ -206,22 +206,26 @@ func (c *Collection) words(q Query) []weightedWord {
 	return words[:min(len(words), maxQueryWords)]
 }
 
-// clone returns a copy that can be changed without changing c.
+// clone returns a copy that put can change without changing c. It is of no use before complete.
 func (c *Collection) clone() *Collection {
 	copied := *c
 	copied.docs, copied.docFreq = maps.Clone(c.docs), maps.Clone(c.docFreq)
-	copied.idf = idfs(len(c.docs))
-	copied.all = make([]*Document, 0, len(c.docs))
-	copied.heads = heads{make([]int8, 0, len(c.docs)*headDims), make([]float32, 0, len(c.docs))}
+	return &copied
+}
+
+// complete makes all that follows from the documents. They must not change any more.
+func (c *Collection) complete() {
+	c.idf = idfs(len(c.docs))
+	c.all = make([]*Document, 0, len(c.docs))
+	c.heads = heads{make([]int8, 0, len(c.docs)*headDims), make([]float32, 0, len(c.docs))}
 	for _, id := range slices.Sorted(maps.Keys(c.docs)) {
 		d := c.docs[id]
-		copied.all = append(copied.all, d)
-		copied.heads.add(d.Vector)
+		c.all = append(c.all, d)
+		c.heads.add(d.Vector)
 	}
-	copied.filters = new(filters)
-	copied.numbers = sync.OnceValue(copied.number)
-	copied.spelling = sync.OnceValue(copied.spell)
-	return &copied
+	c.filters = new(filters)
+	c.numbers = sync.OnceValue(c.number)
+	c.spelling = sync.OnceValue(c.spell)
 }
 
 // number returns the index in all of each item of the segments; -1 for those that are deleted.

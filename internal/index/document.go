@@ -74,10 +74,11 @@ const maxFieldWords = 1000
 
 // NewDocument returns the item as words. Their meaning is the model's.
 func NewDocument(i registry.Item, model *vectors.Model) *Document {
-	return newDocument(i, make(Stemmer), model)
+	return newDocument(i, make(Stemmer), model.NewBag())
 }
 
-func newDocument(i registry.Item, stems Stemmer, model *vectors.Model) *Document {
+// newDocument is as NewDocument. The bag is empty, before and after.
+func newDocument(i registry.Item, stems Stemmer, meaning *vectors.Bag) *Document {
 	d := &Document{Item: i}
 	if i.Tool != nil {
 		d.Same = sameTool(i.Tool)
@@ -113,7 +114,6 @@ func newDocument(i registry.Item, stems Stemmer, model *vectors.Model) *Document
 	}
 	d.Terms = make([]Term, 0, len(counts))
 	length := 0
-	meaning := model.NewBag()
 	for _, word := range slices.Sorted(maps.Keys(counts)) {
 		t := Term{word, *counts[word], hashWord(word)}
 		d.Terms = append(d.Terms, t)

@@ -168,6 +168,25 @@ func TestSearchOrdersTiesByID(t *testing.T) {
 	want(t, "ties", hits(t, r, Query{Text: "same name"}), "a:same_name", "b:same_name", "c:same_name")
 }
 
+// Of many items with one score, those with the first IDs are found, whatever segment they are in.
+func TestTiesBeyondTheLimit(t *testing.T) {
+	r := open(t)
+	for _, server := range []string{"c", "a", "b"} {
+		var tools []registry.NormalizedTool
+		for i := range 5 {
+			tools = append(tools, tool(server, fmt.Sprint("x", i), "Same words"))
+		}
+		replace(t, r, server, tools...)
+		if _, err := r.Tools(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace(t, r, "d", tool("d", "x", "Same words, same words"))
+	want(t, "the first", hits(t, r, Query{Text: "same words", Limit: 7}), "d:x", "a:x0", "a:x1", "a:x2", "a:x3", "a:x4", "b:x0")
+	replace(t, r, "a", tool("a", "x9", "Other ones"))
+	want(t, "the first", hits(t, r, Query{Text: "same words", Limit: 3}), "d:x", "b:x0", "b:x1")
+}
+
 func TestIndexIsBuiltAnew(t *testing.T) {
 	r := open(t)
 	replace(t, r, "stays", tool("stays", "steady", "Always here"))

@@ -14,7 +14,8 @@ func (c *Collection) partOf(set bitset) *Collection {
 			part.put(docID(d.Item), d)
 		}
 	}
-	return part.clone()
+	part.complete()
+	return part
 }
 
 // searchAll is the search of a part: it looks at all its items, since the lists of the segments are

@@ -199,10 +199,18 @@ func (s *scan) best(q Query, words int, tags int32) []Hit {
 		}
 	}
 	hits := make([]Hit, 0, len(most))
-	for i, t := range s.tallies {
-		if t.score >= least && t.score > 0 {
+	var equal []int32 // the indexes in all of the items with the least score, of which there may be many
+	for i := range s.tallies {
+		switch t := &s.tallies[i]; {
+		case t.score > least:
 			hits = append(hits, Hit{Document: s.collection.all[numbers[i]], Score: t.score})
+		case t.score == least && least > 0:
+			equal = append(equal, numbers[i])
 		}
+	}
+	slices.Sort(equal)
+	for _, n := range equal[:min(len(equal), q.Limit-len(hits))] {
+		hits = append(hits, Hit{Document: s.collection.all[n], Score: least})
 	}
 	return sorted(hits, q.Limit)
 }

@@ -29,7 +29,7 @@ type index struct {
 
 	// writing holds a token while a goroutine writes. It guards next.
 	writing chan struct{}
-	next    *Collection // what was written so far; ahead of ready in the middle of catchUp
+	next    *Collection // what was written so far: ready, but in the middle of catchUp
 
 	tallies sync.Pool // of []tally
 }
@@ -42,13 +42,14 @@ const (
 func newIndex(items func(*registry.Snapshot) []registry.Item, model func() *vectors.Model) *index {
 	x := &index{items: items, model: model, writing: make(chan struct{}, 1)}
 	x.next = x.empty()
-	x.ready.Store(x.empty())
+	x.ready.Store(x.next)
 	return x
 }
 
 func (x *index) empty() *Collection {
 	c := &Collection{Snapshot: &registry.Snapshot{}, docs: map[string]*Document{}, docFreq: map[string]int{}, index: x}
-	return c.clone()
+	c.complete()
+	return c
 }
 
 // current returns a collection for a search, once it is not older than the registry is now.
@@ -84,8 +85,11 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 	}
 	if len(x.outdated(wanted)) > 0 && len(x.next.segments) >= maxSegments {
 		x.next = x.empty() // for which all items are outdated
+	} else if x.next == ready {
+		x.next = ready.clone()
 	}
 	stems, written := make(Stemmer), 0
+	var meaning *vectors.Bag // made when it is first needed, as the model is
 	for ids := range slices.Chunk(x.outdated(wanted), batchSize) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("wait for the index: %w", context.Cause(ctx))
@@ -95,7 +99,10 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 			if item, ok := wanted[id]; ok {
 				docs[i] = ready.docs[id]
 				if docs[i] == nil || docs[i].Item != item {
-					docs[i] = newDocument(item, stems, x.model())
+					if meaning == nil {
+						meaning = x.model().NewBag()
+					}
+					docs[i] = newDocument(item, stems, meaning)
 				}
 			}
 		}
@@ -105,12 +112,12 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 		written += len(ids)
 	}
 	x.next.Snapshot = want
-	c := x.next.clone()
-	x.ready.Store(c)
+	x.next.complete()
+	x.ready.Store(x.next)
 	if written >= manyDocuments {
 		debug.FreeOSMemory()
 	}
-	return c, nil
+	return x.next, nil
 }
 
 // From manyDocuments written at once, memory is returned to the system at once: a process
@@ -171,5 +178,5 @@ func (x *index) close() {
 	defer func() { <-x.writing }()
 	x.closed.Store(true)
 	x.next = x.empty()
-	x.ready.Store(x.empty())
+	x.ready.Store(x.next)
 }

@@ -56,7 +56,7 @@ func TestDocument(t *testing.T) {
 		"filter":{"type":"object","properties":{"color":{"enum":["red","blue",1,null]}}},
 		"tags":{"type":"array","items":{"anyOf":[{"type":"object","properties":{"label":{}}}]}},
 		"odd":true}}`)
-	d := newDocument(registry.Item{Tool: &tool}, make(Stemmer), vectors.Embedded())
+	d := newDocument(registry.Item{Tool: &tool}, make(Stemmer), vectors.Embedded().NewBag())
 	in := func(f Field) string {
 		var words []string
 		for _, term := range d.Terms {
@@ -98,7 +98,7 @@ func TestDocumentOfHostileTools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tool := tool("s", "name", strings.Repeat("much ", 100_000))
 			tool.InputSchema = json.RawMessage(schema)
-			d := newDocument(registry.Item{Tool: &tool}, make(Stemmer), vectors.Embedded())
+			d := newDocument(registry.Item{Tool: &tool}, make(Stemmer), vectors.Embedded().NewBag())
 			for f, n := range d.Len {
 				if n > maxFieldWords {
 					t.Errorf("%d words in field %d", n, f)

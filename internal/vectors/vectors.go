@@ -163,7 +163,7 @@ func (m *Model) turned(v Vector) Vector {
 	return w
 }
 
-// A Bag collects the words of a tool.
+// A Bag collects the words of a tool, and then those of the next.
 type Bag struct {
 	m      *Model
 	fields []Vector
@@ -191,16 +191,16 @@ func (b *Bag) Add(word string, counts []uint8) {
 	}
 }
 
-// Vector returns the vector of all words, which has unit length. Call it once, at the end.
+// Vector returns the vector of all words, which has unit length, and empties the bag.
 func (b *Bag) Vector() Vector {
 	v := make(Vector, b.m.dim)
 	for f, field := range b.fields {
-		if field == nil || !norm(field, soften) {
-			continue
+		if norm(field, soften) {
+			for i, x := range field {
+				v[i] += float32(b.m.fields[f] * x)
+			}
 		}
-		for i, x := range field {
-			v[i] += float32(b.m.fields[f] * x)
-		}
+		clear(field)
 	}
 	if !norm(v, 0) {
 		return nil

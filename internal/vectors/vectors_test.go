@@ -52,6 +52,20 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
+// A bag is empty once its vector was made.
+func TestBagAgain(t *testing.T) {
+	m := small(t)
+	again := m.NewBag()
+	for _, word := range []string{"rain", "cat", "unknown", "dog"} {
+		once := m.NewBag()
+		once.Add(word, []uint8{1, 2})
+		again.Add(word, []uint8{1, 2})
+		if got, want := again.Vector(), once.Vector(); !slices.Equal(got, want) {
+			t.Errorf("the vector of %s is %v after other words, %v alone", word, got, want)
+		}
+	}
+}
+
 // A matrix turns the vectors of tasks, and only these, and their length is the model's.
 func TestTurn(t *testing.T) {
 	m, err := Decode(string(Encode([]Word{{"a", []float32{1, 0}, 1}, {"b", []float32{0, 1}, 1}},
