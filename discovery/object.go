@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -27,10 +26,10 @@ func parse(raw []byte) (hujson.Value, error) {
 		return hujson.Value{}, fmt.Errorf("its definition has %d bytes, more than %d", len(raw), maxBytes)
 	case depth(raw) > maxDepth:
 		return hujson.Value{}, fmt.Errorf("its definition is nested more than %d levels deep", maxDepth)
-	case !json.Valid(raw): // hujson would allow comments
+	case !wire.Valid(raw):
 		return hujson.Value{}, errors.New("its definition is not valid JSON")
 	}
-	return hujson.Parse(bytes.TrimSpace(raw))
+	return tree(bytes.TrimSpace(raw)), nil
 }
 
 // depth returns how deep arrays and objects are nested, without recursion.
@@ -71,7 +70,7 @@ func asObject(v *hujson.Value) (object, bool) {
 // valid until a member is added or removed.
 func (o object) get(name string) *hujson.Value {
 	for i := range o.Members {
-		if o.name(i) == name {
+		if o.isNamed(i, name) {
 			return &o.Members[i].Value
 		}
 	}
@@ -80,6 +79,15 @@ func (o object) get(name string) *hujson.Value {
 
 // name returns the name of member i.
 func (o object) name(i int) string { return unquoted(o.Members[i].Name.Value.(hujson.Literal)) }
+
+// isNamed reports whether member i has the name.
+func (o object) isNamed(i int, name string) bool {
+	literal := o.Members[i].Name.Value.(hujson.Literal)
+	if bytes.IndexByte(literal, '\\') < 0 {
+		return string(literal[1:len(literal)-1]) == name
+	}
+	return unquoted(literal) == name
+}
 
 // index returns the index of the last member of each name.
 func (o object) index() map[string]int {
@@ -128,11 +136,35 @@ func (o object) keep(ok func(i int) bool) {
 // unique removes all but the last of the members that share a name, as nearly
 // every JSON parser does, and returns how many it removed.
 func (o object) unique() (removed int) {
+	if !o.repeats() {
+		return 0
+	}
 	last := o.index()
 	if removed = len(o.Members) - len(last); removed > 0 {
 		o.keep(func(i int) bool { return last[o.name(i)] == i })
 	}
 	return removed
+}
+
+// repeats reports whether two members have the same name. For an object with many members or
+// escaped names it may say so though they do not.
+func (o object) repeats() bool {
+	const few = 12
+	if len(o.Members) > few {
+		return true
+	}
+	for i := range o.Members {
+		name := o.Members[i].Name.Value.(hujson.Literal)
+		if bytes.IndexByte(name, '\\') >= 0 {
+			return true
+		}
+		for j := range i {
+			if bytes.Equal(o.Members[j].Name.Value.(hujson.Literal), name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // text returns the string that v is, if it is one.

@@ -1,14 +1,13 @@
 package discovery
 
 import (
-	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 var address = lazy.Regexp(`[A-Za-z][A-Za-z0-9+.-]*://\S+`)
@@ -63,14 +62,13 @@ func camel(s string) (humps []string) {
 // parameters returns the words of the names of a schema's properties, with an
 // empty word between the names.
 func parameters(schema []byte) []string {
-	var s struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	if json.Unmarshal(schema, &s) != nil {
-		return nil
-	}
+	var names []string
+	wire.Members(wire.Member(schema, "properties"), func(name string, _ []byte) bool { // an error means that it has none
+		names = append(names, name)
+		return true
+	})
 	const most = 100 // the more there are, the less each says
-	names := slices.Sorted(maps.Keys(s.Properties))
+	slices.Sort(names)
 	var words []string
 	for _, name := range names[:min(len(names), most)] {
 		words = append(append(words, identifier(name)...), "")
