@@ -37,6 +37,10 @@ type Options struct {
 	// [Embed] makes the program its own guard.
 	Guard []string
 
+	// GuardProcess is a process of Guard that [supervisor.StartGuard] has started; nil for
+	// none. Run uses it, so that servers start sooner.
+	GuardProcess *supervisor.GuardProcess
+
 	// Reporter is the path of a program that calls [supervisor.Report]; without one
 	// npx stays between servers and the router.
 	Reporter string
@@ -133,7 +137,7 @@ func New(c config.Config, o Options) *Router {
 	})
 	listener := new(listening)
 	r.supervisor = supervisor.New(r.writer, supervisor.Options{
-		DataDir: o.DataDir, Guard: o.Guard, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, OnMessage: listener.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: r.logins,
+		DataDir: o.DataDir, Guard: o.Guard, GuardProcess: o.GuardProcess, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, OnMessage: listener.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: r.logins,
 	}, o.Log)
 	r.members = newMembership(r, listener)
 	servers := sessions{r.supervisor, r.current, r.members}

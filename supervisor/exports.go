@@ -20,6 +20,13 @@ const DepthVariable = process.DepthVariable
 // guard.
 func RunGuard(stdin *os.File) { process.RunGuard(stdin) }
 
+// A GuardProcess is a process guard that no router uses yet.
+type GuardProcess = process.GuardProcess
+
+// StartGuard starts a process guard with the command line of [Options.Guard], so that it runs
+// once a router needs it, and does not wait for it. It ends with this process.
+func StartGuard(command []string) *GuardProcess { return process.StartGuard(command) }
+
 // OpenForUser is the whole of what the program named by [Options.Guard] does if a server
 // has called it as xdg-open, gio or open: it starts the real program such that it
 // outlives the server, and exits. Call it first of all with [os.Args]. It returns at

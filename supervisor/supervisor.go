@@ -51,6 +51,10 @@ type Options struct {
 	// Empty means no process guard: servers may outlive a router that is killed.
 	Guard []string
 
+	// GuardProcess is a process of this command line that was started before, see
+	// [StartGuard]; nil for none.
+	GuardProcess *GuardProcess
+
 	// Reporter is the path of a program that calls [Report] if ReportVariable is set:
 	// this binary. With it npx only fetches servers, and does not stay between them
 	// and the router. "" runs npx as entries have it.
@@ -99,7 +103,7 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 	}
 	log = log.Named("supervisor")
 	ending := make(chan struct{})
-	starter := process.NewStarter(o.Guard, ending, log)
+	starter := process.NewStarter(o.Guard, o.GuardProcess, ending, log)
 	return &Supervisor{
 		common: &common{
 			handler:  h,

@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // An environment is what a subcommand works with: the streams and the command line of
@@ -37,6 +38,8 @@ type environment struct {
 	standalone bool     // --standalone
 	debug      bool     // --debug
 	profile    *string  // --profile; nil if it is not given
+
+	guard *supervisor.GuardProcess // was started for the router of this process; nil if it was not
 
 	noQuestions bool    // stdin is not for answers
 	input       string  // the value of --args once it is read, for a router that carries out the command

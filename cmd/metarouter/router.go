@@ -137,14 +137,24 @@ func inConfig(c config.Config, err error) error {
 // routerOptions returns the options of a router for which this program is the process
 // guard, and the shell that npx reports to.
 func routerOptions(env *environment, log *zap.Logger) adapter.Options {
-	o := adapter.Options{DataDir: env.data, Version: version, Log: log}
+	o := adapter.Options{DataDir: env.data, Version: version, Log: log, Guard: guardCommand(env), GuardProcess: env.guard}
 	if exe, err := os.Executable(); err == nil {
-		o.Guard, o.Reporter = []string{exe, "guard"}, exe
-		if env.debug {
-			o.Guard = append(o.Guard, "--debug")
-		}
+		o.Reporter = exe
 	}
 	return o
+}
+
+// guardCommand returns the command line by which this program is the process guard, nil if its
+// path is not known.
+func guardCommand(env *environment) []string {
+	exe, err := os.Executable()
+	switch {
+	case err != nil:
+		return nil
+	case env.debug:
+		return []string{exe, "guard", "--debug"}
+	}
+	return []string{exe, "guard"}
 }
 
 // withRouter has the running router of the same files carry out the command. If none

@@ -81,6 +81,9 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	// A client that has left must not kill this process before the servers are stopped.
 	// SIGPIPE is caught, since servers would inherit it if it were ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if guard := guardCommand(env); guard != nil && (f.host || f.overHTTP || !mayShare(env)) {
+		env.guard = supervisor.StartGuard(guard) // which takes as long as all before the first server
+	}
 	hasClient := f.stdio && !f.host && !isTerminal(env.streams[0])
 	resumed := resumedWait()
 	var c config.Config

@@ -55,7 +55,7 @@ func TestGuardKillsWhatIsRegistered(t *testing.T) {
 	}
 	registered, struckOff := start(), start()
 	defer struckOff.Process.Kill()
-	g, err := startGuard(guardCommand(), "of-this-test", nil, zap.NewNop())
+	g, err := startGuard(guardCommand(), nil, "of-this-test", nil, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

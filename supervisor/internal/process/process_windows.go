@@ -33,7 +33,13 @@ func (*opener) close()                            {}
 // the last handle to it is closed: when the router ends, however it ends.
 type guard struct{ job windows.Handle }
 
-func startGuard(command []string, _ string, _ []string, _ *zap.Logger) (*guard, error) {
+// A GuardProcess is none: no guard process runs.
+type GuardProcess struct{}
+
+// StartGuard starts nothing.
+func StartGuard([]string) *GuardProcess { return nil }
+
+func startGuard(command []string, _ *GuardProcess, _ string, _ []string, _ *zap.Logger) (*guard, error) {
 	if len(command) == 0 {
 		return nil, nil
 	}
