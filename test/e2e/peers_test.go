@@ -161,11 +161,12 @@ func middle(of []float64) float64 {
 	return slices.Sorted(slices.Values(of))[len(of)/2]
 }
 
-// built builds a program of this module, without the race detector, and returns its path.
+// built builds a program of this module as releases are built, and returns its path.
 func built(t testing.TB, folder string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), filepath.Base(folder))
-	build := exec.Command("go", "build", "-race=false", "-o", program, "github.com/mcp-metarouter/metarouter/"+folder)
+	build := exec.Command("go", "build", "-race=false", "-trimpath", "-ldflags", "-s -w", "-o", program, "github.com/mcp-metarouter/metarouter/"+folder)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", folder, err, out)
 	}

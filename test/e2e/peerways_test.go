@@ -79,7 +79,7 @@ func peerWays(t testing.TB) []way {
 	if before := os.Getenv("METAROUTER_BEFORE"); before != "" {
 		ways = append(ways, ourWays("before", before, "direct")...)
 	}
-	ways = append(ways, ourWays("metarouter", metarouter, "direct")...)
+	ways = append(ways, ourWays("metarouter", built(t, "cmd/metarouter"), "direct")...)
 	for _, p := range peers() {
 		if !slices.Contains(asked, p.kind) && !slices.Contains(asked, p.name) {
 			continue
