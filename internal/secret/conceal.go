@@ -172,6 +172,9 @@ func isConcealed(value string, named bool) bool {
 // URL returns a text in which hidden replaces the parts of URLs that may be secret: a
 // password, the values of a query, and path segments that look generated.
 func URL(text, hidden string) string {
+	if !strings.Contains(text, "://") { // as most words of command lines
+		return text
+	}
 	return address().ReplaceAllStringFunc(text, func(u string) string {
 		rest, query, asks := strings.Cut(u, "?")
 		rest = each(rest, hidden, userinfo(), group)

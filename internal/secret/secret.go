@@ -134,8 +134,26 @@ func Reference(value string) bool { return reference().MatchString(value) }
 
 // Hide returns a text in which hidden replaces everything that looks like a secret.
 func Hide(text, hidden string) string {
+	if isPlain(text) {
+		return text
+	}
 	text = hideNamed(each(text, hidden, forms(), group), hidden, false)
 	return each(text, hidden, userinfo(), group)
+}
+
+// inTokens are parts of texts, one of which each token has.
+var inTokens = []string{
+	"k-", "k_", "gh", "github_pat_", "gl", "xox", "AKIA", "SIA", "BIA", "CCA", "AIza", "ya29.", "pypi-",
+	"npm_", "hf_", "dop_v1_", "dckr_pat_", "shpat_", "lin_api_", "ntn_", "figd_", "secret_", "eyJ",
+}
+
+// isPlain reports whether none of the expressions of Hide can match a text, as most words of
+// command lines: what is no token needs white space or a separator.
+func isPlain(text string) bool {
+	if strings.ContainsAny(text, ":= \t\n\v\f\r") {
+		return false
+	}
+	return !slices.ContainsFunc(inTokens, func(part string) bool { return strings.Contains(text, part) })
 }
 
 // each returns a text in which hidden replaces the value of each match of the expression,

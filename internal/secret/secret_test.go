@@ -2,6 +2,7 @@ package secret
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -146,12 +147,28 @@ func BenchmarkHide(b *testing.B) {
 	}
 }
 
-// A text remains one, whatever it is, and nothing is found in what has been hidden.
+// A text remains one, whatever it is, and nothing is found in what has been hidden. A plain text
+// has nothing to be found.
 func FuzzHide(f *testing.F) {
-	for _, seed := range []string{"password=x", `\"token\": \"x`, "https://a@b", "--key -x", "Cookie: a=b", "\xff:=", "é=é"} {
+	for _, seed := range []string{"password=x", `\"token\": \"x`, "https://a@b", "--key -x", "Cookie: a=b", "\xff:=", "é=é", "eyJabcdefgh", "/xoxa-abcdefgh,", "é\fx", "AKIA"} {
 		f.Add(seed)
 	}
+	for _, begin := range []string{
+		"sk-", "pk_", "rk-", "ghp_", "github_pat_", "glpat-", "gloas-", "glagent-", "xoxb-", "AKIA", "ASIAABCDEF", "ABIAABCDEF", "ACCAABCDEF", "AIza", "ya29.",
+		"pypi-AgE", "npm_", "hf_", "dop_v1_", "dckr_pat_", "shpat_", "lin_api_", "ntn_", "figd_", "secret_", "eyJ",
+	} {
+		text := begin + strings.Repeat("a", 40)
+		if !forms().MatchString(text) {
+			f.Errorf("%s is no token", text)
+		}
+		f.Add(text)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
+		for _, expression := range []*regexp.Regexp{forms(), named(), userinfo(), address()} {
+			if isPlain(text) && expression.MatchString(text) {
+				t.Fatalf("%q is not plain, it matches %v", text, expression)
+			}
+		}
 		const token = "ghp_abcdefghijklmnopqrst"
 		for _, hide := range []func(text, hidden string) string{Hide, HideMaybe} {
 			if got := hide(text+" "+token+" ", "***"); strings.Contains(got, token) {
