@@ -123,7 +123,7 @@ var rules = map[string][]string{
 }
 
 // maxExported bounds the exported names of the public packages.
-const maxExported = 515
+const maxExported = 517
 
 // TestRules checks that no rule lets a step import a later one.
 func TestRules(t *testing.T) {
