@@ -81,6 +81,10 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	// A client that has left must not kill this process before the servers are stopped.
 	// SIGPIPE is caught, since servers would inherit it if it were ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	var socket *os.File
+	if f.host {
+		socket = daemon.Inherited(hostSocket) // before the guard starts, and servers with what it has
+	}
 	if guard := guardCommand(env); guard != nil && (f.host || f.overHTTP || !mayShare(env)) {
 		env.guard = supervisor.StartGuard(guard) // which takes as long as all before the first server
 	}
@@ -104,7 +108,7 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		return usage(err)
 	}
 	if f.host {
-		return hostClients(ctx, env, c, named, f)
+		return hostClients(ctx, env, c, named, f, socket)
 	}
 	log, err := env.newLogger(zapcore.InfoLevel)
 	if err != nil {

@@ -89,8 +89,8 @@ func shareRouter(ctx context.Context, env *environment, c config.Config, named b
 }
 
 // hostClients runs the shared router: it serves the clients that other processes hand
-// over, until the last one has left.
-func hostClients(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags) error {
+// over at the socket, until the last one has left.
+func hostClients(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, socket *os.File) error {
 	var lines daemon.Log
 	env.stderr = &lines
 	log, err := env.newLogger(zapcore.InfoLevel)
@@ -127,7 +127,7 @@ func hostClients(ctx context.Context, env *environment, c config.Config, named b
 		mux := http.NewServeMux()
 		handleCommands(env, mux, r, said, m.Default().Mode, s.Observers.Ledger())
 		mux.Handle("/", daemon.During(ctx, s.Pages))
-		killed, err := h.Run(ctx, os.NewFile(hostSocket, "socket"), mux)
+		killed, err := h.Run(ctx, socket, mux)
 		if killed {
 			time.AfterFunc(lastMoment, func() { os.Exit(exitFailed) })
 		}

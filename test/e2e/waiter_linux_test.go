@@ -147,3 +147,23 @@ func TestWaiterKeepsTheConfiguration(t *testing.T) {
 	}
 	os.Remove(filepath.Join(s.dir, "data", "crashes.log")) // where routers say that they can't read the file
 }
+
+// A server has no file of the shared router but its streams: with the router's socket it could take
+// over clients.
+func TestServersOfASharedRouterHaveNoSocket(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
+	pid := mustCall(t, s.serve(), "s__pid", "{}").text()
+	if s.host() == 0 {
+		t.Fatal("there is no shared router")
+	}
+	files, err := filepath.Glob("/proc/" + pid + "/fd/*")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("files %q of the server %q: %v", files, pid, err)
+	}
+	for _, file := range files {
+		if name, _ := os.Readlink(file); strings.HasPrefix(name, "socket:") {
+			t.Errorf("the server has %s as file %s", name, filepath.Base(file))
+		}
+	}
+}

@@ -23,6 +23,12 @@ import (
 // CanShare says whether processes can hand over their streams here.
 const CanShare = true
 
+// Inherited returns the file that this process was started with. No process that it starts has it.
+func Inherited(fd int) *os.File {
+	unix.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), "socket")
+}
+
 // sendFiles hands over files.
 func sendFiles(c *net.UnixConn, files []*os.File) error {
 	var fds []int
