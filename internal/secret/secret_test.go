@@ -150,7 +150,7 @@ func BenchmarkHide(b *testing.B) {
 // A text remains one, whatever it is, and nothing is found in what has been hidden. A plain text
 // has nothing to be found.
 func FuzzHide(f *testing.F) {
-	for _, seed := range []string{"password=x", `\"token\": \"x`, "https://a@b", "--key -x", "Cookie: a=b", "\xff:=", "é=é", "eyJabcdefgh", "/xoxa-abcdefgh,", "é\fx", "AKIA"} {
+	for _, seed := range []string{"password=x", `\"token\": \"x`, "https://a@b", "--key -x", "Cookie: a=b", "\xff:=", "é=é", "eyJabcdefgh", "/xoxa-abcdefgh,", "é\fx", "AKIA", "--key\tx", "--key\nx", "--key\fx", "--key\rx"} {
 		f.Add(seed)
 	}
 	for _, begin := range []string{
