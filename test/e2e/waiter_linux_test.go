@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,8 +25,9 @@ func waits(t *testing.T, c *mcptest.Client) {
 	t.Helper()
 	pid := c.Cmd.Process.Pid
 	mcptest.WaitFor(t, "the client's process to wait in little memory", func() bool {
-		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // for a moment, that of the link by which it was executed
-		return string(name) == "metarouter\n" && isWaiter(t, pid)
+		variables, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // the program has little memory as it begins, too
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))         // that of the link by which it was executed, until it catches signals
+		return string(name) == "metarouter\n" && bytes.Contains(variables, []byte("\x00METAROUTER_WAIT=")) && isWaiter(t, pid)
 	})
 }
 

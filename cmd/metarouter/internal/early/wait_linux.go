@@ -19,9 +19,10 @@ import (
 // The program is executed by way of /proc/self/exe: an update may have replaced the file by
 // another program, which does not know the journal.
 //
-// No signal that arrives meanwhile ends the session. Before [Wait] executes, it blocks
-// SIGHUP, SIGINT and SIGTERM, and the waiter finds them pending; only one that another thread
-// has accepted in the last microseconds is lost. Before the waiter executes, it ignores
+// Before [Wait] executes, it blocks SIGHUP, SIGINT and SIGTERM, so that none is lost; only one
+// that another thread has accepted in the last microseconds is. Go's runtime unblocks them when
+// the waiter begins: one that arrives before the waiter catches them, some milliseconds later,
+// ends the process, and with it the session. Before the waiter executes, it ignores
 // SIGHUP: the configuration is read again in any case. SIGINT and SIGTERM end the process
 // then, whose router is dead already.
 const (
@@ -116,7 +117,6 @@ func wait() {
 	if !w.Debug {
 		hideProcess()
 	}
-	nameProcess()
 	r := w.follow()
 	if !r.Lost && r.Text == "" && w.isTidy() {
 		os.Exit(0)
@@ -130,6 +130,7 @@ func (w Waiter) follow() Resumption {
 	caught := make(chan os.Signal, 8)
 	signal.Notify(caught, append(signals, syscall.SIGPIPE)...)
 	setMask(sigUnblock) // of the main thread, which an initialisation runs on, so that a second signal ends the process
+	nameProcess()
 	left := make(chan struct{})
 	go func() {
 		for s := range caught {
