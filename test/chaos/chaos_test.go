@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // lastsVariable sets how long TestChaos and TestLoad run; "0s" skips them.
@@ -45,6 +47,18 @@ func testRun(t *testing.T, faults string, lasts time.Duration) {
 	t.Logf("%s%s", out, text)
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+func TestKeepFiles(t *testing.T) {
+	fd, err := unix.Dup(0) // without the flag
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	keepFiles()
+	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+		t.Errorf("programs that are started get the file: flags %d, %v", flags, err)
 	}
 }
 

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // options are the flags.
@@ -65,6 +68,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(2)
 	}
+	keepFiles()
 	enterNamespace()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -74,5 +78,14 @@ func main() {
 	}
 	if err != nil || !ok {
 		os.Exit(1)
+	}
+}
+
+// keepFiles keeps the files that this process was started with from the routers. A router that
+// starts the shared one closes such files and others keep them, so after a router was killed the
+// open files would be others than before.
+func keepFiles() {
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos: keep files from routers:", err)
 	}
 }
