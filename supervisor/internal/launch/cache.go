@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
@@ -61,12 +62,17 @@ func (r *ProbeResult) AskedOf(capabilities json.RawMessage) (asked []string) {
 type Cache struct {
 	dir string // "" keeps nothing
 
-	mu    sync.Mutex // guards known, and its files against concurrent edits
-	known map[string]ProbeResult
+	mu      sync.Mutex // guards what follows, and the files against concurrent edits
+	known   map[string]ProbeResult
+	unsaved map[string][]func(*ProbeResult) // changes that the files do not have yet
+	saving  *time.Timer                     // calls Save if anything is unsaved
 }
 
+// savePause is how long changes wait to be saved, so that the files take no time of a start.
+const savePause = time.Second
+
 func newCache(data string) *Cache {
-	c := &Cache{known: make(map[string]ProbeResult)}
+	c := &Cache{known: make(map[string]ProbeResult), unsaved: make(map[string][]func(*ProbeResult))}
 	if data != "" {
 		c.dir = filepath.Join(data, "probes")
 	}
@@ -105,7 +111,7 @@ func (c *Cache) read(hash string) (t ProbeResult) {
 	return t
 }
 
-// Edit changes what is known of the entry's server.
+// Edit changes what is known of the entry's server. The change is saved later.
 func (c *Cache) Edit(entry config.Server, change func(*ProbeResult)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,14 +121,35 @@ func (c *Cache) Edit(entry config.Server, change func(*ProbeResult)) {
 	if change(&after); after == before {
 		return
 	}
-	delete(c.known, hash) // another router may have found out more
-	after = c.load(hash)
-	change(&after)
 	c.known[hash] = after
-	if c.dir == "" || os.MkdirAll(c.dir, 0o700) != nil {
+	if c.dir == "" {
 		return
 	}
-	if b, err := json.Marshal(after); err == nil {
-		atomicfile.Write(filepath.Join(c.dir, hash), b, false) // if it fails, the server is probed again
+	if len(c.unsaved) == 0 {
+		c.saving = time.AfterFunc(savePause, c.Save)
 	}
+	c.unsaved[hash] = append(c.unsaved[hash], change)
+}
+
+// Save writes what was edited to the files. If that fails, those servers are probed again. The
+// owner calls it after the last edit.
+func (c *Cache) Save() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.unsaved) == 0 {
+		return
+	}
+	c.saving.Stop()
+	os.MkdirAll(c.dir, 0o700)
+	for hash, changes := range c.unsaved {
+		t := c.read(hash) // another router may have found out more
+		for _, change := range changes {
+			change(&t)
+		}
+		c.known[hash] = t
+		if b, err := json.Marshal(t); err == nil {
+			atomicfile.Write(filepath.Join(c.dir, hash), b, false)
+		}
+	}
+	clear(c.unsaved)
 }
