@@ -14,12 +14,17 @@ const (
 	// collected, in percent of what is in use.
 	leanGarbage = 70
 
+	// startGarbage is how much garbage it may have until the first collection, which comes after
+	// startTime if not before: the start of ten servers is too short to be worth one.
+	startGarbage = 200
+	startTime    = time.Second
+
 	// busyGarbage is how much a busy router may have at least, in bytes: with little in use,
 	// collections would else take a tenth of its time.
 	busyGarbage = 8 << 20
 
 	// A router is busy after busyAfter collections, each less than a second after the one
-	// before. A start with ten servers takes ten.
+	// before. A start with 200 servers takes about twelve.
 	busyAfter = 30
 	busyGap   = time.Second
 )
@@ -43,21 +48,22 @@ func (p *pace) collected(now time.Time, live uint64) (percent int) {
 	return max(leanGarbage, int(100*busyGarbage/max(live, 1<<20)))
 }
 
-// collectOften has the runtime collect garbage early until stop is called, but for busy times.
-// It looks only when garbage was collected. An environment with GOGC decides itself.
+// collectOften has the runtime collect garbage early until stop is called, but for the start and
+// busy times. It looks only when garbage was collected. An environment with GOGC decides itself.
 func collectOften() (stop func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
 	}
-	before := debug.SetGCPercent(leanGarbage)
-	var stopped atomic.Bool
+	percent := startGarbage
+	before := debug.SetGCPercent(percent)
+	var collected, stopped atomic.Bool
 	var p pace
-	percent := leanGarbage
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	afterCollection(func() (again bool) {
 		if stopped.Load() {
 			return false
 		}
+		collected.Store(true)
 		metrics.Read(live)
 		if now := p.collected(time.Now(), live[0].Value.Uint64()); now != percent {
 			percent = now
@@ -65,7 +71,13 @@ func collectOften() (stop func()) {
 		}
 		return true
 	})
+	started := time.AfterFunc(startTime, func() {
+		if !collected.Load() {
+			runtime.GC()
+		}
+	})
 	return func() {
+		started.Stop()
 		stopped.Store(true)
 		debug.SetGCPercent(before)
 	}

@@ -2,8 +2,11 @@ package service
 
 import (
 	"runtime"
+	"runtime/metrics"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 func TestPace(t *testing.T) {
@@ -35,6 +38,31 @@ func TestPace(t *testing.T) {
 		if percent := collect(step.times, step.after, step.live); percent != step.want {
 			t.Errorf("%s: %d percent, want %d", step.what, percent, step.want)
 		}
+	}
+}
+
+// Where nothing else collects, the first collection comes by itself, and from then on garbage is
+// collected early.
+func TestCollectOften(t *testing.T) {
+	percent := func() uint64 {
+		sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	before := percent()
+	stop := collectOften()
+	if got := percent(); got != startGarbage {
+		t.Errorf("%d percent at the start", got)
+	}
+	mcptest.WaitFor(t, "the first collection", func() bool { return percent() == leanGarbage })
+	stop()
+	if got := percent(); got != before {
+		t.Errorf("%d percent after the end, before it were %d", got, before)
+	}
+	t.Setenv("GOGC", "50")
+	defer collectOften()()
+	if got := percent(); got != before {
+		t.Errorf("%d percent, although GOGC is set", got)
 	}
 }
 
