@@ -74,9 +74,10 @@ func (x *exchange) body() ([]byte, error) {
 	if length > x.rules.maxBody {
 		return nil, &http.MaxBytesError{Limit: x.rules.maxBody}
 	}
-	from := http.MaxBytesReader(x.w, x.r.Body, x.rules.maxBody)
-	body := make([]byte, 0, 512)
-	if length >= 0 {
+	from, body := io.Reader(x.r.Body), []byte(nil)
+	if length < 0 {
+		from, body = http.MaxBytesReader(x.w, x.r.Body, x.rules.maxBody), make([]byte, 0, 512)
+	} else {
 		body = make([]byte, 0, min(length, smallBody-1)+1) // one more, for the read that finds the end
 	}
 	for {

@@ -91,7 +91,7 @@ func (h *Handler) callback(x *exchange, in bool) {
 		return
 	}
 	// The code works once: a browser that leaves now must not lose the login.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), callbackTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.context()), callbackTime)
 	defer cancel()
 	defer context.AfterFunc(h.work.ctx, cancel)()
 	server, err := h.logins.Callback(ctx, x.principal.Hash, query)

@@ -48,7 +48,7 @@ type exchange struct {
 	current   func() *rules              // returns those in force now
 	principal Principal                  // who the client has proved to be
 	grant     *grant                     // of the principal; nil until the client is let in
-	end       func(error)                // ends the context of r; nil until the client is let in
+	span      span                       // of the context
 	stay      *stay                      // the browser's login; nil if the client has proved itself by a token
 	proof     *Proof                     // of the issuer's access token by which the client is let in; nil for none
 	proves    func(context.Context) bool // reports whether the client's token or certificate still proves the principal; nil if its grant says that

@@ -22,7 +22,7 @@ func follow(x *exchange, s *stream, number int, replace bool, begin func(*exchan
 	if before != nil { // what it has just written must not be written again
 		select {
 		case <-before.left:
-		case <-x.r.Context().Done():
+		case <-x.context().Done():
 			return true
 		}
 	}
@@ -49,7 +49,7 @@ func follow(x *exchange, s *stream, number int, replace bool, begin func(*exchan
 			err = x.comment("still here")
 		case <-over:
 			return true
-		case <-x.r.Context().Done():
+		case <-x.context().Done():
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package httpd
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -84,16 +85,53 @@ func (h *Handler) watch() {
 	}
 }
 
-// hold serves the rest of the request under its grant: the request's context ends with it. The
-// returned function must be called.
-func (x *exchange) hold() (release func()) {
-	g := x.grant
-	ctx, cancel := context.WithCancelCause(x.r.Context())
-	stop := context.AfterFunc(g.ctx, func() { cancel(errRevoked) })
-	x.r, x.end = x.r.WithContext(ctx), cancel
-	return func() {
-		stop()
-		cancel(nil)
+// A span is the time in which a request is served after its client was let in.
+type span struct {
+	mu     sync.Mutex // guards what follows
+	over   bool
+	cause  error           // why it is over
+	ctx    context.Context // ends with the span; nil until it is needed
+	cancel context.CancelCauseFunc
+	stop   func() bool // lets go of the grant
+}
+
+// context returns the context of the request, which ends when the client leaves, and with the grant
+// once the client was let in. It is made when it is first needed: most requests are answered without.
+func (x *exchange) context() context.Context {
+	if x.grant == nil {
+		return x.r.Context()
+	}
+	s := &x.span
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx == nil {
+		ctx, cancel := context.WithCancelCause(x.r.Context())
+		s.ctx, s.cancel, s.stop = ctx, cancel, context.AfterFunc(x.grant.ctx, func() { cancel(errRevoked) })
+		if s.over {
+			s.stop()
+			cancel(s.cause)
+		}
+	}
+	return s.ctx
+}
+
+// ended reports whether the context of the request has ended.
+func (x *exchange) ended() bool {
+	x.span.mu.Lock()
+	over := x.span.over
+	x.span.mu.Unlock()
+	return over || x.r.Context().Err() != nil || x.grant != nil && x.grant.ctx.Err() != nil
+}
+
+// end ends the context of the request.
+func (x *exchange) end(cause error) {
+	s := &x.span
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over, s.cause = true, cause
+	if s.cancel != nil {
+		s.stop()
+		s.cancel(cause)
 	}
 }
 

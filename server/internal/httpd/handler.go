@@ -170,15 +170,15 @@ func (h *Handler) Close(ctx context.Context) {
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := h.newExchange(w, r)
-	if !h.work.enter() {
+	if !h.work.enter(x) {
 		x.refuse(http.StatusServiceUnavailable, nil, conversation.ErrClosed)
 		return
 	}
-	defer h.work.running.Done()
+	defer h.work.leave(x)
 	x.control.SetWriteDeadline(time.Time{})
 	x.begin(x.began)
-	defer context.AfterFunc(h.work.ctx, x.hurry)()
 	defer func() {
+		x.end(nil)
 		x.lease.release()
 		x.control.SetWriteDeadline(time.Now().Add(patience)) // for what net/http itself still has to write
 	}()
@@ -187,9 +187,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	browser := h.pages != nil && (x.to == routePage || x.to == routeLogin || x.to == routeCallback)
 	in := h.identify(x, browser)
-	if in {
-		defer x.hold()()
-	}
 	if x.payer == "" && x.limiter != nil { // a client that guesses tokens is known by its address alone
 		x.payer = network(r.RemoteAddr)
 	}
@@ -348,7 +345,7 @@ func (h *Handler) page(x *exchange) {
 		}
 		x.r.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	ctx, cancel := context.WithCancel(context.WithValue(x.r.Context(), visitor{}, x.principal))
+	ctx, cancel := context.WithCancel(context.WithValue(x.context(), visitor{}, x.principal))
 	defer cancel()
 	defer context.AfterFunc(h.work.ctx, cancel)()
 	if x.isRead() {

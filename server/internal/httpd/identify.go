@@ -111,7 +111,7 @@ func (h *Handler) byToken(x *exchange) *grant {
 		return nil
 	}
 	resource := x.rules.publicURL + x.mcpPath()
-	proof, g, err := h.judge(x.r.Context(), token, resource)
+	proof, g, err := h.judge(x.context(), token, resource)
 	x.begin(time.Now()) // the body has as much time as without
 	if err != nil {
 		if x.wrong = err; isRefused(err) && !h.good.has(token) { // the client of a good one that has expired must learn that

@@ -18,7 +18,7 @@ func (x *exchange) lasting() (stop func()) {
 	if x.proves == nil {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(x.r.Context())
+	ctx, cancel := context.WithCancel(x.context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

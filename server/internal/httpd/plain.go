@@ -84,7 +84,7 @@ func (p *plain) serveBatch(x *exchange, body []byte) {
 	answers := make([][]byte, len(entries))
 	var tally conversation.Tally
 	conversation.Each(len(entries), func(i int) {
-		if x.r.Context().Err() != nil {
+		if x.ended() {
 			return
 		}
 		m, err := parsePlain(entries[i])

@@ -24,7 +24,7 @@ type reply struct {
 func (p *reply) send(x *exchange) {
 	var written chan struct{} // closed when the stream is written; nil if there is none
 	p.opens(func() bool {
-		if x.r.Context().Err() != nil {
+		if x.ended() {
 			return false // the client does not know the stream, and can't resume it
 		}
 		ended := make(chan struct{})
@@ -49,7 +49,7 @@ func (p *reply) send(x *exchange) {
 	switch {
 	case written != nil:
 		<-written
-	case x.r.Context().Err() != nil && x.revoked():
+	case x.ended() && x.revoked():
 		x.refuseRevoked()
 	case !alone: // the client has left
 	case answer == nil:

@@ -64,7 +64,7 @@ func (l *login) begin(x *exchange) {
 		return
 	}
 	i := issuers[at]
-	ctx, cancel := l.bounded(x.r.Context())
+	ctx, cancel := l.bounded(x.context())
 	defer cancel()
 	next, browser, err := l.signins.Begin(ctx, signin.Issuer{
 		URL: i.URL, ClientID: i.ClientID, ClientSecret: i.ClientSecret, Audience: i.Audience, Scopes: slices.Concat(i.Admin, i.Call, i.Read),
@@ -99,7 +99,7 @@ func (l *login) complete(x *exchange) {
 		return
 	}
 	// The code works once: a browser that leaves now must not lose the login.
-	ctx, cancel := l.bounded(context.WithoutCancel(x.r.Context()))
+	ctx, cancel := l.bounded(context.WithoutCancel(x.context()))
 	defer cancel()
 	tokens, err := l.signins.Complete(ctx, cookie, values)
 	switch {

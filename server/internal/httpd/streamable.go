@@ -117,7 +117,7 @@ func (t *streamable) modern(x *exchange, m wire.Message) {
 // once begins a request that ends with its connection, and calls handle with it
 // unless the request is not let in.
 func once(x *exchange, c *conversation.Conversation, m wire.Message, w conversation.Writer, handle func(*conversation.Request)) error {
-	ctx, cancel := context.WithCancelCause(x.r.Context())
+	ctx, cancel := context.WithCancelCause(x.context())
 	defer cancel(nil)
 	defer context.AfterFunc(x.ending, func() { cancel(conversation.ErrClosed) })()
 	if x.revoked() {

@@ -13,28 +13,38 @@ type work struct {
 	end     context.CancelCauseFunc
 	running sync.WaitGroup // HTTP requests, and goroutines that outlive theirs
 
-	mu      sync.Mutex    // guards what follows
-	closing bool          // no more MCP requests
-	closed  bool          // no more HTTP requests
-	calls   int           // MCP requests that are being answered, without subscriptions
-	drained chan struct{} // closed when calls becomes 0; nil if no one waits
+	mu        sync.Mutex         // guards what follows
+	closing   bool               // no more MCP requests
+	closed    bool               // no more HTTP requests
+	exchanges map[*exchange]bool // HTTP requests that are being served
+	calls     int                // MCP requests that are being answered, without subscriptions
+	drained   chan struct{}      // closed when calls becomes 0; nil if no one waits
 }
 
 func newWork() *work {
-	w := &work{}
+	w := &work{exchanges: make(map[*exchange]bool)}
 	w.ctx, w.end = context.WithCancelCause(context.Background())
 	return w
 }
 
-// enter lets an HTTP request in, which must call running.Done.
-func (w *work) enter() bool {
+// enter lets an HTTP request in, which must call leave.
+func (w *work) enter(x *exchange) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return false
 	}
 	w.running.Add(1)
+	w.exchanges[x] = true
 	return true
+}
+
+// leave ends an HTTP request.
+func (w *work) leave(x *exchange) {
+	w.mu.Lock()
+	delete(w.exchanges, x)
+	w.mu.Unlock()
+	w.running.Done()
 }
 
 // admit lets an MCP request in, unless the handler is closing. done must be called
@@ -77,10 +87,13 @@ func (w *work) drain(ctx context.Context) {
 	}
 }
 
-// stop ends everything, and lets no more HTTP requests in.
+// stop ends everything, and lets no more HTTP requests in. Those under way are to end soon.
 func (w *work) stop() {
 	w.end(conversation.ErrClosed)
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.mu.Unlock() // a request that has left must not be touched
 	w.closed = true
+	for x := range w.exchanges {
+		x.hurry()
+	}
 }
