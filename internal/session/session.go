@@ -79,10 +79,10 @@ type Request struct {
 	Origin *Origin
 	Ran    *Run
 
-	// Coroutine runs the caller, nil if that has a goroutine of its own. It may be set only for a
-	// session that is [InPlace], and must be woken when ctx of Call ends. Deadline is of the call,
-	// and zero for none: then Call fails with [context.DeadlineExceeded]. It is for coroutines
-	// only; a goroutine has its deadline in ctx.
+	// Coroutine runs the caller, nil if that has a goroutine of its own, and must be woken when ctx
+	// of Call ends. Deadline is of the call, and zero for none: then Call fails with
+	// [context.DeadlineExceeded]. Both may be set only for a session that is [InPlace]; for others,
+	// the deadline is in ctx.
 	Coroutine *coroutine.Coroutine
 	Deadline  time.Time
 }

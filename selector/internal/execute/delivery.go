@@ -174,7 +174,7 @@ func (d *delivery) send(ctx context.Context) (raw json.RawMessage, err error) {
 		d.deadline = time.Now().Add(timeout)
 	}
 	d.request.Coroutine, d.request.Deadline = d.coroutine, d.deadline
-	if s, ok := d.session.(session.InPlace); d.coroutine == nil || !ok || !s.CallsInPlace() {
+	if s, ok := d.session.(session.InPlace); !ok || !s.CallsInPlace() {
 		limited, cancel := d.request.Leave(ctx)
 		defer cancel()
 		raw, err = d.session.Call(limited, d.request)

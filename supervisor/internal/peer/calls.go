@@ -23,6 +23,8 @@ type Calls struct {
 	since         time.Time     // since when no call is pending, if none is
 	refused       bool          // no call may begin: those under way may end, then the session does
 	served        int           // requests of users that were answered
+	timer         *time.Timer   // runs ring; nil until a goroutine's call has a deadline
+	rings         time.Time     // when the timer fires; zero if it is not set
 }
 
 // A call is a request that was begun and has not ended.
@@ -33,6 +35,7 @@ type call struct {
 	token     json.RawMessage      // the client's progress token; nil if it gave none
 	answer    chan Reply           // receives at most one
 	coroutine *coroutine.Coroutine // that waits for the answer; nil if a goroutine does
+	deadline  time.Time            // of a goroutine; zero for none
 	sent      Outgoing
 	doubted   atomic.Bool  // a line seemed to be its answer, and was no message
 	roots     bool         // the server has asked for the client's roots; guarded by Calls.mu
@@ -62,7 +65,54 @@ func (c *Calls) add(one *call) error {
 	if one.standing() {
 		c.subscriptions++
 	}
+	if deadline := one.deadline; !deadline.IsZero() && (c.rings.IsZero() || deadline.Before(c.rings)) {
+		c.ringAt(deadline)
+	}
 	return nil
+}
+
+// errLate is the reply to a goroutine's call that has passed its deadline.
+var errLate = errors.New("the deadline has passed")
+
+// ringAt sets the timer. Nearly all calls end long before their deadline: one timer for all costs
+// much less than one for each. c.mu must be held.
+func (c *Calls) ringAt(t time.Time) {
+	c.rings = t
+	if c.timer == nil {
+		c.timer = time.AfterFunc(time.Until(t), c.ring)
+	} else {
+		c.timer.Reset(time.Until(t))
+	}
+}
+
+// ring ends the calls that have passed their deadline, and sets the timer for the next one.
+func (c *Calls) ring() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, next := time.Now(), time.Time{}
+	for _, one := range c.pending {
+		switch {
+		case one.deadline.IsZero():
+		case !one.deadline.After(now):
+			select {
+			case one.answer <- Reply{Err: errLate}:
+			default: // the answer came just in time
+			}
+		case next.IsZero() || one.deadline.Before(next):
+			next = one.deadline
+		}
+	}
+	if c.rings = next; !next.IsZero() {
+		c.ringAt(next)
+	}
+}
+
+func (c *Calls) stopTimer() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
 }
 
 // busy counts the calls that a caller waits for. c.mu must be held.

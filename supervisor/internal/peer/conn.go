@@ -48,6 +48,9 @@ type agreement struct {
 // begin sends a request. Unless it fails, Calls.remove must be called for it.
 func (c *Conn) begin(ctx context.Context, r session.Request) (*call, error) {
 	one := &call{id: c.lastID.Add(1), method: r.Method, from: r.From, coroutine: r.Coroutine, answer: make(chan Reply, 1)}
+	if r.Coroutine == nil {
+		one.deadline = r.Deadline
+	}
 	params := r.Params
 	if r.Meta != nil || c.agreed.meta != nil {
 		params, one.token = stamp(c.agreed.meta, r, one.id)
@@ -85,6 +88,10 @@ func (c *Conn) await(ctx context.Context, one *call) (json.RawMessage, error) {
 	}
 	select {
 	case reply := <-one.answer:
+		if reply.Err == errLate {
+			c.cancel(one)
+			return nil, context.DeadlineExceeded
+		}
 		return reply.Result()
 	case <-ctx.Done():
 		c.cancel(one)
@@ -230,6 +237,7 @@ func (c *Conn) Close(cause error) {
 	c.mu.Lock()
 	c.end(cause)
 	c.mu.Unlock()
+	c.Calls.stopTimer()
 	c.Calls.wake()
 }
 
