@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"bytes"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 
@@ -41,11 +43,6 @@ func TestOAuthConformance(t *testing.T) {
 			})
 			relay := m.relay(t)
 			passed, failed := tally(external.ServerConformance(t, relay, test.revision), test.leftOut)
-			if len(failed) == 1 && (strings.Contains(failed[0], "no notifications/tools/list_changed arrived") || strings.HasSuffix(strings.TrimSpace(failed[0]), "Failed: terminated")) {
-				// The suite waits for a moment only, which a loaded machine may need. At times the
-				// connection through the relay ends, and not yet clear is why.
-				passed, failed = tally(external.ServerConformance(t, relay, test.revision), test.leftOut)
-			}
 			for _, line := range failed {
 				t.Error(line)
 			}
@@ -69,17 +66,32 @@ func (m *team) relay(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(&httputil.ReverseProxy{
+	server := httptest.NewServer(readFirst(&httputil.ReverseProxy{
 		FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(origin)
 			r.Out.Host = r.In.Host // of which the router judges
 			r.Out.Header.Set("Authorization", "Bearer "+token)
 		},
-	})
+	}))
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
 	})
 	return server.URL + "/mcp"
+}
+
+// readFirst returns a handler that reads the body of each request before it calls the proxy. Else
+// the proxy may still look for the body's end when the answer begins; then net/http closes the
+// body, and the proxy cuts the answer (https://go.dev/issue/40747).
+func readFirst(proxy http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	})
 }

@@ -49,13 +49,13 @@ func TestSignInOnPage(t *testing.T) {
 	}
 	forward := httputil.NewSingleHostReverseProxy(to)
 	stripped := http.StripPrefix("/router", forward)
-	proxy.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	proxy.Config.Handler = readFirst(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/router" { // as of a proxy with a rule for /router/
 			forward.ServeHTTP(w, r)
 			return
 		}
 		stripped.ServeHTTP(w, r)
-	})
+	}))
 	proxy.Config.ErrorLog = log.New(io.Discard, "", 0) // of browsers that leave
 	forward.ErrorLog = proxy.Config.ErrorLog
 	proxy.Start()
