@@ -50,7 +50,7 @@ func (l Leader) Close() {
 // A stat is a part of /proc/PID/stat.
 type stat struct {
 	parent int
-	dead   bool // a zombie
+	dead   bool // with all threads, so that its children have another parent
 	born   string
 }
 
@@ -62,7 +62,10 @@ func statOf(pid int) (s stat, ok bool) {
 	}
 	s.parent, _ = strconv.Atoi(string(fields[1]))
 	state := string(fields[0])
-	s.dead, s.born = state == "Z" || state == "X", string(fields[19])
+	threads, _ := strconv.Atoi(string(fields[17]))
+	// A process whose first thread alone has ended is a zombie with others.
+	s.dead = state == "X" || state == "Z" && threads <= 1
+	s.born = string(fields[19])
 	return s, true
 }
 
@@ -168,17 +171,17 @@ func canTag() bool {
 // killLeft kills the descendants of servers that have ended, or all if the router has.
 //
 // Only orphans, which are children of this process, are killed: such a child keeps its
-// id until it is reaped. Its own children are then the next orphans.
+// id until it is reaped. Its own children are then the next orphans. A dead child counts
+// until it is reaped, since its children may have been looked at while it was their parent.
 func (k *keeper) killLeft(_ []*served, all bool) {
 	untilNone(func() (killed int) {
-		scanned := processes()
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		running := make(map[int64]bool)
 		for _, s := range k.served {
 			running[s.number&maxNumber] = true
 		}
-		for pid := range children(scanned) {
+		for pid := range children() {
 			server := k.served[pid]
 			if server != nil && !all {
 				continue
@@ -194,9 +197,9 @@ func (k *keeper) killLeft(_ []*served, all bool) {
 	})
 }
 
-// children returns the living ones of the processes that are children of this one, and
-// those that the kernel lists: /proc may be mounted such that it hides others.
-func children(scanned []int) map[int]bool {
+// children returns the children of this process, also the dead ones that were not reaped. It asks
+// the kernel for a list, too: /proc may be mounted such that it hides processes.
+func children() map[int]bool {
 	all := make(map[int]bool)
 	for _, thread := range numbersIn("/proc/self/task") {
 		b, _ := os.ReadFile("/proc/self/task/" + strconv.Itoa(thread) + "/children")
@@ -206,11 +209,9 @@ func children(scanned []int) map[int]bool {
 			}
 		}
 	}
-	for _, pid := range scanned {
-		if s, ok := statOf(pid); ok && s.parent == os.Getpid() && !s.dead {
+	for _, pid := range processes() {
+		if s, ok := statOf(pid); ok && s.parent == os.Getpid() {
 			all[pid] = true
-		} else if ok {
-			delete(all, pid)
 		}
 	}
 	return all

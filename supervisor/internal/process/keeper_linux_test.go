@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/mcp-metarouter/metarouter/internal/keeper"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -20,6 +22,24 @@ import (
 func hideFromLimits() {
 	const rlimitLocks = 10
 	unix.Setrlimit(rlimitLocks, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
+}
+
+// endFirstThread ends the thread that the process began with. The system then shows the process as
+// a zombie, and the other threads go on.
+func endFirstThread() {
+	for first := make(chan bool); ; {
+		go func() {
+			runtime.LockOSThread() // which ends with this goroutine, so that others get other threads
+			if unix.Gettid() == os.Getpid() {
+				close(first)
+				unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
+			}
+			first <- false
+		}()
+		if _, more := <-first; !more {
+			return
+		}
+	}
 }
 
 // A stage is where the test binary plays parts.
@@ -176,19 +196,33 @@ func TestOrphansDieWithTheRouter(t *testing.T) {
 }
 
 // A browser as Playwright starts it ends with the server: it has its own session and
-// environment, and so have its helpers.
+// environment, and so have its helpers. It also ends if its first thread has ended before the others,
+// as is so for a moment whenever a process is killed.
 func TestBrowserOfPlaywrightDies(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	starter, end := s.starter()
-	defer end()
-	p := s.start(starter, Command{}, "playwright")
-	for _, part := range []string{"browser", "renderer", "crash-handler"} {
-		s.pid(part)
-	}
-	p.stopAndClose()
-	for _, part := range []string{"browser", "renderer", "crash-handler"} {
-		s.gone(part)
+	for _, kind := range []string{"whole", "without its first thread"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			starter, end := s.starter()
+			defer end()
+			p := s.start(starter, Command{}, "playwright", kind)
+			for _, part := range []string{"browser", "renderer", "crash-handler"} {
+				s.pid(part)
+			}
+			if browser := s.pid("browser"); kind != "whole" {
+				mcptest.WaitFor(t, "the end of its first thread", func() bool { return !mcptest.Alive(browser) })
+				l := keeper.Lead(browser)
+				if l.Ended() {
+					t.Error("the browser counts as dead")
+				}
+				l.Close()
+			}
+			p.stopAndClose()
+			for _, part := range []string{"browser", "renderer", "crash-handler"} {
+				s.gone(part)
+			}
+		})
 	}
 }
 

@@ -71,13 +71,16 @@ func play(args []string) {
 		io.Copy(io.Discard, os.Stdin)
 	case "playwright": // starts a browser in its own session, which has an environment of its own
 		env := []string{"HOME=" + folder, "BROWSER_ARGS=" + strings.Join(args, " ")}
-		start(env, "browser", folder)
+		start(env, "browser", folder, args[2])
 		enter("server")
 		io.Copy(io.Discard, os.Stdin)
 	case "browser": // has a helper that leaves it, and a renderer in its own session
 		start(nil, "between", folder, "crash-handler").Wait()
 		start(nil, "sleeper", folder, "renderer")
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
+		if args[2] == "without its first thread" {
+			endFirstThread()
+		}
 		enter("browser")
 		time.Sleep(time.Hour)
 	}

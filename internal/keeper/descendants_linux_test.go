@@ -1,0 +1,29 @@
+package keeper
+
+import (
+	"os/exec"
+	"testing"
+)
+
+// A child counts until it is reaped: what it has left may have been looked at before it died, when
+// it was no child of the guard process yet.
+func TestDeadChildCounts(t *testing.T) {
+	cmd := exec.Command("true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	WaitDead(pid)
+	l := Lead(pid)
+	defer l.Close()
+	if !l.Ended() {
+		t.Error("it has not ended")
+	}
+	if !children()[pid] {
+		t.Error("it does not count")
+	}
+	cmd.Wait()
+	if children()[pid] {
+		t.Error("it counts when it is reaped")
+	}
+}
