@@ -47,6 +47,7 @@ await step("the nodes", async () => {
   await row("box").locator(".is", { hasText: "alive" }).waitFor();
   await row("box").locator(".took", { hasText: "ms" }).waitFor();
   await row("rogue").locator(".is", { hasText: "not trusted" }).waitFor();
+  await row("box").locator(".sees a").first().waitFor(); // a node is known before its servers are
   check((await row("box").locator(".sees").innerText()).trim() === "gpu, spare", "what box shares");
   check(await row("box").locator(".sees a").count() === 1, "only the server that is used has a link");
   check((await row("rogue").innerText()).includes(rogue.slice(0, 8)), "the key of the rogue");
@@ -94,7 +95,9 @@ await step("a node is lost", async () => {
   await row("box").locator(".is", { hasText: "lost" }).waitFor();
   await page.goto(`${url}/#servers`);
   await page.locator(".server h2", { hasText: "own" }).waitFor();
-  check(await page.locator(".server h2", { hasText: "gpu@box" }).count() === 0, "its server is gone");
+  // The router takes the server away a moment after the node is lost, and the page shows it with its
+  // next update.
+  await page.locator(".server h2", { hasText: "gpu@box" }).waitFor({ state: "detached" });
 });
 
 await browser.close();
