@@ -88,6 +88,9 @@ func (c *configuration) whole(do func() error) error {
 	return do()
 }
 
+// hold keeps the file as it is until release is called. ok is false if it is broken or being edited.
+func (c *configuration) hold() (release func(), ok bool) { return c.file.Unlock, c.file.TryLock() }
+
 // save calls change with the entries and writes them to the file: by rename, as most editors do,
 // or slowly in place, so that readers see half of it. c.file must be held.
 func (c *configuration) save(inPlace bool, change func()) error {

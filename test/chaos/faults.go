@@ -170,12 +170,26 @@ func (f *faulter) stop(r role) (undo func(), done bool) {
 	}, syscall.Kill(p.pid, syscall.SIGSTOP) == nil
 }
 
+// restarting is how long the next router has to read the file.
+const restarting = 2 * time.Second
+
+// killRouter kills a router while the configuration is valid, and stays so: a shared router that starts
+// with a broken file exits, and then each of its clients has a router of its own until it leaves.
 func (f *faulter) killRouter() (undo func(), done bool) {
 	p, ok := f.any(routers)
 	if !ok || !f.begin("router") { // not at once again, so that clients make calls in between
 		return nil, false
 	}
-	return func() { f.end("router") }, syscall.Kill(p.pid, syscall.SIGKILL) == nil
+	release, ok := f.config.hold()
+	if !ok {
+		f.end("router")
+		return nil, false
+	}
+	return func() {
+		time.Sleep(restarting)
+		release()
+		f.end("router")
+	}, syscall.Kill(p.pid, syscall.SIGKILL) == nil
 }
 
 func (f *faulter) leave() (undo func(), done bool) {

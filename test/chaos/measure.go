@@ -127,6 +127,9 @@ func (r *run) compare(ctx context.Context, before sample) {
 		if now.files <= before.files && now.count == before.count && now.memory <= limit && len(orphans(processes(r.bin))) == 0 {
 			break
 		}
+		if now.count[servers] < before.count[servers] { // the session of all legacy clients opens at their next call
+			r.everyServerAnswers(ctx, "without load")
+		}
 		if time.Now().After(until) || ctx.Err() != nil {
 			r.reportDifference(before, now, limit)
 			break

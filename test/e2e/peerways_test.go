@@ -257,15 +257,24 @@ func installMCPProxy(testing.TB) (way, error) {
 		}})
 		r := route{servers: len(servers), home: home}
 		r, err := r.listening(t, "http://"+address+"/s0/mcp", program, "-config", file)
-		for i := 1; err == nil && i < len(servers); i++ {
-			var c *postClient
-			c, err = newPostClient(t, fmt.Sprintf("http://%s/s%d/mcp", address, i), nil)
-			r.sessions = append(r.sessions, c)
+		for i := 1; err == nil && i < len(servers); i++ { // one that never answers has no endpoint
+			if c, err := newPostClient(t, fmt.Sprintf("http://%s/s%d/mcp", address, i), nil); err == nil {
+				r.sessions = append(r.sessions, c)
+			} else {
+				r.sessions = append(r.sessions, unreachable{err})
+			}
 		}
 		r.more = nil
 		return r, err
 	}
 	return way{name: "TBXark/mcp-proxy " + version, startAt: start, version: []string{program, "-version"}, faults: true}, err
+}
+
+// An unreachable session could not be begun.
+type unreachable struct{ err error }
+
+func (u unreachable) Request(context.Context, string, any) (json.RawMessage, error) {
+	return nil, u.err
 }
 
 // installVMCP is toolhive's. Without a container engine it starts no servers: they run behind HTTP.
