@@ -19,6 +19,7 @@ func TestTurn(t *testing.T) {
 	settled(t, r)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
+	must(t, r.Parts().Await(ctx, "a")) // its tools are known a moment before
 	want := func(server string, state status.State, byHand bool) {
 		t.Helper()
 		for _, s := range r.Parts().Servers() {

@@ -50,6 +50,7 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	settled(t, r)
+	mcptest.WaitFor(t, "the server", func() bool { return r.Health(t.Context()).State != Starting }) // its tools are known a moment before
 	if h := r.Health(t.Context()); h.State != Up || h.Parts[0].Name != "s" || h.Tools != 1 {
 		t.Errorf("%+v", h)
 	}

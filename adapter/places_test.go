@@ -108,6 +108,9 @@ func TestPriorityIsEdited(t *testing.T) {
 	one.Group, two.Group, two.Priority = "g", "g", 1
 	r, edits := running(t, Options{}, one, two)
 	settled(t, r)
+	for _, server := range []string{"one", "two"} { // their tools are known a moment before
+		must(t, r.Parts().Await(t.Context(), server))
+	}
 	route := func() (server, pid string) {
 		t.Helper()
 		routed, err := selector.Route(t.Context(), r.Parts(), selector.RouteRequest{Query: Query{Task: "return the process id"}})

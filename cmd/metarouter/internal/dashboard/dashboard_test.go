@@ -73,6 +73,9 @@ func open(t *testing.T, servers ...config.Server) *site {
 	bounded, enough := context.WithTimeout(ctx, 30*time.Second)
 	defer enough()
 	r.Settled(bounded)
+	mcptest.WaitFor(t, "the servers", func() bool { // their tools are known a moment before
+		return !slices.ContainsFunc(r.Parts().Servers(), func(s adapter.ServerInfo) bool { return s.State == status.Starting })
+	})
 	return &site{t, d, s.URL, edits}
 }
 
