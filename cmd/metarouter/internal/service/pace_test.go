@@ -44,26 +44,28 @@ func TestPace(t *testing.T) {
 // Where nothing else collects, the first collection comes by itself, and from then on garbage is
 // collected early.
 func TestCollectOften(t *testing.T) {
-	percent := func() uint64 {
-		sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
-		metrics.Read(sample)
-		return sample[0].Value.Uint64()
-	}
-	before := percent()
+	before := garbagePercent()
 	stop := collectOften()
-	if got := percent(); got != startGarbage {
+	if got := garbagePercent(); got != startGarbage {
 		t.Errorf("%d percent at the start", got)
 	}
-	mcptest.WaitFor(t, "the first collection", func() bool { return percent() == leanGarbage })
+	mcptest.WaitFor(t, "the first collection", func() bool { return garbagePercent() == leanGarbage })
 	stop()
-	if got := percent(); got != before {
+	if got := garbagePercent(); got != before {
 		t.Errorf("%d percent after the end, before it were %d", got, before)
 	}
 	t.Setenv("GOGC", "50")
 	defer collectOften()()
-	if got := percent(); got != before {
+	if got := garbagePercent(); got != before {
 		t.Errorf("%d percent, although GOGC is set", got)
 	}
+}
+
+// garbagePercent returns how much garbage may wait, in percent of what is in use.
+func garbagePercent() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 func TestAfterCollection(t *testing.T) {

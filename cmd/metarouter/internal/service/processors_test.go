@@ -74,6 +74,23 @@ func TestFollowLoad(t *testing.T) {
 	}
 }
 
+// An environment that says how many processors to use is obeyed.
+func TestFollowLoadOfEnvironment(t *testing.T) {
+	before := runtime.GOMAXPROCS(2)
+	defer runtime.GOMAXPROCS(before)
+	t.Setenv("GOMAXPROCS", "2")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	followLoad(ctx, func() time.Duration {
+		t.Error("it measures the load")
+		cancel()
+		return 0
+	})
+	if now := runtime.GOMAXPROCS(0); now != 2 {
+		t.Errorf("%d processors", now)
+	}
+}
+
 // await waits until f reports true.
 func await(t *testing.T, what string, f func() bool) {
 	t.Helper()
