@@ -39,6 +39,22 @@ func TestNormalizeKeepsBytes(t *testing.T) {
 	}
 }
 
+// The schema of the arguments is a part of the definition and takes no memory of its own. What is
+// appended to it does not reach the definition.
+func TestNormalizeSharesSchema(t *testing.T) {
+	got, err := Normalize("srv", json.RawMessage(`{"name":"x","inputSchema":{"type":"object","properties":{"a":true}},"title":"T"}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := got.InputSchema
+	if at := bytes.Index(got.Definition, schema); at < 0 || &got.Definition[at] != &schema[0] {
+		t.Error("the schema is a copy")
+	}
+	if cap(schema) != len(schema) {
+		t.Errorf("there is room for %d bytes after the schema", cap(schema)-len(schema))
+	}
+}
+
 func TestNormalizeRepairs(t *testing.T) {
 	tests := map[string]struct{ raw, want, repair string }{
 		// schema: what is in inputSchema

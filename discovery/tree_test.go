@@ -33,6 +33,19 @@ func FuzzTree(f *testing.F) {
 	})
 }
 
+// What is appended to a part of a tree does not reach the text.
+func TestTreePartsHaveNoRoom(t *testing.T) {
+	text := []byte(`{ "a" : 1 }`)
+	o := tree(text).Value.(*hujson.Object)
+	for what, part := range map[string][]byte{
+		"the space": o.Members[0].Name.BeforeExtra, "the name": o.Members[0].Name.Value.(hujson.Literal), "the value": o.Members[0].Value.Value.(hujson.Literal),
+	} {
+		if cap(part) != len(part) {
+			t.Errorf("there is room for %d bytes after %s", cap(part)-len(part), what)
+		}
+	}
+}
+
 func forgetOffsets(v *hujson.Value) {
 	v.StartOffset, v.EndOffset = 0, 0
 	switch of := v.Value.(type) {

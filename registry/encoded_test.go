@@ -35,6 +35,31 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// The schema of a decoded tool is a part of its definition and takes no memory of its own. What is
+// appended to either reaches nothing else.
+func TestDecodeShares(t *testing.T) {
+	one := tool("s", "t", "")
+	one.InputSchema = json.RawMessage(`{"type":"object"}`)
+	one.Definition = json.RawMessage(`{"name":"t","inputSchema":{"type":"object"},"title":"T"}`)
+	data, err := encode("s", Offer{Tools: []NormalizedTool{one}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, o, err := decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	definition, schema := o.Tools[0].Definition, o.Tools[0].InputSchema
+	if at := bytes.Index(definition, schema); at < 0 || &definition[at] != &schema[0] {
+		t.Error("the schema is a copy")
+	}
+	for what, part := range map[string]json.RawMessage{"definition": definition, "schema": schema} {
+		if cap(part) != len(part) {
+			t.Errorf("there is room for %d bytes after the %s", cap(part)-len(part), what)
+		}
+	}
+}
+
 func BenchmarkLoad(b *testing.B) {
 	o := Offer{}
 	for i := range 10 {
