@@ -68,10 +68,15 @@ func pidIn(file string) (pid int) {
 	return pid
 }
 
-// isOurs reports whether the process plays a part.
+// isOurs reports whether the process plays a part, if only with some of its threads.
 func isOurs(pid int) bool {
-	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	return strings.Contains(string(line), "\x00play\x00")
+	lines, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/cmdline", pid))
+	for _, file := range lines {
+		if line, _ := os.ReadFile(file); strings.Contains(string(line), "\x00play\x00") {
+			return true
+		}
+	}
+	return false
 }
 
 // pid returns the process id of a part once it plays.
@@ -85,7 +90,7 @@ func (s stage) pid(part string) int {
 func (s stage) gone(part string) {
 	s.Helper()
 	pid := s.pid(part)
-	mcptest.WaitFor(s.T, "the end of "+part, func() bool { return !mcptest.Alive(pid) || !isOurs(pid) })
+	mcptest.WaitFor(s.T, "the end of "+part, func() bool { return !isOurs(pid) })
 }
 
 func (s stage) lives(part string) {
