@@ -115,9 +115,46 @@ func TestWaitUntil(t *testing.T) {
 		}
 		mu.Unlock()
 		time.Sleep(time.Hour)
-		p.Close()
+		synctest.Wait()
 		if ended[time.Hour] != time.Hour {
 			t.Errorf("at the end: %v", ended)
+		}
+		p.Start(func(c *Coroutine) { c.WaitUntil(time.Now().Add(time.Hour)) }) // when the alarm is not set any more
+		time.Sleep(2 * time.Hour)
+		p.Close()
+	})
+}
+
+// A coroutine that is woken before its deadline is forgotten, and the alarm ends with the pool.
+func TestWokenBeforeDeadline(t *testing.T) {
+	var p Pool
+	var c *Coroutine
+	p.Start(func(self *Coroutine) {
+		c = self
+		c.WaitUntil(time.Now().Add(time.Hour))
+	})
+	c.Wake()
+	if n := len(p.alarm.deadlines); n != 0 {
+		t.Errorf("%d deadlines are kept", n)
+	}
+	p.Close()
+	if p.alarm.timer.Stop() {
+		t.Error("the timer runs on")
+	}
+}
+
+// Close waits for a function that has left.
+func TestCloseWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p Pool
+		ended := false
+		p.Start(func(c *Coroutine) {
+			c.Leave()
+			time.Sleep(time.Second)
+			ended = true
+		})
+		if p.Close(); !ended {
+			t.Error("it has not ended")
 		}
 	})
 }
