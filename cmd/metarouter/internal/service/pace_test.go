@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -58,6 +59,36 @@ func TestCollectOften(t *testing.T) {
 	defer collectOften()()
 	if got := garbagePercent(); got != before {
 		t.Errorf("%d percent, although GOGC is set", got)
+	}
+}
+
+// No collection is forced after another one, or after the end.
+func TestCollectOftenForcesNone(t *testing.T) {
+	t.Setenv("GOGC", "")
+	forced := func() uint64 {
+		sample := []metrics.Sample{{Name: "/gc/cycles/forced:gc-cycles"}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	for what, first := range map[string]func(stop func()){
+		"another collection": func(func()) {
+			for garbagePercent() == startGarbage { // until it is noticed
+				runtime.GC()
+			}
+		},
+		"the end": func(stop func()) { stop() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			stop := collectOften()
+			defer stop()
+			first(stop)
+			before := forced()
+			time.Sleep(2 * startTime)
+			synctest.Wait()
+			if n := forced() - before; n > 0 {
+				t.Errorf("%d collections are forced after %s", n, what)
+			}
+		})
 	}
 }
 
