@@ -41,16 +41,15 @@ func (c *changeSignal) send() {
 
 // run sends each change of the router until ctx ends.
 func (c *changeSignal) run(ctx context.Context, r *Router) {
-	catalog, edited := r.registry.Changed(), r.current.load().replaced
 	for {
+		catalog, edited := r.registry.Changed(), r.current.load().replaced // first, so that no change is missed
+		c.send()                                                           // also at first: something may have changed before
 		select {
 		case <-catalog:
 		case <-edited:
 		case <-ctx.Done():
 			return
 		}
-		catalog, edited = r.registry.Changed(), r.current.load().replaced // first, so that no change is missed
-		c.send()
 	}
 }
 

@@ -616,3 +616,23 @@ func TestScopeFixedArguments(t *testing.T) {
 		}
 	}
 }
+
+// A change that came before the router sends changes is sent when it begins.
+func TestChangedBeforeRun(t *testing.T) {
+	r := New(config.Config{}, Options{})
+	defer r.Close()
+	changed := r.changed.next()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.changed.run(ctx, r)
+	}()
+	select {
+	case <-changed:
+	case <-time.After(30 * time.Second):
+		t.Error("no change was sent")
+	}
+	cancel()
+	<-ended
+}
