@@ -197,7 +197,8 @@ func TestLoginRaceWithKills(t *testing.T) {
 // TestInterruptedRefresh kills a router between the issuer's answer and the write of it. The issuer
 // does not repeat its answer, so that nothing but a login helps.
 func TestInterruptedRefresh(t *testing.T) {
-	r, issuer := newRace(t, fakeissuer.Options{Life: 2 * time.Second, Rotate: true})
+	const life = 2 * time.Second
+	r, issuer := newRace(t, fakeissuer.Options{Life: life, Rotate: true})
 	another := fakeissuer.New(t, fakeissuer.Options{Life: time.Hour, Rotate: true}) // no refresh that the kill could meet
 	other := another.Protect(t, fakeissuer.Protection{Flags: []string{"-tools", "echo"}})
 	s := r.routers[0]
@@ -227,6 +228,7 @@ func TestInterruptedRefresh(t *testing.T) {
 		t.Fatal("no router refreshed its token")
 	}
 	issuer.Change(func(o *fakeissuer.Options) { o.BeforeAnswer = nil })
+	time.Sleep(life) // a router refreshes its token before it expires, and uses the old one until then
 
 	before := issuer.Counts().TokenRequests
 	var all sync.WaitGroup
