@@ -112,10 +112,10 @@ var rules = map[string][]string{
 	"test/schemas":    {},
 	"test/fakeissuer": {"test/fakeserver"},
 	"test/fakeserver": {"test/internal/protocol", "test/internal/filelock"},
-	"test/mcptest":    {"test/fakeserver", "test/internal/protocol"},
+	"test/mcptest":    {"test/fakeserver", "test/internal/address", "test/internal/protocol"},
 	"test/external":   {"test/mcptest", "test/internal/protocol", "test/internal/filelock"},
-	"test/natsserver": {},
-	"test/chaos":      {"test/mcptest"},
+	"test/natsserver": {"test/internal/address"},
+	"test/chaos":      {"test/mcptest", "test/internal/address"},
 	"test/cluster":    {}, // has tests only
 	"test/hostile":    {"test/mcptest"},
 	"test/relay":      {},

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/internal/address"
 )
 
 // serverName is the name of the copy of this program that plays the servers.
@@ -263,13 +265,11 @@ type web struct {
 }
 
 func newWeb(r *run) (*web, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a free port
+	free, err := address.Free()
 	if err != nil {
 		return nil, err
 	}
-	address := l.Addr().String()
-	l.Close()
-	w := &web{url: "http://" + address + "/mcp", run: r, address: address, stopping: make(chan struct{}), stopped: make(chan struct{})}
+	w := &web{url: "http://" + free + "/mcp", run: r, address: free, stopping: make(chan struct{}), stopped: make(chan struct{})}
 	started := make(chan error, 1)
 	go w.keep(started)
 	if err := <-started; err != nil {

@@ -3,24 +3,26 @@ package mcptest
 import (
 	"net"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/internal/address"
 )
 
-// FreeAddress returns an address of this machine on which no program listened just now.
+// FreeAddress returns an address of this machine on which no program listened just now, another one
+// with each call.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := address.Free()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return free
 }
 
-// Listening waits until a program listens on the address.
-func Listening(t testing.TB, address string) {
+// Listening waits until a program listens at an address.
+func Listening(t testing.TB, at string) {
 	t.Helper()
-	WaitFor(t, "a listener on "+address, func() bool {
-		c, err := net.Dial("tcp", address)
+	WaitFor(t, "a listener on "+at, func() bool {
+		c, err := net.Dial("tcp", at)
 		if err == nil {
 			c.Close()
 		}

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/internal/address"
 )
 
 // patience is how long a test waits for a server. It is long because CI machines are slow.
@@ -84,26 +84,16 @@ func only(t testing.TB, options []Options) Options {
 
 func newServer(t testing.TB, name string, o Options) *Server {
 	t.Helper()
-	addresses := freeAddresses(t, 3)
-	return &Server{t: t, name: name, dir: t.TempDir(), opts: o, client: addresses[0], monitor: addresses[1], route: addresses[2]}
+	return &Server{t: t, name: name, dir: t.TempDir(), opts: o, client: free(t), monitor: free(t), route: free(t)}
 }
 
-// freeAddresses returns addresses of this machine on which no program listened just now. Their ports
-// are below those that systems give to connections, which could take one while a server is down.
-func freeAddresses(t testing.TB, n int) (addresses []string) {
+func free(t testing.TB) string {
 	t.Helper()
-	for tries := 0; len(addresses) < n; tries++ {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
-		if err != nil {
-			if tries > 100 {
-				t.Fatal(err)
-			}
-			continue
-		}
-		defer l.Close() // at the end, so that no address comes twice
-		addresses = append(addresses, l.Addr().String())
+	free, err := address.Free()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return addresses
+	return free
 }
 
 // URL is where clients connect to. It has no credentials.
