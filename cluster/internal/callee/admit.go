@@ -51,7 +51,7 @@ var (
 // admit decides whether the call whose offer has come may be accepted. It returns errIgnored if
 // the offer is forged or was seen before.
 func (c *Callee) admit(one *call, f *frame.Frame, genuine bool) error {
-	h := f.Header // a copy, which does not keep the payload
+	h, now := f.Header, c.wall() // a copy, which does not keep the payload
 	shared, from, old := genuine && c.Shared(h.Server), c.newClient(&h), c.Age(&h) > startTime
 	size := sizeOf(&h)
 	c.mu.Lock()
@@ -61,7 +61,7 @@ func (c *Callee) admit(one *call, f *frame.Frame, genuine bool) error {
 		delete(c.calls, one.id)
 		return errIgnored
 	}
-	switch c.seen.add(h.From, h.Call, h.Time, c.wall()) {
+	switch c.seen.add(h.From, h.Call, h.Time, now) {
 	case isKnown:
 		delete(c.calls, one.id)
 		c.drop("replayed")
@@ -100,7 +100,7 @@ func (c *Callee) admit(one *call, f *frame.Frame, genuine bool) error {
 	g.used[h.Server] = time.Now()
 	from.call = one
 	one.offer, one.client = &h, from // no other goroutine knows of the call yet
-	one.gateway, one.server, one.size, one.arguments = g, h.Server, size, transfer.Sum(nil)
+	one.gateway, one.server, one.size, one.arguments, one.admitted = g, h.Server, size, transfer.Sum(nil), now
 	if h.Body != nil {
 		one.arguments = h.Body.Sum
 	}

@@ -58,6 +58,7 @@ type call struct {
 	home      string   // of a question outside of calls
 	server    string
 	arguments string        // the hash of the params
+	admitted  time.Time     // what the clock on the wall showed
 	size      int64         // of the params and what comes with them, in bytes; guarded by Callee.mu
 	place     *list.Element // among the results that are kept; nil if it is not kept; guarded by Callee.mu
 

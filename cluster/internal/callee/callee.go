@@ -62,6 +62,7 @@ type Callee struct {
 	seen    seen
 	early   atomic.Int64 // bytes of parts that wait to be put together
 	levels  leveling
+	pulse   pulse
 
 	mu        sync.Mutex // guards the fields below
 	running   sync.WaitGroup
@@ -99,13 +100,17 @@ var (
 func (c *Callee) Run(ctx context.Context) error {
 	stop := c.Host.Listen(c.hear)
 	defer stop()
-	tick := time.NewTicker(time.Second)
+	tick, beats := time.NewTicker(time.Second), time.NewTicker(pulseTime)
 	defer tick.Stop()
+	defer beats.Stop()
+	c.pulse.beat(c.wall())
 	for ctx.Err() == nil {
 		select {
 		case <-tick.C:
 			c.expireResults()
 			c.endUnshared()
+		case <-beats.C:
+			c.pulse.beat(c.wall())
 		case <-ctx.Done():
 		}
 	}

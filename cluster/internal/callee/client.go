@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
@@ -62,6 +63,17 @@ func (c *client) Capabilities() json.RawMessage { return c.capabilities }
 // Caller returns who is behind the client; see [session.CallerOf]. It may not log in at servers
 // and is not on this machine.
 func (c *client) Caller() session.Caller { return c.caller }
+
+// GaveUp returns an error if this process was frozen since the call was offered: its gateway has given
+// it up then, or will; see [session.GaveUp].
+func (c *client) GaveUp() error {
+	if c.call == nil || !c.call.callee.pulse.stopped(c.call.admitted, c.call.callee.wall) {
+		return nil
+	}
+	return errStopped
+}
+
+var errStopped = fmt.Errorf("%w: this node was frozen for more than %s before the call began", session.ErrNotSent, startTime)
 
 // Notify implements [session.Client]. If too many notifications wait to be sent, it is lost.
 func (c *client) Notify(server string, m session.Message) {

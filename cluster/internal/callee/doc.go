@@ -5,8 +5,9 @@
 // A call that must not be repeated runs at most once, and only after its gateway has sent a start
 // frame with the nonce that answered its offer, at most two seconds after the offer came. The two
 // seconds are measured by the monotonic and by the wall clock, so that a process that was frozen or
-// slept does not run the call later. IDs of calls are remembered for as long as a copy of their
-// frame would count as new.
+// slept does not run the call later. A call that has begun, but waits for its server, learns by
+// [session.GaveUp] that the process was frozen; whoever sends it to the server asks. IDs of calls are
+// remembered for as long as a copy of their frame would count as new.
 //
 // Nothing runs for a node that is not trusted, on a server that is not shared, or when the node has
 // more to do than its bounds allow.

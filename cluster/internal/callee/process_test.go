@@ -4,6 +4,7 @@ package callee
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,6 +57,12 @@ func openLink(ctx context.Context, url, dir string) (*link.Link, error) {
 	return link.Open(ctx, link.Options{Config: config.Cluster{URLs: []string{url}, Name: "test"}, Identity: key})
 }
 
+// A call whose _meta has waits in it waits for its server for waitTime.
+const (
+	waits    = "waits"
+	waitTime = 500 * time.Millisecond
+)
+
 // runNode is a node whose calls take a moment. It says on its output where it is, and which calls
 // it runs, until its input ends.
 func runNode(at string) error {
@@ -70,6 +77,12 @@ func runNode(at string) error {
 	ledger := json.NewEncoder(os.Stdout)
 	var mu sync.Mutex // guards ledger
 	h := &host{ran: make(map[string]int), execute: func(_ context.Context, in Incoming) (json.RawMessage, error) {
+		if bytes.Contains(in.Request.Meta, []byte(waits)) {
+			time.Sleep(waitTime)
+		}
+		if err := session.GaveUp(in.Request.From); err != nil {
+			return nil, err
+		}
 		mu.Lock()
 		ledger.Encode(in.Request.Meta)
 		mu.Unlock()
@@ -194,21 +207,7 @@ func TestStoppedProcess(t *testing.T) {
 	url := natsserver.Start(t).URL()
 	node := startNode(t, url)
 	wire, came := gateTo(t, url)
-	next := func(call string) frame.Header {
-		for {
-			select {
-			case f := <-came:
-				if err := f.Verify(); err != nil {
-					t.Fatal(err)
-				}
-				if f.Header.Call == call {
-					return f.Header
-				}
-			case <-time.After(patience):
-				t.Fatal("nothing comes")
-			}
-		}
-	}
+	next := func(call string) frame.Header { return nextOf(t, came, call) }
 	say := func(h frame.Header) {
 		t.Helper()
 		if err := wire.Send(node.self, h, nil); err != nil {
@@ -245,6 +244,61 @@ func TestStoppedProcess(t *testing.T) {
 	defer node.mu.Unlock()
 	if len(node.ran) != 1 || node.ran[`{"n":"0s"}`] != 1 {
 		t.Errorf("calls ran: %v", node.ran)
+	}
+}
+
+// A process that was stopped while a call waited for its server does not begin the call afterwards.
+func TestWaitingInStoppedProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	url := natsserver.Start(t).URL()
+	node := startNode(t, url)
+	wire, came := gateTo(t, url)
+	for _, frozen := range []time.Duration{0, startTime + time.Second} {
+		h := offer(frozen.String(), true)
+		h.Offer.Meta = json.RawMessage(`{"n":"` + waits + frozen.String() + `"}`)
+		poll := frame.Header{Kind: frame.Poll, Call: h.Call}
+		for _, h := range []frame.Header{h, poll} {
+			if err := wire.Send(node.self, h, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if state := nextOf(t, came, h.Call); state.Kind != frame.State || !state.Running {
+			t.Fatalf("got %s", state.Kind)
+		}
+		if frozen > 0 {
+			node.signal(syscall.SIGSTOP)
+			time.Sleep(frozen)
+			node.signal(syscall.SIGCONT)
+		}
+		got := nextOf(t, came, h.Call)
+		if got.Kind != frame.Result || (got.Error == nil) != (frozen == 0) || got.Error != nil && got.Error.Sent {
+			t.Errorf("stopped for %s: got %s %+v", frozen, got.Kind, got.Error)
+		}
+	}
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	if len(node.ran) != 1 || node.ran[`{"n":"`+waits+`0s"}`] != 1 {
+		t.Errorf("calls ran: %v", node.ran)
+	}
+}
+
+// nextOf returns the header of the next frame of a call.
+func nextOf(t *testing.T, came <-chan *frame.Frame, call string) frame.Header {
+	t.Helper()
+	for {
+		select {
+		case f := <-came:
+			if err := f.Verify(); err != nil {
+				t.Fatal(err)
+			}
+			if f.Header.Call == call {
+				return f.Header
+			}
+		case <-time.After(patience):
+			t.Fatal("nothing comes")
+		}
 	}
 }
 

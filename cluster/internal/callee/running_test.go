@@ -48,6 +48,50 @@ func TestFrozen(t *testing.T) {
 	})
 }
 
+// A call that waits for its server while the process is frozen is not begun when it goes on, whether
+// it or the pulse is the first to run. One that comes later is begun.
+func TestFrozenBeforeServer(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		frozen time.Duration
+		wait   time.Duration // until the call goes on
+		begins bool
+	}{
+		{"never", 0, time.Minute, true},
+		{"shortly", startTime - pulseTime, time.Minute, true},
+		{"the call is the first to run", startTime + time.Second, 0, false},
+		{"the pulse is the first to run", startTime + time.Second, pulseTime, false},
+		{"long ago", startTime + time.Second, time.Minute, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				goOn := make(chan struct{})
+				w.host.does(func(_ context.Context, in Incoming) (json.RawMessage, error) {
+					<-goOn
+					return json.RawMessage(`{}`), session.GaveUp(in.Request.From)
+				})
+				g := w.gateway()
+				g.say(offer("1", true))
+				g.none()
+				w.set(func() { w.skew = tt.frozen })
+				time.Sleep(tt.wait)
+				close(goOn)
+				if got := g.one(frame.Result).Header.Error; (got == nil) != tt.begins || got != nil && got.Sent {
+					t.Errorf("got %+v", got)
+				}
+				g.say(offer("2", true))
+				if got := g.one(frame.Result).Header.Error; got != nil {
+					t.Errorf("a later call got %+v", got)
+				}
+				for _, id := range []string{"1", "2"} {
+					g.say(frame.Header{Kind: frame.Done, Call: id})
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
 // A start that comes late is refused by the monotonic clock, too, if a timer is late.
 func TestLateTimer(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

@@ -174,12 +174,14 @@ func (d *delivery) send(ctx context.Context) (raw json.RawMessage, err error) {
 		d.deadline = time.Now().Add(timeout)
 	}
 	d.request.Coroutine, d.request.Deadline = d.coroutine, d.deadline
+	limited := ctx
 	if s, ok := d.session.(session.InPlace); !ok || !s.CallsInPlace() {
-		limited, cancel := d.request.Leave(ctx)
+		var cancel context.CancelFunc
+		limited, cancel = d.request.Leave(ctx)
 		defer cancel()
+	}
+	if err = session.GaveUp(d.from); err == nil {
 		raw, err = d.session.Call(limited, d.request)
-	} else {
-		raw, err = d.session.Call(ctx, d.request)
 	}
 	if !errors.Is(err, session.ErrNotSent) {
 		d.sent++

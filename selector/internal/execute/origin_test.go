@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -112,6 +113,32 @@ func TestRepeatable(t *testing.T) {
 		}
 		if got := s.requests[0].Repeatable; got != tt.want {
 			t.Errorf("retry %d, hints %+v: repeatable %v", tt.retry, tt.hints, got)
+		}
+	}
+}
+
+// A client that may have given its call up.
+type leaver struct {
+	session.Client
+	why error
+}
+
+func (l leaver) GaveUp() error { return l.why }
+
+// A call or request that its client has given up before it is sent is not sent.
+func TestGivenUp(t *testing.T) {
+	for _, why := range []error{nil, fmt.Errorf("%w: the client slept", session.ErrNotSent)} {
+		s := &remoteStub{}
+		e := newExecutor(registry.New(), s)
+		r, err := e.Execute(t.Context(), Call{Tool: tool(`{}`), From: leaver{why: why}})
+		if err != nil || !errors.Is(r.Err, why) {
+			t.Errorf("given up with %v: got %s, %v", why, r.JSON, err)
+		}
+		if _, err := e.Relay(t.Context(), "srv", session.Request{Method: "resources/read", From: leaver{why: why}}); !errors.Is(err, why) {
+			t.Errorf("given up with %v: got %v", why, err)
+		}
+		if sent := len(s.requests) > 0; sent != (why == nil) {
+			t.Errorf("given up with %v: %d requests were sent", why, len(s.requests))
 		}
 	}
 }
