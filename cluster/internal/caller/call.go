@@ -3,6 +3,7 @@ package caller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 	"unicode/utf8"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -26,6 +28,11 @@ const (
 	// and silenceTime after how long the call is given up although the node is alive.
 	pollEvery   = 2 * time.Second
 	silenceTime = 30 * time.Second
+
+	// reconnectTime is how long an offer waits for a connection to NATS, and reconnectPause how long
+	// before each further attempt. When a NATS server ends, there is one with another at once.
+	reconnectTime  = 500 * time.Millisecond
+	reconnectPause = 10 * time.Millisecond
 )
 
 const (
@@ -73,7 +80,7 @@ func (s *remote) call(ctx context.Context, r session.Request) (json.RawMessage, 
 	c.level(s.target.To)
 	c.open(one.exchange)
 	defer one.stop()
-	one.offer(ctx)
+	one.offer(ctx, lost)
 	for !one.ended {
 		one.wait(ctx, lost)
 	}
@@ -84,7 +91,7 @@ func (s *remote) call(ctx context.Context, r session.Request) (json.RawMessage, 
 var emptySum = transfer.Sum(nil)
 
 // offer offers the call to the node.
-func (c *call) offer(ctx context.Context) {
+func (c *call) offer(ctx context.Context, lost <-chan struct{}) {
 	r := &c.request
 	o := &frame.CallOffer{Method: r.Method, Direct: r.Method != toolsCall || r.Repeatable, Meta: r.Meta}
 	if r.Method == toolsCall {
@@ -107,10 +114,30 @@ func (c *call) offer(ctx context.Context) {
 	}
 	h := frame.Header{Kind: frame.Offer, Home: c.caller.homes.at(r.From, c.to), Server: c.target.Server, Offer: o, Ended: c.caller.endings.take(c.to)}
 	c.sent = o.Direct
+	began := time.Now()
+	err := c.send(h, params)
+	for errors.Is(err, link.ErrDisconnected) && time.Since(began) < reconnectTime && c.pause(ctx, lost) {
+		err = c.send(h, params)
+	}
 	c.heard = time.Now()
-	if err := c.send(h, params); err != nil {
+	if err != nil {
 		c.fail(notSent("offer the call to node %q: %w", c.target.Node, err))
 	}
+}
+
+// pause waits for reconnectPause. It reports false if the call is not wanted any more.
+func (c *call) pause(ctx context.Context, lost <-chan struct{}) bool {
+	timer := time.NewTimer(reconnectPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		c.fail(context.Cause(ctx))
+	case <-lost:
+	case <-c.caller.life.Done():
+	}
+	return false
 }
 
 // wait waits for what happens next to the call, and acts on it.

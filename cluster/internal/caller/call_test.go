@@ -398,7 +398,7 @@ func TestFlood(t *testing.T) {
 func TestDisconnected(t *testing.T) {
 	run(t, func(t *testing.T, tr *trial) {
 		tr.gateway.Disconnect()
-		(<-tr.call(t.Context(), echo("hello"))).fails(t, session.ErrNotSent, 0)
+		(<-tr.call(t.Context(), echo("hello"))).fails(t, session.ErrNotSent, reconnectTime)
 		tr.gateway.Connect()
 		tr.follow(func(f *frame.Frame) {
 			if f.Header.Kind == frame.Start {
@@ -412,6 +412,37 @@ func TestDisconnected(t *testing.T) {
 		tr.gateway.Connect()
 		(<-ended).expect(t, r, 2*pollEvery)
 	})
+}
+
+// An offer waits for a connection that comes back soon, and no longer than its caller or its node.
+func TestOfferWaits(t *testing.T) {
+	left := errors.New("the client has left")
+	for _, tt := range []struct {
+		name string
+		then func(tr *trial, cancel context.CancelCauseFunc)
+		want error
+	}{
+		{"the connection is back", func(tr *trial, _ context.CancelCauseFunc) { tr.gateway.Connect() }, nil},
+		{"the client leaves", func(_ *trial, cancel context.CancelCauseFunc) { cancel(left) }, left},
+		{"the node is lost", func(tr *trial, _ context.CancelCauseFunc) { tr.lose() }, session.ErrNotSent},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			run(t, func(t *testing.T, tr *trial) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				tr.gateway.Disconnect()
+				r := echo("hello")
+				ended := tr.call(ctx, r)
+				time.Sleep(reconnectTime / 2)
+				tt.then(tr, cancel)
+				if o := <-ended; tt.want == nil {
+					o.expect(t, r, reconnectTime/2+reconnectPause)
+				} else {
+					o.fails(t, tt.want, reconnectTime/2)
+				}
+			})
+		})
+	}
 }
 
 // The connection breaks between the offer and the start: the start is not sent later.
