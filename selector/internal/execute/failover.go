@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -28,52 +29,81 @@ const shortWait = time.Second
 // maxPlaces bounds the servers that are called for one call.
 const maxPlaces = 3
 
-// targets returns the tool, and then the tools of the same name on the servers that may
-// stand in for its own, as the call's catalog has them, those that can take the call best first, maxPlaces in all; a
-// read-only tool is replaced only by a read-only one. While there are stand-ins, a call
-// waits only briefly for each server to start; the last target is therefore the first one
-// again, with the usual wait. A read-only tool whose server is down comes after those whose
-// servers are up.
-func (e *Executor) targets(c *Call, p Policy) []target {
+// targets returns the tools that may answer a call, in the order in which they are tried: the
+// tool itself, and if there are stand-ins, those and then the tool again. While there are stand-ins, a
+// call waits only briefly for each server to start; the last target has the usual wait. A
+// read-only tool whose server is down comes after those whose servers are up.
+//
+// While the server is up, only the tool itself is returned, and more is true if there are
+// stand-ins: few calls need them, and [Executor.others] finds them then.
+func (e *Executor) targets(c *Call, p Policy) (all []target, more bool) {
 	t := c.Tool
-	others, reads := p.StandIns, t.Reads()
-	if reads {
-		others = slices.Concat(p.StandIns, p.Twins)
+	if !e.hasStandIn(c, p) {
+		return []target{{t, p, StartWait}}, false
 	}
-	if len(others) == 0 {
-		return []target{{t, p, StartWait}}
+	all = []target{{t, p, shortWait}}
+	own := e.standingOf(t.Server, p).state
+	if own == up {
+		return all, true
 	}
-	var standIns []*registry.NormalizedTool
-	known := c.Catalog
-	if known == nil {
-		known = e.Registry.Snapshot()
-	}
-	for _, server := range others {
-		for _, other := range known.Server(server) {
-			if other.Name != t.Name && other.ServerName() != t.ServerName() {
-				continue
-			}
-			if (!reads || other.Reads()) && (c.Unfit == nil || !c.Unfit(other)) {
-				standIns = append(standIns, other)
-			}
-			break
-		}
-	}
-	if len(standIns) == 0 {
-		return []target{{t, p, StartWait}}
-	}
-	e.Sort(standIns)
-	standIns = standIns[:min(len(standIns), maxPlaces-1)]
-	all := []target{{t, p, shortWait}}
-	for _, other := range standIns {
-		all = append(all, target{other, e.Sessions.Policy(other.Server), shortWait})
-	}
-	if reads && e.standingOf(t.Server, p).state == down {
-		slices.SortStableFunc(all, func(a, b target) int {
+	all = append(all, e.others(c, p)...)
+	if t.Reads() && own == down {
+		slices.SortStableFunc(all[:len(all)-1], func(a, b target) int {
 			return cmp.Compare(e.standingOf(a.tool.Server, a.policy).state, e.standingOf(b.tool.Server, b.policy).state)
 		})
 	}
-	return append(all, target{t, p, StartWait})
+	return all, false
+}
+
+// others returns the targets after the tool itself: its stand-ins, those that can take the call best
+// first, so that they are maxPlaces with the tool, and then the tool again.
+func (e *Executor) others(c *Call, p Policy) (all []target) {
+	standIns := slices.Collect(e.standIns(c, p))
+	e.Sort(standIns)
+	for _, other := range standIns[:min(len(standIns), maxPlaces-1)] {
+		all = append(all, target{other, e.Sessions.Policy(other.Server), shortWait})
+	}
+	return append(all, target{c.Tool, p, StartWait})
+}
+
+func (e *Executor) hasStandIn(c *Call, p Policy) bool {
+	for range e.standIns(c, p) {
+		return true
+	}
+	return false
+}
+
+// standIns yields the tools of the same name on the servers that may stand in for that of the call's
+// tool, as the call's catalog has them; none after a person has approved the tool. A read-only tool is
+// replaced only by a read-only one.
+func (e *Executor) standIns(c *Call, p Policy) iter.Seq[*registry.NormalizedTool] {
+	return func(yield func(*registry.NormalizedTool) bool) {
+		t := c.Tool
+		others, reads := [][]string{p.StandIns}, t.Reads()
+		if reads {
+			others = append(others, p.Twins)
+		}
+		if c.Approve != nil || len(p.StandIns) == 0 && (len(p.Twins) == 0 || !reads) {
+			return
+		}
+		known := c.Catalog
+		if known == nil {
+			known = e.Registry.Snapshot()
+		}
+		for _, servers := range others {
+			for _, server := range servers {
+				for _, other := range known.Server(server) {
+					if other.Name != t.Name && other.ServerName() != t.ServerName() {
+						continue
+					}
+					if (!reads || other.Reads()) && (c.Unfit == nil || !c.Unfit(other)) && !yield(other) {
+						return
+					}
+					break
+				}
+			}
+		}
+	}
 }
 
 // mayTurn reports whether a call that ended with err turns to a stand-in at once: a
@@ -98,12 +128,21 @@ func (x *execution) mayTurn(err error) bool {
 	return late || errors.Is(err, session.ErrClosed) && !errors.Is(err, session.ErrNotSent)
 }
 
+// addOthers adds the targets after the tool itself, if they were not looked for yet.
+func (x *execution) addOthers() {
+	if x.more {
+		x.more = false
+		x.targets = append(x.targets, x.e.others(&x.call, x.targets[len(x.targets)-1].policy)...)
+	}
+}
+
 // nextAttempt prepares the next attempt: the first one, a retry at the same target after
 // a pause, or one at the next target. Before it changes the target, it leaves the server
 // and notes the fault. It reports false if no other attempt may be made. err is how the
 // last attempt ended.
 func (x *execution) nextAttempt(ctx context.Context, err error) bool {
 	if x.tried > 0 {
+		x.addOthers()
 		turn := x.mayTurn(err)
 		if !turn && x.delivery.pauseForRetry(ctx, err) {
 			return true
