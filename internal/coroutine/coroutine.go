@@ -18,9 +18,10 @@ import (
 	"time"
 )
 
-// maxIdle bounds the coroutines of a pool that are kept for the next function. A new one would
-// have to grow its stack.
-const maxIdle = 8
+// maxIdle bounds the coroutines of a pool that are kept for the next function. A new one has to
+// grow its stack, which takes as long as a tenth of a call. Collections of garbage shrink the stacks of
+// those that are kept.
+const maxIdle = 64
 
 // A Pool runs functions as coroutines. The zero value is ready.
 type Pool struct {
