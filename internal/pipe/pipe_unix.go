@@ -102,6 +102,8 @@ func (a *attempt) try(p []byte) (n int, err error) {
 func tryRead(a *attempt, p []byte) (int, error) {
 	n, err := a.try(p)
 	switch {
+	case err == errNotTried: // as at the deadline that ends each of net/http's requests
+		return 0, err
 	case err != nil:
 		return 0, fmt.Errorf("read: %w", err)
 	case n == 0:
