@@ -10,11 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -167,18 +169,30 @@ func refusal(answer []byte) error {
 	return nil
 }
 
-// A postClient is a client over streamable HTTP.
+// A postClient is a client over streamable HTTP. It keeps connections, and writes requests as
+// bytes: the client of net/http takes about as much CPU time for a call as a router.
 type postClient struct {
-	url     string
-	http    *http.Client
-	next    atomic.Int64
-	session string // set by the answer to initialize
+	address, path string
+	next          atomic.Int64
+	session       string // set by the answer to initialize
+
+	mu   sync.Mutex // guards idle
+	idle []*postConn
+}
+
+// A postConn is a connection that carries one request at a time.
+type postConn struct {
+	net.Conn
+	in   *bufio.Reader
+	out  []byte    // buffer for a request
+	used time.Time // when a request was sent last
 }
 
 // newPostClient initializes a session, and tries until ended is closed or patience is over: the server may not listen yet.
 func newPostClient(t testing.TB, url string, ended <-chan struct{}) (*postClient, error) {
-	c := &postClient{url: url, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100, DisableCompression: true}}}
-	t.Cleanup(c.http.CloseIdleConnections)
+	address, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+	c := &postClient{address: address, path: "/" + path}
+	t.Cleanup(c.close)
 	for began := time.Now(); ; time.Sleep(2 * time.Millisecond) {
 		err := initializeLean(c, func(line string) error {
 			_, err := c.post(context.Background(), []byte(line))
@@ -208,30 +222,80 @@ func (c *postClient) Request(ctx context.Context, method string, params any) (js
 
 // post sends a message and returns the whole body of the response, which may be a stream of events.
 func (c *postClient) post(ctx context.Context, message []byte) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(message))
+	conn, err := c.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
+	keep := false
+	defer func() {
+		if keep {
+			c.release(conn)
+		} else {
+			conn.Close()
+		}
+	}()
+	deadline, _ := ctx.Deadline() // the zero time is none
+	conn.SetDeadline(deadline)
+	conn.used = time.Now()
+	conn.out = fmt.Appendf(conn.out[:0], "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: %d\r\n",
+		c.path, c.address, len(message))
 	if c.session != "" {
-		r.Header.Set("Mcp-Session-Id", c.session)
-		r.Header.Set("MCP-Protocol-Version", "2025-06-18")
+		conn.out = fmt.Appendf(conn.out, "Mcp-Session-Id: %s\r\nMCP-Protocol-Version: 2025-06-18\r\n", c.session)
 	}
-	response, err := c.http.Do(r)
+	conn.out = append(append(conn.out, "\r\n"...), message...)
+	if _, err := conn.Write(conn.out); err != nil {
+		return nil, err
+	}
+	response, err := http.ReadResponse(conn.in, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close()
-	var body bytes.Buffer
-	if _, err := body.ReadFrom(response.Body); err != nil {
+	var whole bytes.Buffer
+	whole.Grow(int(max(0, response.ContentLength)) + bytes.MinRead)
+	if _, err := whole.ReadFrom(response.Body); err != nil {
 		return nil, err
 	}
 	if response.StatusCode >= 300 {
-		return nil, fmt.Errorf("HTTP status %d: %.300s", response.StatusCode, body.Bytes())
+		return nil, fmt.Errorf("HTTP status %d: %.300s", response.StatusCode, whole.Bytes())
 	}
 	if id := response.Header.Get("Mcp-Session-Id"); id != "" && c.session == "" {
 		c.session = id
 	}
-	return body.Bytes(), nil
+	keep = !response.Close
+	return whole.Bytes(), nil
+}
+
+// acquire returns a connection that carries no request.
+func (c *postClient) acquire(ctx context.Context) (*postConn, error) {
+	c.mu.Lock()
+	for len(c.idle) > 0 {
+		last := len(c.idle) - 1
+		conn := c.idle[last]
+		c.idle = c.idle[:last]
+		if time.Since(conn.used) < 5*time.Second { // servers close connections that are idle for long
+			c.mu.Unlock()
+			return conn, nil
+		}
+		conn.Close()
+	}
+	c.mu.Unlock()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.address)
+	if err != nil {
+		return nil, err
+	}
+	return &postConn{Conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
+}
+
+func (c *postClient) release(conn *postConn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = append(c.idle, conn)
+}
+
+func (c *postClient) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.idle {
+		conn.Close()
+	}
 }
