@@ -21,8 +21,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// clusterWait is how long commands and the first lists wait for the servers of other nodes.
-const clusterWait = 2 * time.Second
+// clusterWait is how long commands and the first lists wait for the servers of other nodes, of which
+// 1.5 s are to hear which nodes are alive. A slow machine needs the rest.
+const clusterWait = 8 * time.Second
 
 // A clusterNode is a router's part in a cluster, as [cluster.Node] is.
 type clusterNode interface {
@@ -36,7 +37,7 @@ type clusterNode interface {
 	Terms(server string) (cluster.Terms, bool)
 	Status() []status.Status
 	Changed() <-chan struct{}
-	Settled(ctx context.Context)
+	Settled(ctx context.Context) error
 	Release(home session.Client)
 	Notify(home session.Client, method string, params json.RawMessage)
 	SetLevel(ctx context.Context, level string)
@@ -147,13 +148,15 @@ func (m *membership) node() clusterNode {
 }
 
 // settled returns when the servers of other nodes are known, clusterWait after the router joined the
-// cluster, or when ctx ends.
-func (m *membership) settled(ctx context.Context) {
-	if now := m.now.Load(); now != nil {
-		ctx, cancel := context.WithDeadline(ctx, now.joined.Add(clusterWait))
-		defer cancel()
-		now.node.Settled(ctx)
+// cluster, or when ctx ends. The error says why servers may be missing.
+func (m *membership) settled(ctx context.Context) error {
+	now := m.now.Load()
+	if now == nil {
+		return nil
 	}
+	ctx, cancel := context.WithDeadline(ctx, now.joined.Add(clusterWait))
+	defer cancel()
+	return now.node.Settled(ctx)
 }
 
 // newMembership returns the membership of a router that is in no cluster yet.

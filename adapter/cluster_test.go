@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -120,11 +121,44 @@ func (n *pairNode) Changed() <-chan struct{}                       { return n.ch
 func (n *pairNode) Nodes() []NodeInfo                              { return []NodeInfo{{Node: n.name, Self: true}} }
 func (n *pairNode) Report() ClusterReport                          { return ClusterReport{} }
 func (n *pairNode) Counters() ClusterCounters                      { return ClusterCounters{} }
-func (n *pairNode) Settled(ctx context.Context)                    {}
+func (n *pairNode) Settled(ctx context.Context) error              { return nil }
 func (n *pairNode) Release(home session.Client)                    { n.released <- home }
 func (n *pairNode) Notify(session.Client, string, json.RawMessage) {}
 func (n *pairNode) SetLevel(ctx context.Context, level string)     {}
 func (n *pairNode) Load(string) (calls, limit int, heard uint64)   { return 0, 0, 0 }
+
+// A slowNode is a node that takes a while to know the servers of the others.
+type slowNode struct {
+	pairNode
+	takes time.Duration
+}
+
+func (n *slowNode) Settled(ctx context.Context) error {
+	select {
+	case <-time.After(n.takes):
+		return nil
+	case <-ctx.Done():
+		return errors.New("not known yet")
+	}
+}
+
+// A router waits for a slow node, and no longer than some seconds after it has joined.
+func TestAwaitNodes(t *testing.T) {
+	for takes, known := range map[time.Duration]bool{0: true, 5 * time.Second: true, time.Hour: false} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &membership{newNode: func() clusterNode { return &slowNode{takes: takes} }}
+			f := &fleet{members: m}
+			if err := f.AwaitNodes(t.Context()); err != nil {
+				t.Errorf("in no cluster: %v", err)
+			}
+			m.join()
+			began := time.Now()
+			if err := f.AwaitNodes(t.Context()); (err == nil) != known || time.Since(began) > clusterWait {
+				t.Errorf("a node that takes %s: %v after %s", takes, err, time.Since(began))
+			}
+		})
+	}
+}
 
 // A pairSession is a session with a server of the other router.
 type pairSession struct {

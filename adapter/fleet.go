@@ -85,6 +85,10 @@ func (f *fleet) Await(ctx context.Context, server string) error {
 	return err
 }
 
+// AwaitNodes returns when the servers of other nodes are known, if the router is in a cluster. It
+// waits for at most 8 s after the router joined. The error says why servers may be missing.
+func (f *fleet) AwaitNodes(ctx context.Context) error { return f.members.settled(ctx) }
+
 // Restart stops a server and starts it again; see [supervisor.Supervisor.Restart]. A server
 // that was turned off by hand is turned on.
 func (f *fleet) Restart(ctx context.Context, server string) error {

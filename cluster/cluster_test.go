@@ -23,6 +23,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -212,6 +213,16 @@ func configOf(s *natsserver.Server, node string, trusted ...string) config.Clust
 	}
 }
 
+// Without NATS, a node says so, and does not wait until the caller's time is over.
+func TestSettledWithoutNATS(t *testing.T) {
+	file, key := newKey(t)
+	ann := newRouter(t, zaptest.NewLogger(t), file, key)
+	ann.run(t, config.Cluster{URLs: []string{"nats://" + mcptest.FreeAddress(t)}, Name: "metarouter", Node: "ann", Use: []string{"*"}})
+	if err := ann.Settled(t.Context()); err == nil || !strings.Contains(err.Error(), "there is no connection to NATS: ") {
+		t.Errorf("it says %v", err)
+	}
+}
+
 func TestTwoNodes(t *testing.T) {
 	s := natsserver.Start(t)
 	fileA, keyA := newKey(t)
@@ -224,7 +235,9 @@ func TestTwoNodes(t *testing.T) {
 	ann.run(t, configOf(s, "ann", keyB))
 	box.run(t, c)
 	ann.has(t, "gpu@box: gpu_0 gpu_1")
-	ann.Settled(t.Context())
+	if err := ann.Settled(t.Context()); err != nil {
+		t.Error(err)
+	}
 	if s := ann.Status(); len(s) != 1 || s[0].Name != "gpu@box" || s[0].State != status.Ready || s[0].Transport != "cluster" || s[0].Era != "legacy" {
 		t.Errorf("%+v", s)
 	}

@@ -40,6 +40,7 @@ type member struct {
 	callee    *callee.Callee
 	rules     atomic.Pointer[rules]
 	inForce   map[string]*directory.Announcement // by key; only use uses it
+	opened    time.Time                          // when it began to connect
 
 	mu        sync.Mutex // guards what follows; nothing is waited for while it is held
 	edited    chan struct{}
@@ -61,7 +62,7 @@ func (n *Node) join(ctx context.Context, c config.Cluster) (*member, error) {
 		return nil, err
 	}
 	m := &member{
-		node: n, config: c, name: nodeName(c.Node), self: l.Self(), log: n.log, identity: id, link: l,
+		node: n, config: c, name: nodeName(c.Node), self: l.Self(), log: n.log, identity: id, link: l, opened: time.Now(),
 		inForce: map[string]*directory.Announcement{}, edited: make(chan struct{}), remotes: map[string]*remote{},
 	}
 	m.rules.Store(rulesOf(c))

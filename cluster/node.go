@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -216,28 +217,39 @@ func (n *Node) Report() Report {
 }
 
 // Settled returns when the servers of all nodes that are alive are known, or ctx ends. Nodes that
-// were not heard for two beats after this one joined do not count.
-func (n *Node) Settled(ctx context.Context) {
+// were not heard for a beat and a half after this one joined do not count. The error says why servers may be
+// missing; without a working NATS it comes about two seconds after this node began to connect.
+func (n *Node) Settled(ctx context.Context) error {
 	for {
 		changed := n.Changed()
-		again := time.Duration(0)
-		if m := n.now(); m != nil {
-			var done bool
-			if done, again = m.settled(); done {
-				return
-			}
+		s := n.settling()
+		if s.missing == nil || s.hopeless {
+			return s.missing
 		}
 		var timer <-chan time.Time
-		if again > 0 {
-			timer = time.After(again)
+		if s.again > 0 {
+			timer = time.After(s.again)
 		}
 		select {
 		case <-changed:
 		case <-timer:
 		case <-ctx.Done():
-			return
+			return s.missing
 		}
 	}
+}
+
+func (n *Node) settling() settling {
+	n.mu.Lock()
+	m, failure := n.member, n.failure
+	n.mu.Unlock()
+	switch {
+	case m != nil:
+		return m.settling()
+	case failure != "":
+		return settling{missing: fmt.Errorf("this router is in no cluster: %s", failure), hopeless: true}
+	}
+	return settling{missing: errors.New("this router has not joined its cluster yet")}
 }
 
 // Release ends what belongs to a client alone on other nodes.

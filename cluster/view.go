@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/caller"
+	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -237,35 +239,84 @@ func (m *member) reportNodes(r *Report, add func(string, ...any)) {
 	}
 }
 
-// listenFor is how long a node that has just joined listens for others.
-const listenFor = 1500 * time.Millisecond
+const (
+	// listenFor is how long a node that has just joined listens for others.
+	listenFor = 1500 * time.Millisecond
+	// repairFor is how long a node that has just begun to connect waits for a NATS that fails.
+	repairFor = 2 * time.Second
+)
 
-// settled reports whether all servers of the nodes that are alive are known; if only time is missing,
-// again says how much.
-func (m *member) settled() (done bool, again time.Duration) {
-	if len(m.rules.Load().use) == 0 {
-		return true, 0
+// A settling says how far a node has learned the servers of the nodes that are alive.
+type settling struct {
+	missing  error         // why servers may be missing; nil if all are known
+	again    time.Duration // it may differ after this time; 0 if only after a change
+	hopeless bool          // NATS fails, and waiting for it may take long
+}
+
+func (m *member) settling() settling {
+	rules := m.rules.Load()
+	if len(rules.use) == 0 {
+		return settling{}
 	}
-	if !m.link.State().Connected || !m.directory.Watched() {
-		return false, 0
-	}
-	m.mu.Lock()
-	rest := listenFor - time.Since(m.connected)
-	m.mu.Unlock()
-	if rest > 0 {
-		return false, rest
-	}
-	for _, p := range m.roster.Peers() {
-		if p.Alive && p.Revision != "" && p.Address.Key != m.self.Key && m.directory.Known()[p.Address.Key] == nil {
-			return false, 0
+	if l := m.link.State(); !l.Connected {
+		if l.Err != nil {
+			return m.repairing(fmt.Errorf("there is no connection to NATS: %w", l.Err))
 		}
+		return settling{missing: errors.New("there is no connection to NATS yet")}
 	}
+	if !m.directory.Watched() {
+		if p := m.directory.Problem(); p != "" {
+			return m.repairing(fmt.Errorf("what other nodes share can't be read: %s", p))
+		}
+		return settling{missing: errors.New("what other nodes share was not read yet")}
+	}
+	known, peers := m.directory.Known(), m.roster.Peers()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range m.remotes {
-		if !r.learned && r.problem == "" {
-			return false, 0
+	switch rest := listenFor - time.Since(m.connected); {
+	case m.connected.IsZero():
+		return settling{missing: errors.New("other nodes were not heard yet")}
+	case rest > 0:
+		return settling{missing: errors.New("other nodes may not have been heard yet"), again: rest}
+	}
+	return settling{missing: m.unlearned(rules, peers, known)}
+}
+
+// repairing is the state of a node for which NATS fails.
+func (m *member) repairing(failure error) settling {
+	rest := repairFor - time.Since(m.opened)
+	return settling{missing: failure, again: max(0, rest), hopeless: rest <= 0}
+}
+
+// unlearned returns an error that names a node that is alive whose announcement has not come, or a
+// server whose definitions have not; nil if all are known. m.mu must be held.
+func (m *member) unlearned(rules *rules, peers []roster.Peer, known map[string]*directory.Announcement) error {
+	seen := map[string]bool{m.self.Key: true}
+	for _, p := range peers { // the one that shares is the first of its node
+		key := p.Address.Key
+		if !p.Alive || p.Revision == "" || seen[key] {
+			continue
+		}
+		seen[key] = true
+		a := known[key]
+		if a == nil || a.Revision != p.Revision {
+			return fmt.Errorf("what the node %s shares is not known yet", p.Node)
+		}
+		for _, s := range a.Servers {
+			name := s.Name + "@" + p.Node
+			if m.remotes[name] == nil && !p.Leaving && rules.uses(name) {
+				return notLearned(name)
+			}
 		}
 	}
-	return true, 0
+	for _, name := range slices.Sorted(maps.Keys(m.remotes)) {
+		if r := m.remotes[name]; !r.learned && r.problem == "" {
+			return notLearned(name)
+		}
+	}
+	return nil
+}
+
+func notLearned(server string) error {
+	return fmt.Errorf("what the server %s offers is not known yet", server)
 }
