@@ -54,20 +54,22 @@ func (c *catalog) unlistedOf(has func(server string) bool) []string {
 }
 
 // Settled returns when each server has been listed, if only from the stored catalog, or
-// has failed; or when ctx ends. Servers of other nodes are waited for a short time.
-func (c *catalog) Settled(ctx context.Context) { c.settledOf(ctx, anyServer) }
+// has failed; or when ctx ends. Servers of other nodes are waited for a short time; the error
+// says why some may be missing.
+func (c *catalog) Settled(ctx context.Context) error { return c.settledOf(ctx, anyServer) }
 
 // settledOf is Settled, of the servers that has is true for.
-func (c *catalog) settledOf(ctx context.Context, has func(server string) bool) {
+func (c *catalog) settledOf(ctx context.Context, has func(server string) bool) error {
 	var asleep []string
 	if c.onDemand {
 		asleep = c.unlistedOf(has)
 	}
 	c.fleet.until(ctx, func() bool { return c.areSettled(c.unlistedOf(has)) }, asleep)
-	c.fleet.members.settled(ctx)
+	missing := c.fleet.members.settled(ctx)
 	if c.onDemand { // the router ends too soon to ask an outside classifier about each tool
 		c.writer.guess(ctx)
 	}
+	return missing
 }
 
 // areSettled reports whether the servers, whose tools are not known, have failed.

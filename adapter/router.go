@@ -352,8 +352,9 @@ func (r *Router) Match(words []string, now time.Time) map[string]float64 {
 }
 
 // Settled returns when the tools of each server are known or the server has failed, or
-// when ctx ends.
-func (r *Router) Settled(ctx context.Context) { r.catalog.Settled(ctx) }
+// when ctx ends. In a cluster it waits a few seconds for the servers of other nodes, too; the
+// error says why some may be missing.
+func (r *Router) Settled(ctx context.Context) error { return r.catalog.Settled(ctx) }
 
 // Health returns how each server is. Disabled servers are left out; a server that starts
 // at its first call is up. Health waits for nothing, since servers are watched all the

@@ -86,7 +86,9 @@ func (s *Scope) Servers() []ServerInfo {
 }
 
 // Settled is [Router.Settled], for servers that the clients may see.
-func (s *Scope) Settled(ctx context.Context) { s.parts.settledOf(ctx, s.judge().server) }
+func (s *Scope) Settled(ctx context.Context) error {
+	return s.parts.settledOf(ctx, s.judge().server)
+}
 
 // Await is that of [Parts], for a server that the clients may see.
 func (s *Scope) Await(ctx context.Context, server string) error {

@@ -100,11 +100,12 @@ func (r *fakeRouter) LogIn(ctx context.Context, from session.Client, err error) 
 	return r.logIn(ctx, from, err)
 }
 
-func (r *fakeRouter) Settled(ctx context.Context) {
+func (r *fakeRouter) Settled(ctx context.Context) error {
 	select {
 	case <-r.settled:
 	case <-ctx.Done():
 	}
+	return nil
 }
 
 func (r *fakeRouter) Await(_ context.Context, server string) error {

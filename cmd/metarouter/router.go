@@ -227,17 +227,20 @@ func noteErrors(env *environment, c config.Config) {
 // A fleet is the servers of a router, or those that a profile allows.
 type fleet interface {
 	Servers() []adapter.ServerInfo
-	Settled(ctx context.Context)
+	Settled(ctx context.Context) error
 	Await(ctx context.Context, server string) error
 }
 
 // awaitTools waits until the tools of all servers are known or their servers have
-// failed, and names the failed servers on stderr, in one line.
+// failed, and names the failed servers on stderr, in one line. Another line says if servers of
+// other nodes may be missing.
 func awaitTools(ctx context.Context, env *environment, r fleet) error {
-	progress.ShowServers(env.stderr, r, func() { r.Settled(ctx) })
+	var missing error
+	progress.ShowServers(env.stderr, r, func() { missing = r.Settled(ctx) })
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
+	noteMissing(env, missing)
 	var without []adapter.ServerInfo
 	for _, s := range r.Servers() {
 		if s.LastError != "" && s.Tools == 0 && s.State != status.Disabled && s.State != status.Self {
@@ -260,6 +263,13 @@ func awaitTools(ctx context.Context, env *environment, r fleet) error {
 		env.note("metarouter: %d servers do not work, so their tools are missing: %s; 'metarouter doctor' says why and what to do", len(without), strings.Join(names, ", "))
 	}
 	return nil
+}
+
+// noteMissing says on stderr why servers of other nodes may be missing; nil if all are known.
+func noteMissing(env *environment, why error) {
+	if why != nil {
+		env.note("metarouter: servers of other nodes may be missing: %s; 'metarouter doctor' says more", terminal.Cut(plain.Line(why.Error()), maxReason))
+	}
 }
 
 const (

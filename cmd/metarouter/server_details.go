@@ -113,6 +113,9 @@ func detailsOf(s adapter.ServerInfo, login *loginDetails) serverDetails {
 // that and stops it again.
 func runServer(ctx context.Context, env *environment, name string) error {
 	show := func(r *adapter.Parts) error {
+		if !slices.Contains(namesOf(r.Servers()), name) {
+			noteMissing(env, r.AwaitNodes(ctx))
+		}
 		all := r.Servers()
 		i := slices.IndexFunc(all, func(s adapter.ServerInfo) bool { return s.Name == name })
 		if i < 0 {

@@ -38,7 +38,8 @@ func newServersCommand(env *environment) *cobra.Command {
 			return runServers(ctx, env)
 		})
 	cmd.Long = `Shows the state of every server, or all about one: its whole last error and its last
-lines on stderr, too. If no router runs, it starts the servers and stops them again.`
+lines on stderr, too. If no router runs, it starts the servers and stops them again. In a
+cluster, a router that has just started waits up to 8 s for the servers of other nodes.`
 	addJSONFlag(env, cmd)
 	addNamedProfileFlag(env, cmd, "Show only the servers that the `profile` of this name allows. (default all servers)")
 	cmd.Flags().BoolVar(&watch, "watch", false, "Show the servers until Ctrl-C: a terminal shows their states as they change; a file or a pipe gets a line for each change, with --json an object in a line. By default they are shown once.")
@@ -51,6 +52,7 @@ func runServers(ctx context.Context, env *environment) error {
 		if err := checkProfile(env.running.router.Config(), env.profile); err != nil {
 			return err
 		}
+		noteMissing(env, env.running.router.AwaitNodes(ctx))
 		return printServers(env, namedScope(env.running.router, env.profile).Servers())
 	}
 	c, named, err := locateConfig(env)
@@ -88,6 +90,7 @@ func runServers(ctx context.Context, env *environment) error {
 		if ctx.Err() != nil {
 			return errInterrupted
 		}
+		noteMissing(env, r.AwaitNodes(ctx))
 		return printServers(env, scope.Servers())
 	})
 }

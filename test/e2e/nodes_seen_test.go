@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,7 @@ func TestNodesSeen(t *testing.T) {
 	desk.write(own, inCluster(nats, "desk", map[string]any{"use": []string{"gpu@*", "*@nas"}, "trusted": []string{boxKey}}))
 	box.write(servers, inCluster(nats, "box", map[string]any{"share": []string{"gpu", "broken"}, "trusted": []string{deskKey}}))
 	boxURL, _ := box.serveHTTP()
+	awaitShared(desk, "box", "gpu")
 
 	says := func(s *setup, code int, want []string, args ...string) {
 		t.Helper()
@@ -53,8 +55,7 @@ func TestNodesSeen(t *testing.T) {
 	}
 	look() // by a router of each command
 	url, _ := desk.serveHTTP("--mode", "direct")
-	awaitNodes(t, url, 2)
-	look()
+	look() // by a router that may not have joined yet: the commands wait for that
 	says(desk, 2, []string{`"gpu@box" is a server of another node; run this command on that machine`}, "restart", "gpu@box")
 	says(box, 1, []string{"the server broken is shared, but failed"}, "doctor")
 
@@ -72,6 +73,37 @@ func TestNodesSeen(t *testing.T) {
 		return strings.Contains(get(t, strings.TrimSuffix(url, "/mcp")+"/metrics"), "metarouter_cluster_connected 0\n")
 	})
 	says(desk, 1, []string{"no NATS server answers at " + nats.URL(), "start one there"}, "doctor")
+}
+
+// awaitShared waits until a node sees that another one shares a server.
+func awaitShared(s *setup, node, server string) {
+	s.t.Helper()
+	mcptest.WaitFor(s.t, server+" of "+node, func() bool { return slices.Contains(s.nodes()[node].Servers, server) })
+}
+
+// TestNodesMissing looks at the commands of a router that can't reach NATS: they say that servers of
+// other nodes may be missing, with and without a router that runs.
+func TestNodesMissing(t *testing.T) {
+	t.Parallel()
+	own := entries{"own": fake("-tools", "echo")}
+	desk, _ := keyed(t, own)
+	cluster := map[string]any{"urls": []string{"nats://" + mcptest.FreeAddress(t)}, "node": "desk", "use": []string{"gpu@*"}}
+	desk.write(own, map[string]any{"cluster": cluster})
+	look := func() {
+		t.Helper()
+		for _, args := range [][]string{{"servers"}, {"servers", "--json"}, {"tools"}} {
+			out, errs, code := desk.run(args...)
+			if code != 0 || !strings.Contains(out, "own") || strings.Count(errs, "servers of other nodes may be missing: there is no connection to NATS: ") != 1 {
+				t.Errorf("%q: status %d\n%s%s", args, code, out, errs)
+			}
+		}
+	}
+	look()
+	desk.serveHTTP()
+	look()
+	if _, errs, code := desk.run("servers", "gpu@box"); code != 2 || !strings.Contains(errs, "servers of other nodes may be missing") {
+		t.Errorf("a server of a node: status %d\n%s", code, errs)
+	}
 }
 
 // clusterLines returns the lines of a page of metrics that are about the cluster.

@@ -31,8 +31,9 @@ type Source interface {
 	Snapshot() *registry.Snapshot
 
 	// Settled returns when every server without a stored catalog was listed or
-	// has failed, or when ctx ends.
-	Settled(ctx context.Context)
+	// has failed, or when ctx ends. The error says why servers of other nodes may be
+	// missing.
+	Settled(ctx context.Context) error
 }
 
 // A Catalog is the latest catalog as clients see it. Its methods may be called by
@@ -123,7 +124,7 @@ func (c *Catalog) Settle(ctx context.Context, before *registry.Snapshot) (change
 	c.firstWait.Do(func() { c.waitUntil = time.Now().Add(c.options().ListWait) })
 	ctx, cancel := context.WithDeadline(ctx, c.waitUntil)
 	defer cancel()
-	c.source.Settled(ctx)
+	_ = c.source.Settled(ctx) // clients are notified of what comes later
 	return c.source.Snapshot() != before
 }
 

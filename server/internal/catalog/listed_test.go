@@ -14,7 +14,7 @@ type source struct{ *registry.Registry }
 
 func (source) Servers() []adapter.ServerInfo       { return nil }
 func (source) Await(context.Context, string) error { return nil }
-func (source) Settled(context.Context)             {}
+func (source) Settled(context.Context) error       { return nil }
 
 func manyTools(server string, n int) registry.Offer {
 	var o registry.Offer

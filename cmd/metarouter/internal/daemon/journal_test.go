@@ -507,7 +507,7 @@ func (r *fakeRouter) Snapshot() *registry.Snapshot             { return r.Regist
 func (r *fakeRouter) Servers() []adapter.ServerInfo            { return nil }
 func (r *fakeRouter) Nodes() []adapter.NodeInfo                { return nil }
 func (r *fakeRouter) Unlisted() []string                       { return nil }
-func (r *fakeRouter) Settled(context.Context)                  {}
+func (r *fakeRouter) Settled(context.Context) error            { return nil }
 func (r *fakeRouter) Attach(session.Client)                    {}
 func (r *fakeRouter) Release(session.Client)                   {}
 func (r *fakeRouter) SetLevel(_ context.Context, level string) { r.level.Store(level) }
