@@ -64,6 +64,7 @@ func TestNodes(t *testing.T) {
 		t.Errorf("without NATS: %d, %s", code, errs)
 	}
 	router := box.serve("--standalone", "--cluster", hub.URL())
+	mcptest.WaitFor(t, "box to join", func() bool { return laptop.nodes()["box"].Key == boxKey })
 	if got := laptop.nodes(); got["box"].Trusted || got["box"].Key != boxKey || len(got["box"].Servers) > 0 || !got["laptop"].Self || got["laptop"].Key != laptopKey {
 		t.Errorf("before there is trust: %+v", got)
 	}
