@@ -10,8 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
+	"github.com/mcp-metarouter/metarouter/internal/jsonschema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 

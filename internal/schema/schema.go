@@ -15,8 +15,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
+	"github.com/mcp-metarouter/metarouter/internal/jsonschema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
