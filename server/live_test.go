@@ -142,6 +142,7 @@ func TestHTTPOptionsAreLive(t *testing.T) {
 		status(http.StatusUnauthorized, ping, one...)
 		status(http.StatusOK, ping, two...)
 		status(http.StatusOK, ping, "Authorization", "Bearer three")
+		synctest.Wait() // until the sessions of the token that is gone have ended
 		edit(HTTPOptions{Tokens: tokens("one", "two")})
 		status(http.StatusNotFound, ping, one...)
 
