@@ -223,6 +223,29 @@ func TestReuse(t *testing.T) {
 	p.Close()
 }
 
+// As many functions as a busy client has use the coroutines of those before them.
+func TestKept(t *testing.T) {
+	var p Pool
+	defer p.Close()
+	seen := make(map[*Coroutine]int)
+	for range 3 {
+		var waiting []*Coroutine
+		for range 64 {
+			p.Start(func(self *Coroutine) {
+				waiting = append(waiting, self)
+				self.Wait()
+			})
+		}
+		for _, c := range waiting {
+			seen[c]++
+			c.Wake()
+		}
+	}
+	if len(seen) != 64 {
+		t.Errorf("%d coroutines for 64 functions at a time", len(seen))
+	}
+}
+
 // BenchmarkCall compares a function that waits once as a coroutine and as a goroutine.
 func BenchmarkCall(b *testing.B) {
 	b.Run("coroutine", func(b *testing.B) {
