@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -29,6 +30,45 @@ func (p pool) Session(ctx context.Context, server string, from session.Client) (
 }
 func (p pool) State(server string) status.State { return p[server].state }
 func (p pool) Policy(server string) Policy      { return p[server].policy }
+
+// A call of a server that is up does not look at how its stand-ins are, unless the call fails.
+func TestNoLookAtStandIns(t *testing.T) {
+	for fails, want := range map[error][]string{nil: {"a"}, fmt.Errorf("it has gone: %w", session.ErrNotSent): {"a", "b"}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := registry.New()
+			for _, server := range []string{"a", "b"} {
+				find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object)}
+				if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			answer := func(context.Context, json.RawMessage) (json.RawMessage, error) {
+				return json.RawMessage(`{"content":[]}`), nil
+			}
+			seen := &looks{pool: pool{"a": {policy: Policy{StandIns: []string{"b"}}, absent: fails, call: answer}, "b": {call: answer}}}
+			find, _ := r.Snapshot().Tool("a:find")
+			result, err := newExecutor(r, seen).Execute(t.Context(), Call{Tool: find})
+			if err != nil || result.IsError {
+				t.Errorf("%s, %v", result.JSON, err)
+			}
+			slices.Sort(seen.servers)
+			if got := slices.Compact(seen.servers); !slices.Equal(got, want) {
+				t.Errorf("with the fault %v it looked at %q, want %q", fails, got, want)
+			}
+		})
+	}
+}
+
+// A looks is a pool that notes whose policies were looked at.
+type looks struct {
+	pool
+	servers []string
+}
+
+func (l *looks) Policy(server string) Policy {
+	l.servers = append(l.servers, server)
+	return l.pool.Policy(server)
+}
 
 // Where a server can't take a call, one of its group does, under its own names for
 // the tool and the arguments.
