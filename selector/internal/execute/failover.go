@@ -79,28 +79,28 @@ func (e *Executor) hasStandIn(c *Call, p Policy) bool {
 func (e *Executor) standIns(c *Call, p Policy) iter.Seq[*registry.NormalizedTool] {
 	return func(yield func(*registry.NormalizedTool) bool) {
 		t := c.Tool
-		others, reads := [][]string{p.StandIns}, t.Reads()
+		others, reads := p.StandIns, t.Reads()
 		if reads {
-			others = append(others, p.Twins)
+			others = slices.Concat(p.StandIns, p.Twins)
 		}
-		if c.Approve != nil || len(p.StandIns) == 0 && (len(p.Twins) == 0 || !reads) {
+		if len(others) == 0 || c.Approve != nil {
 			return
 		}
 		known := c.Catalog
 		if known == nil {
 			known = e.Registry.Snapshot()
 		}
-		for _, servers := range others {
-			for _, server := range servers {
-				for _, other := range known.Server(server) {
-					if other.Name != t.Name && other.ServerName() != t.ServerName() {
-						continue
-					}
-					if (!reads || other.Reads()) && (c.Unfit == nil || !c.Unfit(other)) && !yield(other) {
-						return
-					}
-					break
-				}
+		isSame := func(other *registry.NormalizedTool) bool {
+			return other.Name == t.Name || other.ServerName() == t.ServerName()
+		}
+		for _, server := range others {
+			tools := known.Server(server)
+			i := slices.IndexFunc(tools, isSame)
+			if i < 0 || reads && !tools[i].Reads() || c.Unfit != nil && c.Unfit(tools[i]) {
+				continue
+			}
+			if !yield(tools[i]) {
+				return
 			}
 		}
 	}
