@@ -70,13 +70,7 @@ func TestApproveBeforeTheCache(t *testing.T) {
 
 // A tool that must be approved does not stand in for one that need not be.
 func TestUnfitStandIn(t *testing.T) {
-	r := registry.New()
-	for _, server := range []string{"a", "b"} {
-		find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object)}
-		if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r := twoServers(t)
 	e := newExecutor(r, pool{"a": {}, "b": {}})
 	find, _ := r.Snapshot().Tool("a:find")
 	for _, unfit := range []bool{false, true} {
@@ -90,13 +84,7 @@ func TestUnfitStandIn(t *testing.T) {
 // What was approved is one tool: no stand-in answers.
 func TestApprovedHasNoStandIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := registry.New()
-		for _, server := range []string{"a", "b"} {
-			find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object)}
-			if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		r := twoServers(t)
 		e := newExecutor(r, pool{
 			"a": {policy: Policy{StandIns: []string{"b"}}, absent: fmt.Errorf("it is down: %w", session.ErrNotSent)},
 			"b": {call: answers(fine, nil)},

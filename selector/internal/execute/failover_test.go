@@ -31,17 +31,24 @@ func (p pool) Session(ctx context.Context, server string, from session.Client) (
 func (p pool) State(server string) status.State { return p[server].state }
 func (p pool) Policy(server string) Policy      { return p[server].policy }
 
+// twoServers returns a registry in which the servers a and b have an equal tool, find.
+func twoServers(t *testing.T) *registry.Registry {
+	t.Helper()
+	r := registry.New()
+	for _, server := range []string{"a", "b"} {
+		find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object)}
+		if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
 // A call of a server that is up does not look at how its stand-ins are, unless the call fails.
 func TestNoLookAtStandIns(t *testing.T) {
 	for fails, want := range map[error][]string{nil: {"a"}, fmt.Errorf("it has gone: %w", session.ErrNotSent): {"a", "b"}} {
 		synctest.Test(t, func(t *testing.T) {
-			r := registry.New()
-			for _, server := range []string{"a", "b"} {
-				find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object)}
-				if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
-					t.Fatal(err)
-				}
-			}
+			r := twoServers(t)
 			answer := func(context.Context, json.RawMessage) (json.RawMessage, error) {
 				return json.RawMessage(`{"content":[]}`), nil
 			}
@@ -198,12 +205,7 @@ func TestFailoverGoesBack(t *testing.T) {
 // Where all are busy or silent, the answer says so of each.
 func TestFailoverOfNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := registry.New()
-		for _, server := range []string{"a", "b"} {
-			if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object)}}}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		r := twoServers(t)
 		var sent atomic.Int32
 		silent := func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 			sent.Add(1)
@@ -319,13 +321,7 @@ func TestTranslateIsUnique(t *testing.T) {
 func TestNeedsLogin(t *testing.T) {
 	needed := fmt.Errorf("%w: %w", session.ErrNotSent, &login.NeededError{Server: "a", Why: status.ScopeMissing})
 	for _, standIn := range []bool{true, false} {
-		r := registry.New()
-		for _, server := range []string{"a", "b"} {
-			find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object)}
-			if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		r := twoServers(t)
 		synctest.Test(t, func(t *testing.T) {
 			var sent atomic.Int32
 			policy := Policy{}
