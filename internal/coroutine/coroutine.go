@@ -19,8 +19,8 @@ import (
 )
 
 // maxIdle bounds the coroutines of a pool that are kept for the next function. A new one has to
-// grow its stack, which takes as long as a tenth of a call. Collections of garbage shrink the stacks of
-// those that are kept.
+// grow its stack, which takes up to a tenth of the time of a call. The garbage collector shrinks the
+// stacks of those that are kept.
 const maxIdle = 64
 
 // A Pool runs functions as coroutines. The zero value is ready.
