@@ -119,8 +119,16 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 			return err
 		}
 	}
+	if !f.overHTTP && mayShare(env) {
+		return serveShared(ctx, env, c, named, f, log)
+	}
+	return serveHere(ctx, env, c, named, f, log, nil)
+}
+
+// serveHere serves clients in this process, and listens in further ways. The journal says where to
+// go on with a client that another router served before; nil for none.
+func serveHere(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger, journal server.Journal, further ...func(*edits) service.Listener) error {
 	s := newService(env, c, named, f, log)
-	var journal server.Journal
 	if f.overHTTP {
 		l, err := web.New(c.Router.HTTP, f.web, s.Pages, log)
 		if err != nil {
@@ -131,11 +139,6 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		}
 		defer l.Close()
 		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error { return l.Serve(ctx, m, r) })
-	} else if mayShare(env) {
-		if journal, err = shareRouter(ctx, env, c, named, f, log); !errors.Is(err, daemon.ErrCannotShare) {
-			return err
-		}
-		log.Info("serving the client in a process of its own", zap.Error(err))
 	}
 	if f.stdio {
 		s.Listeners = append(s.Listeners, listenOnStdio(env, journal))
@@ -145,6 +148,9 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	s.Listeners = append(s.Listeners, listenForCommands(env, c, s, said, log))
 	if !named && env.data != "" && canAsk(env) {
 		s.Listeners = append(s.Listeners, askAboutEdits(env, said, log))
+	}
+	for _, listener := range further {
+		s.Listeners = append(s.Listeners, listener(said))
 	}
 	s.Options.Sole = !f.overHTTP
 	if screen, ok := env.stderr.(*terminal.Screen); ok && !(f.stdio && (isTerminal(env.streams[0]) || isTerminal(env.streams[1]))) { // messages on the terminal leave no room for it

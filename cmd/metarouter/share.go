@@ -51,24 +51,94 @@ func mayShare(env *environment) bool {
 	return !isTerminal(env.streams[0]) && !isTerminal(env.streams[1])
 }
 
-// shareRouter has a shared router serve the client until it leaves. An error that wraps
-// [daemon.ErrCannotShare] means that this process must serve the client; then the
-// journal says where to go on, and is nil for a client that was never served.
-func shareRouter(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger) (server.Journal, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, errors.Join(daemon.ErrCannotShare, err)
-	}
+// errShareAgain ends the service of a process whose client may be served by a shared router again.
+var errShareAgain = errors.New("a router may be shared again")
+
+const (
+	// alonePause is how long a process serves its client itself before it looks for a shared router
+	// again, at first; twice as long each further time, and maxAlonePause at most.
+	alonePause    = time.Minute
+	maxAlonePause = time.Hour
+
+	// quietCheck is how often such a process looks whether its client awaits no answer.
+	quietCheck = 50 * time.Millisecond
+)
+
+// serveShared has a shared router serve the client until it leaves. While that is not possible, this
+// process serves the client itself.
+func serveShared(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger) error {
 	memory, file, stage, err := clientFiles()
 	if err != nil {
-		return nil, errors.Join(daemon.ErrCannotShare, err)
+		log.Info("serving the client in a process of its own", zap.Error(err))
+		return serveHere(ctx, env, c, named, f, log, nil)
+	}
+	for pause := alonePause; ; pause = min(2*pause, maxAlonePause) {
+		err := shareRouter(ctx, env, &c, named, f, file, stage, log)
+		if !errors.Is(err, daemon.ErrCannotShare) {
+			return err
+		}
+		log.Info("serving the client in a process of its own", zap.Error(err))
+		alone, leave := context.WithCancelCause(ctx)
+		err = serveHere(alone, env, c, named, f, log, daemon.NewJournal(memory, stage), func(said *edits) service.Listener {
+			return awaitSharing(said, pause, func() bool {
+				now, usable, err := readConfig(env, c.Files, named)
+				if err != nil || !usable || daemon.Program(version) != program() {
+					return false
+				}
+				c = now
+				return true
+			}, func() { leave(errShareAgain) })
+		})
+		leave(nil)
+		if context.Cause(alone) != errShareAgain {
+			return err
+		}
+		log.Info("looking for a shared router again")
+	}
+}
+
+// awaitSharing returns a listener that calls leave when a router may be shared again: after the pause,
+// or at an edit of the configuration, once all is well and the client awaits no answer.
+func awaitSharing(said *edits, pause time.Duration, isWell func() bool, leave func()) service.Listener {
+	return func(ctx context.Context, _ *adapter.Parts, m *server.Servers) error {
+		for {
+			edited, _ := said.now()
+			select {
+			case <-edited:
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return nil
+			}
+			if !isWell() {
+				continue
+			}
+			for slices.ContainsFunc(m.Clients(), func(c server.Client) bool { return c.Open > 0 }) {
+				select {
+				case <-time.After(quietCheck):
+				case <-ctx.Done():
+					return nil
+				}
+			}
+			leave()
+			return nil
+		}
+	}
+}
+
+// shareRouter has a shared router serve the client until it leaves. An error that wraps
+// [daemon.ErrCannotShare] means that this process must serve the client; the memory in file and
+// the stage say where to go on. c follows the configuration when routers end.
+func shareRouter(ctx context.Context, env *environment, c *config.Config, named bool, f serveFlags, file *os.File, stage *pipe.Stage, log *zap.Logger) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return errors.Join(daemon.ErrCannotShare, err)
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	client := daemon.Client{
 		Place:   daemon.PlaceOf(env.data, c.Files),
-		Terms:   func() daemon.Terms { return sharingTerms(env, c, named, f) },
+		Terms:   func() daemon.Terms { return sharingTerms(env, *c, named, f) },
 		Host:    append([]string{exe}, append(env.args, "--"+hostFlag)...),
 		Log:     filepath.Join(env.data, "crashes.log"),
 		Reload:  hangup,
@@ -76,16 +146,16 @@ func shareRouter(ctx context.Context, env *environment, c config.Config, named b
 		Lost: func(err error) {
 			log.Warn("the shared router has ended; another takes over", zap.Error(err))
 			if now, usable, err := readConfig(env, c.Files, named); err == nil && usable { // else a shared router keeps what it has, too
-				c = now
+				*c = now
 			}
 		},
 		In: env.streams[0].(*os.File), Out: env.streams[1].(*os.File), Err: env.streams[2].(*os.File), Memory: file, Stage: stage,
 	}
 	if w := resumedWait(); w != nil {
-		client.Resumed = &w.left
+		client.Resumed = w.take()
 	}
-	client.Wait = waitInLittleMemory(env, &c, named, f.profile, append([]*os.File{file}, stage.Files()...), log)
-	return daemon.NewJournal(memory, stage), client.Run(ctx)
+	client.Wait = waitInLittleMemory(env, c, named, f.profile, append([]*os.File{file}, stage.Files()...), log)
+	return client.Run(ctx)
 }
 
 // hostClients runs the shared router: it serves the clients that other processes hand

@@ -31,6 +31,7 @@ type waitState struct {
 	Text    []byte // of the only one of Files, in case that it can't be used any more; nil if it did not exist
 
 	left  daemon.Resumed
+	taken bool       // left was used
 	files []*os.File // the journal's memory and the two ends of the stage
 }
 
@@ -61,6 +62,15 @@ var resumedWait = sync.OnceValue(func() *waitState {
 	}
 	return &w
 })
+
+// take returns what is left of the client the first time, and then nil.
+func (w *waitState) take() *daemon.Resumed {
+	if w.taken {
+		return nil
+	}
+	w.taken = true
+	return &w.left
+}
 
 // config returns the configuration as the files are now, or as they were.
 func (w *waitState) config(env *environment) (c config.Config, named bool, profile string, err error) {

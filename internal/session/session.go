@@ -85,6 +85,9 @@ type Request struct {
 	// the deadline is in ctx.
 	Coroutine *coroutine.Coroutine
 	Deadline  time.Time
+
+	// Trail is notified when the answer has come; nil if no one follows it.
+	Trail *Trail
 }
 
 // Leave lets the caller go on in a goroutine of its own. The deadline is in the context from then on.

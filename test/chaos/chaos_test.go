@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // lastsVariable sets how long TestChaos and TestLoad run; "0s" skips them.
@@ -162,3 +164,5 @@ func TestFaultsNamed(t *testing.T) {
 		t.Error("an unknown fault is taken")
 	}
 }
+
+func TestMain(m *testing.M) { mcptest.Main(m) }

@@ -340,6 +340,43 @@ func TestSharedRouterIsKilledUnderLoad(t *testing.T) {
 	}
 }
 
+// A client that serves itself after three deaths shares a router again once the configuration is
+// edited, but not while it is broken.
+func TestSharedAgainAfterThreeDeaths(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	c := s.serve()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Stderr())
+		}
+	})
+	for range 3 {
+		s.kill(syscall.SIGKILL)
+		mustCall(t, c, "s__echo", `{}`)
+	}
+	alone := func() bool { return strings.Contains(c.Stderr(), "in a process of its own") }
+	if mcptest.WaitFor(t, "the client to serve itself", alone); s.host() != 0 {
+		t.Fatal("a shared router runs after three deaths")
+	}
+	if err := writeFile(s.config, "{"); err != nil {
+		t.Fatal(err)
+	}
+	mcptest.WaitFor(t, "the edit to be refused", func() bool { return strings.Contains(c.Stderr(), "mcp.json:1") })
+	if mustCall(t, c, "s__echo", `{}`); s.host() != 0 {
+		t.Error("a shared router was looked for with a broken file")
+	}
+	s.write(entries{"s": fake("-tools", "echo"), "more": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
+	mcptest.WaitFor(t, "a shared router", func() bool { return s.host() != 0 })
+	mustCall(t, c, "s__echo", `{}`)
+	mustCall(t, c, "more__echo", `{}`)
+	second := s.serve()
+	mustCall(t, second, "s__echo", `{}`)
+	if s.host() == 0 || strings.Count(c.Stderr(), "in a process of its own") != 1 {
+		t.Errorf("the clients do not share a router:\n%s", c.Stderr())
+	}
+}
+
 // The process of a client that is killed takes nothing with it, and the last one
 // all, at once, as if the router itself were killed.
 func TestLastClientIsKilled(t *testing.T) {

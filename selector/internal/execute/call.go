@@ -71,6 +71,9 @@ type Call struct {
 	// Coroutine runs the call in place of another goroutine, which it leaves before it blocks; nil
 	// if the call has a goroutine of its own.
 	Coroutine *coroutine.Coroutine
+
+	// Trail follows the server's answer to the client; nil if no one does.
+	Trail *session.Trail
 }
 
 // origin returns for whom the call is made, as another node gets it.

@@ -189,6 +189,7 @@ func (b *Batch) Run(ctx context.Context) (array []byte) {
 			answer = r.Refuse(full)
 		} else {
 			answer = tally.Keep(r.ID, r.Run())
+			r.Trail.End() // it waits for the others
 		}
 		if answer == nil && ctx.Err() != nil {
 			answer = Refusal(r.ID, ErrClosed)

@@ -62,6 +62,9 @@ func (c *Conversation) Begin(ctx context.Context, m wire.Message, w Writer) (*Re
 		return nil, err
 	}
 	r.writer = w
+	if r.Method == "tools/call" {
+		r.Trail.Late = r.undelivered
+	}
 	if err := admit(r); err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ type Known struct {
 	Transport     string // Stdio, HTTP or Plain
 	Principal     string // the name of its principal; "" if it proved no identity
 	Calls         int64  // of tools
+	Open          int    // requests that have no answer yet; 0 for clients without a session
 	Since         time.Time
 	Last          time.Time // its last request; zero for a client with a session
 }
@@ -47,7 +48,7 @@ func (cs *Clients) Known() []Known {
 func (c *Conversation) known() (k Known, begun bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k = Known{Name: c.clientName, Version: c.clientVersion, Revision: c.revision, Transport: c.transport, Principal: c.PrincipalName, Calls: c.calls.Load(), Since: c.since}
+	k = Known{Name: c.clientName, Version: c.clientVersion, Revision: c.revision, Transport: c.transport, Principal: c.PrincipalName, Calls: c.calls.Load(), Open: c.requests.count(), Since: c.since}
 	if k.Revision == "" && c.spokeModern {
 		k.Revision = session.Modern
 	}

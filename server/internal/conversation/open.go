@@ -42,6 +42,13 @@ func (o *openRequests) add(r *Request) error {
 	return nil
 }
 
+// count returns how many requests are open.
+func (o *openRequests) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.byID)
+}
+
 // remove removes a request that has ended, and reports whether it was still open.
 func (o *openRequests) remove(r *Request) bool {
 	defer o.running.Done()

@@ -32,6 +32,9 @@ type Request struct {
 	// of its own. See Leave.
 	Coroutine *coroutine.Coroutine
 
+	// Trail follows the answer of a server's tool until the answer is written.
+	Trail session.Trail
+
 	place   atomic.Pointer[coroutine.Coroutine] // that runs the request, nil for none; it is woken when ctx ends
 	how     Method
 	known   bool // how is set
@@ -132,6 +135,7 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 		open := r.requests.remove(r)
 		r.end(nil)
 		if !open {
+			r.Trail.End()
 			if r.waiting != nil { // the client will not come back for it
 				r.clients.suspended.giveUp(errCancelled, r.waiting)
 			}
@@ -168,6 +172,12 @@ func (r *Request) Leave() {
 func panicked(r *Request, p any) error {
 	r.clients.log.Error("a request has panicked", zap.String("method", r.Method), zap.Any("panic", p), zap.Stack("stack"))
 	return Internal("internal error")
+}
+
+// undelivered logs that a server has answered a call, and the client has not got the answer.
+func (r *Request) undelivered(waitsFor string) {
+	r.clients.log.Warn("a call has an answer for a second, and the client does not have it",
+		zap.ByteString("tool", r.Name[:min(len(r.Name), maxID)]), zap.String("waits for", waitsFor))
 }
 
 // Refuse closes the request without handling it, and returns the line that

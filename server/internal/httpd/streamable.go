@@ -125,6 +125,7 @@ func once(x *exchange, c *conversation.Conversation, m wire.Message, w conversat
 	}
 	r, err := c.Begin(ctx, traced(x.r.Header, m), w)
 	if err == nil {
+		defer r.Trail.End()
 		handle(r)
 	}
 	return err
@@ -190,6 +191,7 @@ func (t *streamable) legacyRequest(x *exchange, s *httpSession, m wire.Message) 
 		x.refuse(status, m.ID, err)
 		return
 	}
+	defer r.Trail.End()
 	t.cutsOff(st, r)
 	p := t.lasting(s, st, func() []byte { return t.run(r) }, done)
 	p.send(x)

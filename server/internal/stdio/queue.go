@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/coroutine"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -34,18 +35,20 @@ type queue struct {
 	mu       sync.Mutex // guards what follows
 	changed  sync.Cond  // signalled when the queue gets shorter or ends
 	waiting  []outgoing
-	size     int    // bytes of waiting
-	writing  bool   // a goroutine writes
-	together []byte // buffer of the goroutine that writes
-	slots    []int  // buffer of the goroutine that writes
+	size     int              // bytes of waiting
+	writing  bool             // a goroutine writes
+	together []byte           // buffer of the goroutine that writes
+	slots    []int            // buffer of the goroutine that writes
+	trails   []*session.Trail // of the messages that are being written
 	err      error
 }
 
 // An outgoing message ends requests when it is written.
 type outgoing struct {
 	message []byte
-	slot    int   // of a request in the journal, or NoSlot
-	more    []int // further slots
+	slot    int            // of a request in the journal, or NoSlot
+	more    []int          // further slots
+	trail   *session.Trail // of the answer; may be nil
 }
 
 func newQueue(out io.Writer, j Journal, failed func(error)) *queue {
@@ -88,6 +91,7 @@ func (q *queue) put(o outgoing, options putOptions) error {
 		defer q.mu.Unlock()
 		return q.err
 	}
+	o.trail.Reached("earlier messages to be written")
 	q.waiting = append(q.waiting, o)
 	q.size += len(o.message)
 	idle := !q.writing
@@ -129,6 +133,9 @@ func (q *queue) drain(c *coroutine.Coroutine) (err error) {
 		}
 		err = q.journal.Write(q.out, next, slots) // if it fails, another router must answer
 		q.mu.Lock()
+		for _, t := range q.trails {
+			t.End()
+		}
 		if err != nil {
 			q.stop(err)
 		}
@@ -149,10 +156,12 @@ func (q *queue) hasRoom() bool {
 // piece of at most limit bytes. The slots are valid until the next call. q.mu must be held.
 func (q *queue) next(limit int) (piece []byte, slots []int) {
 	size, n := 0, 0
-	q.slots = q.slots[:0]
+	q.slots, q.trails = q.slots[:0], q.trails[:0]
 	for n < len(q.waiting) && (n == 0 || size+len(q.waiting[n].message) <= limit) {
 		size += len(q.waiting[n].message)
 		q.slots = append(append(q.slots, q.waiting[n].slot), q.waiting[n].more...)
+		q.trails = append(q.trails, q.waiting[n].trail)
+		q.waiting[n].trail.Reached("the client to read it")
 		n++
 	}
 	piece = q.waiting[0].message
@@ -171,6 +180,9 @@ func (q *queue) next(limit int) (piece []byte, slots []int) {
 
 // stop ends the queue. q.mu must be held.
 func (q *queue) stop(err error) {
+	for _, o := range q.waiting {
+		o.trail.End()
+	}
 	q.err, q.waiting, q.size = err, nil, 0
 	q.changed.Broadcast()
 }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/coroutine"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
 // A queue keeps the order, and ends with what it writes to.
@@ -99,3 +102,29 @@ type roomy struct {
 }
 
 func (w *roomy) HasRoom() bool { return w.room }
+
+// A call whose answer waits for a second says what it waits for.
+func TestQueueNotesDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, out := io.Pipe()
+		q := newQueue(out, noJournal{}, func(err error) { t.Error(err) })
+		late := make(chan string, 10)
+		for i := range 2 {
+			trail := &session.Trail{Late: func(waitsFor string) { late <- fmt.Sprint(i, ": ", waitsFor) }}
+			trail.Answered("the call to go on")
+			q.put(outgoing{message: []byte("x\n"), slot: NoSlot, trail: trail}, putOptions{patient: true})
+			synctest.Wait()
+		}
+		got := []string{<-late, <-late}
+		if slices.Sort(got); !slices.Equal(got, []string{"0: the client to read it", "1: earlier messages to be written"}) {
+			t.Errorf("late are %q", got)
+		}
+		go io.Copy(io.Discard, in)
+		trail := &session.Trail{Late: func(waitsFor string) { t.Error(waitsFor) }}
+		trail.Answered("the call to go on")
+		q.put(outgoing{message: []byte("x\n"), slot: NoSlot, trail: trail}, putOptions{patient: true, mayWrite: true})
+		time.Sleep(time.Minute)
+		q.close()
+		out.Close()
+	})
+}

@@ -245,7 +245,7 @@ func (c *connection) run(t task, co *coroutine.Coroutine) {
 		line = t.request.Run()
 	}
 	if line != nil {
-		c.queue.put(outgoing{message: line, slot: t.slot}, putOptions{patient: true, mayWrite: co != nil, coroutine: co})
+		c.queue.put(outgoing{message: line, slot: t.slot, trail: &t.request.Trail}, putOptions{patient: true, mayWrite: co != nil, coroutine: co})
 	} else if !isInterrupted(t.request) {
 		c.journal.End(t.slot)
 	}

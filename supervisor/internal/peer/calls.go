@@ -36,6 +36,7 @@ type call struct {
 	answer    chan Reply           // receives at most one
 	coroutine *coroutine.Coroutine // that waits for the answer; nil if a goroutine does
 	deadline  time.Time            // of a goroutine; zero for none
+	trail     *session.Trail       // of the answer; may be nil
 	sent      Outgoing
 	doubted   atomic.Bool  // a line seemed to be its answer, and was no message
 	roots     bool         // the server has asked for the client's roots; guarded by Calls.mu

@@ -47,7 +47,7 @@ type agreement struct {
 
 // begin sends a request. Unless it fails, Calls.remove must be called for it.
 func (c *Conn) begin(ctx context.Context, r session.Request) (*call, error) {
-	one := &call{id: c.lastID.Add(1), method: r.Method, from: r.From, coroutine: r.Coroutine, answer: make(chan Reply, 1)}
+	one := &call{id: c.lastID.Add(1), method: r.Method, from: r.From, coroutine: r.Coroutine, trail: r.Trail, answer: make(chan Reply, 1)}
 	if r.Coroutine == nil {
 		one.deadline = r.Deadline
 	}
@@ -213,6 +213,7 @@ func (c *Conn) Settle(id int64, r Reply) {
 	}
 	select {
 	case one.answer <- r:
+		one.trail.Answered("the call to go on")
 		one.wake()
 	default:
 		c.Flood.admit("", len(r.Message.Result))

@@ -70,6 +70,7 @@ func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, er
 		if err != nil || p.agreed.meta == nil || !asksInput(r, raw) {
 			return raw, err
 		}
+		r.Trail.Asks()
 		if r.Coroutine != nil || !r.Deadline.IsZero() {
 			var cancel context.CancelFunc
 			ctx, cancel = r.Leave(ctx)
