@@ -16,7 +16,8 @@ import (
 type Call = execute.Call
 
 // A Checked is arguments that were compared with a tool's schema: as the server gets
-// them, and a sentence for each fault.
+// them, and a sentence for each fault. Without Faults they fit; a comparison that was given up
+// has one that says why, and Unchecked.
 type Checked = execute.Checked
 
 // A Result is the answer to a Call: JSON is the server's CallToolResult with our members
@@ -109,8 +110,8 @@ func (s *Selector) Execute(ctx context.Context, c Call) (Result, error) {
 	return s.executor.Execute(ctx, c)
 }
 
-// Check compares arguments with the tool's schema, without running the tool. It finds no faults
-// where the schema is too costly to compare, or once ctx has ended.
+// Check compares arguments with the tool's schema, without running the tool. It gives up, see
+// [Checked], where that is too costly, if the schema can't be compiled, and once ctx has ended.
 func (s *Selector) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) Checked {
 	return s.executor.Check(ctx, t, args)
 }

@@ -32,7 +32,7 @@ type RouteRequest struct {
 
 	Plan      bool    // answer with a plan, and run nothing, where the task needs several tools
 	DryRun    bool    // only select
-	Strict    bool    // run nothing if the arguments do not fit the schema, whatever the server's Policy says
+	Strict    bool    // run nothing if the arguments do not fit the schema or could not be checked, whatever the server's Policy says
 	Threshold float64 // the confidence below which Route runs no tool
 	RunUnsure bool    // run the tool even if the confidence is below Threshold
 	RunUnsafe bool    // run the tool even if it is not harmless, see [Harmless]
@@ -61,6 +61,7 @@ type Routed struct {
 	Ambiguous bool            // nothing says which of Selection.Places is meant, and the tool is not the same on all
 	Missing   []string        // required arguments that Arguments lacks
 	Problems  []string        // a sentence for each fault of Arguments
+	Unchecked bool            // it is not known whether Arguments fit, and Problems says why
 	Unsure    string          // that the confidence is below the threshold; "" if it is not
 	Unsafe    string          // why the tool is not harmless; "" if it is
 
@@ -112,9 +113,9 @@ func Route(ctx context.Context, p Provider, q RouteRequest) (r Routed, err error
 	}
 	checked := p.Check(ctx, call.Tool, call.Arguments)
 	call.Checked = &checked // so that the execution does not check again
-	r.Arguments, r.Problems = checked.Arguments, checked.Faults
+	r.Arguments, r.Problems, r.Unchecked = checked.Arguments, checked.Faults, checked.Unchecked
 	r.Missing = Missing(call.Tool, r.Arguments)
-	if !chosen && (len(r.Missing) > 0 || q.Strict && len(r.Problems) > 0) || !permitted {
+	if !chosen && (len(r.Missing) > 0 || q.Strict && (len(r.Problems) > 0 || r.Unchecked)) || !permitted {
 		return r, nil
 	}
 

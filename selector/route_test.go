@@ -74,6 +74,7 @@ type fakeProvider struct {
 	selections []Selection // one for each search; the last one stays
 	plan       []Step
 	faults     []string
+	unchecked  bool
 	calls      []Call
 }
 
@@ -88,7 +89,7 @@ func (p *fakeProvider) Select(context.Context, Query) (Selection, error) {
 func (p *fakeProvider) Plan(context.Context, Query) ([]Step, error) { return p.plan, nil }
 
 func (p *fakeProvider) Check(_ context.Context, _ *registry.NormalizedTool, args json.RawMessage) Checked {
-	return Checked{Arguments: args, Faults: p.faults}
+	return Checked{Arguments: args, Faults: p.faults, Unchecked: p.unchecked}
 }
 
 func (p *fakeProvider) Execute(_ context.Context, c Call) (Result, error) {
@@ -143,6 +144,9 @@ func TestRoute(t *testing.T) {
 		{"unsafe, and agreed to", fakeProvider{selections: selected(write)}, RouteRequest{Fill: fill(`{}`, true)}, "{}", 0, "unsafe"},
 		{"faults", fakeProvider{selections: selected(read), faults: []string{"no"}}, RouteRequest{Call: args}, `{"path":"x"}`, 0, ""},
 		{"faults, strictly", fakeProvider{selections: selected(read), faults: []string{"no"}}, RouteRequest{Call: args, Strict: true}, "", 0, ""},
+		{"not checked", fakeProvider{selections: selected(read), unchecked: true}, RouteRequest{Call: args}, `{"path":"x"}`, 0, ""},
+		{"not checked, strictly", fakeProvider{selections: selected(read), unchecked: true}, RouteRequest{Call: args, Strict: true}, "", 0, ""},
+		{"not checked, strictly, and agreed to", fakeProvider{selections: selected(write), unchecked: true}, RouteRequest{Fill: fill(`{"path":"y"}`, true), Strict: true}, "", 0, "unsafe"},
 		{"chosen", fakeProvider{}, RouteRequest{Call: Call{Tool: read}, Threshold: 1}, "{}", 1, ""},
 		{"chosen and unsafe", fakeProvider{}, RouteRequest{Call: Call{Tool: write}}, "", 0, "unsafe"},
 	} {
@@ -158,7 +162,7 @@ func TestRoute(t *testing.T) {
 		if r.Unsafe != "" {
 			held = append(held, "unsafe")
 		}
-		if err != nil || ran != tc.ran || r.Ran != (ran != "") || len(r.Missing) != tc.missing || strings.Join(held, " ") != tc.held {
+		if err != nil || ran != tc.ran || r.Ran != (ran != "") || r.Unchecked != tc.provider.unchecked || len(r.Missing) != tc.missing || strings.Join(held, " ") != tc.held {
 			t.Errorf("%s: %+v, %v; ran %s", tc.name, r, err, ran)
 		}
 	}

@@ -112,7 +112,8 @@ func New(name string, o Options) *Provider {
 //		Count int    `json:"count,omitempty" jsonschema:"how many; 1 if absent"`
 //	}
 //
-// fn is not called with arguments that do not fit the schema.
+// fn is not called with arguments that do not fit the schema, nor with so many that this is not
+// known.
 //
 // What fn returns becomes the result's structuredContent, and its JSON the text. If it is
 // not a JSON object, structuredContent is {"result": …}; the text of a string is the

@@ -76,13 +76,14 @@ func TestFunctions(t *testing.T) {
 		{"own:greet", `{"name":"you"}`, "Hello, <you>", `{"result":"Hello, \u003cyou\u003e"}`, false},
 		{"own:list", `null`, "[1,2]", `{"result":[1,2]}`, false},
 		{"own:fail", `null`, "no luck today", "", true},
+		{"own:panic", `{"x":[0` + strings.Repeat(",0", 200_000) + `]}`, "it is not known whether they fit", "", true},
 		{"own:panic", `{"x":1}`, "panic panicked: oh no", "", true},
 		{"own:exit", `null`, "the tool ended without a result", "", true},
 		{"own:odd", `null`, "can't be encoded", "", true},
 	} {
 		r, err := adapter.Execute(t.Context(), f, tc.tool, json.RawMessage(tc.args))
 		if err != nil || r.IsError != tc.failed || !strings.Contains(r.Text(), tc.text) || string(r.Structured()) != tc.structured {
-			t.Errorf("%s(%s) = %s, %v", tc.tool, tc.args, r.JSON, err)
+			t.Errorf("%s(%.100s) = %s, %v", tc.tool, tc.args, r.JSON, err)
 		}
 		for key, want := range map[string]string{"tool_version": `"7"`, "server": `"own"`, "attempts": "", "trace_id": "", "timestamp": "", "latency_ms": ""} {
 			if got := string(wire.Member(r.Meta(), key)); got == "" || want != "" && got != want && !strings.Contains(tc.text, " ") {

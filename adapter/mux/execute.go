@@ -48,7 +48,7 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 			break
 		}
 		fitting := m.selector.Fit(ctx, other, c.Arguments)
-		if len(fitting.Faults) > 0 {
+		if len(fitting.Faults) > 0 && !fitting.Unchecked {
 			faults = append(faults, other.ID+" takes other arguments: "+fitting.Faults[0])
 			continue
 		}

@@ -99,6 +99,12 @@ var lines = map[string]func(*visit){
 		}
 		c.Kill() // with the calls under way
 	},
+	"too much for our own tools": func(v *visit) {
+		c := v.shake()
+		v.tooMuch(c.Call)
+		v.still(c)
+		c.Kill()
+	},
 	"half a line, and silence": func(v *visit) {
 		c := v.shake()
 		c.SendRaw(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`)

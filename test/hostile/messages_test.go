@@ -181,6 +181,20 @@ var messages = map[string]guest{
 			v.sound(v.post(rpc(1, "tools/call", `{"name":"describe_tools","arguments":{"ids":[`+strings.Repeat(`"honest:echo",`, 100_000)+`"x"]}}`)))
 		})
 	}},
+	"too much for our own tools": {attack: func(v *visit) {
+		c := v.router.client(`{}`)
+		v.tooMuch(c.Call)
+		v.leave(c)
+		many := rpc(1, "tools/call", `{"name":"describe_tools","arguments":{"ids":[`+strings.Repeat(`"honest:echo",`, 200_000)+`"x"]}}`)
+		for _, body := range []string{many, "[" + many + "," + many + "]"} {
+			if r := v.post(body); r.status != http.StatusOK || !strings.Contains(r.body, "at most 65536 are allowed") || len(r.body) > 10_000 {
+				v.t.Errorf("plain JSON-RPC: %d, %.300s", r.status, r.body)
+			}
+		}
+		if r := v.request("POST", "/mcp/tools/call", nil, strings.NewReader(`{"name":"describe_tools","arguments":{"ids":[`+strings.Repeat(`"honest:echo",`, 200_000)+`"x"]}}`)); r.status != http.StatusBadRequest || !strings.Contains(r.body, "at most 65536 are allowed") {
+			v.t.Errorf("REST: %d, %.300s", r.status, r.body)
+		}
+	}},
 	"results read at wild offsets": {own: map[string]any{"maxResultTokens": 10}, attack: func(v *visit) {
 		v.post(rpc(1, "tools/call", `{"name":"honest:echo","arguments":{"message":"`+strings.Repeat("long ", 1000)+`"}}`))
 		v.repeat(2, func(i int) {

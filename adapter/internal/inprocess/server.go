@@ -49,6 +49,7 @@ type Server struct {
 // NewServer returns a server. It must be closed.
 func NewServer(o Options) *Server {
 	o.Policy.MaxConcurrent = max(o.Policy.MaxConcurrent, 0)
+	o.Policy.MustCheck = true // functions rely on it
 	o.Info.ProtocolVersion = session.Modern
 	o.Info.Capabilities = json.RawMessage(`{"tools":{}}`)
 	s := &Server{options: o}

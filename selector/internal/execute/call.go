@@ -115,7 +115,8 @@ type Sessions interface {
 type Policy struct {
 	Timeout       time.Duration // of one call with its retries; 0 is no limit
 	Validate      Validate
-	MaxConcurrent int // calls that run at once, others wait; 0 is no limit
+	MustCheck     bool // refuse arguments for which it is not known whether they fit, too; for servers that rely on the check
+	MaxConcurrent int  // calls that run at once, others wait; 0 is no limit
 	Retry         Retry
 	StandIns      []string // servers that may take calls that this one cannot take, best first
 	Twins         []string // the same server run twice: they stand in for read-only tools

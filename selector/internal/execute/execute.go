@@ -171,7 +171,8 @@ type execution struct {
 	args     json.RawMessage // of the client, repaired
 	sent     json.RawMessage // as the tool's server gets them
 	repaired string          // what was done to the arguments
-	checked  bool            // the arguments were checked, and fit the tool's schema
+	fits     bool            // the arguments were compared with the tool's schema to the end, and fit it
+	checked  bool            // the same for the tool in use, which may be a stand-in
 	cached   bool            // the result is from the cache
 
 	targets  []target
@@ -224,7 +225,11 @@ func (x *execution) checkArguments(ctx context.Context) (faults []string) {
 		now := x.e.Check(ctx, c.Tool, c.Arguments)
 		checked = &now
 	}
-	x.args, x.sent, x.repaired, x.checked = checked.Arguments, checked.Sent, checked.Repaired, checked.fits
+	x.args, x.sent, x.repaired, x.fits = checked.Arguments, checked.Sent, checked.Repaired, checked.passed()
+	x.checked = x.fits
+	if checked.Unchecked && !x.delivery.policy.MustCheck { // the server gets them as they are, and the result says so
+		return nil
+	}
 	if len(checked.Faults) > 0 && !checked.refused && x.delivery.policy.Validate == Warn && wire.IsObject(x.args) {
 		x.e.Log.Warn("arguments do not fit the schema", zap.String("tool", c.Tool.ID), zap.Int("faults", len(checked.Faults)))
 		return nil

@@ -190,7 +190,8 @@ func (x *execution) afterLogin(ctx context.Context, err *error) bool {
 // useTarget turns the delivery to a target. It reports false if the arguments do not fit the
 // target's tool.
 func (x *execution) useTarget(ctx context.Context, t target) bool {
-	args := x.sent
+	var args json.RawMessage
+	args, x.checked = x.sent, x.fits
 	d := &x.delivery
 	d.tool, d.server, d.what, d.policy, d.startWait = t.tool, t.tool.Server, t.tool.ServerName(), t.policy, t.startWait
 	d.session, d.tries, d.sent, d.deadline, d.service = nil, 0, 0, time.Time{}, ""
@@ -199,11 +200,11 @@ func (x *execution) useTarget(ctx context.Context, t target) bool {
 	}
 	if t.tool != x.call.Tool {
 		fitting := x.e.Fit(ctx, t.tool, x.args)
-		if len(fitting.Faults) > 0 {
+		if len(fitting.Faults) > 0 && !fitting.Unchecked {
 			x.faults = append(x.faults, t.tool.ID+" takes other arguments: "+fitting.Faults[0])
 			return false
 		}
-		args = fitting.Sent
+		args, x.checked = fitting.Sent, fitting.passed()
 	}
 	d.request = session.Request{Method: toolsCall, Params: callParams(&x.call, d.what, args), Meta: d.meta, From: d.from, Repeatable: d.repeatable(), Trail: x.call.Trail}
 	if d.policy.Gateway != "" {

@@ -100,6 +100,7 @@ func TestFailover(t *testing.T) {
 		{"it is down", group, false, down, nil, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
 		{"other names for the arguments", group, false, down, nil, `{"properties":{"maxResults":{"type":"integer"}},"additionalProperties":false}`, "b", `{"maxResults":1}`, `["local","a:find","b:find"]`, shortWait},
 		{"the arguments do not fit", group, false, down, nil, `{"required":["q"]}`, "", "", "", StartWait + 2*shortWait},
+		{"nobody knows whether the arguments fit", group, false, down, nil, `{"type":7}`, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
 		{"it dies, and reading is harmless", group, true, nil, died, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, time.Second},
 		{"it dies, and nobody knows what it did", group, false, nil, died, object, "", "", "", 0},
 		{"a twin, for what is harmless", Policy{Twins: []string{"b"}}, true, down, nil, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
@@ -149,6 +150,9 @@ func TestFailover(t *testing.T) {
 				meta := wire.Member(result.JSON, "_meta")
 				server, _ := wire.String(wire.Member(meta, "server"))
 				degraded := string(wire.Member(meta, "degraded"))
+				if checked := string(wire.Member(meta, "arguments_checked")); checked != fmt.Sprint(!strings.HasPrefix(tc.name, "nobody knows whether")) {
+					t.Errorf("arguments_checked is %s", checked)
+				}
 				if result.IsError || server != tc.want || result.Tool == nil || result.Tool.Server != tc.want || sent[tc.want] != tc.args ||
 					string(wire.Member(meta, "execution_path")) != tc.path || degraded != fmt.Sprint(tc.want != "a") {
 					t.Errorf("answered %s, sent %v", result.JSON, sent)

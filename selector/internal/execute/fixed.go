@@ -20,11 +20,15 @@ func serverSchema(t *registry.NormalizedTool) json.RawMessage {
 
 // refusals returns a sentence for each argument, of a JSON object, that a profile fixes and a
 // client may therefore not send. Many servers ignore the case of names, so a name that differs
-// only in case counts as the same one unless the tool declares it as another one.
+// only in case counts as the same one unless the tool declares it as another one. Nothing can be
+// fixed in arguments that are not valid.
 func refusals(t *registry.NormalizedTool, args json.RawMessage) (faults []string) {
 	fixed := names(t.Fixed)
 	if len(fixed) == 0 {
 		return nil
+	}
+	if !wire.Valid(args) {
+		return []string{"arguments: they are not valid JSON"}
 	}
 	refuse := func(key string) {
 		for _, name := range fixed {
@@ -34,7 +38,7 @@ func refusals(t *registry.NormalizedTool, args json.RawMessage) (faults []string
 			}
 		}
 	}
-	_ = wire.Members(args, func(key string, _ []byte) bool { // what is no object is refused elsewhere
+	_ = wire.Members(args, func(key string, _ []byte) bool { // args is a valid object
 		if len(faults) < maxRefusals {
 			refuse(key)
 		}
@@ -58,7 +62,7 @@ func names(object json.RawMessage) (keys []string) {
 // it wins also on servers that take the last of several members with one name.
 func withFixed(t *registry.NormalizedTool, args json.RawMessage) json.RawMessage {
 	if t.Fixed == nil || !wire.Valid(args) {
-		return args // what is not valid fails its validation
+		return args // refusals has a fault for what is not valid
 	}
 	_ = wire.Members(t.Fixed, func(key string, value []byte) bool {
 		args = wire.AddMember(wire.DeleteMember(args, key), key, value)

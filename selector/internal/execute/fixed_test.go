@@ -28,6 +28,7 @@ func fixed(t *registry.NormalizedTool, arguments string) *registry.NormalizedToo
 // TestFixed calls a tool for which a profile fixes the argument owner.
 func TestFixed(t *testing.T) {
 	const refused = `"owner" is fixed by the profile; leave it out`
+	many := strings.Repeat(",0", 200_000)
 	for _, test := range []struct {
 		name     string
 		validate Validate
@@ -53,7 +54,10 @@ func TestFixed(t *testing.T) {
 		{"another argument that does not fit", Strict, `{"owner":"acme"}`, `{"n":"x"}`, "", "arguments.n"},
 		{"several, and a value that is no text", Strict, `{"owner":"acme","n":7}`, `{}`, `{"owner":"acme","n":7}`, ""},
 		{"a value that does not fit", Strict, `{"owner":7}`, `{}`, "", "arguments.owner"},
-		{"no JSON", Off, `{"owner":"acme"}`, `{"n":`, `{"n":`, ""}, // a server gets what it got before
+		{"no JSON", Off, `{"owner":"acme"}`, `{"n":`, "", "not valid JSON"},
+		{"too many values to be checked", Strict, `{"owner":"acme"}`, `{"n":[0` + many + `]}`, `{"n":[0` + many + `],"owner":"acme"}`, ""},
+		{"the fixed one, and too many values", Strict, `{"owner":"acme"}`, `{"n":[0` + many + `],"owner":"evil"}`, "", refused},
+		{"no JSON, and too many values", Strict, `{"owner":"acme"}`, `{"n":[0` + many, "", "not valid JSON"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			sent := ""
@@ -68,14 +72,14 @@ func TestFixed(t *testing.T) {
 				Approve: func(_ context.Context, args json.RawMessage) error { approved = string(args); return nil },
 			})
 			if err != nil || approved != test.sent {
-				t.Fatalf("approved is %s, want %s; %v", approved, test.sent, err)
+				t.Fatalf("approved is %.100s, want %.100s; %v", approved, test.sent, err)
 			}
 			want := ""
 			if test.sent != "" {
 				want = `{"name":"original","arguments":` + test.sent + `}`
 			}
 			if sent != want {
-				t.Errorf("sent %s, want %s", sent, want)
+				t.Errorf("sent %.100s, want %.100s", sent, want)
 			}
 			if r.IsError != (test.fault != "") || !strings.Contains(textOf(r), test.fault) {
 				t.Errorf("answer is %s, want %q", r.JSON, test.fault)

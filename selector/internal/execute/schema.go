@@ -16,20 +16,21 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// Checked are arguments that were compared with a tool's schema.
+// Checked are arguments that were compared with a tool's schema. They fit it if there are no
+// Faults: a comparison that was given up has not passed, so it has one, too.
 type Checked struct {
 	Arguments json.RawMessage // repaired, where that makes them fit
 	Sent      json.RawMessage // as the server gets them: Arguments, and what a profile fixes
 	Faults    []string        // a sentence for each place where they do not fit
+	Unchecked bool            // it is not known whether they fit, and the only one of Faults says why
 	Repaired  string          // what was done to the arguments; "" if nothing was
 
 	tool    *registry.NormalizedTool
 	refused bool // a profile does not allow them, whatever the schema says
-	fits    bool // there is a schema, and the arguments fit it
 }
 
-// Check compares arguments with the tool's schema. Where that takes too long, or until ctx ends,
-// it finds no faults.
+// Check compares arguments with the tool's schema. It gives up where that takes too long, if the
+// schema can't be compiled, and when ctx ends.
 func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) Checked {
 	c := unchecked(t, args)
 	if c.refused {
@@ -37,26 +38,39 @@ func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args j
 	}
 	schema := e.schemas.of(t)
 	if wire.IsObject(c.Arguments) {
-		c.Faults, c.fits = schema.check(ctx, c.Sent)
+		c.compared(schema.check(ctx, c.Sent))
 	} else {
-		c.Faults = []string{"arguments: expected an object"}
+		c.compared([]string{"arguments: expected an object"}, nil)
 	}
-	if len(c.Faults) > 0 {
+	if len(c.Faults) > 0 && !c.Unchecked {
 		if fixed, how := schema.repair(ctx, t, c.Arguments); how != "" {
-			c.Arguments, c.Sent, c.Repaired, c.Faults, c.fits = fixed, withFixed(t, fixed), how, nil, schema.schema != nil
+			c.Arguments, c.Sent, c.Repaired = fixed, withFixed(t, fixed), how
+			c.compared(nil, schema.err)
 		}
 	}
 	return c
 }
 
+// compared sets how the comparison has ended: with faults, or because of err, with which it was
+// given up.
+func (c *Checked) compared(faults []string, err error) {
+	if c.Faults, c.Unchecked = faults, err != nil; err != nil {
+		c.Faults = []string{"arguments: it is not known whether they fit: " + err.Error()}
+	}
+}
+
+// passed reports whether the arguments were compared with the schema to the end, and fit it.
+func (c *Checked) passed() bool { return !c.Unchecked && len(c.Faults) == 0 }
+
 // unchecked returns arguments that were not compared with the tool's schema. Its faults are
 // those of arguments that a profile fixes.
 func unchecked(t *registry.NormalizedTool, args json.RawMessage) Checked {
 	args = orEmpty(args)
-	c := Checked{Arguments: args, Sent: args, tool: t}
+	c := Checked{Arguments: args, Sent: args, Unchecked: true, tool: t}
 	if t.Fixed != nil && wire.IsObject(args) {
 		c.Faults, c.Sent = refusals(t, args), withFixed(t, args)
 		c.refused = len(c.Faults) > 0
+		c.Unchecked = !c.refused
 	}
 	return c
 }
@@ -93,7 +107,8 @@ type compiledSchema struct {
 	log     *zap.Logger
 	large   chan struct{}  // of schemas
 	compile sync.Once      // for the fields below
-	schema  *schema.Schema // nil if it cannot be compiled; then it accepts everything
+	schema  *schema.Schema // nil if it cannot be compiled
+	err     error          // that no arguments can be checked; nil if there is a schema
 	blind   bool           // the schema never looks into strings
 	costly  sync.Once      // to log that a validation took too many steps
 }
@@ -122,39 +137,43 @@ func (s *compiledSchema) build() {
 	compiled, err := schema.Compile(s.source)
 	if err != nil {
 		s.log.Warn("can't compile the schema; arguments are not validated", zap.String("tool", s.tool), zap.Error(err))
+		s.err = errUncompiled
 		return
 	}
 	s.schema, s.blind = compiled, isBlind(s.source)
 }
 
+// errUncompiled is the reason for not checking arguments that the log says more about.
+var errUncompiled = errors.New("the tool's schema can't be compiled")
+
 // check returns what is wrong with the arguments, a sentence for each fault
-// with its path; none if they fit, or if it is unknown whether they do.
-func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (faults []string, fits bool) {
+// with its path; none if they fit. With an error, it is not known whether they do.
+func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (faults []string, err error) {
 	if s.schema == nil {
-		return nil, false
+		return nil, s.err
 	}
 	if len(args) > largeArguments {
 		select {
 		case s.large <- struct{}{}:
 			defer func() { <-s.large }()
 		case <-ctx.Done():
-			return nil, false
+			return nil, context.Cause(ctx)
 		}
 	}
 	if s.blind && len(args) > longArguments {
 		if short := wire.Abridge(args, longString); len(short) < len(args) {
 			if faults, err := s.schema.Validate(ctx, "arguments", short); err == nil && len(faults) == 0 {
-				return nil, true
+				return nil, nil
 			}
 		} // else their faults are to be found where they are
 	}
-	faults, err := s.schema.Validate(ctx, "arguments", args)
+	faults, err = s.schema.Validate(ctx, "arguments", args)
 	if errors.Is(err, schema.ErrCostly) {
 		s.costly.Do(func() {
 			s.log.Warn("can't validate arguments; the server gets them as they are", zap.String("tool", s.tool), zap.Error(err))
 		})
 	}
-	return faults, err == nil && len(faults) == 0
+	return faults, err
 }
 
 const (
@@ -216,8 +235,8 @@ func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool,
 		if !wire.IsObject(candidate) || !wire.Valid(candidate) || len(refusals(t, candidate)) > 0 {
 			return false
 		}
-		faults, fits := s.check(ctx, withFixed(t, candidate))
-		return fits || s.schema == nil && len(faults) == 0
+		faults, err := s.check(ctx, withFixed(t, candidate))
+		return len(faults) == 0 && (err == nil || s.schema == nil)
 	}
 	if text, ok := wire.String(bytes.TrimSpace(args)); ok {
 		inner := json.RawMessage(text)

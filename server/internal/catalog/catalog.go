@@ -79,20 +79,20 @@ func (c *Catalog) HasServer(name string) bool {
 
 // Listed finds the tool that a client means among those that are listed. For a tool that did not
 // change since the last view, it does not wait for a view of the latest snapshot: another server
-// may have added very many tools.
-func (c *Catalog) Listed(name string) (*registry.NormalizedTool, error) {
+// may have added very many tools. It reports false if there is no such tool, or several.
+func (c *Catalog) Listed(name string) (t *registry.NormalizedTool, ok bool) {
 	if v := c.current.Load(); v != nil && v.Options == c.options() {
-		tool, ok := v.Names.only(c.unprefixed(v.Names, name))
+		tool, ok := v.Names.Only(c.unprefixed(v.Names, name))
 		if ok {
 			now, listed := c.source.Snapshot().Tool(tool.ID)
 			ok = listed && now == tool
 		}
 		if ok {
-			return tool, nil
+			return tool, true
 		}
 	}
 	names := c.View().Names
-	return names.Resolve(c.unprefixed(names, name))
+	return names.Only(c.unprefixed(names, name))
 }
 
 // Unprefixed returns the name of a tool without the prefix that callers may put before it.
@@ -130,8 +130,7 @@ func (c *Catalog) Settle(ctx context.Context, before *registry.Snapshot) (change
 
 // Tool finds the tool that a client means; see [Resolve].
 func (c *Catalog) Tool(ctx context.Context, name string) (*registry.NormalizedTool, error) {
-	tool, err := c.Listed(name)
-	if err == nil {
+	if tool, ok := c.Listed(name); ok {
 		return tool, nil
 	}
 	return Resolve(ctx, c.source, name, func() *ToolNames { return c.View().Names },
@@ -140,9 +139,9 @@ func (c *Catalog) Tool(ctx context.Context, name string) (*registry.NormalizedTo
 
 // Prompt finds the prompt that a client means. Its error is a [*NameError].
 func (c *Catalog) Prompt(ctx context.Context, name string) (*registry.Prompt, error) {
-	prompt, err := c.View().Prompts.Resolve(name)
+	prompt, err := c.View().Prompts.Resolve(ctx, name)
 	if err != nil && c.Settle(ctx, c.View().Snapshot) {
-		prompt, err = c.View().Prompts.Resolve(name)
+		prompt, err = c.View().Prompts.Resolve(ctx, name)
 	}
 	return prompt, err
 }
@@ -192,7 +191,7 @@ func (c *Catalog) Split(name string) (server, tool string, ok bool) {
 func Resolve(ctx context.Context, servers Servers, name string, names func() *ToolNames, settle func() (changed bool)) (*registry.NormalizedTool, error) {
 	all := servers.Servers()
 	meant := names().Unprefixed(name, all)
-	tool, err := names().Resolve(meant)
+	tool, err := names().Resolve(ctx, meant)
 	if e, ok := errors.AsType[*NameError](err); !ok || len(e.Ambiguous) > 0 {
 		return tool, err
 	}
@@ -203,7 +202,7 @@ func Resolve(ctx context.Context, servers Servers, name string, names func() *To
 	} else if !settle() {
 		return nil, err
 	}
-	return names().Resolve(names().Unprefixed(name, all))
+	return names().Resolve(ctx, names().Unprefixed(name, all))
 }
 
 // Split returns the server that a name such as server:tool begins with, and the

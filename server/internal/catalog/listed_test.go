@@ -42,27 +42,27 @@ func TestListedDoesNotWait(t *testing.T) {
 	replace("big", manyTools("big", 50_000))
 	c.building.Lock() // as while the view is made
 	for _, name := range []string{"honest__tool_0", "honest:tool_0", "tool_0"} {
-		if found, err := c.Listed(name); err != nil || found.Server != "honest" {
-			t.Errorf("%s: %v, %v", name, found, err)
+		if found, ok := c.Listed(name); !ok || found.Server != "honest" {
+			t.Errorf("%s: %v, %v", name, found, ok)
 		}
 	}
 	c.building.Unlock()
 	if c.View() == first {
 		t.Error("there is no view of the latest catalog")
 	}
-	if found, err := c.Listed("big__tool_49999"); err != nil || found.Server != "big" {
-		t.Errorf("%v, %v", found, err)
+	if found, ok := c.Listed("big__tool_49999"); !ok || found.Server != "big" {
+		t.Errorf("%v, %v", found, ok)
 	}
 
 	// A tool that changed, or went, is looked up in the latest catalog.
 	changed := manyTools("honest", 1)
 	changed.Tools[0].Description = "changed"
 	replace("honest", changed)
-	if found, err := c.Listed("honest__tool_0"); err != nil || found.Description != "changed" {
-		t.Errorf("%v, %v", found, err)
+	if found, ok := c.Listed("honest__tool_0"); !ok || found.Description != "changed" {
+		t.Errorf("%v, %v", found, ok)
 	}
 	replace("honest", manyTools("honest", 0))
-	if found, err := c.Listed("honest__tool_0"); err == nil {
+	if found, ok := c.Listed("honest__tool_0"); ok {
 		t.Errorf("found %v, which went", found)
 	}
 }

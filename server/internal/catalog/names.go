@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -232,15 +233,15 @@ func (n *Names[T]) Exposed(t T) string {
 // Resolve finds the item that a caller means: by its exposed name, by server:name,
 // server__name, with "@" or "-at-" before the name of another node, server.name or the separator in use, or by its own name if only one
 // server has that. The error, a [*NameError], names all items that could be meant, or
-// the nearest ones if no item has the name.
-func (n *Names[T]) Resolve(name string) (T, error) {
+// the nearest ones if no item has the name. These are looked for until ctx ends.
+func (n *Names[T]) Resolve(ctx context.Context, name string) (T, error) {
 	if t, ok := n.exact(name); ok {
 		return t, nil
 	}
 	var none T
 	switch found := n.find(name); len(found) {
 	case 0:
-		return none, &NameError{Kind: n.kind, Name: name, Nearest: n.nearest(name)}
+		return none, &NameError{Kind: n.kind, Name: name, Nearest: n.nearest(ctx, name)}
 	case 1:
 		return found[0], nil
 	default:
@@ -260,8 +261,8 @@ func (n *Names[T]) exact(name string) (t T, ok bool) {
 	return t, false
 }
 
-// only is Resolve without an error that explains.
-func (n *Names[T]) only(name string) (t T, ok bool) {
+// Only is Resolve without an error that explains.
+func (n *Names[T]) Only(name string) (t T, ok bool) {
 	if t, ok = n.exact(name); ok {
 		return t, true
 	}
@@ -367,7 +368,7 @@ func (e *NameError) Error() string {
 	name := e.Name[:min(len(e.Name), maxAsked)]
 	switch {
 	case len(e.Ambiguous) > 0:
-		return fmt.Sprintf("several servers have a %s %q; write one of: %s", e.Kind, name, strings.Join(e.Ambiguous, ", "))
+		return fmt.Sprintf("several servers have a %s %q; write one of: %s", e.Kind, name, strings.Join(e.Ambiguous[:min(len(e.Ambiguous), maxAmbiguous)], ", "))
 	case len(e.Nearest) > 0:
 		return fmt.Sprintf("unknown %s %q; did you mean %s?", e.Kind, name, strings.Join(e.Nearest, " or "))
 	}
@@ -377,11 +378,14 @@ func (e *NameError) Error() string {
 const (
 	maxNearest    = 3
 	minSimilarity = 0.3
-	maxAsked      = 500 // bytes of a name that an error repeats, or has similar names for
+	maxAsked      = 500    // bytes of a name that an error repeats, or has similar names for
+	maxCompared   = 20_000 // items whose names are compared with one that is not known
+	maxAmbiguous  = 20     // that an error names
 )
 
-// nearest returns the IDs of the items whose names are most similar to the given one.
-func (n *Names[T]) nearest(name string) []string {
+// nearest returns the IDs of the items whose names are most similar to the given one, of the
+// first maxCompared; nil if ctx ends.
+func (n *Names[T]) nearest(ctx context.Context, name string) []string {
 	if len(name) > maxAsked {
 		return nil
 	}
@@ -396,7 +400,10 @@ func (n *Names[T]) nearest(name string) []string {
 		pairs = bigrams(pairs[:0], to)
 		return dice(wanted, pairs)
 	}
-	for _, t := range n.items {
+	for i, t := range n.items[:min(len(n.items), maxCompared)] {
+		if i%1000 == 0 && ctx.Err() != nil {
+			return nil
+		}
 		id := n.id(t)
 		_, own := n.key(t)
 		if s := max(similarity(own), similarity(id)); s >= minSimilarity {

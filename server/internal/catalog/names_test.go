@@ -1,7 +1,9 @@
 package catalog
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -84,7 +86,7 @@ func TestResolve(t *testing.T) {
 		n.Exposed(tools[6]): "my server:run",
 		"a:b__c":            "a:b__c", "dots.a.b": "dots:a.b", "a.b": "dots:a.b", "x:y:z": "x:y:z",
 	} {
-		if got, err := n.Resolve(name); err != nil || got.ID != want {
+		if got, err := n.Resolve(t.Context(), name); err != nil || got.ID != want {
 			t.Errorf("Resolve(%q) = %v, %v; want %s", name, got, err, want)
 		}
 	}
@@ -96,7 +98,7 @@ func TestResolve(t *testing.T) {
 		"":              {},
 		"incomprehensi": {},
 	} {
-		_, err := n.Resolve(name)
+		_, err := n.Resolve(t.Context(), name)
 		var got *NameError
 		if !errors.As(err, &got) || !slices.Equal(got.Ambiguous, want.Ambiguous) || !slices.Equal(got.Nearest, want.Nearest) {
 			t.Errorf("Resolve(%q) = %v, want %+v", name, err, want)
@@ -114,12 +116,12 @@ func TestResolveOnAnotherNode(t *testing.T) {
 		"gpu-at-box:run": "gpu@box:run", "gpu-at-box.run": "gpu@box:run", "gpu:run": "gpu:run", "gpu__run": "gpu:run", "gpu.run": "gpu:run",
 		"look-at-me-at-my-at-node__go": "look-at-me@my-at-node:go", "look-at-me-at-my-at-node.go": "look-at-me@my-at-node:go",
 	} {
-		if got, err := n.Resolve(name); err != nil || got.ID != want {
+		if got, err := n.Resolve(t.Context(), name); err != nil || got.ID != want {
 			t.Errorf("%s means %v, %v; want %s", name, got, err, want)
 		}
 	}
 	for _, name := range []string{"gpu-at-nas__run", "gpu@nas:run", "-at-__run", "@:run"} {
-		if got, err := n.Resolve(name); err == nil {
+		if got, err := n.Resolve(t.Context(), name); err == nil {
 			t.Errorf("%s means %s", name, got.ID)
 		}
 	}
@@ -210,7 +212,7 @@ func FuzzNames(f *testing.F) {
 				t.Errorf("%q and %q are both exposed as %q", other, tool.ID, name)
 			}
 			owner[name] = tool.ID
-			if got, err := n.Resolve(name); err != nil || got != tool {
+			if got, err := n.Resolve(t.Context(), name); err != nil || got != tool {
 				t.Errorf("Resolve(%q) = %v, %v; want %q", name, got, err, tool.ID)
 			}
 		}
@@ -221,10 +223,41 @@ func FuzzNames(f *testing.F) {
 func TestLongUnknownName(t *testing.T) {
 	names := NewNames([]*registry.NormalizedTool{{Server: "a", Name: "read"}}, Prefixed, "", "")
 	for _, name := range []string{strings.Repeat(".", 4<<20), strings.Repeat("read", 1<<20)} {
-		_, err := names.Resolve(name)
+		_, err := names.Resolve(t.Context(), name)
 		var unknown *NameError
 		if !errors.As(err, &unknown) || len(err.Error()) > 1000 || len(unknown.Nearest) > 0 {
 			t.Errorf("Resolve: an error of %d bytes with %d similar names", len(err.Error()), len(unknown.Nearest))
 		}
+	}
+}
+
+// The search for similar names ends with its context, and compares a bounded number of names. An
+// error names a bounded number of items.
+func TestNearestIsBounded(t *testing.T) {
+	first, last := tool("a", "first"), tool("z", "last")
+	all := pointers(first)
+	for i := range maxCompared {
+		all = append(all, pointers(tool("m", fmt.Sprintf("%06d", i)))...)
+	}
+	names := NewNames(append(all, pointers(last)...), Prefixed, "", "")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tc := range []struct {
+		ctx  context.Context
+		name string
+		want int
+	}{{t.Context(), "a:firs", 1}, {t.Context(), "z:las", 0}, {ended, "a:firs", 0}} {
+		_, err := names.Resolve(tc.ctx, tc.name)
+		var unknown *NameError
+		if !errors.As(err, &unknown) || len(unknown.Nearest) != tc.want {
+			t.Errorf("Resolve(%q): %v", tc.name, err)
+		}
+	}
+	all = nil
+	for i := range 1000 {
+		all = append(all, pointers(tool(fmt.Sprintf("server%03d", i), "same"))...)
+	}
+	if _, err := NewNames(all, Prefixed, "", "").Resolve(t.Context(), "same"); err == nil || len(err.Error()) > 50*maxAmbiguous {
+		t.Errorf("Resolve: %v", err)
 	}
 }

@@ -154,8 +154,8 @@ func flattened(all []listing, tools []*registry.NormalizedTool) (flat []listing)
 func (v *View) pinned(names []string) []*registry.NormalizedTool {
 	var tools []*registry.NormalizedTool
 	for _, name := range names {
-		t, err := v.Names.Resolve(name)
-		if err == nil && !slices.Contains(tools, t) {
+		t, ok := v.Names.Only(name)
+		if ok && !slices.Contains(tools, t) {
 			tools = append(tools, t)
 		}
 	}

@@ -108,8 +108,8 @@ func checkParams(c *catalog.Catalog, header http.Header, name string, args json.
 	if catalog.IsOwn(name) {
 		return nil
 	}
-	tool, err := c.Listed(name)
-	if err != nil || !bytes.Contains(tool.InputSchema, []byte("x-mcp-header")) {
+	tool, ok := c.Listed(name)
+	if !ok || !bytes.Contains(tool.InputSchema, []byte("x-mcp-header")) {
 		return nil // the call of an unknown tool is refused later
 	}
 	return checkProperties(header, tool.InputSchema, args)

@@ -22,10 +22,10 @@ func (x *exchange) refuseCall(m wire.Message) bool {
 	if i == nil || len(i.Call) == 0 || !ok || catalog.IsOwn(name) {
 		return false
 	}
-	if _, err := x.backend.Catalog.Listed(name); err == nil {
+	if _, ok := x.backend.Catalog.Listed(name); ok {
 		return false
 	}
-	if _, err := x.whole.Catalog.Listed(name); err != nil {
+	if _, ok := x.whole.Catalog.Listed(name); !ok {
 		return false // there is none, or the profile does not allow it
 	}
 	x.refuseScope(m.ID, i.Call, errNeedsCall)

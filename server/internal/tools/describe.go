@@ -3,6 +3,8 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -23,14 +25,36 @@ type Description struct {
 	Error        string          `json:"error,omitempty"`
 }
 
+const (
+	maxIDs       = 20      // as the tool's schema says
+	maxDescribed = 1 << 20 // bytes of the definitions in an answer, unless the first is longer
+)
+
+// describe answers describe_tools. It describes each id once.
 func (f *finder) describe(ctx context.Context, args json.RawMessage, _ *call) (json.RawMessage, error) {
 	var a describeArguments
 	if err := json.Unmarshal(args, &a); err != nil {
 		return failure("describe_tools: %v", err), nil
 	}
+	if len(a.IDs) > maxIDs {
+		return failure("describe_tools: %d ids are too many; send at most %d at a time", len(a.IDs), maxIDs), nil
+	}
 	described := make([]Description, 0, len(a.IDs))
-	for _, id := range a.IDs {
-		described = append(described, f.describeID(ctx, id)...)
+	size := 0
+	for i, id := range a.IDs {
+		if slices.Contains(a.IDs[:i], id) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		for _, d := range f.describeID(ctx, id) {
+			if n := len(d.Definition); size > 0 && size+n > maxDescribed {
+				d = Description{ID: d.ID, Kind: d.Kind, Error: fmt.Sprintf("its definition of %d bytes makes the answer too long; describe it alone", n)}
+			}
+			size += len(d.Definition)
+			described = append(described, d)
+		}
 	}
 	return answer(map[string]any{"tools": described}), nil
 }

@@ -156,10 +156,13 @@ func elicited(ctx context.Context, from session.Client, tool *registry.Normalize
 // maxShownArguments bounds the bytes of arguments that a person is shown.
 const maxShownArguments = 2000
 
-// merged returns the arguments, completed with those of more.
+// maxFilled bounds the arguments that a client's model or its person adds.
+const maxFilled = 100
+
+// merged returns the arguments, completed with those of more unless these are too many.
 func merged(args, more json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
-	if json.Unmarshal(more, &members) != nil {
+	if json.Unmarshal(more, &members) != nil || len(members) > maxFilled {
 		return args
 	}
 	for name, value := range members {

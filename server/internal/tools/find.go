@@ -33,6 +33,10 @@ const (
 	// maxMore is how many tools are named beyond the limit, if the budget allows:
 	// an ID costs little, and may be the right one.
 	maxMore = 10
+
+	maxLimit  = 50                                 // as the tool's schema says
+	maxBudget = (1 << 20) / registry.BytesPerToken // tokens of an answer
+	maxNames  = 200                                // in each list of a search
 )
 
 // Found is the answer of find_tools.
@@ -87,8 +91,11 @@ func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.
 	if err := json.Unmarshal(args, &a); err != nil {
 		return failure("find_tools: %v", err), nil
 	}
+	if n := max(len(a.Kinds), len(a.Capabilities), len(a.Servers)); n > maxNames {
+		return failure("find_tools: a list of %d names is too long; send at most %d", n, maxNames), nil
+	}
 	reply := Found{Tools: []entry{}}
-	limit := max(1, int(a.Limit))
+	limit := int(min(max(a.Limit, 1), maxLimit))
 	query := selector.Query{Task: a.Query, Kinds: a.Kinds, Capabilities: a.Capabilities, Servers: a.Servers, Limit: limit + maxMore}
 	query.Assistant = f.models.of(c)
 	before := f.router.Snapshot()
@@ -103,7 +110,7 @@ func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.
 		limit = min(limit, maxNearest)
 	}
 	first := ranking.Candidates[:min(len(ranking.Candidates), limit)]
-	entries, left := f.entries(first, int(a.Budget), ranking.Sure)
+	entries, left := f.entries(first, int(min(max(a.Budget, 1), maxBudget)), ranking.Sure)
 	if len(entries) == len(first) && !ranking.Abstained {
 		reply.More = idsOf(ranking.Candidates[len(first):], left)
 	}

@@ -139,8 +139,9 @@ type misfit struct {
 	Expected string `json:"expected"` // such as: got string, want number
 }
 
-// mismatched returns the error for arguments that do not fit the schema.
-func mismatched(t *registry.NormalizedTool, problems []string, meta json.RawMessage) error {
+// mismatched returns the error for arguments that do not fit the schema; what is "do not fit", or
+// says how else the comparison has ended.
+func mismatched(t *registry.NormalizedTool, what string, problems []string, meta json.RawMessage) error {
 	data := refusedArguments{Tool: t.ID, Schema: t.InputSchema, Meta: meta}
 	if t.Server == "" {
 		data.Tool = t.Name
@@ -151,7 +152,7 @@ func mismatched(t *registry.NormalizedTool, problems []string, meta json.RawMess
 	}
 	return &session.Error{
 		Code:    session.CodeInvalidParams,
-		Message: "the arguments do not fit the schema of " + data.Tool + ": " + strings.Join(problems, "; "),
+		Message: "the arguments " + what + " the schema of " + data.Tool + ": " + strings.Join(problems, "; "),
 		Data:    wire.Marshal(data),
 	}
 }

@@ -246,7 +246,10 @@ type readArguments struct {
 	Limit  int    `json:"limit"`
 }
 
-const defaultPiece = 8000 // bytes
+const (
+	defaultPiece = 8000      // bytes
+	maxPiece     = 1_000_000 // as the tool's schema says
+)
 
 // read answers read_result.
 func (r *results) read(_ context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
@@ -259,10 +262,12 @@ func (r *results) read(_ context.Context, args json.RawMessage, c *call) (json.R
 	case !ok:
 		return failure("read_result: no result is kept under %q: they are kept for %s, for the session that got them, and up to %d MiB; call the tool again",
 			a.URI, maxKeptTime, maxKeptBytes>>20), nil
+	case a.Offset < 0:
+		return failure("read_result: the offset %d is before the beginning", a.Offset), nil
 	case a.Offset > len(text):
 		return failure("read_result: the offset %d is behind the end, %d", a.Offset, len(text)), nil
 	}
-	shown := piece(text, a.Offset, cmp.Or(a.Limit, defaultPiece))
+	shown := piece(text, a.Offset, min(cmp.Or(a.Limit, defaultPiece), maxPiece))
 	items := []textContent{{"text", shown}}
 	begin := a.Offset
 	for begin < len(text) && !utf8.RuneStart(text[begin]) {

@@ -35,7 +35,7 @@ type Proposal struct {
 	Sure                bool            `json:"sure"`
 	Abstained           bool            `json:"abstained"` // no tool fits
 	By                  string          `json:"by,omitempty"`
-	Arguments           json.RawMessage `json:"arguments,omitempty"`
+	Arguments           json.RawMessage `json:"arguments,omitempty"`    // none if they are long
 	Missing             []string        `json:"missing,omitempty"`      // required arguments that were not given
 	Problems            []string        `json:"problems,omitempty"`     // why the arguments do not fit
 	Example             json.RawMessage `json:"example,omitempty"`      // arguments as they may look; if some are missing
@@ -89,6 +89,9 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 	var a routeArguments
 	if err := json.Unmarshal(args, &a); err != nil {
 		return failure("route_task: %v", err), nil
+	}
+	if n := len(a.Capabilities); n > maxNames {
+		return failure("route_task: a list of %d names is too long; send at most %d", n, maxNames), nil
 	}
 	before := r.router.Snapshot()
 	threshold, fills := r.settings()
@@ -156,7 +159,10 @@ func proposedFinding(task string, s selector.Selection, threshold float64) findi
 // proposed answers with the selected tool, which was not run, and says at once all that
 // the call lacks.
 func (r *taskRouter) proposed(request selector.RouteRequest, routed selector.Routed, others []selector.Candidate) json.RawMessage {
-	selection, tool := routed.Selection, routed.Selection.Tool
+	selection, tool, args := routed.Selection, routed.Selection.Tool, routed.Arguments
+	if len(args) > maxOwnArguments {
+		args = nil
+	}
 	p := Proposal{
 		Tool:                tool.ID,
 		placement:           placementOf(selection.Places, routed.Ambiguous),
@@ -165,7 +171,7 @@ func (r *taskRouter) proposed(request selector.RouteRequest, routed selector.Rou
 		Confidence:          round(selection.Confidence),
 		Sure:                selection.Sure,
 		By:                  selection.By,
-		Arguments:           routed.Arguments,
+		Arguments:           args,
 		Missing:             routed.Missing,
 		Problems:            routed.Problems,
 		Output:              outputType(tool),
@@ -175,7 +181,9 @@ func (r *taskRouter) proposed(request selector.RouteRequest, routed selector.Rou
 	var reasons []string
 	if len(p.Missing) > 0 {
 		reasons = append(reasons, "arguments are missing: "+strings.Join(p.Missing, ", "))
-		p.Example = example.Arguments(tool.InputSchema, routed.Arguments)
+		p.Example = example.Arguments(tool.InputSchema, args)
+	} else if routed.Unchecked {
+		reasons = append(reasons, "the arguments could not be compared with the tool's schema; call_tool runs the tool all the same")
 	} else if len(p.Problems) > 0 {
 		reasons = append(reasons, "the arguments do not fit the tool's schema")
 	}

@@ -46,7 +46,7 @@ func (r *runner) finish(c *call, tool *registry.NormalizedTool, result selector.
 		r.learn(c, tool, result.JSON, err)
 	}
 	if c.Plain && len(result.Mismatch) > 0 {
-		return nil, mismatched(tool, result.Mismatch, wire.Member(result.JSON, "_meta"))
+		return nil, mismatched(tool, "do not fit", result.Mismatch, wire.Member(result.JSON, "_meta"))
 	}
 	if result.Tool != nil {
 		tool = result.Tool

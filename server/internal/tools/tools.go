@@ -20,6 +20,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -150,7 +151,8 @@ type ownTool struct {
 }
 
 // An ownHandler answers a call of one of our own tools, given its arguments, which
-// fit the tool's schema. It fails as Execute of a [Router] does.
+// fit the tool's schema. It bounds its work and its answer itself, whatever the schema says. It
+// fails as Execute of a [Router] does.
 type ownHandler func(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error)
 
 // A call is a client's call of a tool, of a server or our own. What it embeds knows the
@@ -259,8 +261,9 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 		return t.callOwn(ctx, own, &call{Call: c})
 	}
 	began := time.Now()
-	tool, err := t.catalog.Listed(name)
-	if err != nil {
+	tool, ok := t.catalog.Listed(name)
+	var err error
+	if !ok {
 		c.Leave()
 		tool, err = t.find(ctx, name, c.From)
 	}
@@ -311,7 +314,21 @@ func (t *Tools) callOwn(ctx context.Context, own ownTool, c *call) (json.RawMess
 	return result, err
 }
 
-// runOwn runs one of our own tools if its arguments fit the tool's schema.
+// How many bytes of arguments our own tools take, besides those that they pass on to another tool.
+const (
+	maxOwnArguments = 64 << 10
+	maxClassified   = 1 << 20 // classify_text
+)
+
+// most returns how many bytes of arguments the tool takes.
+func (o ownTool) most() int {
+	if o.Name == "classify_text" {
+		return maxClassified
+	}
+	return maxOwnArguments
+}
+
+// runOwn runs one of our own tools if it is known that its arguments fit the tool's schema.
 func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c *call) (json.RawMessage, error) {
 	began := time.Now()
 	if len(args) == 0 {
@@ -319,26 +336,28 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 	}
 	// A model may write the arguments of the inner tool as a string, such as
 	// {"tool":"a__b","arguments":"{\"n\":1}"}. Our schema asks for an object, so {} stands
-	// for the string during the check. Execute gets the string: it repairs it and says so.
+	// for the string during the check. Execute gets the string: it repairs it and says so. It
+	// also compares a large object with the schema of the inner tool.
 	inner := wire.Member(args, "arguments")
-	_, isString := wire.String(inner)
-	if isString {
+	if n := len(args) - len(inner); n > own.most() {
+		return t.refuse(own, c, began, "do not fit", fmt.Sprintf("arguments: they have %d bytes, at most %d are allowed; send less", n, own.most()))
+	}
+	_, hidden := wire.String(inner)
+	if hidden = hidden || wire.IsObject(inner) && len(inner) > maxOwnArguments; hidden {
 		args = wire.SetMember(args, "arguments", []byte("{}"))
 	}
 	args, fault := unalias(own.Name, args)
 	checked := t.router.Check(ctx, own.NormalizedTool, args)
-	fixed, problems := checked.Arguments, checked.Faults
-	if fault != "" {
-		problems = []string{fault}
+	switch {
+	case fault != "":
+		return t.refuse(own, c, began, "do not fit", fault)
+	case checked.Unchecked:
+		return t.refuse(own, c, began, "could not be compared with", append(checked.Faults, "arguments: send less, or try again")...)
+	case len(checked.Faults) > 0:
+		return t.refuse(own, c, began, "do not fit", checked.Faults...)
 	}
-	if len(problems) > 0 {
-		meta := t.reporter.meta(own, c, began, false)
-		if c.Plain {
-			return nil, mismatched(own.NormalizedTool, problems, meta)
-		}
-		return withNew(failure("%s: the arguments do not fit.\n- %s\nThe schema: %s", own.Name, strings.Join(problems, "\n- "), own.InputSchema), meta), nil
-	}
-	if isString {
+	fixed := checked.Arguments
+	if hidden {
 		fixed = wire.SetMember(fixed, "arguments", inner)
 	}
 	result, err := own.run(ctx, fixed, c)
@@ -346,6 +365,16 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 		return result, err
 	}
 	return withNew(result, t.reporter.meta(own, c, began, true)), nil
+}
+
+// refuse answers a call of one of our own tools that is not run, since its arguments do not fit the
+// schema, or could not be compared with it.
+func (t *Tools) refuse(own ownTool, c *call, began time.Time, what string, problems ...string) (json.RawMessage, error) {
+	meta := t.reporter.meta(own, c, began, false)
+	if c.Plain {
+		return nil, mismatched(own.NormalizedTool, what, problems, meta)
+	}
+	return withNew(failure("%s: the arguments %s the schema.\n- %s\nThe schema: %s", own.Name, what, strings.Join(problems, "\n- "), own.InputSchema), meta), nil
 }
 
 // What call_tool and call_read_only_tool take.

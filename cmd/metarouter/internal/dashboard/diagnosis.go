@@ -20,7 +20,7 @@ func CaseOf(c config.Config, servers []adapter.ServerInfo, catalog *registry.Sna
 	found := doctor.Case{
 		Config: c, Catalog: catalog, World: w,
 		Name:  func(t *registry.NormalizedTool) (string, string) { return names.Exposed(t), names.Altered(t) },
-		Finds: func(name string) bool { _, err := names.Resolve(name); return err == nil },
+		Finds: func(name string) bool { _, ok := names.Only(name); return ok },
 	}
 	for _, s := range servers {
 		found.Servers = append(found.Servers, s.Status)

@@ -55,7 +55,7 @@ func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
 	look := func() error {
 		x.look(r)
 		var e *server.NameError
-		if _, err := x.names.Resolve(x.asked); errors.As(err, &e) && len(e.Ambiguous) > 0 {
+		if _, err := x.names.Resolve(ctx, x.asked); errors.As(err, &e) && len(e.Ambiguous) > 0 {
 			return err
 		}
 		return nil
@@ -78,7 +78,7 @@ func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
 			return Answer{}, err
 		}
 	}
-	a := x.answer()
+	a := x.answer(ctx)
 	if t, ok := r.Tool(a.Tool); ok && a.Offered {
 		a.limit(q, t)
 	}
@@ -131,7 +131,7 @@ func (x *inquiry) look(r *adapter.Parts) {
 // tool returns the tool that the question names, by its name or by its name before
 // "tools", "rename".
 func (x *inquiry) tool() (*registry.NormalizedTool, bool) {
-	if t, err := x.names.Resolve(x.asked); err == nil {
+	if t, ok := x.names.Only(x.asked); ok {
 		return t, true
 	}
 	of, name, qualified := server.Split(x.asked, x.config.Router.Separator, x.servers)
@@ -173,7 +173,7 @@ func (x *inquiry) knows() bool {
 	return ok || len(x.droppedTools()) > 0 || server.IsOwn(x.asked)
 }
 
-func (x *inquiry) answer() Answer {
+func (x *inquiry) answer(ctx context.Context) Answer {
 	if t, ok := x.tool(); ok {
 		return x.offered(t)
 	}
@@ -190,7 +190,7 @@ func (x *inquiry) answer() Answer {
 		}
 		return a
 	}
-	x.unknown(&a)
+	x.unknown(ctx, &a)
 	return a
 }
 
@@ -199,8 +199,8 @@ func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
 	a := Answer{Tool: t.ID, Offered: true}
 	exposed := x.names.Exposed(t)
 	pinned := slices.ContainsFunc(x.config.Router.Pinned, func(name string) bool {
-		p, err := x.names.Resolve(name)
-		return err == nil && p == t
+		p, ok := x.names.Only(name)
+		return ok && p == t
 	})
 	switch mode, why := x.shown(); {
 	case mode == server.Direct:
@@ -296,7 +296,7 @@ func (x *inquiry) explainDropped(a *Answer, d dropped) {
 }
 
 // unknown says why no server is known to have the tool.
-func (x *inquiry) unknown(a *Answer) {
+func (x *inquiry) unknown(ctx context.Context, a *Answer) {
 	of, name, qualified := server.Split(x.asked, x.config.Router.Separator, x.servers)
 	s, known := x.state(of)
 	switch {
@@ -324,7 +324,7 @@ func (x *inquiry) unknown(a *Answer) {
 		return
 	}
 	a.say("no server has a tool of that name, as far as the servers' tools are known.")
-	_, err := x.names.Resolve(x.asked)
+	_, err := x.names.Resolve(ctx, x.asked)
 	if e, ok := errors.AsType[*server.NameError](err); ok && len(e.Nearest) > 0 {
 		a.say("the nearest names are %s.", strings.Join(e.Nearest, ", "))
 	}
