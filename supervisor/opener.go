@@ -175,7 +175,7 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 	}
 	in.current.Store(&entry)
 	in.owner.set(on.owner)
-	in.stderr = process.NewTail(o.secrets.Hide, in.conceal)
+	in.stderr = process.NewTail(in.conceal)
 	in.Peer = peer.New(peer.Host{
 		Server: o.name,
 		Stray:  o.stray,

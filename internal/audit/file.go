@@ -96,7 +96,7 @@ func (f *file) append(ctx context.Context, entries []Entry) (written int, err er
 // None are if the file is full. An empty file takes a line of any size.
 func (f *file) fill(entries []Entry, at chain, size int64) (lines []byte, after chain, n int) {
 	for _, e := range entries {
-		e.Seq, e.Prev = at.seq+1, at.hash
+		e.Seq, e.Prev, e.Rotated = at.seq+1, at.hash, at.seq > 0 && size == 0 && n == 0
 		line := e.line()
 		total := int64(len(lines) + len(line) + 1)
 		if size+total > f.maxSize && size+int64(len(lines)) > 0 || n > 0 && total > maxWrite {

@@ -20,6 +20,9 @@ type Entry struct {
 	Time string `json:"time"` // RFC 3339, UTC
 	Seq  int64  `json:"seq"`  // its number, from 1 on
 	Prev string `json:"prev"` // the SHA-256 of the line before, without its end, in hexadecimal; "" in the first line
+
+	// Rotated is set in the first line of a file that follows a full one, which may no longer be kept.
+	Rotated bool `json:"rotated,omitempty"`
 	Event
 }
 

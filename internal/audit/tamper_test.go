@@ -47,6 +47,15 @@ func TestTampering(t *testing.T) {
 		"removed line": {func(t *testing.T, path string) {
 			edit(t, path, func(l []string) []string { return l[1:] })
 		}, `jsonl:1: this is event 6, but event 5 before it was removed`},
+		"removed at the begin": {func(t *testing.T, path string) {
+			edit(t, path+".1", func(l []string) []string { return l[1:] })
+		}, `\.1:1: this is event 2, but the log begins with it`},
+		"removed at the begin of a log with one file": {func(t *testing.T, path string) {
+			for _, older := range oldFiles(path) {
+				os.Remove(older)
+			}
+			edit(t, path, func(l []string) []string { return l[1:] })
+		}, `jsonl:1: this is event 6, but the log begins with it`},
 		"removed file": {func(t *testing.T, path string) {
 			if err := os.Remove(path + ".2"); err != nil {
 				t.Fatal(err)

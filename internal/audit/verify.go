@@ -201,6 +201,9 @@ func (v *verifier) next(l line) error {
 		return &Fault{l.file, l.number, "this is no event: the line was edited, or is damaged"}
 	}
 	if v.Events == 0 {
+		if e.Seq > 1 && !e.Rotated {
+			return &Fault{l.file, l.number, fmt.Sprintf("this is event %d, but the log begins with it: lines before it were removed", e.Seq)}
+		}
 		v.at, v.Removed, v.First = chain{e.Seq - 1, e.Prev}, e.Seq-1, e.Time
 		v.note(v.at.hash)
 	}

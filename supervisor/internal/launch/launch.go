@@ -49,6 +49,13 @@ type Job struct {
 	Log      *zap.Logger
 }
 
+func (j Job) hide(text string) string {
+	if j.Hide == nil {
+		return text
+	}
+	return j.Hide(text)
+}
+
 // A Direct is the command that npx would run for an entry, which is started without
 // npx.
 type Direct struct {

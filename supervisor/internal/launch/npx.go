@@ -92,7 +92,8 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 	fence := hex.EncodeToString(random[:])
 	asked := c
 	asked.Env = append(slices.Clone(c.Env), shellVariable+"="+l.reporter, ReportVariable+"="+fence)
-	words := process.NewTail(job.Hide, job.Entry.Concealer())
+	conceal := job.Entry.Concealer()
+	words := process.NewTail(func(text string) string { return conceal(job.hide(text)) })
 	out, failure, err := l.starter.Run(ctx, asked, words, job.LogFile)
 	failed := func(err error) error {
 		return &FetchError{By: f.by, Packages: f.packages, Said: words.Last(process.StderrLines), doing: f.String(), err: err}
@@ -111,7 +112,7 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 	case p == nil:
 		job.Log.Debug("running npx as it is written", zap.String("because", why))
 	case exact && p.runs(f.packages[0]):
-		l.keep(written, p, job.Hide)
+		l.keep(written, p, job.hide)
 	}
 	return p, nil
 }
@@ -271,7 +272,7 @@ func (l *Launcher) recall(c process.Command) (p *plan, ok bool) {
 func (l *Launcher) keep(c process.Command, p *plan, hide func(string) string) {
 	file := l.planFile(c)
 	b, err := json.Marshal(p)
-	if err == nil && hide != nil && hide(string(b)) != string(b) {
+	if err == nil && hide(string(b)) != string(b) {
 		return
 	}
 	if err == nil && file != "" && os.MkdirAll(filepath.Dir(file), 0o700) == nil {

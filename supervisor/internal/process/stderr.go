@@ -17,16 +17,16 @@ const (
 
 // A Tail keeps the last lines that a process printed on stderr.
 type Tail struct {
-	hide    func(string) string // applied to all that is kept or written; nil for nothing
-	conceal func(string) string // applied to what is read from it; nil for nothing
+	hide func(string) string // replaces secrets; nil for nothing
 
 	mu    sync.Mutex // guards lines
 	lines []string   // at most StderrLines
 }
 
-// NewTail returns an empty Tail. Lines are passed through hide before they are kept or
-// written to a file, and through conceal when they are read; nil leaves them as they are.
-func NewTail(hide, conceal func(string) string) *Tail { return &Tail{hide: hide, conceal: conceal} }
+// NewTail returns an empty Tail. Lines are passed through hide before they are kept or written
+// to a file, and again when they are read, since control sequences may have stood within a
+// secret; nil leaves them as they are.
+func NewTail(hide func(string) string) *Tail { return &Tail{hide: hide} }
 
 // Copy reads r to its end, into the tail and into the file.
 func (t *Tail) Copy(r io.Reader, file *LogFile) {
@@ -65,8 +65,8 @@ func (t *Tail) Last(n int) []string {
 	lines := slices.Clone(t.lines[max(0, len(t.lines)-n):])
 	t.mu.Unlock()
 	for i, line := range lines {
-		if lines[i] = plain.Line(line); t.conceal != nil {
-			lines[i] = t.conceal(lines[i])
+		if lines[i] = plain.Line(line); t.hide != nil {
+			lines[i] = t.hide(lines[i])
 		}
 	}
 	return lines

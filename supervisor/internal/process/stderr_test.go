@@ -1,6 +1,8 @@
 package process
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,7 +12,13 @@ import (
 // What is read of stderr goes into errors, which clients, logs and terminals show.
 func TestTailIsPlain(t *testing.T) {
 	launch := secret.Launch{Env: map[string]string{"API_TOKEN": "/s3cret"}, Args: []string{"--key", "hunter3"}}
-	words := NewTail(nil, launch.Concealer())
+	words := NewTail(launch.Concealer())
+	data := t.TempDir()
+	words.Copy(strings.NewReader("token /s3cret\n"), NewLogFile(data, "s"))
+	if log, err := os.ReadFile(filepath.Join(data, "logs", "s.log")); err != nil || string(log) != "token ${API_TOKEN}\n" {
+		t.Errorf("log %q, %v", log, err)
+	}
+	words = NewTail(launch.Concealer())
 	words.Copy(strings.NewReader("\x1b[31mbad\x1b[0m token /s3\x1b[1mcret\x1b[0m\n\x1b]52;c;aGk=\x07key hunter3\ta\u202eb\n"), NewLogFile("", "s"))
 	if got, want := words.Reason(), "; its last lines on stderr: bad token ${API_TOKEN} | key … ab"; got != want {
 		t.Errorf("%q, want %q", got, want)

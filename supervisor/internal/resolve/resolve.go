@@ -193,7 +193,7 @@ func (r *Resolver) command(ctx context.Context, entry config.Server, ref referen
 	bounded, cancel := context.WithTimeoutCause(ctx, commandTime, errLate)
 	defer cancel()
 	inherit := append(needed(os.Environ()), entry.InheritEnv...)
-	stderr := process.NewTail(nil, func(line string) string { return secret.HideMaybe(line, "…") })
+	stderr := process.NewTail(func(line string) string { return secret.HideMaybe(line, "…") })
 	out, failure, err := r.run(bounded, process.Command{
 		Path: path, Args: words[1:], Dir: ref.Dir,
 		Env: process.Environment(os.Environ(), inherit, search, helperEnv(entry, ref), words),

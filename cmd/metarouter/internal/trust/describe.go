@@ -94,8 +94,8 @@ func set(keys ...string) map[string]bool {
 
 // Describe shows what an approval of c covers, which is a text of [config.LoadText]: every
 // key of it that is not known to be harmless, in the order of the files. Variables are not
-// replaced by their values. Values of keys that are named like a secret are hidden. Words of
-// the file are quoted, so that they can't move the cursor.
+// replaced by their values. Values of keys and of arguments that are named like a secret are
+// hidden. Words of the file are quoted, so that they can't move the cursor.
 //
 // since says how c differs from the text that was approved before; nil if that is not known.
 // Parts that differ are marked as new or edited, and show all keys: a harmless one may be
@@ -230,9 +230,10 @@ func (p part) value(path, within string, v hujson.Value) {
 			}
 			return
 		}
-		words := make([]string, len(value.Elements))
+		words, before := make([]string, len(value.Elements)), ""
 		for i, e := range value.Elements {
-			words[i] = p.word(masking(p.name+path, within), e)
+			words[i] = p.word(masking(p.name+path, within, before), e)
+			before = e.Value.(hujson.Literal).String()
 		}
 		if len(words) == 0 {
 			words = []string{"[]"}
@@ -243,7 +244,7 @@ func (p part) value(path, within string, v hujson.Value) {
 		}
 		p.show(path, strings.Join(words, " "))
 	case hujson.Literal:
-		p.show(path, p.word(masking(p.name+path, within), v))
+		p.show(path, p.word(masking(p.name+path, within, ""), v))
 	}
 }
 
@@ -285,9 +286,13 @@ func (p part) short(word string) string {
 	return fmt.Sprintf("%s … %d more bytes … %s", strings.ToValidUTF8(begin, ""), len(word)-maxValue, strings.ToValidUTF8(last, ""))
 }
 
-// masking returns what hides the secrets of a value. Keys that decide what runs, and texts
-// for models, hide nothing, so that no one can hide a command as the value of something.
-func masking(path, within string) func(string) string {
+// masking returns what hides the secrets of a value. before is the word before it in a list.
+// Keys that decide what runs, and texts for models, hide nothing but values of arguments, so
+// that no one can hide a command as the value of something.
+func masking(path, within, before string) func(string) string {
+	if path == "args" || path == "command.args" {
+		return showingReferences(argument(before))
+	}
 	return showingReferences(hider(path, within))
 }
 
@@ -314,6 +319,42 @@ func hider(path, within string) func(string) string {
 }
 
 func maskedURL(s string) string { return secret.URL(s, hidden) }
+
+var (
+	// header matches an option whose value is a header.
+	header = lazy.Regexp(`(?i)^-+(?:h|.*header.*)$`)
+
+	// runs matches names like those of secrets whose values are programs or files, or that have no
+	// value, so that the next word may be a program.
+	runs = lazy.Regexp(`(?i)^-*(?:ask|no|always|with|enable|disable|require|skip|allow)[-_]|(?:command|cmd|helper|process|program|plugin|provider|executable|exec|script|file|path|dir)$`)
+
+	// opaque matches a value that runs nothing: it is no path, and has no white space and no
+	// sign of a shell or a programming language.
+	opaque = lazy.Regexp("^(?:(?:Bearer|Basic|Digest|Token) )?[^\\s\"'`()<>|&;\\\\/.~=][^\\s\"'`()<>|&;\\\\]*$")
+)
+
+// argument returns what hides the secret in a word of a command line: the value of an option, a
+// variable or a header that is named like one. before is the word before.
+func argument(before string) func(string) string {
+	return func(word string) string {
+		name, value := before, word
+		switch {
+		case header().MatchString(before) && strings.Contains(word, ":"):
+			name, value, _ = strings.Cut(word, ":")
+			value = strings.TrimLeft(value, " ")
+		case !secret.IsOption(before) || strings.HasPrefix(word, "-"):
+			name, value, _ = strings.Cut(word, "=")
+		}
+		shown := word[:len(word)-len(value)]
+		switch {
+		case shown != "" && header().MatchString(name):
+			return shown + argument(name)(value)
+		case secret.IsOption("-"+name) && !runs().MatchString(name) && opaque().MatchString(value):
+			return shown + literals(value)
+		}
+		return word
+	}
+}
 
 // open are the keys that hide nothing, with all below them.
 var open = set("oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "args", "cwd", "command.path", "command.args", "tools", "capabilities", "inheritEnv", "envFile", "pinned",

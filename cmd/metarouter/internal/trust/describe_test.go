@@ -108,7 +108,7 @@ func TestDescribe(t *testing.T) {
 }
 
 // What is named like a secret is hidden at whatever place it stands, also where nothing reads
-// it. A command, its arguments and what a program gets by other names are shown.
+// it. A command and what a program gets by other names are shown.
 func TestDescribeHidesMisplacedSecrets(t *testing.T) {
 	for _, text := range []string{
 		`{"metarouter": {"tokens": %s}}`, `{"metarouter": {"token": %s}}`, `{"metarouter": {"http": {"auth": {"user": %s}}}}`,
@@ -128,13 +128,41 @@ func TestDescribeHidesMisplacedSecrets(t *testing.T) {
 	}
 	for _, text := range []string{
 		`{"mcpServers": {"a": {"command": "x123"}}}`, `{"mcpServers": {"a": {"command": {"path": "x123"}}}}`, `{"mcpServers": {"token": {"command": "x123"}}}`,
-		`{"mcpServers": {"a": {"args": ["--token", "x123"]}}}`, `{"mcpServers": {"a": {"tools": {"rename": {"get_token": "x123"}}}}}`,
+		`{"mcpServers": {"a": {"tools": {"rename": {"get_token": "x123"}}}}}`,
 		`{"metarouter": {"profiles": {"token": {"servers": ["x123"]}}}}`, `{"metarouter": {"profiles": {"token": {"tools": {"allow": ["x123"]}}}}}`,
 		`{"metarouter": {"profiles": {"work": {"arguments": {"github:*": {"owner": "x123"}}}}}}`,
 		`{"metarouter": {"http": {"tlsKey": "x123"}}}`, `{"metarouter": {"classification": {"categories": [{"keywords": "x123"}]}}}`,
 	} {
 		if got := describe(textOf(t, text)); !strings.Contains(got, "x123") {
 			t.Errorf("%s is shown as\n%s", text, got)
+		}
+	}
+}
+
+// Values of arguments that are named like a secret are hidden, but nothing that may run.
+func TestDescribeArguments(t *testing.T) {
+	for args, want := range map[string]string{
+		`"--token", "s3cret", "run"`:                                                                     `--token ••• run`,
+		`"--api-key", "+/s3=", "--password=a=b", "--secret", 1`:                                          `--api-key ••• --password=••• --secret •••`,
+		`"--api_key=s3c/ret+=", "--token", "--verbose"`:                                                  `--api_key=••• --token --verbose`,
+		`"-H", "Authorization: Bearer s3cret"`:                                                           `-H "Authorization: Bearer •••"`,
+		`"--header", "X-Api-Key:s3cret", "--header=Private-Token: s3cret"`:                               `--header X-Api-Key:••• "--header=Private-Token: •••"`,
+		`"-e", "API_TOKEN=s3cret", "-e", "REGION=eu", "auth:1.2"`:                                        `-e API_TOKEN=••• -e REGION=eu auth:1.2`,
+		`"--token", "${TOKEN}", "--key=${K:-s3cret}x", "--secret", "${cmd:pass a}"`:                      `--token ${TOKEN} --key=${K:-•••}••• --secret "${cmd:pass a}"`,
+		`"-y", "server-tools-20250101", "sk-0123456789abcdef", "https://h/ab12cd34ef56gh78ij90?token=1"`: `-y server-tools-20250101 sk-0123456789abcdef https://h/ab12cd34ef56gh78ij90?token=1`,
+		// What may run is shown.
+		`"--token", "x&evil"`:                         `--token x&evil`,
+		`"--token", "./evil", "--key", "/etc/evil"`:   `--token ./evil --key /etc/evil`,
+		`"-c", "token=$(evil)", "-c", "token='evil'"`: `-c token=$(evil) -c token='evil'`,
+		"\"-e\", \"--token==`evil`\"":                 "-e --token==`evil`",
+		`"-c", "-H", "Authorization: ; evil"`:         `-c -H "Authorization: ; evil"`,
+		`"--password-command", "evil", "-c", "credential.helper=evil", "--always-auth", "evil"`: `--password-command evil -c credential.helper=evil --always-auth evil`,
+	} {
+		for _, format := range []string{`{"mcpServers": {"a": {"args": [%s]}}}`, `{"mcpServers": {"a": {"command": {"args": [%s]}}}}`} {
+			got := describe(textOf(t, fmt.Sprintf(format, args)))
+			if _, after, _ := strings.Cut(got, "args"); strings.TrimSpace(after) != want {
+				t.Errorf("%s is shown as\n%s\nwant %s", args, got, want)
+			}
 		}
 	}
 }

@@ -160,6 +160,8 @@ func (i issuer) user(t *bearer.Token) (string, error) {
 		problem = "is missing or empty"
 	case len(all) > 1:
 		problem = "has several values"
+	case i.User == "sub" && json.Unmarshal(t.Claims["sub"], new(string)) != nil: // RFC 7519, section 4.1.2
+		problem = "is not a string"
 	case len(all[0]) > maxUser:
 		problem = fmt.Sprintf("has more than %d bytes", maxUser)
 	case !utf8.ValidString(all[0]) || plain.Line(all[0]) != all[0] || strings.TrimSpace(all[0]) != all[0]:
