@@ -138,7 +138,7 @@ func (s *Scope) Check(ctx context.Context, t *NormalizedTool, args json.RawMessa
 }
 
 // Execute is [Router.Execute], for tools that the clients may call. The tool must be one of
-// [Scope.Snapshot]. A call leaves its coroutine before it blocks.
+// [Scope.Snapshot].
 func (s *Scope) Execute(ctx context.Context, c Call) (Result, error) {
 	v := s.now()
 	c.Profile, c.Rules = v.profile, v.encoded

@@ -49,9 +49,6 @@ type perCallSession struct {
 	pool *pool
 }
 
-// CallsInPlace implements [session.InPlace]: Call waits for a session of the pool.
-func (s *perCallSession) CallsInPlace() bool { return false }
-
 // Call implements [session.Session].
 func (s *perCallSession) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
 	user := &requester{Client: r.From, asking: make(chan struct{}, 1)}

@@ -47,9 +47,6 @@ func (in *instance) pid() int {
 	return in.process.PID
 }
 
-// CallsInPlace implements [session.InPlace].
-func (in *instance) CallsInPlace() bool { return in.process != nil }
-
 // stop ends the instance and waits until its session has ended and its process is
 // gone. Calls under way fail with the cause.
 func (in *instance) stop(cause error) {

@@ -110,10 +110,6 @@ func (e *End) TryWrite(p []byte) (int, error) {
 // HasReader reports whether the other end is open. It returns false if that is unknown.
 func (e *End) HasReader() bool { return hasReader(e.File) }
 
-// HasRoom reports whether 4 KiB can be written without waiting. It returns false if that is
-// unknown.
-func (e *End) HasRoom() bool { return e.write != nil && hasRoom(e.write) }
-
 // SetWriteDeadline does the same as [os.File.SetWriteDeadline], but ignores the error of a file
 // without deadlines.
 func (e *End) SetWriteDeadline(t time.Time) { _ = e.File.SetWriteDeadline(t) }

@@ -21,15 +21,6 @@ func quickly(call, fd uintptr, p []byte) (int, syscall.Errno) {
 	return int(n), 0
 }
 
-// writable reports whether a pipe has an empty page, or a socket as much room. It waits for
-// nothing, so that it may use a raw system call too.
-func writable(fd uintptr) bool {
-	state := unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT}
-	var none unix.Timespec
-	n, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&state)), 1, uintptr(unsafe.Pointer(&none)), 0, 0, 0)
-	return errno == 0 && n == 1 && state.Revents == unix.POLLOUT
-}
-
 // enlarge enlarges the pipe's buffer and reports whether it did.
 func enlarge(f *os.File) bool {
 	raw, err := f.SyscallConn()

@@ -46,32 +46,6 @@ func TestTryWrite(t *testing.T) {
 	}
 }
 
-func TestHasRoom(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("it is known on Linux only")
-	}
-	r, w := open(t)
-	page := make([]byte, os.Getpagesize())
-	n := 0
-	for w.HasRoom() {
-		if m, err := w.TryWrite(page); m < len(page) || err != nil {
-			t.Fatalf("there was room, and %d bytes were written after %d, %v", m, n, err)
-		}
-		n += len(page)
-	}
-	if n != usual {
-		t.Errorf("room for %d bytes, want %d", n, usual)
-	}
-	io.ReadFull(r, page)
-	if !w.HasRoom() {
-		t.Error("no room after a page was read")
-	}
-	r.Close()
-	if w.HasRoom() {
-		t.Error("room in a pipe that nobody reads")
-	}
-}
-
 func TestTryWriteToNobody(t *testing.T) {
 	r, w := open(t)
 	r.Close()

@@ -41,13 +41,6 @@ func hasReader(f *os.File) bool {
 	return err == nil && there
 }
 
-// hasRoom reports whether a page can be written without waiting. It must not run at the same time
-// as another attempt to write.
-func hasRoom(a *attempt) bool {
-	a.room = false
-	return a.wait(a.look) == nil && a.room
-}
-
 // An attempt is a read or a write of a file. It is used again for each call, one at a time, so
 // that a call allocates nothing.
 type attempt struct {
@@ -57,9 +50,6 @@ type attempt struct {
 	n     int
 	errno syscall.Errno
 	do    func(fd uintptr) bool
-
-	room bool                  // what look has found
-	look func(fd uintptr) bool // whether there is room, for a write
 }
 
 // attempts returns the attempts for a file, nil if raw is nil.
@@ -75,10 +65,6 @@ func attempts(raw syscall.RawConn) (read, write *attempt) {
 	write = &attempt{wait: raw.Write, call: syscall.SYS_WRITE}
 	write.do = func(fd uintptr) bool {
 		write.n, write.errno = quickly(write.call, fd, write.p)
-		return true
-	}
-	write.look = func(fd uintptr) bool {
-		write.room = writable(fd)
 		return true
 	}
 	return read, write

@@ -10,8 +10,6 @@ func immediate(*os.File) syscall.RawConn { return nil }
 
 func hasReader(*os.File) bool { return false }
 
-func hasRoom(*attempt) bool { return false }
-
 type attempt struct{}
 
 func attempts(syscall.RawConn) (read, write *attempt) { return nil, nil }

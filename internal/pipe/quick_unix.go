@@ -4,9 +4,6 @@ package pipe
 
 import "syscall"
 
-// writable returns false: it is not known here.
-func writable(uintptr) bool { return false }
-
 // quickly reads or writes a non-blocking file.
 func quickly(call, fd uintptr, p []byte) (n int, errno syscall.Errno) {
 	var err error

@@ -14,9 +14,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 )
 
 // Protocol revisions, oldest first. In the legacy era, before [Modern], a client opens a
@@ -79,32 +76,8 @@ type Request struct {
 	Origin *Origin
 	Ran    *Run
 
-	// Coroutine runs the caller, nil if that has a goroutine of its own, and must be woken when ctx
-	// of Call ends. Deadline is of the call, and zero for none: then Call fails with
-	// [context.DeadlineExceeded]. Both may be set only for a session that is [InPlace]; for others,
-	// the deadline is in ctx.
-	Coroutine *coroutine.Coroutine
-	Deadline  time.Time
-
 	// Trail is notified when the answer has come; nil if no one follows it.
 	Trail *Trail
-}
-
-// Leave lets the caller go on in a goroutine of its own. The deadline is in the context from then on.
-func (r *Request) Leave(ctx context.Context) (context.Context, context.CancelFunc) {
-	r.Coroutine.Leave()
-	deadline := r.Deadline
-	r.Coroutine, r.Deadline = nil, time.Time{}
-	if deadline.IsZero() {
-		return ctx, func() {}
-	}
-	return context.WithDeadline(ctx, deadline)
-}
-
-// InPlace is implemented by sessions whose Call may run in place of another goroutine: before it
-// blocks, it leaves the request's coroutine, or waits by means of it.
-type InPlace interface {
-	CallsInPlace() bool
 }
 
 // A Client is the client of the router for which a request is made: one of its requests, or

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -67,10 +66,6 @@ type Call struct {
 
 	// Client is the name that the client gives itself, for observers; "" if unknown.
 	Client string
-
-	// Coroutine runs the call in place of another goroutine, which it leaves before it blocks; nil
-	// if the call has a goroutine of its own.
-	Coroutine *coroutine.Coroutine
 
 	// Trail follows the server's answer to the client; nil if no one does.
 	Trail *session.Trail

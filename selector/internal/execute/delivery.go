@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -34,11 +32,10 @@ const (
 // A delivery is a request on its way to one server. A failover turns it to another
 // server. It belongs to one goroutine.
 type delivery struct {
-	e         *Executor
-	from      session.Client       // nil for the router itself
-	meta      json.RawMessage      // what the server gets in _meta but for our span
-	attempts  int                  // at all servers
-	coroutine *coroutine.Coroutine // runs the delivery; nil if a goroutine of its own does
+	e        *Executor
+	from     session.Client  // nil for the router itself
+	meta     json.RawMessage // what the server gets in _meta but for our span
+	attempts int             // at all servers
 
 	tool      *registry.NormalizedTool // nil if the request is no call
 	server    string
@@ -95,7 +92,7 @@ func (d *delivery) admit(ctx context.Context) (err error) {
 	if d.permit != nil { // a retry keeps it
 		return nil
 	}
-	if d.permit, err = d.e.limiterOf(d.server).acquire(ctx, d.server, d.policy.MaxConcurrent, d.coroutine); err != nil {
+	if d.permit, err = d.e.limiterOf(d.server).acquire(ctx, d.server, d.policy.MaxConcurrent); err != nil {
 		return err
 	}
 	if d.from != nil { // the server asks the client through the permit, which is released then
@@ -154,8 +151,8 @@ func (d *delivery) acquireSession(ctx context.Context) error {
 	if !d.deadline.IsZero() {
 		limit = min(limit, time.Until(d.deadline))
 	}
-	waiting := &lazyTimeout{Context: ctx, limit: limit, coroutine: d.coroutine}
-	defer waiting.stop()
+	waiting, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	s, err := d.e.Sessions.Session(waiting, d.server, d.request.From)
 	if err != nil {
 		if ctx.Err() == nil && waiting.Err() != nil {
@@ -173,11 +170,10 @@ func (d *delivery) send(ctx context.Context) (raw json.RawMessage, err error) {
 	if timeout > 0 && d.deadline.IsZero() {
 		d.deadline = time.Now().Add(timeout)
 	}
-	d.request.Coroutine, d.request.Deadline = d.coroutine, d.deadline
 	limited := ctx
-	if s, ok := d.session.(session.InPlace); !ok || !s.CallsInPlace() {
+	if timeout > 0 {
 		var cancel context.CancelFunc
-		limited, cancel = d.request.Leave(ctx)
+		limited, cancel = context.WithDeadline(ctx, d.deadline)
 		defer cancel()
 	}
 	if err = session.GaveUp(d.from); err == nil {
@@ -241,45 +237,4 @@ func (e *timeoutError) Error() string {
 		where = fmt.Sprintf(`time can be set in its entry, in "tools", "timeout", %q`, e.pattern)
 	}
 	return fmt.Sprintf("server %q did not answer %s within %s, and the call was cancelled; a longer %s", e.server, e.what, e.limit, where)
-}
-
-// A lazyTimeout is a context with a timeout that begins when its end is first waited for, by the
-// goroutine of the call. Then the call also leaves its coroutine. Most calls never wait, and a
-// timer costs as much as the rest of a call.
-type lazyTimeout struct {
-	context.Context
-	limit     time.Duration
-	coroutine *coroutine.Coroutine
-
-	mu     sync.Mutex      // guards the fields below
-	inner  context.Context // nil until Done is called
-	cancel context.CancelFunc
-}
-
-func (l *lazyTimeout) Done() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.inner == nil {
-		l.coroutine.Leave()
-		l.inner, l.cancel = context.WithTimeout(l.Context, l.limit)
-	}
-	return l.inner.Done()
-}
-
-func (l *lazyTimeout) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.inner == nil {
-		return l.Context.Err()
-	}
-	return l.inner.Err()
-}
-
-// stop releases the timer. The context must not be waited for any more.
-func (l *lazyTimeout) stop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cancel != nil {
-		l.cancel()
-	}
 }

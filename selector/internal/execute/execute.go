@@ -56,9 +56,6 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 	d := &x.delivery
 	defer d.releasePermit()
 	d.policy = e.Sessions.Policy(c.Tool.Server)
-	if d.policy.Service != nil || len(c.Arguments) > longArguments {
-		c.Coroutine.Leave()
-	}
 	if err := x.resume(); err != nil {
 		return x.report(Result{}, err)
 	}
@@ -71,7 +68,6 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 		return x.report(r, nil)
 	}
 	if c.Approve != nil {
-		c.Coroutine.Leave()
 		if err := c.Approve(ctx, x.sent); err != nil {
 			return x.report(x.unapproved(ctx, err))
 		}
@@ -92,7 +88,6 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 	// released) and turns to a stand-in.
 	for x.nextAttempt(ctx, err) || x.afterLogin(ctx, &err) {
 		if err = d.admit(ctx); err != nil { // limiter and circuit breaker
-			c.Coroutine.Leave()
 			continue
 		}
 		var raw json.RawMessage
@@ -101,13 +96,9 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 			raw, err = d.send(attempt)
 		}
 		if d.endAttempt(raw, err); err != nil {
-			c.Coroutine.Leave()
 			continue
 		}
 		d.leaveServer(ctx, nil)
-		if len(raw) > longResult {
-			c.Coroutine.Leave() // other answers of the server need not wait
-		}
 		result := x.addMeta(raw)
 		if cacheable && d.tool == c.Tool && !result.IsError && isFinal(raw) {
 			e.cache.keep(key, raw, d.policy.Cache, d.session.Done())
@@ -188,7 +179,7 @@ type execution struct {
 // startExecution begins an execution, and its span.
 func (e *Executor) startExecution(ctx context.Context, c Call) (context.Context, *execution) {
 	x := &execution{e: e, call: c, began: time.Now()}
-	x.delivery = delivery{e: e, from: c.From, meta: c.Meta, tool: c.Tool, coroutine: c.Coroutine}
+	x.delivery = delivery{e: e, from: c.From, meta: c.Meta, tool: c.Tool}
 	ctx, x.span = StartSpan(ctx, e.Tracer, toolsCall, c.Tool.ID, c.Meta)
 	if id := x.span.SpanContext().TraceID(); id.IsValid() {
 		x.trace = id.String()

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
@@ -83,7 +82,7 @@ func (e *Executor) Load(server string) Load {
 // acquire waits until at most limit calls run, 0 being no limit, and returns a permit to
 // run. It fails while the circuit breaker is open, if too many calls wait, and after
 // maxWait.
-func (l *limiter) acquire(ctx context.Context, server string, limit int, c *coroutine.Coroutine) (*permit, error) {
+func (l *limiter) acquire(ctx context.Context, server string, limit int) (*permit, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.isOpen() {
@@ -91,7 +90,7 @@ func (l *limiter) acquire(ctx context.Context, server string, limit int, c *coro
 	}
 	if limit == 0 || l.active < limit && len(l.waiting) == 0 {
 		l.active++
-	} else if err := l.wait(ctx, server, limit, c); err != nil {
+	} else if err := l.wait(ctx, server, limit); err != nil {
 		return nil, err
 	} else if l.isOpen() { // meanwhile
 		l.releaseOne(limit)
@@ -114,7 +113,7 @@ func (l *limiter) openError(server string) error {
 
 // wait queues the call until another one releases its permit. l.mu must be held; it
 // is not held while the call waits.
-func (l *limiter) wait(ctx context.Context, server string, limit int, c *coroutine.Coroutine) error {
+func (l *limiter) wait(ctx context.Context, server string, limit int) error {
 	if len(l.waiting) >= maxQueued {
 		return fmt.Errorf("%w: server %q is busy (calls under way: %d, waiting: %d); try again later, or set a higher \"maxConcurrent\" in its entry",
 			errNotAdmitted, server, l.active, len(l.waiting))
@@ -122,7 +121,6 @@ func (l *limiter) wait(ctx context.Context, server string, limit int, c *corouti
 	admitted := make(chan struct{})
 	l.waiting = append(l.waiting, admitted)
 	l.mu.Unlock()
-	c.Leave()
 	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
 	var err error

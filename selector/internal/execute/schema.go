@@ -179,7 +179,6 @@ func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (fault
 const (
 	longArguments = 8 << 10 // bytes from which on arguments are abridged to be checked
 	longString    = 1 << 10
-	longResult    = 32 << 10
 )
 
 // isBlind reports whether nothing in the schema depends on the content of a long string,

@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync/atomic"
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/legacy"
@@ -28,14 +26,9 @@ type Request struct {
 
 	Quick bool // it is answered before the next message is looked at
 
-	// Coroutine runs the request in place of another goroutine; nil if the request has a goroutine
-	// of its own. See Leave.
-	Coroutine *coroutine.Coroutine
-
 	// Trail follows the answer of a server's tool until the answer is written.
 	Trail session.Trail
 
-	place   atomic.Pointer[coroutine.Coroutine] // that runs the request, nil for none; it is woken when ctx ends
 	how     Method
 	known   bool // how is set
 	modern  bool
@@ -145,7 +138,6 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 	// A server may ask a modern client only in the answer to a request, so the handler must
 	// be able to outlive this request: it runs in a goroutine of its own.
 	if r.how.Asks && r.modern && session.AnswersAny(r.Capabilities()) {
-		r.Leave()
 		result, err = r.clients.suspended.handle(r)
 	} else {
 		result, err = r.how.Handle(r.ctx, Call{r, r})
@@ -159,13 +151,6 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 		result = cacheable(result)
 	}
 	return completed(result, r.clients.info), nil
-}
-
-// Leave lets the request go on in a goroutine of its own, before something that may block or take
-// long.
-func (r *Request) Leave() {
-	r.Coroutine.Leave()
-	r.Coroutine = nil
 }
 
 // panicked logs a panic, which is an error of this request alone.
@@ -191,19 +176,7 @@ func (r *Request) Refuse(err error) (line []byte) {
 }
 
 // Cancel ends the request for a cause, which is then answered.
-func (r *Request) Cancel(cause error) {
-	r.end(cause)
-	if c := r.place.Load(); c != nil {
-		go c.Wake() // what goes on must not hold up the caller
-	}
-}
-
-// RunIn is Run for a request that the coroutine runs. The handler may have it wait.
-func (r *Request) RunIn(c *coroutine.Coroutine) (line []byte) {
-	r.place.Store(c)
-	r.Coroutine = c
-	return r.Run()
-}
+func (r *Request) Cancel(cause error) { r.end(cause) }
 
 // Context returns the context that ends with the request.
 func (r *Request) Context() context.Context { return r.ctx }

@@ -4,7 +4,6 @@ import (
 	"io"
 	"sync"
 
-	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -16,11 +15,6 @@ const (
 
 	// maxTogether bounds the messages that are written as one piece, in bytes.
 	maxTogether = 32 << 10
-
-	// A coroutine that holds up another goroutine writes at most maxPieces pieces of maxInPlace
-	// bytes, which a pipe that has room at all takes at once.
-	maxInPlace = 4 << 10
-	maxPieces  = 16
 )
 
 // A queue writes messages in the order in which they are sent. The goroutine that
@@ -66,9 +60,8 @@ func (q *queue) send(message []byte) error {
 
 // putOptions say what a goroutine that puts a message into the queue may do.
 type putOptions struct {
-	patient   bool                 // wait for room if too much waits already; otherwise the message is lost
-	mayWrite  bool                 // write to the client; otherwise a new goroutine writes
-	coroutine *coroutine.Coroutine // that puts the message, and leaves before it waits; nil for none
+	patient  bool // wait for room if too much waits already; otherwise the message is lost
+	mayWrite bool // write to the client; otherwise a new goroutine writes
 }
 
 // put has a message written. If a goroutine writes already, it writes this message too,
@@ -84,7 +77,6 @@ func (q *queue) put(o outgoing, options putOptions) error {
 			q.mu.Unlock()
 			return nil
 		}
-		options.coroutine.Leave() // with q.mu, which no particular goroutine holds
 		q.changed.Wait()
 	}
 	if q.err != nil {
@@ -99,9 +91,9 @@ func (q *queue) put(o outgoing, options putOptions) error {
 	q.mu.Unlock()
 	switch {
 	case idle && options.mayWrite:
-		q.write(options.coroutine)
+		q.write()
 	case idle:
-		go q.write(nil) // close waits for it
+		go q.write() // close waits for it
 	}
 	return nil
 }
@@ -112,25 +104,18 @@ func (q *queue) full(size int) bool {
 }
 
 // write writes the messages that wait, until none does.
-func (q *queue) write(c *coroutine.Coroutine) {
-	if err := q.drain(c); err != nil {
+func (q *queue) write() {
+	if err := q.drain(); err != nil {
 		q.failed(err)
 	}
 }
 
-func (q *queue) drain(c *coroutine.Coroutine) (err error) {
+func (q *queue) drain() (err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for n := 0; q.err == nil && len(q.waiting) > 0; n++ {
-		limit := maxTogether
-		if c.HoldsUp() {
-			limit = maxInPlace
-		}
-		next, slots := q.next(limit)
+	for q.err == nil && len(q.waiting) > 0 {
+		next, slots := q.next()
 		q.mu.Unlock()
-		if c.HoldsUp() && (n == maxPieces || len(next) > maxInPlace || !q.hasRoom()) {
-			c.Leave()
-		}
 		err = q.journal.Write(q.out, next, slots) // if it fails, another router must answer
 		q.mu.Lock()
 		for _, t := range q.trails {
@@ -146,18 +131,12 @@ func (q *queue) drain(c *coroutine.Coroutine) (err error) {
 	return err
 }
 
-// hasRoom reports whether maxInPlace bytes can be written without waiting.
-func (q *queue) hasRoom() bool {
-	out, ok := q.out.(interface{ HasRoom() bool })
-	return ok && out.HasRoom()
-}
-
 // next takes what is to be written at once: one message, or several short ones as one
-// piece of at most limit bytes. The slots are valid until the next call. q.mu must be held.
-func (q *queue) next(limit int) (piece []byte, slots []int) {
+// piece of at most maxTogether bytes. The slots are valid until the next call. q.mu must be held.
+func (q *queue) next() (piece []byte, slots []int) {
 	size, n := 0, 0
 	q.slots, q.trails = q.slots[:0], q.trails[:0]
-	for n < len(q.waiting) && (n == 0 || size+len(q.waiting[n].message) <= limit) {
+	for n < len(q.waiting) && (n == 0 || size+len(q.waiting[n].message) <= maxTogether) {
 		size += len(q.waiting[n].message)
 		q.slots = append(append(q.slots, q.waiting[n].slot), q.waiting[n].more...)
 		q.trails = append(q.trails, q.waiting[n].trail)

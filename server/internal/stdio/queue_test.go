@@ -1,17 +1,14 @@
 package stdio
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
@@ -52,56 +49,6 @@ func TestQueue(t *testing.T) {
 type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
-
-// A coroutine writes in place where that does not block, and else holds up nobody while it writes.
-func TestQueueInPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		in, written := io.Pipe() // without a buffer
-		out := &roomy{Writer: written}
-		q := newQueue(out, noJournal{}, func(err error) { t.Error(err) })
-		var running coroutine.Pool
-		put := func(text string, size int) {
-			running.Start(func(c *coroutine.Coroutine) {
-				message := append(bytes.Repeat([]byte(text), size), '\n')
-				q.put(outgoing{message: message, slot: NoSlot}, putOptions{patient: true, mayWrite: true, coroutine: c})
-			})
-		}
-		var all bytes.Buffer
-		read := make(chan error)
-		put("a", 1) // returns, though nobody reads
-		put("b", 1)
-		synctest.Wait()
-		go func() {
-			_, err := all.ReadFrom(in)
-			read <- err
-		}()
-		synctest.Wait()
-		out.room = true
-		put("c", 1)
-		if q.writing {
-			t.Error("it was not written in place")
-		}
-		synctest.Wait()
-		if got := all.String(); !strings.HasSuffix(got, "c\n") {
-			t.Errorf("after a write in place: %q", got)
-		}
-		put("d", 2*maxInPlace) // too long for the room
-		running.Close()
-		q.close()
-		written.Close()
-		if err, want := <-read, "a\nb\nc\n"+strings.Repeat("d", 2*maxInPlace)+"\n"; err != nil || all.String() != want {
-			t.Errorf("read %q, %v", all.String(), err)
-		}
-	})
-}
-
-// A roomy writer may have room.
-type roomy struct {
-	io.Writer
-	room bool
-}
-
-func (w *roomy) HasRoom() bool { return w.room }
 
 // A call whose answer waits for a second says what it waits for.
 func TestQueueNotesDelay(t *testing.T) {

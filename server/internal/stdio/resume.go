@@ -3,7 +3,6 @@ package stdio
 import (
 	"context"
 
-	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -57,8 +56,5 @@ func (c *connection) replay(ctx context.Context, m wire.Message) {
 		r.Run()
 		return
 	}
-	c.running.Start(func(co *coroutine.Coroutine) {
-		co.Leave()
-		r.Run()
-	})
+	c.answers.Go(func() { r.Run() })
 }

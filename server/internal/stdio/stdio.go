@@ -3,10 +3,8 @@
 //	client ─▶ in ─▶ read ─▶ receive ─▶ Conversation.Begin ─▶ Request.Run
 //	client ◀─ out ◀─ queue ◀──────────────── line ◀────────────────────┘
 //
-// One goroutine reads. Each request runs as a coroutine. A call of a server's tool holds up the
-// goroutine that reads until the call is sent, and then the one that reads the server's answer;
-// other requests have goroutines of their own. A queue orders what is written, so that no
-// goroutine that must not wait waits for the client.
+// One goroutine reads, and each request has a goroutine of its own. A queue orders what is
+// written, so that no goroutine that must not wait waits for the client.
 //
 // With a [Journal], another router can go on where this one was killed.
 //
@@ -24,7 +22,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -105,7 +102,6 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 		defer close(finished)
 		c.conversation.Close()
 		c.answers.Wait()
-		c.running.Close()
 		c.queue.close()
 	}()
 	select {
@@ -128,7 +124,6 @@ type connection struct {
 	journal      Journal
 	queue        *queue
 	answers      sync.WaitGroup // requests that are being answered
-	running      coroutine.Pool // of requests
 }
 
 // A task is an open request and its slot in the journal.
@@ -224,28 +219,19 @@ func (c *connection) receiveRequest(ctx context.Context, m wire.Message, line []
 	c.note(m, line)
 	t := task{r, c.journal.Begin(r.ID)}
 	c.journal.Passed(lines) // in the journal, the request is open from now on, and no longer unread
-	c.answers.Add(1)
 	if r.Quick {
-		c.run(t, nil)
+		c.answer(t, false)
 		return true
 	}
-	c.running.Start(func(co *coroutine.Coroutine) { c.run(t, co) })
+	c.answers.Go(func() { c.answer(t, true) })
 	return true
 }
 
-// run runs a request and has its answer written. Without a coroutine it is run by the goroutine
-// that reads, which must not write.
-func (c *connection) run(t task, co *coroutine.Coroutine) {
-	defer c.answers.Done()
-	var line []byte
-	if t.request.Method == "tools/call" {
-		line = t.request.RunIn(co)
-	} else {
-		co.Leave()
-		line = t.request.Run()
-	}
+// answer runs a request and has its answer written. The goroutine that reads must not write.
+func (c *connection) answer(t task, mayWrite bool) {
+	line := t.request.Run()
 	if line != nil {
-		c.queue.put(outgoing{message: line, slot: t.slot, trail: &t.request.Trail}, putOptions{patient: true, mayWrite: co != nil, coroutine: co})
+		c.queue.put(outgoing{message: line, slot: t.slot, trail: &t.request.Trail}, putOptions{patient: true, mayWrite: mayWrite})
 	} else if !isInterrupted(t.request) {
 		c.journal.End(t.slot)
 	}
@@ -281,10 +267,7 @@ func (c *connection) receiveBatch(ctx context.Context, line []byte, lines *wire.
 		ended = append(ended, c.journal.Begin(id))
 	}
 	c.journal.Passed(lines)
-	c.answers.Add(1)
-	c.running.Start(func(co *coroutine.Coroutine) {
-		defer c.answers.Done()
-		co.Leave()
+	c.answers.Go(func() {
 		array := b.Run(context.Background())
 		for i, r := range b.Requests {
 			if b.IsAnswered(i) || !isInterrupted(r) {

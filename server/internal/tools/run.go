@@ -28,7 +28,7 @@ func (r *runner) run(ctx context.Context, tool *registry.NormalizedTool, args js
 
 // callOf returns the call of a tool on behalf of the client.
 func (r *runner) callOf(c *call, tool *registry.NormalizedTool, args json.RawMessage) selector.Call {
-	call := selector.Call{Tool: tool, Arguments: args, Meta: c.ServerMeta(), From: c.From, Principal: c.Principal, PrincipalName: c.PrincipalName, Coroutine: c.Coroutine, Trail: &c.Trail}
+	call := selector.Call{Tool: tool, Arguments: args, Meta: c.ServerMeta(), From: c.From, Principal: c.Principal, PrincipalName: c.PrincipalName, Trail: &c.Trail}
 	if c.More {
 		call.Params = c.Params
 	}
@@ -59,7 +59,6 @@ func (r *runner) finish(c *call, tool *registry.NormalizedTool, result selector.
 func (r *runner) learn(c *call, tool *registry.NormalizedTool, result []byte, err error) {
 	failed := err != nil || string(wire.Member(result, "isError")) == "true"
 	for _, u := range r.memory.called(c.Owner(), tool.ID, failed) {
-		c.Leave()
 		u.Client = c.Principal
 		r.router.Learn(c.Context(), u)
 	}

@@ -134,7 +134,6 @@ type Tools struct {
 	models   *assistants
 	results  *results
 	tracer   trace.Tracer
-	inPlace  bool // the router leaves the call's coroutine before it blocks
 }
 
 // definitions are those of the router's own tools. Claude Code hides the tools of MCP servers
@@ -189,7 +188,6 @@ func New(o Options) *Tools {
 		b = NewBudgets()
 	}
 	t := &Tools{router: o.Router, catalog: o.Catalog, own: make(map[string]ownTool), tracer: o.Tracer}
-	_, t.inPlace = o.Router.(*adapter.Scope) // other routers do not know of coroutines
 	t.memory = newMemory(b.findings)
 	t.models = newAssistants(b.models, o.Router, o.Samples)
 	t.results = newResults(b.results, func(tool string) bool {
@@ -257,21 +255,16 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 		own, ok = t.own[t.catalog.Unprefixed(name)]
 	}
 	if ok {
-		c.Leave()
 		return t.callOwn(ctx, own, &call{Call: c})
 	}
 	began := time.Now()
 	tool, ok := t.catalog.Listed(name)
 	var err error
 	if !ok {
-		c.Leave()
 		tool, err = t.find(ctx, name, c.From)
 	}
 	switch {
 	case err == nil:
-		if !t.inPlace {
-			c.Leave()
-		}
 		one := &call{Call: c}
 		result, err := t.runner.router.Execute(ctx, t.runner.callOf(one, tool, c.Args))
 		return t.runner.finish(one, tool, result, err)

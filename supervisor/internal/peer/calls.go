@@ -3,13 +3,10 @@ package peer
 import (
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
@@ -23,31 +20,20 @@ type Calls struct {
 	since         time.Time     // since when no call is pending, if none is
 	refused       bool          // no call may begin: those under way may end, then the session does
 	served        int           // requests of users that were answered
-	timer         *time.Timer   // runs ring; nil until a goroutine's call has a deadline
-	rings         time.Time     // when the timer fires; zero if it is not set
 }
 
 // A call is a request that was begun and has not ended.
 type call struct {
-	id        int64
-	method    string
-	from      session.Client
-	token     json.RawMessage      // the client's progress token; nil if it gave none
-	answer    chan Reply           // receives at most one
-	coroutine *coroutine.Coroutine // that waits for the answer; nil if a goroutine does
-	deadline  time.Time            // of a goroutine; zero for none
-	trail     *session.Trail       // of the answer; may be nil
-	sent      Outgoing
-	doubted   atomic.Bool  // a line seemed to be its answer, and was no message
-	roots     bool         // the server has asked for the client's roots; guarded by Calls.mu
-	declined  atomic.Int32 // questions of the server during the call
-}
-
-// wake lets the coroutine go on that waits for the call, if one does.
-func (c *call) wake() {
-	if c.coroutine != nil {
-		c.coroutine.Wake()
-	}
+	id       int64
+	method   string
+	from     session.Client
+	token    json.RawMessage // the client's progress token; nil if it gave none
+	answer   chan Reply      // receives at most one
+	trail    *session.Trail  // of the answer; may be nil
+	sent     Outgoing
+	doubted  atomic.Bool  // a line seemed to be its answer, and was no message
+	roots    bool         // the server has asked for the client's roots; guarded by Calls.mu
+	declined atomic.Int32 // questions of the server during the call
 }
 
 // standing reports whether the call is a subscription, for whose answer no caller waits.
@@ -66,54 +52,7 @@ func (c *Calls) add(one *call) error {
 	if one.standing() {
 		c.subscriptions++
 	}
-	if deadline := one.deadline; !deadline.IsZero() && (c.rings.IsZero() || deadline.Before(c.rings)) {
-		c.ringAt(deadline)
-	}
 	return nil
-}
-
-// errLate is the reply to a goroutine's call that has passed its deadline.
-var errLate = errors.New("the deadline has passed")
-
-// ringAt sets the timer. Nearly all calls end long before their deadline: one timer for all costs
-// much less than one for each. c.mu must be held.
-func (c *Calls) ringAt(t time.Time) {
-	c.rings = t
-	if c.timer == nil {
-		c.timer = time.AfterFunc(time.Until(t), c.ring)
-	} else {
-		c.timer.Reset(time.Until(t))
-	}
-}
-
-// ring ends the calls that have passed their deadline, and sets the timer for the next one.
-func (c *Calls) ring() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now, next := time.Now(), time.Time{}
-	for _, one := range c.pending {
-		switch {
-		case one.deadline.IsZero():
-		case !one.deadline.After(now):
-			select {
-			case one.answer <- Reply{Err: errLate}:
-			default: // the answer came just in time
-			}
-		case next.IsZero() || one.deadline.Before(next):
-			next = one.deadline
-		}
-	}
-	if c.rings = next; !next.IsZero() {
-		c.ringAt(next)
-	}
-}
-
-func (c *Calls) stopTimer() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timer != nil {
-		c.timer.Stop()
-	}
 }
 
 // busy counts the calls that a caller waits for. c.mu must be held.
@@ -140,16 +79,6 @@ func (c *Calls) remove(one *call) {
 	if c.idle != nil {
 		close(c.idle)
 		c.idle = nil
-	}
-}
-
-// wake lets all coroutines go on that wait.
-func (c *Calls) wake() {
-	c.mu.Lock()
-	all := slices.Collect(maps.Values(c.pending))
-	c.mu.Unlock()
-	for _, one := range all {
-		one.wake()
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -47,10 +46,7 @@ type agreement struct {
 
 // begin sends a request. Unless it fails, Calls.remove must be called for it.
 func (c *Conn) begin(ctx context.Context, r session.Request) (*call, error) {
-	one := &call{id: c.lastID.Add(1), method: r.Method, from: r.From, coroutine: r.Coroutine, trail: r.Trail, answer: make(chan Reply, 1)}
-	if r.Coroutine == nil {
-		one.deadline = r.Deadline
-	}
+	one := &call{id: c.lastID.Add(1), method: r.Method, from: r.From, trail: r.Trail, answer: make(chan Reply, 1)}
 	params := r.Params
 	if r.Meta != nil || c.agreed.meta != nil {
 		params, one.token = stamp(c.agreed.meta, r, one.id)
@@ -62,7 +58,7 @@ func (c *Conn) begin(ctx context.Context, r session.Request) (*call, error) {
 		return nil, notSent(c, err)
 	}
 	line := wire.AppendRequest(make([]byte, 0, len(params)+len(r.Method)+64), one.id, r.Method, params)
-	one.sent = Outgoing{ID: one.id, Method: r.Method, Params: params, Meta: r.Meta, Line: line, Coroutine: r.Coroutine, Deadline: r.Deadline}
+	one.sent = Outgoing{ID: one.id, Method: r.Method, Params: params, Meta: r.Meta, Line: line}
 	if err := c.link.Send(ctx, &one.sent); err != nil {
 		c.Calls.remove(one)
 		return nil, notSent(c, err)
@@ -82,16 +78,8 @@ func notSent(c *Conn, err error) error {
 // server is notified that the request is cancelled.
 func (c *Conn) await(ctx context.Context, one *call) (json.RawMessage, error) {
 	defer c.Calls.remove(one)
-	if err := c.waitInPlace(ctx, one); err != nil {
-		c.cancel(one)
-		return nil, err
-	}
 	select {
 	case reply := <-one.answer:
-		if reply.Err == errLate {
-			c.cancel(one)
-			return nil, context.DeadlineExceeded
-		}
 		return reply.Result()
 	case <-ctx.Done():
 		c.cancel(one)
@@ -107,21 +95,6 @@ func (c *Conn) await(ctx context.Context, one *call) (json.RawMessage, error) {
 		}
 		return nil, fmt.Errorf("%w: %w", session.ErrClosed, c.Cause())
 	}
-}
-
-// waitInPlace waits, if the caller is a coroutine, until the call is over, or ctx or the session has
-// ended. It fails at the call's deadline.
-func (c *Conn) waitInPlace(ctx context.Context, one *call) error {
-	if one.coroutine == nil {
-		return nil
-	}
-	for len(one.answer) == 0 && ctx.Err() == nil && c.life.Err() == nil {
-		if !one.sent.Deadline.IsZero() && !time.Now().Before(one.sent.Deadline) {
-			return context.DeadlineExceeded
-		}
-		one.coroutine.WaitUntil(one.sent.Deadline)
-	}
-	return nil
 }
 
 // cancel notifies the server that no caller waits for the answer any more.
@@ -214,7 +187,6 @@ func (c *Conn) Settle(id int64, r Reply) {
 	select {
 	case one.answer <- r:
 		one.trail.Answered("the call to go on")
-		one.wake()
 	default:
 		c.Flood.admit("", len(r.Message.Result))
 	}
@@ -238,8 +210,6 @@ func (c *Conn) Close(cause error) {
 	c.mu.Lock()
 	c.end(cause)
 	c.mu.Unlock()
-	c.Calls.stopTimer()
-	c.Calls.wake()
 }
 
 // Wait returns when all functions that Go runs have returned. The session must have

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync/atomic"
-	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/coroutine"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -39,11 +37,7 @@ type Outgoing struct {
 	Params json.RawMessage // as in Line
 	Meta   json.RawMessage // the client's _meta; nil if it sent none
 	Line   []byte          // the whole message and a line end
-
-	// Coroutine sends the message, and leaves before Send blocks, until the deadline; both may be zero.
-	Coroutine *coroutine.Coroutine
-	Deadline  time.Time
-	Unsent    atomic.Bool // set before the session ends if nothing of the message was sent
+	Unsent atomic.Bool     // set before the session ends if nothing of the message was sent
 }
 
 // A Reply ends a request: it is the server's response, or the reason why none comes.

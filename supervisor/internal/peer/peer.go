@@ -71,11 +71,6 @@ func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, er
 			return raw, err
 		}
 		r.Trail.Asks()
-		if r.Coroutine != nil || !r.Deadline.IsZero() {
-			var cancel context.CancelFunc
-			ctx, cancel = r.Leave(ctx)
-			defer cancel()
-		}
 		if err := p.Questions.allowRound(raw); err != nil {
 			return nil, err
 		}

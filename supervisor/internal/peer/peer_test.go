@@ -205,45 +205,6 @@ func TestCallCancelled(t *testing.T) {
 	}
 }
 
-// Each call ends at its own deadline, although one timer serves all, and the server is notified.
-func TestDeadlines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, s := pair(t)
-		began := time.Now()
-		var calls sync.WaitGroup
-		for _, seconds := range []time.Duration{3, 1, 2, 0, 1} { // 0 is no deadline
-			calls.Go(func() {
-				r := session.Request{Method: "m", Params: fmt.Appendf(nil, "%d", seconds)}
-				if seconds > 0 {
-					r.Deadline = began.Add(seconds * time.Second)
-				}
-				_, err := p.Call(t.Context(), r)
-				took := time.Since(began)
-				switch {
-				case seconds == 0 && (err != nil || took != 10*time.Second):
-					t.Errorf("a call without a deadline: %v after %v", err, took)
-				case seconds > 0 && (err != context.DeadlineExceeded || took != seconds*time.Second):
-					t.Errorf("a call of %d s: %v after %v", seconds, err, took)
-				}
-			})
-		}
-		last := ""
-		for range 5 {
-			if m := s.read(); string(m.Params) == "0" {
-				last = string(m.ID)
-			}
-		}
-		for range 4 {
-			if m := s.read(); m.Method != Cancelled || string(wire.Member(m.Params, "requestId")) == last {
-				t.Errorf("the server was notified of %s %s", m.Method, m.Params)
-			}
-		}
-		time.Sleep(time.Until(began.Add(10 * time.Second)))
-		s.write(`{"id":%s,"result":{}}`, last)
-		calls.Wait()
-	})
-}
-
 func TestServerRequestsAnswered(t *testing.T) {
 	_, s := pair(t)
 	s.write(`{"id":"p","method":"ping"}`)

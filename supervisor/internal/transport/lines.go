@@ -119,7 +119,7 @@ func (l *Lines) Send(ctx context.Context, o *peer.Outgoing) error {
 	select {
 	case l.turn <- struct{}{}:
 	default:
-		if err := l.await(ctx, o); err != nil {
+		if err := l.await(ctx); err != nil {
 			return err
 		}
 	}
@@ -136,13 +136,7 @@ func (l *Lines) Send(ctx context.Context, o *peer.Outgoing) error {
 }
 
 // await waits for the message's turn.
-func (l *Lines) await(ctx context.Context, o *peer.Outgoing) error {
-	o.Coroutine.Leave()
-	if !o.Deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, o.Deadline)
-		defer cancel()
-	}
+func (l *Lines) await(ctx context.Context) error {
 	select {
 	case l.turn <- struct{}{}:
 		return nil

@@ -23,7 +23,7 @@ const module = "github.com/mcp-metarouter/metarouter/"
 
 // maxDepth bounds the functions of this module on the stack of a call, from the goroutine's
 // first function to the write to the server's pipe.
-const maxDepth = 15
+const maxDepth = 13
 
 // TestDepthOfACall takes the stacks of all goroutines while calls run, until one of them is in
 // the write to the server. A function counts even if the compiler inlines it.
