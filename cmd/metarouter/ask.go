@@ -92,9 +92,4 @@ func listenForCommands(env *environment, c config.Config, from *service.Service,
 }
 
 // program identifies this build of the program.
-var program = sync.OnceValue(func() string {
-	if w := resumedWait(); w != nil {
-		return w.Program
-	}
-	return daemon.Program(version)
-})
+var program = sync.OnceValue(func() string { return daemon.Program(version) })

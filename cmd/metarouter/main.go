@@ -81,8 +81,7 @@ func main() {
 		}
 		return
 	}
-	secret.Token()    // so that no child gets it
-	_ = resumedWait() // likewise
+	secret.Token() // so that no child gets it
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -89,22 +89,14 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		env.guard = supervisor.StartGuard(guard) // which takes as long as all before the first server
 	}
 	hasClient := f.stdio && !f.host && !isTerminal(env.streams[0])
-	resumed := resumedWait()
-	var c config.Config
-	var named bool
-	var err error
-	if resumed != nil && hasClient {
-		c, named, f.profile, err = resumed.config(env)
-	} else {
-		c, named, err = configToServe(ctx, env, &f, hasClient)
-	}
+	c, named, err := configToServe(ctx, env, &f, hasClient)
 	if err != nil {
 		if hasClient && ctx.Err() == nil {
 			service.Refuse(env.stdin, env.raw, err)
 		}
 		return err
 	}
-	if err := f.check(c.Router); err != nil && resumed == nil {
+	if err := f.check(c.Router); err != nil {
 		return usage(err)
 	}
 	if f.host {
@@ -114,10 +106,8 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	if resumed == nil {
-		if err := checkFiles(env, c, log); err != nil {
-			return err
-		}
+	if err := checkFiles(env, c, log); err != nil {
+		return err
 	}
 	if !f.overHTTP && mayShare(env) {
 		return serveShared(ctx, env, c, named, f, log)

@@ -67,7 +67,11 @@ const (
 // serveShared has a shared router serve the client until it leaves. While that is not possible, this
 // process serves the client itself.
 func serveShared(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger) error {
-	memory, file, stage, err := clientFiles()
+	memory, file, err := daemon.NewMemory(daemon.JournalSize)
+	var stage *pipe.Stage
+	if err == nil {
+		stage, err = pipe.NewStage()
+	}
 	if err != nil {
 		log.Info("serving the client in a process of its own", zap.Error(err))
 		return serveHere(ctx, env, c, named, f, log, nil)
@@ -80,13 +84,14 @@ func serveShared(ctx context.Context, env *environment, c config.Config, named b
 		log.Info("serving the client in a process of its own", zap.Error(err))
 		alone, leave := context.WithCancelCause(ctx)
 		err = serveHere(alone, env, c, named, f, log, daemon.NewJournal(memory, stage), func(said *edits) service.Listener {
-			return awaitSharing(said, pause, func() bool {
+			return awaitSharing(said, pause, func() (well, edited bool) {
 				now, usable, err := readConfig(env, c.Files, named)
 				if err != nil || !usable || daemon.Program(version) != program() {
-					return false
+					return false, true
 				}
+				edited = now.Digest() != c.Digest()
 				c = now
-				return true
+				return true, edited
 			}, func() { leave(errShareAgain) })
 		})
 		leave(nil)
@@ -98,18 +103,21 @@ func serveShared(ctx context.Context, env *environment, c config.Config, named b
 }
 
 // awaitSharing returns a listener that calls leave when a router may be shared again: after the pause,
-// or at an edit of the configuration, once all is well and the client awaits no answer.
-func awaitSharing(said *edits, pause time.Duration, isWell func() bool, leave func()) service.Listener {
+// or when the configuration was edited, once all is well and the client awaits no answer.
+func awaitSharing(said *edits, pause time.Duration, look func() (well, edited bool), leave func()) service.Listener {
 	return func(ctx context.Context, _ *adapter.Parts, m *server.Servers) error {
-		for {
-			edited, _ := said.now()
-			select {
-			case <-edited:
-			case <-time.After(pause):
-			case <-ctx.Done():
-				return nil
-			}
-			if !isWell() {
+		due, anyEdit := time.After(pause), false
+		for over := false; ; {
+			judged, _ := said.now()
+			well, edited := look()
+			if anyEdit = anyEdit || edited; !well || !over && !anyEdit {
+				select {
+				case <-judged:
+				case <-due:
+					over, due = true, time.After(pause)
+				case <-ctx.Done():
+					return nil
+				}
 				continue
 			}
 			for slices.ContainsFunc(m.Clients(), func(c server.Client) bool { return c.Open > 0 }) {
@@ -151,10 +159,6 @@ func shareRouter(ctx context.Context, env *environment, c *config.Config, named 
 		},
 		In: env.streams[0].(*os.File), Out: env.streams[1].(*os.File), Err: env.streams[2].(*os.File), Memory: file, Stage: stage,
 	}
-	if w := resumedWait(); w != nil {
-		client.Resumed = w.take()
-	}
-	client.Wait = waitInLittleMemory(env, c, named, f.profile, append([]*os.File{file}, stage.Files()...), log)
 	return client.Run(ctx)
 }
 

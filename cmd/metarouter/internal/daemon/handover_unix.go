@@ -81,22 +81,6 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// reap waits for a child that another program in this process has started, so that it leaves
-// no zombie.
-func reap(pid int) {
-	for {
-		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
-			return
-		}
-	}
-}
-
-// StateFile returns an empty file in memory, or one without a name.
-func StateFile() (*os.File, error) { return memoryFile() }
-
-// MemoryOf is NewMemory for a file that it has returned.
-func MemoryOf(f *os.File, size int) ([]byte, error) { return mapped(f, size) }
-
 // NewMemory returns memory that other processes can map too, and the file by which
 // it is handed over.
 func NewMemory(size int) ([]byte, *os.File, error) {

@@ -24,14 +24,7 @@ func mapped(*os.File, int) ([]byte, error)                { return nil, errNoHan
 func unmap([]byte)                                        {}
 func detach(*exec.Cmd)                                    {}
 
-func reap(int)                   {}
 func (p Place) lockFile() string { return "" }
-
-// StateFile fails.
-func StateFile() (*os.File, error) { return nil, errNoHandover }
-
-// MemoryOf fails: processes can't share memory here.
-func MemoryOf(*os.File, int) ([]byte, error) { return nil, errNoHandover }
 
 // tidy removes the folder unless it has sockets.
 func (p Place) tidy() {

@@ -50,42 +50,6 @@ type Client struct {
 
 	In, Out, Err, Memory *os.File
 	Stage                *pipe.Stage
-
-	// Wait, if it is not nil, is called once a router has served the client for settled. It
-	// may replace this process by one that waits until the router has ended. It returns if
-	// that fails, or if stay returns true.
-	Wait func(w Waiting, stay func() bool)
-
-	// Resumed is what such a process has left; nil for a new client.
-	Resumed *Resumed
-
-	host   int // process id of the router that this process has started; 0 if it has started none
-	socket string
-}
-
-// settled is how long a client keeps its process before Wait: a client that leaves soon
-// shall not pay for it.
-const settled = time.Second
-
-// A Waiting is a client that waits.
-type Waiting struct {
-	Conn         *net.UnixConn // to the router
-	Lock, Socket string        // files of the place, which the last process removes
-	State        ClientState
-}
-
-// A ClientState is what a client knows of its routers.
-type ClientState struct {
-	Lost  int       // how many have ended, one after the other
-	Began time.Time // when the last one was joined
-	Host  int       // its process id if it is a child of this process, else 0
-}
-
-// A Resumed is a client that has waited.
-type Resumed struct {
-	State ClientState
-	Lost  bool  // the router has ended, and the client is still there
-	Err   error // else what the router said at its end
 }
 
 // maxLost bounds how many hosts may end, one after the other, while each serves
@@ -102,35 +66,19 @@ const (
 // served by this process; what else is wrong is the host's own error.
 func (c *Client) Run(ctx context.Context) error {
 	defer c.Place.tidy()
-	lost, began := 0, time.Now()
-	var err error
-	if r := c.Resumed; r != nil {
-		if r.State.Host != 0 {
-			go reap(r.State.Host)
-		}
-		if !r.Lost || ctx.Err() != nil {
-			return r.Err
-		}
-		lost, began, err = r.State.Lost, r.State.Began, errLost
-	}
-	for ; ; began, err = time.Now(), nil {
-		var conn *net.UnixConn
-		if err == nil {
-			conn, err = c.join(ctx)
+	for lost, began := 0, time.Now(); ; began = time.Now() {
+		conn, err := c.join(ctx)
+		joined := err == nil
+		if joined {
+			err = c.follow(ctx, conn)
 		}
 		switch {
-		case err == nil:
-			err = c.follow(ctx, conn, ClientState{lost, began, c.host})
-		case ctx.Err() != nil: // the client need not be served any more
+		case ctx.Err() != nil && (!joined || errors.Is(err, errLost)): // the client need not be served any more
 			return nil
+		case joined && !errors.Is(err, errLost):
+			return err
 		case !errors.Is(err, errLost):
 			return fmt.Errorf("%w: %w", ErrCannotShare, err)
-		}
-		switch {
-		case !errors.Is(err, errLost):
-			return err
-		case ctx.Err() != nil: // the client need not be served any more
-			return nil
 		}
 		c.Lost(err)
 		if lost++; time.Since(began) > aWhile {
@@ -152,7 +100,6 @@ func (c *Client) join(ctx context.Context) (*net.UnixConn, error) {
 	terms := c.Terms()
 	for _, socket := range c.Place.sockets(shared) {
 		if conn, err := c.handOver(ctx, socket, terms, joinWait); err == nil {
-			c.socket, c.host = socket, 0
 			return conn, nil
 		}
 	}
@@ -163,7 +110,6 @@ func (c *Client) join(ctx context.Context) (*net.UnixConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.socket, c.host = socket, host.Pid
 	conn, err := c.handOver(context.WithoutCancel(ctx), socket, terms, startWait) // a host that serves the client can be told to leave, and waited for
 	if err != nil {
 		host.Signal(syscall.SIGTERM) // else it would wait for others
@@ -264,7 +210,7 @@ func (c *Client) ask(conn *net.UnixConn, terms Terms) error {
 }
 
 // follow waits until the client has left, and the host has ended if it must.
-func (c *Client) follow(ctx context.Context, conn *net.UnixConn, state ClientState) error {
+func (c *Client) follow(ctx context.Context, conn *net.UnixConn) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { io.WriteString(conn, WordLeave) })()
 	done := make(chan struct{})
@@ -280,7 +226,6 @@ func (c *Client) follow(ctx context.Context, conn *net.UnixConn, state ClientSta
 		}
 	}()
 	lines := bufio.NewReader(conn)
-	c.wait(ctx, Waiting{conn, c.Place.lockFile(), c.socket, state}, lines)
 	line, err := lines.ReadString('\n')
 	text, bye := strings.CutPrefix(line, WordBye)
 	if err != nil || !bye {
@@ -291,17 +236,4 @@ func (c *Client) follow(ctx context.Context, conn *net.UnixConn, state ClientSta
 		return errors.New(text)
 	}
 	return nil
-}
-
-// wait calls Wait after a moment in which the router has said nothing.
-func (c *Client) wait(ctx context.Context, w Waiting, lines *bufio.Reader) {
-	if c.Wait == nil {
-		return
-	}
-	w.Conn.SetReadDeadline(time.Now().Add(settled))
-	_, err := lines.Peek(1)
-	w.Conn.SetReadDeadline(time.Time{})
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.Wait(w, func() bool { return ctx.Err() != nil || len(c.Reload) > 0 })
-	}
 }

@@ -1,11 +1,10 @@
 //go:build unix
 
-// Package early runs the process guard, and a client's process that only waits, before most
-// of the program is initialised.
+// Package early runs the process guard before most of the program is initialised.
 //
 // The initialisation of this package comes before that of nearly all others: see package
-// keeper. If the process was started as the guard or as a waiter (see [Wait]), it is the
-// process's whole life, and the process exits in it. Only the command metarouter imports the package, so that no other
+// keeper. If the process was started as the guard, it is the process's whole life, and the
+// process exits in it. Only the command metarouter imports the package, so that no other
 // program that uses the module has such an initialisation.
 package early
 
@@ -17,7 +16,6 @@ import (
 )
 
 func init() {
-	wait()
 	if debug, ok := isGuard(os.Args, os.Environ()); ok && isSocket(syscall.Stdin) {
 		if !debug {
 			hideProcess()

@@ -1,11 +1,8 @@
 package e2e
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,41 +13,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// maxWaiter bounds the memory that a waiting client's process has alone, in KiB. It takes 1.1
-// MiB; the whole program takes more than 6.
-const maxWaiter = 3 << 10
-
-// waits waits until the client's process does nothing but wait.
-func waits(t *testing.T, c *mcptest.Client) {
-	t.Helper()
-	pid := c.Cmd.Process.Pid
-	mcptest.WaitFor(t, "the client's process to wait in little memory", func() bool {
-		variables, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // the program has little memory as it begins, too
-		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))         // that of the link by which it was executed, until it catches signals
-		return string(name) == "metarouter\n" && bytes.Contains(variables, []byte("\x00METAROUTER_WAIT=")) && isWaiter(t, pid)
-	})
-}
-
-// isWaiter reports whether the process has little memory. Whoever may not see that can't tell.
-func isWaiter(t *testing.T, pid int) bool {
-	t.Helper()
-	if _, err := os.Stat("/proc/self/smaps_rollup"); err != nil {
-		t.Skip("this system does not tell the memory of a process")
-	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-	if os.IsPermission(err) {
-		t.Skip("this user can't see the memory of a process that hides it")
-	}
-	anonymous := regexp.MustCompile(`(?m)^Pss_Anon:\s+(\d+) kB$`).FindSubmatch(text)
-	if err != nil || anonymous == nil { // it is just executing
-		return false
-	}
-	n, _ := strconv.Atoi(string(anonymous[1]))
-	return n < maxWaiter
-}
-
-// Twenty clients wait in little memory. When the router is killed they go on, and wait again.
-func TestSharedByWaiters(t *testing.T) {
+// Twenty clients go on when their router is killed.
+func TestSharedByMany(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo,pid")}, map[string]any{"mode": "direct"})
 	var clients []*mcptest.Client
@@ -59,9 +23,6 @@ func TestSharedByWaiters(t *testing.T) {
 	}
 	for range 2 {
 		before := mustCall(t, clients[0], "s__pid", "{}").text()
-		for _, c := range clients {
-			waits(t, c)
-		}
 		s.kill(syscall.SIGKILL)
 		for _, c := range clients {
 			if after := mustCall(t, c, "s__pid", "{}").text(); after == before {
@@ -73,9 +34,6 @@ func TestSharedByWaiters(t *testing.T) {
 		}
 	}
 	for _, c := range clients {
-		waits(t, c)
-	}
-	for _, c := range clients {
 		if err := c.Close(); err != nil {
 			t.Errorf("leaving: %v\n%s", err, c.Stderr())
 		}
@@ -85,13 +43,11 @@ func TestSharedByWaiters(t *testing.T) {
 	}
 }
 
-// A waiting client's process passes on SIGHUP, and ends by SIGTERM when its servers have.
-func TestWaiterGetsSignals(t *testing.T) {
+// A client's process passes on SIGHUP, and ends by SIGTERM when its servers have.
+func TestSharedSignals(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"one": fake("-tools", "echo,pid")}, map[string]any{"mode": "direct"})
 	a, b := s.serve("--no-watch"), s.serve("--no-watch")
-	waits(t, a)
-	waits(t, b)
 	s.write(entries{"one": fake("-tools", "echo,pid"), "two": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	a.Cmd.Process.Signal(syscall.SIGHUP)
 	mcptest.WaitFor(t, "the other client to see it", func() bool { return slices.Contains(names(t, b), "two__echo") })
@@ -108,12 +64,11 @@ func TestWaiterGetsSignals(t *testing.T) {
 	}
 }
 
-// A second signal ends a waiting client's process, though the router does not answer.
-func TestWaiterEndsAtTheSecondSignal(t *testing.T) {
+// A second signal ends a client's process, though the router does not answer.
+func TestSharedEndsAtTheSecondSignal(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	c := s.serve()
-	waits(t, c)
 	host := s.host()
 	syscall.Kill(host, syscall.SIGSTOP)
 	defer syscall.Kill(host, syscall.SIGKILL)
@@ -133,13 +88,12 @@ func TestWaiterEndsAtTheSecondSignal(t *testing.T) {
 	mcptest.WaitFor(t, "the end of the process", func() bool { c.Cmd.Process.Signal(syscall.SIGTERM); return ended() })
 }
 
-// A waiting client goes on with the configuration that it had if its file is broken when the
-// router is killed.
-func TestWaiterKeepsTheConfiguration(t *testing.T) {
+// A client goes on with the configuration that it had if its file is broken when the router is
+// killed.
+func TestSharedKeepsTheConfiguration(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	c := s.serve()
-	waits(t, c)
 	if err := os.WriteFile(s.config, []byte(`{"mcpServers": {`), 0o600); err != nil {
 		t.Fatal(err)
 	}
