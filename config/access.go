@@ -5,9 +5,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strings"
-
-	"github.com/tailscale/hujson"
 )
 
 // isPublic reports whether the router lets in clients of its own machine that prove nothing.
@@ -15,35 +12,13 @@ func (h HTTP) isPublic() bool {
 	return len(h.Tokens) == 0 && len(h.Issuers) == 0 && len(h.Certificates) == 0
 }
 
-// atHTTP is the level of "http".
-const atHTTP = atRouter + ".http"
-
-// proofKeys are the keys of "http" that say by what clients prove themselves.
-var proofKeys = []string{"tokens", "oauth", "clientCA", "certificates"}
-
-// lockOut reports a mistake that hides by what clients were to prove themselves.
-func (d *decoder) lockOut(offset int, format string, args ...any) {
-	d.lockedOut = true
-	what, fix, _ := strings.Cut(format, "; ")
-	d.mistake(offset, what+", and the router lets no client in without a token until it is corrected; "+fix, args...)
-}
-
-// hasProofs reports whether a value that may be meant as "http" says by what clients prove
-// themselves.
-func hasProofs(v hujson.Value) bool {
-	o, ok := v.Value.(*hujson.Object)
-	return ok && slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool {
-		_, like := nearest(keyOf(m), proofKeys)
-		return like
-	})
-}
-
-// applyLockOut makes a router that would be public after such a mistake let no client in.
-func applyLockOut(d *decoder, h *HTTP) {
-	if d.lockedOut && h.isPublic() {
-		h.Tokens = []Token{{}}
-	}
-}
+// Levels of "http" and of the objects in it.
+const (
+	atHTTP         = atRouter + ".http"
+	atToken        = atHTTP + ".tokens"
+	atIssuers      = atHTTP + ".oauth"
+	atCertificates = atHTTP + ".certificates"
+)
 
 // checkIssuers reports what only all files together show of "oauth": without a public URL it
 // lets no client in, and neither do issuers without profiles and rules of profiles that do not

@@ -33,9 +33,6 @@ type placedCertificate struct {
 	certificate Certificate
 }
 
-// atCertificate is the level of the object of a certificate.
-const atCertificate = atRouter + ".http.certificates.*"
-
 // certificatesField returns the function that decodes "certificates". After a mistake in an
 // entry its certificates let no client in, also if a less specific entry would. After a mistake
 // in a subject none of the entries does, since it is not known which certificates are meant.
@@ -45,11 +42,14 @@ func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) 
 		err = each(v, `must be an object; write it like {"CN=build": "ci"}: the subject of a certificate, and a profile`, func(m hujson.ObjectMember) error {
 			attributes, err := attributesOf(keyOf(m))
 			if err != nil {
+				if paths := guardsNamed(keyOf(m), atCertificates); len(paths) > 0 {
+					d.misplaced(d.guard(d.mistake, paths...), m, levelsOf(paths))
+				}
 				return err
 			}
 			same := identity(attributes)
 			if seen[same] {
-				return errors.New("is here twice, so no certificate lets a client in; remove one")
+				return errTwice
 			}
 			seen[same] = true
 			c := d.certificate(m, attributes)
@@ -110,7 +110,7 @@ func (d *decoder) certificate(m hujson.ObjectMember, attributes []Attribute) Cer
 // attributesOf parses "CN=build" or "DNS=build.example.com,O=Acme". A \ takes the next comma
 // literally.
 func attributesOf(subject string) (all []Attribute, err error) {
-	const advice = `, so no certificate lets a client in; write it like "CN=build" or "DNS=build.example.com,O=Acme"`
+	const advice = `; write it like "CN=build" or "DNS=build.example.com,O=Acme"`
 	if len(subject) > maxWord || strings.ContainsFunc(subject, unprintable) {
 		return nil, fmt.Errorf("must have at most %d printable characters"+advice, maxWord)
 	}

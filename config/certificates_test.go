@@ -37,7 +37,7 @@ func TestCertificates(t *testing.T) {
 		{`"CN=build": {"role": "root"}`, Certificate{Subject: "CN=build", Attributes: cn, Role: RoleUse}, `error: certificates with "CN=build" let no client in because of mistakes`},
 		{`"CN=build": {"name": "token", "profile": "ci"}`, Certificate{Subject: "CN=build", Attributes: cn, Name: "token", Profile: "ci", Role: RoleUse}, `error: the name "token" is already that of a token`},
 
-		{`"UID=build": "ci"`, Certificate{}, `error: "certificates.UID=build" has the part "UID", which must be one of CN, O, OU, C, DNS, URI, EMAIL, so no certificate lets a client in; write it like`},
+		{`"UID=build": "ci"`, Certificate{}, `error: "certificates.UID=build" has the part "UID", which must be one of CN, O, OU, C, DNS, URI, EMAIL, so no certificate lets a client in until it is corrected; write it like`},
 		{`"build": "ci"`, Certificate{}, `error: "certificates.build" must be parts of a certificate`},
 		{`"*": "ci"`, Certificate{}, `error: "certificates.*" must be parts of a certificate`},
 		{`"": "ci"`, Certificate{}, `error: "certificates." must be parts of a certificate`},
@@ -47,7 +47,7 @@ func TestCertificates(t *testing.T) {
 		{`"CN=a\u0007": "ci"`, Certificate{}, `error: "certificates.CN=a\a" must have at most`},
 		{`"CN=` + strings.Repeat("a", 254) + `": "ci"`, Certificate{}, `error: "certificates.CN=aaa`},
 		{`"CN=a": "ci", "CN=a": "work"`, Certificate{}, `error: "certificates.CN=a" is here twice`},
-		{`"CN=a,O=b": "ci", "O=b,cn=a": "work"`, Certificate{}, `error: "certificates.O=b,cn=a" is here twice, so no certificate lets a client in`},
+		{`"CN=a,O=b": "ci", "O=b,cn=a": "work"`, Certificate{}, `error: "certificates.O=b,cn=a" is here twice, so no certificate lets a client in until it is corrected; remove one`},
 	} {
 		c := loadHTTP(t, tlsOfTests+`"tokens": [{"token": "a", "name": "token"}], "certificates": {`+tt.entry+`}`)
 		if got := c.Router.HTTP.Certificates; len(got) != 1 || !reflect.DeepEqual(got[0], tt.want) {
@@ -84,7 +84,7 @@ func TestCertificatesFailClosed(t *testing.T) {
 		`"tlsCert": "c", "tlsKey": "k", "clientCA": "${NOPE}"`:        `error: "clientCA" lets no client in without "certificates"`,
 		`"tlsCert": "c", "tlsKey": "k", "clientCA": 1`:                `error: "clientCA" must be a string`,
 		`"tlsCert": "c", "tlsKey": "k", "certificates": {"CN=a": {}}`: `error: "certificates" lets no client in without "clientCA"`,
-		`"tlsCert": "c", "tlsKey": "k", "certificats": {"CN=a": {}}`:  `error: the key "certificats" is not known, and the router lets no client in without a token until it is corrected; did you mean "certificates"?`,
+		`"tlsCert": "c", "tlsKey": "k", "certificats": {"CN=a": {}}`:  `error: the key "certificats" is not known, so no certificate lets a client in until it is corrected; did you mean "certificates"?`,
 	} {
 		c := loadHTTP(t, text)
 		if said := saidOf(c); !strings.HasPrefix(said, want) || want == "" && said != "" {

@@ -7,7 +7,8 @@
 // Windsurf, Cline, Gemini, Zed), with comments and trailing commas. A bad entry never stops
 // the others: each mistake becomes a [Problem] with its place and its correction, and the
 // server that it concerns is Misconfigured. A Problem or an error never contains the value
-// of a variable, of env or of headers.
+// of a variable, of env or of headers. A mistake about a key that restricts never allows more: it
+// closes what the key guards, or the file is not used.
 //
 // # Trust
 //

@@ -35,7 +35,8 @@ type decoder struct {
 	clientCA       place               // of the last "clientCA"
 	certificatesAt place               // of the last "certificates"
 	certificates   []placedCertificate // in it
-	lockedOut      bool                // a mistake hides by what clients were to prove themselves
+	closed         []closing           // by mistakes about guards
+	refused        *Problem            // why the file is not used
 	auditAt        place               // of the last file of the audit log
 	cluster        clusterText
 
@@ -118,16 +119,17 @@ func short(word string) string {
 // fields are the keys that an object may have, each with the function that decodes it.
 type fields map[string]func(hujson.ObjectMember)
 
-// object decodes the members of o. A member that is null counts as absent. A key that is
-// not known is reported, unless another client knows it.
+// object decodes the members of o. A member that is null counts as absent, except guards and roots.
+// A key that is not known is reported, unless another client knows it.
 func (d *decoder) object(o *hujson.Object, known fields) {
 	seen := make(map[string]bool)
 	at := d.level
 	defer func() { d.level = at }()
 	for _, m := range o.Members {
 		key := keyOf(m)
+		path := below(at, key)
 		if seen[key] {
-			d.mistake(m.Name.StartOffset, "%q is here twice and the last one counts; remove one", key)
+			d.guard(d.mistake, path)(m.Name.StartOffset, "%q is here twice; remove one, since only the last one counts", key)
 		}
 		seen[key] = true
 		set, ok := known[key]
@@ -136,9 +138,11 @@ func (d *decoder) object(o *hujson.Object, known fields) {
 			continue
 		}
 		if m.Value.Value.Kind() != 'n' {
-			d.level = below(at, key)
+			d.level = path
 			set(m)
 			d.level = at
+		} else if closes := guardOf(path); closes != "" && closes != theCluster || containerOf(at) != "" || at == "" {
+			d.guard(d.refuse, path)(m.Name.StartOffset, "%q must not be null; remove it, or write its value", key)
 		}
 	}
 }
@@ -181,7 +185,7 @@ func set[T any](d *decoder, to *T, read reader[T]) func(hujson.ObjectMember) {
 			return
 		}
 		wrong, _ := errors.AsType[*misfit](inside(m.Name.StartOffset, "", err))
-		d.reject(wrong.offset, "%q %v", keyOf(m)+wrong.path, wrong.err)
+		d.guard(d.reject, d.level)(wrong.offset, "%q %v", keyOf(m)+wrong.path, wrong.err)
 	}
 }
 
@@ -192,7 +196,7 @@ func objectField(d *decoder, known fields) func(hujson.ObjectMember) {
 			d.object(o, known)
 			return
 		}
-		d.reject(m.Name.StartOffset, "%q must be an object; write {…}", keyOf(m))
+		d.guard(d.reject, d.level)(m.Name.StartOffset, "%q must be an object; write {…}", keyOf(m))
 	}
 }
 

@@ -17,6 +17,7 @@ type entry struct {
 	source source
 	name   string
 	member hujson.ObjectMember
+	twice  bool // another entry of the file has the name
 }
 
 // roots are the keys under which the dialects keep their servers: Claude's and
@@ -33,7 +34,7 @@ func entriesOf(d *decoder, r *Router) []entry {
 	places := make(map[string]int) // in entries, by the name
 	collect := func(o *hujson.Object) {
 		for _, m := range o.Members {
-			e := entry{d.source, keyOf(m), m}
+			e := entry{source: d.source, name: keyOf(m), member: m}
 			if d.notAServer(m) {
 				continue
 			}
@@ -42,10 +43,7 @@ func entriesOf(d *decoder, r *Router) []entry {
 				continue
 			}
 			if i, again := places[e.name]; again {
-				d.name = e.name
-				d.mistake(m.Name.StartOffset, "the server is here twice and the last one counts; rename or remove one")
-				d.name = ""
-				entries[i] = e
+				entries[i], entries[i].twice = e, true
 				continue
 			}
 			places[e.name] = len(entries)
@@ -54,18 +52,15 @@ func entriesOf(d *decoder, r *Router) []entry {
 	}
 	known := fields{"metarouter": objectField(d, routerFields(d, r))}
 	if d.source.bare {
-		servers := new(hujson.Object)
+		servers, others := new(hujson.Object), new(hujson.Object)
 		for _, m := range d.source.root.Members {
-			if set, ok := known[keyOf(m)]; ok {
-				d.level = atRouter
-				set(m)
-				d.level = ""
-			} else if m.Value.Value.Kind() == '{' {
-				servers.Members = append(servers.Members, m)
-			} else {
-				d.unknown(m, known)
+			of := others
+			if m.Value.Value.Kind() == '{' && keyOf(m) != atRouter {
+				of = servers
 			}
+			of.Members = append(of.Members, m)
 		}
+		d.object(others, known)
 		collect(servers)
 		return entries
 	}
@@ -75,7 +70,7 @@ func entriesOf(d *decoder, r *Router) []entry {
 				collect(o)
 				return
 			}
-			d.mistake(m.Name.StartOffset, `%q must be an object; write {"a name": {"command": "…"}}`, key)
+			d.refuse(m.Name.StartOffset, `%q must be an object; write {"a name": {"command": "…"}}`, key)
 		}
 	}
 	d.object(d.source.root, known)
@@ -112,6 +107,9 @@ func (d *decoder) server(e entry, r Router) Server {
 		Validate:           r.Validate,
 		Retry:              "hints",
 		MaxResultTokens:    r.MaxResultTokens,
+	}
+	if e.twice {
+		d.reject(at, "the server is here twice; rename or remove one")
 	}
 	if e.name == "" {
 		d.reject(at, `a server needs a name; write "a name": {"command": "…"}`)

@@ -61,14 +61,13 @@ type placedIssuer struct {
 // the router public: a zero Issuer stays.
 func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
-		twice := d.oauth.source.path == d.source.path && len(*to) > 0 // a mistake that is reported elsewhere
 		*to, d.issuers, d.oauth = []Issuer{{}}, nil, place{d.source, m.Name.StartOffset}
 		before, read := d.mistakes, false
 		objectField(d, fields{"issuers": set(d, to, func(v hujson.Value) ([]Issuer, error) {
 			read = true
 			return d.readIssuers(v)
 		})})(m)
-		if len(*to) == 0 && (twice || d.mistakes > before) {
+		if len(*to) == 0 && d.mistakes > before {
 			*to = []Issuer{{}}
 		}
 		if !read && d.mistakes == before {

@@ -20,7 +20,7 @@ import (
 // An entry that is overridden is not decoded.
 //
 // The error says that a file can't be read, or is a Problem: the file is not an object of
-// JSON with comments, or too large. Other mistakes are in Config.Problems.
+// JSON with comments, is too large, or hides what it restricts (see guards). Other mistakes are in Config.Problems.
 func Load(paths ...string) (Config, error) { return load(paths, system()) }
 
 // LoadText is Load for files that are not trusted yet: it looks at nothing but the files.
@@ -161,14 +161,17 @@ func assemble(sources []source, env environment) (Config, error) {
 	for _, e := range entries {
 		c.Servers = append(c.Servers, d.server(e, c.Router))
 	}
+	if d.refused != nil {
+		return Config{}, *d.refused
+	}
 	checkAskedServer(d, c)
 	checkTokens(d, c)
 	checkIssuers(d, c)
 	checkCertificates(d, &c.Router)
-	applyLockOut(d, &c.Router.HTTP)
 	checkAudit(d, c)
 	checkProfiles(d, c)
 	checkCluster(d, &c)
+	d.close(&c.Router)
 	c.Problems, c.claims = d.problems, d.claims
 	if env.asWritten {
 		c.claims = nil

@@ -32,15 +32,29 @@ const testFile = "/project/.mcp.json"
 
 func loadText(t *testing.T, text string) Config {
 	t.Helper()
-	c, err := load([]string{testFile}, fakeWorld(map[string]string{
-		testFile:          text,
-		"/project/.env":   "FROM_FILE=file\nBOTH=file\n",
-		"/project/broken": "A=1\nnonsense with sk-secret\n",
-	}, map[string]string{"TOKEN": "sk-secret", "HOST": "example.com", "EMPTY": ""}))
+	c, err := tryText(text)
 	if err != nil {
 		t.Fatalf("load: %v", err)
 	}
 	return c
+}
+
+// anyText is loadText. If the file is not used, the value has the reason as its only problem.
+func anyText(t *testing.T, text string) Config {
+	t.Helper()
+	if _, err := tryText(text); err != nil {
+		why, _ := errors.AsType[Problem](err)
+		return Config{Problems: []Problem{why}}
+	}
+	return loadText(t, text)
+}
+
+func tryText(text string) (Config, error) {
+	return load([]string{testFile}, fakeWorld(map[string]string{
+		testFile:          text,
+		"/project/.env":   "FROM_FILE=file\nBOTH=file\n",
+		"/project/broken": "A=1\nnonsense with sk-secret\n",
+	}, map[string]string{"TOKEN": "sk-secret", "HOST": "example.com", "EMPTY": ""}))
 }
 
 // only is the one server of a file, as far as the test says something about it.
@@ -120,7 +134,7 @@ func TestDialects(t *testing.T) {
 			})},
 		{"cwd", `{"mcpServers": {"a": {` + npx + `, "cwd": "sub/dir"}}}`, with(func(s *Server) { stdio(s); s.Cwd = "/project/sub/dir" })},
 		{"cwd at home", `{"mcpServers": {"a": {` + npx + `, "cwd": "~/x"}}}`, with(func(s *Server) { stdio(s); s.Cwd = "/home/me/x" })},
-		{"null is absent", `{"mcpServers": {"a": {` + npx + `, "env": null, "url": null}}, "metarouter": null}`, with(stdio)},
+		{"null is absent", `{"mcpServers": {"a": {` + npx + `, "env": null, "url": null}}, "metarouter": {"mode": null}}`, with(stdio)},
 		{"ours", `{"mcpServers": {"a": {` + npx + `, "inheritEnv": ["X"], "killStrays": false, "startTimeout": "10s", "lazy": true, "idleTimeout": "1h",
 			"maxConcurrent": 2, "questionsPerMinute": 5, "capabilities": ["search"], "group": "g", "priority": -1, "validate": "warn", "retry": "never",
 			"maxResultTokens": 9, "cache": "1m", "tools": {"allow": ["a*"], "deny": ["b"], "rename": {"old": "new"},
@@ -259,7 +273,7 @@ func TestProblems(t *testing.T) {
 		{"half a url", entry(`§"a": {"url": "example.com/sk-secret"}`), "a", `write "https://host/path"`, false},
 		{"colon", entry(`§"a:b": {"command": "x"}`), "a:b", `write "a-b"`, false},
 		{"no name", entry(`§"": {"command": "x"}`), "", `a server needs a name`, false},
-		{"twice", entry(`"a": {"command": "x"}, §"a": {"command": "y"}`), "a", `twice and the last one counts`, true},
+		{"twice", entry(`"a": {"command": "x"}, §"a": {"command": "y"}`), "a", `the server is here twice; rename or remove one`, false},
 		{"key twice", entry(`"a": {"command": "x", §"command": "y"}`), "a", `"command" is here twice`, true},
 		{"unset", entry(`"a": {"command": "x", "args": [§"${NOPE}", "${env:NADA}"], "env": {"A": "${NOPE}"}}`), "a",
 			`the variables NOPE, NADA are not set; set them, or write ${NOPE:-default}`, false},
@@ -287,14 +301,14 @@ func TestProblems(t *testing.T) {
 		{"unset token", `{"metarouter": {"http": {"tokens": ["x", §"${NOPE}"]}}}`, "", `lets no client in: the variable NOPE is not set`, true},
 		{"empty token", `{"metarouter": {"http": {"tokens": [§"${EMPTY}"]}}}`, "", `an empty token lets no client in`, true},
 		{"short token", `{"metarouter": {"http": {"tokens": ["0123456789abcdef", §"0123456789abcde"], "addr": ":1"}}}`, "", `at least 16 characters; make one with 'metarouter token new'`, true},
-		{"tokens", `{"metarouter": {"http": {§"tokens": "${TOKEN}"}}}`, "", `must be an array; write [{"token"`, true},
+		{"tokens", `{"metarouter": {"http": {§"tokens": "${TOKEN}"}}}`, "", `must be an array, so no token of the file lets a client in until it is corrected; write [{"token"`, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before, after, ok := strings.Cut(tt.text, "§")
 			if !ok {
 				t.Fatal("no place is marked")
 			}
-			c := loadText(t, before+after)
+			c := anyText(t, before+after)
 			if len(c.Problems) != 1 {
 				t.Fatalf("got %d problems, want 1: %v", len(c.Problems), c.Problems)
 			}

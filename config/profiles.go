@@ -91,20 +91,30 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 		all := *to
 		o, ok := m.Value.Value.(*hujson.Object)
 		if !ok {
-			d.mistake(m.Name.StartOffset, `"profiles" must be an object; write {"a-name": {"servers": ["…"]}}`)
-			all[DefaultProfile] = noProfile() // clients that choose none must not get everything
+			d.guard(d.mistake, d.level)(m.Name.StartOffset, `"profiles" must be an object; write {"a-name": {"servers": ["…"]}}`)
 			return
 		}
 		at := d.level
 		defer func() { d.level = at }()
 		d.level = atProfile
-		seen := make(map[string]bool)
+		seen, hasDefault := make(map[string]bool), hasMember(m.Value, DefaultProfile)
 		for _, m := range o.Members {
 			name := keyOf(m)
-			switch _, isObject := m.Value.Value.(*hujson.Object); {
-			case m.Value.Value.Kind() == 'n', isComment(name) && !isObject:
+			_, isObject := m.Value.Value.(*hujson.Object)
+			places := guardsNamed(name, atProfiles)
+			isKey := slices.ContainsFunc(places, func(path string) bool { return guardOf(path) == ownProfiles })
+			switch {
+			case isComment(name) && !isObject:
+				continue
+			case isKey:
+				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile, since profiles have a key of that name; write it into a profile", name)
+			case !hasDefault && similar(name, DefaultProfile):
+				d.guard(d.mistake, below(atProfiles, DefaultProfile))(m.Name.StartOffset, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
 			case !profileName().MatchString(name):
-				d.mistake(m.Name.StartOffset, "%q can't be the name of a profile; write 1 to 32 of a-z, 0-9 and -", name)
+				if !hasDefault {
+					places = append(places, below(atProfiles, DefaultProfile))
+				}
+				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile; write 1 to 32 of a-z, 0-9 and -", name)
 			case seen[name]:
 				d.mistake(m.Name.StartOffset, "the profile %q is here twice and allows nothing; rename or remove one", name)
 				all[name] = noProfile()
@@ -115,7 +125,10 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 					all[name] = noProfile()
 				}
 			default:
-				all[name] = d.profile(m)
+				before := d.mistakes
+				if all[name] = d.profile(m); d.mistakes > before && len(places) > 0 {
+					d.misplaced(d.guard(d.mistake, places...), m, levelsOf(places))
+				}
 			}
 			seen[name] = true
 		}

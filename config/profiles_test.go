@@ -22,7 +22,6 @@ func TestProfiles(t *testing.T) {
       "arguments": {"github:*": {"owner": "acme", "page": {"size": /* few */ 10,}, "none": null}},
     },
     "list": {"ask": ["pay*"], "tools": {"ask": ["create_*"]}, "pinned": []},
-    "absent": null,
   }}
 }`)
 	want := map[string]Profile{
@@ -127,7 +126,7 @@ func TestProfileNames(t *testing.T) {
 		if len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Message, "write 1 to 32 of a-z, 0-9 and -") {
 			t.Errorf("%q: problems are %v", name, c.Problems)
 		}
-		if len(c.Router.Profiles) != 1 {
+		if want := (map[string]Profile{"a-1": {}, DefaultProfile: noProfile()}); !reflect.DeepEqual(c.Router.Profiles, want) {
 			t.Errorf("%q: profiles are %v", name, c.Router.Profiles)
 		}
 	}

@@ -166,6 +166,9 @@ func dict[T any](read reader[T]) reader[map[string]T] {
 		var out map[string]T
 		for _, m := range o.Members {
 			t, err := read(m.Value)
+			if _, again := out[keyOf(m)]; again {
+				err = errTwice
+			}
 			if err != nil {
 				return nil, inside(m.Name.StartOffset, "."+keyOf(m), err)
 			}

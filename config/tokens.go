@@ -85,9 +85,6 @@ type placedToken struct {
 	token Token
 }
 
-// atToken is the level of the object of a token.
-const atToken = atRouter + ".http.tokens"
-
 // tokensField returns the function that decodes "tokens". A mistake in a token lets no client in
 // with it; it never lets more in.
 func tokensField(d *decoder, to *[]Token) func(hujson.ObjectMember) {

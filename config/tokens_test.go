@@ -21,7 +21,7 @@ func TestTokens(t *testing.T) {
 		{`{"token": "sha256:` + digits + `", "name": "ci", "profile": "work", "role": "admin"}`, Token{Hash: strings.ToLower(digits), Name: "ci", Profile: "work", Role: RoleAdmin}, ""},
 		{`{"token": "${TOKEN}", "rate": "30/m burst 5"}`, Token{Hash: hashOfSecret, Role: RoleUse, Rate: Rate{0.5, 5}, text: "sk-secret"}, ""},
 		{`{"token": "${TOKEN}", "rate": "fast"}`, Token{}, `"rate" must be a rate`},
-		{`{"token": "${TOKEN}", "role": null}`, Token{Hash: hashOfSecret, Role: RoleUse, text: "sk-secret"}, ""},
+		{`{"token": "${TOKEN}", "role": null}`, Token{}, `"role" must not be null`},
 
 		{`{"token": "${NOPE}"}`, Token{}, "lets no client in: the variable NOPE is not set"},
 		{`{"token": ""}`, Token{}, "an empty token lets no client in"},

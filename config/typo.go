@@ -44,6 +44,12 @@ func Similar(word string, words []string) (string, bool) {
 	return best, best != ""
 }
 
+// similar reports whether a word is probably a misspelled other one.
+func similar(word, other string) bool {
+	_, ok := Similar(word, []string{other})
+	return ok
+}
+
 // tolerance is the greatest number of edits between two words that still count as a
 // misspelling.
 func tolerance(a, b string) int {
@@ -68,24 +74,28 @@ func edits(a, b string) int {
 	if diff := len(a) - len(b); diff > 2 || diff < -2 {
 		return 3 // a different word
 	}
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
+	var small [3][32]int // without memory for the words of most files
+	rows := [3][]int{small[0][:], small[1][:], small[2][:]}
+	if len(b) >= len(small[0]) {
+		rows = [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
+	}
+	for i := range len(a) + 1 {
+		row, above, before := rows[i%3], rows[(i+2)%3], rows[(i+1)%3]
+		row[0] = i
 		for j := 1; j <= len(b); j++ {
 			if i == 0 {
-				rows[i][j] = j
+				row[j] = j
 				continue
 			}
-			replaced := rows[i-1][j-1]
+			replaced := above[j-1]
 			if a[i-1] != b[j-1] {
 				replaced++
 			}
-			rows[i][j] = min(replaced, rows[i-1][j]+1, rows[i][j-1]+1)
+			row[j] = min(replaced, above[j]+1, row[j-1]+1)
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+				row[j] = min(row[j], before[j-2]+1)
 			}
 		}
 	}
-	return rows[len(a)][len(b)]
+	return rows[len(a)%3][len(b)]
 }

@@ -76,54 +76,62 @@ func knownAt(level, key string) bool { return slices.Contains(keysByLevel()[leve
 
 // unknown reports a key that has no effect where it stands, unless another client knows it.
 func (d *decoder) unknown(m hujson.ObjectMember, known fields) {
-	key := keyOf(m)
+	key, at := keyOf(m), m.Name.StartOffset
 	if d.ofOthers(m) {
 		return
 	}
-	report := d.warn
-	if strings.HasPrefix(d.level, atProfile) || d.level == atCertificate {
+	general := d.level == "" && d.source.general
+	report, paths := d.warn, guardsNamed(key, d.level)
+	if strings.HasPrefix(d.level, atProfile) || d.level == atCertificates+".*" {
 		report = d.mistake // without a restriction, the profile or the certificate would allow more
 	}
-	at := m.Name.StartOffset
-	if d.strange++; d.strange > maxStrange {
-		if d.level == atHTTP {
-			report = d.lockOut // it may be one of them
-		}
-		report(at, "the key %q is not known; remove it, or correct its name", key)
-		return
+	switch {
+	case general && key != "http":
+		paths = nil // it is a setting of the other client
+	case m.Value.Value.Kind() != '{': // then it is no profile
+		paths = slices.DeleteFunc(paths, func(path string) bool { return guardOf(path) == defaultProfile })
 	}
-	if meant, ok := nearest(key, slices.Sorted(maps.Keys(known))); ok {
-		if strings.HasSuffix(d.level, ".rules") || d.level == atToken || strings.HasPrefix(d.level, atCluster) {
-			// Without a condition, the rule would apply to more texts; without a profile, the token would
-			// allow more; without its name or its files, the router would join another cluster.
-			report = d.mistake
-		}
-		if d.level == atHTTP && slices.Contains(proofKeys, meant) || d.level == atRouter && meant == "http" && hasProofs(m.Value) {
-			report = d.lockOut
+	names := guardTable().levels[d.level] // which are compared with all keys
+	if d.strange++; d.strange <= maxStrange {
+		names = slices.Sorted(maps.Keys(known))
+	}
+	if meant, ok := nearest(key, names); ok {
+		switch {
+		case d.level == "" && meant != atRouter:
+			if !slices.ContainsFunc(d.source.root.Members, func(m hujson.ObjectMember) bool { return slices.Contains(roots, keyOf(m)) }) {
+				report = d.refuse // an edit would stop all servers
+			}
+		case strings.HasSuffix(d.level, ".rules"):
+			report = d.mistake // without a condition, the rule would apply to more texts
+		default:
+			// Of keys of inner objects, only those near by are meant as well.
+			paths = slices.DeleteFunc(paths, func(path string) bool { return guardOf(path) == "" && steps(d.level, levelOf(path)) > 1 })
+			report = d.guard(report, append(paths, below(d.level, meant))...)
 		}
 		report(at, "the key %q is not known; did you mean %q?", key, meant)
 		return
 	}
-	levels, general := elsewhere(d.level, key), d.level == "" && d.source.general
+	var levels []string
+	if d.strange <= maxStrange {
+		levels = elsewhere(d.level, key)
+	}
+	if len(levels) == 0 {
+		levels = levelsOf(paths)
+	}
 	inner, isWrapper := wrapped(m)
 	switch {
-	case len(levels) > 0 && (!general || levels[0] == atRouter):
-		if strings.HasPrefix(d.level, atRouter) && slices.Contains(levels, atHTTP) && slices.Contains(proofKeys, key) || key == "http" && hasProofs(m.Value) {
-			report = d.lockOut
-		}
-		d.misplaced(report, m, levels)
-		return
+	case len(paths) > 0, len(levels) > 0 && (!general || levels[0] == atRouter):
+		d.misplaced(d.guard(report, paths...), m, levels)
 	case isWrapper && d.level == "":
 		d.warn(at, "the servers under %q in %q are not read; write %[1]q at the top level of the file", inner, key)
-		return
 	case general:
-		return
+	default:
+		report(at, "the key %q is not known and has no effect; remove it, or correct its name", key)
 	}
-	report(at, "the key %q is not known and has no effect; remove it, or correct its name", key)
 }
 
 // misplaced reports a key that stands at another level than it should.
-func (d *decoder) misplaced(report func(offset int, format string, args ...any), m hujson.ObjectMember, levels []string) {
+func (d *decoder) misplaced(report reporter, m hujson.ObjectMember, levels []string) {
 	var names []string
 	for _, level := range levels {
 		names = append(names, levelName(level))
@@ -144,6 +152,8 @@ func levelName(level string) string {
 		return "the top level of the file"
 	case atEntry:
 		return "the entry of a server"
+	case atProfile:
+		return "a profile"
 	}
 	return fmt.Sprintf("%q", level[strings.LastIndexByte(level, '.')+1:])
 }
@@ -254,15 +264,23 @@ func (d *decoder) notAServer(m hujson.ObjectMember) bool {
 			levels = append(levels, level)
 		}
 	}
-	if len(levels) == 0 || isObject && !settingObject(key, o) {
+	if isObject && similar(key, atRouter) && settingObject(atRouter, o) {
+		d.refuse(m.Name.StartOffset, "the key %q is that of no server; write %q at the top level of the file", key, atRouter)
+		return true
+	}
+	paths := slices.DeleteFunc(guardsNamed(key, atServers), func(path string) bool { return path == atRouter })
+	if len(levels) == 0 {
+		levels = levelsOf(paths)
+	}
+	if len(levels) == 0 || len(paths) == 0 && isObject && !settingObject(key, o) {
 		return false
 	}
-	d.misplaced(d.warn, m, levels)
+	d.misplaced(d.guard(d.warn, paths...), m, levels)
 	return true
 }
 
 // starters are keys that only the entry of a server has.
-var starters = []string{"command", "url", "httpUrl", "serverUrl", "args", "type", "transport"}
+var starters = []string{"command", "url", "httpUrl", "serverUrl", "args", "type", "transport", "source", "settings"}
 
 // settingObject reports whether an object among the servers is that of a setting rather
 // than an entry: it has no key of an entry, or those that the setting has too.

@@ -19,8 +19,6 @@ func TestUnknownKeys(t *testing.T) {
 		{"nothing near in the file", `{"mcpServers": {}, §"colour": 1}`, `"colour" is not known`},
 		{"nothing near without a root", `{"a": {"command": "x"}, §"colour": 1}`, `"colour" is not known`},
 		{"nothing near in tools", entry(`"tools": {§"colours": ["x"]}`), `"colours" is not known`},
-		{"tools", entry(`"tools": {§"alow": ["x"]}`), `did you mean "allow"?`},
-		{"http", `{"metarouter": {"http": {§"alowedHosts": []}}}`, `did you mean "allowedHosts"?`},
 		{"http port", `{"metarouter": {"http": {§"port": 80}}}`, `did you mean "addr"?`},
 		{"access log", `{"metarouter": {"accessLog": {"file": "x", §"colour": 1}}}`, `"colour" is not known`},
 		{"category", `{"metarouter": {"classification": {"categories": [{"name": "a", §"colour": 1}]}}}`, `"colour" is not known`},
@@ -31,8 +29,6 @@ func TestUnknownKeys(t *testing.T) {
 		{"router key in another client's settings", `{"theme": "dark", "mcpServers": {}, §"toolBudget": 5}`, `write "metarouter": {"toolBudget": 5}`},
 		{"router key in an entry", entry(`§"toolBudget": 5`), `write "metarouter": {"toolBudget": 5}`},
 		{"router key among servers", `{"mcpServers": {` + good + `, §"timeout": "5m"}}`, `it belongs in "metarouter" or the entry of a server; write "metarouter": {"timeout": "5m"}`},
-		{"router object among servers", `{"mcpServers": {` + good + `, §"http": {"addr": "127.0.0.1:1"}}}`, `write "metarouter": {"http": {…}}`},
-		{"the router among servers", `{"mcpServers": {` + good + `, §"metarouter": {"mode": "search"}}}`, `write "metarouter": {…}`},
 		{"servers among servers", `{"mcpServers": {` + good + `, §"mcpServers": {"a": {"command": "x"}}}}`, `it belongs at the top level of the file`},
 		{"servers in the router", `{"metarouter": {§"mcpServers": {"a": {"command": "x"}}}}`, `it belongs at the top level of the file; write "mcpServers": {…}`},
 		{"servers in something else", `{"tooling": {}, §"settings": {"mcpServers": {"a": {"command": "x"}}}}`, `the servers under "mcpServers" in "settings" are not read; write "mcpServers" at the top level of the file`},
@@ -41,9 +37,7 @@ func TestUnknownKeys(t *testing.T) {
 		{"entry without a name", `{"mcpServers": {§"command": "npx"}}`, `write "mcpServers": {"a name": {"command": "npx"}}`},
 		{"env among servers", `{"mcpServers": {` + good + `, §"env": {"A": "b"}}}`, `it belongs in the entry of a server`},
 		{"entry key in tools", entry(`"tools": {§"lazy": true}`), `write "mcpServers": {"a": {"lazy": true}}`},
-		{"tools key in an entry", entry(`§"deny": ["x"]`), `write "mcpServers": {"a": {"tools": {"deny": […]}}}`},
 		{"http key in the router", `{"metarouter": {§"addr": "127.0.0.1:1"}}`, `it belongs in "http"; write "metarouter": {"http": {"addr": "127.0.0.1:1"}}`},
-		{"http key in the file", `{"mcpServers": {}, §"tokens": "abcdefghijklmnop"}`, `write "metarouter": {"http": {"tokens": "…"}}`},
 		{"router key in http", `{"metarouter": {"http": {§"timeout": "1s"}}}`, `write "metarouter": {"timeout": "1s"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -133,7 +127,7 @@ func TestLegitimateFiles(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		for _, p := range c.Problems {
-			if p.IsWarning() {
+			if p.IsWarning() || strings.Contains(p.Message, "until it is corrected") {
 				t.Errorf("%s: %v", name, p)
 			}
 		}

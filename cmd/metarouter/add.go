@@ -267,12 +267,15 @@ func judgeEntry(env *environment, f edited, name, entry string) (login bool, err
 		return false, usage(err)
 	}
 	c, err := config.Read(f.Path, alone)
-	if err != nil {
+	problem, refused := errors.AsType[config.Problem](err)
+	if err != nil && !refused {
 		return false, usage(err)
 	}
 	if len(c.Servers) == 0 { // the name is that of a setting, or the entry is no object
 		why := "it is no entry of a server"
-		if len(c.Problems) > 0 {
+		if refused {
+			why = problem.Message
+		} else if len(c.Problems) > 0 {
 			why = c.Problems[0].Message
 		}
 		return false, usage(fmt.Errorf("the entry %q: %s", name, why))

@@ -97,7 +97,11 @@ func isNamed(text string) bool {
 // write replaces the configuration as an editor does: a new file by rename.
 func (s *setup) write(servers entries, own map[string]any) {
 	s.t.Helper()
-	text, err := json.MarshalIndent(map[string]any{"mcpServers": servers, "metarouter": own}, "", "  ")
+	file := map[string]any{"mcpServers": servers}
+	if own != nil {
+		file["metarouter"] = own
+	}
+	text, err := json.MarshalIndent(file, "", "  ")
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -75,7 +75,11 @@ func (r *router) configure(hostile map[string]any) {
 	if hostile != nil {
 		servers["hostile"] = hostile
 	}
-	text, err := json.Marshal(map[string]any{"mcpServers": servers, "metarouter": r.own})
+	file := map[string]any{"mcpServers": servers}
+	if r.own != nil {
+		file["metarouter"] = r.own
+	}
+	text, err := json.Marshal(file)
 	if err == nil {
 		err = os.WriteFile(r.config+".new", text, 0o600)
 	}

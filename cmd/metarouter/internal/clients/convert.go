@@ -105,7 +105,9 @@ func (c Client) convert(f found, path string) (converted, error) {
 	if err != nil {
 		return to, err
 	}
-	to.entry = read.Servers[0]
+	if len(read.Servers) > 0 { // else its name is that of a setting
+		to.entry = read.Servers[0]
+	}
 	if !to.entry.Self {
 		for _, p := range read.Problems {
 			to.note("%s", p.Message)
