@@ -17,7 +17,7 @@ import (
 func TestSecretService(t *testing.T) {
 	for _, program := range []string{"dbus-run-session", "gnome-keyring-daemon"} {
 		if _, err := exec.LookPath(program); err != nil {
-			if os.Getenv("CI") != "" {
+			if os.Getenv("METAROUTER_TESTS") == "all" {
 				t.Fatalf("%v; install the packages dbus and gnome-keyring", err)
 			}
 			t.Skipf("%v (Debian: apt install dbus gnome-keyring)", err)

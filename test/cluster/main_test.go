@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	if testing.Short() {
+	if isSkipped() {
 		return m.Run()
 	}
 	dir, err := os.MkdirTemp("", "metarouter-cluster")
@@ -43,10 +43,15 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// needsProcesses skips the test in a short run, which is pure Go.
+// isSkipped reports whether tests with processes are skipped: they load the machine for minutes.
+func isSkipped() bool {
+	return testing.Short() || os.Getenv("METAROUTER_TESTS") != "all" && os.Getenv("METAROUTER_CLUSTER") == ""
+}
+
+// needsProcesses skips the test unless tests with processes were asked for.
 func needsProcesses(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("it starts NATS servers and routers")
+	if isSkipped() {
+		t.Skip("it starts NATS servers and routers for minutes; METAROUTER_TESTS=all runs it")
 	}
 }
