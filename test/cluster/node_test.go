@@ -76,18 +76,19 @@ func trustEachOther(all ...*node) {
 // write replaces the configuration as an editor does: a new file by rename.
 func (n *node) write() {
 	n.t.Helper()
-	text, err := json.MarshalIndent(map[string]any{
-		"mcpServers": n.entries,
-		"metarouter": map[string]any{"cluster": n.cluster},
-	}, "", "  ")
+	file := map[string]any{"metarouter": map[string]any{"cluster": n.cluster}}
+	if n.entries != nil {
+		file["mcpServers"] = n.entries
+	}
+	text, err := json.MarshalIndent(file, "", "  ")
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	file := n.config()
-	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
+	path := n.config()
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
 		n.t.Fatal(err)
 	}
-	if err := os.Rename(file+".new", file); err != nil {
+	if err := os.Rename(path+".new", path); err != nil {
 		n.t.Fatal(err)
 	}
 }

@@ -97,7 +97,10 @@ func isNamed(text string) bool {
 // write replaces the configuration as an editor does: a new file by rename.
 func (s *setup) write(servers entries, own map[string]any) {
 	s.t.Helper()
-	file := map[string]any{"mcpServers": servers}
+	file := make(map[string]any)
+	if servers != nil {
+		file["mcpServers"] = servers
+	}
 	if own != nil {
 		file["metarouter"] = own
 	}
