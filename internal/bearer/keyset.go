@@ -158,11 +158,7 @@ func (s *keySet) names(kid string) bool {
 // leave half of the processors to other work.
 type turns chan struct{}
 
-func newTurns() turns { return make(turns, max(1, processors/2)) }
-
-// processors is how many this process may use, in a container or by GOMAXPROCS fewer than there are.
-// It is read at the start, since a router without work has set it to one.
-var processors = runtime.GOMAXPROCS(0)
+func newTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }
 
 // verify returns the payload of the token and the key that signed it; nil if no key did. It waits
 // for its turn. The error is that of ctx.

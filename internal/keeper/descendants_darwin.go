@@ -48,11 +48,14 @@ func tagChildren(uint64) (untag func()) { return func() {} }
 
 // killLeft kills the descendants of servers that have ended, or all if the router has.
 func (k *keeper) killLeft(ended []*served, all bool) {
-	if all && k.mark != "" {
-		KillMarked(k.mark + ".")
+	k.mu.Lock()
+	mark := k.mark
+	k.mu.Unlock()
+	if all && mark != "" {
+		KillMarked(mark + ".")
 	}
 	for _, s := range ended {
-		KillMarked(fmt.Sprintf("%s.%d.", k.mark, s.number))
+		KillMarked(fmt.Sprintf("%s.%d.", mark, s.number))
 	}
 }
 

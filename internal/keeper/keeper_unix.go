@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// writeTimeout is how long the router may take to read a report.
-const writeTimeout = 5 * time.Second
+// maxReports is how many reports a server has: PID or Errno, Exited, and Gone.
+const maxReports = 3
 
 // Run is the whole of the guard process. It starts the router's servers, which are
 // its children, and reports how they end. When one has ended it kills what that has
@@ -48,24 +48,31 @@ type keeper struct {
 	swept   chan struct{} // holds an item after an end
 	tags    bool          // the system keeps tags
 
-	mu      sync.Mutex      // guards the fields below, and that no child is reaped while it is held
-	mark    string          // the router's
-	remove  []string        // at the end
-	served  map[int]*served // by process id
-	ended   []*served       // whose descendants are to be killed
-	spared  map[int64]bool  // the numbers of servers whose strays are kept
-	watched map[int]Leader  // groups that another process has started
+	// The goroutine of follow and end alone uses these.
+	remove  []string       // at the end
+	watched map[int]Leader // groups that another process has started
+
+	mu     sync.Mutex      // guards the fields below, and that no child is reaped while it is held
+	mark   string          // the router's
+	served map[int]*served // by process id
+	ended  []*served       // whose descendants are to be killed
+	spared map[int64]bool  // the numbers of servers whose strays are kept
 }
 
 // A served is a server that the guard process has started.
 type served struct {
-	number int64
-	link   *os.File
+	number  int64
+	link    *os.File
+	reports chan Report // has room for all; closed after the last
 }
 
-func (s *served) report(r Report) {
-	s.link.SetWriteDeadline(time.Now().Add(writeTimeout))
-	s.link.Write(r.line()) // fails if the router is dead, which the other socket shows
+// writeReports writes the server's reports to the link, and closes it after the last. It waits while
+// the router does not read: the guard process ends with the router.
+func (s *served) writeReports() {
+	for r := range s.reports {
+		s.link.Write(r.line()) // fails if the router is dead, which the other socket shows
+	}
+	s.link.Close()
 }
 
 // follow carries out orders until the router ends. inOrder says that it had stopped all
@@ -86,7 +93,10 @@ func (k *keeper) follow(router socket) (inOrder bool) {
 			k.watched[o.Unwatch].Close()
 			delete(k.watched, o.Unwatch)
 		case o.Mark != "":
-			k.mark, k.remove = o.Mark, o.Remove
+			k.remove = o.Remove
+			k.mu.Lock()
+			k.mark = o.Mark
+			k.mu.Unlock()
 		}
 		for _, fd := range files {
 			syscall.Close(fd)
@@ -96,7 +106,7 @@ func (k *keeper) follow(router socket) (inOrder bool) {
 
 func (k *keeper) start(o *Start, files []int) {
 	link, err := linkOf(files[3])
-	s := &served{o.Number, link}
+	s := &served{o.Number, link, make(chan Report, maxReports)}
 	pid := 0
 	if err == nil {
 		k.mu.Lock()
@@ -108,7 +118,7 @@ func (k *keeper) start(o *Start, files []int) {
 		untag()
 		if err == nil {
 			k.served[pid] = s
-			s.report(Report{PID: pid})
+			s.reports <- Report{PID: pid}
 		}
 		if o.KeepStrays {
 			k.spared[o.Number] = true
@@ -118,14 +128,18 @@ func (k *keeper) start(o *Start, files []int) {
 	for _, fd := range files[:3] {
 		syscall.Close(fd)
 	}
-	switch errno, _ := err.(syscall.Errno); {
-	case err == nil:
-		leave(k.started)
-		go k.obey(pid, s) // ends with the link
-	case link != nil:
-		s.report(Report{Errno: max(int(errno), 1)})
-		link.Close()
+	if link == nil {
+		return
 	}
+	go s.writeReports()
+	if err != nil {
+		errno, _ := err.(syscall.Errno)
+		s.reports <- Report{Errno: max(int(errno), 1)}
+		close(s.reports)
+		return
+	}
+	leave(k.started)
+	go k.obey(pid, s) // ends with the link
 }
 
 // obey signals the server's group as the router asks.
@@ -166,7 +180,7 @@ func (k *keeper) reap() {
 		if s != nil {
 			delete(k.served, pid)
 			k.ended = append(k.ended, s)
-			s.report(Report{Exited: &status})
+			s.reports <- Report{Exited: &status}
 			leave(k.swept)
 		}
 		k.mu.Unlock()
@@ -182,8 +196,8 @@ func (k *keeper) sweep() {
 		k.mu.Unlock()
 		k.killLeft(ended, false)
 		for _, s := range ended {
-			s.report(Report{Gone: true})
-			s.link.Close()
+			s.reports <- Report{Gone: true}
+			close(s.reports)
 		}
 	}
 }
@@ -191,6 +205,7 @@ func (k *keeper) sweep() {
 // end kills everything that is left when the router has ended.
 func (k *keeper) end(inOrder bool) {
 	k.mu.Lock()
+	mark := k.mark
 	for pid := range k.served {
 		syscall.Kill(-pid, syscall.SIGKILL)
 	}
@@ -202,10 +217,10 @@ func (k *keeper) end(inOrder bool) {
 		}
 	}
 	for range 2 { // a process that was just executing may carry its mark a moment later
-		if inOrder || k.mark == "" {
+		if inOrder || mark == "" {
 			break
 		}
-		KillMarked(k.mark + ".")
+		KillMarked(mark + ".")
 		time.Sleep(50 * time.Millisecond)
 	}
 	for _, path := range k.remove {

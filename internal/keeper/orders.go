@@ -247,8 +247,8 @@ func (s socket) readFull(p []byte) error {
 	return nil
 }
 
-// linkOf returns the guard's end of a server's link, which can be written to with a
-// deadline. It takes the descriptor over.
+// linkOf returns the guard's end of a server's link; to wait for it takes no thread. It takes
+// the descriptor over.
 func linkOf(fd int) (*os.File, error) {
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		syscall.Close(fd)

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 
-	"github.com/mcp-metarouter/metarouter/internal/jsonschema"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // The limits of the regular expressions of a schema.

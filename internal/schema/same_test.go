@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/internal/jsonschema"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 

@@ -15,7 +15,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/jsonschema"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 

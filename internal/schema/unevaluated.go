@@ -1,6 +1,6 @@
 package schema
 
-import "github.com/mcp-metarouter/metarouter/internal/jsonschema"
+import "github.com/santhosh-tekuri/jsonschema/v6"
 
 // unevaluated are the members or items of a value that no keyword has evaluated yet, for
 // unevaluatedProperties and unevaluatedItems. Nil has none.

@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
-	"github.com/mcp-metarouter/metarouter/internal/jsonschema"
-	"github.com/mcp-metarouter/metarouter/internal/jsonschema/kind"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/mcp-metarouter/metarouter/internal/jsonschema"
-	"github.com/mcp-metarouter/metarouter/internal/jsonschema/kind"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // fitsMember compares a member with a schema.

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -64,7 +63,6 @@ type Listener func(ctx context.Context, r *adapter.Parts, s *server.Servers) err
 // Run runs the router and its listeners until ctx ends or a listener fails. The router
 // goes on until the listeners have answered their clients.
 func (s *Service) Run(ctx context.Context) error {
-	defer collectOften()()
 	c := s.Config
 	s.Override(&c.Router)
 	observers := s.Observers
@@ -90,8 +88,6 @@ func (s *Service) Run(ctx context.Context) error {
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return pipeline.Run(ctx, c, edits) })
 		g.Go(func() error { return m.Run(ctx) })
-		g.Go(func() error { followLoad(ctx, cpuTime); return nil })
-		g.Go(func() error { returnMemory(ctx, measure, debug.FreeOSMemory, limitMemory); return nil })
 		if s.Screen != nil {
 			g.Go(func() error { progress.ShowStart(ctx, s.Screen, r); return nil })
 		}

@@ -1,0 +1,209 @@
+//go:build unix
+
+package keeper
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The test binary plays the guard process.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "guard" {
+		Run(os.Stdin)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// A link that the router does not read delays no other server, and loses no report.
+func TestFullLink(t *testing.T) {
+	g := startGuard(t)
+	full := newTestLink(t)
+	before := full.fill(t)
+	g.start(t, 1, full, "exec sleep 600")
+	g.startAndKill(t, 2)
+	full.discard(t, before)
+	pid := full.next(t).PID
+	if pid == 0 {
+		t.Fatal("the start of the first server is not reported")
+	}
+
+	before = full.fill(t)
+	syscall.Kill(pid, syscall.SIGKILL)
+	g.startAndKill(t, 3)
+	full.discard(t, before)
+	full.wantEnd(t)
+}
+
+// The router's mark may come again while the descendants of a server are killed. With the race
+// detector, the test fails if the mark is not guarded.
+func TestMarkComesAgain(t *testing.T) {
+	g := startGuard(t)
+	for number := range int64(5) {
+		l := newTestLink(t)
+		g.start(t, number, l, "sleep 600 & exec sleep 600")
+		pid := l.next(t).PID
+		g.send(t, Order{Mark: "of-this-test"})
+		syscall.Kill(pid, syscall.SIGKILL)
+		l.wantEnd(t)
+	}
+}
+
+// A testGuard is a guard process and the router's end of its socket.
+type testGuard int
+
+// startGuard starts a guard process. It ends with the test.
+func startGuard(t *testing.T) testGuard {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	router, theirs := socketpair(t)
+	var said bytes.Buffer
+	guard := exec.Command(self, "guard")
+	guard.Stdin, guard.Stderr = theirs, &said
+	if err := guard.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	g := testGuard(router.Fd())
+	t.Cleanup(func() {
+		router.Close() // at which the guard process ends
+		if err := guard.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, said.String())
+		}
+	})
+	g.send(t, Order{Mark: "of-this-test"})
+	return g
+}
+
+func (g testGuard) send(t *testing.T, o Order, files ...*os.File) {
+	t.Helper()
+	order, err := o.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fds []int
+	for _, file := range files {
+		fds = append(fds, int(file.Fd()))
+	}
+	if err := syscall.Sendmsg(int(g), order, syscall.UnixRights(fds...), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start has the guard process start a server that is a script of sh.
+func (g testGuard) start(t *testing.T, number int64, l *testLink, script string) {
+	t.Helper()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	g.send(t, Order{Start: &Start{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Dir: "/", Number: number}}, null, null, null, l.theirs)
+}
+
+// startAndKill has the guard process start a server and kill it.
+func (g testGuard) startAndKill(t *testing.T, number int64) {
+	t.Helper()
+	l := newTestLink(t)
+	g.start(t, number, l, "exec sleep 600")
+	if l.next(t).PID == 0 {
+		t.Fatal("the start is not reported")
+	}
+	if _, err := l.ours.Write([]byte{LinkKill}); err != nil {
+		t.Fatal(err)
+	}
+	l.wantEnd(t)
+}
+
+// A testLink is both ends of a server's link.
+type testLink struct {
+	ours, theirs *os.File
+	reports      *bufio.Reader
+}
+
+func newTestLink(t *testing.T) *testLink {
+	ours, theirs := socketpair(t)
+	return &testLink{ours, theirs, bufio.NewReader(ours)}
+}
+
+// fill makes the guard's end full: no report has room. It returns how many bytes it wrote.
+func (l *testLink) fill(t *testing.T) (n int) {
+	t.Helper()
+	fd := int(l.theirs.Fd())
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		switch _, err := syscall.Write(fd, []byte{'x'}); {
+		case err == nil:
+			n++
+		case errors.Is(err, syscall.EAGAIN):
+			return n
+		case !errors.Is(err, syscall.EINTR):
+			t.Fatal(err)
+		}
+	}
+}
+
+// discard reads what fill wrote.
+func (l *testLink) discard(t *testing.T, n int) {
+	t.Helper()
+	if _, err := io.CopyN(io.Discard, l.reports, int64(n)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l *testLink) next(t *testing.T) Report {
+	t.Helper()
+	line, err := l.reports.ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	r, err := ParseReport(line)
+	if err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	return r
+}
+
+// wantEnd checks that the last reports are that the server has ended, and what it left.
+func (l *testLink) wantEnd(t *testing.T) {
+	t.Helper()
+	if r := l.next(t); r.Exited == nil || !r.Exited.Signaled() {
+		t.Fatalf("the report is %+v, want that it has ended", r)
+	}
+	if r := l.next(t); !r.Gone {
+		t.Fatalf("the report is %+v, want that all is gone", r)
+	}
+}
+
+// socketpair returns a connected pair, whose first end gives up reading after a minute.
+func socketpair(t *testing.T) (ours, theirs *os.File) {
+	t.Helper()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		syscall.CloseOnExec(fd)
+	}
+	if err := syscall.SetNonblock(fds[0], true); err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs = os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+	t.Cleanup(func() { ours.Close(); theirs.Close() })
+	if err := ours.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return ours, theirs
+}
