@@ -64,12 +64,12 @@ func requestOutcome(ctx context.Context, env *environment, c config.Config, args
 
 // handleCommands adds to mux the route at which the router carries out the commands of
 // other processes.
-func handleCommands(env *environment, mux *http.ServeMux, r *adapter.Parts, said *edits, mode func() string, ledger *telemetry.Ledger) {
+func handleCommands(env *environment, mux *http.ServeMux, r *adapter.Parts, said *edits, mode func() string, costs func(*adapter.Parts) []telemetry.Cost) {
 	daemon.Commands(mux, program(), func(ctx context.Context, c daemon.Command) daemon.Outcome {
 		said.settle(ctx, env.data, r)
 		var stdout, stderr bytes.Buffer
 		asked := &environment{stdin: strings.NewReader(""), args: c.Args, data: env.data, input: c.Input, running: &hosted{
-			router: r, edits: said, mode: mode(), ledger: ledger, columns: c.Columns, colours: c.Colours, asks: c.Asks, agreed: c.Agreed,
+			router: r, edits: said, mode: mode(), costs: costs, columns: c.Columns, colours: c.Colours, asks: c.Asks, agreed: c.Agreed,
 		}}
 		asked.setOutput(&stdout, &stderr)
 		code := exitCode(execute(ctx, asked), asked.stderr)
@@ -82,7 +82,7 @@ func handleCommands(env *environment, mux *http.ServeMux, r *adapter.Parts, said
 func listenForCommands(env *environment, c config.Config, from *service.Service, said *edits, log *zap.Logger) service.Listener {
 	return func(ctx context.Context, r *adapter.Parts, s *server.Servers) error {
 		mux := http.NewServeMux()
-		handleCommands(env, mux, r, said, s.Default().Mode, from.Observers.Ledger())
+		handleCommands(env, mux, r, said, s.Default().Mode, from.Observers.Costs)
 		mux.Handle("/", daemon.During(ctx, from.Pages))
 		if err := daemon.Serve(ctx, daemon.PlaceOf(env.data, c.Files), mux); err != nil {
 			log.Warn("other commands can't ask this router", zap.Error(err))

@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/port"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -160,6 +161,7 @@ func examine(ctx context.Context, env *environment, r *adapter.Parts, c config.C
 	found.Embeddings = doctor.AskEmbeddings(ctx, c.Router.Embeddings)
 	found.Issuers = doctor.AskIssuers(ctx, c.Router.HTTP)
 	found.Cluster = doctor.AskCluster(ctx, c.Router.Cluster, version)
+	found.Traces = telemetry.CheckTraces()
 	if live, _, ok := r.ClusterReport(); ok && found.Cluster != nil {
 		found.Cluster.AddDenied(live)
 	}

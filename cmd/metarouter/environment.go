@@ -51,8 +51,8 @@ type environment struct {
 type hosted struct {
 	router *adapter.Parts
 	edits  *edits
-	mode   string // in which it shows its tools: server.Direct or server.Search
-	ledger *telemetry.Ledger
+	mode   string                                // in which it shows its tools: server.Direct or server.Search
+	costs  func(*adapter.Parts) []telemetry.Cost // of clients, in tokens
 
 	columns int  // of the terminal of the process that asks; 0 for no limit
 	colours bool // whether that terminal shows colours

@@ -199,7 +199,7 @@ func hostClients(ctx context.Context, env *environment, c config.Config, named b
 			},
 		}
 		mux := http.NewServeMux()
-		handleCommands(env, mux, r, said, m.Default().Mode, s.Observers.Ledger())
+		handleCommands(env, mux, r, said, m.Default().Mode, s.Observers.Costs)
 		mux.Handle("/", daemon.During(ctx, s.Pages))
 		killed, err := h.Run(ctx, socket, mux)
 		if killed {

@@ -15,8 +15,8 @@ import (
 
 // A tokenUsage is what usage --tokens prints as JSON.
 type tokenUsage struct {
-	Servers []definedTokens   `json:"servers"` // what the definitions of their tools cost in a list
-	Clients []telemetry.Entry `json:"clients"` // what clients have cost since the router's start
+	Servers []definedTokens  `json:"servers"` // what the definitions of their tools cost in a list
+	Clients []telemetry.Cost `json:"clients"` // what clients have cost since the router's start
 }
 
 // definedTokens is what a list of all tools of a server costs.
@@ -42,8 +42,8 @@ func runUsageOfTokens(ctx context.Context, env *environment) error {
 		return errors.New("no router runs with this configuration, and only a running one knows what its clients cost; start it with 'metarouter serve', or let a client start it")
 	}
 	scope := namedScope(env.running.router, env.profile)
-	used := tokenUsage{Servers: definitionsOf(scope), Clients: []telemetry.Entry{}}
-	for _, e := range env.running.ledger.Entries() {
+	used := tokenUsage{Servers: definitionsOf(scope), Clients: []telemetry.Cost{}}
+	for _, e := range env.running.costs(env.running.router) {
 		if env.profile == nil || *env.profile == "" || e.Profile == *env.profile {
 			used.Clients = append(used.Clients, e)
 		}

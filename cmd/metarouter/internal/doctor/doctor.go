@@ -63,6 +63,10 @@ type Case struct {
 	// What is wrong with the models of these keys; nil if nothing is, or they were not asked.
 	Assist, Embeddings error
 
+	// Why no traces are sent although the environment asks for them, with what to write after
+	// "; "; nil if they are sent or not asked for.
+	Traces error
+
 	// The address of the configuration's HTTP server that another program has, nil if none has.
 	Port *Port
 
@@ -244,8 +248,18 @@ func examineWhole(x *findings, c Case) {
 	checkIssuers(x, c)
 	checkCluster(x, c)
 	checkModels(x, c)
+	checkTraces(x, c.Traces)
 	checkPinned(x, c)
 	checkCost(x, c)
+}
+
+// checkTraces reports variables that ask for traces which can't be sent.
+func checkTraces(x *findings, err error) {
+	if err == nil {
+		return
+	}
+	why, fix, _ := strings.Cut(err.Error(), "; ")
+	x.add(Warning, "no traces are sent: "+why+".", "in the environment of the router, "+cmp.Or(fix, "correct the variable")+"; then start it again")
 }
 
 // addProblems adds the problems that were found when the entry was read.

@@ -19,9 +19,8 @@ import (
 type Observers struct {
 	traces    *telemetry.Traces // nil if no traces are sent
 	access    *telemetry.EditedAccessLog
-	metrics   *telemetry.Metrics   // nil if no route serves them
-	dashboard *dashboard.Dashboard // nil if no route serves the page
-	ledger    telemetry.Ledger
+	metrics   *telemetry.Metrics   // nil before addPages
+	dashboard *dashboard.Dashboard // nil before addPages
 	audit     auditLog
 	mask      telemetry.Mask // of the audit log
 }
@@ -44,19 +43,16 @@ func OpenObservers(c config.Config, version, data string, overHTTP bool, log *za
 	return o, nil
 }
 
-// addPages adds the page, and the metrics if the router serves over HTTP.
-func (o *Observers) addPages(c config.Config, version string, overHTTP bool, log *zap.Logger) {
+// addPages adds the page and the metrics.
+func (o *Observers) addPages(c config.Config, version string, log *zap.Logger) {
 	o.dashboard = dashboard.New(c, version, selector.Node(), log)
-	if !overHTTP {
-		return
-	}
 	o.metrics = telemetry.NewMetrics(version)
 	o.metrics.CountDropped(o.access)
 }
 
 // callObserver returns the observer of calls.
 func (o *Observers) callObserver() selector.Observer {
-	all := selector.Observers{o.access, &o.ledger}
+	all := selector.Observers{o.access}
 	if o.metrics != nil {
 		all = append(all, o.metrics)
 	}
@@ -94,14 +90,11 @@ func (o *Observers) hideToken(token string) {
 // observeServer sets the observers in the options of an MCP server.
 func (o *Observers) observeServer(options *server.Options) {
 	options.Observer, options.Tracer = o.callObserver(), o.traces.Tracer()
-	options.Savings = &o.ledger
-	if o.metrics != nil {
-		options.Savings = telemetry.Both{o.metrics, &o.ledger}
-	}
+	options.Savings = o.metrics
 }
 
-// Ledger counts what clients cost in tokens.
-func (o *Observers) Ledger() *telemetry.Ledger { return &o.ledger }
+// Costs returns what clients of the router have cost in tokens. It may be called while the service runs.
+func (o *Observers) Costs(r *adapter.Parts) []telemetry.Cost { return o.metrics.Costs(r) }
 
 // learn notes the secrets of an edited configuration, before it is in use.
 func (o *Observers) learn(c config.Config) {
@@ -128,10 +121,10 @@ func (o *Observers) Close() {
 	o.traces.Close(ctx)
 }
 
-// register adds the routes of the page and of the metrics.
-func (o *Observers) register(pages *http.ServeMux, r *adapter.Parts, s *server.Servers, log *zap.Logger) {
+// register adds the routes of the page and, if the router serves over HTTP, of the metrics.
+func (o *Observers) register(pages *http.ServeMux, r *adapter.Parts, s *server.Servers, overHTTP bool, log *zap.Logger) {
 	o.dashboard.Register(pages, r, s)
-	if o.metrics != nil {
+	if overHTTP {
 		pages.Handle("GET /metrics", o.metrics.Handler(r, log))
 	}
 }

@@ -66,7 +66,7 @@ func (s *Service) Run(ctx context.Context) error {
 	c := s.Config
 	s.Override(&c.Router)
 	observers := s.Observers
-	observers.addPages(c, s.Version, s.Metrics, s.Log)
+	observers.addPages(c, s.Version, s.Log)
 	options := s.Options
 	options.HeadStart, options.Watched = headStart, s.Screen != nil
 	observers.ObserveRouter(&options)
@@ -84,7 +84,7 @@ func (s *Service) Run(ctx context.Context) error {
 		defer cancel()
 		defer context.AfterFunc(signalled, cancel)()
 		m := s.servers(r)
-		observers.register(s.Pages, r, m, s.Log)
+		observers.register(s.Pages, r, m, s.Metrics, s.Log)
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return pipeline.Run(ctx, c, edits) })
 		g.Go(func() error { return m.Run(ctx) })

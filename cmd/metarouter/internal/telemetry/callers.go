@@ -1,11 +1,14 @@
 package telemetry
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -17,20 +20,22 @@ const (
 	maxClients = 100
 
 	// maxCallers bounds the callers that have series. Calls of further ones are counted for
-	// the caller whose client, principal and profile are "other".
-	maxCallers = 500
+	// the caller whose names are all "other".
+	maxCallers = 1000
 )
 
-// A caller is who calls, with the names of an [selector.Execution].
-type caller struct{ client, principal, profile string }
+// A caller is who calls tools of a server, with the names of an [selector.Execution]. The server is
+// "" for the router's own tools and for lists of tools.
+type caller struct{ server, client, principal, profile string }
 
 // others are all callers without series of their own.
-var others = caller{other, other, other}
+var others = caller{other, other, other, other}
 
 // callers counts the calls of each caller, and the tokens of their results and of the definitions
 // of tools that it listed.
 type callers struct {
-	calls, tokens, definitions *prometheus.CounterVec // by client, principal, profile
+	calls, tokens *prometheus.CounterVec // by server, client, principal, profile
+	definitions   *prometheus.CounterVec // by client, principal, profile
 
 	known   atomic.Pointer[map[caller]*callerSeries] // replaced, not edited
 	mu      sync.Mutex                               // held while known is replaced; guards clients
@@ -38,14 +43,14 @@ type callers struct {
 }
 
 // callerSeries are the counters of a caller. They are kept so that counting a call allocates
-// nothing.
+// nothing. definitions is nil for the caller of a server's tools.
 type callerSeries struct{ calls, tokens, definitions prometheus.Counter }
 
 // newCallers returns counters that counter makes.
 func newCallers(counter func(name, help string, labels ...string) *prometheus.CounterVec) *callers {
 	c := &callers{
-		calls:       counter("client_calls_total", "Finished tool calls, by caller.", "client", "principal", "profile"),
-		tokens:      counter("client_result_tokens_total", "Tokens of the results of tool calls before they were cut, estimated as 4 bytes each, by caller.", "client", "principal", "profile"),
+		calls:       counter("client_calls_total", "Finished tool calls, by caller and the server that answered.", "server", "client", "principal", "profile"),
+		tokens:      counter("client_result_tokens_total", "Tokens of the results of tool calls before they were cut, estimated as 4 bytes each, by caller and the server that answered.", "server", "client", "principal", "profile"),
 		definitions: counter("client_definition_tokens_total", "Tokens of the lists of tools that clients got, estimated as 4 bytes each, by client.", "client", "principal", "profile"),
 		clients:     make(map[string]bool),
 	}
@@ -55,9 +60,14 @@ func newCallers(counter func(name, help string, labels ...string) *prometheus.Co
 
 // count counts a call.
 func (c *callers) count(e selector.Execution) {
-	s := c.of(caller{e.Client, e.Principal, e.Profile})
+	s := c.of(caller{cmp.Or(e.Answered, e.Tool).Server, e.Client, e.Principal, e.Profile})
 	s.calls.Inc()
 	s.tokens.Add(float64(len(e.Result) / registry.BytesPerToken))
+}
+
+// listed counts the tokens of a list of tools.
+func (c *callers) listed(client, principal, profile string, tokens int) {
+	c.of(caller{"", client, principal, profile}).definitions.Add(float64(tokens))
 }
 
 // of returns the series of a caller, or those that stand for it.
@@ -86,13 +96,76 @@ func (c *callers) learn(who caller) *callerSeries {
 	if who.client != other {
 		c.clients[who.client] = true
 	}
-	client, principal, profile := value(who.client), value(who.principal), value(who.profile)
+	server, client, principal, profile := value(cmp.Or(who.server, ownServer)), value(who.client), value(who.principal), value(who.profile)
 	s := &callerSeries{
-		c.calls.WithLabelValues(client, principal, profile), c.tokens.WithLabelValues(client, principal, profile),
-		c.definitions.WithLabelValues(client, principal, profile),
+		calls:  c.calls.WithLabelValues(server, client, principal, profile),
+		tokens: c.tokens.WithLabelValues(server, client, principal, profile),
+	}
+	if who.server == "" || who == others {
+		s.definitions = c.definitions.WithLabelValues(client, principal, profile)
 	}
 	next := maps.Clone(known)
 	next[who] = s
 	c.known.Store(&next)
 	return s
+}
+
+// forget removes the series of servers that no longer exist.
+func (c *callers) forget(there map[string]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := maps.Clone(*c.known.Load())
+	maps.DeleteFunc(next, func(who caller, _ *callerSeries) bool {
+		gone := who.server != "" && who != others && !there[who.server]
+		if gone {
+			at := prometheus.Labels{"server": value(who.server)}
+			c.calls.DeletePartialMatch(at)
+			c.tokens.DeletePartialMatch(at)
+		}
+		return gone
+	})
+	c.known.Store(&next)
+}
+
+// A Cost is what a client with a profile has cost by a server's tools since the router's start.
+type Cost struct {
+	Server      string `json:"server"`      // that answered; "" for lists of tools, and for the router's own tools
+	Client      string `json:"client"`      // "" if it gives itself no name
+	Profile     string `json:"profile"`     // "" is none
+	Calls       int64  `json:"calls"`       // that have ended
+	Results     int64  `json:"results"`     // tokens, before they were cut
+	Definitions int64  `json:"definitions"` // tokens of lists of tools
+}
+
+// costs returns what was counted, by server, client and profile.
+func (c *callers) costs() []Cost {
+	sums := make(map[caller]Cost) // without principals
+	for who, s := range *c.known.Load() {
+		who.principal = ""
+		sum := sums[who]
+		sum.Calls += total(s.calls)
+		sum.Results += total(s.tokens)
+		if s.definitions != nil {
+			sum.Definitions += total(s.definitions)
+		}
+		sums[who] = sum
+	}
+	all := make([]Cost, 0, len(sums))
+	for who, sum := range sums {
+		sum.Server, sum.Client, sum.Profile = who.server, value(who.client), who.profile
+		all = append(all, sum)
+	}
+	slices.SortFunc(all, func(a, b Cost) int {
+		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Client, b.Client), cmp.Compare(a.Profile, b.Profile))
+	})
+	return all
+}
+
+// total returns the value of a counter, which fails only for one that is no metric.
+func total(of prometheus.Counter) int64 {
+	var m dto.Metric
+	if of.Write(&m) != nil {
+		return 0
+	}
+	return int64(m.GetCounter().GetValue())
 }

@@ -171,7 +171,18 @@ func (m *Metrics) Saved(by server.Saving, tokens int) {
 
 // Listed implements [server.Savings].
 func (m *Metrics) Listed(client, principal, profile string, tokens int) {
-	m.callers.of(caller{client, principal, profile}).definitions.Add(float64(tokens))
+	m.callers.listed(client, principal, profile, tokens)
+}
+
+// Costs returns what each client has cost by the tools of the router's present servers, by server,
+// client and profile.
+func (m *Metrics) Costs(r Router) []Cost {
+	there := make(map[string]bool)
+	for _, s := range r.Servers() {
+		there[s.Name] = true
+	}
+	m.forget(there)
+	return m.callers.costs()
 }
 
 // of returns the series of a tool.
@@ -227,6 +238,7 @@ func value(name string) string { return strings.ToValidUTF8(name, string(utf8.Ru
 // forget removes the series of servers that no longer exist. Otherwise they would add up
 // with each edit of the configuration.
 func (m *Metrics) forget(there map[string]bool) {
+	m.callers.forget(there)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := maps.Clone(*m.known.Load())

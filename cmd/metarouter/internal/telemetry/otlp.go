@@ -14,19 +14,21 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
-// The protocols of OTLP, as OTEL_EXPORTER_OTLP_PROTOCOL names them.
+// The protocols of OTLP, as OTEL_EXPORTER_OTLP_PROTOCOL names them. OTLP over gRPC is not
+// supported: every collector accepts OTLP over HTTP.
 const (
-	protocolGRPC  = "grpc"
 	protocolProto = "http/protobuf"
 	protocolJSON  = "http/json"
+	protocolGRPC  = "grpc"
 )
+
+// defaultEndpoint is the collector's usual address for OTLP over HTTP.
+const defaultEndpoint = "http://localhost:4318"
 
 // otlpSettings are what the variables OTEL_EXPORTER_OTLP_… and
 // OTEL_EXPORTER_OTLP_TRACES_… ask for (OpenTelemetry, "OTLP Exporter Configuration").
@@ -46,9 +48,12 @@ type otlpSettings struct {
 func readOTLPSettings() (otlpSettings, error) {
 	s := otlpSettings{protocol: cmp.Or(traceVariable("PROTOCOL"), protocolProto), headers: make(map[string]string), timeout: 10 * time.Second}
 	switch s.protocol {
-	case protocolGRPC, protocolProto, protocolJSON:
+	case protocolProto, protocolJSON:
+	case protocolGRPC:
+		return s, fmt.Errorf("%s is %s, and OTLP over gRPC is not supported; write %s, and into %s the collector's address for HTTP, such as %s",
+			nameOf("PROTOCOL"), protocolGRPC, protocolProto, nameOf("ENDPOINT"), defaultEndpoint)
 	default:
-		return s, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q; write %s, %s or %s", s.protocol, protocolProto, protocolJSON, protocolGRPC)
+		return s, fmt.Errorf("%s is %q; write %s or %s", nameOf("PROTOCOL"), s.protocol, protocolProto, protocolJSON)
 	}
 	if err := s.readEndpoint(); err != nil {
 		return s, err
@@ -87,17 +92,11 @@ func (s *otlpSettings) readEndpoint() error {
 		// "OTEL_EXPORTER_OTLP_ENDPOINT is a base URL, and signals are sent relative to it."
 		endpoint, path = strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")), "v1/traces"
 	}
-	if endpoint == "" {
-		endpoint = "http://localhost:4318"
-		if s.protocol == protocolGRPC {
-			endpoint = "http://localhost:4317"
-		}
-	}
-	u, err := url.Parse(endpoint)
+	u, err := url.Parse(cmp.Or(endpoint, defaultEndpoint))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return errors.New("the OTLP endpoint is not an http or https URL; write for example http://localhost:4318")
+		return errors.New("the OTLP endpoint is not an http or https URL; write for example " + defaultEndpoint)
 	}
-	if path != "" && s.protocol != protocolGRPC {
+	if path != "" {
 		u.Path = strings.TrimRight(u.Path, "/") + "/" + path
 	}
 	s.endpoint = u
@@ -142,13 +141,19 @@ func traceOnly(name string) string {
 	return strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_" + name))
 }
 
+// nameOf returns the name of the variable that [traceVariable] reads: the one for traces if
+// it is set.
+func nameOf(setting string) string {
+	if traceOnly(setting) != "" {
+		return "OTEL_EXPORTER_OTLP_TRACES_" + setting
+	}
+	return "OTEL_EXPORTER_OTLP_" + setting
+}
+
 const firstRetry = 500 * time.Millisecond
 
 // client returns OpenTelemetry's client for the settings.
 func (s *otlpSettings) client() otlptrace.Client {
-	if s.protocol == protocolGRPC {
-		return s.grpcClient()
-	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = s.tls
 	options := []otlptracehttp.Option{
@@ -186,22 +191,4 @@ func (t toEndpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.SetBasicAuth(user.Username(), password)
 	}
 	return t.next.RoundTrip(r)
-}
-
-func (s *otlpSettings) grpcClient() otlptrace.Client {
-	options := []otlptracegrpc.Option{
-		otlptracegrpc.WithEndpointURL(s.endpoint.String()),
-		otlptracegrpc.WithHeaders(s.headers),
-		otlptracegrpc.WithTimeout(s.timeout),
-		// gRPC has one status for a busy collector and for one that is not there. A
-		// command that ends must not wait long for the second.
-		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: firstRetry, MaxInterval: firstRetry, MaxElapsedTime: min(s.timeout, time.Second)}),
-	}
-	if s.endpoint.Scheme == "https" {
-		options = append(options, otlptracegrpc.WithTLSCredentials(credentials.NewTLS(s.tls)))
-	}
-	if s.gzip {
-		options = append(options, otlptracegrpc.WithCompressor("gzip"))
-	}
-	return otlptracegrpc.NewClient(options...)
 }

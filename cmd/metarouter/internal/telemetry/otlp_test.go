@@ -160,9 +160,12 @@ func TestTracesAreOff(t *testing.T) {
 		{[]string{"OTEL_SERVICE_NAME=x"}, ""},
 		{[]string{"OTEL_TRACES_EXPORTER=none", "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1"}, ""},
 		{[]string{"OTEL_SDK_DISABLED=true", "OTEL_TRACES_EXPORTER=otlp"}, ""},
-		{[]string{"OTEL_TRACES_EXPORTER=zipkin", "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1"}, "names no exporter that this program has"},
-		{[]string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=thrift"}, "write http/protobuf, http/json or grpc"},
-		{[]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://localhost:1", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http"}, "write http/protobuf, http/json or grpc"},
+		{[]string{"OTEL_TRACES_EXPORTER=zipkin", "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1"}, `OTEL_TRACES_EXPORTER is "zipkin", and this program has no such exporter; write otlp or none`},
+		{[]string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=thrift"}, `OTEL_EXPORTER_OTLP_PROTOCOL is "thrift"; write http/protobuf or http/json`},
+		{[]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://localhost:1", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http"}, `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL is "http"; write http/protobuf or http/json`},
+		{[]string{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}, ""},
+		{[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}, "OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and OTLP over gRPC is not supported; write http/protobuf, and into OTEL_EXPORTER_OTLP_ENDPOINT the collector's address for HTTP, such as http://localhost:4318"},
+		{[]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://localhost:4317", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc"}, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL is grpc, and OTLP over gRPC is not supported; write http/protobuf, and into OTEL_EXPORTER_OTLP_TRACES_ENDPOINT the"},
 		{[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4317"}, "not an http or https URL"},
 		{[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1", "OTEL_EXPORTER_OTLP_TIMEOUT=soon"}, "a number of milliseconds"},
 		{[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1", "OTEL_EXPORTER_OTLP_COMPRESSION=zip"}, "write gzip or none"},
@@ -185,6 +188,9 @@ func TestTracesAreOff(t *testing.T) {
 		}
 		if !strings.Contains(said, tt.says) || tt.says == "" && said != "" {
 			t.Errorf("%q: says %q, want %q", tt.variables, said, tt.says)
+		}
+		if err := CheckTraces(); (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%q: the check returns %v, want %q", tt.variables, err, tt.says)
 		}
 	}
 }

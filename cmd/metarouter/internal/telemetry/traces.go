@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -30,12 +31,11 @@ const scope = "github.com/mcp-metarouter/metarouter"
 // traces that cannot be sent, it logs why and returns nil. The result must be closed.
 func OpenTraces(version string, log *zap.Logger) *Traces {
 	log = log.Named("traces")
-	if !tracesWanted(log) {
-		return nil
-	}
-	settings, err := readOTLPSettings()
+	settings, wanted, err := traceSettings()
 	if err != nil {
 		log.Warn("no traces are sent", zap.Error(err))
+	}
+	if !wanted || err != nil {
 		return nil
 	}
 	// OpenTelemetry reports its errors to global handlers only. Its log quotes values of
@@ -82,7 +82,7 @@ func (t *Traces) Close(ctx context.Context) {
 // Environment returns the OTEL_ variables of this process as NAME=VALUE if they turn
 // traces on, and nil otherwise.
 func Environment() (all []string) {
-	if !tracesWanted(zap.NewNop()) {
+	if wanted, _ := tracesWanted(); !wanted {
 		return nil
 	}
 	for _, variable := range os.Environ() {
@@ -93,20 +93,37 @@ func Environment() (all []string) {
 	return all
 }
 
-// tracesWanted reports whether the environment turns traces on.
-func tracesWanted(log *zap.Logger) bool {
-	if strings.EqualFold(strings.TrimSpace(os.Getenv("OTEL_SDK_DISABLED")), "true") {
-		return false
+// CheckTraces returns why no traces are sent although the environment asks for them, and
+// what to write instead after "; ". It returns nil if they are sent or not asked for.
+func CheckTraces() error {
+	_, _, err := traceSettings()
+	return err
+}
+
+// traceSettings reads the environment. The error is that it asks for traces that cannot be sent.
+func traceSettings() (s otlpSettings, wanted bool, err error) {
+	if wanted, err = tracesWanted(); !wanted || err != nil {
+		return s, wanted, err
 	}
-	exporters := strings.FieldsFunc(os.Getenv("OTEL_TRACES_EXPORTER"), func(r rune) bool { return r == ',' || r == ' ' })
+	s, err = readOTLPSettings()
+	return s, true, err
+}
+
+// tracesWanted reports whether the environment turns traces on. The error is that it names
+// an exporter that this program does not have.
+func tracesWanted() (bool, error) {
+	if strings.EqualFold(strings.TrimSpace(os.Getenv("OTEL_SDK_DISABLED")), "true") {
+		return false, nil
+	}
+	named := os.Getenv("OTEL_TRACES_EXPORTER")
+	exporters := strings.FieldsFunc(named, func(r rune) bool { return r == ',' || r == ' ' })
 	switch {
 	case len(exporters) == 0:
-		return traceVariable("ENDPOINT") != ""
+		return traceVariable("ENDPOINT") != "", nil
 	case slices.Contains(exporters, "none"):
-		return false
+		return false, nil
 	case slices.Contains(exporters, "otlp"):
-		return true
+		return true, nil
 	}
-	log.Warn("no traces are sent: OTEL_TRACES_EXPORTER names no exporter that this program has; write otlp or none", zap.Strings("exporters", exporters))
-	return false
+	return false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q, and this program has no such exporter; write otlp or none", named)
 }
