@@ -1,0 +1,133 @@
+package archtest
+
+import (
+	_ "embed"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// sizesText is the table of bounds, a line each: a number and what it bounds.
+//
+//go:embed sizes.txt
+var sizesText string
+
+const (
+	// What the table bounds besides the lines of each package that ships.
+	manyMethods   = "types with more than 15 methods"
+	longFiles     = "files of more than 400 lines"
+	longFunctions = "functions of more than 60 lines"
+	allLines      = "lines that ship"
+
+	// slack is how far a figure may be below its bound, as a share of the bound, and leastSlack the
+	// least of that.
+	slack      = 0.03
+	leastSlack = 5
+)
+
+// bounds reads the table.
+func bounds(t *testing.T) map[string]int {
+	t.Helper()
+	all := make(map[string]int)
+	for line := range strings.Lines(sizesText) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		number, name, _ := strings.Cut(line, " ")
+		n, err := strconv.Atoi(number)
+		if _, twice := all[strings.TrimSpace(name)]; err != nil || twice {
+			t.Fatalf("sizes.txt: %q is no line with a number and a new name", line)
+		}
+		all[strings.TrimSpace(name)] = n
+	}
+	return all
+}
+
+// measured returns the figures that the table bounds.
+func measured(t *testing.T) map[string]int {
+	t.Helper()
+	all, methods := make(map[string]int), make(map[string]int)
+	positions := token.NewFileSet()
+	for name, folder := range sources(t) {
+		top, _, _ := strings.Cut(folder, "/")
+		if slices.Contains([]string{"test", "tools", "examples", "docs"}, top) || folder == "internal/archtest" {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Count(string(text), "\n")
+		all[folder] += lines
+		all[allLines] += lines
+		if lines > 400 {
+			all[longFiles]++
+		}
+		file, err := parser.ParseFile(positions, name, text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declaration := range file.Decls {
+			f, ok := declaration.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			if positions.Position(f.End()).Line-positions.Position(f.Pos()).Line+1 > 60 {
+				all[longFunctions]++
+			}
+			if f.Recv != nil {
+				methods[path.Join(folder, receiver(f.Recv.List[0].Type))]++
+			}
+		}
+	}
+	for _, n := range methods {
+		if n > 15 {
+			all[manyMethods]++
+		}
+	}
+	return all
+}
+
+// TestSizes holds the code to its size. Each figure must be at most its bound, and not far below,
+// so that the bound follows the figure down. Only a feature may raise the bounds of the packages
+// that it is about, by what was granted to it.
+func TestSizes(t *testing.T) {
+	most, now := bounds(t), measured(t)
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		bound, ok := most[name]
+		switch n := now[name]; {
+		case !ok:
+			t.Errorf("%s has no bound; add to sizes.txt: %d %s", name, n, name)
+		case n > bound:
+			t.Errorf("%s: %d, want at most %d: make it smaller", name, n, bound)
+		case n < bound-max(leastSlack, int(slack*float64(bound))):
+			t.Errorf("%s: %d is far below its bound %d; lower that in sizes.txt: %d %s", name, n, bound, n, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(most)) {
+		if now[name] == 0 {
+			t.Errorf("sizes.txt bounds %s, which there is not; remove the line", name)
+		}
+	}
+	if t.Failed() && os.Getenv("METAROUTER_SIZES") != "" {
+		t.Log(table(now))
+	}
+}
+
+// table returns the figures as lines of sizes.txt.
+func table(now map[string]int) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		fmt.Fprintf(&b, "%d %s\n", now[name], name)
+	}
+	return b.String()
+}
