@@ -118,15 +118,12 @@ func (x *execution) mayTurn(err error) bool {
 	if len(left) == 0 || left[0].startWait == StartWait || !x.call.Tool.Reads() || !d.repeatable() {
 		return false
 	}
-	_, late := errors.AsType[*timeoutError](err)
-	if late && d.permit != nil && d.permit.asked.Load() {
-		return false
-	}
-	if late && d.tool == x.call.Tool {
-		x.targets = x.targets[:len(x.targets)-1] // its time is over
-	}
-	return late || errors.Is(err, session.ErrClosed) && !errors.Is(err, session.ErrNotSent)
+	waited := d.permit != nil && d.permit.asked.Load()
+	return isLate(err) && !waited || errors.Is(err, session.ErrClosed) && !errors.Is(err, session.ErrNotSent)
 }
+
+// isLate reports whether a call ended because its time was over.
+func isLate(err error) bool { return errors.As(err, new(*timeoutError)) }
 
 // addOthers adds the targets after the tool itself, if they were not looked for yet.
 func (x *execution) addOthers() {
@@ -144,6 +141,9 @@ func (x *execution) nextAttempt(ctx context.Context, err error) bool {
 	if x.tried > 0 {
 		x.addOthers()
 		turn := x.mayTurn(err)
+		if turn && isLate(err) && x.delivery.tool == x.call.Tool {
+			x.targets = x.targets[:len(x.targets)-1] // the tool itself is not tried again: its time is over
+		}
 		if !turn && x.delivery.pauseForRetry(ctx, err) {
 			return true
 		}
@@ -193,8 +193,7 @@ func (x *execution) useTarget(ctx context.Context, t target) bool {
 	var args json.RawMessage
 	args, x.checked = x.sent, x.fits
 	d := &x.delivery
-	d.tool, d.server, d.what, d.policy, d.startWait = t.tool, t.tool.Server, t.tool.ServerName(), t.policy, t.startWait
-	d.session, d.tries, d.sent, d.deadline, d.service = nil, 0, 0, time.Time{}, ""
+	*d = delivery{e: d.e, from: d.from, meta: d.meta, attempts: d.attempts, avoid: d.avoid, tool: t.tool, server: t.tool.Server, what: t.tool.ServerName(), policy: t.policy, startWait: t.startWait}
 	if t.policy.Service != nil && !x.call.Here {
 		d.useReplica(x.only)
 	}
