@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -123,7 +124,7 @@ func nested(schema []byte, keys ...string) bool {
 func (s *Selector) clues(q Query, t text.Task) []clue {
 	var literals []string
 	for _, l := range t.Literals {
-		if l.Type == index.PathType || l.Type == index.URLType || l.Type == index.HostType {
+		if l.Type == analysis.PathType || l.Type == analysis.URLType || l.Type == analysis.HostType {
 			literals = append(literals, l.Text)
 		}
 	}

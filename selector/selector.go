@@ -98,10 +98,7 @@ func nodeOf(named func() string) func() string {
 func (s *Selector) Run(ctx context.Context) error { return s.index.Run(ctx, s.log) }
 
 // Close frees the index. Later searches fail.
-func (s *Selector) Close() error {
-	s.index.Close()
-	return nil
-}
+func (s *Selector) Close() error { return s.index.Close() }
 
 // Experience is what was learned from use.
 type Experience interface {

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
 
@@ -168,11 +168,11 @@ func TestUseWords(t *testing.T) {
 	if !slices.Equal(words, []string{"Bitte die Rechnung als bezahlt vermerken"}) {
 		t.Errorf("kept is %q", words)
 	}
-	task := text.Task{Text: []string{"open"}, Literals: []text.Literal{{Type: index.URLType, Text: "https://a.example"}, {Type: index.PathType, Extension: "csv"}}}
+	task := text.Task{Text: []string{"open"}, Literals: []text.Literal{{Type: analysis.URLType, Text: "https://a.example"}, {Type: analysis.PathType, Extension: "csv"}}}
 	if got := useWords(task); !slices.Equal(got, []string{"open", "<url>", "<path csv>"}) {
 		t.Errorf("the words are %q", got)
 	}
-	for i := range index.NumTypes {
+	for i := range analysis.NumTypes {
 		if i.String() == "" {
 			t.Errorf("type %d has no name", i)
 		}

@@ -97,7 +97,7 @@ func BenchmarkUpdate(b *testing.B) {
 }
 
 func BenchmarkSearch(b *testing.B) {
-	for _, n := range []int{1_000, 14_000} {
+	for _, n := range []int{100, 1_000, 14_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			r := filled(b, n)
 			var queries []string

@@ -2,13 +2,17 @@ package index
 
 import (
 	"encoding/json"
+	"hash/maphash"
 	"maps"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/internal/verbs"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -45,7 +49,7 @@ type Document struct {
 
 	// Takes are the types of values that a tool's parameters take, and Requires those of
 	// which it cannot do without.
-	Takes, Requires Types
+	Takes, Requires analysis.Types
 
 	norm float32 // 1/√ of how many words bleve has of it
 }
@@ -74,14 +78,14 @@ const maxFieldWords = 1000
 
 // NewDocument returns the item as words. Their meaning is the model's.
 func NewDocument(i registry.Item, model *vectors.Model) *Document {
-	return newDocument(i, make(Stemmer), model.NewBag())
+	return newDocument(i, make(analysis.Stemmer), model.NewBag())
 }
 
 // newDocument is as NewDocument. The bag is empty, before and after.
-func newDocument(i registry.Item, stems Stemmer, meaning *vectors.Bag) *Document {
+func newDocument(i registry.Item, stems analysis.Stemmer, meaning *vectors.Bag) *Document {
 	d := &Document{Item: i}
 	if i.Tool != nil {
-		d.Same = sameTool(i.Tool)
+		d.Same = maphash.String(seed, i.Tool.Name) ^ bits.RotateLeft64(wire.Hash(seed, i.Tool.InputSchema), 1)
 	}
 	counts := make(map[string]*[NumFields]uint8)
 	count := func(f Field, word string) {
@@ -131,7 +135,7 @@ func newDocument(i registry.Item, stems Stemmer, meaning *vectors.Bag) *Document
 // addWords adds the words of each field. Of a field that is too long the end is
 // cut off, so they come in the same order always. It returns the types of values that a
 // tool takes and requires.
-func addWords(i registry.Item, add func(Field, string)) (taken, required Types) {
+func addWords(i registry.Item, add func(Field, string)) (taken, required analysis.Types) {
 	switch {
 	case i.Tool != nil:
 		return addTool(i.Tool, add)
@@ -154,13 +158,13 @@ func addWords(i registry.Item, add func(Field, string)) (taken, required Types) 
 	return 0, 0
 }
 
-func addTool(t *registry.NormalizedTool, add func(Field, string)) (taken, required Types) {
+func addTool(t *registry.NormalizedTool, add func(Field, string)) (taken, required analysis.Types) {
 	add(NameField, t.Name)
 	add(DescriptionField, t.Description)
 	var schema any
 	if json.Unmarshal(t.InputSchema, &schema) == nil { // else it has no words for us
 		addSchema(schema, 0, add)
-		taken, required = takes(schema, 0)
+		taken, required = analysis.Takes(schema)
 	}
 	addServer(add, t.Server, t.Name)
 	for _, tag := range t.Capabilities {
@@ -213,5 +217,24 @@ func addSchema(schema any, depth int, add func(Field, string)) {
 		for _, choice := range choices {
 			addSchema(choice, depth+1, add)
 		}
+	}
+}
+
+// setNumbers sets Plurals and Singulars. Words of a name beyond the 16th are left out.
+func (d *Document) setNumbers(name string, stems analysis.Stemmer) {
+	numbers := stems.Numbers(name)
+	k := 0
+	for i := range d.Terms {
+		if d.Terms[i].Count[NameField] == 0 {
+			continue
+		}
+		if plural, known := numbers[d.Terms[i].Word]; known && k < 16 {
+			if plural {
+				d.Plurals |= 1 << k
+			} else {
+				d.Singulars |= 1 << k
+			}
+		}
+		k++
 	}
 }

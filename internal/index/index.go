@@ -1,16 +1,19 @@
 // Package index finds the items of a registry by their words and by their meaning.
 //
-// The index is bleve's segments in memory, scored by BM25. The first search makes it, unless
+// The words are in bleve, in memory, scored by BM25. The first search makes the index, unless
 // there are many items. [Indexes.Run] makes that index, and updates each after every change of
-// the registry. A search that comes earlier does the rest of the update itself, so that it
-// always sees the snapshot that was current when it began. It looks at
-// a [Collection]: each item as words, and how common each word is. Tools have a
-// collection of their own ([Indexes.Tools]), so that the words of other items do not
-// affect their ranking ([Indexes.Others]).
+// the registry; after many updates it makes bleve's index again. A search that comes earlier
+// does the rest of the update itself, so that it always sees the snapshot that was current when
+// it began. One catalog has one ranking, whatever was updated before.
+//
+// A search looks at a [Collection]: each item as words, and how common each word is. Tools have
+// a collection of their own ([Indexes.Tools]), so that the words of other items do not affect
+// their ranking ([Indexes.Others]).
 package index
 
 import (
 	"context"
+	"errors"
 
 	"go.uber.org/zap"
 
@@ -43,7 +46,7 @@ func (x *index) awaitsSearch(s *registry.Snapshot) bool {
 const maxUnsearched = 500
 
 // Run updates the indexes after each change until ctx ends, and then closes them.
-// Searches are right without it, but slow after a change.
+// Searches are right without it, but slow after a change and slower after many.
 func (x *Indexes) Run(ctx context.Context, log *zap.Logger) error {
 	for {
 		changed := x.registry.Changed()
@@ -52,24 +55,24 @@ func (x *Indexes) Run(ctx context.Context, log *zap.Logger) error {
 			if index.awaitsSearch(now) {
 				continue
 			}
-			if _, err := index.catchUp(ctx, now); err != nil && ctx.Err() == nil {
+			_, err := index.catchUp(ctx, now)
+			if err == nil {
+				err = index.renew(ctx)
+			}
+			if err != nil && ctx.Err() == nil {
 				log.Error("index the catalog", zap.Error(err))
 			}
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			x.Close()
-			return nil
+			return x.Close()
 		}
 	}
 }
 
 // Close waits until no index is written, and frees them. Later searches fail.
-func (x *Indexes) Close() {
-	x.tools.close()
-	x.others.close()
-}
+func (x *Indexes) Close() error { return errors.Join(x.tools.close(), x.others.close()) }
 
 // Tools returns the tools as words, once the index has caught up with the snapshot that
 // is current now, or the error of ctx if that ends first.

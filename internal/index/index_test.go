@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// bleve, with which a test compares, keeps workers for the life of the process.
+	// bleve keeps workers for the life of the process.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
 }
 
@@ -36,7 +37,11 @@ func newSearchable() *searchable {
 
 func open(t testing.TB) *searchable {
 	r := newSearchable()
-	t.Cleanup(r.Close)
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return r
 }
 
@@ -187,17 +192,57 @@ func TestTiesBeyondTheLimit(t *testing.T) {
 	want(t, "the first", hits(t, r, Query{Text: "same words", Limit: 3}), "d:x", "b:x0", "b:x1")
 }
 
-func TestIndexIsBuiltAnew(t *testing.T) {
+// After many updates the index of bleve is made again; what changes meanwhile is not lost.
+func TestIndexIsMadeAgain(t *testing.T) {
 	r := open(t)
 	replace(t, r, "stays", tool("stays", "steady", "Always here"))
-	for i := range 3*maxSegments + 1 {
+	ctx, cancel := context.WithCancel(t.Context())
+	var again sync.WaitGroup
+	again.Go(func() {
+		for ctx.Err() == nil {
+			if err := r.tools.renew(ctx); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			runtime.Gosched()
+		}
+	})
+	for i := range 3*maxUpdates + 1 {
 		replace(t, r, "s", tool("s", "changing", fmt.Sprintf("version%d", i)))
 		want(t, "the new version", hits(t, r, Query{Text: fmt.Sprintf("version%d", i)}), "s:changing")
 		want(t, "the old version", hits(t, r, Query{Text: fmt.Sprintf("version%d", i-1)}))
 		want(t, "what stays", hits(t, r, Query{Text: "steady"}), "stays:steady")
 	}
-	if n := len(r.tools.next.segments); n > maxSegments {
-		t.Errorf("%d segments in the index", n)
+	cancel()
+	again.Wait()
+	if err := r.tools.renew(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := r.tools.updates.Load(); n >= maxUpdates {
+		t.Errorf("%d updates since the index was made", n)
+	}
+	want(t, "in the end", hits(t, r, Query{Text: "steady changing"}), "s:changing", "stays:steady")
+}
+
+// A search that began before the index of bleve was replaced or closed goes on with the next, or fails.
+func TestSearchOfAnEarlierCollection(t *testing.T) {
+	r := open(t)
+	replace(t, r, "s", tool("s", "one", "common"))
+	before := tools(t, r)
+	for i := range maxUpdates {
+		replace(t, r, "s", tool("s", "one", "common"), tool("s", fmt.Sprint("x", i), "common"))
+		tools(t, r)
+	}
+	if err := r.tools.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := before.Search(t.Context(), Query{Text: "common"}); err != nil || len(found) != 1 || found[0].Tool.Name != "one" {
+		t.Errorf("found %v, %v", listed(found), err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := before.Search(t.Context(), Query{Text: "common"}); !errors.Is(err, errClosed) {
+		t.Errorf("after Close: %v", err)
 	}
 }
 
@@ -447,7 +492,7 @@ func TestToolsAreSearchedAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 2 * maxSegments {
+	for i := range 2 * maxUpdates {
 		o := everything("s")
 		o.Prompts[0].Description = fmt.Sprint("Send a letter ", i)
 		offer(t, r, "s", o)
@@ -459,8 +504,8 @@ func TestToolsAreSearchedAlone(t *testing.T) {
 			t.Fatalf("statistics of version %d: %v, before: %v", after.Snapshot.Version, after.docFreq, before.docFreq)
 		}
 	}
-	if n := len(r.tools.next.segments); n != 1 {
-		t.Errorf("%d segments were written into the index of tools", n)
+	if n := r.tools.updates.Load(); n != 1 {
+		t.Errorf("%d updates of the index of tools", n)
 	}
 	want(t, "search", hits(t, r, Query{Text: "letter"}), "s:send_letter")
 }

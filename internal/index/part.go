@@ -3,6 +3,8 @@ package index
 import (
 	"context"
 	"math"
+
+	"github.com/blevesearch/bleve/v2/search"
 )
 
 // partOf returns the collection of some of the items alone. It is as one of an index that has
@@ -18,8 +20,8 @@ func (c *Collection) partOf(set bitset) *Collection {
 	return part
 }
 
-// searchAll is the search of a part: it looks at all its items, since the lists of the segments are
-// those of the whole index.
+// searchAll is the search of a part: it looks at all its items, since bleve knows how rare a word is in
+// the whole index only.
 func (c *Collection) searchAll(ctx context.Context, words []weightedWord, q Query) ([]Hit, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -28,12 +30,13 @@ func (c *Collection) searchAll(ctx context.Context, words []weightedWord, q Quer
 		return nil, errClosed
 	}
 	var wanted WordSet
-	weights := make(map[string]float64, len(words))
+	gains := make(map[string]float64, len(words))
 	for _, w := range words {
 		wanted.Add(w.word)
-		weights[w.word] = w.weight
+		idf := c.IDF(w.word)
+		gains[w.word] = w.weight * idf * idf
 	}
-	length := math.Ceil(float64(len(c.docFreq)) / float64(len(c.all))) // as that of a segment
+	length := math.Ceil(float64(len(c.docFreq)) / float64(len(c.all))) // as in bleve
 	var hits []Hit
 	for _, d := range c.all {
 		score, has := 0.0, 0
@@ -42,14 +45,21 @@ func (c *Collection) searchAll(ctx context.Context, words []weightedWord, q Quer
 			if !wanted.MayHave(t) {
 				continue
 			}
-			if weight, ok := weights[t.Word]; ok {
-				score += bm25(weight, c.IDF(t.Word), float64(t.repeated()), float64(d.norm), length)
+			if gain, ok := gains[t.Word]; ok {
+				score += gain * saturated(float64(t.repeated()), float64(d.norm), length)
 				has++
 			}
 		}
 		if score > 0 && q.admits(d) {
-			hits = append(hits, Hit{Document: d, Score: score * float64(has) / float64(len(words))})
+			hits = append(hits, Hit{Document: d, Score: round(score * float64(has) / float64(len(words)))})
 		}
 	}
 	return sorted(hits, q.Limit), nil
+}
+
+// saturated returns how much BM25 counts a word that an item has freq times, as bleve does, but for
+// a factor. The norm is 1/√ of the item's length.
+func saturated(freq, norm, meanLength float64) float64 {
+	tf := math.Sqrt(freq)
+	return tf / (tf + search.BM25_k1*(1-search.BM25_b+search.BM25_b/(norm*norm)/meanLength))
 }

@@ -17,11 +17,11 @@ import (
 type Subset struct {
 	collection *Collection
 	catalog    *registry.Snapshot
-	kept
+	cachedSubset
 }
 
-// A kept is what is kept of a subset.
-type kept struct {
+// A cachedSubset is what is worked out of a subset once.
+type cachedSubset struct {
 	set  bitset      // nil has all
 	part *Collection // of the subset alone; nil if it is not small
 }
@@ -154,12 +154,12 @@ const (
 // filters keep what searches need within subsets of a collection. They keep no catalogs alive.
 type filters struct {
 	mu   sync.Mutex // guards the two fields below
-	sets map[weak.Pointer[registry.Snapshot]]kept
+	sets map[weak.Pointer[registry.Snapshot]]cachedSubset
 	size int // of all parts
 }
 
 // of returns what there is of the collection's items that the catalog has.
-func (f *filters) of(c *Collection, catalog *registry.Snapshot) kept {
+func (f *filters) of(c *Collection, catalog *registry.Snapshot) cachedSubset {
 	key := weak.Make(catalog)
 	f.mu.Lock()
 	k, ok := f.sets[key]
@@ -176,36 +176,21 @@ func (f *filters) of(c *Collection, catalog *registry.Snapshot) kept {
 }
 
 // keep keeps what there is of a catalog.
-func (f *filters) keep(key weak.Pointer[registry.Snapshot], k kept) {
+func (f *filters) keep(key weak.Pointer[registry.Snapshot], k cachedSubset) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, ok := f.sets[key]; ok {
 		return // another search was faster
 	}
-	if f.sets == nil {
-		f.sets = make(map[weak.Pointer[registry.Snapshot]]kept)
+	if f.sets == nil || len(f.sets) >= maxSets || f.size+k.size() > maxKept {
+		f.sets, f.size = make(map[weak.Pointer[registry.Snapshot]]cachedSubset), 0
 	}
-	f.evict(k, func(catalog weak.Pointer[registry.Snapshot]) bool { return catalog.Value() == nil })
-	f.evict(k, func(weak.Pointer[registry.Snapshot]) bool { return true })
 	f.sets[key] = k
 	f.size += k.size()
 }
 
-// evict drops sets of some catalogs, in any order, until there is room for one more.
-func (f *filters) evict(more kept, of func(catalog weak.Pointer[registry.Snapshot]) bool) {
-	for catalog, k := range f.sets {
-		if len(f.sets) < maxSets && f.size+more.size() <= maxKept {
-			return
-		}
-		if of(catalog) {
-			delete(f.sets, catalog)
-			f.size -= k.size()
-		}
-	}
-}
-
 // size returns how many items and words the part has.
-func (k kept) size() int {
+func (k cachedSubset) size() int {
 	if k.part == nil {
 		return 0
 	}

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"sync/atomic"
 
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -16,27 +17,24 @@ import (
 // errClosed is returned by searches after Close.
 var errClosed = errors.New("index closed")
 
-// An index keeps the newest collection of some of a registry's items.
-//
-// Each update leaves a segment behind, with the items that were since replaced still in it. So after
-// maxSegments the whole index is built again, while the old collection is still searched.
+// An index keeps the newest collection of some of a registry's items, and their words in bleve.
 type index struct {
 	items    func(*registry.Snapshot) []registry.Item // what of a snapshot is in it
 	model    func() *vectors.Model
 	searched atomic.Bool                // whether there was a search
 	ready    atomic.Pointer[Collection] // what searches see
+	words    atomic.Pointer[inverted]   // of next; nil until there are items
+	updates  atomic.Int32               // of words
 	closed   atomic.Bool
 
-	// writing holds a token while a goroutine writes. It guards next.
+	// writing holds a token while a goroutine writes. It guards next, and writes to words.
 	writing chan struct{}
 	next    *Collection // what was written so far: ready, but in the middle of catchUp
-
-	tallies sync.Pool // of []tally
 }
 
 const (
-	batchSize   = 2000 // items; a catchUp overstays its context by one batch at most
-	maxSegments = 64
+	batchSize  = 2000 // items; a catchUp overstays its context by one batch at most
+	maxUpdates = 64   // of bleve's index, until it is made again
 )
 
 func newIndex(items func(*registry.Snapshot) []registry.Item, model func() *vectors.Model) *index {
@@ -54,9 +52,7 @@ func (x *index) empty() *Collection {
 
 // current returns a collection for a search, once it is not older than the registry is now.
 func (x *index) current(ctx context.Context, r *registry.Registry) (*Collection, error) {
-	if !x.searched.Load() {
-		x.searched.Store(true)
-	}
+	x.searched.Store(true)
 	return x.catchUp(ctx, r.Snapshot())
 }
 
@@ -66,12 +62,10 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 	if c := x.ready.Load(); c.Snapshot.Version >= want.Version {
 		return c, nil
 	}
-	select {
-	case x.writing <- struct{}{}:
-		defer func() { <-x.writing }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for the index: %w", context.Cause(ctx))
+	if err := x.begin(ctx); err != nil {
+		return nil, err
 	}
+	defer x.end()
 	ready := x.ready.Load()
 	if ready.Snapshot.Version >= want.Version {
 		return ready, nil // another goroutine has done it
@@ -83,100 +77,140 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 	for _, item := range x.items(want) {
 		wanted[docID(item)] = item
 	}
-	if len(x.outdated(wanted)) > 0 && len(x.next.segments) >= maxSegments {
-		x.next = x.empty() // for which all items are outdated
-	} else if x.next == ready {
+	if x.next == ready {
 		x.next = ready.clone()
 	}
-	stems, written := make(Stemmer), 0
+	outdated := x.next.outdated(wanted)
+	stems := make(analysis.Stemmer)
 	var meaning *vectors.Bag // made when it is first needed, as the model is
-	for ids := range slices.Chunk(x.outdated(wanted), batchSize) {
+	for ids := range slices.Chunk(outdated, batchSize) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("wait for the index: %w", context.Cause(ctx))
 		}
-		docs := make([]*Document, len(ids)) // nil for items that are gone
-		for i, id := range ids {
+		docs := make(map[string]*Document, len(ids))
+		for _, id := range ids {
 			if item, ok := wanted[id]; ok {
-				docs[i] = ready.docs[id]
-				if docs[i] == nil || docs[i].Item != item {
-					if meaning == nil {
-						meaning = x.model().NewBag()
-					}
-					docs[i] = newDocument(item, stems, meaning)
+				if meaning == nil {
+					meaning = x.model().NewBag()
 				}
+				docs[id] = newDocument(item, stems, meaning)
 			}
 		}
 		if err := x.write(ids, docs); err != nil {
 			return nil, fmt.Errorf("write the index: %w", err)
 		}
-		written += len(ids)
 	}
 	x.next.Snapshot = want
 	x.next.complete()
 	x.ready.Store(x.next)
-	if written >= manyDocuments {
-		debug.FreeOSMemory()
+	if len(outdated) >= batchSize {
+		debug.FreeOSMemory() // a process with little to do afterwards would keep it for long
 	}
 	return x.next, nil
 }
 
-// From manyDocuments written at once, memory is returned to the system at once: a process
-// with little to do afterwards would keep it for long.
-const manyDocuments = batchSize
+// begin waits until no other goroutine writes. Without an error, end must be called.
+func (x *index) begin(ctx context.Context) error {
+	select {
+	case x.writing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the index: %w", context.Cause(ctx))
+	}
+}
 
-// outdated returns the IDs of the items whose entry in the index is not what is
-// wanted.
-func (x *index) outdated(wanted map[string]registry.Item) []string {
-	var ids []string
+func (x *index) end() { <-x.writing }
+
+// outdated returns the IDs of the items that the collection does not have as they are wanted, and
+// of those that are not wanted.
+func (c *Collection) outdated(wanted map[string]registry.Item) (ids []string) {
 	for id, item := range wanted {
-		if d, ok := x.next.docs[id]; !ok || d.Item != item {
+		if d, ok := c.docs[id]; !ok || d.Item != item {
 			ids = append(ids, id)
 		}
 	}
-	for id := range x.next.docs {
+	for id := range c.docs {
 		if _, ok := wanted[id]; !ok {
 			ids = append(ids, id)
 		}
 	}
-	slices.Sort(ids)
 	return ids
 }
 
-// write brings items into the index, or out of it where the document is nil, in one batch. The IDs
-// are sorted.
-func (x *index) write(ids []string, docs []*Document) error {
-	var segments []segment
-	for _, s := range x.next.segments {
-		if s = s.without(ids); s.live() > 0 {
-			segments = append(segments, s)
-		}
-	}
-	var added []string
-	var entries []*Document
-	for i, d := range docs {
-		if d != nil {
-			added, entries = append(added, ids[i]), append(entries, d)
-		}
-	}
-	if len(added) > 0 {
-		s, err := newSegment(added, entries)
-		if err != nil {
+// write makes the documents those of the items with the IDs, in one batch. An item without one is
+// taken out.
+func (x *index) write(ids []string, docs map[string]*Document) (err error) {
+	words := x.words.Load()
+	if words == nil {
+		if words, err = newInverted(); err != nil {
 			return err
 		}
-		segments = append(segments, s)
+		x.words.Store(words)
 	}
-	x.next.segments = segments
-	for i, id := range ids {
-		x.next.put(id, docs[i])
+	if err := words.write(ids, docs); err != nil {
+		return err
+	}
+	x.updates.Add(1)
+	for _, id := range ids {
+		x.next.put(id, docs[id])
 	}
 	return nil
 }
 
+// renew replaces bleve's index after many updates. Each left a segment in it that is searched, with
+// the items that were replaced since. Searches and updates go on meanwhile.
+func (x *index) renew(ctx context.Context) error {
+	if x.updates.Load() < maxUpdates {
+		return nil
+	}
+	words, err := newInverted()
+	if err != nil {
+		return err
+	}
+	old, err := x.replace(ctx, words)
+	if err != nil {
+		return errors.Join(err, words.Close())
+	}
+	return old.Close()
+}
+
+// replace fills an index of bleve and puts it in the place of the one that it returns.
+func (x *index) replace(ctx context.Context, words *inverted) (old *inverted, err error) {
+	written := x.ready.Load()
+	for ids := range slices.Chunk(slices.Collect(maps.Keys(written.docs)), batchSize) {
+		if err := words.write(ids, written.docs); err != nil {
+			return nil, err
+		}
+	}
+	if err := x.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer x.end()
+	if x.closed.Load() {
+		return nil, errClosed
+	}
+	wanted := make(map[string]registry.Item, len(x.next.docs))
+	for id, d := range x.next.docs {
+		wanted[id] = d.Item
+	}
+	if err := words.write(written.outdated(wanted), x.next.docs); err != nil {
+		return nil, err
+	}
+	x.updates.Store(0)
+	return x.words.Swap(words), nil
+}
+
 // close waits until all writes have ended. Later searches fail.
-func (x *index) close() {
+func (x *index) close() error {
 	x.writing <- struct{}{}
-	defer func() { <-x.writing }()
-	x.closed.Store(true)
+	defer x.end()
+	if x.closed.Swap(true) {
+		return nil
+	}
 	x.next = x.empty()
 	x.ready.Store(x.next)
+	if words := x.words.Load(); words != nil {
+		return words.Close()
+	}
+	return nil
 }

@@ -10,6 +10,9 @@ type WordSet struct {
 
 const setSize = 1 << 12
 
+// seed is that of all hashes of this process.
+var seed = maphash.MakeSeed()
+
 func hashWord(word string) uint16 { return uint16(maphash.String(seed, word)) }
 
 // Add adds a word.

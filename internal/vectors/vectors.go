@@ -1,7 +1,7 @@
 // Package vectors maps words to vectors that were trained for tools: a task and a tool with the
 // same meaning have vectors in similar directions, even without a common word.
 //
-// A model is a list of words (as package index returns them), each with a vector of small
+// A model is a list of words (as package analysis returns them), each with a vector of small
 // integers and two weights. tools/train makes it; docs/selection.md says from which data.
 package vectors
 

@@ -51,7 +51,7 @@ func TestRelease(t *testing.T) {
 	t.Run("rpm", func(t *testing.T) { tryRPM(ctx, t, r) })
 	t.Run("sbom", func(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(r.out, archiveName(r.version, here)+".sbom.json"))
-		if err != nil || !strings.Contains(string(text), `"pkg:golang/github.com/blevesearch/zapx/v17@v`) {
+		if err != nil || !strings.Contains(string(text), `"pkg:golang/github.com/blevesearch/bleve/v2@v`) {
 			t.Errorf("the search index is not in the list of modules, %v", err)
 		}
 	})

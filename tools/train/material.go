@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -102,8 +103,8 @@ func (m *material) addCorpus(c *corpus, hard [][]string, s selection) {
 		for f := range fields {
 			fields[f] = someOf(fields[f], mostTerms, random)
 		}
-		described := append(index.Joined(tool.Description), index.Words(tool.Description)...)
-		m.tools = append(m.tools, item{fields: fields, id: m.id(index.Words(tool.Name), described), describe: described,
+		described := append(analysis.Joined(tool.Description), analysis.Words(tool.Description)...)
+		m.tools = append(m.tools, item{fields: fields, id: m.id(analysis.Words(tool.Name), described), describe: described,
 			group: number(m.groups, [2]string{c.name, tool.Server})})
 	}
 	var examples []example

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"unicode"
 
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 )
 
@@ -115,13 +116,13 @@ func (s splitter) of(text string) (all []string) {
 		words, ok := s[part]
 		if !ok {
 			const first = "qqq" // a text with this word keeps no stop words
-			words = index.Words(first + " " + part)[1:]
+			words = analysis.Words(first + " " + part)[1:]
 			s[strings.Clone(part)] = words
 		}
 		all = append(all, words...)
 	}
 	if len(all) == 0 {
-		return index.Words(text)
+		return analysis.Words(text)
 	}
 	return all
 }
@@ -129,7 +130,7 @@ func (s splitter) of(text string) (all []string) {
 func (s splitter) row(p *positive, source string) row {
 	r := row{source: source, server: p.Server, title: s.of(p.Title)}
 	r.fields[index.NameField] = s.of(p.Name)
-	r.fields[index.DescriptionField] = append(index.Joined(p.Description), s.of(p.Description)...)
+	r.fields[index.DescriptionField] = append(analysis.Joined(p.Description), s.of(p.Description)...)
 	for _, param := range p.Params {
 		r.fields[index.ParameterField] = append(r.fields[index.ParameterField], s.of(param)...)
 	}

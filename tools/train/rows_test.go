@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 )
 
@@ -16,7 +17,7 @@ func TestSplitter(t *testing.T) {
 	s := make(splitter)
 	for _, text := range []string{"", "the", "to be or not", "The getHTTPUrl of a file.", "delete  it\tnow", "ファイル を 読む", "it is", "a b-c/d.EFg"} {
 		for range 2 { // the second time from memory
-			if got, want := s.of(text), index.Words(text); !slices.Equal(got, want) {
+			if got, want := s.of(text), analysis.Words(text); !slices.Equal(got, want) {
 				t.Errorf("%q: %q, want %q", text, got, want)
 			}
 		}

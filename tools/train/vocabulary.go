@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
@@ -106,7 +107,7 @@ func readStems(path string, wanted func(rank int, form string) bool) (map[string
 	}
 	stems := make(map[string]*stem)
 	for rank, word := range words {
-		form := index.Words(word)
+		form := analysis.Words(word)
 		if len(form) != 1 || !wanted(rank, form[0]) {
 			continue
 		}

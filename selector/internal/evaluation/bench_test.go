@@ -62,7 +62,7 @@ func open(b *testing.B, tools []registry.NormalizedTool) (*registry.Registry, *i
 }
 
 func sizes(b *testing.B, run func(*testing.B, []registry.NormalizedTool, []evaluation.Example)) {
-	for _, n := range []int{1_000, 0} {
+	for _, n := range []int{100, 1_000, 0} {
 		tools, queries := corpora(b, n)
 		b.Run(fmt.Sprint(len(tools)), func(b *testing.B) { run(b, tools, queries) })
 	}
@@ -79,7 +79,9 @@ func BenchmarkRealIndex(b *testing.B) {
 			r, x := open(b, tools)
 			b.StopTimer()
 			held = heap() - before
-			x.Close()
+			if err := x.Close(); err != nil {
+				b.Fatal(err)
+			}
 			runtime.KeepAlive(r)
 			b.StartTimer()
 		}
@@ -98,7 +100,7 @@ func heap() float64 {
 func BenchmarkRealUpdate(b *testing.B) {
 	sizes(b, func(b *testing.B, tools []registry.NormalizedTool, _ []evaluation.Example) {
 		r, x := open(b, tools)
-		defer x.Close()
+		defer func() { _ = x.Close() }()
 		edited := slices.Clone(tools[:50])
 		for i := 0; b.Loop(); i++ {
 			for j := range edited {

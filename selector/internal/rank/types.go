@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
@@ -13,33 +14,33 @@ import (
 //
 // The weights are logarithms of likelihood ratios, from tasks of public corpora and the
 // schemas of the tools that they need; those of values that are rare there are by hand.
-var typeWeights = [index.NumTypes]struct {
-	taken       index.Types
+var typeWeights = [analysis.NumTypes]struct {
+	taken       analysis.Types
 	hit, missed float64
 }{
-	index.URLType:      {typeSet(index.URLType, index.HostType), 0.9, -0.4},
-	index.HostType:     {typeSet(index.HostType, index.URLType), 0.5, -0.1},
-	index.PathType:     {typeSet(index.PathType), 0.7, -0.3},
-	index.NumberType:   {typeSet(index.NumberType), 0.3, -0.05},
-	index.DateType:     {typeSet(index.DateType, index.QueryType), 0.5, -0.3},
-	index.QuotedType:   {typeSet(index.QuotedType, index.NameType), 0.1, -0.1},
-	index.EmailType:    {typeSet(index.EmailType), 0.8, -0.3},
-	index.IDType:       {typeSet(index.IDType), 0.5, -0.3},
-	index.UserType:     {typeSet(index.UserType), 0.5, -0.2},
-	index.ChannelType:  {typeSet(index.ChannelType), 0.8, -0.4},
-	index.CodeType:     {typeSet(index.CodeType, index.QueryType), 0.5, -0.3},
-	index.QueryType:    {typeSet(index.QueryType), 1, -0.6},
-	index.SelectorType: {typeSet(index.SelectorType), 0.8, -0.4},
-	index.VariableType: {typeSet(index.VariableType, index.NameType), 0.4, 0},
+	analysis.URLType:      {typeSet(analysis.URLType, analysis.HostType), 0.9, -0.4},
+	analysis.HostType:     {typeSet(analysis.HostType, analysis.URLType), 0.5, -0.1},
+	analysis.PathType:     {typeSet(analysis.PathType), 0.7, -0.3},
+	analysis.NumberType:   {typeSet(analysis.NumberType), 0.3, -0.05},
+	analysis.DateType:     {typeSet(analysis.DateType, analysis.QueryType), 0.5, -0.3},
+	analysis.QuotedType:   {typeSet(analysis.QuotedType, analysis.NameType), 0.1, -0.1},
+	analysis.EmailType:    {typeSet(analysis.EmailType), 0.8, -0.3},
+	analysis.IDType:       {typeSet(analysis.IDType), 0.5, -0.3},
+	analysis.UserType:     {typeSet(analysis.UserType), 0.5, -0.2},
+	analysis.ChannelType:  {typeSet(analysis.ChannelType), 0.8, -0.4},
+	analysis.CodeType:     {typeSet(analysis.CodeType, analysis.QueryType), 0.5, -0.3},
+	analysis.QueryType:    {typeSet(analysis.QueryType), 1, -0.6},
+	analysis.SelectorType: {typeSet(analysis.SelectorType), 0.8, -0.4},
+	analysis.VariableType: {typeSet(analysis.VariableType, analysis.NameType), 0.4, 0},
 }
 
 // lacking weighs what a tool requires and the task does not have.
 const lacking = -0.2
 
 // needed are the types of values of which a person says one if the tool requires it.
-var needed = typeSet(index.URLType, index.PathType, index.EmailType, index.QueryType, index.SelectorType)
+var needed = typeSet(analysis.URLType, analysis.PathType, analysis.EmailType, analysis.QueryType, analysis.SelectorType)
 
-func typeSet(all ...index.Type) (s index.Types) {
+func typeSet(all ...analysis.Type) (s analysis.Types) {
 	for _, t := range all {
 		s = s.With(t)
 	}
@@ -48,7 +49,7 @@ func typeSet(all ...index.Type) (s index.Types) {
 
 // values are the values in a task.
 type values struct {
-	types      index.Types
+	types      analysis.Types
 	extensions []string        // of paths, as words
 	named      map[string]bool // the task's words, and those of the hosts in it
 }
@@ -62,14 +63,14 @@ func valuesOf(t text.Task) (v values) {
 		v.named[word] = true
 	}
 	for _, l := range t.Literals {
-		if l.Type == index.URLType || l.Type == index.HostType {
-			for _, word := range index.Words(hostOf(l.Text)) {
+		if l.Type == analysis.URLType || l.Type == analysis.HostType {
+			for _, word := range analysis.Words(hostOf(l.Text)) {
 				v.named[word] = true
 			}
 		}
 		v.types = v.types.With(l.Type)
 		if l.Extension != "" {
-			v.extensions = append(v.extensions, index.Words(l.Extension)...)
+			v.extensions = append(v.extensions, analysis.Words(l.Extension)...)
 		}
 	}
 	return v
@@ -83,7 +84,7 @@ func (s *scorer) types(d *index.Document) float64 {
 	sum := 0.0
 	for t, w := range typeWeights {
 		switch {
-		case !s.values.types.Has(index.Type(t)):
+		case !s.values.types.Has(analysis.Type(t)):
 		case d.Takes&w.taken != 0:
 			sum += w.hit
 		default:
@@ -103,9 +104,9 @@ func (s *scorer) types(d *index.Document) float64 {
 }
 
 // accepted are the types that parameters may have which take the values in the task.
-func (s *scorer) accepted() (all index.Types) {
+func (s *scorer) accepted() (all analysis.Types) {
 	for t, w := range typeWeights {
-		if s.values.types.Has(index.Type(t)) {
+		if s.values.types.Has(analysis.Type(t)) {
 			all |= w.taken
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
 // classify returns what literal a token without spaces is, if it is one.
@@ -38,7 +38,7 @@ func readURL(token string) (value, bool) {
 	}
 	rest, _, _ = strings.Cut(rest, "?")
 	host, file, _ := strings.Cut(rest, "/")
-	return value{kind: index.URLType, extension: extension(file), optional: hostName(host)}, true
+	return value{kind: analysis.URLType, extension: extension(file), optional: hostName(host)}, true
 }
 
 // readAddress reads ann@example.com, git@github.com:a/b.git, @ann and @scope/package.
@@ -51,20 +51,20 @@ func readAddress(token string) (value, bool) {
 	name, _, isRepository := strings.Cut(host, ":")
 	switch {
 	case user == "" && strings.Contains(host, "/"):
-		return value{kind: index.NameType, optional: host}, host[0] != '/'
+		return value{kind: analysis.NameType, optional: host}, host[0] != '/'
 	case user == "":
-		return value{kind: index.UserType}, host != "" && all(host, isIdent)
+		return value{kind: analysis.UserType}, host != "" && all(host, isIdent)
 	case isHost:
-		return value{kind: index.EmailType}, true
+		return value{kind: analysis.EmailType}, true
 	case isRepository && strings.Contains(host, "/"):
-		return value{kind: index.URLType, optional: hostName(name)}, true
+		return value{kind: analysis.URLType, optional: hostName(name)}, true
 	}
 	return value{}, false
 }
 
 // readVariable reads $HOME, ${HOME}, %HOME% and NODE_ENV.
 func readVariable(token string) (value, bool) {
-	v := value{kind: index.VariableType}
+	v := value{kind: analysis.VariableType}
 	if name, ok := strings.CutPrefix(token, "$"); ok {
 		name = strings.Trim(name, "{}")
 		return v, name != "" && unicode.IsLetter(rune(name[0])) && all(name, isIdent)
@@ -83,13 +83,13 @@ func (r *reader) readHash(token string) (value, bool) {
 	case !ok || name == "":
 		return value{}, false
 	case all(name, isDigit):
-		return value{kind: index.IDType}, true
+		return value{kind: analysis.IDType}, true
 	case !all(name, isIdent):
-		return value{kind: index.SelectorType}, strings.ContainsAny(name, ".>[: ")
+		return value{kind: analysis.SelectorType}, strings.ContainsAny(name, ".>[: ")
 	case r.selects:
-		return value{kind: index.SelectorType}, true
+		return value{kind: analysis.SelectorType}, true
 	}
-	return value{kind: index.ChannelType}, true
+	return value{kind: analysis.ChannelType}, true
 }
 
 // readNumber reads 3, -1,000.5, 40%, $20 and 5km. Its unit stays a word. After a word such
@@ -102,9 +102,9 @@ func readNumber(token string) (value, bool) {
 	}
 	switch unit := strings.ToLower(digits); {
 	case unit == "" || strings.Trim(unit, "%€$£°") == "":
-		return value{kind: index.NumberType}, true
+		return value{kind: analysis.NumberType}, true
 	case isA("UNITS", unit) || unit == "st" || unit == "nd" || unit == "rd" || unit == "th":
-		return value{kind: index.NumberType, unit: unit}, true
+		return value{kind: analysis.NumberType, unit: unit}, true
 	}
 	return value{}, false
 }
@@ -135,7 +135,7 @@ func readID(token string) (value, bool) {
 			return value{}, false
 		}
 	}
-	v := value{kind: index.IDType}
+	v := value{kind: analysis.IDType}
 	prefix, number, ok := strings.Cut(token, "-")
 	switch {
 	case digits == 0 || letters == 0:
@@ -151,7 +151,7 @@ func readID(token string) (value, bool) {
 
 // readSelector reads button.submit, input[name=q], .card and //div[@id].
 func readSelector(token string) (value, bool) {
-	v := value{kind: index.SelectorType}
+	v := value{kind: analysis.SelectorType}
 	element := token
 	if n := strings.IndexAny(token, ".#[:"); n >= 0 {
 		element = token[:n]
@@ -171,7 +171,7 @@ func readSelector(token string) (value, bool) {
 
 // readHost reads example.com, localhost:3000, 10.0.0.1 and ::1.
 func readHost(token string) (value, bool) {
-	v := value{kind: index.HostType}
+	v := value{kind: analysis.HostType}
 	if strings.Count(token, ":") > 1 {
 		return v, all(token, func(c rune) bool { return c == ':' || strings.ContainsRune("0123456789abcdefABCDEF", c) })
 	}
@@ -210,7 +210,7 @@ func hostName(host string) string {
 
 // readPath reads /tmp/a.csv, ~/a, C:\a, src/main.go, a.csv, .csv and acme/api.
 func readPath(token string) (value, bool) {
-	v := value{kind: index.PathType, extension: extension(strings.ReplaceAll(token, `\`, "/"))}
+	v := value{kind: analysis.PathType, extension: extension(strings.ReplaceAll(token, `\`, "/"))}
 	first, rest, slash := strings.Cut(token, "/")
 	switch {
 	case len(token) > 2 && token[1] == ':' && token[2] == '\\' || strings.HasPrefix(token, `\\`):
@@ -249,7 +249,7 @@ func readCall(token string) (value, bool) {
 	if !ok || !strings.HasSuffix(rest, ")") || name == "" || !all(name, func(c rune) bool { return isIdent(c) || c == '.' }) {
 		return value{}, false
 	}
-	return value{kind: index.CodeType, optional: name}, true
+	return value{kind: analysis.CodeType, optional: name}, true
 }
 
 func all(s string, is func(rune) bool) bool {

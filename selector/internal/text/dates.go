@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
 // date takes a date or a time out of the task that begins with the token at i, and may go
@@ -21,7 +21,7 @@ func (r *reader) date(i int, token string) int {
 	after, afterEnd := r.peek(nextEnd)
 	switch {
 	case all(word, isDigit) && isA("NUMBERED", r.before):
-		r.take(token, value{kind: index.IDType})
+		r.take(token, value{kind: analysis.IDType})
 		return len(token)
 	case isA("TIMES", word), isA("DAYS", word), isDate(word), isClock(word):
 	case isA("NEAR", word):
@@ -54,7 +54,7 @@ func (r *reader) date(i int, token string) int {
 		return 0
 	}
 	text := r.text[i:end]
-	r.take(text, value{kind: index.DateType, optional: longWords(text)})
+	r.take(text, value{kind: analysis.DateType, optional: longWords(text)})
 	return end - i
 }
 

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
 // A phrase is what people say, and what tools call it.
 type phrase struct {
 	stems []string // of its words, but for small ones
-	means []string // as index.Words returns them
+	means []string // as analysis.Words returns them
 }
 
 //go:embed everyday.txt
@@ -20,7 +20,7 @@ var everydayList string
 
 // everyday holds the phrases of everyday.txt by their first stem, the longest first.
 var everyday = sync.OnceValue(func() map[string][]phrase {
-	all, stemmer := make(map[string][]phrase), make(index.Stemmer)
+	all, stemmer := make(map[string][]phrase), make(analysis.Stemmer)
 	for line := range strings.Lines(everydayList) {
 		said, means, ok := strings.Cut(line, ":")
 		if !ok || strings.HasPrefix(line, "#") {
@@ -28,7 +28,7 @@ var everyday = sync.OnceValue(func() map[string][]phrase {
 		}
 		for one := range strings.SplitSeq(said, ",") {
 			stems := phraseStems(one, stemmer)
-			all[stems[0]] = append(all[stems[0]], phrase{stems, index.Words(means)})
+			all[stems[0]] = append(all[stems[0]], phrase{stems, analysis.Words(means)})
 		}
 	}
 	for _, phrases := range all {
@@ -38,12 +38,12 @@ var everyday = sync.OnceValue(func() map[string][]phrase {
 })
 
 // sayings returns the stems of a text without small words such as "the".
-func sayings(text string, stems index.Stemmer) []string {
+func sayings(text string, stems analysis.Stemmer) []string {
 	return slices.DeleteFunc(stems.Stems(text), func(w string) bool { return wordLists().small[w] })
 }
 
 // phraseStems returns the stems of a phrase of the list, with its values, such as <path>.
-func phraseStems(phrase string, stemmer index.Stemmer) (stems []string) {
+func phraseStems(phrase string, stemmer analysis.Stemmer) (stems []string) {
 	for word := range strings.FieldsSeq(phrase) {
 		if strings.HasPrefix(word, "<") {
 			stems = append(stems, word)
@@ -56,10 +56,10 @@ func phraseStems(phrase string, stemmer index.Stemmer) (stems []string) {
 
 // withValues returns the stems of a task's plain text, with its values where they stood. A
 // date leaves words that phrases know.
-func withValues(plain string, spots []spot, stems index.Stemmer) (said []string) {
+func withValues(plain string, spots []spot, stems analysis.Stemmer) (said []string) {
 	last := 0
 	for _, s := range spots {
-		if s.kind == index.DateType {
+		if s.kind == analysis.DateType {
 			continue
 		}
 		said = append(append(said, sayings(plain[last:s.at], stems)...), "<"+s.kind.String()+">")

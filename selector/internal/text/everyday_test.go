@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
 // everydayLines yields the phrases and the meaning of each line of everyday.txt.
@@ -16,7 +16,7 @@ func everydayLines(t *testing.T, yield func(phrases []string, means string)) {
 			continue
 		}
 		said, means, ok := strings.Cut(line, ": ")
-		if !ok || len(index.Words(means)) != len(strings.Fields(means)) {
+		if !ok || len(analysis.Words(means)) != len(strings.Fields(means)) {
 			t.Errorf("%q: want phrases, a colon, and words that are none of those that are left out", line)
 			continue
 		}
@@ -29,7 +29,7 @@ func TestEverydayList(t *testing.T) {
 	known := make(map[string]string)
 	everydayLines(t, func(phrases []string, means string) {
 		for _, p := range phrases {
-			stems := strings.Join(phraseStems(p, make(index.Stemmer)), " ")
+			stems := strings.Join(phraseStems(p, make(analysis.Stemmer)), " ")
 			if other, ok := known[stems]; ok {
 				t.Errorf("%q is %q", p, other)
 			}
@@ -54,7 +54,7 @@ var exampleValues = strings.NewReplacer("<path>", "./a/b.txt", "<url>", "https:/
 // English words that mean nothing, does not have.
 func missedMeaning(p, means string) string {
 	task := Parse("i should " + exampleValues.Replace(p) + " with the qqq")
-	for _, m := range index.Words(means) {
+	for _, m := range analysis.Words(means) {
 		if !slices.ContainsFunc(task.Words, func(w Word) bool { return w.Text == m || slices.Contains(w.Synonyms, m) }) {
 			return m
 		}
@@ -78,7 +78,7 @@ func TestNoSynonymCrossesAnOpposite(t *testing.T) {
 	for _, pair := range opposites {
 		a, b, _ := strings.Cut(pair, " ")
 		for _, p := range [][2]string{{a, b}, {b, a}} {
-			if from, to := p[0], index.Words(p[1])[0]; slices.Contains(means(index.Words(from)[0]), to) {
+			if from, to := p[0], analysis.Words(p[1])[0]; slices.Contains(means(analysis.Words(from)[0]), to) {
 				t.Errorf("%q stands for %q", from, p[1])
 			}
 		}
@@ -86,15 +86,15 @@ func TestNoSynonymCrossesAnOpposite(t *testing.T) {
 	everydayLines(t, func(phrases []string, meant string) {
 		// What a line means, and synonyms of that, and what a phrase that is one word has as synonyms.
 		var all []string
-		for _, m := range index.Words(meant) {
+		for _, m := range analysis.Words(meant) {
 			all = union(all, means(m))
 		}
 		for _, p := range phrases {
 			for _, pair := range opposites[:len(opposites)-9] {
 				a, b, _ := strings.Cut(pair, " ")
 				for _, p2 := range [][2]string{{a, b}, {b, a}} {
-					from, to := index.Words(p2[0])[0], index.Words(p2[1])[0]
-					words := index.Words(p)
+					from, to := analysis.Words(p2[0])[0], analysis.Words(p2[1])[0]
+					words := analysis.Words(p)
 					if len(words) == 1 && slices.Contains(means(words[0]), from) && slices.Contains(all, to) {
 						t.Errorf("%q: %q stands for %q", p, p2[0], p2[1])
 					}
@@ -103,7 +103,7 @@ func TestNoSynonymCrossesAnOpposite(t *testing.T) {
 		}
 		for _, pair := range opposites {
 			a, b, _ := strings.Cut(pair, " ")
-			if means := index.Words(meant); slices.Contains(means, index.Words(a)[0]) && slices.Contains(means, index.Words(b)[0]) {
+			if means := analysis.Words(meant); slices.Contains(means, analysis.Words(a)[0]) && slices.Contains(means, analysis.Words(b)[0]) {
 				t.Errorf("%q has %q and %q", meant, a, b)
 			}
 		}

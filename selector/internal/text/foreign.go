@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
 // maxForeign bounds what foreignWords returns.
@@ -19,7 +19,7 @@ const maxForeign = 256
 // maxForeignLen bounds a foreign word in bytes.
 const maxForeignLen = 64
 
-// foreignWords returns the English words, as index.Words does, that the
+// foreignWords returns the English words, as analysis.Words does, that the
 // foreign words of a task stand for, in order and without repeats. Han and Kana
 // always count; words in Latin letters do where the task is not in English.
 func foreignWords(task string) []string {
@@ -48,12 +48,12 @@ func foreignWords(task string) []string {
 }
 
 // A lexicon is what foreign.txt and the English word lists say.
-// Its words are folded; the words that they stand for are as index.Words returns them.
+// Its words are folded; the words that they stand for are as analysis.Words returns them.
 type lexicon struct {
 	terms    map[string][]string // what a word stands for; nothing for words without meaning
 	stems    map[string][]string // what the words with a stem stand for
 	longest  int                 // bytes in the longest term of Han and Kana
-	stop     map[string]bool     // foreign words that mean nothing, as index.Words returns them
+	stop     map[string]bool     // foreign words that mean nothing, as analysis.Words returns them
 	evidence map[string]int      // of a foreign task, below zero of an English one
 }
 
@@ -224,7 +224,7 @@ var foreignLexicon = sync.OnceValue(func() *lexicon {
 		default:
 			note(english, key, contentWord)
 			note(foreign, list, contentWord)
-			l.addTerms(list, index.Words(key))
+			l.addTerms(list, analysis.Words(key))
 		}
 	}
 	note(english, chatterList, functionWord)
@@ -239,7 +239,7 @@ var foreignLexicon = sync.OnceValue(func() *lexicon {
 		case foreign[w] > 0:
 			l.evidence[w] = 0
 		case english[w] == contentWord: // German has "screenshot", too
-			l.addTerms(w, index.Words(w))
+			l.addTerms(w, analysis.Words(w))
 			fallthrough
 		default:
 			l.evidence[w] = -english[w]
@@ -266,7 +266,7 @@ func (l *lexicon) addTerms(list string, english []string) {
 func (l *lexicon) addStops(list string) {
 	l.addTerms(list, nil)
 	for field := range strings.FieldsSeq(list) {
-		if words := index.Words(field); len(words) == 1 {
+		if words := analysis.Words(field); len(words) == 1 {
 			l.stop[words[0]] = true
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
 func TestForeignWords(t *testing.T) {
@@ -34,7 +34,7 @@ func TestForeignWords(t *testing.T) {
 		"Lösche die Datei im Branch master":        "delete file branch",
 	} {
 		got := foreignWords(task)
-		for _, w := range index.Words(want) {
+		for _, w := range analysis.Words(want) {
 			if !slices.Contains(got, w) {
 				t.Errorf("foreignWords(%q) = %q, want %q among them", task, got, want)
 			}

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
 // A Literal is a value in a task, such as a path, that a tool is to get as an argument. Its
 // characters are not words of the task.
 type Literal struct {
-	Type      index.Type
+	Type      analysis.Type
 	Text      string // as it stands in the task
 	Extension string // of a file name, in lower case without the dot; "" if it has none
 }
@@ -21,7 +21,7 @@ const maxLiterals = 64
 
 // A value is what is known of a literal before it is taken out of a task.
 type value struct {
-	kind      index.Type
+	kind      analysis.Type
 	extension string
 	optional  string // words that count where a tool has them
 	unit      string // the unit of a number, which stays a word

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
-var typeNames = [index.NumTypes]string{
-	index.URLType: "url", index.HostType: "host", index.PathType: "path", index.NumberType: "number",
-	index.DateType: "date", index.QuotedType: "quoted", index.EmailType: "email", index.IDType: "id",
-	index.UserType: "user", index.ChannelType: "channel", index.NameType: "name", index.CodeType: "code",
-	index.QueryType: "query", index.SelectorType: "selector", index.VariableType: "variable",
+var typeNames = [analysis.NumTypes]string{
+	analysis.URLType: "url", analysis.HostType: "host", analysis.PathType: "path", analysis.NumberType: "number",
+	analysis.DateType: "date", analysis.QuotedType: "quoted", analysis.EmailType: "email", analysis.IDType: "id",
+	analysis.UserType: "user", analysis.ChannelType: "channel", analysis.NameType: "name", analysis.CodeType: "code",
+	analysis.QueryType: "query", analysis.SelectorType: "selector", analysis.VariableType: "variable",
 }
 
 // describe returns the words of a task, optional ones in parentheses, and its literals.
@@ -105,7 +105,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, task string) {
 		got := Parse(task)
 		for _, l := range got.Literals {
-			if l.Text == "" || l.Type >= index.NumTypes || !strings.Contains(task, strings.Fields(l.Text + " x")[0]) {
+			if l.Text == "" || l.Type >= analysis.NumTypes || !strings.Contains(task, strings.Fields(l.Text + " x")[0]) {
 				t.Errorf("literal %+v of %q", l, task)
 			}
 		}
@@ -144,7 +144,7 @@ func TestCurlyQuotes(t *testing.T) {
 	for _, task := range []string{"in the note “Home page” delete the file “Intro”", "in der Notiz „Home page“ lösche die Datei „Intro“", "in the note „Home page” delete the file „Intro”"} {
 		var quoted []string
 		for _, l := range Parse(task).Literals {
-			if l.Type == index.QuotedType {
+			if l.Type == analysis.QuotedType {
 				quoted = append(quoted, l.Text)
 			}
 		}

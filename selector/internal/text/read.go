@@ -5,7 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
 // A reader takes the literals out of a task. It reads each byte once, but for what it
@@ -29,7 +29,7 @@ type reader struct {
 // A spot is where in the plain text of a task a literal stood.
 type spot struct {
 	at   int
-	kind index.Type
+	kind analysis.Type
 }
 
 // readLiterals returns a reader at the end of the task. names says whether capitalised words
@@ -171,7 +171,7 @@ func (r *reader) word(i int, token string) {
 		if last := len(r.found) - 1; last >= 0 && r.nameEnd == i-1 && r.text[i-1] == ' ' {
 			r.found[last].Text += " " + name
 		} else {
-			r.found = append(r.found, Literal{Type: index.NameType, Text: name})
+			r.found = append(r.found, Literal{Type: analysis.NameType, Text: name})
 		}
 		r.nameEnd = i + len(token)
 		r.leave(name)
@@ -199,8 +199,8 @@ func isName(word string) bool {
 
 // isCommon reports whether all of a word, which may be a joined one, is in the lists of words.
 func isCommon(word string) bool {
-	const other = "task " // next to another word, index.Words leaves stop words out
-	for _, w := range index.Words(other + word)[1:] {
+	const other = "task " // next to another word, analysis.Words leaves stop words out
+	for _, w := range analysis.Words(other + word)[1:] {
 		if l := wordLists(); !l.chatter[w] && !l.general[w] && !l.actions[w] && l.synonyms[w] == nil {
 			return false
 		}

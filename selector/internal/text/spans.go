@@ -5,7 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
 // Bounds of literals that may hold spaces, in bytes.
@@ -82,13 +82,13 @@ func (r *reader) quoted(rest string, size int, closing string, most int) int {
 // takeQuoted takes the text between quotation marks. A single word may be that of a tool;
 // a path, a URL or the like is one here, too.
 func (r *reader) takeQuoted(content string, isCode bool) {
-	v := value{kind: index.QuotedType}
+	v := value{kind: analysis.QuotedType}
 	if isCode {
-		v.kind = index.CodeType
+		v.kind = analysis.CodeType
 	}
 	switch single := !strings.ContainsFunc(content, unicode.IsSpace); {
 	case isQuery(content):
-		v = value{kind: index.QueryType, optional: "sql"}
+		v = value{kind: analysis.QueryType, optional: "sql"}
 	case single:
 		if known, ok := r.classify(content); ok {
 			v = known
@@ -96,7 +96,7 @@ func (r *reader) takeQuoted(content string, isCode bool) {
 			v.optional = content
 		}
 	case isPathStart(content):
-		v = value{kind: index.PathType, extension: extension(content)}
+		v = value{kind: analysis.PathType, extension: extension(content)}
 	}
 	r.take(content, v)
 }
@@ -123,7 +123,7 @@ func (r *reader) object(rest string) int {
 			if quotes < 2 {
 				return 0
 			}
-			r.take(rest[:n+1], value{kind: index.CodeType})
+			r.take(rest[:n+1], value{kind: analysis.CodeType})
 			return n + 1
 		}
 	}
@@ -144,7 +144,7 @@ func (r *reader) query(rest string) int {
 	}
 	r.budget -= len(rest)
 	rest = strings.TrimRight(rest, " .?!")
-	r.take(rest, value{kind: index.QueryType, optional: "sql"})
+	r.take(rest, value{kind: analysis.QueryType, optional: "sql"})
 	return len(rest)
 }
 

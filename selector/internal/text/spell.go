@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
 // maxSpelled bounds how much of a task is searched for a word, in bytes.
@@ -28,7 +28,7 @@ func Speller(task string) func(stems string) string {
 func WholeWords(text string) map[string]string {
 	whole := make(map[string]string)
 	for _, w := range plainWords(text[:min(len(text), MaxTask)]) {
-		if stems := index.Words(w); len(stems) == 1 && whole[stems[0]] == "" {
+		if stems := analysis.Words(w); len(stems) == 1 && whole[stems[0]] == "" {
 			whole[stems[0]] = w
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
 // Bounds of [Task.Respell].
@@ -30,7 +30,7 @@ func (t *Task) Respell(has func(word string) bool) {
 		if len(a)+len(b) < leastJoined-1 {
 			continue
 		}
-		if joined := index.Words(a + b); len(joined) == 1 && has(joined[0]) {
+		if joined := analysis.Words(a + b); len(joined) == 1 && has(joined[0]) {
 			t.spell(a, joined[0])
 			t.spell(b, joined[0])
 		}
@@ -62,7 +62,7 @@ func split(word string, has func(string) bool) []string {
 		if !has(b) {
 			continue
 		}
-		if a := index.Words(word[:i]); has(a[0]) {
+		if a := analysis.Words(word[:i]); has(a[0]) {
 			return []string{a[0], b}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/verbs"
 )
@@ -31,7 +31,7 @@ type Task struct {
 
 // A Word is a word of a task.
 type Word struct {
-	Text      string   // as [index.Words] returns it
+	Text      string   // as [analysis.Words] returns it
 	Synonyms  []string // other words for the same, sorted
 	Spellings []string // the same word joined with the next, or split; see [Task.Respell]
 	Foreign   bool     // the task is in another language, and so is this word
@@ -51,9 +51,9 @@ const (
 )
 
 // Words returns the words by which tools for a task are found: those of
-// [index.Words] without literals and chatter such as "please", unless there is
+// [analysis.Words] without literals and chatter such as "please", unless there is
 // nothing else. Foreign words come after the English ones that they stand for.
-func Words(task string) []string { return read(task, make(index.Stemmer)).words }
+func Words(task string) []string { return read(task, make(analysis.Stemmer)).words }
 
 // A reading is a task without its literals.
 type reading struct {
@@ -67,7 +67,7 @@ type reading struct {
 
 // read takes the literals out of a task. If they leave nothing to search for, they are
 // what to search for.
-func read(task string, stems index.Stemmer) reading {
+func read(task string, stems analysis.Stemmer) reading {
 	task = task[:min(len(task), MaxTask)]
 	latin, _ := foreignLexicon().languages(task)
 	found := readLiterals(task, !latin)
@@ -90,7 +90,7 @@ func read(task string, stems index.Stemmer) reading {
 // quoted text, "find" or "tool" does not.
 func (r *reading) says() bool {
 	quotes := slices.ContainsFunc(r.literals, func(l Literal) bool {
-		return l.Type == index.QuotedType || l.Type == index.CodeType
+		return l.Type == analysis.QuotedType || l.Type == analysis.CodeType
 	})
 	return slices.ContainsFunc(r.words, func(w string) bool {
 		return r.optional[w] == 0 && !wordLists().chatter[w] && !(quotes && wordLists().finding[w])
@@ -98,7 +98,7 @@ func (r *reading) says() bool {
 }
 
 // content returns the words of a text without chatter, and the index of the first foreign one.
-func content(text string, stems index.Stemmer) (words []string, foreign int) {
+func content(text string, stems analysis.Stemmer) (words []string, foreign int) {
 	all := stems.Words(text)
 	english := foreignWords(text)
 	translated := len(english) > 0
@@ -116,7 +116,7 @@ func content(text string, stems index.Stemmer) (words []string, foreign int) {
 
 // Parse returns a task as words and literals.
 func Parse(text string) Task {
-	stems := make(index.Stemmer)
+	stems := make(analysis.Stemmer)
 	r := read(text, stems)
 	t := Task{Text: r.words, Joined: stems.Joined(r.plain), Literals: r.literals}
 	at := make(map[string]int, len(t.Text))
@@ -231,7 +231,7 @@ var actionList string
 //go:embed synonyms.txt
 var synonymList string
 
-// lists holds the word lists in the form that index.Words gives to words.
+// lists holds the word lists in the form that analysis.Words gives to words.
 type lists struct {
 	chatter  map[string]bool     // how people ask, whatever they ask for
 	general  map[string]bool     // actions and qualities that tools of all kinds have
@@ -246,7 +246,7 @@ var wordLists = sync.OnceValue(func() lists {
 	l.small = wordSet("the a an my our your his her their this these those some just please")
 	l.finding = wordSet("find search tool use call run execute invoke look")
 	for line := range strings.Lines(synonymList) {
-		group := index.Words(line)
+		group := analysis.Words(line)
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
@@ -263,7 +263,7 @@ var wordLists = sync.OnceValue(func() lists {
 
 func wordSet(list string) map[string]bool {
 	set := make(map[string]bool)
-	for _, w := range index.Words(list) {
+	for _, w := range analysis.Words(list) {
 		set[w] = true
 	}
 	return set

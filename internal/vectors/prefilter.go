@@ -1,10 +1,6 @@
-package index
+package vectors
 
-import (
-	"math"
-
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
-)
+import "math"
 
 const (
 	// headDims is the number of dimensions that are compared first, as small integers. They are
@@ -17,20 +13,25 @@ const (
 	restCosine = 0.33
 )
 
-// heads are the first dimensions of vectors, next to each other: most vectors are far from a
-// task, and need not be looked at.
-type heads struct {
+// A Prefilter tells most of the vectors that are far from a task by their first dimensions, which
+// it has next to each other.
+type Prefilter struct {
 	values []int8    // headDims of each vector
 	rests  []float32 // by vector: the length without them
 }
 
-// add adds the head of a vector, which has unit length or is nil.
-func (h *heads) add(v vectors.Vector) {
+// NewPrefilter returns a prefilter without vectors, with room for n.
+func NewPrefilter(n int) Prefilter {
+	return Prefilter{make([]int8, 0, n*headDims), make([]float32, 0, n)}
+}
+
+// Add adds a vector, which has unit length or is nil.
+func (h *Prefilter) Add(v Vector) {
 	h.values = appendHead(h.values, v, math.MaxInt8)
 	h.rests = append(h.rests, length(v[min(headDims, len(v)):]))
 }
 
-func appendHead(to []int8, v vectors.Vector, scale float32) []int8 {
+func appendHead(to []int8, v Vector, scale float32) []int8 {
 	for i := range headDims {
 		x := float32(0)
 		if i < len(v) {
@@ -41,14 +42,15 @@ func appendHead(to []int8, v vectors.Vector, scale float32) []int8 {
 	return to
 }
 
-// A probe is what a task's vector is compared with heads by.
-type probe struct {
+// A Probe is a task's vector as a [Prefilter] compares it.
+type Probe struct {
 	head []int8
 	unit float32 // the value of 1 in a product of heads
 	rest float32
 }
 
-func newProbe(v vectors.Vector) probe {
+// NewProbe returns the probe of a vector.
+func NewProbe(v Vector) Probe {
 	most := float32(0)
 	for _, x := range v[:min(headDims, len(v))] {
 		most = max(most, x, -x)
@@ -57,11 +59,12 @@ func newProbe(v vectors.Vector) probe {
 		most = 1
 	}
 	scale := math.MaxInt8 / most
-	return probe{appendHead(nil, v, scale), 1 / (scale * math.MaxInt8), restCosine * length(v[min(headDims, len(v)):])}
+	return Probe{appendHead(nil, v, scale), 1 / (scale * math.MaxInt8), restCosine * length(v[min(headDims, len(v)):])}
 }
 
-// expected returns the most that the scalar product with vector i is expected to be.
-func (h *heads) expected(p probe, i int) float32 {
+// Expected returns the most that the scalar product with the vector that was added as the i-th,
+// from 0, is expected to be.
+func (h *Prefilter) Expected(p Probe, i int) float32 {
 	head := h.values[i*headDims : (i+1)*headDims : (i+1)*headDims]
 	q := p.head[:headDims]
 	var a, b, c, d int32
@@ -76,4 +79,4 @@ func (h *heads) expected(p probe, i int) float32 {
 }
 
 // length returns the length of a vector.
-func length(v vectors.Vector) float32 { return float32(math.Sqrt(float64(v.Dot(v)))) }
+func length(v Vector) float32 { return float32(math.Sqrt(float64(v.Dot(v)))) }

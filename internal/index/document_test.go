@@ -2,52 +2,13 @@ package index
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
-
-func TestWords(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                              "",
-		"getHTTPUrl":                    "get http url",
-		"browser_take_screenshot":       "browser take screenshot",
-		"list-all.repositories/v2":      "list repositori v2",
-		"MP3Player base64Encode":        "mp3 player base64 encod",
-		"S3Bucket 3DModel":              "s3 bucket 3d model",
-		"The weather in Paris":          "weather pari",
-		"the of":                        "the of",
-		"使用必应搜索 query":                  "使 用 必 应 搜 索 queri",
-		"Größe ändern, señor":           "größe ändern señor",
-		"don't":                         "don t",
-		"ÉCOLE ÉcoleNormale":            "école école normal",
-		"\xff\xfebad\xffbytes":          "bad byte",
-		strings.Repeat("x", 65) + " a1": "a1",
-	} {
-		if got := strings.Join(Words(text), " "); got != want {
-			t.Errorf("Words(%q) = %q, want %q", text, got, want)
-		}
-	}
-}
-
-func FuzzWords(f *testing.F) {
-	f.Add("getHTTPUrl 使用 don't \xff")
-	f.Fuzz(func(t *testing.T, text string) {
-		words := Words(text)
-		if !slices.Equal(words, Words(text)) {
-			t.Error("not the same twice")
-		}
-		for _, w := range words {
-			if w == "" || strings.ContainsAny(w, " \t\n") || utf8.ValidString(text) && !utf8.ValidString(w) {
-				t.Errorf("%q is not a word", w)
-			}
-		}
-	})
-}
 
 func TestDocument(t *testing.T) {
 	tool := tool("shop", "find_item", "Finds an item", "commerce")
@@ -56,7 +17,7 @@ func TestDocument(t *testing.T) {
 		"filter":{"type":"object","properties":{"color":{"enum":["red","blue",1,null]}}},
 		"tags":{"type":"array","items":{"anyOf":[{"type":"object","properties":{"label":{}}}]}},
 		"odd":true}}`)
-	d := newDocument(registry.Item{Tool: &tool}, make(Stemmer), vectors.Embedded().NewBag())
+	d := newDocument(registry.Item{Tool: &tool}, make(analysis.Stemmer), vectors.Embedded().NewBag())
 	in := func(f Field) string {
 		var words []string
 		for _, term := range d.Terms {
@@ -98,7 +59,7 @@ func TestDocumentOfHostileTools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tool := tool("s", "name", strings.Repeat("much ", 100_000))
 			tool.InputSchema = json.RawMessage(schema)
-			d := newDocument(registry.Item{Tool: &tool}, make(Stemmer), vectors.Embedded().NewBag())
+			d := newDocument(registry.Item{Tool: &tool}, make(analysis.Stemmer), vectors.Embedded().NewBag())
 			for f, n := range d.Len {
 				if n > maxFieldWords {
 					t.Errorf("%d words in field %d", n, f)
@@ -108,24 +69,39 @@ func TestDocumentOfHostileTools(t *testing.T) {
 	}
 }
 
-func TestJoined(t *testing.T) {
-	for text, want := range map[string][]string{
-		"a MySQL table on GitHub": {"mysql", "github"},
-		"plain words":             nil,
-		"GetHTTPUrl":              nil, // three words
-		"readFile":                nil, // an identifier
-		"createPullRequestReview": nil,
-		"VeryLongIdentifier":      nil,
-		"Capital":                 nil,
-	} {
-		if got := Joined(text); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
+// A name that is written as two words in one is found by either.
+func TestDocumentOfJoinedNames(t *testing.T) {
 	d := NewDocument(registry.Item{Tool: &registry.NormalizedTool{Name: "q", Description: "Queries MySQL"}}, vectors.Embedded())
 	for _, word := range []string{"mysql", "sql"} {
 		if _, ok := d.Term(word); !ok {
 			t.Errorf("the tool lacks %q", word)
+		}
+	}
+}
+
+func TestSame(t *testing.T) {
+	same := func(name, schema string) uint64 {
+		return NewDocument(registry.Item{Tool: &registry.NormalizedTool{Name: name, InputSchema: json.RawMessage(schema)}}, vectors.Embedded()).Same
+	}
+	if same("read", `{"a":1,"b":2}`) != same("read", `{"b":2, "a":1}`) {
+		t.Error("equal tools differ")
+	}
+	if same("read", `{"a":1}`) == same("write", `{"a":1}`) || same("read", `{"a":1}`) == same("read", `{"a":2}`) {
+		t.Error("different tools are equal")
+	}
+}
+
+// The bits of a document stand for the words of its name in the order of its terms.
+func TestNumbersOfName(t *testing.T) {
+	for name, want := range map[string]struct{ plurals, singulars uint16 }{
+		"list_issues":     {0b01, 0b10}, // issu, list
+		"get_issue":       {0, 0b11},
+		"get_news_status": {0b010, 0b101}, // get, news, status
+		"issue_of_issues": {0, 0},
+	} {
+		d := NewDocument(registry.Item{Tool: &registry.NormalizedTool{Server: "s", Name: name, Description: "Aardvarks and zebras"}}, vectors.Embedded())
+		if d.Plurals != want.plurals || d.Singulars != want.singulars {
+			t.Errorf("%s: %b and %b, want %b and %b", name, d.Plurals, d.Singulars, want.plurals, want.singulars)
 		}
 	}
 }

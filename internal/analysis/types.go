@@ -1,4 +1,4 @@
-package index
+package analysis
 
 // A Type is a kind of value that a task may hold, such as a URL, and that a parameter may
 // take.

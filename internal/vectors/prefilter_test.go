@@ -1,19 +1,17 @@
-package index
+package vectors
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
 // What is expected of a vector is its product in the first dimensions and a share of what the
 // others can add.
 func TestExpected(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	vector := func(dim int, rest float64) vectors.Vector {
-		v := make(vectors.Vector, dim)
+	vector := func(dim int, rest float64) Vector {
+		v := make(Vector, dim)
 		for i := range v {
 			v[i] = float32(random.NormFloat64())
 			if i >= headDims {
@@ -27,19 +25,19 @@ func TestExpected(t *testing.T) {
 		return v
 	}
 	for _, dim := range []int{3, headDims, headDims + 50} {
-		var h heads
-		h.add(nil)
+		var h Prefilter
+		h.Add(nil)
 		task := vector(dim, 0.5)
-		p := newProbe(task)
-		if got := h.expected(p, 0); got != 0 {
+		p := NewProbe(task)
+		if got := h.Expected(p, 0); got != 0 {
 			t.Errorf("%v is expected of no vector", got)
 		}
 		for i := 1; i < 50; i++ {
 			v := vector(dim, 0.5)
-			h.add(v)
+			h.Add(v)
 			n := min(headDims, dim)
 			want := task[:n].Dot(v[:n]) + restCosine*length(task[n:])*length(v[n:])
-			if got := h.expected(p, i); math.Abs(float64(got-want)) > 0.02 {
+			if got := h.Expected(p, i); math.Abs(float64(got-want)) > 0.02 {
 				t.Errorf("%d dimensions: %v is expected, not %v", dim, got, want)
 			}
 		}

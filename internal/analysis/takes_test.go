@@ -1,4 +1,4 @@
-package index
+package analysis
 
 import (
 	"encoding/json"
@@ -32,7 +32,7 @@ func TestTakes(t *testing.T) {
 		if err := json.Unmarshal([]byte(tc.schema), &schema); err != nil {
 			t.Fatal(err)
 		}
-		if all, required := takes(schema, 0); all != tc.takes || required != tc.require {
+		if all, required := Takes(schema); all != tc.takes || required != tc.require {
 			t.Errorf("%s: takes %b, requires %b; want %b and %b", tc.schema, all, required, tc.takes, tc.require)
 		}
 	}

@@ -1,4 +1,4 @@
-package index
+package analysis
 
 import "strings"
 
@@ -29,23 +29,4 @@ func isPlural(word string) bool {
 		return false
 	}
 	return true
-}
-
-// setNumbers sets Plurals and Singulars. Words of a name beyond the 16th are left out.
-func (d *Document) setNumbers(name string, stems Stemmer) {
-	numbers := stems.Numbers(name)
-	k := 0
-	for i := range d.Terms {
-		if d.Terms[i].Count[NameField] == 0 {
-			continue
-		}
-		if plural, known := numbers[d.Terms[i].Word]; known && k < 16 {
-			if plural {
-				d.Plurals |= 1 << k
-			} else {
-				d.Singulars |= 1 << k
-			}
-		}
-		k++
-	}
 }

@@ -1,4 +1,6 @@
-package index
+// Package analysis finds out what texts and schemas hold: words, in the form by which items are
+// found, and the types of values that a tool takes.
+package analysis
 
 import (
 	_ "embed"

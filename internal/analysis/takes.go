@@ -1,4 +1,4 @@
-package index
+package analysis
 
 import (
 	"maps"
@@ -9,8 +9,10 @@ import (
 // a tool takes.
 const maxTakesDepth = 1
 
-// takes returns the types of the values that a schema's parameters take, and of those that
+// Takes returns the types of the values that a decoded schema's parameters take, and of those that
 // it requires. A parameter tells by its format, its name or its JSON type.
+func Takes(schema any) (all, required Types) { return takes(schema, 0) }
+
 func takes(schema any, depth int) (all, required Types) {
 	object, _ := schema.(map[string]any)
 	properties, _ := object["properties"].(map[string]any)

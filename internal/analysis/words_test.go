@@ -1,0 +1,62 @@
+package analysis
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                              "",
+		"getHTTPUrl":                    "get http url",
+		"browser_take_screenshot":       "browser take screenshot",
+		"list-all.repositories/v2":      "list repositori v2",
+		"MP3Player base64Encode":        "mp3 player base64 encod",
+		"S3Bucket 3DModel":              "s3 bucket 3d model",
+		"The weather in Paris":          "weather pari",
+		"the of":                        "the of",
+		"使用必应搜索 query":                  "使 用 必 应 搜 索 queri",
+		"Größe ändern, señor":           "größe ändern señor",
+		"don't":                         "don t",
+		"ÉCOLE ÉcoleNormale":            "école école normal",
+		"\xff\xfebad\xffbytes":          "bad byte",
+		strings.Repeat("x", 65) + " a1": "a1",
+	} {
+		if got := strings.Join(Words(text), " "); got != want {
+			t.Errorf("Words(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func FuzzWords(f *testing.F) {
+	f.Add("getHTTPUrl 使用 don't \xff")
+	f.Fuzz(func(t *testing.T, text string) {
+		words := Words(text)
+		if !slices.Equal(words, Words(text)) {
+			t.Error("not the same twice")
+		}
+		for _, w := range words {
+			if w == "" || strings.ContainsAny(w, " \t\n") || utf8.ValidString(text) && !utf8.ValidString(w) {
+				t.Errorf("%q is not a word", w)
+			}
+		}
+	})
+}
+
+func TestJoined(t *testing.T) {
+	for text, want := range map[string][]string{
+		"a MySQL table on GitHub": {"mysql", "github"},
+		"plain words":             nil,
+		"GetHTTPUrl":              nil, // three words
+		"readFile":                nil, // an identifier
+		"createPullRequestReview": nil,
+		"VeryLongIdentifier":      nil,
+		"Capital":                 nil,
+	} {
+		if got := Joined(text); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
