@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	_ "github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/early" // is the process guard
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/supervisor"
