@@ -59,9 +59,6 @@ const (
 	// again, at first; twice as long each further time, and maxAlonePause at most.
 	alonePause    = time.Minute
 	maxAlonePause = time.Hour
-
-	// quietCheck is how often such a process looks whether its client awaits no answer.
-	quietCheck = 50 * time.Millisecond
 )
 
 // serveShared has a shared router serve the client until it leaves. While that is not possible, this
@@ -122,7 +119,7 @@ func awaitSharing(said *edits, pause time.Duration, look func() (well, edited bo
 			}
 			for slices.ContainsFunc(m.Clients(), func(c server.Client) bool { return c.Open > 0 }) {
 				select {
-				case <-time.After(quietCheck):
+				case <-time.After(50 * time.Millisecond): // look again whether the client awaits no answer
 				case <-ctx.Done():
 					return nil
 				}
