@@ -15,12 +15,13 @@ import (
 const (
 	maxInitOurs   = 16 << 10
 	maxInitOthers = 128 << 10
-	maxInitAll    = 3 << 20 // a garbage collection would come at 4 MiB
+	maxInitAll    = 3<<20 + 3<<18 // a garbage collection would come at 4 MiB
 )
 
 // heavyInits are packages that cannot be had without what they do at the start.
 var heavyInits = map[string]int{
-	"github.com/santhosh-tekuri/jsonschema/v6": 2 << 20, // compiles the schemas of all drafts
+	"github.com/santhosh-tekuri/jsonschema/v6":     2 << 20, // compiles the schemas of all drafts
+	"github.com/blevesearch/bleve/v2/index/scorch": 5 << 18, // makes tables for fuzzy search
 }
 
 var initTrace = regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes, \d+ allocs$`)
