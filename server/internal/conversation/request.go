@@ -161,7 +161,7 @@ func panicked(r *Request, p any) error {
 
 // undelivered logs that a server has answered a call, and the client has not got the answer.
 func (r *Request) undelivered(waitsFor string) {
-	r.clients.log.Warn("a call has an answer for a second, and the client does not have it",
+	r.clients.log.Warn("a server's answer has not reached its client for a second",
 		zap.ByteString("tool", r.Name[:min(len(r.Name), maxID)]), zap.String("waits for", waitsFor))
 }
 

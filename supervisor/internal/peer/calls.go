@@ -56,9 +56,7 @@ func (c *Calls) add(one *call) error {
 }
 
 // busy counts the calls that a caller waits for. c.mu must be held.
-func (c *Calls) busy() int {
-	return len(c.pending) - c.subscriptions
-}
+func (c *Calls) busy() int { return len(c.pending) - c.subscriptions }
 
 // remove ends a call.
 func (c *Calls) remove(one *call) {

@@ -114,8 +114,7 @@ func (c *Conn) Request(ctx context.Context, r session.Request) (json.RawMessage,
 
 // Notify implements [session.Session].
 func (c *Conn) Notify(ctx context.Context, method string, params json.RawMessage) error {
-	err := c.link.Send(ctx, &Outgoing{Method: method, Params: params, Line: wire.AppendNotification(nil, method, params)})
-	if err != nil {
+	if err := c.link.Send(ctx, &Outgoing{Method: method, Params: params, Line: wire.AppendNotification(nil, method, params)}); err != nil {
 		return notSent(c, err)
 	}
 	return nil
@@ -184,9 +183,11 @@ func (c *Conn) Settle(id int64, r Reply) {
 	if r.Message.Fault != nil {
 		r = c.check(one.method, r)
 	}
+	if r.Err == nil {
+		one.trail.Answered("the call to go on") // first, since the call says where it is from then on
+	}
 	select {
 	case one.answer <- r:
-		one.trail.Answered("the call to go on")
 	default:
 		c.Flood.admit("", len(r.Message.Result))
 	}

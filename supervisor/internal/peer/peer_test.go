@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,6 +203,41 @@ func TestCallCancelled(t *testing.T) {
 	}
 	if got := <-notified; got != "notifications/cancelledtrue" {
 		t.Errorf("the server was notified of %s", got)
+	}
+}
+
+// The trail of a call begins with the server's answer, and not with the reason why none comes.
+func TestTrailOfACall(t *testing.T) {
+	for name, test := range map[string]struct {
+		settle func(*Peer, *script, int64)
+		late   int32
+	}{
+		"an answer": {func(_ *Peer, s *script, id int64) { s.write(`{"id":%d,"result":{}}`, id) }, 1},
+		"an error":  {func(_ *Peer, s *script, id int64) { s.write(`{"id":%d,"error":{"code":1,"message":"no"}}`, id) }, 1},
+		"no answer": {func(p *Peer, _ *script, id int64) { p.Settle(id, Reply{Err: session.ErrClosed}) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, s := pair(t)
+				var late atomic.Int32
+				trail := &session.Trail{Late: func(string) { late.Add(1) }}
+				ended := make(chan error)
+				go func() {
+					_, err := p.Call(t.Context(), session.Request{Method: "m", Trail: trail})
+					ended <- err
+				}()
+				id, err := OurID(s.read().ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				test.settle(p, s, id)
+				<-ended
+				time.Sleep(time.Minute)
+				if late.Load() != test.late {
+					t.Errorf("late %d times, want %d", late.Load(), test.late)
+				}
+			})
+		})
 	}
 }
 
