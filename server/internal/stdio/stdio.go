@@ -126,12 +126,6 @@ type connection struct {
 	answers      sync.WaitGroup // requests that are being answered
 }
 
-// A task is an open request and its slot in the journal.
-type task struct {
-	request *conversation.Request
-	slot    int
-}
-
 // read takes lines until the input ends.
 func (c *connection) read(ctx context.Context, lines *wire.Reader) {
 	for {
@@ -217,23 +211,24 @@ func (c *connection) receiveRequest(ctx context.Context, m wire.Message, line []
 		return true
 	}
 	c.note(m, line)
-	t := task{r, c.journal.Begin(r.ID)}
+	slot := c.journal.Begin(r.ID)
 	c.journal.Passed(lines) // in the journal, the request is open from now on, and no longer unread
+	c.answers.Add(1)
 	if r.Quick {
-		c.answer(t, false)
+		c.answer(r, slot, false)
 		return true
 	}
-	c.answers.Go(func() { c.answer(t, true) })
+	go c.answer(r, slot, true)
 	return true
 }
 
 // answer runs a request and has its answer written. The goroutine that reads must not write.
-func (c *connection) answer(t task, mayWrite bool) {
-	line := t.request.Run()
-	if line != nil {
-		c.queue.put(outgoing{message: line, slot: t.slot, trail: &t.request.Trail}, putOptions{patient: true, mayWrite: mayWrite})
-	} else if !isInterrupted(t.request) {
-		c.journal.End(t.slot)
+func (c *connection) answer(r *conversation.Request, slot int, mayWrite bool) {
+	defer c.answers.Done()
+	if line := r.Run(); line != nil {
+		c.queue.put(outgoing{message: line, slot: slot, trail: &r.Trail}, putOptions{patient: true, mayWrite: mayWrite})
+	} else if !isInterrupted(r) {
+		c.journal.End(slot)
 	}
 }
 
