@@ -112,12 +112,12 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	if !f.overHTTP && mayShare(env) {
 		return serveShared(ctx, env, c, named, f, log)
 	}
-	return serveHere(ctx, env, c, named, f, log, nil)
+	return serveHere(ctx, env, c, named, f, log, nil, &edits{unwatched: f.noWatch})
 }
 
 // serveHere serves clients in this process, and listens in further ways. The journal says where to
-// go on with a client that another router served before; nil for none.
-func serveHere(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger, journal server.Journal, further ...func(*edits) service.Listener) error {
+// go on with a client that another router served before; nil for none. said gets the edits.
+func serveHere(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger, journal server.Journal, said *edits, further ...service.Listener) error {
 	s := newService(env, c, named, f, log)
 	if f.overHTTP {
 		l, err := web.New(c.Router.HTTP, f.web, s.Pages, log)
@@ -133,15 +133,12 @@ func serveHere(ctx context.Context, env *environment, c config.Config, named boo
 	if f.stdio {
 		s.Listeners = append(s.Listeners, listenOnStdio(env, journal))
 	}
-	said := &edits{unwatched: f.noWatch}
 	s.Judged = said.judge
 	s.Listeners = append(s.Listeners, listenForCommands(env, c, s, said, log))
 	if !named && env.data != "" && canAsk(env) {
 		s.Listeners = append(s.Listeners, askAboutEdits(env, said, log))
 	}
-	for _, listener := range further {
-		s.Listeners = append(s.Listeners, listener(said))
-	}
+	s.Listeners = append(s.Listeners, further...)
 	s.Options.Sole = !f.overHTTP
 	if screen, ok := env.stderr.(*terminal.Screen); ok && !(f.stdio && (isTerminal(env.streams[0]) || isTerminal(env.streams[1]))) { // messages on the terminal leave no room for it
 		s.Screen = screen

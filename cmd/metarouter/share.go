@@ -71,7 +71,7 @@ func serveShared(ctx context.Context, env *environment, c config.Config, named b
 	}
 	if err != nil {
 		log.Info("serving the client in a process of its own", zap.Error(err))
-		return serveHere(ctx, env, c, named, f, log, nil)
+		return serveHere(ctx, env, c, named, f, log, nil, &edits{unwatched: f.noWatch})
 	}
 	for pause := alonePause; ; pause = min(2*pause, maxAlonePause) {
 		err := shareRouter(ctx, env, &c, named, f, file, stage, log)
@@ -80,17 +80,18 @@ func serveShared(ctx context.Context, env *environment, c config.Config, named b
 		}
 		log.Info("serving the client in a process of its own", zap.Error(err))
 		alone, leave := context.WithCancelCause(ctx)
-		err = serveHere(alone, env, c, named, f, log, daemon.NewJournal(memory, stage), func(said *edits) service.Listener {
-			return awaitSharing(said, pause, func() (well, edited bool) {
-				now, usable, err := readConfig(env, c.Files, named)
-				if err != nil || !usable || daemon.Program(version) != program() {
-					return false, true
-				}
-				edited = now.Digest() != c.Digest()
-				c = now
-				return true, edited
-			}, func() { leave(errShareAgain) })
-		})
+		look := func() (well, edited bool) {
+			now, usable, err := readConfig(env, c.Files, named)
+			if err != nil || !usable || daemon.Program(version) != program() {
+				return false, true
+			}
+			edited = now.Digest() != c.Digest()
+			c = now
+			return true, edited
+		}
+		said := &edits{unwatched: f.noWatch}
+		again := awaitSharing(said, pause, look, func() { leave(errShareAgain) })
+		err = serveHere(alone, env, c, named, f, log, daemon.NewJournal(memory, stage), said, again)
 		leave(nil)
 		if context.Cause(alone) != errShareAgain {
 			return err
@@ -103,30 +104,30 @@ func serveShared(ctx context.Context, env *environment, c config.Config, named b
 // or when the configuration was edited, once all is well and the client awaits no answer.
 func awaitSharing(said *edits, pause time.Duration, look func() (well, edited bool), leave func()) service.Listener {
 	return func(ctx context.Context, _ *adapter.Parts, m *server.Servers) error {
-		due, anyEdit := time.After(pause), false
-		for over := false; ; {
+		due, over := time.After(pause), false // the pause, or an edit has ended it
+		for {
 			judged, _ := said.now()
 			well, edited := look()
-			if anyEdit = anyEdit || edited; !well || !over && !anyEdit {
-				select {
-				case <-judged:
-				case <-due:
-					over, due = true, time.After(pause)
-				case <-ctx.Done():
-					return nil
-				}
-				continue
+			if over = over || edited; well && over {
+				break
 			}
-			for slices.ContainsFunc(m.Clients(), func(c server.Client) bool { return c.Open > 0 }) {
-				select {
-				case <-time.After(50 * time.Millisecond): // look again whether the client awaits no answer
-				case <-ctx.Done():
-					return nil
-				}
+			select {
+			case <-judged:
+			case <-due:
+				over, due = true, time.After(pause)
+			case <-ctx.Done():
+				return nil
 			}
-			leave()
-			return nil
 		}
+		for slices.ContainsFunc(m.Clients(), func(c server.Client) bool { return c.Open > 0 }) {
+			select {
+			case <-time.After(50 * time.Millisecond): // look again whether the client awaits no answer
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		leave()
+		return nil
 	}
 }
 

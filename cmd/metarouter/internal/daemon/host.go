@@ -226,9 +226,9 @@ func (h *Host) accept(w http.ResponseWriter) (c *net.UnixConn, s Streams, err er
 // that the client need not end its input, and reload. The host sends bye, with the
 // error if there was one.
 const (
-	WordLeave  = "leave\n"
-	WordReload = "reload\n"
-	WordBye    = "bye "
+	wordLeave  = "leave\n"
+	wordReload = "reload\n"
+	wordBye    = "bye "
 )
 
 // host serves a client, and reports whether it was the last one.
@@ -244,9 +244,9 @@ func (h *Host) host(ctx context.Context, c *net.UnixConn, s Streams) (last bool)
 			switch word, err := lines.ReadString('\n'); {
 			case err != nil:
 				return
-			case word == WordReload:
+			case word == wordReload:
 				h.Reload()
-			case word == WordLeave:
+			case word == wordLeave:
 				cancel()
 			}
 		}
@@ -266,7 +266,7 @@ func (h *Host) host(ctx context.Context, c *net.UnixConn, s Streams) (last bool)
 		text = err.Error() + "\n"
 	}
 	c.SetWriteDeadline(time.Now().Add(time.Second))
-	_, gone := io.WriteString(c, WordBye+text)
+	_, gone := io.WriteString(c, wordBye+text)
 	if last = h.leave(true, gone != nil); last {
 		h.last = c
 		return true

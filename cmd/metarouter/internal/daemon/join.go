@@ -212,14 +212,14 @@ func (c *Client) ask(conn *net.UnixConn, terms Terms) error {
 // follow waits until the client has left, and the host has ended if it must.
 func (c *Client) follow(ctx context.Context, conn *net.UnixConn) error {
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { io.WriteString(conn, WordLeave) })()
+	defer context.AfterFunc(ctx, func() { io.WriteString(conn, wordLeave) })()
 	done := make(chan struct{})
 	defer close(done)
 	go func() {
 		for {
 			select {
 			case <-c.Reload:
-				io.WriteString(conn, WordReload)
+				io.WriteString(conn, wordReload)
 			case <-done:
 				return
 			}
@@ -227,7 +227,7 @@ func (c *Client) follow(ctx context.Context, conn *net.UnixConn) error {
 	}()
 	lines := bufio.NewReader(conn)
 	line, err := lines.ReadString('\n')
-	text, bye := strings.CutPrefix(line, WordBye)
+	text, bye := strings.CutPrefix(line, wordBye)
 	if err != nil || !bye {
 		return errLost
 	}
