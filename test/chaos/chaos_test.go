@@ -27,22 +27,7 @@ func TestLoad(t *testing.T)  { testRun(t, "none", 5*time.Second) }
 
 // testRun builds and runs the program.
 func testRun(t *testing.T, faults string, lasts time.Duration) {
-	if testing.Short() {
-		t.Skip("it puts routers under load for seconds")
-	}
-	asked := os.Getenv(lastsVariable)
-	if asked == "" && os.Getenv("METAROUTER_TESTS") != "all" {
-		t.Skip("it loads the machine for seconds; METAROUTER_TESTS=all or " + lastsVariable + "=20s runs it")
-	}
-	if asked != "" {
-		var err error
-		if lasts, err = time.ParseDuration(asked); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if lasts == 0 {
-		t.Skip(lastsVariable + " is 0s")
-	}
+	lasts = lasting(t, lastsVariable, lasts)
 	program := filepath.Join(t.TempDir(), "chaos")
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -54,6 +39,27 @@ func testRun(t *testing.T, faults string, lasts time.Duration) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// lasting returns how long a test loads the machine: as the variable says, or usually this long if
+// METAROUTER_TESTS is all. Otherwise the test is skipped.
+func lasting(t *testing.T, variable string, usually time.Duration) time.Duration {
+	t.Helper()
+	asked := os.Getenv(variable)
+	if testing.Short() || asked == "" && os.Getenv("METAROUTER_TESTS") != "all" {
+		t.Skipf("it loads the machine; METAROUTER_TESTS=all or %s=%s runs it", variable, usually)
+	}
+	if asked == "" {
+		return usually
+	}
+	lasts, err := time.ParseDuration(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lasts == 0 {
+		t.Skip(variable + " is 0s")
+	}
+	return lasts
 }
 
 func TestKeepFiles(t *testing.T) {

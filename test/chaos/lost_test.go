@@ -47,22 +47,7 @@ var ways = []way{
 // turns, by servers made with the official SDK and by others, while processes are stopped for
 // moments at random, which shakes the order of all hand-overs.
 func TestNoCallIsLost(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it calls tools for seconds")
-	}
-	lasts, asked := time.Minute, os.Getenv(callsVariable)
-	if asked == "" && os.Getenv("METAROUTER_TESTS") != "all" {
-		t.Skip("it calls tools for a minute; METAROUTER_TESTS=all or " + callsVariable + "=1m runs it")
-	}
-	if asked != "" {
-		var err error
-		if lasts, err = time.ParseDuration(asked); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if lasts == 0 {
-		t.Skip(callsVariable + " is 0s")
-	}
+	lasts := lasting(t, callsVariable, time.Minute)
 	bin := t.TempDir()
 	build(t, bin, "metarouter", "../../cmd/metarouter")
 	build(t, bin, "raced", "../../cmd/metarouter", "-race")

@@ -100,7 +100,7 @@ func TestFailover(t *testing.T) {
 		{"it is down", group, false, down, nil, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
 		{"other names for the arguments", group, false, down, nil, `{"properties":{"maxResults":{"type":"integer"}},"additionalProperties":false}`, "b", `{"maxResults":1}`, `["local","a:find","b:find"]`, shortWait},
 		{"the arguments do not fit", group, false, down, nil, `{"required":["q"]}`, "", "", "", StartWait + 2*shortWait},
-		{"nobody knows whether the arguments fit", group, false, down, nil, `{"type":7}`, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
+		{"it is not known whether the arguments fit", group, false, down, nil, `{"type":7}`, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
 		{"it dies, and reading is harmless", group, true, nil, died, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, time.Second},
 		{"it dies, and nobody knows what it did", group, false, nil, died, object, "", "", "", 0},
 		{"a twin, for what is harmless", Policy{Twins: []string{"b"}}, true, down, nil, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
@@ -150,7 +150,7 @@ func TestFailover(t *testing.T) {
 				meta := wire.Member(result.JSON, "_meta")
 				server, _ := wire.String(wire.Member(meta, "server"))
 				degraded := string(wire.Member(meta, "degraded"))
-				if checked := string(wire.Member(meta, "arguments_checked")); checked != fmt.Sprint(!strings.HasPrefix(tc.name, "nobody knows whether")) {
+				if checked := string(wire.Member(meta, "arguments_checked")); checked != fmt.Sprint(!strings.HasPrefix(tc.name, "it is not known whether")) {
 					t.Errorf("arguments_checked is %s", checked)
 				}
 				if result.IsError || server != tc.want || result.Tool == nil || result.Tool.Server != tc.want || sent[tc.want] != tc.args ||
