@@ -10,7 +10,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -122,9 +121,6 @@ var rules = map[string][]string{
 	"test/sdkserver":  {"test/fakeserver"},
 }
 
-// maxExported bounds the exported names of the public packages.
-const maxExported = 517
-
 // TestRules checks that no rule lets a step import a later one.
 func TestRules(t *testing.T) {
 	position := func(name string) int {
@@ -195,30 +191,6 @@ func mayImport(name, rule, imported string) bool {
 func step(name string) string {
 	before, _, _ := strings.Cut(name, "/internal/")
 	return before
-}
-
-// TestExportedNames bounds the surface that readers have to know. A name counts if it is
-// declared at the top of a package that other modules can import.
-func TestExportedNames(t *testing.T) {
-	count := map[string]int{}
-	for file, name := range sources(t) {
-		top, _, _ := strings.Cut(name, "/")
-		if top == "test" || top == "tools" || strings.Contains("/"+name+"/", "/internal/") {
-			continue
-		}
-		for _, declaration := range parse(t, file, parser.SkipObjectResolution).Decls {
-			count[name] += exported(declaration)
-		}
-	}
-	sum := 0
-	for _, name := range slices.Sorted(maps.Keys(count)) {
-		sum += count[name]
-		t.Logf("%4d %s", count[name], name)
-	}
-	t.Logf("%4d in all", sum)
-	if sum > maxExported {
-		t.Errorf("%d exported names, want at most %d: export only what another package needs", sum, maxExported)
-	}
 }
 
 // exported returns how many exported names the declaration has. A method counts if its type
