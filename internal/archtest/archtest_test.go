@@ -1,5 +1,5 @@
 // Package archtest holds the project to its design: which package may import which, and how
-// much the public packages export.
+// large each may be.
 //
 // A step of the path imports earlier steps only, and only those that its rule names. Steps that do
 // not name each other are peers: adapter introduces them.

@@ -95,6 +95,15 @@ func (s *setup) killUntilAlone(c *mcptest.Client, between func()) {
 	}
 }
 
+// logIfFailed logs what a client's process has said if the test fails.
+func logIfFailed(t *testing.T, c *mcptest.Client) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Stderr())
+		}
+	})
+}
+
 // servesItself reports whether the client's process has begun to serve it.
 func servesItself(c *mcptest.Client) bool {
 	return strings.Contains(c.Stderr(), "in a process of its own")
@@ -311,11 +320,7 @@ func TestSharedRouterIsKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	c := s.serve()
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(c.Stderr())
-		}
-	})
+	logIfFailed(t, c)
 	mustCall(t, c, "s__echo", `{"text":"warm"}`)
 	var callers sync.WaitGroup
 	stop := make(chan struct{})
@@ -366,11 +371,7 @@ func TestSharedAgainAfterThreeDeaths(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	c := s.serve()
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(c.Stderr())
-		}
-	})
+	logIfFailed(t, c)
 	s.killUntilAlone(c, func() { mustCall(t, c, "s__echo", `{}`) })
 	if err := writeFile(s.config, "{"); err != nil {
 		t.Fatal(err)
