@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -36,7 +37,7 @@ func newAddCommand(env *environment) *cobra.Command {
 		cobra.ArbitraryArgs, func(ctx context.Context, args []string) error {
 			name, entry, err := o.entry(env, args, cmd.ArgsLenAtDash())
 			if err != nil {
-				return usage(fmt.Errorf("%w\ntry 'metarouter add --help'", err))
+				return exit.Usage(fmt.Errorf("%w\ntry 'metarouter add --help'", err))
 			}
 			if err = runAdd(ctx, env, name, entry.Text, o); err == nil {
 				o.noteBehindDash(env, args, cmd.ArgsLenAtDash())
@@ -139,7 +140,7 @@ func (o addOptions) entry(env *environment, args []string, dash int) (name strin
 		return "", e, err
 	}
 	if e.Cwd, err = startFolder(words); err == nil && e.Cwd != "" {
-		env.note("note: the server starts in %s, since its command has a path that is relative to it", e.Cwd)
+		env.Note("note: the server starts in %s, since its command has a path that is relative to it", e.Cwd)
 	}
 	return name, e, err
 }
@@ -171,11 +172,11 @@ func (o addOptions) noteBehindDash(env *environment, args []string, dash int) {
 	for _, option := range []struct {
 		name  string
 		given bool
-	}{{"--write", o.write}, {"--replace", o.replace}, {"--config", len(env.configs) > 0}} {
+	}{{"--write", o.write}, {"--replace", o.replace}, {"--config", len(env.files.Paths) > 0}} {
 		if !option.given && slices.ContainsFunc(args[dash:], func(arg string) bool {
 			return arg == option.name || strings.HasPrefix(arg, option.name+"=")
 		}) {
-			env.note("note: %s after -- belongs to the server; put it before -- if metarouter is to have it", option.name)
+			env.Note("note: %s after -- belongs to the server; put it before -- if metarouter is to have it", option.name)
 		}
 	}
 }
@@ -231,7 +232,7 @@ func runAdd(ctx context.Context, env *environment, name string, text func(path s
 	case number == 0:
 		f = files[len(files)-1]
 	case !o.replace:
-		return usage(fmt.Errorf("there is a server %q already, at %s; add --replace to replace it, or choose another name", name, place))
+		return exit.Usage(fmt.Errorf("there is a server %q already, at %s; add --replace to replace it, or choose another name", name, place))
 	}
 	entry := text(f.Path)
 	login, err := judgeEntry(env, f, name, entry)
@@ -239,7 +240,7 @@ func runAdd(ctx context.Context, env *environment, name string, text func(path s
 		return err
 	}
 	if f.text, err = clients.PutServer(f.Path, f.Data, name, entry); err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	if clients.Hides(f.Path, []byte(entry)) {
 		f.keep = 0o600
@@ -254,7 +255,7 @@ func runAdd(ctx context.Context, env *environment, name string, text func(path s
 		return offerLogin(ctx, env, paths, []string{name})
 	}
 	if used && err == nil {
-		env.note("next: metarouter tools %s%s", clients.Word(name), configFlags(env))
+		env.Note("next: metarouter tools %s%s", clients.Word(name), env.files.Flags())
 	}
 	return err
 }
@@ -264,12 +265,12 @@ func runAdd(ctx context.Context, env *environment, name string, text func(path s
 func judgeEntry(env *environment, f edited, name, entry string) (login bool, err error) {
 	alone, err := clients.PutServer(f.Path, nil, name, entry)
 	if err != nil {
-		return false, usage(err)
+		return false, exit.Usage(err)
 	}
 	c, err := config.Read(f.Path, alone)
 	problem, refused := errors.AsType[config.Problem](err)
 	if err != nil && !refused {
-		return false, usage(err)
+		return false, exit.Usage(err)
 	}
 	if len(c.Servers) == 0 { // the name is that of a setting, or the entry is no object
 		why := "it is no entry of a server"
@@ -278,37 +279,29 @@ func judgeEntry(env *environment, f edited, name, entry string) (login bool, err
 		} else if len(c.Problems) > 0 {
 			why = c.Problems[0].Message
 		}
-		return false, usage(fmt.Errorf("the entry %q: %s", name, why))
+		return false, exit.Usage(fmt.Errorf("the entry %q: %s", name, why))
 	}
 	s := c.Servers[0]
 	if s.Self {
-		return false, usage(fmt.Errorf("this entry would start metarouter within metarouter; to add metarouter to a client, use 'metarouter install CLIENT'"))
+		return false, exit.Usage(fmt.Errorf("this entry would start metarouter within metarouter; to add metarouter to a client, use 'metarouter install CLIENT'"))
 	}
 	for _, p := range c.Problems {
 		if s.Misconfigured != "" && p.Unset == "" && !p.IsWarning() {
 			for _, w := range c.Problems { // such as a misspelled "command"
 				if w.IsWarning() {
-					env.note("note: %s", w.Message)
+					env.Note("note: %s", w.Message)
 				}
 			}
-			return false, usage(errors.New(p.Message))
+			return false, exit.Usage(errors.New(p.Message))
 		}
-		env.note("note: %s", p.Message)
+		env.Note("note: %s", p.Message)
 	}
 	if login = clients.MayNeedLogin(entry, s); login {
 		noteLogin(env, []string{name})
 	}
 	written, err := config.ReadText(f.Path, alone)
 	if err == nil && len(written.Servers) > 0 && slices.ContainsFunc(written.Servers[0].Secrets(), func(value string) bool { return !strings.Contains(value, "${") }) {
-		env.note("note: a value that may be secret stands in the file as text; to keep it out, write ${NAME} in single quotes instead, and set the variable NAME for the program that starts metarouter")
+		env.Note("note: a value that may be secret stands in the file as text; to keep it out, write ${NAME} in single quotes instead, and set the variable NAME for the program that starts metarouter")
 	}
 	return login, nil
-}
-
-// configFlags returns the --config flags of the command line, for a further command.
-func configFlags(env *environment) (flags string) {
-	for _, path := range env.configs {
-		flags += " --config " + clients.Word(path)
-	}
-	return flags
 }

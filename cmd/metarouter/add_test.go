@@ -4,6 +4,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 )
 
 // The command line of 'claude mcp add' is understood, whatever the order.
@@ -37,7 +39,7 @@ func TestEntryOfArguments(t *testing.T) {
 		`m npx -y pkg`:                              `metarouter add m -- npx -y pkg`,
 		`m npx --token geheim1234geheim1234 -y pkg`: `metarouter add m -- npx --token … -y pkg`,
 	} {
-		env := &environment{stdout: io.Discard, stderr: io.Discard, args: append([]string{"add"}, strings.Fields(line)...)}
+		env := newEnvironment(console.To(io.Discard, io.Discard, 0, false), append([]string{"add"}, strings.Fields(line)...)...)
 		for i, arg := range env.args {
 			env.args[i] = strings.ReplaceAll(arg, `\t`, " ")
 		}

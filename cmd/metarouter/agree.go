@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 )
 
@@ -24,7 +23,7 @@ func personFor(env *environment, yes bool) approval.Person {
 			return approval.Accept, nil
 		case env.running != nil:
 			return env.running.answer(question)
-		case !canAsk(env):
+		case !env.CanAsk():
 			return "", errNoPerson
 		}
 		agreed, err := agrees(ctx, env, question)
@@ -53,18 +52,14 @@ func (h *hosted) answer(question string) (approval.Answer, error) {
 
 // agrees asks the person at the terminal.
 func agrees(ctx context.Context, env *environment, question string) (yes bool, err error) {
-	fmt.Fprintln(env.stderr, question)
-	line, err := readLine(env)(ctx, func() { fmt.Fprintln(env.stderr, "Run it? [y/N]") })
-	if errors.Is(err, io.EOF) {
-		return false, nil
-	}
-	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y"), err
+	fmt.Fprintln(env.Err, question)
+	return env.Confirm(ctx, "Run it? [y/N]")
 }
 
 // notApproved returns why a call was not made, if a person was to be asked first.
 func notApproved(err error) error {
 	if refused, ok := errors.AsType[*approval.Refused](err); ok {
-		return &exitError{exitFailed, refused}
+		return &exit.Error{Code: exit.Failed, Err: refused}
 	}
 	return nil
 }

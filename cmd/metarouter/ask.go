@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"strings"
 	"sync"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
@@ -26,7 +27,7 @@ func askRunningRouter(ctx context.Context, env *environment, c config.Config, al
 	for err == nil && o.Question != "" {
 		agreed, interrupted := agrees(ctx, env, o.Question)
 		if interrupted != nil {
-			return true, errInterrupted
+			return true, exit.Interrupted
 		}
 		if !agreed {
 			break
@@ -37,12 +38,12 @@ func askRunningRouter(ctx context.Context, env *environment, c config.Config, al
 	if err != nil || !done {
 		return done, err
 	}
-	env.stderr.Write(o.Stderr)
-	if _, err := env.results().Write(o.Stdout); err != nil {
+	env.Err.Write(o.Stderr)
+	if _, err := env.Results().Write(o.Stdout); err != nil {
 		return true, err
 	}
 	if o.Code != 0 {
-		return true, &exitError{code: o.Code}
+		return true, &exit.Error{Code: o.Code}
 	}
 	return true, nil
 }
@@ -53,11 +54,11 @@ func requestOutcome(ctx context.Context, env *environment, c config.Config, args
 	if env.standalone || env.running != nil {
 		return o, false, nil
 	}
-	columns, colours := env.page()
-	command := daemon.Command{Program: program(), Args: args, Input: env.input, Columns: columns, Colours: colours, Asks: canAsk(env), Agreed: env.agreed}
-	progress.ShowAsking(env.stderr, func() { o, done, err = daemon.Run(ctx, daemon.PlaceOf(env.data, c.Files), command, all) })
+	columns, colours := env.Page()
+	command := daemon.Command{Program: program(), Args: args, Input: env.input, Columns: columns, Colours: colours, Asks: env.CanAsk(), Agreed: env.agreed}
+	progress.ShowAsking(env.Err, func() { o, done, err = daemon.Run(ctx, daemon.PlaceOf(env.files.Data, c.Files), command, all) })
 	if ctx.Err() != nil {
-		return o, true, errInterrupted
+		return o, true, exit.Interrupted
 	}
 	return o, done, err
 }
@@ -66,13 +67,12 @@ func requestOutcome(ctx context.Context, env *environment, c config.Config, args
 // other processes.
 func handleCommands(env *environment, mux *http.ServeMux, r *adapter.Parts, said *edits, mode func() string, costs func(*adapter.Parts) []telemetry.Cost) {
 	daemon.Commands(mux, program(), func(ctx context.Context, c daemon.Command) daemon.Outcome {
-		said.settle(ctx, env.data, r)
+		said.settle(ctx, env.files.Data, r)
 		var stdout, stderr bytes.Buffer
-		asked := &environment{stdin: strings.NewReader(""), args: c.Args, data: env.data, input: c.Input, running: &hosted{
-			router: r, edits: said, mode: mode(), costs: costs, columns: c.Columns, colours: c.Colours, asks: c.Asks, agreed: c.Agreed,
-		}}
-		asked.setOutput(&stdout, &stderr)
-		code := exitCode(execute(ctx, asked), asked.stderr)
+		asked := newEnvironment(console.To(&stdout, &stderr, c.Columns, c.Colours), c.Args...)
+		asked.files.Data, asked.input = env.files.Data, c.Input
+		asked.running = &hosted{router: r, edits: said, mode: mode(), costs: costs, asks: c.Asks, agreed: c.Agreed}
+		code := exit.Report(execute(ctx, asked), asked.Err)
 		return daemon.Outcome{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: code, Question: asked.running.question}
 	})
 }
@@ -84,7 +84,7 @@ func listenForCommands(env *environment, c config.Config, from *service.Service,
 		mux := http.NewServeMux()
 		handleCommands(env, mux, r, said, s.Default().Mode, from.Observers.Costs)
 		mux.Handle("/", daemon.During(ctx, from.Pages))
-		if err := daemon.Serve(ctx, daemon.PlaceOf(env.data, c.Files), mux); err != nil {
+		if err := daemon.Serve(ctx, daemon.PlaceOf(env.files.Data, c.Files), mux); err != nil {
 			log.Warn("other commands can't ask this router", zap.Error(err))
 		}
 		return nil

@@ -6,16 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os/user"
 	"path/filepath"
 	"regexp"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
-	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/auditlog"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 )
 
@@ -61,19 +61,19 @@ func auditLogFile(env *environment, file string) (string, error) {
 	if file != "" {
 		return filepath.Abs(file)
 	}
-	c, _, err := locateConfig(env) // it starts nothing, and needs no trust
-	if _, none := errors.AsType[*noConfigurationError](err); err != nil && !none {
+	c, _, err := env.files.Locate() // it starts nothing, and needs no trust
+	if _, none := errors.AsType[*configfile.NoConfiguration](err); err != nil && !none {
 		return "", err
 	}
 	switch named := c.Router.Audit.File; {
 	case filepath.IsAbs(named):
 		return named, nil
 	case named != "":
-		return "", usage(fmt.Errorf("the configuration is not trusted, so that it is not known which file %q is; run 'metarouter trust', or name the file", named))
-	case env.data == "":
-		return "", usage(errors.New("without a data folder (--data) there is no audit log; name its file"))
+		return "", exit.Usage(fmt.Errorf("the configuration is not trusted, so that it is not known which file %q is; run 'metarouter trust', or name the file", named))
+	case env.files.Data == "":
+		return "", exit.Usage(errors.New("without a data folder (--data) there is no audit log; name its file"))
 	}
-	return service.AuditFile(env.data), nil
+	return auditlog.File(env.files.Data), nil
 }
 
 // noAuditLog explains that a log does not exist.
@@ -86,7 +86,7 @@ func noAuditLog(file string, err error) error {
 
 func verifyAudit(ctx context.Context, env *environment, file, head string) error {
 	if head != "" && !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(head) {
-		return usage(errors.New("--head needs the whole hash of a line: 64 digits, as 'metarouter audit verify' prints it"))
+		return exit.Usage(errors.New("--head needs the whole hash of a line: 64 digits, as 'metarouter audit verify' prints it"))
 	}
 	file, err := auditLogFile(env, file)
 	if err != nil {
@@ -94,31 +94,31 @@ func verifyAudit(ctx context.Context, env *environment, file, head string) error
 	}
 	report, err := audit.Verify(ctx, file, head)
 	if ctx.Err() != nil {
-		return errInterrupted
+		return exit.Interrupted
 	}
 	if err != nil {
 		return noAuditLog(file, err)
 	}
 	if report.Events == 0 {
-		env.say("%s has no event yet.", file)
+		env.Say("%s has no event yet.", file)
 		return nil
 	}
-	env.say("%s from %s to %s, intact; the last line has the hash %s", counted(int(report.Events), "event"), report.First, report.Last, report.Hash)
+	env.Say("%s from %s to %s, intact; the last line has the hash %s", console.Counted(int(report.Events), "event"), report.First, report.Last, report.Hash)
 	if head != "" {
-		env.say("%s after the line of --head.", counted(int(report.After), "event"))
+		env.Say("%s after the line of --head.", console.Counted(int(report.After), "event"))
 	}
 	if report.Removed > 0 {
-		env.note("note: %s before the first one were in files that are no longer kept", counted(int(report.Removed), "event"))
+		env.Note("note: %s before the first one were in files that are no longer kept", console.Counted(int(report.Removed), "event"))
 	}
 	for _, gap := range report.Gaps {
-		env.note("note: %s:%d: %s", gap.File, gap.Line, gap.Reason)
+		env.Note("note: %s:%d: %s", gap.File, gap.Line, gap.Reason)
 	}
 	return nil
 }
 
 func showAudit(ctx context.Context, env *environment, last int) error {
 	if last < 1 || last > maxShown {
-		return usage(fmt.Errorf("--last must be from 1 to %d", maxShown))
+		return exit.Usage(fmt.Errorf("--last must be from 1 to %d", maxShown))
 	}
 	file, err := auditLogFile(env, "")
 	if err != nil {
@@ -126,74 +126,31 @@ func showAudit(ctx context.Context, env *environment, last int) error {
 	}
 	entries, err := audit.Last(ctx, file, last)
 	if ctx.Err() != nil {
-		return errInterrupted
+		return exit.Interrupted
 	}
 	if err != nil {
 		return noAuditLog(file, err)
 	}
-	if env.json {
-		return env.printJSON(append([]audit.Entry{}, entries...))
+	if env.JSON {
+		return env.PrintJSON(append([]audit.Entry{}, entries...))
 	}
 	if len(entries) == 0 {
-		env.note("%s has no event yet", file)
+		env.Note("%s has no event yet", file)
 		return nil
 	}
-	return env.printTable(func(t table) {
-		t.row("TIME", "WHO", "FROM", "WHAT", "OUTCOME", "ON", "WHY")
+	return env.PrintTable(func(t console.Table) {
+		t.Row("TIME", "WHO", "FROM", "WHAT", "OUTCOME", "ON", "WHY")
 		for _, e := range entries {
-			t.row(e.Time, cmp.Or(e.Principal, "-"), cmp.Or(e.From, "-"), e.Action, e.Outcome, cmp.Or(e.Target, "-"), cmp.Or(e.Reason, "-"))
+			t.Row(e.Time, cmp.Or(e.Principal, "-"), cmp.Or(e.From, "-"), e.Action, e.Outcome, cmp.Or(e.Target, "-"), cmp.Or(e.Reason, "-"))
 		}
 	})
 }
 
-// auditTime is how long a command waits until its event is written.
-const auditTime = 5 * time.Second
-
-// recordCommand records what a command has changed, if the configuration in use names an audit
-// log, or a router that serves over HTTP keeps one in the data folder. A log that can't be
-// written is noted: the command has done its work.
-func recordCommand(env *environment, e audit.Event) {
-	var c config.Config
-	if paths, named, err := findConfig(env); err == nil {
-		if read, usable, err := readConfig(env, paths, named); err == nil && usable {
-			c = read
-		}
-	}
-	o := service.AuditOptions(c, env.data, true)
-	if o.File == "" {
-		return
-	}
-	if c.Router.Audit.File == "" && !audit.Exists(o.File) {
-		return
-	}
-	l, err := audit.Open(o)
-	if err != nil {
-		env.note("note: the audit log can't be written: %v", err)
-		return
-	}
-	e.Principal, e.From = cmp.Or(e.Principal, userName()), cmp.Or(e.From, "terminal")
-	l.Record(e)
-	ctx, cancel := context.WithTimeout(context.Background(), auditTime)
-	defer cancel()
-	if err := l.Close(ctx); err != nil {
-		env.note("note: the audit log can't be written: %v", err)
-	}
-}
-
 // recordHere records that a command, which the running router r carries out, has acted on a server.
 func recordHere(r *adapter.Parts, server, what string, err error) {
-	e := audit.Event{Action: audit.Control, Outcome: audit.OK, Principal: userName(), From: "terminal", Target: server, Reason: what}
+	e := audit.Event{Action: audit.Control, Outcome: audit.OK, Principal: configfile.UserName(), From: "terminal", Target: server, Reason: what}
 	if err != nil {
 		e.Outcome, e.Reason = audit.Failed, what+": "+err.Error()
 	}
 	r.Audit(e)
-}
-
-// userName returns the name of the user of this process.
-func userName() string {
-	u, err := user.Current()
-	if err != nil {
-		return ""
-	}
-	return u.Username
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/internal/builtin"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -19,7 +20,7 @@ func newBuiltinCommand() *cobra.Command {
 		arguments(1, -1, "name the server: "+strings.Join(builtin.Names(), " or ")), func(ctx context.Context, args []string) error {
 			s, err := builtin.New(args[0], args[1:])
 			if err != nil {
-				return usage(err)
+				return exit.Usage(err)
 			}
 			return s.Run(ctx, &mcp.StdioTransport{})
 		})

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -65,7 +67,7 @@ func runCall(ctx context.Context, env *environment, tool, raw string, pairs []st
 		}
 		arguments, err := mergeArguments(t.InputSchema, object, pairs)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		client := &lonelyClient{person: personFor(env, yes)}
 		result, err := r.Execute(ctx, selector.Call{Tool: t, Arguments: arguments, Client: "metarouter call", From: client})
@@ -74,18 +76,18 @@ func runCall(ctx context.Context, env *environment, tool, raw string, pairs []st
 			return fmt.Errorf("call %s: %w", t.ID, oneLine{err})
 		}
 		switch {
-		case env.json:
-			err = env.printJSON(result.JSON)
+		case env.JSON:
+			err = env.PrintJSON(result.JSON)
 		case notApproved(result.Err) != nil:
 			return notApproved(result.Err)
 		case len(result.Mismatch) > 0:
-			return &exitError{exitFailed, mismatchError(ctx, r, t, arguments, result.Mismatch)}
+			return &exit.Error{Code: exit.Failed, Err: mismatchError(ctx, r, t, arguments, result.Mismatch)}
 		default:
 			err = printResult(env, result.JSON)
 		}
 		if err == nil && result.IsError {
 			noteSample(env, t, arguments)
-			err = &exitError{code: exitFailed}
+			err = &exit.Error{Code: exit.Failed}
 		}
 		return err
 	})
@@ -114,17 +116,17 @@ func readArguments(env *environment, raw string) (json.RawMessage, error) {
 	case raw == "":
 		text = []byte("{}")
 	case raw == "-":
-		text, err = io.ReadAll(env.stdin)
+		text, err = io.ReadAll(env.In)
 	case raw[0] == '@':
 		text, err = os.ReadFile(raw[1:])
 	default:
 		text = []byte(raw)
 	}
 	if err != nil {
-		return nil, usage(inFlag("--args", err))
+		return nil, exit.Usage(configfile.InFlag("--args", err))
 	}
 	if !wire.Valid(text) || !wire.IsObject(text) {
-		return nil, usage(notObject(text))
+		return nil, exit.Usage(notObject(text))
 	}
 	env.input = string(text)
 	return text, nil
@@ -178,25 +180,25 @@ func printResult(env *environment, raw json.RawMessage) error {
 		StructuredContent json.RawMessage
 	}
 	if err := json.Unmarshal(raw, &result); err != nil {
-		return env.printJSON(raw) // not a CallToolResult
+		return env.PrintJSON(raw) // not a CallToolResult
 	}
 	for _, c := range result.Content {
 		switch c.Type {
 		case "text":
-			fmt.Fprintln(env.results(), c.Text)
+			fmt.Fprintln(env.Results(), c.Text)
 		case "image", "audio":
-			env.say("[%s %s, %d bytes; --json prints it]", c.Type, c.MimeType, base64.StdEncoding.DecodedLen(len(c.Data)))
+			env.Say("[%s %s, %d bytes; --json prints it]", c.Type, c.MimeType, base64.StdEncoding.DecodedLen(len(c.Data)))
 		case "resource":
-			env.say("[resource %s]", c.Resource.URI)
-			fmt.Fprintln(env.results(), c.Resource.Text)
+			env.Say("[resource %s]", c.Resource.URI)
+			fmt.Fprintln(env.Results(), c.Resource.Text)
 		case "resource_link":
-			env.say("[resource %s]", c.URI)
+			env.Say("[resource %s]", c.URI)
 		default:
-			env.say("[%s; --json prints it]", c.Type)
+			env.Say("[%s; --json prints it]", c.Type)
 		}
 	}
 	if len(result.Content) == 0 && result.StructuredContent != nil {
-		return env.printJSON(result.StructuredContent)
+		return env.PrintJSON(result.StructuredContent)
 	}
 	return nil
 }

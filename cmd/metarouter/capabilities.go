@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 )
@@ -34,7 +35,7 @@ func runCapabilities(ctx context.Context, env *environment) error {
 		return err
 	}
 	return withScope(ctx, env, c, withRouter, func(ctx context.Context, r *adapter.Scope, _ config.Config) error {
-		if err := awaitTools(ctx, env, r); err != nil {
+		if err := oneshot.AwaitTools(ctx, env.Console, r); err != nil {
 			return err
 		}
 		type row struct {
@@ -46,17 +47,17 @@ func runCapabilities(ctx context.Context, env *environment) error {
 			rows = append(rows, row{tag, n})
 		}
 		slices.SortFunc(rows, func(x, y row) int { return strings.Compare(x.Name, y.Name) })
-		if env.json {
-			return env.printJSON(rows)
+		if env.JSON {
+			return env.PrintJSON(rows)
 		}
 		if len(rows) == 0 {
-			env.note("no tool has a tag; 'metarouter servers' shows whether the servers work")
+			env.Note("no tool has a tag; 'metarouter servers' shows whether the servers work")
 			return nil
 		}
 		table := []terminal.Row{{{Text: "TAG", Colour: terminal.Bold}, {Text: "TOOLS", Colour: terminal.Bold, Right: true}}}
 		for _, row := range rows {
 			table = append(table, terminal.Row{{Text: row.Name}, {Text: fmt.Sprint(row.Tools), Right: true}})
 		}
-		return env.printRows(table, nil)
+		return env.PrintRows(table, nil)
 	})
 }

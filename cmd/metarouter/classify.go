@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -31,7 +32,7 @@ func newClassifyCommand(env *environment) *cobra.Command {
 
 func runClassify(ctx context.Context, env *environment, text string) error {
 	if strings.TrimSpace(text) == "" {
-		return usage(errors.New(`the text is empty; write at least one word: metarouter classify "TEXT"`))
+		return exit.Usage(errors.New(`the text is empty; write at least one word: metarouter classify "TEXT"`))
 	}
 	c, done, err := loadOrAsk(ctx, env, false)
 	if err != nil || done {
@@ -40,20 +41,20 @@ func runClassify(ctx context.Context, env *environment, text string) error {
 	return withScope(ctx, env, c, withRouter, func(ctx context.Context, r *adapter.Scope, c config.Config) error {
 		if k := c.Router.Classification; k != nil && k.Outside != nil && k.Outside.Server != "" {
 			// The server may take longer to start than a classification may take.
-			progress.ShowServers(env.stderr, r, func() { r.Await(ctx, k.Outside.Server) })
+			progress.ShowServers(env.Err, r, func() { r.Await(ctx, k.Outside.Server) })
 		}
 		o, err := r.Classifier().Classify(ctx, text)
 		switch {
 		case errors.Is(err, classify.ErrNoCategories):
 			return err
 		case err != nil:
-			return usage(err)
+			return exit.Usage(err)
 		}
 		if k := c.Router.Classification; k == nil || len(k.Categories) == 0 && k.Outside == nil {
-			env.note(`no categories are configured, so the tags of tools are the categories; write your own into "metarouter": {"classification": {"categories": [{"name": "…", "examples": ["…"]}]}}`)
+			env.Note(`no categories are configured, so the tags of tools are the categories; write your own into "metarouter": {"classification": {"categories": [{"name": "…", "examples": ["…"]}]}}`)
 		}
-		if env.json {
-			return env.printJSON(o)
+		if env.JSON {
+			return env.PrintJSON(o)
 		}
 		return printOutcome(env, o)
 	})
@@ -68,9 +69,9 @@ func printOutcome(env *environment, o classify.Outcome) error {
 	if o.UseReasoning {
 		reasoning = "with reasoning"
 	}
-	env.say("%s (confidence %.2f): model %s, %s", o.Category, o.Confidence, o.Model, reasoning)
+	env.Say("%s (confidence %.2f): model %s, %s", o.Category, o.Confidence, o.Model, reasoning)
 	if o.Degraded {
-		fmt.Fprintln(env.stderr, "the other classification server does not answer, so the built-in classifier answered")
+		fmt.Fprintln(env.Err, "the other classification server does not answer, so the built-in classifier answered")
 	}
 	order := make([]int, len(o.Probabilities))
 	for i := range order {
@@ -81,5 +82,5 @@ func printOutcome(env *environment, o classify.Outcome) error {
 	for _, i := range order[:min(len(order), shownCategories)] {
 		rows = append(rows, terminal.Row{{Text: fmt.Sprintf("%.3f", o.Probabilities[i])}, {Text: o.Categories[i]}})
 	}
-	return env.printRows(rows, nil)
+	return env.PrintRows(rows, nil)
 }

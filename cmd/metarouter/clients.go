@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
@@ -35,24 +36,24 @@ func oneClient(_ *cobra.Command, args []string) error {
 // files of --config, else the user's own. A .mcp.json in the current folder belongs to a
 // project, and a client's entry for the user does not.
 func ownFiles(env *environment) ([]string, error) {
-	if len(env.configs) == 0 {
+	if len(env.files.Paths) == 0 {
 		own, err := config.Own()
-		return []string{own}, usage(err)
+		return []string{own}, exit.Usage(err)
 	}
-	paths, _, err := config.Find(env.configs)
-	return paths, usage(err)
+	paths, _, err := config.Find(env.files.Paths)
+	return paths, exit.Usage(err)
 }
 
 // readOurs reads those of our files that exist.
 func readOurs(paths []string) (clients.Ours, error) {
 	o, err := clients.ReadOurs(paths)
-	return o, usage(err)
+	return o, exit.Usage(err)
 }
 
 // noteProjectFile says that a .mcp.json in the current folder is not used.
 func noteProjectFile(env *environment) {
-	if _, err := os.Stat(".mcp.json"); err == nil && len(env.configs) == 0 {
-		env.note("note: this is about your own configuration, not about .mcp.json here; for that, add --config .mcp.json")
+	if _, err := os.Stat(".mcp.json"); err == nil && len(env.files.Paths) == 0 {
+		env.Note("note: this is about your own configuration, not about .mcp.json here; for that, add --config .mcp.json")
 	}
 }
 
@@ -61,8 +62,8 @@ func noteProjectFile(env *environment) {
 func noteOwnFile(env *environment, path string) {
 	own, _ := config.Own()
 	folder, _ := os.Getwd()
-	if home, _ := os.UserHomeDir(); len(env.configs) == 0 && path == own && folder != home {
-		env.note("note: %s is your own configuration; for one of this folder, add --config .mcp.json", path)
+	if home, _ := os.UserHomeDir(); len(env.files.Paths) == 0 && path == own && folder != home {
+		env.Note("note: %s is your own configuration; for one of this folder, add --config .mcp.json", path)
 	}
 }
 
@@ -73,7 +74,7 @@ func printDiff(env *environment, path string, old, new []byte) {
 
 // printDiffLines prints a diff on stdout.
 func printDiffLines(env *environment, diff string) {
-	_, colours := env.page()
+	_, colours := env.Page()
 	for line := range strings.Lines(diff) {
 		line = plain.Text(strings.TrimSuffix(line, "\n"))
 		colour := terminal.Plain
@@ -87,7 +88,7 @@ func printDiffLines(env *environment, diff string) {
 		case strings.HasPrefix(line, "+"):
 			colour = terminal.Green
 		}
-		fmt.Fprintln(env.stdout, terminal.Paint(line, colour, colours))
+		fmt.Fprintln(env.Out, terminal.Paint(line, colour, colours))
 	}
 }
 
@@ -98,13 +99,13 @@ func writeFile(env *environment, f clients.File, data []byte, keep fs.FileMode) 
 	if err != nil {
 		return err
 	}
-	recordCommand(env, audit.Event{Action: audit.Edit, Outcome: audit.OK, Target: f.Path, Reason: "written by a command"})
+	env.files.Record(audit.Event{Action: audit.Edit, Outcome: audit.OK, Target: f.Path, Reason: "written by a command"})
 	if backup == "" {
-		env.note("%s is written", f.Path)
+		env.Note("%s is written", f.Path)
 	} else {
-		env.note("%s is written; its old content is in %s", f.Path, backup)
+		env.Note("%s is written; its old content is in %s", f.Path, backup)
 		if folder := filepath.Dir(f.Path); first && clients.FirstExisting(filepath.Join(folder, ".git")) != "" {
-			env.note("note: the copy has the values of the file; do not commit it (in .gitignore: *%s*)", clients.BackupMark)
+			env.Note("note: the copy has the values of the file; do not commit it (in .gitignore: *%s*)", clients.BackupMark)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/dashboard"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 )
 
@@ -30,16 +31,16 @@ func newDashboardCommand(env *environment) *cobra.Command {
 func runDashboard(ctx context.Context, env *environment, address string) error {
 	resolved, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return usage(fmt.Errorf("--addr %s is not an address (%w); write for example --addr 127.0.0.1:8788", address, err))
+		return exit.Usage(fmt.Errorf("--addr %s is not an address (%w); write for example --addr 127.0.0.1:8788", address, err))
 	}
 	if !resolved.IP.IsLoopback() {
-		return usage(fmt.Errorf("--addr %s: the page is for this machine alone; write 127.0.0.1:%d, or use serve --http with a token", address, resolved.Port))
+		return exit.Usage(fmt.Errorf("--addr %s: the page is for this machine alone; write 127.0.0.1:%d, or use serve --http with a token", address, resolved.Port))
 	}
-	c, _, err := locateConfig(env) // it starts nothing, and needs no trust
+	c, _, err := env.files.Locate() // it starts nothing, and needs no trust
 	if err != nil {
 		return err
 	}
-	place := daemon.PlaceOf(env.data, c.Files)
+	place := daemon.PlaceOf(env.files.Data, c.Files)
 	if !daemon.Running(place) {
 		return errors.New("no router runs with this configuration; start a client that uses it, or run 'metarouter serve --http 127.0.0.1:8787' and open http://127.0.0.1:8787/")
 	}
@@ -56,8 +57,8 @@ func runDashboard(ctx context.Context, env *environment, address string) error {
 	key := rand.Text()
 	s := &http.Server{Handler: dashboard.RequireKey(key, l.Addr().String(), daemon.During(ctx, mux)), ReadHeaderTimeout: web.HeaderTime, IdleTimeout: web.IdleTime}
 	defer context.AfterFunc(ctx, func() { s.Close() })()
-	fmt.Fprintf(env.stdout, "http://%s/?key=%s\n", l.Addr(), key)
-	fmt.Fprintln(env.stderr, "open this address in a browser of this machine; Ctrl+C ends the page")
+	fmt.Fprintf(env.Out, "http://%s/?key=%s\n", l.Addr(), key)
+	fmt.Fprintln(env.Err, "open this address in a browser of this machine; Ctrl+C ends the page")
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

@@ -18,8 +18,10 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/dashboard"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/port"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
@@ -59,7 +61,7 @@ func runDoctor(ctx context.Context, env *environment, pins, write bool) error {
 		report := examine(ctx, env, r, r.Config(), forAsker(env, why))
 		d, code := report.Diagnosis(), 0
 		if !report.OK() {
-			code = exitFailed
+			code = exit.Failed
 		}
 		if text, err := config.LoadText(r.Configured().Files...); err != nil || text.Digest() != r.Configured().Digest() {
 			d.Packages = nil // they run for other entries than the files have now
@@ -68,12 +70,12 @@ func runDoctor(ctx context.Context, env *environment, pins, write bool) error {
 	}
 	switch {
 	case write && !pins:
-		return usage(errors.New("--write needs --pin"))
-	case pins && env.json:
-		return usage(errors.New("--pin shows a change of the file, which is no JSON; leave --json out"))
+		return exit.Usage(errors.New("--write needs --pin"))
+	case pins && env.JSON:
+		return exit.Usage(errors.New("--pin shows a change of the file, which is no JSON; leave --json out"))
 	}
-	c, named, err := locateConfig(env)
-	if err != nil && !isMistake(err) {
+	c, named, err := env.files.Locate()
+	if err != nil && !configfile.IsMistake(err) {
 		return printUnusable(env, err)
 	}
 	mistake := err
@@ -85,7 +87,7 @@ func runDoctor(ctx context.Context, env *environment, pins, write bool) error {
 		d, code, err = diagnose(ctx, env, c, named)
 	}
 	if _, untrusted := errors.AsType[*config.Untrusted](err); untrusted && pins {
-		return usage(fmt.Errorf("nothing is pinned: %w", err))
+		return exit.Usage(fmt.Errorf("nothing is pinned: %w", err))
 	}
 	if err != nil {
 		return err
@@ -101,22 +103,22 @@ func runDoctor(ctx context.Context, env *environment, pins, write bool) error {
 // code.
 func diagnose(ctx context.Context, env *environment, c config.Config, named bool) (d doctor.Diagnosis, code int, err error) {
 	if !named {
-		if c, err = requireTrust(ctx, env, c); err != nil {
+		if c, err = env.files.RequireTrust(ctx, c); err != nil {
 			return d, 0, err
 		}
 	}
 	quiet := c
 	quiet.Problems = nil // the report has them as findings
 	var report doctor.Report
-	if err := withOwnRouter(ctx, env, quiet, func(ctx context.Context, r *adapter.Parts) error {
-		progress.ShowServers(env.stderr, r, func() { r.Try(ctx) })
+	if err := env.local.Run(ctx, quiet, func(ctx context.Context, r *adapter.Parts) error {
+		progress.ShowServers(env.Err, r, func() { r.Try(ctx) })
 		report = examine(ctx, env, r, c, nil)
 		return ctx.Err()
 	}); err != nil {
 		return d, 0, err
 	}
 	if !report.OK() {
-		code = exitFailed
+		code = exit.Failed
 	}
 	return report.Diagnosis(), code, nil
 }
@@ -137,16 +139,16 @@ func startAgain(ctx context.Context, r *adapter.Parts) {
 // printUnusable reports a configuration that can't be read.
 func printUnusable(env *environment, err error) error {
 	p, ok := errors.AsType[config.Problem](err)
-	if none, is := errors.AsType[*noConfigurationError](err); is && env.json {
-		p, ok = none.problem("error"), true
+	if none, is := errors.AsType[*configfile.NoConfiguration](err); is && env.JSON {
+		p, ok = none.Problem("error"), true
 	}
-	if !ok && !env.json {
+	if !ok && !env.JSON {
 		return err
 	}
 	if !ok {
-		p = config.Problem{File: strings.Join(env.configs, ", "), Message: err.Error()}
+		p = config.Problem{File: strings.Join(env.files.Paths, ", "), Message: err.Error()}
 	}
-	return printReport(env, doctor.Unusable(p), exitUsage)
+	return printReport(env, doctor.Unusable(p), exit.BadUsage)
 }
 
 // examine returns the report on a router: its servers, the models that it asks, the issuers that let clients in, and its cluster. edit says
@@ -155,7 +157,7 @@ func examine(ctx context.Context, env *environment, r *adapter.Parts, c config.C
 	c = c.Examine()
 	snapshot := r.Snapshot()
 	names := server.NewNames(snapshot.Tools(), c.Router.Names, c.Router.Separator, c.Router.Gateway.Prefix)
-	found := dashboard.CaseOf(c, r.Servers(), snapshot, names, doctor.System{DataDir: env.data})
+	found := dashboard.CaseOf(c, r.Servers(), snapshot, names, doctor.System{DataDir: env.files.Data})
 	found.Edit = edit
 	found.Assist = doctor.AskAssist(ctx, c.Router.Assist)
 	found.Embeddings = doctor.AskEmbeddings(ctx, c.Router.Embeddings)
@@ -238,8 +240,8 @@ func askRunningDoctor(ctx context.Context, env *environment, c config.Config) (d
 		return d, 0, done, err
 	}
 	if json.Unmarshal(o.Stdout, &d) != nil {
-		env.stderr.Write(o.Stderr)
-		return d, 0, true, &exitError{code: exitFailed}
+		env.Err.Write(o.Stderr)
+		return d, 0, true, &exit.Error{Code: exit.Failed}
 	}
 	return d, o.Code, true, nil
 }
@@ -254,14 +256,14 @@ func printReport(env *environment, r doctor.Report, code int) error {
 
 func printDiagnosis(env *environment, d doctor.Diagnosis, code int) error {
 	var err error
-	if env.json {
-		err = env.printJSON(d)
+	if env.JSON {
+		err = env.PrintJSON(d)
 	} else {
-		columns, colours := env.page()
-		_, err = fmt.Fprint(env.stdout, terminal.Lines(d.Lines(columns, colours)))
+		columns, colours := env.Page()
+		_, err = fmt.Fprint(env.Out, terminal.Lines(d.Lines(columns, colours)))
 	}
 	if err == nil && code != 0 {
-		err = &exitError{code: code}
+		err = &exit.Error{Code: code}
 	}
 	return err
 }

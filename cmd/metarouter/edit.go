@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
@@ -28,15 +30,15 @@ type edited struct {
 // filesInUse returns the files of the configuration in use, as config.Find finds them. If
 // there is none yet, it returns the user's own file. The last file need not exist.
 func filesInUse(env *environment) (files []edited, err error) {
-	paths, named, err := config.Find(env.configs)
+	paths, named, err := config.Find(env.files.Paths)
 	if errors.Is(err, fs.ErrNotExist) {
 		own, err := config.Own()
 		if err != nil {
-			return nil, usage(err)
+			return nil, exit.Usage(err)
 		}
 		paths, named = []string{own}, true
 	} else if err != nil {
-		return nil, usage(err)
+		return nil, exit.Usage(err)
 	}
 	for i, path := range paths {
 		f, err := clients.Read(path)
@@ -44,7 +46,7 @@ func filesInUse(env *environment) (files []edited, err error) {
 			err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 		}
 		if err != nil {
-			return nil, usage(unreadable(err))
+			return nil, exit.Usage(configfile.Unreadable(err))
 		}
 		files = append(files, edited{File: f, text: f.Data, keep: fs.ModePerm, found: !named})
 	}
@@ -58,7 +60,7 @@ func fileOf(files []edited, name string) (file edited, place string, number int,
 	for _, f := range files {
 		line, column, ok, err := clients.PlaceOf(f.Path, f.Data, name)
 		if err != nil {
-			return f, "", 0, usage(err)
+			return f, "", 0, exit.Usage(err)
 		}
 		if ok {
 			file, place = f, fmt.Sprintf("%s:%d:%d", f.Path, line, column)
@@ -79,7 +81,7 @@ func noSuchServer(files []edited, name string) error {
 		}
 		c, err := config.LoadText(f.Path)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		for _, s := range c.Servers {
 			if s := plain.Line(s.Name); !slices.Contains(names, s) {
@@ -88,7 +90,7 @@ func noSuchServer(files []edited, name string) error {
 		}
 	}
 	if len(names) == 0 {
-		return usage(fmt.Errorf("no server is called %q; %s has no server", name, strings.Join(paths, ", ")))
+		return exit.Usage(fmt.Errorf("no server is called %q; %s has no server", name, strings.Join(paths, ", ")))
 	}
 	like := ""
 	if s, ok := config.Similar(name, names); ok {
@@ -98,7 +100,7 @@ func noSuchServer(files []edited, name string) error {
 	if more := len(names) - most; more > 0 {
 		names = append(names[:most], fmt.Sprintf("and %d more", more))
 	}
-	return usage(fmt.Errorf("no server is called %q; %sthe servers of %s are %s", name, like, strings.Join(paths, ", "), strings.Join(names, ", ")))
+	return exit.Usage(fmt.Errorf("no server is called %q; %sthe servers of %s are %s", name, like, strings.Join(paths, ", "), strings.Join(names, ", ")))
 }
 
 // apply shows what the edit changes, and writes it if write is set. It reports whether the
@@ -106,14 +108,14 @@ func noSuchServer(files []edited, name string) error {
 func (f edited) apply(env *environment, write bool) (used bool, err error) {
 	printDiff(env, f.Path, f.Data, f.text)
 	if own, err := config.Own(); err == nil && f.found {
-		env.note("note: %s is the configuration that is used in this folder; for your own, add --config %s", f.Path, clients.Word(own))
+		env.Note("note: %s is the configuration that is used in this folder; for your own, add --config %s", f.Path, clients.Word(own))
 	}
 	switch {
 	case string(f.text) == string(f.Data):
-		env.note("nothing to do for %s", f.Path)
+		env.Note("nothing to do for %s", f.Path)
 		return false, nil
 	case !write:
-		env.note(notWritten)
+		env.Note(notWritten)
 		return false, nil
 	}
 	approved, err := writeOurs(env, f.File, f.text, f.keep)
@@ -121,10 +123,10 @@ func (f edited) apply(env *environment, write bool) (used bool, err error) {
 	case err != nil:
 		return false, err
 	case f.found && !approved:
-		env.note("note: this edit of %s is not used before you approve it: read the file, then run 'metarouter trust'", f.Path)
+		env.Note("note: this edit of %s is not used before you approve it: read the file, then run 'metarouter trust'", f.Path)
 		return false, nil
 	case f.Exists:
-		env.note("a running router uses it at once")
+		env.Note("a running router uses it at once")
 	}
 	return true, nil
 }
@@ -136,20 +138,20 @@ func writeOurs(env *environment, f clients.File, data []byte, keep fs.FileMode) 
 	if f.Exists {
 		was, err := config.ReadText(f.Path, f.Data)
 		if err == nil {
-			approved = was.Trusted(env.data) == nil // if no approval counts, the user is asked again
+			approved = was.Trusted(env.files.Data) == nil // if no approval counts, the user is asked again
 		}
 	} else {
-		approved = filepath.Base(f.Path) == ".mcp.json" && env.data != "" // others need no approval
+		approved = filepath.Base(f.Path) == ".mcp.json" && env.files.Data != "" // others need no approval
 	}
 	if err := writeFile(env, f, data, keep); err != nil || !approved {
 		return false, err
 	}
 	is, err := config.ReadText(f.Path, data)
 	if err == nil {
-		err = is.Trust(env.data)
+		err = is.Trust(env.files.Data)
 	}
 	if err == nil && f.Exists {
-		env.note("it was approved before, and is approved as it is now")
+		env.Note("it was approved before, and is approved as it is now")
 	}
 	return err == nil, err
 }
@@ -178,7 +180,7 @@ func runServerEdit(env *environment, name string, write bool, edit func(f edited
 		return err
 	}
 	if len(files) == 1 && !files[0].Exists {
-		return noConfiguration()
+		return configfile.Missing()
 	}
 	f, place, number, err := fileOf(files, name)
 	if err != nil {
@@ -191,10 +193,10 @@ func runServerEdit(env *environment, name string, write bool, edit func(f edited
 		return err
 	}
 	if len(files) > 1 {
-		env.note("the entry is at %s", place)
+		env.Note("the entry is at %s", place)
 	}
 	if _, _, left, _ := clients.PlaceOf(f.Path, f.text, name); !left && number > 1 {
-		env.note("note: an earlier file has another entry of that name, which is used instead")
+		env.Note("note: an earlier file has another entry of that name, which is used instead")
 	}
 	_, err = f.apply(env, write)
 	return err
@@ -229,7 +231,7 @@ func addScopeFlag(env *environment, cmd *cobra.Command) {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if scope != "" {
-			env.note("note: --scope %s is ignored: metarouter has no scopes; --config names the file to edit", scope)
+			env.Note("note: --scope %s is ignored: metarouter has no scopes; --config names the file to edit", scope)
 		}
 		return run(cmd, args)
 	}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -117,7 +118,7 @@ func hasEntries(r *adapter.Parts, text config.Config) bool {
 // noteEdit says on stderr why the files' present text is not in use by the running router.
 func noteEdit(env *environment) {
 	if _, why := env.running.edits.now(); why != nil {
-		env.note("note: the last edit is not in use: %v", forAsker(env, why))
+		env.Note("note: the last edit is not in use: %v", forAsker(env, why))
 	}
 }
 
@@ -131,7 +132,7 @@ func isInWaitingEdit(env *environment, name string) error {
 	if u == nil || !slices.ContainsFunc(u.Text.Servers, named) || slices.ContainsFunc(env.running.router.Config().Servers, named) {
 		return nil
 	}
-	return usage(fmt.Errorf("server %q is in an edit that waits for your approval: %w", name, forAsker(env, u)))
+	return exit.Usage(fmt.Errorf("server %q is in an edit that waits for your approval: %w", name, forAsker(env, u)))
 }
 
 // forAsker returns a judgement for the process that asks the running router: the command that
@@ -142,10 +143,10 @@ func forAsker(env *environment, why error) error {
 		return why
 	}
 	file := ""
-	if len(env.configs) > 0 { // else the process has found it in its folder
+	if len(env.files.Paths) > 0 { // else the process has found it in its folder
 		file = u.Text.Files[0]
 	}
-	return trust.Explain(u, trustCommand(env, file))
+	return trust.Explain(u, env.files.TrustCommand(file))
 }
 
 // askAboutEdits returns a listener that asks the person at the terminal about each edit that
@@ -163,23 +164,23 @@ func askAboutEdits(env *environment, said *edits, log *zap.Logger) service.Liste
 				}
 				continue
 			}
-			yes, err := trust.Ask(ctx, readLine(env), env.stderr, u)
+			yes, err := trust.Ask(ctx, env.Console, u)
 			if err != nil {
 				return nil // the router ends, or the terminal has gone
 			}
 			switch still, _ := said.waiting(); {
 			case still == nil:
-				env.note("No answer is needed any more.")
+				env.Note("No answer is needed any more.")
 				continue
 			case still.Text.Digest() != u.Text.Digest():
-				env.note("The file has changed since it was shown, so nothing was approved.")
+				env.Note("The file has changed since it was shown, so nothing was approved.")
 				continue
 			case yes:
-				if err := u.Text.Trust(env.data); err != nil {
+				if err := u.Text.Trust(env.files.Data); err != nil {
 					log.Warn("the edit is not approved", zap.Error(err))
 				}
 			default:
-				env.note("The edit is not in use. To approve it later, run: %s", trustCommand(env, u.Text.Files[0]))
+				env.Note("The edit is not in use. To approve it later, run: %s", env.files.TrustCommand(u.Text.Files[0]))
 			}
 			answered = u.Text.Digest()
 		}

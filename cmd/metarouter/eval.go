@@ -12,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -60,13 +63,13 @@ func runEval(ctx context.Context, env *environment, o evalOptions, folders []str
 	case o.lists != "":
 		return runEvalTasks(ctx, env, o, folders)
 	case len(folders) > 0:
-		return usage(fmt.Errorf("%s: name the folder with the recorded lists of tools, too: --lists DIR", folders[0]))
+		return exit.Usage(fmt.Errorf("%s: name the folder with the recorded lists of tools, too: --lists DIR", folders[0]))
 	case len(o.catalogs) == 0 || len(o.queries) == 0:
-		return usage(errors.New("write --catalog FILE, with {server, name, description, input_schema} in each line, and --queries FILE, with {id, query, relevant: [{server, name}]}; or --lists DIR and folders with catalog.json and tasks.jsonl"))
+		return exit.Usage(errors.New("write --catalog FILE, with {server, name, description, input_schema} in each line, and --queries FILE, with {id, query, relevant: [{server, name}]}; or --lists DIR and folders with catalog.json and tasks.jsonl"))
 	case o.limit < 1:
-		return usage(fmt.Errorf("-k %d is too small; write 1 or more", o.limit))
+		return exit.Usage(fmt.Errorf("-k %d is too small; write 1 or more", o.limit))
 	}
-	log, err := env.newLogger(zapcore.WarnLevel)
+	log, err := env.Logger(zapcore.WarnLevel)
 	if err != nil {
 		return err
 	}
@@ -74,13 +77,13 @@ func runEval(ctx context.Context, env *environment, o evalOptions, folders []str
 	for _, path := range o.queries {
 		more, err := selector.ReadExamples(path)
 		if err != nil {
-			return usage(inFlag("--queries", err))
+			return exit.Usage(configfile.InFlag("--queries", err))
 		}
 		examples = append(examples, more...)
 	}
 	tools, err := selector.ReadCatalog(log, o.catalogs...)
 	if err != nil {
-		return usage(inFlag("--catalog", err))
+		return exit.Usage(configfile.InFlag("--catalog", err))
 	}
 	e, err := selector.Evaluate(ctx, tools, examples, o.limit, log)
 	if err != nil {
@@ -92,8 +95,8 @@ func runEval(ctx context.Context, env *environment, o evalOptions, folders []str
 		}
 	}
 	result := evaluated{e.Tools, e.Examples, e.Scores, milliseconds(e.Median), milliseconds(e.P99)}
-	if env.json {
-		return env.printJSON(result)
+	if env.JSON {
+		return env.PrintJSON(result)
 	}
 	return printEvaluated(env, result)
 }
@@ -116,8 +119,8 @@ func writeLines[Row any](path string, rows []Row) (err error) {
 }
 
 func printEvaluated(env *environment, e evaluated) error {
-	return env.printTable(func(t table) {
-		t.row(fmt.Sprintf("tools: %d, queries: %d", e.Tools, e.Queries))
+	return env.PrintTable(func(t console.Table) {
+		t.Row(fmt.Sprintf("tools: %d, queries: %d", e.Tools, e.Queries))
 		for _, row := range []struct {
 			name  string
 			value float64
@@ -125,9 +128,9 @@ func printEvaluated(env *environment, e evaluated) error {
 			{"Recall@1", e.Recall1}, {"Recall@3", e.Recall3}, {"Recall@5", e.Recall5}, {"Recall@10", e.Recall10},
 			{"nDCG@5", e.NDCG5}, {"nDCG@10", e.NDCG10}, {"MRR", e.MRR}, {"mAP@10", e.MAP10},
 		} {
-			t.row(row.name, fmt.Sprintf("%.3f", row.value))
+			t.Row(row.name, fmt.Sprintf("%.3f", row.value))
 		}
-		t.row("p50", fmt.Sprintf("%.2f ms", float64(e.Median)/1e6))
-		t.row("p99", fmt.Sprintf("%.2f ms", float64(e.P99)/1e6))
+		t.Row("p50", fmt.Sprintf("%.2f ms", float64(e.Median)/1e6))
+		t.Row("p99", fmt.Sprintf("%.2f ms", float64(e.P99)/1e6))
 	})
 }

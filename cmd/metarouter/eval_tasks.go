@@ -9,6 +9,8 @@ import (
 
 	"go.uber.org/zap/zapcore"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -25,13 +27,13 @@ type evaluatedTasks struct {
 // runEvalTasks measures with recorded lists of tools, and tasks of several kinds.
 func runEvalTasks(ctx context.Context, env *environment, o evalOptions, folders []string) error {
 	if len(o.catalogs) != len(o.queries) || len(o.catalogs)+len(folders) == 0 {
-		return usage(errors.New("with --lists, write folders with catalog.json and tasks.jsonl, or --catalog FILE and --queries FILE equally often"))
+		return exit.Usage(errors.New("with --lists, write folders with catalog.json and tasks.jsonl, or --catalog FILE and --queries FILE equally often"))
 	}
 	for _, folder := range folders {
 		o.catalogs = append(o.catalogs, filepath.Join(folder, "catalog.json"))
 		o.queries = append(o.queries, filepath.Join(folder, "tasks.jsonl"))
 	}
-	log, err := env.newLogger(zapcore.WarnLevel)
+	log, err := env.Logger(zapcore.WarnLevel)
 	if err != nil {
 		return err
 	}
@@ -39,7 +41,7 @@ func runEvalTasks(ctx context.Context, env *environment, o evalOptions, folders 
 	for i := range o.catalogs {
 		c, err := selector.ReadTasks(log, o.catalogs[i], o.queries[i], o.lists)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		catalogs = append(catalogs, c)
 	}
@@ -52,15 +54,15 @@ func runEvalTasks(ctx context.Context, env *environment, o evalOptions, folders 
 			return err
 		}
 	}
-	if env.json {
-		return env.printJSON(result)
+	if env.JSON {
+		return env.PrintJSON(result)
 	}
 	return printEvaluatedTasks(env, result)
 }
 
 func printEvaluatedTasks(env *environment, e evaluatedTasks) error {
-	return env.printTable(func(t table) {
-		w := t.w
+	return env.PrintTable(func(t console.Table) {
+		w := t
 		fmt.Fprintf(w, "catalogs: %d, tools: %d, tasks: %d; shares in %% with 95 %% bootstrap intervals\n\n", len(e.Catalogs), e.Tools, len(e.Outcomes))
 		fmt.Fprintf(w, "KIND\tTASKS\tFIRST\tIN THREE\tREFUSED\tNOT RUN\tNOT RUN, OR NOT HARMLESS\n")
 		for _, k := range e.Kinds {
@@ -68,11 +70,11 @@ func printEvaluatedTasks(env *environment, e evaluatedTasks) error {
 			if k.Name == "none" {
 				first, inThree = "–", "–"
 			}
-			t.row(k.Name, k.Tasks, first, inThree, k.Refused, k.NotRun, k.NotRunOrUnfit)
+			t.Row(k.Name, k.Tasks, first, inThree, k.Refused, k.NotRun, k.NotRunOrUnfit)
 		}
 		fmt.Fprintf(w, "\nCATALOG\tWITH A TOOL\tFIRST\tIN THREE\tREFUSED\n")
 		for _, c := range e.Catalogs {
-			t.row(c.Name, c.Tasks, math.Round(100*c.First.Value), math.Round(100*c.InThree.Value), math.Round(100*c.Refused.Value))
+			t.Row(c.Name, c.Tasks, math.Round(100*c.First.Value), math.Round(100*c.InThree.Value), math.Round(100*c.Refused.Value))
 		}
 		fmt.Fprintf(w, "\nFIRST, IN THREE: the best right tool of the answer, refused or not.\n")
 		fmt.Fprintf(w, "REFUSED: the answer abstains or is not sure (confidence below %.2f).\n", e.FindThreshold)

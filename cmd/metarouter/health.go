@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 )
 
 // newHealthCommand returns the health check of containers, which may have no other HTTP
@@ -32,7 +34,7 @@ func runHealth(ctx context.Context, env *environment, url string) error {
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	// The certificate is for the name by which others call this machine, not for the
 	// loopback address. The request carries no secret.
@@ -45,7 +47,7 @@ func runHealth(ctx context.Context, env *environment, url string) error {
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers %s", url, response.Status)
 	}
-	_, err = io.Copy(env.stdout, io.LimitReader(response.Body, 1<<16))
-	fmt.Fprintln(env.stdout)
+	_, err = io.Copy(env.Out, io.LimitReader(response.Body, 1<<16))
+	fmt.Fprintln(env.Out)
 	return err
 }

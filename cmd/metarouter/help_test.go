@@ -6,12 +6,16 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 )
 
 // The help of every command fits a terminal of 80 columns.
 func TestHelpFits(t *testing.T) {
 	var text bytes.Buffer
-	env := &environment{stdout: &text, stderr: &text, data: "/home/somebody/.cache/metarouter"}
+	env := newEnvironment(console.To(&text, &text, 0, false))
 	root := newRootCommand(env)
 	all := append(root.Commands(), root)
 	for _, cmd := range root.Commands() {
@@ -38,7 +42,7 @@ func TestHelpFits(t *testing.T) {
 
 // The advice about arguments names the whole command.
 func TestArgumentsOfSubcommand(t *testing.T) {
-	root := newRootCommand(&environment{stdout: io.Discard, stderr: io.Discard})
+	root := newRootCommand(newEnvironment(console.To(io.Discard, io.Discard, 0, false)))
 	for line, want := range map[string]string{
 		"secret set":      "write: metarouter secret set NAME",
 		"token new extra": "write: metarouter token new",
@@ -54,9 +58,14 @@ func TestArgumentsOfSubcommand(t *testing.T) {
 // A command that is made alone, since the arguments begin with its name, is the same command.
 func TestCommandAlone(t *testing.T) {
 	for _, running := range []*hosted{nil, {}} {
-		root := newRootCommand(&environment{stdout: io.Discard, stderr: io.Discard, running: running})
+		make := func(args ...string) *cobra.Command {
+			env := newEnvironment(console.To(io.Discard, io.Discard, 0, false), args...)
+			env.running = running
+			return newRootCommand(env)
+		}
+		root := make()
 		for _, cmd := range root.Commands() {
-			alone := newRootCommand(&environment{stdout: io.Discard, stderr: io.Discard, running: running, args: []string{cmd.Name(), "--help"}})
+			alone := make(cmd.Name(), "--help")
 			found, _, err := alone.Find([]string{cmd.Name()})
 			if err != nil {
 				t.Fatal(err)

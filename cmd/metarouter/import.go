@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 )
 
 // importOptions are the flags of import.
@@ -58,9 +59,9 @@ are left out.`
 func runImport(ctx context.Context, env *environment, name string, o importOptions) error {
 	switch {
 	case o.overwrite && o.rename:
-		return usage(errors.New("use --overwrite or --rename, not both"))
+		return exit.Usage(errors.New("use --overwrite or --rename, not both"))
 	case o.file != "" && o.project != "":
-		return usage(errors.New("use --file or --project, not both"))
+		return exit.Usage(errors.New("use --file or --project, not both"))
 	}
 	c, _ := clients.Find(name)
 	sources, err := clientSources(env, c, o)
@@ -92,11 +93,11 @@ func runImport(ctx context.Context, env *environment, name string, o importOptio
 	noteProjectFile(env)
 	printImported(env, done)
 	if string(done.Data) == string(target.Data) {
-		env.note("nothing to do for %s", target.Path)
+		env.Note("nothing to do for %s", target.Path)
 		return nil
 	}
 	if !o.write {
-		env.note(notWritten)
+		env.Note(notWritten)
 		return nil
 	}
 	keep := fs.ModePerm
@@ -109,12 +110,12 @@ func runImport(ctx context.Context, env *environment, name string, o importOptio
 	if err := offerLogin(ctx, env, paths, done.Login); err != nil {
 		return err
 	}
-	configs := configFlags(env)
+	configs := env.files.Flags()
 	replace := "" // else the client would start them too
 	if o.file == "" && o.project == "" && len(done.Conflicts) == 0 {
 		replace = " --replace"
 	}
-	env.note("next: metarouter check%s, then metarouter install %s%s%s --write", configs, c.Name, configs, replace)
+	env.Note("next: metarouter check%s, then metarouter install %s%s%s --write", configs, c.Name, configs, replace)
 	return nil
 }
 
@@ -140,7 +141,7 @@ func clientSources(env *environment, c clients.Client, o importOptions) ([]clien
 		if o.project == "" {
 			sources = c.UserSources(p, user)
 			for _, profile := range c.Profiles(p, user) {
-				env.note("note: a profile of %s has servers of its own; for them, add --file %q", c.Title, profile)
+				env.Note("note: a profile of %s has servers of its own; for them, add --file %q", c.Title, profile)
 			}
 		} else {
 			folder, err := filepath.Abs(o.project)
@@ -148,7 +149,7 @@ func clientSources(env *environment, c clients.Client, o importOptions) ([]clien
 				return nil, err
 			}
 			if sources = c.ProjectSources(folder, user); sources == nil {
-				return nil, usage(fmt.Errorf("%s has no servers of single projects; leave out --project", c.Title))
+				return nil, exit.Usage(fmt.Errorf("%s has no servers of single projects; leave out --project", c.Title))
 			}
 		}
 	}
@@ -157,9 +158,9 @@ func clientSources(env *environment, c clients.Client, o importOptions) ([]clien
 		return nil, err
 	}
 	if folders := c.Projects(there[0]); o.project == "" && len(folders) > 0 {
-		env.note("note: %s has further servers for single projects; for them, add --project %q", c.Title, folders[0])
+		env.Note("note: %s has further servers for single projects; for them, add --project %q", c.Title, folders[0])
 		for _, folder := range folders[1:] {
-			env.note("  or --project %q", folder)
+			env.Note("  or --project %q", folder)
 		}
 	}
 	return there, nil
@@ -169,7 +170,7 @@ func clientSources(env *environment, c clients.Client, o importOptions) ([]clien
 func printImported(env *environment, done clients.Imported) {
 	say := func(what string, names []string) {
 		if len(names) > 0 {
-			env.note("%s: %s", what, strings.Join(names, ", "))
+			env.Note("%s: %s", what, strings.Join(names, ", "))
 		}
 	}
 	say("new", done.Added)
@@ -179,9 +180,9 @@ func printImported(env *environment, done clients.Imported) {
 	say("left out, because they start metarouter itself", done.Routers)
 	noteLogin(env, done.Login)
 	for _, note := range done.Notes {
-		env.note("note: %s", note)
+		env.Note("note: %s", note)
 	}
 	if len(done.Added)+len(done.Replaced)+len(done.Same)+len(done.Conflicts)+len(done.Routers) == 0 {
-		env.note("the client has no servers")
+		env.Note("the client has no servers")
 	}
 }

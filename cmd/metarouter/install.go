@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 )
 
 // installOptions are the flags of install.
@@ -61,7 +62,7 @@ func runInstall(env *environment, name string, o installOptions) error {
 	}
 	source.Data = file.Data
 	if entry.IsOwn(source.Path) {
-		return usage(fmt.Errorf("%s is metarouter's own configuration, and an entry in it would start metarouter within metarouter; name another with --file or --config", source.Path))
+		return exit.Usage(fmt.Errorf("%s is metarouter's own configuration, and an entry in it would start metarouter within metarouter; name another with --file or --config", source.Path))
 	}
 	own, err := readOurs(entry.Configs)
 	if err != nil {
@@ -87,18 +88,18 @@ func runInstall(env *environment, name string, o installOptions) error {
 	noteProjectFile(env)
 	noteEntry(env, c, entry, own, others, o.replace)
 	if folder := filepath.Dir(source.Path); clients.FirstExisting(folder) == "" {
-		env.note("note: there is no folder %s; is %s installed? (--file names another file)", folder, c.Title)
+		env.Note("note: there is no folder %s; is %s installed? (--file names another file)", folder, c.Title)
 	}
 	switch {
 	case string(result) == string(file.Data):
-		env.note("%s has the entry already, in %s; nothing to do", c.Title, source.Path)
+		env.Note("%s has the entry already, in %s; nothing to do", c.Title, source.Path)
 	case !o.write:
-		env.note(notWritten)
+		env.Note(notWritten)
 	default:
 		if err := writeFile(env, file, result, fs.ModePerm); err != nil {
 			return err
 		}
-		env.note("now %s", c.Restart())
+		env.Note("now %s", c.Restart())
 	}
 	return nil
 }
@@ -106,11 +107,11 @@ func runInstall(env *environment, name string, o installOptions) error {
 // noteEntry says what a person should know of our entry and the client's others.
 func noteEntry(env *environment, c clients.Client, entry clients.Entry, own clients.Ours, others []clients.Other, replace bool) {
 	if strings.HasPrefix(entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) && !strings.Contains(filepath.ToSlash(entry.Command), "/node_modules/") {
-		env.note("note: %s is in a folder for temporary files; move it, and install again", entry.Command)
+		env.Note("note: %s is in a folder for temporary files; move it, and install again", entry.Command)
 	}
 	noteOwnConfiguration(env, c, entry, own, slices.ContainsFunc(others, func(o clients.Other) bool { return !o.Router }))
 	if passed := c.Passes(entry); len(passed) > 0 {
-		env.note("note: %s keeps variables that look secret from servers, unless the entry names them as this one does: %s", c.Title, strings.Join(passed, ", "))
+		env.Note("note: %s keeps variables that look secret from servers, unless the entry names them as this one does: %s", c.Title, strings.Join(passed, ", "))
 	}
 	if replace {
 		noteDisabledServers(env, c, others)
@@ -128,7 +129,7 @@ func clientSource(env *environment, c clients.Client, file string) (clients.Sour
 		}
 		source, notes := c.UsualSource(p)
 		for _, note := range notes {
-			env.note("note: %s", note)
+			env.Note("note: %s", note)
 		}
 		return source, nil
 	}
@@ -144,7 +145,7 @@ func clientEntry(env *environment, withData bool) (e clients.Entry, err error) {
 	if e.Configs, err = ownFiles(env); err != nil || !withData {
 		return e, err
 	}
-	data := env.data
+	data := env.files.Data
 	if data != "" {
 		data, err = filepath.Abs(data)
 	}
@@ -157,13 +158,13 @@ func clientEntry(env *environment, withData bool) (e clients.Entry, err error) {
 func noteOwnConfiguration(env *environment, c clients.Client, e clients.Entry, own clients.Ours, some bool) {
 	switch {
 	case len(own.Files) == 0 && !some:
-		env.note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter init%s --write'", strings.Join(e.Configs, ", "), configFlags(env))
+		env.Note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter init%s --write'", strings.Join(e.Configs, ", "), env.files.Flags())
 	case len(own.Files) > 0 && len(own.Config.Servers) == 0 && !some:
-		env.note("note: %s has no servers yet; add one with 'metarouter add NAME%s --write -- COMMAND'", strings.Join(e.Configs, ", "), configFlags(env))
+		env.Note("note: %s has no servers yet; add one with 'metarouter add NAME%s --write -- COMMAND'", strings.Join(e.Configs, ", "), env.files.Flags())
 	case len(own.Files) == 0:
-		env.note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter import %s --write' or 'metarouter init --write'", strings.Join(e.Configs, ", "), c.Name)
+		env.Note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter import %s --write' or 'metarouter init --write'", strings.Join(e.Configs, ", "), c.Name)
 	case len(own.Config.Servers) == 0:
-		env.note("note: %s has no servers yet; 'metarouter import %s --write' copies those of %s", strings.Join(e.Configs, ", "), c.Name, c.Title)
+		env.Note("note: %s has no servers yet; 'metarouter import %s --write' copies those of %s", strings.Join(e.Configs, ", "), c.Name, c.Title)
 	}
 }
 
@@ -172,7 +173,7 @@ func noteOwnConfiguration(env *environment, c clients.Client, e clients.Entry, o
 func noteDisabledServers(env *environment, c clients.Client, others []clients.Other) {
 	for _, o := range others {
 		if o.Disabled {
-			env.note("note: %s will not have the server %s, which is disabled in your configuration; 'metarouter enable %[2]s --write' brings it back", c.Title, o.Ours)
+			env.Note("note: %s will not have the server %s, which is disabled in your configuration; 'metarouter enable %[2]s --write' brings it back", c.Title, o.Ours)
 		}
 	}
 }
@@ -192,7 +193,7 @@ func noteOtherServers(env *environment, c clients.Client, others []clients.Other
 	}
 	say := func(what string, names []string, format string, args ...any) {
 		if len(names) > 0 {
-			env.note("note: %s: %s; %s", what, strings.Join(names, ", "), fmt.Sprintf(format, args...))
+			env.Note("note: %s: %s; %s", what, strings.Join(names, ", "), fmt.Sprintf(format, args...))
 		}
 	}
 	say("these entries start metarouter too", routers, "remove them")

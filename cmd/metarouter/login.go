@@ -19,6 +19,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/browser"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/login"
@@ -66,24 +70,24 @@ func runLogin(ctx context.Context, env *environment, name string, o loginOptions
 	if err != nil {
 		return err
 	}
-	entry, err := findEntry(c, name)
+	entry, err := configfile.Server(c, name)
 	if err != nil {
 		return err
 	}
 	if err := mayLogIn(entry); err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	if entry.OAuth != nil && entry.OAuth.Grant == string(oauth.DeviceCode) {
 		o.device = true
 	}
 	if o.device && o.paste {
-		return usage(errors.New("a login with a code (--device) has no URL to paste; leave --paste out"))
+		return exit.Usage(errors.New("a login with a code (--device) has no URL to paste; leave --paste out"))
 	}
 	disabled := entry.Disabled
 	entry.Disabled = false // the login is tried at the server
-	err = withOwnRouter(ctx, env, only(c, entry), func(ctx context.Context, r *adapter.Parts) error { return logIn(ctx, env, r, name, o) })
+	err = env.local.Run(ctx, only(c, entry), func(ctx context.Context, r *adapter.Parts) error { return logIn(ctx, env, r, name, o) })
 	if err == nil && disabled {
-		env.note("note: the server is disabled; to use it: metarouter enable %s --write", clients.Word(name))
+		env.Note("note: the server is disabled; to use it: metarouter enable %s --write", clients.Word(name))
 	}
 	return err
 }
@@ -129,13 +133,13 @@ func logIn(ctx context.Context, env *environment, r *adapter.Parts, name string,
 	if o.device {
 		request.Way = login.Device
 	}
-	env.note("Looking up how to log in to %s …", name)
+	env.Note("Looking up how to log in to %s …", name)
 	bounded, cancel := context.WithTimeout(ctx, beginTime)
 	defer cancel()
 	p, err := r.BeginLogin(bounded, name, request)
 	switch {
 	case ctx.Err() != nil:
-		return errInterrupted
+		return exit.Interrupted
 	case err != nil:
 		return notBegun(ctx, env, r, name, err)
 	}
@@ -147,7 +151,7 @@ func logIn(ctx context.Context, env *environment, r *adapter.Parts, name string,
 	}
 	switch {
 	case ctx.Err() != nil:
-		return errInterrupted
+		return exit.Interrupted
 	case err != nil:
 		return err // it names the server
 	}
@@ -161,12 +165,12 @@ func notBegun(ctx context.Context, env *environment, r *adapter.Parts, name stri
 	if r.Await(bounded, name) == nil {
 		state, _ := r.LoginState(bounded, name)
 		if !state.LoggedIn {
-			env.note("%s works without a login; it has %s.", name, counted(toolsOf(r, name), "tool"))
+			env.Note("%s works without a login; it has %s.", name, console.Counted(toolsOf(r, name), "tool"))
 			return nil
 		}
 	}
 	if ctx.Err() != nil {
-		return errInterrupted
+		return exit.Interrupted
 	}
 	return err // it names the server
 }
@@ -178,19 +182,19 @@ func tryLogin(ctx context.Context, env *environment, r *adapter.Parts, name stri
 	if err == nil && state.Issuer != "" {
 		where = fmt.Sprintf(" (issuer %s)", state.Issuer)
 	}
-	if err := awaitServer(ctx, env, r, name); err != nil {
+	if err := oneshot.AwaitServer(ctx, env.Console, r, name); err != nil {
 		if ctx.Err() != nil {
-			return errInterrupted
+			return exit.Interrupted
 		}
 		return fmt.Errorf("logged in to %s%s, but the server does not work: %w; 'metarouter doctor' says what to do", name, where, err)
 	}
-	env.note("Logged in to %s%s; it has %s.", name, where, counted(toolsOf(r, name), "tool"))
+	env.Note("Logged in to %s%s; it has %s.", name, where, console.Counted(toolsOf(r, name), "tool"))
 	if err == nil && state.LoggedIn && !state.Renews {
 		note := "note: the issuer gave no refresh token, so the login ends with its token"
 		if !state.Expires.IsZero() {
 			note += ", " + until(state.Expires, time.Now())
 		}
-		env.note("%s", note)
+		env.Note("%s", note)
 	}
 	return nil
 }
@@ -207,13 +211,13 @@ func toolsOf(r *adapter.Parts, name string) int {
 // showCode prints where a person enters which code.
 func showCode(env *environment, p *login.Pending) {
 	page := cmp.Or(p.Device.CompleteURL, p.Device.URL)
-	env.note("Open this page on any device. If it asks for a code, enter the one below it:")
-	env.say("%s", page)
-	env.say("%s", p.Device.UserCode)
+	env.Note("Open this page on any device. If it asks for a code, enter the one below it:")
+	env.Say("%s", page)
+	env.Say("%s", p.Device.UserCode)
 	if page != p.Device.URL {
-		env.note("The page for a code to type is %s", p.Device.URL)
+		env.Note("The page for a code to type is %s", p.Device.URL)
 	}
-	env.note("Waiting for you, %s; Ctrl-C gives up.", upTo(p.Expires))
+	env.Note("Waiting for you, %s; Ctrl-C gives up.", upTo(p.Expires))
 }
 
 // showPage prints where a person logs in, and opens the browser if that may be. The channel gets
@@ -222,29 +226,29 @@ func showPage(env *environment, p *login.Pending, o loginOptions) <-chan error {
 	missing := browser.Missing(os.Getenv, runtime.GOOS)
 	var opened <-chan error
 	var err error
-	open := !o.noBrowser && !o.paste && missing == "" && isTerminal(env.streams[2])
+	open := !o.noBrowser && !o.paste && missing == "" && console.IsTerminal(env.Streams[2])
 	switch {
 	case open:
-		env.note("Log in to %s in your browser, which opens this page:", p.Server)
+		env.Note("Log in to %s in your browser, which opens this page:", p.Server)
 		opened, err = browser.Open(p.URL, os.Getenv)
 	case o.paste:
-		env.note("Log in to %s: open this page in a browser of any machine:", p.Server)
+		env.Note("Log in to %s: open this page in a browser of any machine:", p.Server)
 	default:
-		env.note("Log in to %s: open this page in a browser:", p.Server)
+		env.Note("Log in to %s: open this page in a browser:", p.Server)
 	}
-	env.say("%s", p.URL)
+	env.Say("%s", p.URL)
 	if err != nil {
-		env.note("The browser can't be opened (%v); open the page yourself.", err)
+		env.Note("The browser can't be opened (%v); open the page yourself.", err)
 	}
 	switch {
 	case o.paste:
-		env.note("At the end, the browser may say that it can't show a page of 127.0.0.1 or localhost: that is right. Copy the URL of that page.")
-	case missing != "" && !canAsk(env):
-		env.note("The browser must run on this machine, but %s: run 'metarouter login %s --paste' on a terminal, or forward the port of the redirect_uri in the URL.", missing, clients.Word(p.Server))
+		env.Note("At the end, the browser may say that it can't show a page of 127.0.0.1 or localhost: that is right. Copy the URL of that page.")
+	case missing != "" && !env.CanAsk():
+		env.Note("The browser must run on this machine, but %s: run 'metarouter login %s --paste' on a terminal, or forward the port of the redirect_uri in the URL.", missing, clients.Word(p.Server))
 	case missing != "":
-		env.note("The browser may run on another machine, since %s. Then it ends on a page that it can't show: paste the URL of that page here.", missing)
+		env.Note("The browser may run on another machine, since %s. Then it ends on a page that it can't show: paste the URL of that page here.", missing)
 	}
-	env.note("Waiting for you, %s; Ctrl-C gives up.", upTo(p.Expires))
+	env.Note("Waiting for you, %s; Ctrl-C gives up.", upTo(p.Expires))
 	return opened
 }
 
@@ -255,7 +259,7 @@ func awaitLogin(ctx context.Context, env *environment, p *login.Pending, paste b
 	defer stop()
 	var read func(ready func()) (string, error)
 	switch {
-	case canAsk(env) && (paste || runtime.GOOS != "windows"): // where a read outlives ctx
+	case env.CanAsk() && (paste || runtime.GOOS != "windows"): // where a read outlives ctx
 		read = pastedOnTerminal(ctx, env, paste)
 	case paste:
 		read = pastedOnStdin(env)
@@ -271,14 +275,14 @@ func awaitLogin(ctx context.Context, env *environment, p *login.Pending, paste b
 		case <-p.Done():
 			err := p.Wait(ctx)
 			stop()
-			if pasted != nil && canAsk(env) {
+			if pasted != nil && env.CanAsk() {
 				<-pasted // the terminal is free again
 			}
 			return err
 		case err, failed := <-opened:
 			opened = nil
 			if failed {
-				env.note("The browser could not be opened (%v); open the page yourself.", err)
+				env.Note("The browser could not be opened (%v); open the page yourself.", err)
 			}
 		case err := <-pasted:
 			pasted = nil
@@ -288,10 +292,10 @@ func awaitLogin(ctx context.Context, env *environment, p *login.Pending, paste b
 			case err != nil && paste:
 				return err
 			case err != nil:
-				env.note("%v", err)
+				env.Note("%v", err)
 			}
 		case <-ctx.Done():
-			if pasted != nil && canAsk(env) {
+			if pasted != nil && env.CanAsk() {
 				<-pasted
 			}
 			return ctx.Err()
@@ -305,7 +309,7 @@ func takePasted(ctx context.Context, env *environment, p *login.Pending, read fu
 	var refused error // of the last line; it is said when the next one is awaited, as older input is dropped
 	say := func() {
 		if refused != nil {
-			env.note("That does not complete the login: %s", terminal.Cut(plain.Line(refused.Error()), 500))
+			env.Note("That does not complete the login: %s", terminal.Cut(plain.Line(refused.Error()), 500))
 			refused = nil
 		}
 	}
@@ -339,10 +343,10 @@ func takePasted(ctx context.Context, env *environment, p *login.Pending, read fu
 func pastedOnTerminal(ctx context.Context, env *environment, asks bool) func(ready func()) (string, error) {
 	return func(ready func()) (string, error) {
 		for {
-			line, err := readLine(env)(ctx, func() {
+			line, err := env.ReadLine(ctx, func() {
 				ready()
 				if asks {
-					env.note("Paste the URL here, then press Enter:")
+					env.Note("Paste the URL here, then press Enter:")
 				}
 			})
 			if err != nil || strings.TrimSpace(line) != "" {
@@ -354,7 +358,7 @@ func pastedOnTerminal(ctx context.Context, env *environment, asks bool) func(rea
 
 // pastedOnStdin returns what calls ready, and reads a line from stdin. A read is left behind when the program ends.
 func pastedOnStdin(env *environment) func(ready func()) (string, error) {
-	lines := bufio.NewReader(io.LimitReader(env.stdin, maxPasted*maxPastedLine))
+	lines := bufio.NewReader(io.LimitReader(env.In, maxPasted*maxPastedLine))
 	return func(ready func()) (string, error) {
 		ready()
 		return lines.ReadString('\n')
@@ -364,5 +368,5 @@ func pastedOnStdin(env *environment) func(ready func()) (string, error) {
 // upTo says how long the login waits.
 func upTo(expires time.Time) string {
 	minutes := max(1, int(time.Until(expires).Round(time.Minute)/time.Minute))
-	return "up to " + counted(minutes, "minute")
+	return "up to " + console.Counted(minutes, "minute")
 }

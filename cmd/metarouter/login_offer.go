@@ -2,18 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 )
 
 // noteLogin names servers that may need a login.
 func noteLogin(env *environment, names []string) {
 	if len(names) > 0 {
-		env.note("note: may need a login in the browser (OAuth), once for all clients: %s", strings.Join(names, ", "))
+		env.Note("note: may need a login in the browser (OAuth), once for all clients: %s", strings.Join(names, ", "))
 	}
 }
 
@@ -23,35 +22,30 @@ func offerLogin(ctx context.Context, env *environment, files, names []string) er
 	if len(names) == 0 {
 		return nil
 	}
-	if !canAsk(env) {
+	if !env.CanAsk() {
 		for _, name := range names {
-			env.note("next: metarouter login %s%s", clients.Word(name), configFlags(env))
+			env.Note("next: metarouter login %s%s", clients.Word(name), env.files.Flags())
 		}
 		return nil
 	}
-	line, err := readLine(env)(ctx, func() {
-		fmt.Fprintf(env.stderr, "Log in to %s now? [y/N]\n", strings.Join(names, ", "))
-	})
-	switch {
-	case errors.Is(err, io.EOF):
-	case err != nil:
-		return errInterrupted
+	yes, err := env.Confirm(ctx, fmt.Sprintf("Log in to %s now? [y/N]", strings.Join(names, ", ")))
+	if err != nil {
+		return exit.Interrupted
 	}
-	yes := strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y")
-	here := *env
-	here.configs = files
+	here := newEnvironment(env.Console)
+	here.files.Data, here.files.Paths, here.local.Debug = env.files.Data, files, env.local.Debug
 	for _, name := range names {
 		if yes {
-			err := runLogin(ctx, &here, name, loginOptions{})
+			err := runLogin(ctx, here, name, loginOptions{})
 			if ctx.Err() != nil {
-				return errInterrupted
+				return exit.Interrupted
 			}
 			if err == nil {
 				continue
 			}
-			env.note("%v", err)
+			env.Note("%v", err)
 		}
-		env.note("to log in later: metarouter login %s%s", clients.Word(name), configFlags(env))
+		env.Note("to log in later: metarouter login %s%s", clients.Word(name), env.files.Flags())
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
@@ -26,33 +28,33 @@ func runLogout(ctx context.Context, env *environment, name string) error {
 	if err != nil {
 		return err
 	}
-	entry, err := findEntry(c, name)
+	entry, err := configfile.Server(c, name)
 	if err != nil {
 		return err
 	}
 	if entry.Transport == config.Stdio {
-		return usage(fmt.Errorf("%s is a program on this machine; metarouter has no login for it", name))
+		return exit.Usage(fmt.Errorf("%s is a program on this machine; metarouter has no login for it", name))
 	}
 	if header := ownHeader(entry); header != "" { // it may have come after the login
 		entry.Headers = maps.Clone(entry.Headers)
 		delete(entry.Headers, header)
 	}
-	return withOwnRouter(ctx, env, only(c, entry), func(ctx context.Context, r *adapter.Parts) error {
+	return env.local.Run(ctx, only(c, entry), func(ctx context.Context, r *adapter.Parts) error {
 		bounded, cancel := context.WithTimeout(ctx, beginTime)
 		defer cancel()
 		was, err := r.Logout(bounded, name)
 		switch {
 		case ctx.Err() != nil:
-			return errInterrupted
+			return exit.Interrupted
 		case was && err != nil:
 			return fmt.Errorf("logged out of %s, but its tokens may still be valid: %w; to revoke them, see the settings of your account there", name, err)
 		case err != nil:
 			return fmt.Errorf("the login at %s could not be ended: %w", name, err)
 		case !was:
-			env.note("there is no login at %s", name)
+			env.Note("there is no login at %s", name)
 			return nil
 		}
-		env.say("Logged out of %s.", name)
+		env.Say("Logged out of %s.", name)
 		return nil
 	})
 }

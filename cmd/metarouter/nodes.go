@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -44,11 +46,11 @@ func newNodesKeyCommand(env *environment) *cobra.Command {
 		noArguments, func(context.Context, []string) error {
 			file, err := config.NodeKey()
 			if err != nil {
-				return usage(err)
+				return exit.Usage(err)
 			}
 			key, err := cluster.Key(file)
 			if err == nil {
-				env.say("%s", key)
+				env.Say("%s", key)
 			}
 			return err
 		})
@@ -61,20 +63,20 @@ of your own configuration. It is made when it is needed first; who can read it i
 // clusterOf returns the cluster that the configuration names, or urls if they are not "".
 func clusterOf(ctx context.Context, env *environment, urls string) (config.Cluster, error) {
 	c, err := loadConfig(ctx, env)
-	if _, none := errors.AsType[*noConfigurationError](err); none && urls != "" {
+	if _, none := errors.AsType[*configfile.NoConfiguration](err); none && urls != "" {
 		c, err = config.Load()
 	}
 	if err != nil {
 		return config.Cluster{}, err
 	}
-	noteErrors(env, c)
+	configfile.NoteErrors(env.Console, c)
 	if urls != "" {
 		if err := c.Router.JoinCluster(urls); err != nil {
-			return config.Cluster{}, usage(fmt.Errorf("--cluster %w", err))
+			return config.Cluster{}, exit.Usage(fmt.Errorf("--cluster %w", err))
 		}
 	}
 	if c.Router.Cluster == nil {
-		return config.Cluster{}, usage(fmt.Errorf(`this router is in no cluster; write "metarouter": {"cluster": {"urls": ["nats://hub:4222"]}} into %s, with the address of your NATS server, or add --cluster URL`, strings.Join(c.Files, ", ")))
+		return config.Cluster{}, exit.Usage(fmt.Errorf(`this router is in no cluster; write "metarouter": {"cluster": {"urls": ["nats://hub:4222"]}} into %s, with the address of your NATS server, or add --cluster URL`, strings.Join(c.Files, ", ")))
 	}
 	return *c.Router.Cluster, nil
 }
@@ -86,17 +88,17 @@ func runNodes(ctx context.Context, env *environment, urls string) error {
 	}
 	file, err := config.NodeKey()
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	nodes, report, err := cluster.Observe(ctx, c, file, version)
 	if ctx.Err() != nil {
-		return errInterrupted
+		return exit.Interrupted
 	}
 	if err != nil {
 		return fmt.Errorf("the cluster %s can't be asked: %w", c.Name, err)
 	}
-	if env.json {
-		return env.printJSON(append([]cluster.NodeInfo{}, nodes...))
+	if env.JSON {
+		return env.PrintJSON(append([]cluster.NodeInfo{}, nodes...))
 	}
 	if err := printNodes(env, nodes, time.Now()); err != nil {
 		return err
@@ -105,7 +107,7 @@ func runNodes(ctx context.Context, env *environment, urls string) error {
 	for _, p := range report.Problems {
 		// Nodes that are not trusted are named already.
 		if !slices.ContainsFunc(report.Untrusted, func(key string) bool { return strings.Contains(p, key) }) {
-			env.note("note: %s", p)
+			env.Note("note: %s", p)
 		}
 	}
 	return nil
@@ -136,11 +138,11 @@ func printNodes(env *environment, nodes []cluster.NodeInfo, now time.Time) error
 			{Text: fmt.Sprint(n.Tools), Right: true}, {Text: latency, Right: true, Spare: true}, {Text: seen(n, now), Spare: true}, {Text: cluster.Fingerprint(n.Key)},
 		})
 	}
-	if err := env.printRows(rows, func(i int) string {
+	if err := env.PrintRows(rows, func(i int) string {
 		if i == 0 || nodes[i-1].Problem == "" || !nodes[i-1].Trusted { // how to trust it is said below
 			return ""
 		}
-		columns, _ := env.page()
+		columns, _ := env.Page()
 		return terminal.Lines(terminal.Hang("    → ", nodes[i-1].Problem, columns))
 	}); err != nil {
 		return err
@@ -176,7 +178,7 @@ func noteUnheard(env *environment, nodes []cluster.NodeInfo, c config.Cluster) {
 	if more := len(keys) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	env.note("trusted, but not there: %s; look whether that router runs, and joins the cluster %q", text, c.Name)
+	env.Note("trusted, but not there: %s; look whether that router runs, and joins the cluster %q", text, c.Name)
 }
 
 // noteUntrusted says how to trust the nodes that are not trusted. What it knows of them is not
@@ -189,13 +191,13 @@ func noteUntrusted(env *environment, nodes []cluster.NodeInfo) {
 			continue
 		}
 		if count++; count == 1 {
-			env.note("nodes that are not trusted are ignored; compare a key with the one that 'metarouter nodes key' prints on that machine, then type:")
+			env.Note("nodes that are not trusted are ignored; compare a key with the one that 'metarouter nodes key' prints on that machine, then type:")
 		}
 		if count <= most {
-			env.note("  %s: metarouter nodes trust %s --write%s", terminal.Cut(plain.Line(cmp.Or(n.Node, "?")), maxNodeName), n.Key, configFlags(env))
+			env.Note("  %s: metarouter nodes trust %s --write%s", terminal.Cut(plain.Line(cmp.Or(n.Node, "?")), maxNodeName), n.Key, env.files.Flags())
 		}
 	}
 	if more := count - most; more > 0 {
-		env.note("  and %d more; 'metarouter nodes --json' has all keys", more)
+		env.Note("  and %d more; 'metarouter nodes --json' has all keys", more)
 	}
 }

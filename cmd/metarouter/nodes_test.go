@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
@@ -27,8 +28,8 @@ func TestPrintNodes(t *testing.T) {
 		{Node: "z", Key: "; reboot", Alive: true},
 	}
 	var out, notes bytes.Buffer
-	env := &environment{configs: []string{"a b.json"}}
-	env.setOutput(&out, &notes)
+	env := newEnvironment(console.To(&out, &notes, 0, false))
+	env.files.Paths = []string{"a b.json"}
 	if err := printNodes(env, nodes, now); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
@@ -57,7 +58,7 @@ func runNodeEdit(env *environment, key string, write bool, edit func(f edited, k
 		return err
 	}
 	if f.text, err = edit(f, key); err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	used, err := f.apply(env, write)
 	if used && err == nil {
@@ -97,7 +98,7 @@ func clusterFile(files []edited) (file edited, err error) {
 	for _, f := range files {
 		n, err := clients.ClusterKeys(f.Path, f.Data)
 		if err != nil {
-			return f, usage(err)
+			return f, exit.Usage(err)
 		}
 		if n < 2 {
 			n = 0
@@ -121,8 +122,8 @@ func noteShares(env *environment, files []edited) {
 	}
 	switch in := c.Router.Cluster; {
 	case in == nil:
-		env.note(`note: %s names no NATS server yet; write "urls": ["nats://hub:4222"] next to "trusted", or start routers with --cluster URL`, strings.Join(paths, ", "))
+		env.Note(`note: %s names no NATS server yet; write "urls": ["nats://hub:4222"] next to "trusted", or start routers with --cluster URL`, strings.Join(paths, ", "))
 	case len(in.Share)+len(in.Use) == 0 && len(in.Trusted) > 0:
-		env.note(`note: nothing is shared or used yet; write "share": ["NAME"] for servers that other machines may use, and "use": ["*@NODE"] for theirs, next to "trusted"`)
+		env.Note(`note: nothing is shared or used yet; write "share": ["NAME"] for servers that other machines may use, and "use": ["*@NODE"] for theirs, next to "trusted"`)
 	}
 }

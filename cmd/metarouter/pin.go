@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/pin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -56,7 +58,7 @@ func pinsOf(ctx context.Context, env *environment, c config.Config, servers []st
 	_ = g.Wait()
 	for _, s := range c.Servers {
 		if err := failed[s.Name]; err != nil {
-			env.note("not pinned: %s: %v", s.Name, err)
+			env.Note("not pinned: %s: %v", s.Name, err)
 		}
 	}
 	return pins
@@ -83,10 +85,10 @@ func pinFiles(ctx context.Context, env *environment, runs map[string]string, exa
 	}
 	pins := pinsOf(ctx, env, c, names, startOf(c.Expand()), runs)
 	if ctx.Err() != nil {
-		return errInterrupted
+		return exit.Interrupted
 	}
 	if len(pins) == 0 {
-		env.note("nothing to pin: no entry runs a package without an exact version")
+		env.Note("nothing to pin: no entry runs a package without an exact version")
 		return nil
 	}
 	for i := range files {
@@ -120,10 +122,10 @@ func trustedText(env *environment, files []edited) (config.Config, error) {
 	if len(files) == 1 && files[0].found {
 		c, err := config.ReadText(files[0].Path, files[0].Data)
 		if err != nil {
-			return c, usage(err)
+			return c, exit.Usage(err)
 		}
-		if err := c.Trusted(env.data); err != nil {
-			return c, usage(fmt.Errorf("nothing is pinned: %w", trust.Explain(err, trustCommand(env, ""))))
+		if err := c.Trusted(env.files.Data); err != nil {
+			return c, exit.Usage(fmt.Errorf("nothing is pinned: %w", trust.Explain(err, env.files.TrustCommand(""))))
 		}
 		return c, nil
 	}
@@ -133,7 +135,7 @@ func trustedText(env *environment, files []edited) (config.Config, error) {
 	}
 	c, err := config.LoadText(paths...)
 	if err != nil {
-		return c, usage(unreadable(err))
+		return c, exit.Usage(configfile.Unreadable(err))
 	}
 	return c, nil
 }
@@ -177,7 +179,7 @@ func pinImported(ctx context.Context, env *environment, path string, done *clien
 	start := func(config.Server) (pin.Start, error) { return pin.Start{Dir: empty, Env: os.Environ()}, nil }
 	pins := pinsOf(ctx, env, c, slices.Concat(done.Added, done.Replaced), start, nil)
 	if ctx.Err() != nil {
-		return errInterrupted
+		return exit.Interrupted
 	}
 	for name, p := range pins {
 		if done.Data, err = clients.SetArgument(path, done.Data, name, p.Arg, p.Text); err != nil {

@@ -12,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/plan"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -44,10 +47,10 @@ func runPlan(ctx context.Context, env *environment, file string, start bool) err
 	}
 	next, err := config.Load(file)
 	if err != nil {
-		return usage(unreadable(err))
+		return exit.Usage(configfile.Unreadable(err))
 	}
-	old := adapter.NewPreview(now, nil, env.data)
-	new := adapter.NewPreview(next, &now, env.data)
+	old := adapter.NewPreview(now, nil, env.files.Data)
+	new := adapter.NewPreview(next, &now, env.files.Data)
 	if start && env.running == nil {
 		if err := startUnknown(ctx, env, next, &new); err != nil {
 			return err
@@ -57,20 +60,20 @@ func runPlan(ctx context.Context, env *environment, file string, start bool) err
 	if waits != nil {
 		sayNotKept(env, &p, waits, next)
 	}
-	if env.json {
-		err = env.printJSON(p)
+	if env.JSON {
+		err = env.PrintJSON(p)
 	} else {
-		_, colours := env.page()
-		_, err = fmt.Fprint(env.stdout, terminal.Lines(p.Lines(start, colours)))
+		_, colours := env.Page()
+		_, err = fmt.Fprint(env.Out, terminal.Lines(p.Lines(start, colours)))
 	}
 	if err != nil {
 		return err
 	}
 	for _, p := range next.Problems {
-		env.note("%s", p.Error())
+		env.Note("%s", p.Error())
 	}
-	if len(errorsOf(next)) > 0 {
-		err = &exitError{code: exitUsage}
+	if len(configfile.Errors(next)) > 0 {
+		err = &exit.Error{Code: exit.BadUsage}
 	}
 	return err
 }
@@ -83,11 +86,11 @@ func configInUse(ctx context.Context, env *environment, file string, start bool)
 		noteEdit(env)
 		return env.running.router.Config(), nil, false, nil
 	}
-	c, named, err := locateConfig(env)
+	c, named, err := env.files.Locate()
 	if err != nil || named {
 		return c, nil, false, err
 	}
-	waits, _ = errors.AsType[*config.Untrusted](c.Trusted(env.data))
+	waits, _ = errors.AsType[*config.Untrusted](c.Trusted(env.files.Data))
 	if waits == nil || !waits.Before {
 		return c, nil, false, nil
 	}
@@ -96,7 +99,7 @@ func configInUse(ctx context.Context, env *environment, file string, start bool)
 		return c, waits, false, err
 	}
 	asker := *env
-	asker.args = []string{"plan", "--json=" + strconv.FormatBool(env.json), "--", path}
+	asker.args = []string{"plan", "--json=" + strconv.FormatBool(env.JSON), "--", path}
 	done, err = askRunningRouter(ctx, &asker, c, false)
 	return c, waits, done, err
 }
@@ -107,10 +110,10 @@ func sayNotKept(env *environment, p *plan.Plan, waits *config.Untrusted, next co
 	file := waits.Text.Files[0]
 	if slices.Equal(next.Files, waits.Text.Files) {
 		p.Servers.Added, p.Servers.Removed, p.Servers.Changed = append([]string{}, waits.Added...), append([]string{}, waits.Removed...), append([]string{}, waits.Edited...)
-		env.note("note: the text of %s that you approved is not kept, so only the names of the entries that differ from it are known: %v", file, waits)
+		env.Note("note: the text of %s that you approved is not kept, so only the names of the entries that differ from it are known: %v", file, waits)
 		return
 	}
-	env.note("note: the text of %s that you approved is not kept, so this is compared with the edit that waits: %v", file, waits)
+	env.Note("note: the text of %s that you approved is not kept, so this is compared with the edit that waits: %v", file, waits)
 }
 
 // startUnknown starts the servers whose tools the preview does not know, and adds the
@@ -127,8 +130,8 @@ func startUnknown(ctx context.Context, env *environment, c config.Config, p *ada
 	if len(c.Servers) == 0 {
 		return nil
 	}
-	return withOwnRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
-		if err := awaitTools(ctx, env, r); err != nil {
+	return env.local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
+		if err := oneshot.AwaitTools(ctx, env.Console, r); err != nil {
 			return err
 		}
 		p.Unknown, p.Named = nil, nil

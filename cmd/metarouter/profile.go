@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
@@ -44,7 +46,7 @@ func checkProfile(c config.Config, name *string) error {
 		return nil
 	}
 	if _, ok := c.Router.Profiles[*name]; !ok {
-		return usage(unknownName("profile", *name, slices.Sorted(maps.Keys(c.Router.Profiles))))
+		return exit.Usage(configfile.UnknownName("profile", *name, slices.Sorted(maps.Keys(c.Router.Profiles))))
 	}
 	return nil
 }

@@ -91,9 +91,9 @@ func (c *lonelyClient) explain(env *environment, tool, server string, result jso
 		name := plain.Line(q.server)
 		switch q.method {
 		case askModel:
-			env.note("server %q asked for the answer of a model (sampling), and a command line has no model; call %s from an MCP client that offers sampling, such as VS Code", name, tool)
+			env.Note("server %q asked for the answer of a model (sampling), and a command line has no model; call %s from an MCP client that offers sampling, such as VS Code", name, tool)
 		case askUser:
-			env.note("server %q asked its user a question (elicitation), which a command line can't show; call %s from an MCP client that can, such as VS Code", name, tool)
+			env.Note("server %q asked its user a question (elicitation), which a command line can't show; call %s from an MCP client that can, such as VS Code", name, tool)
 		}
 	}
 }

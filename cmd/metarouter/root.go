@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/completion"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -34,19 +36,19 @@ one MCP server.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.SetOut(env.stdout)
-	root.SetErr(env.stderr)
+	root.SetOut(env.Out)
+	root.SetErr(env.Err)
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpColumns)))
 	root.Flags().BoolP("help", "h", false, "Print this help.")
 	root.Flags().BoolP("version", "v", false, "Print the version.")
 	flags := root.PersistentFlags()
-	flags.StringArrayVar(&env.configs, "config", nil, "Read the servers from this configuration `file`. Repeat the flag to read several files; a later file wins over an earlier one. (default ./.mcp.json, else metarouter/mcp.json in ~/.config; in ~/Library/Application Support on macOS, in %AppData% on Windows)")
-	flags.StringVar(&env.data, "data", defaultData(), "Keep the catalog, the logs of servers and what was learned from calls in this `folder`. An empty name (\"\") keeps nothing.")
-	flags.StringVar(&env.logLevel, "log-level", "", "Write log lines of this `level`, or a more serious one, to stderr: debug, info, warn or error. (default info for serve, warn for eval and usage, no log lines for other commands)")
-	flags.BoolVar(&env.debug, "debug", false, "Let other processes of yours read the memory and the environment of this one, as debuggers do, and let a crash write a core file. By default they can't, since both hold secrets. (Linux only)")
+	flags.StringArrayVar(&env.files.Paths, "config", nil, "Read the servers from this configuration `file`. Repeat the flag to read several files; a later file wins over an earlier one. (default ./.mcp.json, else metarouter/mcp.json in ~/.config; in ~/Library/Application Support on macOS, in %AppData% on Windows)")
+	flags.StringVar(&env.files.Data, "data", configfile.DefaultData(), "Keep the catalog, the logs of servers and what was learned from calls in this `folder`. An empty name (\"\") keeps nothing.")
+	flags.StringVar(&env.LogLevel, "log-level", "", "Write log lines of this `level`, or a more serious one, to stderr: debug, info, warn or error. (default info for serve, warn for eval and usage, no log lines for other commands)")
+	flags.BoolVar(&env.local.Debug, "debug", false, "Let other processes of yours read the memory and the environment of this one, as debuggers do, and let a crash write a core file. By default they can't, since both hold secrets. (Linux only)")
 	root.PersistentPreRun = func(cmd *cobra.Command, args []string) {
-		debug := env.debug || cmd.Name() == "guard" && slices.Contains(args, "--debug") // it has no flags
-		if !debug && env.running == nil && cmd.Name() != "builtin" {                    // a bundled server is found by its environment
+		debug := env.local.Debug || cmd.Name() == "guard" && slices.Contains(args, "--debug") // it has no flags
+		if !debug && env.running == nil && cmd.Name() != "builtin" {                          // a bundled server is found by its environment
 			secret.HideProcess()
 		}
 	}
@@ -54,7 +56,7 @@ one MCP server.`,
 	for _, cmd := range root.Commands() {
 		cmd.SuggestFor = otherNames[cmd.Name()]
 	}
-	completion.Add(root, &env.configs)
+	completion.Add(root, &env.files.Paths)
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		cmd.Long = wrapped(cmd.Long)
@@ -145,7 +147,7 @@ func wrapped(text string) string {
 }
 
 // newCommand returns a subcommand. An error of run means that the operation failed,
-// unless it is an [exitError] with another code.
+// unless it is an [exit.Error] with another code.
 func newCommand(use, short, example string, args cobra.PositionalArgs, run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Example: example,
@@ -157,9 +159,8 @@ func newCommand(use, short, example string, args cobra.PositionalArgs, run func(
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := run(cmd.Context(), args)
-			var exit *exitError
-			if err != nil && !errors.As(err, &exit) {
-				return &exitError{exitFailed, err}
+			if _, ok := errors.AsType[*exit.Error](err); err != nil && !ok {
+				return &exit.Error{Code: exit.Failed, Err: err}
 			}
 			return err
 		},
@@ -189,7 +190,7 @@ func noArguments(cmd *cobra.Command, given []string) error {
 
 // addJSONFlag gives cmd the flag --json.
 func addJSONFlag(env *environment, cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&env.json, "json", false, "Print the answer as JSON. By default it is text.")
+	cmd.Flags().BoolVar(&env.JSON, "json", false, "Print the answer as JSON. By default it is text.")
 }
 
 // preferTags is the help of --capability for the commands that rank tools.

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/example"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
@@ -83,7 +85,7 @@ func splitPairs(args []string) (words, pairs []string) {
 
 func runRoute(ctx context.Context, env *environment, task string, pairs []string, o routeOptions) error {
 	if strings.TrimSpace(task) == "" {
-		return usage(errors.New(`the task is empty; write it in words: metarouter route "convert 5 km to miles"`))
+		return exit.Usage(errors.New(`the task is empty; write it in words: metarouter route "convert 5 km to miles"`))
 	}
 	object, err := readArguments(env, o.args)
 	if err != nil {
@@ -91,7 +93,7 @@ func runRoute(ctx context.Context, env *environment, task string, pairs []string
 	}
 	arguments, err := mergeArguments(nil, object, pairs) // as far as can be said before a tool is picked
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	withTypes := func(_ context.Context, t *registry.NormalizedTool, _ json.RawMessage, _ bool) (json.RawMessage, bool) {
 		typed, err := mergeArguments(t.InputSchema, object, pairs)
@@ -105,7 +107,7 @@ func runRoute(ctx context.Context, env *environment, task string, pairs []string
 		return err
 	}
 	return withScope(ctx, env, c, withRouterForCalls, func(ctx context.Context, r *adapter.Scope, c config.Config) error {
-		if err := awaitTools(ctx, env, r); err != nil {
+		if err := oneshot.AwaitTools(ctx, env.Console, r); err != nil {
 			return err
 		}
 		client := &lonelyClient{person: personFor(env, o.yes)}
@@ -139,14 +141,14 @@ func answerRoute(ctx context.Context, env *environment, r selector.Provider, rou
 	answer := routeAnswer{Alternatives: candidates(sel.Alternatives), Sure: sel.Sure, Abstained: sel.Abstained, By: sel.By}
 	if t == nil {
 		answer.Alternatives = answer.Alternatives[:min(len(answer.Alternatives), maxNearest)]
-		fmt.Fprintln(env.stderr, verdict(true, len(sel.Alternatives) > 0))
-		return printRouted(env, answer, &exitError{code: exitNoTool})
+		fmt.Fprintln(env.Err, verdict(true, len(sel.Alternatives) > 0))
+		return printRouted(env, answer, &exit.Error{Code: exit.NoTool})
 	}
 	answer.Tool, answer.Score, answer.Confidence = t.ID, sel.Score, sel.Confidence
 	answer.Places, answer.Ambiguous = serversOf(sel.Places), routed.Ambiguous
 	answer.picked = &candidate{ID: t.ID, Description: t.Description, Capabilities: t.Capabilities, Confidence: sel.Confidence, Places: answer.Places}
 	if !sel.Sure && !routed.Ran {
-		fmt.Fprintln(env.stderr, verdict(false, true))
+		fmt.Fprintln(env.Err, verdict(false, true))
 	}
 	switch {
 	case o.dryRun:
@@ -156,17 +158,17 @@ func answerRoute(ctx context.Context, env *environment, r selector.Provider, rou
 		if answer.Missing = routed.Missing; len(answer.Missing) > 0 {
 			answer.Example = example.Arguments(t.InputSchema, args)
 		}
-		return printRouted(env, answer, &exitError{exitFailed, whyNotRun(routed, answer.Places, o.yes, args)})
+		return printRouted(env, answer, &exit.Error{Code: exit.Failed, Err: whyNotRun(routed, answer.Places, o.yes, args)})
 	}
 	answer.Result = routed.Result.JSON
 	switch {
-	case notApproved(routed.Result.Err) != nil && !env.json:
+	case notApproved(routed.Result.Err) != nil && !env.JSON:
 		return notApproved(routed.Result.Err)
-	case len(routed.Result.Mismatch) > 0 && !env.json:
-		env.note("%s (confidence %s)", answer.Tool, shownConfidence(answer.Confidence))
-		return &exitError{exitFailed, mismatchError(ctx, r, t, routed.Arguments, routed.Result.Mismatch)}
+	case len(routed.Result.Mismatch) > 0 && !env.JSON:
+		env.Note("%s (confidence %s)", answer.Tool, shownConfidence(answer.Confidence))
+		return &exit.Error{Code: exit.Failed, Err: mismatchError(ctx, r, t, routed.Arguments, routed.Result.Mismatch)}
 	case routed.Result.IsError:
-		err := printRouted(env, answer, &exitError{code: exitFailed})
+		err := printRouted(env, answer, &exit.Error{Code: exit.Failed})
 		noteSample(env, t, routed.Arguments)
 		return err
 	}
@@ -210,14 +212,14 @@ func whyNotRun(routed selector.Routed, places []string, yes bool, args json.RawM
 // printRouted prints the answer of route, and returns outcome, the error that decides
 // the exit code. Where a result is printed, the tool's name goes to stderr.
 func printRouted(env *environment, r routeAnswer, outcome error) error {
-	if env.json {
-		if err := env.printJSON(r); err != nil {
+	if env.JSON {
+		if err := env.PrintJSON(r); err != nil {
 			return err
 		}
 		return outcome
 	}
 	if r.Result != nil {
-		env.note("%s (confidence %s)", r.Tool, shownConfidence(r.Confidence))
+		env.Note("%s (confidence %s)", r.Tool, shownConfidence(r.Confidence))
 		if err := printResult(env, r.Result); err != nil {
 			return err
 		}

@@ -60,12 +60,12 @@ func fitting(ctx context.Context, r selector.Provider, t *registry.NormalizedToo
 
 // noteSample notes a call with an argument, after a call without any failed.
 func noteSample(env *environment, t *registry.NormalizedTool, args json.RawMessage) {
-	if env.json || !sameArguments(args, json.RawMessage("{}")) {
+	if env.JSON || !sameArguments(args, json.RawMessage("{}")) {
 		return
 	}
 	if sample := sampleWithOptional(t); sample != "" {
-		env.note("no arguments were given; for example:")
-		env.note("  %s", sample)
+		env.Note("no arguments were given; for example:")
+		env.Note("  %s", sample)
 	}
 }
 

@@ -12,7 +12,7 @@ func newSchemaCommand(env *environment) *cobra.Command {
 	return newCommand("schema", "Print the JSON Schema of the configuration, for editors",
 		"  metarouter schema > mcp.schema.json", cobra.NoArgs,
 		func(context.Context, []string) error {
-			_, err := env.stdout.Write(config.Schema())
+			_, err := env.Out.Write(config.Schema())
 			return err
 		})
 }

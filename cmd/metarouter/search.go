@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/why"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -87,17 +89,17 @@ func newSearchCommand(env *environment) *cobra.Command {
 
 func runSearch(ctx context.Context, env *environment, query string, o searchOptions) error {
 	if query == "" && len(o.capabilities) == 0 {
-		return usage(errors.New("nothing to search for; write words, or -c with a capability tag, such as -c browser"))
+		return exit.Usage(errors.New("nothing to search for; write words, or -c with a capability tag, such as -c browser"))
 	}
 	if o.limit < 1 {
-		return usage(fmt.Errorf("-k %d is too small; write 1 or more", o.limit))
+		return exit.Usage(fmt.Errorf("-k %d is too small; write 1 or more", o.limit))
 	}
 	c, done, err := loadOrAsk(ctx, env, false)
 	if err != nil || done {
 		return err
 	}
 	return withScope(ctx, env, c, withRouter, func(ctx context.Context, r *adapter.Scope, _ config.Config) error {
-		if err := awaitTools(ctx, env, r); err != nil {
+		if err := oneshot.AwaitTools(ctx, env.Console, r); err != nil {
 			return err
 		}
 		found, err := r.Find(ctx, selector.Query{Task: query, Capabilities: o.capabilities, Limit: o.limit, Assistant: r.Assistant()})
@@ -114,13 +116,13 @@ func runSearch(ctx context.Context, env *environment, query string, o searchOpti
 				rows[i].Why = &explained[i]
 			}
 		}
-		if env.json {
-			err = env.printJSON(searchAnswerOf(query, found, rows))
+		if env.JSON {
+			err = env.PrintJSON(searchAnswerOf(query, found, rows))
 		} else {
 			err = printRanking(env, found, rows)
 		}
 		if err == nil && found.Abstained {
-			err = &exitError{code: exitNoTool}
+			err = &exit.Error{Code: exit.NoTool}
 		}
 		return err
 	})
@@ -129,7 +131,7 @@ func runSearch(ctx context.Context, env *environment, query string, o searchOpti
 // notePartial names on stderr the capabilities that no tool has together with the others.
 func notePartial(env *environment, missing []string) {
 	if len(missing) > 0 {
-		env.note("no tool has all the capabilities that you asked for; the tools that are listed lack %q. 'metarouter capabilities' lists the tags", strings.Join(missing, ", "))
+		env.Note("no tool has all the capabilities that you asked for; the tools that are listed lack %q. 'metarouter capabilities' lists the tags", strings.Join(missing, ", "))
 	}
 }
 
@@ -178,7 +180,7 @@ func shownConfidence(confidence float64) string {
 func printRanking(env *environment, found selector.Ranking, rows []candidate) error {
 	notePartial(env, found.Partial)
 	if !found.Sure {
-		fmt.Fprintln(env.stderr, verdict(found.Abstained, len(rows) > 0))
+		fmt.Fprintln(env.Err, verdict(found.Abstained, len(rows) > 0))
 	}
 	if found.Abstained {
 		rows = rows[:min(len(rows), maxNearest)]
@@ -193,8 +195,8 @@ func printCandidates(env *environment, tools []candidate) error {
 	for i, c := range tools {
 		rows[i] = append(terminal.Row{{Text: shownConfidence(c.Confidence), Right: true}}, toolCells(c.ID+alsoOn(c.Places), c.Capabilities, c.Description)...)
 	}
-	columns, _ := env.page()
-	return env.printRows(rows, func(i int) string {
+	columns, _ := env.Page()
+	return env.PrintRows(rows, func(i int) string {
 		var b strings.Builder
 		if tools[i].Why != nil {
 			why.PrintScore(&b, tools[i].Why, columns)

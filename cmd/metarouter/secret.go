@@ -6,15 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
@@ -66,7 +66,7 @@ func openVault() (*vault.Vault, error) {
 
 func setSecret(ctx context.Context, env *environment, name string) error {
 	if !vault.ValidName(name) {
-		return usage(fmt.Errorf("%q can't be the name of a secret; use up to 128 letters, digits, dots, dashes and underscores", name))
+		return exit.Usage(fmt.Errorf("%q can't be the name of a secret; use up to 128 letters, digits, dots, dashes and underscores", name))
 	}
 	v, err := openVault()
 	if err != nil {
@@ -77,7 +77,7 @@ func setSecret(ctx context.Context, env *environment, name string) error {
 		return err
 	}
 	patience := scriptTime
-	if canAsk(env) {
+	if env.CanAsk() {
 		patience = dialogTime
 	}
 	bounded, cancel := context.WithTimeout(ctx, patience)
@@ -86,55 +86,27 @@ func setSecret(ctx context.Context, env *environment, name string) error {
 	if err != nil {
 		return err
 	}
-	env.say("The secret %s is set.", name)
-	recordCommand(env, audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: name, Reason: "set"})
+	env.Say("The secret %s is set.", name)
+	env.files.Record(audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: name, Reason: "set"})
 	if keptInFile {
-		env.note("note: there is no keyring here, so the key of the secrets is in %s, which only you can read", v.KeyFile())
+		env.Note("note: there is no keyring here, so the key of the secrets is in %s, which only you can read", v.KeyFile())
 	}
 	for _, server := range referringTo(env, name) {
-		env.note("note: %s gets it at its next start: metarouter restart %s", server, clients.Word(server))
+		env.Note("note: %s gets it at its next start: metarouter restart %s", server, clients.Word(server))
 	}
 	return nil
 }
 
 // readSecret reads a value from the terminal without showing it, or from stdin.
 func readSecret(ctx context.Context, env *environment, name string) (string, error) {
-	if canAsk(env) {
-		fmt.Fprintf(env.stderr, "Value of %s (it is not shown): ", name)
-		value, err := readHidden(ctx, env.streams[0].(*os.File))
-		fmt.Fprintln(env.stderr)
-		return value, err
+	if env.CanAsk() {
+		return env.ReadHidden(ctx, fmt.Sprintf("Value of %s (it is not shown): ", name))
 	}
-	data, err := io.ReadAll(io.LimitReader(env.stdin, vault.MaxValue+3)) // the vault refuses what is too long
+	data, err := io.ReadAll(io.LimitReader(env.In, vault.MaxValue+3)) // the vault refuses what is too long
 	if err != nil {
 		return "", fmt.Errorf("read the value from stdin: %w", err)
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), nil
-}
-
-// readHidden reads a line from the terminal without echo. When ctx ends, the terminal is as
-// before, and the read is left behind.
-func readHidden(ctx context.Context, f *os.File) (string, error) {
-	before, err := term.GetState(int(f.Fd()))
-	if err != nil {
-		return "", err
-	}
-	type answer struct {
-		text []byte
-		err  error
-	}
-	read := make(chan answer, 1)
-	go func() {
-		text, err := term.ReadPassword(int(f.Fd()))
-		read <- answer{text, err}
-	}()
-	select {
-	case a := <-read:
-		return string(a.text), a.err
-	case <-ctx.Done():
-		_ = term.Restore(int(f.Fd()), before)
-		return "", errInterrupted
-	}
 }
 
 // A storedSecret is a row of 'secret list'.
@@ -156,16 +128,16 @@ func listSecrets(env *environment) error {
 	for _, name := range names {
 		all = append(all, storedSecret{name, append([]string{}, referringTo(env, name)...)})
 	}
-	if env.json {
-		return env.printJSON(all)
+	if env.JSON {
+		return env.PrintJSON(all)
 	}
 	if len(all) == 0 {
-		env.note("no secret is stored; to store one: metarouter secret set NAME")
+		env.Note("no secret is stored; to store one: metarouter secret set NAME")
 		return nil
 	}
-	return env.printTable(func(t table) {
+	return env.PrintTable(func(t console.Table) {
 		for _, s := range all {
-			t.row(s.Name, cmp.Or(strings.Join(s.Servers, ", "), "-"))
+			t.Row(s.Name, cmp.Or(strings.Join(s.Servers, ", "), "-"))
 		}
 	})
 }
@@ -180,10 +152,10 @@ func removeSecret(ctx context.Context, env *environment, name string) error {
 	if err := v.Remove(bounded, name); err != nil {
 		return err
 	}
-	env.say("The secret %s is removed.", name)
-	recordCommand(env, audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: name, Reason: "removed"})
+	env.Say("The secret %s is removed.", name)
+	env.files.Record(audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: name, Reason: "removed"})
 	for _, server := range referringTo(env, name) {
-		env.note("note: %s refers to it and does not start without it; edit its entry, or set the secret again", server)
+		env.Note("note: %s refers to it and does not start without it; edit its entry, or set the secret again", server)
 	}
 	return nil
 }
@@ -198,8 +170,8 @@ func referringTo(env *environment, name string) (servers []string) {
 			}
 		}
 	}
-	if paths, named, err := findConfig(env); err == nil {
-		if c, usable, err := readConfig(env, paths, named); err == nil && usable {
+	if paths, named, err := env.files.Find(); err == nil {
+		if c, usable, err := env.files.Read(paths, named); err == nil && usable {
 			add(c)
 		}
 	}

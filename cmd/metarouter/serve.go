@@ -15,7 +15,11 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/auditlog"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
@@ -52,11 +56,11 @@ func newServeCommand(env *environment) *cobra.Command {
   METAROUTER_TOKEN=… metarouter serve --http 0.0.0.0:8787 --tls-cert cert.pem --tls-key key.pem`,
 		noArguments, func(ctx context.Context, _ []string) error {
 			if os.Getenv(supervisor.DepthVariable) != "" {
-				return usage(service.RefuseNested(env.stdin, env.raw))
+				return exit.Usage(service.RefuseNested(env.In, env.Raw))
 			}
 			f.overHTTP = cmd.Flags().Changed("http")
 			f.stdio = f.stdio && (!f.overHTTP || cmd.Flags().Changed("stdio"))
-			env.noQuestions = f.stdio // stdin is the protocol's
+			env.NoQuestions = f.stdio // stdin is the protocol's
 			return runServe(ctx, env, f)
 		})
 	flags := cmd.Flags()
@@ -85,24 +89,24 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	if f.host {
 		socket = daemon.Inherited(hostSocket) // before the guard starts, and servers with what it has
 	}
-	if guard := guardCommand(env); guard != nil && (f.host || f.overHTTP || !mayShare(env)) {
+	if guard := env.local.Guard(); guard != nil && (f.host || f.overHTTP || !mayShare(env)) {
 		env.guard = supervisor.StartGuard(guard) // which takes as long as all before the first server
 	}
-	hasClient := f.stdio && !f.host && !isTerminal(env.streams[0])
+	hasClient := f.stdio && !f.host && !console.IsTerminal(env.Streams[0])
 	c, named, err := configToServe(ctx, env, &f, hasClient)
 	if err != nil {
 		if hasClient && ctx.Err() == nil {
-			service.Refuse(env.stdin, env.raw, err)
+			service.Refuse(env.In, env.Raw, err)
 		}
 		return err
 	}
 	if err := f.check(c.Router); err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	if f.host {
 		return hostClients(ctx, env, c, named, f, socket)
 	}
-	log, err := env.newLogger(zapcore.InfoLevel)
+	log, err := env.Logger(zapcore.InfoLevel)
 	if err != nil {
 		return err
 	}
@@ -122,7 +126,7 @@ func serveHere(ctx context.Context, env *environment, c config.Config, named boo
 	if f.overHTTP {
 		l, err := web.New(c.Router.HTTP, f.web, s.Pages, log)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		if err := l.Listen(ctx); err != nil {
 			return err
@@ -135,12 +139,12 @@ func serveHere(ctx context.Context, env *environment, c config.Config, named boo
 	}
 	s.Judged = said.judge
 	s.Listeners = append(s.Listeners, listenForCommands(env, c, s, said, log))
-	if !named && env.data != "" && canAsk(env) {
+	if !named && env.files.Data != "" && env.CanAsk() {
 		s.Listeners = append(s.Listeners, askAboutEdits(env, said, log))
 	}
 	s.Listeners = append(s.Listeners, further...)
 	s.Options.Sole = !f.overHTTP
-	if screen, ok := env.stderr.(*terminal.Screen); ok && !(f.stdio && (isTerminal(env.streams[0]) || isTerminal(env.streams[1]))) { // messages on the terminal leave no room for it
+	if screen, ok := env.Err.(*terminal.Screen); ok && !(f.stdio && (console.IsTerminal(env.Streams[0]) || console.IsTerminal(env.Streams[1]))) { // messages on the terminal leave no room for it
 		s.Screen = screen
 	}
 	return runService(ctx, s)
@@ -149,12 +153,12 @@ func serveHere(ctx context.Context, env *environment, c config.Config, named boo
 // configToServe returns the configuration that serve is to use, and whether the user has named its
 // file or it is the user's own. With a client, no file is no error.
 func configToServe(ctx context.Context, env *environment, f *serveFlags, hasClient bool) (c config.Config, named bool, err error) {
-	c, named, err = locateConfig(env)
-	if _, none := errors.AsType[*noConfigurationError](err); none && (hasClient || f.overHTTP || f.host) {
+	c, named, err = env.files.Locate()
+	if _, none := errors.AsType[*configfile.NoConfiguration](err); none && (hasClient || f.overHTTP || f.host) {
 		c, named, err = noServers(err)
 	}
 	if err == nil && !named {
-		c, err = requireTrust(ctx, env, c)
+		c, err = env.files.RequireTrust(ctx, c)
 	}
 	if err == nil && !f.host {
 		err = checkProfile(c, &f.profile)
@@ -168,14 +172,14 @@ func checkFiles(env *environment, c config.Config, log *zap.Logger) error {
 	for _, p := range c.Problems {
 		log.Warn(p.Error())
 	}
-	if exposed, ok := errors.AsType[*safefile.Exposed](safefile.OwnersOnly(env.data)); ok {
+	if exposed, ok := errors.AsType[*safefile.Exposed](safefile.OwnersOnly(env.files.Data)); ok {
 		log.Warn("the data folder is not used for approvals and for programs of npx packages", zap.Error(exposed))
 	}
 	if err := telemetry.CanWrite(c); err != nil {
-		return inConfig(c, err)
+		return configfile.InConfig(c, err)
 	}
-	if err := service.CanAudit(c); err != nil {
-		return inConfig(c, err)
+	if err := auditlog.Check(c); err != nil {
+		return configfile.InConfig(c, err)
 	}
 	return nil
 }
@@ -185,18 +189,20 @@ func checkFiles(env *environment, c config.Config, log *zap.Logger) error {
 func noServers(why error) (c config.Config, named bool, err error) {
 	own, err := config.Own()
 	if err != nil {
-		return c, false, usage(err)
+		return c, false, exit.Usage(err)
 	}
 	c, err = config.Load()
 	c.Files = []string{own}
-	if none, ok := errors.AsType[*noConfigurationError](why); ok {
-		c.Problems = []config.Problem{none.problem("warning")}
+	if none, ok := errors.AsType[*configfile.NoConfiguration](why); ok {
+		c.Problems = []config.Problem{none.Problem("warning")}
 	}
 	return c, true, err
 }
 
 // newService returns the service of a configuration, without listeners.
 func newService(env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger) *service.Service {
+	options := env.local.Options(log)
+	options.GuardProcess = env.guard
 	return &service.Service{
 		Config:   c,
 		Override: func(r *config.Router) { _ = f.override(r) }, // runServe has checked the flags
@@ -204,7 +210,7 @@ func newService(env *environment, c config.Config, named bool, f serveFlags, log
 		Profile:  f.profile,
 		Watch:    !f.noWatch,
 		Hangup:   make(chan os.Signal, 1),
-		Options:  routerOptions(env, log),
+		Options:  options,
 		Metrics:  f.overHTTP,
 		Version:  version,
 		Log:      log,
@@ -218,14 +224,14 @@ func trustOfEdits(env *environment, named bool) func(config.Config) error {
 		return nil // everything may
 	}
 	return func(c config.Config) error {
-		return trust.Explain(c.Trusted(env.data), trustCommand(env, c.Files[0]))
+		return trust.Explain(c.Trusted(env.files.Data), env.files.TrustCommand(c.Files[0]))
 	}
 }
 
 // runService runs the service with the observers that its configuration asks for.
 func runService(ctx context.Context, s *service.Service) (err error) {
 	if s.Observers, err = service.OpenObservers(s.Config, version, s.Options.DataDir, s.Metrics, s.Log); err != nil {
-		return inConfig(s.Config, err)
+		return configfile.InConfig(s.Config, err)
 	}
 	defer s.Observers.Close()
 	return s.Run(ctx)
@@ -235,11 +241,11 @@ func runService(ctx context.Context, s *service.Service) (err error) {
 // where to go on with a client that another router served before, and may be nil.
 func listenOnStdio(env *environment, journal server.Journal) service.Listener {
 	return func(ctx context.Context, _ *adapter.Parts, s *server.Servers) error {
-		in := env.stdin
+		in := env.In
 		if f, ok := in.(*os.File); ok {
 			in = pipe.Inherited(f)
 		}
-		return cmp.Or(s.Default().Serve(ctx, in, env.raw, journal), service.ErrClientLeft)
+		return cmp.Or(s.Default().Serve(ctx, in, env.Raw, journal), service.ErrClientLeft)
 	}
 }
 

@@ -10,6 +10,10 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -114,12 +118,12 @@ func detailsOf(s adapter.ServerInfo, login *loginDetails) serverDetails {
 func runServer(ctx context.Context, env *environment, name string) error {
 	show := func(r *adapter.Parts) error {
 		if !slices.Contains(namesOf(r.Servers()), name) {
-			noteMissing(env, r.AwaitNodes(ctx))
+			oneshot.NoteMissing(env.Console, r.AwaitNodes(ctx))
 		}
 		all := r.Servers()
 		i := slices.IndexFunc(all, func(s adapter.ServerInfo) bool { return s.Name == name })
 		if i < 0 {
-			return usage(unknownName("server", name, namesOf(all)))
+			return exit.Usage(configfile.UnknownName("server", name, namesOf(all)))
 		}
 		return printServer(env, detailsOf(all[i], loginOf(ctx, r, all[i])))
 	}
@@ -130,8 +134,8 @@ func runServer(ctx context.Context, env *environment, name string) error {
 		noteEdit(env)
 		return show(env.running.router)
 	}
-	c, _, err := locateConfig(env) // to ask a router starts nothing, and needs no trust
-	if err != nil && !isMistake(err) {
+	c, _, err := env.files.Locate() // to ask a router starts nothing, and needs no trust
+	if err != nil && !configfile.IsMistake(err) {
 		return err
 	}
 	if done, err := askRunningRouter(ctx, env, c, false); done {
@@ -143,10 +147,10 @@ func runServer(ctx context.Context, env *environment, name string) error {
 	if c.Servers, err = entriesOf(c, name); err != nil {
 		return err
 	}
-	return withOwnRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
-		_ = awaitServer(ctx, env, r, name) // what is shown says why it failed
+	return env.local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
+		_ = oneshot.AwaitServer(ctx, env.Console, r, name) // what is shown says why it failed
 		if ctx.Err() != nil {
-			return errInterrupted
+			return exit.Interrupted
 		}
 		return show(r)
 	})
@@ -154,19 +158,18 @@ func runServer(ctx context.Context, env *environment, name string) error {
 
 // printServer prints the details of a server, one in a line.
 func printServer(env *environment, s serverDetails) error {
-	if env.json {
-		return env.printJSON(s)
+	if env.JSON {
+		return env.PrintJSON(s)
 	}
-	columns, _ := env.page()
-	env.say("%s", s.Name)
+	env.Say("%s", s.Name)
 	for _, fact := range s.facts(time.Now()) {
-		fmt.Fprint(env.stdout, terminal.Lines(terminal.Hang(fmt.Sprintf("  %-12s", fact[0]), fact[1], columns)))
+		env.SayBroken(fmt.Sprintf("  %-12s", fact[0]), fact[1])
 	}
 	if len(s.Stderr) > 0 {
-		env.say("  its last lines on stderr:")
+		env.Say("  its last lines on stderr:")
 	}
 	for _, line := range s.Stderr {
-		fmt.Fprint(env.stdout, terminal.Lines(terminal.Hang("    | ", line, columns)))
+		env.SayBroken("    | ", line)
 	}
 	return nil
 }
@@ -220,7 +223,7 @@ func (s serverDetails) facts(now time.Time) (facts [][2]string) {
 	}
 	add("lists", s.Outdated)
 	if s.StrayLines > 0 {
-		add("stdout", counted(int(s.StrayLines), "line")+" on it that were no messages; 'metarouter doctor' says more")
+		add("stdout", console.Counted(int(s.StrayLines), "line")+" on it that were no messages; 'metarouter doctor' says more")
 	}
 	add("last error", s.LastError)
 	if s.LastError != "" && s.PID == 0 && (s.Login == nil || s.Login.Needed == "") {

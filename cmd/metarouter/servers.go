@@ -13,6 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -29,7 +33,7 @@ func newServersCommand(env *environment) *cobra.Command {
 		arguments(0, 1, "name one server at most"), func(ctx context.Context, args []string) error {
 			switch {
 			case watch && len(args) > 0:
-				return usage(errors.New("--watch shows all servers; leave the name out"))
+				return exit.Usage(errors.New("--watch shows all servers; leave the name out"))
 			case watch:
 				return runWatch(ctx, env)
 			case len(args) > 0:
@@ -52,11 +56,11 @@ func runServers(ctx context.Context, env *environment) error {
 		if err := checkProfile(env.running.router.Config(), env.profile); err != nil {
 			return err
 		}
-		noteMissing(env, env.running.router.AwaitNodes(ctx))
+		oneshot.NoteMissing(env.Console, env.running.router.AwaitNodes(ctx))
 		return printServers(env, namedScope(env.running.router, env.profile).Servers())
 	}
-	c, named, err := locateConfig(env)
-	if isMistake(err) {
+	c, named, err := env.files.Locate()
+	if configfile.IsMistake(err) {
 		if done, asked := askRunningServers(ctx, env, c); done {
 			return asked
 		}
@@ -65,16 +69,16 @@ func runServers(ctx context.Context, env *environment) error {
 		return err
 	}
 	var distrust error // to ask a router starts nothing, and needs no trust
-	if !named && !env.json {
-		if c, distrust = requireTrust(ctx, env, c); errors.Is(distrust, errInterrupted) {
+	if !named && !env.JSON {
+		if c, distrust = env.files.RequireTrust(ctx, c); errors.Is(distrust, exit.Interrupted) {
 			return distrust
 		}
 	}
 	if done, err := askRunningServers(ctx, env, c); done {
 		return err
 	}
-	if !named && env.json {
-		c, distrust = requireTrust(ctx, env, c)
+	if !named && env.JSON {
+		c, distrust = env.files.RequireTrust(ctx, c)
 	}
 	if distrust != nil {
 		return distrust
@@ -82,15 +86,15 @@ func runServers(ctx context.Context, env *environment) error {
 	if err := checkProfile(c, env.profile); err != nil {
 		return err
 	}
-	return withOwnRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
+	return env.local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
 		scope := namedScope(r, env.profile)
 		if names := namesOf(scope.Servers()); len(names) > 0 || r.Config().Router.Cluster != nil {
-			progress.ShowServers(env.stderr, scope, func() { r.Try(ctx, names...) })
+			progress.ShowServers(env.Err, scope, func() { r.Try(ctx, names...) })
 		}
 		if ctx.Err() != nil {
-			return errInterrupted
+			return exit.Interrupted
 		}
-		noteMissing(env, r.AwaitNodes(ctx))
+		oneshot.NoteMissing(env.Console, r.AwaitNodes(ctx))
 		return printServers(env, scope.Servers())
 	})
 }
@@ -103,8 +107,8 @@ func namesOf(servers []adapter.ServerInfo) (names []string) {
 }
 
 func printServers(env *environment, all []adapter.ServerInfo) error {
-	if env.json {
-		return env.printJSON(server.ServerRows(all))
+	if env.JSON {
+		return env.PrintJSON(server.ServerRows(all))
 	}
 	return printServerRows(env, progress.RowsOf(all))
 }
@@ -112,17 +116,17 @@ func printServers(env *environment, all []adapter.ServerInfo) error {
 // printServerRows prints the table of servers.
 func printServerRows(env *environment, rows []progress.Row) error {
 	if len(rows) == 0 {
-		env.note("there are no servers yet; add one with 'metarouter add NAME --write -- COMMAND', or copy a client's with 'metarouter import CLIENT --write'")
+		env.Note("there are no servers yet; add one with 'metarouter add NAME --write -- COMMAND', or copy a client's with 'metarouter import CLIENT --write'")
 		return nil
 	}
-	columns, colours := env.page()
+	columns, colours := env.Page()
 	lines := progress.Table(rows, columns, 0, colours)
 	for _, s := range rows {
 		if s.Several != "" {
 			lines = append(lines, terminal.Hang(s.Name+" has ", s.Several, columns)...)
 		}
 	}
-	_, err := fmt.Fprint(env.stdout, terminal.Lines(lines))
+	_, err := fmt.Fprint(env.Out, terminal.Lines(lines))
 	return err
 }
 
@@ -133,7 +137,7 @@ const pollInterval = 300 * time.Millisecond
 // askRunningServers asks a running router for its servers. On a terminal it shows how
 // they start, until none is starting any more.
 func askRunningServers(ctx context.Context, env *environment, c config.Config) (done bool, err error) {
-	if env.json || !isTerminal(env.streams[1]) {
+	if env.JSON || !console.IsTerminal(env.Streams[1]) {
 		return askRunningRouter(ctx, env, c, false)
 	}
 	var rows []progress.Row
@@ -154,7 +158,7 @@ func askRunningServers(ctx context.Context, env *environment, c config.Config) (
 	if poll() {
 		var shown atomic.Pointer[[]progress.Row]
 		shown.Store(&rows)
-		progress.Show(env.stderr, func() []progress.Row { return *shown.Load() }, func() {
+		progress.Show(env.Err, func() []progress.Row { return *shown.Load() }, func() {
 			for starting := true; starting; starting = poll() {
 				select {
 				case <-time.After(pollInterval):
@@ -167,11 +171,11 @@ func askRunningServers(ctx context.Context, env *environment, c config.Config) (
 	}
 	switch {
 	case ctx.Err() != nil:
-		return true, errInterrupted
+		return true, exit.Interrupted
 	case err != nil || !done:
 		return done, err
 	}
-	env.stderr.Write(notes)
+	env.Err.Write(notes)
 	return true, printServerRows(env, rows)
 }
 
@@ -189,7 +193,7 @@ func runRestart(ctx context.Context, env *environment, name string) error {
 	if err := isInWaitingEdit(env, name); err != nil {
 		return err
 	}
-	entry, err := findEntry(c, name)
+	entry, err := configfile.Server(c, name)
 	if err != nil {
 		return err
 	}
@@ -213,13 +217,13 @@ func runRestart(ctx context.Context, env *environment, name string) error {
 		return fmt.Errorf("server %q is disabled: take \"disabled\": true out of its entry in %s", name, strings.Join(c.Files, ", "))
 	}
 	if env.standalone {
-		env.note("--standalone: running routers are left alone; starting a second copy of %q to see whether it can start", name)
+		env.Note("--standalone: running routers are left alone; starting a second copy of %q to see whether it can start", name)
 	} else {
-		env.note("no router runs with this configuration; starting %q once to see whether it can start", name)
+		env.Note("no router runs with this configuration; starting %q once to see whether it can start", name)
 	}
 	c.Servers = []config.Server{entry}
-	return withOwnRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
-		if err := awaitServer(ctx, env, r, name); err != nil {
+	return env.local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
+		if err := oneshot.AwaitServer(ctx, env.Console, r, name); err != nil {
 			return err
 		}
 		return printServer(r)

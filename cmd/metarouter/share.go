@@ -17,7 +17,9 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -40,15 +42,15 @@ const (
 // mayShare reports whether another process could serve the client on our streams. A
 // person at a terminal has a router of its own.
 func mayShare(env *environment) bool {
-	if env.standalone || env.data == "" || !daemon.CanShare {
+	if env.standalone || env.files.Data == "" || !daemon.CanShare {
 		return false
 	}
-	for _, stream := range env.streams {
+	for _, stream := range env.Streams {
 		if _, ok := stream.(*os.File); !ok {
 			return false
 		}
 	}
-	return !isTerminal(env.streams[0]) && !isTerminal(env.streams[1])
+	return !console.IsTerminal(env.Streams[0]) && !console.IsTerminal(env.Streams[1])
 }
 
 // errShareAgain ends the service of a process whose client may be served by a shared router again.
@@ -81,7 +83,7 @@ func serveShared(ctx context.Context, env *environment, c config.Config, named b
 		log.Info("serving the client in a process of its own", zap.Error(err))
 		alone, leave := context.WithCancelCause(ctx)
 		look := func() (well, edited bool) {
-			now, usable, err := readConfig(env, c.Files, named)
+			now, usable, err := env.files.Read(c.Files, named)
 			if err != nil || !usable || daemon.Program(version) != program() {
 				return false, true
 			}
@@ -143,19 +145,19 @@ func shareRouter(ctx context.Context, env *environment, c *config.Config, named 
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	client := daemon.Client{
-		Place:   daemon.PlaceOf(env.data, c.Files),
+		Place:   daemon.PlaceOf(env.files.Data, c.Files),
 		Terms:   func() daemon.Terms { return sharingTerms(env, *c, named, f) },
 		Host:    append([]string{exe}, append(env.args, "--"+hostFlag)...),
-		Log:     filepath.Join(env.data, "crashes.log"),
+		Log:     filepath.Join(env.files.Data, "crashes.log"),
 		Reload:  hangup,
 		Profile: f.profile,
 		Lost: func(err error) {
 			log.Warn("the shared router has ended; another takes over", zap.Error(err))
-			if now, usable, err := readConfig(env, c.Files, named); err == nil && usable { // else a shared router keeps what it has, too
+			if now, usable, err := env.files.Read(c.Files, named); err == nil && usable { // else a shared router keeps what it has, too
 				*c = now
 			}
 		},
-		In: env.streams[0].(*os.File), Out: env.streams[1].(*os.File), Err: env.streams[2].(*os.File), Memory: file, Stage: stage,
+		In: env.Streams[0].(*os.File), Out: env.Streams[1].(*os.File), Err: env.Streams[2].(*os.File), Memory: file, Stage: stage,
 	}
 	return client.Run(ctx)
 }
@@ -164,8 +166,8 @@ func shareRouter(ctx context.Context, env *environment, c *config.Config, named 
 // over at the socket, until the last one has left.
 func hostClients(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, socket *os.File) error {
 	var lines daemon.Log
-	env.stderr = &lines
-	log, err := env.newLogger(zapcore.InfoLevel)
+	env.Err = &lines
+	log, err := env.Logger(zapcore.InfoLevel)
 	if err != nil {
 		return err
 	}
@@ -201,7 +203,7 @@ func hostClients(ctx context.Context, env *environment, c config.Config, named b
 		mux.Handle("/", daemon.During(ctx, s.Pages))
 		killed, err := h.Run(ctx, socket, mux)
 		if killed {
-			time.AfterFunc(lastMoment, func() { os.Exit(exitFailed) })
+			time.AfterFunc(lastMoment, func() { os.Exit(exit.Failed) })
 		}
 		if err == nil {
 			err = service.ErrClientLeft
@@ -240,7 +242,7 @@ func sharingTerms(env *environment, c config.Config, named bool, f serveFlags) d
 	slices.Sort(environment)
 	environment = slices.Compact(environment)
 	return daemon.Terms{
-		Place:   daemon.Hash(program(), os.Getuid(), daemon.Namespaces(), folder, env.data, env.logLevel, named, f.mode, f.names, f.cluster, f.noWatch, c.Files),
+		Place:   daemon.Hash(program(), os.Getuid(), daemon.Namespaces(), folder, env.files.Data, env.LogLevel, named, f.mode, f.names, f.cluster, f.noWatch, c.Files),
 		Text:    c.Digest(),
 		Servers: daemon.Hash(environment, c.Servers, c.Router),
 	}

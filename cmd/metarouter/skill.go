@@ -13,6 +13,9 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
@@ -42,12 +45,12 @@ func runSkill(ctx context.Context, env *environment, o skillOptions) error {
 		return err
 	}
 	if env.running != nil { // the process that asks has the files
-		_, err := fmt.Fprint(env.stdout, text)
+		_, err := fmt.Fprint(env.Out, text)
 		return err
 	}
-	if _, _, err := findConfig(env); err != nil {
-		if none, ok := errors.AsType[*noConfigurationError](err); ok {
-			env.note("no tool can be called yet: %s", none.problem("").Message)
+	if _, _, err := env.files.Find(); err != nil {
+		if none, ok := errors.AsType[*configfile.NoConfiguration](err); ok {
+			env.Note("no tool can be called yet: %s", none.Problem("").Message)
 		}
 	}
 	path, err := skillFile(o.user)
@@ -61,19 +64,19 @@ func runSkill(ctx context.Context, env *environment, o skillOptions) error {
 	same := file.Exists && bytes.Equal(file.Data, []byte(text))
 	switch {
 	case !o.write:
-		if _, err := fmt.Fprint(env.stdout, text); err != nil {
+		if _, err := fmt.Fprint(env.Out, text); err != nil {
 			return err
 		}
 		if same {
-			env.note("%s has it already", path)
+			env.Note("%s has it already", path)
 		} else if file.Exists {
-			env.note("nothing was written; --write replaces %s, which differs, and keeps a copy of it", path)
+			env.Note("nothing was written; --write replaces %s, which differs, and keeps a copy of it", path)
 		} else {
-			env.note("nothing was written; --write puts it into %s", path)
+			env.Note("nothing was written; --write puts it into %s", path)
 		}
 		return nil
 	case same:
-		env.note("%s has it already; nothing to do", path)
+		env.Note("%s has it already; nothing to do", path)
 		return nil
 	}
 	printDiffLines(env, clients.TextDiff(path, file.Data, []byte(text)))
@@ -102,7 +105,7 @@ func skillFile(user bool) (string, error) {
 func makeSkill(ctx context.Context, env *environment, o skillOptions) (string, error) {
 	flags := ""
 	args := []string{"skill", "--servers", strings.Join(o.servers, ",")}
-	for _, path := range env.configs {
+	for _, path := range env.files.Paths {
 		path, err := filepath.Abs(path)
 		if err != nil {
 			return "", err
@@ -119,7 +122,7 @@ func makeSkill(ctx context.Context, env *environment, o skillOptions) (string, e
 	}
 	var entries []config.Server
 	for _, name := range o.servers {
-		entry, err := findEntry(c, name)
+		entry, err := configfile.Server(c, name)
 		if err != nil {
 			return "", err
 		}
@@ -129,16 +132,16 @@ func makeSkill(ctx context.Context, env *environment, o skillOptions) (string, e
 		return skillText(serversOfSkill(env.running.router, o.servers), flags), nil
 	}
 	if answer, done, err := requestOutcome(ctx, env, c, args, false); err != nil || done {
-		env.stderr.Write(answer.Stderr)
+		env.Err.Write(answer.Stderr)
 		if err == nil && answer.Code != 0 {
-			err = &exitError{code: answer.Code}
+			err = &exit.Error{Code: answer.Code}
 		}
 		return string(answer.Stdout), err
 	}
 	c.Servers = entries
 	var text string
-	err = withOwnRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
-		if err := awaitTools(ctx, env, r); err != nil {
+	err = env.local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
+		if err := oneshot.AwaitTools(ctx, env.Console, r); err != nil {
 			return err
 		}
 		text = skillText(serversOfSkill(r, o.servers), flags)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/example"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -116,7 +117,7 @@ func (s skillServer) line() string {
 	if s.tools == 0 {
 		return s.name + ": its tools are not known yet"
 	}
-	line := s.name + " (" + counted(s.tools, "tool") + ")"
+	line := s.name + " (" + console.Counted(s.tools, "tool") + ")"
 	if len(s.tags) > 0 {
 		line += ": " + someWords(s.tags, 8)
 	}

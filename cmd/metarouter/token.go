@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 )
@@ -64,24 +65,24 @@ file is saved, and ends its sessions and calls.`
 // newToken prints a new token, and the entry with its hash.
 func newToken(env *environment, entry tokenEntry) error {
 	if err := entry.check(); err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	bits := make([]byte, 32)
 	rand.Read(bits)
 	token := tokenPrefix + base64.RawURLEncoding.EncodeToString(bits)
 	hash := config.PlainToken(token).Hash
 	entry.Token = config.HashPrefix + hash
-	recordCommand(env, audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: cmp.Or(entry.Name, hash[:8]), Reason: "a token was made; its hash begins with " + hash[:8]})
-	if env.json {
-		return env.printJSON(madeToken{token, entry})
+	env.files.Record(audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: cmp.Or(entry.Name, hash[:8]), Reason: "a token was made; its hash begins with " + hash[:8]})
+	if env.JSON {
+		return env.PrintJSON(madeToken{token, entry})
 	}
 	line, err := json.Marshal(entry)
 	if err != nil {
 		return err
 	}
-	env.say("%s", token)
-	env.say("%s", line)
-	env.note(`note: the token is shown only now; write the second line into "tokens" of "http" in "metarouter" of the configuration`)
+	env.Say("%s", token)
+	env.Say("%s", line)
+	env.Note(`note: the token is shown only now; write the second line into "tokens" of "http" in "metarouter" of the configuration`)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -15,30 +14,29 @@ import (
 // describeTool prints what a caller of the tool needs to know: what it does, its arguments,
 // and a call to copy.
 func describeTool(env *environment, t *registry.NormalizedTool) error {
-	columns, _ := env.page()
-	env.say("%s", t.ID)
+	env.Say("%s", t.ID)
 	for _, line := range strings.Split(strings.TrimSpace(plain.Text(t.Description)), "\n") {
 		if strings.TrimSpace(line) != "" {
-			fmt.Fprint(env.stdout, terminal.Lines(terminal.Hang("  ", line, columns)))
+			env.SayBroken("  ", line)
 		}
 	}
 	if len(t.Capabilities) > 0 {
-		env.say("  Tags: %s.", strings.Join(t.Capabilities, ", "))
+		env.Say("  Tags: %s.", strings.Join(t.Capabilities, ", "))
 	}
 	if t.Doubt != "" {
-		fmt.Fprint(env.stdout, terminal.Lines(terminal.Hang("  ", "Its server says that it does no harm, but "+t.Doubt+".", columns)))
+		env.SayBroken("  ", "Its server says that it does no harm, but "+t.Doubt+".")
 	}
 	arguments := argumentRows(t)
 	if len(arguments) == 0 {
-		env.say("It takes no arguments.")
+		env.Say("It takes no arguments.")
 	} else {
-		env.say("Arguments:")
-		if err := env.printRows(arguments, nil); err != nil {
+		env.Say("Arguments:")
+		if err := env.PrintRows(arguments, nil); err != nil {
 			return err
 		}
 	}
-	env.say("For example:")
-	env.say("  %s", sampleCall(t, nil))
+	env.Say("For example:")
+	env.Say("  %s", sampleCall(t, nil))
 	return nil
 }
 

@@ -13,10 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/changes"
-	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -82,15 +84,15 @@ func listTools(ctx context.Context, env *environment, r *adapter.Scope, c config
 		if err != nil {
 			return notServerNorTool(o.named, err)
 		}
-		if !env.json {
+		if !env.JSON {
 			return describeTool(env, t)
 		}
 		return printTools(env, c, o, r.Snapshot(), []*registry.NormalizedTool{t})
 	}
 	if o.server != "" { // its tools as they are now, not as they were stored
-		err = awaitServer(ctx, env, r, o.server)
+		err = oneshot.AwaitServer(ctx, env.Console, r, o.server)
 	} else {
-		err = awaitTools(ctx, env, r)
+		err = oneshot.AwaitTools(ctx, env.Console, r)
 	}
 	if err != nil {
 		return err
@@ -116,7 +118,7 @@ func listTools(ctx context.Context, env *environment, r *adapter.Scope, c config
 func (o toolsOptions) resolveServer(c config.Config) (toolsOptions, error) {
 	if o.server != "" {
 		if o.named != "" && o.named != o.server {
-			return o, usage(fmt.Errorf("%q and --server %s are two things to list; name one", o.named, o.server))
+			return o, exit.Usage(fmt.Errorf("%q and --server %s are two things to list; name one", o.named, o.server))
 		}
 		_, err := entriesOf(c, o.server)
 		o.named = ""
@@ -130,7 +132,7 @@ func (o toolsOptions) resolveServer(c config.Config) (toolsOptions, error) {
 		o.server, o.named = o.named, ""
 		return o, nil
 	}
-	if _, misspelled := config.Similar(o.named, serverNames(c)); misspelled || o.seen || len(o.capabilities) > 0 {
+	if _, misspelled := config.Similar(o.named, configfile.ServerNames(c)); misspelled || o.seen || len(o.capabilities) > 0 {
 		return o, err
 	}
 	return o, nil
@@ -139,16 +141,9 @@ func (o toolsOptions) resolveServer(c config.Config) (toolsOptions, error) {
 // notServerNorTool returns the error of resolveTool, for a name that may be a server's too.
 func notServerNorTool(name string, err error) error {
 	if e, ok := errors.AsType[*server.NameError](err); ok && len(e.Ambiguous)+len(e.Nearest) == 0 {
-		return usage(fmt.Errorf("no server and no tool is named %q; 'metarouter servers' lists the servers, 'metarouter tools' lists all tools", name))
+		return exit.Usage(fmt.Errorf("no server and no tool is named %q; 'metarouter servers' lists the servers, 'metarouter tools' lists all tools", name))
 	}
 	return err
-}
-
-func serverNames(c config.Config) (names []string) {
-	for _, s := range c.Servers {
-		names = append(names, s.Name)
-	}
-	return names
 }
 
 // A changedTool is a tool that changed since a person last looked.
@@ -190,70 +185,34 @@ func seeChanges(env *environment, c config.Config, o toolsOptions, r *adapter.Pa
 }
 
 func printChanges(env *environment, tools []changedTool) error {
-	if env.json {
-		return env.printJSON(tools)
+	if env.JSON {
+		return env.PrintJSON(tools)
 	}
 	if len(tools) == 0 {
-		env.note("no tool changed since you last looked")
+		env.Note("no tool changed since you last looked")
 	}
-	columns, _ := env.page()
 	for _, t := range tools {
-		env.say("%s", t.ID)
+		env.Say("%s", t.ID)
 		if len(t.Changes) == 0 {
-			env.say("  - it changed; its definition before was not kept, since too many changed")
+			env.Say("  - it changed; its definition before was not kept, since too many changed")
 		}
 		for _, change := range t.Changes {
-			fmt.Fprint(env.stdout, terminal.Lines(terminal.Hang("  - ", change, columns)))
+			env.SayBroken("  - ", change)
 		}
 	}
 	return nil
 }
 
-// findEntry returns the entry of the named server.
-func findEntry(c config.Config, name string) (config.Server, error) {
-	i := slices.IndexFunc(c.Servers, func(s config.Server) bool { return s.Name == name })
-	switch {
-	case i >= 0:
-		return c.Servers[i], nil
-	case mayBeElsewhere(c, name):
-		return config.Server{}, usage(fmt.Errorf("%q is a server of another node; run this command on that machine", name))
-	}
-	return config.Server{}, usage(unknownName("server", name, serverNames(c)))
-}
-
-// mayBeElsewhere reports whether the name may be that of a server of another node, such as "gpu@box".
-func mayBeElsewhere(c config.Config, name string) bool {
-	return c.Router.Cluster != nil && strings.Contains(name, "@")
-}
-
 // entriesOf returns the entry of the server, or no entry if the server may be one of another node.
 func entriesOf(c config.Config, name string) ([]config.Server, error) {
-	entry, err := findEntry(c, name)
+	entry, err := configfile.Server(c, name)
 	if err == nil {
 		return []config.Server{entry}, nil
 	}
-	if mayBeElsewhere(c, name) {
+	if configfile.MayBeElsewhere(c, name) {
 		return nil, nil
 	}
 	return nil, err
-}
-
-// unknownName returns the error for a name that is not one of the known names of that kind.
-func unknownName(kind, name string, known []string) error {
-	const most = 20 // names that the error lists
-	if len(known) == 0 {
-		return fmt.Errorf("no %s is named %q; there is no %s", kind, name, kind)
-	} else if len(known) == 1 {
-		return fmt.Errorf("no %s is named %q; the only %s is %s", kind, name, kind, plain.Line(known[0]))
-	}
-	if like, ok := config.Similar(name, known); ok {
-		return fmt.Errorf("no %s is named %q; did you mean %q?", kind, name, like)
-	}
-	list := plain.Line(strings.Join(known[:min(len(known), most)], ", "))
-	if more := len(known) - most; more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
-	}
-	return fmt.Errorf("no %s is named %q; the %ss are %s", kind, name, kind, list)
 }
 
 // findTags returns an error if no tool has one of the tags.
@@ -261,7 +220,7 @@ func findTags(s *registry.Snapshot, tags []string) error {
 	known := s.Capabilities()
 	for _, tag := range tags {
 		if known[tag] == 0 {
-			return usage(unknownName("tag", tag, slices.Sorted(maps.Keys(known))))
+			return exit.Usage(configfile.UnknownName("tag", tag, slices.Sorted(maps.Keys(known))))
 		}
 	}
 	return nil
@@ -269,7 +228,7 @@ func findTags(s *registry.Snapshot, tags []string) error {
 
 func printTools(env *environment, c config.Config, o toolsOptions, snapshot *registry.Snapshot, tools []*registry.NormalizedTool) error {
 	names := server.NewNames(snapshot.Tools(), c.Router.Names, c.Router.Separator, c.Router.Gateway.Prefix)
-	if env.json {
+	if env.JSON {
 		type row struct {
 			ID           string          `json:"id"`
 			Tool         string          `json:"tool"` // the same
@@ -286,16 +245,16 @@ func printTools(env *environment, c config.Config, o toolsOptions, snapshot *reg
 		for _, t := range tools {
 			rows = append(rows, row{t.ID, t.ID, t.Server, t.Name, names.Exposed(t), tagsOf(t), t.Hints, t.Doubt, t.Description, t.InputSchema})
 		}
-		return env.printJSON(rows)
+		return env.PrintJSON(rows)
 	}
 	if len(tools) == 0 {
 		switch {
 		case len(o.capabilities) == 1:
-			env.note("no tool has the capability %q; 'metarouter capabilities' lists the tags", o.capabilities[0])
+			env.Note("no tool has the capability %q; 'metarouter capabilities' lists the tags", o.capabilities[0])
 		case len(o.capabilities) > 1:
-			env.note("no tool has all the capabilities %s; 'metarouter capabilities' lists the tags", strings.Join(o.capabilities, ", "))
+			env.Note("no tool has all the capabilities %s; 'metarouter capabilities' lists the tags", strings.Join(o.capabilities, ", "))
 		default:
-			env.note("no tools; 'metarouter servers' shows whether the servers work, and in a cluster, 'metarouter doctor' what it lacks")
+			env.Note("no tools; 'metarouter servers' shows whether the servers work, and in a cluster, 'metarouter doctor' what it lacks")
 		}
 		return nil
 	}
@@ -303,7 +262,7 @@ func printTools(env *environment, c config.Config, o toolsOptions, snapshot *reg
 	for i, t := range tools {
 		rows[i] = toolCells(t.ID, t.Capabilities, t.Description)
 	}
-	return env.printRows(rows, nil)
+	return env.PrintRows(rows, nil)
 }
 
 // toolCells returns the cells that tables have for a tool.
@@ -331,9 +290,9 @@ func resolveTool(ctx context.Context, env *environment, c config.Config, r *adap
 	names := func() *server.ToolNames {
 		return server.NewNames(r.Snapshot().Tools(), c.Router.Names, c.Router.Separator, c.Router.Gateway.Prefix)
 	}
-	t, err = server.Resolve(ctx, r, name, names, func() bool { return awaitTools(ctx, env, r) == nil })
+	t, err = server.Resolve(ctx, r, name, names, func() bool { return oneshot.AwaitTools(ctx, env.Console, r) == nil })
 	if err, ok := errors.AsType[*server.NameError](err); ok && ctx.Err() == nil {
-		return nil, usage(unknownTool(r.Snapshot(), c, name, err))
+		return nil, exit.Usage(unknownTool(r.Snapshot(), c, name, err))
 	}
 	return t, err
 }
@@ -380,7 +339,7 @@ func enablings(c config.Config) (advice []string) {
 // noServer returns what stands before the colon of a name, if no server has that name.
 func noServer(c config.Config, name string) (server string, ok bool) {
 	server, tool, ok := strings.Cut(name, ":")
-	if !ok || server == "" || tool == "" || strings.HasPrefix(tool, "/") || slices.Contains(serverNames(c), server) {
+	if !ok || server == "" || tool == "" || strings.HasPrefix(tool, "/") || slices.Contains(configfile.ServerNames(c), server) {
 		return "", false
 	}
 	if prefix := c.Router.Gateway.Prefix; prefix != "" && strings.HasPrefix(server, prefix) {

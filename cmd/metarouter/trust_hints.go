@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -27,13 +27,13 @@ func runTrustHints(ctx context.Context, env *environment, o hintOptions) error {
 	if err := isInWaitingEdit(env, o.server); err != nil {
 		return err
 	}
-	if _, err := findEntry(c, o.server); err != nil {
+	if _, err := configfile.Server(c, o.server); err != nil {
 		return err
 	}
 	return withRouter(ctx, env, c, func(_ context.Context, r *adapter.Parts) error {
 		changed := hints.Unconfirmed(r.Snapshot().Offer(o.server))
 		if len(changed) == 0 {
-			env.note("no hints of %q wait to be confirmed", o.server)
+			env.Note("no hints of %q wait to be confirmed", o.server)
 			return nil
 		}
 		shown := printHints(env, changed)
@@ -45,10 +45,10 @@ func runTrustHints(ctx context.Context, env *environment, o hintOptions) error {
 		if err != nil {
 			return err
 		}
-		env.say("%s of %q are confirmed.", hintsOf(len(changed)), o.server)
+		env.Say("%s of %q are confirmed.", hintsOf(len(changed)), o.server)
 		for _, c := range changed {
 			if t, ok := r.Tool(c.Tool.ID); ok && t.Doubt != "" {
-				env.note("%s still does not count as one that does no harm: %s; if its server is right, write \"trustHints\": true in the entry of %q", plain.Line(t.ID), t.Doubt, o.server)
+				env.Note("%s still does not count as one that does no harm: %s; if its server is right, write \"trustHints\": true in the entry of %q", plain.Line(t.ID), t.Doubt, o.server)
 			}
 		}
 		return nil
@@ -57,13 +57,12 @@ func runTrustHints(ctx context.Context, env *environment, o hintOptions) error {
 
 // printHints prints the hints that changed, and returns them as they are now.
 func printHints(env *environment, changed []hints.Change) map[string]registry.Hints {
-	columns, _ := env.page()
 	shown := make(map[string]registry.Hints, len(changed))
 	for _, c := range changed {
 		shown[c.Tool.ServerName()] = c.Tool.Hints
-		env.say("%s", plain.Line(c.Tool.ID))
+		env.Say("%s", plain.Line(c.Tool.ID))
 		for _, line := range hints.Changes(c.Was, c.Tool.Hints) {
-			fmt.Fprint(env.stdout, terminal.Lines(terminal.Hang("  - ", line, columns)))
+			env.SayBroken("  - ", line)
 		}
 	}
 	return shown

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
@@ -56,7 +57,7 @@ func runUsage(ctx context.Context, env *environment, clear bool) error {
 		if err := s.Clear(); err != nil {
 			return err
 		}
-		env.note("what was learned is forgotten")
+		env.Note("what was learned is forgotten")
 		return nil
 	}
 	rules := new(profile.Rules)
@@ -75,19 +76,19 @@ func runUsage(ctx context.Context, env *environment, clear bool) error {
 		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
-		env.note("%s", whyNothingLearned(env, c))
+		env.Note("%s", whyNothingLearned(env, c))
 	}
-	if env.json {
-		return env.printJSON(rows)
+	if env.JSON {
+		return env.PrintJSON(rows)
 	}
 	var table []terminal.Row
 	for _, r := range rows {
-		table = append(table, terminal.Row{{Text: r.Tool}, {Text: counted(r.Calls, "call")}, {Text: fmt.Sprintf("%d failed", r.Failures)}})
+		table = append(table, terminal.Row{{Text: r.Tool}, {Text: console.Counted(r.Calls, "call")}, {Text: fmt.Sprintf("%d failed", r.Failures)}})
 		for _, q := range r.Learned {
 			table = append(table, terminal.Row{{Text: "  " + q.Query}, {Text: q.votes()}, {Text: q.Last.Format(time.DateOnly)}, {Text: strings.Join(q.Words, " "), Colour: terminal.Faint}})
 		}
 	}
-	return env.printRows(table, nil)
+	return env.PrintRows(table, nil)
 }
 
 // A learnedTool is what usage prints of a tool as JSON.
@@ -129,7 +130,7 @@ func whyNothingLearned(env *environment, c config.Config) string {
 	switch {
 	case !c.Router.Learning:
 		return `nothing was learned, since "learning" is false in the configuration; take it out, so that the router learns`
-	case env.data == "" && env.running == nil:
+	case env.files.Data == "" && env.running == nil:
 		return `nothing was learned: without a data folder (--data "") it is kept only while a router runs; name a folder`
 	}
 	return "nothing was learned yet; the router learns when a client calls a tool within 10 minutes after it searched with find_tools or route_task"
@@ -142,9 +143,9 @@ func openUsage(env *environment, c config.Config) (*adapter.Usage, error) {
 			return s, nil
 		}
 	}
-	log, err := env.newLogger(zapcore.WarnLevel)
+	log, err := env.Logger(zapcore.WarnLevel)
 	if err != nil {
 		return nil, err
 	}
-	return adapter.OpenUsage(c, env.data, log)
+	return adapter.OpenUsage(c, env.files.Data, log)
 }

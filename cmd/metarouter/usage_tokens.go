@@ -48,8 +48,8 @@ func runUsageOfTokens(ctx context.Context, env *environment) error {
 			used.Clients = append(used.Clients, e)
 		}
 	}
-	if env.json {
-		return env.printJSON(used)
+	if env.JSON {
+		return env.PrintJSON(used)
 	}
 	return printTokens(env, used)
 }
@@ -77,19 +77,19 @@ func printTokens(env *environment, used tokenUsage) error {
 	for _, s := range used.Servers {
 		rows = append(rows, terminal.Row{{Text: s.Server}, number(int64(s.Tools)), number(int64(s.Definitions))})
 	}
-	if err := env.printRows(rows, nil); err != nil {
+	if err := env.PrintRows(rows, nil); err != nil {
 		return err
 	}
 	if len(used.Clients) == 0 {
-		env.note("no client has listed or called a tool since the router's start")
+		env.Note("no client has listed or called a tool since the router's start")
 		return nil
 	}
-	fmt.Fprintln(env.stdout)
+	fmt.Fprintln(env.Out)
 	rows = []terminal.Row{{title("CLIENT", false), title("PROFILE", false), title("SERVER", false), title("CALLS", true), title("RESULTS", true), title("LISTS", true)}}
 	for _, e := range used.Clients {
 		rows = append(rows, terminal.Row{
 			{Text: cmp.Or(e.Client, "–")}, {Text: cmp.Or(e.Profile, "–")}, {Text: cmp.Or(e.Server, "–")}, number(e.Calls), number(e.Results), number(e.Definitions),
 		})
 	}
-	return env.printRows(rows, nil)
+	return env.PrintRows(rows, nil)
 }

@@ -44,8 +44,8 @@ func newVersionCommand(env *environment) *cobra.Command {
 }
 
 func runVersion(env *environment) error {
-	if !env.json {
-		_, err := fmt.Fprintln(env.stdout, "metarouter", version)
+	if !env.JSON {
+		_, err := fmt.Fprintln(env.Out, "metarouter", version)
 		return err
 	}
 	b := build{Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
@@ -59,5 +59,5 @@ func runVersion(env *environment) error {
 			}
 		}
 	}
-	return env.printJSON(b)
+	return env.PrintJSON(b)
 }

@@ -12,7 +12,11 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -41,10 +45,10 @@ type look func(context.Context) (rows []progress.Row, note string, err error)
 // the next one if that ends. If none runs at first, they are started for that.
 func runWatch(ctx context.Context, env *environment) error {
 	if env.running != nil {
-		return usage(errors.New("a router can't watch its servers for another process"))
+		return exit.Usage(errors.New("a router can't watch its servers for another process"))
 	}
-	c, _, err := locateConfig(env) // to ask a router starts nothing, and needs no trust
-	if err != nil && !isMistake(err) {
+	c, _, err := env.files.Locate() // to ask a router starts nothing, and needs no trust
+	if err != nil && !configfile.IsMistake(err) {
 		return err
 	}
 	ask := func(ctx context.Context) ([]progress.Row, string, error) { return askServers(ctx, env, c) }
@@ -57,9 +61,9 @@ func runWatch(ctx context.Context, env *environment) error {
 		return err
 	}
 	if !env.standalone {
-		env.note("no router runs with this configuration; starting the servers until Ctrl-C")
+		env.Note("no router runs with this configuration; starting the servers until Ctrl-C")
 	}
-	err = withOwnRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
+	err = env.local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
 		ctx, cancel := context.WithCancel(ctx)
 		var starting sync.WaitGroup
 		defer starting.Wait()
@@ -69,7 +73,7 @@ func runWatch(ctx context.Context, env *environment) error {
 			return progress.RowsOf(r.Servers()), "", nil
 		})
 	})
-	if errors.Is(err, errInterrupted) {
+	if errors.Is(err, exit.Interrupted) {
 		return nil // this is how it ends
 	}
 	return err
@@ -79,7 +83,7 @@ func runWatch(ctx context.Context, env *environment) error {
 func askServers(ctx context.Context, env *environment, c config.Config) (rows []progress.Row, note string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchAnswer)
 	defer cancel()
-	o, ok, err := daemon.Run(ctx, daemon.PlaceOf(env.data, c.Files), daemon.Command{Program: program(), Args: []string{"servers", "--json"}}, false)
+	o, ok, err := daemon.Run(ctx, daemon.PlaceOf(env.files.Data, c.Files), daemon.Command{Program: program(), Args: []string{"servers", "--json"}}, false)
 	if err != nil {
 		return nil, "", err
 	} else if !ok {
@@ -99,17 +103,17 @@ func askServers(ctx context.Context, env *environment, c config.Config) (rows []
 // watchServers shows what now returns, until ctx ends or no one reads it.
 func watchServers(ctx context.Context, env *environment, now look) error {
 	w := watcher{env: env, shown: make(map[string]server.ServerRow)}
-	if screen, ok := terminal.Open(env.streams[1], os.Getenv); ok && !env.json {
+	if screen, ok := terminal.Open(env.Streams[1], os.Getenv); ok && !env.JSON {
 		return w.draw(ctx, screen, now)
 	}
 	for {
 		rows, note, err := now(ctx)
-		if ctx.Err() != nil || !hasReader(env) {
+		if ctx.Err() != nil || !env.HasReader() {
 			return nil
 		}
 		if err == nil && note != w.note {
 			if w.note = note; note != "" {
-				env.note("%s", note)
+				env.Note("%s", note)
 			}
 		}
 		if err := w.printChanges(rows, err); err != nil {
@@ -119,12 +123,6 @@ func watchServers(ctx context.Context, env *environment, now look) error {
 			return nil
 		}
 	}
-}
-
-// hasReader reports whether a process reads stdout, as far as that is known.
-func hasReader(env *environment) bool {
-	w, tells := env.raw.(interface{ HasReader() bool })
-	return !tells || w.HasReader()
 }
 
 // pause waits, and reports whether ctx has not ended.
@@ -180,7 +178,7 @@ func (w *watcher) draw(ctx context.Context, screen *terminal.Screen, now look) e
 		return nil
 	}
 	if note != "" {
-		w.env.note("%s", note)
+		w.env.Note("%s", note)
 	}
 	return printServerRows(w.env, rows)
 }
@@ -200,7 +198,7 @@ func (w *watcher) printChanges(rows []progress.Row, unknown error) error {
 	if unknown != nil {
 		if w.fault != unknown.Error() {
 			w.fault = unknown.Error()
-			w.env.note("%s", w.fault)
+			w.env.Note("%s", w.fault)
 		}
 		return nil
 	}
@@ -231,25 +229,25 @@ func (w *watcher) printChanges(rows []progress.Row, unknown error) error {
 }
 
 func (w *watcher) print(s server.ServerRow) error {
-	if w.env.json {
-		e := json.NewEncoder(plain.NewEscaper(w.env.raw))
+	if w.env.JSON {
+		e := json.NewEncoder(plain.NewEscaper(w.env.Raw))
 		e.SetEscapeHTML(false)
 		return e.Encode(change{time.Now(), s})
 	}
 	words := []string{s.State}
 	if s.Tools > 0 {
-		words = append(words, counted(s.Tools, "tool"))
+		words = append(words, console.Counted(s.Tools, "tool"))
 	}
 	if s.Restarts > 0 {
-		words = append(words, counted(s.Restarts, "restart"))
+		words = append(words, console.Counted(s.Restarts, "restart"))
 	}
 	if s.PID > 0 {
 		words = append(words, fmt.Sprintf("PID %d", s.PID))
 	}
 	line := fmt.Sprintf("%s %s: %s", time.Now().Format(time.TimeOnly), s.Name, strings.Join(words, ", "))
 	if s.LastError != "" {
-		line += "; last error: " + terminal.Cut(plain.Line(s.LastError), maxReason)
+		line += "; last error: " + oneshot.Reason(s.LastError)
 	}
-	_, err := fmt.Fprintln(w.env.stdout, plain.Line(line))
+	_, err := fmt.Fprintln(w.env.Out, plain.Line(line))
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -12,7 +13,7 @@ import (
 // While a server waits, only its counter changes: that is no change.
 func TestPrintChangesOfWaitingServer(t *testing.T) {
 	var out bytes.Buffer
-	w := watcher{env: &environment{stdout: &out}, shown: make(map[string]server.ServerRow)}
+	w := watcher{env: newEnvironment(console.To(&out, &out, 0, false)), shown: make(map[string]server.ServerRow)}
 	for _, reason := range []string{"waiting to be fetched, for 1s", "waiting to be fetched, for 2s", "npx is fetching pkg, for 1m3s", "exited with status 3"} {
 		row := progress.Row{ServerRow: server.ServerRow{Name: "a", State: "ready", LastError: reason}}
 		if err := w.printChanges([]progress.Row{row}, nil); err != nil {

@@ -3,13 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/why"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -35,7 +34,7 @@ func runWhy(ctx context.Context, env *environment, tool, task string) error {
 		return err
 	}
 	return withRouter(ctx, env, c, func(ctx context.Context, r *adapter.Parts) error {
-		q := why.Question{Config: c, Tool: tool, Task: task, Wait: func(wait func()) { progress.ShowServers(env.stderr, r, wait) }}
+		q := why.Question{Config: c, Tool: tool, Task: task, Wait: func(wait func()) { progress.ShowServers(env.Err, r, wait) }}
 		if env.profile != nil {
 			q.Profile = *env.profile
 		}
@@ -44,19 +43,19 @@ func runWhy(ctx context.Context, env *environment, tool, task string) error {
 		}
 		answer, err := why.Ask(ctx, r, q)
 		if ctx.Err() != nil {
-			return errInterrupted
+			return exit.Interrupted
 		} else if _, ok := errors.AsType[*server.NameError](err); ok {
-			return usage(err)
+			return exit.Usage(err)
 		} else if err != nil {
 			return err
 		}
-		if env.json {
-			err = env.printJSON(answer)
+		if env.JSON {
+			err = env.PrintJSON(answer)
 		} else {
 			err = printReasons(env, answer)
 		}
 		if err == nil && !answer.Offered {
-			err = &exitError{code: exitNoTool}
+			err = &exit.Error{Code: exit.NoTool}
 		}
 		return err
 	})
@@ -67,10 +66,9 @@ func printReasons(env *environment, a why.Answer) error {
 	if a.Offered {
 		verdict = "is offered"
 	}
-	env.say("%s %s.", a.Tool, verdict)
-	columns, _ := env.page()
+	env.Say("%s %s.", a.Tool, verdict)
 	for _, reason := range a.Reasons {
-		fmt.Fprint(env.stdout, terminal.Lines(terminal.Hang("  - ", reason, columns)))
+		env.SayBroken("  - ", reason)
 	}
 	return nil
 }
