@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 )
 
@@ -43,17 +44,17 @@ func TestEntryOfArguments(t *testing.T) {
 		for i, arg := range env.args {
 			env.args[i] = strings.ReplaceAll(arg, `\t`, " ")
 		}
-		cmd := newAddCommand(env)
-		o := addOptions{}
+		cmd := newAddCommand(&env.local, env.args)
+		flags := clients.EntryFlags{}
 		got := ""
 		err := cmd.ParseFlags(env.args[1:])
 		if err != nil {
 			err = cmd.FlagErrorFunc()(cmd, err)
 		} else {
-			o.transport, _ = cmd.Flags().GetString("transport")
-			o.env, _ = cmd.Flags().GetStringArray("env")
-			o.headers, _ = cmd.Flags().GetStringArray("header")
-			name, entry, failed := o.entry(env, cmd.Flags().Args(), cmd.ArgsLenAtDash())
+			flags.Transport, _ = cmd.Flags().GetString("transport")
+			flags.Env, _ = cmd.Flags().GetStringArray("env")
+			flags.Headers, _ = cmd.Flags().GetStringArray("header")
+			name, entry, failed := flags.Entry(cmd.Flags().Args(), cmd.ArgsLenAtDash())
 			if err = failed; err == nil {
 				got = name + " " + strings.Join(strings.Fields(strings.NewReplacer("{\n", "{", "\n", " ").Replace(entry.Text("mcp.json"))), " ")
 				got = strings.NewReplacer("{ ", "{", " }", "}").Replace(got)

@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/toolargs"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -38,7 +39,7 @@ TOOL is server:tool, server__tool, server.tool, or the tool's own name if only o
 server has it. KEY=VALUE is an argument of the tool: VALUE is JSON, or plain text,
 which needs no quotes. Pairs are added to the object of --args; where both have a key,
 the pair is used.`
-	addJSONFlag(env, cmd)
+	addJSONFlag(cmd, env.Console)
 	addProfileFlag(env, cmd)
 	addArgsFlag(cmd, &raw)
 	cmd.Flags().BoolVar(&yes, "yes", false, "Agree to the call where a profile asks first. By default you are asked on the terminal; without a terminal the tool is not run.")
@@ -65,7 +66,7 @@ func runCall(ctx context.Context, env *environment, tool, raw string, pairs []st
 		if err != nil {
 			return err
 		}
-		arguments, err := mergeArguments(t.InputSchema, object, pairs)
+		arguments, err := toolargs.Merge(t.InputSchema, object, pairs)
 		if err != nil {
 			return exit.Usage(err)
 		}
@@ -96,7 +97,7 @@ func runCall(ctx context.Context, env *environment, tool, raw string, pairs []st
 // mismatchError says why the arguments do not fit the tool, and shows a call that fits.
 func mismatchError(ctx context.Context, r selector.Provider, t *registry.NormalizedTool, arguments json.RawMessage, faults []string) error {
 	return fmt.Errorf("the arguments do not fit %s; nothing was called:\n  %s\nFor example:\n  %s",
-		t.ID, strings.Join(faults, "\n  "), sampleCall(t, fitting(ctx, r, t, arguments)))
+		t.ID, strings.Join(faults, "\n  "), toolargs.Sample(t, toolargs.Fitting(ctx, r, t, arguments)))
 }
 
 // oneLine is an error whose text a server may have written: it adds no line of its own.
@@ -144,31 +145,6 @@ func notObject(text []byte) error {
 		utf8.RuneCount(text[:min(int(err.Offset), len(text))]), err, advice)
 }
 
-// mergeArguments sets the KEY=VALUE pairs in the object. A value is a string where the
-// tool's schema says so, else JSON if it is valid JSON.
-func mergeArguments(schema, object json.RawMessage, pairs []string) (json.RawMessage, error) {
-	properties := wire.Member(schema, "properties")
-	given := make(map[string]bool)
-	for _, pair := range pairs {
-		key, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return nil, fmt.Errorf("argument %q has no '='; write key=value", pair)
-		}
-		if given[key] {
-			return nil, fmt.Errorf("argument %q is given twice; write it once", key)
-		}
-		given[key] = true
-		encoded := []byte(value)
-		kinds := string(wire.Member(wire.Member(properties, key), "type")) // a string, or an array of strings
-		text := strings.Contains(kinds, `"string"`) && !strings.Contains(kinds, `"number"`) && !strings.Contains(kinds, `"integer"`)
-		if text || !wire.Valid(encoded) {
-			encoded = wire.Marshal(value)
-		}
-		object = wire.SetMember(object, key, encoded)
-	}
-	return object, nil
-}
-
 // printResult prints the text of a CallToolResult, and a line for each part of it that
 // is not text. The text is cleaned for a terminal; otherwise it is what the server wrote.
 func printResult(env *environment, raw json.RawMessage) error {
@@ -201,4 +177,15 @@ func printResult(env *environment, raw json.RawMessage) error {
 		return env.PrintJSON(result.StructuredContent)
 	}
 	return nil
+}
+
+// noteSample notes a call with an argument, after a call without any failed.
+func noteSample(env *environment, t *registry.NormalizedTool, args json.RawMessage) {
+	if env.JSON || !toolargs.Same(args, json.RawMessage("{}")) {
+		return
+	}
+	if sample := toolargs.SampleWithOptional(t); sample != "" {
+		env.Note("no arguments were given; for example:")
+		env.Note("  %s", sample)
+	}
 }

@@ -24,7 +24,7 @@ func newCapabilitiesCommand(env *environment) *cobra.Command {
 			}
 			return runCapabilities(ctx, env)
 		})
-	addJSONFlag(env, cmd)
+	addJSONFlag(cmd, env.Console)
 	addProfileFlag(env, cmd)
 	return cmd
 }

@@ -25,7 +25,7 @@ func newClassifyCommand(env *environment) *cobra.Command {
 		arguments(1, -1, "write the text to classify"), func(ctx context.Context, args []string) error {
 			return runClassify(ctx, env, strings.Join(args, " "))
 		})
-	addJSONFlag(env, cmd)
+	addJSONFlag(cmd, env.Console)
 	addProfileFlag(env, cmd)
 	return cmd
 }

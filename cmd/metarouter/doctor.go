@@ -21,6 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/dashboard"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/port"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
@@ -43,7 +44,7 @@ func newDoctorCommand(env *environment) *cobra.Command {
 With --pin it also shows how the configuration would change if npm and PyPI packages had the
 exact versions that run now, so that npx and uvx need not look them up at each start.
 --write writes that, and keeps a copy of the old file next to it.`
-	addJSONFlag(env, cmd)
+	addJSONFlag(cmd, env.Console)
 	cmd.Flags().BoolVar(&pins, "pin", false, "Show the configuration with exact versions of npm and PyPI packages. By default versions are not looked at.")
 	cmd.Flags().BoolVar(&write, "write", false, "With --pin, write the file, and keep a copy of the old one next to it. By default the change is only shown.")
 	return cmd
@@ -96,7 +97,8 @@ func runDoctor(ctx context.Context, env *environment, pins, write bool) error {
 	if !pins {
 		return err
 	}
-	return cmp.Or(pinFiles(ctx, env, d.Packages, c.Digest(), write), err)
+	e := edit.Editor{Source: &env.files, Write: write}
+	return cmp.Or(edit.Pin(ctx, &e, d.Packages, c.Digest()), err)
 }
 
 // diagnose starts the servers in this process, and returns the report on them with the exit

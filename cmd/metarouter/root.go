@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/completion"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -85,15 +86,23 @@ func otherCommands(env *environment) []subcommand {
 	if env.running != nil {
 		return []subcommand{{"plan", newPlanCommand}, {"trust", newTrustCommand}} // trust for --hints alone
 	}
+	files, local, out := &env.files, &env.local, env.Console
 	return []subcommand{
-		{"serve", newServeCommand}, {"dashboard", newDashboardCommand}, {"init", newInitCommand}, {"add", newAddCommand}, {"add-json", newAddJSONCommand},
-		{"remove", newRemoveCommand}, {"enable", newEnableCommand}, {"disable", newDisableCommand}, {"import", newImportCommand},
-		{"install", newInstallCommand}, {"check", newCheckCommand}, {"plan", newPlanCommand}, {"trust", newTrustCommand}, {"token", newTokenCommand},
-		{"secret", newSecretCommand}, {"nodes", newNodesCommand}, {"audit", newAuditCommand}, {"login", newLoginCommand}, {"logout", newLogoutCommand},
-		{"eval", newEvalCommand}, {"schema", newSchemaCommand}, {"version", newVersionCommand}, {"health", newHealthCommand},
+		{"serve", newServeCommand}, {"dashboard", newDashboardCommand}, {"plan", newPlanCommand}, {"trust", newTrustCommand},
+		{"init", with(newInitCommand, files)}, {"add", func(*environment) *cobra.Command { return newAddCommand(local, env.args) }}, {"add-json", with(newAddJSONCommand, local)},
+		{"remove", with(newRemoveCommand, files)}, {"enable", with(newEnableCommand, files)}, {"disable", with(newDisableCommand, files)},
+		{"import", with(newImportCommand, local)}, {"install", with(newInstallCommand, files)}, {"check", with(newCheckCommand, files)},
+		{"token", with(newTokenCommand, files)}, {"secret", with(newSecretCommand, files)}, {"nodes", with(newNodesCommand, files)}, {"audit", with(newAuditCommand, files)},
+		{"login", with(newLoginCommand, local)}, {"logout", with(newLogoutCommand, local)},
+		{"eval", with(newEvalCommand, out)}, {"schema", with(newSchemaCommand, out)}, {"version", with(newVersionCommand, out)}, {"health", with(newHealthCommand, out)},
 		{"builtin", func(*environment) *cobra.Command { return newBuiltinCommand() }},
 		{"guard", func(*environment) *cobra.Command { return newGuardCommand() }},
 	}
+}
+
+// with returns what makes a command that needs no more of the environment than in.
+func with[In any](make func(In) *cobra.Command, in In) func(*environment) *cobra.Command {
+	return func(*environment) *cobra.Command { return make(in) }
 }
 
 // commandsFor returns the subcommand whose name the arguments begin with, and all of them if
@@ -180,6 +189,9 @@ func arguments(least, most int, advice string) cobra.PositionalArgs {
 	}
 }
 
+// exactly checks that a command has one argument. The error is advice.
+func exactly(advice string) cobra.PositionalArgs { return arguments(1, 1, advice) }
+
 // noArguments checks that a command has no argument.
 func noArguments(cmd *cobra.Command, given []string) error {
 	if len(given) > 0 {
@@ -189,8 +201,8 @@ func noArguments(cmd *cobra.Command, given []string) error {
 }
 
 // addJSONFlag gives cmd the flag --json.
-func addJSONFlag(env *environment, cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&env.JSON, "json", false, "Print the answer as JSON. By default it is text.")
+func addJSONFlag(cmd *cobra.Command, out *console.Console) {
+	cmd.Flags().BoolVar(&out.JSON, "json", false, "Print the answer as JSON. By default it is text.")
 }
 
 // preferTags is the help of --capability for the commands that rank tools.

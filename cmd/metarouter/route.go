@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/toolargs"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/example"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
@@ -41,7 +42,7 @@ func newRouteCommand(env *environment) *cobra.Command {
 TASK is words. KEY=VALUE after them, in an argument of its own, is an argument of the
 tool, as in 'metarouter call': VALUE is JSON, or plain text, which needs no quotes. Pairs
 are added to the object of --args; where both have a key, the pair is used.`
-	addJSONFlag(env, cmd)
+	addJSONFlag(cmd, env.Console)
 	addProfileFlag(env, cmd)
 	addArgsFlag(cmd, &o.args)
 	addCapabilityFlag(cmd, &o.capabilities, preferTags)
@@ -91,12 +92,12 @@ func runRoute(ctx context.Context, env *environment, task string, pairs []string
 	if err != nil {
 		return err
 	}
-	arguments, err := mergeArguments(nil, object, pairs) // as far as can be said before a tool is picked
+	arguments, err := toolargs.Merge(nil, object, pairs) // as far as can be said before a tool is picked
 	if err != nil {
 		return exit.Usage(err)
 	}
 	withTypes := func(_ context.Context, t *registry.NormalizedTool, _ json.RawMessage, _ bool) (json.RawMessage, bool) {
-		typed, err := mergeArguments(t.InputSchema, object, pairs)
+		typed, err := toolargs.Merge(t.InputSchema, object, pairs)
 		if err != nil {
 			typed = arguments
 		}
@@ -154,7 +155,7 @@ func answerRoute(ctx context.Context, env *environment, r selector.Provider, rou
 	case o.dryRun:
 		return printRouted(env, answer, nil)
 	case !routed.Ran:
-		args := fitting(ctx, r, t, routed.Arguments)
+		args := toolargs.Fitting(ctx, r, t, routed.Arguments)
 		if answer.Missing = routed.Missing; len(answer.Missing) > 0 {
 			answer.Example = example.Arguments(t.InputSchema, args)
 		}
@@ -204,7 +205,7 @@ func whyNotRun(routed selector.Routed, places []string, yes bool, args json.RawM
 	}
 	message := fmt.Sprintf("%s was not run: %s%s", t.ID, strings.Join(reasons, "; "), permission)
 	if len(routed.Missing) > 0 {
-		message += ". For example:\n  " + sampleCall(t, args)
+		message += ". For example:\n  " + toolargs.Sample(t, args)
 	}
 	return errors.New(message)
 }

@@ -79,7 +79,7 @@ func newSearchCommand(env *environment) *cobra.Command {
 		cobra.ArbitraryArgs, func(ctx context.Context, args []string) error {
 			return runSearch(ctx, env, strings.Join(args, " "), o)
 		})
-	addJSONFlag(env, cmd)
+	addJSONFlag(cmd, env.Console)
 	addProfileFlag(env, cmd)
 	addCapabilityFlag(cmd, &o.capabilities, preferTags)
 	cmd.Flags().IntVarP(&o.limit, "limit", "k", 10, "List at most this `number` of tools.")

@@ -20,6 +20,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
+// keyringTime is how long the keyring may take to say whether there is a login.
+const keyringTime = 10 * time.Second
+
 // A serverDetails is all that 'servers SERVER' says about a server, as JSON.
 type serverDetails struct {
 	server.ServerRow
@@ -54,7 +57,7 @@ func loginOf(ctx context.Context, r *adapter.Parts, s adapter.ServerInfo) *login
 	if s.Transport == string(config.Stdio) || s.Node() != "" {
 		return nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, scriptTime) // it may ask the keyring
+	bounded, cancel := context.WithTimeout(ctx, keyringTime) // it may ask the keyring
 	defer cancel()
 	state, err := r.LoginState(bounded, s.Name)
 	if s.Fault != nil && s.State == status.NeedsAuth {
@@ -84,7 +87,7 @@ func (s serverDetails) loginFacts(now time.Time) (facts [][2]string) {
 		case l.Expires.IsZero():
 			text += "; valid until the server refuses it"
 		default:
-			text += "; valid " + until(l.Expires, now) + ", and does not renew itself"
+			text += "; valid " + terminal.Until(l.Expires, now) + ", and does not renew itself"
 		}
 		facts = append(facts, [2]string{"login", text})
 		if len(l.Scopes) > 0 {
@@ -95,14 +98,6 @@ func (s serverDetails) loginFacts(now time.Time) (facts [][2]string) {
 		facts = append(facts, [2]string{"needs", "a login, since " + l.Needed.Text() + "; run: metarouter login " + clients.Word(s.Name)})
 	}
 	return facts
-}
-
-// until says when a time is, for one that is near.
-func until(at, now time.Time) string {
-	if !at.After(now) {
-		return "until " + at.Local().Format("2006-01-02 15:04") + ", which is over"
-	}
-	return fmt.Sprintf("until %s (%s from now)", at.Local().Format("2006-01-02 15:04"), terminal.Elapsed(at.Sub(now)))
 }
 
 func detailsOf(s adapter.ServerInfo, login *loginDetails) serverDetails {

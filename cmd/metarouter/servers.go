@@ -44,7 +44,7 @@ func newServersCommand(env *environment) *cobra.Command {
 	cmd.Long = `Shows the state of every server, or all about one: its whole last error and its last
 lines on stderr, too. If no router runs, it starts the servers and stops them again. In a
 cluster, a router that has just started waits up to 8 s for the servers of other nodes.`
-	addJSONFlag(env, cmd)
+	addJSONFlag(cmd, env.Console)
 	addNamedProfileFlag(env, cmd, "Show only the servers that the `profile` of this name allows. (default all servers)")
 	cmd.Flags().BoolVar(&watch, "watch", false, "Show the servers until Ctrl-C: a terminal shows their states as they change; a file or a pipe gets a line for each change, with --json an object in a line. By default they are shown once.")
 	return cmd

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,8 +12,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/skill"
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
@@ -48,56 +48,11 @@ func runSkill(ctx context.Context, env *environment, o skillOptions) error {
 		_, err := fmt.Fprint(env.Out, text)
 		return err
 	}
-	if _, _, err := env.files.Find(); err != nil {
-		if none, ok := errors.AsType[*configfile.NoConfiguration](err); ok {
-			env.Note("no tool can be called yet: %s", none.Problem("").Message)
-		}
+	_, _, err = env.files.Find()
+	if none, ok := errors.AsType[*configfile.NoConfiguration](err); ok {
+		env.Note("no tool can be called yet: %s", none.Problem("").Message)
 	}
-	path, err := skillFile(o.user)
-	if err != nil {
-		return err
-	}
-	file, err := clients.Read(path)
-	if err != nil {
-		return err
-	}
-	same := file.Exists && bytes.Equal(file.Data, []byte(text))
-	switch {
-	case !o.write:
-		if _, err := fmt.Fprint(env.Out, text); err != nil {
-			return err
-		}
-		if same {
-			env.Note("%s has it already", path)
-		} else if file.Exists {
-			env.Note("nothing was written; --write replaces %s, which differs, and keeps a copy of it", path)
-		} else {
-			env.Note("nothing was written; --write puts it into %s", path)
-		}
-		return nil
-	case same:
-		env.Note("%s has it already; nothing to do", path)
-		return nil
-	}
-	printDiffLines(env, clients.TextDiff(path, file.Data, []byte(text)))
-	return writeFile(env, file, []byte(text), 0o644)
-}
-
-// skillFile returns the path at which Claude Code reads the skill: of this folder, or of the
-// user.
-func skillFile(user bool) (string, error) {
-	folder := ".claude"
-	if user {
-		folder = os.Getenv("CLAUDE_CONFIG_DIR")
-		if folder == "" {
-			home, err := os.UserHomeDir()
-			if err != nil {
-				return "", err
-			}
-			folder = filepath.Join(home, ".claude")
-		}
-	}
-	return filepath.Join(folder, "skills", "metarouter", "SKILL.md"), nil
+	return skill.Write(&edit.Editor{Source: &env.files, Write: o.write}, text, o.user)
 }
 
 // makeSkill returns the text. The catalog that it needs if it names servers is that of a
@@ -110,11 +65,11 @@ func makeSkill(ctx context.Context, env *environment, o skillOptions) (string, e
 		if err != nil {
 			return "", err
 		}
-		flags += " --config " + shellWord(path)
+		flags += " --config " + clients.Word(path)
 		args = append(args, "--config", path)
 	}
 	if len(o.servers) == 0 {
-		return skillText(nil, flags), nil
+		return skill.Text(nil, flags), nil
 	}
 	c, err := loadConfig(ctx, env)
 	if err != nil {
@@ -129,7 +84,7 @@ func makeSkill(ctx context.Context, env *environment, o skillOptions) (string, e
 		entries = append(entries, entry)
 	}
 	if env.running != nil {
-		return skillText(serversOfSkill(env.running.router, o.servers), flags), nil
+		return skill.Text(serversOfSkill(env.running.router, o.servers), flags), nil
 	}
 	if answer, done, err := requestOutcome(ctx, env, c, args, false); err != nil || done {
 		env.Err.Write(answer.Stderr)
@@ -144,15 +99,15 @@ func makeSkill(ctx context.Context, env *environment, o skillOptions) (string, e
 		if err := oneshot.AwaitTools(ctx, env.Console, r); err != nil {
 			return err
 		}
-		text = skillText(serversOfSkill(r, o.servers), flags)
+		text = skill.Text(serversOfSkill(r, o.servers), flags)
 		return nil
 	})
 	return text, err
 }
 
-func serversOfSkill(r *adapter.Parts, names []string) (all []skillServer) {
+func serversOfSkill(r *adapter.Parts, names []string) (all []skill.Server) {
 	for _, name := range names {
-		all = append(all, skillServerOf(r.Snapshot(), name))
+		all = append(all, skill.ServerOf(r.Snapshot(), name))
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/toolargs"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -36,7 +37,7 @@ func describeTool(env *environment, t *registry.NormalizedTool) error {
 		}
 	}
 	env.Say("For example:")
-	env.Say("  %s", sampleCall(t, nil))
+	env.Say("  %s", toolargs.Sample(t, nil))
 	return nil
 }
 

@@ -44,7 +44,7 @@ func newToolsCommand(env *environment) *cobra.Command {
 			}
 			return runTools(ctx, env, o)
 		})
-	addJSONFlag(env, cmd)
+	addJSONFlag(cmd, env.Console)
 	addCapabilityFlag(cmd, &o.capabilities, "List only tools with this capability `tag`; 'metarouter capabilities' lists the tags. Repeat the flag to list tools that have all of several tags. By default all tools are listed.")
 	cmd.Flags().StringVar(&o.server, "server", "", "List only the tools of this `server`, which is started if it does not run. By default the tools of all servers are listed.")
 	cmd.Flags().BoolVar(&o.seen, "seen", false, "List how the definitions of tools changed since you last looked, and be warned of these changes no more. Changed hints, such as readOnlyHint, count only once 'metarouter trust --hints SERVER' has confirmed them. It starts no server. By default the tools are listed.")

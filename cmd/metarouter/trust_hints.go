@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -73,4 +74,13 @@ func hintsOf(tools int) string {
 		return "The hints of 1 tool"
 	}
 	return fmt.Sprintf("The hints of %d tools", tools)
+}
+
+// recordHere records that a command, which the running router r carries out, has acted on a server.
+func recordHere(r *adapter.Parts, server, what string, err error) {
+	e := audit.Event{Action: audit.Control, Outcome: audit.OK, Principal: configfile.UserName(), From: "terminal", Target: server, Reason: what}
+	if err != nil {
+		e.Outcome, e.Reason = audit.Failed, what+": "+err.Error()
+	}
+	r.Audit(e)
 }

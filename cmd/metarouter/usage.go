@@ -29,7 +29,7 @@ func newUsageCommand(env *environment) *cobra.Command {
 			}
 			return runUsage(ctx, env, clear)
 		})
-	addJSONFlag(env, cmd)
+	addJSONFlag(cmd, env.Console)
 	addNamedProfileFlag(env, cmd, "Show only tools that the patterns of the `profile` of this name allow. (default all tools)")
 	cmd.Flags().BoolVar(&clear, "clear", false, "Forget everything that was learned. By default it is shown and kept.")
 	cmd.Flags().BoolVar(&tokens, "tokens", false, "Show what clients of the running router have cost since its start, in tokens of 4 bytes: results and lists of tools, by server, client and profile. By default what was learned is shown.")

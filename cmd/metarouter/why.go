@@ -19,7 +19,7 @@ func newWhyCommand(env *environment) *cobra.Command {
 		`  metarouter why files:read_file
   metarouter why unit_convert --for "convert 5 km to miles"`,
 		arguments(1, 1, "name one tool; 'metarouter tools' lists all"), func(ctx context.Context, args []string) error { return runWhy(ctx, env, args[0], task) })
-	addJSONFlag(env, cmd)
+	addJSONFlag(cmd, env.Console)
 	addNamedProfileFlag(env, cmd, "Say whether clients of the `profile` of this name are offered the tool. (default clients that see everything)")
 	cmd.Flags().StringVar(&task, "for", "", "Say also where the tool ranks for this `task`, and why. By default it is not ranked.")
 	return cmd

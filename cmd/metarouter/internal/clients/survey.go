@@ -118,11 +118,11 @@ func (f Found) String() string {
 func Word(text string) string {
 	switch {
 	case text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./@:+=,…", r)
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./@:%+=,…", r)
 	}):
 		return text
 	case runtime.GOOS == "windows":
-		return `"` + text + `"`
+		return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

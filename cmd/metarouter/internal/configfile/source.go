@@ -99,8 +99,8 @@ func (s *Source) Read(paths []string, named bool) (c config.Config, usable bool,
 	return c, usable, nil
 }
 
-// usable returns the configuration in use, if it can be read and is trusted.
-func (s *Source) usable() (c config.Config, ok bool) {
+// Usable returns the configuration in use, if it can be read and is trusted.
+func (s *Source) Usable() (c config.Config, ok bool) {
 	paths, named, err := s.Find()
 	if err != nil {
 		return c, false

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/user"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -99,7 +100,7 @@ const auditTime = 5 * time.Second
 // log, or a router that serves over HTTP keeps one in the data folder. A log that can't be
 // written is noted: the command has done its work.
 func (s *Source) Record(e audit.Event) {
-	c, _ := s.usable()
+	c, _ := s.Usable()
 	o := auditlog.Options(c, s.Data, true)
 	if o.File == "" || c.Router.Audit.File == "" && !audit.Exists(o.File) {
 		return
@@ -124,4 +125,25 @@ func UserName() string {
 		return ""
 	}
 	return u.Username
+}
+
+// AuditLog returns the audit log to read: file, unless it is "", else that of the configuration
+// in use.
+func (s *Source) AuditLog(file string) (string, error) {
+	if file != "" {
+		return filepath.Abs(file)
+	}
+	c, _, err := s.Locate() // it starts nothing, and needs no trust
+	if err != nil && !IsMissing(err) {
+		return "", err
+	}
+	switch named := c.Router.Audit.File; {
+	case filepath.IsAbs(named):
+		return named, nil
+	case named != "":
+		return "", exit.Usage(fmt.Errorf("the configuration is not trusted, so that it is not known which file %q is; run 'metarouter trust', or name the file", named))
+	case s.Data == "":
+		return "", exit.Usage(errors.New("without a data folder (--data) there is no audit log; name its file"))
+	}
+	return auditlog.File(s.Data), nil
 }
