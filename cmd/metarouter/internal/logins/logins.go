@@ -121,10 +121,7 @@ func logIn(ctx context.Context, out *console.Console, r *adapter.Parts, name str
 	bounded, cancel := context.WithTimeout(ctx, beginTime)
 	defer cancel()
 	p, err := r.BeginLogin(bounded, name, request)
-	switch {
-	case ctx.Err() != nil:
-		return exit.Interrupted
-	case err != nil:
+	if err != nil {
 		return notBegun(ctx, out, r, name, err)
 	}
 	if p.Device != nil {
@@ -133,10 +130,7 @@ func logIn(ctx context.Context, out *console.Console, r *adapter.Parts, name str
 	} else {
 		err = awaitLogin(ctx, out, p, o.Paste, showPage(out, p, o))
 	}
-	switch {
-	case ctx.Err() != nil:
-		return exit.Interrupted
-	case err != nil:
+	if err != nil {
 		return err // it names the server
 	}
 	return tryLogin(ctx, out, r, name)
@@ -153,9 +147,6 @@ func notBegun(ctx context.Context, out *console.Console, r *adapter.Parts, name 
 			return nil
 		}
 	}
-	if ctx.Err() != nil {
-		return exit.Interrupted
-	}
 	return err // it names the server
 }
 
@@ -167,9 +158,6 @@ func tryLogin(ctx context.Context, out *console.Console, r *adapter.Parts, name 
 		where = fmt.Sprintf(" (issuer %s)", state.Issuer)
 	}
 	if err := oneshot.AwaitServer(ctx, out, r, name); err != nil {
-		if ctx.Err() != nil {
-			return exit.Interrupted
-		}
 		return fmt.Errorf("logged in to %s%s, but the server does not work: %w; 'metarouter doctor' says what to do", name, where, err)
 	}
 	out.Note("Logged in to %s%s; it has %s.", name, where, console.Counted(toolsOf(r, name), "tool"))
