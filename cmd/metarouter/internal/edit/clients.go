@@ -211,7 +211,7 @@ func Install(e *Editor, client string, o InstallOptions) error {
 		if err := e.write(file, result, fs.ModePerm); err != nil {
 			return err
 		}
-		e.Console.Note("now %s", c.Restart())
+		e.Console.Note("now %s", c.Restart)
 	}
 	return nil
 }

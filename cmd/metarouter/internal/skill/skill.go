@@ -4,7 +4,6 @@ package skill
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -115,7 +114,7 @@ func Text(servers []Server, flags string) string {
 	for _, s := range servers {
 		fmt.Fprintf(&list, "- %s\n", s.line())
 	}
-	return strings.NewReplacer("{DESCRIPTION}", quoted(description(servers)), "{SERVERS}", list.String(), "{TOOL}", tool, "{SERVER}", strings.SplitN(tool, ":", 2)[0],
+	return strings.NewReplacer("{DESCRIPTION}", string(wire.Marshal(description(servers))), "{SERVERS}", list.String(), "{TOOL}", tool, "{SERVER}", strings.SplitN(tool, ":", 2)[0],
 		"{WORDS}", words, "{PAIRS}", pairs, "{OBJECT}", object, "{FLAGS}", flags).Replace(template)
 }
 
@@ -157,15 +156,6 @@ func description(servers []Server) string {
 		list = string([]rune(list)[:room-1]) + "…"
 	}
 	return does + list + end
-}
-
-// quoted returns the text as a double-quoted scalar of YAML.
-func quoted(text string) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(text)
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 const template = `---
