@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/toolargs"
 	"github.com/mcp-metarouter/metarouter/internal/example"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -81,14 +82,6 @@ func isPlainSample(t *registry.NormalizedTool) bool {
 	return ok && n > 0 && n <= 4
 }
 
-// someWords joins the first words, and counts the others.
-func someWords(words []string, most int) string {
-	if more := len(words) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(words[:most], ", "), more)
-	}
-	return strings.Join(words, ", ")
-}
-
 const (
 	maxServers     = 20
 	maxDescription = 1000 // characters; readers of skills cut the description at 1024
@@ -125,10 +118,10 @@ func (s Server) line() string {
 	}
 	line := s.name + " (" + console.Counted(s.tools, "tool") + ")"
 	if len(s.tags) > 0 {
-		line += ": " + someWords(s.tags, 8)
+		line += ": " + prose.List(s.tags, 8)
 	}
 	if len(s.names) > 0 {
-		line += "; " + someWords(s.names, 6)
+		line += "; " + prose.List(s.names, 6)
 	}
 	return line
 }
