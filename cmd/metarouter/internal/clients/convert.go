@@ -29,7 +29,7 @@ func (c Client) find(sources []Source) (all []found, notes []string, err error) 
 		if err != nil {
 			return nil, nil, err
 		}
-		if !c.comments && !d.standard() {
+		if !c.comments && !d.root.IsStandard() {
 			notes = append(notes, fmt.Sprintf("%s has comments or trailing commas, which %s may refuse to read", s.Path, c.Title))
 		}
 		v, err := d.servers(s.keys)

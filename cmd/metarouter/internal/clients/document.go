@@ -116,9 +116,6 @@ func (d *document) at(keys ...string) *hujson.Value {
 	return v
 }
 
-// standard reports whether the document is JSON without comments or trailing commas.
-func (d *document) standard() bool { return d.root.IsStandard() }
-
 // indentAt is the whitespace that begins the line of a byte, and whether nothing else
 // is before the byte.
 func (d *document) indentAt(offset int) (indent string, alone bool) {
@@ -172,7 +169,7 @@ func (d *document) add(v *hujson.Value, fields ...field) {
 		}
 	}
 	if d.compact {
-		text := d.inLine(fields) + trailing
+		text := inLine(d, fields) + trailing
 		if inner := d.data[v.StartOffset+1 : closing]; len(o.Members) > 0 && d.spaced && !bytes.HasSuffix(inner, []byte(" ")) {
 			text = " " + text
 		}
@@ -209,12 +206,12 @@ func (d *document) text(f field, indent string) string {
 }
 
 // inLine is fields as members of an object in one line.
-func (d *document) inLine(fields []field) string {
+func inLine(d *document, fields []field) string {
 	var texts []string
 	for _, f := range fields {
 		texts = append(texts, d.text(f, ""))
 	}
-	return strings.Join(texts, d.comma())
+	return joined(d, texts)
 }
 
 // set replaces a value.
@@ -293,12 +290,12 @@ func (d *document) removeItems(items []item) {
 // quoted is s as JSON, with <, > and & as they are.
 func quoted(s string) string { return string(wire.Marshal(s)) }
 
-// comma separates elements in one line.
-func (d *document) comma() string {
+// joined joins what commas separate in one line.
+func joined(d *document, elements []string) string {
 	if d.spaced {
-		return ", "
+		return strings.Join(elements, ", ")
 	}
-	return ","
+	return strings.Join(elements, ",")
 }
 
 func text(s string) func(*document, string) string {
@@ -311,7 +308,7 @@ func list(elements []string) func(*document, string) string {
 		for _, e := range elements {
 			all = append(all, quoted(e))
 		}
-		return "[" + strings.Join(all, d.comma()) + "]"
+		return "[" + joined(d, all) + "]"
 	}
 }
 
@@ -319,7 +316,7 @@ func list(elements []string) func(*document, string) string {
 func fields(all ...field) func(*document, string) string {
 	return func(d *document, indent string) string {
 		if d.compact {
-			return "{" + d.inLine(all) + "}"
+			return "{" + inLine(d, all) + "}"
 		}
 		var b strings.Builder
 		for i, f := range all {
