@@ -26,6 +26,7 @@ It starts no server. To find programs that are missing and servers that fail, ru
 	addJSONFlag(cmd, files.Console)
 	return cmd
 }
+
 func newSchemaCommand(out *console.Console) *cobra.Command {
 	return newCommand("schema", "Print the JSON Schema of the configuration, for editors",
 		"  metarouter schema > mcp.schema.json", cobra.NoArgs,
@@ -34,6 +35,7 @@ func newSchemaCommand(out *console.Console) *cobra.Command {
 			return err
 		})
 }
+
 func newPlanCommand(env *environment) *cobra.Command {
 	var start bool
 	cmd := newCommand("plan FILE", "Show what would change if FILE replaced the configuration in use",

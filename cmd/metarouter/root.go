@@ -161,10 +161,13 @@ func newCommand(use, short, example string, args cobra.PositionalArgs, run func(
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := run(cmd.Context(), args)
-			if _, ok := errors.AsType[*exit.Error](err); err != nil && !ok {
-				return &exit.Error{Code: exit.Failed, Err: err}
+			if _, ok := errors.AsType[*exit.Error](err); err == nil || ok {
+				return err
 			}
-			return err
+			if ctx := cmd.Context(); errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)) {
+				return exit.Interrupted
+			}
+			return &exit.Error{Code: exit.Failed, Err: err}
 		},
 	}
 	cmd.Flags().BoolP("help", "h", false, "Print this help.")

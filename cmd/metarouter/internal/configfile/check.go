@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // Check prints every problem of the configuration files, and fails if there are errors.
@@ -155,9 +156,5 @@ func UnknownName(kind, name string, known []string) error {
 	if like, ok := config.Similar(name, known); ok {
 		return fmt.Errorf("no %s is named %q; did you mean %q?", kind, name, like)
 	}
-	list := plain.Line(strings.Join(known[:min(len(known), most)], ", "))
-	if more := len(known) - most; more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
-	}
-	return fmt.Errorf("no %s is named %q; the %ss are %s", kind, name, kind, list)
+	return fmt.Errorf("no %s is named %q; the %ss are %s", kind, name, kind, plain.Line(prose.List(known, most)))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // A Console is the streams of a command, and how it prints on them.
@@ -231,11 +232,8 @@ func (c *Console) ReadHidden(ctx context.Context, question string) (string, erro
 
 // Counted returns "no problem", "1 problem" or "2 problems".
 func Counted(n int, noun string) string {
-	switch n {
-	case 0:
+	if n == 0 {
 		return "no " + noun
-	case 1:
-		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return prose.Count(n, noun)
 }

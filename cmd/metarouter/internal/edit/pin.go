@@ -33,9 +33,9 @@ func Pin(ctx context.Context, e *Editor, runs map[string]string, examined string
 	if c.Digest() != examined {
 		runs = nil // what runs may be of other entries
 	}
-	pins := pin.FindAll(ctx, e.Console, c, configfile.ServerNames(c), startOf(c.Expand()), runs)
-	if ctx.Err() != nil {
-		return exit.Interrupted
+	pins, err := pin.FindAll(ctx, e.Console, c, configfile.ServerNames(c), startOf(c.Expand()), runs)
+	if err != nil {
+		return err
 	}
 	if len(pins) == 0 {
 		e.Console.Note("nothing to pin: no entry runs a package without an exact version")
@@ -123,9 +123,9 @@ func pinImported(ctx context.Context, e *Editor, path string, done *clients.Impo
 		return err
 	}
 	start := func(config.Server) (pin.Start, error) { return pin.Start{Dir: empty, Env: os.Environ()}, nil }
-	pins := pin.FindAll(ctx, e.Console, c, slices.Concat(done.Added, done.Replaced), start, nil)
-	if ctx.Err() != nil {
-		return exit.Interrupted
+	pins, err := pin.FindAll(ctx, e.Console, c, slices.Concat(done.Added, done.Replaced), start, nil)
+	if err != nil {
+		return err
 	}
 	for name, p := range pins {
 		if done.Data, err = clients.SetArgument(path, done.Data, name, p.Arg, p.Text); err != nil {

@@ -122,10 +122,7 @@ func logIn(ctx context.Context, out *console.Console, r *adapter.Parts, name str
 	bounded, cancel := context.WithTimeout(ctx, beginTime)
 	defer cancel()
 	p, err := r.BeginLogin(bounded, name, request)
-	switch {
-	case ctx.Err() != nil:
-		return exit.Interrupted
-	case err != nil:
+	if err != nil {
 		return notBegun(ctx, out, r, name, err)
 	}
 	if p.Device != nil {
@@ -134,10 +131,7 @@ func logIn(ctx context.Context, out *console.Console, r *adapter.Parts, name str
 	} else {
 		err = awaitLogin(ctx, out, p, o.Paste, showPage(out, p, o))
 	}
-	switch {
-	case ctx.Err() != nil:
-		return exit.Interrupted
-	case err != nil:
+	if err != nil {
 		return err // it names the server
 	}
 	return tryLogin(ctx, out, r, name)
@@ -154,9 +148,6 @@ func notBegun(ctx context.Context, out *console.Console, r *adapter.Parts, name 
 			return nil
 		}
 	}
-	if ctx.Err() != nil {
-		return exit.Interrupted
-	}
 	return err // it names the server
 }
 
@@ -168,11 +159,7 @@ func tryLogin(ctx context.Context, out *console.Console, r *adapter.Parts, name 
 		where = fmt.Sprintf(" (issuer %s)", state.Issuer)
 	}
 	var failed error
-	progress.ShowServers(out.Err, r, func() { failed = r.Await(ctx, name) })
-	switch {
-	case ctx.Err() != nil:
-		return exit.Interrupted
-	case failed != nil:
+	if progress.ShowServers(out.Err, r, func() { failed = r.Await(ctx, name) }); failed != nil {
 		return fmt.Errorf("logged in to %s%s, but the server does not work: %w; 'metarouter doctor' says what to do", name, where, failed)
 	}
 	out.Note("Logged in to %s%s; it has %s.", name, where, console.Counted(toolsOf(r, name), "tool"))

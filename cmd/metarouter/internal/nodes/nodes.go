@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // Key prints the public key of this machine's node.
@@ -149,11 +150,7 @@ func noteUnheard(out *console.Console, nodes []cluster.NodeInfo, c config.Cluste
 	if len(keys) == 0 {
 		return
 	}
-	text := strings.Join(keys[:min(len(keys), most)], ", ")
-	if more := len(keys) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	out.Note("trusted, but not there: %s; look whether that router runs, and joins the cluster %q", text, c.Name)
+	out.Note("trusted, but not there: %s; look whether that router runs, and joins the cluster %q", prose.List(keys, most), c.Name)
 }
 
 // noteUntrusted says how to trust the nodes that are not trusted. What it knows of them is not

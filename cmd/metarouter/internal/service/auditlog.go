@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/auditlog"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // An auditLog is the audit log of a configuration that is edited while the router runs.
@@ -161,7 +162,7 @@ func summary(before, after config.Config) string {
 	parts := []string{"hash " + after.Digest()}
 	add := func(what string, names []string) {
 		if len(names) > 0 {
-			parts = append(parts, what+": "+briefly(names))
+			parts = append(parts, what+": "+prose.List(names, 10))
 		}
 	}
 	entries := func(c config.Config) map[string]config.Server {
@@ -243,13 +244,4 @@ func compareFields(a, b reflect.Value, differs func(name string)) {
 			differs(a.Type().Field(i).Name)
 		}
 	}
-}
-
-// briefly joins the first names.
-func briefly(names []string) string {
-	const most = 10
-	if more := len(names) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
-	}
-	return strings.Join(names, ", ")
 }

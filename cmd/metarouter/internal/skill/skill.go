@@ -2,18 +2,23 @@
 package skill
 
 import (
+	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/toolargs"
 	"github.com/mcp-metarouter/metarouter/internal/example"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -80,14 +85,6 @@ func isPlainSample(t *registry.NormalizedTool) bool {
 	return ok && n > 0 && n <= 4
 }
 
-// someWords joins the first words, and counts the others.
-func someWords(words []string, most int) string {
-	if more := len(words) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(words[:most], ", "), more)
-	}
-	return strings.Join(words, ", ")
-}
-
 const (
 	maxServers     = 20
 	maxDescription = 1000 // characters; readers of skills cut the description at 1024
@@ -113,7 +110,7 @@ func Text(servers []Server, flags string) string {
 	for _, s := range servers {
 		fmt.Fprintf(&list, "- %s\n", s.line())
 	}
-	return strings.NewReplacer("{DESCRIPTION}", quoted(description(servers)), "{SERVERS}", list.String(), "{TOOL}", tool, "{SERVER}", strings.SplitN(tool, ":", 2)[0],
+	return strings.NewReplacer("{DESCRIPTION}", string(wire.Marshal(description(servers))), "{SERVERS}", list.String(), "{TOOL}", tool, "{SERVER}", strings.SplitN(tool, ":", 2)[0],
 		"{WORDS}", words, "{PAIRS}", pairs, "{OBJECT}", object, "{FLAGS}", flags).Replace(template)
 }
 
@@ -124,10 +121,10 @@ func (s Server) line() string {
 	}
 	line := s.name + " (" + console.Counted(s.tools, "tool") + ")"
 	if len(s.tags) > 0 {
-		line += ": " + someWords(s.tags, 8)
+		line += ": " + prose.List(s.tags, 8)
 	}
 	if len(s.names) > 0 {
-		line += "; " + someWords(s.names, 6)
+		line += "; " + prose.List(s.names, 6)
 	}
 	return line
 }
@@ -155,15 +152,6 @@ func description(servers []Server) string {
 		list = string([]rune(list)[:room-1]) + "…"
 	}
 	return does + list + end
-}
-
-// quoted returns the text as a double-quoted scalar of YAML.
-func quoted(text string) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(text)
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 const template = `---
@@ -218,3 +206,51 @@ route runs the best tool if it is sure and the tool is harmless; otherwise it sa
   a login is lost between two commands. To keep them, run "metarouter serve --http 127.0.0.1:8787{FLAGS}" in the background first.
 - If a command says that the configuration is not trusted, ask the user to read it and to run "metarouter trust". Do not run that.
 `
+
+// Write prints the text, or writes it to the file at which Claude Code reads the skill, if the editor
+// writes: of this folder, or of the user.
+func Write(e *edit.Editor, text string, user bool) error {
+	path, err := file(user)
+	if err != nil {
+		return err
+	}
+	f, err := clients.Read(path)
+	if err != nil {
+		return err
+	}
+	same := f.Exists && bytes.Equal(f.Data, []byte(text))
+	switch {
+	case !e.Write:
+		if _, err := fmt.Fprint(e.Console.Out, text); err != nil {
+			return err
+		}
+		if same {
+			e.Console.Note("%s has it already", path)
+		} else if f.Exists {
+			e.Console.Note("nothing was written; --write replaces %s, which differs, and keeps a copy of it", path)
+		} else {
+			e.Console.Note("nothing was written; --write puts it into %s", path)
+		}
+		return nil
+	case same:
+		e.Console.Note("%s has it already; nothing to do", path)
+		return nil
+	}
+	return e.Replace(f, text)
+}
+
+// file returns the path at which Claude Code reads the skill.
+func file(user bool) (string, error) {
+	folder := ".claude"
+	if user {
+		folder = os.Getenv("CLAUDE_CONFIG_DIR")
+		if folder == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return "", err
+			}
+			folder = filepath.Join(home, ".claude")
+		}
+	}
+	return filepath.Join(folder, "skills", "metarouter", "SKILL.md"), nil
+}

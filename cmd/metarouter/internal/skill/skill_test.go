@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -20,7 +21,7 @@ func TestText(t *testing.T) {
 		name := fmt.Sprintf("server-%d%s", i, strings.Repeat("y", 100))
 		offer := registry.Offer{}
 		for _, tool := range []string{"good_name", hostile, strings.Repeat("z", 65)} {
-			schema := fmt.Sprintf(`{"type":"object","properties":{"a":{"type":"string","default":%s}},"required":["a"]}`, quoted(hostile))
+			schema := fmt.Sprintf(`{"type":"object","properties":{"a":{"type":"string","default":%s}},"required":["a"]}`, wire.Marshal(hostile))
 			yes := true
 			offer.Tools = append(offer.Tools, registry.NormalizedTool{ID: registry.ID(name, tool), Server: name, Name: tool, Description: hostile, Capabilities: []string{"mail", hostile},
 				InputSchema: json.RawMessage(schema), Hints: registry.Hints{ReadOnly: &yes}})

@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -380,11 +381,8 @@ func stateWords(s adapter.ServerInfo) string {
 
 // some joins the first few.
 func some(names []string, most int) string {
-	switch {
-	case len(names) == 0:
+	if len(names) == 0 {
 		return "none"
-	case len(names) > most:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
-	return strings.Join(names, ", ")
+	return prose.List(names, most)
 }
