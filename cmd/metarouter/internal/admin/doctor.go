@@ -2,8 +2,10 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"runtime"
@@ -13,7 +15,9 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/plan"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/port"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -121,4 +125,18 @@ func sameAddress(link, address string) bool {
 		return host == "" || host == "localhost" || ip.IsLoopback() || ip.IsUnspecified()
 	}
 	return u.Hostname() == host || local(u.Hostname()) && local(host)
+}
+
+// plan answers POST /dashboard/plan. Only commands of this machine may have files read.
+func (a *API) plan(q *query) (any, error) {
+	if !fromCommand(q.Request) {
+		return nil, &failed{http.StatusForbidden, errors.New("only a command of the router's machine may send this")}
+	}
+	next, err := config.Load(q.FormValue("file"))
+	if err != nil {
+		return nil, wrong(configfile.Unreadable(err))
+	}
+	now := a.router.Config()
+	p := plan.Compare(plan.SideOf(now, adapter.NewPreview(now, nil, a.options.DataDir)), plan.SideOf(next, adapter.NewPreview(next, &now, a.options.DataDir)))
+	return Planned{Plan: p, Before: p.Before, After: p.After, Mode: p.Mode, Restart: p.Restart}, nil
 }

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
@@ -144,4 +147,75 @@ func summary(description string) string {
 		line = string(runes[:59]) + "…"
 	}
 	return line
+}
+
+// Classify sorts a text into one of the categories, and prints it.
+func Classify(ctx context.Context, e *Env, text string) error {
+	if strings.TrimSpace(text) == "" {
+		return exit.Usage(errors.New(`the text is empty; write at least one word: metarouter classify "TEXT"`))
+	}
+	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+		var answer admin.Classified
+		if err := c.post(ctx, "/dashboard/classify", e.asClient(), admin.ClassifyRequest{Text: text}, &answer); err != nil {
+			return err
+		}
+		if e.JSON {
+			return e.PrintJSON(answer.Outcome)
+		}
+		answer.Outcome.Categories = answer.Categories
+		return printCategory(e, answer.Outcome)
+	})
+}
+
+// printCategory prints the category of a text, and the most probable categories.
+func printCategory(e *Env, o classify.Outcome) error {
+	const most = 10 // categories that are printed
+	reasoning := "without reasoning"
+	if o.UseReasoning {
+		reasoning = "with reasoning"
+	}
+	e.Say("%s (confidence %.2f): model %s, %s", o.Category, o.Confidence, o.Model, reasoning)
+	if o.Degraded {
+		fmt.Fprintln(e.Err, "the other classification server does not answer, so the built-in classifier answered")
+	}
+	order := make([]int, len(o.Probabilities))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(o.Probabilities[j], o.Probabilities[i]) })
+	var rows []terminal.Row
+	for _, i := range order[:min(len(order), most)] {
+		rows = append(rows, terminal.Row{{Text: fmt.Sprintf("%.3f", o.Probabilities[i])}, {Text: o.Categories[i]}})
+	}
+	return e.PrintRows(rows, nil)
+}
+
+// Why prints why a tool is offered or not, and where it ranks for a task, unless that is "".
+func Why(ctx context.Context, e *Env, tool, task string) error {
+	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+		parameters := e.named()
+		parameters.Set("tool", tool)
+		parameters.Set("for", task)
+		var answer why.Answer
+		err := c.get(ctx, "/dashboard/why", parameters, &answer)
+		if err != nil {
+			return err
+		}
+		if e.JSON {
+			err = e.PrintJSON(answer)
+		} else {
+			verdict := "is not offered"
+			if answer.Offered {
+				verdict = "is offered"
+			}
+			e.Say("%s %s.", answer.Tool, verdict)
+			for _, reason := range answer.Reasons {
+				e.SayBroken("  - ", reason)
+			}
+		}
+		if err == nil && !answer.Offered {
+			err = &exit.Error{Code: exit.NoTool}
+		}
+		return err
+	})
 }

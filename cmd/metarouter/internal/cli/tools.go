@@ -259,3 +259,54 @@ func typeWords(schema json.RawMessage) string {
 	}
 	return "any"
 }
+
+// ConfirmHints prints which hints of a server's tools changed since they were confirmed, and confirms
+// them unless they are only to be shown.
+func ConfirmHints(ctx context.Context, e *Env, server string, show bool) error {
+	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+		var changed admin.Hints
+		if err := c.get(ctx, serverPath(server)+"/hints", nil, &changed); err != nil {
+			return err
+		}
+		if len(changed.Hints) == 0 {
+			e.Note("no hints of %q wait to be confirmed", server)
+			return nil
+		}
+		shown := make(map[string]registry.Hints, len(changed.Hints))
+		for _, h := range changed.Hints {
+			shown[h.Tool] = h.Hints
+			e.Say("%s", h.ID)
+			for _, change := range h.Changes {
+				e.SayBroken("  - ", change)
+			}
+		}
+		if show {
+			return nil
+		}
+		if err := c.post(ctx, serverPath(server)+"/hints", nil, admin.Confirmation{Hints: shown}, &admin.Servers{}); err != nil {
+			return err
+		}
+		tools := "The hints of 1 tool"
+		if n := len(changed.Hints); n > 1 {
+			tools = fmt.Sprintf("The hints of %d tools", n)
+		}
+		e.Say("%s of %q are confirmed.", tools, server)
+		return nil
+	})
+}
+
+// ToolsOf returns the tools of servers of the configuration, as far as they are known.
+func ToolsOf(ctx context.Context, e *Env, servers []string) (tools []*registry.NormalizedTool, err error) {
+	err = e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+		parameters := everyTool()
+		parameters.Set("wait", "some")
+		parameters["server"] = servers
+		var found admin.Tools
+		err := c.get(ctx, "/dashboard/tools", parameters, &found)
+		for _, t := range found.Tools {
+			tools = append(tools, Normalized(t))
+		}
+		return err
+	})
+	return tools, err
+}
