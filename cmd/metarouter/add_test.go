@@ -40,7 +40,7 @@ func TestEntryOfArguments(t *testing.T) {
 		`m npx -y pkg`:                              `metarouter add m -- npx -y pkg`,
 		`m npx --token geheim1234geheim1234 -y pkg`: `metarouter add m -- npx --token … -y pkg`,
 	} {
-		env := newEnvironment(console.To(io.Discard, io.Discard, 0, false), append([]string{"add"}, strings.Fields(line)...)...)
+		env := newEnvironment(console.New(nil, io.Discard, io.Discard), append([]string{"add"}, strings.Fields(line)...)...)
 		for i, arg := range env.args {
 			env.args[i] = strings.ReplaceAll(arg, `\t`, " ")
 		}

@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
-	"path/filepath"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/cli"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/plan"
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
@@ -45,11 +42,7 @@ func newPlanCommand(env *environment) *cobra.Command {
 		`  metarouter plan new.mcp.json
   metarouter plan new.mcp.json --start --json`,
 		arguments(1, 1, "name one file"), func(ctx context.Context, args []string) error {
-			now, waits, done, err := configInUse(ctx, env, args[0], start)
-			if err != nil || done {
-				return err
-			}
-			return plan.Show(ctx, &env.local, now, waits, args[0], start)
+			return cli.Plan(ctx, env.asking(), args[0], start)
 		})
 	cmd.Long = `Shows what would change if FILE replaced the configuration in use: the file
 of --config, or else the file that metarouter finds by itself. While an edit of that
@@ -57,30 +50,4 @@ file waits for your approval, the running router's is compared.`
 	addJSONFlag(cmd, env.Console)
 	cmd.Flags().BoolVar(&start, "start", false, "Start the servers of FILE whose tools are not known, to count their tools. By default nothing is started.")
 	return cmd
-}
-
-// configInUse returns the configuration that FILE is compared with. While an edit of it waits
-// for approval, the running router has the one in use, so that it makes the comparison, and
-// done is true. If none runs, the configuration is the edit that waits.
-func configInUse(ctx context.Context, env *environment, file string, start bool) (c config.Config, waits *config.Untrusted, done bool, err error) {
-	if env.running != nil {
-		noteEdit(env)
-		return env.running.router.Config(), nil, false, nil
-	}
-	c, named, err := env.files.Locate()
-	if err != nil || named {
-		return c, nil, false, err
-	}
-	waits, _ = errors.AsType[*config.Untrusted](c.Trusted(env.files.Data))
-	if waits == nil || !waits.Before {
-		return c, nil, false, nil
-	}
-	path, err := filepath.Abs(file)
-	if err != nil || start { // a router starts nothing for another process
-		return c, waits, false, err
-	}
-	asker := *env
-	asker.args = []string{"plan", "--json=" + strconv.FormatBool(env.JSON), "--", path}
-	done, err = askRunningRouter(ctx, &asker, c, false)
-	return c, waits, done, err
 }

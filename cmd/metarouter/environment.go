@@ -1,11 +1,12 @@
 package main
 
 import (
-	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/spf13/cobra"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/cli"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -22,10 +23,6 @@ type environment struct {
 	profile    *string // --profile; nil if it is not given
 
 	guard *supervisor.GuardProcess // was started for the router of this process; nil if it was not
-
-	input   string  // the value of --args once it is read, for a router that carries out the command
-	agreed  string  // the question about the call to which the person has agreed, likewise
-	running *hosted // set in a router that carries out the command of another process
 }
 
 // newEnvironment returns the environment of a command line.
@@ -36,14 +33,17 @@ func newEnvironment(c *console.Console, args ...string) *environment {
 	return env
 }
 
-// A hosted is the running router that carries out a command.
-type hosted struct {
-	router *adapter.Parts
-	edits  *edits
-	mode   string                                // in which it shows its tools: server.Direct or server.Search
-	costs  func(*adapter.Parts) []telemetry.Cost // of clients, in tokens
+// asking returns what commands that ask a router work with.
+func (env *environment) asking() *cli.Env {
+	return &cli.Env{Console: env.Console, Files: &env.files, Local: env.local, Program: program(), Standalone: env.standalone, Profile: env.profile}
+}
 
-	asks     bool   // that process can ask its person about the call
-	agreed   string // the question to which that person has agreed
-	question string // that the person is to be asked; "" for none
+// addProfileFlag gives cmd the flag --profile.
+func addProfileFlag(env *environment, cmd *cobra.Command) {
+	addNamedProfileFlag(env, cmd, "Show and use only what the `profile` of this name allows, as its clients do; \"\" is everything. (default the profile \"default\" if there is one, else everything)")
+}
+
+// addNamedProfileFlag gives cmd the flag --profile with a meaning of its own.
+func addNamedProfileFlag(env *environment, cmd *cobra.Command, usage string) {
+	cmd.Flags().Func("profile", usage, func(name string) error { env.profile = &name; return nil })
 }

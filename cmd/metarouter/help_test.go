@@ -15,7 +15,7 @@ import (
 // The help of every command fits a terminal of 80 columns.
 func TestHelpFits(t *testing.T) {
 	var text bytes.Buffer
-	env := newEnvironment(console.To(&text, &text, 0, false))
+	env := newEnvironment(console.New(nil, &text, &text))
 	root := newRootCommand(env)
 	all := append(root.Commands(), root)
 	for _, cmd := range root.Commands() {
@@ -42,7 +42,7 @@ func TestHelpFits(t *testing.T) {
 
 // The advice about arguments names the whole command.
 func TestArgumentsOfSubcommand(t *testing.T) {
-	root := newRootCommand(newEnvironment(console.To(io.Discard, io.Discard, 0, false)))
+	root := newRootCommand(newEnvironment(console.New(nil, io.Discard, io.Discard)))
 	for line, want := range map[string]string{
 		"secret set":      "write: metarouter secret set NAME",
 		"token new extra": "write: metarouter token new",
@@ -57,25 +57,21 @@ func TestArgumentsOfSubcommand(t *testing.T) {
 
 // A command that is made alone, since the arguments begin with its name, is the same command.
 func TestCommandAlone(t *testing.T) {
-	for _, running := range []*hosted{nil, {}} {
-		make := func(args ...string) *cobra.Command {
-			env := newEnvironment(console.To(io.Discard, io.Discard, 0, false), args...)
-			env.running = running
-			return newRootCommand(env)
+	make := func(args ...string) *cobra.Command {
+		return newRootCommand(newEnvironment(console.New(nil, io.Discard, io.Discard), args...))
+	}
+	root := make()
+	for _, cmd := range root.Commands() {
+		alone := make(cmd.Name(), "--help")
+		found, _, err := alone.Find([]string{cmd.Name()})
+		if err != nil {
+			t.Fatal(err)
 		}
-		root := make()
-		for _, cmd := range root.Commands() {
-			alone := make(cmd.Name(), "--help")
-			found, _, err := alone.Find([]string{cmd.Name()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want, got := cmd.Long+cmd.UsageString(), found.Long+found.UsageString(); got != want {
-				t.Errorf("%s alone:\n%s\nwant\n%s", cmd.Name(), got, want)
-			}
-			if n := len(alone.Commands()); n != 1 && cmd.Name() != "man" {
-				t.Errorf("for %s, %d commands are made, want 1", cmd.Name(), n)
-			}
+		if want, got := cmd.Long+cmd.UsageString(), found.Long+found.UsageString(); got != want {
+			t.Errorf("%s alone:\n%s\nwant\n%s", cmd.Name(), got, want)
+		}
+		if n := len(alone.Commands()); n != 1 && cmd.Name() != "man" {
+			t.Errorf("for %s, %d commands are made, want 1", cmd.Name(), n)
 		}
 	}
 }

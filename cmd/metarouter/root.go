@@ -21,8 +21,7 @@ import (
 const helpColumns = 80
 
 // newRootCommand returns the command line. If the arguments of env begin with the name of a
-// subcommand, it has that one alone, since to make all takes a noticeable part of a start. In a
-// router that carries out the command of another process, only those exist that can ask a router.
+// subcommand, it has that one alone, since to make all takes a noticeable part of a start.
 func newRootCommand(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "metarouter",
@@ -49,7 +48,7 @@ one MCP server.`,
 	flags.BoolVar(&env.local.Debug, "debug", false, "Let other processes of yours read the memory and the environment of this one, as debuggers do, and let a crash write a core file. By default they can't, since both hold secrets. (Linux only)")
 	root.PersistentPreRun = func(cmd *cobra.Command, args []string) {
 		debug := env.local.Debug || cmd.Name() == "guard" && slices.Contains(args, "--debug") // it has no flags
-		if !debug && env.running == nil && cmd.Name() != "builtin" {                          // a bundled server is found by its environment
+		if !debug && cmd.Name() != "builtin" {                                                // a bundled server is found by its environment
 			secret.HideProcess()
 		}
 	}
@@ -83,9 +82,6 @@ func askingCommands() []subcommand {
 
 // otherCommands returns the subcommands that can't, but for that which writes the manual.
 func otherCommands(env *environment) []subcommand {
-	if env.running != nil {
-		return []subcommand{{"plan", newPlanCommand}, {"trust", newTrustCommand}} // trust for --hints alone
-	}
 	files, local, out := &env.files, &env.local, env.Console
 	return []subcommand{
 		{"serve", newServeCommand}, {"dashboard", newDashboardCommand}, {"plan", newPlanCommand}, {"trust", newTrustCommand},
@@ -123,10 +119,7 @@ func commandsFor(env *environment, root *cobra.Command) (all []*cobra.Command) {
 	for _, s := range others {
 		all = append(all, s.make(env))
 	}
-	if env.running == nil {
-		all = append(all, newManCommand(root))
-	}
-	return all
+	return append(all, newManCommand(root))
 }
 
 // askingCommand makes a subcommand that can ask a router.

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/auditlog"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
@@ -116,12 +117,12 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	if !f.overHTTP && mayShare(env) {
 		return serveShared(ctx, env, c, named, f, log)
 	}
-	return serveHere(ctx, env, c, named, f, log, nil, &edits{unwatched: f.noWatch})
+	return serveHere(ctx, env, c, named, f, log, nil, &admin.Edits{Unwatched: f.noWatch})
 }
 
 // serveHere serves clients in this process, and listens in further ways. The journal says where to
 // go on with a client that another router served before; nil for none. said gets the edits.
-func serveHere(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger, journal server.Journal, said *edits, further ...service.Listener) error {
+func serveHere(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger, journal server.Journal, said *admin.Edits, further ...service.Listener) error {
 	s := newService(env, c, named, f, log)
 	if f.overHTTP {
 		l, err := web.New(c.Router.HTTP, f.web, s.Pages, log)
@@ -137,8 +138,8 @@ func serveHere(ctx context.Context, env *environment, c config.Config, named boo
 	if f.stdio {
 		s.Listeners = append(s.Listeners, listenOnStdio(env, journal))
 	}
-	s.Judged = said.judge
-	s.Listeners = append(s.Listeners, listenForCommands(env, c, s, said, log))
+	s.Admin.Edits = said
+	s.Listeners = append(s.Listeners, listenForCommands(env, c, s.Pages, log))
 	if !named && env.files.Data != "" && env.CanAsk() {
 		s.Listeners = append(s.Listeners, askAboutEdits(env, said, log))
 	}
@@ -161,7 +162,7 @@ func configToServe(ctx context.Context, env *environment, f *serveFlags, hasClie
 		c, err = env.files.RequireTrust(ctx, c)
 	}
 	if err == nil && !f.host {
-		err = checkProfile(c, &f.profile)
+		err = configfile.CheckProfile(c, f.profile)
 	}
 	return c, named, err
 }
@@ -208,6 +209,7 @@ func newService(env *environment, c config.Config, named bool, f serveFlags, log
 		Override: func(r *config.Router) { _ = f.override(r) }, // runServe has checked the flags
 		Trusted:  trustOfEdits(env, named),
 		Profile:  f.profile,
+		Admin:    admin.Options{Version: version, DataDir: env.files.Data, Log: log, TrustCommand: env.files.TrustCommand},
 		Watch:    !f.noWatch,
 		Hangup:   make(chan os.Signal, 1),
 		Options:  options,

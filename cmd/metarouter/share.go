@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
@@ -73,7 +73,7 @@ func serveShared(ctx context.Context, env *environment, c config.Config, named b
 	}
 	if err != nil {
 		log.Info("serving the client in a process of its own", zap.Error(err))
-		return serveHere(ctx, env, c, named, f, log, nil, &edits{unwatched: f.noWatch})
+		return serveHere(ctx, env, c, named, f, log, nil, &admin.Edits{Unwatched: f.noWatch})
 	}
 	for pause := alonePause; ; pause = min(2*pause, maxAlonePause) {
 		err := shareRouter(ctx, env, &c, named, f, file, stage, log)
@@ -91,7 +91,7 @@ func serveShared(ctx context.Context, env *environment, c config.Config, named b
 			c = now
 			return true, edited
 		}
-		said := &edits{unwatched: f.noWatch}
+		said := &admin.Edits{Unwatched: f.noWatch}
 		again := awaitSharing(said, pause, look, func() { leave(errShareAgain) })
 		err = serveHere(alone, env, c, named, f, log, daemon.NewJournal(memory, stage), said, again)
 		leave(nil)
@@ -104,11 +104,11 @@ func serveShared(ctx context.Context, env *environment, c config.Config, named b
 
 // awaitSharing returns a listener that calls leave when a router may be shared again: after the pause,
 // or when the configuration was edited, once all is well and the client awaits no answer.
-func awaitSharing(said *edits, pause time.Duration, look func() (well, edited bool), leave func()) service.Listener {
+func awaitSharing(said *admin.Edits, pause time.Duration, look func() (well, edited bool), leave func()) service.Listener {
 	return func(ctx context.Context, _ *adapter.Parts, m *server.Servers) error {
 		due, over := time.After(pause), false // the pause, or an edit has ended it
 		for {
-			judged, _ := said.now()
+			judged, _ := said.Now()
 			well, edited := look()
 			if over = over || edited; well && over {
 				break
@@ -173,8 +173,8 @@ func hostClients(ctx context.Context, env *environment, c config.Config, named b
 	}
 	s := newService(env, c, named, f, log)
 	s.Profile = "" // each client has its own
-	said := &edits{unwatched: f.noWatch}
-	s.Judged = said.judge
+	said := &admin.Edits{Unwatched: f.noWatch}
+	s.Admin.Edits = said
 	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
 		h := daemon.Host{
 			Size:  daemon.JournalSize,
@@ -198,10 +198,7 @@ func hostClients(ctx context.Context, env *environment, c config.Config, named b
 				return journal.Closed(), err
 			},
 		}
-		mux := http.NewServeMux()
-		handleCommands(env, mux, r, said, m.Default().Mode, s.Observers.Costs)
-		mux.Handle("/", daemon.During(ctx, s.Pages))
-		killed, err := h.Run(ctx, socket, mux)
+		killed, err := h.Run(ctx, socket, requests(ctx, s.Pages))
 		if killed {
 			time.AfterFunc(lastMoment, func() { os.Exit(exit.Failed) })
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -121,6 +122,14 @@ func Server(c config.Config, name string) (config.Server, error) {
 		return config.Server{}, exit.Usage(fmt.Errorf("%q is a server of another node; run this command on that machine", name))
 	}
 	return config.Server{}, exit.Usage(UnknownName("server", name, ServerNames(c)))
+}
+
+// CheckProfile returns an error if the configuration lacks the profile; "" is none.
+func CheckProfile(c config.Config, name string) error {
+	if _, ok := c.Router.Profiles[name]; ok || name == "" {
+		return nil
+	}
+	return exit.Usage(UnknownName("profile", name, slices.Sorted(maps.Keys(c.Router.Profiles))))
 }
 
 // MayBeElsewhere reports whether the name may be that of a server of another node, such as "gpu@box".

@@ -29,34 +29,21 @@ type Console struct {
 	In       io.Reader
 	Out, Err io.Writer // clean what is written; Err is a [terminal.Screen] where progress can be shown
 	Raw      io.Writer // stdout as it is, for messages of the protocol and for results that a program reads
-	Streams  [3]any    // stdin, stdout and stderr as the process has them; nil where another process has them
+	Streams  [3]any    // stdin, stdout and stderr as the process has them
 
 	JSON        bool   // answers are printed as JSON
 	LogLevel    string // of [Console.Logger]; "" for the command's own
 	NoQuestions bool   // stdin is not for answers
 
-	columns int // of the terminal of another process
-	colours bool
 	written *checked // stdout
 }
 
 // New returns the console of this process.
 func New(stdin io.Reader, stdout, stderr io.Writer) *Console {
-	c := Console{In: stdin, Streams: [...]any{stdin, stdout, stderr}}
+	c := &Console{In: stdin, Streams: [...]any{stdin, stdout, stderr}}
 	if f, ok := stdout.(*os.File); ok {
 		stdout = pipe.Inherited(f)
 	}
-	return printing(c, stdout, stderr)
-}
-
-// To returns the console of a command whose output another process prints, on a terminal with so many
-// columns; 0 stands for no limit.
-func To(stdout, stderr io.Writer, columns int, colours bool) *Console {
-	return printing(Console{In: strings.NewReader(""), columns: columns, colours: colours}, stdout, stderr)
-}
-
-// printing returns the console that prints to the writers.
-func printing(c Console, stdout, stderr io.Writer) *Console {
 	c.written = &checked{w: stdout}
 	c.Raw, c.Out, c.Err = c.written, plain.NewWriter(c.written, nil), plain.NewWriter(stderr, nil)
 	if _, colours := c.Page(); colours {
@@ -65,7 +52,7 @@ func printing(c Console, stdout, stderr io.Writer) *Console {
 	if screen, ok := terminal.Open(stderr, os.Getenv); ok {
 		c.Err = screen
 	}
-	return &c
+	return c
 }
 
 // checked is a writer that remembers its first error.
@@ -166,7 +153,7 @@ func (c *Console) Page() (columns int, colours bool) {
 	if screen, ok := terminal.Open(c.Streams[1], os.Getenv); ok {
 		return screen.Width(), screen.Colours()
 	}
-	return c.columns, c.colours
+	return 0, false
 }
 
 // Logger returns a logger to stderr of LogLevel, else of the given level.

@@ -23,6 +23,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/login"
@@ -157,8 +158,9 @@ func tryLogin(ctx context.Context, out *console.Console, r *adapter.Parts, name 
 	if err == nil && state.Issuer != "" {
 		where = fmt.Sprintf(" (issuer %s)", state.Issuer)
 	}
-	if err := oneshot.AwaitServer(ctx, out, r, name); err != nil {
-		return fmt.Errorf("logged in to %s%s, but the server does not work: %w; 'metarouter doctor' says what to do", name, where, err)
+	var failed error
+	if progress.ShowServers(out.Err, r, func() { failed = r.Await(ctx, name) }); failed != nil {
+		return fmt.Errorf("logged in to %s%s, but the server does not work: %w; 'metarouter doctor' says what to do", name, where, failed)
 	}
 	out.Note("Logged in to %s%s; it has %s.", name, where, console.Counted(toolsOf(r, name), "tool"))
 	if err == nil && state.LoggedIn && !state.Renews {

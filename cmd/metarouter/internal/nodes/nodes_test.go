@@ -27,7 +27,7 @@ func TestPrintNodes(t *testing.T) {
 		{Node: "z", Key: "; reboot", Alive: true},
 	}
 	var out, notes bytes.Buffer
-	files := &configfile.Source{Console: console.To(&out, &notes, 0, false), Paths: []string{"a b.json"}}
+	files := &configfile.Source{Console: console.New(nil, &out, &notes), Paths: []string{"a b.json"}}
 	if err := printNodes(files, nodes, now); err != nil {
 		t.Fatal(err)
 	}

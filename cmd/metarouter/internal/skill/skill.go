@@ -33,11 +33,14 @@ type Server struct {
 	sample *registry.NormalizedTool
 }
 
-// ServerOf returns what the catalog knows of a server.
-func ServerOf(snapshot *registry.Snapshot, name string) Server {
+// ServerOf returns what is known of a server, of which some of the tools are.
+func ServerOf(name string, tools []*registry.NormalizedTool) Server {
 	s := Server{name: terminal.Cut(plain.Line(name), 64)}
 	tags := make(map[string]int)
-	for _, t := range snapshot.Server(name) {
+	for _, t := range tools {
+		if t.Server != name {
+			continue
+		}
 		s.tools++
 		for _, tag := range t.Capabilities {
 			if isWord(tag) && tag != "write" && tag != "delete" { // these do not say what it is for

@@ -29,7 +29,7 @@ func TestText(t *testing.T) {
 		if _, err := r.Replace(name, offer); err != nil {
 			t.Fatal(err)
 		}
-		servers = append(servers, ServerOf(r.Snapshot(), name))
+		servers = append(servers, ServerOf(name, r.Snapshot().Tools()))
 	}
 	for n, given := range map[string][]Server{"none": nil, "one": servers[:1], "many": servers} {
 		text := Text(given, "")
