@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 type site struct {
 	t *testing.T
 	*API
+	mux   *http.ServeMux
 	url   string
 	edits chan<- config.Config
 }
@@ -75,7 +76,7 @@ func open(t *testing.T, servers ...config.Server) *site {
 	mcptest.WaitFor(t, "the servers", func() bool { // their tools are known a moment before
 		return !slices.ContainsFunc(r.Parts().Servers(), func(s adapter.ServerInfo) bool { return s.State == status.Starting })
 	})
-	return &site{t, d, s.URL, edits}
+	return &site{t, d, mux, s.URL, edits}
 }
 
 // ask sends a request and decodes the answer into v.

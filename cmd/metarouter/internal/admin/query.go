@@ -27,6 +27,7 @@ type query struct {
 	*http.Request
 	api   *API
 	scope *adapter.Scope
+	body  []byte
 	notes []string
 }
 
@@ -72,13 +73,9 @@ func (a *API) serve(answer func(*query) (any, error)) http.HandlerFunc {
 	}
 }
 
-// read decodes the body. All of it is read, or net/http would not notice that the client leaves.
+// read decodes the body.
 func (q *query) read(v any) error {
-	body, err := io.ReadAll(q.Body)
-	if err == nil {
-		err = json.Unmarshal(body, v)
-	}
-	if err != nil {
+	if err := json.Unmarshal(q.body, v); err != nil {
 		return wrong(fmt.Errorf("the body is not what %s takes: %w", q.URL.Path, err))
 	}
 	return nil
@@ -96,8 +93,14 @@ func (q *query) has(parameter string) bool { return q.FormValue(parameter) != ""
 func (q *query) alone() bool { return q.api.mcp == nil }
 
 // answer returns the answer for the router as clients of the profile in the parameter "profile" see
-// it: as clients without one do if it is "", and all of it if the parameter is absent.
-func (q *query) answer(answer func(*query) (any, error)) (any, error) {
+// it: as clients without one do if it is "", and all of it if the parameter is absent. All of the body
+// is read first, or net/http would not notice that the client leaves.
+func (q *query) answer(answer func(*query) (any, error)) (_ any, err error) {
+	if q.Method == http.MethodPost {
+		if q.body, err = io.ReadAll(q.Body); err != nil {
+			return nil, wrong(err)
+		}
+	}
 	chosen, ok := q.URL.Query()["profile"]
 	switch {
 	case !ok:

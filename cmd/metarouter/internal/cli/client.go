@@ -46,6 +46,7 @@ type need struct {
 	peek     bool // a running router is asked even if the configuration is not trusted
 	observed bool // a router of this process records calls in the access log and in traces
 	quiet    bool // a router of this process notes no problems of its configuration
+	warns    bool // a router of this process logs warnings
 
 	// alone is called before a router of this process is opened, and may change its configuration.
 	alone func(*config.Config) error
@@ -98,7 +99,7 @@ func (e *Env) askAlone(ctx context.Context, c config.Config, n need, do func(con
 		}
 	}
 	local := *e.Runner
-	local.Quiet, local.Observed = n.quiet, n.observed
+	local.Quiet, local.Observed, local.Warns = n.quiet, n.observed, n.warns
 	return local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
 		mux := http.NewServeMux()
 		admin.New(c, admin.Options{Version: e.Version, DataDir: e.Files.Data, Log: zap.NewNop()}).Register(mux, r, nil, nil)
@@ -187,6 +188,9 @@ func (c *client) encode(parameters url.Values) string {
 
 // exchange sends a request to a router and decodes the answer, which may have notes.
 func (c *client) exchange(ctx context.Context, router http.RoundTripper, method, path string, body []byte, answer any) (notes []string, err error) {
+	if method == http.MethodGet {
+		body = nil
+	}
 	q, err := http.NewRequestWithContext(ctx, method, "http://router"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
