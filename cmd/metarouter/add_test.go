@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 )
 
 // The command line of 'claude mcp add' is understood, whatever the order.
@@ -40,14 +42,14 @@ func TestEntryOfArguments(t *testing.T) {
 		`m npx -y pkg`:                              `metarouter add m -- npx -y pkg`,
 		`m npx --token geheim1234geheim1234 -y pkg`: `metarouter add m -- npx --token … -y pkg`,
 	} {
-		env := newEnvironment(console.New(nil, io.Discard, io.Discard), append([]string{"add"}, strings.Fields(line)...)...)
-		for i, arg := range env.args {
-			env.args[i] = strings.ReplaceAll(arg, `\t`, " ")
+		args := append([]string{"add"}, strings.Fields(line)...)
+		for i, arg := range args {
+			args[i] = strings.ReplaceAll(arg, `\t`, " ")
 		}
-		cmd := newAddCommand(&env.local, env.args)
+		cmd := newAddCommand(&oneshot.Runner{Files: &configfile.Source{Console: console.New(nil, io.Discard, io.Discard)}}, args)
 		flags := clients.EntryFlags{}
 		got := ""
-		err := cmd.ParseFlags(env.args[1:])
+		err := cmd.ParseFlags(args[1:])
 		if err != nil {
 			err = cmd.FlagErrorFunc()(cmd, err)
 		} else {

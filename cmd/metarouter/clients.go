@@ -50,8 +50,7 @@ func newImportCommand(local *oneshot.Runner) *cobra.Command {
 into your own configuration, or into the file of --config (the last one, if there are
 several). The file is created if it does not exist. The client's files stay as they are; see 'metarouter install'.
 
-It prints what would change, with values that may be secret hidden. --write writes
-the file and keeps a copy of the old one next to it. Servers that you have already
+` + aboutWrite + ` Servers that you have already
 are left out.`
 	cmd.Flags().StringVar(&o.File, "file", "", "Read the servers from this `file` of the client. (default the file that the client reads on this system)")
 	cmd.Flags().StringVar(&o.Project, "project", "", "Take the servers of the project in this `folder`. By default those of the user are taken.")
@@ -75,11 +74,7 @@ func newInstallCommand(files *configfile.Source) *cobra.Command {
 			return edit.Install(&e, args[0], o)
 		})
 	cmd.Long = `Adds an entry that starts this metarouter, with your own configuration or that of
---config, to the configuration of a client: ` + strings.Join(clients.Names(), ", ") + `.
-
-It prints what would change, with values that may be secret hidden. --write writes
-the file and keeps a copy of the old one next to it. Everything else in the file
-stays as it is, byte for byte.`
+--config, to the configuration of a client: ` + strings.Join(clients.Names(), ", ") + ".\n\n" + aboutEdit
 	cmd.Flags().StringVar(&o.File, "file", "", "Change this `file` of the client. (default the file that the client reads on this system)")
 	addWriteFlag(cmd, &e)
 	cmd.Flags().BoolVar(&o.Replace, "replace", false, "Remove the client's other entries, so that only metarouter is left. This is refused if your configuration lacks one of them. By default they stay.")

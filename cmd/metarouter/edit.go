@@ -84,10 +84,14 @@ func newAddJSONCommand(local *oneshot.Runner) *cobra.Command {
 	return cmd
 }
 
-const aboutAdd = `It prints what would change, with values that may be secret hidden. --write writes
-the file and keeps a copy of the old one next to it. Everything else in the file
-stays as it is, byte for byte. Of several files, the last one gets the entry. If there is
+const (
+	aboutWrite = `It prints what would change, with values that may be secret hidden. --write writes
+the file and keeps a copy of the old one next to it.`
+	aboutEdit = aboutWrite + ` Everything else in the file
+stays as it is, byte for byte.`
+	aboutAdd = aboutEdit + ` Of several files, the last one gets the entry. If there is
 no configuration yet, your own file is created.`
+)
 
 func addAddFlags(cmd *cobra.Command, e *edit.Editor, replace *bool) {
 	cmd.Flags().BoolVar(replace, "replace", false, "Replace the server of that name. By default it is an error that there is one.")
@@ -100,11 +104,7 @@ func newServerEdit(files *configfile.Source, verb, short, long string, change fu
 	e := edit.Editor{Source: files}
 	cmd := newCommand(verb+" NAME", short, fmt.Sprintf("  metarouter %s github            # show what would change\n  metarouter %s github --write    # change it, and keep a copy", verb, verb),
 		exactly("name one server"), func(_ context.Context, args []string) error { return edit.Server(&e, args[0], change) })
-	cmd.Long = long + `
-
-It prints what would change, with values that may be secret hidden. --write writes
-the file and keeps a copy of the old one next to it. Everything else in the file
-stays as it is, byte for byte. Of several files, the one that has the entry is edited.`
+	cmd.Long = long + "\n\n" + aboutEdit + ` Of several files, the one that has the entry is edited.`
 	addWriteFlag(cmd, &e)
 	addScopeFlag(cmd, e.Console)
 	return cmd

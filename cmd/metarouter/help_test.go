@@ -15,8 +15,7 @@ import (
 // The help of every command fits a terminal of 80 columns.
 func TestHelpFits(t *testing.T) {
 	var text bytes.Buffer
-	env := newEnvironment(console.New(nil, &text, &text))
-	root := newRootCommand(env)
+	root := newRootCommand(console.New(nil, &text, &text), nil)
 	all := append(root.Commands(), root)
 	for _, cmd := range root.Commands() {
 		all = append(all, cmd.Commands()...)
@@ -42,7 +41,7 @@ func TestHelpFits(t *testing.T) {
 
 // The advice about arguments names the whole command.
 func TestArgumentsOfSubcommand(t *testing.T) {
-	root := newRootCommand(newEnvironment(console.New(nil, io.Discard, io.Discard)))
+	root := newRootCommand(console.New(nil, io.Discard, io.Discard), nil)
 	for line, want := range map[string]string{
 		"secret set":      "write: metarouter secret set NAME",
 		"token new extra": "write: metarouter token new",
@@ -58,7 +57,7 @@ func TestArgumentsOfSubcommand(t *testing.T) {
 // A command that is made alone, since the arguments begin with its name, is the same command.
 func TestCommandAlone(t *testing.T) {
 	make := func(args ...string) *cobra.Command {
-		return newRootCommand(newEnvironment(console.New(nil, io.Discard, io.Discard), args...))
+		return newRootCommand(console.New(nil, io.Discard, io.Discard), args)
 	}
 	root := make()
 	for _, cmd := range root.Commands() {

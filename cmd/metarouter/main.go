@@ -45,7 +45,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	// A second signal ends this process at once, and the guard kills the servers.
 	context.AfterFunc(ctx, func() { time.AfterFunc(sameSignal, stop) })
 	out := console.New(stdin, stdout, stderr)
-	err := execute(ctx, newEnvironment(out, args...))
+	err := execute(ctx, out, args)
 	if fault := out.Fault(); err == nil && fault != nil {
 		err = fmt.Errorf("write the answer: %w", fault)
 	}
@@ -53,9 +53,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 // execute runs the subcommand that the arguments name.
-func execute(ctx context.Context, env *environment) error {
-	root := newRootCommand(env)
-	root.SetArgs(env.args)
+func execute(ctx context.Context, out *console.Console, args []string) error {
+	root := newRootCommand(out, args)
+	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		err = forgotten(root, command)

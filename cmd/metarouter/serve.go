@@ -141,7 +141,10 @@ func serveHere(ctx context.Context, env *environment, c config.Config, named boo
 	s.Admin.Edits = said
 	s.Listeners = append(s.Listeners, listenForCommands(env, c, s.Pages, log))
 	if !named && env.files.Data != "" && env.CanAsk() {
-		s.Listeners = append(s.Listeners, askAboutEdits(env, said, log))
+		s.Listeners = append(s.Listeners, func(ctx context.Context, _ *adapter.Parts, _ *server.Servers) error {
+			said.Ask(ctx, env.files, log)
+			return nil
+		})
 	}
 	s.Listeners = append(s.Listeners, further...)
 	s.Options.Sole = !f.overHTTP

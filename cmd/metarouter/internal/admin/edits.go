@@ -9,7 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 )
@@ -139,4 +142,40 @@ func (q *query) explain(why error) error {
 		file = u.Text.Files[0]
 	}
 	return trust.Explain(u, q.api.options.TrustCommand(file))
+}
+
+// Ask asks the person at the terminal about each edit that waits, until ctx ends. A yes approves the
+// text that was shown, and no other.
+func (e *Edits) Ask(ctx context.Context, files *configfile.Source, log *zap.Logger) {
+	answered := "" // the digest of the last text that was answered for
+	for {
+		u, changed := e.Waiting()
+		if u == nil || u.Text.Digest() == answered {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		yes, err := trust.Ask(ctx, files.Console, u)
+		if err != nil {
+			return // the router ends, or the terminal has gone
+		}
+		switch still, _ := e.Waiting(); {
+		case still == nil:
+			files.Console.Note("No answer is needed any more.")
+			continue
+		case still.Text.Digest() != u.Text.Digest():
+			files.Console.Note("The file has changed since it was shown, so nothing was approved.")
+			continue
+		case yes:
+			if err := u.Text.Trust(files.Data); err != nil {
+				log.Warn("the edit is not approved", zap.Error(err))
+			}
+		default:
+			files.Console.Note("The edit is not in use. To approve it later, run: %s", files.TrustCommand(u.Text.Files[0]))
+		}
+		answered = u.Text.Digest()
+	}
 }

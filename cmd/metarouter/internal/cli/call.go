@@ -16,12 +16,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// ReadArguments returns the JSON object that --args gives, names (@FILE) or has read
+// readArguments returns the JSON object that --args gives, names (@FILE) or has read
 // from stdin (-).
-func ReadArguments(in io.Reader, raw string) (json.RawMessage, error) {
+func readArguments(in io.Reader, raw string) (json.RawMessage, error) {
 	var text []byte
 	var err error
 	switch {
@@ -55,8 +56,11 @@ func notObject(text []byte) error {
 		utf8.RuneCount(text[:min(int(err.Offset), len(text))]), err, advice)
 }
 
-// Call runs a tool and prints its result.
-func Call(ctx context.Context, e *Env, request admin.CallRequest) error {
+// Call runs a tool with the arguments of --args, and prints its result.
+func Call(ctx context.Context, e *Env, request admin.CallRequest, args string) (err error) {
+	if request.Arguments, err = readArguments(e.In, args); err != nil {
+		return err
+	}
 	request.Confirmed = true
 	return e.ask(ctx, need{observed: true}, func(ctx context.Context, c *client) error {
 		var called admin.Called
@@ -97,8 +101,13 @@ func finish(e *Env, o admin.Outcome, err error) error {
 	return &exit.Error{Code: exit.Failed}
 }
 
-// Route picks the tool for a task, runs it if that is safe, and prints its result.
-func Route(ctx context.Context, e *Env, request admin.RouteRequest) error {
+// Route picks the tool for the words of a task, runs it with the arguments of --args if that is safe, and
+// prints its result.
+func Route(ctx context.Context, e *Env, words []string, request admin.RouteRequest, args string) (err error) {
+	if request.Arguments, err = readArguments(e.In, args); err != nil {
+		return err
+	}
+	request.Task, request.Pairs = splitPairs(words)
 	if strings.TrimSpace(request.Task) == "" {
 		return exit.Usage(errors.New(`the task is empty; write it in words: metarouter route "convert 5 km to miles"`))
 	}
@@ -113,6 +122,22 @@ func Route(ctx context.Context, e *Env, request admin.RouteRequest) error {
 		}
 		return printRouted(e, routed)
 	})
+}
+
+// isPair matches KEY=VALUE.
+var isPair = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_-]*=`)
+
+// splitPairs returns the task, and the KEY=VALUE arguments behind its first word.
+func splitPairs(args []string) (task string, pairs []string) {
+	var words []string
+	for i, arg := range args {
+		if i > 0 && isPair().MatchString(arg) {
+			pairs = append(pairs, arg)
+		} else {
+			words = append(words, arg)
+		}
+	}
+	return strings.Join(words, " "), pairs
 }
 
 // printRouted prints what became of a task. Where a result is printed, the tool's name goes to stderr.

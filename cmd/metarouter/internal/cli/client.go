@@ -32,9 +32,8 @@ import (
 // An Env is what the commands work with.
 type Env struct {
 	*console.Console
-	Files   *configfile.Source
-	Local   oneshot.Runner
-	Program string // identifies this build, as [daemon.Program] does
+	*oneshot.Runner               // makes the routers of this process
+	Program         func() string // identifies this build, as [daemon.Program] does
 
 	Standalone bool    // --standalone: ask no running router
 	Profile    *string // --profile; nil if it is not given
@@ -46,6 +45,7 @@ type need struct {
 	all      bool // ask every router that runs; the last answer counts
 	peek     bool // a running router is asked even if the configuration is not trusted
 	observed bool // a router of this process records calls in the access log and in traces
+	quiet    bool // a router of this process notes no problems of its configuration
 	warns    bool // a router of this process logs warnings
 
 	// alone is called before a router of this process is opened, and may change its configuration.
@@ -88,7 +88,7 @@ func (e *Env) running(ctx context.Context, c config.Config) []http.RoundTripper 
 	if e.Standalone {
 		return nil
 	}
-	return daemon.Routers(ctx, daemon.PlaceOf(e.Files.Data, c.Files), e.Program)
+	return daemon.Routers(ctx, daemon.PlaceOf(e.Files.Data, c.Files), e.Program())
 }
 
 // askAlone runs do with a client of a router of this process.
@@ -98,11 +98,11 @@ func (e *Env) askAlone(ctx context.Context, c config.Config, n need, do func(con
 			return err
 		}
 	}
-	local := e.Local
-	local.Observed, local.Warns = n.observed, n.warns
+	local := *e.Runner
+	local.Quiet, local.Observed, local.Warns = n.quiet, n.observed, n.warns
 	return local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
 		mux := http.NewServeMux()
-		admin.New(c, admin.Options{Version: e.Local.Version, DataDir: e.Files.Data, Log: zap.NewNop()}).Register(mux, r, nil, nil)
+		admin.New(c, admin.Options{Version: e.Version, DataDir: e.Files.Data, Log: zap.NewNop()}).Register(mux, r, nil, nil)
 		return do(ctx, &client{Env: e, config: c, alone: r, routers: []http.RoundTripper{inProcess{admin.ForCommands(mux)}}})
 	})
 }

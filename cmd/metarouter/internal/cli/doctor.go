@@ -10,19 +10,24 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// Doctor says what is wrong with the servers. pin, if it is not nil, gets the packages that run after
-// that.
-func Doctor(ctx context.Context, e *Env, pin func(c config.Config, packages map[string]string) error) error {
-	quiet := *e // the report has the problems of the configuration as findings
-	quiet.Local.Quiet = true
+// Doctor says what is wrong with the servers. With pin it then shows, and with write writes, the exact
+// versions of packages.
+func Doctor(ctx context.Context, e *Env, pin, write bool) error {
+	switch {
+	case write && !pin:
+		return exit.Usage(errors.New("--write needs --pin"))
+	case pin && e.JSON:
+		return exit.Usage(errors.New("--pin shows a change of the file, which is no JSON; leave --json out"))
+	}
 	asked, used := false, config.Config{}
 	var d doctor.Diagnosis
-	err := quiet.ask(ctx, need{peek: true}, func(ctx context.Context, c *client) error {
+	err := e.ask(ctx, need{peek: true, quiet: true}, func(ctx context.Context, c *client) error {
 		asked, used = true, c.config
 		parameters := url.Values{}
 		if e.Standalone {
@@ -32,7 +37,7 @@ func Doctor(ctx context.Context, e *Env, pin func(c config.Config, packages map[
 	})
 	_, untrusted := errors.AsType[*config.Untrusted](err)
 	switch {
-	case untrusted && pin != nil:
+	case untrusted && pin:
 		return exit.Usage(fmt.Errorf("nothing is pinned: %w", err))
 	case err != nil && !asked && !untrusted && !errors.Is(err, exit.Interrupted):
 		return printUnusable(e, err)
@@ -40,10 +45,10 @@ func Doctor(ctx context.Context, e *Env, pin func(c config.Config, packages map[
 		return err
 	}
 	err = printDiagnosis(e, d, exit.Failed)
-	if pin == nil {
+	if !pin {
 		return err
 	}
-	return cmp.Or(pin(used, d.Packages), err)
+	return cmp.Or(edit.Pin(ctx, &edit.Editor{Source: e.Files, Write: write}, d.Packages, used.Digest()), err)
 }
 
 // printUnusable reports a configuration that can't be read.

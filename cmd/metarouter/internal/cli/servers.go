@@ -148,7 +148,7 @@ func loginFacts(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 		case l.Expires.IsZero():
 			text += "; valid until the server refuses it"
 		default:
-			text += "; valid " + until(l.Expires, now) + ", and does not renew itself"
+			text += "; valid " + terminal.Until(l.Expires, now) + ", and does not renew itself"
 		}
 		facts = append(facts, [2]string{"login", text})
 		if len(l.Scopes) > 0 {
@@ -159,14 +159,6 @@ func loginFacts(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 		facts = append(facts, [2]string{"needs", "a login, since " + l.Needed.Text() + "; run: metarouter login " + clients.Word(s.Name)})
 	}
 	return facts
-}
-
-// until says when a time is, for one that is near.
-func until(at, now time.Time) string {
-	if !at.After(now) {
-		return "until " + at.Local().Format("2006-01-02 15:04") + ", which is over"
-	}
-	return fmt.Sprintf("until %s (%s from now)", at.Local().Format("2006-01-02 15:04"), terminal.Elapsed(at.Sub(now)))
 }
 
 // printServer prints the details of a server, one in a line.

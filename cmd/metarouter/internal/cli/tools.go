@@ -294,19 +294,3 @@ func ConfirmHints(ctx context.Context, e *Env, server string, show bool) error {
 		return nil
 	})
 }
-
-// ToolsOf returns the tools of servers of the configuration, as far as they are known.
-func ToolsOf(ctx context.Context, e *Env, servers []string) (tools []*registry.NormalizedTool, err error) {
-	err = e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
-		parameters := everyTool()
-		parameters.Set("wait", "some")
-		parameters["server"] = servers
-		var found admin.Tools
-		err := c.get(ctx, "/dashboard/tools", parameters, &found)
-		for _, t := range found.Tools {
-			tools = append(tools, Normalized(t))
-		}
-		return err
-	})
-	return tools, err
-}

@@ -75,10 +75,8 @@ func Run(ctx context.Context, out *console.Console, o Options, folders []string)
 	if err != nil {
 		return err
 	}
-	if o.Out != "" {
-		if err := writeLines(o.Out, e.Rankings); err != nil {
-			return err
-		}
+	if err := writeLines(o.Out, e.Rankings); err != nil {
+		return err
 	}
 	result := evaluated{e.Tools, e.Examples, e.Scores, milliseconds(e.Median), milliseconds(e.P99)}
 	if out.JSON {
@@ -87,8 +85,11 @@ func Run(ctx context.Context, out *console.Console, o Options, folders []string)
 	return printEvaluated(out, result)
 }
 
-// writeLines writes each row as JSON in a line of its own.
+// writeLines writes each row as JSON in a line of its own, unless the path is "".
 func writeLines[Row any](path string, rows []Row) (err error) {
+	if path == "" {
+		return nil
+	}
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -156,10 +157,8 @@ func runTasks(ctx context.Context, out *console.Console, o Options, folders []st
 	if result.TaskEvaluation, err = selector.EvaluateTasks(ctx, catalogs, result.RouteThreshold, log); err != nil {
 		return err
 	}
-	if o.Out != "" {
-		if err := writeLines(o.Out, result.Outcomes); err != nil {
-			return err
-		}
+	if err := writeLines(o.Out, result.Outcomes); err != nil {
+		return err
 	}
 	if out.JSON {
 		return out.PrintJSON(result)
@@ -168,8 +167,7 @@ func runTasks(ctx context.Context, out *console.Console, o Options, folders []st
 }
 
 func printEvaluatedTasks(out *console.Console, e evaluatedTasks) error {
-	return out.PrintTable(func(t console.Table) {
-		w := t
+	return out.PrintTable(func(w console.Table) {
 		fmt.Fprintf(w, "catalogs: %d, tools: %d, tasks: %d; shares in %% with 95 %% bootstrap intervals\n\n", len(e.Catalogs), e.Tools, len(e.Outcomes))
 		fmt.Fprintf(w, "KIND\tTASKS\tFIRST\tIN THREE\tREFUSED\tNOT RUN\tNOT RUN, OR NOT HARMLESS\n")
 		for _, k := range e.Kinds {
@@ -177,11 +175,11 @@ func printEvaluatedTasks(out *console.Console, e evaluatedTasks) error {
 			if k.Name == "none" {
 				first, inThree = "–", "–"
 			}
-			t.Row(k.Name, k.Tasks, first, inThree, k.Refused, k.NotRun, k.NotRunOrUnfit)
+			w.Row(k.Name, k.Tasks, first, inThree, k.Refused, k.NotRun, k.NotRunOrUnfit)
 		}
 		fmt.Fprintf(w, "\nCATALOG\tWITH A TOOL\tFIRST\tIN THREE\tREFUSED\n")
 		for _, c := range e.Catalogs {
-			t.Row(c.Name, c.Tasks, math.Round(100*c.First.Value), math.Round(100*c.InThree.Value), math.Round(100*c.Refused.Value))
+			w.Row(c.Name, c.Tasks, math.Round(100*c.First.Value), math.Round(100*c.InThree.Value), math.Round(100*c.Refused.Value))
 		}
 		fmt.Fprintf(w, "\nFIRST, IN THREE: the best right tool of the answer, refused or not.\n")
 		fmt.Fprintf(w, "REFUSED: the answer abstains or is not sure (confidence below %.2f).\n", e.FindThreshold)

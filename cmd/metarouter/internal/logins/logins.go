@@ -230,29 +230,21 @@ func showPage(out *console.Console, p *login.Pending, o Options) <-chan error {
 // gets an error if the browser could not be opened.
 func awaitLogin(ctx context.Context, out *console.Console, p *login.Pending, paste bool, opened <-chan error) error {
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var read func(ready func()) (string, error)
-	switch {
-	case out.CanAsk() && (paste || runtime.GOOS != "windows"): // where a read outlives ctx
-		read = pastedOnTerminal(ctx, out, paste)
-	case paste:
-		read = pastedOnStdin(out)
-	}
-	pasted := make(chan error, 1)
-	if read != nil {
+	var pasted chan error
+	if read := pasteReader(ctx, out, paste); read != nil {
+		pasted = make(chan error, 1)
 		go func() { pasted <- takePasted(ctx, out, p, read) }()
-	} else {
-		pasted = nil
 	}
+	defer func() {
+		stop()
+		if pasted != nil && out.CanAsk() {
+			<-pasted // the terminal is free again
+		}
+	}()
 	for {
 		select {
 		case <-p.Done():
-			err := p.Wait(ctx)
-			stop()
-			if pasted != nil && out.CanAsk() {
-				<-pasted // the terminal is free again
-			}
-			return err
+			return p.Wait(ctx)
 		case err, failed := <-opened:
 			opened = nil
 			if failed {
@@ -260,18 +252,13 @@ func awaitLogin(ctx context.Context, out *console.Console, p *login.Pending, pas
 			}
 		case err := <-pasted:
 			pasted = nil
-			switch {
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case err != nil && paste:
-				return err
-			case err != nil:
+			if ctx.Err() != nil || err != nil && paste {
+				return cmp.Or(ctx.Err(), err)
+			}
+			if err != nil {
 				out.Note("%v", err)
 			}
 		case <-ctx.Done():
-			if pasted != nil && out.CanAsk() {
-				<-pasted
-			}
 			return ctx.Err()
 		}
 	}
@@ -313,13 +300,28 @@ func takePasted(ctx context.Context, out *console.Console, p *login.Pending, rea
 	return fmt.Errorf("%d pasted lines were not the URL at which the browser ended; begin again with 'metarouter login %s --paste'", maxPasted, clients.Word(p.Server))
 }
 
-// pastedOnTerminal returns what calls ready, and reads a line that is not empty from the terminal.
-func pastedOnTerminal(ctx context.Context, out *console.Console, asks bool) func(ready func()) (string, error) {
+// pasteReader returns what calls ready, and reads a line that the person pastes: from the terminal one that
+// is not empty, else with --paste from stdin, where a read is left behind when the program ends. It is nil
+// if nothing can be pasted.
+func pasteReader(ctx context.Context, out *console.Console, paste bool) func(ready func()) (string, error) {
+	if !out.CanAsk() {
+		if !paste {
+			return nil
+		}
+		lines := bufio.NewReader(io.LimitReader(out.In, maxPasted*maxPastedLine))
+		return func(ready func()) (string, error) {
+			ready()
+			return lines.ReadString('\n')
+		}
+	}
+	if !paste && runtime.GOOS == "windows" { // where a read outlives ctx
+		return nil
+	}
 	return func(ready func()) (string, error) {
 		for {
 			line, err := out.ReadLine(ctx, func() {
 				ready()
-				if asks {
+				if paste {
 					out.Note("Paste the URL here, then press Enter:")
 				}
 			})
@@ -327,15 +329,6 @@ func pastedOnTerminal(ctx context.Context, out *console.Console, asks bool) func
 				return line, err
 			}
 		}
-	}
-}
-
-// pastedOnStdin returns what calls ready, and reads a line from stdin. A read is left behind when the program ends.
-func pastedOnStdin(out *console.Console) func(ready func()) (string, error) {
-	lines := bufio.NewReader(io.LimitReader(out.In, maxPasted*maxPastedLine))
-	return func(ready func()) (string, error) {
-		ready()
-		return lines.ReadString('\n')
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -8,27 +8,15 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/spf13/cobra"
-
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/dashboard"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 )
 
-func newDashboardCommand(env *environment) *cobra.Command {
-	var address string
-	cmd := newCommand("dashboard", "Serve the dashboard of the running router to a browser",
-		`  metarouter dashboard
-  metarouter dashboard --addr 127.0.0.1:8788`,
-		noArguments, func(ctx context.Context, _ []string) error { return runDashboard(ctx, env, address) })
-	cmd.Flags().StringVar(&address, "addr", "127.0.0.1:0", "Serve the page at this loopback `address`. Port 0 takes any free port.")
-	return cmd
-}
-
-// runDashboard serves the running router's page to browsers of this machine until ctx
-// ends.
-func runDashboard(ctx context.Context, env *environment, address string) error {
+// Dashboard serves the running router's page to browsers of this machine until ctx ends. The address is
+// that of --addr.
+func Dashboard(ctx context.Context, e *Env, address string) error {
 	resolved, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return exit.Usage(fmt.Errorf("--addr %s is not an address (%w); write for example --addr 127.0.0.1:8788", address, err))
@@ -36,11 +24,11 @@ func runDashboard(ctx context.Context, env *environment, address string) error {
 	if !resolved.IP.IsLoopback() {
 		return exit.Usage(fmt.Errorf("--addr %s: the page is for this machine alone; write 127.0.0.1:%d, or use serve --http with a token", address, resolved.Port))
 	}
-	c, _, err := env.files.Locate() // it starts nothing, and needs no trust
+	c, _, err := e.Files.Locate() // it starts nothing, and needs no trust
 	if err != nil {
 		return err
 	}
-	place := daemon.PlaceOf(env.files.Data, c.Files)
+	place := daemon.PlaceOf(e.Files.Data, c.Files)
 	if !daemon.Running(place) {
 		return errors.New("no router runs with this configuration; start a client that uses it, or run 'metarouter serve --http 127.0.0.1:8787' and open http://127.0.0.1:8787/")
 	}
@@ -57,8 +45,8 @@ func runDashboard(ctx context.Context, env *environment, address string) error {
 	key := rand.Text()
 	s := &http.Server{Handler: dashboard.RequireKey(key, l.Addr().String(), daemon.During(ctx, mux)), ReadHeaderTimeout: web.HeaderTime, IdleTimeout: web.IdleTime}
 	defer context.AfterFunc(ctx, func() { s.Close() })()
-	fmt.Fprintf(env.Out, "http://%s/?key=%s\n", l.Addr(), key)
-	fmt.Fprintln(env.Err, "open this address in a browser of this machine; Ctrl+C ends the page")
+	fmt.Fprintf(e.Out, "http://%s/?key=%s\n", l.Addr(), key)
+	fmt.Fprintln(e.Err, "open this address in a browser of this machine; Ctrl+C ends the page")
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
