@@ -16,8 +16,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.uber.org/zap"
-
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
@@ -46,7 +44,6 @@ type need struct {
 	peek     bool // a running router is asked even if the configuration is not trusted
 	observed bool // a router of this process records calls in the access log and in traces
 	quiet    bool // a router of this process notes no problems of its configuration
-	warns    bool // a router of this process logs warnings
 
 	// alone is called before a router of this process is opened, and may change its configuration.
 	alone func(*config.Config) error
@@ -99,10 +96,10 @@ func (e *Env) askAlone(ctx context.Context, c config.Config, n need, do func(con
 		}
 	}
 	local := *e.Runner
-	local.Quiet, local.Observed, local.Warns = n.quiet, n.observed, n.warns
+	local.Quiet, local.Observed = n.quiet, n.observed
 	return local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
 		mux := http.NewServeMux()
-		admin.New(c, admin.Options{Version: e.Version, DataDir: e.Files.Data, Log: zap.NewNop()}).Register(mux, r, nil, nil)
+		admin.New(c, admin.Options{Version: e.Version, DataDir: e.Files.Data}).Register(mux, r, nil, nil)
 		return do(ctx, &client{Env: e, config: c, alone: r, routers: []http.RoundTripper{inProcess{admin.ForCommands(mux)}}})
 	})
 }

@@ -16,7 +16,8 @@ import (
 
 // Usage prints what was learned from calls.
 func Usage(ctx context.Context, e *Env) error {
-	return e.ask(ctx, need{warns: true}, func(ctx context.Context, c *client) error {
+	e.LogLevel = cmp.Or(e.LogLevel, "warn")
+	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
 		var used admin.Usage
 		if err := c.get(ctx, "/dashboard/usage", e.named(), &used); err != nil {
 			return err
@@ -48,7 +49,8 @@ func votes(n float64) string {
 
 // ClearUsage forgets what was learned from calls.
 func ClearUsage(ctx context.Context, e *Env) error {
-	return e.ask(ctx, need{warns: true}, func(ctx context.Context, c *client) error {
+	e.LogLevel = cmp.Or(e.LogLevel, "warn")
+	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
 		if err := c.post(ctx, "/dashboard/usage/clear", nil, struct{}{}, &admin.Usage{}); err != nil {
 			return err
 		}

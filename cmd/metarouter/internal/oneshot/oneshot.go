@@ -24,7 +24,6 @@ type Runner struct {
 	Debug   bool // --debug
 
 	Quiet    bool // note no problems of the configuration
-	Warns    bool // log warnings, unless --log-level says otherwise
 	Observed bool // record calls in the access log and in traces, as serve does
 }
 
@@ -53,11 +52,7 @@ func (r *Runner) Options(log *zap.Logger) adapter.Options {
 
 // Run runs do with a router of the configuration.
 func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Context, *adapter.Parts) error) error {
-	level := zapcore.DPanicLevel // the command itself reports what failed
-	if r.Warns {
-		level = zapcore.WarnLevel
-	}
-	log, err := r.Files.Console.Logger(level)
+	log, err := r.Files.Console.Logger(zapcore.DPanicLevel) // the command itself reports what failed
 	if err != nil {
 		return err
 	}
