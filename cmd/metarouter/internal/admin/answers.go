@@ -26,10 +26,10 @@ type Refusal struct {
 }
 
 // GET /dashboard/tools?q=WORDS&capability=TAG&server=NAME&limit=N answers with Tools; of the
-// parameters all are optional, and capability and server may be repeated. Without q the tools are in the
-// order of their IDs, without score. With changed=1 they are those that changed since a person last looked. With schemas=1 they have their input schemas. With known=1 an
-// unknown capability is an error. With name=NAME they are those of the server of that name, or the tool of
-// that name.
+// parameters all are optional, and capability and server may be repeated. Without q the tools are in
+// the order of their IDs, without score. With name=NAME they are those of the server of that name, or
+// the tool of that name; with changed=1 those that changed since a person last looked. With schemas=1
+// they have their input schemas, and with known=1 an unknown capability is an error.
 //
 // With wait=1 the servers that are named must be ready, and tools are found as for a client's
 // find_tools; with wait=some, servers that fail are noted.

@@ -72,6 +72,8 @@ func notCalled(q *query, t *registry.NormalizedTool, err error) error {
 
 // outcome returns what became of a call that has a result.
 func (a *API) outcome(q *query, c *lonelyClient, t *registry.NormalizedTool, arguments json.RawMessage, result selector.Result) Outcome {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	o := Outcome{IsError: result.IsError, Question: c.question}
 	if refused, ok := errors.AsType[*approval.Refused](result.Err); ok {
 		o.Refused = refused.Error()

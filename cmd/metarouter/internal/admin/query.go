@@ -40,12 +40,7 @@ type failed struct {
 func (f *failed) Unwrap() error { return f.error }
 
 // wrong is the error of a request that names or says something wrong.
-func wrong(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &failed{http.StatusBadRequest, err}
-}
+func wrong(err error) error { return &failed{http.StatusBadRequest, err} }
 
 // absent is the error of a request about something that does not exist.
 func absent(err error) error { return &failed{http.StatusNotFound, err} }
