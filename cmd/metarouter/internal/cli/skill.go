@@ -65,7 +65,7 @@ func toolsOf(ctx context.Context, e *Env, servers []string) (tools []*registry.N
 		var found admin.Tools
 		err := c.get(ctx, "/dashboard/tools", parameters, &found)
 		for _, t := range found.Tools {
-			tools = append(tools, Normalized(t))
+			tools = append(tools, normalized(t))
 		}
 		return err
 	})

@@ -59,7 +59,7 @@ func Tools(ctx context.Context, e *Env, o ToolsOptions) error {
 		case e.JSON:
 			return printToolsAsJSON(e, found.Tools)
 		case found.Described:
-			return describeTool(e, Normalized(found.Tools[0]))
+			return describeTool(e, normalized(found.Tools[0]))
 		}
 		return printTools(e, o, found.Tools)
 	})
@@ -70,8 +70,8 @@ func everyTool() url.Values {
 	return url.Values{"schemas": {"1"}, "limit": {strconv.Itoa(math.MaxInt32)}}
 }
 
-// Normalized returns a tool of an answer as the registry has it, as far as the answer says.
-func Normalized(t admin.Tool) *registry.NormalizedTool {
+// normalized returns a tool of an answer as the registry has it, as far as the answer says.
+func normalized(t admin.Tool) *registry.NormalizedTool {
 	return &registry.NormalizedTool{
 		ID: t.ID, Server: t.Server, Name: t.Name, Description: t.Description, Capabilities: t.Capabilities, Hints: t.Hints, Doubt: t.Doubt, InputSchema: t.InputSchema,
 	}
