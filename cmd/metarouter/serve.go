@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/signal"
@@ -19,7 +20,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/auditlog"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
@@ -42,7 +42,7 @@ type serveFlags struct {
 	web         web.Flags
 	overHTTP    bool // --http was given
 	stdio       bool
-	host        bool // serve the clients that other processes hand over
+	host        string // the path of the socket at which to serve clients of other processes; "" to serve one over stdio
 }
 
 func newServeCommand(env *environment) *cobra.Command {
@@ -77,7 +77,7 @@ func newServeCommand(env *environment) *cobra.Command {
 	flags.StringVar(&f.web.TLSCert, "tls-cert", "", "Serve HTTPS with the certificate and its chain in this PEM `file`, which is read again when it changes. (default \"http.tlsCert\" of the configuration, else plain HTTP)")
 	flags.StringVar(&f.web.TLSKey, "tls-key", "", "Read the key of --tls-cert from this PEM `file`, which is read again when it changes. (default \"http.tlsKey\" of the configuration)")
 	flags.BoolVar(&env.standalone, "standalone", false, "Run the servers for this client alone. By default clients with the same configuration share one router and its servers.")
-	flags.BoolVar(&f.host, hostFlag, false, "")
+	flags.StringVar(&f.host, hostFlag, "", "")
 	flags.MarkHidden(hostFlag)
 	return cmd
 }
@@ -86,14 +86,10 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	// A client that has left must not kill this process before the servers are stopped.
 	// SIGPIPE is caught, since servers would inherit it if it were ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	var socket *os.File
-	if f.host {
-		socket = daemon.Inherited(hostSocket) // before the guard starts, and servers with what it has
-	}
-	if guard := env.local.Guard(); guard != nil && (f.host || f.overHTTP || !mayShare(env)) {
+	if guard := env.local.Guard(); guard != nil && (f.host != "" || f.overHTTP || !mayShare(env)) {
 		env.guard = supervisor.StartGuard(guard) // which takes as long as all before the first server
 	}
-	hasClient := f.stdio && !f.host && !console.IsTerminal(env.Streams[0])
+	hasClient := f.stdio && f.host == "" && !console.IsTerminal(env.Streams[0])
 	c, named, err := configToServe(ctx, env, &f, hasClient)
 	if err != nil {
 		if hasClient && ctx.Err() == nil {
@@ -104,8 +100,8 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	if err := f.check(c.Router); err != nil {
 		return exit.Usage(err)
 	}
-	if f.host {
-		return hostClients(ctx, env, c, named, f, socket)
+	if f.host != "" {
+		return hostClients(ctx, env, c, named, f)
 	}
 	log, err := env.Logger(zapcore.InfoLevel)
 	if err != nil {
@@ -117,12 +113,16 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	if !f.overHTTP && mayShare(env) {
 		return serveShared(ctx, env, c, named, f, log)
 	}
-	return serveHere(ctx, env, c, named, f, log, nil, &admin.Edits{Unwatched: f.noWatch})
+	in := env.In
+	if file, ok := in.(*os.File); ok {
+		in = pipe.Inherited(file)
+	}
+	return serveHere(ctx, env, c, named, f, log, in, env.Raw, &admin.Edits{Unwatched: f.noWatch})
 }
 
-// serveHere serves clients in this process, and listens in further ways. The journal says where to
-// go on with a client that another router served before; nil for none. said gets the edits.
-func serveHere(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger, journal server.Journal, said *admin.Edits, further ...service.Listener) error {
+// serveHere serves clients in this process, and listens in further ways. in and out are the streams of
+// the client over stdio. said gets the edits.
+func serveHere(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger, in io.Reader, out io.Writer, said *admin.Edits, further ...service.Listener) error {
 	s := newService(env, c, named, f, log)
 	if f.overHTTP {
 		l, err := web.New(c.Router.HTTP, f.web, s.Pages, log)
@@ -136,7 +136,7 @@ func serveHere(ctx context.Context, env *environment, c config.Config, named boo
 		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error { return l.Serve(ctx, m, r) })
 	}
 	if f.stdio {
-		s.Listeners = append(s.Listeners, listenOnStdio(env, journal))
+		s.Listeners = append(s.Listeners, listenOnStdio(in, out))
 	}
 	s.Admin.Edits = said
 	s.Listeners = append(s.Listeners, listenForCommands(env, c, s.Pages, log))
@@ -158,13 +158,13 @@ func serveHere(ctx context.Context, env *environment, c config.Config, named boo
 // file or it is the user's own. With a client, no file is no error.
 func configToServe(ctx context.Context, env *environment, f *serveFlags, hasClient bool) (c config.Config, named bool, err error) {
 	c, named, err = env.files.Locate()
-	if _, none := errors.AsType[*configfile.NoConfiguration](err); none && (hasClient || f.overHTTP || f.host) {
+	if _, none := errors.AsType[*configfile.NoConfiguration](err); none && (hasClient || f.overHTTP || f.host != "") {
 		c, named, err = noServers(err)
 	}
 	if err == nil && !named {
 		c, err = env.files.RequireTrust(ctx, c)
 	}
-	if err == nil && !f.host {
+	if err == nil && f.host == "" {
 		err = configfile.CheckProfile(c, f.profile)
 	}
 	return c, named, err
@@ -208,11 +208,11 @@ func newService(env *environment, c config.Config, named bool, f serveFlags, log
 	options := env.local.Options(log)
 	options.GuardProcess = env.guard
 	return &service.Service{
+		Admin:    admin.Options{Version: version, DataDir: env.files.Data, Log: log, TrustCommand: env.files.TrustCommand},
 		Config:   c,
 		Override: func(r *config.Router) { _ = f.override(r) }, // runServe has checked the flags
 		Trusted:  trustOfEdits(env, named),
 		Profile:  f.profile,
-		Admin:    admin.Options{Version: version, DataDir: env.files.Data, Log: log, TrustCommand: env.files.TrustCommand},
 		Watch:    !f.noWatch,
 		Hangup:   make(chan os.Signal, 1),
 		Options:  options,
@@ -242,15 +242,10 @@ func runService(ctx context.Context, s *service.Service) (err error) {
 	return s.Run(ctx)
 }
 
-// listenOnStdio returns a listener for the client on stdin and stdout. The journal says
-// where to go on with a client that another router served before, and may be nil.
-func listenOnStdio(env *environment, journal server.Journal) service.Listener {
+// listenOnStdio returns a listener for the client over stdio.
+func listenOnStdio(in io.Reader, out io.Writer) service.Listener {
 	return func(ctx context.Context, _ *adapter.Parts, s *server.Servers) error {
-		in := env.In
-		if f, ok := in.(*os.File); ok {
-			in = pipe.Inherited(f)
-		}
-		return cmp.Or(s.Default().Serve(ctx, in, env.Raw, journal), service.ErrClientLeft)
+		return cmp.Or(s.Default().Serve(ctx, in, out), service.ErrClientLeft)
 	}
 }
 

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,20 +32,32 @@ import (
 )
 
 const (
-	// hostFlag makes a process of serve the router that others share. It is started with
-	// a listening socket as its file hostSocket.
-	hostFlag   = "host-of-clients"
-	hostSocket = 3
+	// hostFlag makes a process of serve the router that others share. Its value is the path of the
+	// socket to listen on.
+	hostFlag = "host-of-clients"
 
 	// lastMoment is how long the servers have to end in order after the last client's
 	// process was killed. Then the process guard kills them.
 	lastMoment = time.Second
+
+	// maxLost bounds how many shared routers may end, one after the other, while each serves
+	// the client for less than aWhile.
+	maxLost = 3
+	aWhile  = time.Minute
+
+	// alonePause is how long a process serves its client itself before it looks for a shared router
+	// again, at first; twice as long each further time, and maxAlonePause at most.
+	alonePause    = time.Minute
+	maxAlonePause = time.Hour
 )
+
+// errShareAgain ends the service of a process whose client may be served by a shared router again.
+var errShareAgain = errors.New("a router may be shared again")
 
 // mayShare reports whether another process could serve the client on our streams. A
 // person at a terminal has a router of its own.
 func mayShare(env *environment) bool {
-	if env.standalone || env.files.Data == "" || !daemon.CanShare {
+	if env.standalone || env.files.Data == "" {
 		return false
 	}
 	for _, stream := range env.Streams {
@@ -53,53 +68,155 @@ func mayShare(env *environment) bool {
 	return !console.IsTerminal(env.Streams[0]) && !console.IsTerminal(env.Streams[1])
 }
 
-// errShareAgain ends the service of a process whose client may be served by a shared router again.
-var errShareAgain = errors.New("a router may be shared again")
+// A sharing finds the routers that serve the client of this process, one after the other.
+type sharing struct {
+	env   *environment
+	c     config.Config // as it was when the last router was looked for
+	named bool
+	flags serveFlags
+	log   *zap.Logger
 
-const (
-	// alonePause is how long a process serves its client itself before it looks for a shared router
-	// again, at first; twice as long each further time, and maxAlonePause at most.
-	alonePause    = time.Minute
-	maxAlonePause = time.Hour
-)
+	client  daemon.Client
+	session atomic.Pointer[daemon.Session] // with the shared router; nil if this process serves the client
+	since   time.Time                      // when the last shared router began to serve
+	lost    int                            // shared routers that have ended in a short time
+	alone   chan error                     // gets how the service of this process has ended; nil without one
+	pause   time.Duration                  // of the next service of this process
+}
 
 // serveShared has a shared router serve the client until it leaves. While that is not possible, this
 // process serves the client itself.
 func serveShared(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger) error {
-	memory, file, err := daemon.NewMemory(daemon.JournalSize)
-	var stage *pipe.Stage
-	if err == nil {
-		stage, err = pipe.NewStage()
-	}
+	exe, err := os.Executable()
 	if err != nil {
-		log.Info("serving the client in a process of its own", zap.Error(err))
-		return serveHere(ctx, env, c, named, f, log, nil, &admin.Edits{Unwatched: f.noWatch})
+		return err
 	}
-	for pause := alonePause; ; pause = min(2*pause, maxAlonePause) {
-		err := shareRouter(ctx, env, &c, named, f, file, stage, log)
-		if !errors.Is(err, daemon.ErrCannotShare) {
-			return err
-		}
-		log.Info("serving the client in a process of its own", zap.Error(err))
-		alone, leave := context.WithCancelCause(ctx)
-		look := func() (well, edited bool) {
-			now, usable, err := env.files.Read(c.Files, named)
-			if err != nil || !usable || daemon.Program(version) != program() {
-				return false, true
+	s := &sharing{env: env, c: c, named: named, flags: f, log: log, since: time.Now(), pause: alonePause}
+	s.client = daemon.Client{
+		Place:   daemon.PlaceOf(env.files.Data, c.Files),
+		Terms:   func() daemon.Terms { return sharingTerms(env, s.c, named, f) },
+		Host:    append([]string{exe}, append(env.args, "--"+hostFlag)...),
+		Log:     filepath.Join(env.files.Data, "crashes.log"),
+		Profile: f.profile,
+		Err:     env.Streams[2].(*os.File),
+	}
+	defer s.passOnHangups(ctx)()
+	relay := daemon.Relay{In: pipe.Inherited(env.Streams[0].(*os.File)), Out: env.Raw, Connect: s.connect}
+	err = relay.Run(ctx)
+	if session := s.session.Load(); session != nil {
+		session.Wait()
+	}
+	if s.alone != nil {
+		err = cmp.Or(err, s.endOfService())
+	}
+	return err
+}
+
+// passOnHangups has the shared router read its configuration again at each SIGHUP, until stop is called.
+func (s *sharing) passOnHangups(ctx context.Context) (stop func()) {
+	hangup, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(hangup, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-hangup:
+				if session := s.session.Load(); session != nil { // else the service of this process gets the signal too
+					session.Reload(ctx)
+				}
+			case <-done:
+				return
 			}
-			edited = now.Digest() != c.Digest()
-			c = now
-			return true, edited
 		}
-		said := &admin.Edits{Unwatched: f.noWatch}
-		again := awaitSharing(said, pause, look, func() { leave(errShareAgain) })
-		err = serveHere(alone, env, c, named, f, log, daemon.NewJournal(memory, stage), said, again)
-		leave(nil)
-		if context.Cause(alone) != errShareAgain {
-			return err
-		}
-		log.Info("looking for a shared router again")
+	}()
+	return func() {
+		signal.Stop(hangup)
+		close(done)
 	}
+}
+
+// connect finds a shared router for the client, or starts one, or serves the client in this process.
+func (s *sharing) connect(ctx context.Context) (daemon.Conn, error) {
+	if s.alone != nil {
+		if err := s.endOfService(); err != nil {
+			return nil, err
+		}
+		s.log.Info("looking for a shared router again")
+	} else if s.session.Swap(nil) != nil {
+		s.noteLost(daemon.ErrLost)
+	}
+	for s.lost < maxLost {
+		session, err := s.client.Join(ctx)
+		switch {
+		case err == nil:
+			s.session.Store(session)
+			s.since = time.Now()
+			return session, nil
+		case ctx.Err() != nil, errors.Is(err, daemon.ErrRefused):
+			return nil, err
+		case !errors.Is(err, daemon.ErrLost):
+			return s.serveAlone(ctx, err), nil
+		}
+		s.noteLost(err)
+	}
+	return s.serveAlone(ctx, fmt.Errorf("%d shared routers have ended", s.lost)), nil
+}
+
+// noteLost counts a shared router that has ended. The next one gets the files as they are now.
+func (s *sharing) noteLost(err error) {
+	s.log.Warn("the shared router has ended; another takes over", zap.Error(err))
+	if s.lost++; time.Since(s.since) > aWhile {
+		s.lost = 0
+	}
+	if now, usable, err := s.env.files.Read(s.c.Files, s.named); err == nil && usable { // else a shared router keeps what it has, too
+		s.c = now
+	}
+}
+
+// serveAlone serves the client in this process, until it leaves or a router may be shared again.
+func (s *sharing) serveAlone(ctx context.Context, why error) daemon.Conn {
+	s.log.Info("serving the client in a process of its own", zap.Error(why))
+	ours, theirs := daemon.Local()
+	ctx, leave := context.WithCancelCause(ctx)
+	said, c := &admin.Edits{Unwatched: s.flags.noWatch}, s.c
+	again := awaitSharing(said, s.pause, s.look, func() { leave(errShareAgain) })
+	s.pause = min(2*s.pause, maxAlonePause)
+	s.alone = make(chan error, 1)
+	go func() {
+		err := serveHere(ctx, s.env, c, s.named, s.flags, s.log, theirs.PipeReader, theirs.PipeWriter, said, again)
+		leave(nil)
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		theirs.Close()
+		s.alone <- err
+	}()
+	return ours
+}
+
+// endOfService returns how the service of this process has ended, nil if a router may be shared again.
+func (s *sharing) endOfService() error {
+	err := <-s.alone
+	s.alone = nil
+	if errors.Is(err, errShareAgain) {
+		s.lost = 0
+		return nil
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// look reports whether the files are well, so that a shared router could serve the client, and whether
+// they were edited since the last look.
+func (s *sharing) look() (well, edited bool) {
+	now, usable, err := s.env.files.Read(s.c.Files, s.named)
+	if err != nil || !usable || daemon.Program(version) != program() {
+		return false, true
+	}
+	edited = now.Digest() != s.c.Digest()
+	s.c = now
+	return true, edited
 }
 
 // awaitSharing returns a listener that calls leave when a router may be shared again: after the pause,
@@ -133,38 +250,9 @@ func awaitSharing(said *admin.Edits, pause time.Duration, look func() (well, edi
 	}
 }
 
-// shareRouter has a shared router serve the client until it leaves. An error that wraps
-// [daemon.ErrCannotShare] means that this process must serve the client; the memory in file and
-// the stage say where to go on. c follows the configuration when routers end.
-func shareRouter(ctx context.Context, env *environment, c *config.Config, named bool, f serveFlags, file *os.File, stage *pipe.Stage, log *zap.Logger) error {
-	exe, err := os.Executable()
-	if err != nil {
-		return errors.Join(daemon.ErrCannotShare, err)
-	}
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	client := daemon.Client{
-		Place:   daemon.PlaceOf(env.files.Data, c.Files),
-		Terms:   func() daemon.Terms { return sharingTerms(env, *c, named, f) },
-		Host:    append([]string{exe}, append(env.args, "--"+hostFlag)...),
-		Log:     filepath.Join(env.files.Data, "crashes.log"),
-		Reload:  hangup,
-		Profile: f.profile,
-		Lost: func(err error) {
-			log.Warn("the shared router has ended; another takes over", zap.Error(err))
-			if now, usable, err := env.files.Read(c.Files, named); err == nil && usable { // else a shared router keeps what it has, too
-				*c = now
-			}
-		},
-		In: env.Streams[0].(*os.File), Out: env.Streams[1].(*os.File), Err: env.Streams[2].(*os.File), Memory: file, Stage: stage,
-	}
-	return client.Run(ctx)
-}
-
-// hostClients runs the shared router: it serves the clients that other processes hand
-// over at the socket, until the last one has left.
-func hostClients(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, socket *os.File) error {
+// hostClients runs the shared router: it serves the clients of other processes at the socket, until the
+// last one has left.
+func hostClients(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags) error {
 	var lines daemon.Log
 	env.Err = &lines
 	log, err := env.Logger(zapcore.InfoLevel)
@@ -177,7 +265,6 @@ func hostClients(ctx context.Context, env *environment, c config.Config, named b
 	s.Admin.Edits = said
 	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
 		h := daemon.Host{
-			Size:  daemon.JournalSize,
 			Terms: func() daemon.Terms { return sharingTerms(env, r.Configured(), named, f) },
 			Reload: func() {
 				select {
@@ -185,41 +272,23 @@ func hostClients(ctx context.Context, env *environment, c config.Config, named b
 				default: // a reload is pending
 				}
 			},
-			Serve: func(ctx context.Context, streams daemon.Streams) (done bool, err error) {
-				defer lines.To(streams.Err)()
-				out := pipe.Inherited(streams.Out)
-				defer out.Close()
-				journal := daemon.NewJournal(streams.Memory, streams.Stage)
-				chosen, err := serverOf(m, streams.Profile)
-				if err != nil {
-					return true, err
+			HasProfile: func(profile string) bool { _, ok := m.Of(profile); return ok },
+			Serve: func(ctx context.Context, profile string, in io.Reader, out io.Writer) error {
+				chosen := m.Default()
+				if profile != "" {
+					var ok bool
+					if chosen, ok = m.Of(profile); !ok {
+						return nil // since HasProfile was asked
+					}
 				}
-				err = chosen.Serve(ctx, pipe.Inherited(streams.In), out, journal)
-				return journal.Closed(), err
+				return chosen.Serve(ctx, in, out)
 			},
+			Abandoned: func() { time.AfterFunc(lastMoment, func() { os.Exit(exit.Failed) }) },
+			Log:       &lines,
 		}
-		killed, err := h.Run(ctx, socket, requests(ctx, s.Pages))
-		if killed {
-			time.AfterFunc(lastMoment, func() { os.Exit(exit.Failed) })
-		}
-		if err == nil {
-			err = service.ErrClientLeft
-		}
-		return err
+		return cmp.Or(h.Run(ctx, f.host, requests(ctx, s.Pages)), service.ErrClientLeft)
 	}}
 	return runService(ctx, s)
-}
-
-// serverOf returns the server of clients that have chosen a profile, or none if it is "".
-func serverOf(all *server.Servers, profile string) (*server.Server, error) {
-	if profile == "" {
-		return all.Default(), nil
-	}
-	s, ok := all.Of(profile)
-	if !ok {
-		return nil, fmt.Errorf("there is no profile %q any more; 'metarouter check' lists what is wrong", profile)
-	}
-	return s, nil
 }
 
 // sharingTerms returns what two clients must have in common to share a router: the same
