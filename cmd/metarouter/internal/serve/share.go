@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"cmp"
@@ -32,9 +32,9 @@ import (
 )
 
 const (
-	// hostFlag makes a process of serve the router that others share. Its value is the path of the
+	// HostFlag makes a process of serve the router that others share. Its value is the path of the
 	// socket to listen on.
-	hostFlag = "host-of-clients"
+	HostFlag = "host-of-clients"
 
 	// lastMoment is how long the servers have to end in order after the last client's
 	// process was killed. Then the process guard kills them.
@@ -56,25 +56,22 @@ var errShareAgain = errors.New("a router may be shared again")
 
 // mayShare reports whether another process could serve the client on our streams. A
 // person at a terminal has a router of its own.
-func mayShare(env *environment) bool {
-	if env.standalone || env.files.Data == "" {
+func (p *process) mayShare() bool {
+	if p.flags.Standalone || p.Files.Data == "" {
 		return false
 	}
-	for _, stream := range env.Streams {
+	for _, stream := range p.out.Streams {
 		if _, ok := stream.(*os.File); !ok {
 			return false
 		}
 	}
-	return !console.IsTerminal(env.Streams[0]) && !console.IsTerminal(env.Streams[1])
+	return !console.IsTerminal(p.out.Streams[0]) && !console.IsTerminal(p.out.Streams[1])
 }
 
 // A sharing finds the routers that serve the client of this process, one after the other.
 type sharing struct {
-	env   *environment
-	c     config.Config // as it was when the last router was looked for
-	named bool
-	flags serveFlags
-	log   *zap.Logger
+	*process
+	c config.Config // as it was when the last router was looked for
 
 	client  daemon.Client
 	session atomic.Pointer[daemon.Session] // with the shared router; nil if this process serves the client
@@ -84,24 +81,24 @@ type sharing struct {
 	pause   time.Duration                  // of the next service of this process
 }
 
-// serveShared has a shared router serve the client until it leaves. While that is not possible, this
+// share has a shared router serve the client until it leaves. While that is not possible, this
 // process serves the client itself.
-func serveShared(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags, log *zap.Logger) error {
+func (p *process) share(ctx context.Context, c config.Config) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	s := &sharing{env: env, c: c, named: named, flags: f, log: log, since: time.Now(), pause: alonePause}
+	s := &sharing{process: p, c: c, since: time.Now(), pause: alonePause}
 	s.client = daemon.Client{
-		Place:   daemon.PlaceOf(env.files.Data, c.Files),
-		Terms:   func() daemon.Terms { return sharingTerms(env, s.c, named, f) },
-		Host:    append([]string{exe}, append(env.args, "--"+hostFlag)...),
-		Log:     filepath.Join(env.files.Data, "crashes.log"),
-		Profile: f.profile,
-		Err:     env.Streams[2].(*os.File),
+		Place:   daemon.PlaceOf(p.Files.Data, c.Files),
+		Terms:   func() daemon.Terms { return p.terms(s.c) },
+		Host:    append([]string{exe}, append(p.flags.Args, "--"+HostFlag)...),
+		Log:     filepath.Join(p.Files.Data, "crashes.log"),
+		Profile: p.flags.Profile,
+		Err:     p.out.Streams[2].(*os.File),
 	}
 	defer s.passOnHangups(ctx)()
-	relay := daemon.Relay{In: pipe.Inherited(env.Streams[0].(*os.File)), Out: env.Raw, Connect: s.connect}
+	relay := daemon.Relay{In: pipe.Inherited(p.out.Streams[0].(*os.File)), Out: p.out.Raw, Connect: s.connect}
 	err = relay.Run(ctx)
 	if session := s.session.Load(); session != nil {
 		session.Wait()
@@ -167,7 +164,7 @@ func (s *sharing) noteLost(err error) {
 	if s.lost++; time.Since(s.since) > aWhile {
 		s.lost = 0
 	}
-	if now, usable, err := s.env.files.Read(s.c.Files, s.named); err == nil && usable { // else a shared router keeps what it has, too
+	if now, usable, err := s.Files.Read(s.c.Files, s.named); err == nil && usable { // else a shared router keeps what it has, too
 		s.c = now
 	}
 }
@@ -177,12 +174,12 @@ func (s *sharing) serveAlone(ctx context.Context, why error) daemon.Conn {
 	s.log.Info("serving the client in a process of its own", zap.Error(why))
 	ours, theirs := daemon.Local()
 	ctx, leave := context.WithCancelCause(ctx)
-	said, c := &admin.Edits{Unwatched: s.flags.noWatch}, s.c
+	said, c := &admin.Edits{Unwatched: s.flags.NoWatch}, s.c
 	again := awaitSharing(said, s.pause, s.look, func() { leave(errShareAgain) })
 	s.pause = min(2*s.pause, maxAlonePause)
 	s.alone = make(chan error, 1)
 	go func() {
-		err := serveHere(ctx, s.env, c, s.named, s.flags, s.log, theirs.PipeReader, theirs.PipeWriter, said, again)
+		err := s.serve(ctx, c, theirs.PipeReader, theirs.PipeWriter, said, again)
 		leave(nil)
 		if err == nil {
 			err = context.Cause(ctx)
@@ -210,8 +207,8 @@ func (s *sharing) endOfService() error {
 // look reports whether the files are well, so that a shared router could serve the client, and whether
 // they were edited since the last look.
 func (s *sharing) look() (well, edited bool) {
-	now, usable, err := s.env.files.Read(s.c.Files, s.named)
-	if err != nil || !usable || daemon.Program(version) != program() {
+	now, usable, err := s.Files.Read(s.c.Files, s.named)
+	if err != nil || !usable || daemon.Program(s.Version) != s.flags.Program {
 		return false, true
 	}
 	edited = now.Digest() != s.c.Digest()
@@ -252,20 +249,20 @@ func awaitSharing(said *admin.Edits, pause time.Duration, look func() (well, edi
 
 // hostClients runs the shared router: it serves the clients of other processes at the socket, until the
 // last one has left.
-func hostClients(ctx context.Context, env *environment, c config.Config, named bool, f serveFlags) error {
+func (p *process) hostClients(ctx context.Context, c config.Config) error {
 	var lines daemon.Log
-	env.Err = &lines
-	log, err := env.Logger(zapcore.InfoLevel)
-	if err != nil {
+	p.out.Err = &lines
+	var err error
+	if p.log, err = p.out.Logger(zapcore.InfoLevel); err != nil {
 		return err
 	}
-	s := newService(env, c, named, f, log)
+	s := p.service(c)
 	s.Profile = "" // each client has its own
-	said := &admin.Edits{Unwatched: f.noWatch}
+	said := &admin.Edits{Unwatched: p.flags.NoWatch}
 	s.Admin.Edits = said
 	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
 		h := daemon.Host{
-			Terms: func() daemon.Terms { return sharingTerms(env, r.Configured(), named, f) },
+			Terms: func() daemon.Terms { return p.terms(r.Configured()) },
 			Reload: func() {
 				select {
 				case s.Hangup <- syscall.SIGHUP:
@@ -286,16 +283,16 @@ func hostClients(ctx context.Context, env *environment, c config.Config, named b
 			Abandoned: func() { time.AfterFunc(lastMoment, func() { os.Exit(exit.Failed) }) },
 			Log:       &lines,
 		}
-		return cmp.Or(h.Run(ctx, f.host, requests(ctx, s.Pages)), service.ErrClientLeft)
+		return cmp.Or(h.Run(ctx, p.flags.Host, p.requests(ctx, s.Pages)), service.ErrClientLeft)
 	}}
-	return runService(ctx, s)
+	return p.run(ctx, s)
 }
 
-// sharingTerms returns what two clients must have in common to share a router: the same
+// terms returns what two clients must have in common to share a router: the same
 // program with the same flags, in the same folder and the same environment, starts the
 // same servers of an equal configuration.
-func sharingTerms(env *environment, c config.Config, named bool, f serveFlags) daemon.Terms {
-	_ = f.override(&c.Router) // as the router does with each configuration that it reads
+func (p *process) terms(c config.Config) daemon.Terms {
+	_ = p.flags.override(&c.Router) // as the router does with each configuration that it reads
 	folder, _ := os.Getwd()
 	var environment []string
 	for _, s := range append(slices.Clip(c.Servers), config.Server{}) { // the last one gets the variables that all get
@@ -308,7 +305,7 @@ func sharingTerms(env *environment, c config.Config, named bool, f serveFlags) d
 	slices.Sort(environment)
 	environment = slices.Compact(environment)
 	return daemon.Terms{
-		Place:   daemon.Hash(program(), os.Getuid(), daemon.Namespaces(), folder, env.files.Data, env.LogLevel, named, f.mode, f.names, f.cluster, f.noWatch, c.Files),
+		Place:   daemon.Hash(p.flags.Program, os.Getuid(), daemon.Namespaces(), folder, p.Files.Data, p.out.LogLevel, p.named, p.flags.Mode, p.flags.Names, p.flags.Cluster, p.flags.NoWatch, c.Files),
 		Text:    c.Digest(),
 		Servers: daemon.Hash(environment, c.Servers, c.Router),
 	}
