@@ -265,7 +265,7 @@ func TestIdleServerIsDropped(t *testing.T) {
 			io.Copy(io.Discard, stream.Body)
 		}()
 		of, _ := s.Of("open")
-		c := of.clients.Open(nil, "stdio", conversation.Identity{}, 0)
+		c := of.clients.Open(nil, "stdio", conversation.Identity{})
 		before, _ := s.Of("idle")
 		want := func(after time.Duration, want int) {
 			t.Helper()

@@ -64,7 +64,7 @@ func TestClientsOverStdio(t *testing.T) {
 			in, toServer := io.Pipe()
 			fromServer, out := io.Pipe()
 			ended := make(chan error, 1)
-			go func() { ended <- s.Serve(t.Context(), in, out, nil) }()
+			go func() { ended <- s.Serve(t.Context(), in, out) }()
 			answers := bufio.NewScanner(fromServer)
 			if got := known(s); got != "" {
 				t.Errorf("before its first request: %s", got)

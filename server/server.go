@@ -102,16 +102,6 @@ const (
 	ByResultLimit = tools.ByResultLimit // the result was longer than what was shown of it
 )
 
-// A Journal notes what another router needs to go on serving a client if this
-// router is killed. See [Server.Serve].
-type Journal = stdio.Journal
-
-// Inherited is what the router before left in a [Journal].
-type Inherited = stdio.Inherited
-
-// Hole stands where a [Journal] lacks bytes of the input.
-const Hole = stdio.Hole
-
 // HTTPOptions say whom a [Handler] serves.
 type HTTPOptions = httpd.Options
 
@@ -235,12 +225,8 @@ func (s *Server) Clients() []conversation.Known { return s.clients.Known() }
 //
 // At the end, Serve closes in if it is an [io.Closer]. It abandons a Read that then
 // still does not return, as of a terminal.
-//
-// With a journal in which another router has written, Serve goes on where that one
-// was killed; nil keeps no journal. Serve closes the journal unless it had to abandon
-// a Read.
-func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, j Journal) error {
-	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Attached: s.router.Attach, Resumed: s.notifier.touchAll, Journal: j}, in, out)
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Attached: s.router.Attach, Resumed: s.notifier.touchAll}, in, out)
 }
 
 // Handler returns a handler of MCP over HTTP, which serves while [Server.Run] runs. It knows no

@@ -238,7 +238,7 @@ func serve(ctx context.Context, s *Server, in io.Reader, out io.Writer) error {
 		end()
 		<-ran
 	}()
-	return s.Serve(ctx, in, out, nil)
+	return s.Serve(ctx, in, out)
 }
 
 // connect serves one client until the test ends.

@@ -118,7 +118,7 @@ func TestServersAreBounded(t *testing.T) {
 		p.servers[string(rune('A'+i))] = "a"
 	}
 	first, _ := s.Of("A")
-	c := first.clients.Open(nil, "stdio", conversation.Identity{}, 0)
+	c := first.clients.Open(nil, "stdio", conversation.Identity{})
 	for i := range maxServers + 20 {
 		s.Of(string(rune('A' + i)))
 	}
@@ -275,7 +275,7 @@ func TestStdioOfRemovedProfile(t *testing.T) {
 		work, _ := s.Of("work")
 		in, input := io.Pipe()
 		served := make(chan error, 1)
-		go func() { served <- work.Serve(t.Context(), in, io.Discard, nil) }()
+		go func() { served <- work.Serve(t.Context(), in, io.Discard) }()
 		synctest.Wait()
 		p.set("work", "")
 		synctest.Wait()

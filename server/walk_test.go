@@ -251,7 +251,7 @@ func (w *walkRouter) overStdio(all map[string][]string, chosen ...string) map[st
 	output, out := io.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		err := server.Serve(w.t.Context(), in, out, nil)
+		err := server.Serve(w.t.Context(), in, out)
 		out.Close()
 		served <- err
 	}()
@@ -358,7 +358,7 @@ func TestWalkOfNotifications(t *testing.T) {
 	output, out := io.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		err := one.Serve(t.Context(), in, out, nil)
+		err := one.Serve(t.Context(), in, out)
 		out.Close()
 		served <- err
 	}()

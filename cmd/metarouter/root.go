@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/completion"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
@@ -82,6 +83,7 @@ func with[In any](make func(In) *cobra.Command, in In) func() *cobra.Command {
 // subcommands returns all subcommands but for the one that writes the manual.
 func subcommands(local *oneshot.Runner, args []string) []subcommand {
 	files, out := local.Files, local.Files.Console
+	program := daemon.Program(version)
 	e := &cli.Env{Console: out, Runner: local, Program: program}
 	all := []subcommand{
 		{"route", with(newRouteCommand, e)}, {"search", with(newSearchCommand, e)}, {"call", with(newCallCommand, e)}, {"tools", with(newToolsCommand, e)},
@@ -92,7 +94,7 @@ func subcommands(local *oneshot.Runner, args []string) []subcommand {
 		all[i].make = func() *cobra.Command { return standalone(s.make(), e) }
 	}
 	return append(all, []subcommand{
-		{"serve", with(newServeCommand, &environment{Console: out, files: files, local: local, args: args})},
+		{"serve", func() *cobra.Command { return newServeCommand(local, args, program) }},
 		{"dashboard", with(newDashboardCommand, e)}, {"plan", with(newPlanCommand, e)}, {"trust", with(newTrustCommand, e)}, {"check", with(newCheckCommand, files)},
 		{"init", with(newInitCommand, files)}, {"add", func() *cobra.Command { return newAddCommand(local, args) }}, {"add-json", with(newAddJSONCommand, local)},
 		{"remove", with(newRemoveCommand, files)}, {"enable", with(newEnableCommand, files)}, {"disable", with(newDisableCommand, files)},

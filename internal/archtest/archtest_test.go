@@ -93,6 +93,7 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/manual":     {},
 	"cmd/metarouter/internal/nodes":      {"config", "cluster", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/terminal"},
 	"cmd/metarouter/internal/doctor":     {"config", "cluster", "discovery", "registry", "selector", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust", "internal/hints"},
+	"cmd/metarouter/internal/serve":      {"config", "supervisor", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/service", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/web"},
 	"cmd/metarouter/internal/service":    {"config", "supervisor", "selector", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/telemetry", "internal/profile"},
 	"cmd/metarouter/internal/trust":      {"config", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console"},
 	"cmd/metarouter/internal/telemetry":  {"config", "registry", "selector", "adapter", "server"},

@@ -2,14 +2,12 @@ package pipe
 
 import (
 	"errors"
-	"io"
 	"net"
 	"os"
 	"syscall"
 )
 
-// Listen returns the listener with connections that are read and written as an [End] is, if the
-// system supports that.
+// Listen returns the listener with connections as [Conn] returns them.
 func Listen(l net.Listener) net.Listener { return listener{l} }
 
 type listener struct{ net.Listener }
@@ -20,39 +18,54 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return c, nil
-	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return c, nil
-	}
-	made := &conn{TCPConn: tcp}
-	if made.read, made.write = attempts(raw); made.read == nil {
-		return c, nil
-	}
-	return made, nil
+	return Conn(c), nil
 }
 
-// A conn is a connection for many short messages. One goroutine at a time may read, and one
-// may write.
+// Conn returns the connection, read and written as an [End] is, if the system supports that. One
+// goroutine at a time may read, and one may write.
+func Conn(c net.Conn) net.Conn {
+	stream, ok := c.(stream)
+	if !ok {
+		return c
+	}
+	raw, err := stream.SyscallConn()
+	if err != nil {
+		return c
+	}
+	read, write := attempts(raw)
+	if read == nil {
+		return c
+	}
+	return &conn{stream, read, write}
+}
+
+// A stream is a [*net.TCPConn] or a [*net.UnixConn].
+type stream interface {
+	net.Conn
+	syscall.Conn
+	CloseWrite() error
+}
+
+// A conn is a connection for many short messages.
 type conn struct {
-	*net.TCPConn
+	stream
 	read, write *attempt
 }
 
 // Read implements [io.Reader].
 func (c *conn) Read(p []byte) (int, error) {
-	n, err := readBy(c.read, c.TCPConn, p)
+	n, err := readBy(c.read, c.stream, p)
 	return n, c.error("read", err)
 }
 
 // Write implements [io.Writer].
 func (c *conn) Write(p []byte) (int, error) {
-	n, err := writeBy(c.write, c.TCPConn, p)
+	n, err := writeBy(c.write, c.stream, p)
 	return n, c.error("write", err)
 }
+
+// HasReader reports whether the other end is open.
+func (c *conn) HasReader() bool { return hasReader(c.stream) }
 
 // error turns the error of an attempt into the error of a connection, for net/http.
 func (c *conn) error(op string, err error) error {
@@ -63,7 +76,5 @@ func (c *conn) error(op string, err error) error {
 	if !errors.As(err, &errno) {
 		return err // nil or io.EOF
 	}
-	return &net.OpError{Op: op, Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: os.NewSyscallError(op, errno)}
+	return &net.OpError{Op: op, Net: c.LocalAddr().Network(), Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: os.NewSyscallError(op, errno)}
 }
-
-var _ io.ReaderFrom = (*conn)(nil) // as [net.TCPConn] is, to send files

@@ -27,7 +27,7 @@ func immediate(f *os.File) syscall.RawConn {
 
 // hasReader reports whether the other end is open, without waiting. A file that is no pipe or
 // socket always has a reader.
-func hasReader(f *os.File) bool {
+func hasReader(f syscall.Conn) bool {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return false

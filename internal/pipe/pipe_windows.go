@@ -8,7 +8,7 @@ import (
 // immediate returns nil: reads and writes of pipes always wait on Windows.
 func immediate(*os.File) syscall.RawConn { return nil }
 
-func hasReader(*os.File) bool { return false }
+func hasReader(syscall.Conn) bool { return false }
 
 type attempt struct{}
 

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -242,8 +243,8 @@ func TestAskingOnThePage(t *testing.T) {
 	<-approved
 }
 
-// A call whose router is killed while a person is asked fails, and an answer that comes after
-// that runs nothing.
+// If the router is killed while a person is asked, the next router asks again: the answer to the first
+// question, which comes after that, runs nothing.
 func TestAskingRouterIsKilled(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo,add")}, map[string]any{
@@ -252,22 +253,24 @@ func TestAskingRouterIsKilled(t *testing.T) {
 	})
 	c := s.start()
 	c.Declare(personal)
-	killed := make(chan struct{})
-	answered := make(chan struct{})
+	var questions atomic.Int32
 	c.OnRequest(func(string, json.RawMessage) (json.RawMessage, *mcptest.Error) {
+		if questions.Add(1) > 1 {
+			return json.RawMessage(`{"action":"decline"}`), nil
+		}
 		s.kill(syscall.SIGKILL)
-		close(killed)
-		defer close(answered)
 		return json.RawMessage(`{"action":"accept"}`), nil
 	})
 	if _, err := c.Initialize(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	if result, err := c.Call(within(t), "s__echo", json.RawMessage(hello)); err == nil {
-		t.Errorf("the call: %s", result)
+	result, err := c.Call(within(t), "s__echo", json.RawMessage(hello))
+	if err != nil {
+		t.Fatal(err)
 	}
-	<-killed
-	<-answered
+	if text, ran := outcome(t, result); ran || !strings.Contains(text, "declined") || questions.Load() != 2 {
+		t.Errorf("after %d questions: %s", questions.Load(), text)
+	}
 	c.OnRequest(func(string, json.RawMessage) (json.RawMessage, *mcptest.Error) {
 		return json.RawMessage(`{"action":"accept"}`), nil
 	})
@@ -276,8 +279,10 @@ func TestAskingRouterIsKilled(t *testing.T) {
 	}
 	mcptest.WaitFor(t, "the access log", func() bool {
 		text, _ := os.ReadFile(filepath.Join(s.dir, "access.log"))
-		if bytes.Contains(text, []byte(`"tool":"echo"`)) {
-			t.Fatalf("the call that was given up:\n%s", text)
+		for line := range bytes.Lines(text) {
+			if bytes.Contains(line, []byte(`"tool":"echo"`)) && bytes.Contains(line, []byte(`"outcome":"ok"`)) {
+				t.Fatalf("the call that was declined has run:\n%s", text)
+			}
 		}
 		return bytes.Contains(text, []byte(`"tool":"add"`))
 	})

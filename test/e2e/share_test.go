@@ -27,7 +27,7 @@ func (s *setup) host() int {
 	mcptest.WaitFor(s.t, "the shared router to start no process", func() bool { // which has its command line at first
 		hosts = nil
 		for pid, line := range commandLines(s.t) {
-			if strings.Contains(line, s.config) && strings.HasSuffix(line, "--host-of-clients") {
+			if strings.Contains(line, s.config) && strings.Contains(line, " --host-of-clients ") {
 				hosts = append(hosts, pid)
 			}
 		}
@@ -269,19 +269,21 @@ func TestSharedAgainAfterAnEdit(t *testing.T) {
 	}
 }
 
-// When the shared router is killed, each call that it was carrying out gets an
-// error that says so, and all clients go on with another, as if nothing had been.
+// When the shared router is killed, each call that it was carrying out and that must not be repeated
+// gets an error that says so, and all clients go on with another, as if nothing had been.
 func TestSharedRouterIsKilled(t *testing.T) {
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")
-	s := prepare(t, entries{"s": fake("-tools", "echo,pid,sleep", "-pid-file", pids)}, map[string]any{"mode": "direct"})
+	once := fake("-tools", "sleep", "-pid-file", pids)
+	once["retry"] = "never"
+	s := prepare(t, entries{"s": fake("-tools", "echo,pid", "-pid-file", pids), "once": once}, map[string]any{"mode": "direct"})
 	clients := []*mcptest.Client{s.serve(), s.serve(), s.serve()}
 	for round := range 3 {
 		var calls sync.WaitGroup
 		for i, c := range clients {
 			before := mustCall(t, c, "s__pid", "{}").text()
 			calls.Go(func() {
-				_, err := c.Call(within(t), "s__sleep", json.RawMessage(`{"ms":600000}`))
+				_, err := c.Call(within(t), "once__sleep", json.RawMessage(`{"ms":600000}`))
 				if err == nil || !strings.Contains(err.Error(), "the router ended while the request was under way") {
 					t.Errorf("client %d, round %d: the call in flight got %v\n%s", i, round, err, c.Stderr())
 				}
@@ -311,7 +313,7 @@ func TestSharedRouterIsKilled(t *testing.T) {
 			t.Errorf("leaving: %v\n%s", err, c.Stderr())
 		}
 	}
-	mcptest.Gone(t, pids, 3)
+	mcptest.Gone(t, pids, 6)
 }
 
 // Calls large and small that are on their way when the router is killed are all
@@ -624,4 +626,20 @@ func TestBrokenPipes(t *testing.T) {
 	}
 	s.kill(syscall.SIGKILL)
 	mustCall(t, c, "s__echo", `{}`)
+}
+
+// The last client's process waits until servers that take their time have ended in order.
+func TestLastClientWaits(t *testing.T) {
+	t.Parallel()
+	command, args := mcptest.Command("-tools", "echo")
+	ended := filepath.Join(t.TempDir(), "ended")
+	s := prepare(t, entries{"s": {"command": "sh", "args": append([]string{"-c", `"$@"; sleep 1.5; echo ended > "$0"`, ended, command}, args...)}}, nil)
+	c := s.serve()
+	mustCallWhenUp(t, c, "s:echo")
+	if err := c.Close(); err != nil {
+		t.Errorf("leaving: %v\n%s", err, c.Stderr())
+	}
+	if _, err := os.Stat(ended); err != nil {
+		t.Errorf("the server was killed: %v", err)
+	}
 }

@@ -282,6 +282,33 @@ func TestExecuteFailures(t *testing.T) {
 	}
 }
 
+// A call that a router which has ended may have made is made again only if that does no harm.
+func TestExecuteResent(t *testing.T) {
+	reads := tool(object)
+	reads.Hints.ReadOnly = new(true)
+	for name, tc := range map[string]struct {
+		tool   *registry.NormalizedTool
+		policy Policy
+		runs   bool
+	}{
+		"may do harm":         {tool(object), Policy{Retry: IfHarmless}, false},
+		"reads":               {reads, Policy{Retry: IfHarmless}, true},
+		"reads, and never":    {reads, Policy{Retry: NeverRetry}, false},
+		"may do harm, always": {tool(object), Policy{Retry: AlwaysRetry}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &stub{policy: tc.policy, call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`{}`), nil }}
+			_, err := execute(t, s, Call{Tool: tc.tool, Meta: json.RawMessage(`{"k":1,"metarouter/resent":true}`)})
+			if ran := s.asked > 0; ran != tc.runs || ran == errors.Is(err, session.ErrEnded) {
+				t.Errorf("it ran: %v, %v", ran, err)
+			}
+			if tc.runs && string(s.meta) != `{"k":1}` {
+				t.Errorf("the server got %s", s.meta)
+			}
+		})
+	}
+}
+
 // A tool's own limits come before its server's: those under its name, else under the
 // longest pattern.
 func TestPolicyForTool(t *testing.T) {

@@ -308,8 +308,15 @@ func (s *Service) unmark(params json.RawMessage, key string) (replica string, _ 
 	return s.Own, params, nil
 }
 
-// resume finds the replica that must take the call, since the call continues one that it has begun.
+// resume finds the replica that must take the call, since the call continues one that it has begun. It
+// fails if a router that has ended may have made the call, and it must not be made twice.
 func (x *execution) resume() (err error) {
+	if d := &x.delivery; session.IsResent(d.meta) {
+		if !d.repeatable() {
+			return session.ErrEnded
+		}
+		d.meta = wire.DeleteMember(d.meta, session.Resent)
+	}
 	if s := x.delivery.policy.Service; s != nil && !x.call.Here {
 		x.only, x.call.Params, err = s.unmark(x.call.Params, requestState)
 	}

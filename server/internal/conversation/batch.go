@@ -125,16 +125,13 @@ func TakesBatches(c *Conversation) error {
 // the answers to those that were not.
 type Batch struct {
 	Requests []*Request
-	Refused  []json.RawMessage // ids of requests that were not let in
-
-	places  []int    // of the answers to Requests, in answers
-	answers [][]byte // in the order of the messages; nil for a message without an answer
+	places   []int    // of the answers to Requests, in answers
+	answers  [][]byte // in the order of the messages; nil for a message without an answer
 }
 
 // BeginBatch lets the messages in, and acts on those that need no answer. Run must
-// be called. heard, if it is not nil, gets each message that was let in. BeginBatch
-// fails with ErrClosed only, before any message was let in.
-func BeginBatch(ctx context.Context, c *Conversation, entries [][]byte, w Writer, heard func(m wire.Message, entry []byte)) (*Batch, error) {
+// be called. BeginBatch fails with ErrClosed only, before any message was let in.
+func BeginBatch(ctx context.Context, c *Conversation, entries [][]byte, w Writer) (*Batch, error) {
 	b := &Batch{answers: make([][]byte, len(entries))}
 	for i, entry := range entries {
 		m, err := Parse(entry)
@@ -157,29 +154,17 @@ func BeginBatch(ctx context.Context, c *Conversation, entries [][]byte, w Writer
 			return nil, err
 		case err == ErrIDInUse: // with the id, this would pass for the answer to the other one
 			b.answers[i] = Refusal(nil, err)
-			continue
 		case err != nil:
 			b.answers[i] = Refusal(m.ID, err)
-			if m.IsRequest() {
-				b.Refused = append(b.Refused, m.ID)
-			}
-			continue
 		case r != nil:
 			b.Requests, b.places = append(b.Requests, r), append(b.places, i)
-		}
-		if heard != nil {
-			heard(m, entry)
 		}
 	}
 	return b, nil
 }
 
-// IsAnswered reports, after Run, whether the i-th request has an answer.
-func (b *Batch) IsAnswered(i int) bool { return b.answers[b.places[i]] != nil }
-
 // Run handles the requests and returns the array of answers, nil if there are no
-// answers. Those that were
-// cancelled because ctx has ended are refused.
+// answers. Those that were cancelled because ctx has ended are refused.
 func (b *Batch) Run(ctx context.Context) (array []byte) {
 	var tally Tally
 	Each(len(b.Requests), func(i int) {

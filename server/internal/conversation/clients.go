@@ -108,11 +108,10 @@ func New(o Options) *Clients {
 }
 
 // Open begins the conversation with a client that has a session. w takes the
-// messages that belong to no request; who is the identity that the client has proved. The conversation goes on where so many routers
-// that served the client before were killed: questions get ids that none of them
-// has used. transport is Stdio or HTTP. It must be closed.
-func (cs *Clients) Open(w Writer, transport string, who Identity, routers uint32) *Conversation {
-	c := &Conversation{clients: cs, writer: w, transport: transport, since: time.Now(), Identity: who, questions: questions{last: int64(routers&0xffff) << 32}}
+// messages that belong to no request; who is the identity that the client has proved. transport is
+// Stdio or HTTP. It must be closed.
+func (cs *Clients) Open(w Writer, transport string, who Identity) *Conversation {
+	c := &Conversation{clients: cs, writer: w, transport: transport, since: time.Now(), Identity: who}
 	cs.mu.Lock()
 	cs.open[c] = true
 	cs.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 
@@ -25,6 +26,13 @@ type questions struct {
 	closed bool       // no more questions
 	last   int64      // the id of the last question
 	open   map[int64]chan reply
+}
+
+// startAnew makes the ids of questions others than those of a router that asked the client before.
+func (q *questions) startAnew() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.last = rand.Int64N(1<<20) << 32 // within the integers of JavaScript
 }
 
 // ask puts a question of a server to a legacy client on w, and waits for the

@@ -101,6 +101,9 @@ func admit(r *Request) (err error) {
 	case !r.known, r.modern && r.how.Legacy, !r.modern && r.how.Modern && !c.Plain:
 		return MethodNotFound(r.Method)
 	case r.Method == "initialize":
+		if session.IsResent(r.Meta) {
+			c.questions.startAnew()
+		}
 		return c.introduce(r.Params)
 	case !r.modern && !opened && r.Method != "ping":
 		return InvalidRequest(r.Method + " before initialize")

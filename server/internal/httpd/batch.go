@@ -41,7 +41,7 @@ func (t *streamable) batch(x *exchange, body []byte) {
 		return
 	}
 	st := s.newStream()
-	b, err := conversation.BeginBatch(t.work.ctx, s.conversation, entries, st, nil)
+	b, err := conversation.BeginBatch(t.work.ctx, s.conversation, entries, st)
 	if err != nil {
 		done()
 		x.refuse(http.StatusNotFound, nil, err) // the session has just ended

@@ -78,7 +78,7 @@ func (h *sessions) open(b *Backend, g *grant) (*httpSession, error) {
 		}
 		h.drop(idle)
 	}
-	s.conversation = b.Clients.Open(s.standing, conversation.HTTP, g.identity(), 0)
+	s.conversation = b.Clients.Open(s.standing, conversation.HTTP, g.identity())
 	h.byID[s.id] = s
 	unretire := context.AfterFunc(b.Retired, func() { h.remove(s) })
 	unrevoke := context.AfterFunc(g.ctx, func() { h.remove(s) })

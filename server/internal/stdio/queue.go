@@ -22,9 +22,8 @@ const (
 // together. Those that send notifications and the one that reads leave the writing to
 // another goroutine, since a write waits for the client.
 type queue struct {
-	out     io.Writer
-	journal Journal
-	failed  func(error) // called when out fails, once
+	out    io.Writer
+	failed func(error) // called when out fails, once
 
 	mu       sync.Mutex // guards what follows
 	changed  sync.Cond  // signalled when the queue gets shorter or ends
@@ -32,21 +31,18 @@ type queue struct {
 	size     int              // bytes of waiting
 	writing  bool             // a goroutine writes
 	together []byte           // buffer of the goroutine that writes
-	slots    []int            // buffer of the goroutine that writes
 	trails   []*session.Trail // of the messages that are being written
 	err      error
 }
 
-// An outgoing message ends requests when it is written.
+// An outgoing message is to be written.
 type outgoing struct {
 	message []byte
-	slot    int            // of a request in the journal, or NoSlot
-	more    []int          // further slots
 	trail   *session.Trail // of the answer; may be nil
 }
 
-func newQueue(out io.Writer, j Journal, failed func(error)) *queue {
-	q := &queue{out: out, journal: j, failed: failed}
+func newQueue(out io.Writer, failed func(error)) *queue {
+	q := &queue{out: out, failed: failed}
 	q.changed.L = &q.mu
 	return q
 }
@@ -55,7 +51,7 @@ func newQueue(out io.Writer, j Journal, failed func(error)) *queue {
 // other message waits. send fails if out failed, or the queue was closed.
 func (q *queue) send(message []byte) error {
 	patient := !conversation.IsNotification(message)
-	return q.put(outgoing{message: message, slot: NoSlot}, putOptions{patient: patient, mayWrite: patient})
+	return q.put(outgoing{message: message}, putOptions{patient: patient, mayWrite: patient})
 }
 
 // putOptions say what a goroutine that puts a message into the queue may do.
@@ -114,9 +110,9 @@ func (q *queue) drain() (err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.err == nil && len(q.waiting) > 0 {
-		next, slots := q.next()
+		next := q.next()
 		q.mu.Unlock()
-		err = q.journal.Write(q.out, next, slots) // if it fails, another router must answer
+		_, err = q.out.Write(next)
 		q.mu.Lock()
 		for _, t := range q.trails {
 			t.End()
@@ -132,13 +128,12 @@ func (q *queue) drain() (err error) {
 }
 
 // next takes what is to be written at once: one message, or several short ones as one
-// piece of at most maxTogether bytes. The slots are valid until the next call. q.mu must be held.
-func (q *queue) next() (piece []byte, slots []int) {
+// piece of at most maxTogether bytes. q.mu must be held.
+func (q *queue) next() (piece []byte) {
 	size, n := 0, 0
-	q.slots, q.trails = q.slots[:0], q.trails[:0]
+	q.trails = q.trails[:0]
 	for n < len(q.waiting) && (n == 0 || size+len(q.waiting[n].message) <= maxTogether) {
 		size += len(q.waiting[n].message)
-		q.slots = append(append(q.slots, q.waiting[n].slot), q.waiting[n].more...)
 		q.trails = append(q.trails, q.waiting[n].trail)
 		q.waiting[n].trail.Reached("the client to read it")
 		n++
@@ -154,7 +149,7 @@ func (q *queue) next() (piece []byte, slots []int) {
 	clear(q.waiting[:n])
 	q.waiting = q.waiting[n:]
 	q.size -= size
-	return piece, q.slots
+	return piece
 }
 
 // stop ends the queue. q.mu must be held.

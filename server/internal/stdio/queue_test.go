@@ -16,7 +16,7 @@ import (
 func TestQueue(t *testing.T) {
 	in, out := io.Pipe()
 	failed := make(chan error, 1)
-	q := newQueue(out, noJournal{}, func(err error) { failed <- err })
+	q := newQueue(out, func(err error) { failed <- err })
 	go func() {
 		for i := range 100 {
 			q.send(fmt.Appendf(nil, "%d\n", i))
@@ -36,7 +36,7 @@ func TestQueue(t *testing.T) {
 		t.Error("a closed queue takes more")
 	}
 	broken := errors.New("broken")
-	q = newQueue(brokenWriter{broken}, noJournal{}, func(err error) { failed <- err })
+	q = newQueue(brokenWriter{broken}, func(err error) { failed <- err })
 	q.send([]byte("x"))
 	if err := <-failed; err != broken {
 		t.Errorf("failed with %v", err)
@@ -54,12 +54,12 @@ func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 func TestQueueNotesDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, out := io.Pipe()
-		q := newQueue(out, noJournal{}, func(err error) { t.Error(err) })
+		q := newQueue(out, func(err error) { t.Error(err) })
 		late := make(chan string, 10)
 		for i := range 2 {
 			trail := &session.Trail{Late: func(waitsFor string) { late <- fmt.Sprint(i, ": ", waitsFor) }}
 			trail.Answered("the call to go on")
-			q.put(outgoing{message: []byte("x\n"), slot: NoSlot, trail: trail}, putOptions{patient: true})
+			q.put(outgoing{[]byte("x\n"), trail}, putOptions{patient: true})
 			synctest.Wait()
 		}
 		got := []string{<-late, <-late}
@@ -69,7 +69,7 @@ func TestQueueNotesDelay(t *testing.T) {
 		go io.Copy(io.Discard, in)
 		trail := &session.Trail{Late: func(waitsFor string) { t.Error(waitsFor) }}
 		trail.Answered("the call to go on")
-		q.put(outgoing{message: []byte("x\n"), slot: NoSlot, trail: trail}, putOptions{patient: true, mayWrite: true})
+		q.put(outgoing{[]byte("x\n"), trail}, putOptions{patient: true, mayWrite: true})
 		time.Sleep(time.Minute)
 		q.close()
 		out.Close()

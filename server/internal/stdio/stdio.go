@@ -6,13 +6,10 @@
 // One goroutine reads, and each request has a goroutine of its own. A queue orders what is
 // written, so that no goroutine that must not wait waits for the client.
 //
-// With a [Journal], another router can go on where this one was killed.
-//
 // Of the packages in server/internal, it imports conversation only.
 package stdio
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,8 +32,7 @@ const (
 	drainTime   = 30 * time.Second
 	readerCheck = time.Second
 
-	// stuck is how long Serve waits for a write to a client that does not read, and
-	// for a read that is to be noted in a journal.
+	// stuck is how long Serve waits for a write to a client that does not read.
 	stuck = 2 * time.Second
 )
 
@@ -44,8 +40,7 @@ const (
 type Options struct {
 	Clients  *conversation.Clients
 	Attached func(home session.Client) // called with the client before it is served
-	Resumed  func()                    // called when this router goes on where another one was killed
-	Journal  Journal                   // nil keeps none
+	Resumed  func()                    // called when the client has messages that another router served before
 }
 
 // Serve serves one client, which sends one message a line on in and reads the
@@ -55,47 +50,21 @@ type Options struct {
 // failed.
 //
 // At the end, Serve closes in if it is an [io.Closer]. It abandons a Read that then
-// still does not return, as of a terminal, and does not close the journal then.
+// still does not return, as of a terminal.
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	outer := ctx
 	ctx, end := context.WithCancelCause(context.WithoutCancel(outer))
 	defer end(nil)
 	defer context.AfterFunc(outer, func() { end(errEnding) })()
-	journal := o.Journal
-	if journal == nil {
-		journal = noJournal{}
-	}
-	input, inherited := journal.Open(in)
-	var routers uint32
-	if inherited != nil {
-		routers = inherited.Routers
-	}
-	c := &connection{end: end, journal: journal}
-	c.queue = newQueue(out, journal, c.failed)
-	c.conversation = o.Clients.Open(c, conversation.Stdio, conversation.Identity{}, routers)
+	c := &connection{end: end, resumed: o.Resumed}
+	c.queue = newQueue(out, c.failed)
+	c.conversation = o.Clients.Open(c, conversation.Stdio, conversation.Identity{})
 	o.Attached(c.conversation)
-	reading := make(chan struct{})
-	go func() {
-		defer close(reading)
-		if inherited != nil {
-			c.resume(ctx, inherited)
-			o.Resumed()
-		}
-		c.read(ctx, wire.NewReader(input, wire.MaxLine))
-	}()
+	go c.read(ctx, wire.NewReader(in, wire.MaxLine))
 
 	<-ctx.Done()
 	if closer, ok := in.(io.Closer); ok {
 		closer.Close()
-	}
-	if o.Journal != nil { // what was read just now is to be noted
-		defer func() {
-			select {
-			case <-reading:
-				journal.Close()
-			case <-time.After(stuck):
-			}
-		}()
 	}
 	finished := make(chan struct{})
 	go func() {
@@ -121,7 +90,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 type connection struct {
 	conversation *conversation.Conversation
 	end          context.CancelCauseFunc
-	journal      Journal
+	resumed      func()
 	queue        *queue
 	answers      sync.WaitGroup // requests that are being answered
 }
@@ -129,14 +98,13 @@ type connection struct {
 // read takes lines until the input ends.
 func (c *connection) read(ctx context.Context, lines *wire.Reader) {
 	for {
-		c.journal.Passed(lines)
 		line, err := lines.Next()
 		switch {
 		case ctx.Err() != nil:
-			return // a line stays in the journal as unread
+			return
 		case err == nil:
-			if !c.receive(ctx, line, lines) {
-				return // the request stays in the journal as unread
+			if !c.receive(ctx, line) {
+				return
 			}
 		case errors.Is(err, wire.ErrTooLong):
 			c.reply(conversation.Refusal(nil, errTooLong))
@@ -173,31 +141,30 @@ var (
 	errTooLong    = conversation.InvalidRequest(fmt.Sprintf("message longer than %d MiB", wire.MaxLine>>20))
 )
 
-// receive acts on one line, which is from the reader. It reports false for a request
-// that comes at the end, which is left to the next router process.
-func (c *connection) receive(ctx context.Context, line []byte, lines *wire.Reader) (taken bool) {
-	torn := bytes.IndexByte(line, Hole) >= 0 // a router was killed while it read the line
-	if line[0] == '[' && !torn {
-		return c.receiveBatch(ctx, line, lines)
+// receive acts on one line. It reports false for a request that comes at the end, which gets no
+// answer: if the client goes on with another router, that one gets the request again.
+func (c *connection) receive(ctx context.Context, line []byte) (taken bool) {
+	if line[0] == '[' {
+		return c.receiveBatch(ctx, line)
 	}
 	m, err := conversation.Parse(line)
 	switch {
-	case err != nil && torn:
-		c.reply(conversation.Refusal(wire.LooseID(wire.Ends{Head: line, Tail: line}), errRouterLost))
 	case err != nil:
 		c.reply(conversation.Refusal(m.ID, err))
 	case m.IsResponse():
 		c.conversation.Responded(m)
 	case m.IsNotification():
-		c.note(m, line)
 		c.conversation.Notified(m)
+		if m.Method == "notifications/initialized" && session.IsResent(wire.Member(m.Params, "_meta")) {
+			c.resumed()
+		}
 	default:
-		return c.receiveRequest(ctx, m, line, lines)
+		return c.receiveRequest(ctx, m)
 	}
 	return true
 }
 
-func (c *connection) receiveRequest(ctx context.Context, m wire.Message, line []byte, lines *wire.Reader) (taken bool) {
+func (c *connection) receiveRequest(ctx context.Context, m wire.Message) (taken bool) {
 	r, err := c.conversation.Begin(ctx, m, c)
 	if err == conversation.ErrClosed {
 		return false
@@ -210,37 +177,25 @@ func (c *connection) receiveRequest(ctx context.Context, m wire.Message, line []
 		c.reply(conversation.Refusal(id, err))
 		return true
 	}
-	c.note(m, line)
-	slot := c.journal.Begin(r.ID)
-	c.journal.Passed(lines) // in the journal, the request is open from now on, and no longer unread
 	c.answers.Add(1)
 	if r.Quick {
-		c.answer(r, slot, false)
+		c.answer(r, false)
 		return true
 	}
-	go c.answer(r, slot, true)
+	go c.answer(r, true)
 	return true
 }
 
 // answer runs a request and has its answer written. The goroutine that reads must not write.
-func (c *connection) answer(r *conversation.Request, slot int, mayWrite bool) {
+func (c *connection) answer(r *conversation.Request, mayWrite bool) {
 	defer c.answers.Done()
 	if line := r.Run(); line != nil {
-		c.queue.put(outgoing{message: line, slot: slot, trail: &r.Trail}, putOptions{patient: true, mayWrite: mayWrite})
-	} else if !isInterrupted(r) {
-		c.journal.End(slot)
+		c.queue.put(outgoing{line, &r.Trail}, putOptions{patient: true, mayWrite: mayWrite})
 	}
 }
 
-// isInterrupted reports whether a request that was not answered is left to another
-// router.
-func isInterrupted(r *conversation.Request) bool {
-	cause := context.Cause(r.Context())
-	return cause == conversation.ErrClosed || cause == errEnding
-}
-
 // receiveBatch is receive for a line that is a batch.
-func (c *connection) receiveBatch(ctx context.Context, line []byte, lines *wire.Reader) (taken bool) {
+func (c *connection) receiveBatch(ctx context.Context, line []byte) (taken bool) {
 	entries, err := conversation.Split(line, conversation.MaxBatch)
 	if err == nil {
 		err = conversation.TakesBatches(c.conversation)
@@ -249,31 +204,14 @@ func (c *connection) receiveBatch(ctx context.Context, line []byte, lines *wire.
 		c.reply(conversation.Refusal(nil, err))
 		return true
 	}
-	b, err := conversation.BeginBatch(ctx, c.conversation, entries, c, c.note)
+	b, err := conversation.BeginBatch(ctx, c.conversation, entries, c)
 	if err != nil {
 		return false
 	}
-	open := make([]int, len(b.Requests))
-	for i, r := range b.Requests {
-		open[i] = c.journal.Begin(r.ID)
-	}
-	ended := make([]int, 0, len(entries)) // slots that end with the answer
-	for _, id := range b.Refused {        // they are answered together with the others
-		ended = append(ended, c.journal.Begin(id))
-	}
-	c.journal.Passed(lines)
 	c.answers.Go(func() {
-		array := b.Run(context.Background())
-		for i, r := range b.Requests {
-			if b.IsAnswered(i) || !isInterrupted(r) {
-				ended = append(ended, open[i])
-			}
+		if array := b.Run(context.Background()); array != nil {
+			c.queue.put(outgoing{message: array}, putOptions{patient: true, mayWrite: true})
 		}
-		if array == nil {
-			c.journal.End(ended...)
-			return
-		}
-		c.queue.put(outgoing{message: array, slot: NoSlot, more: ended}, putOptions{patient: true, mayWrite: true})
 	})
 	return true
 }
@@ -282,7 +220,7 @@ func (c *connection) receiveBatch(ctx context.Context, line []byte, lines *wire.
 // does not wait for the write. It waits while the queue is full: then no more is read
 // from a client that reads nothing.
 func (c *connection) reply(message []byte) {
-	c.queue.put(outgoing{message: message, slot: NoSlot}, putOptions{patient: true})
+	c.queue.put(outgoing{message: message}, putOptions{patient: true})
 }
 
 // Send implements [conversation.Writer].

@@ -30,8 +30,8 @@ import (
 // An Env is what the commands work with.
 type Env struct {
 	*console.Console
-	*oneshot.Runner               // makes the routers of this process
-	Program         func() string // identifies this build, as [daemon.Program] does
+	*oneshot.Runner        // makes the routers of this process
+	Program         string // identifies this build, as [daemon.Program] does
 
 	Standalone bool    // --standalone: ask no running router
 	Profile    *string // --profile; nil if it is not given
@@ -85,7 +85,7 @@ func (e *Env) running(ctx context.Context, c config.Config) []http.RoundTripper 
 	if e.Standalone {
 		return nil
 	}
-	return daemon.Routers(ctx, daemon.PlaceOf(e.Files.Data, c.Files), e.Program())
+	return daemon.Routers(ctx, daemon.PlaceOf(e.Files.Data, c.Files), e.Program)
 }
 
 // askAlone runs do with a client of a router of this process.

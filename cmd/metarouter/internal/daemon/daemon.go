@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/pipe"
 )
 
 // A Place is the folder and the prefix of the sockets of routers with the same
@@ -93,16 +95,30 @@ func isOurs(folder fs.FileInfo) bool { return folder.IsDir() && isPrivate(folder
 // the prefix.
 const shared = "shared-"
 
-// listen makes a socket of this process.
-func (p Place) listen(kind string) (*net.UnixListener, error) {
-	p.sockets("") // which removes those that dead routers have left
+// newSocket returns the path of a socket to be made. It removes the sockets that dead routers
+// have left.
+func (p Place) newSocket(kind string) (path string, err error) {
+	p.sockets("")
 	// A router that ends removes its socket, so no two may have the same name.
-	path := filepath.Join(p.dir, p.prefix+kind+rand.Text()[:12])
+	return filepath.Join(p.dir, p.prefix+kind+rand.Text()[:12]), p.open()
+}
+
+// listen makes a socket of this process.
+func (p Place) listen(kind string) (net.Listener, error) {
+	path, err := p.newSocket(kind)
+	if err != nil {
+		return nil, err
+	}
+	return listenAt(path)
+}
+
+// listenAt is listen for the path of the socket.
+func listenAt(path string) (net.Listener, error) {
 	for attempt := 1; ; attempt++ {
-		if err := p.open(); err != nil {
+		if err := placeOfSocket(path).open(); err != nil {
 			return nil, err
 		}
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		l, err := net.Listen("unix", path)
 		if err == nil {
 			os.Chmod(path, 0o600) // the folder is closed to others already
 			return l, nil
@@ -185,7 +201,7 @@ func serve(ctx context.Context, l net.Listener, h http.Handler) error {
 			s.Close()
 		}
 	})
-	err := s.Serve(own(l))
+	err := s.Serve(pipe.Listen(own(l)))
 	if !stop() {
 		<-done
 	}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -24,8 +23,8 @@ import (
 // TestMain plays, if it is started with the argument refusing-host, a shared router that
 // lets no client join and does not end by itself.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "refusing-host" {
-		l, err := net.FileListener(os.NewFile(3, "socket"))
+	if len(os.Args) == 3 && os.Args[1] == "refusing-host" {
+		l, err := net.Listen("unix", os.Args[2])
 		if err != nil {
 			panic(err)
 		}
@@ -49,8 +48,8 @@ func TestRefusingHostIsEnded(t *testing.T) {
 		Place: place, Terms: func() Terms { return Terms{} },
 		Host: []string{self, "refusing-host"}, Log: filepath.Join(t.TempDir(), "log"),
 	}
-	if conn, err := c.join(t.Context()); !errors.Is(err, errLost) {
-		t.Fatalf("join = %v, %v", conn, err)
+	if s, err := c.Join(t.Context()); !errors.Is(err, ErrLost) {
+		t.Fatalf("Join = %v, %v", s, err)
 	}
 	for _, socket := range place.sockets(shared) {
 		mcptest.WaitFor(t, "the end of the router", func() bool {
@@ -124,7 +123,11 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	killed, err := place.listen(shared)
+	path, err := place.newSocket(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,33 +241,6 @@ func TestFolderOfAnother(t *testing.T) {
 	}
 	if got := place.sockets(""); len(got) > 0 {
 		t.Errorf("%q would be asked", got)
-	}
-}
-
-// Memory that a client shares can't be taken from under the host, which would be
-// killed when it touches it.
-func TestMemoryStays(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux has seals")
-	}
-	mem, f, err := NewMemory(1 << 16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	defer unmap(mem)
-	if f.Truncate(0) == nil {
-		t.Error("the memory was cut")
-	}
-	plain, err := os.Create(filepath.Join(t.TempDir(), "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plain.Close()
-	plain.Truncate(1 << 16)
-	if mem, err := mapped(plain, 1<<16); err == nil {
-		unmap(mem)
-		t.Error("a file was mapped that can be cut")
 	}
 }
 

@@ -1,32 +1,30 @@
 package daemon
 
 import (
-	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"time"
-
-	"github.com/mcp-metarouter/metarouter/internal/pipe"
 )
 
 const (
 	// firstClient is how long a host waits for its first client.
 	firstClient = 20 * time.Second
 
-	// handover is how long a client may take to hand over its streams.
-	handover = 5 * time.Second
+	// joinTime is how long a client may take from its first request to its second one.
+	joinTime = 5 * time.Second
 
 	// reloading is how long a client that has another configuration waits for the
 	// host to have it too, as after an edit of the file.
 	reloading = time.Second
 
-	upgrade = "metarouter"
+	// clientHeader is the header with the client's id.
+	clientHeader = "Metarouter-Client"
 )
 
 // Terms are hashes of everything that decides which servers are started and how.
@@ -36,56 +34,49 @@ type Terms struct {
 	Servers string // of the servers that the configuration yields, and of their environment
 }
 
-// Streams are what a client of the router is served on.
-type Streams struct {
-	In, Out, Err *os.File
-	Memory       []byte      // the client's, which outlives the host; see [NewMemory]
-	Stage        *pipe.Stage // the client's too, for what is written to Out
-	Profile      string      // that the client has chosen; "" if it chose none
-}
-
 // A Host is the process that serves the clients of several others.
 type Host struct {
 	// Terms returns the terms that a client must have in common with the host. It is
 	// called at any time.
 	Terms func() Terms
 
-	// Serve serves a client until it leaves or ctx ends. The host closes the streams
-	// afterwards. done says that the client's memory is no longer used.
-	Serve func(ctx context.Context, s Streams) (done bool, err error)
+	// Serve serves a client that has chosen a profile, or none if it is "", until the client leaves
+	// or ctx ends.
+	Serve func(ctx context.Context, profile string, in io.Reader, out io.Writer) error
+
+	// HasProfile reports whether a client may choose the profile.
+	HasProfile func(profile string) bool
 
 	// Reload has the configuration read again.
 	Reload func()
 
-	// Size is that of the clients' memory.
-	Size int
+	// Abandoned is called if the last client's process does not wait until the host has ended.
+	Abandoned func()
+
+	// Log writes the lines of the log to all clients.
+	Log *Log
 
 	mu      sync.Mutex // guards what follows
-	clients int
+	clients map[string]chan net.Conn
 	closed  bool
 	served  sync.WaitGroup
 	empty   chan struct{} // closed when the last client has left
-	killed  bool
-	last    net.Conn // of the last client, kept so that it ends with the process
+	last    net.Conn      // to the last client's process, kept so that it ends with this process
 }
 
-// Run serves the clients that come to the socket that this process was started with,
-// and the other requests that mux serves, until the last client has left, no client
-// came, or ctx ends. Killed says that the last client's process was killed, so that
-// no process waits for an orderly end.
-func (h *Host) Run(ctx context.Context, socket *os.File, mux *http.ServeMux) (killed bool, err error) {
-	l, err := net.FileListener(socket)
+// Run serves the clients that come to a socket which it makes, and the other requests that mux
+// serves, until the last client has left, no client came, or ctx ends.
+func (h *Host) Run(ctx context.Context, socket string, mux *http.ServeMux) error {
+	l, err := listenAt(socket)
 	if err != nil {
-		return false, fmt.Errorf("take over the socket: %w", err)
+		return err
 	}
-	socket.Close()
-	defer placeOfSocket(l.Addr().String()).tidy()
-	if u, ok := l.(*net.UnixListener); ok {
-		u.SetUnlinkOnClose(true)
-	}
-	h.empty = make(chan struct{})
-	mux.HandleFunc("POST /join", func(w http.ResponseWriter, q *http.Request) { h.join(ctx, w, q) })
-	first := time.AfterFunc(firstClient, func() { h.leave(false, false) })
+	defer placeOfSocket(socket).tidy()
+	h.clients, h.empty = make(map[string]chan net.Conn), make(chan struct{})
+	mux.HandleFunc("GET /log", func(w http.ResponseWriter, q *http.Request) { h.attend(ctx, w, q) })
+	mux.HandleFunc("POST /join", h.join)
+	mux.HandleFunc("POST /reload", func(http.ResponseWriter, *http.Request) { h.Reload() })
+	first := time.AfterFunc(firstClient, func() { h.leave("") })
 	defer first.Stop()
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
@@ -100,33 +91,34 @@ func (h *Host) Run(ctx context.Context, socket *os.File, mux *http.ServeMux) (ki
 	h.close()
 	stop()
 	h.served.Wait()
-	return h.killed, errors.Join(err, <-ended)
+	return errors.Join(err, <-ended)
 }
 
-// enter counts a client in; false if the host is about to end.
-func (h *Host) enter() bool {
+// enter counts a client in. It returns the client's id, and the channel by which its connection
+// comes; "" if the host is about to end.
+func (h *Host) enter() (id string, joined <-chan net.Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return false
+		return "", nil
 	}
-	h.clients++
+	id = rand.Text()
+	c := make(chan net.Conn, 1)
+	h.clients[id] = c
 	h.served.Add(1)
-	return true
+	return id, c
 }
 
-// leave counts a client out, if it was one, and ends the host if none is left. It
+// leave counts a client out, if it was one, and ends the host if there is no other. It
 // reports whether that is so.
-func (h *Host) leave(client, killed bool) (last bool) {
+func (h *Host) leave(id string) (last bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if client {
-		h.clients--
+	delete(h.clients, id)
+	if len(h.clients) > 0 || h.closed {
+		return len(h.clients) == 0
 	}
-	if h.clients > 0 || h.closed {
-		return h.clients == 0
-	}
-	h.closed, h.killed = true, killed
+	h.closed = true
 	close(h.empty)
 	return true
 }
@@ -161,117 +153,93 @@ func (h *Host) agrees(ctx context.Context, want Terms) bool {
 	}
 }
 
-// join takes over the streams of a client and serves it.
-func (h *Host) join(ctx context.Context, w http.ResponseWriter, q *http.Request) {
-	want := Terms{q.FormValue("place"), q.FormValue("text"), q.FormValue("servers")}
-	if !h.agrees(q.Context(), want) {
+// attend answers the first request of a client's process: with lines of the log, until the process may
+// end. The client is served meanwhile, once its second request has come.
+func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Request) {
+	profile := q.FormValue("profile")
+	switch want := (Terms{q.FormValue("place"), q.FormValue("text"), q.FormValue("servers")}); {
+	case !h.agrees(q.Context(), want):
 		http.Error(w, "the running router has another configuration, folder or environment than this client", http.StatusConflict)
 		return
+	case profile != "" && !h.HasProfile(profile):
+		http.Error(w, fmt.Sprintf("there is no profile %q any more; 'metarouter check' lists what is wrong", profile), http.StatusNotFound)
+		return
 	}
-	if ctx.Err() != nil || !h.enter() {
+	id, joined := h.enter()
+	if ctx.Err() != nil || id == "" {
 		http.Error(w, "the router is about to end", http.StatusServiceUnavailable)
 		return
 	}
 	defer h.served.Done()
-	profile := q.FormValue("profile")
-	c, streams, err := h.accept(w)
-	streams.Profile = profile
+	log, err := hijack(w, "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"+clientHeader+": "+id+"\r\n\r\n")
 	if err != nil {
-		h.leave(true, true)
+		h.leave(id)
 		return
 	}
-	// The last client waits until the connection ends with the process, when nothing
-	// is left of the servers.
-	if last := h.host(ctx, c, streams); !last {
-		c.Close()
-	}
-}
-
-// accept makes the request's connection one for a client, and takes its streams.
-func (h *Host) accept(w http.ResponseWriter) (c *net.UnixConn, s Streams, err error) {
-	conn, _, err := http.NewResponseController(w).Hijack() // first, since net/http reads in the background until then
-	if err != nil {
-		return nil, s, err
-	}
-	c, ok := conn.(*net.UnixConn)
-	if !ok {
-		conn.Close()
-		return nil, s, errors.New("no local socket")
-	}
-	c.SetDeadline(time.Now().Add(handover))
-	var files []*os.File
-	if _, err = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+upgrade+"\r\n\r\n"); err == nil {
-		files, err = receiveFiles(c, 6)
-	}
-	if err == nil {
-		s = Streams{In: files[0], Out: files[1], Err: files[2]}
-		s.Memory, err = mapped(files[3], h.Size)
-		if err == nil {
-			s.Stage, err = pipe.StageOf(files[4], files[5])
-		}
-		if err != nil {
-			closeAll(files)
-		}
-		files[3].Close()
-	}
-	if err != nil {
-		c.Close()
-		return nil, s, err
-	}
-	c.SetDeadline(time.Time{})
-	return c, s, nil
-}
-
-// Words that go over the connection of a client. The client's process sends leave, so
-// that the client need not end its input, and reload. The host sends bye, with the
-// error if there was one.
-const (
-	wordLeave  = "leave\n"
-	wordReload = "reload\n"
-	wordBye    = "bye "
-)
-
-// host serves a client, and reports whether it was the last one.
-func (h *Host) host(ctx context.Context, c *net.UnixConn, s Streams) (last bool) {
+	there, gone := context.WithCancel(context.WithoutCancel(ctx))
+	go func() { // ends with the connection
+		defer gone()
+		io.Copy(io.Discard, log)
+	}()
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer cancel()
-		lines := bufio.NewReaderSize(c, 64)
-		for {
-			switch word, err := lines.ReadString('\n'); {
-			case err != nil:
-				return
-			case word == wordReload:
-				h.Reload()
-			case word == wordLeave:
-				cancel()
-			}
-		}
-	}()
-	unused, err := h.Serve(serving, s)
-	closeAll([]*os.File{s.In, s.Out, s.Err})
-	s.Stage.Close()
-	if unused {
-		unmap(s.Memory)
+	context.AfterFunc(there, cancel)
+	h.serve(serving, profile, joined, log)
+	if last := h.leave(id); last && ctx.Err() == nil { // the last client's process waits until this one has ended
+		h.last = log
+		context.AfterFunc(there, h.Abandoned)
+		return
 	}
-	if ctx.Err() != nil { // the host must end: the client goes on with another router
-		h.leave(true, false)
-		return false
+	log.Close()
+}
+
+// serve serves a client once its second request has come.
+func (h *Host) serve(ctx context.Context, profile string, joined <-chan net.Conn, log io.Writer) {
+	defer h.Log.To(log)()
+	select {
+	case c := <-joined:
+		defer c.Close()
+		_ = h.Serve(ctx, profile, input{c}, c) // if it fails, the client has gone
+	case <-time.After(joinTime):
+	case <-ctx.Done():
 	}
-	text := "\n"
+}
+
+// join answers the second request of a client's process, and serves MCP on its connection from then on.
+func (h *Host) join(w http.ResponseWriter, q *http.Request) {
+	id := q.FormValue("client")
+	h.mu.Lock()
+	joined := h.clients[id]
+	h.clients[id] = nil
+	if joined == nil {
+		delete(h.clients, id)
+	}
+	h.mu.Unlock()
+	if joined == nil {
+		http.Error(w, "there is no such client", http.StatusNotFound)
+		return
+	}
+	if c, err := hijack(w, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: mcp\r\n\r\n"); err == nil {
+		joined <- c
+	}
+}
+
+// An input is a connection to be read. Close ends a Read, and leaves the connection open.
+type input struct{ net.Conn }
+
+func (i input) Close() error { return i.SetReadDeadline(time.Unix(1, 0)) }
+
+// hijack takes a request's connection over, and answers the request with the head.
+func hijack(w http.ResponseWriter, head string) (net.Conn, error) {
+	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		text = err.Error() + "\n"
+		return nil, err
 	}
-	c.SetWriteDeadline(time.Now().Add(time.Second))
-	_, gone := io.WriteString(c, wordBye+text)
-	if last = h.leave(true, gone != nil); last {
-		h.last = c
-		return true
+	conn.SetWriteDeadline(time.Now().Add(joinTime))
+	if _, err = io.WriteString(conn, head); err != nil {
+		conn.Close()
+		return nil, err
 	}
-	c.SetReadDeadline(time.Unix(1, 0))
-	<-done
-	return false
+	conn.SetDeadline(time.Time{})
+	return conn, nil
 }

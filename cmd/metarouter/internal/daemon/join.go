@@ -22,76 +22,55 @@ import (
 )
 
 const (
-	// joinWait is how long a router that runs may take to take a client over, and
+	// joinWait is how long a router that runs may take to let a client in, and
 	// startWait one that was just started.
 	joinWait  = 3 * time.Second
 	startWait = 15 * time.Second
+
+	// startPoll is how often a router that was just started is asked.
+	startPoll = 2 * time.Millisecond
 )
 
-// ErrCannotShare says that no other process can serve the client.
-var ErrCannotShare = errors.New("can't share a router")
+var (
+	// ErrLost says that a shared router has ended.
+	ErrLost = errors.New("the shared router has ended")
 
-// errLost says that the host ended without a bye.
-var errLost = errors.New("the shared router has ended")
+	// ErrRefused wraps the reason why no router will serve the client.
+	ErrRefused = errors.New("the shared router refuses the client")
+)
 
-// A Client is a process that has another one serve its streams.
+// A Client is a process that has another one serve its client.
 type Client struct {
-	Place  Place
-	Terms  func() Terms // asked for at each join: the configuration may be edited while the client is there
-	Host   []string     // the command line of a host, which is given the socket as its file 3
-	Log    string       // the file that gets what a host prints when it crashes
-	Reload <-chan os.Signal
-
-	// Profile is what limits what the client sees, "" if it chose none.
-	Profile string
-
-	// Lost is called when a host has ended while it served the client.
-	Lost func(error)
-
-	In, Out, Err, Memory *os.File
-	Stage                *pipe.Stage
+	Place   Place
+	Terms   func() Terms // asked for at each join: the configuration may be edited while the client is there
+	Host    []string     // the command line of a host, without the path of its socket at the end
+	Log     string       // the file that gets what a host prints when it crashes
+	Profile string       // that the client has chosen; "" if it chose none
+	Err     io.Writer    // gets the lines of the router's log
 }
 
-// maxLost bounds how many hosts may end, one after the other, while each serves
-// the client for less than aWhile.
-const (
-	maxLost = 3
-	aWhile  = time.Minute
-)
+// A Session is the connection of a client's process with a host. It carries MCP.
+type Session struct {
+	Conn
+	socket   string
+	log      net.Conn
+	released chan struct{} // closed when the host needs the process no more
+}
 
-// Run has the streams served by a router that runs with the same terms, or by one
-// that it starts, until the client leaves or ctx ends, and then until the router
-// has ended, if that was its last client. If the router ends before, another one
-// goes on. An error that wraps [ErrCannotShare] says that the streams are to be
-// served by this process; what else is wrong is the host's own error.
-func (c *Client) Run(ctx context.Context) error {
-	defer c.Place.tidy()
-	for lost, began := 0, time.Now(); ; began = time.Now() {
-		conn, err := c.join(ctx)
-		joined := err == nil
-		if joined {
-			err = c.follow(ctx, conn)
-		}
-		switch {
-		case ctx.Err() != nil && (!joined || errors.Is(err, errLost)): // the client need not be served any more
-			return nil
-		case joined && !errors.Is(err, errLost):
-			return err
-		case !errors.Is(err, errLost):
-			return fmt.Errorf("%w: %w", ErrCannotShare, err)
-		}
-		c.Lost(err)
-		if lost++; time.Since(began) > aWhile {
-			lost = 0
-		}
-		if lost == maxLost {
-			return fmt.Errorf("%w: %d have ended, the last of them: %w", ErrCannotShare, lost, err)
-		}
+// Wait waits until the process may end: until the host has ended, if this was its last client.
+func (s *Session) Wait() { <-s.released }
+
+// Reload has the host read the configuration again.
+func (s *Session) Reload(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, joinWait)
+	defer cancel()
+	if conn, _, err := exchange(ctx, s.socket, "POST", "/reload", nil); err == nil {
+		conn.Close()
 	}
 }
 
-// join finds a router or starts one, and hands over the streams.
-func (c *Client) join(ctx context.Context) (*net.UnixConn, error) {
+// Join finds a router with the same terms, or starts one.
+func (c *Client) Join(ctx context.Context) (*Session, error) {
 	unlock, err := c.Place.lock(ctx)
 	if err != nil {
 		return nil, err
@@ -99,141 +78,156 @@ func (c *Client) join(ctx context.Context) (*net.UnixConn, error) {
 	defer unlock()
 	terms := c.Terms()
 	for _, socket := range c.Place.sockets(shared) {
-		if conn, err := c.handOver(ctx, socket, terms, joinWait); err == nil {
-			return conn, nil
+		s, err := c.attach(ctx, socket, terms, joinWait)
+		if err == nil || errors.Is(err, ErrRefused) {
+			return s, err
 		}
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	socket, host, err := c.start()
+	socket, err := c.Place.newSocket(shared)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.handOver(context.WithoutCancel(ctx), socket, terms, startWait) // a host that serves the client can be told to leave, and waited for
+	host, ended, err := c.start(socket)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.attachNew(context.WithoutCancel(ctx), socket, terms, ended) // a host that serves the client can be told to end, and waited for
 	if err != nil {
 		host.Signal(syscall.SIGTERM) // else it would wait for others
-		return nil, fmt.Errorf("%w before it took the client over: %w", errLost, err)
+		return nil, fmt.Errorf("%w before it let the client in: %w", ErrLost, err)
 	}
-	return conn, nil
+	return s, nil
+}
+
+// attachNew is attach for a router that was just started, which may not listen yet.
+func (c *Client) attachNew(ctx context.Context, socket string, terms Terms, ended <-chan struct{}) (*Session, error) {
+	for began := time.Now(); ; {
+		s, err := c.attach(ctx, socket, terms, startWait)
+		if !isAbsent(err) || time.Since(began) > startWait {
+			return s, err
+		}
+		select {
+		case <-ended:
+			return nil, err
+		case <-time.After(startPoll):
+		}
+	}
+}
+
+// isAbsent reports whether err says that no one listens at a socket.
+func isAbsent(err error) bool {
+	e, ok := errors.AsType[*net.OpError](err)
+	return ok && e.Op == "dial"
 }
 
 // maxLog is the size above which the file for crashes is emptied.
 const maxLog = 1 << 20
 
-// start starts a host.
-func (c *Client) start() (socket string, process *os.Process, err error) {
-	l, err := c.Place.listen(shared)
-	if err != nil {
-		return "", nil, err
-	}
-	defer l.Close()
-	l.SetUnlinkOnClose(false)
-	f, err := l.File()
-	if err != nil {
-		return "", nil, err
-	}
-	defer f.Close()
+// start starts a host. ended is closed when its process has ended.
+func (c *Client) start(socket string) (host *os.Process, ended <-chan struct{}, err error) {
 	flags := 0
 	if info, err := os.Lstat(c.Log); err == nil && info.Size() > maxLog {
 		flags = os.O_TRUNC
 	}
 	if err := os.MkdirAll(filepath.Dir(c.Log), 0o700); err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	crashes, err := safefile.Append(c.Log, flags)
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	defer crashes.Close()
-	host := exec.Command(c.Host[0], c.Host[1:]...)
-	host.ExtraFiles = []*os.File{f}
-	host.Stderr = crashes
+	cmd := exec.Command(c.Host[0], append(c.Host[1:len(c.Host):len(c.Host)], socket)...)
+	cmd.Stderr = crashes
 	if token := secret.Token(); token != "" { // the configuration may name it
-		host.Env = append(os.Environ(), secret.TokenVariable+"="+token)
+		cmd.Env = append(os.Environ(), secret.TokenVariable+"="+token)
 	}
-	detach(host)
-	if err := host.Start(); err != nil {
-		return "", nil, fmt.Errorf("start a shared router: %w", err)
+	detach(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, nil, fmt.Errorf("start a shared router: %w", err)
 	}
-	go host.Wait() // so that it leaves no zombie if it ends first
-	return l.Addr().String(), host.Process, nil
+	over := make(chan struct{})
+	go func() { // so that it leaves no zombie if it ends first
+		defer close(over)
+		cmd.Wait()
+	}()
+	return cmd.Process, over, nil
 }
 
-// handOver hands the streams to the router at the socket. It fails only if the
-// router has not got them.
-func (c *Client) handOver(ctx context.Context, socket string, terms Terms, wait time.Duration) (*net.UnixConn, error) {
+// attach has the router at the socket serve the client.
+func (c *Client) attach(ctx context.Context, socket string, terms Terms, wait time.Duration) (*Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	conn, err := dial(ctx, socket)
+	log, answer, err := exchange(ctx, socket, "GET", "/log", url.Values{
+		"place": {terms.Place}, "text": {terms.Text}, "servers": {terms.Servers}, "profile": {c.Profile},
+	})
 	if err != nil {
 		return nil, err
+	}
+	conn, _, err := exchange(ctx, socket, "POST", "/join", url.Values{"client": {answer.Header.Get(clientHeader)}})
+	if err != nil {
+		log.Close()
+		return nil, err
+	}
+	s := &Session{conn.(Conn), socket, log, make(chan struct{})}
+	go func() { // ends with the connection, which the router ends
+		defer close(s.released)
+		io.Copy(c.Err, answer.Body)
+		io.Copy(io.Discard, answer.Body) // what no one reads
+	}()
+	return s, nil
+}
+
+// exchange sends a request without body to the router at a socket. After an answer of success, the
+// connection is as long as the body, or of another protocol.
+func exchange(ctx context.Context, socket, method, path string, values url.Values) (net.Conn, *http.Response, error) {
+	conn, err := dial(ctx, socket)
+	if err != nil {
+		return nil, nil, err
 	}
 	late := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(late)
 		conn.SetDeadline(time.Unix(1, 0))
 	})
-	local := conn.(*net.UnixConn)
-	err = c.ask(local, terms)
+	answer, err := sendRequest(conn, method, path, values)
 	if !stop() {
 		<-late
 	}
 	if err != nil {
-		local.Close()
-		return nil, err
+		conn.Close()
+		return nil, nil, err
 	}
-	local.SetDeadline(time.Time{})
-	return local, nil
+	conn.SetDeadline(time.Time{})
+	return pipe.Conn(conn), answer, nil
 }
 
-func (c *Client) ask(conn *net.UnixConn, terms Terms) error {
-	values := url.Values{"place": {terms.Place}, "text": {terms.Text}, "servers": {terms.Servers}, "profile": {c.Profile}}
-	q, err := http.NewRequest(http.MethodPost, "http://router/join?"+values.Encode(), nil)
+func sendRequest(conn net.Conn, method, path string, values url.Values) (*http.Response, error) {
+	q, err := http.NewRequest(method, "http://router"+path+"?"+values.Encode(), nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	q.Header.Set("Connection", "Upgrade")
-	q.Header.Set("Upgrade", upgrade)
+	if method == "POST" {
+		q.Header.Set("Connection", "Upgrade")
+		q.Header.Set("Upgrade", "mcp")
+	}
 	if err := q.Write(conn); err != nil {
-		return err
+		return nil, err
 	}
 	answer, err := http.ReadResponse(bufio.NewReader(conn), q)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if answer.StatusCode != http.StatusSwitchingProtocols {
+	if answer.StatusCode > 299 {
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1000))
-		return fmt.Errorf("join a router: %s", strings.TrimSpace(string(text)))
-	}
-	return sendFiles(conn, append([]*os.File{c.In, c.Out, c.Err, c.Memory}, c.Stage.Files()...))
-}
-
-// follow waits until the client has left, and the host has ended if it must.
-func (c *Client) follow(ctx context.Context, conn *net.UnixConn) error {
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { io.WriteString(conn, wordLeave) })()
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		for {
-			select {
-			case <-c.Reload:
-				io.WriteString(conn, wordReload)
-			case <-done:
-				return
-			}
+		why := errors.New(strings.TrimSpace(string(text)))
+		if answer.StatusCode == http.StatusNotFound {
+			return nil, fmt.Errorf("%w: %w", ErrRefused, why)
 		}
-	}()
-	lines := bufio.NewReader(conn)
-	line, err := lines.ReadString('\n')
-	text, bye := strings.CutPrefix(line, wordBye)
-	if err != nil || !bye {
-		return errLost
+		return nil, fmt.Errorf("join a router: %w", why)
 	}
-	lines.ReadByte() // until the host closes the connection, or ends
-	if text = strings.TrimSpace(text); text != "" {
-		return errors.New(text)
-	}
-	return nil
+	return answer, nil
 }

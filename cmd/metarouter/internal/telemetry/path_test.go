@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -56,13 +55,7 @@ func newPath(tb testing.TB) *path {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.Run(ctx, nil) })
 	g.Go(func() error { return face.Run(ctx) })
-	stage, err := pipe.NewStage()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(stage.Close)
-	journal := daemon.NewJournal(make([]byte, daemon.JournalSize), stage)
-	g.Go(func() error { return face.Serve(ctx, pipe.New(inR), pipe.New(outW), journal) })
+	g.Go(func() error { return face.Serve(ctx, pipe.New(inR), pipe.New(outW)) })
 	tb.Cleanup(func() {
 		inW.Close()
 		cancel()

@@ -1,0 +1,389 @@
+package daemon
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+const (
+	// maxOpen bounds the requests whose answers a Relay awaits, as the router does. maxOpenBytes bounds
+	// the bytes of all those that it keeps, to send them again, and maxSingle of one.
+	maxOpen      = 1000
+	maxOpenBytes = 16 << 20
+	maxSingle    = 256 << 10
+
+	// maxKept bounds the messages with a lasting effect, in bytes.
+	maxKept = 128 << 10
+
+	// maxTold bounds the routers that may end without all answers once the client's input has ended.
+	maxTold = 5
+
+	// maxAnswer bounds a message of the router, in bytes.
+	maxAnswer = 2 * wire.MaxLine
+
+	// readerCheck is how often a Relay looks whether the client still reads, once its input has ended.
+	readerCheck = time.Second
+)
+
+// A Conn is a connection with a router: MCP, one message a line.
+type Conn interface {
+	io.ReadWriteCloser
+	CloseWrite() error
+}
+
+// A Relay copies messages between a client and the router that serves it. When the router ends,
+// another one goes on: it gets the messages with a lasting effect again (initialize, the log level, the
+// subscriptions to resources), then all requests without an answer, with the mark [session.Resent].
+//
+//	client ─▶ In ─▶ readClient ─▶ note ─▶ router
+//	client ◀─ Out ◀──── settle ◀─ readRouter ◀─┘
+//
+// What is kept of a client is bounded: a request that is too large, or in a batch, is answered with
+// [session.ErrEnded] instead.
+type Relay struct {
+	In  io.Reader
+	Out io.Writer
+
+	// Connect finds a router: at first, and each time that the one before has ended. An error of
+	// Connect ends Run.
+	Connect func(ctx context.Context) (Conn, error)
+
+	writing sync.Mutex // held while a message is written to router, and while there is no router
+	router  Conn
+	answers sync.Mutex // held while a message is written to Out
+
+	mu     sync.Mutex // guards what follows
+	sent   int        // messages of the client so far
+	open   map[string]request
+	size   int // bytes of the lines in open
+	kept   []keptMessage
+	ignore map[string]bool // ids of replayed requests, whose answers the client has
+	ended  bool            // the client's input
+	told   int             // routers that know of the end
+	left   bool            // the client
+}
+
+// A request has no answer yet.
+type request struct {
+	order int
+	line  []byte // nil if it can't be sent again
+}
+
+// A keptMessage is a message of the client that has a lasting effect, until another one of the same
+// key comes.
+type keptMessage struct {
+	key, id string
+	order   int
+	line    []byte
+}
+
+// Run copies messages until the client or ctx ends: the client's input has ended and all its requests
+// are answered, or the client does not read any more. When ctx ends, the open requests are cancelled.
+func (r *Relay) Run(ctx context.Context) error {
+	r.open, r.ignore = make(map[string]request), make(map[string]bool)
+	done := make(chan struct{})
+	defer close(done)
+	r.writing.Lock()
+	go r.readClient(done)
+	for routers := 0; ; routers++ {
+		router, err := r.Connect(ctx)
+		if ctx.Err() != nil && router == nil {
+			return nil
+		}
+		if err != nil {
+			return err // readClient, if it waits, waits until the process ends
+		}
+		r.router = router
+		resumed := make(chan struct{})
+		go func() { // while its answers are read, so that neither waits for the other
+			defer close(resumed)
+			defer r.writing.Unlock()
+			r.resume(routers)
+		}()
+		stop := context.AfterFunc(ctx, r.leave)
+		err = r.readRouter(router)
+		router.Close() // which ends a write to it
+		<-resumed
+		stop()
+		r.writing.Lock()
+		if err != nil || ctx.Err() != nil || r.over() {
+			return nil // if Out fails, the client has gone
+		}
+	}
+}
+
+// over reports whether the client needs no other router.
+func (r *Relay) over() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left || r.ended && (len(r.open) == 0 || r.told > maxTold)
+}
+
+// readClient passes on messages of the client until its input ends. Then it looks now and then whether
+// the client still reads.
+func (r *Relay) readClient(done <-chan struct{}) {
+	lines := wire.NewReader(r.In, wire.MaxLine)
+	for {
+		line, err := lines.Next()
+		if errors.Is(err, wire.ErrTooLong) {
+			r.refuse("null", &session.Error{Code: session.CodeInvalidRequest, Message: fmt.Sprintf("message longer than %d MiB", wire.MaxLine>>20)})
+			continue
+		}
+		if err != nil {
+			break
+		}
+		r.writing.Lock()
+		r.note(line)
+		r.router.Write(append(line, '\n')) // if it fails, readRouter ends too, and the next router gets the request
+		r.writing.Unlock()
+	}
+	r.writing.Lock()
+	r.mu.Lock()
+	r.ended = true
+	r.told++
+	r.mu.Unlock()
+	r.router.CloseWrite()
+	r.writing.Unlock()
+	check := time.NewTicker(readerCheck)
+	defer check.Stop()
+	for out, tells := r.Out.(interface{ HasReader() bool }); tells; {
+		select {
+		case <-done:
+			return
+		case <-check.C:
+			if !out.HasReader() {
+				r.leave()
+				return
+			}
+		}
+	}
+}
+
+// note remembers what the next router will need of a message.
+func (r *Relay) note(line []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if line[0] == '[' {
+		_ = wire.Elements(line, func(one []byte) bool {
+			one = bytes.Clone(one)
+			if m, err := wire.Parse(one); err == nil {
+				r.noteMessage(m, one, false)
+			}
+			return true
+		})
+		return
+	}
+	if m, err := wire.Parse(line); err == nil {
+		r.noteMessage(m, line, true)
+	}
+}
+
+// noteMessage is note for a message by itself, or one of a batch, which is not sent again.
+func (r *Relay) noteMessage(m wire.Message, line []byte, alone bool) {
+	r.sent++
+	id := string(m.ID)
+	switch m.Method {
+	case "initialize", "notifications/initialized", "logging/setLevel":
+		r.keep(keptMessage{m.Method, id, r.sent, line})
+	case "resources/subscribe":
+		r.keep(keptMessage{resourceKey(m), id, r.sent, line})
+	case "resources/unsubscribe":
+		r.keep(keptMessage{key: resourceKey(m)})
+	case "notifications/cancelled": // which is answered no more
+		r.settle(string(wire.Member(m.Params, "requestId")))
+	}
+	if _, used := r.open[id]; used || !m.IsRequest() || len(r.open) == maxOpen {
+		return // the router refuses it, without its id
+	}
+	if !alone || len(line) > maxSingle || r.size+len(line) > maxOpenBytes {
+		line = nil
+	}
+	r.size += len(line)
+	r.open[id] = request{r.sent, line}
+}
+
+func resourceKey(m wire.Message) string { return "resource " + string(wire.Member(m.Params, "uri")) }
+
+// keep keeps a message instead of the one with the same key, or none if it has no line or is too
+// large. r.mu must be held.
+func (r *Relay) keep(message keptMessage) {
+	r.kept = slices.DeleteFunc(r.kept, func(k keptMessage) bool { return k.key == message.key })
+	size := len(message.line)
+	for _, k := range r.kept {
+		size += len(k.line)
+	}
+	if message.line != nil && size <= maxKept {
+		r.kept = append(r.kept, message)
+	}
+}
+
+// settle forgets the request of an id. It reports false if the client must not have the answer.
+// r.mu must be held.
+func (r *Relay) settle(id string) bool {
+	if r.ignore[id] {
+		delete(r.ignore, id)
+		return false
+	}
+	r.size -= len(r.open[id].line)
+	delete(r.open, id)
+	return true
+}
+
+// readRouter passes on messages of the router until that ends. A message that was cut off then is
+// none. An error is that of Out.
+func (r *Relay) readRouter(router io.Reader) error {
+	lines := wire.NewReader(router, maxAnswer)
+	for {
+		line, err := lines.Next()
+		if err != nil {
+			return nil
+		}
+		if !r.answered(line) {
+			continue
+		}
+		if err := r.write(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+}
+
+// answered notes what a message of the router answers. It reports false if the message is not for
+// the client.
+func (r *Relay) answered(line []byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if line[0] == '[' {
+		return wire.Valid(line) && wire.Elements(line, func(one []byte) bool {
+			r.settle(string(wire.Member(one, "id")))
+			return true
+		}) == nil
+	}
+	m, err := wire.Parse(line)
+	return err == nil && (m.Method != "" || r.settle(string(m.ID)))
+}
+
+// resume brings a router to where the one before was, if there was one. r.writing must be held.
+func (r *Relay) resume(routers int) {
+	r.mu.Lock()
+	var lines [][]byte
+	var lost []string
+	if routers > 0 {
+		lines, lost = r.replay(routers)
+	}
+	ended := r.ended
+	if ended {
+		r.told++
+	}
+	r.mu.Unlock()
+	for _, id := range lost {
+		r.refuse(id, session.ErrEnded)
+	}
+	for _, line := range lines {
+		r.router.Write(append(line, '\n'))
+	}
+	if ended {
+		r.router.CloseWrite()
+	}
+}
+
+// replay returns the messages that the next router gets again. It forgets the open requests that it
+// can't get, and returns their ids. r.mu must be held.
+func (r *Relay) replay(routers int) (lines [][]byte, lost []string) {
+	clear(r.ignore)
+	again := make(map[string]bool) // ids of open requests among the kept messages
+	for i, k := range r.kept {
+		line := marked(k.line)
+		if o, open := r.open[k.id]; open && o.order == k.order {
+			again[k.id] = true
+		} else if k.id != "" {
+			id := fmt.Sprintf(`"replay %d.%d"`, routers, i)
+			r.ignore[id] = true
+			line = wire.SetMember(line, "id", []byte(id))
+		}
+		lines = append(lines, line)
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(r.open), func(a, b string) int { return cmp.Compare(r.open[a].order, r.open[b].order) }) {
+		switch line := r.open[id].line; {
+		case again[id]:
+		case line != nil:
+			lines = append(lines, marked(line))
+		default:
+			lost = append(lost, id)
+			delete(r.open, id)
+		}
+	}
+	return lines, lost
+}
+
+// marked returns a message with the mark [session.Resent] in its _meta.
+func marked(line []byte) []byte {
+	params, meta := wire.Member(line, "params"), wire.Member(wire.Member(line, "params"), "_meta")
+	if params == nil {
+		params = []byte("{}")
+	}
+	if meta == nil {
+		meta = []byte("{}")
+	}
+	if !wire.IsObject(params) || !wire.IsObject(meta) {
+		return line // the router refuses it
+	}
+	return wire.SetMember(line, "params", wire.SetMember(params, "_meta", wire.SetMember(meta, session.Resent, []byte("true"))))
+}
+
+// refuse answers a request with an error.
+func (r *Relay) refuse(id string, why *session.Error) {
+	_ = r.write(wire.AppendError(nil, []byte(id), wire.Marshal(why))) // if it fails, so does the next answer of the router
+}
+
+// write writes a message to the client.
+func (r *Relay) write(line []byte) error {
+	r.answers.Lock()
+	defer r.answers.Unlock()
+	_, err := r.Out.Write(line)
+	return err
+}
+
+// leave has the router end its work for the client: no request is waited for any more.
+func (r *Relay) leave() {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.mu.Lock()
+	r.left = true
+	open := slices.Collect(maps.Keys(r.open))
+	r.mu.Unlock()
+	for _, id := range open {
+		r.router.Write(wire.AppendNotification(nil, "notifications/cancelled", fmt.Appendf(nil, `{"requestId":%s}`, id)))
+	}
+	r.router.CloseWrite()
+}
+
+// Local returns both ends of a connection in this process.
+func Local() (ours, theirs *LocalConn) {
+	a, b := &LocalConn{}, &LocalConn{}
+	a.PipeReader, b.PipeWriter = io.Pipe()
+	b.PipeReader, a.PipeWriter = io.Pipe()
+	return a, b
+}
+
+// A LocalConn is one end of a connection in this process.
+type LocalConn struct {
+	*io.PipeReader
+	*io.PipeWriter
+}
+
+// CloseWrite implements [Conn].
+func (c *LocalConn) CloseWrite() error { return c.PipeWriter.Close() }
+
+// Close implements [io.Closer].
+func (c *LocalConn) Close() error { return errors.Join(c.PipeReader.Close(), c.PipeWriter.Close()) }

@@ -1,0 +1,241 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// A stage is a client and the routers that serve it, one after the other.
+type stage struct {
+	t       *testing.T
+	client  io.WriteCloser
+	answers *bufio.Reader
+	routers chan *LocalConn
+	end     context.CancelFunc
+	done    chan error
+}
+
+// play runs a Relay.
+func play(t *testing.T) *stage {
+	in, client := io.Pipe()
+	answers, out := io.Pipe()
+	ctx, end := context.WithCancel(t.Context())
+	s := &stage{t, client, bufio.NewReader(answers), make(chan *LocalConn, 1), end, make(chan error, 1)}
+	r := Relay{In: in, Out: out, Connect: func(ctx context.Context) (Conn, error) {
+		ours, theirs := Local()
+		select {
+		case s.routers <- theirs:
+			return ours, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}}
+	go func() {
+		err := r.Run(ctx)
+		out.Close()
+		s.done <- err
+	}()
+	t.Cleanup(func() {
+		end()
+		client.Close()
+		answers.Close()
+	})
+	return s
+}
+
+func (s *stage) send(lines ...string) {
+	s.t.Helper()
+	for _, line := range lines {
+		if _, err := io.WriteString(s.client, line+"\n"); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// receives checks that the next line is this one.
+func receives(t *testing.T, r *bufio.Reader, want string) {
+	t.Helper()
+	if got, err := r.ReadString('\n'); strings.TrimSpace(got) != want {
+		t.Fatalf("got %s, %v\nwant %s", got, err, want)
+	}
+}
+
+const (
+	opening = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`
+	opened  = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+)
+
+// The next router gets what has a lasting effect, then the requests without an answer, marked.
+func TestRelayResumes(t *testing.T) {
+	s := play(t)
+	first := <-s.routers
+	got := bufio.NewReader(first)
+	exchange := func(request, answer string) {
+		t.Helper()
+		s.send(request)
+		receives(t, got, request)
+		if answer != "" {
+			io.WriteString(first, answer+"\n")
+			receives(t, s.answers, answer)
+		}
+	}
+	exchange(opening, `{"jsonrpc":"2.0","id":0,"result":{}}`)
+	exchange(opened, "")
+	exchange(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	for i, uri := range []string{"a", "b"} {
+		exchange(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"%s"}}`, 2+i, uri), fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, 2+i))
+	}
+	exchange(`{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"a"}}`, `{"jsonrpc":"2.0","id":4,"result":{}}`)
+	exchange(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"n","_meta":{"k":1}}}`, "")
+	exchange(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "")
+	exchange(`{"jsonrpc":"2.0","id":6,"method":"tools/list"}`, "")
+	exchange(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":6}}`, "")
+	exchange(`[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"ping"}]`, "")
+	large := `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"` + strings.Repeat("n", maxSingle) + `"}}`
+	exchange(large, "")
+	io.WriteString(first, `{"jsonrpc":"2.0","id":"x","resu`) // killed while it writes
+	first.Close()
+
+	next := <-s.routers
+	got = bufio.NewReader(next)
+	ended := string(wire.Marshal(session.ErrEnded))
+	for _, id := range []string{"7", "8", "9"} {
+		receives(t, s.answers, `{"jsonrpc":"2.0","id":`+id+`,"error":`+ended+`}`)
+	}
+	for _, want := range []string{
+		`{"jsonrpc":"2.0","id":"replay 1.0","method":"initialize","params":{"protocolVersion":"2025-11-25","_meta":{"metarouter/resent":true}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized","params":{"_meta":{"metarouter/resent":true}}}`,
+		`{"jsonrpc":"2.0","id":"replay 1.2","method":"logging/setLevel","params":{"level":"info","_meta":{"metarouter/resent":true}}}`,
+		`{"jsonrpc":"2.0","id":"replay 1.3","method":"resources/subscribe","params":{"uri":"b","_meta":{"metarouter/resent":true}}}`,
+		`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"n","_meta":{"k":1,"metarouter/resent":true}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"metarouter/resent":true}}}`,
+	} {
+		receives(t, got, want)
+	}
+	io.WriteString(next, `{"jsonrpc":"2.0","id":"replay 1.0","result":{}}`+"\n"+`{"jsonrpc":"2.0","id":"x","result":{"y":1}}`+"\n")
+	receives(t, s.answers, `{"jsonrpc":"2.0","id":"x","result":{"y":1}}`) // the answer to the replay is not the client's
+}
+
+// Wherever a router is killed while it writes answers, each request is answered once.
+func TestRelayAnswersOnce(t *testing.T) {
+	answers := `{"jsonrpc":"2.0","id":1,"result":{"x":"{}"}}` + "\n" + `[{"jsonrpc":"2.0","id":2,"result":{}},{"jsonrpc":"2.0","id":3,"result":{}}]` + "\n" + `{"jsonrpc":"2.0","id":4,"error":{"code":1,"message":"m"}}` + "\n"
+	for cut := range len(answers) + 1 {
+		s := play(t)
+		first := <-s.routers
+		lines := bufio.NewReader(first)
+		for _, line := range []string{opening, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `[{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","id":3,"method":"ping"}]`, `{"jsonrpc":"2.0","id":4,"method":"ping"}`} {
+			s.send(line)
+			receives(t, lines, line)
+		}
+		count := make(map[string]int)
+		go func() {
+			io.WriteString(first, answers[:cut])
+			first.Close()
+			next := <-s.routers
+			defer next.Close()
+			for lines := wire.NewReader(next, wire.MaxLine); ; {
+				line, err := lines.Next()
+				if err != nil {
+					return
+				}
+				fmt.Fprintf(next, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", wire.Member(line, "id"))
+			}
+		}()
+		for count["0"]+count["1"]+count["2"]+count["3"]+count["4"] < 5 {
+			line, err := s.answers.ReadBytes('\n')
+			if err != nil {
+				t.Fatalf("cut at %d: %v, answers %v", cut, err, count)
+			}
+			var all []struct{ ID json.RawMessage }
+			if json.Unmarshal(line, &all) != nil {
+				all = make([]struct{ ID json.RawMessage }, 1)
+				if err := json.Unmarshal(line, &all[0]); err != nil {
+					t.Fatalf("cut at %d: %s: %v", cut, line, err)
+				}
+			}
+			for _, one := range all {
+				count[string(one.ID)]++
+			}
+		}
+		for id, n := range count {
+			if n != 1 {
+				t.Errorf("cut at %d: %d answers to %s", cut, n, id)
+			}
+		}
+		s.end()
+		<-s.done
+	}
+}
+
+// A client that ends its input gets its answers, also if the router is killed meanwhile.
+func TestRelayEnds(t *testing.T) {
+	s := play(t)
+	first := <-s.routers
+	lines := bufio.NewReader(first)
+	const request = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	s.send(request)
+	receives(t, lines, request)
+	s.client.Close()
+	if _, err := lines.ReadByte(); err != io.EOF {
+		t.Fatalf("after the end of the input: %v", err)
+	}
+	first.Close()
+	next := <-s.routers
+	lines = bufio.NewReader(next)
+	receives(t, lines, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"metarouter/resent":true}}}`)
+	if _, err := lines.ReadByte(); err != io.EOF {
+		t.Fatalf("after the end of the input: %v", err)
+	}
+	const answer = `{"jsonrpc":"2.0","id":1,"result":{}}`
+	io.WriteString(next, answer+"\n")
+	receives(t, s.answers, answer)
+	next.Close()
+	if err := <-s.done; err != nil {
+		t.Error(err)
+	}
+}
+
+// When the process is told to end, the router is told to give up what it does, and answers what it can.
+func TestRelayLeaves(t *testing.T) {
+	s := play(t)
+	router := <-s.routers
+	lines := bufio.NewReader(router)
+	const request = `{"jsonrpc":"2.0","id":"a","method":"tools/call"}`
+	s.send(request)
+	receives(t, lines, request)
+	s.end()
+	receives(t, lines, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}`)
+	if _, err := lines.ReadByte(); err != io.EOF {
+		t.Fatalf("after the end: %v", err)
+	}
+	router.Close()
+	if err := <-s.done; err != nil {
+		t.Error(err)
+	}
+}
+
+// What is wrong with finding a router ends the Relay, and a message that is too long ends nothing.
+func TestRelayFails(t *testing.T) {
+	broken := errors.New("broken")
+	r := Relay{In: strings.NewReader(""), Out: io.Discard, Connect: func(context.Context) (Conn, error) { return nil, broken }}
+	if err := r.Run(t.Context()); err != broken {
+		t.Errorf("Run = %v", err)
+	}
+	if testing.Short() {
+		return
+	}
+	s := play(t)
+	router := <-s.routers
+	go s.send(strings.Repeat("x", wire.MaxLine+1), opened)
+	receives(t, s.answers, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"message longer than 64 MiB"}}`)
+	receives(t, bufio.NewReader(router), opened)
+}

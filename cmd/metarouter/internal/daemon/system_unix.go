@@ -1,0 +1,44 @@
+//go:build unix
+
+package daemon
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockFile locks a file, or fails with errLocked.
+func lockFile(f *os.File) error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+		return errLocked
+	}
+	return err
+}
+
+// isRefused reports whether no process listens on the socket that was dialled.
+func isRefused(err error) bool { return errors.Is(err, unix.ECONNREFUSED) }
+
+// detach has the command run in a session of its own, without the files that were left
+// open in this process: the command would keep them open for longer.
+func detach(c *exec.Cmd) {
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	open, _ := os.ReadDir("/dev/fd")
+	for _, f := range open {
+		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+}
+
+// isPrivate reports whether the folder is this user's, and closed to others.
+func isPrivate(folder fs.FileInfo) bool {
+	st, ok := folder.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid() && folder.Mode().Perm()&0o077 == 0
+}
