@@ -27,7 +27,6 @@ type Reader struct {
 	buf        []byte
 	start, end int // the unread part of buf
 	long       int // the length of the last long line: the next one may be as long
-	passed     int // bytes consumed since Passed was last called
 	skipping   bool
 	skipped    Ends // of the line that was skipped last
 }
@@ -72,7 +71,6 @@ func (r *Reader) Next() ([]byte, error) {
 		}
 		if r.skipping {
 			r.skipped.Add(r.buf[r.start:r.end])
-			r.passed += r.end - r.start
 			r.start, r.end, searched = 0, 0, 0
 		}
 		if r.end == len(r.buf) {
@@ -93,20 +91,8 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
-// Passed returns the number of bytes of the lines that Next has returned since Passed was last
-// called, with their line ends.
-func (r *Reader) Passed() int {
-	n := r.passed
-	r.passed = 0
-	return n
-}
-
 // Skipped returns the ends of the line for which Next last returned ErrTooLong.
 func (r *Reader) Skipped() Ends { return r.skipped }
-
-// Buffered returns the bytes that were read but not returned by Next yet. They are valid until
-// the next call of Next.
-func (r *Reader) Buffered() []byte { return r.buf[r.start:r.end] }
 
 // makeRoom moves the unread part to the front of a buffer with free space.
 func (r *Reader) makeRoom() {
@@ -122,7 +108,6 @@ func (r *Reader) makeRoom() {
 func (r *Reader) take(i int) ([]byte, error) {
 	line := r.buf[r.start:i]
 	next := min(i+1, r.end)
-	r.passed += next - r.start
 	if r.skipping || len(line) > r.max {
 		if !r.skipping {
 			r.skipped = Ends{}
