@@ -3,11 +3,11 @@ package adapter
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -72,24 +72,17 @@ func summary(all []status.Status) (line string, settled bool) {
 	}
 	line = fmt.Sprintf("%d of %d %s ready", ready, ready+starting+len(failed), noun)
 	if len(failed) > 0 {
-		line += fmt.Sprintf(", %d failed: %s", len(failed), some(failed))
+		line += fmt.Sprintf(", %d failed: %s", len(failed), prose.List(failed, maxNamed))
 	}
 	for i, doing := range doings {
 		sep := ", "
 		if i == 0 {
 			sep = fmt.Sprintf(", %d starting: ", starting)
 		}
-		line += sep + some(names[doing])
+		line += sep + prose.List(names[doing], maxNamed)
 		if doing != "" {
 			line += " (" + doing + ")"
 		}
 	}
 	return line, starting == 0
-}
-
-func some(names []string) string {
-	if more := len(names) - maxNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), more)
-	}
-	return strings.Join(names, ", ")
 }

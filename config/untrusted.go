@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // An Untrusted is the error of [Config.Trusted] for a text that no person has approved: it
@@ -55,8 +57,7 @@ func (u *Untrusted) Error() string {
 // more than a name is quoted.
 func someNames(names []string) string {
 	const most, longest = 5, 60
-	more := len(names) - most
-	names = slices.Clone(names[:min(len(names), most)])
+	names = slices.Clone(names)
 	for i, name := range names {
 		if utf8.RuneCountInString(name) > longest {
 			name = string([]rune(name)[:longest]) + "…"
@@ -68,10 +69,7 @@ func someNames(names []string) string {
 		}
 		names[i] = name
 	}
-	if more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), more)
-	}
-	return strings.Join(names, ", ")
+	return prose.List(names, most)
 }
 
 // compare adds how the text of a file differs from the approved one.

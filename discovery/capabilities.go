@@ -30,7 +30,6 @@ const (
 	asProduct   = 0.8 // a product's name in the server's name
 	asPair      = 0.7 // two words of a pair, wherever they are
 	asHint      = 0.7 // the server declares the tool destructive
-	inTask      = 0.7
 	weak        = 0.5 // factor of a word marked as weak
 
 	enough = 0.6
@@ -158,24 +157,6 @@ func (x *Taxonomy) Infer(t registry.NormalizedTool) []Tag {
 	return e.tags()
 }
 
-// inferTask returns the capabilities that the text of a task asks for, sorted by name.
-func (x *Taxonomy) inferTask(text string) []Tag {
-	words := prose(text)
-	e := evidence{}
-	for term := range x.match(words) {
-		e.add(term, "task", term.worth(inTask))
-	}
-	for term := range x.pairs(words) {
-		e.add(term, "task", asPair)
-	}
-	for clause := range clauses(words) {
-		for term := range x.does(opening(clause)) {
-			e.add(term, "task", inTask)
-		}
-	}
-	return e.tags()
-}
-
 func (t term) worth(v float64) float64 {
 	if t.weak {
 		return v * weak
@@ -246,11 +227,10 @@ func (x *Taxonomy) verb(name []string) string {
 	return ""
 }
 
-// filler are the words that come before the verb of a description or a task.
+// filler are the words that come before the verb of a description.
 var filler = stemSet("a allow can could help i it let like me must need please should this to tool use user want we will would you your")
 
-// opening returns the first word that is not filler: the verb, if a description or a task
-// begins with one.
+// opening returns the first word that is not filler: the verb, if a description begins with one.
 func opening(words []string) string {
 	for _, w := range words {
 		if !filler()[stem(w)] {
@@ -258,22 +238,6 @@ func opening(words []string) string {
 		}
 	}
 	return ""
-}
-
-// clauses yields the parts of a task that are joined by "and" or "then".
-func clauses(words []string) iter.Seq[[]string] {
-	return func(yield func([]string) bool) {
-		from := 0
-		for i := 0; i <= len(words); i++ {
-			if i < len(words) && words[i] != "and" && words[i] != "then" {
-				continue
-			}
-			if !yield(words[from:i]) {
-				return
-			}
-			from = i + 1
-		}
-	}
 }
 
 // evidence has the best clue of each witness for each tag. A place is one witness, and a

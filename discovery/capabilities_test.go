@@ -99,24 +99,6 @@ func TestInferDestructive(t *testing.T) {
 	}
 }
 
-func TestInferTask(t *testing.T) {
-	tests := map[string]string{
-		"Take a screenshot": "screenshot",
-		"Navigate to https://example.com/git/email and take a screenshot": "navigation screenshot web",
-		"Please delete the file notes.txt":                                "delete files notes",
-		"find the last commit that changed the readme":                    "documentation git",
-		"What's the weather in Oslo, and send an email to Ada":            "email weather write",
-		"hello": "",
-		"":      "",
-	}
-	x := NewTaxonomy(nil)
-	for task, want := range tests {
-		if got := strings.Join(tagNames(x.inferTask(task)), " "); got != want {
-			t.Errorf("%q: %s, want %s", task, got, want)
-		}
-	}
-}
-
 func TestTaxonomyOverrides(t *testing.T) {
 	x := NewTaxonomy(map[string][]string{
 		"Invoicing": {"invoice", "cost centre"},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -95,14 +96,6 @@ Their tools appear here at once. If they do not, "metarouter doctor" says why.
 `
 )
 
-// counted returns "1 tool" or "3 tools".
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
-
 // instructions tell a model what is behind the router, and how to find it.
 func (g *greeting) instructions() string {
 	view := g.catalog.View()
@@ -115,7 +108,7 @@ func (g *greeting) instructions() string {
 	if o.Names == Bare {
 		naming = "as by its server, or " + naming + " where several servers have that name"
 	}
-	tools, of := counted(len(snapshot.Tools()), "tool"), counted(len(servers), "MCP server")
+	tools, of := prose.Count(len(snapshot.Tools()), "tool"), prose.Count(len(servers), "MCP server")
 	var b strings.Builder
 	switch {
 	case o.Search:

@@ -4,6 +4,11 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 )
 
 // The command line of 'claude mcp add' is understood, whatever the order.
@@ -37,21 +42,21 @@ func TestEntryOfArguments(t *testing.T) {
 		`m npx -y pkg`:                              `metarouter add m -- npx -y pkg`,
 		`m npx --token geheim1234geheim1234 -y pkg`: `metarouter add m -- npx --token … -y pkg`,
 	} {
-		env := &environment{stdout: io.Discard, stderr: io.Discard, args: append([]string{"add"}, strings.Fields(line)...)}
-		for i, arg := range env.args {
-			env.args[i] = strings.ReplaceAll(arg, `\t`, " ")
+		args := append([]string{"add"}, strings.Fields(line)...)
+		for i, arg := range args {
+			args[i] = strings.ReplaceAll(arg, `\t`, " ")
 		}
-		cmd := newAddCommand(env)
-		o := addOptions{}
+		cmd := newAddCommand(&oneshot.Runner{Files: &configfile.Source{Console: console.New(nil, io.Discard, io.Discard)}}, args)
+		flags := clients.EntryFlags{}
 		got := ""
-		err := cmd.ParseFlags(env.args[1:])
+		err := cmd.ParseFlags(args[1:])
 		if err != nil {
 			err = cmd.FlagErrorFunc()(cmd, err)
 		} else {
-			o.transport, _ = cmd.Flags().GetString("transport")
-			o.env, _ = cmd.Flags().GetStringArray("env")
-			o.headers, _ = cmd.Flags().GetStringArray("header")
-			name, entry, failed := o.entry(env, cmd.Flags().Args(), cmd.ArgsLenAtDash())
+			flags.Transport, _ = cmd.Flags().GetString("transport")
+			flags.Env, _ = cmd.Flags().GetStringArray("env")
+			flags.Headers, _ = cmd.Flags().GetStringArray("header")
+			name, entry, failed := flags.Entry(cmd.Flags().Args(), cmd.ArgsLenAtDash())
 			if err = failed; err == nil {
 				got = name + " " + strings.Join(strings.Fields(strings.NewReplacer("{\n", "{", "\n", " ").Replace(entry.Text("mcp.json"))), " ")
 				got = strings.NewReplacer("{ ", "{", " }", "}").Replace(got)

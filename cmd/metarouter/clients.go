@@ -1,24 +1,19 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
-	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/audit"
-	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 )
-
-// notWritten ends the output of import and install without --write.
-const notWritten = "nothing was written; add --write"
 
 // oneClient checks that the name of a client is the only argument.
 func oneClient(_ *cobra.Command, args []string) error {
@@ -31,81 +26,57 @@ func oneClient(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// ownFiles returns the absolute paths of the configuration that clients are to use: the
-// files of --config, else the user's own. A .mcp.json in the current folder belongs to a
-// project, and a client's entry for the user does not.
-func ownFiles(env *environment) ([]string, error) {
-	if len(env.configs) == 0 {
-		own, err := config.Own()
-		return []string{own}, usage(err)
-	}
-	paths, _, err := config.Find(env.configs)
-	return paths, usage(err)
+func newImportCommand(local *oneshot.Runner) *cobra.Command {
+	e, o := edit.Editor{Source: local.Files}, edit.ImportOptions{}
+	var overwrite, rename bool
+	cmd := newCommand("import CLIENT", "Copy a client's servers into your configuration",
+		`  metarouter import claude-desktop            # show what would change
+  metarouter import claude-desktop --write    # change it, and keep a copy
+  metarouter import vscode --project ~/shop --config shop.json --write`,
+		oneClient, func(ctx context.Context, args []string) error {
+			switch {
+			case overwrite && rename:
+				return exit.Usage(errors.New("use --overwrite or --rename, not both"))
+			case o.File != "" && o.Project != "":
+				return exit.Usage(errors.New("use --file or --project, not both"))
+			case overwrite:
+				o.Choice = clients.TakeTheirs
+			case rename:
+				o.Choice = clients.TakeBoth
+			}
+			return edit.Import(ctx, &e, local, args[0], o)
+		})
+	cmd.Long = `Copies the servers of a client (` + strings.Join(clients.Names(), ", ") + `)
+into your own configuration, or into the file of --config (the last one, if there are
+several). The file is created if it does not exist. The client's files stay as they are; see 'metarouter install'.
+
+` + aboutWrite + ` Servers that you have already
+are left out.`
+	cmd.Flags().StringVar(&o.File, "file", "", "Read the servers from this `file` of the client. (default the file that the client reads on this system)")
+	cmd.Flags().StringVar(&o.Project, "project", "", "Take the servers of the project in this `folder`. By default those of the user are taken.")
+	addWriteFlag(cmd, &e)
+	cmd.Flags().BoolVar(&o.Pin, "pin", false, "Write the exact versions of npm and PyPI packages into the imported entries, so that they start faster; npm and uv say which. By default entries are copied as they are.")
+	cmd.Flags().BoolVar(&overwrite, "overwrite", false, "Where you have another server of the same name, take the client's. By default yours stays.")
+	cmd.Flags().BoolVar(&rename, "rename", false, "Where you have another server of the same name, import the client's under a new name. By default it is left out.")
+	_ = cmd.MarkFlagDirname("project")
+	return cmd
 }
 
-// readOurs reads those of our files that exist.
-func readOurs(paths []string) (clients.Ours, error) {
-	o, err := clients.ReadOurs(paths)
-	return o, usage(err)
-}
-
-// noteProjectFile says that a .mcp.json in the current folder is not used.
-func noteProjectFile(env *environment) {
-	if _, err := os.Stat(".mcp.json"); err == nil && len(env.configs) == 0 {
-		env.note("note: this is about your own configuration, not about .mcp.json here; for that, add --config .mcp.json")
-	}
-}
-
-// noteOwnFile says that an edit is about the user's own configuration, where the current
-// folder could have one.
-func noteOwnFile(env *environment, path string) {
-	own, _ := config.Own()
-	folder, _ := os.Getwd()
-	if home, _ := os.UserHomeDir(); len(env.configs) == 0 && path == own && folder != home {
-		env.note("note: %s is your own configuration; for one of this folder, add --config .mcp.json", path)
-	}
-}
-
-// printDiff prints on stdout what changes old into new.
-func printDiff(env *environment, path string, old, new []byte) {
-	printDiffLines(env, clients.Diff(path, old, new))
-}
-
-// printDiffLines prints a diff on stdout.
-func printDiffLines(env *environment, diff string) {
-	_, colours := env.page()
-	for line := range strings.Lines(diff) {
-		line = plain.Text(strings.TrimSuffix(line, "\n"))
-		colour := terminal.Plain
-		switch {
-		case strings.HasPrefix(line, "---"), strings.HasPrefix(line, "+++"):
-			colour = terminal.Bold
-		case strings.HasPrefix(line, "@@"):
-			colour = terminal.Cyan
-		case strings.HasPrefix(line, "-"):
-			colour = terminal.Red
-		case strings.HasPrefix(line, "+"):
-			colour = terminal.Green
-		}
-		fmt.Fprintln(env.stdout, terminal.Paint(line, colour, colours))
-	}
-}
-
-// writeFile replaces a file and names the copy of the old one.
-func writeFile(env *environment, f clients.File, data []byte, keep fs.FileMode) error {
-	first := len(f.Backups()) == 0
-	backup, err := f.Write(data, keep, time.Now())
-	if err != nil {
-		return err
-	}
-	recordCommand(env, audit.Event{Action: audit.Edit, Outcome: audit.OK, Target: f.Path, Reason: "written by a command"})
-	if backup == "" {
-		env.note("%s is written", f.Path)
-	} else {
-		env.note("%s is written; its old content is in %s", f.Path, backup)
-		if folder := filepath.Dir(f.Path); first && clients.FirstExisting(filepath.Join(folder, ".git")) != "" {
-			env.note("note: the copy has the values of the file; do not commit it (in .gitignore: *%s*)", clients.BackupMark)
-		}
-	}
-	return nil
+func newInstallCommand(files *configfile.Source) *cobra.Command {
+	e, o := edit.Editor{Source: files}, edit.InstallOptions{Version: version}
+	var cmd *cobra.Command
+	cmd = newCommand("install CLIENT", "Add an entry for metarouter to a client's configuration",
+		`  metarouter install claude-desktop            # show what would change
+  metarouter install claude-desktop --write    # change it, and keep a copy
+  metarouter import cursor --write && metarouter install cursor --replace --write`,
+		oneClient, func(_ context.Context, args []string) error {
+			o.WithData = cmd.Flags().Changed("data")
+			return edit.Install(&e, args[0], o)
+		})
+	cmd.Long = `Adds an entry that starts this metarouter, with your own configuration or that of
+--config, to the configuration of a client: ` + strings.Join(clients.Names(), ", ") + ".\n\n" + aboutEdit
+	cmd.Flags().StringVar(&o.File, "file", "", "Change this `file` of the client. (default the file that the client reads on this system)")
+	addWriteFlag(cmd, &e)
+	cmd.Flags().BoolVar(&o.Replace, "replace", false, "Remove the client's other entries, so that only metarouter is left. This is refused if your configuration lacks one of them. By default they stay.")
+	return cmd
 }

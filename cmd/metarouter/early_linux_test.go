@@ -9,13 +9,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 )
 
 // The process guard is the beginning of the program's initialisation, not the whole program.
 // If this test fails, look which import of package keeper or early is new.
 func TestGuardIsEarly(t *testing.T) {
 	if len(os.Args) == 2 && os.Args[1] == "guard" { // this process was to be the guard, and would start another
-		os.Exit(exitFailed)
+		os.Exit(exit.Failed)
 	}
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {

@@ -6,13 +6,16 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 )
 
 // The help of every command fits a terminal of 80 columns.
 func TestHelpFits(t *testing.T) {
 	var text bytes.Buffer
-	env := &environment{stdout: &text, stderr: &text, data: "/home/somebody/.cache/metarouter"}
-	root := newRootCommand(env)
+	root := newRootCommand(console.New(nil, &text, &text), nil)
 	all := append(root.Commands(), root)
 	for _, cmd := range root.Commands() {
 		all = append(all, cmd.Commands()...)
@@ -38,7 +41,7 @@ func TestHelpFits(t *testing.T) {
 
 // The advice about arguments names the whole command.
 func TestArgumentsOfSubcommand(t *testing.T) {
-	root := newRootCommand(&environment{stdout: io.Discard, stderr: io.Discard})
+	root := newRootCommand(console.New(nil, io.Discard, io.Discard), nil)
 	for line, want := range map[string]string{
 		"secret set":      "write: metarouter secret set NAME",
 		"token new extra": "write: metarouter token new",
@@ -53,20 +56,21 @@ func TestArgumentsOfSubcommand(t *testing.T) {
 
 // A command that is made alone, since the arguments begin with its name, is the same command.
 func TestCommandAlone(t *testing.T) {
-	for _, running := range []*hosted{nil, {}} {
-		root := newRootCommand(&environment{stdout: io.Discard, stderr: io.Discard, running: running})
-		for _, cmd := range root.Commands() {
-			alone := newRootCommand(&environment{stdout: io.Discard, stderr: io.Discard, running: running, args: []string{cmd.Name(), "--help"}})
-			found, _, err := alone.Find([]string{cmd.Name()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want, got := cmd.Long+cmd.UsageString(), found.Long+found.UsageString(); got != want {
-				t.Errorf("%s alone:\n%s\nwant\n%s", cmd.Name(), got, want)
-			}
-			if n := len(alone.Commands()); n != 1 && cmd.Name() != "man" {
-				t.Errorf("for %s, %d commands are made, want 1", cmd.Name(), n)
-			}
+	make := func(args ...string) *cobra.Command {
+		return newRootCommand(console.New(nil, io.Discard, io.Discard), args)
+	}
+	root := make()
+	for _, cmd := range root.Commands() {
+		alone := make(cmd.Name(), "--help")
+		found, _, err := alone.Find([]string{cmd.Name()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, got := cmd.Long+cmd.UsageString(), found.Long+found.UsageString(); got != want {
+			t.Errorf("%s alone:\n%s\nwant\n%s", cmd.Name(), got, want)
+		}
+		if n := len(alone.Commands()); n != 1 && cmd.Name() != "man" {
+			t.Errorf("for %s, %d commands are made, want 1", cmd.Name(), n)
 		}
 	}
 }

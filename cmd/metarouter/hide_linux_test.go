@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 )
 
 // Other processes of the user can't read the memory of this program, but with --debug,
@@ -25,7 +27,7 @@ func TestProcessIsHidden(t *testing.T) {
 		{[]string{"builtin", "no-such-server"}, 1},
 	} {
 		unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
-		execute(t.Context(), &environment{args: tc.args, stdout: io.Discard, stderr: io.Discard})
+		execute(t.Context(), console.New(nil, io.Discard, io.Discard), tc.args)
 		if got, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); got != tc.dumpable {
 			t.Errorf("%v: PR_GET_DUMPABLE is %d, want %d", tc.args, got, tc.dumpable)
 		}

@@ -9,7 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/cli"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/completion"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -17,10 +23,10 @@ import (
 // helpColumns is the width of the help.
 const helpColumns = 80
 
-// newRootCommand returns the command line. If the arguments of env begin with the name of a
-// subcommand, it has that one alone, since to make all takes a noticeable part of a start. In a
-// router that carries out the command of another process, only those exist that can ask a router.
-func newRootCommand(env *environment) *cobra.Command {
+// newRootCommand returns the command line. If the arguments begin with the name of a
+// subcommand, it has that one alone, since to make all takes a noticeable part of a start.
+func newRootCommand(out *console.Console, args []string) *cobra.Command {
+	local := &oneshot.Runner{Files: &configfile.Source{Console: out}, Version: version}
 	root := &cobra.Command{
 		Use:     "metarouter",
 		Short:   "One MCP server in front of many",
@@ -34,27 +40,27 @@ one MCP server.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.SetOut(env.stdout)
-	root.SetErr(env.stderr)
+	root.SetOut(out.Out)
+	root.SetErr(out.Err)
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpColumns)))
 	root.Flags().BoolP("help", "h", false, "Print this help.")
 	root.Flags().BoolP("version", "v", false, "Print the version.")
 	flags := root.PersistentFlags()
-	flags.StringArrayVar(&env.configs, "config", nil, "Read the servers from this configuration `file`. Repeat the flag to read several files; a later file wins over an earlier one. (default ./.mcp.json, else metarouter/mcp.json in ~/.config; in ~/Library/Application Support on macOS, in %AppData% on Windows)")
-	flags.StringVar(&env.data, "data", defaultData(), "Keep the catalog, the logs of servers and what was learned from calls in this `folder`. An empty name (\"\") keeps nothing.")
-	flags.StringVar(&env.logLevel, "log-level", "", "Write log lines of this `level`, or a more serious one, to stderr: debug, info, warn or error. (default info for serve, warn for eval and usage, no log lines for other commands)")
-	flags.BoolVar(&env.debug, "debug", false, "Let other processes of yours read the memory and the environment of this one, as debuggers do, and let a crash write a core file. By default they can't, since both hold secrets. (Linux only)")
+	flags.StringArrayVar(&local.Files.Paths, "config", nil, "Read the servers from this configuration `file`. Repeat the flag to read several files; a later file wins over an earlier one. (default ./.mcp.json, else metarouter/mcp.json in ~/.config; in ~/Library/Application Support on macOS, in %AppData% on Windows)")
+	flags.StringVar(&local.Files.Data, "data", configfile.DefaultData(), "Keep the catalog, the logs of servers and what was learned from calls in this `folder`. An empty name (\"\") keeps nothing.")
+	flags.StringVar(&out.LogLevel, "log-level", "", "Write log lines of this `level`, or a more serious one, to stderr: debug, info, warn or error. (default info for serve, warn for eval and usage, no log lines for other commands)")
+	flags.BoolVar(&local.Debug, "debug", false, "Let other processes of yours read the memory and the environment of this one, as debuggers do, and let a crash write a core file. By default they can't, since both hold secrets. (Linux only)")
 	root.PersistentPreRun = func(cmd *cobra.Command, args []string) {
-		debug := env.debug || cmd.Name() == "guard" && slices.Contains(args, "--debug") // it has no flags
-		if !debug && env.running == nil && cmd.Name() != "builtin" {                    // a bundled server is found by its environment
+		debug := local.Debug || cmd.Name() == "guard" && slices.Contains(args, "--debug") // it has no flags
+		if !debug && cmd.Name() != "builtin" {                                            // a bundled server is found by its environment
 			secret.HideProcess()
 		}
 	}
-	root.AddCommand(commandsFor(env, root)...)
+	root.AddCommand(commandsFor(root, local, args)...)
 	for _, cmd := range root.Commands() {
 		cmd.SuggestFor = otherNames[cmd.Name()]
 	}
-	completion.Add(root, &env.configs)
+	completion.Add(root, &local.Files.Paths)
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		cmd.Long = wrapped(cmd.Long)
@@ -66,66 +72,61 @@ one MCP server.`,
 // A subcommand makes a command of the name.
 type subcommand struct {
 	name string
-	make func(*environment) *cobra.Command
+	make func() *cobra.Command
 }
 
-// askingCommands returns the subcommands that can ask a router.
-func askingCommands() []subcommand {
-	return []subcommand{
-		{"route", newRouteCommand}, {"search", newSearchCommand}, {"call", newCallCommand}, {"tools", newToolsCommand},
-		{"servers", newServersCommand}, {"restart", newRestartCommand}, {"capabilities", newCapabilitiesCommand}, {"classify", newClassifyCommand},
-		{"usage", newUsageCommand}, {"doctor", newDoctorCommand}, {"why", newWhyCommand}, {"skill", newSkillCommand},
-	}
+// with returns what makes a command that works with in.
+func with[In any](make func(In) *cobra.Command, in In) func() *cobra.Command {
+	return func() *cobra.Command { return make(in) }
 }
 
-// otherCommands returns the subcommands that can't, but for that which writes the manual.
-func otherCommands(env *environment) []subcommand {
-	if env.running != nil {
-		return []subcommand{{"plan", newPlanCommand}, {"trust", newTrustCommand}} // trust for --hints alone
+// subcommands returns all subcommands but for the one that writes the manual.
+func subcommands(local *oneshot.Runner, args []string) []subcommand {
+	files, out := local.Files, local.Files.Console
+	program := daemon.Program(version)
+	e := &cli.Env{Console: out, Runner: local, Program: program}
+	all := []subcommand{
+		{"route", with(newRouteCommand, e)}, {"search", with(newSearchCommand, e)}, {"call", with(newCallCommand, e)}, {"tools", with(newToolsCommand, e)},
+		{"servers", with(newServersCommand, e)}, {"restart", with(newRestartCommand, e)}, {"capabilities", with(newCapabilitiesCommand, e)}, {"classify", with(newClassifyCommand, e)},
+		{"usage", with(newUsageCommand, e)}, {"doctor", with(newDoctorCommand, e)}, {"why", with(newWhyCommand, e)}, {"skill", with(newSkillCommand, e)},
 	}
-	return []subcommand{
-		{"serve", newServeCommand}, {"dashboard", newDashboardCommand}, {"init", newInitCommand}, {"add", newAddCommand}, {"add-json", newAddJSONCommand},
-		{"remove", newRemoveCommand}, {"enable", newEnableCommand}, {"disable", newDisableCommand}, {"import", newImportCommand},
-		{"install", newInstallCommand}, {"check", newCheckCommand}, {"plan", newPlanCommand}, {"trust", newTrustCommand}, {"token", newTokenCommand},
-		{"secret", newSecretCommand}, {"nodes", newNodesCommand}, {"audit", newAuditCommand}, {"login", newLoginCommand}, {"logout", newLogoutCommand},
-		{"eval", newEvalCommand}, {"schema", newSchemaCommand}, {"version", newVersionCommand}, {"health", newHealthCommand},
-		{"builtin", func(*environment) *cobra.Command { return newBuiltinCommand() }},
-		{"guard", func(*environment) *cobra.Command { return newGuardCommand() }},
+	for i, s := range all {
+		all[i].make = func() *cobra.Command { return standalone(s.make(), e) }
 	}
+	return append(all, []subcommand{
+		{"serve", func() *cobra.Command { return newServeCommand(local, args, program) }},
+		{"dashboard", with(newDashboardCommand, e)}, {"plan", with(newPlanCommand, e)}, {"trust", with(newTrustCommand, e)}, {"check", with(newCheckCommand, files)},
+		{"init", with(newInitCommand, files)}, {"add", func() *cobra.Command { return newAddCommand(local, args) }}, {"add-json", with(newAddJSONCommand, local)},
+		{"remove", with(newRemoveCommand, files)}, {"enable", with(newEnableCommand, files)}, {"disable", with(newDisableCommand, files)},
+		{"import", with(newImportCommand, local)}, {"install", with(newInstallCommand, files)}, {"login", with(newLoginCommand, local)}, {"logout", with(newLogoutCommand, local)},
+		{"token", with(newTokenCommand, files)}, {"secret", with(newSecretCommand, files)}, {"nodes", with(newNodesCommand, files)}, {"audit", with(newAuditCommand, files)},
+		{"eval", with(newEvalCommand, out)}, {"schema", with(newSchemaCommand, out)}, {"version", with(newVersionCommand, out)}, {"health", with(newHealthCommand, out)},
+		{"builtin", newBuiltinCommand}, {"guard", newGuardCommand},
+	}...)
 }
 
 // commandsFor returns the subcommand whose name the arguments begin with, and all of them if
 // there is no such subcommand.
-func commandsFor(env *environment, root *cobra.Command) (all []*cobra.Command) {
-	asking, others := askingCommands(), otherCommands(env)
-	isMeant := func(s subcommand) bool { return len(env.args) > 0 && s.name == env.args[0] }
-	i, j := slices.IndexFunc(asking, isMeant), slices.IndexFunc(others, isMeant)
-	switch {
-	case i >= 0:
-		return []*cobra.Command{askingCommand(env, asking[i])}
-	case j >= 0:
-		return []*cobra.Command{others[j].make(env)}
+func commandsFor(root *cobra.Command, local *oneshot.Runner, args []string) (all []*cobra.Command) {
+	list := subcommands(local, args)
+	for _, s := range list {
+		if len(args) > 0 && s.name == args[0] {
+			return []*cobra.Command{s.make()}
+		}
 	}
-	for _, s := range asking {
-		all = append(all, askingCommand(env, s))
+	for _, s := range list {
+		all = append(all, s.make())
 	}
-	for _, s := range others {
-		all = append(all, s.make(env))
-	}
-	if env.running == nil {
-		all = append(all, newManCommand(root))
-	}
-	return all
+	return append(all, newManCommand(root))
 }
 
-// askingCommand makes a subcommand that can ask a router.
-func askingCommand(env *environment, s subcommand) *cobra.Command {
-	cmd := s.make(env)
+// standalone gives a command that can ask a router the flag --standalone.
+func standalone(cmd *cobra.Command, e *cli.Env) *cobra.Command {
 	does := "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work."
-	if s.name == "restart" {
+	if cmd.Name() == "restart" {
 		does = "Leave the running routers alone: start a second copy of the server to see whether it can start, and stop it at the end. By default the running routers restart the server."
 	}
-	cmd.Flags().BoolVar(&env.standalone, "standalone", false, does)
+	cmd.Flags().BoolVar(&e.Standalone, "standalone", false, does)
 	return cmd
 }
 
@@ -145,7 +146,7 @@ func wrapped(text string) string {
 }
 
 // newCommand returns a subcommand. An error of run means that the operation failed,
-// unless it is an [exitError] with another code.
+// unless it is an [exit.Error] with another code.
 func newCommand(use, short, example string, args cobra.PositionalArgs, run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Example: example,
@@ -157,11 +158,13 @@ func newCommand(use, short, example string, args cobra.PositionalArgs, run func(
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := run(cmd.Context(), args)
-			var exit *exitError
-			if err != nil && !errors.As(err, &exit) {
-				return &exitError{exitFailed, err}
+			if _, ok := errors.AsType[*exit.Error](err); err == nil || ok {
+				return err
 			}
-			return err
+			if ctx := cmd.Context(); errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)) {
+				return exit.Interrupted
+			}
+			return &exit.Error{Code: exit.Failed, Err: err}
 		},
 	}
 	cmd.Flags().BoolP("help", "h", false, "Print this help.")
@@ -179,6 +182,9 @@ func arguments(least, most int, advice string) cobra.PositionalArgs {
 	}
 }
 
+// exactly checks that a command has one argument. The error is advice.
+func exactly(advice string) cobra.PositionalArgs { return arguments(1, 1, advice) }
+
 // noArguments checks that a command has no argument.
 func noArguments(cmd *cobra.Command, given []string) error {
 	if len(given) > 0 {
@@ -188,8 +194,8 @@ func noArguments(cmd *cobra.Command, given []string) error {
 }
 
 // addJSONFlag gives cmd the flag --json.
-func addJSONFlag(env *environment, cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&env.json, "json", false, "Print the answer as JSON. By default it is text.")
+func addJSONFlag(cmd *cobra.Command, out *console.Console) {
+	cmd.Flags().BoolVar(&out.JSON, "json", false, "Print the answer as JSON. By default it is text.")
 }
 
 // preferTags is the help of --capability for the commands that rank tools.

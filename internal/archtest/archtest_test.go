@@ -28,7 +28,7 @@ var steps = []string{
 // leaves are the packages that know nothing of the path. Every package may import them; they
 // import other leaves only.
 var leaves = []string{
-	"internal/analysis", "internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/embeddings", "internal/endpoint", "internal/example", "internal/glob", "internal/keeper", "internal/lazy", "internal/login", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/rate", "internal/reference", "internal/safefile",
+	"internal/analysis", "internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/embeddings", "internal/endpoint", "internal/example", "internal/glob", "internal/keeper", "internal/lazy", "internal/login", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/prose", "internal/rate", "internal/reference", "internal/safefile",
 	"internal/schema", "internal/secret", "internal/session", "internal/signal", "internal/signin", "internal/sse", "internal/status", "internal/vault", "internal/vectors", "internal/verbs", "internal/wire",
 }
 
@@ -75,22 +75,38 @@ var rules = map[string][]string{
 	"server/internal/stdio":              {"server/internal/conversation"},
 	"server/internal/httpd":              {"registry", "classify", "adapter", "server/internal/catalog", "server/internal/conversation"},
 	"server/internal/tools":              {"registry", "classify", "selector", "adapter", "server/internal/budget", "server/internal/catalog", "server/internal/conversation"},
+	"cmd/metarouter/internal/admin":      {"config", "registry", "classify", "selector", "adapter", "server", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/port", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/why", "internal/hints", "internal/profile"},
+	"cmd/metarouter/internal/auditlog":   {"config", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit"},
 	"cmd/metarouter/internal/browser":    {},
+	"cmd/metarouter/internal/cli":        {"config", "registry", "classify", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/skill", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/web", "cmd/metarouter/internal/why"},
 	"cmd/metarouter/internal/clients":    {"config"},
 	"cmd/metarouter/internal/completion": {"config", "cmd/metarouter/internal/clients"},
+	"cmd/metarouter/internal/configfile": {"config", "supervisor", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/trust"},
+	"cmd/metarouter/internal/console":    {"cmd/metarouter/internal/exit", "cmd/metarouter/internal/terminal"},
 	"cmd/metarouter/internal/daemon":     {"server"}, // whose journal it keeps
-	"cmd/metarouter/internal/dashboard":  {"config", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/trust", "internal/hints", "internal/profile"},
+	"cmd/metarouter/internal/dashboard":  {},
 	"cmd/metarouter/internal/early":      {},
+	"cmd/metarouter/internal/edit":       {"config", "cluster", "supervisor", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/logins", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/pin", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust"},
+	"cmd/metarouter/internal/evaluate":   {"selector", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit"},
+	"cmd/metarouter/internal/exit":       {},
+	"cmd/metarouter/internal/logins":     {"config", "adapter", "cmd/metarouter/internal/browser", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/terminal"},
+	"cmd/metarouter/internal/manual":     {},
+	"cmd/metarouter/internal/nodes":      {"config", "cluster", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/terminal"},
 	"cmd/metarouter/internal/doctor":     {"config", "cluster", "discovery", "registry", "selector", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust", "internal/hints"},
-	"cmd/metarouter/internal/service":    {"config", "supervisor", "selector", "adapter", "server", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/telemetry", "internal/profile"},
-	"cmd/metarouter/internal/trust":      {"config", "cmd/metarouter/internal/clients"}, // whose Word it uses
+	"cmd/metarouter/internal/serve":      {"config", "supervisor", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/service", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/web"},
+	"cmd/metarouter/internal/service":    {"config", "supervisor", "selector", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/telemetry", "internal/profile"},
+	"cmd/metarouter/internal/trust":      {"config", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console"},
 	"cmd/metarouter/internal/telemetry":  {"config", "registry", "selector", "adapter", "server"},
-	"cmd/metarouter/internal/pin":        {"config"},
+	"cmd/metarouter/internal/oneshot":    {"config", "adapter", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/service"},
+	"cmd/metarouter/internal/pin":        {"config", "cmd/metarouter/internal/console"},
 	"cmd/metarouter/internal/plan":       {"config", "supervisor", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal"},
 	"cmd/metarouter/internal/port":       {},
 	"cmd/metarouter/internal/progress":   {"adapter", "server", "cmd/metarouter/internal/terminal"},
+	"cmd/metarouter/internal/secrets":    {"config", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit"},
+	"cmd/metarouter/internal/skill":      {"registry", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs"},
 	"cmd/metarouter/internal/terminal":   {},
-	"cmd/metarouter/internal/web":        {"adapter", "config", "server", "cmd/metarouter/internal/port", "internal/profile"},
+	"cmd/metarouter/internal/toolargs":   {"registry", "selector", "cmd/metarouter/internal/clients"},
+	"cmd/metarouter/internal/web":        {"adapter", "config", "server", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/port", "internal/profile"},
 	"cmd/metarouter/internal/why":        {"config", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal", "internal/profile", "internal/hints"},
 
 	// Parts that several steps share, and that know some of the path.

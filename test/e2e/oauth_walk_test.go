@@ -81,7 +81,7 @@ func flat(h http.Header) string {
 // walk returns the routes of the program, each "METHOD /path".
 func walk(t *testing.T) (routes []string) {
 	t.Helper()
-	for _, folder := range []string{"cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/service"} {
+	for _, folder := range []string{"cmd/metarouter/internal/admin", "cmd/metarouter/internal/service"} {
 		files, err := filepath.Glob(filepath.Join("../..", folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/tailscale/hujson"
 )
 
 // UsualSource returns the user's file of the client: the first whose folder exists, since a
@@ -65,7 +67,21 @@ func WithoutOthers(c Client, s Source, e Entry, others []Other) ([]byte, error) 
 		return nil, fmt.Errorf("nothing was changed, since servers of %s would be lost: %s (%s); %s, or leave --replace out to keep them next to metarouter",
 			c.Title, strings.Join(missing, "; "), e.Configs[len(e.Configs)-1], advice)
 	}
-	return Without(s, names)
+	return without(s, names)
+}
+
+// without returns a client's file without the servers of those names.
+func without(s Source, names []string) ([]byte, error) {
+	d, err := open(s.Path, s.Data)
+	if err != nil {
+		return nil, err
+	}
+	v, err := d.servers(s.keys)
+	if err != nil || v == nil || len(names) == 0 {
+		return s.Data, err
+	}
+	d.remove(v, func(m hujson.ObjectMember) bool { return slices.Contains(names, keyOf(m)) })
+	return d.bytes(), nil
 }
 
 // Existing returns those of the client's files that exist, with their content. It is an

@@ -29,9 +29,9 @@ type Client struct {
 	inherits  bool     // its servers get all of its environment
 	withholds bool     // but for variables that look secret, unless their entries name them
 	dollar    bool     // it replaces $VAR, too
-	restart   string   // how to make it read the file again
 
-	files   func(Place) []string                   // the user's files, the usual one first
+	Restart string                                 // how to make it read the file again
+	Files   func(Place) []string                   // the paths that the user's file may have, the usual one first
 	others  func(p Place, file string) []Source    // further places of the user's servers, next to the file in use
 	project func(folder, userFile string) []Source // the places of one project's servers; nil if the client has none
 }
@@ -62,13 +62,13 @@ var claudeKeys = []string{"mcpServers"}
 var table = []Client{
 	{
 		Name: "claude-desktop", Title: "Claude Desktop", keys: claudeKeys,
-		restart: "quit Claude Desktop completely (its tray icon too) and start it again; while it runs, it may overwrite its file",
-		files:   claudeDesktop,
+		Restart: "quit Claude Desktop completely (its tray icon too) and start it again; while it runs, it may overwrite its file",
+		Files:   claudeDesktop,
 	},
 	{
 		Name: "claude-code", Title: "Claude Code", keys: claudeKeys, typed: true, expands: true, inherits: true,
-		restart: "start claude again (its command /mcp shows the servers); if a session that was running has overwritten the file, repeat this command",
-		files: func(p Place) []string {
+		Restart: "start claude again (its command /mcp shows the servers); if a session that was running has overwritten the file, repeat this command",
+		Files: func(p Place) []string {
 			if folder := p.Env("CLAUDE_CONFIG_DIR"); folder != "" {
 				return []string{p.join(folder, ".claude.json")}
 			}
@@ -88,22 +88,22 @@ var table = []Client{
 	},
 	{
 		Name: "gemini", Title: "Gemini CLI", keys: claudeKeys, comments: true, expands: true, inherits: true, withholds: true, dollar: true,
-		restart: "start gemini again in a folder that it trusts (its command /mcp shows the servers); in other folders it starts no servers",
-		files: func(p Place) []string {
+		Restart: "start gemini again in a folder that it trusts (its command /mcp shows the servers); in other folders it starts no servers",
+		Files: func(p Place) []string {
 			return []string{p.join(cmp.Or(p.Env("GEMINI_CLI_HOME"), p.Home), ".gemini", "settings.json")}
 		},
 		project: inFolder(".gemini", "settings.json", claudeKeys),
 	},
 	{
 		Name: "cursor", Title: "Cursor", keys: claudeKeys, typed: true, expands: true, inherits: true,
-		restart: "turn the server on in Cursor's settings under MCP, or restart Cursor",
-		files:   func(p Place) []string { return []string{p.join(p.Home, ".cursor", "mcp.json")} },
+		Restart: "turn the server on in Cursor's settings under MCP, or restart Cursor",
+		Files:   func(p Place) []string { return []string{p.join(p.Home, ".cursor", "mcp.json")} },
 		project: inFolder(".cursor", "mcp.json", claudeKeys),
 	},
 	{
 		Name: "vscode", Title: "VS Code", keys: []string{"servers"}, typed: true, comments: true, expands: true, inherits: true,
-		restart: "run 'MCP: List Servers' in VS Code and start metarouter there",
-		files:   func(p Place) []string { return vscode(p, "mcp.json") },
+		Restart: "run 'MCP: List Servers' in VS Code and start metarouter there",
+		Files:   func(p Place) []string { return vscode(p, "mcp.json") },
 		others: func(p Place, file string) []Source {
 			// Older versions of VS Code kept servers in the settings.
 			settings := p.join(p.dir(file), "settings.json")
@@ -113,8 +113,8 @@ var table = []Client{
 	},
 	{
 		Name: "windsurf", Title: "Windsurf", keys: claudeKeys, expands: true, inherits: true,
-		restart: "press Refresh in Windsurf's list of MCP servers, or restart Windsurf",
-		files: func(p Place) []string {
+		Restart: "press Refresh in Windsurf's list of MCP servers, or restart Windsurf",
+		Files: func(p Place) []string {
 			return []string{
 				p.join(p.Home, ".codeium", "windsurf", "mcp_config.json"),
 				p.join(p.Home, ".codeium", "windsurf-next", "mcp_config.json"),
@@ -203,9 +203,6 @@ func vscode(p Place, file string) []string {
 	return files
 }
 
-// Files returns the paths that the user's file may have, the usual one first.
-func (c Client) Files(p Place) []string { return c.files(p) }
-
 // Profiles returns the files of VS Code's profiles, each with servers of its own.
 func (c Client) Profiles(p Place, file string) []string {
 	if c.Name != "vscode" {
@@ -213,9 +210,6 @@ func (c Client) Profiles(p Place, file string) []string {
 	}
 	return p.Glob(p.join(p.dir(file), "profiles", "*", "mcp.json"))
 }
-
-// Restart says how to make the client read its file again.
-func (c Client) Restart() string { return c.restart }
 
 // A Source is a place where a client keeps servers.
 type Source struct {

@@ -85,7 +85,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("there are the clients %q", Names())
 	}
 	for _, c := range All() {
-		if c.Restart() == "" || c.Title == "" {
+		if c.Restart == "" || c.Title == "" {
 			t.Errorf("%s lacks words", c.Name)
 		}
 	}

@@ -29,7 +29,7 @@ func (c Client) find(sources []Source) (all []found, notes []string, err error) 
 		if err != nil {
 			return nil, nil, err
 		}
-		if !c.comments && !d.standard() {
+		if !c.comments && !d.root.IsStandard() {
 			notes = append(notes, fmt.Sprintf("%s has comments or trailing commas, which %s may refuse to read", s.Path, c.Title))
 		}
 		v, err := d.servers(s.keys)
@@ -90,8 +90,8 @@ func (c Client) convert(f found, path string) (converted, error) {
 	}
 	inputs := f.inputs()
 	for v := range d.root.All() {
-		if lit, ok := v.Value.(hujson.Literal); ok && lit.Kind() == '"' {
-			if s := c.rewrite(lit.String(), f.source, inputs, &to); s != lit.String() {
+		if said, ok := stringOf(*v); ok {
+			if s := c.rewrite(said, f.source, inputs, &to); s != said {
 				d.splice(v.StartOffset, v.EndOffset, quoted(s))
 			}
 		}
@@ -155,12 +155,8 @@ func (f found) inputs() map[string]input {
 	}
 	for i := range array.Elements {
 		said := func(key string) string {
-			if m := member(&array.Elements[i], key); m != nil {
-				if lit, ok := m.Value.Value.(hujson.Literal); ok && lit.Kind() == '"' {
-					return lit.String()
-				}
-			}
-			return ""
+			_, s := stringAt(&array.Elements[i], key)
+			return s
 		}
 		all[said("id")] = input{said("description"), said("default")}
 	}
@@ -240,16 +236,8 @@ func (to *converted) anchor(d *document, from Source) {
 	if member(&d.root, "command") == nil {
 		return
 	}
-	value := func(key string) (m *hujson.ObjectMember, s string) {
-		if m = member(&d.root, key); m != nil {
-			if lit, ok := m.Value.Value.(hujson.Literal); ok && lit.Kind() == '"' {
-				s = lit.String()
-			}
-		}
-		return m, s
-	}
 	for _, key := range []string{"command", "cwd", "envFile"} {
-		m, s := value(key)
+		m, s := stringAt(&d.root, key)
 		switch {
 		case s == "" || isAbsolute(s) || strings.HasPrefix(s, "~") || strings.Contains(s, "${"):
 		case key == "command" && !strings.ContainsAny(s, `/\`):
@@ -259,10 +247,18 @@ func (to *converted) anchor(d *document, from Source) {
 			d.set(m, text(filepath.Join(from.Project, s)))
 		}
 	}
-	if m, _ := value("cwd"); m == nil && from.Project != "" {
+	if member(&d.root, "cwd") == nil && from.Project != "" {
 		d.add(&d.root, field{"cwd", text(from.Project)})
 		to.note("runs in the folder %s, as before", from.Project)
 	}
+}
+
+// stringAt returns the last member of that key, nil if there is none, and its value if that is a string.
+func stringAt(v *hujson.Value, key string) (m *hujson.ObjectMember, s string) {
+	if m = member(v, key); m != nil {
+		s, _ = stringOf(m.Value)
+	}
+	return m, s
 }
 
 // isAbsolute also recognises the absolute paths of Windows, on every system.
@@ -309,8 +305,8 @@ func (o Ours) Variables() []string {
 			continue
 		}
 		for v := range d.root.All() {
-			if lit, ok := v.Value.(hujson.Literal); ok && lit.Kind() == '"' {
-				for _, found := range reference().FindAllStringSubmatch(lit.String(), -1) {
+			if s, ok := stringOf(*v); ok {
+				for _, found := range reference().FindAllStringSubmatch(s, -1) {
 					if name := variableName().FindStringSubmatch(found[1]); name != nil {
 						names = append(names, name[1])
 					}

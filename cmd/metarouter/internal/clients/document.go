@@ -3,7 +3,6 @@ package clients
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // A document is a file of JSON, perhaps with comments, that is edited in place:
@@ -80,6 +80,15 @@ func object(v *hujson.Value) *hujson.Object {
 
 func keyOf(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
 
+// stringOf returns a string's value; ok is false if v is another value.
+func stringOf(v hujson.Value) (s string, ok bool) {
+	lit, ok := v.Value.(hujson.Literal)
+	if !ok || lit.Kind() != '"' {
+		return "", false
+	}
+	return lit.String(), true
+}
+
 // member finds the last member of that key, which is the one that counts.
 func member(v *hujson.Value, key string) *hujson.ObjectMember {
 	o := object(v)
@@ -106,9 +115,6 @@ func (d *document) at(keys ...string) *hujson.Value {
 	}
 	return v
 }
-
-// standard reports whether the document is JSON without comments or trailing commas.
-func (d *document) standard() bool { return d.root.IsStandard() }
 
 // indentAt is the whitespace that begins the line of a byte, and whether nothing else
 // is before the byte.
@@ -163,15 +169,7 @@ func (d *document) add(v *hujson.Value, fields ...field) {
 		}
 	}
 	if d.compact {
-		between := ","
-		if d.spaced {
-			between = ", "
-		}
-		var texts []string
-		for _, f := range fields {
-			texts = append(texts, d.text(f, ""))
-		}
-		text := strings.Join(texts, between) + trailing
+		text := inLine(d, fields) + trailing
 		if inner := d.data[v.StartOffset+1 : closing]; len(o.Members) > 0 && d.spaced && !bytes.HasSuffix(inner, []byte(" ")) {
 			text = " " + text
 		}
@@ -205,6 +203,15 @@ func (d *document) text(f field, indent string) string {
 		colon = ": "
 	}
 	return quoted(f.key) + colon + f.value(d, indent)
+}
+
+// inLine is fields as members of an object in one line.
+func inLine(d *document, fields []field) string {
+	var texts []string
+	for _, f := range fields {
+		texts = append(texts, d.text(f, ""))
+	}
+	return joined(d, texts)
 }
 
 // set replaces a value.
@@ -281,14 +288,14 @@ func (d *document) removeItems(items []item) {
 }
 
 // quoted is s as JSON, with <, > and & as they are.
-func quoted(s string) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		panic(err) // strings always marshal
+func quoted(s string) string { return string(wire.Marshal(s)) }
+
+// joined joins what commas separate in one line.
+func joined(d *document, elements []string) string {
+	if d.spaced {
+		return strings.Join(elements, ", ")
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return strings.Join(elements, ",")
 }
 
 func text(s string) func(*document, string) string {
@@ -301,11 +308,7 @@ func list(elements []string) func(*document, string) string {
 		for _, e := range elements {
 			all = append(all, quoted(e))
 		}
-		between := ","
-		if d.spaced {
-			between = ", "
-		}
-		return "[" + strings.Join(all, between) + "]"
+		return "[" + joined(d, all) + "]"
 	}
 }
 
@@ -313,14 +316,7 @@ func list(elements []string) func(*document, string) string {
 func fields(all ...field) func(*document, string) string {
 	return func(d *document, indent string) string {
 		if d.compact {
-			var texts []string
-			for _, f := range all {
-				texts = append(texts, d.text(f, ""))
-			}
-			if d.spaced {
-				return "{" + strings.Join(texts, ", ") + "}"
-			}
-			return "{" + strings.Join(texts, ",") + "}"
+			return "{" + inLine(d, all) + "}"
 		}
 		var b strings.Builder
 		for i, f := range all {
@@ -379,19 +375,5 @@ func (d *document) addServers(keys []string, all ...field) error {
 		d.add(v, all...)
 		return nil
 	}
-	at := &d.root
-	for i, key := range keys {
-		m := member(at, key)
-		if m != nil && object(&m.Value) != nil {
-			at = &m.Value
-			continue
-		}
-		value := nested(keys[i+1:], fields(all...))
-		if m != nil && m.Value.Value.Kind() != 'n' {
-			return fmt.Errorf("%s: %q must be an object; write {…}", d.path, key)
-		}
-		d.put(at, field{key, value})
-		return nil
-	}
-	return nil
+	return d.putIn(&d.root, keys, fields(all...))
 }

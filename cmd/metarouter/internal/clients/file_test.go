@@ -2,6 +2,7 @@ package clients
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -123,7 +124,7 @@ func TestDiff(t *testing.T) {
 	if strings.Count(got, "•••") != 2 || !strings.Contains(got, "\n-\"a\"") {
 		t.Errorf("got %s", got)
 	}
-	// More than can be compared is still a diff.
+	// A large file is compared, too.
 	many := func(line string) []byte {
 		return []byte("{\"a\": [\n" + strings.Repeat(line+",\n", 3000) + line + "\n]}")
 	}
@@ -181,30 +182,45 @@ func TestDiffOfLarge(t *testing.T) {
 	}
 }
 
-// What stays and goes is the old, what stays and comes the new.
-func TestEdits(t *testing.T) {
+// In each hunk, what stays and goes is the old, what stays and comes the new.
+func TestHunks(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	some := func() []string {
-		all := make([]string, random.IntN(12))
-		for i := range all {
-			all[i] = string(rune('a' + random.IntN(4)))
+	some := func() string {
+		var all strings.Builder
+		for range random.IntN(30) {
+			fmt.Fprintf(&all, "%c\n", 'a'+random.IntN(8))
 		}
-		return all
+		return all.String()
 	}
 	for range 2000 {
 		a, b := some(), some()
-		var old, new []string
-		for _, e := range edits(a, b) {
-			if e.mark != '+' {
-				old = append(old, a[e.a])
-			}
-			if e.mark != '-' {
-				new = append(new, b[e.b])
+		var at place
+		var old, new strings.Builder
+		check := func() {
+			wantA, wantB := lines([]byte(a))[at.a:at.a+at.countA], lines([]byte(b))[at.b:at.b+at.countB]
+			if !slices.Equal(lines([]byte(old.String())), wantA) || !slices.Equal(lines([]byte(new.String())), wantB) {
+				t.Fatalf("%q to %q: %+v: %q to %q", a, b, at, old.String(), new.String())
 			}
 		}
-		if !slices.Equal(old, a) || !slices.Equal(new, b) {
-			t.Fatalf("%q to %q: %q to %q", a, b, old, new)
+		_, hunks, _ := strings.Cut(TextDiff("f", []byte(a), []byte(b)), "+++ f\n")
+		for line := range strings.Lines(hunks) {
+			switch line[0] {
+			case '@':
+				check()
+				at = placeOf(hunk().FindStringSubmatch(line))
+				old.Reset()
+				new.Reset()
+				continue
+			case '-':
+				old.WriteString(line[1:])
+			case '+':
+				new.WriteString(line[1:])
+			default:
+				old.WriteString(line[1:])
+				new.WriteString(line[1:])
+			}
 		}
+		check()
 	}
 }
 

@@ -51,7 +51,7 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 		m.keys = []string{key}
 	}
 	// Our file may have comments, unless Claude Code reads it too.
-	plain := d.standard() && filepath.Base(path) == ".mcp.json"
+	plain := d.root.IsStandard() && filepath.Base(path) == ".mcp.json"
 	starts := false // an imported entry starts a program
 	for _, f := range all {
 		theirs, err := c.convert(f, path)

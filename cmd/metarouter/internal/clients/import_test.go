@@ -286,7 +286,7 @@ func TestImportKeepsPlainJSON(t *testing.T) {
 		}
 	}
 	done, err := Import(c, []Source{s}, "/w/.mcp.json", nil, Ours{}, KeepOurs)
-	if d, bad := open("f", done.Data); err != nil || bad != nil || !d.standard() {
+	if d, bad := open("f", done.Data); err != nil || bad != nil || !d.root.IsStandard() {
 		t.Errorf("a new file: got %v\n%s", err, done.Data)
 	}
 }

@@ -150,11 +150,11 @@ func stringsOf(m *hujson.ObjectMember) []string {
 	}
 	var all []string
 	for _, e := range array.Elements {
-		lit, ok := e.Value.(hujson.Literal)
-		if !ok || lit.Kind() != '"' {
+		s, ok := stringOf(e)
+		if !ok {
 			return nil
 		}
-		all = append(all, lit.String())
+		all = append(all, s)
 	}
 	return all
 }
@@ -211,18 +211,4 @@ func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
 		others = append(others, o)
 	}
 	return others, nil
-}
-
-// Without returns a client's file without the servers of those names.
-func Without(s Source, names []string) ([]byte, error) {
-	d, err := open(s.Path, s.Data)
-	if err != nil {
-		return nil, err
-	}
-	v, err := d.servers(s.keys)
-	if err != nil || v == nil || len(names) == 0 {
-		return s.Data, err
-	}
-	d.remove(v, func(m hujson.ObjectMember) bool { return slices.Contains(names, keyOf(m)) })
-	return d.bytes(), nil
 }

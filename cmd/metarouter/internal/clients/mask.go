@@ -90,8 +90,8 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 				continue
 			}
 			word := ""
-			if s, ok := e.Value.(hujson.Literal); ok && s.Kind() == '"' && strings.HasPrefix(s.String(), "-") {
-				word, option = s.String(), ""
+			if s, _ := stringOf(*e); strings.HasPrefix(s, "-") {
+				word, option = s, ""
 			}
 			d.mask(e, option, all)
 			if option = word; strings.Contains(word, "=") {

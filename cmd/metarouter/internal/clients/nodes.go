@@ -84,8 +84,8 @@ func elements(array *hujson.Value) []hujson.Value { return array.Value.(*hujson.
 
 func isText(s string) func(hujson.Value) bool {
 	return func(v hujson.Value) bool {
-		lit, ok := v.Value.(hujson.Literal)
-		return ok && lit.Kind() == '"' && lit.String() == s
+		said, ok := stringOf(v)
+		return ok && said == s
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // A Found is a client with servers that can be imported.
@@ -104,10 +105,7 @@ func (f Found) Command() string {
 
 // String says how many servers there are, whose they are, and in which file.
 func (f Found) String() string {
-	servers := "1 server"
-	if f.Servers != 1 {
-		servers = fmt.Sprintf("%d servers", f.Servers)
-	}
+	servers := prose.Count(f.Servers, "server")
 	if f.Project != "" && !f.shipped {
 		return fmt.Sprintf("%s of %s for the folder %s, in %s", servers, f.Client.Title, f.Project, f.Path)
 	}
@@ -118,11 +116,11 @@ func (f Found) String() string {
 func Word(text string) string {
 	switch {
 	case text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./@:+=,…", r)
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./@:%+=,…", r)
 	}):
 		return text
 	case runtime.GOOS == "windows":
-		return `"` + text + `"`
+		return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -85,7 +85,7 @@ func TestFirstFile(t *testing.T) {
 		if err != nil || len(c.Problems) > 0 || len(c.Servers) != test.servers || files != (test.servers == 2) {
 			t.Errorf("%v: %v %v %v\n%s", test, err, c.Problems, c.Servers, data)
 		}
-		if d, err := open(test.path, data); err != nil || d.standard() != test.plain {
+		if d, err := open(test.path, data); err != nil || d.root.IsStandard() != test.plain {
 			t.Errorf("%v: %v\n%s", test, err, data)
 		}
 	}

@@ -3,9 +3,9 @@
 //
 // # Commands
 //
-// A command such as "metarouter tools" has a running router carry it out: [Run] asks,
-// [Commands] answers. A page for people is passed on the same way ([Proxy]). A router
-// that serves over HTTP, or one client alone, listens with [Serve].
+// A command such as "metarouter tools" asks a running router of the same build: [Routers] finds
+// it, and the router answers with [Answer]. A page for people is passed on the same way ([Proxy]). A
+// router that serves over HTTP, or one client alone, listens with [Serve].
 //
 // # One router for many clients
 //

@@ -20,6 +20,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -121,7 +122,7 @@ func (r Report) Verdict() string {
 		line += fmt.Sprintf("; but %s: see above", wrong(r.count(Broken)))
 	}
 	if n := r.count(Warning); n > 0 {
-		line += "; " + counted(n, "warning")
+		line += "; " + prose.Count(n, "warning")
 	}
 	return line
 }
@@ -295,9 +296,6 @@ func ofProblem(p config.Problem) (problem, fix string) {
 	return fmt.Sprintf("%s (%s).", what, where), fix
 }
 
-// counted returns "1 warning" or "3 warnings".
-func counted(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun)) }
-
 func wrong(n int) string {
 	if n == 1 {
 		return "1 thing is wrong"
@@ -313,10 +311,4 @@ func plural(n int, noun string) string {
 }
 
 // some joins the first few names, and counts the others.
-func some(names []string) string {
-	const most = 4
-	if more := len(names) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
-	}
-	return strings.Join(names, ", ")
-}
+func some(names []string) string { return prose.List(names, 4) }

@@ -9,6 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // An Issuer is what an identity provider of "http.oauth" answers.
@@ -63,7 +64,7 @@ func checkIssuers(x *findings, c Case) {
 			x.add(Broken, fmt.Sprintf("the issuer %s of \"http.oauth\" has no key that can verify tokens (%d others), so its users are not let in.", i.URL, i.Others),
 				"let it sign access tokens with RS256, ES256 or another asymmetric algorithm; an RSA key needs 2048 bits")
 		default:
-			x.add(Note, fmt.Sprintf("the issuer %s of \"http.oauth\" answers; it has %s that can verify tokens.", i.URL, counted(i.Keys, "key")), "")
+			x.add(Note, fmt.Sprintf("the issuer %s of \"http.oauth\" answers; it has %s that can verify tokens.", i.URL, prose.Count(i.Keys, "key")), "")
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/packages"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -48,11 +49,11 @@ func checkDuplicates(x *findings, c Case, entry config.Server) {
 func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 	up := s.State == status.Ready || s.State == status.Idle
 	if up && s.StrayLines > 0 {
-		x.add(Warning, fmt.Sprintf("it prints text to stdout, which is for messages only: %s so far%s. metarouter skips the text, but other clients fail.", counted(int(s.StrayLines), "line"), example(s)),
+		x.add(Warning, fmt.Sprintf("it prints text to stdout, which is for messages only: %s so far%s. metarouter skips the text, but other clients fail.", prose.Count(int(s.StrayLines), "line"), example(s)),
 			"a server must write its logs to stderr: look for an option that turns them off on stdout, or report this to its authors")
 	}
 	if s.Refused > 0 {
-		x.add(Warning, fmt.Sprintf("metarouter has refused %s of it to its clients so far. The rule for the last of them: %s.", counted(int(s.Refused), "question"), s.RefusedBy),
+		x.add(Warning, fmt.Sprintf("metarouter has refused %s of it to its clients so far. The rule for the last of them: %s.", prose.Count(int(s.Refused), "question"), s.RefusedBy),
 			`report this to its authors; if you trust it and it must ask often, write a higher "questionsPerMinute" into its entry`)
 	}
 	if up {
@@ -87,7 +88,7 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 func checkMessages(x *findings, s status.Status) {
 	sent := func(n int64, what, fix string) {
 		if n > 0 {
-			x.add(Warning, fmt.Sprintf("it sent %s %s.", counted(int(n), "message"), what), fix)
+			x.add(Warning, fmt.Sprintf("it sent %s %s.", prose.Count(int(n), "message"), what), fix)
 		}
 	}
 	u := s.Unusable
@@ -232,16 +233,9 @@ func checkDropped(x *findings, o registry.Listing) {
 		if more := len(all) - len(shown); more > 0 {
 			shown = append(shown, fmt.Sprintf("and %d more", more))
 		}
-		x.add(Broken, fmt.Sprintf("%s that it lists can't be offered: clients would refuse the whole list because of them, or people would be misled.", things(len(all))),
+		x.add(Broken, fmt.Sprintf("%s that it lists can't be offered: clients would refuse the whole list because of them, or people would be misled.", prose.Count(len(all), "definition")),
 			fmt.Sprintf(`report this to the server's authors; to hide this finding, write "tools": {"deny": [%s]}`, quoted(names[:min(len(names), 3)])), shown...)
 	}
-}
-
-func things(n int) string {
-	if n == 1 {
-		return "1 definition"
-	}
-	return fmt.Sprintf("%d definitions", n)
 }
 
 // noteRepairs names the tools whose definitions were repaired.
@@ -254,7 +248,7 @@ func noteRepairs(x *findings, o registry.Listing) {
 		}
 	}
 	if len(names) > 0 {
-		x.add(Note, fmt.Sprintf("%s had definitions that some clients refuse or that hide text from people, and that metarouter repairs (%s): %s.", counted(len(names), "tool"), plain.Line(clip(first[0], 120)), some(names)),
+		x.add(Note, fmt.Sprintf("%s had definitions that some clients refuse or that hide text from people, and that metarouter repairs (%s): %s.", prose.Count(len(names), "tool"), plain.Line(clip(first[0], 120)), some(names)),
 			"nothing has to be done; you can report it to the server's authors")
 	}
 }
@@ -275,7 +269,7 @@ func checkURIs(x *findings, c Case, entry config.Server, o registry.Listing) {
 		add(t.URITemplate)
 	}
 	for _, owner := range slices.Sorted(maps.Keys(taken)) {
-		x.add(Warning, fmt.Sprintf("%s that it lists belong to the server %q, which had them first: %s.", counted(len(taken[owner]), "URI"), owner, some(taken[owner])),
+		x.add(Warning, fmt.Sprintf("%s that it lists belong to the server %q, which had them first: %s.", prose.Count(len(taken[owner]), "URI"), owner, some(taken[owner])),
 			fmt.Sprintf("is it meant to offer the same? Clients read its own as metarouter://%s/URI. To give it the URIs, remove the entry of %q", entry.Name, owner))
 	}
 }
@@ -295,7 +289,7 @@ func checkChanges(x *findings, entry config.Server, o registry.Listing) {
 		}
 	}
 	if len(names) > 0 {
-		x.add(Warning, fmt.Sprintf("%s changed since you last looked: %s.", counted(len(names), "tool"), some(names)),
+		x.add(Warning, fmt.Sprintf("%s changed since you last looked: %s.", prose.Count(len(names), "tool"), some(names)),
 			"are the changes what you expect of this server? To read them all and be warned no more, run: metarouter tools --seen --server "+entry.Name, details...)
 	}
 }
@@ -380,7 +374,7 @@ func checkSizes(x *findings, o registry.Listing) {
 		}
 	}
 	if len(most) > 0 {
-		x.add(Warning, fmt.Sprintf("the definitions of %s cost a model more than %d tokens each: %s.", counted(len(most), "tool"), bigTool, some(most)),
+		x.add(Warning, fmt.Sprintf("the definitions of %s cost a model more than %d tokens each: %s.", prose.Count(len(most), "tool"), bigTool, some(most)),
 			fmt.Sprintf(`leave out what you don't need: "tools": {"deny": [%s]}; or show only the search tools: "metarouter": {"mode": "search"}`, quoted(names[:min(len(names), 3)])))
 	}
 }
@@ -394,7 +388,7 @@ func noteRenamed(x *findings, c Case, o registry.Listing) {
 		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(why)) {
-		x.add(Note, fmt.Sprintf("clients see %s under another name, because %s: %s.", counted(len(why[reason]), "tool"), reason, some(why[reason])),
+		x.add(Note, fmt.Sprintf("clients see %s under another name, because %s: %s.", prose.Count(len(why[reason]), "tool"), reason, some(why[reason])),
 			`nothing has to be done; for a name of your own, write "tools": {"rename": {"its name": "a shorter one"}}, or give the server a shorter name`)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -18,7 +19,7 @@ func checkSchemas(x *findings, o registry.Listing) {
 		}
 	}
 	if len(costly) > 0 {
-		x.add(Warning, fmt.Sprintf("the arguments of %s are not validated, since the schemas would take very long to validate with.", counted(len(costly), "tool")),
+		x.add(Warning, fmt.Sprintf("the arguments of %s are not validated, since the schemas would take very long to validate with.", prose.Count(len(costly), "tool")),
 			fmt.Sprintf(`report this to the server's authors; if you don't know why a schema is like this, leave the tools out: "tools": {"deny": [%s]}`, quoted(names[:min(len(names), 3)])),
 			costly[:min(len(costly), 5)]...)
 	}

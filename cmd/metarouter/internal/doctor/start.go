@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -73,7 +74,7 @@ func checkRestarts(x *findings, entry config.Server, s status.Status) {
 	case s.Reverted:
 		x.add(Broken, "its edited entry does not start; the one before the edit is still running: "+s.LastError+".", "correct the entry, or undo the edit")
 	case s.Fault != nil && s.Restarts > 0:
-		x.add(Warning, fmt.Sprintf("it runs now, but before that it ended or failed to start %s. The last reason: %s.", counted(s.Restarts, "time"), s.LastError), rerun(entry))
+		x.add(Warning, fmt.Sprintf("it runs now, but before that it ended or failed to start %s. The last reason: %s.", prose.Count(s.Restarts, "time"), s.LastError), rerun(entry))
 	}
 }
 

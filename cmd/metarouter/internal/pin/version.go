@@ -1,10 +1,9 @@
 package pin
 
 import (
-	"cmp"
 	"encoding/json"
-	"slices"
-	"strings"
+
+	"golang.org/x/mod/semver"
 )
 
 // taken returns the version that npx takes of those that 'npm view SPEC version dist-tags
@@ -28,40 +27,17 @@ func taken(printed []byte) string {
 		case !npmVersion().MatchString(f.Version):
 		case f.Version == f.Tags.Latest:
 			return f.Version
-		case highest == "" || compare(f.Version, highest) > 0:
+		case highest == "" || higher("v"+f.Version, "v"+highest):
 			highest = f.Version
 		}
 	}
 	return highest
 }
 
-// compare orders versions of npm. A prerelease is below every release.
-func compare(a, b string) int {
-	a, _, _ = strings.Cut(a, "+")
-	b, _, _ = strings.Cut(b, "+")
-	a, early, isEarly := strings.Cut(a, "-")
-	b, early2, isEarly2 := strings.Cut(b, "-")
-	switch {
-	case isEarly && !isEarly2:
-		return -1
-	case isEarly2 && !isEarly:
-		return 1
+// higher reports whether npx prefers version a to b: a prerelease is below every release.
+func higher(a, b string) bool {
+	if early := semver.Prerelease(a) != ""; early != (semver.Prerelease(b) != "") {
+		return !early
 	}
-	return cmp.Or(compareParts(a, b), compareParts(early, early2))
-}
-
-// compareParts orders what dots separate: numbers by value, and below words.
-func compareParts(a, b string) int {
-	number := func(part string) bool { return strings.Trim(part, "0123456789") == "" }
-	return slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), func(a, b string) int {
-		switch {
-		case number(a) && number(b):
-			return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) // none begins with 0
-		case number(a):
-			return -1
-		case number(b):
-			return 1
-		}
-		return cmp.Compare(a, b)
-	})
+	return semver.Compare(a, b) > 0
 }

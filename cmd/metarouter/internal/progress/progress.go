@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -27,8 +28,8 @@ type Row struct {
 // RowsOf returns the rows of a router's servers.
 func RowsOf(all []adapter.ServerInfo) []Row {
 	rows := make([]Row, len(all))
-	for i, plain := range server.ServerRows(all) {
-		rows[i] = Row{plain, all[i].Since, all[i].Doing}
+	for i, row := range server.ServerRows(all) {
+		rows[i] = Row{row, all[i].Since, all[i].Doing}
 	}
 	return rows
 }
@@ -81,7 +82,7 @@ func liveRow(s Row, now time.Time) terminal.Row {
 		text = s.LastError
 	}
 	if s.Tools > 0 {
-		tools = counted(s.Tools, "tool")
+		tools = prose.Count(s.Tools, "tool")
 	}
 	return terminal.Row{{Text: mark, Colour: colour}, {Text: s.Name}, {Text: s.State, Colour: colour}, {Text: elapsed, Right: true}, {Text: tools, Right: true}, {Text: text, Colour: terminal.Faint}}
 }
@@ -129,7 +130,7 @@ func Tally(rows []Row) (line string, failed int) {
 		}
 		wanted++
 	}
-	parts := []string{fmt.Sprintf("%d of %s ready", up, counted(wanted, "server")), counted(tools, "tool")}
+	parts := []string{fmt.Sprintf("%d of %s ready", up, prose.Count(wanted, "server")), prose.Count(tools, "tool")}
 	if starting > 0 {
 		parts = append(parts, fmt.Sprintf("%d starting", starting))
 	}
@@ -137,14 +138,6 @@ func Tally(rows []Row) (line string, failed int) {
 		parts = append(parts, fmt.Sprintf("%d not working", failed))
 	}
 	return strings.Join(parts, ", "), failed
-}
-
-// counted returns "1 tool" or "3 tools".
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Table returns the table of servers for a terminal with so many columns and lines; 0

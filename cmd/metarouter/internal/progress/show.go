@@ -14,7 +14,7 @@ const (
 	// showAfter is how long servers must take to start before a terminal shows them.
 	showAfter = 400 * time.Millisecond
 
-	// showAskingAfter is the same for a running router that carries out a command.
+	// showAskingAfter is the same for a running router that a command asks.
 	showAskingAfter = time.Second
 )
 

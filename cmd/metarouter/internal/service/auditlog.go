@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,41 +12,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/auditlog"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
-
-// auditFile is the name of the audit log in the data folder.
-const auditFile = "audit.jsonl"
-
-// AuditOptions returns where a router records what its administrators and principals do. The
-// File is "" if it does not: the configuration says false, or it names no file and the router
-// serves no clients over HTTP or has no data folder.
-func AuditOptions(c config.Config, data string, overHTTP bool) audit.Options {
-	a := c.Router.Audit
-	o := audit.Options{File: a.File, MaxSize: a.MaxSize, MaxFiles: a.MaxFiles}
-	switch {
-	case a.Off:
-		o.File = ""
-	case a.File == "" && overHTTP && data != "":
-		o.File = AuditFile(data)
-	}
-	return o
-}
-
-// AuditFile returns the audit log that is in the data folder if the configuration names no other.
-func AuditFile(data string) string { return filepath.Join(data, auditFile) }
-
-// CanAudit fails if the configuration names an audit log that can't be written.
-func CanAudit(c config.Config) error {
-	if c.Router.Audit.Off || c.Router.Audit.File == "" {
-		return nil
-	}
-	if err := audit.Check(AuditOptions(c, "", false)); err != nil {
-		return fmt.Errorf("metarouter.audit: %w", err)
-	}
-	return nil
-}
 
 // An auditLog is the audit log of a configuration that is edited while the router runs.
 type auditLog struct {
@@ -74,7 +43,7 @@ func placeOf(o audit.Options) auditPlace { return auditPlace{o.File, o.MaxSize, 
 // start opens the log that the configuration asks for. Only a file that it names must be usable: a
 // router that keeps the log by default starts without it, and says so.
 func (l *auditLog) start(c config.Config) (err error) {
-	o := AuditOptions(c, l.data, l.overHTTP)
+	o := auditlog.Options(c, l.data, l.overHTTP)
 	l.options = placeOf(o)
 	if l.current, err = l.open(o); err == nil {
 		return nil
@@ -107,7 +76,7 @@ func (l *auditLog) Record(e audit.Event) {
 // edit goes on with the log of an edited configuration. If that can't be opened, the current log
 // stays in use. Both logs say where the other one is.
 func (l *auditLog) edit(c config.Config) {
-	o := AuditOptions(c, l.data, l.overHTTP)
+	o := auditlog.Options(c, l.data, l.overHTTP)
 	if l.options == placeOf(o) {
 		return
 	}
@@ -193,7 +162,7 @@ func summary(before, after config.Config) string {
 	parts := []string{"hash " + after.Digest()}
 	add := func(what string, names []string) {
 		if len(names) > 0 {
-			parts = append(parts, what+": "+briefly(names))
+			parts = append(parts, what+": "+prose.List(names, 10))
 		}
 	}
 	entries := func(c config.Config) map[string]config.Server {
@@ -275,13 +244,4 @@ func compareFields(a, b reflect.Value, differs func(name string)) {
 			differs(a.Type().Field(i).Name)
 		}
 	}
-}
-
-// briefly joins the first names.
-func briefly(names []string) string {
-	const most = 10
-	if more := len(names) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
-	}
-	return strings.Join(names, ", ")
 }

@@ -15,29 +15,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 )
 
-func TestAuditOptions(t *testing.T) {
-	named := config.Audit{File: "/logs/a.jsonl", MaxSize: 5, MaxFiles: 2}
-	off := named
-	off.Off = true
-	for name, c := range map[string]struct {
-		audit    config.Audit
-		data     string
-		overHTTP bool
-		want     string
-	}{
-		"over HTTP":              {config.Audit{}, "/data", true, filepath.Join("/data", "audit.jsonl")},
-		"over HTTP without data": {config.Audit{}, "", true, ""},
-		"over stdio":             {config.Audit{}, "/data", false, ""},
-		"named":                  {named, "/data", false, "/logs/a.jsonl"},
-		"off":                    {off, "/data", true, ""},
-	} {
-		o := AuditOptions(config.Config{Router: config.Router{Audit: c.audit}}, c.data, c.overHTTP)
-		if o.File != c.want {
-			t.Errorf("%s: %q, want %q", name, o.File, c.want)
-		}
-	}
-}
-
 // The log follows the configuration; each file says where the other one is.
 func TestAuditFollowsEdits(t *testing.T) {
 	dir := t.TempDir()
@@ -74,9 +51,6 @@ func TestAuditFollowsEdits(t *testing.T) {
 		if err != nil || strings.Join(got, "|") != want {
 			t.Errorf("%s: %q, %v, want %s", name, got, err, want)
 		}
-	}
-	if err := CanAudit(at("folder")); err == nil || !strings.HasPrefix(err.Error(), "metarouter.audit: ") {
-		t.Errorf("a folder: %v", err)
 	}
 	unusable := auditLog{log: zap.NewNop(), data: filepath.Join(dir, "one"), overHTTP: true}
 	if err := unusable.start(config.Config{}); err != nil || unusable.current != nil {

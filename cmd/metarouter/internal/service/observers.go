@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/dashboard"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -17,12 +17,12 @@ import (
 
 // Observers receive the events of a router. They must be closed.
 type Observers struct {
-	traces    *telemetry.Traces // nil if no traces are sent
-	access    *telemetry.EditedAccessLog
-	metrics   *telemetry.Metrics   // nil before addPages
-	dashboard *dashboard.Dashboard // nil before addPages
-	audit     auditLog
-	mask      telemetry.Mask // of the audit log
+	traces  *telemetry.Traces // nil if no traces are sent
+	access  *telemetry.EditedAccessLog
+	metrics *telemetry.Metrics // nil before addPages
+	api     *admin.API         // nil before addPages
+	audit   auditLog
+	mask    telemetry.Mask // of the audit log
 }
 
 // OpenObservers returns the observers that the configuration and the environment ask for. data is
@@ -43,10 +43,10 @@ func OpenObservers(c config.Config, version, data string, overHTTP bool, log *za
 	return o, nil
 }
 
-// addPages adds the page and the metrics.
-func (o *Observers) addPages(c config.Config, version string, log *zap.Logger) {
-	o.dashboard = dashboard.New(c, version, selector.Node(), log)
-	o.metrics = telemetry.NewMetrics(version)
+// addPages adds the admin API and the metrics.
+func (o *Observers) addPages(c config.Config, a admin.Options) {
+	o.api = admin.New(c, a)
+	o.metrics = telemetry.NewMetrics(a.Version)
 	o.metrics.CountDropped(o.access)
 }
 
@@ -56,8 +56,8 @@ func (o *Observers) callObserver() selector.Observer {
 	if o.metrics != nil {
 		all = append(all, o.metrics)
 	}
-	if o.dashboard != nil {
-		all = append(all, o.dashboard)
+	if o.api != nil {
+		all = append(all, o.api)
 	}
 	return all
 }
@@ -73,8 +73,8 @@ func (o *Observers) ObserveRouter(options *adapter.Options) {
 func (o *Observers) hide(secrets []string) {
 	o.access.Hide(secrets)
 	o.mask.Add(secrets)
-	if o.dashboard != nil {
-		o.dashboard.Hide(secrets)
+	if o.api != nil {
+		o.api.Hide(secrets)
 	}
 }
 
@@ -82,8 +82,8 @@ func (o *Observers) hide(secrets []string) {
 func (o *Observers) hideToken(token string) {
 	o.access.HideToken(token)
 	o.mask.AddToken(token)
-	if o.dashboard != nil {
-		o.dashboard.HideToken(token)
+	if o.api != nil {
+		o.api.HideToken(token)
 	}
 }
 
@@ -92,9 +92,6 @@ func (o *Observers) observeServer(options *server.Options) {
 	options.Observer, options.Tracer = o.callObserver(), o.traces.Tracer()
 	options.Savings = o.metrics
 }
-
-// Costs returns what clients of the router have cost in tokens. It may be called while the service runs.
-func (o *Observers) Costs(r *adapter.Parts) []telemetry.Cost { return o.metrics.Costs(r) }
 
 // learn notes the secrets of an edited configuration, before it is in use.
 func (o *Observers) learn(c config.Config) {
@@ -106,7 +103,7 @@ func (o *Observers) learn(c config.Config) {
 func (o *Observers) edited(c config.Config) {
 	o.access.Edit(c)
 	o.audit.edit(c)
-	o.dashboard.Loaded(c)
+	o.api.Loaded(c)
 }
 
 // lastTelemetry is how long the last log lines and spans may take to be written.
@@ -121,9 +118,9 @@ func (o *Observers) Close() {
 	o.traces.Close(ctx)
 }
 
-// register adds the routes of the page and, if the router serves over HTTP, of the metrics.
+// register adds the routes of the admin API and, if the router serves over HTTP, of the metrics.
 func (o *Observers) register(pages *http.ServeMux, r *adapter.Parts, s *server.Servers, overHTTP bool, log *zap.Logger) {
-	o.dashboard.Register(pages, r, s)
+	o.api.Register(pages, r, s, func() []telemetry.Cost { return o.metrics.Costs(r) })
 	if overHTTP {
 		pages.Handle("GET /metrics", o.metrics.Handler(r, log))
 	}

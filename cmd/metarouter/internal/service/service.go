@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
@@ -40,7 +41,6 @@ type Service struct {
 	Config   config.Config
 	Override func(*config.Router)      // sets what the command line asks for, in each configuration that is read
 	Trusted  func(config.Config) error // why an edited configuration may not be used
-	Judged   func(error)               // called with the reason why the files' present text is not in use, or with nil; may be nil
 	Profile  string                    // that all clients have; "" is none
 	Watch    bool                      // read the configuration again when its files change
 	Hangup   chan os.Signal            // a value makes the router read the configuration again
@@ -49,6 +49,7 @@ type Service struct {
 	Observers *Observers      // which the caller closes
 	Metrics   bool            // serve metrics
 	Screen    io.Writer       // shows how the servers start; nil for no terminal
+	Admin     admin.Options   // its Edits get why the files' present text is not in use
 	Version   string
 	Log       *zap.Logger
 
@@ -66,7 +67,7 @@ func (s *Service) Run(ctx context.Context) error {
 	c := s.Config
 	s.Override(&c.Router)
 	observers := s.Observers
-	observers.addPages(c, s.Version, s.Log)
+	observers.addPages(c, s.Admin)
 	options := s.Options
 	options.HeadStart, options.Watched = headStart, s.Screen != nil
 	observers.ObserveRouter(&options)
@@ -114,11 +115,8 @@ func (s *Service) pipeline(o *Observers, record *editRecord) config.Pipeline {
 		},
 		Trusted: s.Trusted,
 		Judged: func(why error) {
-			o.dashboard.Rejected(why)
+			o.api.Judged(why)
 			record.judged(why)
-			if s.Judged != nil {
-				s.Judged(why)
-			}
 		},
 		Sent: func(c config.Config) {
 			for _, p := range c.Problems {

@@ -209,6 +209,14 @@ func Elapsed(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d", seconds/60, seconds%60)
 }
 
+// Until says when a time is, for one that is near.
+func Until(at, now time.Time) string {
+	if !at.After(now) {
+		return "until " + at.Local().Format("2006-01-02 15:04") + ", which is over"
+	}
+	return fmt.Sprintf("until %s (%s from now)", at.Local().Format("2006-01-02 15:04"), Elapsed(at.Sub(now)))
+}
+
 // Lines joins lines as they are printed where nothing is live.
 func Lines(lines []string) string {
 	if len(lines) == 0 {

@@ -7,10 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
@@ -50,16 +49,9 @@ func Command(file, data string) string {
 	return command
 }
 
-// Ask shows on out what a text says that is not trusted, and how it differs from the approved
-// one, and asks whether to use it. readLine shows the question and returns the line that the
-// person types then.
-func Ask(ctx context.Context, readLine func(ctx context.Context, question func()) (string, error), out io.Writer, u *config.Untrusted) (yes bool, err error) {
-	fmt.Fprintf(out, "%s. It says:\n%s", plain.Line(u.Error()), Describe(u.Text, u))
-	line, err := readLine(ctx, func() {
-		fmt.Fprintln(out, "Use it? [y/N]") // it ends its line, since log lines may follow before the answer
-	})
-	if errors.Is(err, io.EOF) {
-		return false, nil
-	}
-	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y"), err
+// Ask shows on stderr what a text says that is not trusted, and how it differs from the approved
+// one, and asks the person at the terminal whether to use it.
+func Ask(ctx context.Context, c *console.Console, u *config.Untrusted) (yes bool, err error) {
+	fmt.Fprintf(c.Err, "%s. It says:\n%s", plain.Line(u.Error()), Describe(u.Text, u))
+	return c.Confirm(ctx, "Use it? [y/N]")
 }

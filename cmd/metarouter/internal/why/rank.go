@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -37,7 +38,7 @@ func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, tas
 	}
 	if at < 0 {
 		if t != nil {
-			a.say("it is not one of the %s for %q: too few of its words fit the task, and its meaning is too far from the task.", candidates(len(found.Candidates)), task)
+			a.say("it is not one of the %s for %q: too few of its words fit the task, and its meaning is too far from the task.", prose.Count(len(found.Candidates), "candidate"), task)
 		}
 		return nil
 	}
@@ -49,7 +50,7 @@ func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, tas
 	own := why[len(why)-1]
 	a.Rank = new(at + 1)
 	c := found.Candidates[at]
-	a.say("for %q it ranks %s of %s, with a score of %.2f and a confidence of %s.", task, ordinal(at+1), candidates(len(found.Candidates)), c.Score, Confidence(c.Confidence))
+	a.say("for %q it ranks %s of %s, with a score of %.2f and a confidence of %s.", task, ordinal(at+1), prose.Count(len(found.Candidates), "candidate"), c.Score, Confidence(c.Confidence))
 	if reason := own.Why(); reason != "" {
 		a.say("what speaks for it: %s.", reason)
 	}
@@ -97,11 +98,4 @@ func ordinal(n int) string {
 		return fmt.Sprintf("%drd", n)
 	}
 	return fmt.Sprintf("%dth", n)
-}
-
-func candidates(n int) string {
-	if n == 1 {
-		return "1 candidate"
-	}
-	return fmt.Sprintf("%d candidates", n)
 }

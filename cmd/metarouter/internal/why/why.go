@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -43,9 +44,6 @@ type Question struct {
 
 	// Profile is the profile whose clients the question is about; "" is all clients.
 	Profile string
-
-	// Wait runs a function that waits for servers. It may show their progress.
-	Wait func(wait func())
 }
 
 // Ask answers the question for a router. It fails with a *server.NameError if several
@@ -67,9 +65,9 @@ func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
 	if !x.knows() || all {
 		// Start the servers that can have the tool: all of them if the name does not say.
 		if of, _, ok := server.Split(x.asked, q.Config.Router.Separator, x.servers); ok && !all {
-			q.Wait(func() { r.Try(ctx, of) })
+			r.Try(ctx, of)
 		} else {
-			q.Wait(func() { r.Settled(ctx) })
+			r.Settled(ctx)
 		}
 		if ctx.Err() != nil {
 			return Answer{}, ctx.Err()
@@ -383,11 +381,8 @@ func stateWords(s adapter.ServerInfo) string {
 
 // some joins the first few.
 func some(names []string, most int) string {
-	switch {
-	case len(names) == 0:
+	if len(names) == 0 {
 		return "none"
-	case len(names) > most:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
-	return strings.Join(names, ", ")
+	return prose.List(names, most)
 }

@@ -2,7 +2,7 @@
 // it, and are drawn again, at most once a frame, when it has changed.
 
 /**
- * The shapes of servers, calls and the rest are those of cmd/metarouter/internal/dashboard/api.go.
+ * The shapes of servers, calls and the rest are those of cmd/metarouter/internal/admin/api.go and answers.go.
  * @typedef {object} State
  * @property {"connecting"|"live"|"lost"|"asleep"} link
  * @property {string} refused while the link is lost, why; "" if nobody says

@@ -1,0 +1,506 @@
+package admin
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+func TestMain(m *testing.M) {
+	mcptest.ServeIfAsked()
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
+}
+
+// A site is a dashboard of a router that runs.
+type site struct {
+	t *testing.T
+	*API
+	mux   *http.ServeMux
+	url   string
+	edits chan<- config.Config
+}
+
+func fake(name, tools string) config.Server {
+	command, args := mcptest.Command("-tools", tools)
+	return config.Server{Name: name, Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second}
+}
+
+// open runs a router of the servers until the test ends.
+func open(t *testing.T, servers ...config.Server) *site {
+	t.Helper()
+	c := config.Config{Servers: servers}
+	d := New(c, Options{Version: "1.2.3"})
+	r := adapter.New(c, adapter.Options{Observer: d})
+	edits := make(chan config.Config)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx, edits) }()
+	mux := http.NewServeMux()
+	options := server.Options{Live: adapter.Follow(r.Parts(), func(c config.Config) *server.Options {
+		return &server.Options{Mode: cmp.Or(c.Router.Mode, server.Direct)}
+	})}
+	d.Register(mux, r.Parts(), server.NewServers(server.Profiles{
+		Open: func([]string) (server.Router, server.Options) { return r.Parts(), options }, Whole: r.Parts(),
+	}), func() []telemetry.Cost { return nil })
+	s := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+		cancel()
+		<-done
+	})
+	bounded, enough := context.WithTimeout(ctx, 30*time.Second)
+	defer enough()
+	r.Settled(bounded)
+	mcptest.WaitFor(t, "the servers", func() bool { // their tools are known a moment before
+		return !slices.ContainsFunc(r.Parts().Servers(), func(s adapter.ServerInfo) bool { return s.State == status.Starting })
+	})
+	return &site{t, d, mux, s.URL, edits}
+}
+
+// ask sends a request and decodes the answer into v.
+func (s *site) ask(method, path, body string, v any, header ...string) (status int) {
+	s.t.Helper()
+	q, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		q.Header.Set(header[i], header[i+1])
+	}
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	if v != nil {
+		if err := json.Unmarshal(text, v); err != nil {
+			s.t.Fatalf("%s: %v: %s", path, err, text)
+		}
+	}
+	return answer.StatusCode
+}
+
+// watch returns what reads the updates of a page, each when it has come.
+func (s *site) watch() (next func() update) {
+	s.t.Helper()
+	q, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/dashboard/events", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { answer.Body.Close() })
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 1<<20)
+	return func() (u update) {
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				if err := json.Unmarshal([]byte(data), &u); err != nil {
+					s.t.Fatal(err)
+				}
+				return u
+			}
+		}
+		s.t.Fatal("the stream has ended: ", lines.Err())
+		return u
+	}
+}
+
+// until reads updates until one is as wanted.
+func until(next func() update, wanted func(update) bool) update {
+	for {
+		if u := next(); wanted(u) {
+			return u
+		}
+	}
+}
+
+func state(u update, server string) string {
+	i := slices.IndexFunc(u.Servers, func(s serverInfo) bool { return s.Name == server })
+	if i < 0 {
+		return ""
+	}
+	return u.Servers[i].State
+}
+
+// A page gets everything at first, and then what changes.
+func TestEvents(t *testing.T) {
+	s := open(t, fake("a", "echo,fail,crash"), fake("b", "pid"))
+	next := s.watch()
+	first := next()
+	if !first.Full || !slices.Equal(first.Order, []string{"a", "b"}) || state(first, "a") != "ready" || len(first.Rates) != keptSeconds-1 ||
+		first.Router == nil || first.Router.Mode != "direct" || first.Catalog == nil || first.Catalog.Tools != 4 || first.Config == nil || len(first.Config.Entries) != 2 {
+		t.Errorf("at first: %+v", first)
+	}
+	var done Called
+	if status := s.ask(http.MethodPost, "/dashboard/call", `{"tool":"a:echo","arguments":{"message":"hi"}}`, &done); status != 200 || !strings.Contains(string(done.Result), "hi") {
+		t.Fatalf("%d %s", status, done.Result)
+	}
+	s.ask(http.MethodPost, "/dashboard/call", `{"tool":"a:fail","arguments":{},"confirmed":true}`, &done)
+	var calls []call
+	var counted second
+	u := until(next, func(u update) bool {
+		calls = append(calls, u.Calls...)
+		for _, r := range u.Rates {
+			counted.OK += r.OK
+			counted.Failed += r.Failed
+		}
+		return len(calls) == 2 && counted.OK+counted.Failed == 2
+	})
+	if u.Full || u.Config != nil || u.Catalog != nil || counted.OK != 1 || counted.Failed != 1 || calls[0].Tool != "echo" || calls[0].Outcome != "ok" || calls[0].Client != "dashboard" ||
+		len(calls[0].Trace) != 32 || calls[0].Out == 0 || calls[1].Outcome != "tool_error" {
+		t.Errorf("counted %+v, calls %+v", counted, calls)
+	}
+
+	s.ask(http.MethodPost, "/dashboard/call", `{"tool":"a:crash","arguments":{},"confirmed":true}`, nil)
+	u = until(next, func(u update) bool {
+		return slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.State == "ready" && s.Restarts == 1 })
+	})
+	if !slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.Name == "a" && len(s.Latency) == 3 }) {
+		t.Errorf("after the crash: %+v", u.Servers)
+	}
+
+	// A later page gets all that.
+	if again := s.watch()(); !again.Full || len(again.Calls) != 3 || again.Skipped != 0 || again.Latency.P50 == 0 {
+		t.Errorf("another page: %+v", again)
+	}
+}
+
+// A page is sent the mode that an edit sets.
+func TestEventsOfTheMode(t *testing.T) {
+	entry := fake("a", "echo")
+	s := open(t, entry)
+	next := s.watch()
+	if first := next(); first.Router == nil || first.Router.Mode != server.Direct {
+		t.Errorf("%+v", first.Router)
+	}
+	s.edits <- config.Config{Servers: []config.Server{entry}, Router: config.Router{Mode: server.Search}}
+	if u := until(next, func(u update) bool { return u.Router != nil }); u.Router.Mode != server.Search {
+		t.Errorf("%+v", u.Router)
+	}
+}
+
+// A server is stopped and started from the page, and by it alone.
+func TestAct(t *testing.T) {
+	s := open(t, fake("a", "echo"), fake("b", "pid"))
+	next := s.watch()
+	next()
+	for _, test := range []struct {
+		path   string
+		status int
+		header []string
+	}{
+		{"/dashboard/servers/nobody/stop", 404, nil},
+		{"/dashboard/servers/a/explode", 404, nil},
+		{"/dashboard/servers/a/stop", 403, []string{"Origin", "https://evil.example"}},
+		{"/dashboard/servers/a/stop", 403, []string{"Sec-Fetch-Site", "same-site"}},
+		{"/dashboard/servers/a/stop", 415, []string{"Content-Type", "text/plain"}},
+		{"/dashboard/call", 409, nil},
+	} {
+		var why Refusal
+		body := `{"tool":"b:pid","arguments":{}}`
+		if strings.HasSuffix(test.path, "call") {
+			body = `{"tool":"a:echo","arguments":{}}`
+			s.edits <- config.Config{Servers: []config.Server{fake("a", "browser_click"), fake("b", "pid")}}
+			until(next, func(u update) bool { return u.Catalog != nil })
+			body = `{"tool":"a:browser_click","arguments":{}}`
+		}
+		if status := s.ask(http.MethodPost, test.path, body, &why, test.header...); status != test.status || why.Error == "" {
+			t.Errorf("%s %v: %d %q, want %d", test.path, test.header, status, why.Error, test.status)
+		}
+	}
+	if status := s.ask(http.MethodPost, "/dashboard/servers/a/stop", "{}", nil); status != 200 {
+		t.Fatal(status)
+	}
+	u := until(next, func(u update) bool { return state(u, "a") == "disabled" })
+	if !slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.ByHand }) {
+		t.Errorf("stopped: %+v", u.Servers)
+	}
+	if status := s.ask(http.MethodPost, "/dashboard/servers/a/start", "{}", nil); status != 200 {
+		t.Fatal(status)
+	}
+	until(next, func(u update) bool { return state(u, "a") == "ready" })
+	if status := s.ask(http.MethodPost, "/dashboard/servers/b/restart", "{}", nil); status != 200 {
+		t.Error(status)
+	}
+}
+
+// Tools are found as the router finds them, and it says why.
+func TestTools(t *testing.T) {
+	s := open(t, fake("a", "echo,browser_screenshot,browser_click"), fake("b", "pid"))
+	var found Tools
+	s.ask(http.MethodGet, "/dashboard/tools?q=take+a+screenshot", "", &found)
+	if len(found.Tools) == 0 || found.Tools[0].ID != "a:browser_screenshot" || found.Tools[0].Why == nil || !strings.Contains(found.Tools[0].Reason, "screenshot") || found.Total != 4 || !found.Sure || found.Abstained {
+		t.Errorf("found %+v", found)
+	}
+	for query, want := range map[string]string{
+		"":                            "a:browser_click a:browser_screenshot a:echo b:pid",
+		"server=b":                    "b:pid",
+		"capability=browser&server=a": "a:browser_click a:browser_screenshot",
+		"q=screenshot&server=b":       "b:pid", // the nearest
+	} {
+		var found Tools
+		s.ask(http.MethodGet, "/dashboard/tools?"+query, "", &found)
+		if found.Fitting != len(found.Tools) {
+			t.Errorf("%s: %d fit, and %d are told", query, found.Fitting, len(found.Tools))
+		}
+		var ids []string
+		for _, t := range found.Tools {
+			ids = append(ids, t.ID)
+		}
+		if got := strings.Join(ids, " "); got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+	found = Tools{}
+	if s.ask(http.MethodGet, "/dashboard/tools?limit=3", "", &found); len(found.Tools) != 3 || found.Fitting != 4 {
+		t.Errorf("of a list with a limit: %d of %d", len(found.Tools), found.Fitting)
+	}
+	found = Tools{}
+	s.ask(http.MethodGet, "/dashboard/tools?q=screenshots+frobnicated"+strings.Repeat("+x", 100_000), "", &found)
+	if len(found.Tools) == 0 || found.Tools[0].Why.Words[0].Word != "screenshots" || !slices.Contains(found.Tools[0].Why.Missing, "frobnicated") {
+		t.Errorf("a long search: %+v", found)
+	}
+	var whole wholeTool
+	if status := s.ask(http.MethodGet, "/dashboard/tool?id=a:browser_click", "", &whole); status != 200 || !whole.Asks || whole.ExposedName != "a__browser_click" || !strings.Contains(string(whole.InputSchema), "selector") {
+		t.Errorf("%d %+v", status, whole)
+	}
+	if status := s.ask(http.MethodGet, "/dashboard/tool?id=a:none", "", nil); status != 404 {
+		t.Error(status)
+	}
+}
+
+// A changed definition is shown with its difference until a person has seen it.
+func TestChangedTools(t *testing.T) {
+	s := open(t, fake("a", "echo: Repeats a text"), fake("b", "pid"))
+	next := s.watch()
+	next()
+	changedIn := func(n int) func(u update) bool {
+		return func(u update) bool {
+			return slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.Name == "a" && s.ChangedTools == n && len(s.Changed) == n })
+		}
+	}
+	s.edits <- config.Config{Servers: []config.Server{fake("a", "echo: Sends a text to me"), fake("b", "pid")}}
+	until(next, changedIn(1))
+	var whole wholeTool
+	s.ask(http.MethodGet, "/dashboard/tool?id=a:echo", "", &whole)
+	if !whole.Changed || fmt.Sprint(whole.Changes) != `[description was "Repeats a text" and is "Sends a text to me"]` {
+		t.Errorf("changed: %v, %q", whole.Changed, whole.Changes)
+	}
+	if status := s.ask(http.MethodPost, "/dashboard/servers/a/seen", "{}", nil, "Origin", "https://evil.example"); status != http.StatusForbidden {
+		t.Error("another page may mark changes as seen:", status)
+	}
+	if status := s.ask(http.MethodPost, "/dashboard/servers/a/seen", "{}", nil); status != http.StatusOK {
+		t.Error(status)
+	}
+	until(next, changedIn(0))
+	whole = wholeTool{}
+	if s.ask(http.MethodGet, "/dashboard/tool?id=a:echo", "", &whole); whole.Changed || whole.Changes != nil {
+		t.Errorf("seen: %+v", whole)
+	}
+}
+
+// Hints that claim more than before are shown, and count once they are confirmed as they were
+// shown.
+func TestChangedHints(t *testing.T) {
+	claims := func(annotations string) config.Server {
+		command, args := mcptest.Command("-tool", `{"name":"tidy","inputSchema":{"type":"object"},"annotations":`+annotations+`}`)
+		return config.Server{Name: "a", Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second}
+	}
+	s := open(t, claims("{}"))
+	next := s.watch()
+	next()
+	var shown []Hint
+	changed := func(n int) func(u update) bool {
+		return func(u update) bool {
+			return slices.ContainsFunc(u.Servers, func(s serverInfo) bool { shown = s.Hints; return s.ChangedHints == n && len(s.Hints) == n })
+		}
+	}
+	s.edits <- config.Config{Servers: []config.Server{claims(`{"readOnlyHint":true}`)}}
+	until(next, changed(1))
+	if shown[0].ID != "a:tidy" || shown[0].Tool != "tidy" || fmt.Sprint(shown[0].Changes) != "[readOnlyHint was missing and is true]" {
+		t.Errorf("shown: %+v", shown)
+	}
+	var whole wholeTool
+	if s.ask(http.MethodGet, "/dashboard/tool?id=a:tidy", "", &whole); !strings.Contains(whole.Doubt, "no person has confirmed") || !whole.Asks {
+		t.Errorf("the tool: %+v", whole)
+	}
+	body, _ := json.Marshal(Confirmation{map[string]registry.Hints{"tidy": shown[0].Hints}})
+	for _, c := range []struct {
+		body, header string
+		want         int
+	}{
+		{"{}", "", http.StatusBadRequest},
+		{`{"hints":{"tidy":{"readOnlyHint":false}}}`, "", http.StatusConflict},
+		{string(body), "https://evil.example", http.StatusForbidden},
+		{string(body), "", http.StatusOK},
+	} {
+		var header []string
+		if c.header != "" {
+			header = []string{"Origin", c.header}
+		}
+		if status := s.ask(http.MethodPost, "/dashboard/servers/a/hints", c.body, nil, header...); status != c.want {
+			t.Errorf("%s from %q: %d, want %d", c.body, c.header, status, c.want)
+		}
+	}
+	until(next, changed(0))
+	whole = wholeTool{}
+	if s.ask(http.MethodGet, "/dashboard/tool?id=a:tidy", "", &whole); whole.Doubt != "" || whole.Asks {
+		t.Errorf("confirmed: %+v", whole)
+	}
+}
+
+// What an edit changes is shown, and no secret.
+func TestConfiguration(t *testing.T) {
+	before := config.Server{Name: "a", Transport: config.Stdio, Command: "npx", Args: []string{"-y", "a b", "--api-key", "hush1", "--token=hush2", "postgres://me:hush3@host/db", "--header", "Authorization: Bearer hush9hush", "-e", "STRIPE_KEY=hush10",
+		"https://host/mcp/?tavilyApiKey=hush11", "https://host/mcp?hush12", "a1b2c3d4e5f6g7hush13xyz", "--user=ann", "@modelcontextprotocol/server-filesystem"}, Env: map[string]string{"KEY": "hush4"}}
+	remote := config.Server{Name: "r", Transport: config.StreamableHTTP, URL: "https://me:hush5@host/s/hush14a1b2c3d4e5f6g7h8/mcp?key=hush6", Headers: map[string]string{"Authorization": "hush7"}}
+	d := New(config.Config{Files: []string{"/f"}, Servers: []config.Server{before, remote}}, Options{})
+	text, _ := json.Marshal(d.configuration())
+	if strings.Contains(string(text), "hush") {
+		t.Errorf("a secret is shown: %s", text)
+	}
+	if got, want := d.configuration().Entries[0].Command, `npx -y 'a b' --api-key ••• --token=••• postgres://•••@host/db --header 'Authorization: •••' -e STRIPE_KEY=••• 'https://host/mcp/?tavilyApiKey=•••' 'https://host/mcp?•••' ••• --user=ann @modelcontextprotocol/server-filesystem`; got != want {
+		t.Errorf("command %s, want %s", got, want)
+	}
+	if got, want := d.configuration().Entries[1].URL, "https://host/s/•••/mcp"; got != want {
+		t.Errorf("URL %s, want %s", got, want)
+	}
+	after := before
+	after.Env, after.Lazy = map[string]string{"KEY": "hush8"}, true
+	problem := config.Problem{File: "/f", Line: 3, Column: 4, Message: "oh"}
+	d.Loaded(config.Config{Servers: []config.Server{after, {Name: "n"}}, Problems: []config.Problem{problem}})
+	e := d.configuration().Edit
+	if !slices.Equal(e.Added, []string{"n"}) || !slices.Equal(e.Removed, []string{"r"}) || len(e.Changed) != 1 || !slices.Equal(e.Changed[0].Fields, []string{"env", "lazy"}) || e.Router {
+		t.Errorf("edit %+v", e)
+	}
+	shown := d.configuration()
+	d.Judged(errors.New("/f:1:2: a comma is missing"))
+	if d.configuration() == shown || d.configuration().Rejected == "" || shown.Rejected != "" {
+		t.Error("the rejected edit is not shown")
+	}
+	d.Judged(&trust.Waiting{Untrusted: &config.Untrusted{Before: true, Added: []string{"n"}}, Command: "metarouter trust /f"})
+	if c := d.configuration(); !strings.Contains(c.Rejected, "(added: n)") || strings.Contains(c.Rejected, "run:") || c.Approve != "metarouter trust /f" {
+		t.Errorf("an edit that waits is shown as %q, %q", c.Rejected, c.Approve)
+	}
+	d.Judged(nil)
+	if d.configuration().Rejected != "" || d.configuration().Approve != "" {
+		t.Error("it is still shown after it was repaired")
+	}
+}
+
+// A page of another site reads nothing, and HEAD opens no page.
+func TestForeignPages(t *testing.T) {
+	s := open(t)
+	if status := s.ask(http.MethodHead, "/dashboard/events", "", nil); status != 200 || s.pages.Load() != 0 {
+		t.Errorf("%d, and %d pages are open", status, s.pages.Load())
+	}
+	for _, route := range s.routes() {
+		path, isGet := strings.CutPrefix(route.pattern, "GET /dashboard/")
+		if !isGet || strings.HasPrefix(path, "page/") {
+			continue
+		}
+		for _, site := range []string{"cross-site", "same-site"} {
+			if status := s.ask(http.MethodGet, "/dashboard/"+strings.ReplaceAll(path, "{name}", "none"), "", nil, "Sec-Fetch-Site", site); status != 403 {
+				t.Errorf("%s for a %s page: %d", path, site, status)
+			}
+		}
+	}
+}
+
+// Servers that do not work are told with what the doctor says, and strangers' texts as
+// plain text without secrets.
+func TestWhatIsWrong(t *testing.T) {
+	command, args := mcptest.Command("-tools", "echo")
+	const says = `printf '\033[31mred\033[0m \033]0;title\007GITHUB_TOKEN=ghp_0123456789abcdefghij\n' >&2; exec "$0" "$@"`
+	command, args = "sh", append([]string{"-c", says, command}, args...)
+	s := open(t, config.Server{Name: "missing", Transport: config.Stdio, Command: "metarouter-no-such-command", StartTimeout: time.Second},
+		config.Server{Name: "loud", Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second})
+	next := s.watch()
+	servers := make(map[string]serverInfo)
+	learn := func(u update) bool {
+		for _, s := range u.Servers {
+			servers[s.Name] = s
+		}
+		return servers["missing"].State == "failed" && len(servers["loud"].Stderr) > 0
+	}
+	if !learn(next()) {
+		until(next, learn)
+	}
+	missing, loud := servers["missing"], servers["loud"]
+	if !strings.Contains(missing.Problem, "metarouter-no-such-command") || !strings.Contains(missing.Fix, "install it") {
+		t.Errorf("%+v", missing)
+	}
+	if loud.Problem != "" || loud.Fix != "" {
+		t.Errorf("what works is called broken: %+v", loud)
+	}
+	if got := strings.Join(loud.Stderr, "\n"); got != "red GITHUB_TOKEN=***" {
+		t.Errorf("stderr %q", got)
+	}
+	const unset = "the variable API_TOKEN is not set; set it, or write ${API_TOKEN:-default}" // our own words are no secret
+	info := s.infoOf(adapter.ServerInfo{Status: status.Status{Name: "x", State: status.Misconfigured, LastError: unset}}, sentServer{})
+	if info.LastError != unset {
+		t.Errorf("the error is told as %q", info.LastError)
+	}
+	s.edits <- config.Config{}
+	until(next, func(u update) bool { return u.Order != nil })
+	s.diagnoses.Range(func(server, _ any) bool {
+		t.Errorf("of servers that are no more, %v is kept", server)
+		return true
+	})
+}
+
+// Who closes the page gives up the call that it waits for.
+func TestGiveUp(t *testing.T) {
+	s := open(t, fake("a", "sleep"))
+	next := s.watch()
+	next()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/dashboard/call", strings.NewReader(`{"tool":"a:sleep","arguments":{"ms":60000},"confirmed":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		if answer, err := http.DefaultClient.Do(q); err == nil {
+			answer.Body.Close()
+		}
+	}()
+	until(next, func(u update) bool {
+		return slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.Calls == 1 })
+	})
+	leave()
+	<-gone
+	until(next, func(u update) bool {
+		return slices.ContainsFunc(u.Calls, func(c call) bool { return c.Outcome == "cancelled" })
+	})
+}

@@ -1,0 +1,53 @@
+package admin
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/server"
+)
+
+// GET /dashboard/approvals answers with the calls that wait for a person's approval. POST
+// /dashboard/approvals/ID/approve and POST /dashboard/approvals/ID/deny answer one.
+type approvals struct {
+	Approvals []approval.Pending `json:"approvals"` // the oldest first
+}
+
+// approvals answers GET /dashboard/approvals.
+func (a *API) approvals(*query) (any, error) {
+	return approvals{a.router.Approvals().List()}, nil
+}
+
+// decide answers POST /dashboard/approvals/ID/ACTION.
+func (a *API) decide(q *query) (any, error) {
+	desk, id, by, err := a.router.Approvals(), q.PathValue("id"), server.PrincipalOf(q.Context()).Name, error(nil)
+	call := pendingCall(desk, id)
+	switch q.PathValue("action") {
+	case "approve":
+		err = desk.Approve(id, by)
+		a.record(q, audit.Event{Action: audit.Approval, Outcome: audit.OK, Target: call, Reason: "approved"}, err)
+	case "deny":
+		err = desk.Deny(id, by)
+		a.record(q, audit.Event{Action: audit.Approval, Outcome: audit.Refused, Target: call, Reason: "declined"}, err)
+	default:
+		err = errors.New("a call can be approved or denied")
+	}
+	if err != nil {
+		return nil, absent(err)
+	}
+	return struct{}{}, nil
+}
+
+// pendingCall names the call that waits, and for whom; "" if it no longer does.
+func pendingCall(desk *adapter.Desk, id string) string {
+	for _, p := range desk.List() {
+		if p.ID == id {
+			return strings.TrimSuffix(p.Server+":"+p.Tool+" for "+cmp.Or(p.Principal, p.Client), " for ")
+		}
+	}
+	return ""
+}

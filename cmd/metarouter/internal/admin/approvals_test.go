@@ -1,0 +1,76 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/approval"
+)
+
+// A page lists the calls that wait, and answers them.
+func TestApprovals(t *testing.T) {
+	s := open(t)
+	desk := s.router.Approvals()
+	request := func(title string) approval.Request {
+		return approval.Request{Principal: "ci", Profile: "work", Client: "test", Server: "github", Tool: "create_issue",
+			Arguments: json.RawMessage(`{"title":"` + title + `"}`), Reason: "it asks"}
+	}
+	for _, title := range []string{"a", "b"} {
+		desk.Ask(t.Context(), request(title), nil)
+	}
+	var list approvals
+	if status := s.ask("GET", "/dashboard/approvals", "", &list); status != http.StatusOK || len(list.Approvals) != 2 {
+		t.Fatalf("status %d: %+v", status, list)
+	}
+	first := list.Approvals[0]
+	if first.Tool != "create_issue" || first.Arguments != "{\n  \"title\": \"a\"\n}" || !first.Whole || first.Principal != "ci" || first.Reason != "it asks" {
+		t.Errorf("the page has %+v", first)
+	}
+	answer := func(p approval.Pending, action string, header ...string) int {
+		return s.ask("POST", "/dashboard/approvals/"+p.ID+"/"+action, "{}", nil, header...)
+	}
+	for _, tc := range []struct {
+		pending approval.Pending
+		action  string
+		header  []string
+		want    int
+	}{
+		{first, "approve", []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+		{first, "approve", []string{"Content-Type", "text/plain"}, http.StatusUnsupportedMediaType},
+		{first, "guess", nil, http.StatusNotFound},
+		{approval.Pending{ID: "guessed"}, "approve", nil, http.StatusNotFound},
+		{first, "approve", nil, http.StatusOK},
+		{first, "approve", nil, http.StatusNotFound},
+		{list.Approvals[1], "deny", nil, http.StatusOK},
+	} {
+		if status := answer(tc.pending, tc.action, tc.header...); status != tc.want {
+			t.Errorf("%s of %s: status %d, want %d", tc.action, tc.pending.ID, status, tc.want)
+		}
+	}
+	if err := desk.Ask(t.Context(), request("a"), nil); err != nil {
+		t.Errorf("the approved call: %v", err)
+	}
+	if refused, ok := errors.AsType[*approval.Refused](desk.Ask(t.Context(), request("b"), nil)); !ok || refused.Why != approval.Declined {
+		t.Errorf("the denied call: %v", refused)
+	}
+	if status := s.ask("GET", "/dashboard/approvals", "", &list, "Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
+		t.Errorf("another site's page may list them: status %d", status)
+	}
+}
+
+// A page gets the calls that wait, and learns that one was answered.
+func TestApprovalEvents(t *testing.T) {
+	s := open(t)
+	next := s.watch()
+	if first := next(); first.Approvals == nil || len(first.Approvals) != 0 {
+		t.Errorf("at first: %+v", first.Approvals)
+	}
+	s.router.Approvals().Ask(t.Context(), approval.Request{Server: "github", Tool: "create_issue", Arguments: json.RawMessage("{}")}, nil)
+	u := until(next, func(u update) bool { return len(u.Approvals) == 1 })
+	if err := s.router.Approvals().Approve(u.Approvals[0].ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	until(next, func(u update) bool { return u.Approvals != nil && len(u.Approvals) == 0 })
+}

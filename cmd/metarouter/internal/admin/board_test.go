@@ -1,0 +1,118 @@
+package admin
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// ended is a call that ended at a second and took so long.
+func ended(at int64, took time.Duration, o selector.Outcome) selector.Execution {
+	t := &registry.NormalizedTool{ID: "s:t", Server: "s", Name: "t"}
+	return selector.Execution{Tool: t, Answered: t, Began: time.Unix(at, 0).Add(-took), Took: took, Outcome: o}
+}
+
+func TestBoard(t *testing.T) {
+	const now = 1_000_000
+	var b board
+	for i := range 450 {
+		b.Executed(ended(now-449+int64(i), time.Duration(i)*time.Millisecond, selector.OK))
+	}
+	b.Executed(ended(now, time.Hour, selector.NoAnswer))
+	calls, skipped := b.since(0)
+	if len(calls) != maxUpdate || skipped != 351 || calls[0].Seq != 352 || calls[maxUpdate-1].Seq != 451 || calls[maxUpdate-1].Outcome != selector.NoAnswer {
+		t.Errorf("%d calls from %d on, %d skipped", len(calls), calls[0].Seq, skipped)
+	}
+	if calls, skipped := b.since(450); len(calls) != 1 || skipped != 0 {
+		t.Errorf("%d calls, %d skipped", len(calls), skipped)
+	}
+	if calls, skipped := b.since(451); len(calls) != 0 || skipped != 0 {
+		t.Errorf("%d calls, %d skipped", len(calls), skipped)
+	}
+
+	rates := b.rates(0, now+1)
+	if len(rates) != keptSeconds-1 || rates[0].OK != 1 || rates[len(rates)-1] != (second{now, 1, 1}) {
+		t.Errorf("%d seconds: %v … %v", len(rates), rates[0], rates[len(rates)-1])
+	}
+	if rates := b.rates(now+100, now+103); !slices.Equal(rates, []second{{Unix: now + 100}, {Unix: now + 101}, {Unix: now + 102}}) {
+		t.Errorf("when nothing is called: %v", rates)
+	}
+
+	h := b.histogram(now)
+	total := 0
+	for _, n := range h.Counts {
+		total += n
+	}
+	if total < keptSeconds-slotSeconds || total > keptSeconds+1 || h.Counts[len(bounds)] != 1 || h.P50 < 200 || h.P50 > 400 || h.P99 < 400 || h.P99 > 500 {
+		t.Errorf("%d calls: %+v", total, h)
+	}
+	if h := b.histogram(now + 2*keptSeconds); h.P99 != 0 {
+		t.Errorf("of long ago: %+v", h)
+	}
+	if trail := b.trail("s"); len(trail) != keptTrail || trail[0] != 411 || trail[keptTrail-2] != 449 {
+		t.Errorf("trail %v", trail)
+	}
+	b.forget(func(server string) bool { return server == "s" })
+	if len(b.trail("s")) != 0 {
+		t.Error("the server is not forgotten")
+	}
+}
+
+func TestBounds(t *testing.T) {
+	for ms, slot := range map[string]int{"0": 0, "0.999": 0, "1": 1, "1.5": 1, "2": 2, "29999": 13, "30000": 14, "99999999": 14} {
+		var b board
+		f, _ := strconv.ParseFloat(ms, 64)
+		b.Executed(ended(1000, time.Duration(f*1e6), selector.OK))
+		if h := b.histogram(1000); h.Counts[slot] != 1 {
+			t.Errorf("%s ms: %v", ms, h.Counts)
+		}
+	}
+}
+
+// A clock that is set back leaves no call of the future, and one that was never set does
+// no harm.
+func TestClock(t *testing.T) {
+	const now = 1_000_000
+	var b board
+	b.Executed(ended(now+3600, time.Millisecond, selector.OK))
+	b.Executed(ended(now, time.Millisecond, selector.OK))
+	if rates := b.rates(now+3600, now+1); len(rates) != keptSeconds-1 || rates[len(rates)-1] != (second{now, 1, 0}) {
+		t.Errorf("%d seconds: %v", len(rates), rates)
+	}
+	if h := b.histogram(now); h.Counts[1] != 1 {
+		t.Errorf("%v", h.Counts)
+	}
+	b.Executed(selector.Execution{Tool: &registry.NormalizedTool{ID: "s:t"}, Took: 1500 * time.Millisecond, Outcome: selector.OK})
+	b.rates(0, -5)
+}
+
+// The failure that a tool reports is shown as one plain line.
+func TestFault(t *testing.T) {
+	var b board
+	for _, test := range []struct {
+		outcome            selector.Outcome
+		fault, text, wants string
+	}{
+		{selector.ToolError, "", "no such file\nstack …", "no such file"},
+		{selector.ToolError, "", "401: api_key=hush4711 is wrong", "401: api_key=*** is wrong"},
+		{selector.ToolError, "", "\u001b[31mred\u001b[0m", "red"},
+		{selector.ToolError, "", strings.Repeat("é", 1000), strings.Repeat("é", 250) + "…"},
+		{selector.OK, "", "all is well", ""},
+		{selector.Outcome("server_error"), "Bearer abcdefghijkl", "", "***"},
+	} {
+		text, _ := json.Marshal(test.text)
+		e := ended(1000, time.Millisecond, test.outcome)
+		e.Fault, e.Result, e.Client = test.fault, []byte(`{"content":[{"type":"text","text":`+string(text)+`}],"isError":true}`), strings.Repeat("x", 1<<20)
+		b.Executed(e)
+		calls, _ := b.since(b.last - 1)
+		if calls[0].Fault != test.wants || len(calls[0].Client) > 600 {
+			t.Errorf("%q by %.20q, want %q", calls[0].Fault, calls[0].Client, test.wants)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package admin
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+)
+
+const (
+	maxClients = 100 // that a page lists
+	maxLabel   = 100 // characters of a client's name or version
+)
+
+// clients returns the clients that the router serves, the oldest first; of very many those that
+// call the most.
+func (a *API) clients() clientList {
+	known, configured := a.mcp.Clients(), a.router.Config().Router.Profiles
+	list := clientList{Total: len(known), Clients: []clientInfo{}}
+	for _, k := range known {
+		era := "legacy"
+		switch k.Revision {
+		case "":
+			era = ""
+		case session.Modern:
+			era = "modern"
+		}
+		list.Clients = append(list.Clients, clientInfo{
+			Name: label(k.Name), Version: label(k.Version), Era: era, ProtocolVersion: k.Revision,
+			Transport: k.Transport, Mode: k.Mode, Profiles: profilesOf(k.Profile, configured), Principal: k.Principal, Calls: k.Calls, Since: k.Since.Truncate(0), Last: k.Last.Truncate(0),
+		})
+	}
+	if len(list.Clients) > maxClients {
+		slices.SortFunc(list.Clients, func(a, b clientInfo) int { return cmp.Or(cmp.Compare(b.Calls, a.Calls), a.Since.Compare(b.Since)) })
+		list.Clients = list.Clients[:maxClients]
+	}
+	slices.SortFunc(list.Clients, func(a, b clientInfo) int { return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Name, b.Name)) })
+	return list
+}
+
+// profilesOf returns what limits a client that has chosen profiles, unions of them and
+// [profile.ReadOnly], joined by "+".
+func profilesOf(chosen string, all map[string]config.Profile) []string {
+	choices := []string{}
+	if chosen != "" {
+		choices = strings.Split(chosen, "+")
+	}
+	return profile.Applying(all, choices)
+}
+
+// label returns what a client says of itself as a short line.
+func label(said string) string {
+	text := plain.Line(strings.ToValidUTF8(said, ""))
+	if runes := []rune(text); len(runes) > maxLabel {
+		text = string(runes[:maxLabel-1]) + "…"
+	}
+	return strings.TrimSpace(text)
+}

@@ -1,0 +1,69 @@
+package admin
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+)
+
+// maxNodes is how many nodes a page gets.
+const maxNodes = 200
+
+// cluster returns what a page shows of the cluster.
+func (a *API) cluster() clusterInfo {
+	report, counters, in := a.router.ClusterReport()
+	if !in {
+		return clusterInfo{Nodes: []nodeInfo{}}
+	}
+	return clusterOf(report, counters, a.router.Nodes())
+}
+
+func clusterOf(report adapter.ClusterReport, counters adapter.ClusterCounters, nodes []adapter.NodeInfo) clusterInfo {
+	c := clusterInfo{
+		In: true, Connected: report.Connected, JetStream: report.JetStream, URL: plain.Text(report.URL), Server: plain.Text(report.Server),
+		Nodes: []nodeInfo{}, Total: len(nodes),
+	}
+	for _, p := range report.Problems {
+		if !strings.HasPrefix(p, "The node ") { // else it is shown with the node
+			c.Problems = append(c.Problems, plain.Text(p))
+		}
+	}
+	for _, n := range nodes[:min(len(nodes), maxNodes)] {
+		c.Nodes = append(c.Nodes, nodeOf(n, counters))
+	}
+	return c
+}
+
+func nodeOf(n adapter.NodeInfo, counters adapter.ClusterCounters) nodeInfo {
+	info := nodeInfo{
+		Node: plain.Text(n.Node), Key: plain.Text(n.Key), Self: n.Self, Trusted: n.Trusted, Alive: n.Alive, Version: plain.Text(n.Version),
+		Servers: []string{}, Tools: n.Tools, Latency: math.Round(n.Latency*10) / 10,
+	}
+	if n.Trusted { // what to do about the others is the same for all
+		info.Problem = plain.Text(n.Problem)
+	}
+	if !n.Alive {
+		info.LastSeen = n.LastSeen.Truncate(time.Second)
+	}
+	for _, s := range n.Servers {
+		info.Servers = append(info.Servers, plain.Text(s))
+	}
+	if n.Trusted && !n.Self {
+		info.Sent, info.Received = trafficOf(counters.To[n.Node]), trafficOf(counters.From[n.Node])
+	}
+	return info
+}
+
+// trafficOf sums calls up by outcome.
+func trafficOf(outcomes map[string]uint64) (t traffic) {
+	for outcome, n := range outcomes {
+		t.Calls += n
+		if outcome == "not_sent" || outcome == "unknown" {
+			t.Failed += n
+		}
+	}
+	return t
+}

@@ -1,0 +1,168 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/why"
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// command sends a request as a command of this user does, and decodes the answer into v.
+func (s *site) command(method, path, body string, v any) (status int, notes []string) {
+	s.t.Helper()
+	r := httptest.NewRequest(method, "http://router"+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	ForCommands(s.mux).ServeHTTP(w, r)
+	var noted struct{ Notes []string }
+	if err := json.Unmarshal(w.Body.Bytes(), &noted); err != nil {
+		s.t.Fatalf("%s: %v: %s", path, err, w.Body)
+	}
+	if v != nil {
+		if err := json.Unmarshal(w.Body.Bytes(), v); err != nil {
+			s.t.Fatalf("%s: %v: %s", path, err, w.Body)
+		}
+	}
+	return w.Code, noted.Notes
+}
+
+// Commands get what they print, and errors that say what to write.
+func TestCommands(t *testing.T) {
+	s := open(t, fake("a", "echo,browser_screenshot,fail"), fake("b", "pid"))
+	var tools Tools
+	if status, _ := s.command("GET", "/dashboard/tools?name=echo&wait=1&schemas=1", "", &tools); status != 200 || !tools.Described || len(tools.Tools) != 1 || tools.Tools[0].InputSchema == nil {
+		t.Errorf("one tool: %d %+v", status, tools)
+	}
+	if status, _ := s.command("GET", "/dashboard/tools?name=b&wait=1", "", &tools); status != 200 || tools.Tools[0].ID != "b:pid" {
+		t.Errorf("the tools of a server: %d %+v", status, tools)
+	}
+	var tags Capabilities
+	if s.command("GET", "/dashboard/capabilities?wait=1", "", &tags); !slices.ContainsFunc(tags.Capabilities, func(c Tag) bool { return c.Name == "browser" && c.Tools == 1 }) {
+		t.Errorf("capabilities: %+v", tags)
+	}
+	var called Called
+	if status, _ := s.command("POST", "/dashboard/call", `{"tool":"echo","pairs":["message=5"],"confirmed":true}`, &called); status != 200 || called.IsError || !strings.Contains(string(called.Result), "5") {
+		t.Errorf("a call: %d %+v", status, called)
+	}
+	if s.command("POST", "/dashboard/call", `{"tool":"a__echo","arguments":{"message":[]},"confirmed":true}`, &called); !strings.Contains(called.Mismatch, "For example:\n  metarouter call a:echo") {
+		t.Errorf("a call that does not fit: %+v", called)
+	}
+	var routed Routed
+	if s.command("POST", "/dashboard/route", `{"task":"take a screenshot","dry_run":true}`, &routed); routed.Route.Tool != "a:browser_screenshot" || routed.Ran || routed.Picked == nil {
+		t.Errorf("a route: %+v", routed)
+	}
+	var servers Servers
+	if s.command("POST", "/dashboard/servers/b/restart", "{}", &servers); len(servers.Servers) != 1 || servers.Servers[0].Name != "b" {
+		t.Errorf("a restart: %+v", servers)
+	}
+	var details ServerDetails
+	if s.command("GET", "/dashboard/servers/b", "", &details); details.Name != "b" || details.Tools != 1 || details.Stderr == nil {
+		t.Errorf("a server: %+v", details)
+	}
+	var reasons why.Answer
+	if s.command("GET", "/dashboard/why?tool=a:echo", "", &reasons); !reasons.Offered || len(reasons.Reasons) == 0 {
+		t.Errorf("why: %+v", reasons)
+	}
+	var d doctor.Diagnosis
+	if s.command("POST", "/dashboard/doctor", "{}", &d); d.Verdict != "all 2 servers work" {
+		t.Errorf("the doctor: %+v", d)
+	}
+	var used Tokens
+	if s.command("GET", "/dashboard/tokens", "", &used); len(used.Servers) != 2 || used.Servers[0].Server != "a" {
+		t.Errorf("tokens: %+v", used)
+	}
+	if _, notes := s.command("GET", "/dashboard/usage", "", nil); len(notes) != 1 || !strings.Contains(notes[0], `"learning" is false`) {
+		t.Errorf("usage notes %q", notes)
+	}
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		says               string
+	}{
+		{"GET", "/dashboard/tools?name=zzz&wait=1", "", 404, `no server and no tool is named "zzz"`},
+		{"GET", "/dashboard/tools?server=aa&wait=1", "", 404, `no server is named "aa"`},
+		{"GET", "/dashboard/tools?capability=zzz&known=1", "", 400, `no tag is named "zzz"`},
+		{"GET", "/dashboard/tools?profile=zzz", "", 400, `no profile is named "zzz"`},
+		{"GET", "/dashboard/servers/zzz", "", 404, "the servers are a, b"},
+		{"POST", "/dashboard/call", `{"tool":"echo","pairs":["x"]}`, 400, "write key=value"},
+		{"POST", "/dashboard/call", `{`, 400, "the body is not what /dashboard/call takes"},
+		{"POST", "/dashboard/call", `{"tool":"a:fail"}`, 409, "must be confirmed"},
+		{"POST", "/dashboard/classify", `{"text":""}`, 400, "empty"},
+	} {
+		var refused Refusal
+		if status, _ := s.command(c.method, c.path, c.body, &refused); status != c.status || !strings.Contains(refused.Error, c.says) {
+			t.Errorf("%s %s: %d %q, want %d %q", c.path, c.body, status, refused.Error, c.status, c.says)
+		}
+	}
+	if status := s.ask(http.MethodPost, "/dashboard/plan?file=/etc/passwd", "{}", nil); status != http.StatusForbidden {
+		t.Errorf("a page has a file read: %d", status)
+	}
+}
+
+// A call about which a profile asks is answered with the question, and is made once the person has agreed
+// to that question.
+func TestConsent(t *testing.T) {
+	s := open(t, fake("a", "echo"))
+	c := s.router.Configured()
+	c.Router.Profiles = map[string]config.Profile{"careful": {AskFor: []string{"*"}}}
+	edited := s.router.Edited()
+	s.edits <- c
+	<-edited
+	call := func(consent Consent) (called Called) {
+		body, _ := json.Marshal(CallRequest{Call: Call{Consent: consent, Arguments: json.RawMessage(`{"message":"hi"}`)}, Tool: "echo", Confirmed: true})
+		s.command("POST", "/dashboard/call?profile=careful", string(body), &called)
+		return called
+	}
+	if got := call(Consent{}); !strings.Contains(got.Refused, "--yes") || got.Question != "" {
+		t.Errorf("without a person: %+v", got)
+	}
+	asked := call(Consent{Asks: true})
+	if asked.Question == "" || !strings.Contains(asked.Refused, "you did not agree") {
+		t.Fatalf("with a person: %+v", asked)
+	}
+	for _, consent := range []Consent{{Asks: true, Agreed: asked.Question}, {Yes: true}} {
+		if got := call(consent); got.Question+got.Refused != "" || !strings.Contains(string(got.Result), "hi") {
+			t.Errorf("%+v: %+v", consent, got)
+		}
+	}
+	if got := call(Consent{Asks: true, Agreed: "another question"}); got.Question != asked.Question {
+		t.Errorf("with a yes to another question: %+v", got)
+	}
+}
+
+// Commands are told that an edit waits, with the command that approves it where they run.
+func TestNoteOfEdit(t *testing.T) {
+	s := open(t, fake("a", "echo"))
+	s.options.TrustCommand = func(file string) string { return trust.Command(file, "") }
+	file := filepath.Join(t.TempDir(), ".mcp.json")
+	if err := os.WriteFile(file, []byte(`{"mcpServers": {"new": {"command": "x"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := config.LoadText(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Judged(&config.Untrusted{Before: true, Added: []string{"new"}, Text: text})
+	for path, want := range map[string]string{"": "run: metarouter trust", "?named=1": "run: metarouter trust " + file} {
+		if _, notes := s.command("GET", "/dashboard/servers"+path, "", nil); len(notes) != 1 || !strings.HasSuffix(notes[0], want) {
+			t.Errorf("%q: notes %q, want the end %q", path, notes, want)
+		}
+	}
+	var refused Refusal
+	if status, _ := s.command("GET", "/dashboard/servers/new", "", &refused); status != 400 || !strings.Contains(refused.Error, "waits for your approval") {
+		t.Errorf("a server of the edit: %d %q", status, refused.Error)
+	}
+	s.Judged(nil)
+	if _, notes := s.command("GET", "/dashboard/servers", "", nil); notes != nil {
+		t.Errorf("after the edit: notes %q", notes)
+	}
+}

@@ -1,0 +1,179 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
+)
+
+// Loaded records that the router uses c from now on.
+func (a *API) Loaded(c config.Config) {
+	a.mask.Learn(c)
+	shown := &configuration{
+		Files: append([]string{}, c.Files...), Loaded: time.Now(), Problems: append([]config.Problem{}, c.Problems...), Entries: []entry{},
+	}
+	for _, s := range c.Servers {
+		shown.Entries = append(shown.Entries, entryOf(s))
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.shown != nil {
+		shown.Edit = editOf(a.loaded, c)
+		shown.Edit.At = shown.Loaded
+	}
+	a.loaded, a.shown = c, shown
+}
+
+// Hide has secrets hidden that the configuration refers to.
+func (a *API) Hide(secrets []string) { a.mask.Add(secrets) }
+
+// HideToken has a token of a login hidden.
+func (a *API) HideToken(token string) { a.mask.AddToken(token) }
+
+// Judged records why the files' present content is not in use; nil if it is in use.
+func (a *API) Judged(err error) {
+	a.options.Edits.Judge(err)
+	why, approve := "", ""
+	if w, ok := errors.AsType[*trust.Waiting](err); ok {
+		why, approve = w.Untrusted.Error(), w.Command
+	} else if err != nil {
+		why = err.Error()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.shown.Rejected != why || a.shown.Approve != approve {
+		shown := *a.shown
+		shown.Rejected, shown.Approve = why, approve
+		a.shown = &shown
+	}
+}
+
+// configuration returns what the page shows of the configuration. The pointer changes with
+// it.
+func (a *API) configuration() *configuration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.shown
+}
+
+// entryOf returns what the page shows of an entry.
+func entryOf(s config.Server) entry {
+	e := entry{Name: s.Name, Transport: string(s.Transport), Env: names(s.Env), Headers: names(s.Headers), Settings: settings(s)}
+	if s.Command != "" {
+		e.Command = commandLine(s)
+	}
+	if u, err := url.Parse(s.URL); err == nil && s.URL != "" {
+		u.User, u.RawQuery, u.Fragment = nil, "", ""
+		e.URL = secret.URL(u.String(), hidden)
+	}
+	return e
+}
+
+func names[T any](values map[string]T) []string { return slices.Sorted(maps.Keys(values)) }
+
+// commandLine returns the command as a person would type it. It hides what looks like a
+// secret, and cuts very long arguments.
+func commandLine(s config.Server) string {
+	words := []string{quoted(s.Command)}
+	for _, word := range secret.Words(s.Args, hidden) {
+		words = append(words, quoted(brief(word)))
+	}
+	return strings.Join(words, " ")
+}
+
+const hidden = "•••"
+
+// quoted quotes a word as a shell needs it.
+func quoted(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:=@,+%^~•…", r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// settings returns the settings of an entry that differ from their defaults.
+func settings(s config.Server) map[string]string {
+	all := make(map[string]string)
+	add := func(key string, is bool, value any) {
+		if is {
+			all[key] = fmt.Sprint(value)
+		}
+	}
+	add("cwd", s.Cwd != "", s.Cwd)
+	add("envFile", s.EnvFile != "", s.EnvFile)
+	add("inheritEnv", len(s.InheritEnv) > 0, strings.Join(s.InheritEnv, ", "))
+	add("killStrays", s.KeepStrays, false)
+	add("disabled", s.Disabled, true)
+	add("lazy", s.Lazy, true)
+	add("timeout", s.Timeout != 5*time.Minute && s.Timeout != 0, s.Timeout)
+	add("startTimeout", s.StartTimeout != 90*time.Second && s.StartTimeout != 0, s.StartTimeout)
+	add("idleTimeout", s.IdleTimeout != 0, s.IdleTimeout)
+	add("maxConcurrent", s.MaxConcurrent != 8 && s.MaxConcurrent != 0, s.MaxConcurrent)
+	add("questionsPerMinute", s.QuestionsPerMinute != 60 && s.QuestionsPerMinute != 0, s.QuestionsPerMinute)
+	add("maxResultTokens", s.MaxResultTokens != 0, s.MaxResultTokens)
+	add("capabilities", len(s.Capabilities) > 0, strings.Join(s.Capabilities, ", "))
+	add("group", s.Group != "", s.Group)
+	add("service", s.Service != "", s.Service)
+	add("priority", s.Priority != 0, s.Priority)
+	add("validate", s.Validate != config.ValidateOn && s.Validate != "", s.Validate)
+	add("retry", s.Retry != "hints" && s.Retry != "", s.Retry)
+	add("cache", s.Cache != 0, s.Cache)
+	add("tools.allow", len(s.Tools.Allow) > 0 && !slices.Equal(s.Tools.Allow, []string{"*"}), strings.Join(s.Tools.Allow, ", "))
+	add("tools.deny", len(s.Tools.Deny) > 0, strings.Join(s.Tools.Deny, ", "))
+	var renamed []string
+	for _, from := range names(s.Tools.Rename) {
+		renamed = append(renamed, from+" → "+s.Tools.Rename[from])
+	}
+	add("tools.rename", len(renamed) > 0, strings.Join(renamed, ", "))
+	return all
+}
+
+// editOf returns the differences between two configurations.
+func editOf(before, after config.Config) *edit {
+	e := &edit{Added: []string{}, Removed: []string{}, Changed: []change{}, Router: !reflect.DeepEqual(before.Router, after.Router),
+		Restart: append([]string{}, config.RestartKeys(before.Router, after.Router)...)}
+	old := make(map[string]config.Server)
+	for _, s := range before.Servers {
+		old[s.Name] = s
+	}
+	for _, s := range after.Servers {
+		was, ok := old[s.Name]
+		delete(old, s.Name)
+		if !ok {
+			e.Added = append(e.Added, s.Name)
+		} else if fields := fieldsThatDiffer(was, s); len(fields) > 0 {
+			e.Changed = append(e.Changed, change{s.Name, fields})
+		}
+	}
+	e.Removed = append(e.Removed, slices.Sorted(maps.Keys(old))...)
+	return e
+}
+
+// fieldsThatDiffer returns the names of the fields that differ, spelled like the keys of the
+// file.
+func fieldsThatDiffer(a, b config.Server) []string {
+	var fields []string
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+			name := x.Type().Field(i).Name
+			if name == "URL" {
+				name = "url"
+			}
+			fields = append(fields, strings.ToLower(name[:1])+name[1:])
+		}
+	}
+	return fields
+}

@@ -1,0 +1,181 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// Edits has the last judgement of the pipeline on the files' present text. The zero value says
+// that the text is in use.
+type Edits struct {
+	mu      sync.Mutex // guards the fields below
+	why     error      // why the text is not in use; nil if it is
+	changed chan struct{}
+
+	Unwatched bool // the files are read on SIGHUP only
+}
+
+// Judge records a judgement: why the text is not in use, nil if it is.
+func (e *Edits) Judge(why error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.why = why
+	if e.changed != nil {
+		close(e.changed)
+		e.changed = nil
+	}
+}
+
+// Now returns a channel that is closed at the next judgement, and this one.
+func (e *Edits) Now() (changed <-chan struct{}, why error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.changed == nil {
+		e.changed = make(chan struct{})
+	}
+	return e.changed, e.why
+}
+
+// Waiting returns the edit that waits for approval, nil if none does.
+func (e *Edits) Waiting() (u *config.Untrusted, changed <-chan struct{}) {
+	changed, why := e.Now()
+	u, _ = errors.AsType[*config.Untrusted](why)
+	return u, changed
+}
+
+// settle waits until the router has taken an edit that was saved, or approved, a moment ago,
+// for a few seconds at most.
+func (e *Edits) settle(ctx context.Context, data string, r *adapter.Parts) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	var text config.Config
+	if u, changed := e.Waiting(); u == nil {
+		if e.Unwatched {
+			return
+		}
+		var saved bool
+		if text, saved = justSaved(r.Configured().Files); !saved {
+			return
+		}
+	} else if text = u.Text; text.Trusted(data) != nil {
+		return
+	} else {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !hasEntries(r, text) {
+		if _, why := e.Now(); why != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// justSaved returns the text of the files if one of them was saved within the last seconds.
+func justSaved(files []string) (text config.Config, ok bool) {
+	const moment = 2 * time.Second
+	if !slices.ContainsFunc(files, func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && time.Since(info.ModTime()).Abs() < moment
+	}) {
+		return text, false
+	}
+	text, err := config.LoadText(files...)
+	return text, err == nil
+}
+
+// hasEntries reports whether the router has the servers of the text.
+func hasEntries(r *adapter.Parts, text config.Config) bool {
+	has := r.Servers()
+	return r.Configured().Digest() == text.Digest() && len(has) == len(text.Servers) && !slices.ContainsFunc(text.Servers, func(s config.Server) bool {
+		return !slices.ContainsFunc(has, func(is adapter.ServerInfo) bool { return is.Name == s.Name })
+	})
+}
+
+// noteEdit notes why the files' present text is not in use.
+func (q *query) noteEdit() {
+	if _, why := q.api.options.Edits.Now(); why != nil {
+		q.note("note: the last edit is not in use: %v", q.explain(why))
+	}
+}
+
+// isInWaitingEdit returns an error if a server is only in an edit that waits for approval.
+func (q *query) isInWaitingEdit(name string) error {
+	named := func(s config.Server) bool { return s.Name == name }
+	u, _ := q.api.options.Edits.Waiting()
+	if u == nil || !slices.ContainsFunc(u.Text.Servers, named) || slices.ContainsFunc(q.api.router.Config().Servers, named) {
+		return nil
+	}
+	return wrong(fmt.Errorf("server %q is in an edit that waits for your approval: %w", name, q.explain(u)))
+}
+
+// explain returns a judgement for the person who asks: the command that approves the edit is the one
+// to type there. The parameter named=1 says that their command line names the configuration.
+func (q *query) explain(why error) error {
+	u, ok := errors.AsType[*config.Untrusted](why)
+	if !ok {
+		return why
+	}
+	file := ""
+	if q.has("named") || !fromCommand(q.Request) { // else the process has found it in its folder
+		file = u.Text.Files[0]
+	}
+	return trust.Explain(u, q.api.options.TrustCommand(file))
+}
+
+// Ask asks the person at the terminal about each edit that waits, until ctx ends. A yes approves the
+// text that was shown, and no other.
+func (e *Edits) Ask(ctx context.Context, files *configfile.Source, log *zap.Logger) {
+	answered := "" // the digest of the last text that was answered for
+	for {
+		u, changed := e.Waiting()
+		if u == nil || u.Text.Digest() == answered {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		yes, err := trust.Ask(ctx, files.Console, u)
+		if err != nil {
+			return // the router ends, or the terminal has gone
+		}
+		switch still, _ := e.Waiting(); {
+		case still == nil:
+			files.Console.Note("No answer is needed any more.")
+			continue
+		case still.Text.Digest() != u.Text.Digest():
+			files.Console.Note("The file has changed since it was shown, so nothing was approved.")
+			continue
+		case yes:
+			if err := u.Text.Trust(files.Data); err != nil {
+				log.Warn("the edit is not approved", zap.Error(err))
+			}
+		default:
+			files.Console.Note("The edit is not in use. To approve it later, run: %s", files.TrustCommand(u.Text.Files[0]))
+		}
+		answered = u.Text.Digest()
+	}
+}

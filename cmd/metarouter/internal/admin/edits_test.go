@@ -1,0 +1,9 @@
+package admin
+
+import "testing"
+
+// Files that no one watches are not waited for: there is no router to look at here.
+func TestSettleUnwatched(t *testing.T) {
+	said := &Edits{Unwatched: true}
+	said.settle(t.Context(), "", nil)
+}

@@ -1,0 +1,48 @@
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/server"
+)
+
+// No route serves a client with a token of the role "use", nor a stranger. A new route goes into
+// routes, and is walked over here.
+func TestRoutesNeedAdmin(t *testing.T) {
+	s := open(t)
+	mux := http.NewServeMux()
+	s.API.Register(mux, s.router, s.mcp, s.costs)
+	principal := func(token string, admin bool) server.Principal {
+		return server.Principal{Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(token))), Name: token, Admin: admin}
+	}
+	h := s.mcp.Handler(server.HTTPOptions{Pages: mux, Tokens: []server.Principal{principal("use", false), principal("admin", true)}})
+	defer h.Close(context.Background())
+	paths := strings.NewReplacer("{$}", "", "{file...}", "app.js", "{name}", "none", "{id}", "none", "{action}", "restart")
+	for _, route := range s.routes() {
+		method, path, _ := strings.Cut(paths.Replace(route.pattern), " ")
+		for token, want := range map[string]int{"use": http.StatusForbidden, "none": http.StatusUnauthorized} {
+			r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader("{}"))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%s with the token %s: %d %s, want %d", route.pattern, token, w.Code, w.Body, want)
+			}
+		}
+	}
+	source, err := os.ReadFile("admin.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(source), "mux.Handle"); n != 1 {
+		t.Errorf("admin.go adds routes at %d places; add them to routes", n)
+	}
+}

@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// readArguments returns the JSON object that --args gives, names (@FILE) or has read
+// from stdin (-).
+func readArguments(in io.Reader, raw string) (json.RawMessage, error) {
+	var text []byte
+	var err error
+	switch {
+	case raw == "":
+		text = []byte("{}")
+	case raw == "-":
+		text, err = io.ReadAll(in)
+	case raw[0] == '@':
+		text, err = os.ReadFile(raw[1:])
+	default:
+		text = []byte(raw)
+	}
+	if err != nil {
+		return nil, exit.Usage(configfile.InFlag("--args", err))
+	}
+	if !wire.Valid(text) || !wire.IsObject(text) {
+		return nil, exit.Usage(notObject(text))
+	}
+	return text, nil
+}
+
+// notObject says why the text of --args is not a JSON object, and where.
+func notObject(text []byte) error {
+	const advice = `write for example --args '{"key": "value"}'`
+	var object map[string]json.RawMessage
+	err, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, &object))
+	if !ok || !strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
+		return errors.New("--args is not a JSON object; " + advice)
+	}
+	return fmt.Errorf("--args is not a JSON object: character %d: %s; keys and texts need double quotes; %s",
+		utf8.RuneCount(text[:min(int(err.Offset), len(text))]), err, advice)
+}
+
+// Call runs a tool with the arguments of --args, and prints its result.
+func Call(ctx context.Context, e *Env, request admin.CallRequest, args string) (err error) {
+	if request.Arguments, err = readArguments(e.In, args); err != nil {
+		return err
+	}
+	request.Confirmed = true
+	return e.ask(ctx, need{observed: true}, func(ctx context.Context, c *client) error {
+		var called admin.Called
+		if err := c.agree(ctx, &request.Consent, func() (question string, err error) {
+			called = admin.Called{}
+			err = c.post(ctx, "/dashboard/call", e.asClient(), &request, &called)
+			return called.Question, err
+		}); err != nil {
+			return err
+		}
+		if e.JSON {
+			return finish(e, called.Outcome, e.PrintJSON(called.Result))
+		}
+		if err := notCalled(called.Outcome); err != nil {
+			return err
+		}
+		return finish(e, called.Outcome, printResult(e, called.Result))
+	})
+}
+
+// notCalled returns why the outcome is that of a call that was not made; nil if it was made.
+func notCalled(o admin.Outcome) error {
+	if why := cmp.Or(o.Refused, o.Mismatch); why != "" {
+		return errors.New(why)
+	}
+	return nil
+}
+
+// finish returns err, else the error of a call whose tool failed, and shows what to write instead.
+func finish(e *Env, o admin.Outcome, err error) error {
+	if err != nil || !o.IsError {
+		return err
+	}
+	if o.Sample != "" && !e.JSON {
+		e.Note("no arguments were given; for example:")
+		e.Note("  %s", o.Sample)
+	}
+	return &exit.Error{Code: exit.Failed}
+}
+
+// Route picks the tool for the words of a task, runs it with the arguments of --args if that is safe, and
+// prints its result.
+func Route(ctx context.Context, e *Env, words []string, request admin.RouteRequest, args string) (err error) {
+	if request.Arguments, err = readArguments(e.In, args); err != nil {
+		return err
+	}
+	request.Task, request.Pairs = splitPairs(words)
+	if strings.TrimSpace(request.Task) == "" {
+		return exit.Usage(errors.New(`the task is empty; write it in words: metarouter route "convert 5 km to miles"`))
+	}
+	return e.ask(ctx, need{observed: true}, func(ctx context.Context, c *client) error {
+		var routed admin.Routed
+		if err := c.agree(ctx, &request.Consent, func() (question string, err error) {
+			routed = admin.Routed{}
+			err = c.post(ctx, "/dashboard/route", e.asClient(), &request, &routed)
+			return routed.Question, err
+		}); err != nil {
+			return err
+		}
+		return printRouted(e, routed)
+	})
+}
+
+// isPair matches KEY=VALUE.
+var isPair = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_-]*=`)
+
+// splitPairs returns the task, and the KEY=VALUE arguments behind its first word.
+func splitPairs(args []string) (task string, pairs []string) {
+	var words []string
+	for i, arg := range args {
+		if i > 0 && isPair().MatchString(arg) {
+			pairs = append(pairs, arg)
+		} else {
+			words = append(words, arg)
+		}
+	}
+	return strings.Join(words, " "), pairs
+}
+
+// printRouted prints what became of a task. Where a result is printed, the tool's name goes to stderr.
+func printRouted(e *Env, r admin.Routed) error {
+	route := &r.Route
+	if r.Picked == nil {
+		fmt.Fprintln(e.Err, verdict(true, len(route.Alternatives) > 0))
+		route.Alternatives = route.Alternatives[:min(len(route.Alternatives), maxNearest)]
+	} else if !route.Sure && !r.Ran {
+		fmt.Fprintln(e.Err, verdict(false, true))
+	}
+	if r.Ran && r.Refused == "" && !e.JSON {
+		e.Note("%s (confidence %s)", route.Tool, shownConfidence(route.Confidence))
+	}
+	var err error
+	switch {
+	case e.JSON:
+		err = e.PrintJSON(route)
+	case r.Ran:
+		if err = notCalled(r.Outcome); err == nil {
+			err = printResult(e, route.Result)
+		}
+	case r.Picked != nil:
+		err = printCandidates(e, slices.Concat([]admin.Candidate{*r.Picked}, route.Alternatives))
+	default:
+		err = printCandidates(e, route.Alternatives)
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.Picked == nil:
+		return &exit.Error{Code: exit.NoTool}
+	case r.NotRun != "":
+		return errors.New(r.NotRun)
+	}
+	return finish(e, r.Outcome, nil)
+}
+
+// printResult prints the text of a CallToolResult, and a line for each part of it that
+// is not text. The text is cleaned for a terminal; otherwise it is what the server wrote.
+func printResult(e *Env, raw json.RawMessage) error {
+	var result struct {
+		Content []struct {
+			Type, Text, Data, MimeType, URI string
+			Resource                        struct{ URI, Text string }
+		}
+		StructuredContent json.RawMessage
+	}
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return e.PrintJSON(raw) // not a CallToolResult
+	}
+	for _, c := range result.Content {
+		switch c.Type {
+		case "text":
+			fmt.Fprintln(e.Results(), c.Text)
+		case "image", "audio":
+			e.Say("[%s %s, %d bytes; --json prints it]", c.Type, c.MimeType, base64.StdEncoding.DecodedLen(len(c.Data)))
+		case "resource":
+			e.Say("[resource %s]", c.Resource.URI)
+			fmt.Fprintln(e.Results(), c.Resource.Text)
+		case "resource_link":
+			e.Say("[resource %s]", c.URI)
+		default:
+			e.Say("[%s; --json prints it]", c.Type)
+		}
+	}
+	if len(result.Content) == 0 && result.StructuredContent != nil {
+		return e.PrintJSON(result.StructuredContent)
+	}
+	return nil
+}

@@ -1,0 +1,256 @@
+// Package cli is the commands that ask a router: each calls the admin API, and prints the answer as
+// text or JSON. The router is the running one with the same configuration, or else one in this
+// process, for that command alone, which starts only the servers that are needed.
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// An Env is what the commands work with.
+type Env struct {
+	*console.Console
+	*oneshot.Runner        // makes the routers of this process
+	Program         string // identifies this build, as [daemon.Program] does
+
+	Standalone bool    // --standalone: ask no running router
+	Profile    *string // --profile; nil if it is not given
+}
+
+// A need says which router a command needs. The zero value is the newest one that runs, or else one
+// of this process.
+type need struct {
+	all      bool // ask every router that runs; the last answer counts
+	peek     bool // a running router is asked even if the configuration is not trusted
+	observed bool // a router of this process records calls in the access log and in traces
+	quiet    bool // a router of this process notes no problems of its configuration
+
+	// alone is called before a router of this process is opened, and may change its configuration.
+	alone func(*config.Config) error
+}
+
+// ask runs do with a client of the router. While an edit waits for approval or the files have a
+// mistake in their syntax, a running router has the text before that.
+func (e *Env) ask(ctx context.Context, n need, do func(context.Context, *client) error) error {
+	c, named, err := e.Files.Locate()
+	if err != nil && !configfile.IsMistake(err) {
+		return err
+	}
+	unusable, checked := err, err != nil || named
+	trust := func() {
+		if !checked {
+			usable, distrust := e.Files.RequireTrust(ctx, c)
+			c, unusable, checked = usable, distrust, true
+		}
+	}
+	if !n.peek {
+		if trust(); unusable == exit.Interrupted {
+			return unusable
+		}
+	}
+	if running := e.running(ctx, c); len(running) > 0 {
+		if !n.all {
+			running = running[:1]
+		}
+		return do(ctx, &client{Env: e, config: c, routers: running})
+	}
+	if trust(); unusable != nil {
+		return unusable
+	}
+	return e.askAlone(ctx, c, n, do)
+}
+
+// running returns the routers of other processes that may be asked.
+func (e *Env) running(ctx context.Context, c config.Config) []http.RoundTripper {
+	if e.Standalone {
+		return nil
+	}
+	return daemon.Routers(ctx, daemon.PlaceOf(e.Files.Data, c.Files), e.Program)
+}
+
+// askAlone runs do with a client of a router of this process.
+func (e *Env) askAlone(ctx context.Context, c config.Config, n need, do func(context.Context, *client) error) error {
+	if n.alone != nil {
+		if err := n.alone(&c); err != nil {
+			return err
+		}
+	}
+	local := *e.Runner
+	local.Quiet, local.Observed = n.quiet, n.observed
+	return local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
+		mux := http.NewServeMux()
+		admin.New(c, admin.Options{Version: e.Version, DataDir: e.Files.Data}).Register(mux, r, nil, nil)
+		return do(ctx, &client{Env: e, config: c, alone: r, routers: []http.RoundTripper{inProcess{admin.ForCommands(mux)}}})
+	})
+}
+
+// An inProcess has a handler of this process answer requests.
+type inProcess struct{ http.Handler }
+
+// RoundTrip implements [http.RoundTripper].
+func (p inProcess) RoundTrip(q *http.Request) (*http.Response, error) {
+	w := &recorder{code: http.StatusOK, header: make(http.Header)}
+	p.ServeHTTP(w, q)
+	return &http.Response{StatusCode: w.code, Header: w.header, Body: io.NopCloser(&w.Buffer), Request: q}, nil
+}
+
+// A recorder is an [http.ResponseWriter] that keeps the answer.
+type recorder struct {
+	bytes.Buffer
+	code   int
+	header http.Header
+}
+
+func (w *recorder) Header() http.Header  { return w.header }
+func (w *recorder) WriteHeader(code int) { w.code = code }
+
+// A client sends requests to the admin API of a router.
+type client struct {
+	*Env
+	config  config.Config
+	routers []http.RoundTripper // that get each request; the last answer counts
+	alone   *adapter.Parts      // the router of this process; nil for one that runs
+	noted   []string            // notes that were printed
+}
+
+// get asks for path with the parameters.
+func (c *client) get(ctx context.Context, path string, parameters url.Values, answer any) error {
+	return c.send(ctx, http.MethodGet, path, parameters, nil, answer)
+}
+
+// post sends the body to path with the parameters.
+func (c *client) post(ctx context.Context, path string, parameters url.Values, body, answer any) error {
+	return c.send(ctx, http.MethodPost, path, parameters, body, answer)
+}
+
+// send sends a request, shows on a terminal that it takes long, and prints the notes of the answer,
+// each once.
+func (c *client) send(ctx context.Context, method, path string, parameters url.Values, body, answer any) (err error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	var notes []string
+	work := func() {
+		for _, router := range c.routers {
+			notes, err = c.exchange(ctx, router, method, path+"?"+c.encode(parameters), text, answer)
+		}
+	}
+	if c.alone != nil {
+		progress.ShowServers(c.Err, c.alone, work)
+	} else {
+		progress.ShowAsking(c.Err, work)
+	}
+	if ctx.Err() != nil {
+		return exit.Interrupted
+	}
+	for _, note := range notes {
+		if !slices.Contains(c.noted, note) {
+			c.noted = append(c.noted, note)
+			c.Note("%s", note)
+		}
+	}
+	return err
+}
+
+// encode encodes the parameters, with whether the command line names the configuration.
+func (c *client) encode(parameters url.Values) string {
+	all := url.Values{}
+	maps.Copy(all, parameters)
+	if len(c.Files.Paths) > 0 {
+		all.Set("named", "1")
+	}
+	return all.Encode()
+}
+
+// exchange sends a request to a router and decodes the answer, which may have notes.
+func (c *client) exchange(ctx context.Context, router http.RoundTripper, method, path string, body []byte, answer any) (notes []string, err error) {
+	if method == http.MethodGet {
+		body = nil
+	}
+	q, err := http.NewRequestWithContext(ctx, method, "http://router"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	q.Header.Set("Content-Type", "application/json")
+	r, err := router.RoundTrip(q)
+	var text []byte
+	if err == nil {
+		defer r.Body.Close()
+		text, err = io.ReadAll(r.Body)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the running router: %w", err)
+	}
+	var envelope struct {
+		admin.Refusal
+		Notes []string `json:"notes"`
+	}
+	if json.Unmarshal(text, &envelope) != nil {
+		return nil, fmt.Errorf("the running router answers %d %s", r.StatusCode, strings.TrimSpace(string(text)))
+	}
+	switch r.StatusCode {
+	case http.StatusOK:
+		return envelope.Notes, json.Unmarshal(text, answer)
+	case http.StatusBadRequest, http.StatusNotFound:
+		return envelope.Notes, exit.Usage(errors.New(envelope.Error))
+	}
+	return envelope.Notes, errors.New(envelope.Error)
+}
+
+// agree sends a request again while its answer asks the person a question and the person agrees.
+func (c *client) agree(ctx context.Context, consent *admin.Consent, send func() (question string, err error)) error {
+	consent.Asks = c.CanAsk()
+	for {
+		question, err := send()
+		if err != nil || question == "" {
+			return err
+		}
+		fmt.Fprintln(c.Err, question)
+		yes, err := c.Confirm(ctx, "Run it? [y/N]")
+		if err != nil {
+			return exit.Interrupted
+		}
+		if !yes {
+			return nil
+		}
+		consent.Agreed = question
+	}
+}
+
+// named returns the parameters of a request for what clients of --profile see; without the flag it is
+// everything.
+func (e *Env) named() url.Values {
+	if e.Profile == nil || *e.Profile == "" {
+		return url.Values{}
+	}
+	return url.Values{"profile": {*e.Profile}}
+}
+
+// asClient is named, but without the flag it is what clients without a profile see.
+func (e *Env) asClient() url.Values {
+	if e.Profile == nil {
+		return url.Values{"profile": {""}}
+	}
+	return e.named()
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+)
+
+// answering returns a client of a router that answers all requests alike, and what is printed on stderr.
+func answering(status int, text string) (*client, *bytes.Buffer) {
+	var notes bytes.Buffer
+	e := &Env{Console: console.New(nil, io.Discard, &notes), Runner: &oneshot.Runner{Files: &configfile.Source{}}}
+	return &client{Env: e, routers: []http.RoundTripper{inProcess{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		io.WriteString(w, text)
+	})}}}, &notes
+}
+
+// Notes are printed once, and are no part of the answer that a command prints.
+func TestNotes(t *testing.T) {
+	c, notes := answering(http.StatusOK, `{"tools":[],"notes":["one","two\nlines"]}`)
+	var used admin.Usage
+	for range 2 {
+		if err := c.get(t.Context(), "/", nil, &used); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, _ := json.Marshal(used); string(text) != `{"tools":[]}` || notes.String() != "one\ntwo lines\n" {
+		t.Errorf("answer %s, notes %q", text, notes)
+	}
+}
+
+// The status of an answer decides on the exit code.
+func TestRefusals(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		text   string
+		code   int
+		says   string
+	}{
+		{400, `{"error":"no such thing","notes":["n"]}`, exit.BadUsage, "no such thing"},
+		{404, `{"error":"no such server"}`, exit.BadUsage, "no such server"},
+		{409, `{"error":"it does not start"}`, exit.Failed, "it does not start"},
+		{413, "too large\n", exit.Failed, "the running router answers 413 too large"},
+	} {
+		c, _ := answering(test.status, test.text)
+		err := c.post(t.Context(), "/", nil, struct{}{}, &admin.Servers{})
+		code := exit.Failed
+		if e, ok := errors.AsType[*exit.Error](err); ok {
+			code = e.Code
+		}
+		if err == nil || err.Error() != test.says || code != test.code {
+			t.Errorf("%d: %v, code %d; want %q, %d", test.status, err, code, test.says, test.code)
+		}
+	}
+}

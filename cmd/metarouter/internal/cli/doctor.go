@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// Doctor says what is wrong with the servers. With pin it then shows, and with write writes, the exact
+// versions of packages.
+func Doctor(ctx context.Context, e *Env, pin, write bool) error {
+	switch {
+	case write && !pin:
+		return exit.Usage(errors.New("--write needs --pin"))
+	case pin && e.JSON:
+		return exit.Usage(errors.New("--pin shows a change of the file, which is no JSON; leave --json out"))
+	}
+	asked, used := false, config.Config{}
+	var d doctor.Diagnosis
+	err := e.ask(ctx, need{peek: true, quiet: true}, func(ctx context.Context, c *client) error {
+		asked, used = true, c.config
+		parameters := url.Values{}
+		if e.Standalone {
+			parameters.Set("standalone", "1")
+		}
+		return c.post(ctx, "/dashboard/doctor", parameters, struct{}{}, &d)
+	})
+	_, untrusted := errors.AsType[*config.Untrusted](err)
+	switch {
+	case untrusted && pin:
+		return exit.Usage(fmt.Errorf("nothing is pinned: %w", err))
+	case err != nil && !asked && !untrusted && !errors.Is(err, exit.Interrupted):
+		return printUnusable(e, err)
+	case err != nil:
+		return err
+	}
+	err = printDiagnosis(e, d, exit.Failed)
+	if !pin {
+		return err
+	}
+	return cmp.Or(edit.Pin(ctx, &edit.Editor{Source: e.Files, Write: write}, d.Packages, used.Digest()), err)
+}
+
+// printUnusable reports a configuration that can't be read.
+func printUnusable(e *Env, err error) error {
+	p, ok := errors.AsType[config.Problem](err)
+	if none, is := errors.AsType[*configfile.NoConfiguration](err); is && e.JSON {
+		p, ok = none.Problem("error"), true
+	}
+	if !ok && !e.JSON {
+		return err
+	}
+	if !ok {
+		p = config.Problem{File: strings.Join(e.Files.Paths, ", "), Message: err.Error()}
+	}
+	return printDiagnosis(e, doctor.Unusable(p).Diagnosis(), exit.BadUsage)
+}
+
+// printDiagnosis prints the diagnosis, and fails with the code unless all is well.
+func printDiagnosis(e *Env, d doctor.Diagnosis, code int) error {
+	var err error
+	if e.JSON {
+		err = e.PrintJSON(d)
+	} else {
+		columns, colours := e.Page()
+		_, err = fmt.Fprint(e.Out, terminal.Lines(d.Lines(columns, colours)))
+	}
+	if err == nil && !d.OK {
+		err = &exit.Error{Code: code}
+	}
+	return err
+}

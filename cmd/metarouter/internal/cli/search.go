@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/why"
+)
+
+// SearchOptions are the flags of search.
+type SearchOptions struct {
+	Limit        int
+	Explain      bool
+	Capabilities []string
+}
+
+// Search prints the tools that fit the words.
+func Search(ctx context.Context, e *Env, words string, o SearchOptions) error {
+	if words == "" && len(o.Capabilities) == 0 {
+		return exit.Usage(errors.New("nothing to search for; write words, or -c with a capability tag, such as -c browser"))
+	}
+	if o.Limit < 1 {
+		return exit.Usage(fmt.Errorf("-k %d is too small; write 1 or more", o.Limit))
+	}
+	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+		parameters := e.asClient()
+		parameters.Set("q", words)
+		parameters.Set("wait", "1")
+		parameters.Set("limit", strconv.Itoa(o.Limit))
+		parameters["capability"] = o.Capabilities
+		var found admin.Tools
+		if err := c.get(ctx, "/dashboard/tools", parameters, &found); err != nil {
+			return err
+		}
+		rows := []admin.Candidate{}
+		for _, t := range found.Tools {
+			if !o.Explain {
+				t.Why = nil
+			}
+			rows = append(rows, t.Candidate)
+		}
+		err := printFound(e, words, found, rows)
+		if err == nil && found.Abstained {
+			err = &exit.Error{Code: exit.NoTool}
+		}
+		return err
+	})
+}
+
+// A searchAnswer is what search prints as JSON.
+type searchAnswer struct {
+	Query     string            `json:"query"`
+	Sure      bool              `json:"sure"`
+	Abstained bool              `json:"abstained"`
+	By        string            `json:"by,omitempty"`      // what chose the first tool
+	Tools     []admin.Candidate `json:"tools"`             // empty if abstained
+	Nearest   []admin.Candidate `json:"nearest,omitempty"` // if abstained
+}
+
+// maxNearest is how many tools are named as the nearest where no tool fits.
+const maxNearest = 3
+
+// printFound prints the tools found, with the parts of their scores where rows have them.
+func printFound(e *Env, words string, found admin.Tools, rows []admin.Candidate) error {
+	nearest := rows[:min(len(rows), maxNearest)]
+	if e.JSON {
+		a := searchAnswer{Query: words, Sure: found.Sure, Abstained: found.Abstained, By: found.By, Tools: rows}
+		if found.Abstained {
+			a.Tools, a.Nearest = []admin.Candidate{}, nearest
+		}
+		return e.PrintJSON(a)
+	}
+	if !found.Sure {
+		fmt.Fprintln(e.Err, verdict(found.Abstained, len(rows) > 0))
+	}
+	if found.Abstained {
+		rows = nearest
+	}
+	return printCandidates(e, rows)
+}
+
+// verdict returns the line that stands above tools that are not a sure answer.
+func verdict(abstained, some bool) string {
+	switch {
+	case !some:
+		return "no tool fits"
+	case abstained:
+		return "no tool fits; the nearest:"
+	}
+	return "no tool is a sure match; try other words, or one of the nearest:"
+}
+
+// shownConfidence returns a confidence as tables show it: a dash for none.
+func shownConfidence(confidence float64) string {
+	if confidence < 0.01 {
+		return "–"
+	}
+	return why.Confidence(confidence)
+}
+
+// alsoOn says which other servers have a tool, after its ID; places are as in [admin.Candidate].
+func alsoOn(places []string) string {
+	if len(places) < 2 {
+		return ""
+	}
+	return " (also on " + strings.Join(places[1:], ", ") + ")"
+}
+
+// printCandidates prints a row for each tool, with the parts of its score below it if it
+// has them.
+func printCandidates(e *Env, tools []admin.Candidate) error {
+	rows := make([]terminal.Row, len(tools))
+	for i, c := range tools {
+		rows[i] = append(terminal.Row{{Text: shownConfidence(c.Confidence), Right: true}}, toolCells(c.ID+alsoOn(c.Places), c.Capabilities, c.Description)...)
+	}
+	columns, _ := e.Page()
+	return e.PrintRows(rows, func(i int) string {
+		var b strings.Builder
+		if tools[i].Why != nil {
+			why.PrintScore(&b, tools[i].Why, columns)
+		}
+		return b.String()
+	})
+}
+
+// toolCells returns the cells that tables have for a tool.
+func toolCells(name string, capabilities []string, description string) terminal.Row {
+	return terminal.Row{{Text: name}, {Text: strings.Join(capabilities, " "), Spare: true}, {Text: summary(description), Colour: terminal.Faint}}
+}
+
+// summary returns the first sentence or line of a description, cut after 60 characters.
+func summary(description string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(description), "\n")
+	if i := strings.Index(line, ". "); i > 0 {
+		line = line[:i+1]
+	}
+	if runes := []rune(line); len(runes) > 60 {
+		line = string(runes[:59]) + "…"
+	}
+	return line
+}
+
+// Classify sorts a text into one of the categories, and prints it.
+func Classify(ctx context.Context, e *Env, text string) error {
+	if strings.TrimSpace(text) == "" {
+		return exit.Usage(errors.New(`the text is empty; write at least one word: metarouter classify "TEXT"`))
+	}
+	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+		var answer admin.Classified
+		if err := c.post(ctx, "/dashboard/classify", e.asClient(), admin.ClassifyRequest{Text: text}, &answer); err != nil {
+			return err
+		}
+		if e.JSON {
+			return e.PrintJSON(answer.Outcome)
+		}
+		answer.Outcome.Categories = answer.Categories
+		return printCategory(e, answer.Outcome)
+	})
+}
+
+// printCategory prints the category of a text, and the most probable categories.
+func printCategory(e *Env, o classify.Outcome) error {
+	const most = 10 // categories that are printed
+	reasoning := "without reasoning"
+	if o.UseReasoning {
+		reasoning = "with reasoning"
+	}
+	e.Say("%s (confidence %.2f): model %s, %s", o.Category, o.Confidence, o.Model, reasoning)
+	if o.Degraded {
+		fmt.Fprintln(e.Err, "the other classification server does not answer, so the built-in classifier answered")
+	}
+	order := make([]int, len(o.Probabilities))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(o.Probabilities[j], o.Probabilities[i]) })
+	var rows []terminal.Row
+	for _, i := range order[:min(len(order), most)] {
+		rows = append(rows, terminal.Row{{Text: fmt.Sprintf("%.3f", o.Probabilities[i])}, {Text: o.Categories[i]}})
+	}
+	return e.PrintRows(rows, nil)
+}
+
+// Why prints why a tool is offered or not, and where it ranks for a task, unless that is "".
+func Why(ctx context.Context, e *Env, tool, task string) error {
+	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+		parameters := e.named()
+		parameters.Set("tool", tool)
+		parameters.Set("for", task)
+		var answer why.Answer
+		err := c.get(ctx, "/dashboard/why", parameters, &answer)
+		if err != nil {
+			return err
+		}
+		if e.JSON {
+			err = e.PrintJSON(answer)
+		} else {
+			verdict := "is not offered"
+			if answer.Offered {
+				verdict = "is offered"
+			}
+			e.Say("%s %s.", answer.Tool, verdict)
+			for _, reason := range answer.Reasons {
+				e.SayBroken("  - ", reason)
+			}
+		}
+		if err == nil && !answer.Offered {
+			err = &exit.Error{Code: exit.NoTool}
+		}
+		return err
+	})
+}

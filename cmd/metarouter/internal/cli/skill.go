@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/skill"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// SkillOptions are the flags of skill.
+type SkillOptions struct {
+	Servers     []string
+	Write, User bool
+}
+
+// Skill prints or writes the skill, with what a router knows of the servers if it names some.
+func Skill(ctx context.Context, e *Env, o SkillOptions) error {
+	text, err := makeSkill(ctx, e, o)
+	if err != nil {
+		return err
+	}
+	_, _, err = e.Files.Find()
+	if none, ok := errors.AsType[*configfile.NoConfiguration](err); ok {
+		e.Note("no tool can be called yet: %s", none.Problem("").Message)
+	}
+	return skill.Write(&edit.Editor{Source: e.Files, Write: o.Write}, text, o.User)
+}
+
+// makeSkill returns the text.
+func makeSkill(ctx context.Context, e *Env, o SkillOptions) (string, error) {
+	flags := ""
+	for _, path := range e.Files.Paths {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return "", err
+		}
+		flags += " --config " + clients.Word(path)
+	}
+	if len(o.Servers) == 0 {
+		return skill.Text(nil, flags), nil
+	}
+	tools, err := toolsOf(ctx, e, o.Servers)
+	if err != nil {
+		return "", err
+	}
+	var servers []skill.Server
+	for _, name := range o.Servers {
+		servers = append(servers, skill.ServerOf(name, tools))
+	}
+	return skill.Text(servers, flags), nil
+}
+
+// toolsOf returns the tools of servers of the configuration, as far as they are known.
+func toolsOf(ctx context.Context, e *Env, servers []string) (tools []*registry.NormalizedTool, err error) {
+	err = e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+		parameters := everyTool()
+		parameters.Set("wait", "some")
+		parameters["server"] = servers
+		var found admin.Tools
+		err := c.get(ctx, "/dashboard/tools", parameters, &found)
+		for _, t := range found.Tools {
+			tools = append(tools, normalized(t))
+		}
+		return err
+	})
+	return tools, err
+}

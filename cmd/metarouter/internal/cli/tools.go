@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/toolargs"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// ToolsOptions are the flags of tools.
+type ToolsOptions struct {
+	Server       string
+	Named        string // a server, or a tool to describe; "" for all tools
+	Capabilities []string
+	Known        bool // an unknown tag in Capabilities is an error
+	Seen         bool
+}
+
+// Tools lists tools, or describes one.
+func Tools(ctx context.Context, e *Env, o ToolsOptions) error {
+	if o.Server != "" && o.Named != "" && o.Named != o.Server {
+		return exit.Usage(fmt.Errorf("%q and --server %s are two things to list; name one", o.Named, o.Server))
+	}
+	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+		if o.Seen {
+			return seeChanges(ctx, c, o)
+		}
+		parameters := everyTool()
+		maps.Copy(parameters, e.asClient())
+		parameters.Set("wait", "1")
+		parameters["capability"] = o.Capabilities
+		if o.Server != "" {
+			parameters.Set("server", o.Server)
+		} else {
+			parameters.Set("name", o.Named)
+		}
+		if o.Known {
+			parameters.Set("known", "1")
+		}
+		var found admin.Tools
+		if err := c.get(ctx, "/dashboard/tools", parameters, &found); err != nil {
+			return err
+		}
+		switch {
+		case e.JSON:
+			return printToolsAsJSON(e, found.Tools)
+		case found.Described:
+			return describeTool(e, normalized(found.Tools[0]))
+		}
+		return printTools(e, o, found.Tools)
+	})
+}
+
+// everyTool returns the parameters of a request for all tools, with their schemas.
+func everyTool() url.Values {
+	return url.Values{"schemas": {"1"}, "limit": {strconv.Itoa(math.MaxInt32)}}
+}
+
+// normalized returns a tool of an answer as the registry has it, as far as the answer says.
+func normalized(t admin.Tool) *registry.NormalizedTool {
+	return &registry.NormalizedTool{
+		ID: t.ID, Server: t.Server, Name: t.Name, Description: t.Description, Capabilities: t.Capabilities, Hints: t.Hints, Doubt: t.Doubt, InputSchema: t.InputSchema,
+	}
+}
+
+// A changedTool is what tools --seen prints of a tool as JSON.
+type changedTool struct {
+	ID      string   `json:"id"`
+	Changes []string `json:"changes"` // empty if the definition before was not kept
+}
+
+// seeChanges prints how the definitions of tools changed since a person last looked, and
+// notes that they were seen.
+func seeChanges(ctx context.Context, c *client, o ToolsOptions) error {
+	parameters := everyTool()
+	parameters.Set("changed", "1")
+	if named := cmp.Or(o.Server, o.Named); named != "" {
+		parameters.Set("server", named)
+	}
+	var found admin.Tools
+	if err := c.get(ctx, "/dashboard/tools", parameters, &found); err != nil {
+		return err
+	}
+	rows, servers := []changedTool{}, make(map[string]bool)
+	for _, t := range found.Tools {
+		rows = append(rows, changedTool{t.ID, append([]string{}, t.Changes...)})
+		servers[t.Server] = true
+	}
+	if err := printChanges(c.Env, rows); err != nil {
+		return err
+	}
+	for name := range servers {
+		if err := c.post(ctx, serverPath(name)+"/seen", nil, struct{}{}, &admin.Servers{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printChanges(e *Env, tools []changedTool) error {
+	if e.JSON {
+		return e.PrintJSON(tools)
+	}
+	if len(tools) == 0 {
+		e.Note("no tool changed since you last looked")
+	}
+	for _, t := range tools {
+		e.Say("%s", t.ID)
+		if len(t.Changes) == 0 {
+			e.Say("  - it changed; its definition before was not kept, since too many changed")
+		}
+		for _, change := range t.Changes {
+			e.SayBroken("  - ", change)
+		}
+	}
+	return nil
+}
+
+func printToolsAsJSON(e *Env, tools []admin.Tool) error {
+	type row struct {
+		ID           string          `json:"id"`
+		Tool         string          `json:"tool"` // the same
+		Server       string          `json:"server"`
+		Name         string          `json:"name"`
+		ExposedName  string          `json:"exposed_name"`
+		Capabilities []string        `json:"capabilities"`
+		Hints        registry.Hints  `json:"hints"`           // what the server declares
+		Doubt        string          `json:"doubt,omitempty"` // why that is not believed
+		Description  string          `json:"description"`
+		InputSchema  json.RawMessage `json:"input_schema"`
+	}
+	rows := []row{}
+	for _, t := range tools {
+		rows = append(rows, row{t.ID, t.ID, t.Server, t.Name, t.ExposedName, t.Capabilities, t.Hints, t.Doubt, t.Description, t.InputSchema})
+	}
+	return e.PrintJSON(rows)
+}
+
+func printTools(e *Env, o ToolsOptions, tools []admin.Tool) error {
+	if len(tools) == 0 {
+		switch {
+		case len(o.Capabilities) == 1:
+			e.Note("no tool has the capability %q; 'metarouter capabilities' lists the tags", o.Capabilities[0])
+		case len(o.Capabilities) > 1:
+			e.Note("no tool has all the capabilities %s; 'metarouter capabilities' lists the tags", strings.Join(o.Capabilities, ", "))
+		default:
+			e.Note("no tools; 'metarouter servers' shows whether the servers work, and in a cluster, 'metarouter doctor' what it lacks")
+		}
+		return nil
+	}
+	rows := make([]terminal.Row, len(tools))
+	for i, t := range tools {
+		rows[i] = toolCells(t.ID, t.Capabilities, t.Description)
+	}
+	return e.PrintRows(rows, nil)
+}
+
+// Capabilities prints the capability tags.
+func Capabilities(ctx context.Context, e *Env) error {
+	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+		parameters := e.asClient()
+		parameters.Set("wait", "1")
+		var tags admin.Capabilities
+		if err := c.get(ctx, "/dashboard/capabilities", parameters, &tags); err != nil {
+			return err
+		}
+		if e.JSON {
+			return e.PrintJSON(tags.Capabilities)
+		}
+		if len(tags.Capabilities) == 0 {
+			e.Note("no tool has a tag; 'metarouter servers' shows whether the servers work")
+			return nil
+		}
+		table := []terminal.Row{{{Text: "TAG", Colour: terminal.Bold}, {Text: "TOOLS", Colour: terminal.Bold, Right: true}}}
+		for _, tag := range tags.Capabilities {
+			table = append(table, terminal.Row{{Text: tag.Name}, {Text: fmt.Sprint(tag.Tools), Right: true}})
+		}
+		return e.PrintRows(table, nil)
+	})
+}
+
+// describeTool prints what a caller of the tool needs to know: what it does, its arguments,
+// and a call to copy.
+func describeTool(e *Env, t *registry.NormalizedTool) error {
+	e.Say("%s", t.ID)
+	for _, line := range strings.Split(strings.TrimSpace(plain.Text(t.Description)), "\n") {
+		if strings.TrimSpace(line) != "" {
+			e.SayBroken("  ", line)
+		}
+	}
+	if len(t.Capabilities) > 0 {
+		e.Say("  Tags: %s.", strings.Join(t.Capabilities, ", "))
+	}
+	if t.Doubt != "" {
+		e.SayBroken("  ", "Its server says that it does no harm, but "+t.Doubt+".")
+	}
+	arguments := argumentRows(t)
+	if len(arguments) == 0 {
+		e.Say("It takes no arguments.")
+	} else {
+		e.Say("Arguments:")
+		if err := e.PrintRows(arguments, nil); err != nil {
+			return err
+		}
+	}
+	e.Say("For example:")
+	e.Say("  %s", toolargs.Sample(t, nil))
+	return nil
+}
+
+// argumentRows returns a row for each argument of the tool, the required ones first.
+func argumentRows(t *registry.NormalizedTool) (required []terminal.Row) {
+	var names []string
+	_ = json.Unmarshal(wire.Member(t.InputSchema, "required"), &names)
+	var optional []terminal.Row
+	_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(name string, schema []byte) bool {
+		description, _ := wire.String(wire.Member(schema, "description"))
+		row := terminal.Row{{Text: "  " + name}, {Text: typeWords(schema)}, {Text: "optional"}, {Text: strings.TrimSpace(description), Colour: terminal.Faint}}
+		if slices.Contains(names, name) {
+			row[2].Text = "required"
+			required = append(required, row)
+		} else {
+			optional = append(optional, row)
+		}
+		return true
+	})
+	return append(required, optional...)
+}
+
+// typeWords returns the types that a schema allows, "any" if it does not say.
+func typeWords(schema json.RawMessage) string {
+	if values := wire.Member(schema, "enum"); values != nil {
+		var texts []string
+		if json.Unmarshal(values, &texts) == nil && len(texts) <= 6 {
+			return strings.Join(texts, "|")
+		}
+	}
+	kind := wire.Member(schema, "type")
+	if one, ok := wire.String(kind); ok {
+		return one
+	}
+	var several []string
+	if json.Unmarshal(kind, &several) == nil && len(several) > 0 {
+		return strings.Join(several, "|")
+	}
+	return "any"
+}
+
+// ConfirmHints prints which hints of a server's tools changed since they were confirmed, and confirms
+// them unless they are only to be shown.
+func ConfirmHints(ctx context.Context, e *Env, server string, show bool) error {
+	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+		var changed admin.Hints
+		if err := c.get(ctx, serverPath(server)+"/hints", nil, &changed); err != nil {
+			return err
+		}
+		if len(changed.Hints) == 0 {
+			e.Note("no hints of %q wait to be confirmed", server)
+			return nil
+		}
+		shown := make(map[string]registry.Hints, len(changed.Hints))
+		for _, h := range changed.Hints {
+			shown[h.Tool] = h.Hints
+			e.Say("%s", h.ID)
+			for _, change := range h.Changes {
+				e.SayBroken("  - ", change)
+			}
+		}
+		if show {
+			return nil
+		}
+		if err := c.post(ctx, serverPath(server)+"/hints", nil, admin.Confirmation{Hints: shown}, &admin.Servers{}); err != nil {
+			return err
+		}
+		tools := "The hints of 1 tool"
+		if n := len(changed.Hints); n > 1 {
+			tools = fmt.Sprintf("The hints of %d tools", n)
+		}
+		e.Say("%s of %q are confirmed.", tools, server)
+		return nil
+	})
+}

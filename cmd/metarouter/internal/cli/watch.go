@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/server"
+)
+
+const (
+	// watchEvery is the time between two looks of --watch at the servers.
+	watchEvery = 500 * time.Millisecond
+
+	// watchAnswer is how long a running router has to say how its servers are.
+	watchAnswer = 10 * time.Second
+)
+
+// maxReason is how many characters of an error a line has.
+const maxReason = 120
+
+// errNoRouter says that the router that --watch asks has ended.
+var errNoRouter = errors.New("no router runs any more; waiting for the next one")
+
+// Watch shows the servers until ctx ends. They are those of the running router, and of
+// the next one if that ends. If none runs at first, they are started for that.
+func Watch(ctx context.Context, e *Env) error {
+	watching := false
+	alone := func(*config.Config) error {
+		if !e.Standalone {
+			e.Note("no router runs with this configuration; starting the servers until Ctrl-C")
+		}
+		return nil
+	}
+	err := e.ask(ctx, need{peek: true, alone: alone}, func(ctx context.Context, c *client) error {
+		watching = true
+		ctx, cancel := context.WithCancel(ctx)
+		var starting sync.WaitGroup
+		defer starting.Wait()
+		defer cancel()
+		if c.alone != nil {
+			starting.Go(func() { c.alone.Try(ctx) })
+		}
+		return watchServers(ctx, c)
+	})
+	if watching && errors.Is(err, exit.Interrupted) {
+		return nil // this is how it ends
+	}
+	return err
+}
+
+// look returns the servers as they are now, and what the router notes about its configuration, or why
+// that is unknown. It asks the next router if one has ended.
+func (c *client) look(ctx context.Context) (rows []server.ServerRow, note string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, watchAnswer)
+	defer cancel()
+	parameters := c.named()
+	if c.alone == nil {
+		parameters.Set("wait", "1")
+		if c.routers = c.running(ctx, c.config); len(c.routers) == 0 {
+			return nil, "", errNoRouter
+		}
+	}
+	var answer admin.Servers
+	notes, err := c.exchange(ctx, c.routers[0], http.MethodGet, "/dashboard/servers?"+c.encode(parameters), nil, &answer)
+	return answer.Servers, plain.Line(strings.Join(notes, "\n")), err
+}
+
+// watchServers shows the servers, until ctx ends or no one reads it.
+func watchServers(ctx context.Context, c *client) error {
+	w := watcher{client: c, shown: make(map[string]server.ServerRow)}
+	if screen, ok := terminal.Open(c.Streams[1], os.Getenv); ok && !c.JSON {
+		return w.draw(ctx, screen)
+	}
+	for {
+		rows, note, err := c.look(ctx)
+		if ctx.Err() != nil || !c.HasReader() {
+			return nil
+		}
+		if err == nil && note != w.note {
+			if w.note = note; note != "" {
+				c.Note("%s", note)
+			}
+		}
+		if err := w.printChanges(rows, err); err != nil {
+			return err
+		}
+		if !pause(ctx, watchEvery) {
+			return nil
+		}
+	}
+}
+
+// pause waits, and reports whether ctx has not ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// A watcher shows servers that change.
+type watcher struct {
+	*client
+	shown map[string]server.ServerRow // by name, as the last line about each said
+	note  string                      // what the router noted at the last look
+	fault string                      // why the servers were unknown at the last look
+}
+
+// draw shows the servers on the screen in their place, and leaves the last table there.
+func (w *watcher) draw(ctx context.Context, screen *terminal.Screen) error {
+	var mu sync.Mutex
+	var rows []server.ServerRow
+	var note string
+	var fault error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for again := true; again; again = pause(ctx, watchEvery) {
+			next, noted, err := w.look(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			mu.Lock()
+			rows, note, fault = next, noted, err
+			mu.Unlock()
+		}
+	}()
+	screen.Live(done, 0, func(_ time.Time, width, height int) []string {
+		mu.Lock()
+		defer mu.Unlock()
+		if fault != nil {
+			return []string{terminal.Cut(fault.Error(), width)}
+		}
+		if note != "" {
+			return append(progress.Watched(rowsOf(rows), width, height-1, screen.Colours()), terminal.Cut(note, width))
+		}
+		return progress.Watched(rowsOf(rows), width, height, screen.Colours())
+	})
+	<-done
+	if fault != nil {
+		return nil
+	}
+	if note != "" {
+		w.Note("%s", note)
+	}
+	return printServers(w.Env, rows)
+}
+
+// A change is a line of --watch --json.
+type change struct {
+	Time time.Time `json:"time"`
+	server.ServerRow
+}
+
+// waitsFor matches what stands for the last error while a server waits: a step of its start,
+// and for how long already, which changes all the time.
+var waitsFor = lazy.Regexp(`^(waiting|\S+ is (fetching|looking))\b.*, for [0-9][0-9hms.]*$`)
+
+// printChanges prints a line for each server that is not as the last line about it said.
+func (w *watcher) printChanges(rows []server.ServerRow, unknown error) error {
+	if unknown != nil {
+		if w.fault != unknown.Error() {
+			w.fault = unknown.Error()
+			w.Note("%s", w.fault)
+		}
+		return nil
+	}
+	w.fault = ""
+	var names []string
+	for _, s := range rows {
+		names = append(names, s.Name)
+		if s.State == string(status.Starting) || waitsFor().MatchString(s.LastError) {
+			s.LastError = "" // it says how long the start has taken so far
+		}
+		if last, ok := w.shown[s.Name]; ok && last == s {
+			continue
+		}
+		w.shown[s.Name] = s
+		if err := w.print(s); err != nil {
+			return err
+		}
+	}
+	for name := range w.shown {
+		if !slices.Contains(names, name) {
+			delete(w.shown, name)
+			if err := w.print(server.ServerRow{Name: name, State: "removed"}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *watcher) print(s server.ServerRow) error {
+	if w.JSON {
+		e := json.NewEncoder(plain.NewEscaper(w.Raw))
+		e.SetEscapeHTML(false)
+		return e.Encode(change{time.Now(), s})
+	}
+	words := []string{s.State}
+	if s.Tools > 0 {
+		words = append(words, console.Counted(s.Tools, "tool"))
+	}
+	if s.Restarts > 0 {
+		words = append(words, console.Counted(s.Restarts, "restart"))
+	}
+	if s.PID > 0 {
+		words = append(words, fmt.Sprintf("PID %d", s.PID))
+	}
+	line := fmt.Sprintf("%s %s: %s", time.Now().Format(time.TimeOnly), s.Name, strings.Join(words, ", "))
+	if s.LastError != "" {
+		line += "; last error: " + terminal.Cut(plain.Line(s.LastError), maxReason)
+	}
+	_, err := fmt.Fprintln(w.Out, plain.Line(line))
+	return err
+}

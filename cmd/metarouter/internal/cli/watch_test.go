@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/server"
+)
+
+// While a server waits, only its counter changes: that is no change.
+func TestPrintChangesOfWaitingServer(t *testing.T) {
+	var out bytes.Buffer
+	w := watcher{client: &client{Env: &Env{Console: console.New(nil, &out, &out)}}, shown: make(map[string]server.ServerRow)}
+	for _, reason := range []string{"waiting to be fetched, for 1s", "waiting to be fetched, for 2s", "npx is fetching pkg, for 1m3s", "exited with status 3"} {
+		row := server.ServerRow{Name: "a", State: "ready", LastError: reason}
+		if err := w.printChanges([]server.ServerRow{row}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lines := strings.Count(out.String(), "\n"); lines != 2 || strings.Contains(out.String(), ", for ") {
+		t.Errorf("it prints %q", out.String())
+	}
+}

@@ -1,0 +1,160 @@
+package configfile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
+)
+
+// Check prints every problem of the configuration files, and fails if there are errors.
+func (s *Source) Check() error {
+	paths, named, err := s.Find()
+	if none, ok := errors.AsType[*NoConfiguration](err); ok && s.Console.JSON {
+		return printProblems(s.Console, config.Config{Problems: []config.Problem{none.Problem("error")}})
+	}
+	if err != nil {
+		return err
+	}
+	c, usable, err := s.Read(paths, named)
+	if p, ok := errors.AsType[config.Problem](err); ok {
+		return printProblems(s.Console, config.Config{Files: paths, Problems: []config.Problem{p}})
+	} else if err != nil {
+		return exit.Usage(Unreadable(err))
+	}
+	err = printProblems(s.Console, c.Examine())
+	if keys := c.RestartKeys(); len(keys) > 0 && !s.Console.JSON {
+		s.Console.Say("an edit of these keys takes effect at the router's next start: %s", strings.Join(keys, ", "))
+	}
+	if !usable {
+		why := trust.Explain(c.Trusted(s.Data), s.TrustCommand(""))
+		s.Console.Note("note: its variables, regular expressions, envFiles and folders were not checked, and no router uses this text yet: %v", why)
+	}
+	return err
+}
+
+// printProblems prints the problems of a configuration, and fails if there are errors.
+func printProblems(out *console.Console, c config.Config) error {
+	wrong := Errors(c)
+	if out.JSON {
+		if err := out.PrintJSON(append([]config.Problem{}, c.Problems...)); err != nil {
+			return err
+		}
+	} else {
+		for _, p := range c.Problems {
+			printProblem(out, p)
+		}
+		found := "no problem"
+		if n := len(c.Problems); n > 0 {
+			found = console.Counted(len(wrong), "error") + ", " + console.Counted(n-len(wrong), "warning")
+		}
+		out.Say("%s: %s, %s", strings.Join(c.Files, ", "), console.Counted(len(c.Servers), "server"), found)
+	}
+	if len(wrong) > 0 {
+		return &exit.Error{Code: exit.BadUsage}
+	}
+	return nil
+}
+
+// printProblem prints where a problem is and what is wrong, and below it what to write.
+func printProblem(out *console.Console, p config.Problem) {
+	what, fix, _ := strings.Cut(p.Message, "; ")
+	p.Message, fix = what, cmp.Or(p.Fix, fix)
+	text := p.Error()
+	if p.IsWarning() {
+		text = "warning: " + text
+	}
+	out.Say("%s", text)
+	if fix != "" {
+		out.SayBroken("    → ", fix)
+	}
+}
+
+// Errors returns the problems that are not only warnings.
+func Errors(c config.Config) []config.Problem {
+	return slices.DeleteFunc(slices.Clone(c.Problems), config.Problem.IsWarning)
+}
+
+// NoteErrors says on stderr what is wrong with the configuration, in few lines.
+func NoteErrors(out *console.Console, c config.Config) {
+	const most = 3
+	wrong := Errors(c) // 'metarouter check' shows the warnings too
+	if len(wrong) > most {
+		out.Note("%d errors in %s: run 'metarouter check'", len(wrong), strings.Join(c.Files, ", "))
+		return
+	}
+	for _, p := range wrong {
+		out.Note("%s", p.Error())
+	}
+}
+
+// InFlag says that err is about the file that a flag names.
+func InFlag(flag string, err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: there is no file %q", flag, path.Path)
+	}
+	return fmt.Errorf("%s: %w", flag, err)
+}
+
+// InConfig returns the error of a setting in the files of the configuration.
+func InConfig(c config.Config, err error) error {
+	return exit.Usage(fmt.Errorf("%s: %w", strings.Join(c.Files, ", "), err))
+}
+
+// Server returns the entry of the named server. For a server that another node may have, the error
+// says to run the command there; see [MayBeElsewhere].
+func Server(c config.Config, name string) (config.Server, error) {
+	i := slices.IndexFunc(c.Servers, func(s config.Server) bool { return s.Name == name })
+	switch {
+	case i >= 0:
+		return c.Servers[i], nil
+	case MayBeElsewhere(c, name):
+		return config.Server{}, exit.Usage(fmt.Errorf("%q is a server of another node; run this command on that machine", name))
+	}
+	return config.Server{}, exit.Usage(UnknownName("server", name, ServerNames(c)))
+}
+
+// CheckProfile returns an error if the configuration lacks the profile; "" is none.
+func CheckProfile(c config.Config, name string) error {
+	if _, ok := c.Router.Profiles[name]; ok || name == "" {
+		return nil
+	}
+	return exit.Usage(UnknownName("profile", name, slices.Sorted(maps.Keys(c.Router.Profiles))))
+}
+
+// MayBeElsewhere reports whether the name may be that of a server of another node, such as "gpu@box".
+func MayBeElsewhere(c config.Config, name string) bool {
+	return c.Router.Cluster != nil && strings.Contains(name, "@")
+}
+
+// ServerNames returns the names of the entries.
+func ServerNames(c config.Config) (names []string) {
+	for _, s := range c.Servers {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// UnknownName returns the error for a name that is not one of the known names of that kind.
+func UnknownName(kind, name string, known []string) error {
+	const most = 20 // names that the error lists
+	if len(known) == 0 {
+		return fmt.Errorf("no %s is named %q; there is no %s", kind, name, kind)
+	} else if len(known) == 1 {
+		return fmt.Errorf("no %s is named %q; the only %s is %s", kind, name, kind, plain.Line(known[0]))
+	}
+	if like, ok := config.Similar(name, known); ok {
+		return fmt.Errorf("no %s is named %q; did you mean %q?", kind, name, like)
+	}
+	return fmt.Errorf("no %s is named %q; the %ss are %s", kind, name, kind, plain.Line(prose.List(known, most)))
+}

@@ -1,0 +1,181 @@
+// Package configfile finds and reads the configuration of a command, and makes sure that it may be
+// used: one that was found and not named runs commands of other people, so that the person must
+// have approved it.
+package configfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// A Source says where a command finds its configuration.
+type Source struct {
+	Console *console.Console
+	Paths   []string // --config
+	Data    string   // --data, the data folder; "" for none
+}
+
+// DefaultData returns the usual data folder; "" if the system has none.
+func DefaultData() string {
+	folder, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(folder, "metarouter")
+}
+
+// Flags returns the --config flags of the command line, for a further command.
+func (s *Source) Flags() (flags string) {
+	for _, path := range s.Paths {
+		flags += " --config " + clients.Word(path)
+	}
+	return flags
+}
+
+// Load finds and reads the configuration, and makes sure that it is trusted.
+func (s *Source) Load(ctx context.Context) (config.Config, error) {
+	c, named, err := s.Locate()
+	if err == nil && !named {
+		c, err = s.RequireTrust(ctx, c)
+	}
+	return c, err
+}
+
+// Locate finds and reads the configuration. named is false for a .mcp.json that
+// --config does not name, which must not be used unless it is trusted. Until then c is no
+// more than its text. With a mistake in the syntax, c has the paths of the files alone.
+func (s *Source) Locate() (c config.Config, named bool, err error) {
+	if os.Getenv(supervisor.DepthVariable) != "" {
+		return c, false, exit.Usage(errors.New("this process was started by a metarouter, and a router inside a router would start itself without end; take the entry out of the configuration"))
+	}
+	paths, named, err := s.Find()
+	if err == nil {
+		c, _, err = s.Read(paths, named)
+	}
+	if IsMistake(err) {
+		for _, path := range paths {
+			if abs, failed := filepath.Abs(path); failed == nil {
+				c.Files = append(c.Files, abs)
+			}
+		}
+	}
+	return c, named, exit.Usage(Unreadable(err))
+}
+
+// Find is config.Find, with a [NoConfiguration] if there is no configuration yet: no file is found,
+// or --config names the user's own file, as entries of 'install' do, and it does not exist.
+func (s *Source) Find() (paths []string, named bool, err error) {
+	paths, named, err = config.Find(s.Paths)
+	own, _ := config.Own()
+	if errors.Is(err, fs.ErrNotExist) || len(paths) == 1 && paths[0] == own && clients.FirstExisting(own) == "" {
+		return nil, false, Missing()
+	}
+	return paths, named, exit.Usage(err)
+}
+
+// Read reads the configuration. If it was found and not named, and is not trusted, c
+// is no more than the text of the files.
+func (s *Source) Read(paths []string, named bool) (c config.Config, usable bool, err error) {
+	if named {
+		c, err = config.Load(paths...)
+		return c, err == nil, err
+	}
+	if c, err = config.LoadText(paths...); err != nil {
+		return c, false, err
+	}
+	if usable = c.Trusted(s.Data) == nil; usable { // RequireTrust returns the error
+		c = c.Expand()
+	}
+	return c, usable, nil
+}
+
+// Usable returns the configuration in use, if it can be read and is trusted.
+func (s *Source) Usable() (c config.Config, ok bool) {
+	paths, named, err := s.Find()
+	if err != nil {
+		return c, false
+	}
+	c, ok, err = s.Read(paths, named)
+	return c, ok && err == nil
+}
+
+// IsMistake reports whether err is a mistake in the text of a configuration.
+func IsMistake(err error) bool {
+	_, ok := errors.AsType[config.Problem](err)
+	return ok
+}
+
+// Unreadable says what to do if err says that a configuration file can't be read.
+func Unreadable(err error) error {
+	path, ok := errors.AsType[*fs.PathError](err)
+	if !ok {
+		return err
+	}
+	if info, failed := os.Stat(path.Path); failed == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder; name the file in it, such as %s", path.Path, filepath.Join(path.Path, ".mcp.json"))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no configuration file %s; correct the path, or create the file with: metarouter init --write --config %s", path.Path, clients.Word(path.Path))
+	}
+	return err
+}
+
+// A NoConfiguration is the error that there is no configuration yet. It says which commands make one.
+type NoConfiguration struct {
+	found []clients.Found
+}
+
+// Missing returns a [NoConfiguration], with the clients of this machine that have servers.
+func Missing() error {
+	e := &NoConfiguration{}
+	if p, err := clients.ThisPlace(); err == nil {
+		folder, _ := os.Getwd()
+		e.found = clients.Survey(p, folder)
+	}
+	return exit.Usage(e)
+}
+
+// IsMissing reports whether err says that there is no configuration yet.
+func IsMissing(err error) bool {
+	_, ok := errors.AsType[*NoConfiguration](err)
+	return ok
+}
+
+func (e *NoConfiguration) Error() string {
+	if len(e.found) == 0 {
+		return "there is no configuration yet, and no client was found that has servers; begin with\n" +
+			"  metarouter init --write\n" +
+			"or add a server with 'metarouter add NAME --write -- COMMAND', or name a file with --config"
+	}
+	var b strings.Builder
+	b.WriteString("there is no configuration yet; import the servers of a client:\n")
+	for _, f := range e.found {
+		fmt.Fprintf(&b, "  %s\n      %s\n", plain.Line(f.Command()), plain.Line(f.String()))
+	}
+	b.WriteString("or begin with the bundled servers, 'metarouter init --write', or name a file with --config")
+	return b.String()
+}
+
+// Problem returns the error as a problem of the user's own file.
+func (e *NoConfiguration) Problem(severity string) config.Problem {
+	const what = "there is no configuration yet; type "
+	p := config.Problem{Severity: severity, Fix: "metarouter init --write", Message: what + "'metarouter init --write', or add a server with 'metarouter add'"}
+	p.File, _ = config.Own()
+	if len(e.found) > 0 {
+		p.Fix = plain.Line(e.found[0].Command())
+		p.Message = fmt.Sprintf("%s'%s' to import %s, or 'metarouter init --write'", what, p.Fix, plain.Line(e.found[0].String()))
+	}
+	return p
+}

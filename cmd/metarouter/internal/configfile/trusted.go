@@ -1,0 +1,149 @@
+package configfile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/auditlog"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+)
+
+// Trust approves the file at path, and prints what it says. A person at the terminal is asked first.
+func (s *Source) Trust(ctx context.Context, path string) error {
+	c, err := config.LoadText(path)
+	if err != nil {
+		return exit.Usage(Unreadable(err))
+	}
+	if n := len(Errors(c)); n > 0 {
+		s.Console.Note("note: the text has %s; 'metarouter check' shows what to correct", console.Counted(n, "error"))
+	}
+	u, waits := errors.AsType[*config.Untrusted](c.Trusted(s.Data))
+	ask := waits && s.Data != "" && s.Console.CanAsk() && console.IsTerminal(s.Console.Streams[1]) // a script is not asked
+	if ask {
+		switch yes, err := trust.Ask(ctx, s.Console, u); {
+		case err != nil:
+			return exit.Interrupted
+		case !yes:
+			return exit.Usage(errors.New("not trusted, nothing was changed"))
+		}
+	}
+	if err := s.approve(c); err != nil {
+		return err
+	}
+	said := "."
+	if !ask {
+		said = ". It says:\n" + trust.Describe(c, u)
+	}
+	_, err = fmt.Fprintf(s.Console.Out, "%s is trusted. If it changes, run 'metarouter trust' again%s", trust.Quote(c.Files[0]), strings.TrimSuffix(said, "\n")+"\n")
+	return err
+}
+
+// RequireTrust makes sure that a configuration that --config does not name may be used:
+// it was approved before, or the user approves it at the terminal now. It returns the
+// configuration with its variables expanded.
+func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Config, error) {
+	err := c.Trusted(s.Data)
+	u, ok := errors.AsType[*config.Untrusted](err)
+	switch {
+	case err == nil:
+		return c.Expand(), nil
+	case !ok:
+		return c, exit.Usage(err)
+	case !s.Console.CanAsk():
+		return c, exit.Usage(fmt.Errorf("%w (or name it with --config %s)", trust.Explain(u, s.TrustCommand("")), c.Files[0]))
+	}
+	switch yes, err := trust.Ask(ctx, s.Console, u); {
+	case err != nil:
+		return c, exit.Interrupted
+	case !yes:
+		return c, exit.Usage(errors.New("not trusted, nothing was started"))
+	}
+	if s.Data == "" {
+		return c.Expand(), nil // approved for this run only
+	}
+	return c.Expand(), s.approve(c)
+}
+
+// approve approves the text of a configuration, and records that.
+func (s *Source) approve(c config.Config) error {
+	if err := c.Trust(s.Data); err != nil {
+		return err
+	}
+	s.Record(audit.Event{Action: audit.Edit, Outcome: audit.OK, Target: strings.Join(c.Files, ", "), Reason: "approved; hash " + c.Digest()})
+	return nil
+}
+
+// TrustCommand returns the command that approves a file; "" is the .mcp.json of the current
+// folder.
+func (s *Source) TrustCommand(file string) string {
+	data := s.Data
+	if data == DefaultData() {
+		data = ""
+	}
+	return trust.Command(file, data)
+}
+
+// auditTime is how long a command waits until its event is written.
+const auditTime = 5 * time.Second
+
+// Record records what a command has changed, if the configuration in use names an audit
+// log, or a router that serves over HTTP keeps one in the data folder. A log that can't be
+// written is noted: the command has done its work.
+func (s *Source) Record(e audit.Event) {
+	c, _ := s.Usable()
+	o := auditlog.Options(c, s.Data, true)
+	if o.File == "" || c.Router.Audit.File == "" && !audit.Exists(o.File) {
+		return
+	}
+	l, err := audit.Open(o)
+	if err == nil {
+		e.Principal, e.From = cmp.Or(e.Principal, UserName()), cmp.Or(e.From, "terminal")
+		l.Record(e)
+		ctx, cancel := context.WithTimeout(context.Background(), auditTime)
+		defer cancel()
+		err = l.Close(ctx)
+	}
+	if err != nil {
+		s.Console.Note("note: the audit log can't be written: %v", err)
+	}
+}
+
+// UserName returns the name of the user of this process.
+func UserName() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
+
+// AuditLog returns the audit log to read: file, unless it is "", else that of the configuration
+// in use.
+func (s *Source) AuditLog(file string) (string, error) {
+	if file != "" {
+		return filepath.Abs(file)
+	}
+	c, _, err := s.Locate() // it starts nothing, and needs no trust
+	if err != nil && !IsMissing(err) {
+		return "", err
+	}
+	switch named := c.Router.Audit.File; {
+	case filepath.IsAbs(named):
+		return named, nil
+	case named != "":
+		return "", exit.Usage(fmt.Errorf("the configuration is not trusted, so that it is not known which file %q is; run 'metarouter trust', or name the file", named))
+	case s.Data == "":
+		return "", exit.Usage(errors.New("without a data folder (--data) there is no audit log; name its file"))
+	}
+	return auditlog.File(s.Data), nil
+}

@@ -1,0 +1,239 @@
+// Package console is how commands print to the streams of the process, and ask the person at its
+// terminal. All that is printed is cleaned as package plain does.
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/term"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
+)
+
+// A Console is the streams of a command, and how it prints on them.
+type Console struct {
+	In       io.Reader
+	Out, Err io.Writer // clean what is written; Err is a [terminal.Screen] where progress can be shown
+	Raw      io.Writer // stdout as it is, for messages of the protocol and for results that a program reads
+	Streams  [3]any    // stdin, stdout and stderr as the process has them
+
+	JSON        bool   // answers are printed as JSON
+	LogLevel    string // of [Console.Logger]; "" for the command's own
+	NoQuestions bool   // stdin is not for answers
+
+	written *checked // stdout
+}
+
+// New returns the console of this process.
+func New(stdin io.Reader, stdout, stderr io.Writer) *Console {
+	c := &Console{In: stdin, Streams: [...]any{stdin, stdout, stderr}}
+	if f, ok := stdout.(*os.File); ok {
+		stdout = pipe.Inherited(f)
+	}
+	c.written = &checked{w: stdout}
+	c.Raw, c.Out, c.Err = c.written, plain.NewWriter(c.written, nil), plain.NewWriter(stderr, nil)
+	if _, colours := c.Page(); colours {
+		c.Out = plain.NewWriter(c.written, terminal.IsPaint)
+	}
+	if screen, ok := terminal.Open(stderr, os.Getenv); ok {
+		c.Err = screen
+	}
+	return c
+}
+
+// checked is a writer that remembers its first error.
+type checked struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checked) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
+// Fault returns the first error of a write to stdout.
+func (c *Console) Fault() error { return c.written.err }
+
+// HasReader reports whether a process reads stdout, as far as that is known.
+func (c *Console) HasReader() bool {
+	w, tells := c.written.w.(interface{ HasReader() bool })
+	return !tells || w.HasReader()
+}
+
+// Results returns where results of tools are written: to a person as text, to a program as
+// the server's bytes.
+func (c *Console) Results() io.Writer {
+	if IsTerminal(c.Streams[1]) {
+		return c.Out
+	}
+	return c.Raw
+}
+
+// PrintJSON prints v on stdout, with < and > as they are. Control characters and hidden ones
+// are escaped.
+func (c *Console) PrintJSON(v any) error {
+	e := json.NewEncoder(plain.NewEscaper(c.Raw))
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// A Table is printed in aligned columns.
+type Table struct{ io.Writer }
+
+// Row adds a row. Each cell is cleaned, so that its text adds no row or column.
+func (t Table) Row(cells ...any) {
+	texts := make([]string, len(cells))
+	for i, c := range cells {
+		texts[i] = plain.Line(fmt.Sprint(c))
+	}
+	fmt.Fprintln(t, strings.Join(texts, "\t"))
+}
+
+// PrintTable prints the rows that write writes, in aligned columns on stdout.
+func (c *Console) PrintTable(write func(Table)) error {
+	w := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
+	write(Table{w})
+	return w.Flush()
+}
+
+// PrintRows prints the rows in aligned columns on stdout, on a terminal as wide as that is.
+// below returns the lines that belong below a row; nil if there are none.
+func (c *Console) PrintRows(rows []terminal.Row, below func(row int) string) error {
+	columns, colours := c.Page()
+	for i, line := range terminal.Table(rows, columns, 0, colours) {
+		if below != nil {
+			line += "\n" + strings.TrimSuffix(below(i), "\n")
+			line = strings.TrimSuffix(line, "\n")
+		}
+		if _, err := fmt.Fprintln(c.Out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Say prints a line on stdout: the arguments can add no other.
+func (c *Console) Say(format string, args ...any) {
+	fmt.Fprintln(c.Out, plain.Line(fmt.Sprintf(format, args...)))
+}
+
+// SayBroken prints a text on stdout, broken into lines as [terminal.Hang] does.
+func (c *Console) SayBroken(lead, text string) {
+	columns, _ := c.Page()
+	fmt.Fprint(c.Out, terminal.Lines(terminal.Hang(lead, text, columns)))
+}
+
+// Note prints a line on stderr: the arguments can add no other.
+func (c *Console) Note(format string, args ...any) {
+	fmt.Fprintln(c.Err, plain.Line(fmt.Sprintf(format, args...)))
+}
+
+// Page returns how many columns stdout has and whether it shows colours. If stdout is
+// not a terminal, the number of columns is 0 for no limit.
+func (c *Console) Page() (columns int, colours bool) {
+	if screen, ok := terminal.Open(c.Streams[1], os.Getenv); ok {
+		return screen.Width(), screen.Colours()
+	}
+	return 0, false
+}
+
+// Logger returns a logger to stderr of LogLevel, else of the given level.
+func (c *Console) Logger(level zapcore.Level) (*zap.Logger, error) {
+	if c.LogLevel != "" {
+		var err error
+		if level, err = zapcore.ParseLevel(c.LogLevel); err != nil {
+			return nil, exit.Usage(fmt.Errorf("--log-level %q is unknown; write debug, info, warn or error", c.LogLevel))
+		}
+	}
+	encoding := zap.NewDevelopmentEncoderConfig()
+	encoding.EncodeTime = zapcore.TimeEncoderOfLayout(time.TimeOnly + ".000")
+	core := zapcore.NewCore(zapcore.NewConsoleEncoder(encoding), zapcore.Lock(zapcore.AddSync(plain.NewEscaper(c.Err))), level)
+	return zap.New(core), nil
+}
+
+// IsTerminal reports whether a stream is a terminal.
+func IsTerminal(stream any) bool {
+	if _, ok := stream.(*terminal.Screen); ok {
+		return true
+	}
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// CanAsk reports whether a person at a terminal can be asked.
+func (c *Console) CanAsk() bool {
+	return !c.NoQuestions && IsTerminal(c.Streams[0]) && IsTerminal(c.Streams[2])
+}
+
+// ReadLine calls question, and reads the line that the person types then, if [Console.CanAsk]. When ctx
+// ends, it returns the cause.
+func (c *Console) ReadLine(ctx context.Context, question func()) (string, error) {
+	return terminal.ReadLine(ctx, c.Streams[0].(*os.File), question)
+}
+
+// Confirm asks the person at the terminal a question, if [Console.CanAsk], and reports whether the
+// answer is yes.
+func (c *Console) Confirm(ctx context.Context, question string) (yes bool, err error) {
+	line, err := c.ReadLine(ctx, func() {
+		fmt.Fprintln(c.Err, question) // it ends its line, since log lines may follow before the answer
+	})
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y"), err
+}
+
+// ReadHidden reads a line from the terminal without echo, if [Console.CanAsk]. When ctx ends, the
+// terminal is as before, and the read is left behind.
+func (c *Console) ReadHidden(ctx context.Context, question string) (string, error) {
+	fmt.Fprint(c.Err, question)
+	defer fmt.Fprintln(c.Err)
+	fd := int(c.Streams[0].(*os.File).Fd())
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", err
+	}
+	type answer struct {
+		text []byte
+		err  error
+	}
+	read := make(chan answer, 1)
+	go func() {
+		text, err := term.ReadPassword(fd)
+		read <- answer{text, err}
+	}()
+	select {
+	case a := <-read:
+		return string(a.text), a.err
+	case <-ctx.Done():
+		_ = term.Restore(fd, before)
+		return "", exit.Interrupted
+	}
+}
+
+// Counted returns "no problem", "1 problem" or "2 problems".
+func Counted(n int, noun string) string {
+	if n == 0 {
+		return "no " + noun
+	}
+	return prose.Count(n, noun)
+}

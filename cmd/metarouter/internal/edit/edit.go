@@ -1,0 +1,303 @@
+// Package edit carries out the commands that change configuration files, ours and those of clients.
+// Each shows what would change, and writes it if the person asked for that. What a file has besides
+// stays as it is, byte for byte; package clients makes the texts.
+package edit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+)
+
+// notWritten ends the output without --write.
+const notWritten = "nothing was written; add --write"
+
+// An Editor edits configuration files.
+type Editor struct {
+	*configfile.Source
+	Write bool // --write: else the change is only shown
+}
+
+// A file is one of the configuration in use, with the text that it is to have.
+type file struct {
+	clients.File
+	text  []byte
+	keep  fs.FileMode // the mode loses the bits that keep does not have
+	found bool        // it is the .mcp.json of the current folder, and --config does not name it
+}
+
+// inUse returns the files of the configuration in use, as config.Find finds them. If
+// there is none yet, it returns the user's own file. The last file need not exist.
+func (e *Editor) inUse() (files []file, err error) {
+	paths, named, err := config.Find(e.Paths)
+	if errors.Is(err, fs.ErrNotExist) {
+		var own string
+		own, err = config.Own()
+		paths, named = []string{own}, true
+	}
+	if err != nil {
+		return nil, exit.Usage(err)
+	}
+	for i, path := range paths {
+		f, err := clients.Read(path)
+		if err == nil && !f.Exists && i < len(paths)-1 {
+			err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+		}
+		if err != nil {
+			return nil, exit.Usage(configfile.Unreadable(err))
+		}
+		files = append(files, file{File: f, text: f.Data, keep: fs.ModePerm, found: !named})
+	}
+	return files, nil
+}
+
+func pathsOf(files []file) (paths []string) {
+	for _, f := range files {
+		paths = append(paths, f.Path)
+	}
+	return paths
+}
+
+// fileOf returns the file whose entry of that name counts: the last one that has the
+// server. place is where in it the entry is. The number of files that have the server is 0
+// if none has it.
+func fileOf(files []file, name string) (found file, place string, number int, err error) {
+	for _, f := range files {
+		line, column, ok, err := clients.PlaceOf(f.Path, f.Data, name)
+		if err != nil {
+			return f, "", 0, exit.Usage(err)
+		}
+		if ok {
+			found, place = f, fmt.Sprintf("%s:%d:%d", f.Path, line, column)
+			number++
+		}
+	}
+	return found, place, number, nil
+}
+
+// apply shows what the edit changes, and writes it if that is asked for. It reports whether the
+// edit is in use now.
+func (e *Editor) apply(f file) (used bool, err error) {
+	e.printDiff(clients.Diff(f.Path, f.Data, f.text))
+	if own, err := config.Own(); err == nil && f.found {
+		e.Console.Note("note: %s is the configuration that is used in this folder; for your own, add --config %s", f.Path, clients.Word(own))
+	}
+	switch {
+	case string(f.text) == string(f.Data):
+		e.Console.Note("nothing to do for %s", f.Path)
+		return false, nil
+	case !e.Write:
+		e.Console.Note(notWritten)
+		return false, nil
+	}
+	approved, err := e.writeOurs(f.File, f.text, f.keep)
+	switch {
+	case err != nil:
+		return false, err
+	case f.found && !approved:
+		e.Console.Note("note: this edit of %s is not used before you approve it: read the file, then run 'metarouter trust'", f.Path)
+		return false, nil
+	case f.Exists:
+		e.Console.Note("a running router uses it at once")
+	}
+	return true, nil
+}
+
+// writeOurs writes a file of our own configuration. Where the old content was approved, or
+// there was none, it approves what is written: the user asked for it. It reports whether
+// that is approved.
+func (e *Editor) writeOurs(f clients.File, data []byte, keep fs.FileMode) (approved bool, err error) {
+	if f.Exists {
+		was, err := config.ReadText(f.Path, f.Data)
+		approved = err == nil && was.Trusted(e.Data) == nil // if no approval counts, the user is asked again
+	} else {
+		approved = filepath.Base(f.Path) == ".mcp.json" && e.Data != "" // others need no approval
+	}
+	if err := e.write(f, data, keep); err != nil || !approved {
+		return false, err
+	}
+	is, err := config.ReadText(f.Path, data)
+	if err == nil {
+		err = is.Trust(e.Data)
+	}
+	if err == nil && f.Exists {
+		e.Console.Note("it was approved before, and is approved as it is now")
+	}
+	return err == nil, err
+}
+
+// write replaces a file and names the copy of the old one.
+func (e *Editor) write(f clients.File, data []byte, keep fs.FileMode) error {
+	first := len(f.Backups()) == 0
+	backup, err := f.Write(data, keep, time.Now())
+	if err != nil {
+		return err
+	}
+	e.Record(audit.Event{Action: audit.Edit, Outcome: audit.OK, Target: f.Path, Reason: "written by a command"})
+	if backup == "" {
+		e.Console.Note("%s is written", f.Path)
+		return nil
+	}
+	e.Console.Note("%s is written; its old content is in %s", f.Path, backup)
+	if folder := filepath.Dir(f.Path); first && clients.FirstExisting(filepath.Join(folder, ".git")) != "" {
+		e.Console.Note("note: the copy has the values of the file; do not commit it (in .gitignore: *%s*)", clients.BackupMark)
+	}
+	return nil
+}
+
+// Replace shows how a text file would change, and writes it.
+func (e *Editor) Replace(f clients.File, text string) error {
+	e.printDiff(clients.TextDiff(f.Path, f.Data, []byte(text)))
+	return e.write(f, []byte(text), 0o644)
+}
+
+// printDiff prints a diff on stdout.
+func (e *Editor) printDiff(diff string) {
+	_, colours := e.Console.Page()
+	for line := range strings.Lines(diff) {
+		line = plain.Text(strings.TrimSuffix(line, "\n"))
+		colour := terminal.Plain
+		switch {
+		case strings.HasPrefix(line, "---"), strings.HasPrefix(line, "+++"):
+			colour = terminal.Bold
+		case strings.HasPrefix(line, "@@"):
+			colour = terminal.Cyan
+		case strings.HasPrefix(line, "-"):
+			colour = terminal.Red
+		case strings.HasPrefix(line, "+"):
+			colour = terminal.Green
+		}
+		fmt.Fprintln(e.Console.Out, terminal.Paint(line, colour, colours))
+	}
+}
+
+// Server edits the entry of a server: change returns the new text of the file at path.
+func Server(e *Editor, name string, change func(path string, data []byte, name string) ([]byte, error)) error {
+	files, err := e.inUse()
+	if err != nil {
+		return err
+	}
+	if len(files) == 1 && !files[0].Exists {
+		return configfile.Missing()
+	}
+	f, place, number, err := fileOf(files, name)
+	if err != nil {
+		return err
+	}
+	if number == 0 {
+		return noSuchServer(files, name)
+	}
+	if f.text, err = change(f.Path, f.Data, name); err != nil {
+		return err
+	}
+	if len(files) > 1 {
+		e.Console.Note("the entry is at %s", place)
+	}
+	if _, _, left, _ := clients.PlaceOf(f.Path, f.text, name); !left && number > 1 {
+		e.Console.Note("note: an earlier file has another entry of that name, which is used instead")
+	}
+	_, err = e.apply(f)
+	return err
+}
+
+// noSuchServer names the servers that there are.
+func noSuchServer(files []file, name string) error {
+	var names []string
+	for _, f := range files {
+		if !f.Exists {
+			continue
+		}
+		c, err := config.LoadText(f.Path)
+		if err != nil {
+			return exit.Usage(err)
+		}
+		for _, s := range c.Servers {
+			if s := plain.Line(s.Name); !slices.Contains(names, s) {
+				names = append(names, s)
+			}
+		}
+	}
+	paths := strings.Join(pathsOf(files), ", ")
+	if len(names) == 0 {
+		return exit.Usage(fmt.Errorf("no server is called %q; %s has no server", name, paths))
+	}
+	like := ""
+	if s, ok := config.Similar(name, names); ok {
+		like = fmt.Sprintf("did you mean %q? ", s)
+	}
+	const most = 20
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most], fmt.Sprintf("and %d more", more))
+	}
+	return exit.Usage(fmt.Errorf("no server is called %q; %sthe servers of %s are %s", name, like, paths, strings.Join(names, ", ")))
+}
+
+// Init writes a first configuration.
+func Init(e *Editor) error {
+	paths, err := e.own()
+	if err != nil {
+		return err
+	}
+	if len(paths) > 1 {
+		return exit.Usage(errors.New("name one file with --config"))
+	}
+	f, err := clients.Read(paths[0])
+	if err != nil {
+		return err
+	}
+	if f.Exists {
+		return exit.Usage(fmt.Errorf("%s exists already, and stays as it is; add servers to it with 'metarouter add' or 'metarouter import'", f.Path))
+	}
+	folder, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	e.noteProjectFile()
+	home, _ := os.UserHomeDir()
+	text, files := clients.FirstFile(f.Path, folder, home)
+	e.printDiff(clients.Diff(f.Path, nil, text))
+	if files {
+		e.Console.Note("note: clients can read the files of %s through the server \"files\"; write another folder, or remove it", folder)
+	}
+	if !e.Write {
+		e.Console.Note(notWritten)
+		return nil
+	}
+	if _, err := e.writeOurs(f, text, fs.ModePerm); err != nil {
+		return err
+	}
+	e.Console.Note("next: metarouter servers%s, then metarouter install CLIENT%s --write", e.Flags(), e.Flags())
+	return nil
+}
+
+// own returns the absolute paths of the configuration that clients are to use: the
+// files of --config, else the user's own. A .mcp.json in the current folder belongs to a
+// project, and a client's entry for the user does not.
+func (e *Editor) own() ([]string, error) {
+	if len(e.Paths) == 0 {
+		own, err := config.Own()
+		return []string{own}, exit.Usage(err)
+	}
+	paths, _, err := config.Find(e.Paths)
+	return paths, exit.Usage(err)
+}
+
+// noteProjectFile says that a .mcp.json in the current folder is not used.
+func (e *Editor) noteProjectFile() {
+	if _, err := os.Stat(".mcp.json"); err == nil && len(e.Paths) == 0 {
+		e.Console.Note("note: this is about your own configuration, not about .mcp.json here; for that, add --config .mcp.json")
+	}
+}

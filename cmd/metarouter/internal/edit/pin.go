@@ -1,0 +1,136 @@
+package edit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/pin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// Pin puts the exact versions of the packages of all servers
+// into the files of the configuration in use. runs are the npm packages that run, by server,
+// of the configuration with the digest examined.
+func Pin(ctx context.Context, e *Editor, runs map[string]string, examined string) error {
+	files, err := e.inUse()
+	if err != nil {
+		return err
+	}
+	c, err := trustedText(e, files)
+	if err != nil {
+		return err
+	}
+	if c.Digest() != examined {
+		runs = nil // what runs may be of other entries
+	}
+	pins, err := pin.FindAll(ctx, e.Console, c, configfile.ServerNames(c), startOf(c.Expand()), runs)
+	if err != nil {
+		return err
+	}
+	if len(pins) == 0 {
+		e.Console.Note("nothing to pin: no entry runs a package without an exact version")
+		return nil
+	}
+	for i := range files {
+		for _, s := range c.Servers {
+			p, ok := pins[s.Name]
+			if !ok {
+				continue
+			}
+			at, _, _, err := fileOf(files, s.Name)
+			if err != nil || at.Path != files[i].Path {
+				continue
+			}
+			if files[i].text, err = clients.SetArgument(files[i].Path, files[i].text, s.Name, p.Arg, p.Text); err != nil {
+				return err
+			}
+		}
+	}
+	var done error
+	for _, f := range files {
+		if string(f.text) != string(f.Data) {
+			_, err := e.apply(f)
+			done = errors.Join(done, err)
+		}
+	}
+	return done
+}
+
+// trustedText returns the text of the files, whose commands may run. A file that was found is
+// not read again: what was read for the edit must be approved.
+func trustedText(e *Editor, files []file) (config.Config, error) {
+	if len(files) == 1 && files[0].found {
+		c, err := config.ReadText(files[0].Path, files[0].Data)
+		if err != nil {
+			return c, exit.Usage(err)
+		}
+		if err := c.Trusted(e.Data); err != nil {
+			return c, exit.Usage(fmt.Errorf("nothing is pinned: %w", trust.Explain(err, e.TrustCommand(""))))
+		}
+		return c, nil
+	}
+	c, err := config.LoadText(pathsOf(files)...)
+	if err != nil {
+		return c, exit.Usage(configfile.Unreadable(err))
+	}
+	return c, nil
+}
+
+// startOf returns how npm and uv are asked for an entry of a trusted configuration: as its
+// server is started.
+func startOf(expanded config.Config) func(config.Server) (pin.Start, error) {
+	return func(entry config.Server) (pin.Start, error) {
+		i := slices.IndexFunc(expanded.Servers, func(s config.Server) bool { return s.Name == entry.Name })
+		if i < 0 || len(expanded.Servers[i].Args) != len(entry.Args) {
+			return pin.Start{}, pin.ErrPinned
+		}
+		s := expanded.Servers[i]
+		if s.Misconfigured != "" {
+			return pin.Start{}, errors.New(s.Misconfigured)
+		}
+		start := pin.Start{Command: s.Command, Args: s.Args, Dir: s.Cwd, Env: supervisor.Inherited(os.Environ(), s)}
+		for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+			start.Env = append(start.Env, name+"="+s.Env[name])
+		}
+		return start, nil
+	}
+}
+
+// pinImported puts the exact versions of the packages of imported servers into our file. The
+// entries are not trusted: npm is asked in an empty folder, and nothing of them runs.
+func pinImported(ctx context.Context, e *Editor, path string, done *clients.Imported) error {
+	c, err := config.ReadText(path, done.Data)
+	if err != nil {
+		return err
+	}
+	empty, err := os.MkdirTemp("", "metarouter-pin-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(empty)
+	// With this file, npm looks for settings of a project in no folder above.
+	if err := os.WriteFile(filepath.Join(empty, "package.json"), []byte("{}"), 0o600); err != nil {
+		return err
+	}
+	start := func(config.Server) (pin.Start, error) { return pin.Start{Dir: empty, Env: os.Environ()}, nil }
+	pins, err := pin.FindAll(ctx, e.Console, c, slices.Concat(done.Added, done.Replaced), start, nil)
+	if err != nil {
+		return err
+	}
+	for name, p := range pins {
+		if done.Data, err = clients.SetArgument(path, done.Data, name, p.Arg, p.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

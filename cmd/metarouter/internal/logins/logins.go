@@ -1,0 +1,339 @@
+// Package logins carries out the commands that log in to remote servers, and out of them. Package login
+// keeps the logins.
+package logins
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/browser"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+)
+
+const (
+	// beginTime is how long it may take to find the issuer and to register with it.
+	beginTime = time.Minute
+	// keyringTime is how long the server, and the keyring, may take to say whether it works without a login.
+	keyringTime = 10 * time.Second
+	// maxPasted is how many pasted lines may be no URL of the login.
+	maxPasted = 5
+	// maxPastedLine is the longest such line, in bytes.
+	maxPastedLine = 64 << 10
+)
+
+// Options are the flags of login.
+type Options struct {
+	NoBrowser, Paste, Device bool
+	Scopes                   []string
+}
+
+// LogIn logs in to a server, for all clients.
+func LogIn(ctx context.Context, local *oneshot.Runner, name string, o Options) error {
+	out := local.Files.Console
+	c, err := local.Files.Load(ctx)
+	if err != nil {
+		return err
+	}
+	entry, err := configfile.Server(c, name)
+	if err != nil {
+		return err
+	}
+	if err := mayLogIn(entry); err != nil {
+		return exit.Usage(err)
+	}
+	if entry.OAuth != nil && entry.OAuth.Grant == string(oauth.DeviceCode) {
+		o.Device = true
+	}
+	if o.Device && o.Paste {
+		return exit.Usage(errors.New("a login with a code (--device) has no URL to paste; leave --paste out"))
+	}
+	disabled := entry.Disabled
+	entry.Disabled = false // the login is tried at the server
+	err = local.Run(ctx, only(c, entry), func(ctx context.Context, r *adapter.Parts) error { return logIn(ctx, out, r, name, o) })
+	if err == nil && disabled {
+		out.Note("note: the server is disabled; to use it: metarouter enable %s --write", clients.Word(name))
+	}
+	return err
+}
+
+// only returns the configuration with one server alone, and with no other server's problems.
+func only(c config.Config, entry config.Server) config.Config {
+	c.Servers = []config.Server{entry}
+	c.Problems = slices.DeleteFunc(slices.Clone(c.Problems), func(p config.Problem) bool { return p.Server != entry.Name })
+	return c
+}
+
+// mayLogIn returns why no person can log in to the server of an entry.
+func mayLogIn(entry config.Server) error {
+	switch {
+	case entry.Self:
+		return fmt.Errorf("the entry %q would start metarouter itself; take it out of the configuration", entry.Name)
+	case entry.Transport == config.Stdio || entry.URL == "" && entry.Misconfigured == "":
+		return fmt.Errorf("%s is a program on this machine; it needs no login here. If it wants a token, see its README", entry.Name)
+	case entry.Misconfigured != "":
+		return fmt.Errorf("the entry of %s can't be used: %s", entry.Name, entry.Misconfigured)
+	case ownHeader(entry) != "":
+		return fmt.Errorf(`the entry of %s has the header %q, which is sent instead of a login; take it out of "headers" first`, entry.Name, ownHeader(entry))
+	case entry.OAuth != nil && entry.OAuth.Grant == string(oauth.ClientCredentials):
+		return fmt.Errorf(`%s needs no login: the router gets its tokens with the client's secret or key ("grant": "client_credentials"); 'metarouter servers %s' shows whether that works`, entry.Name, clients.Word(entry.Name))
+	}
+	return nil
+}
+
+// ownHeader returns the name of the entry's Authorization header, as it is written; "" if it has
+// none.
+func ownHeader(entry config.Server) string {
+	for name := range entry.Headers {
+		if http.CanonicalHeaderKey(strings.TrimSpace(name)) == "Authorization" {
+			return name
+		}
+	}
+	return ""
+}
+
+// logIn makes a login at the server, and tries the server with it.
+func logIn(ctx context.Context, out *console.Console, r *adapter.Parts, name string, o Options) error {
+	request := login.Request{Way: login.Loopback, Scopes: o.Scopes}
+	if o.Device {
+		request.Way = login.Device
+	}
+	out.Note("Looking up how to log in to %s …", name)
+	bounded, cancel := context.WithTimeout(ctx, beginTime)
+	defer cancel()
+	p, err := r.BeginLogin(bounded, name, request)
+	if err != nil {
+		return notBegun(ctx, out, r, name, err)
+	}
+	if p.Device != nil {
+		showCode(out, p)
+		err = p.Wait(ctx)
+	} else {
+		err = awaitLogin(ctx, out, p, o.Paste, showPage(out, p, o))
+	}
+	if err != nil {
+		return err // it names the server
+	}
+	return tryLogin(ctx, out, r, name)
+}
+
+// notBegun returns the error of a login that could not begin. A server that works without is none.
+func notBegun(ctx context.Context, out *console.Console, r *adapter.Parts, name string, err error) error {
+	bounded, cancel := context.WithTimeout(ctx, keyringTime)
+	defer cancel()
+	if r.Await(bounded, name) == nil {
+		state, _ := r.LoginState(bounded, name)
+		if !state.LoggedIn {
+			out.Note("%s works without a login; it has %s.", name, console.Counted(toolsOf(r, name), "tool"))
+			return nil
+		}
+	}
+	return err // it names the server
+}
+
+// tryLogin starts the server with the login.
+func tryLogin(ctx context.Context, out *console.Console, r *adapter.Parts, name string) error {
+	state, err := r.LoginState(ctx, name)
+	where := ""
+	if err == nil && state.Issuer != "" {
+		where = fmt.Sprintf(" (issuer %s)", state.Issuer)
+	}
+	var failed error
+	if progress.ShowServers(out.Err, r, func() { failed = r.Await(ctx, name) }); failed != nil {
+		return fmt.Errorf("logged in to %s%s, but the server does not work: %w; 'metarouter doctor' says what to do", name, where, failed)
+	}
+	out.Note("Logged in to %s%s; it has %s.", name, where, console.Counted(toolsOf(r, name), "tool"))
+	if err == nil && state.LoggedIn && !state.Renews {
+		note := "note: the issuer gave no refresh token, so the login ends with its token"
+		if !state.Expires.IsZero() {
+			note += ", " + terminal.Until(state.Expires, time.Now())
+		}
+		out.Note("%s", note)
+	}
+	return nil
+}
+
+func toolsOf(r *adapter.Parts, name string) int {
+	for _, s := range r.Servers() {
+		if s.Name == name {
+			return s.Tools
+		}
+	}
+	return 0
+}
+
+// showCode prints where a person enters which code.
+func showCode(out *console.Console, p *login.Pending) {
+	page := cmp.Or(p.Device.CompleteURL, p.Device.URL)
+	out.Note("Open this page on any device. If it asks for a code, enter the one below it:")
+	out.Say("%s", page)
+	out.Say("%s", p.Device.UserCode)
+	if page != p.Device.URL {
+		out.Note("The page for a code to type is %s", p.Device.URL)
+	}
+	out.Note("Waiting for you, %s; Ctrl-C gives up.", upTo(p.Expires))
+}
+
+// showPage prints where a person logs in, and opens the browser if that may be. The channel gets
+// an error if the browser could not be opened; it is nil if none was tried.
+func showPage(out *console.Console, p *login.Pending, o Options) <-chan error {
+	missing := browser.Missing(os.Getenv, runtime.GOOS)
+	var opened <-chan error
+	var err error
+	open := !o.NoBrowser && !o.Paste && missing == "" && console.IsTerminal(out.Streams[2])
+	switch {
+	case open:
+		out.Note("Log in to %s in your browser, which opens this page:", p.Server)
+		opened, err = browser.Open(p.URL, os.Getenv)
+	case o.Paste:
+		out.Note("Log in to %s: open this page in a browser of any machine:", p.Server)
+	default:
+		out.Note("Log in to %s: open this page in a browser:", p.Server)
+	}
+	out.Say("%s", p.URL)
+	if err != nil {
+		out.Note("The browser can't be opened (%v); open the page yourself.", err)
+	}
+	switch {
+	case o.Paste:
+		out.Note("At the end, the browser may say that it can't show a page of 127.0.0.1 or localhost: that is right. Copy the URL of that page.")
+	case missing != "" && !out.CanAsk():
+		out.Note("The browser must run on this machine, but %s: run 'metarouter login %s --paste' on a terminal, or forward the port of the redirect_uri in the URL.", missing, clients.Word(p.Server))
+	case missing != "":
+		out.Note("The browser may run on another machine, since %s. Then it ends on a page that it can't show: paste the URL of that page here.", missing)
+	}
+	out.Note("Waiting for you, %s; Ctrl-C gives up.", upTo(p.Expires))
+	return opened
+}
+
+// awaitLogin waits for the person, who may also paste the URL at which the browser ended. opened
+// gets an error if the browser could not be opened.
+func awaitLogin(ctx context.Context, out *console.Console, p *login.Pending, paste bool, opened <-chan error) error {
+	ctx, stop := context.WithCancel(ctx)
+	var pasted chan error
+	if read := pasteReader(ctx, out, paste); read != nil {
+		pasted = make(chan error, 1)
+		go func() { pasted <- takePasted(ctx, out, p, read) }()
+	}
+	defer func() {
+		stop()
+		if pasted != nil && out.CanAsk() {
+			<-pasted // the terminal is free again
+		}
+	}()
+	for {
+		select {
+		case <-p.Done():
+			return p.Wait(ctx)
+		case err, failed := <-opened:
+			opened = nil
+			if failed {
+				out.Note("The browser could not be opened (%v); open the page yourself.", err)
+			}
+		case err := <-pasted:
+			pasted = nil
+			if ctx.Err() != nil || err != nil && paste {
+				return cmp.Or(ctx.Err(), err)
+			}
+			if err != nil {
+				out.Note("%v", err)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// takePasted takes the lines of a person until one completes the login. It returns nil when it has
+// ended otherwise, too.
+func takePasted(ctx context.Context, out *console.Console, p *login.Pending, read func(ready func()) (string, error)) error {
+	var refused error // of the last line; it is said when the next one is awaited, as older input is dropped
+	say := func() {
+		if refused != nil {
+			out.Note("That does not complete the login: %s", terminal.Cut(plain.Line(refused.Error()), 500))
+			refused = nil
+		}
+	}
+	for range maxPasted {
+		line, err := read(say)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, io.EOF) && strings.TrimSpace(line) == "" {
+			return errors.New("stdin ended before the URL came; paste the URL at which the browser ended")
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read the URL: %w", err)
+		}
+		err = p.Finish(ctx, strings.TrimSpace(line))
+		select {
+		case <-p.Done():
+			return nil // Wait says how it ended
+		default:
+		}
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		refused = err
+	}
+	say()
+	return fmt.Errorf("%d pasted lines were not the URL at which the browser ended; begin again with 'metarouter login %s --paste'", maxPasted, clients.Word(p.Server))
+}
+
+// pasteReader returns what calls ready, and reads a line that the person pastes: from the terminal one that
+// is not empty, else with --paste from stdin, where a read is left behind when the program ends. It is nil
+// if nothing can be pasted.
+func pasteReader(ctx context.Context, out *console.Console, paste bool) func(ready func()) (string, error) {
+	if !out.CanAsk() {
+		if !paste {
+			return nil
+		}
+		lines := bufio.NewReader(io.LimitReader(out.In, maxPasted*maxPastedLine))
+		return func(ready func()) (string, error) {
+			ready()
+			return lines.ReadString('\n')
+		}
+	}
+	if !paste && runtime.GOOS == "windows" { // where a read outlives ctx
+		return nil
+	}
+	return func(ready func()) (string, error) {
+		for {
+			line, err := out.ReadLine(ctx, func() {
+				ready()
+				if paste {
+					out.Note("Paste the URL here, then press Enter:")
+				}
+			})
+			if err != nil || strings.TrimSpace(line) != "" {
+				return line, err
+			}
+		}
+	}
+}
+
+// upTo says how long the login waits.
+func upTo(expires time.Time) string {
+	minutes := max(1, int(time.Until(expires).Round(time.Minute)/time.Minute))
+	return "up to " + console.Counted(minutes, "minute")
+}

@@ -1,0 +1,175 @@
+// Package nodes shows the routers of other machines in the cluster.
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
+)
+
+// Key prints the public key of this machine's node.
+func Key(out *console.Console) error {
+	file, err := config.NodeKey()
+	if err != nil {
+		return exit.Usage(err)
+	}
+	key, err := cluster.Key(file)
+	if err == nil {
+		out.Say("%s", key)
+	}
+	return err
+}
+
+// clusterOf returns the cluster that the configuration names, or urls if they are not "".
+func clusterOf(ctx context.Context, files *configfile.Source, urls string) (config.Cluster, error) {
+	c, err := files.Load(ctx)
+	if configfile.IsMissing(err) && urls != "" {
+		c, err = config.Load()
+	}
+	if err != nil {
+		return config.Cluster{}, err
+	}
+	configfile.NoteErrors(files.Console, c)
+	if urls != "" {
+		if err := c.Router.JoinCluster(urls); err != nil {
+			return config.Cluster{}, exit.Usage(fmt.Errorf("--cluster %w", err))
+		}
+	}
+	if c.Router.Cluster == nil {
+		return config.Cluster{}, exit.Usage(fmt.Errorf(`this router is in no cluster; write "metarouter": {"cluster": {"urls": ["nats://hub:4222"]}} into %s, with the address of your NATS server, or add --cluster URL`, strings.Join(c.Files, ", ")))
+	}
+	return *c.Router.Cluster, nil
+}
+
+// Show joins the cluster at the URLs, or that of the configuration if they are "", and prints its nodes.
+// version is that of this program.
+func Show(ctx context.Context, files *configfile.Source, urls, version string) error {
+	out := files.Console
+	c, err := clusterOf(ctx, files, urls)
+	if err != nil {
+		return err
+	}
+	file, err := config.NodeKey()
+	if err != nil {
+		return exit.Usage(err)
+	}
+	nodes, report, err := cluster.Observe(ctx, c, file, version)
+	if ctx.Err() != nil {
+		return exit.Interrupted
+	}
+	if err != nil {
+		return fmt.Errorf("the cluster %s can't be asked: %w", c.Name, err)
+	}
+	if out.JSON {
+		return out.PrintJSON(append([]cluster.NodeInfo{}, nodes...))
+	}
+	if err := printNodes(files, nodes, time.Now()); err != nil {
+		return err
+	}
+	noteUnheard(out, nodes, c)
+	for _, p := range report.Problems {
+		// Nodes that are not trusted are named already.
+		if !slices.ContainsFunc(report.Untrusted, func(key string) bool { return strings.Contains(p, key) }) {
+			out.Note("note: %s", p)
+		}
+	}
+	return nil
+}
+
+// maxNodeName is how many characters of a node's name are shown.
+const maxNodeName = 40
+
+// printNodes prints a table of the nodes, and how to trust those that are not trusted.
+func printNodes(files *configfile.Source, nodes []cluster.NodeInfo, now time.Time) error {
+	out := files.Console
+	const maxServers = 60 // characters of the names of a node's servers
+	head := func(text string) terminal.Cell { return terminal.Cell{Text: text, Colour: terminal.Bold} }
+	number := func(c terminal.Cell) terminal.Cell { c.Right = true; return c }
+	spare := func(c terminal.Cell) terminal.Cell { c.Spare = true; return c }
+	rows := []terminal.Row{{head("NODE"), head("TRUSTED"), spare(head("VERSION")), head("SERVERS"), number(head("TOOLS")), spare(number(head("LATENCY"))), spare(head("SEEN")), head("KEY")}}
+	for _, n := range nodes {
+		name, trusted, latency := cmp.Or(n.Node, "?"), terminal.Cell{Text: "yes"}, ""
+		if n.Self {
+			name += " (this one)"
+		} else if n.Latency > 0 {
+			latency = fmt.Sprintf("%.1f ms", n.Latency)
+		}
+		if !n.Trusted {
+			trusted = terminal.Cell{Text: "no", Colour: terminal.Yellow}
+		}
+		rows = append(rows, terminal.Row{
+			{Text: terminal.Cut(plain.Line(name), maxNodeName)}, trusted, {Text: plain.Line(n.Version), Spare: true}, {Text: terminal.Cut(plain.Line(strings.Join(n.Servers, ", ")), maxServers)},
+			{Text: fmt.Sprint(n.Tools), Right: true}, {Text: latency, Right: true, Spare: true}, {Text: seen(n, now), Spare: true}, {Text: cluster.Fingerprint(n.Key)},
+		})
+	}
+	if err := out.PrintRows(rows, func(i int) string {
+		if i == 0 || nodes[i-1].Problem == "" || !nodes[i-1].Trusted { // how to trust it is said below
+			return ""
+		}
+		columns, _ := out.Page()
+		return terminal.Lines(terminal.Hang("    → ", nodes[i-1].Problem, columns))
+	}); err != nil {
+		return err
+	}
+	noteUntrusted(out, nodes, files.Flags())
+	return nil
+}
+
+// seen says when a node was heard last.
+func seen(n cluster.NodeInfo, now time.Time) string {
+	switch {
+	case n.Self || n.Alive:
+		return "now"
+	case n.LastSeen.IsZero():
+		return "never"
+	}
+	return max(now.Sub(n.LastSeen), 0).Round(time.Second).String() + " ago"
+}
+
+// noteUnheard says which trusted keys no node has that is there.
+func noteUnheard(out *console.Console, nodes []cluster.NodeInfo, c config.Cluster) {
+	const most = 5
+	var keys []string
+	for _, key := range c.Trusted {
+		if !slices.ContainsFunc(nodes, func(n cluster.NodeInfo) bool { return n.Key == key }) {
+			keys = append(keys, cluster.Fingerprint(key))
+		}
+	}
+	if len(keys) == 0 {
+		return
+	}
+	out.Note("trusted, but not there: %s; look whether that router runs, and joins the cluster %q", prose.List(keys, most), c.Name)
+}
+
+// noteUntrusted says how to trust the nodes that are not trusted. What it knows of them is not
+// authenticated, so the command lines, which end with the flags, have nothing of it but keys.
+func noteUntrusted(out *console.Console, nodes []cluster.NodeInfo, flags string) {
+	const most = 5
+	count := 0
+	for _, n := range nodes {
+		if n.Trusted || n.Self || config.CheckNodeKey(n.Key) != nil {
+			continue
+		}
+		if count++; count == 1 {
+			out.Note("nodes that are not trusted are ignored; compare a key with the one that 'metarouter nodes key' prints on that machine, then type:")
+		}
+		if count <= most {
+			out.Note("  %s: metarouter nodes trust %s --write%s", terminal.Cut(plain.Line(cmp.Or(n.Node, "?")), maxNodeName), n.Key, flags)
+		}
+	}
+	if more := count - most; more > 0 {
+		out.Note("  and %d more; 'metarouter nodes --json' has all keys", more)
+	}
+}

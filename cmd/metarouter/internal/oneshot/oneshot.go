@@ -1,0 +1,78 @@
+// Package oneshot runs a router in the process of a command, for that command alone. It starts only
+// the servers that are needed, and stops them when the command is done.
+package oneshot
+
+import (
+	"context"
+	"os"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+)
+
+// A Runner makes the routers of a command.
+type Runner struct {
+	Files   *configfile.Source
+	Version string
+	Debug   bool // --debug
+
+	Quiet    bool // note no problems of the configuration
+	Observed bool // record calls in the access log and in traces, as serve does
+}
+
+// Guard returns the command line by which this program is the process guard, nil if its
+// path is not known.
+func (r *Runner) Guard() []string {
+	exe, err := os.Executable()
+	switch {
+	case err != nil:
+		return nil
+	case r.Debug:
+		return []string{exe, "guard", "--debug"}
+	}
+	return []string{exe, "guard"}
+}
+
+// Options returns the options of a router for which this program is the process
+// guard, and the shell that npx reports to.
+func (r *Runner) Options(log *zap.Logger) adapter.Options {
+	o := adapter.Options{DataDir: r.Files.Data, Version: r.Version, Log: log, Guard: r.Guard()}
+	if exe, err := os.Executable(); err == nil {
+		o.Reporter = exe
+	}
+	return o
+}
+
+// Run runs do with a router of the configuration.
+func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Context, *adapter.Parts) error) error {
+	log, err := r.Files.Console.Logger(zapcore.DPanicLevel) // the command itself reports what failed
+	if err != nil {
+		return err
+	}
+	if !r.Quiet {
+		configfile.NoteErrors(r.Files.Console, c)
+	}
+	o := r.Options(log)
+	o.OnDemand = true
+	o.Audit = func(e audit.Event) { r.Files.Record(e) }
+	if r.Observed {
+		observers, err := service.OpenObservers(c, r.Version, r.Files.Data, false, log)
+		if err != nil {
+			return configfile.InConfig(c, err)
+		}
+		defer observers.Close()
+		observers.ObserveRouter(&o)
+	}
+	err = service.RunRouter(ctx, adapter.New(c, o), nil, do)
+	if ctx.Err() != nil {
+		return exit.Interrupted
+	}
+	return err
+}

@@ -1,0 +1,223 @@
+// Package secrets carries out the commands on stored secrets, and makes tokens for clients over HTTP.
+package secrets
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/vault"
+)
+
+const (
+	// dialogTime is how long the keyring may take while a person is at the terminal: it may
+	// ask for its password. scriptTime is the same where no person is.
+	dialogTime = time.Minute
+	scriptTime = 10 * time.Second
+)
+
+// open returns the user's secrets.
+func open() (*vault.Vault, error) {
+	own, err := config.Own()
+	if err != nil {
+		return nil, err
+	}
+	return vault.Of(own), nil
+}
+
+// Set stores a secret, which it asks for or reads from stdin.
+func Set(ctx context.Context, files *configfile.Source, name string) error {
+	out := files.Console
+	if !vault.ValidName(name) {
+		return exit.Usage(fmt.Errorf("%q can't be the name of a secret; use up to 128 letters, digits, dots, dashes and underscores", name))
+	}
+	v, err := open()
+	if err != nil {
+		return err
+	}
+	value, err := read(ctx, out, name)
+	if err != nil {
+		return err
+	}
+	patience := scriptTime
+	if out.CanAsk() {
+		patience = dialogTime
+	}
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	keptInFile, err := v.Set(bounded, name, value)
+	if err != nil {
+		return err
+	}
+	out.Say("The secret %s is set.", name)
+	files.Record(audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: name, Reason: "set"})
+	if keptInFile {
+		out.Note("note: there is no keyring here, so the key of the secrets is in %s, which only you can read", v.KeyFile())
+	}
+	for _, server := range referringTo(files, name) {
+		out.Note("note: %s gets it at its next start: metarouter restart %s", server, clients.Word(server))
+	}
+	return nil
+}
+
+// read reads a value from the terminal without showing it, or from stdin.
+func read(ctx context.Context, out *console.Console, name string) (string, error) {
+	if out.CanAsk() {
+		return out.ReadHidden(ctx, fmt.Sprintf("Value of %s (it is not shown): ", name))
+	}
+	data, err := io.ReadAll(io.LimitReader(out.In, vault.MaxValue+3)) // the vault refuses what is too long
+	if err != nil {
+		return "", fmt.Errorf("read the value from stdin: %w", err)
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), nil
+}
+
+// A storedSecret is a row of 'secret list'.
+type storedSecret struct {
+	Name    string   `json:"name"`
+	Servers []string `json:"servers"` // that refer to it
+}
+
+// List prints the names of the secrets and the servers that use them.
+func List(files *configfile.Source) error {
+	out := files.Console
+	v, err := open()
+	if err != nil {
+		return err
+	}
+	names, err := v.Names()
+	if err != nil {
+		return err
+	}
+	all := []storedSecret{}
+	for _, name := range names {
+		all = append(all, storedSecret{name, append([]string{}, referringTo(files, name)...)})
+	}
+	if out.JSON {
+		return out.PrintJSON(all)
+	}
+	if len(all) == 0 {
+		out.Note("no secret is stored; to store one: metarouter secret set NAME")
+		return nil
+	}
+	return out.PrintTable(func(t console.Table) {
+		for _, s := range all {
+			t.Row(s.Name, cmp.Or(strings.Join(s.Servers, ", "), "-"))
+		}
+	})
+}
+
+// Remove removes a stored secret.
+func Remove(ctx context.Context, files *configfile.Source, name string) error {
+	out := files.Console
+	v, err := open()
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, dialogTime)
+	defer cancel()
+	if err := v.Remove(bounded, name); err != nil {
+		return err
+	}
+	out.Say("The secret %s is removed.", name)
+	files.Record(audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: name, Reason: "removed"})
+	for _, server := range referringTo(files, name) {
+		out.Note("note: %s refers to it and does not start without it; edit its entry, or set the secret again", server)
+	}
+	return nil
+}
+
+// referringTo returns the servers that refer to a stored secret: of the configuration in
+// use, and of the user's own. A configuration that can't be used has none.
+func referringTo(files *configfile.Source, name string) (servers []string) {
+	add := func(c config.Config) {
+		for _, s := range c.Servers {
+			if slices.ContainsFunc(s.References, func(r reference.Reference) bool { return r.Kind == reference.Keyring && r.Body == name }) && !slices.Contains(servers, s.Name) {
+				servers = append(servers, s.Name)
+			}
+		}
+	}
+	if c, ok := files.Usable(); ok {
+		add(c)
+	}
+	if own, err := config.Own(); err == nil {
+		if c, err := config.Load(own); err == nil {
+			add(c)
+		}
+	}
+	return servers
+}
+
+// tokenPrefix begins the tokens that we make, so that scanners for secrets find them.
+const tokenPrefix = "mr_"
+
+// A TokenEntry is a token as an element of "tokens" in a configuration.
+type TokenEntry struct {
+	Token   string      `json:"token"`
+	Name    string      `json:"name,omitempty"`
+	Profile string      `json:"profile,omitempty"`
+	Role    config.Role `json:"role,omitempty"`
+}
+
+// A madeToken is the answer of the command with --json.
+type madeToken struct {
+	Token string     `json:"token"`
+	Entry TokenEntry `json:"entry"`
+}
+
+// NewToken prints a new token, and the entry with its hash.
+func NewToken(files *configfile.Source, entry TokenEntry) error {
+	out := files.Console
+	if err := entry.check(); err != nil {
+		return exit.Usage(err)
+	}
+	bits := make([]byte, 32)
+	rand.Read(bits)
+	token := tokenPrefix + base64.RawURLEncoding.EncodeToString(bits)
+	hash := config.PlainToken(token).Hash
+	entry.Token = config.HashPrefix + hash
+	files.Record(audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: cmp.Or(entry.Name, hash[:8]), Reason: "a token was made; its hash begins with " + hash[:8]})
+	if out.JSON {
+		return out.PrintJSON(madeToken{token, entry})
+	}
+	line, err := json.Marshal(entry)
+	if err != nil {
+		return err
+	}
+	out.Say("%s", token)
+	out.Say("%s", line)
+	out.Note(`note: the token is shown only now; write the second line into "tokens" of "http" in "metarouter" of the configuration`)
+	return nil
+}
+
+// check says which flag can't be used, and what to write instead.
+func (e TokenEntry) check() error {
+	if e.Name != "" {
+		if err := config.CheckTokenName(e.Name); err != nil {
+			return fmt.Errorf("--name %q %w", e.Name, err)
+		}
+	}
+	if e.Profile != "" {
+		if err := config.CheckProfileName(e.Profile); err != nil {
+			return fmt.Errorf("--profile %q %w", e.Profile, err)
+		}
+	}
+	if e.Role != "" && e.Role != config.RoleUse && e.Role != config.RoleAdmin {
+		return fmt.Errorf(`--role %q must be "use" or "admin"`, e.Role)
+	}
+	return nil
+}

@@ -1,0 +1,292 @@
+// Package serve carries out the command serve: it serves clients over stdio and HTTP in this process, or has
+// a process that several clients share serve the one over stdio.
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/auditlog"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// Flags are the flags of serve, and what else its command line says.
+type Flags struct {
+	Mode, Names string
+	Profile     string // "" if none was chosen
+	Cluster     string // URLs of NATS; "" if the configuration says
+	NoWatch     bool
+	Web         web.Flags
+	OverHTTP    bool // --http was given
+	Stdio       bool
+	Standalone  bool
+	Host        string // the path of the socket at which to serve clients of other processes; "" to serve one over stdio
+
+	Args    []string // the command line after the program's name
+	Program string   // identifies this build, as [daemon.Program] does
+}
+
+// check fails if the flags contradict each other, or what the configuration says of the router.
+func (f Flags) check(r config.Router) error {
+	if !f.Stdio && !f.OverHTTP {
+		return errors.New("with --stdio=false there is no client to serve; add --http ADDRESS")
+	}
+	if (f.Web.TLSCert != "" || f.Web.TLSKey != "") && !f.OverHTTP {
+		return errors.New("--tls-cert and --tls-key need --http, since stdio has no TLS")
+	}
+	if len(f.Web.Hosts) > 0 && !f.OverHTTP {
+		return errors.New("--allow-host needs --http, since stdio has no host names")
+	}
+	return f.override(&r)
+}
+
+// override sets in r what the flags ask for. After an error about a flag, the flags after it are not
+// set.
+func (f Flags) override(r *config.Router) error {
+	switch f.Mode {
+	case "":
+	case "auto", "search", "direct":
+		r.Mode = f.Mode
+	default:
+		return fmt.Errorf("--mode %q is unknown; write auto, search or direct", f.Mode)
+	}
+	switch f.Names {
+	case "":
+	case "prefixed", "bare":
+		r.Names = f.Names
+	default:
+		return fmt.Errorf("--names %q is unknown; write prefixed or bare", f.Names)
+	}
+	if f.Cluster != "" {
+		if err := r.JoinCluster(f.Cluster); err != nil {
+			return fmt.Errorf("--cluster %w", err)
+		}
+	}
+	return nil
+}
+
+// A process carries out serve.
+type process struct {
+	*oneshot.Runner
+	flags Flags
+	out   *console.Console
+	log   *zap.Logger
+	guard *supervisor.GuardProcess // was started for the router of this process; nil if it was not
+	named bool                     // the user has named the configuration, or it is the user's own
+}
+
+// Run serves clients until ctx ends, or the client over stdio has left.
+func Run(ctx context.Context, local *oneshot.Runner, f Flags) error {
+	p := &process{Runner: local, flags: f, out: local.Files.Console}
+	if os.Getenv(supervisor.DepthVariable) != "" {
+		return exit.Usage(service.RefuseNested(p.out.In, p.out.Raw))
+	}
+	p.out.NoQuestions = f.Stdio // stdin is the protocol's
+	// A client that has left must not kill this process before the servers are stopped.
+	// SIGPIPE is caught, since servers would inherit it if it were ignored.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if guard := p.Guard(); guard != nil && (f.Host != "" || f.OverHTTP || !p.mayShare()) {
+		p.guard = supervisor.StartGuard(guard) // which takes as long as all before the first server
+	}
+	hasClient := f.Stdio && f.Host == "" && !console.IsTerminal(p.out.Streams[0])
+	c, err := p.configuration(ctx, hasClient)
+	if err != nil {
+		if hasClient && ctx.Err() == nil {
+			service.Refuse(p.out.In, p.out.Raw, err)
+		}
+		return err
+	}
+	if err := f.check(c.Router); err != nil {
+		return exit.Usage(err)
+	}
+	if f.Host != "" {
+		return p.hostClients(ctx, c)
+	}
+	if p.log, err = p.out.Logger(zapcore.InfoLevel); err != nil {
+		return err
+	}
+	if err := p.checkFiles(c); err != nil {
+		return err
+	}
+	if !f.OverHTTP && p.mayShare() {
+		return p.share(ctx, c)
+	}
+	in := p.out.In
+	if file, ok := in.(*os.File); ok {
+		in = pipe.Inherited(file)
+	}
+	return p.serve(ctx, c, in, p.out.Raw, &admin.Edits{Unwatched: f.NoWatch})
+}
+
+// serve serves clients in this process, and listens in further ways. in and out are the streams of
+// the client over stdio. said gets the edits.
+func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out io.Writer, said *admin.Edits, further ...service.Listener) error {
+	s := p.service(c)
+	if p.flags.OverHTTP {
+		l, err := web.New(c.Router.HTTP, p.flags.Web, s.Pages, p.log)
+		if err != nil {
+			return exit.Usage(err)
+		}
+		if err := l.Listen(ctx); err != nil {
+			return err
+		}
+		defer l.Close()
+		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error { return l.Serve(ctx, m, r) })
+	}
+	if p.flags.Stdio {
+		s.Listeners = append(s.Listeners, listenOnStdio(in, out))
+	}
+	s.Admin.Edits = said
+	s.Listeners = append(s.Listeners, p.listenForCommands(c, s.Pages))
+	if !p.named && p.Files.Data != "" && p.out.CanAsk() {
+		s.Listeners = append(s.Listeners, func(ctx context.Context, _ *adapter.Parts, _ *server.Servers) error {
+			said.Ask(ctx, p.Files, p.log)
+			return nil
+		})
+	}
+	s.Listeners = append(s.Listeners, further...)
+	s.Options.Sole = !p.flags.OverHTTP
+	if screen, ok := p.out.Err.(*terminal.Screen); ok && !(p.flags.Stdio && (console.IsTerminal(p.out.Streams[0]) || console.IsTerminal(p.out.Streams[1]))) { // messages on the terminal leave no room for it
+		s.Screen = screen
+	}
+	return p.run(ctx, s)
+}
+
+// configuration returns the configuration to serve. With a client, no file is no error.
+func (p *process) configuration(ctx context.Context, hasClient bool) (c config.Config, err error) {
+	c, p.named, err = p.Files.Locate()
+	if _, none := errors.AsType[*configfile.NoConfiguration](err); none && (hasClient || p.flags.OverHTTP || p.flags.Host != "") {
+		c, p.named, err = noServers(err)
+	}
+	if err == nil && !p.named {
+		c, err = p.Files.RequireTrust(ctx, c)
+	}
+	if err == nil && p.flags.Host == "" {
+		err = configfile.CheckProfile(c, p.flags.Profile)
+	}
+	return c, err
+}
+
+// checkFiles logs what is wrong in the configuration and in the data folder, and returns why a log
+// can't be written: a shared router could not report that to the user.
+func (p *process) checkFiles(c config.Config) error {
+	for _, problem := range c.Problems {
+		p.log.Warn(problem.Error())
+	}
+	if exposed, ok := errors.AsType[*safefile.Exposed](safefile.OwnersOnly(p.Files.Data)); ok {
+		p.log.Warn("the data folder is not used for approvals and for programs of npx packages", zap.Error(exposed))
+	}
+	if err := telemetry.CanWrite(c); err != nil {
+		return configfile.InConfig(c, err)
+	}
+	if err := auditlog.Check(c); err != nil {
+		return configfile.InConfig(c, err)
+	}
+	return nil
+}
+
+// noServers returns the configuration of a user who has no file yet: a router without servers,
+// which says why, and which reads the user's own file as soon as it exists.
+func noServers(why error) (c config.Config, named bool, err error) {
+	own, err := config.Own()
+	if err != nil {
+		return c, false, exit.Usage(err)
+	}
+	c, err = config.Load()
+	c.Files = []string{own}
+	if none, ok := errors.AsType[*configfile.NoConfiguration](why); ok {
+		c.Problems = []config.Problem{none.Problem("warning")}
+	}
+	return c, true, err
+}
+
+// service returns the service of a configuration, without listeners.
+func (p *process) service(c config.Config) *service.Service {
+	options := p.Options(p.log)
+	options.GuardProcess = p.guard
+	return &service.Service{
+		Admin:    admin.Options{Version: p.Version, DataDir: p.Files.Data, Log: p.log, TrustCommand: p.Files.TrustCommand},
+		Config:   c,
+		Override: func(r *config.Router) { _ = p.flags.override(r) }, // Run has checked the flags
+		Trusted:  p.trusted(),
+		Profile:  p.flags.Profile,
+		Watch:    !p.flags.NoWatch,
+		Hangup:   make(chan os.Signal, 1),
+		Options:  options,
+		Metrics:  p.flags.OverHTTP,
+		Version:  p.Version,
+		Log:      p.log,
+		Pages:    http.NewServeMux(),
+	}
+}
+
+// trusted returns the function that says why an edit may not be used.
+func (p *process) trusted() func(config.Config) error {
+	if p.named {
+		return nil // everything may
+	}
+	return func(c config.Config) error {
+		return trust.Explain(c.Trusted(p.Files.Data), p.Files.TrustCommand(c.Files[0]))
+	}
+}
+
+// run runs the service with the observers that its configuration asks for.
+func (p *process) run(ctx context.Context, s *service.Service) (err error) {
+	if s.Observers, err = service.OpenObservers(s.Config, p.Version, s.Options.DataDir, s.Metrics, s.Log); err != nil {
+		return configfile.InConfig(s.Config, err)
+	}
+	defer s.Observers.Close()
+	return s.Run(ctx)
+}
+
+// listenOnStdio returns a listener for the client over stdio.
+func listenOnStdio(in io.Reader, out io.Writer) service.Listener {
+	return func(ctx context.Context, _ *adapter.Parts, s *server.Servers) error {
+		return cmp.Or(s.Default().Serve(ctx, in, out), service.ErrClientLeft)
+	}
+}
+
+// requests returns the handler of the requests of other processes of this user: of commands, and of the
+// pages that 'metarouter dashboard' shows.
+func (p *process) requests(ctx context.Context, pages http.Handler) *http.ServeMux {
+	mux := http.NewServeMux()
+	daemon.Answer(mux, p.flags.Program, admin.ForCommands(pages))
+	mux.Handle("/", daemon.During(ctx, pages))
+	return mux
+}
+
+// listenForCommands returns a listener for the requests of other processes of this user.
+func (p *process) listenForCommands(c config.Config, pages http.Handler) service.Listener {
+	return func(ctx context.Context, _ *adapter.Parts, _ *server.Servers) error {
+		if err := daemon.Serve(ctx, daemon.PlaceOf(p.Files.Data, c.Files), p.requests(ctx, pages)); err != nil {
+			p.log.Warn("other commands can't ask this router", zap.Error(err))
+		}
+		return nil
+	}
+}

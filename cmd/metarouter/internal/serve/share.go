@@ -1,0 +1,312 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+const (
+	// HostFlag makes a process of serve the router that others share. Its value is the path of the
+	// socket to listen on.
+	HostFlag = "host-of-clients"
+
+	// lastMoment is how long the servers have to end in order after the last client's
+	// process was killed. Then the process guard kills them.
+	lastMoment = time.Second
+
+	// maxLost bounds how many shared routers may end, one after the other, while each serves
+	// the client for less than aWhile.
+	maxLost = 3
+	aWhile  = time.Minute
+
+	// alonePause is how long a process serves its client itself before it looks for a shared router
+	// again, at first; twice as long each further time, and maxAlonePause at most.
+	alonePause    = time.Minute
+	maxAlonePause = time.Hour
+)
+
+// errShareAgain ends the service of a process whose client may be served by a shared router again.
+var errShareAgain = errors.New("a router may be shared again")
+
+// mayShare reports whether another process could serve the client on our streams. A
+// person at a terminal has a router of its own.
+func (p *process) mayShare() bool {
+	if p.flags.Standalone || p.Files.Data == "" {
+		return false
+	}
+	for _, stream := range p.out.Streams {
+		if _, ok := stream.(*os.File); !ok {
+			return false
+		}
+	}
+	return !console.IsTerminal(p.out.Streams[0]) && !console.IsTerminal(p.out.Streams[1])
+}
+
+// A sharing finds the routers that serve the client of this process, one after the other.
+type sharing struct {
+	*process
+	c config.Config // as it was when the last router was looked for
+
+	client  daemon.Client
+	session atomic.Pointer[daemon.Session] // with the shared router; nil if this process serves the client
+	since   time.Time                      // when the last shared router began to serve
+	lost    int                            // shared routers that have ended in a short time
+	alone   chan error                     // gets how the service of this process has ended; nil without one
+	pause   time.Duration                  // of the next service of this process
+}
+
+// share has a shared router serve the client until it leaves. While that is not possible, this
+// process serves the client itself.
+func (p *process) share(ctx context.Context, c config.Config) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	s := &sharing{process: p, c: c, since: time.Now(), pause: alonePause}
+	s.client = daemon.Client{
+		Place:   daemon.PlaceOf(p.Files.Data, c.Files),
+		Terms:   func() daemon.Terms { return p.terms(s.c) },
+		Host:    append([]string{exe}, append(p.flags.Args, "--"+HostFlag)...),
+		Log:     filepath.Join(p.Files.Data, "crashes.log"),
+		Profile: p.flags.Profile,
+		Err:     p.out.Streams[2].(*os.File),
+	}
+	defer s.passOnHangups(ctx)()
+	relay := daemon.Relay{In: pipe.Inherited(p.out.Streams[0].(*os.File)), Out: p.out.Raw, Connect: s.connect}
+	err = relay.Run(ctx)
+	if session := s.session.Load(); session != nil {
+		session.Wait()
+	}
+	if s.alone != nil {
+		err = cmp.Or(err, s.endOfService())
+	}
+	return err
+}
+
+// passOnHangups has the shared router read its configuration again at each SIGHUP, until stop is called.
+func (s *sharing) passOnHangups(ctx context.Context) (stop func()) {
+	hangup, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(hangup, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-hangup:
+				if session := s.session.Load(); session != nil { // else the service of this process gets the signal too
+					session.Reload(ctx)
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(hangup)
+		close(done)
+	}
+}
+
+// connect finds a shared router for the client, or starts one, or serves the client in this process.
+func (s *sharing) connect(ctx context.Context) (daemon.Conn, error) {
+	if s.alone != nil {
+		if err := s.endOfService(); err != nil {
+			return nil, err
+		}
+		s.log.Info("looking for a shared router again")
+	} else if s.session.Swap(nil) != nil {
+		s.noteLost(daemon.ErrLost)
+	}
+	for s.lost < maxLost {
+		session, err := s.client.Join(ctx)
+		switch {
+		case err == nil:
+			s.session.Store(session)
+			s.since = time.Now()
+			return session, nil
+		case ctx.Err() != nil, errors.Is(err, daemon.ErrRefused):
+			return nil, err
+		case !errors.Is(err, daemon.ErrLost):
+			return s.serveAlone(ctx, err), nil
+		}
+		s.noteLost(err)
+	}
+	return s.serveAlone(ctx, fmt.Errorf("%d shared routers have ended", s.lost)), nil
+}
+
+// noteLost counts a shared router that has ended. The next one gets the files as they are now.
+func (s *sharing) noteLost(err error) {
+	s.log.Warn("the shared router has ended; another takes over", zap.Error(err))
+	if s.lost++; time.Since(s.since) > aWhile {
+		s.lost = 0
+	}
+	if now, usable, err := s.Files.Read(s.c.Files, s.named); err == nil && usable { // else a shared router keeps what it has, too
+		s.c = now
+	}
+}
+
+// serveAlone serves the client in this process, until it leaves or a router may be shared again.
+func (s *sharing) serveAlone(ctx context.Context, why error) daemon.Conn {
+	s.log.Info("serving the client in a process of its own", zap.Error(why))
+	ours, theirs := daemon.Local()
+	ctx, leave := context.WithCancelCause(ctx)
+	said, c := &admin.Edits{Unwatched: s.flags.NoWatch}, s.c
+	again := awaitSharing(said, s.pause, s.look, func() { leave(errShareAgain) })
+	s.pause = min(2*s.pause, maxAlonePause)
+	s.alone = make(chan error, 1)
+	go func() {
+		err := s.serve(ctx, c, theirs.PipeReader, theirs.PipeWriter, said, again)
+		leave(nil)
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		theirs.Close()
+		s.alone <- err
+	}()
+	return ours
+}
+
+// endOfService returns how the service of this process has ended, nil if a router may be shared again.
+func (s *sharing) endOfService() error {
+	err := <-s.alone
+	s.alone = nil
+	if errors.Is(err, errShareAgain) {
+		s.lost = 0
+		return nil
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// look reports whether the files are well, so that a shared router could serve the client, and whether
+// they were edited since the last look.
+func (s *sharing) look() (well, edited bool) {
+	now, usable, err := s.Files.Read(s.c.Files, s.named)
+	if err != nil || !usable || daemon.Program(s.Version) != s.flags.Program {
+		return false, true
+	}
+	edited = now.Digest() != s.c.Digest()
+	s.c = now
+	return true, edited
+}
+
+// awaitSharing returns a listener that calls leave when a router may be shared again: after the pause,
+// or when the configuration was edited, once all is well and the client awaits no answer.
+func awaitSharing(said *admin.Edits, pause time.Duration, look func() (well, edited bool), leave func()) service.Listener {
+	return func(ctx context.Context, _ *adapter.Parts, m *server.Servers) error {
+		due, over := time.After(pause), false // the pause, or an edit has ended it
+		for {
+			judged, _ := said.Now()
+			well, edited := look()
+			if over = over || edited; well && over {
+				break
+			}
+			select {
+			case <-judged:
+			case <-due:
+				over, due = true, time.After(pause)
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		for slices.ContainsFunc(m.Clients(), func(c server.Client) bool { return c.Open > 0 }) {
+			select {
+			case <-time.After(50 * time.Millisecond): // look again whether the client awaits no answer
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		leave()
+		return nil
+	}
+}
+
+// hostClients runs the shared router: it serves the clients of other processes at the socket, until the
+// last one has left.
+func (p *process) hostClients(ctx context.Context, c config.Config) error {
+	var lines daemon.Log
+	p.out.Err = &lines
+	var err error
+	if p.log, err = p.out.Logger(zapcore.InfoLevel); err != nil {
+		return err
+	}
+	s := p.service(c)
+	s.Profile = "" // each client has its own
+	said := &admin.Edits{Unwatched: p.flags.NoWatch}
+	s.Admin.Edits = said
+	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
+		h := daemon.Host{
+			Terms: func() daemon.Terms { return p.terms(r.Configured()) },
+			Reload: func() {
+				select {
+				case s.Hangup <- syscall.SIGHUP:
+				default: // a reload is pending
+				}
+			},
+			HasProfile: func(profile string) bool { _, ok := m.Of(profile); return ok },
+			Serve: func(ctx context.Context, profile string, in io.Reader, out io.Writer) error {
+				chosen := m.Default()
+				if profile != "" {
+					var ok bool
+					if chosen, ok = m.Of(profile); !ok {
+						return nil // since HasProfile was asked
+					}
+				}
+				return chosen.Serve(ctx, in, out)
+			},
+			Abandoned: func() { time.AfterFunc(lastMoment, func() { os.Exit(exit.Failed) }) },
+			Log:       &lines,
+		}
+		return cmp.Or(h.Run(ctx, p.flags.Host, p.requests(ctx, s.Pages)), service.ErrClientLeft)
+	}}
+	return p.run(ctx, s)
+}
+
+// terms returns what two clients must have in common to share a router: the same
+// program with the same flags, in the same folder and the same environment, starts the
+// same servers of an equal configuration.
+func (p *process) terms(c config.Config) daemon.Terms {
+	_ = p.flags.override(&c.Router) // as the router does with each configuration that it reads
+	folder, _ := os.Getwd()
+	var environment []string
+	for _, s := range append(slices.Clip(c.Servers), config.Server{}) { // the last one gets the variables that all get
+		environment = append(environment, supervisor.Inherited(os.Environ(), s)...)
+	}
+	environment = slices.DeleteFunc(environment, func(variable string) bool {
+		return strings.HasPrefix(variable, "TERM=") || strings.HasPrefix(variable, "XDG_SESSION_")
+	})
+	environment = append(environment, telemetry.Environment()...)
+	slices.Sort(environment)
+	environment = slices.Compact(environment)
+	return daemon.Terms{
+		Place:   daemon.Hash(p.flags.Program, os.Getuid(), daemon.Namespaces(), folder, p.Files.Data, p.out.LogLevel, p.named, p.flags.Mode, p.flags.Names, p.flags.Cluster, p.flags.NoWatch, c.Files),
+		Text:    c.Digest(),
+		Servers: daemon.Hash(environment, c.Servers, c.Router),
+	}
+}

@@ -1,0 +1,24 @@
+package toolargs
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+func TestSample(t *testing.T) {
+	for _, test := range []struct{ schema, args, want string }{
+		{`{}`, ``, "metarouter call a:b"},
+		{`{"properties":{"value":{"type":"number"},"unit":{"enum":["km","mi"]}},"required":["value","unit"]}`, ``, "metarouter call a:b value=1 unit=km"},
+		{`{"properties":{"q":{"type":"string"},"n":{"type":"integer"}},"required":["q","n"]}`, `{"q":"it's here"}`, `metarouter call a:b 'q=it'\''s here' n=1`},
+		{`{"properties":{"l":{"type":"array","items":{"type":"string"}}},"required":["l"]}`, ``, `metarouter call a:b 'l=["text"]'`},
+		{`{"properties":{"id":{"type":"string","examples":["5"]}},"required":["id"]}`, ``, "metarouter call a:b id=5"},
+		{`{"properties":{"id":{"const":"5"}},"required":["id"]}`, ``, `metarouter call a:b --args '{"id":"5"}'`},
+	} {
+		tool := &registry.NormalizedTool{ID: "a:b", InputSchema: json.RawMessage(test.schema)}
+		if got := Sample(tool, json.RawMessage(test.args)); got != test.want {
+			t.Errorf("%s with %s: %s, want %s", test.schema, test.args, got, test.want)
+		}
+	}
+}

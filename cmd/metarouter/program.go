@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/evaluate"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/manual"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
+	"github.com/mcp-metarouter/metarouter/internal/builtin"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// released is the version of a released program; the linker sets it.
+var released string
+
+// version is the version of this program: that of the release, else that of the module
+// which 'go install' built, else the next one.
+var version = programVersion()
+
+func programVersion() string {
+	if released != "" {
+		return released
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "0.1.0-dev"
+}
+
+// A build says what this program is made of, for bug reports and scripts.
+type build struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`   // empty if the program was built outside its repository
+	Modified bool   `json:"modified,omitempty"` // the source differed from the commit
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+}
+
+func newVersionCommand(out *console.Console) *cobra.Command {
+	cmd := newCommand("version", "Print the version", "  metarouter version\n  metarouter version --json", noArguments,
+		func(context.Context, []string) error { return runVersion(out) })
+	addJSONFlag(cmd, out)
+	return cmd
+}
+
+func runVersion(out *console.Console) error {
+	if !out.JSON {
+		_, err := fmt.Fprintln(out.Out, "metarouter", version)
+		return err
+	}
+	b := build{Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				b.Commit = s.Value
+			case "vcs.modified":
+				b.Modified = s.Value == "true"
+			}
+		}
+	}
+	return out.PrintJSON(b)
+}
+
+func newEvalCommand(out *console.Console) *cobra.Command {
+	var o evaluate.Options
+	cmd := newCommand("eval [--lists DIR FOLDER…] [--catalog FILE --queries FILE]", "Measure the search on your own tools and queries; start no server",
+		`  metarouter eval --catalog tools.jsonl --queries queries.jsonl
+  metarouter eval --catalog a.jsonl --catalog b.jsonl --queries q.jsonl -k 50 --out rankings.jsonl
+  metarouter eval --lists recorded/ tasks/office tasks/webdev
+  metarouter eval --lists recorded/ --catalog catalog.json --queries tasks.jsonl`,
+		cobra.ArbitraryArgs, func(ctx context.Context, folders []string) error { return evaluate.Run(ctx, out, o, folders) })
+	addJSONFlag(cmd, out)
+	flags := cmd.Flags()
+	flags.StringArrayVar(&o.Catalogs, "catalog", nil, "Read tools from this `file`, one JSON object {server, name, description, input_schema} in each line; with --lists, {servers: [{name, list}]}. Repeat the flag for several catalogs.")
+	flags.StringArrayVar(&o.Queries, "queries", nil, "Read queries from this `file`, one JSON object {id, query, relevant: [{server, name}]} in each line; with --lists, {id, kind, task, right: [server:tool]}, one file for each catalog. Repeat the flag for several files.")
+	flags.StringVar(&o.Lists, "lists", "", "Read the tools of a server from the file LIST.json in this `folder`: its answer to tools/list. Each FOLDER holds catalog.json and tasks.jsonl.")
+	flags.StringVar(&o.Out, "out", "", "Write the rankings to this `file`, one JSON object {id, ranked} in each line; with --lists, the outcome of each task. By default no file is written.")
+	flags.IntVarP(&o.Limit, "limit", "k", 10, "Rank at most this `number` of tools for each query. With --lists it is always 10.")
+	return cmd
+}
+
+// newHealthCommand returns the health check of containers, which may have no other HTTP
+// client.
+func newHealthCommand(out *console.Console) *cobra.Command {
+	cmd := newCommand("health [URL]", "Check whether a router serves over HTTP: exit code 0 if it does, 1 if not",
+		"  metarouter health http://127.0.0.1:8787/health", cobra.MaximumNArgs(1),
+		func(ctx context.Context, args []string) error {
+			url := "http://127.0.0.1:8787/health"
+			if len(args) == 1 {
+				url = args[0]
+			}
+			return web.CheckHealth(ctx, url, out.Out)
+		})
+	cmd.Hidden = true
+	return cmd
+}
+
+// newManCommand returns the command that writes the manual of root, for packages of the
+// program.
+func newManCommand(root *cobra.Command) *cobra.Command {
+	cmd := newCommand("man DIR", "Write the manual pages into a folder", "  metarouter man man1", arguments(1, 1, "name one folder"),
+		func(_ context.Context, args []string) error { return manual.Write(root, args[0]) })
+	cmd.Hidden = true
+	return cmd
+}
+
+func newBuiltinCommand() *cobra.Command {
+	return newCommand("builtin NAME [ARGUMENT…]", "Run a bundled stdio server: "+strings.Join(builtin.Names(), " or "),
+		`  metarouter builtin utilities
+  metarouter builtin files ./docs`,
+		arguments(1, -1, "name the server: "+strings.Join(builtin.Names(), " or ")), func(ctx context.Context, args []string) error {
+			s, err := builtin.New(args[0], args[1:])
+			if err != nil {
+				return exit.Usage(err)
+			}
+			return s.Run(ctx, &mcp.StdioTransport{})
+		})
+}
+
+// newGuardCommand returns the command by which the router starts its process guard. It is
+// not for people.
+func newGuardCommand() *cobra.Command {
+	cmd := newCommand("guard", "Start servers for a router, and kill them if it dies", "", cobra.ArbitraryArgs,
+		func(context.Context, []string) error {
+			supervisor.RunGuard(os.Stdin)
+			return nil
+		})
+	cmd.Hidden, cmd.DisableFlagParsing = true, true
+	return cmd
+}

@@ -1,0 +1,23 @@
+// Package prose counts and lists things in sentences for people.
+package prose
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Count returns "1 tool" or "3 tools".
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// List joins words, as "a, b and 3 more" if there are more than most.
+func List(words []string, most int) string {
+	if more := len(words) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(words[:most], ", "), more)
+	}
+	return strings.Join(words, ", ")
+}
