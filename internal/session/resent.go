@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -12,7 +13,7 @@ const Resent = "metarouter/resent"
 
 // IsResent reports whether a _meta has the mark. meta may be nil.
 func IsResent(meta json.RawMessage) bool {
-	return meta != nil && string(wire.Member(meta, Resent)) == "true"
+	return bytes.Contains(meta, []byte(Resent)) && string(wire.Member(meta, Resent)) == "true"
 }
 
 // ErrEnded answers a request that may have been carried out by a router that has ended.
