@@ -235,7 +235,7 @@ func TestRelayFails(t *testing.T) {
 	}
 	s := play(t)
 	router := <-s.routers
-	go s.send(strings.Repeat("x", wire.MaxLine+1), opened)
+	go io.WriteString(s.client, strings.Repeat("x", wire.MaxLine+1)+"\n"+opened+"\n")
 	receives(t, s.answers, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"message longer than 64 MiB"}}`)
 	receives(t, bufio.NewReader(router), opened)
 }
