@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"slices"
@@ -50,9 +51,12 @@ type Options struct {
 	// its own.
 	Sole bool
 
-	// HeadStart is how long the servers are not started yet if the tools of all of
-	// them are known: so that clients are answered first, and do not compete with
-	// them for the machine.
+	// Legacy reports whether the router has clients now, and all of them speak revisions up to
+	// 2025-11-25; nil if that is not known. A server that speaks newer ones too needs one process for them.
+	Legacy func() bool
+
+	// HeadStart is how long the servers are not started yet if the tools of all of them are known:
+	// so that clients are answered first, and do not compete with them for the machine.
 	HeadStart time.Duration
 
 	// Bundled is the command line that, with a server's name and arguments behind it,
@@ -122,12 +126,7 @@ type Router struct {
 // New returns a router of the configuration. It knows the tools of the stored catalog.
 // Servers start once Run is called.
 func New(c config.Config, o Options) *Router {
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
-	if o.Name == "" {
-		o.Name = "mcp"
-	}
+	o.Log, o.Name = cmp.Or(o.Log, zap.NewNop()), cmp.Or(o.Name, "mcp")
 	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log, o.Audit)}
 	t := newTagger(c.Router.Capabilities, o.Log)
 	r.writer = newCatalogWriter(o.OnDemand, t, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
@@ -137,7 +136,7 @@ func New(c config.Config, o Options) *Router {
 	})
 	listener := new(listening)
 	r.supervisor = supervisor.New(r.writer, supervisor.Options{
-		DataDir: o.DataDir, Guard: o.Guard, GuardProcess: o.GuardProcess, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, OnMessage: listener.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: r.logins,
+		DataDir: o.DataDir, Guard: o.Guard, GuardProcess: o.GuardProcess, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, OnMessage: listener.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: r.logins,
 	}, o.Log)
 	r.members = newMembership(r, listener)
 	servers := sessions{r.supervisor, r.current, r.members}

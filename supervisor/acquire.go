@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -76,10 +76,8 @@ func (s *perCallSession) Call(ctx context.Context, r session.Request) (json.RawM
 // its roots once.
 type requester struct {
 	session.Client
-	asking chan struct{} // holds an item while the client is asked for its roots
-
-	mu    sync.Mutex // guards roots
-	roots json.RawMessage
+	asking chan struct{}                   // holds an item while the client is asked for its roots
+	roots  atomic.Pointer[json.RawMessage] // nil if it has not been asked for them
 }
 
 // Ask implements [session.Client].
@@ -98,18 +96,17 @@ func (r *requester) Ask(ctx context.Context, server string, m session.Message) (
 	}
 	roots, err := r.Client.Ask(ctx, server, m)
 	if err == nil {
-		r.mu.Lock()
-		r.roots = roots
-		r.mu.Unlock()
+		r.roots.Store(&roots)
 	}
 	return roots, err
 }
 
 // known returns the client's roots, nil if it has not been asked for them.
 func (r *requester) known() json.RawMessage {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.roots
+	if roots := r.roots.Load(); roots != nil {
+		return *roots
+	}
+	return nil
 }
 
 // acquire returns a session that no other request uses. It waits for one while too
@@ -172,7 +169,7 @@ func (p *pool) openFor(ctx context.Context, shared *instance, user *requester) (
 		p.mu.Unlock()
 		return nil, errors.New("the server is being stopped")
 	}
-	one := &pooled{generation: p.generation}
+	one := &pooled{generation: p.generation, subscribed: make(map[string]func())}
 	opening, cancel := context.WithCancelCause(one.generation)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
@@ -184,10 +181,7 @@ func (p *pool) openFor(ctx context.Context, shared *instance, user *requester) (
 	})
 	p.mu.Unlock()
 	<-opened
-	if err != nil {
-		return nil, err
-	}
-	return one, nil
+	return one, err
 }
 
 // release keeps the session for the next request if it is in order: its call was
@@ -224,12 +218,10 @@ func (p *pool) release(one *pooled, user *requester, inOrder bool) {
 
 // expire ends a free session when its time is up.
 func (p *pool) expire(one *pooled, taken chan struct{}) {
-	t := time.NewTimer(freeTime)
-	defer t.Stop()
 	select {
 	case <-taken:
 		return
-	case <-t.C:
+	case <-time.After(freeTime):
 	case <-one.done:
 	case <-one.generation.Done():
 	}
@@ -261,9 +253,6 @@ func (one *pooled) subscribe(ctx context.Context, wanted []string) {
 		unsubscribe, err := one.Subscribe(ctx, uri)
 		if err != nil {
 			return // the call itself will say what is wrong
-		}
-		if one.subscribed == nil {
-			one.subscribed = make(map[string]func())
 		}
 		one.subscribed[uri] = unsubscribe
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -93,16 +95,16 @@ func (h *history) failed(now time.Time, last ended) (wait time.Duration, ok bool
 	return h.backoff.NextBackOff(), true
 }
 
-// isNews reports whether a failure is another one than that before, so that an operator
-// should read of it. over says that no further start is due soon.
-func (h *history) isNews(f *status.Fault, over bool) bool {
+// level returns the level at which a failure is logged: for debugging if it is like the one before
+// it, of which an operator has read. over says that no further start is due soon.
+func (h *history) level(level zapcore.Level, f *status.Fault, over bool) zapcore.Level {
 	next := logged{*f, over}
 	next.fault.After, next.fault.Said, next.fault.Spoke = 0, nil, false
 	if reflect.DeepEqual(h.logged, next) {
-		return false
+		return zap.DebugLevel
 	}
 	h.logged = next
-	return true
+	return level
 }
 
 // reset forgets everything: another entry will run.

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -67,12 +69,12 @@ func TestNews(t *testing.T) {
 		{exited(2, 7), false, ended{ready: time.Hour}, true}, {exited(2, 7), false, ended{served: 1}, true},
 	} {
 		h.failed(time.Now(), step.last)
-		if news := h.isNews(step.fault, step.over); news != step.news {
+		if news := h.level(zap.ErrorLevel, step.fault, step.over) == zap.ErrorLevel; news != step.news {
 			t.Errorf("step %d: news %v", i+1, news)
 		}
 	}
 	h.reset()
-	if !h.isNews(exited(2, 7), false) {
+	if h.level(zap.WarnLevel, exited(2, 7), false) != zap.WarnLevel {
 		t.Error("the first failure of an edited entry is no news")
 	}
 }

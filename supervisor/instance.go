@@ -33,6 +33,7 @@ type instance struct {
 	greeted   atomic.Bool                   // the server has done what it does because of the handshake
 	changes   listChanges
 	owner     owner
+	otherEra  atomic.Bool   // a session in the other era may be opened next to it
 	done      chan struct{} // closed when the session has ended and the process is gone
 	err       error         // why; valid after done
 }
@@ -61,12 +62,10 @@ const drainTimeout = 30 * time.Second
 // whole supervisor is ending.
 func (in *instance) drain(ending <-chan struct{}) {
 	in.Calls.Refuse()
-	timeout := time.NewTimer(drainTimeout)
-	defer timeout.Stop()
 	select {
 	case <-in.Calls.Idle():
 	case <-in.done:
-	case <-timeout.C:
+	case <-time.After(drainTimeout):
 	case <-ending:
 	}
 }
@@ -121,21 +120,17 @@ func (in *instance) explain(err error) error {
 // An owner is the only client that uses an instance, if there is one. The zero value
 // is none.
 type owner struct {
-	mu     sync.Mutex // guards client
-	client session.Client
+	client atomic.Pointer[session.Client]
 }
 
-func (o *owner) set(c session.Client) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.client = c
-}
+func (o *owner) set(c session.Client) { o.client.Store(&c) }
 
 // get returns the client, nil if several may use the instance, or none does.
 func (o *owner) get() session.Client {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.client
+	if c := o.client.Load(); c != nil {
+		return *c
+	}
+	return nil
 }
 
 // listChanges are the notifications that a list has changed, since the lists were
@@ -150,9 +145,6 @@ type listChanges struct {
 func (c *listChanges) note(method string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.methods == nil {
-		c.methods = make(map[string]bool)
-	}
 	c.methods[method] = true
 	signal.Leave(c.notice)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/login"
@@ -178,7 +177,7 @@ func (s *server) pause(ctx context.Context, failures *history, err error, last e
 		reason = s.opener.secrets.Hide(loginReason(s.control.wanted(), needed))
 		signal.Discard(s.control.woken) // of an older call
 		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = failed, reason, fault })
-		s.log.Log(levelOf(zap.WarnLevel, failures.isNews(fault, true)), "server needs a login", zap.String("reason", reason))
+		s.log.Log(failures.level(zap.WarnLevel, fault, true), "server needs a login", zap.String("reason", reason))
 		by = s.awaitLogin(ctx, needed, again)
 	case again && !isPermanent(err):
 		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = status.Restarting, reason, fault })
@@ -186,12 +185,12 @@ func (s *server) pause(ctx context.Context, failures *history, err error, last e
 		if last.ready == 0 {
 			message = "server does not start, trying it again"
 		}
-		s.log.Log(levelOf(zap.WarnLevel, failures.isNews(fault, false)), message, zap.String("error", reason), zap.Duration("in", wait))
+		s.log.Log(failures.level(zap.WarnLevel, fault, false), message, zap.String("error", reason), zap.Duration("in", wait))
 		by = s.control.await(ctx, time.After(wait), nil, nil)
 	default:
 		signal.Discard(s.control.woken) // of an older call
 		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = failed, reason, fault })
-		s.log.Log(levelOf(zap.ErrorLevel, failures.isNews(fault, true)), "server failed", zap.String("error", reason), zap.Duration("next try in", retryFailed))
+		s.log.Log(failures.level(zap.ErrorLevel, fault, true), "server failed", zap.String("error", reason), zap.Duration("next try in", retryFailed))
 		by = s.control.await(ctx, time.After(retryFailed), s.control.woken, nil)
 	}
 	if by == byRestart {
@@ -203,15 +202,6 @@ func (s *server) pause(ctx context.Context, failures *history, err error, last e
 		s.public.set(func(st *status.Status) { st.Restarts++ })
 	}
 	return by != byEdit
-}
-
-// levelOf returns the level at which a failure is logged: a failure like the one before it
-// is logged for debugging only.
-func levelOf(level zapcore.Level, news bool) zapcore.Level {
-	if !news {
-		return zap.DebugLevel
-	}
-	return level
 }
 
 // isPermanent reports whether trying again at once is of no use.

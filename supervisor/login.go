@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -78,10 +78,8 @@ func sources(logins *login.Logins) func(oauth.Server) source {
 type tokens struct {
 	source
 	secrets *resolve.Server
-	noted   func(token string) // is told tokens before they are sent; may be nil
-
-	mu      sync.Mutex // guards refused
-	refused string     // the token that was refused last, "" for none
+	noted   func(token string)     // is called with tokens before they are sent; may be nil
+	refused atomic.Pointer[string] // the token that was refused last; nil for none
 }
 
 // tokensOf returns the tokens of the login at the server of a resolved entry; nil if there
@@ -108,9 +106,7 @@ func (t *tokens) Token(ctx context.Context) (string, error) {
 func (t *tokens) Refused(ctx context.Context, token string, resp *http.Response) error {
 	err := t.source.Refused(ctx, token, resp)
 	if err != nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.refused = token
+		t.refused.Store(&token)
 	}
 	return err
 }
@@ -126,9 +122,8 @@ func (t *tokens) hasNew(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, tokenTime)
 	defer cancel()
 	token, err := t.Token(ctx)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return err == nil && token != "" && token != t.refused
+	refused := t.refused.Load()
+	return err == nil && token != "" && (refused == nil || token != *refused)
 }
 
 // awaitLogin waits until somebody has logged in to the server, or for what else ends a wait.

@@ -43,8 +43,9 @@ type opener struct {
 type terms struct {
 	capabilities json.RawMessage // of the client
 	owner        session.Client  // the only client that will use it; nil if several may
-	era          peer.Era        // that the client needs; UnknownEra leaves it to the server
+	era          peer.Era        // that the client needs, a preference if shared; UnknownEra leaves it to the server
 	shared       bool            // the session that all clients use, and from which lists are read
+	users        string          // the clients that will use it, if it is neither shared nor one client's
 	reason       string          // why it is not the shared session, as the end of a sentence
 }
 
@@ -53,22 +54,63 @@ type terms struct {
 var allCapabilities = json.RawMessage(`{"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}},` +
 	`"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`)
 
-// open opens a session in an era that the server speaks, and over a transport that it
-// has.
+// open opens a session, and remembers what it has shown of the server.
 func (o *opener) open(ctx context.Context, entry config.Server, on terms) (*instance, error) {
 	known := o.launcher.Cache.Get(entry)
+	if on.shared && (entry.Transport != config.Stdio || known.Era == peer.LegacyEra || known.Era == peer.ModernEra) {
+		on.era = peer.UnknownEra
+	}
+	in, err := o.reach(ctx, entry, on, known)
+	if err != nil {
+		return nil, err
+	}
+	chosen := on.era == peer.LegacyEra && !in.Modern() // for the client: the server may speak both eras
+	o.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) {
+		if in.BothEras() {
+			r.Era = peer.BothEras
+		} else if !chosen {
+			r.Era = peer.Era(in.Info().Era())
+		}
+		if entry.Transport == config.AutoHTTP {
+			r.Transport = in.transport
+		}
+	})
+	if on.era == peer.ModernEra && !in.Modern() {
+		err = errors.New("it speaks older revisions only")
+		in.stop(err)
+		return nil, err
+	}
+	// Over HTTP, servers that speak both eras keep no sessions, and can send legacy clients no requests.
+	in.otherEra.Store(in.process != nil && (chosen || in.BothEras()))
+	if level := o.level.Load(); level != nil {
+		in.SetLevel(ctx, *level)
+	}
+	if !on.shared && !in.Modern() {
+		in.settle(ctx, known.AsksRoots)
+	}
+	in.Subscriptions.Follow(o.log)
+	in.greeted.Store(true)
+	return in, nil
+}
+
+// reach opens a session in an era that the server speaks, and over a transport that it has.
+func (o *opener) reach(ctx context.Context, entry config.Server, on terms, known launch.ProbeResult) (*instance, error) {
 	if on.era != peer.UnknownEra {
 		known.Era = on.era
 	}
 	in, err := o.try(ctx, entry, on, known)
 	_, refused := errors.AsType[*session.Error](err)
-	switch {
+	_, other := errors.AsType[*peer.VersionError](err)
+	_, exited := errors.AsType[*exitError](err)
+	switch first := err; {
 	case errors.Is(err, peer.ErrProbeExit):
 		known.Era = peer.LegacyEra
 		in, err = o.try(ctx, entry, on, known)
-	case known.Era == peer.LegacyEra && on.era == peer.UnknownEra && (refused || notHere(err)):
+	case known.Era == peer.LegacyEra && on.shared && (refused || other || notHere(err) || exited && on.era == peer.LegacyEra):
 		known.Era = peer.UnknownEra
-		in, err = o.try(ctx, entry, on, known)
+		if in, err = o.try(ctx, entry, on, known); errors.Is(err, peer.ErrProbeExit) {
+			err = first // it ends in both eras
+		}
 	}
 	if entry.Transport == config.AutoHTTP && notHere(err) {
 		first, other := err, launch.ProbeResult{Transport: config.SSE}
@@ -79,25 +121,7 @@ func (o *opener) open(ctx context.Context, entry config.Server, on terms) (*inst
 			err = fmt.Errorf("neither streamable HTTP nor SSE: %w; %w", first, err)
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	o.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) {
-		if on.era == peer.UnknownEra {
-			r.Era = peer.Era(in.Info().Era())
-		}
-		if entry.Transport == config.AutoHTTP {
-			r.Transport = in.transport
-		}
-	})
-	if level := o.level.Load(); level != nil {
-		in.SetLevel(ctx, *level)
-	}
-	if !on.shared && !in.Modern() {
-		in.settle(ctx, known.AsksRoots)
-	}
-	in.greeted.Store(true)
-	return in, nil
+	return in, err
 }
 
 // openNext opens a session next to the shared one, with the same entry. The session
@@ -139,10 +163,14 @@ func transportOf(entry config.Server, known launch.ProbeResult) config.Transport
 
 // try starts the entry's process or reaches for the remote server, and shakes hands.
 func (o *opener) try(ctx context.Context, entry config.Server, on terms, known launch.ProbeResult) (in *instance, err error) {
+	resolved, err := o.secrets.Resolve(ctx, entry)
+	if err != nil {
+		return nil, err
+	}
 	if entry.Transport == config.Stdio {
-		in, err = o.start(ctx, entry, on)
+		in, err = o.start(ctx, entry, resolved, on)
 	} else {
-		in, err = o.dial(ctx, entry, on, transportOf(entry, known))
+		in, err = o.dial(ctx, entry, resolved, on, transportOf(entry, known))
 	}
 	if err != nil {
 		return nil, err
@@ -170,7 +198,7 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 	in := &instance{
 		transport: kind, hash: entry.Hash(), declared: on.capabilities,
 		conceal: func(text string) string { return conceal()(o.secrets.Hide(text)) },
-		changes: listChanges{notice: make(chan struct{}, 1)},
+		changes: listChanges{notice: make(chan struct{}, 1), methods: make(map[string]bool)},
 		done:    make(chan struct{}),
 	}
 	in.current.Store(&entry)
@@ -210,11 +238,7 @@ const defaultStall = 5 * time.Minute
 
 // start starts the entry's process, and the goroutines that read from it and write to
 // it.
-func (o *opener) start(ctx context.Context, entry config.Server, on terms) (*instance, error) {
-	resolved, err := o.secrets.Resolve(ctx, entry)
-	if err != nil {
-		return nil, err
-	}
+func (o *opener) start(ctx context.Context, entry, resolved config.Server, on terms) (*instance, error) {
 	p, err := o.launcher.Start(ctx, entry, resolved, o.direct.Load())
 	if err != nil {
 		return nil, err
@@ -269,11 +293,7 @@ func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
 }
 
 // dial reaches for the remote server of the entry.
-func (o *opener) dial(ctx context.Context, entry config.Server, on terms, kind config.Transport) (*instance, error) {
-	resolved, err := o.secrets.Resolve(ctx, entry)
-	if err != nil {
-		return nil, err
-	}
+func (o *opener) dial(ctx context.Context, entry, resolved config.Server, on terms, kind config.Transport) (*instance, error) {
 	access := transport.Access{Headers: resolved.Headers, Hide: o.secrets.Hide, HideTokens: o.secrets.HideTokens, Tokens: o.tokensOf(resolved)}
 	if len(entry.References) > 0 {
 		access.Renew = func(ctx context.Context) (map[string]string, error) {

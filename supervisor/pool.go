@@ -23,7 +23,7 @@ import (
 // if several use a session. So each client that can answer what the server has asked
 // before has a session of its own, and a request of a client without one (a modern
 // client over HTTP) acquires a session and releases it when it ends. A server that
-// speaks both eras has one more session, for all legacy clients.
+// speaks both eras has one more session, for all clients of the era that the shared one lacks.
 //
 // All of these belong to a generation, which ends when the entry changes or the
 // shared session ends on purpose: what they run is not wanted any more.
@@ -36,7 +36,7 @@ type pool struct {
 	closed        bool       // no session may be opened any more
 	generation    context.Context
 	endGeneration context.CancelCauseFunc
-	byClient      map[session.Client]*clientSession // by home; nil is the key for all legacy clients
+	byClient      map[session.Client]*clientSession // by home; nil is the key for all clients of the era that the shared session does not have
 	free          []*pooled                         // sessions that no request uses, the one used last at the end
 	used          map[*pooled]bool                  // sessions that a request has acquired
 }
@@ -51,13 +51,13 @@ func newPool(life context.Context, o *opener) *pool {
 // maxClients bounds the sessions of one server that are one client's each.
 const maxClients = 100
 
-// A clientSession is a session that is one client's, or that all legacy clients share.
+// A clientSession is a session that is one client's, or that all clients of an era share.
 type clientSession struct {
-	in     *instance
-	err    error
-	ready  chan struct{} // closed when in or err is set
-	end    context.CancelCauseFunc
-	reason string // see terms
+	on    terms
+	in    *instance
+	err   error
+	ready chan struct{} // closed when in or err is set
+	end   context.CancelCauseFunc
 }
 
 var errReleased = errors.New("its client has left")
@@ -69,13 +69,21 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 		return shared, nil
 	}
 	in := shared
-	if shared.BothEras() && shared.process != nil && !from.Modern() {
-		// Such a server may serve legacy clients in another way than modern ones, or
-		// not at all. Over HTTP it is the other way round: servers that speak both eras
-		// keep no sessions there, and can send legacy clients no requests.
-		var err error
-		if in, err = p.ofClient(ctx, shared, nil, terms{capabilities: allCapabilities, era: peer.LegacyEra, reason: bothEras}); err != nil {
+	if shared.otherEra.Load() && shared.Modern() != from.Modern() && (shared.Modern() || from.Home() != nil) {
+		// Such a server may serve legacy clients in another way than modern ones, or not at all.
+		// A modern client that has no home, such as a command, uses what there is.
+		on := terms{capabilities: allCapabilities, era: peer.LegacyEra, users: "clients of older revisions", reason: "the server also speaks older revisions"}
+		if from.Modern() {
+			on.era, on.users, on.reason = peer.ModernEra, "clients of newer revisions", "the server also speaks newer revisions"
+		}
+		other, err := p.ofClient(ctx, shared, nil, on)
+		switch {
+		case err == nil:
+			in = other
+		case !from.Modern() || ctx.Err() != nil:
 			return nil, err
+		default: // it speaks older revisions only, or can't run twice
+			shared.otherEra.Store(false)
 		}
 	}
 	known := p.opener.launcher.Cache.ByHash(in.hash)
@@ -95,11 +103,8 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 	})
 }
 
-// The reason for the session of all legacy clients.
-const bothEras = "the server also speaks older revisions"
-
 // ofClient returns the client's own session, and opens it if the client has none.
-// Without a client it is the session of all legacy clients.
+// Without a client it is the session of all clients of the era that shared does not have.
 func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Client, on terms) (*instance, error) {
 	p.mu.Lock()
 	c := p.byClient[home]
@@ -112,9 +117,9 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 			return nil, p.opener.unavailable(status.Stopping, fmt.Sprintf("%d clients have a session of their own with it, or it is ending", maxClients))
 		}
 		life, end := context.WithCancelCause(p.generation)
-		c = &clientSession{ready: make(chan struct{}), end: end, reason: on.reason}
+		c = &clientSession{on: on, ready: make(chan struct{}), end: end}
 		p.byClient[home] = c
-		p.opener.running.Go(func() { p.serveClient(life, c, shared, home, on) })
+		p.opener.running.Go(func() { p.serveClient(life, c, shared, home) })
 	}
 	p.mu.Unlock()
 	if !signal.IsClosed(c.ready) { // so that ctx.Done is called by those that wait only
@@ -130,10 +135,20 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 	return c.in, nil
 }
 
+// eraForAll returns the era that the shared session is to have if its server needs none: not the
+// one of the session for all clients of an era, and without that, the one of all clients.
+func (p *pool) eraForAll() peer.Era {
+	other := p.of(nil)
+	if legacy := p.opener.options.Legacy; other == nil && legacy != nil && legacy() || other != nil && other.Modern() {
+		return peer.LegacyEra
+	}
+	return peer.UnknownEra
+}
+
 // serveClient opens a client's session and keeps it until life or the session ends.
-func (p *pool) serveClient(life context.Context, c *clientSession, shared *instance, home session.Client, on terms) {
+func (p *pool) serveClient(life context.Context, c *clientSession, shared *instance, home session.Client) {
 	defer c.end(nil)
-	c.in, c.err = p.opener.openNext(life, shared, on)
+	c.in, c.err = p.opener.openNext(life, shared, c.on)
 	close(c.ready)
 	if c.err == nil {
 		select {
@@ -193,7 +208,7 @@ func (p *pool) sessions() (all []status.Session) {
 	p.mu.Lock()
 	for home, c := range p.byClient {
 		if signal.IsClosed(c.ready) && c.err == nil {
-			homes, all = append(homes, home), append(all, status.Session{PID: c.in.pid(), Reason: c.reason})
+			homes, all = append(homes, home), append(all, status.Session{PID: c.in.pid(), For: c.on.users, Reason: c.on.reason})
 		}
 	}
 	for _, one := range slices.AppendSeq(slices.Clone(p.free), maps.Keys(p.used)) {
@@ -201,9 +216,7 @@ func (p *pool) sessions() (all []status.Session) {
 	}
 	p.mu.Unlock()
 	for i, home := range homes {
-		if home == nil {
-			all[i].For = "clients of older revisions"
-		} else {
+		if home != nil {
 			all[i].For = cmp.Or(plain.Line(home.ClientName()), "one client") + " alone"
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -203,6 +204,82 @@ func TestOwnSessionOnlyForWhatTheServerAsks(t *testing.T) {
 		}
 		if got := f.state("r").Several(); got != want {
 			t.Errorf("asked for %q of %s: %q, want %q", tc.asked, tc.capabilities, got, want)
+		}
+	}
+}
+
+// The shared session of legacy clients is a legacy one if the server has that; a modern client gets
+// a modern session if the server has that. No further process is left, and the era of the server is
+// not taken from its clients.
+func TestEraOfSharedSession(t *testing.T) {
+	t.Parallel()
+	held := filepath.Join(t.TempDir(), "held")
+	const newer = "clients of newer revisions, since the server also speaks newer revisions"
+	for _, tc := range []struct {
+		flags        string
+		legacy       bool   // all clients are when the server starts
+		era          string // of the shared session
+		known, later peer.Era
+		from         string // the client that calls: legacy, modern, or a command
+		other        string // who has a session next to the shared one, and why
+		started      int    // processes
+	}{
+		{"-era both", true, "legacy", peer.UnknownEra, peer.UnknownEra, "legacy", "", 1},
+		{"-era both", true, "legacy", peer.UnknownEra, peer.BothEras, "modern", newer, 2},
+		{"-era both", true, "legacy", peer.UnknownEra, peer.UnknownEra, "command", "", 1},
+		{"-era both", false, "modern", peer.BothEras, peer.BothEras, "modern", "", 1},
+		{"-era both", false, "modern", peer.BothEras, peer.BothEras, "legacy", "clients of older revisions, since the server also speaks older revisions", 2},
+		{"-era legacy", true, "legacy", peer.UnknownEra, peer.LegacyEra, "modern", "", 2},
+		{"-era legacy -exit-on-unknown", true, "legacy", peer.UnknownEra, peer.LegacyEra, "modern", "", 3},
+		{"-era both -exclusive " + held, true, "legacy", peer.UnknownEra, peer.UnknownEra, "modern", "", 3},
+		{"-era modern", true, "modern", peer.ModernEra, peer.ModernEra, "legacy", "", 2},
+		{"-era modern -exit-on-unknown", true, "modern", peer.ModernEra, peer.ModernEra, "legacy", "", 2},
+	} {
+		pids := pidFile(t)
+		entry := fake("r", append(strings.Fields(tc.flags), "-pid-file", pids)...)
+		f := superviseWith(t, t.TempDir(), func(v *Supervisor) { v.options.Legacy = func() bool { return tc.legacy } }, entry)
+		if st := f.await("r", status.Ready); st.Era != tc.era || f.launcher.Cache.Get(entry).Era != tc.known {
+			t.Errorf("%+v: the shared session is %s, and the server is known as %q", tc, st.Era, f.launcher.Cache.Get(entry).Era)
+		}
+		c := clientOf("ann")
+		c.modern = tc.from != "legacy"
+		if tc.from == "command" {
+			c.home = nil
+		}
+		for range 2 {
+			if err := f.callAs(t.Context(), c); err != nil {
+				t.Errorf("%+v: %v", tc, err)
+			}
+		}
+		st := f.state("r")
+		_, other, _ := strings.Cut(st.Several(), " is shared; ")
+		if _, other, _ = strings.Cut(other, " is for "); other != tc.other || len(mcptest.PIDs(t, pids)) != tc.started || f.launcher.Cache.Get(entry).Era != tc.later {
+			t.Errorf("%+v: %q; %d processes; the server is known as %q", tc, st.Several(), len(mcptest.PIDs(t, pids)), f.launcher.Cache.Get(entry).Era)
+		}
+		f.stop()
+	}
+}
+
+// A shared session that is opened again next to the session of the clients of an era leaves that
+// era to it, whatever clients there are.
+func TestEraAfterCrash(t *testing.T) {
+	t.Parallel()
+	for _, first := range []bool{true, false} {
+		var legacy atomic.Bool
+		legacy.Store(first)
+		f := superviseWith(t, t.TempDir(), func(v *Supervisor) { v.options.Legacy = legacy.Load }, fake("r", "-era", "both", "-tools", "echo,pid,crash"))
+		before := f.await("r", status.Ready)
+		c := clientOf("ann")
+		c.modern = first
+		if err := f.callAs(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		legacy.Store(!first)
+		f.call("r", "crash", "{}")
+		mcptest.WaitFor(t, "the server to start again", func() bool { st := f.state("r"); return st.State == status.Ready && st.PID != before.PID })
+		after := f.state("r")
+		if after.Era != before.Era || len(after.Sessions) != 1 {
+			t.Errorf("%v: the shared session was %s and is %s next to %v", first, before.Era, after.Era, after.Sessions)
 		}
 	}
 }

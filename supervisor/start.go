@@ -74,11 +74,10 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 		s.opener.direct.Store(direct)
 		s.public.set(func(st *status.Status) { st.Package, st.Cached = direct.Package, direct.Cached })
 	}
-	in, err := s.opener.open(bounded, entry, terms{capabilities: allCapabilities, shared: true})
+	in, err := s.opener.open(bounded, entry, terms{capabilities: allCapabilities, era: s.pool.eraForAll(), shared: true})
 	if err != nil {
 		return nil, err
 	}
-	in.Subscriptions.Follow(s.log)
 	if err := s.handler.Learn(bounded, entry, in); err != nil {
 		in.stop(err)
 		return nil, in.explain(&listError{err})

@@ -70,6 +70,10 @@ type Options struct {
 	// [Supervisor.Attach]: all servers' requests are for it.
 	Sole bool
 
+	// Legacy reports whether the router has clients, all of the legacy era; nil if that is not
+	// known. A server of both eras is then started in that era.
+	Legacy func() bool
+
 	// OnSecrets is called with values to which references of entries were resolved, before
 	// they are used, so that they can be hidden elsewhere. nil if no one needs to know.
 	OnSecrets func(values []string)
@@ -216,8 +220,9 @@ func (v *Supervisor) retryFailed() {
 //
 // All clients share one session, with three exceptions. A legacy server that has asked
 // clients for roots, sampling or elicitation, in this run or an earlier one, has a session
-// for each client that can answer that, until [Supervisor.Release]; a client without a
-// session of its own then has one for each request. A server that speaks both eras has one more session, for legacy clients.
+// for each client that can answer that, until [Supervisor.Release]; a client without a session of
+// its own then has one for each request. A process that speaks both eras has one more session, for
+// clients of the era that the shared session does not have.
 func (v *Supervisor) Session(ctx context.Context, name string, from session.Client) (session.Session, error) {
 	s, err := v.lookup(ctx, name)
 	if err != nil {
@@ -233,10 +238,7 @@ func (v *Supervisor) Session(ctx context.Context, name string, from session.Clie
 // Wake starts the server if it is idle, or if it failed and was not tried lately. It does
 // not wait for it.
 func (v *Supervisor) Wake(name string) {
-	v.mu.Lock()
-	s, ok := v.servers[name]
-	v.mu.Unlock()
-	if ok {
+	if s := v.server(name); s != nil {
 		s.public.wake()
 	}
 }
@@ -285,16 +287,21 @@ func (v *Supervisor) Release(home session.Client) {
 // Keeps reports whether a client has a session of its own with the server. home is the client's
 // session.
 func (v *Supervisor) Keeps(name string, home session.Client) bool {
-	v.mu.Lock()
-	s, ok := v.servers[name]
-	v.mu.Unlock()
-	return ok && s.pool.of(home) != nil
+	s := v.server(name)
+	return s != nil && s.pool.of(home) != nil
 }
 
 func (v *Supervisor) all() []*server {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Collect(maps.Values(v.servers))
+}
+
+// server returns the server of the name, nil if there is none.
+func (v *Supervisor) server(name string) *server {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.servers[name]
 }
 
 func (v *Supervisor) lookup(ctx context.Context, name string) (*server, error) {
@@ -307,13 +314,10 @@ func (v *Supervisor) lookup(ctx context.Context, name string) (*server, error) {
 			return nil, &status.UnavailableError{Server: name, State: status.Starting, Reason: "the router is starting"}
 		}
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	s, ok := v.servers[name]
-	if !ok {
-		return nil, &status.UnavailableError{Server: name}
+	if s := v.server(name); s != nil {
+		return s, nil
 	}
-	return s, nil
+	return nil, &status.UnavailableError{Server: name}
 }
 
 // Restart stops the server and starts it again, whatever its state, and waits
@@ -328,13 +332,10 @@ func (v *Supervisor) Restart(ctx context.Context, name string) error {
 
 // State returns the state of the server, "" if there is no such server.
 func (v *Supervisor) State(name string) status.State {
-	v.mu.Lock()
-	s, ok := v.servers[name]
-	v.mu.Unlock()
-	if !ok {
-		return ""
+	if s := v.server(name); s != nil {
+		return s.public.now()
 	}
-	return s.public.now()
+	return ""
 }
 
 // Status returns the status of every server, in the order of the configuration; nil before
@@ -347,9 +348,7 @@ func (v *Supervisor) Status() []status.Status {
 	}
 	servers := make([]*server, 0, len(v.order))
 	for _, name := range v.order {
-		if s, ok := v.servers[name]; ok {
-			servers = append(servers, s)
-		}
+		servers = append(servers, v.servers[name])
 	}
 	v.mu.Unlock()
 	all := make([]status.Status, len(servers))

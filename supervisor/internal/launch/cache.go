@@ -105,7 +105,7 @@ func (c *Cache) read(hash string) (t ProbeResult) {
 	if b, err := safefile.Read(filepath.Join(c.dir, hash), maxFile); err == nil && json.Unmarshal(b, &t) != nil {
 		t = ProbeResult{} // damaged: the server is probed again
 	}
-	if t.Era != peer.LegacyEra && t.Era != peer.ModernEra {
+	if t.Era != peer.LegacyEra && t.Era != peer.ModernEra && t.Era != peer.BothEras {
 		t.Era = peer.UnknownEra
 	}
 	return t

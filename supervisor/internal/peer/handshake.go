@@ -40,8 +40,9 @@ type Era string
 // The eras. Legacy servers open a session with initialize, modern ones do not.
 const (
 	UnknownEra Era = ""
-	LegacyEra  Era = "legacy"
-	ModernEra  Era = "modern"
+	LegacyEra  Era = "legacy" // alone
+	ModernEra  Era = "modern" // alone
+	BothEras   Era = "both"
 )
 
 // A Greeting is what a handshake says, and what it need not find out.

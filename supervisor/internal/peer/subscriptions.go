@@ -243,13 +243,11 @@ func (s *Subscriptions) subscribe(ctx context.Context) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	timeout := time.NewTimer(agreeTimeout)
-	defer timeout.Stop()
 	select {
 	case <-news:
 	case r := <-one.answer:
 		one.answer <- r // for follow, which is the only reader
-	case <-timeout.C:
+	case <-time.After(agreeTimeout):
 	case <-s.conn.Done():
 	}
 	return one, nil

@@ -25,27 +25,17 @@ type auditLog struct {
 	mask     func(string) string
 	log      *zap.Logger
 
-	options auditPlace // belongs to the goroutine that edits
+	last config.Config // whose log is in use; belongs to the goroutine that edits
 
 	mu      sync.RWMutex // guards current
 	current *audit.Log   // nil if there is none
 }
 
-// An auditPlace is what an edit may change.
-type auditPlace struct {
-	file     string
-	maxSize  int64
-	maxFiles int
-}
-
-func placeOf(o audit.Options) auditPlace { return auditPlace{o.File, o.MaxSize, o.MaxFiles} }
-
 // start opens the log that the configuration asks for. Only a file that it names must be usable: a
 // router that keeps the log by default starts without it, and says so.
 func (l *auditLog) start(c config.Config) (err error) {
-	o := auditlog.Options(c, l.data, l.overHTTP)
-	l.options = placeOf(o)
-	if l.current, err = l.open(o); err == nil {
+	l.last = c
+	if l.current, err = l.open(auditlog.Options(c, l.data, l.overHTTP)); err == nil {
 		return nil
 	}
 	if c.Router.Audit.File != "" {
@@ -76,8 +66,8 @@ func (l *auditLog) Record(e audit.Event) {
 // edit goes on with the log of an edited configuration. If that can't be opened, the current log
 // stays in use. Both logs say where the other one is.
 func (l *auditLog) edit(c config.Config) {
-	o := auditlog.Options(c, l.data, l.overHTTP)
-	if l.options == placeOf(o) {
+	o, was := auditlog.Options(c, l.data, l.overHTTP), auditlog.Options(l.last, l.data, l.overHTTP).File
+	if c.Router.Audit == l.last.Router.Audit {
 		return
 	}
 	next, err := l.open(o)
@@ -85,8 +75,7 @@ func (l *auditLog) edit(c config.Config) {
 		l.log.Error(`the edit of "audit" can't be used; the audit log stays as it was`, zap.Error(err))
 		return
 	}
-	was := l.options.file
-	l.options = placeOf(o)
+	l.last = c
 	l.mu.Lock()
 	before := l.current
 	l.current = next

@@ -27,6 +27,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -68,8 +69,9 @@ func (s *Service) Run(ctx context.Context) error {
 	s.Override(&c.Router)
 	observers := s.Observers
 	observers.addPages(c, s.Admin)
-	options := s.Options
+	options, m := s.Options, (*server.Servers)(nil)
 	options.HeadStart, options.Watched = headStart, s.Screen != nil
+	options.Legacy = func() bool { return !s.Metrics && legacy(m.Clients()) } // called once the router runs
 	observers.ObserveRouter(&options)
 	signal.Notify(s.Hangup, syscall.SIGHUP)
 	defer signal.Stop(s.Hangup)
@@ -80,11 +82,12 @@ func (s *Service) Run(ctx context.Context) error {
 	// The router must outlive the signal that ends ctx: the server answers the requests in
 	// flight first. So the signal ends what runs in the router, and then the router ends.
 	signalled := ctx
-	err := RunRouter(context.WithoutCancel(ctx), adapter.New(c, options), edits, func(ctx context.Context, r *adapter.Parts) error {
+	router := adapter.New(c, options)
+	m = s.servers(router.Parts())
+	err := RunRouter(context.WithoutCancel(ctx), router, edits, func(ctx context.Context, r *adapter.Parts) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(signalled, cancel)()
-		m := s.servers(r)
 		observers.register(s.Pages, r, m, s.Metrics, s.Log)
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return pipeline.Run(ctx, c, edits) })
@@ -101,6 +104,14 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// legacy reports whether there are clients, and all speak revisions up to 2025-11-25. Clients over HTTP
+// come and go, so this says nothing of a router that serves them.
+func legacy(clients []server.Client) bool {
+	return len(clients) > 0 && !slices.ContainsFunc(clients, func(c server.Client) bool {
+		return c.Revision == "" || c.Revision > session.LatestLegacy
+	})
 }
 
 // pipeline returns the pipeline by which edits of the configuration reach the router.
