@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -48,10 +49,10 @@ type Conversation struct {
 	begun                     bool       // any request was seen
 	revision                  string     // the legacy revision that was agreed on
 	capabilities              json.RawMessage
-	clientName, clientVersion string  // as the client says in initialize, or else in its first modern request
-	spokeModern               bool    // a modern request was seen
-	level                     string  // the least severe log messages that the client wants; "" if it did not say
-	askable                   wakeups // when the client, or one of its requests, can take a question
+	clientName, clientVersion string        // as the client says in initialize, or else in its first modern request
+	spokeModern               bool          // a modern request was seen
+	level                     string        // the least severe log messages that the client wants; "" if it did not say
+	askable                   signal.Change // when the client, or one of its requests, can take a question
 }
 
 // Begin lets a request in. Its messages go to w. Unless Begin fails, Run, Handle
@@ -84,7 +85,7 @@ func (c *Conversation) Begin(ctx context.Context, m wire.Message, w Writer) (*Re
 		}
 	}
 	c.ready = c.ready || !r.modern && r.Method != "initialize" && r.Method != "ping"
-	c.askable.wake()
+	c.askable.Notify()
 	return r, nil
 }
 
@@ -121,7 +122,7 @@ func (c *Conversation) introduce(params json.RawMessage) error {
 	}
 	c.revision, c.capabilities, c.opened = revision, slices.Clone(capabilities), true
 	c.describe(wire.Member(params, "clientInfo"))
-	c.askable.wake()
+	c.askable.Notify()
 	return nil
 }
 
@@ -132,7 +133,7 @@ func (c *Conversation) Notified(m wire.Message) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.ready = c.opened
-		c.askable.wake()
+		c.askable.Notify()
 	case "notifications/cancelled":
 		c.requests.cancel(wire.Member(m.Params, "requestId"))
 	case "notifications/roots/list_changed":
@@ -239,7 +240,7 @@ func (c *Conversation) Ask(ctx context.Context, server string, m session.Message
 	var patience <-chan time.Time
 	for {
 		c.mu.Lock()
-		ready, begun, changed := c.ready, c.begun, c.askable.wait()
+		ready, begun, changed := c.ready, c.begun, c.askable.Next()
 		c.mu.Unlock()
 		if ready {
 			return c.questions.ask(ctx, c, c.writer, server, m)
@@ -259,25 +260,6 @@ func (c *Conversation) Ask(ctx context.Context, server string, m session.Message
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-	}
-}
-
-// wakeups wake goroutines that wait for a change. The zero value is ready; a mutex
-// of its owner guards it.
-type wakeups struct{ next chan struct{} }
-
-// wait returns a channel that is closed at the next change.
-func (w *wakeups) wait() <-chan struct{} {
-	if w.next == nil {
-		w.next = make(chan struct{})
-	}
-	return w.next
-}
-
-func (w *wakeups) wake() {
-	if w.next != nil {
-		close(w.next)
-		w.next = nil
 	}
 }
 
