@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -40,8 +42,9 @@ type Conversation struct {
 	calls     atomic.Int64 // of tools; not of a visitor
 	clients   *Clients
 	writer    Writer // takes the messages that belong to no request
-	requests  openRequests
 	questions questions
+
+	Requests OpenRequests // that have no answer yet
 
 	mu                        sync.Mutex // guards what follows
 	opened                    bool       // initialize was seen
@@ -64,13 +67,16 @@ func (c *Conversation) Begin(ctx context.Context, m wire.Message, w Writer) (*Re
 	}
 	r.writer = w
 	if r.Method == "tools/call" {
-		r.Trail.Late = r.undelivered
+		r.Trail.Late = func(waitsFor string) {
+			c.clients.log.Warn("a server's answer has not reached its client for a second",
+				zap.ByteString("tool", r.Name[:min(len(r.Name), maxID)]), zap.String("waits for", waitsFor))
+		}
 	}
 	if err := admit(r); err != nil {
 		return nil, err
 	}
 	r.ctx, r.end = context.WithCancelCause(ctx)
-	if err := c.requests.add(r); err != nil {
+	if err := c.Requests.add(r); err != nil {
 		r.end(err)
 		return nil, err
 	}
@@ -81,7 +87,7 @@ func (c *Conversation) Begin(ctx context.Context, m wire.Message, w Writer) (*Re
 	if r.modern && !c.spokeModern {
 		c.spokeModern = true
 		if !c.opened {
-			c.describe(wire.Member(r.Meta, metaClient))
+			c.clientName, c.clientVersion = described(wire.Member(r.Meta, metaClient))
 		}
 	}
 	c.ready = c.ready || !r.modern && r.Method != "initialize" && r.Method != "ping"
@@ -121,44 +127,34 @@ func (c *Conversation) introduce(params json.RawMessage) error {
 		return InvalidRequest("the session is initialized already")
 	}
 	c.revision, c.capabilities, c.opened = revision, slices.Clone(capabilities), true
-	c.describe(wire.Member(params, "clientInfo"))
+	c.clientName, c.clientVersion = described(wire.Member(params, "clientInfo"))
 	c.askable.Notify()
 	return nil
 }
 
-// Notified acts on a notification of the client.
-func (c *Conversation) Notified(m wire.Message) {
+// Receive acts on a notification of the client, or its answer to a question.
+func (c *Conversation) Receive(m wire.Message) {
 	switch m.Method {
+	case "":
+		c.questions.answered(m)
 	case "notifications/initialized":
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.ready = c.opened
 		c.askable.Notify()
 	case "notifications/cancelled":
-		c.requests.cancel(wire.Member(m.Params, "requestId"))
+		c.Requests.cancel(wire.Member(m.Params, "requestId"))
 	case "notifications/roots/list_changed":
 		c.clients.router.Tell(c, m.Method, m.Params)
 	}
 }
 
-// Responded takes the client's answer to a question.
-func (c *Conversation) Responded(m wire.Message) { c.questions.answered(m) }
-
-// Abandon cancels all requests that are still open, and returns their ids.
-func (c *Conversation) Abandon() (ids []json.RawMessage) { return c.requests.cancelAll(ErrClosed) }
-
-// Drain waits until all requests are answered, which it reports, or d has passed or
-// ctx ends. No request may begin meanwhile, and only one goroutine may wait.
-func (c *Conversation) Drain(ctx context.Context, d time.Duration) (drained bool) {
-	return c.requests.drain(ctx, d)
-}
-
 // Close cancels the open requests, waits until nothing of them runs, and gives up
 // what servers hold for the client.
 func (c *Conversation) Close() {
-	c.requests.close()
+	c.Requests.close()
 	c.questions.close()
-	c.requests.running.Wait()
+	c.Requests.running.Wait()
 	if !c.Visitor {
 		c.clients.remove(c)
 	}
@@ -245,7 +241,7 @@ func (c *Conversation) Ask(ctx context.Context, server string, m session.Message
 		if ready {
 			return c.questions.ask(ctx, c, c.writer, server, m)
 		}
-		for _, s := range c.requests.askers() {
+		for _, s := range c.Requests.askers() {
 			if answer, err := s.Ask(ctx, server, m); !errors.Is(err, errEnded) {
 				return answer, err
 			}

@@ -74,7 +74,7 @@ func (all *suspensions) handle(r *Request) (json.RawMessage, error) {
 // askThrough lets s ask the client in the answer to this request; with nil, the answer
 // holds no questions any more.
 func askThrough(r *Request, s *suspension) {
-	r.requests.setAsker(r, s)
+	r.Requests.setAsker(r, s)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.askable.Notify()
