@@ -64,7 +64,7 @@ func (c *catalog) settledOf(ctx context.Context, has func(server string) bool) e
 	if c.onDemand {
 		asleep = c.unlistedOf(has)
 	}
-	c.fleet.until(ctx, func() bool { return c.areSettled(c.unlistedOf(has)) }, asleep)
+	until(ctx, c.fleet.supervisor, func() bool { return c.areSettled(c.unlistedOf(has)) }, asleep)
 	missing := c.fleet.members.settled(ctx)
 	if c.onDemand { // the router ends too soon to ask an outside classifier about each tool
 		c.writer.guess(ctx)

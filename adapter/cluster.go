@@ -27,8 +27,6 @@ const clusterWait = 8 * time.Second
 
 // A clusterNode is a router's part in a cluster, as [cluster.Node] is.
 type clusterNode interface {
-	clusterView
-
 	Run(ctx context.Context, configs <-chan config.Cluster) error
 	Session(ctx context.Context, server string, from session.Client) (session.Session, error)
 	Has(server string) bool
@@ -41,6 +39,9 @@ type clusterNode interface {
 	Release(home session.Client)
 	Notify(home session.Client, method string, params json.RawMessage)
 	SetLevel(ctx context.Context, level string)
+	Nodes() []NodeInfo
+	Report() ClusterReport
+	Counters() ClusterCounters
 }
 
 // A membership is whether a router is in a cluster, and by which node. One goroutine calls follow and
@@ -176,7 +177,9 @@ func newMembership(r *Router, listener *listening) *membership {
 		o := cluster.Options{
 			KeyFile: r.options.NodeKey, Version: r.options.Version, UseOnly: r.options.OnDemand,
 			Host: host, Handler: others, Log: r.options.Log,
-			OnMessage: func(server string, owner Client, one Message) { listener.hear(m.services.name(server), owner, one) },
+			OnMessage: func(server string, owner Client, one Message) {
+				listener.hear(m.services.grouping().name(server), owner, one)
+			},
 		}
 		if o.KeyFile == "" {
 			o.KeyFile, _ = config.NodeKey() // without it, the node says what is wrong
@@ -229,7 +232,7 @@ func (m *membership) statuses() []status.Status {
 	for i := range all {
 		all[i].Transport = ByCluster
 	}
-	return m.services.describe(all)
+	return m.services.grouping().describe(all)
 }
 
 // name returns the name of this router's node, "" in no cluster.

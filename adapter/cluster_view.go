@@ -21,13 +21,6 @@ type (
 	ClusterReport = cluster.Report
 )
 
-// A clusterView is what there is to see of the cluster, as [cluster.Node] has it.
-type clusterView interface {
-	Nodes() []NodeInfo
-	Report() ClusterReport
-	Counters() ClusterCounters
-}
-
 // Node returns the name of the node that has the server; "" for a server of this router, and for one
 // with replicas on several nodes.
 func (i ServerInfo) Node() string {
@@ -40,8 +33,8 @@ func (i ServerInfo) Node() string {
 
 // Nodes returns the nodes of the cluster, this one first; nil if the router is in no cluster.
 func (p *Parts) Nodes() []NodeInfo {
-	if view := p.router.view(); view != nil {
-		return view.Nodes()
+	if node := p.members.node(); node != nil {
+		return node.Nodes()
 	}
 	return nil
 }
@@ -49,11 +42,11 @@ func (p *Parts) Nodes() []NodeInfo {
 // ClusterReport returns how the connection to the cluster is, and what was counted. ok is false if
 // the router is in no cluster.
 func (p *Parts) ClusterReport() (r ClusterReport, c ClusterCounters, ok bool) {
-	view := p.router.view()
-	if view == nil {
+	node := p.members.node()
+	if node == nil {
 		return r, c, false
 	}
-	return view.Report(), view.Counters(), true
+	return node.Report(), node.Counters(), true
 }
 
 // Nodes returns the nodes as the clients may see them. With a profile these are this node and the
@@ -87,12 +80,4 @@ func (s *Scope) Nodes() []NodeInfo {
 		}
 	}
 	return some
-}
-
-// view returns what there is to see of the cluster; nil if the router is in none.
-func (r *Router) view() clusterView {
-	if node := r.members.node(); node != nil {
-		return node
-	}
-	return nil
 }

@@ -63,9 +63,9 @@ func (f *fleet) Servers() []ServerInfo {
 	return all
 }
 
-// status returns the state of one server.
-func (f *fleet) status(server string) (status.Status, bool) {
-	all := f.supervisor.Status()
+// statusOf returns the state of one server.
+func statusOf(s *supervisor.Supervisor, server string) (status.Status, bool) {
+	all := s.Status()
 	i := slices.IndexFunc(all, func(s status.Status) bool { return s.Name == server })
 	if i < 0 {
 		return status.Status{}, false
@@ -109,7 +109,7 @@ func (f *fleet) Turn(ctx context.Context, server string, on bool) error {
 	if err := f.members.elsewhere(server); err != nil {
 		return err
 	}
-	if s, ok := f.status(server); ok && (s.State == status.Self || s.State == status.Misconfigured) {
+	if s, ok := statusOf(f.supervisor, server); ok && (s.State == status.Self || s.State == status.Misconfigured) {
 		return &status.UnavailableError{Server: server, State: s.State, Reason: s.LastError}
 	}
 	entries := f.current.load().file.Servers
@@ -119,8 +119,8 @@ func (f *fleet) Turn(ctx context.Context, server string, on bool) error {
 	}
 	f.current.turn(entries[i], !on)
 	var last status.Status
-	f.until(ctx, func() bool {
-		last, _ = f.status(server)
+	until(ctx, f.supervisor, func() bool {
+		last, _ = statusOf(f.supervisor, server)
 		switch last.State {
 		case status.Starting, status.Stopping:
 			return false
@@ -145,13 +145,13 @@ func (f *fleet) Try(ctx context.Context, names ...string) {
 			names = append(names, s.Name)
 		}
 	}
-	f.until(ctx, func() bool { return f.none(names, status.Starting, status.Idle) }, names)
+	until(ctx, f.supervisor, func() bool { return f.none(names, status.Starting, status.Idle) }, names)
 	f.members.settled(ctx)
 }
 
 // Started returns when no server is starting, or when ctx ends.
 func (f *fleet) Started(ctx context.Context) {
-	f.until(ctx, func() bool { return f.none(nil, status.Starting) }, nil)
+	until(ctx, f.supervisor, func() bool { return f.none(nil, status.Starting) }, nil)
 }
 
 // none reports whether none of the named servers, of all servers if names is nil, is in one
@@ -163,18 +163,16 @@ func (f *fleet) none(names []string, states ...status.State) bool {
 	})
 }
 
-// until starts the servers of wake: all alike, since no call waits for one of them. It
+// until starts the servers of wake, also those that become idle: all alike, since no call waits for one of them. It
 // returns when done is true after a change of any server, or when ctx ends. A server that has
 // failed is started once: two that take long to fail would never be done otherwise.
-func (f *fleet) until(ctx context.Context, done func() bool, wake []string) {
+func until(ctx context.Context, servers *supervisor.Supervisor, done func() bool, wake []string) {
 	for first := true; ; first = false {
-		changed := f.supervisor.Changed()
-		if first {
-			for _, name := range wake {
-				f.supervisor.Wake(name)
+		changed := servers.Changed()
+		for _, s := range servers.Status() {
+			if slices.Contains(wake, s.Name) && (first || s.State == status.Idle) {
+				servers.Wake(s.Name)
 			}
-		} else if len(wake) > 0 {
-			f.wakeIdle(wake)
 		}
 		if done() {
 			return
@@ -183,15 +181,6 @@ func (f *fleet) until(ctx context.Context, done func() bool, wake []string) {
 		case <-changed:
 		case <-ctx.Done():
 			return
-		}
-	}
-}
-
-// wakeIdle starts those of the servers that are idle by now.
-func (f *fleet) wakeIdle(names []string) {
-	for _, s := range f.supervisor.Status() {
-		if s.State == status.Idle && slices.Contains(names, s.Name) {
-			f.supervisor.Wake(s.Name)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func TestTurn(t *testing.T) {
 	off.Timeout = time.Minute
 	edits <- config.Config{Servers: []config.Server{on, off}}
 	mcptest.WaitFor(t, "the edit", func() bool { return r.Parts().Config().Servers[1].Timeout != 0 })
-	r.fleet.until(ctx, func() bool { s, _ := r.fleet.status("b"); return s.State == status.Disabled }, nil)
+	until(ctx, r.supervisor, func() bool { s, _ := statusOf(r.supervisor, "b"); return s.State == status.Disabled }, nil)
 	want("a", status.Disabled, true)
 	want("b", status.Disabled, false)
 

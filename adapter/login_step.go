@@ -205,8 +205,8 @@ func (p *Parts) awaitLogin(ctx context.Context, server string, pending *login.Pe
 	}
 	trying, stop := context.WithTimeout(ctx, restartTime)
 	defer stop()
-	p.until(trying, func() bool {
-		s, ok := p.status(server)
+	until(trying, p.supervisor, func() bool {
+		s, ok := statusOf(p.supervisor, server)
 		return !ok || s.State != status.NeedsAuth
 	}, nil)
 	if ctx.Err() != nil {

@@ -212,7 +212,7 @@ func TestRelayLogsIn(t *testing.T) {
 	if needed := neededLogin(err); needed != nil {
 		t.Errorf("after the login: %v", err)
 	}
-	if s, _ := r.Parts().status("s"); s.State != status.Ready {
+	if s, _ := statusOf(r.supervisor, "s"); s.State != status.Ready {
 		t.Errorf("the server is %s", s.State)
 	}
 }

@@ -191,7 +191,7 @@ func (s sessions) State(server string) status.State {
 func (s sessions) Policy(server string) selector.Policy {
 	setup := s.current.load()
 	if p, ok := setup.policies[server]; ok {
-		p.Service = s.members.services.with(server)
+		p.Service = s.members.services.grouping().services[server]
 		return p
 	}
 	if p, ok := s.members.policy(server, setup.config.Router.MaxResultTokens); ok {

@@ -200,7 +200,7 @@ func (s *services) group() *grouping {
 			s.groupWith(g, setup.config.Servers[i].Name, byService[service])
 		case setup.has(service):
 			for _, server := range byService[service] {
-				s.single(g, server, fmt.Sprintf("an entry of this router has the name %q, but not \"service\": %q", service, service))
+				g.single(server, s.known[server].sum, fmt.Sprintf("an entry of this router has the name %q, but not \"service\": %q", service, service))
 			}
 		default:
 			s.groupOthers(g, service, byService[service])
@@ -218,9 +218,9 @@ func (s *services) groupWith(g *grouping, own string, servers []string) {
 		case sum == s.known[server].sum:
 			equal = append(equal, server)
 		case sum == "":
-			s.single(g, server, "") // until the own server was listed
+			g.single(server, s.known[server].sum, "") // until the own server was listed
 		default:
-			s.single(g, server, fmt.Sprintf("its tools, prompts and resources are not those of %q on this node", own))
+			g.single(server, s.known[server].sum, fmt.Sprintf("its tools, prompts and resources are not those of %q on this node", own))
 		}
 	}
 	s.add(g, own, own, equal)
@@ -242,7 +242,7 @@ func (s *services) groupOthers(g *grouping, service string, servers []string) {
 		if s.known[server].sum == sum {
 			equal = append(equal, server)
 		} else {
-			s.single(g, server, fmt.Sprintf("its tools, prompts and resources are not those of the other servers of the service %q", service))
+			g.single(server, s.known[server].sum, fmt.Sprintf("its tools, prompts and resources are not those of the other servers of the service %q", service))
 		}
 	}
 	g.sums[service], g.sources[service] = sum, equal[0]
@@ -263,9 +263,9 @@ func (s *services) add(g *grouping, name, own string, others []string) {
 	}
 }
 
-// single adds a server that is no replica. s.mu must be held.
-func (s *services) single(g *grouping, server, problem string) {
-	g.sums[server], g.sources[server] = s.known[server].sum, server
+// single adds a server that is no replica, with the sum of what it offers.
+func (g *grouping) single(server, sum, problem string) {
+	g.sums[server], g.sources[server] = sum, server
 	if problem != "" {
 		g.problems[server] = problem
 	}

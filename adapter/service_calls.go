@@ -16,21 +16,8 @@ func (s *services) grouping() *grouping {
 	return new(grouping)
 }
 
-// with returns the service of the name; nil if there is none.
-func (s *services) with(name string) *selector.Service {
-	if g := s.now.Load(); g != nil {
-		return g.services[name]
-	}
-	return nil
-}
-
 // name returns the name under which clients know a server.
-func (s *services) name(server string) string {
-	if g := s.now.Load(); g != nil {
-		return cmp.Or(g.of[server], server)
-	}
-	return server
-}
+func (g *grouping) name(server string) string { return cmp.Or(g.of[server], server) }
 
 // load returns how busy a server of another node is.
 func (m *membership) load(server string) (calls, limit int, heard uint64) {
@@ -43,7 +30,7 @@ func (m *membership) load(server string) (calls, limit int, heard uint64) {
 // replica returns the best of the replicas of a service that this router does not have itself; ""
 // for another name.
 func (m *membership) replica(service string) string {
-	s := m.services.with(service)
+	s := m.services.grouping().services[service]
 	if s == nil || s.Own != "" {
 		return ""
 	}
@@ -66,7 +53,7 @@ func badness(s status.State) int {
 // policy returns how calls to a service are made that this router does not have itself. It reports
 // false for another name.
 func (m *membership) policy(service string, maxResultTokens int) (p selector.Policy, ok bool) {
-	node, s, replica := m.node(), m.services.with(service), m.replica(service)
+	node, s, replica := m.node(), m.services.grouping().services[service], m.replica(service)
 	if node == nil || s == nil || replica == "" {
 		return p, false
 	}
@@ -78,11 +65,7 @@ func (m *membership) policy(service string, maxResultTokens int) (p selector.Pol
 
 // describe adds to the statuses of servers on other nodes of which service they are replicas, or why
 // they are none, and the services that this router does not have itself.
-func (s *services) describe(all []status.Status) []status.Status {
-	g := s.now.Load()
-	if g == nil {
-		return all
-	}
+func (g *grouping) describe(all []status.Status) []status.Status {
 	best := make(map[string]status.Status)
 	for i := range all {
 		one := &all[i]

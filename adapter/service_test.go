@@ -140,13 +140,12 @@ func TestSumOfItems(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
-	s := new(services)
-	s.now.Store(&grouping{
+	g := &grouping{
 		services: map[string]*selector.Service{"gpu": {}, "own": {Own: "own"}},
 		of:       map[string]string{"x@a": "gpu", "x@b": "gpu", "y@a": "own"}, problems: map[string]string{"x@c": "it differs"},
-	})
+	}
 	var got []string
-	for _, one := range s.describe([]Status{{Name: "x@a", State: status.Failed}, {Name: "x@b", State: status.Ready}, {Name: "x@c"}, {Name: "y@a"}}) {
+	for _, one := range g.describe([]Status{{Name: "x@a", State: status.Failed}, {Name: "x@b", State: status.Ready}, {Name: "x@c"}, {Name: "y@a"}}) {
 		got = append(got, fmt.Sprintf("%s %s %s%s", one.Name, one.State, one.Doing, one.LastError))
 	}
 	want := []string{"gpu ready ", "x@a failed it takes calls of gpu", "x@b ready it takes calls of gpu", "x@c  it is not used as a service: it differs", "y@a  it takes calls of own"}
@@ -188,7 +187,7 @@ func TestServiceOverNATS(t *testing.T) {
 	laptop, _ := start("laptop", nil)
 	desk, _ := start("desk", nil, gpu)
 	replicas := func(r *Router, n int) func() bool {
-		return func() bool { s := r.members.services.with("gpu"); return s != nil && len(s.Others) == n }
+		return func() bool { s := r.members.services.grouping().services["gpu"]; return s != nil && len(s.Others) == n }
 	}
 	mcptest.WaitFor(t, "both servers", replicas(laptop, 2))
 	mcptest.WaitFor(t, "both servers next to the own one", replicas(desk, 2))

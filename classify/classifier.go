@@ -104,7 +104,7 @@ func (k *Classifier) Run(ctx context.Context, onDemand bool) error {
 	case <-ctx.Done():
 		return nil
 	}
-	defer k.outside.close()
+	defer k.outside.caller.close()
 	return k.outside.run(ctx)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // Sessions connects to servers of the configuration.
@@ -76,7 +77,7 @@ type outside struct {
 	err        error      // why it is down; nil if it is up
 	since      time.Time
 	generation int           // grows when it comes up or changes its list
-	changed    chan struct{} // closed, and replaced, when it goes down, comes up or changes its list
+	changed    signal.Change // when it goes down, comes up or changes its list
 }
 
 // A mergeFunc adds a checked list to the known categories, and returns our index of each
@@ -88,7 +89,7 @@ var errNotTried = errors.New("it was not asked yet")
 func newOutside(o config.Outside, servers Sessions, merge mergeFunc, log *zap.Logger) *outside {
 	s := &outside{
 		options: o, merge: merge, log: log, err: errNotTried, since: time.Now(),
-		needed: make(chan struct{}), tried: make(chan struct{}), soon: make(chan struct{}, 1), changed: make(chan struct{}),
+		needed: make(chan struct{}), tried: make(chan struct{}), soon: make(chan struct{}, 1),
 	}
 	s.need = sync.OnceFunc(func() { close(s.needed) })
 	if o.Server != "" {
@@ -99,8 +100,6 @@ func newOutside(o config.Outside, servers Sessions, merge mergeFunc, log *zap.Lo
 	}
 	return s
 }
-
-func (s *outside) close() { s.caller.close() }
 
 // run probes the server at once, then regularly and when probeSoon asks for it, until ctx
 // ends.
@@ -186,7 +185,7 @@ func (s *outside) refresh(ctx context.Context) error {
 	var list List
 	err := s.ask(ctx, s.options.ListTool, struct{}{}, &list)
 	if err == nil {
-		err = s.checkList(list)
+		err = checkList(list, s.options.NumCategories)
 	}
 	if err == nil {
 		err = s.setList(list)
@@ -197,15 +196,16 @@ func (s *outside) refresh(ctx context.Context) error {
 	return nil
 }
 
-func (s *outside) checkList(list List) error {
+// checkList checks a list, which must have so many categories, or any number if it is 0.
+func checkList(list List, wanted int) error {
 	n := len(list.Categories)
 	switch {
 	case n == 0:
 		return badAnswer("it has no categories")
 	case n > maxCategories:
 		return badAnswer("it has %d categories, and may have %d", n, maxCategories)
-	case s.options.NumCategories > 0 && n != s.options.NumCategories:
-		return badAnswer(`it has %d categories, and "num_categories" says %d`, n, s.options.NumCategories)
+	case wanted > 0 && n != wanted:
+		return badAnswer(`it has %d categories, and "num_categories" says %d`, n, wanted)
 	}
 	seen := make(map[string]bool, n)
 	for _, name := range list.Categories {
@@ -285,8 +285,7 @@ func (s *outside) setState(err error) {
 // nextGeneration begins a generation. The caller holds s.mu.
 func (s *outside) nextGeneration() {
 	s.generation++
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.changed.Notify()
 }
 
 func (s *outside) up() bool {
@@ -301,9 +300,9 @@ func (s *outside) state() (generation int, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
-		return 0, s.changed
+		return 0, s.changed.Next()
 	}
-	return s.generation, s.changed
+	return s.generation, s.changed.Next()
 }
 
 func (s *outside) health() *OutsideHealth {

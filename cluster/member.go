@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // maxBodies bounds the bodies that are received at once, in bytes.
@@ -42,8 +43,8 @@ type member struct {
 	inForce   map[string]*directory.Announcement // by key; only use uses it
 	opened    time.Time                          // when it began to connect
 
-	mu        sync.Mutex // guards what follows; nothing is waited for while it is held
-	edited    chan struct{}
+	mu        sync.Mutex    // guards what follows; nothing is waited for while it is held
+	edited    signal.Change // of config
 	shared    shared
 	remotes   map[string]*remote // by name
 	leaving   bool
@@ -63,7 +64,7 @@ func (n *Node) join(ctx context.Context, c config.Cluster) (*member, error) {
 	}
 	m := &member{
 		node: n, config: c, name: nodeName(c.Node), self: l.Self(), log: n.log, identity: id, link: l, opened: time.Now(),
-		inForce: map[string]*directory.Announcement{}, edited: make(chan struct{}), remotes: map[string]*remote{},
+		inForce: map[string]*directory.Announcement{}, remotes: map[string]*remote{},
 	}
 	m.rules.Store(rulesOf(c))
 	r := roster.Options{
@@ -164,8 +165,7 @@ func (m *member) edit(c config.Cluster) {
 	m.directory.Trust()
 	m.mu.Lock()
 	m.config = c
-	close(m.edited)
-	m.edited = make(chan struct{})
+	m.edited.Notify()
 	m.mu.Unlock()
 	m.node.notify()
 }
@@ -174,7 +174,7 @@ func (m *member) edit(c config.Cluster) {
 func (m *member) rulesChanged() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.edited
+	return m.edited.Next()
 }
 
 // trusts reports whether a node may call and announce.

@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -26,7 +27,7 @@ type Node struct {
 	mu      sync.Mutex // guards what follows
 	member  *member    // nil while the node is in no cluster
 	failure string     // why it is in none
-	changed chan struct{}
+	changed signal.Change
 }
 
 // New returns a node that is not yet running.
@@ -34,7 +35,7 @@ func New(o Options) *Node {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	return &Node{options: o, log: o.Log.Named("cluster"), changed: make(chan struct{})}
+	return &Node{options: o, log: o.Log.Named("cluster")}
 }
 
 // joinAgain is the pause after a failure such as a key that can't be read.
@@ -108,8 +109,7 @@ func (n *Node) now() *member {
 func (n *Node) notify() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	close(n.changed)
-	n.changed = make(chan struct{})
+	n.changed.Notify()
 }
 
 // Changed returns a channel that is closed at the next change of Status or Nodes but for loads and
@@ -117,7 +117,7 @@ func (n *Node) notify() {
 func (n *Node) Changed() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.changed
+	return n.changed.Next()
 }
 
 // sessionWait is how long a session waits for a server that is not learned yet.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // A Registry is the catalog of all servers. Its methods may be called by many goroutines
@@ -18,13 +20,13 @@ type Registry struct {
 	snapshot atomic.Pointer[Snapshot]
 
 	mu        sync.Mutex          // guards what follows, and lets one writer at a time replace snapshot
-	changed   chan struct{}       // closed when snapshot is replaced, then itself replaced
+	changed   signal.Change       // of snapshot
 	claimants map[string]claimant // by server; nil before Configure
 }
 
 // New returns an empty registry.
 func New() *Registry {
-	r := &Registry{changed: make(chan struct{})}
+	r := new(Registry)
 	r.snapshot.Store(&Snapshot{})
 	return r
 }
@@ -39,9 +41,17 @@ func (r *Registry) Replace(server string, o Offer) (changed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.snapshot.Load()
-	next, err := now.replaced(server, o)
+	l, err := newListing(server, o, now.Offer(server))
 	if err != nil {
 		return false, err
+	}
+	next := now
+	switch {
+	case l.equal(now.Offer(server)):
+	case l.equal(Listing{}):
+		next = now.with(server, nil)
+	default:
+		next = now.with(server, &l)
 	}
 	if next = r.listed(next, server); next == now {
 		return false, nil
@@ -63,7 +73,7 @@ func (r *Registry) ReplaceAll(offers map[string]Offer) (changed bool, err error)
 		}
 	}
 	for server, o := range offers {
-		l, err := now.listing(server, o)
+		l, err := newListing(server, o, now.Offer(server))
 		if err != nil {
 			return false, err
 		}
@@ -87,26 +97,9 @@ func (r *Registry) ReplaceAll(offers map[string]Offer) (changed bool, err error)
 	return true, nil
 }
 
-// replaced returns the snapshot after the server's offer was replaced: s itself if nothing
-// changes.
-func (s *Snapshot) replaced(server string, o Offer) (*Snapshot, error) {
-	next, err := s.listing(server, o)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case next.equal(s.Offer(server)):
-		return s, nil
-	case next.equal(Listing{}):
-		return s.with(server, nil), nil
-	}
-	return s.with(server, &next), nil
-}
-
-// listing returns the offer of the server as a snapshot shares it: with the pointers of s to items
-// that did not change.
-func (s *Snapshot) listing(server string, o Offer) (Listing, error) {
-	was := s.Offer(server)
+// newListing returns the offer of the server as a snapshot shares it: with the pointers of the listing
+// before it to items that did not change.
+func newListing(server string, o Offer, was Listing) (Listing, error) {
 	next := Listing{Capabilities: o.Capabilities, Extensions: o.Extensions, Version: o.Version, Dropped: o.Dropped, LastSeen: o.LastSeen, Confirmed: o.Confirmed}
 	var errs [4]error
 	next.Tools, errs[0] = share(server, o.Tools, was.Tools)
@@ -177,8 +170,7 @@ func (r *Registry) Remove(server string) {
 // r.mu must be held.
 func (r *Registry) publish(next *Snapshot) {
 	r.snapshot.Store(next)
-	close(r.changed)
-	r.changed = make(chan struct{})
+	r.changed.Notify()
 }
 
 // Snapshot returns the catalog as it is now.
@@ -195,5 +187,5 @@ func (r *Registry) Snapshot() *Snapshot { return r.snapshot.Load() }
 func (r *Registry) Changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.changed
+	return r.changed.Next()
 }

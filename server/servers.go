@@ -153,8 +153,14 @@ func (s *Servers) add(key string, chosen []string) *member {
 	m.retire = retire
 	m.Server = newServer(r, o, family{
 		profile: key, secret: derived(s.secret, key), bounds: s.bounds, retired: retired,
-		others: func() bool { return s.others(m) },
-		left:   func() { s.left(m) },
+		others: func() bool {
+			return slices.ContainsFunc(s.members(), func(other *member) bool { return other != m && other.clients.Any() })
+		},
+		left: func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.endIfLeft(m)
+		},
 		everyone: func() (all []*conversation.Conversation) {
 			for _, other := range s.members() {
 				if other != m {
@@ -222,13 +228,6 @@ func (s *Servers) endIfLeft(m *member) {
 	}
 }
 
-// left follows a client that has left the server.
-func (s *Servers) left(m *member) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.endIfLeft(m)
-}
-
 // Run notifies clients of changes, until ctx ends. It must run while clients are served.
 func (s *Servers) Run(ctx context.Context) error {
 	defer s.await()
@@ -240,8 +239,7 @@ func (s *Servers) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	for {
 		edited := s.profiles.Edited()
-		s.dropUnknown()
-		s.dropIdle()
+		s.sweep()
 		select {
 		case <-edited:
 		case <-time.After(idleTime):
@@ -259,24 +257,14 @@ func (s *Servers) await() {
 	s.running.Wait()
 }
 
-// dropUnknown takes out the servers of profiles that exist no more.
-func (s *Servers) dropUnknown() {
+// sweep takes out the servers of profiles that exist no more; and those that were not used for long
+// and are not busy, with what they know of the catalog: they are made again when they are needed.
+func (s *Servers) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.byKey {
-		if m != s.base && slices.ContainsFunc(m.chosen, func(profile string) bool { return !s.profiles.Exists(profile) }) {
-			s.drop(m)
-		}
-	}
-}
-
-// dropIdle takes out the servers that were not used for long and are not busy, with what they know
-// of the catalog. They are made again when they are needed.
-func (s *Servers) dropIdle() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, m := range s.byKey {
-		if m != s.base && time.Since(m.last) >= idleTime && !m.busy() {
+		idle := time.Since(m.last) >= idleTime && !m.busy()
+		if m != s.base && (idle || slices.ContainsFunc(m.chosen, func(profile string) bool { return !s.profiles.Exists(profile) })) {
 			s.drop(m)
 		}
 	}
@@ -294,23 +282,6 @@ func (s *Servers) members() []*member {
 		all = append(all, m)
 	}
 	return all
-}
-
-// others reports whether another server has clients with a session.
-func (s *Servers) others(m *member) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, other := range s.byKey {
-		if other != m && other.clients.Any() {
-			return true
-		}
-	}
-	for other := range s.retired {
-		if other != m && other.clients.Any() {
-			return true
-		}
-	}
-	return false
 }
 
 // A Client is a client that a router serves.

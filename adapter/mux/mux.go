@@ -385,15 +385,7 @@ func (m *Mux) note(r selector.Result, asked []string, last route) selector.Resul
 		r.JSON = wire.SetMember(r.JSON, "_meta", meta)
 	}
 	if r.Tool != nil {
-		r.Tool = m.ours(last.to, r.Tool)
+		r.Tool, _ = m.known(qualified(last.to, r.Tool.ID))
 	}
 	return r
-}
-
-// ours returns the Mux's tool for a provider's tool, or nil if it has none.
-func (m *Mux) ours(p *member, t *registry.NormalizedTool) *registry.NormalizedTool {
-	if ours, ok := m.known(qualified(p, t.ID)); ok {
-		return ours
-	}
-	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -78,7 +79,7 @@ type Desk struct {
 	entries map[string]*entry
 	posted  map[Key]*entry         // those without a call that waits
 	recent  map[string][]time.Time // when each principal put requests on the desk, for a Lifetime
-	changed chan struct{}
+	changed signal.Change
 }
 
 // NewDesk returns an empty desk, which logs who approves and declines what, without arguments. It
@@ -86,7 +87,7 @@ type Desk struct {
 func NewDesk(log *zap.Logger, recorder audit.Recorder) *Desk {
 	return &Desk{
 		log: log.Named("approval"), audit: recorder, entries: make(map[string]*entry), posted: make(map[Key]*entry),
-		recent: make(map[string][]time.Time), changed: make(chan struct{}),
+		recent: make(map[string][]time.Time),
 	}
 }
 
@@ -224,7 +225,7 @@ func (d *Desk) add(r *Request, key Key, decided func()) *entry {
 	}
 	d.entries[e.ID] = e
 	d.recent[r.Principal] = append(d.recent[r.Principal], now)
-	d.change()
+	d.changed.Notify()
 	return e
 }
 
@@ -264,13 +265,7 @@ func (d *Desk) remove(e *entry) {
 	if d.posted[e.key] == e {
 		delete(d.posted, e.key)
 	}
-	d.change()
-}
-
-// change tells those who wait for a change. d.mu must be held.
-func (d *Desk) change() {
-	close(d.changed)
-	d.changed = make(chan struct{})
+	d.changed.Notify()
 }
 
 // Changed returns a channel that is closed at the next change of what List returns. That a
@@ -278,7 +273,7 @@ func (d *Desk) change() {
 func (d *Desk) Changed() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.changed
+	return d.changed.Next()
 }
 
 // List returns the requests that wait for an answer, the oldest first.
@@ -318,7 +313,7 @@ func (d *Desk) decide(id string, said Answer, by string) error {
 	if e.decided != nil {
 		e.decided()
 	}
-	d.change()
+	d.changed.Notify()
 	return nil
 }
 

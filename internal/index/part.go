@@ -10,7 +10,7 @@ import (
 // partOf returns the collection of some of the items alone. It is as one of an index that has
 // only these.
 func (c *Collection) partOf(set bitset) *Collection {
-	part := &Collection{Snapshot: c.Snapshot, docs: make(map[string]*Document), docFreq: make(map[string]int), index: c.index, isPart: true}
+	part := &Collection{Snapshot: c.Snapshot, docs: make(map[string]*Document), statistics: statistics{docFreq: make(map[string]int)}, index: c.index, isPart: true}
 	for i, d := range c.all {
 		if set.has(i) {
 			part.put(docID(d.Item), d)

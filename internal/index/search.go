@@ -43,7 +43,7 @@ func (c *Collection) search(ctx context.Context, words []weightedWord, q Query) 
 }
 
 // request returns the query as bleve wants it.
-func (c *Collection) request(words []weightedWord, q Query) *bleve.SearchRequest {
+func (s *statistics) request(words []weightedWord, q Query) *bleve.SearchRequest {
 	text := query.NewBooleanQuery(nil, nil, nil)
 	for _, w := range words {
 		t := term(textField, w.word)
@@ -66,8 +66,8 @@ func (c *Collection) request(words []weightedWord, q Query) *bleve.SearchRequest
 	// bleve counts a word once in each of its segments, so its own figures depend on its updates.
 	// Those of filters are not used, but must be there; "*" is a filter by several terms.
 	request.PreSearchData = map[string]any{search.BM25PreSearchDataKey: &search.BM25Stats{
-		DocCount:         float64(len(c.all)),
-		FieldCardinality: map[string]int{textField: len(c.docFreq), serverField: 1, capabilityField: 1, "*": 1},
+		DocCount:         float64(s.items),
+		FieldCardinality: map[string]int{textField: len(s.docFreq), serverField: 1, capabilityField: 1, "*": 1},
 	}}
 	return request
 }

@@ -18,9 +18,9 @@ type spelled struct {
 	length int
 }
 
-func (c *Collection) spell() spelling {
+func newSpelling(docFreq map[string]int) spelling {
 	s := make(spelling)
-	for word := range c.docFreq {
+	for word := range docFreq {
 		first, _ := utf8.DecodeRuneInString(word)
 		key := spelled{first, utf8.RuneCountInString(word)}
 		s[key] = append(s[key], word)

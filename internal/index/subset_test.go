@@ -284,7 +284,7 @@ func TestSetsAreBounded(t *testing.T) {
 
 // TestPartsAreBounded keeps more words of parts than there is room for.
 func TestPartsAreBounded(t *testing.T) {
-	part := &Collection{docFreq: make(map[string]int)}
+	part := &Collection{statistics: statistics{docFreq: make(map[string]int)}}
 	for i := range maxKept / 10 {
 		part.docFreq[fmt.Sprint(i)] = 1
 	}

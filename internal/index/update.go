@@ -45,7 +45,7 @@ func newIndex(items func(*registry.Snapshot) []registry.Item, model func() *vect
 }
 
 func (x *index) empty() *Collection {
-	c := &Collection{Snapshot: &registry.Snapshot{}, docs: map[string]*Document{}, docFreq: map[string]int{}, index: x}
+	c := &Collection{Snapshot: &registry.Snapshot{}, docs: map[string]*Document{}, statistics: statistics{docFreq: map[string]int{}}, index: x}
 	c.complete()
 	return c
 }
@@ -80,10 +80,10 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 	if x.next == ready {
 		x.next = ready.clone()
 	}
-	outdated := x.next.outdated(wanted)
+	changed := outdated(x.next.docs, wanted)
 	stems := make(analysis.Stemmer)
 	var meaning *vectors.Bag // made when it is first needed, as the model is
-	for ids := range slices.Chunk(outdated, batchSize) {
+	for ids := range slices.Chunk(changed, batchSize) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("wait for the index: %w", context.Cause(ctx))
 		}
@@ -103,7 +103,7 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 	x.next.Snapshot = want
 	x.next.complete()
 	x.ready.Store(x.next)
-	if len(outdated) >= batchSize {
+	if len(changed) >= batchSize {
 		debug.FreeOSMemory() // a process with little to do afterwards would keep it for long
 	}
 	return x.next, nil
@@ -121,15 +121,15 @@ func (x *index) begin(ctx context.Context) error {
 
 func (x *index) end() { <-x.writing }
 
-// outdated returns the IDs of the items that the collection does not have as they are wanted, and
+// outdated returns the IDs of the items whose documents are not as they are wanted, and
 // of those that are not wanted.
-func (c *Collection) outdated(wanted map[string]registry.Item) (ids []string) {
+func outdated(docs map[string]*Document, wanted map[string]registry.Item) (ids []string) {
 	for id, item := range wanted {
-		if d, ok := c.docs[id]; !ok || d.Item != item {
+		if d, ok := docs[id]; !ok || d.Item != item {
 			ids = append(ids, id)
 		}
 	}
-	for id := range c.docs {
+	for id := range docs {
 		if _, ok := wanted[id]; !ok {
 			ids = append(ids, id)
 		}
@@ -193,7 +193,7 @@ func (x *index) replace(ctx context.Context, words *inverted) (old *inverted, er
 	for id, d := range x.next.docs {
 		wanted[id] = d.Item
 	}
-	if err := words.write(written.outdated(wanted), x.next.docs); err != nil {
+	if err := words.write(outdated(written.docs, wanted), x.next.docs); err != nil {
 		return nil, err
 	}
 	x.updates.Store(0)

@@ -20,18 +20,18 @@ func Describe(ctx context.Context, c *http.Client, id string) (*Issuer, error) {
 	if err != nil || u.Host == "" || len(id) > maxURL || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("the issuer %s is no url without query and fragment", shown(id))
 	}
-	d := &discovery{client: c, reach: reachOf(Server{URL: id}), server: u}
-	if err := d.reach.check(ctx, u); err != nil {
+	f := fetcher{c, reachOf(Server{URL: id})}
+	if err := f.reach.check(ctx, u); err != nil {
 		return nil, fmt.Errorf("the issuer can't be used: %w", err)
 	}
-	m, err := d.described(ctx, u, id)
+	m, err := f.issuer(ctx, u, id)
 	if err != nil {
 		return nil, err
 	}
 	if m.Issuer != id {
 		return nil, fmt.Errorf("the issuer %s describes itself as %s; write exactly that into its url", shown(id), clip(m.Issuer))
 	}
-	err = d.endpoints(ctx, id, []endpoint{
+	err = f.checkEndpoints(ctx, id, []endpoint{
 		{"authorization_endpoint", m.AuthorizationEndpoint, false},
 		{"token_endpoint", m.TokenEndpoint, false},
 		{"registration_endpoint", m.RegistrationEndpoint, false},

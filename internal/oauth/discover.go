@@ -1,16 +1,11 @@
 package oauth
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"net/url"
-	"strings"
 )
 
 // ErrUnreachable is wrapped by errors of [Discover] if the server or an issuer did not answer, or
@@ -51,9 +46,9 @@ func Discover(ctx context.Context, c *http.Client, s Server, challenge Challenge
 	if err != nil || server.Host == "" {
 		return nil, errors.New("the server's url is no url")
 	}
-	d := &discovery{client: c, reach: reachOf(s), server: server, settings: s.Settings}
+	d := &discovery{fetcher: fetcher{c, reachOf(s)}, server: server, settings: s.Settings}
 	byHand := s.Settings.AuthServerMetadataURL
-	if err := d.reach.check(ctx, &url.URL{Scheme: server.Scheme, Host: server.Host}); err != nil {
+	if err := d.fetcher.reach.check(ctx, &url.URL{Scheme: server.Scheme, Host: server.Host}); err != nil {
 		if challenge.MetadataURL != "" || byHand != "" {
 			return nil, fmt.Errorf("no login is possible, since anyone on the way could read the token: %w; use https", err)
 		}
@@ -74,8 +69,7 @@ func Discover(ctx context.Context, c *http.Client, s Server, challenge Challenge
 
 // A discovery finds the issuer of one server.
 type discovery struct {
-	client   *http.Client
-	reach    *reach
+	fetcher  fetcher
 	server   *url.URL
 	settings Settings
 }
@@ -130,7 +124,7 @@ func (d *discovery) isThere(ctx context.Context, at string) (bool, error) {
 	if err != nil {
 		return false, errors.New("the server's url is no url")
 	}
-	c := *d.client
+	c := *d.fetcher.client
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := c.Do(r)
 	if err != nil {
@@ -154,88 +148,4 @@ func (d *discovery) origin() string {
 func (d *discovery) identifier() string {
 	u := url.URL{Scheme: d.server.Scheme, Host: d.server.Host, Path: d.server.Path, RawPath: d.server.RawPath}
 	return u.String()
-}
-
-// get reads the JSON document at the URL into v. The error names the URL without its query.
-func (d *discovery) get(ctx context.Context, at string, v any) error {
-	if err := d.fetch(ctx, at, v); err != nil {
-		return fmt.Errorf("%s: %w", shown(at), err)
-	}
-	return nil
-}
-
-func (d *discovery) fetch(ctx context.Context, at string, v any) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-	if err != nil {
-		return errors.New("this is no url") // the error may hold the query
-	}
-	if err := d.reach.check(ctx, r.URL); err != nil {
-		return err
-	}
-	r.Header.Set("Accept", "application/json")
-	r.Header.Set("MCP-Protocol-Version", "2025-11-25")
-	resp, err := d.client.Do(r)
-	if err != nil {
-		return unreachable(err)
-	}
-	defer resp.Body.Close()
-	switch {
-	case resp.StatusCode >= 500:
-		return &failureError{resp.StatusCode}
-	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("%w: it answers %d %s", errAbsent, resp.StatusCode, http.StatusText(resp.StatusCode))
-	case !isJSON(resp.Header.Get("Content-Type")):
-		return fmt.Errorf("%w: it answers with the content type %s, not application/json", errAbsent, clip(resp.Header.Get("Content-Type")))
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
-	switch {
-	case errors.Is(err, errTooLong) || len(body) > maxBody:
-		return errTooLong
-	case err != nil:
-		return unreachable(err)
-	}
-	if err := json.Unmarshal(body, v); err != nil {
-		return fmt.Errorf("its JSON can't be used: %s", clip(err.Error()))
-	}
-	return nil
-}
-
-// unreachable returns the error of a request without the URL, whose query may hold a secret.
-func unreachable(err error) error {
-	var block *blockedError
-	if errors.As(err, &block) {
-		return block
-	}
-	var whole *url.Error
-	if errors.As(err, &whole) {
-		err = whole.Err
-	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, err)
-}
-
-func isJSON(contentType string) bool {
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"))
-}
-
-// first reads the first of the documents that is there. An answer of 500 and above passes the turn,
-// too, but then no document is an error that is not errAbsent: who can keep one document
-// from us must not make us use another way. No connection is the same for all, so it ends the search.
-func first(urls []string, get func(at string) error) error {
-	var failed error
-	for _, at := range urls {
-		err := get(at)
-		var status *failureError
-		switch {
-		case errors.Is(err, errAbsent):
-			failed = cmp.Or(failed, err)
-		case errors.As(err, &status):
-			if failed == nil || errors.Is(failed, errAbsent) {
-				failed = err
-			}
-		default:
-			return err // nil, or one that ends the search
-		}
-	}
-	return failed
 }

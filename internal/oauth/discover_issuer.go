@@ -29,37 +29,14 @@ func (d *discovery) issuer(ctx context.Context, id string) (*Issuer, error) {
 	if err != nil || len(id) > maxURL || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("the issuer %s is no url without query and fragment", shown(id))
 	}
-	if err := d.reach.check(ctx, u); err != nil {
+	if err := d.fetcher.reach.check(ctx, u); err != nil {
 		return nil, fmt.Errorf("the issuer can't be used: %w", err)
 	}
-	document, err := d.described(ctx, u, id)
+	document, err := d.fetcher.issuer(ctx, u, id)
 	if err != nil {
 		return nil, err
 	}
 	return d.usable(ctx, document, false)
-}
-
-// described returns what the issuer says of itself. The error wraps errAbsent if it says nothing.
-func (d *discovery) described(ctx context.Context, u *url.URL, id string) (*issuerDocument, error) {
-	var found *issuerDocument
-	err := first(issuerURLs(u), func(at string) error {
-		var document issuerDocument
-		if err := d.get(ctx, at, &document); err != nil {
-			return err
-		}
-		if document.Issuer == "" && document.TokenEndpoint == "" {
-			return fmt.Errorf("%s: %w: its JSON names no issuer", shown(at), errAbsent)
-		}
-		// RFC 8414, section 3.3: "If these values are not identical, the data contained in the
-		// response MUST NOT be used." A slash at the end makes no other issuer.
-		if strings.TrimSuffix(document.Issuer, "/") != strings.TrimSuffix(id, "/") {
-			return fmt.Errorf("the issuer %s describes itself as %s at %s; no login is possible until who runs it corrects this",
-				shown(id), clip(document.Issuer), shown(at))
-		}
-		found = &document
-		return nil
-	})
-	return found, err
 }
 
 // issuerURLs returns where an issuer may describe itself, in the order of revision 2025-11-25.
@@ -78,18 +55,18 @@ func issuerURLs(u *url.URL) []string {
 // it must name the token endpoint's host that the issuer names itself, if that describes itself.
 func (d *discovery) issuerAt(ctx context.Context, at string) (*Issuer, error) {
 	var document issuerDocument
-	if err := d.get(ctx, at, &document); err != nil {
+	if err := d.fetcher.get(ctx, at, &document); err != nil {
 		return nil, err
 	}
 	u, err := url.Parse(document.Issuer)
 	if err == nil {
-		err = d.reach.check(ctx, u)
+		err = d.fetcher.reach.check(ctx, u)
 	}
 	if err != nil || len(document.Issuer) > maxURL {
 		return nil, fmt.Errorf("%s: its issuer is %s, which is no url that can be used", shown(at), clip(document.Issuer))
 	}
 	if place, err := url.Parse(at); err == nil && (!sameHost(place, u) || place.Scheme != u.Scheme) {
-		self, err := d.described(ctx, u, document.Issuer)
+		self, err := d.fetcher.issuer(ctx, u, document.Issuer)
 		switch {
 		case errors.Is(err, errAbsent):
 		case err != nil:
@@ -111,7 +88,7 @@ func (d *discovery) usable(ctx context.Context, m *issuerDocument, silent bool) 
 		return nil, fmt.Errorf("the issuer %s does not say that it supports PKCE with S256 (code_challenge_methods_supported), "+
 			"without which others could use a login; if it does support it, put the URL of its metadata into authServerMetadataUrl", shown(m.Issuer))
 	}
-	err := d.endpoints(ctx, m.Issuer, []endpoint{
+	err := d.fetcher.checkEndpoints(ctx, m.Issuer, []endpoint{
 		{"authorization_endpoint", m.AuthorizationEndpoint, browser},
 		{"token_endpoint", m.TokenEndpoint, true},
 		{"registration_endpoint", m.RegistrationEndpoint, false},
@@ -149,40 +126,6 @@ func sameEndpoint(a, b string) bool {
 	first, err := url.Parse(a)
 	second, err2 := url.Parse(b)
 	return err == nil && err2 == nil && sameHost(first, second)
-}
-
-// An endpoint is a URL in an issuer's document.
-type endpoint struct {
-	name, url string
-	needed    bool
-}
-
-// endpoints checks the URLs of the issuer's document.
-func (d *discovery) endpoints(ctx context.Context, issuer string, all []endpoint) error {
-	for _, e := range all {
-		if err := d.endpoint(ctx, e.url, e.needed); err != nil {
-			return fmt.Errorf("the issuer %s can't be used: its %s %w", shown(issuer), e.name, err)
-		}
-	}
-	return nil
-}
-
-// endpoint checks the URL of an endpoint. The error follows its name.
-func (d *discovery) endpoint(ctx context.Context, raw string, needed bool) error {
-	if raw == "" {
-		if needed {
-			return errors.New("is missing")
-		}
-		return nil
-	}
-	u, err := url.Parse(raw)
-	if err != nil || len(raw) > maxURL || u.Fragment != "" {
-		return fmt.Errorf("is no url without fragment of at most %d bytes", maxURL)
-	}
-	if err := d.reach.check(ctx, u); err != nil {
-		return fmt.Errorf("is wrong: %w", err)
-	}
-	return nil
 }
 
 // names returns a list of an issuer without what is too long; nil stays nil.

@@ -23,7 +23,7 @@ func (d *discovery) resource(ctx context.Context, named string) (*oauthex.Protec
 	var r *oauthex.ProtectedResourceMetadata
 	err := first(d.resourceURLs(named), func(at string) error {
 		var document oauthex.ProtectedResourceMetadata
-		if err := d.get(ctx, at, &document); err != nil {
+		if err := d.fetcher.get(ctx, at, &document); err != nil {
 			return err
 		}
 		if document.Resource == "" && len(document.AuthorizationServers) == 0 {

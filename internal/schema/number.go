@@ -1,11 +1,51 @@
 package schema
 
 import (
+	"context"
 	"encoding/json"
 	"math/big"
 	"strconv"
 	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
+
+// A meter counts the steps of a validation, and has the comparisons that may take many.
+type meter struct {
+	ctx   context.Context
+	steps int // that may still be taken
+	look  int // steps until the next look at ctx
+}
+
+// stopped is what stop panics with.
+type stopped struct{ err error }
+
+// stop ends the validation: Validate returns err.
+func (m *meter) stop(err error) { panic(stopped{err}) }
+
+// spend counts steps, and ends the validation if there are none left, or its context has ended.
+func (m *meter) spend(steps int) {
+	m.steps -= steps
+	if m.look -= steps; m.look > 0 && m.steps >= 0 {
+		return
+	}
+	if m.steps < 0 {
+		m.stop(costly("it takes too many steps for this value"))
+	}
+	if m.ctx.Err() != nil {
+		m.stop(context.Cause(m.ctx))
+	}
+	m.look = stepsPerLook
+}
+
+// finds reports whether the expression matches somewhere in the text. The time that takes grows
+// with the product of their sizes.
+func (m *meter) finds(re jsonschema.Regexp, text string) bool {
+	if p, ok := re.(pattern); ok {
+		m.spend(1 + p.size*len(text)/32)
+	}
+	return re.MatchString(text)
+}
 
 // width returns about how many digits the number has when it is written out, and more than
 // maxDigits if they are very many. Numbers of more digits take very long to compute with: a power
@@ -23,30 +63,30 @@ func width(n json.Number) int {
 }
 
 // isInteger reports whether the number has no fraction; 1.0 and 1e2 have none.
-func (e *evaluation) isInteger(n json.Number) bool {
-	return !strings.ContainsAny(string(n), ".eE") || e.number(n).IsInt()
+func (m *meter) isInteger(n json.Number) bool {
+	return !strings.ContainsAny(string(n), ".eE") || m.rational(n).IsInt()
 }
 
-// number returns the value of a number.
-func (e *evaluation) number(n json.Number) *big.Rat {
-	e.spendFor(n)
+// rational returns the value of a number.
+func (m *meter) rational(n json.Number) *big.Rat {
+	m.spendFor(n)
 	value, _ := new(big.Rat).SetString(string(n))
 	return value
 }
 
 // spendFor counts the steps to compute with a number.
-func (e *evaluation) spendFor(n json.Number) {
+func (m *meter) spendFor(n json.Number) {
 	digits := width(n)
 	if digits > maxDigits {
-		e.stop(ErrCostly)
+		m.stop(ErrCostly)
 	}
-	e.spend(1 + digits/8)
+	m.spend(1 + digits/8)
 }
 
 // canonical returns a text that is the same for equal numbers only, and about as short
 // as the number: its digits without zeros at either end, and the power of ten of the last one.
-func (e *evaluation) canonical(n json.Number) string {
-	e.spendFor(n)
+func (m *meter) canonical(n json.Number) string {
+	m.spendFor(n)
 	digits, exponent, _ := strings.Cut(strings.ToLower(string(n)), "e")
 	power, _ := strconv.Atoi(exponent) // 0 without
 	digits, negative := strings.CutPrefix(digits, "-")
@@ -65,8 +105,8 @@ func (e *evaluation) canonical(n json.Number) string {
 }
 
 // equal reports whether two JSON values are equal. Numbers are compared by value.
-func (e *evaluation) equal(a, b any) bool {
-	e.spend(1)
+func (m *meter) equal(a, b any) bool {
+	m.spend(1)
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
@@ -74,7 +114,7 @@ func (e *evaluation) equal(a, b any) bool {
 			return false
 		}
 		for key, value := range a {
-			if other, ok := b[key]; !ok || !e.equal(value, other) {
+			if other, ok := b[key]; !ok || !m.equal(value, other) {
 				return false
 			}
 		}
@@ -85,18 +125,18 @@ func (e *evaluation) equal(a, b any) bool {
 			return false
 		}
 		for i := range a {
-			if !e.equal(a[i], b[i]) {
+			if !m.equal(a[i], b[i]) {
 				return false
 			}
 		}
 		return true
 	case json.Number:
 		b, ok := b.(json.Number)
-		return ok && (a == b || e.canonical(a) == e.canonical(b))
+		return ok && (a == b || m.canonical(a) == m.canonical(b))
 	case string:
 		b, ok := b.(string)
 		if ok && len(a) == len(b) {
-			e.spend(len(a) / 256)
+			m.spend(len(a) / 256)
 		}
 		return ok && a == b
 	}
@@ -104,10 +144,10 @@ func (e *evaluation) equal(a, b any) bool {
 }
 
 // duplicates returns the places of two equal items, and -1 if all are different.
-func (e *evaluation) duplicates(items []any) (int, int) {
+func (m *meter) duplicates(items []any) (int, int) {
 	seen := make(map[string]int, len(items))
 	for i, item := range items {
-		key := string(e.appendKey(nil, item))
+		key := string(m.appendKey(nil, item))
 		if j, ok := seen[key]; ok {
 			return j, i
 		}
@@ -117,26 +157,26 @@ func (e *evaluation) duplicates(items []any) (int, int) {
 }
 
 // appendKey appends a text that is the same for equal values only.
-func (e *evaluation) appendKey(key []byte, v any) []byte {
-	e.spend(1)
+func (m *meter) appendKey(key []byte, v any) []byte {
+	m.spend(1)
 	switch v := v.(type) {
 	case map[string]any:
 		key = append(key, '{')
 		for _, name := range sortedKeys(v) {
 			key = strconv.AppendQuote(key, name)
-			key = e.appendKey(append(key, ':'), v[name])
+			key = m.appendKey(append(key, ':'), v[name])
 		}
 		return append(key, '}')
 	case []any:
 		key = append(key, '[')
 		for _, item := range v {
-			key = append(e.appendKey(key, item), ',')
+			key = append(m.appendKey(key, item), ',')
 		}
 		return append(key, ']')
 	case json.Number:
-		return append(key, e.canonical(v)...)
+		return append(key, m.canonical(v)...)
 	case string:
-		e.spend(len(v) / 64)
+		m.spend(len(v) / 64)
 		return strconv.AppendQuote(key, v)
 	case bool:
 		return strconv.AppendBool(key, v)

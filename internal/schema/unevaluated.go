@@ -73,24 +73,24 @@ func (u *unevaluated) merge(other *unevaluated) {
 	}
 }
 
-// fitsUnevaluated compares all that is unevaluated with the schemas for it.
-func (e *evaluation) fitsUnevaluated(s *jsonschema.Schema, v any, rest *unevaluated) bool {
-	a := all{e: e}
+// unevaluated compares all that is unevaluated with the schemas for it.
+func (c *comparison) unevaluated(v any) bool {
+	s := c.schema
 	if object, ok := v.(map[string]any); ok && s.UnevaluatedProperties != nil {
-		for name := range rest.members {
-			if !a.and(e.fitsMember(s.UnevaluatedProperties, name, object[name])) {
+		for name := range c.rest.members {
+			if !c.and(c.fitsMember(s.UnevaluatedProperties, name, object[name])) {
 				return false
 			}
 		}
-		rest.members = nil
+		c.rest.members = nil
 	}
 	if items, ok := v.([]any); ok && s.UnevaluatedItems != nil {
-		for i := range rest.items {
-			if !a.and(e.fitsItem(s.UnevaluatedItems, i, items[i])) {
+		for i := range c.rest.items {
+			if !c.and(c.fitsItem(s.UnevaluatedItems, i, items[i])) {
 				return false
 			}
 		}
-		rest.items = nil
+		c.rest.items = nil
 	}
-	return !a.failed
+	return c.and(true)
 }

@@ -42,7 +42,7 @@ func (s *Schema) Validate(ctx context.Context, root string, value json.RawMessag
 	if err != nil {
 		return []string{root + ": " + err.Error()}, nil
 	}
-	e := evaluation{ctx: ctx, steps: maxSteps + 4*len(value), look: stepsPerLook}
+	e := evaluation{meter: meter{ctx, maxSteps + 4*len(value), stepsPerLook}}
 	defer func() {
 		switch end := recover().(type) {
 		case nil:
@@ -82,9 +82,7 @@ func hasMore(value []byte, most int) bool {
 
 // An evaluation is one comparison of a value with a schema.
 type evaluation struct {
-	ctx     context.Context
-	steps   int // that may still be taken
-	look    int // steps until the next look at ctx
+	meter
 	nesting int
 	path    []place // of the value at hand
 	quiet   bool    // no faults are wanted
@@ -120,34 +118,11 @@ func (f fault) text(root string) string {
 	return text
 }
 
-// stopped is what stop panics with.
-type stopped struct{ err error }
-
-// stop ends the evaluation: Validate returns err.
-func (e *evaluation) stop(err error) { panic(stopped{err}) }
-
-// spend counts steps, and ends the evaluation if there are none left, or its context has ended.
-func (e *evaluation) spend(steps int) {
-	e.steps -= steps
-	if e.look -= steps; e.look > 0 && e.steps >= 0 {
-		return
+// fail records a fault at the value at hand.
+func (e *evaluation) fail(what func() jsonschema.ErrorKind) {
+	if e.wantsMore() {
+		e.faults = append(e.faults, fault{slices.Clone(e.path), what()})
 	}
-	if e.steps < 0 {
-		e.stop(costly("it takes too many steps for this value"))
-	}
-	if e.ctx.Err() != nil {
-		e.stop(context.Cause(e.ctx))
-	}
-	e.look = stepsPerLook
-}
-
-// fail records a fault at the value at hand, and reports whether to look for more.
-func (e *evaluation) fail(what func() jsonschema.ErrorKind) (more bool) {
-	if e.quiet || len(e.faults) >= maxFaults {
-		return false
-	}
-	e.faults = append(e.faults, fault{slices.Clone(e.path), what()})
-	return len(e.faults) < maxFaults
 }
 
 // wantsMore reports whether to go on although the value does not fit.
@@ -179,45 +154,106 @@ func (e *evaluation) fits(s *jsonschema.Schema, v any, rest *unevaluated) bool {
 	if s.DynamicAnchor != "" || s.RecursiveAnchor {
 		e.anchors = append(e.anchors, s)
 	}
-	own := e.unevaluatedOf(v, s, !rest.isEmpty())
-	fits := e.isAllowed(s, v) && e.fitsKeywords(s, v, own)
+	c := comparison{evaluation: e, schema: s, rest: e.unevaluatedOf(v, s, !rest.isEmpty())}
+	fits := e.isAllowed(s, v) && c.keywords(v)
 	e.nesting--
 	e.anchors = e.anchors[:anchors]
 	if fits {
-		rest.merge(own)
+		rest.merge(c.rest)
 	}
 	return fits
 }
 
-// fitsKeywords compares v with all keywords but those of isAllowed.
-func (e *evaluation) fitsKeywords(s *jsonschema.Schema, v any, rest *unevaluated) bool {
-	a := all{e: e}
+// A comparison compares a value with the keywords of a schema, but for those of isAllowed. Its methods
+// for kinds of values and keywords report whether to go on.
+type comparison struct {
+	*evaluation
+	schema *jsonschema.Schema
+	rest   *unevaluated // of the value; nil if no one asks
+	failed bool
+}
+
+// and notes whether a part fits.
+func (c *comparison) and(fits bool) bool {
+	c.failed = c.failed || !fits
+	return !c.failed || c.wantsMore()
+}
+
+// check records a fault if ok is false.
+func (c *comparison) check(ok bool, what func() jsonschema.ErrorKind) {
+	if !ok {
+		c.failed = true
+		c.fail(what)
+	}
+}
+
+// keywords reports whether v fits.
+func (c *comparison) keywords(v any) bool {
+	s := c.schema
 	if s.Ref != nil {
-		more := a.and(e.fits(s.Ref, v, rest))
+		more := c.and(c.fits(s.Ref, v, c.rest))
 		if s.DraftVersion < 2019 || !more {
-			return !a.failed // draft 7, 8.3: "All other properties in a "$ref" object MUST be ignored."
+			return !c.failed // draft 7, 8.3: "All other properties in a "$ref" object MUST be ignored."
 		}
 	}
+	more := true
 	switch v := v.(type) {
 	case map[string]any:
-		a.and(e.fitsObject(s, v, rest))
+		more = c.object(v)
 	case []any:
-		a.and(e.fitsArray(s, v, rest))
+		more = c.array(v)
 	case string:
-		a.and(e.fitsString(s, v))
+		more = c.text(v)
 	case json.Number:
-		a.and(e.fitsNumber(s, v))
+		more = c.number(v)
 	}
-	if !a.and(true) {
+	if more && c.dynamic(v) && c.conditions(v) && c.rest != nil {
+		c.unevaluated(v)
+	}
+	return !c.failed
+}
+
+// dynamic compares v with the target of a reference that depends on the way here.
+func (c *comparison) dynamic(v any) bool {
+	s := c.schema
+	if target := s.RecursiveRef; target != nil {
+		if target.RecursiveAnchor {
+			target = c.outermost(target, func(s *jsonschema.Schema) bool { return s.RecursiveAnchor })
+		}
+		c.and(c.fits(target, v, c.rest))
+	}
+	if ref := s.DynamicRef; ref != nil {
+		target := ref.Ref
+		if ref.Anchor != "" && target.DynamicAnchor == ref.Anchor {
+			target = c.outermost(target, func(s *jsonschema.Schema) bool { return s.DynamicAnchor == ref.Anchor })
+		}
+		c.and(c.fits(target, v, c.rest))
+	}
+	return c.and(true)
+}
+
+// conditions compares v with the schemas that not, allOf, anyOf, oneOf and if combine.
+func (c *comparison) conditions(v any) bool {
+	s := c.schema
+	if s.Not != nil {
+		c.check(!c.matches(s.Not, v, c.rest), func() jsonschema.ErrorKind { return &kind.Not{} })
+	}
+	for _, part := range s.AllOf {
+		if !c.and(c.fits(part, v, c.rest)) {
+			return false
+		}
+	}
+	if len(s.AnyOf) > 0 && !c.and(c.fitsAny(s.AnyOf, v, c.rest)) || len(s.OneOf) > 0 && !c.and(c.fitsOne(s.OneOf, v, c.rest)) {
 		return false
 	}
-	if !a.and(e.fitsDynamic(s, v, rest)) || !a.and(e.fitsConditions(s, v, rest)) {
-		return false
+	if s.If != nil {
+		then := s.Else
+		if c.matches(s.If, v, c.rest) {
+			then = s.Then
+		}
+		c.and(then == nil || c.fits(then, v, c.rest))
 	}
-	if rest != nil {
-		a.and(e.fitsUnevaluated(s, v, rest))
-	}
-	return !a.failed
+	return c.and(true)
 }
 
 // isAllowed compares v with the keywords for values of any type.
@@ -246,55 +282,12 @@ func (e *evaluation) isAllowed(s *jsonschema.Schema, v any) bool {
 	return true
 }
 
-// fitsDynamic compares v with the target of a reference that depends on the way here.
-func (e *evaluation) fitsDynamic(s *jsonschema.Schema, v any, rest *unevaluated) bool {
-	a := all{e: e}
-	if target := s.RecursiveRef; target != nil {
-		if target.RecursiveAnchor {
-			target = e.outermost(target, func(s *jsonschema.Schema) bool { return s.RecursiveAnchor })
-		}
-		a.and(e.fits(target, v, rest))
-	}
-	if ref := s.DynamicRef; ref != nil {
-		target := ref.Ref
-		if ref.Anchor != "" && target.DynamicAnchor == ref.Anchor {
-			target = e.outermost(target, func(s *jsonschema.Schema) bool { return s.DynamicAnchor == ref.Anchor })
-		}
-		a.and(e.fits(target, v, rest))
-	}
-	return !a.failed
-}
-
 // outermost returns the first schema under evaluation that is one of these, else the target.
 func (e *evaluation) outermost(target *jsonschema.Schema, is func(*jsonschema.Schema) bool) *jsonschema.Schema {
 	if i := slices.IndexFunc(e.anchors, is); i >= 0 {
 		return e.anchors[i]
 	}
 	return target
-}
-
-// fitsConditions compares v with the schemas that not, allOf, anyOf, oneOf and if combine.
-func (e *evaluation) fitsConditions(s *jsonschema.Schema, v any, rest *unevaluated) bool {
-	a := all{e: e}
-	if s.Not != nil {
-		a.check(!e.matches(s.Not, v, rest), func() jsonschema.ErrorKind { return &kind.Not{} })
-	}
-	for _, part := range s.AllOf {
-		if !a.and(e.fits(part, v, rest)) {
-			return false
-		}
-	}
-	if len(s.AnyOf) > 0 && !a.and(e.fitsAny(s.AnyOf, v, rest)) || len(s.OneOf) > 0 && !a.and(e.fitsOne(s.OneOf, v, rest)) {
-		return false
-	}
-	if s.If != nil {
-		then := s.Else
-		if e.matches(s.If, v, rest) {
-			then = s.Then
-		}
-		a.and(then == nil || e.fits(then, v, rest))
-	}
-	return !a.failed
 }
 
 // fitsAny reports whether v fits one of the schemas. All of them count for the rest.

@@ -26,102 +26,79 @@ func (e *evaluation) fitsItem(s *jsonschema.Schema, i int, v any) bool {
 	return fits
 }
 
-// all collects whether all comparisons of a value succeeded.
-type all struct {
-	e      *evaluation
-	failed bool
-}
-
-// and reports whether to go on.
-func (a *all) and(fits bool) bool {
-	a.failed = a.failed || !fits
-	return !a.failed || a.e.wantsMore()
-}
-
-// check records a fault if ok is false.
-func (a *all) check(ok bool, what func() jsonschema.ErrorKind) {
-	if !ok {
-		a.failed = true
-		a.e.fail(what)
-	}
-}
-
-func (e *evaluation) fitsObject(s *jsonschema.Schema, object map[string]any, rest *unevaluated) bool {
-	a := all{e: e}
+func (c *comparison) object(object map[string]any) bool {
+	s := c.schema
 	if least := s.MinProperties; least != nil {
-		a.check(len(object) >= *least, func() jsonschema.ErrorKind { return &kind.MinProperties{Got: len(object), Want: *least} })
+		c.check(len(object) >= *least, func() jsonschema.ErrorKind { return &kind.MinProperties{Got: len(object), Want: *least} })
 	}
 	if most := s.MaxProperties; most != nil {
-		a.check(len(object) <= *most, func() jsonschema.ErrorKind { return &kind.MaxProperties{Got: len(object), Want: *most} })
+		c.check(len(object) <= *most, func() jsonschema.ErrorKind { return &kind.MaxProperties{Got: len(object), Want: *most} })
 	}
-	missing := e.missing(object, s.Required)
-	a.check(missing == nil, func() jsonschema.ErrorKind { return &kind.Required{Missing: missing} })
-	if !a.and(e.fitsDependencies(s, object, rest)) {
-		return false
-	}
-	if !a.and(e.fitsMembers(s, object, rest)) {
+	missing := c.missing(object, s.Required)
+	c.check(missing == nil, func() jsonschema.ErrorKind { return &kind.Required{Missing: missing} })
+	if !c.dependencies(object) || !c.members(object) {
 		return false
 	}
 	if s.PropertyNames != nil {
 		for name := range object {
-			if !a.and(e.fits(s.PropertyNames, name, nil)) {
+			if !c.and(c.fits(s.PropertyNames, name, nil)) {
 				return false
 			}
 		}
 	}
-	return !a.failed
+	return c.and(true)
 }
 
-// fitsMembers compares all members with the schemas for their names.
-func (e *evaluation) fitsMembers(s *jsonschema.Schema, object map[string]any, rest *unevaluated) bool {
+// members compares all members with the schemas for their names.
+func (c *comparison) members(object map[string]any) bool {
+	s := c.schema
 	if len(s.Properties)+len(s.PatternProperties) == 0 && s.AdditionalProperties == nil {
 		return true
 	}
-	a := all{e: e}
-	e.spend(len(object) / 4)
+	c.spend(len(object) / 4)
 	var additional []string
 	for name, v := range object {
-		ok, evaluated := e.fitsNamed(s, name, v)
+		evaluated := c.named(name, v)
 		if no, is := s.AdditionalProperties.(bool); is && !no && !evaluated {
 			additional = append(additional, name)
 		}
 		if evaluated || s.AdditionalProperties != nil {
-			rest.deleteMember(name)
+			c.rest.deleteMember(name)
 		}
-		if !a.and(ok) {
+		if !c.and(true) {
 			return false
 		}
 	}
 	slices.Sort(additional)
-	a.check(additional == nil, func() jsonschema.ErrorKind { return &kind.AdditionalProperties{Properties: additional} })
-	return !a.failed
+	c.check(additional == nil, func() jsonschema.ErrorKind { return &kind.AdditionalProperties{Properties: additional} })
+	return c.and(true)
 }
 
-// fitsNamed compares a member with the schemas for its name, and reports whether there are any
+// named compares a member with the schemas for its name, and reports whether there are any
 // besides additionalProperties.
-func (e *evaluation) fitsNamed(s *jsonschema.Schema, name string, v any) (fits, evaluated bool) {
-	a := all{e: e}
+func (c *comparison) named(name string, v any) (evaluated bool) {
+	s := c.schema
 	if property, ok := s.Properties[name]; ok {
 		evaluated = true
-		a.and(e.fitsMember(property, name, v))
+		c.and(c.fitsMember(property, name, v))
 	}
 	for re, property := range s.PatternProperties {
-		if e.finds(re, name) {
+		if c.finds(re, name) {
 			evaluated = true
-			a.and(e.fitsMember(property, name, v))
+			c.and(c.fitsMember(property, name, v))
 		}
 	}
 	if additional, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && !evaluated {
-		a.and(e.fitsMember(additional, name, v))
+		c.and(c.fitsMember(additional, name, v))
 	}
-	return !a.failed, evaluated
+	return evaluated
 }
 
-// fitsDependencies compares an object with what the presence of a member asks for.
-func (e *evaluation) fitsDependencies(s *jsonschema.Schema, object map[string]any, rest *unevaluated) bool {
-	a := all{e: e}
+// dependencies compares an object with what the presence of a member asks for.
+func (c *comparison) dependencies(object map[string]any) bool {
+	s := c.schema
 	has := func(name string) bool {
-		e.spend(1)
+		c.spend(1)
 		_, ok := object[name]
 		return ok
 	}
@@ -131,24 +108,133 @@ func (e *evaluation) fitsDependencies(s *jsonschema.Schema, object map[string]an
 		}
 		switch dependency := dependency.(type) {
 		case []string:
-			missing := e.missing(object, dependency)
-			a.check(missing == nil, func() jsonschema.ErrorKind { return &kind.Dependency{Prop: name, Missing: missing} })
+			missing := c.missing(object, dependency)
+			c.check(missing == nil, func() jsonschema.ErrorKind { return &kind.Dependency{Prop: name, Missing: missing} })
 		case *jsonschema.Schema:
-			a.and(e.fits(dependency, object, rest))
+			c.and(c.fits(dependency, object, c.rest))
 		}
 	}
 	for name, part := range s.DependentSchemas {
 		if has(name) {
-			a.and(e.fits(part, object, rest))
+			c.and(c.fits(part, object, c.rest))
 		}
 	}
 	for name, required := range s.DependentRequired {
 		if has(name) {
-			missing := e.missing(object, required)
-			a.check(missing == nil, func() jsonschema.ErrorKind { return &kind.DependentRequired{Prop: name, Missing: missing} })
+			missing := c.missing(object, required)
+			c.check(missing == nil, func() jsonschema.ErrorKind { return &kind.DependentRequired{Prop: name, Missing: missing} })
 		}
 	}
-	return !a.failed
+	return c.and(true)
+}
+
+func (c *comparison) array(items []any) bool {
+	s := c.schema
+	if least := s.MinItems; least != nil {
+		c.check(len(items) >= *least, func() jsonschema.ErrorKind { return &kind.MinItems{Got: len(items), Want: *least} })
+	}
+	if most := s.MaxItems; most != nil {
+		c.check(len(items) <= *most, func() jsonschema.ErrorKind { return &kind.MaxItems{Got: len(items), Want: *most} })
+	}
+	if s.UniqueItems && len(items) > 1 {
+		i, j := c.duplicates(items)
+		c.check(i < 0, func() jsonschema.ErrorKind { return &kind.UniqueItems{Duplicates: [2]int{i, j}} })
+	}
+	first, others := itemSchemas(s)
+	for i, item := range items {
+		one := others
+		if i < len(first) {
+			one = first[i]
+		} else if others == nil {
+			break // no schema for this item and those after it
+		}
+		if !c.and(c.fitsItem(one, i, item)) {
+			return false
+		}
+	}
+	if more, is := s.AdditionalItems.(bool); is && !more && s.DraftVersion < 2020 && len(items) > len(first) {
+		c.check(false, func() jsonschema.ErrorKind { return &kind.AdditionalItems{Count: len(items) - len(first)} })
+	}
+	if s.Contains != nil {
+		c.contains(items)
+	}
+	return c.and(true)
+}
+
+// contains compares the items with the schema of which some have to be.
+func (c *comparison) contains(items []any) bool {
+	s := c.schema
+	before := len(c.faults)
+	var matched []int
+	for i, item := range items {
+		if c.fitsItem(s.Contains, i, item) {
+			matched = append(matched, i)
+			if s.DraftVersion >= 2020 {
+				c.rest.deleteItem(i)
+			}
+		}
+	}
+	few := len(matched) == 0
+	if s.MinContains != nil {
+		few = len(matched) < *s.MinContains
+	}
+	switch {
+	case few && len(matched) < len(items): // the faults of the other items stand
+		c.failed = true
+	case few && s.MinContains != nil:
+		c.check(false, func() jsonschema.ErrorKind { return &kind.MinContains{Got: matched, Want: *s.MinContains} })
+	case few:
+		c.check(false, func() jsonschema.ErrorKind { return &kind.Contains{} })
+	default:
+		c.faults = c.faults[:before]
+	}
+	if most := s.MaxContains; most != nil {
+		c.check(len(matched) <= *most, func() jsonschema.ErrorKind { return &kind.MaxContains{Got: matched, Want: *most} })
+	}
+	return c.and(true)
+}
+
+func (c *comparison) text(text string) bool {
+	s := c.schema
+	if s.MinLength != nil || s.MaxLength != nil {
+		c.spend(len(text) / 256)
+		n := utf8.RuneCountInString(text)
+		if least := s.MinLength; least != nil {
+			c.check(n >= *least, func() jsonschema.ErrorKind { return &kind.MinLength{Got: n, Want: *least} })
+		}
+		if most := s.MaxLength; most != nil {
+			c.check(n <= *most, func() jsonschema.ErrorKind { return &kind.MaxLength{Got: n, Want: *most} })
+		}
+	}
+	if s.Pattern != nil {
+		c.check(c.finds(s.Pattern, text), func() jsonschema.ErrorKind { return &kind.Pattern{Got: text, Want: s.Pattern.String()} })
+	}
+	return c.and(true)
+}
+
+func (c *comparison) number(n json.Number) bool {
+	s := c.schema
+	if s.Minimum == nil && s.Maximum == nil && s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil && s.MultipleOf == nil {
+		return true
+	}
+	x := c.rational(n)
+	if y := s.Minimum; y != nil {
+		c.check(x.Cmp(y) >= 0, func() jsonschema.ErrorKind { return &kind.Minimum{Got: x, Want: y} })
+	}
+	if y := s.Maximum; y != nil {
+		c.check(x.Cmp(y) <= 0, func() jsonschema.ErrorKind { return &kind.Maximum{Got: x, Want: y} })
+	}
+	if y := s.ExclusiveMinimum; y != nil {
+		c.check(x.Cmp(y) > 0, func() jsonschema.ErrorKind { return &kind.ExclusiveMinimum{Got: x, Want: y} })
+	}
+	if y := s.ExclusiveMaximum; y != nil {
+		c.check(x.Cmp(y) < 0, func() jsonschema.ErrorKind { return &kind.ExclusiveMaximum{Got: x, Want: y} })
+	}
+	if y := s.MultipleOf; y != nil {
+		c.spendFor(n)
+		c.check(y.Sign() != 0 && new(big.Rat).Quo(x, y).IsInt(), func() jsonschema.ErrorKind { return &kind.MultipleOf{Got: x, Want: y} })
+	}
+	return c.and(true)
 }
 
 func (e *evaluation) missing(object map[string]any, required []string) (missing []string) {
@@ -159,39 +245,6 @@ func (e *evaluation) missing(object map[string]any, required []string) (missing 
 		}
 	}
 	return missing
-}
-
-func (e *evaluation) fitsArray(s *jsonschema.Schema, items []any, rest *unevaluated) bool {
-	a := all{e: e}
-	if least := s.MinItems; least != nil {
-		a.check(len(items) >= *least, func() jsonschema.ErrorKind { return &kind.MinItems{Got: len(items), Want: *least} })
-	}
-	if most := s.MaxItems; most != nil {
-		a.check(len(items) <= *most, func() jsonschema.ErrorKind { return &kind.MaxItems{Got: len(items), Want: *most} })
-	}
-	if s.UniqueItems && len(items) > 1 {
-		i, j := e.duplicates(items)
-		a.check(i < 0, func() jsonschema.ErrorKind { return &kind.UniqueItems{Duplicates: [2]int{i, j}} })
-	}
-	first, others := itemSchemas(s)
-	for i, item := range items {
-		one := others
-		if i < len(first) {
-			one = first[i]
-		} else if others == nil {
-			break // no schema for this item and those after it
-		}
-		if !a.and(e.fitsItem(one, i, item)) {
-			return false
-		}
-	}
-	if more, is := s.AdditionalItems.(bool); is && !more && s.DraftVersion < 2020 && len(items) > len(first) {
-		a.check(false, func() jsonschema.ErrorKind { return &kind.AdditionalItems{Count: len(items) - len(first)} })
-	}
-	if s.Contains != nil {
-		a.and(e.fitsContains(s, items, rest))
-	}
-	return !a.failed
 }
 
 // itemSchemas returns the schemas of the first items, and that of the others, which may be nil.
@@ -207,88 +260,4 @@ func itemSchemas(s *jsonschema.Schema) (first []*jsonschema.Schema, others *json
 	}
 	others, _ = s.AdditionalItems.(*jsonschema.Schema)
 	return first, others
-}
-
-// fitsContains compares the items with the schema of which some have to be.
-func (e *evaluation) fitsContains(s *jsonschema.Schema, items []any, rest *unevaluated) bool {
-	a := all{e: e}
-	before := len(e.faults)
-	var matched []int
-	for i, item := range items {
-		if e.fitsItem(s.Contains, i, item) {
-			matched = append(matched, i)
-			if s.DraftVersion >= 2020 {
-				rest.deleteItem(i)
-			}
-		}
-	}
-	few := len(matched) == 0
-	if s.MinContains != nil {
-		few = len(matched) < *s.MinContains
-	}
-	switch {
-	case few && len(matched) < len(items): // the faults of the other items stand
-		a.failed = true
-	case few && s.MinContains != nil:
-		a.check(false, func() jsonschema.ErrorKind { return &kind.MinContains{Got: matched, Want: *s.MinContains} })
-	case few:
-		a.check(false, func() jsonschema.ErrorKind { return &kind.Contains{} })
-	default:
-		e.faults = e.faults[:before]
-	}
-	if most := s.MaxContains; most != nil {
-		a.check(len(matched) <= *most, func() jsonschema.ErrorKind { return &kind.MaxContains{Got: matched, Want: *most} })
-	}
-	return !a.failed
-}
-
-func (e *evaluation) fitsString(s *jsonschema.Schema, text string) bool {
-	a := all{e: e}
-	if s.MinLength != nil || s.MaxLength != nil {
-		e.spend(len(text) / 256)
-		n := utf8.RuneCountInString(text)
-		if least := s.MinLength; least != nil {
-			a.check(n >= *least, func() jsonschema.ErrorKind { return &kind.MinLength{Got: n, Want: *least} })
-		}
-		if most := s.MaxLength; most != nil {
-			a.check(n <= *most, func() jsonschema.ErrorKind { return &kind.MaxLength{Got: n, Want: *most} })
-		}
-	}
-	if s.Pattern != nil {
-		a.check(e.finds(s.Pattern, text), func() jsonschema.ErrorKind { return &kind.Pattern{Got: text, Want: s.Pattern.String()} })
-	}
-	return !a.failed
-}
-
-// finds reports whether the expression matches somewhere in the text. The time that takes grows
-// with the product of their sizes.
-func (e *evaluation) finds(re jsonschema.Regexp, text string) bool {
-	if p, ok := re.(pattern); ok {
-		e.spend(1 + p.size*len(text)/32)
-	}
-	return re.MatchString(text)
-}
-
-func (e *evaluation) fitsNumber(s *jsonschema.Schema, n json.Number) bool {
-	if s.Minimum == nil && s.Maximum == nil && s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil && s.MultipleOf == nil {
-		return true
-	}
-	a, x := all{e: e}, e.number(n)
-	if y := s.Minimum; y != nil {
-		a.check(x.Cmp(y) >= 0, func() jsonschema.ErrorKind { return &kind.Minimum{Got: x, Want: y} })
-	}
-	if y := s.Maximum; y != nil {
-		a.check(x.Cmp(y) <= 0, func() jsonschema.ErrorKind { return &kind.Maximum{Got: x, Want: y} })
-	}
-	if y := s.ExclusiveMinimum; y != nil {
-		a.check(x.Cmp(y) > 0, func() jsonschema.ErrorKind { return &kind.ExclusiveMinimum{Got: x, Want: y} })
-	}
-	if y := s.ExclusiveMaximum; y != nil {
-		a.check(x.Cmp(y) < 0, func() jsonschema.ErrorKind { return &kind.ExclusiveMaximum{Got: x, Want: y} })
-	}
-	if y := s.MultipleOf; y != nil {
-		e.spendFor(n)
-		a.check(y.Sign() != 0 && new(big.Rat).Quo(x, y).IsInt(), func() jsonschema.ErrorKind { return &kind.MultipleOf{Got: x, Want: y} })
-	}
-	return !a.failed
 }

@@ -42,3 +42,23 @@ func Discard(c chan struct{}) {
 	default:
 	}
 }
+
+// A Change wakes goroutines that wait for the next change of a value. The zero value is ready;
+// the mutex of the value guards it.
+type Change struct{ next chan struct{} }
+
+// Next returns a channel that is closed at the next change.
+func (c *Change) Next() <-chan struct{} {
+	if c.next == nil {
+		c.next = make(chan struct{})
+	}
+	return c.next
+}
+
+// Notify wakes the goroutines that wait.
+func (c *Change) Notify() {
+	if c.next != nil {
+		close(c.next)
+		c.next = nil
+	}
+}

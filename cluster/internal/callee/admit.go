@@ -161,7 +161,7 @@ func (c *Callee) ended(one *call, keep bool) {
 		delete(c.calls, one.id)
 	}
 	c.tidy(key)
-	c.note()
+	c.changed.Notify()
 	c.mu.Unlock()
 	for _, other := range forgotten {
 		other.discard()
@@ -209,7 +209,7 @@ func (c *Callee) expireResults() {
 		c.unkeep(e.Value.(*call))
 	}
 	if over != nil {
-		c.note()
+		c.changed.Notify()
 	}
 	c.mu.Unlock()
 	for _, one := range over {
@@ -223,7 +223,7 @@ func (c *call) forget() {
 	kept := c.place != nil
 	if kept {
 		c.callee.unkeep(c)
-		c.callee.note()
+		c.callee.changed.Notify()
 	}
 	c.callee.mu.Unlock()
 	if kept {

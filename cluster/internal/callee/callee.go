@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -75,7 +76,7 @@ type Callee struct {
 	total     usage
 	watched   map[resource]map[*subscription]bool
 	kept      list.List     // of *call, whose results are kept, the oldest first
-	changed   chan struct{} // closed when a call ends or is forgotten, then replaced
+	changed   signal.Change // when a call ends or is forgotten
 }
 
 // New returns a callee that refuses nothing but what its options forbid.
@@ -83,7 +84,7 @@ func New(o Options) *Callee {
 	c := &Callee{
 		Options: o, wall: time.Now,
 		calls: make(map[callID]*call), gateways: make(map[frame.Address]*gateway), usage: make(map[string]*usage),
-		watched: make(map[resource]map[*subscription]bool), changed: make(chan struct{}),
+		watched: make(map[resource]map[*subscription]bool),
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c
@@ -149,7 +150,7 @@ func (c *Callee) stop() {
 func (c *Callee) await(ctx context.Context, done func() bool) {
 	for {
 		c.mu.Lock()
-		over, changed := done(), c.changed
+		over, changed := done(), c.changed.Next()
 		c.mu.Unlock()
 		if over {
 			return
@@ -160,12 +161,6 @@ func (c *Callee) await(ctx context.Context, done func() bool) {
 			return
 		}
 	}
-}
-
-// note wakes those who await a change. c.mu must be held.
-func (c *Callee) note() {
-	close(c.changed)
-	c.changed = make(chan struct{})
 }
 
 // start runs f on a goroutine for which Run waits. It reports false if the node has left.

@@ -336,10 +336,10 @@ func (c *call) answered(f *frame.Frame) {
 	})
 }
 
-// isResult reports whether a text can be the result. Whether that of a tool is JSON is checked where
+// isResult reports whether a text can be the result of a method. Whether that of a tool is JSON is checked where
 // our members are added to it: a long one is not read twice.
-func (c *call) isResult(text []byte) bool {
-	if c.request.Method == toolsCall {
+func isResult(method string, text []byte) bool {
+	if method == toolsCall {
 		return wire.IsObject(text) && !wire.HasLineEnd(text) && utf8.Valid(text)
 	}
 	return isText(text)
@@ -362,7 +362,7 @@ func (c *call) finish(h *frame.Header, data []byte) {
 		c.fail(own)
 	case h.Error != nil:
 		c.fail(faultError(c.target.Node, h.Error))
-	case !c.isResult(data):
+	case !isResult(c.request.Method, data):
 		c.caller.Log.Warn("a node has sent a result that is not JSON on one line", zap.String("node", c.target.Node), zap.String("server", c.server))
 		c.fail(unknown("node %q has sent a result that is not JSON on one line", c.target.Node))
 	default:

@@ -56,7 +56,7 @@ type Directory struct {
 	wants     map[string]string        // revisions by key
 	cache     cache
 	problems  map[string]string // by what we were doing
-	changed   chan struct{}
+	changed   signal.Change
 	inspected int  // how many pieces were compared
 	watched   bool // the announcements that there were at the start have come
 	refused   int64
@@ -71,7 +71,7 @@ func New(o Options) *Directory {
 		options: o,
 		dirty:   make(chan struct{}, 1), again: make(chan struct{}, 1), wanting: make(chan struct{}, 1),
 		mine: map[string]stored{}, put: map[string]time.Time{}, known: map[string]*Announcement{}, wants: map[string]string{},
-		cache: cache{items: map[string]*cached{}}, problems: map[string]string{}, changed: make(chan struct{}),
+		cache: cache{items: map[string]*cached{}}, problems: map[string]string{},
 	}
 }
 
@@ -184,7 +184,7 @@ func (d *Directory) Want(revisions map[string]string) {
 func (d *Directory) Trust() {
 	d.mu.Lock()
 	maps.DeleteFunc(d.known, func(key string, _ *Announcement) bool { return !d.trusted(key) })
-	d.notify()
+	d.changed.Notify()
 	d.mu.Unlock()
 	signal.Leave(d.again)
 }
@@ -195,13 +195,7 @@ func (d *Directory) trusted(key string) bool { return key == d.options.Key || d.
 func (d *Directory) Changed() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.changed
-}
-
-// notify wakes those that wait for a change. d.mu must be held.
-func (d *Directory) notify() {
-	close(d.changed)
-	d.changed = make(chan struct{})
+	return d.changed.Next()
 }
 
 // Problem says what is wrong, "" if nothing is.
@@ -236,7 +230,7 @@ func (d *Directory) report(doing string, err error) {
 		}
 		d.options.Log.Log(level, "the directory of the cluster is not in order; trying again", zap.String("while", doing), zap.String("problem", text), zap.Error(err))
 	}
-	d.notify()
+	d.changed.Notify()
 }
 
 // ready returns the buckets.

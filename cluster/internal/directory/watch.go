@@ -98,7 +98,7 @@ func (d *Directory) haveWatched() {
 	defer d.mu.Unlock()
 	if !d.watched {
 		d.watched = true
-		d.notify()
+		d.changed.Notify()
 	}
 }
 
@@ -129,7 +129,7 @@ func (d *Directory) take(key string, data []byte) {
 	if leftOut > 0 {
 		d.options.Log.Warn("left out servers of a node that shares too much", zap.String("node", a.Node), zap.Int("servers", leftOut))
 	}
-	d.notify()
+	d.changed.Notify()
 }
 
 // check returns why an announcement of a trusted node can't be used.

@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/identity"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // Bounds of what was received and waits for the handler. What comes then is dropped.
@@ -65,7 +66,7 @@ type Link struct {
 
 	mu      sync.Mutex // guards what follows
 	state   state
-	changed chan struct{}
+	changed signal.Change
 }
 
 // A current is what one connection has.
@@ -94,7 +95,6 @@ func Open(ctx context.Context, o Options) (*Link, error) {
 		ended:   make(chan struct{}),
 		closed:  make(chan struct{}, 1),
 		check:   make(chan struct{}, 1),
-		changed: make(chan struct{}),
 	}
 	go l.run(ctx)
 	return l, nil

@@ -77,7 +77,7 @@ func (l *Link) State() State {
 func (l *Link) Changed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.changed
+	return l.changed.Next()
 }
 
 // edit changes the state.
@@ -85,8 +85,7 @@ func (l *Link) edit(change func(s *state)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change(&l.state)
-	close(l.changed)
-	l.changed = make(chan struct{})
+	l.changed.Notify()
 }
 
 // problems returns what is wrong as sentences.

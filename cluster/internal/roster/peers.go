@@ -213,7 +213,7 @@ func (r *Roster) ponged(h *frame.Header, now time.Time) {
 	}
 	delete(r.pings, h.Nonce)
 	if one.unheard >= silentPings {
-		r.notify()
+		r.changed.Notify()
 	}
 	one.latency, one.unheard = now.Sub(p.sent), 0
 	one.measure(p.sent, now, h.Time)
@@ -229,7 +229,7 @@ func (r *Roster) forgetPings(now time.Time) {
 		if one := r.routers[p.to]; one != nil && !one.dead {
 			one.unheard++
 			if one.unheard == silentPings {
-				r.notify()
+				r.changed.Notify()
 			}
 		}
 	}

@@ -159,7 +159,7 @@ func (r *Roster) noteUntrusted(h *frame.Header, clock time.Duration, now time.Ti
 		}
 		s = &Sender{Key: h.From.Key, Frames: 1}
 		r.untrusted[h.From.Key] = s
-		r.notify()
+		r.changed.Notify()
 	}
 	s.Node, s.Version, s.Clock, s.LastSeen = h.Beat.Node, h.Beat.Version, clock, now
 }
@@ -207,7 +207,7 @@ func (r *Roster) note(h *frame.Header, clock time.Duration, now time.Time) (isNe
 	}
 	if !known || dead != one.dead || differ(&before, h.Beat) {
 		r.nameAll()
-		r.notify()
+		r.changed.Notify()
 	}
 	return first && !h.Beat.Gone
 }
@@ -243,7 +243,7 @@ func (r *Roster) offClock(one *router, b *frame.Beating, now time.Time, first bo
 		one.beat = frame.Beating{Node: b.Node, Version: b.Version}
 		r.lose(one)
 		r.nameAll()
-		r.notify()
+		r.changed.Notify()
 	}
 	if one.dead {
 		one.seen = now

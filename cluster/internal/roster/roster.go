@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -83,7 +84,7 @@ type Roster struct {
 	untrusted map[string]*Sender
 	names     map[string]string // by key; see nameAll
 	pings     map[string]ping   // that were not answered, by nonce
-	changed   chan struct{}
+	changed   signal.Change
 	closed    chan struct{}
 	checked   time.Time
 	count     uint64 // of our beats
@@ -121,7 +122,6 @@ func New(o Options) *Roster {
 		routers:   map[frame.Address]*router{},
 		untrusted: map[string]*Sender{},
 		pings:     map[string]ping{},
-		changed:   make(chan struct{}),
 		closed:    make(chan struct{}),
 	}
 	close(r.closed)
@@ -214,7 +214,7 @@ func (r *Roster) check() {
 	r.forgetPings(now)
 	if changed {
 		r.nameAll()
-		r.notify()
+		r.changed.Notify()
 	}
 }
 
@@ -224,18 +224,12 @@ func (r *Roster) lose(one *router) {
 	close(one.lost)
 }
 
-// notify wakes those that wait for a change. r.mu must be held.
-func (r *Roster) notify() {
-	close(r.changed)
-	r.changed = make(chan struct{})
-}
-
 // Changed returns a channel that is closed at the next change of Peers but for loads, latencies,
 // clocks and times.
 func (r *Roster) Changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.changed
+	return r.changed.Next()
 }
 
 // Lost returns a channel that is closed when the router is lost or has left: at once if that is so
@@ -272,7 +266,7 @@ func (r *Roster) Trust() {
 		}
 	}
 	r.nameAll()
-	r.notify()
+	r.changed.Notify()
 }
 
 func (r *Roster) trusted(key string) bool { return key == r.self.Key || r.options.Trusted(key) }

@@ -35,7 +35,10 @@ func (s *Store) Tools() []Entry {
 		return nil
 	}
 	now := time.Now().UnixMilli()
-	lines := ranked(s.lines(), now)
+	s.mu.RLock()
+	lines := s.memory.lines()
+	s.mu.RUnlock()
+	lines = ranked(lines, now)
 	entries := make([]Entry, len(lines))
 	for i, l := range lines {
 		entries[i] = Entry{Tool: l.Tool, Calls: l.Calls, Failures: l.Failures}
@@ -47,15 +50,6 @@ func (s *Store) Tools() []Entry {
 		}
 	}
 	return entries
-}
-
-// setTyped replaces what is kept of a query as it was typed, if typed is not empty. s.mu must
-// be held.
-func (s *Store) setTyped(q *query, typed string) {
-	if typed != "" {
-		s.size += len(typed) - len(q.typed)
-		q.typed = typed
-	}
 }
 
 // shown returns the beginning of a query as it is kept: on one line, without secrets. The

@@ -55,8 +55,7 @@ type past struct {
 // folders need not exist. With dir "" everything stays in memory. The damaged part of a
 // file is dropped with a warning in the log. A file that cannot be read is an error.
 func Open(dir, config string, log *zap.Logger) (*Store, error) {
-	s := &Store{config: config, log: log.Named("usage"), wake: make(chan struct{}, 1), open: safefile.Open}
-	s.reset()
+	s := &Store{config: config, log: log.Named("usage"), wake: make(chan struct{}, 1), open: safefile.Open, memory: newMemory(0)}
 	if dir == "" {
 		return s, nil
 	}
@@ -102,8 +101,7 @@ func (s *Store) Clear() error {
 	s.file.Lock()
 	defer s.file.Unlock()
 	s.mu.Lock()
-	s.reset()
-	s.cleared = time.Now().UnixMilli()
+	s.memory = newMemory(time.Now().UnixMilli())
 	s.mu.Unlock()
 	if s.path == "" {
 		return nil
@@ -112,14 +110,6 @@ func (s *Store) Clear() error {
 		return fmt.Errorf("clear usage: %w", err)
 	}
 	return nil
-}
-
-// reset forgets all that is in memory. s.mu must be held, or s not be known.
-func (s *Store) reset() {
-	s.tools = make(map[string]*tool)
-	s.queries = make(map[string]*query)
-	s.words = make(map[string]*word)
-	s.slots, s.free, s.size = nil, nil, 0
 }
 
 // save merges what was learned with what is in the file, if something was.
@@ -166,11 +156,11 @@ func (s *Store) read() error {
 	}
 	now := time.Now().UnixMilli()
 	s.mu.Lock()
-	s.forget(min(h.Cleared, now))
+	s.memory.forget(min(h.Cleared, now))
 	s.mu.Unlock()
 	for _, l := range lines {
 		s.mu.Lock() // for each, so that no caller waits for all
-		s.absorb(l, now)
+		s.memory.absorb(l, now)
 		s.mu.Unlock()
 	}
 	return nil
@@ -179,9 +169,9 @@ func (s *Store) read() error {
 // write replaces the file. s.file must be held.
 func (s *Store) write() error {
 	s.mu.RLock()
-	h := head{version, s.cleared}
+	h, lines := head{version, s.memory.cleared}, s.memory.lines()
 	s.mu.RUnlock()
-	data, err := encode(h, ranked(s.lines(), time.Now().UnixMilli()))
+	data, err := encode(h, ranked(lines, time.Now().UnixMilli()))
 	if err != nil {
 		return err
 	}
@@ -193,72 +183,6 @@ func (s *Store) write() error {
 	}
 	s.known = sha256.Sum256(data)
 	return nil
-}
-
-// forget drops what was learned until a time. s.mu must be held.
-func (s *Store) forget(cleared int64) {
-	if cleared <= s.cleared {
-		return
-	}
-	s.cleared = cleared
-	for _, t := range s.tools {
-		t.calls, t.failures = 0, 0
-		for _, u := range slices.Clone(t.uses) {
-			if u.marks = living(u.marks, cleared, cleared); len(u.marks) == 0 {
-				s.drop(u)
-			}
-		}
-	}
-}
-
-// absorb adds what the file says about a tool. The file may say anything. s.mu must be
-// held.
-func (s *Store) absorb(l line, now int64) {
-	if !validTool(l.Tool) {
-		return
-	}
-	for _, q := range l.Queries {
-		marks := q.Marks[:min(len(q.Marks), maxClients)]
-		for i := range marks {
-			marks[i] = marks[i].bounded(now)
-		}
-		marks = living(marks, s.cleared, now)
-		words := bounded(q.Words)
-		if len(words) == 0 || len(marks) == 0 {
-			continue
-		}
-		u := s.use(l.Tool, words)
-		if u.query.typed == "" {
-			s.setTyped(u.query, shown(q.Typed))
-		}
-		u.marks = merged(u.marks, marks, now)
-		if t := u.tool; len(t.uses) > maxQueries {
-			s.drop(t.weakest(now, nil))
-		}
-	}
-	t := s.tools[l.Tool]
-	if t == nil {
-		return
-	}
-	t.calls = max(t.calls, l.Calls)
-	t.failures = min(max(t.failures, l.Failures), t.calls)
-	s.shrink(now)
-}
-
-// lines returns all that is in memory, in no order. It shares the words and
-// marks, which never change.
-func (s *Store) lines() []line {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	lines := make([]line, 0, len(s.tools))
-	for _, t := range s.tools {
-		l := line{t.name, t.calls, t.failures, make([]past, len(t.uses))}
-		for i, u := range t.uses {
-			l.Queries[i] = past{u.query.typed, u.query.texts, u.marks}
-		}
-		lines = append(lines, l)
-	}
-	return lines
 }
 
 // ranked returns what still counts of the lines, the strongest tools and queries

@@ -308,27 +308,27 @@ func FuzzFile(f *testing.F) {
 		load := func(data []byte) *Store {
 			s := inMemory(t)
 			h, lines, _ := decode(data)
-			s.forget(min(h.Cleared, now.UnixMilli()))
+			s.memory.forget(min(h.Cleared, now.UnixMilli()))
 			for _, l := range lines {
-				s.absorb(l, now.UnixMilli())
+				s.memory.absorb(l, now.UnixMilli())
 			}
 			return s
 		}
 		save := func(s *Store) []byte {
-			data, err := encode(head{version, s.cleared}, ranked(s.lines(), now.UnixMilli()))
+			data, err := encode(head{version, s.memory.cleared}, ranked(s.memory.lines(), now.UnixMilli()))
 			if err != nil {
 				t.Fatal(err)
 			}
 			return data
 		}
 		s := load(data)
-		for _, tool := range s.tools {
+		for _, tool := range s.memory.tools {
 			if len(tool.uses) == 0 || len(tool.uses) > maxQueries || tool.failures > tool.calls || tool.failures < 0 {
 				t.Errorf("%+v", tool)
 			}
 			for _, u := range tool.uses {
 				for _, m := range u.marks {
-					if m != m.bounded(now.UnixMilli()) || m.At <= s.cleared {
+					if m != m.bounded(now.UnixMilli()) || m.At <= s.memory.cleared {
 						t.Errorf("mark %+v", m)
 					}
 				}

@@ -56,14 +56,14 @@ func TestGuess(t *testing.T) {
 	want(t, s, "mail", "x:y", start, 0) // of another client
 	guess.At = start.Add(2 * aDay)      // is still remembered
 	for range 2 {                       // and confirmed
-		data, err := encode(head{version, 0}, ranked(s.lines(), guess.At.UnixMilli()))
+		data, err := encode(head{version, 0}, ranked(s.memory.lines(), guess.At.UnixMilli()))
 		if _, lines, _ := decode(data); err != nil || len(lines) != 1 || len(lines[0].Queries[0].Marks) == 0 {
 			t.Fatalf("saved is %s, %v", data, err)
 		}
 		s.Record(guess)
 		want(t, s, "mail", "x:y", guess.At, 0.6)
 	}
-	if left := ranked(inMemoryWith(t, Use{Client: "a", Words: []string{"mail"}, Tool: "x:y", Guess: true, At: start}).lines(), start.Add(8*aDay).UnixMilli()); len(left) > 0 {
+	if left := ranked(inMemoryWith(t, Use{Client: "a", Words: []string{"mail"}, Tool: "x:y", Guess: true, At: start}).memory.lines(), start.Add(8*aDay).UnixMilli()); len(left) > 0 {
 		t.Errorf("a guess that is not confirmed stays: %v", left)
 	}
 }
@@ -84,7 +84,7 @@ func TestWithdrawn(t *testing.T) {
 	}
 	// It stands when it meets the vote in another router's file.
 	before := inMemoryWith(t, Use{Client: "a", Words: []string{"mail"}, Tool: "x:y", Unlisted: true, At: start})
-	marks := merged(s.tools["x:y"].uses[0].marks, before.tools["x:y"].uses[0].marks, start.UnixMilli())
+	marks := merged(s.memory.tools["x:y"].uses[0].marks, before.memory.tools["x:y"].uses[0].marks, start.UnixMilli())
 	if got := strength(marks, start.UnixMilli()); got != 1 {
 		t.Errorf("merged are %v votes", got)
 	}
@@ -110,12 +110,12 @@ func TestTyped(t *testing.T) {
 	for _, typed := range []string{"one way", "another way", ""} {
 		s.Record(Use{Client: "a", Task: typed, Words: []string{"mail"}, Tool: "x:y", At: time.Now()})
 	}
-	if got := s.Tools()[0].Queries[0].Typed; got != "another way" || s.size != cost("mail")+len(got) {
-		t.Errorf("kept is %q, in all %d bytes", got, s.size)
+	if got := s.Tools()[0].Queries[0].Typed; got != "another way" || s.memory.size != cost("mail")+len(got) {
+		t.Errorf("kept is %q, in all %d bytes", got, s.memory.size)
 	}
-	s.drop(s.tools["x:y"].uses[0])
-	if s.size != 0 {
-		t.Errorf("%d bytes are left", s.size)
+	s.memory.drop(s.memory.tools["x:y"].uses[0])
+	if s.memory.size != 0 {
+		t.Errorf("%d bytes are left", s.memory.size)
 	}
 }
 

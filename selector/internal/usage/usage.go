@@ -19,11 +19,8 @@
 package usage
 
 import (
-	"cmp"
-	"math"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -51,8 +48,8 @@ const (
 // at any time from any goroutine. On a nil Store, which is learning turned off, they do
 // nothing.
 //
-// Memory and file are one type: other processes write the file too, so each write first
-// merges what they have added into the memory.
+// Other processes write the file too, so each write first merges what they have added into the
+// memory.
 type Store struct {
 	config string
 	path   string // "" keeps nothing on disk
@@ -64,43 +61,8 @@ type Store struct {
 	known [32]byte   // the sum of what was last read or written
 
 	mu      sync.RWMutex // guards the rest; never held while the disk is used
-	tools   map[string]*tool
-	queries map[string]*query // by key
-	words   map[string]*word
-	slots   []*query // by slot, nil where it is free
-	free    []int32  // slots
-	size    int      // bytes of the words of all queries
-	learned bool     // something was recorded
-	cleared int64    // uses until this time are forgotten, in Unix milliseconds
-}
-
-type tool struct {
-	name            string
-	calls, failures int
-	uses            []*use
-}
-
-// A query is a set of words after which tools were used.
-type query struct {
-	key   string // its words, sorted
-	slot  int32
-	typed string   // as a client wrote it last, without secrets; "" if that is not known
-	texts []string // its words as they came, never changed
-	words []*word  // the same
-	uses  []*use
-}
-
-// A word knows the queries that contain it.
-type word struct {
-	slots []int32
-	log   float64 // of how many these are
-}
-
-// A use is that a tool was called after a query.
-type use struct {
-	tool  *tool
-	query *query
-	marks []mark // by client, replaced and never changed
+	memory  *memory
+	learned bool // something was recorded
 }
 
 // A Use is one call of a tool after a search.
@@ -140,9 +102,9 @@ func (s *Store) Record(u Use) {
 	who, at, typed := s.hash(u.Client), u.At.UnixMilli(), shown(u.Task)
 
 	s.mu.Lock()
-	used := s.use(u.Tool, words)
+	used := s.memory.use(u.Tool, words)
 	used.marks = recorded(used.marks, who, at, u)
-	s.setTyped(used.query, typed)
+	s.memory.setTyped(used.query, typed)
 	if !u.Withdrawn {
 		used.tool.calls++
 	}
@@ -150,9 +112,9 @@ func (s *Store) Record(u Use) {
 		used.tool.failures++
 	}
 	if len(used.tool.uses) > maxQueries {
-		s.drop(used.tool.weakest(at, used))
+		s.memory.drop(used.tool.weakest(at, used))
 	}
-	s.shrink(at)
+	s.memory.shrink(at)
 	s.learned = true
 	s.mu.Unlock()
 
@@ -178,7 +140,7 @@ func (s *Store) Match(words []string, now time.Time) map[string]float64 {
 	against := make(map[string]float64)
 
 	s.mu.RLock()
-	s.alike(words, func(q *query, similarity float64) {
+	s.memory.alike(words, func(q *query, similarity float64) {
 		for _, u := range q.uses {
 			name, e := u.tool.name, similarity*evidence(u.marks, at)
 			if similarity < sameQuery {
@@ -198,172 +160,6 @@ func (s *Store) Match(words []string, now time.Time) map[string]float64 {
 		found[name] += e
 	}
 	return found
-}
-
-// alike calls yield for each past query that is like these words. s.mu must be
-// held.
-func (s *Store) alike(words []string, yield func(q *query, similarity float64)) {
-	all := math.Log(float64(1 + len(s.queries))) // idf is log((1+queries)/queries with the word)
-	shared := make([]float32, len(s.slots))      // weight of the words in common, by slot
-	touched := make([]int32, 0, len(s.slots)/2)
-	var weight float64
-	for _, text := range words {
-		w := s.words[text]
-		if w == nil {
-			weight += all // as rare as what was seen once
-			continue
-		}
-		idf := all - w.log
-		weight += idf
-		for _, slot := range w.slots {
-			if shared[slot] == 0 {
-				touched = append(touched, slot)
-			}
-			shared[slot] += float32(idf)
-		}
-	}
-	for _, slot := range touched {
-		common := float64(shared[slot])
-		if common < alikeEnough*alikeEnough*weight {
-			continue // not alike enough even if the past query has no other word
-		}
-		q := s.slots[slot]
-		past := all * float64(len(q.words))
-		for _, w := range q.words {
-			past -= w.log
-		}
-		if similarity := min(1, common/math.Sqrt(weight*past)); similarity >= alikeEnough {
-			yield(q, similarity)
-		}
-	}
-}
-
-// use returns the use of a tool after a query, and adds it if it is new.
-// s.mu must be held, as in all that follows.
-func (s *Store) use(name string, words []string) *use {
-	t := s.tools[name]
-	if t == nil {
-		name = strings.Clone(name) // so as not to hold on to the whole text
-		t = &tool{name: name}
-		s.tools[name] = t
-	}
-	key := strings.Join(slices.Sorted(slices.Values(words)), " ")
-	for _, u := range t.uses {
-		if u.query.key == key {
-			return u
-		}
-	}
-	q := s.queries[key]
-	if q == nil {
-		q = s.index(key, words)
-	}
-	u := &use{tool: t, query: q}
-	t.uses = append(t.uses, u)
-	q.uses = append(q.uses, u)
-	return u
-}
-
-// index adds a query.
-func (s *Store) index(key string, words []string) *query {
-	q := &query{key: key}
-	if n := len(s.free); n > 0 {
-		q.slot, s.free = s.free[n-1], s.free[:n-1]
-		s.slots[q.slot] = q
-	} else {
-		q.slot = int32(len(s.slots))
-		s.slots = append(s.slots, q)
-	}
-	for _, text := range words {
-		text = strings.Clone(text)
-		w := s.words[text]
-		if w == nil {
-			w = &word{}
-			s.words[text] = w
-		}
-		w.set(append(w.slots, q.slot))
-		q.words = append(q.words, w)
-		q.texts = append(q.texts, text)
-		s.size += cost(text)
-	}
-	s.queries[key] = q
-	return q
-}
-
-// unindex removes a query.
-func (s *Store) unindex(q *query) {
-	for i, w := range q.words {
-		at := slices.Index(w.slots, q.slot)
-		last := len(w.slots) - 1
-		w.slots[at] = w.slots[last]
-		w.set(w.slots[:last])
-		if last == 0 {
-			delete(s.words, q.texts[i])
-		}
-		s.size -= cost(q.texts[i])
-	}
-	s.size -= len(q.typed)
-	s.slots[q.slot] = nil
-	s.free = append(s.free, q.slot)
-	delete(s.queries, q.key)
-}
-
-func (w *word) set(slots []int32) {
-	w.slots = slots
-	w.log = math.Log(float64(len(slots)))
-}
-
-// drop forgets a use, and its tool and query if they have no other.
-func (s *Store) drop(u *use) {
-	is := func(other *use) bool { return other == u }
-	if u.tool.uses = slices.DeleteFunc(u.tool.uses, is); len(u.tool.uses) == 0 {
-		delete(s.tools, u.tool.name)
-	}
-	if u.query.uses = slices.DeleteFunc(u.query.uses, is); len(u.query.uses) == 0 {
-		s.unindex(u.query)
-	}
-}
-
-// weakest returns the use of the tool that says least, but not spare: a new
-// query takes the place of the weakest, else it could never grow strong.
-func (t *tool) weakest(at int64, spare *use) *use {
-	var least *use
-	for _, u := range t.uses {
-		if u != spare && (least == nil || compare(u.marks, least.marks, at) < 0) {
-			least = u
-		}
-	}
-	return least
-}
-
-// shrink makes room where there is too much: the weakest tenth of the tools
-// goes.
-func (s *Store) shrink(at int64) {
-	if len(s.tools) <= maxTools && s.size <= maxBytes {
-		return
-	}
-	type rank struct {
-		*tool
-		strength float64
-	}
-	ranks := make([]rank, 0, len(s.tools))
-	for _, t := range s.tools {
-		r := rank{tool: t}
-		for _, u := range t.uses {
-			r.strength = max(r.strength, math.Abs(strength(u.marks, at)))
-		}
-		ranks = append(ranks, r)
-	}
-	slices.SortFunc(ranks, func(a, b rank) int {
-		return cmp.Or(cmp.Compare(a.strength, b.strength), cmp.Compare(a.name, b.name))
-	})
-	for _, r := range ranks {
-		if len(s.tools) <= maxTools*9/10 && s.size <= maxBytes*9/10 {
-			return
-		}
-		for _, u := range slices.Clone(r.uses) {
-			s.drop(u)
-		}
-	}
 }
 
 // bounded returns the words without what is twice, not a word or too much.

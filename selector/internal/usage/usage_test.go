@@ -201,7 +201,7 @@ func TestDecay(t *testing.T) {
 	if got := s.Match([]string{"send", "mail"}, start.Add(300*aDay)); len(got) != 0 {
 		t.Errorf("still known after 300 days: %v", got)
 	}
-	if got := ranked(s.lines(), start.Add(300*aDay).UnixMilli()); len(got) != 0 {
+	if got := ranked(s.memory.lines(), start.Add(300*aDay).UnixMilli()); len(got) != 0 {
 		t.Errorf("would still be saved after 300 days: %v", got)
 	}
 	call(s, "a", "send mail", "x:y", start.Add(30*aDay)) // 0.5 + 1, and 0.5 of b
@@ -215,7 +215,7 @@ func TestBounds(t *testing.T) {
 	for i := range maxTools + 500 {
 		call(s, "a", fmt.Sprint("word", i), fmt.Sprint("x:", i), start.Add(time.Duration(i)*time.Minute))
 	}
-	if n := len(s.tools); n > maxTools || n < maxTools/2 {
+	if n := len(s.memory.tools); n > maxTools || n < maxTools/2 {
 		t.Errorf("%d tools", n)
 	}
 	now := start.Add((maxTools + 500) * time.Minute)
@@ -229,9 +229,9 @@ func TestBounds(t *testing.T) {
 		call(s, fmt.Sprint("client", i), "strong", "x:y", start)
 		call(s, "a", fmt.Sprint("weak", i), "x:y", start)
 	}
-	tool := s.tools["x:y"]
-	if len(tool.uses) != maxQueries || len(s.queries) != maxQueries || len(s.words) != maxQueries {
-		t.Errorf("%d uses, %d queries, %d words", len(tool.uses), len(s.queries), len(s.words))
+	tool := s.memory.tools["x:y"]
+	if len(tool.uses) != maxQueries || len(s.memory.queries) != maxQueries || len(s.memory.words) != maxQueries {
+		t.Errorf("%d uses, %d queries, %d words", len(tool.uses), len(s.memory.queries), len(s.memory.words))
 	}
 	want(t, s, "strong", "x:y", start, 1)
 	for _, u := range tool.uses {
@@ -249,8 +249,8 @@ func TestBounds(t *testing.T) {
 	s.Record(Use{Client: "a", Words: []string{"", "\xff", strings.Repeat("x", maxWordLen+1)}, Tool: "x:none", At: start})
 	s.Record(Use{Client: "a", Words: []string{strings.Repeat("x", maxWordLen)}, Tool: "x:" + strings.Repeat("y", maxToolLen), At: start})
 	s.Record(Use{Client: "a", Words: []string{"word"}, At: start})
-	if len(s.tools) != 1 || len(s.tools["x:long"].uses[0].query.texts) != maxWords {
-		t.Errorf("known are %+v", s.lines())
+	if len(s.memory.tools) != 1 || len(s.memory.tools["x:long"].uses[0].query.texts) != maxWords {
+		t.Errorf("known are %+v", s.memory.lines())
 	}
 }
 
@@ -266,21 +266,21 @@ func TestBytesAreBounded(t *testing.T) {
 		s.Record(Use{Client: "a", Words: words, Tool: fmt.Sprint("x:", i), At: start})
 	}
 	size := 0
-	for _, q := range s.queries {
+	for _, q := range s.memory.queries {
 		for _, text := range q.texts {
 			size += cost(text)
 		}
 	}
-	if size != s.size || size > maxBytes || size < maxBytes/2 {
-		t.Errorf("%d bytes of words, counted as %d", size, s.size)
+	if size != s.memory.size || size > maxBytes || size < maxBytes/2 {
+		t.Errorf("%d bytes of words, counted as %d", size, s.memory.size)
 	}
-	data, err := encode(head{version, 0}, ranked(s.lines(), start.UnixMilli()))
+	data, err := encode(head{version, 0}, ranked(s.memory.lines(), start.UnixMilli()))
 	if err != nil || len(data) > maxBytes || len(data) < maxBytes/2 {
 		t.Errorf("a file of %d bytes, %v", len(data), err)
 	}
-	for text, w := range s.words {
+	for text, w := range s.memory.words {
 		for _, slot := range w.slots {
-			if q := s.slots[slot]; q == nil || !slices.Contains(q.texts, text) {
+			if q := s.memory.slots[slot]; q == nil || !slices.Contains(q.texts, text) {
 				t.Fatalf("%q is said to be in query %d", text, slot)
 			}
 		}
@@ -299,7 +299,7 @@ func TestFileIsBounded(t *testing.T) {
 			s.Record(Use{Client: client, Words: words, Tool: fmt.Sprint("x:", i/maxQueries), At: start})
 		}
 	}
-	data, err := encode(head{version, 0}, ranked(s.lines(), start.UnixMilli()))
+	data, err := encode(head{version, 0}, ranked(s.memory.lines(), start.UnixMilli()))
 	if err != nil || len(data) > maxBytes || len(data) < maxBytes*9/10 {
 		t.Errorf("a file of %d bytes, %v", len(data), err)
 	}
@@ -336,7 +336,7 @@ func TestDeterministic(t *testing.T) {
 		for _, u := range uses {
 			s.Record(u)
 		}
-		data, err := encode(head{version, 0}, ranked(s.lines(), at.UnixMilli()))
+		data, err := encode(head{version, 0}, ranked(s.memory.lines(), at.UnixMilli()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -392,7 +392,7 @@ func TestClientsAreHashes(t *testing.T) {
 	s := inMemory(t)
 	other, _ := Open("", "other", zap.NewNop())
 	call(s, "alice@example.org", "send mail", "x:y", time.Now())
-	data, _ := encode(head{version, 0}, s.lines())
+	data, _ := encode(head{version, 0}, s.memory.lines())
 	if bytes.Contains(data, []byte("alice")) {
 		t.Errorf("the client is named: %s", data)
 	}
@@ -421,7 +421,7 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if len(s.tools) == 0 {
+	if len(s.memory.tools) == 0 {
 		t.Error("nothing was learned")
 	}
 }
@@ -489,7 +489,7 @@ func BenchmarkSave(b *testing.B) {
 	s, _ := full(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		data, err := encode(head{version, 0}, ranked(s.lines(), start.UnixMilli()))
+		data, err := encode(head{version, 0}, ranked(s.memory.lines(), start.UnixMilli()))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -501,6 +501,6 @@ func BenchmarkSave(b *testing.B) {
 func BenchmarkLines(b *testing.B) {
 	s, _ := full(b)
 	for b.Loop() {
-		s.lines()
+		s.memory.lines()
 	}
 }

@@ -138,10 +138,8 @@ func BeginBatch(ctx context.Context, c *Conversation, entries [][]byte, w Writer
 		var r *Request
 		switch {
 		case err != nil:
-		case m.IsResponse():
-			c.Responded(m)
-		case m.IsNotification():
-			c.Notified(m)
+		case m.IsResponse(), m.IsNotification():
+			c.Receive(m)
 		case m.Method == "initialize": // "MUST NOT be part of a JSON-RPC batch"
 			err = InvalidRequest("initialize must not be part of a batch")
 		case wire.Member(wire.Member(m.Params, "_meta"), MetaVersion) != nil:

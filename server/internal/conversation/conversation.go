@@ -9,7 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -39,8 +42,9 @@ type Conversation struct {
 	calls     atomic.Int64 // of tools; not of a visitor
 	clients   *Clients
 	writer    Writer // takes the messages that belong to no request
-	requests  openRequests
 	questions questions
+
+	Requests OpenRequests // that have no answer yet
 
 	mu                        sync.Mutex // guards what follows
 	opened                    bool       // initialize was seen
@@ -48,10 +52,10 @@ type Conversation struct {
 	begun                     bool       // any request was seen
 	revision                  string     // the legacy revision that was agreed on
 	capabilities              json.RawMessage
-	clientName, clientVersion string  // as the client says in initialize, or else in its first modern request
-	spokeModern               bool    // a modern request was seen
-	level                     string  // the least severe log messages that the client wants; "" if it did not say
-	askable                   wakeups // when the client, or one of its requests, can take a question
+	clientName, clientVersion string        // as the client says in initialize, or else in its first modern request
+	spokeModern               bool          // a modern request was seen
+	level                     string        // the least severe log messages that the client wants; "" if it did not say
+	askable                   signal.Change // when the client, or one of its requests, can take a question
 }
 
 // Begin lets a request in. Its messages go to w. Unless Begin fails, Run, Handle
@@ -63,13 +67,16 @@ func (c *Conversation) Begin(ctx context.Context, m wire.Message, w Writer) (*Re
 	}
 	r.writer = w
 	if r.Method == "tools/call" {
-		r.Trail.Late = r.undelivered
+		r.Trail.Late = func(waitsFor string) {
+			c.clients.log.Warn("a server's answer has not reached its client for a second",
+				zap.ByteString("tool", r.Name[:min(len(r.Name), maxID)]), zap.String("waits for", waitsFor))
+		}
 	}
 	if err := admit(r); err != nil {
 		return nil, err
 	}
 	r.ctx, r.end = context.WithCancelCause(ctx)
-	if err := c.requests.add(r); err != nil {
+	if err := c.Requests.add(r); err != nil {
 		r.end(err)
 		return nil, err
 	}
@@ -80,11 +87,11 @@ func (c *Conversation) Begin(ctx context.Context, m wire.Message, w Writer) (*Re
 	if r.modern && !c.spokeModern {
 		c.spokeModern = true
 		if !c.opened {
-			c.describe(wire.Member(r.Meta, metaClient))
+			c.clientName, c.clientVersion = described(wire.Member(r.Meta, metaClient))
 		}
 	}
 	c.ready = c.ready || !r.modern && r.Method != "initialize" && r.Method != "ping"
-	c.askable.wake()
+	c.askable.Notify()
 	return r, nil
 }
 
@@ -120,44 +127,34 @@ func (c *Conversation) introduce(params json.RawMessage) error {
 		return InvalidRequest("the session is initialized already")
 	}
 	c.revision, c.capabilities, c.opened = revision, slices.Clone(capabilities), true
-	c.describe(wire.Member(params, "clientInfo"))
-	c.askable.wake()
+	c.clientName, c.clientVersion = described(wire.Member(params, "clientInfo"))
+	c.askable.Notify()
 	return nil
 }
 
-// Notified acts on a notification of the client.
-func (c *Conversation) Notified(m wire.Message) {
+// Receive acts on a notification of the client, or its answer to a question.
+func (c *Conversation) Receive(m wire.Message) {
 	switch m.Method {
+	case "":
+		c.questions.answered(m)
 	case "notifications/initialized":
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.ready = c.opened
-		c.askable.wake()
+		c.askable.Notify()
 	case "notifications/cancelled":
-		c.requests.cancel(wire.Member(m.Params, "requestId"))
+		c.Requests.cancel(wire.Member(m.Params, "requestId"))
 	case "notifications/roots/list_changed":
 		c.clients.router.Tell(c, m.Method, m.Params)
 	}
 }
 
-// Responded takes the client's answer to a question.
-func (c *Conversation) Responded(m wire.Message) { c.questions.answered(m) }
-
-// Abandon cancels all requests that are still open, and returns their ids.
-func (c *Conversation) Abandon() (ids []json.RawMessage) { return c.requests.cancelAll(ErrClosed) }
-
-// Drain waits until all requests are answered, which it reports, or d has passed or
-// ctx ends. No request may begin meanwhile, and only one goroutine may wait.
-func (c *Conversation) Drain(ctx context.Context, d time.Duration) (drained bool) {
-	return c.requests.drain(ctx, d)
-}
-
 // Close cancels the open requests, waits until nothing of them runs, and gives up
 // what servers hold for the client.
 func (c *Conversation) Close() {
-	c.requests.close()
+	c.Requests.close()
 	c.questions.close()
-	c.requests.running.Wait()
+	c.Requests.running.Wait()
 	if !c.Visitor {
 		c.clients.remove(c)
 	}
@@ -239,12 +236,12 @@ func (c *Conversation) Ask(ctx context.Context, server string, m session.Message
 	var patience <-chan time.Time
 	for {
 		c.mu.Lock()
-		ready, begun, changed := c.ready, c.begun, c.askable.wait()
+		ready, begun, changed := c.ready, c.begun, c.askable.Next()
 		c.mu.Unlock()
 		if ready {
 			return c.questions.ask(ctx, c, c.writer, server, m)
 		}
-		for _, s := range c.requests.askers() {
+		for _, s := range c.Requests.askers() {
 			if answer, err := s.Ask(ctx, server, m); !errors.Is(err, errEnded) {
 				return answer, err
 			}
@@ -259,25 +256,6 @@ func (c *Conversation) Ask(ctx context.Context, server string, m session.Message
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-	}
-}
-
-// wakeups wake goroutines that wait for a change. The zero value is ready; a mutex
-// of its owner guards it.
-type wakeups struct{ next chan struct{} }
-
-// wait returns a channel that is closed at the next change.
-func (w *wakeups) wait() <-chan struct{} {
-	if w.next == nil {
-		w.next = make(chan struct{})
-	}
-	return w.next
-}
-
-func (w *wakeups) wake() {
-	if w.next != nil {
-		close(w.next)
-		w.next = nil
 	}
 }
 

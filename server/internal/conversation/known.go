@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"encoding/json"
 	"strings"
 	"sync"
 	"time"
@@ -36,28 +35,18 @@ type Known struct {
 func (cs *Clients) Known() []Known {
 	var all []Known
 	for _, c := range cs.All() {
-		if k, begun := c.known(); begun {
+		c.mu.Lock()
+		k := Known{Name: c.clientName, Version: c.clientVersion, Revision: c.revision, Transport: c.transport, Principal: c.PrincipalName, Calls: c.calls.Load(), Open: c.Requests.count(), Since: c.since}
+		if k.Revision == "" && c.spokeModern {
+			k.Revision = session.Modern
+		}
+		begun := c.begun // its first request came
+		c.mu.Unlock()
+		if begun {
 			all = append(all, k)
 		}
 	}
 	return append(append(all, cs.modern.all()...), cs.plain.all()...)
-}
-
-// known returns what is known of a client with a session. It reports false before its first
-// request.
-func (c *Conversation) known() (k Known, begun bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	k = Known{Name: c.clientName, Version: c.clientVersion, Revision: c.revision, Transport: c.transport, Principal: c.PrincipalName, Calls: c.calls.Load(), Open: c.requests.count(), Since: c.since}
-	if k.Revision == "" && c.spokeModern {
-		k.Revision = session.Modern
-	}
-	return k, c.begun
-}
-
-// describe notes who a client with a session says that it is. c.mu must be held.
-func (c *Conversation) describe(info json.RawMessage) {
-	c.clientName, c.clientVersion = described(info)
 }
 
 // described returns the name and the version in a clientInfo, cut.

@@ -5,25 +5,27 @@ import (
 	"encoding/json"
 	"sync"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // maxInFlight bounds the requests of one client that are not answered yet.
 const maxInFlight = 1000
 
-// openRequests are the requests of one client that are not answered yet. The zero
+// OpenRequests are the requests of one client that are not answered yet. The zero
 // value is ready.
-type openRequests struct {
+type OpenRequests struct {
 	running sync.WaitGroup // the requests that were added and not removed
 
 	mu     sync.Mutex // guards what follows, and asker of the requests
 	byID   map[string]*Request
 	closed bool          // no more requests
-	empty  chan struct{} // closed when no request is open any more; nil if no one waits
+	empty  signal.Change // to no open request
 }
 
 // add adds a request, which must be removed. It fails with ErrIDInUse, errBusy or
 // ErrClosed.
-func (o *openRequests) add(r *Request) error {
+func (o *OpenRequests) add(r *Request) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
@@ -43,14 +45,14 @@ func (o *openRequests) add(r *Request) error {
 }
 
 // count returns how many requests are open.
-func (o *openRequests) count() int {
+func (o *OpenRequests) count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.byID)
 }
 
 // remove removes a request that has ended, and reports whether it was still open.
-func (o *openRequests) remove(r *Request) bool {
+func (o *OpenRequests) remove(r *Request) bool {
 	defer o.running.Done()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,7 +64,7 @@ func (o *openRequests) remove(r *Request) bool {
 }
 
 // cancel ends an open request that is not to be answered.
-func (o *openRequests) cancel(id json.RawMessage) {
+func (o *OpenRequests) cancel(id json.RawMessage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if r := o.byID[string(id)]; r != nil && r.Method != "initialize" {
@@ -71,46 +73,43 @@ func (o *openRequests) cancel(id json.RawMessage) {
 	}
 }
 
-// cancelAll cancels all open requests, and returns their ids.
-func (o *openRequests) cancelAll(cause error) (ids []json.RawMessage) {
+// Abandon cancels all requests that are still open, and returns their ids.
+func (o *OpenRequests) Abandon() (ids []json.RawMessage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range o.byID {
 		ids = append(ids, r.ID)
-		r.Cancel(cause)
+		r.Cancel(ErrClosed)
 		o.drop(r)
 	}
 	return ids
 }
 
 // close cancels all open requests, and lets no more in.
-func (o *openRequests) close() {
+func (o *OpenRequests) close() {
 	o.mu.Lock()
 	o.closed = true
 	o.mu.Unlock()
-	o.cancelAll(ErrClosed)
+	o.Abandon()
 }
 
 // drop forgets a request. o.mu must be held.
-func (o *openRequests) drop(r *Request) {
+func (o *OpenRequests) drop(r *Request) {
 	delete(o.byID, string(r.ID))
-	if len(o.byID) == 0 && o.empty != nil {
-		close(o.empty)
-		o.empty = nil
+	if len(o.byID) == 0 {
+		o.empty.Notify()
 	}
 }
 
-// drain waits until no request is open, which it reports, or d has passed or ctx
-// ends. No request may be added meanwhile, and only one goroutine may wait.
-func (o *openRequests) drain(ctx context.Context, d time.Duration) (drained bool) {
+// Drain waits until all requests are answered, which it reports, or d has passed or
+// ctx ends. No request may begin meanwhile.
+func (o *OpenRequests) Drain(ctx context.Context, d time.Duration) (drained bool) {
 	o.mu.Lock()
-	if len(o.byID) == 0 {
-		o.mu.Unlock()
+	open, empty := len(o.byID), o.empty.Next()
+	o.mu.Unlock()
+	if open == 0 {
 		return true
 	}
-	empty := make(chan struct{})
-	o.empty = empty
-	o.mu.Unlock()
 	select {
 	case <-empty:
 		return true
@@ -122,14 +121,14 @@ func (o *openRequests) drain(ctx context.Context, d time.Duration) (drained bool
 
 // setAsker sets the suspension that may ask the client in the answer to the request; nil
 // for none.
-func (o *openRequests) setAsker(r *Request, s *suspension) {
+func (o *OpenRequests) setAsker(r *Request, s *suspension) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	r.asker = s
 }
 
 // askers returns the suspensions that can ask the client at once.
-func (o *openRequests) askers() (all []*suspension) {
+func (o *OpenRequests) askers() (all []*suspension) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range o.byID {

@@ -35,7 +35,7 @@ type Request struct {
 	writer  Writer // takes the messages that belong to the request
 	ctx     context.Context
 	end     context.CancelCauseFunc
-	asker   *suspension // may ask the client in the answer to this request, nil for none; guarded by requests.mu
+	asker   *suspension // may ask the client in the answer to this request, nil for none; guarded by Requests.mu
 	waiting *suspension // for which the answer lets the client come back
 }
 
@@ -128,7 +128,7 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 		if p := recover(); p != nil {
 			err = panicked(r, p)
 		}
-		open := r.requests.remove(r)
+		open := r.Requests.remove(r)
 		r.end(nil)
 		if !open {
 			r.Trail.End()
@@ -162,17 +162,11 @@ func panicked(r *Request, p any) error {
 	return Internal("internal error")
 }
 
-// undelivered logs that a server has answered a call, and the client has not got the answer.
-func (r *Request) undelivered(waitsFor string) {
-	r.clients.log.Warn("a server's answer has not reached its client for a second",
-		zap.ByteString("tool", r.Name[:min(len(r.Name), maxID)]), zap.String("waits for", waitsFor))
-}
-
 // Refuse closes the request without handling it, and returns the line that
 // answers it, nil if it was cancelled.
 func (r *Request) Refuse(err error) (line []byte) {
 	defer r.end(nil)
-	if !r.requests.remove(r) {
+	if !r.Requests.remove(r) {
 		return nil
 	}
 	return Refusal(r.ID, err)

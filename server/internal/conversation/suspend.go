@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
@@ -73,10 +74,10 @@ func (all *suspensions) handle(r *Request) (json.RawMessage, error) {
 // askThrough lets s ask the client in the answer to this request; with nil, the answer
 // holds no questions any more.
 func askThrough(r *Request, s *suspension) {
-	r.requests.setAsker(r, s)
+	r.Requests.setAsker(r, s)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.askable.wake()
+	r.askable.Notify()
 }
 
 // suspend answers the client with the open questions of the server.
@@ -301,7 +302,7 @@ func (s *suspension) resumeWith(r *Request) error {
 	s.expiry.Stop()
 	s.current, s.last = r, r
 	if len(s.questions) > 0 {
-		signal(s.news)
+		signal.Leave(s.news)
 	}
 	return nil
 }
@@ -361,7 +362,7 @@ func (s *suspension) Ask(ctx context.Context, server string, m session.Message) 
 	s.asked++
 	key := fmt.Sprintf("input-%d", s.asked)
 	s.questions[key] = q
-	signal(s.news)
+	signal.Leave(s.news)
 	s.mu.Unlock()
 	select {
 	case a := <-q.answer:
@@ -371,13 +372,5 @@ func (s *suspension) Ask(ctx context.Context, server string, m session.Message) 
 		defer s.mu.Unlock()
 		delete(s.questions, key)
 		return nil, context.Cause(ctx)
-	}
-}
-
-// signal leaves a signal in c unless one is there.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

@@ -26,9 +26,6 @@ func follow(x *exchange, s *stream, number int, replace bool, begin func(*exchan
 			return true
 		}
 	}
-	if number == unwritten {
-		number = s.written()
-	}
 	x.over = over
 	x.startEvents()
 	err := begin(x)

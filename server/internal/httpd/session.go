@@ -189,7 +189,7 @@ func (h *sessions) drop(s *httpSession) {
 	}
 	h.work.running.Go(func() {
 		s.conversation.Close()
-		s.standing.finish(nil)
+		s.standing.conclude(nil)
 	})
 }
 

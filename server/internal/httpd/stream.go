@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -37,11 +38,11 @@ type stream struct {
 
 	mu      sync.Mutex // guards what follows
 	log     eventLog
-	kept    func()        // called when more is kept; may be nil
-	closed  bool          // no more messages
-	at      *attachment   // the connection that follows the stream; nil if there is none
-	changed chan struct{} // closed at the next change; nil if no one waits
-	opening func() bool   // has a connection follow the stream, unless the client has left; nil if it was called or is not needed
+	kept    func()      // called when more is kept; may be nil
+	closed  bool        // no more messages
+	at      *attachment // the connection that follows the stream; nil if there is none
+	changed signal.Change
+	opening func() bool // has a connection follow the stream, unless the client has left; nil if it was called or is not needed
 }
 
 // An attachment is a connection that follows a stream.
@@ -93,7 +94,7 @@ func (s *stream) add(message []byte) error {
 		return conversation.ErrUnread
 	}
 	log.push(message)
-	s.wake()
+	s.changed.Notify()
 	return nil
 }
 
@@ -124,32 +125,24 @@ func (s *stream) openNow() {
 // the stream, and none will. nil is no answer.
 func (s *stream) conclude(answer []byte) (alone bool) {
 	s.mu.Lock()
-	if s.opening != nil {
+	alone = s.opening != nil
+	switch {
+	case alone:
 		s.opening = nil
 		s.drop()
-		s.mu.Unlock()
-		return true
-	}
-	s.mu.Unlock()
-	s.finish(answer)
-	return false
-}
-
-// finish ends the stream with the answer; nil is no answer.
-func (s *stream) finish(answer []byte) {
-	s.mu.Lock()
-	if !s.closed {
+	case !s.closed:
 		if answer != nil {
 			s.log.push(answer)
 		}
 		s.closed = true
-		s.wake()
+		s.changed.Notify()
 	}
 	kept := s.kept
 	s.mu.Unlock()
 	if kept != nil {
 		kept()
 	}
+	return alone
 }
 
 // drop ends the stream at once, and keeps nothing. s.mu must be held.
@@ -160,25 +153,18 @@ func (s *stream) drop() {
 		s.at.end()
 		s.at = nil
 	}
-	s.wake()
+	s.changed.Notify()
 }
 
-// wake wakes the goroutines that wait for a change. s.mu must be held.
-func (s *stream) wake() {
-	if s.changed != nil {
-		close(s.changed)
-		s.changed = nil
-	}
-}
-
-// after returns the events behind the numbered one, and whether more may come.
+// after returns the events behind the numbered one, which is the last one that was written if it is
+// unwritten, and whether more may come.
 func (s *stream) after(number int) (events []event, more bool, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.changed == nil {
-		s.changed = make(chan struct{})
+	if number == unwritten {
+		number = s.log.written
 	}
-	return s.log.after(number), !s.closed, s.changed
+	return s.log.after(number), !s.closed, s.changed.Next()
 }
 
 // wrote notes that all events up to the numbered one were written.
@@ -230,13 +216,6 @@ func (s *stream) attach(a *attachment, replace bool) (before *attachment, ok boo
 	}
 	s.at = a
 	return before, true
-}
-
-// written returns the number of the last event that was written.
-func (s *stream) written() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.log.written
 }
 
 func (s *stream) detach(a *attachment) {

@@ -161,11 +161,8 @@ func (t *streamable) legacy(x *exchange, m wire.Message) {
 	}
 	defer t.sessions.release(s)
 	switch {
-	case m.IsResponse():
-		s.conversation.Responded(m)
-		x.accepted()
-	case m.IsNotification():
-		s.conversation.Notified(m)
+	case m.IsResponse(), m.IsNotification():
+		s.conversation.Receive(m)
 		x.accepted()
 	default:
 		t.legacyRequest(x, s, m)

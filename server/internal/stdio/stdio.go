@@ -110,7 +110,7 @@ func (c *connection) read(ctx context.Context, lines *wire.Reader) {
 			c.reply(conversation.Refusal(nil, errTooLong))
 		case errors.Is(err, io.EOF):
 			c.drain(ctx)
-			for _, id := range c.conversation.Abandon() {
+			for _, id := range c.conversation.Requests.Abandon() {
 				c.reply(conversation.Refusal(id, errInputEnded))
 			}
 			c.end(io.EOF)
@@ -127,7 +127,7 @@ func (c *connection) read(ctx context.Context, lines *wire.Reader) {
 func (c *connection) drain(ctx context.Context) {
 	out, checks := c.queue.out.(interface{ HasReader() bool })
 	for end := time.Now().Add(drainTime); time.Now().Before(end) && ctx.Err() == nil; {
-		if c.conversation.Drain(ctx, readerCheck) || checks && !out.HasReader() {
+		if c.conversation.Requests.Drain(ctx, readerCheck) || checks && !out.HasReader() {
 			return
 		}
 	}
@@ -151,10 +151,8 @@ func (c *connection) receive(ctx context.Context, line []byte) (taken bool) {
 	switch {
 	case err != nil:
 		c.reply(conversation.Refusal(m.ID, err))
-	case m.IsResponse():
-		c.conversation.Responded(m)
-	case m.IsNotification():
-		c.conversation.Notified(m)
+	case m.IsResponse(), m.IsNotification():
+		c.conversation.Receive(m)
 		if m.Method == "notifications/initialized" && session.IsResent(wire.Member(m.Params, "_meta")) {
 			c.resumed()
 		}

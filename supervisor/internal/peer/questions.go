@@ -52,7 +52,7 @@ type Questions struct {
 	open      map[string]*question
 	bytes     int             // of the questions being answered
 	answering int             // goroutines that get an answer, also of questions that were withdrawn
-	calm      chan struct{}   // closed when answering becomes 0, then replaced
+	calm      signal.Change   // of answering to 0
 	noted     map[string]bool // methods that the host knows the server to ask
 	rootsSent bool            // the server has got a client's roots
 	rootsOpen bool            // it is being answered with them outside a call
@@ -72,7 +72,7 @@ type question struct {
 func newQuestions(c *Conn, h Host) *Questions {
 	return &Questions{
 		conn: c, host: h, seats: make(chan struct{}, maxAsked),
-		open: make(map[string]*question), calm: make(chan struct{}), noted: make(map[string]bool),
+		open: make(map[string]*question), noted: make(map[string]bool),
 	}
 }
 
@@ -211,8 +211,7 @@ func (q *Questions) answered(one *question) {
 	defer q.mu.Unlock()
 	q.bytes -= len(one.message.Params)
 	if q.answering--; q.answering == 0 {
-		close(q.calm)
-		q.calm = make(chan struct{})
+		q.calm.Notify()
 	}
 }
 
@@ -222,7 +221,7 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 	if m.Method == "roots/list" {
 		owner := q.host.Owner(ctx)
 		if owner == nil {
-			return nil, q.refusal("it serves several clients, and the roots of one are not shown to the others")
+			return nil, refusal(q.host.Server, "it serves several clients, and the roots of one are not shown to the others")
 		}
 		return cmp.Or(one.from, owner).Ask(ctx, q.host.Server, asMessage(m))
 	}
@@ -231,7 +230,7 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 		from = q.host.Owner(ctx)
 	}
 	if from == nil {
-		return nil, q.refusal("requests of several clients are under way, so it is unknown which client is meant")
+		return nil, refusal(q.host.Server, "requests of several clients are under way, so it is unknown which client is meant")
 	}
 	select {
 	case q.seats <- struct{}{}:
@@ -261,6 +260,12 @@ func asMessage(m wire.Message) session.Message {
 	return session.Message{ID: m.ID, Method: m.Method, Params: m.Params}
 }
 
+// refusal is the error for a question whose client is not known.
+func refusal(server, why string) error {
+	return &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf(
+		"the router can't pass this request of server %q on: %s; from its next session on, each client gets a process of its own", server, why)}
+}
+
 // isDeclined reports whether a client, or the person who uses it, has declined a
 // question: by an answer that is no acceptance, or by an error. A client that lacks the
 // method was not asked.
@@ -270,11 +275,6 @@ func isDeclined(method string, result json.RawMessage, err error) bool {
 	}
 	action, _ := wire.String(wire.Member(result, "action"))
 	return err == nil && method == "elicitation/create" && action != "accept"
-}
-
-func (q *Questions) refusal(why string) error {
-	return &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf(
-		"the router can't pass this request of server %q on: %s; from its next session on, each client gets a process of its own", q.host.Server, why)}
 }
 
 // withdraw ends a question that the server has cancelled.
@@ -299,7 +299,7 @@ func (q *Questions) RootsSent() bool {
 func (q *Questions) AwaitRoots(ctx context.Context) bool {
 	for {
 		q.mu.Lock()
-		sent, calm := q.rootsSent, q.calm
+		sent, calm := q.rootsSent, q.calm.Next()
 		q.mu.Unlock()
 		if sent {
 			return true
@@ -318,7 +318,7 @@ func (q *Questions) AwaitRoots(ctx context.Context) bool {
 // before ctx and the session ended.
 func (q *Questions) AwaitCalm(ctx context.Context) bool {
 	q.mu.Lock()
-	answering, calm := q.answering, q.calm
+	answering, calm := q.answering, q.calm.Next()
 	q.mu.Unlock()
 	if answering > 0 {
 		select {

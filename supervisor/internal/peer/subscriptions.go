@@ -44,13 +44,13 @@ type Subscriptions struct {
 	mu     sync.Mutex     // guards the fields below
 	count  map[string]int // subscribers by resource; changed only by the holder of turn
 	agreed []string       // resources that a modern server has acknowledged
-	news   chan struct{}  // closed when agreed is replaced, then itself replaced
+	news   signal.Change  // of agreed
 }
 
 func newSubscriptions(c *Conn, notify func(session.Message)) *Subscriptions {
 	return &Subscriptions{
 		conn: c, notify: notify, turn: make(chan struct{}, 1), edits: make(chan struct{}, 1),
-		count: make(map[string]int), news: make(chan struct{}),
+		count: make(map[string]int),
 	}
 }
 
@@ -124,8 +124,7 @@ func (s *Subscriptions) agree(params json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.agreed = agreed
-	close(s.news)
-	s.news = make(chan struct{})
+	s.news.Notify()
 }
 
 // agreement returns what the server has acknowledged last, and a channel that is
@@ -133,7 +132,7 @@ func (s *Subscriptions) agree(params json.RawMessage) {
 func (s *Subscriptions) agreement() (uris []string, news <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.agreed, s.news
+	return s.agreed, s.news.Next()
 }
 
 // awaitAgreement waits until the server has acknowledged the resource.

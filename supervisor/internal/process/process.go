@@ -185,8 +185,7 @@ func (p *Process) Stop(spoke bool) {
 	if !p.HasExited() && !(spoke && signal.Within(p.Exited, graceEOF)) {
 		p.tree.terminate()
 		if !signal.Within(p.Exited, graceTerm) {
-			p.tree.kill()
-			p.tree.force(p.Exited)
+			p.tree.kill(p.Exited)
 			<-p.Exited
 		}
 	}

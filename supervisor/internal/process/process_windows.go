@@ -107,11 +107,10 @@ func (t *tree) wait() exit {
 }
 
 // What the child has left ends with its job object.
-func (t *tree) follow()               {}
-func (t *tree) killLeft()             {}
-func (t *tree) force(<-chan struct{}) {}
+func (t *tree) follow()   {}
+func (t *tree) killLeft() {}
 
 // terminate has nothing to send: Windows has no SIGTERM for programs without a
 // console of ours.
-func (t *tree) terminate() {}
-func (t *tree) kill()      { windows.TerminateJobObject(t.job, 1) }
+func (t *tree) terminate()           {}
+func (t *tree) kill(<-chan struct{}) { windows.TerminateJobObject(t.job, 1) }

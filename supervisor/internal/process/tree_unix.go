@@ -90,7 +90,7 @@ func (t *tree) follow() {
 // again, so the rest of its group is killed and struck off in between.
 func (t *tree) waitForChild() exit {
 	keeper.WaitDead(t.group)
-	t.kill()
+	t.signal(syscall.SIGKILL, keeper.LinkKill)
 	t.guard.remove(t.group)
 	t.mu.Lock()
 	t.reaped = true
@@ -107,13 +107,12 @@ func (t *tree) waitAlone() exit {
 	t.guard.add(t.group)
 	for look := time.NewTicker(20 * time.Millisecond); !t.lead.Ended(); <-look.C {
 	}
-	t.kill()
+	t.signal(syscall.SIGKILL, keeper.LinkKill)
 	t.guard.remove(t.group)
 	return exit{-1, "an unknown cause: the process guard had ended before"}
 }
 
 func (t *tree) terminate() { t.signal(syscall.SIGTERM, keeper.LinkTerm) }
-func (t *tree) kill()      { t.signal(syscall.SIGKILL, keeper.LinkKill) }
 
 func (t *tree) signal(s syscall.Signal, command byte) {
 	switch {
@@ -131,8 +130,9 @@ func (t *tree) signal(s syscall.Signal, command byte) {
 	}
 }
 
-// force makes wait return although the guard process hangs. kill must have been called.
-func (t *tree) force(exited <-chan struct{}) {
+// kill kills the process with its group. It makes wait return although the guard process hangs.
+func (t *tree) kill(exited <-chan struct{}) {
+	t.signal(syscall.SIGKILL, keeper.LinkKill)
 	if t.link == nil || signal.Within(exited, guardTimeout) {
 		return
 	}
