@@ -394,6 +394,13 @@ func TestExecuteDeadlines(t *testing.T) {
 		if err != nil || !r.IsError || s.asked != 1 || time.Since(began) != time.Minute {
 			t.Errorf("a call that was never sent: %s, %v, %d attempts in %v", r.JSON, err, s.asked, time.Since(began))
 		}
+		s = &stub{policy: Policy{Timeout: time.Minute}, call: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, fmt.Errorf("%w: %w", session.ErrOpenEvent, context.Cause(ctx))
+		}}
+		if r, err = execute(t, s, Call{Tool: tool(object)}); err != nil || !strings.Contains(textOf(r), "within 1m0s, and the call was cancelled: its event stream has an event without blank line") {
+			t.Errorf("an event without its end: %s, %v", r.JSON, err)
+		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		left := errors.New("the client left")
 		go cancel(left)
