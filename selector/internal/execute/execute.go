@@ -42,6 +42,7 @@ type Executor struct {
 	cache    cache
 	rates    rates
 	kept     kept
+	repaired sync.Map // the IDs of tools of which it was logged that a result was repaired
 }
 
 // New returns an Executor.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -159,6 +161,10 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 		var what string
 		raw, what = content.Repair(toolsCall, raw)
 		x.repaired = joined(x.repaired, what)
+		if _, said := x.e.repaired.Load(x.delivery.tool.ID); what != "" && !said {
+			x.e.repaired.Store(x.delivery.tool.ID, true)
+			x.e.Log.Warn("repaired a result, whose _meta says how", zap.String("tool", x.delivery.tool.ID))
+		}
 	}
 	ours := x.meta()
 	if theirs == nil {
