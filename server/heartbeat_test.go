@@ -39,6 +39,8 @@ func TestHeartbeat(t *testing.T) {
 			`41s {"progressToken":"p","progress":2,"total":2}`, `56s {"progressToken":"p","progress":2.000001}`}},
 		"a server whose values do not rise": {[]said{{time.Second, own(`"progress":9007199254740993`)}, {time.Second, own(`"progress":1,"message":"again"`)}, {time.Second, ""}}, []string{
 			`1s {"progressToken":"p","progress":9007199254740993}`, `2s {"progressToken":"p","progress":9007199254740994,"message":"again"}`}},
+		"a server whose value can't rise": {[]said{{time.Second, own(`"progress":1.7976931348623157e308`)}, {time.Second, own(`"progress":1`)}, {40 * time.Second, ""}}, []string{
+			`1s {"progressToken":"p","progress":1.7976931348623157e308}`}},
 		"a server that begins with 0": {[]said{{time.Second, own(`"progress":0`)}, {time.Second, own(`"progress":0.5`)}, {time.Second, ""}}, []string{
 			`1s {"progressToken":"p","progress":0}`, `2s {"progressToken":"p","progress":0.5}`}},
 	} {

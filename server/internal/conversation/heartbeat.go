@@ -111,9 +111,12 @@ func (b *heartbeat) next() float64 {
 	return max(b.last+heartbeatStep, math.Nextafter(b.last, math.Inf(1)))
 }
 
-// send sends a notification with this progress. b.mu must be held, so that values come in order; a
-// Writer does not wait for the client.
+// send sends a notification with this progress, unless no number is above the last one. b.mu must be
+// held, so that values come in order; a Writer does not wait for the client.
 func (b *heartbeat) send(m session.Message, value float64) {
+	if math.IsInf(value, 1) {
+		return
+	}
 	b.begun, b.last = true, value
 	b.timer.Reset(heartbeatEvery)
 	b.writer.Send(wire.AppendNotification(nil, m.Method, m.Params))
