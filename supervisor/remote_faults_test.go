@@ -170,6 +170,7 @@ func TestRemoteGone(t *testing.T) {
 // A response that is no answer makes its call fail, and harms no other call.
 func TestRemoteNonsense(t *testing.T) {
 	t.Parallel()
+	limited := 0 // calls of limited, which come one after the other
 	srv := newFar(t, func(f *far) {
 		f.id = "s1"
 		f.answer = func(w http.ResponseWriter, v visit) bool {
@@ -177,7 +178,22 @@ func TestRemoteNonsense(t *testing.T) {
 			switch name {
 			case "html":
 				w.Header().Set("Content-Type", "text/html")
-				io.WriteString(w, "<html>  Sign\nin</html>")
+				io.WriteString(w, "<html><title>  Sign\nin</title></html>")
+			case "limited":
+				limited++
+				w.Header().Set("Retry-After", "0")
+				if limited%3 == 0 {
+					result(w, v.m, `{}`)
+					break
+				}
+				w.WriteHeader(http.StatusTooManyRequests)
+			case "long":
+				w.Header().Set("Retry-After", "61")
+				w.WriteHeader(http.StatusTooManyRequests)
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"slow down"}}`, v.m.ID)
+			case "unended":
+				w.Header().Set("Content-Type", "text/event-stream")
+				fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":%s,"result":{}}`, v.m.ID)
 			case "502":
 				http.Error(w, strings.Repeat("bad ", 1000), http.StatusBadGateway)
 			case "huge":
@@ -202,7 +218,7 @@ func TestRemoteNonsense(t *testing.T) {
 	f := supervise(t, at(srv.URL, config.StreamableHTTP))
 	f.await("r", status.Ready)
 	for name, want := range map[string]string{
-		"html": "HTTP 200 OK: <html> Sign in</html>", "502": "HTTP 502 Bad Gateway: bad bad", "accepted": "HTTP 202 Accepted", "huge": "answered with more than 64 MiB", "params": "wrong (code -32602)", "batch": "",
+		"html": "HTTP 200 OK: Sign in", "limited": "", "long": "HTTP 429 Too Many Requests: slow down; try again in 61 seconds", "unended": "", "502": "HTTP 502 Bad Gateway: bad bad", "accepted": "HTTP 202 Accepted", "huge": "answered with more than 64 MiB", "params": "wrong (code -32602)", "batch": "",
 	} {
 		_, err := f.call("r", name, "{}")
 		if got := fmt.Sprint(err); want != "" && !strings.Contains(got, want) || want == "" && err != nil || len(got) > 300 {

@@ -159,6 +159,10 @@ var (
 	// ErrClosed is wrapped by the error of a request that was sent, if the session ended
 	// before the answer came.
 	ErrClosed = errors.New("session closed")
+
+	// ErrOpenEvent is wrapped by the error of a request that was given up while the server's event
+	// stream had an event without its end.
+	ErrOpenEvent = errors.New("its event stream has an event without blank line, which would end it")
 )
 
 // An Error is a JSON-RPC error object as the other side sent it.

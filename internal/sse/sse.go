@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"io"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -18,11 +19,15 @@ type Event struct {
 	Data  []byte        // owned by the caller of Next; nil without data
 	ID    string        // if HasID
 	HasID bool          // an empty ID resets the stream's last id
+	Cut   bool          // the stream has ended before the event's blank line
 	Retry time.Duration // to wait before the next connection; 0 if absent
 }
 
 // A Reader reads a stream of events.
 type Reader struct {
+	// Open, if it is set, is true while an event has data and not yet its blank line.
+	Open *atomic.Bool
+
 	r       *bufio.Reader
 	max     int  // bytes of an event's data, and of a line
 	begun   bool // the first line was read
@@ -42,6 +47,9 @@ func NewReader(r io.Reader, max int) *Reader {
 func (e *Reader) Next() (Event, error) {
 	var ev Event
 	filled, tooLong := false, false
+	if e.Open != nil {
+		defer e.Open.Store(false)
+	}
 	for {
 		line, err := e.line()
 		switch {
@@ -52,6 +60,9 @@ func (e *Reader) Next() (Event, error) {
 			return Event{}, err
 		case err == nil && len(line) > 0:
 			filled = ev.field(line) || filled
+			if e.Open != nil && ev.Data != nil {
+				e.Open.Store(true)
+			}
 			if !tooLong && len(ev.Data) > e.max {
 				tooLong, e.skipped = true, wire.Ends{}
 				e.skipped.Add(ev.Data)
@@ -61,7 +72,7 @@ func (e *Reader) Next() (Event, error) {
 			}
 			continue
 		}
-		switch {
+		switch ev.Cut = err != nil; {
 		case tooLong:
 			return ev, wire.ErrTooLong
 		case filled:
@@ -110,12 +121,15 @@ func (ev *Event) field(line []byte) bool {
 }
 
 // line returns the next line without its end, which is CR LF, LF or CR. It is valid until the
-// next call. A last line without an end is dropped.
+// next call. A last line may lack its end if the stream ends as it should.
 func (e *Reader) line() ([]byte, error) {
 	e.buf = e.buf[:0]
 	tooLong := false
 	for {
 		if _, err := e.r.Peek(1); err != nil {
+			if err == io.EOF && len(e.buf) > 0 && !tooLong {
+				return e.withoutMark(), nil
+			}
 			return nil, err
 		}
 		chunk, _ := e.r.Peek(e.r.Buffered())

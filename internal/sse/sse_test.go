@@ -10,7 +10,7 @@ import (
 func TestEvents(t *testing.T) {
 	for in, want := range map[string]string{
 		"\ufeffdata: a\n\n":                               "a",
-		"data:a\r\n\r\ndata: b\r\rdata:c":                 "a|b",
+		"data:a\r\n\r\ndata: b\r\rdata:c":                 "a|b|c",
 		"data: a\ndata\ndata: b\n\n":                      "a\n\nb",
 		": x\n\n\n\nevent: e\nid: 1\nretry: 5\ndata:\n\n": "e#1@5ms:",
 		"id: 1\n\nfoo: bar\nid: a\x00b\nretry: x\n\n":     "#1",

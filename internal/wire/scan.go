@@ -14,6 +14,7 @@ type survey struct {
 	bits      uint64 // all bytes of strings, eight at a time, or-ed: without a high bit all is ASCII
 	surrogate bool   // an escape in a string is half of a pair of UTF-16, perhaps without the other half
 	deepest   int    // the deepest level of an array or object
+	media     bool   // a string begins as the types of pictures and sounds do
 }
 
 func (s *survey) isASCII() bool { return s.bits&highs == 0 }
@@ -32,6 +33,17 @@ func (e *syntaxError) Error() string {
 // checks that b is valid JSON up to that point; white space around the object is allowed.
 func Members(b []byte, f func(key string, value []byte) bool) error {
 	return members(b, new(survey), func(key string, start, end int) bool { return f(key, b[start:end:end]) })
+}
+
+// MediaMembers does the same as [Members], and reports whether any string in b begins with image or
+// audio, as the types of pictures and sounds do: the scan that it needs anyway finds that.
+func MediaMembers(b []byte, f func(key string, value []byte)) (media bool, err error) {
+	var seen survey
+	err = members(b, &seen, func(key string, start, end int) bool {
+		f(key, b[start:end:end])
+		return true
+	})
+	return seen.media, err
 }
 
 // members does the same as Members, with the offsets of the value and a survey.
@@ -296,6 +308,9 @@ func skipString(b []byte, i int, seen *survey) (int, error) {
 		return i, &syntaxError{i, "expected a string"}
 	}
 	i++
+	if len(b)-i >= 5 && (string(b[i:i+5]) == "image" || string(b[i:i+5]) == "audio") {
+		seen.media = true
+	}
 	var all uint64 // for seen.bits
 	for {
 		for len(b)-i >= 8 {

@@ -43,6 +43,7 @@ func behaviours() map[string]behaviour {
 	return map[string]behaviour{
 		"echo":   {"Return the arguments as text.", `{"message":{"type":"string"}}`, safe, echo},
 		"say":    {"Return the argument text as text.", `{"text":{"type":"string"}}`, safe, sayText},
+		"answer": {"Return the argument result as the result.", `{"result":{"type":"object"}}`, safe, answerWith},
 		"refuse": {"Fail with a JSON-RPC error with the argument text as its message.", `{"text":{"type":"string"}}`, safe, refuseWith},
 		"pid":    {"Return the process id of this server.", `{}`, safe, func(*call) (string, *rpcError) { return text(fmt.Sprint(os.Getpid())), nil }},
 		"cwd":    {"Return the working directory of this server.", `{}`, safe, workingDirectory},
@@ -179,6 +180,12 @@ func sayText(c *call) (string, *rpcError) {
 	var a struct{ Text string }
 	json.Unmarshal(c.arguments, &a)
 	return text(a.Text), nil
+}
+
+func answerWith(c *call) (string, *rpcError) {
+	var a struct{ Result json.RawMessage }
+	json.Unmarshal(c.arguments, &a)
+	return string(a.Result), nil
 }
 
 func refuseWith(c *call) (string, *rpcError) {

@@ -188,7 +188,7 @@ func (d *delivery) send(ctx context.Context) (raw json.RawMessage, err error) {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case timeout > 0 && !time.Now().Before(d.deadline):
-		return nil, &timeoutError{d.server, d.what, timeout, pattern}
+		return nil, &timeoutError{d.server, d.what, timeout, pattern, errors.Is(err, session.ErrOpenEvent)}
 	}
 	if errors.Is(err, session.ErrClosed) {
 		fate := "whether the call took effect is unknown, and it is not sent again"
@@ -229,12 +229,16 @@ type timeoutError struct {
 	server, what string
 	limit        time.Duration
 	pattern      string // that set the limit, "" if it is the server's
+	open         bool   // see [session.ErrOpenEvent]
 }
 
 func (e *timeoutError) Error() string {
 	where := `"timeout" can be set in its entry`
 	if e.pattern != "" {
 		where = fmt.Sprintf(`time can be set in its entry, in "tools", "timeout", %q`, e.pattern)
+	}
+	if e.open {
+		return fmt.Sprintf("server %q did not answer %s within %s, and the call was cancelled: %v", e.server, e.what, e.limit, session.ErrOpenEvent)
 	}
 	return fmt.Sprintf("server %q did not answer %s within %s, and the call was cancelled; a longer %s", e.server, e.what, e.limit, where)
 }

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -41,6 +42,7 @@ type Executor struct {
 	cache    cache
 	rates    rates
 	kept     kept
+	repaired sync.Map // the IDs of tools of which it was logged that a result was repaired
 }
 
 // New returns an Executor.
@@ -109,7 +111,7 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 }
 
 // Relay sends another request to a server, once its session is up, and returns the
-// server's result unchanged. The error wraps a [*session.Error], the server's own or one
+// server's result, unchanged but for repairs of its content. The error wraps a [*session.Error], the server's own or one
 // that says why there is no answer and wraps the reason too, or is the cause of ctx's end.
 func (e *Executor) Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error) {
 	ctx, span := StartSpan(ctx, e.Tracer, r.Method, "", r.Meta)
@@ -133,13 +135,29 @@ func (e *Executor) Relay(ctx context.Context, server string, r session.Request) 
 	if span.IsRecording() {
 		EndSpan(span, errorType(raw, err))
 	}
-	if _, ok := errors.AsType[*session.Error](err); err == nil || ok {
+	if err == nil {
+		return repaired(r.Method, raw), nil
+	}
+	if _, ok := errors.AsType[*session.Error](err); ok {
 		return raw, err
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	return nil, &relayError{session.Error{Code: session.CodeInternal, Message: err.Error()}, err}
+}
+
+// repaired returns the result of another request with its content repaired, and says so in _meta.
+func repaired(method string, raw json.RawMessage) json.RawMessage {
+	raw, what := content.Repair(method, raw)
+	if what == "" {
+		return raw
+	}
+	meta := wire.Member(raw, "_meta")
+	if !wire.IsObject(meta) {
+		meta = []byte("{}")
+	}
+	return wire.SetMember(raw, "_meta", wire.SetMember(meta, "repaired", wire.AppendString(nil, what)))
 }
 
 // A relayError is why a request other than a call has no answer.

@@ -394,6 +394,13 @@ func TestExecuteDeadlines(t *testing.T) {
 		if err != nil || !r.IsError || s.asked != 1 || time.Since(began) != time.Minute {
 			t.Errorf("a call that was never sent: %s, %v, %d attempts in %v", r.JSON, err, s.asked, time.Since(began))
 		}
+		s = &stub{policy: Policy{Timeout: time.Minute}, call: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, fmt.Errorf("%w: %w", session.ErrOpenEvent, context.Cause(ctx))
+		}}
+		if r, err = execute(t, s, Call{Tool: tool(object)}); err != nil || !strings.Contains(textOf(r), "within 1m0s, and the call was cancelled: its event stream has an event without blank line") {
+			t.Errorf("an event without its end: %s, %v", r.JSON, err)
+		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		left := errors.New("the client left")
 		go cancel(left)
@@ -404,14 +411,18 @@ func TestExecuteDeadlines(t *testing.T) {
 }
 
 func BenchmarkExecute(b *testing.B) {
-	result := json.RawMessage(`{"content":[{"type":"text","text":"ok"}]}`)
-	s := newExecutor(registry.New(), &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return result, nil }})
-	c := Call{Tool: tool(`{"type":"object","properties":{"s":{"type":"string"}}}`), Arguments: json.RawMessage(`{"s":"hello"}`), Params: json.RawMessage(`{"name":"x","arguments":{"s":"hello"}}`)}
-	b.ReportAllocs()
-	for b.Loop() {
-		if r, err := s.Execute(b.Context(), c); err != nil || r.IsError {
-			b.Fatal(err)
-		}
+	for name, text := range map[string]string{"short": "ok", "1MB": strings.Repeat(`{\"name\": \"a text\", \"n\": 12}\n`, 32_000)} {
+		b.Run(name, func(b *testing.B) {
+			result := json.RawMessage(`{"content":[{"type":"text","text":"` + text + `"}]}`)
+			s := newExecutor(registry.New(), &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return result, nil }})
+			c := Call{Tool: tool(`{"type":"object","properties":{"s":{"type":"string"}}}`), Arguments: json.RawMessage(`{"s":"hello"}`), Params: json.RawMessage(`{"name":"x","arguments":{"s":"hello"}}`)}
+			b.ReportAllocs()
+			for b.Loop() {
+				if r, err := s.Execute(b.Context(), c); err != nil || r.IsError {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -38,7 +41,7 @@ type Provenance struct {
 	Checked  bool     // the arguments were validated against the tool's schema, and fit it
 	Path     []string // the IDs of all tools that were tried, if another than the first one answered; they follow the nodes in execution_path
 	Cached   bool     // the result was used before
-	Repaired string   // what was done to the arguments; "" if nothing was
+	Repaired string   // what was done to the arguments and to the content; "" if nothing was
 }
 
 // JSON returns the members for _meta, an object. It is written by hand: it is part of
@@ -133,23 +136,36 @@ func (x *execution) meta() json.RawMessage {
 	return p.JSON()
 }
 
-// addMeta returns the server's result with our members in its _meta.
+// addMeta returns the server's result with our members in its _meta, and with its content
+// repaired where that is needed.
 func (x *execution) addMeta(raw json.RawMessage) Result {
-	var theirs []byte
+	var theirs, shown, structured []byte
 	failed := false
-	err := wire.Members(raw, func(key string, value []byte) bool {
+	media, err := wire.MediaMembers(raw, func(key string, value []byte) {
 		switch key {
 		case "_meta":
 			theirs = value
+		case "content":
+			shown = value
+		case "structuredContent":
+			structured = value
 		case "isError":
 			failed = string(value) == "true"
 		}
-		return true
 	})
 	if err != nil {
 		return x.fail("server " + x.delivery.tool.Server + " answered with something that is no result object")
 	}
 	r := Result{IsError: failed, Tool: x.delivery.tool}
+	if !content.Fits(shown, structured, media) {
+		var what string
+		raw, what = content.Repair(toolsCall, raw)
+		x.repaired = joined(x.repaired, what)
+		if _, said := x.e.repaired.Load(x.delivery.tool.ID); what != "" && !said {
+			x.e.repaired.Store(x.delivery.tool.ID, true)
+			x.e.Log.Warn("repaired a result, whose _meta says how", zap.String("tool", x.delivery.tool.ID))
+		}
+	}
 	ours := x.meta()
 	if theirs == nil {
 		r.JSON = wire.AddMember(raw, "_meta", ours)
@@ -161,6 +177,14 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 	}
 	r.Limit = resultLimit(x.delivery.tool, &x.delivery.policy, len(r.JSON))
 	return r
+}
+
+// joined returns two lists of repairs as one.
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
 }
 
 // merge returns an object with the members of both objects, of which those of ours come first.

@@ -37,6 +37,8 @@ type Request struct {
 	end     context.CancelCauseFunc
 	asker   *suspension // may ask the client in the answer to this request, nil for none; guarded by Requests.mu
 	waiting *suspension // for which the answer lets the client come back
+
+	heartbeat *heartbeat // nil if the client has not asked for progress
 }
 
 // A Call is a request that is being handled. From is asked and notified on
@@ -124,10 +126,12 @@ func (r *Request) Run() (line []byte) {
 // Handle runs the method's handler and closes the request. It fails if the request was
 // cancelled, so that no answer is expected.
 func (r *Request) Handle() (result json.RawMessage, err error) {
+	stop := r.startHeartbeat()
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicked(r, p)
 		}
+		stop()
 		open := r.Requests.remove(r)
 		r.end(nil)
 		if !open {
@@ -258,6 +262,10 @@ func (r *Request) Notify(_ string, m session.Message) {
 		if !severe(m, level) {
 			return
 		}
+	}
+	if m.Method == progressMethod && r.heartbeat != nil {
+		r.heartbeat.pass(m)
+		return
 	}
 	r.writer.Send(wire.AppendNotification(nil, m.Method, m.Params))
 }

@@ -336,7 +336,7 @@ func (s *suspension) Notify(server string, m session.Message) {
 	if r == nil {
 		return
 	}
-	if m.Method == "notifications/progress" {
+	if m.Method == progressMethod {
 		token := wire.Member(r.Meta, "progressToken") // r need not be the request that began it
 		if token == nil {
 			return

@@ -80,17 +80,20 @@ func (a *adapter) callResult(result json.RawMessage) json.RawMessage {
 	}) != nil {
 		return result
 	}
-	if len(content) == 0 || content[0] != '[' {
-		a.note("content: made an array")
-		result, content = wire.SetMember(result, "content", []byte("[]")), []byte("[]")
-	}
 	result = a.eachOf(result, "content", content, a.block)
 	if structured == nil || wire.IsObject(structured) {
 		return result
 	}
 	a.note("structuredContent: moved to content, since it must be an object")
 	result = wire.DeleteMember(result, "structuredContent")
-	return wire.SetMember(result, "content", appendElement(wire.Member(result, "content"), asText(structured)))
+	shown, text := wire.Member(result, "content"), asText(structured)
+	switch {
+	case bytes.Contains(shown, text): // as package content added it
+		return result
+	case !wire.IsArray(shown):
+		shown = []byte("[]")
+	}
+	return wire.SetMember(result, "content", appendElement(shown, text))
 }
 
 // each adapts the elements of an array in the result.

@@ -24,6 +24,8 @@ type Conn struct {
 	Flood    Flood
 	Spoke    atomic.Bool // a message has come from the server
 
+	OpenEvent atomic.Bool // as that of [Outgoing], where one stream has all answers
+
 	server string
 	link   Link
 	handle func(m wire.Message, origin int64) error // acts on a request or notification
@@ -58,7 +60,7 @@ func (c *Conn) begin(ctx context.Context, r session.Request) (*call, error) {
 		return nil, notSent(c, err)
 	}
 	line := wire.AppendRequest(make([]byte, 0, len(params)+len(r.Method)+64), one.id, r.Method, params)
-	one.sent = Outgoing{ID: one.id, Method: r.Method, Params: params, Meta: r.Meta, Line: line}
+	one.sent = Outgoing{ID: one.id, Method: r.Method, Params: params, Meta: r.Meta, Line: line, Repeatable: r.Repeatable || r.Method != "tools/call"}
 	if err := c.link.Send(ctx, &one.sent); err != nil {
 		c.Calls.remove(one)
 		return nil, notSent(c, err)
@@ -83,6 +85,9 @@ func (c *Conn) await(ctx context.Context, one *call) (json.RawMessage, error) {
 		return reply.Result()
 	case <-ctx.Done():
 		c.cancel(one)
+		if one.sent.OpenEvent.Load() || c.OpenEvent.Load() {
+			return nil, fmt.Errorf("%w: %w", session.ErrOpenEvent, context.Cause(ctx))
+		}
 		return nil, context.Cause(ctx)
 	case <-c.life.Done():
 		select {

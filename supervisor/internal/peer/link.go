@@ -38,6 +38,9 @@ type Outgoing struct {
 	Meta   json.RawMessage // the client's _meta; nil if it sent none
 	Line   []byte          // the whole message and a line end
 	Unsent atomic.Bool     // set before the session ends if nothing of the message was sent
+
+	Repeatable bool        // a request that may take effect twice
+	OpenEvent  atomic.Bool // data of an event has come in answer to it, and no blank line that ends the event
 }
 
 // A Reply ends a request: it is the server's response, or the reason why none comes.

@@ -207,6 +207,38 @@ func TestCallCancelled(t *testing.T) {
 }
 
 // The trail of a call begins with the server's answer, and not with the reason why none comes.
+// A call that is given up says that an event of its answer has no end, whichever stream it is on.
+func TestCallOfOpenEvent(t *testing.T) {
+	for name, open := range map[string]func(*Conn, *Outgoing){
+		"its own stream":  func(_ *Conn, o *Outgoing) { o.OpenEvent.Store(true) },
+		"that of all":     func(c *Conn, _ *Outgoing) { c.OpenEvent.Store(true) },
+		"none of streams": func(*Conn, *Outgoing) {},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var c *Conn
+		p := New(Host{Server: "s"}, func(conn *Conn) Link {
+			c = conn
+			return linkOf(func(o *Outgoing) {
+				if o.ID != 0 {
+					open(c, o)
+					cancel()
+				}
+			})
+		})
+		_, err := p.Call(ctx, session.Request{Method: "tools/call"})
+		if !errors.Is(err, context.Canceled) || errors.Is(err, session.ErrOpenEvent) != (name != "none of streams") {
+			t.Errorf("%s: %v", name, err)
+		}
+		p.Close(errors.New("done"))
+	}
+}
+
+// linkOf is a link that only calls a function.
+type linkOf func(*Outgoing)
+
+func (f linkOf) Send(_ context.Context, o *Outgoing) error { f(o); return nil }
+func (f linkOf) SendLater(o *Outgoing) error               { f(o); return nil }
+
 func TestTrailOfACall(t *testing.T) {
 	for name, test := range map[string]struct {
 		settle func(*Peer, *script, int64)

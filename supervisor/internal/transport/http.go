@@ -262,12 +262,15 @@ func isPassing(err error) bool {
 // try sends a message once and receives what comes back. last says that it will
 // not be tried again, whatever the answer.
 func (l *Streamable) try(ctx context.Context, o *peer.Outgoing, revision string, last bool) error {
-	r, err := l.request(ctx, http.MethodPost, "application/json, "+eventStream, o.Line)
-	if err != nil {
-		return fmt.Errorf("%w: %w", session.ErrNotSent, err)
-	}
-	l.mirrors.address(r.Header, o, revision)
-	resp, err := l.site.do(r)
+	var inSession bool
+	resp, err := l.site.patient(ctx, o.Repeatable, func() (*http.Request, error) {
+		r, err := l.request(ctx, http.MethodPost, "application/json, "+eventStream, o.Line)
+		if err == nil {
+			l.mirrors.address(r.Header, o, revision)
+			inSession = r.Header.Get("Mcp-Session-Id") != ""
+		}
+		return r, err
+	})
 	if err != nil {
 		if ctx.Err() == nil && (errors.Is(err, session.ErrNotSent) || errors.Is(err, session.ErrClosed)) {
 			l.unreached.Add(1)
@@ -277,7 +280,7 @@ func (l *Streamable) try(ctx context.Context, o *peer.Outgoing, revision string,
 	l.unreached.Store(0)
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		return l.refused(resp, o, r.Header.Get("Mcp-Session-Id") != "", last)
+		return l.refused(resp, o, inSession, last)
 	}
 	if id := resp.Header.Get("Mcp-Session-Id"); id != "" && o.Method == peer.Initialize {
 		l.mu.Lock()
@@ -318,6 +321,9 @@ func (l *Streamable) refused(resp *http.Response, o *peer.Outgoing, inSession, l
 		return fmt.Errorf("%w: %w", session.ErrNotSent, errForgotten)
 	case code == codeHeaderMismatch && !last:
 		return errMismatch
+	case m.Error != nil && retryAdvice(resp) != "": // which the error need not say
+		message, _ := wire.String(wire.Member(m.Error, "message"))
+		return l.site.statusError(resp, []byte(message))
 	case m.Error == nil || o.ID == 0, o.Method == peer.Initialize && !isModern(code):
 		return l.site.statusError(resp, body)
 	}

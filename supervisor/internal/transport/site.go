@@ -253,7 +253,8 @@ func (s *Site) send(r *http.Request) (*http.Response, error) {
 // A StatusError is an HTTP response that does not answer the request.
 type StatusError struct {
 	Status int
-	Text   string // the beginning of its body
+	Text   string // the beginning of its body, or the title of the page that it is
+	Advice string // when to try again, as the server says; "" if it does not
 }
 
 // NotHere reports whether the server of this url has another transport or era. "400
@@ -265,15 +266,18 @@ func (e *StatusError) NotHere() bool {
 
 // statusError returns the error of a response.
 func (s *Site) statusError(resp *http.Response, body []byte) *StatusError {
-	text := s.hide(string(body[:min(len(body), maxRefusal)]))
+	text := titleOf(s.hide(string(body[:min(len(body), maxRefusal)])))
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), shown)], "")), " ")
-	return &StatusError{resp.StatusCode, text}
+	return &StatusError{resp.StatusCode, text, retryAdvice(resp)}
 }
 
 func (e *StatusError) Error() string {
 	s := fmt.Sprintf("the server answered HTTP %d %s", e.Status, http.StatusText(e.Status))
 	if e.Text != "" {
 		s += ": " + e.Text
+	}
+	if e.Advice != "" {
+		s += "; " + e.Advice
 	}
 	return s
 }

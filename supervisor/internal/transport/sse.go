@@ -77,6 +77,7 @@ func NewSSE(c *peer.Conn, e *Events, log *zap.Logger) *SSE {
 
 // Start begins to read the event stream, until the session ends.
 func (l *SSE) Start() {
+	l.stream.Open = &l.conn.OpenEvent
 	l.conn.Go(func() {
 		defer l.body.Close()
 		l.read()
@@ -199,12 +200,13 @@ func (l *SSE) deliver(ctx context.Context, o *peer.Outgoing) {
 }
 
 func (l *SSE) post(ctx context.Context, o *peer.Outgoing) error {
-	r, err := l.site.request(ctx, http.MethodPost, l.to, "*/*", o.Line)
-	if err != nil {
-		return fmt.Errorf("%w: %w", session.ErrNotSent, err)
-	}
-	trace(r.Header, o)
-	resp, err := l.site.do(r)
+	resp, err := l.site.patient(ctx, o.Repeatable, func() (*http.Request, error) {
+		r, err := l.site.request(ctx, http.MethodPost, l.to, "*/*", o.Line)
+		if err == nil {
+			trace(r.Header, o)
+		}
+		return r, err
+	})
 	if err != nil {
 		return asUnsent(err)
 	}

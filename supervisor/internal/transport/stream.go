@@ -163,6 +163,9 @@ func (l *Streamable) get(ctx context.Context, lastID string) (*http.Response, er
 // o is nil, until the answer has come or the stream ends.
 func (l *Streamable) read(body io.Reader, o *peer.Outgoing, at *position, revision string) (answered bool, err error) {
 	stream := sse.NewReader(body, wire.MaxLine)
+	if o != nil {
+		stream.Open = &o.OpenEvent
+	}
 	for {
 		l.conn.Pace()
 		ev, err := stream.Next()
@@ -174,9 +177,24 @@ func (l *Streamable) read(body io.Reader, o *peer.Outgoing, at *position, revisi
 		case err != nil:
 			return false, err
 		}
+		if ev.Cut && !wire.Valid(ev.Data) { // a part, which must come again
+			continue
+		}
 		at.note(ev)
-		if len(ev.Data) > 0 && (ev.Name == "" || ev.Name == "message") && l.accept(ev.Data, o, revision) {
+		if isMessage(ev, o != nil) && l.accept(ev.Data, o, revision) {
 			return true, nil
 		}
 	}
+}
+
+// isMessage reports whether the event holds a message. In answer to a request, some servers name
+// the event otherwise.
+func isMessage(ev sse.Event, answers bool) bool {
+	switch {
+	case len(ev.Data) == 0:
+		return false
+	case ev.Name == "" || ev.Name == "message":
+		return true
+	}
+	return answers && wire.Member(ev.Data, "jsonrpc") != nil
 }

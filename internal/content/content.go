@@ -1,0 +1,226 @@
+// Package content repairs the content of results that servers send: what a client would not show,
+// and pictures and sounds that a model's API would refuse, since then every later turn of the
+// conversation fails too. What needs no repair keeps its bytes.
+package content
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// Fits reports whether the result of a tool with this content and structuredContent, each nil if
+// it is absent, needs no repair. media is what [wire.MediaMembers] says of the result. If Fits
+// reports false, [Repair] must judge.
+func Fits(content, structured []byte, media bool) bool {
+	if media || !wire.IsArray(content) {
+		return false
+	}
+	switch inside := bytes.TrimLeft(content[1:], " \t\r\n"); inside[0] {
+	case '{':
+		return true
+	case ']':
+		return isAbsent(structured)
+	}
+	return false
+}
+
+func isAbsent(value []byte) bool { return value == nil || string(value) == "null" }
+
+// Repair returns the result of a method, an object, with its content repaired, and what was
+// done; "" if nothing was.
+func Repair(method string, result []byte) (repaired []byte, what string) {
+	var r repairer
+	switch method {
+	case "tools/call", "tasks/result":
+		result = r.call(result)
+	case "prompts/get":
+		result = r.each(result, "messages", wire.Member(result, "messages"), r.message)
+	case "resources/read":
+		result = r.each(result, "contents", wire.Member(result, "contents"), r.resource)
+	}
+	return result, strings.Join(r.notes, "; ")
+}
+
+// A repairer repairs one result.
+type repairer struct {
+	notes   []string // what was done
+	repairs int
+}
+
+// maxNotes bounds what is said of one result.
+const maxNotes = 10
+
+func (r *repairer) note(format string, args ...any) {
+	r.repairs++
+	switch {
+	case r.repairs <= maxNotes:
+		r.notes = append(r.notes, fmt.Sprintf(format, args...))
+	case r.repairs == maxNotes+1:
+		r.notes = append(r.notes, "and more")
+	}
+}
+
+// call repairs the result of a tool, unless it is no answer yet: a task, or a question.
+func (r *repairer) call(result []byte) []byte {
+	var content, structured []byte
+	pending, own := false, false
+	media, err := wire.MediaMembers(result, func(key string, value []byte) {
+		switch key {
+		case "content":
+			content = value
+		case "structuredContent":
+			structured = value
+		case "resultType":
+			pending = pending || string(value) != `"complete"`
+		case "task":
+			pending = pending || wire.IsObject(value)
+			own = true
+		case "isError", "_meta":
+		default:
+			own = true
+		}
+	})
+	if err != nil || pending && isAbsent(content) || Fits(content, structured, media) {
+		return result
+	}
+	switch empty := isEmpty(content); {
+	case wire.IsArray(content) && !empty:
+	case empty && !isAbsent(structured):
+		r.note("content: added the JSON of structuredContent")
+		content = array(textBlock(string(structured)))
+	case isAbsent(content) && (own || content == nil):
+		r.note("content: added the JSON of the result, which had none")
+		content = array(textBlock(string(result)))
+	case isBlock(content):
+		r.note("content: made an array")
+		content = array(content)
+	default:
+		r.note("content: made an array of text")
+		content = array(textBlock(textOf(content)))
+	}
+	if r.repairs > 0 {
+		result = wire.SetMember(result, "content", content)
+	}
+	return r.each(result, "content", content, r.block)
+}
+
+// isEmpty reports whether content has nothing to show.
+func isEmpty(content []byte) bool {
+	if !wire.IsArray(content) {
+		return isAbsent(content)
+	}
+	inside := bytes.TrimLeft(content[1:], " \t\r\n")
+	return inside[0] == ']'
+}
+
+func isBlock(value []byte) bool {
+	kind, _ := wire.String(wire.Member(value, "type"))
+	return slices.Contains([]string{"text", "image", "audio", "resource", "resource_link"}, kind)
+}
+
+func array(element []byte) []byte { return slices.Concat([]byte("["), element, []byte("]")) }
+
+func textBlock(text string) []byte {
+	return append(wire.AppendString([]byte(`{"type":"text","text":`), text), '}')
+}
+
+// textOf returns a string as it is, and any other value as JSON.
+func textOf(value []byte) string {
+	if text, ok := wire.String(value); ok {
+		return text
+	}
+	return string(value)
+}
+
+// each repairs the elements of an array of the result.
+func (r *repairer) each(result []byte, member string, elements []byte, repair func(at string, element []byte) []byte) []byte {
+	var repaired [][]byte
+	before := r.repairs
+	wire.Elements(elements, func(element []byte) bool {
+		repaired = append(repaired, repair(fmt.Sprintf("%s[%d]", member, len(repaired)), element))
+		return true
+	})
+	if r.repairs == before {
+		return result
+	}
+	return wire.SetMember(result, member, array(bytes.Join(repaired, []byte(","))))
+}
+
+// block repairs a content block.
+func (r *repairer) block(at string, block []byte) []byte {
+	if !wire.IsObject(block) {
+		r.note("%s: made text", at)
+		return textBlock(textOf(block))
+	}
+	switch kind, _ := wire.String(wire.Member(block, "type")); kind {
+	case "image", "audio":
+		return r.media(at, kind, block)
+	case "resource":
+		return r.inside(at, block, "resource", r.resource)
+	}
+	return block
+}
+
+// message repairs a message of a prompt, whose content is one block.
+func (r *repairer) message(at string, message []byte) []byte {
+	return r.inside(at, message, "content", r.block)
+}
+
+// inside repairs a member that is an object.
+func (r *repairer) inside(at string, object []byte, member string, repair func(at string, value []byte) []byte) []byte {
+	value := wire.Member(object, member)
+	if !wire.IsObject(value) {
+		return object
+	}
+	before := r.repairs
+	if value = repair(at+"."+member, value); r.repairs == before {
+		return object
+	}
+	return wire.SetMember(object, member, value)
+}
+
+// media repairs a block that holds a picture or a sound.
+func (r *repairer) media(at, kind string, block []byte) []byte {
+	data := wire.Member(block, "data")
+	if len(data) == 0 || data[0] != '"' {
+		r.note("%s: made text, since it has no data", at)
+		return textBlock(string(block))
+	}
+	declared, _ := wire.String(wire.Member(block, "mimeType"))
+	m := examine(kind, declared, data)
+	if m.what == "" {
+		return block
+	}
+	r.note("%s: %s", at, m.what)
+	if m.kind == "text" {
+		block = wire.DeleteMember(wire.DeleteMember(block, "data"), "mimeType")
+		block = wire.SetMember(block, "text", wire.AppendString(nil, m.text))
+	} else {
+		block = m.into(block, "data")
+	}
+	return wire.SetMember(block, "type", wire.AppendString(nil, m.kind))
+}
+
+// resource repairs the contents of a resource that is a picture or a sound.
+func (r *repairer) resource(at string, contents []byte) []byte {
+	blob := wire.Member(contents, "blob")
+	declared, _ := wire.String(wire.Member(contents, "mimeType"))
+	kind, _, _ := strings.Cut(declared, "/")
+	if len(blob) == 0 || blob[0] != '"' || kind != "image" && kind != "audio" {
+		return contents
+	}
+	m := examine(kind, declared, blob)
+	if m.what == "" {
+		return contents
+	}
+	r.note("%s: %s", at, m.what)
+	if m.kind != "text" {
+		return m.into(contents, "blob")
+	}
+	contents = wire.SetMember(wire.DeleteMember(contents, "blob"), "text", wire.AppendString(nil, m.text))
+	return wire.SetMember(contents, "mimeType", wire.AppendString(nil, m.mime))
+}

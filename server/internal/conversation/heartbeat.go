@@ -1,0 +1,123 @@
+package conversation
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+const (
+	progressMethod = "notifications/progress"
+
+	// heartbeatEvery is how long the client of a request hears nothing before it is notified
+	// that the request is still under way: clients give up after 60 s.
+	heartbeatEvery = 15 * time.Second
+
+	// heartbeatStep is by how much a heartbeat raises the progress. It is so small that the
+	// first value of a server is nearly always larger.
+	heartbeatStep = 1e-6
+)
+
+// A heartbeat notifies the client of a request of progress: of the server's, and every
+// heartbeatEvery that the server says nothing. "The progress value MUST increase with each
+// notification", so a server's value that does not is raised.
+type heartbeat struct {
+	ctx    context.Context // of the request
+	token  []byte
+	writer Writer
+
+	mu    sync.Mutex // guards what follows
+	timer *time.Timer
+	ended bool
+	begun bool    // any progress was sent
+	last  float64 // the progress that was sent last
+	total []byte  // of the server's last progress; nil if it has none
+}
+
+// startHeartbeat begins the heartbeat of the request, if its client has asked for progress. The
+// caller must call stop, which returns when nothing is sent any more.
+func (r *Request) startHeartbeat() (stop func()) {
+	token := wire.Member(r.Meta, "progressToken")
+	if !r.how.Asks || token == nil || string(token) == "null" {
+		return func() {}
+	}
+	b := &heartbeat{ctx: r.ctx, token: token, writer: r.writer}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timer = time.AfterFunc(heartbeatEvery, b.beat)
+	r.heartbeat = b
+	return b.stop
+}
+
+func (b *heartbeat) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+	b.timer.Stop()
+}
+
+// beat sends a heartbeat.
+func (b *heartbeat) beat() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended || b.ctx.Err() != nil {
+		return
+	}
+	value := b.next()
+	params := append([]byte(`{"progressToken":`), b.token...)
+	params = strconv.AppendFloat(append(params, `,"progress":`...), value, 'f', -1, 64)
+	if total, err := strconv.ParseFloat(string(b.total), 64); err == nil && value <= total {
+		params = append(append(params, `,"total":`...), b.total...)
+	}
+	b.send(session.Message{Method: progressMethod, Params: append(params, '}')}, value)
+}
+
+// pass sends the server's progress.
+func (b *heartbeat) pass(m session.Message) {
+	var progress []byte
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return
+	}
+	b.total = nil
+	wire.Members(m.Params, func(key string, value []byte) bool {
+		switch key {
+		case "progress":
+			progress = value
+		case "total":
+			b.total = append([]byte(nil), value...) // the message is a part of a line in a buffer
+		}
+		return true
+	})
+	value, err := strconv.ParseFloat(string(progress), 64)
+	switch {
+	case err != nil: // not for us to judge
+		value = b.last
+	case b.begun && value <= b.last:
+		value = b.next()
+		m.Params = wire.SetMember(m.Params, "progress", strconv.AppendFloat(nil, value, 'f', -1, 64))
+	}
+	b.send(m, value)
+}
+
+// next returns a value above the last one. b.mu must be held.
+func (b *heartbeat) next() float64 {
+	return max(b.last+heartbeatStep, math.Nextafter(b.last, math.Inf(1)))
+}
+
+// send sends a notification with this progress, unless no number is above the last one. b.mu must be
+// held, so that values come in order; a Writer does not wait for the client.
+func (b *heartbeat) send(m session.Message, value float64) {
+	if math.IsInf(value, 1) {
+		return
+	}
+	b.begun, b.last = true, value
+	b.timer.Reset(heartbeatEvery)
+	b.writer.Send(wire.AppendNotification(nil, m.Method, m.Params))
+}
