@@ -78,7 +78,7 @@ func (e *evaluation) fitsUnevaluated(s *jsonschema.Schema, v any, rest *unevalua
 	a := all{e: e}
 	if object, ok := v.(map[string]any); ok && s.UnevaluatedProperties != nil {
 		for name := range rest.members {
-			if !a.and(e.fitsMember(s.UnevaluatedProperties, name, object[name])) {
+			if !a.and(e.fitsMember(s.UnevaluatedProperties, name, object[name], false)) {
 				return false
 			}
 		}

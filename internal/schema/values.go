@@ -11,8 +11,8 @@ import (
 )
 
 // fitsMember compares a member with a schema.
-func (e *evaluation) fitsMember(s *jsonschema.Schema, name string, v any) bool {
-	e.path = append(e.path, place{name: name})
+func (e *evaluation) fitsMember(s *jsonschema.Schema, name string, v any, declared bool) bool {
+	e.path = append(e.path, place{name: name, declared: declared})
 	fits := e.fits(s, v, nil)
 	e.path = e.path[:len(e.path)-1]
 	return fits
@@ -103,16 +103,16 @@ func (e *evaluation) fitsNamed(s *jsonschema.Schema, name string, v any) (fits, 
 	a := all{e: e}
 	if property, ok := s.Properties[name]; ok {
 		evaluated = true
-		a.and(e.fitsMember(property, name, v))
+		a.and(e.fitsMember(property, name, v, true))
 	}
 	for re, property := range s.PatternProperties {
 		if e.finds(re, name) {
 			evaluated = true
-			a.and(e.fitsMember(property, name, v))
+			a.and(e.fitsMember(property, name, v, false))
 		}
 	}
 	if additional, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && !evaluated {
-		a.and(e.fitsMember(additional, name, v))
+		a.and(e.fitsMember(additional, name, v, false))
 	}
 	return !a.failed, evaluated
 }

@@ -198,6 +198,9 @@ func (x *execution) report(r Result, err error) (Result, error) {
 			Tool: x.call.Tool, Answered: r.Tool, Client: x.call.Client, Principal: x.call.PrincipalName, Profile: x.call.Profile, Trace: x.trace, Began: x.began, Took: time.Since(x.began),
 			Attempts: x.delivery.attempts, Arguments: x.call.Arguments, Result: r.JSON, Cached: x.cached,
 		}
+		if x.repaired != "" {
+			e.Arguments = x.args
+		}
 		e.Outcome, e.Fault = OutcomeOf(r, err)
 		o.Executed(e)
 	}
