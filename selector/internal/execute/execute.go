@@ -219,7 +219,10 @@ func (x *execution) checkArguments(ctx context.Context) (faults []string) {
 		now := x.e.Check(ctx, c.Tool, c.Arguments)
 		checked = &now
 	}
-	x.args, x.sent, x.repaired, x.fits = checked.Arguments, checked.Sent, checked.Repaired, checked.passed()
+	x.args, x.sent, x.fits = checked.Arguments, checked.Sent, checked.passed()
+	if x.repaired = c.Repaired; checked.Repaired != "" {
+		x.repaired = strings.TrimPrefix(c.Repaired+"; "+checked.Repaired, "; ")
+	}
 	x.checked = x.fits
 	if checked.Unchecked && !x.delivery.policy.MustCheck { // the server gets them as they are, and the result says so
 		return nil
