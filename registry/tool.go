@@ -23,9 +23,13 @@ type NormalizedTool struct {
 	InputSchema json.RawMessage `json:"input_schema"`
 
 	// Fixed are arguments, an object, that every call has and that clients may not send: a
-	// profile sets them. InputSchema and Definition do not have them, Server's own schema,
-	// ServerSchema, does. Both are nil if a profile fixes nothing.
-	Fixed        json.RawMessage `json:"-"`
+	// profile sets them. InputSchema and Definition do not have them, ServerSchema does. Nil if a
+	// profile fixes nothing.
+	Fixed json.RawMessage `json:"-"`
+
+	// ServerSchema is the schema with which arguments are compared, if InputSchema, which clients
+	// see, lacks rules of it: what a profile fixes, and patterns that APIs of models refuse. Nil if
+	// it is InputSchema.
 	ServerSchema json.RawMessage `json:"-"`
 
 	// Doubt says why Hints are not believed where they declare that the tool does no harm: its
