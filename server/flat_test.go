@@ -45,6 +45,8 @@ func TestCallForms(t *testing.T) {
 		{`"{\"tool\":\"s:echo\",\"n\":7}"`, "s:echo", `{"n":7}`, "the arguments stood next to the tool's name"},
 		{`{"parameters":{"tool":"s:echo","n":7}}`, "s:echo", `{"n":7}`, "the arguments stood next to the tool's name"},
 		{`{"tool":"s:echo","name":"s:echo","n":1}`, "s:echo", `{"n":1}`, "the arguments stood next to the tool's name"},
+		{`{"tool":"s:echo","arguments":{"n":7},"wait_for_previous":true}`, "s:echo", `{"n":7}`, `the argument "wait_for_previous" was left out`},
+		{`{"tool":"s:echo","n":7,"wait_for_previous":true}`, "s:echo", `{"n":7}`, `the argument "wait_for_previous" was left out; the arguments stood next to the tool's name`},
 
 		// What the tool declares is the tool's.
 		{`{"tool":"s:user","name":"Bob","id":"7"}`, "s:user", `{"name":"Bob","id":"7"}`, "the arguments stood next to the tool's name"},

@@ -22,6 +22,9 @@ var (
 	containers = []string{"arguments", "parameters", "args", "params", "input"}
 )
 
+// geminiArgument is what Gemini's command line adds to the schema of every tool, for itself.
+const geminiArgument = "wait_for_previous"
+
 // agreements are words of agreement to route_task. No repair moves one.
 var agreements = []string{"run_anyway", "allow_destructive"}
 
@@ -110,10 +113,13 @@ func (form callForm) arguments(called string, tool *registry.NormalizedTool, che
 	if value := wire.Member(rest, "arguments"); string(value) == "null" && !declares("arguments") {
 		rest = wire.DeleteMember(rest, "arguments")
 	}
-	form.rest = rest
 	if form.key != "tool" {
 		how = fmt.Sprintf("the tool was named by %q", form.key)
 	}
+	if less := json.RawMessage(wire.DeleteMember(rest, geminiArgument)); len(less) < len(rest) && !declares(geminiArgument) {
+		rest, how = less, strings.TrimPrefix(fmt.Sprintf("%s; the argument %q was left out", how, geminiArgument), "; ")
+	}
+	form.rest = rest
 	form.key = "tool"
 	switch {
 	case isEmpty(rest):
