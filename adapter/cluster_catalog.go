@@ -132,7 +132,7 @@ func (g *goneOffers) put(server string, o registry.Offer) {
 	}
 	kept := goneOffer{Offer: registry.Offer{Tools: o.Tools, LastSeen: o.LastSeen, Confirmed: o.Confirmed}}
 	for i := range o.Tools {
-		kept.bytes += len(o.Tools[i].Definition) + len(o.Tools[i].Flat) + len(o.Tools[i].InputSchema) + len(o.Tools[i].Description)
+		kept.bytes += len(o.Tools[i].Definition) + len(o.Tools[i].Flat) + len(o.Tools[i].InputSchema) + len(o.Tools[i].ServerSchema) + len(o.Tools[i].Description)
 	}
 	if g.offers == nil {
 		g.offers = make(map[string]goneOffer)

@@ -25,7 +25,8 @@ import (
 // The rules are those of the clients in use: the TypeScript SDK rejects a list if a field
 // has another type than in the specification or a schema is not an object schema. The
 // Anthropic API rejects a request if a schema has anyOf, oneOf or allOf at its top level;
-// Flat has these three merged.
+// Flat has these three merged. An API also refuses a request for a regular expression that its
+// engine does not know; only ServerSchema has these.
 //
 // An error says why the tool cannot be offered.
 func Normalize(server string, raw json.RawMessage, rename map[string]string) (registry.NormalizedTool, error) {
@@ -62,6 +63,12 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 
 	schema := r.inputSchema(tool)
 	r.outputSchema(tool)
+	if bytes.Contains(raw, []byte(`"pattern`)) {
+		whole := bytes.Clone(hujson.Value{Value: schema.Object}.Pack())
+		if clean(&r, schema, "inputSchema", true) {
+			t.ServerSchema = whole
+		}
+	}
 	t.Repairs = r
 	if t.Definition, err = pack(definition); err != nil {
 		return t, err

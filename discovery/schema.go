@@ -25,7 +25,15 @@ func (r *repairs) inputSchema(tool object) object {
 		schema.put("type", hujson.String("object"))
 	}
 	r.members(schema, "inputSchema")
+	clean(r, schema, "inputSchema", false)
 	return schema
+}
+
+// clean repairs the types of a schema, or its patterns, and reports whether it changed any; see
+// [cleaner].
+func clean(r *repairs, schema object, where string, patterns bool) (changed bool) {
+	c := cleaner{r: r, patterns: patterns, path: []string{where}}
+	return c.clean(schema)
 }
 
 // outputSchema removes an outputSchema that is not an object schema: clients of
@@ -46,6 +54,8 @@ func (r *repairs) outputSchema(tool object) {
 		return
 	}
 	r.members(schema, "outputSchema")
+	clean(r, schema, "outputSchema", false)
+	clean(r, schema, "outputSchema", true)
 }
 
 // members makes properties a map of schema objects and required an array of

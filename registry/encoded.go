@@ -57,6 +57,12 @@ func encode(server string, o Offer) ([]byte, error) {
 		e.bytes(o.LastSeen[name])
 	}
 	e.bytes(confirmed)
+	for i := range o.Tools { // few tools have one
+		if schema := o.Tools[i].ServerSchema; schema != nil {
+			e.number(i)
+			e.bytes(schema)
+		}
+	}
 	return e, nil
 }
 
@@ -92,6 +98,14 @@ func decode(data []byte) (server string, o Offer, err error) {
 		o.LastSeen[name] = d.bytes()
 	}
 	confirmed := d.bytes()
+	for len(d.rest) > 0 {
+		i, schema := d.number(), d.bytes()
+		if i >= len(o.Tools) {
+			d.failed = true
+			break
+		}
+		o.Tools[i].ServerSchema = schema
+	}
 	if d.failed || len(d.rest) > 0 {
 		return "", Offer{}, errors.New("the values are not those of an offer")
 	}

@@ -41,7 +41,8 @@ func TestDecodeShares(t *testing.T) {
 	one := tool("s", "t", "")
 	one.InputSchema = json.RawMessage(`{"type":"object"}`)
 	one.Definition = json.RawMessage(`{"name":"t","inputSchema":{"type":"object"},"title":"T"}`)
-	data, err := encode("s", Offer{Tools: []NormalizedTool{one}})
+	one.ServerSchema = json.RawMessage(`{"type":"object","minProperties":1}`)
+	data, err := encode("s", Offer{Tools: []NormalizedTool{tool("s", "first", ""), one}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,10 @@ func TestDecodeShares(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	definition, schema := o.Tools[0].Definition, o.Tools[0].InputSchema
+	definition, schema := o.Tools[1].Definition, o.Tools[1].InputSchema
+	if o.Tools[0].ServerSchema != nil || string(o.Tools[1].ServerSchema) != string(one.ServerSchema) {
+		t.Errorf("the server's schemas are %s and %s", o.Tools[0].ServerSchema, o.Tools[1].ServerSchema)
+	}
 	if at := bytes.Index(definition, schema); at < 0 || &definition[at] != &schema[0] {
 		t.Error("the schema is a copy")
 	}

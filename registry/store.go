@@ -54,7 +54,7 @@ const maxOffer = 64 << 20
 func (o *Offer) size() (n int) {
 	for i := range o.Tools {
 		t := &o.Tools[i]
-		n += len(t.Definition) + len(t.InputSchema) + len(t.Flat) + len(t.Description)
+		n += len(t.Definition) + len(t.InputSchema) + len(t.ServerSchema) + len(t.Flat) + len(t.Description)
 	}
 	for i := range o.Prompts {
 		n += len(o.Prompts[i].Definition) + len(o.Prompts[i].Description)

@@ -1,6 +1,11 @@
 package registry
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
 
 // A NormalizedTool is one tool of one server, cleaned of what would break
 // clients and tagged with what it is good for. It is shared and never modified
@@ -23,9 +28,13 @@ type NormalizedTool struct {
 	InputSchema json.RawMessage `json:"input_schema"`
 
 	// Fixed are arguments, an object, that every call has and that clients may not send: a
-	// profile sets them. InputSchema and Definition do not have them, Server's own schema,
-	// ServerSchema, does. Both are nil if a profile fixes nothing.
-	Fixed        json.RawMessage `json:"-"`
+	// profile sets them. InputSchema and Definition do not have them, ServerSchema does. Nil if a
+	// profile fixes nothing.
+	Fixed json.RawMessage `json:"-"`
+
+	// ServerSchema is the schema with which arguments are compared, if InputSchema, which clients
+	// see, lacks rules of it: what a profile fixes, and patterns that APIs of models refuse. Nil if
+	// it is InputSchema.
 	ServerSchema json.RawMessage `json:"-"`
 
 	// Doubt says why Hints are not believed where they declare that the tool does no harm: its
@@ -82,14 +91,31 @@ func (t *NormalizedTool) Repeatable() bool {
 	return t.Doubt == "" && (t.Hints.IsReadOnly() || t.Hints.IsIdempotent())
 }
 
+// ForModels reports whether a model may see the tool. MCP Apps: the tool is for the user interface
+// of its server alone if its _meta.ui.visibility is a list without "model".
+func (t *NormalizedTool) ForModels() bool {
+	if !bytes.Contains(t.Definition, []byte(`"visibility"`)) {
+		return true
+	}
+	visibility := wire.Member(wire.Member(wire.Member(t.Definition, "_meta"), "ui"), "visibility")
+	sees := false
+	err := wire.Elements(visibility, func(value []byte) bool {
+		sees = sees || string(value) == `"model"`
+		return true
+	})
+	return sees || err != nil // what is no list says nothing
+}
+
 // BytesPerToken is how many bytes of JSON or text count as a token.
 const BytesPerToken = 4
 
-// Tokens returns what a list of the tools costs a model.
+// Tokens returns what a list of those tools that models may see costs one.
 func Tokens(tools []*NormalizedTool) int {
-	bytes := 0
+	size := 0
 	for _, t := range tools {
-		bytes += len(t.Definition)
+		if t.ForModels() {
+			size += len(t.Definition)
+		}
 	}
-	return bytes / BytesPerToken
+	return size / BytesPerToken
 }

@@ -103,7 +103,7 @@ func sameEverywhere(t *registry.NormalizedTool) bool {
 		return false
 	}
 	takes := t.InputSchema
-	if t.Fixed != nil { // by a profile, and not for all servers alike
+	if t.ServerSchema != nil { // a profile fixes some, and not for all servers alike
 		takes = t.ServerSchema
 	}
 	same := !nested(takes, "allOf", "anyOf", "oneOf", "$ref")

@@ -25,6 +25,7 @@ type display struct {
 	decider *decider
 	live    func() (*Options, <-chan struct{})
 	version string // of the router
+	names   serverNames
 	log     *zap.Logger
 
 	mu  sync.Mutex // one goroutine at a time replaces now
@@ -35,12 +36,14 @@ type display struct {
 type displayed struct {
 	options  *Options
 	decision *decision
+	snapshot *registry.Snapshot // when the servers were looked at
+	servers  []string           // that find_tools names
 	catalog  *catalog.Options
 	info     json.RawMessage // our serverInfo
 }
 
 func newDisplay(r Router, o Options, log *zap.Logger) *display {
-	d := &display{router: r, decider: &decider{router: r, log: log}, live: o.Live, version: o.Version, log: log}
+	d := &display{router: r, decider: &decider{router: r, log: log}, live: o.Live, version: o.Version, names: serverNames{uses: o.Uses}, log: log}
 	if d.live == nil {
 		d.live = func() (*Options, <-chan struct{}) { return &o, nil }
 	}
@@ -74,23 +77,26 @@ func (d *display) info() json.RawMessage { return d.current().info }
 
 // current returns what follows from the options in force.
 func (d *display) current() *displayed {
-	o := d.options()
-	if now := d.now.Load(); now.is(o, d.decider.now.Load()) && now.decision.isFinal() {
+	o, snapshot := d.options(), d.router.Snapshot()
+	if now := d.now.Load(); now.is(o, snapshot, d.decider.now.Load()) && now.decision.isFinal() {
 		return now // each call comes here
 	}
 	decided := d.decider.decide(o.Mode, o.ToolBudget)
-	if now := d.now.Load(); now.is(o, decided) {
+	if now := d.now.Load(); now.is(o, snapshot, decided) {
 		return now
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	next := &displayed{options: o, decision: decided}
-	if now := d.now.Load(); now != nil && now.options == o && now.catalog.Search == decided.search {
+	next := &displayed{options: o, decision: decided, snapshot: snapshot}
+	if decided.search {
+		next.servers = d.names.of(d.router.Servers())
+	}
+	if now := d.now.Load(); now != nil && now.options == o && now.catalog.Search == decided.search && slices.Equal(now.servers, next.servers) {
 		next.catalog, next.info = now.catalog, now.info
 	} else {
 		next.catalog = &catalog.Options{
 			Names: o.Names, Separator: o.Separator, Prefix: o.Prefix, Search: decided.search, Pinned: slices.Clone(o.Pinned),
-			Own: listedOwn(o, decided.search), ListWait: o.ListWait,
+			Own: d.listedOwn(o, next), ListWait: o.ListWait,
 		}
 		next.info = serverInfo(o.Name, d.version)
 	}
@@ -98,9 +104,9 @@ func (d *display) current() *displayed {
 	return next
 }
 
-// is reports whether d follows from the options and the decision. Nil does not.
-func (d *displayed) is(o *Options, decision *decision) bool {
-	return d != nil && d.options == o && d.decision == decision
+// is reports whether d follows from the options, the catalog and the decision. Nil does not.
+func (d *displayed) is(o *Options, s *registry.Snapshot, decision *decision) bool {
+	return d != nil && d.options == o && d.snapshot == s && d.decision == decision
 }
 
 // serverInfo returns the router's serverInfo. A title is what clients show, so a router with a
@@ -148,17 +154,19 @@ func (d *display) settle(ctx context.Context, c *catalog.Catalog) {
 }
 
 // listedOwn returns the router's own tools that are listed.
-func listedOwn(o *Options, search bool) (listed []catalog.OwnTool) {
+func (d *display) listedOwn(o *Options, next *displayed) (listed []catalog.OwnTool) {
 	for _, own := range tools.Own() {
-		lists := search
+		lists, definition := next.decision.search, own.Definition
 		switch own.Name {
+		case "find_tools":
+			definition = d.names.add(definition, next.servers)
 		case "read_result":
 			lists = o.LimitsResults
 		case "list_categories", "classify_text":
 			lists = o.Classifies
 		}
 		if lists {
-			listed = append(listed, catalog.OwnTool{Name: own.Name, Definition: own.Definition})
+			listed = append(listed, catalog.OwnTool{Name: own.Name, Definition: definition})
 		}
 	}
 	return listed

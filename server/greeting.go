@@ -47,9 +47,12 @@ func (g *greeting) discover(context.Context, conversation.Call) (json.RawMessage
 // a task, whose state the client then asks for.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
+// skillsExtension is the extension whose requests, such as skills/list, are not relayed.
+const skillsExtension = "io.modelcontextprotocol/skills"
+
 // capabilities are what clients may ask for: everything that the router relays,
 // whether or not a server that has it is up yet; of extensions, those that servers
-// have.
+// have, as far as their requests are relayed.
 func (g *greeting) capabilities(modern bool) json.RawMessage {
 	const all = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"logging":{},"completions":{}}`
 	extensions := make(map[string]json.RawMessage)
@@ -62,6 +65,7 @@ func (g *greeting) capabilities(modern bool) json.RawMessage {
 			return true
 		})
 	}
+	delete(extensions, skillsExtension)
 	if !modern {
 		delete(extensions, tasksExtension)
 	}

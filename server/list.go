@@ -28,6 +28,10 @@ func (s *Server) list(ctx context.Context, c conversation.Call) (json.RawMessage
 		list = view.Resources
 	case c.Method == "resources/templates/list":
 		list = view.Templates
+	case showsApps(c.Capabilities()) && wantsFlat(c.ClientName()):
+		list = view.FlatAppTools
+	case showsApps(c.Capabilities()):
+		list = view.AppTools
 	case wantsFlat(c.ClientName()):
 		list = view.FlatTools
 	}
@@ -45,6 +49,12 @@ func (s *Server) list(ctx context.Context, c conversation.Call) (json.RawMessage
 		s.opts.Savings.Listed(c.ClientName(), c.PrincipalName, s.display.options().Profile, len(page)/registry.BytesPerToken)
 	}
 	return page, nil
+}
+
+// showsApps reports whether a client with the capabilities shows the user interfaces of servers
+// (MCP Apps), which need tools that models do not see.
+func showsApps(capabilities json.RawMessage) bool {
+	return wire.Member(wire.Member(capabilities, "extensions"), "io.modelcontextprotocol/ui") != nil
 }
 
 // wantsFlat reports whether the client gives the definitions of tools to the

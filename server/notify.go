@@ -145,7 +145,7 @@ func (n *notifier) run(ctx context.Context, notified func()) {
 // whether there are any.
 func (n *notifier) notify(last, now *catalog.View) (any bool) {
 	differ := map[string]bool{
-		"toolsListChanged":     !now.Tools.Equal(last.Tools),
+		"toolsListChanged":     !now.AppTools.Equal(last.AppTools),
 		"promptsListChanged":   !now.PromptList.Equal(last.PromptList),
 		"resourcesListChanged": !now.Resources.Equal(last.Resources) || !now.Templates.Equal(last.Templates),
 	}

@@ -81,6 +81,10 @@ type Options struct {
 	// be modified. nil: the options never change.
 	Live func() (*Options, <-chan struct{})
 
+	// Uses returns how often the tools of each server were called; nil if that is not known. It is
+	// called once, if find_tools can't name all servers.
+	Uses func() map[string]int
+
 	Version string      // of the router
 	Log     *zap.Logger // nil discards
 

@@ -87,11 +87,13 @@ func (x *Indexes) Others(ctx context.Context) (*Collection, error) {
 	return x.others.current(ctx, x.registry)
 }
 
-// toolItems returns the tools of a snapshot.
+// toolItems returns the tools of a snapshot that models may see.
 func toolItems(s *registry.Snapshot) []registry.Item {
-	items := make([]registry.Item, len(s.Tools()))
-	for i, t := range s.Tools() {
-		items[i].Tool = t
+	items := make([]registry.Item, 0, len(s.Tools()))
+	for _, t := range s.Tools() {
+		if t.ForModels() {
+			items = append(items, registry.Item{Tool: t})
+		}
 	}
 	return items
 }

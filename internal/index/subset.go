@@ -136,7 +136,14 @@ func isOf(i, original registry.Item) bool {
 		return true
 	}
 	t, of := i.Tool, original.Tool
-	return t != nil && of != nil && t.Fixed != nil && t.ID == of.ID && bytes.Equal(t.ServerSchema, of.InputSchema) // bytes in one place are not compared
+	if t == nil || of == nil || t.Fixed == nil || t.ID != of.ID {
+		return false
+	}
+	theirs := of.ServerSchema
+	if theirs == nil {
+		theirs = of.InputSchema
+	}
+	return bytes.Equal(t.ServerSchema, theirs) // bytes in one place are not compared
 }
 
 // maxSets bounds the sets that are kept of a collection, each of a bit for each item. There is

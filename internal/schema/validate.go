@@ -3,16 +3,13 @@ package schema
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -29,34 +26,48 @@ const (
 // stepsPerLook is how many steps are taken between two looks at the context.
 const stepsPerLook = 1 << 10
 
-var english = message.NewPrinter(language.English)
-
 // Validate returns a sentence for each place where the JSON value does not fit the schema, at most
 // 10, with its path below root; none if it fits. With an error, it is not known whether the value
 // fits: the cause of ctx's end, or one that matches [ErrCostly].
 func (s *Schema) Validate(ctx context.Context, root string, value json.RawMessage) (faults []string, err error) {
+	e := evaluation{meter: meter{ctx: ctx}, most: maxFaults}
+	switch err := e.run(s, value); {
+	case errors.As(err, new(invalid)):
+		return []string{root + ": " + err.Error()}, nil
+	case err != nil:
+		return nil, err
+	}
+	for _, f := range e.faults {
+		faults = append(faults, f.text(root))
+	}
+	return faults, nil
+}
+
+// invalid is an error for a value that is not JSON.
+type invalid struct{ error }
+
+// run compares the JSON value with the schema. It returns an error if it is not known whether the
+// value fits.
+func (e *evaluation) run(s *Schema, value json.RawMessage) (err error) {
 	if hasMore(value, maxMembers) {
-		return nil, costly("the value has more than %d members and elements", maxMembers)
+		return costly("the value has more than %d members and elements", maxMembers)
 	}
 	v, err := wire.Decode(value)
 	if err != nil {
-		return []string{root + ": " + err.Error()}, nil
+		return invalid{err}
 	}
-	e := evaluation{meter: meter{ctx, maxSteps + 4*len(value), stepsPerLook}}
+	e.steps, e.look = maxSteps+4*len(value), stepsPerLook
 	defer func() {
 		switch end := recover().(type) {
 		case nil:
 		case stopped:
-			faults, err = nil, end.err
+			err = end.err
 		default:
 			panic(end)
 		}
 	}()
 	e.fits(s.root, v, nil)
-	for _, f := range e.faults {
-		faults = append(faults, f.text(root))
-	}
-	return faults, nil
+	return nil
 }
 
 // hasMore reports whether a JSON value has more than so many values in it.
@@ -86,47 +97,15 @@ type evaluation struct {
 	nesting int
 	path    []place // of the value at hand
 	quiet   bool    // no faults are wanted
+	most    int     // faults that are wanted
 	faults  []fault
+	repairs bool                 // the faults are to be repaired
+	strings [][]place            // with repairs, of the strings where the schema wants strings
 	anchors []*jsonschema.Schema // with a dynamic anchor, that are being evaluated
 }
 
-// A place is a member or an item.
-type place struct {
-	name  string
-	index int // if name is ""
-	item  bool
-}
-
-// A fault is a place where the value does not fit.
-type fault struct {
-	path []place
-	kind jsonschema.ErrorKind
-}
-
-func (f fault) text(root string) string {
-	for _, p := range f.path {
-		if p.item {
-			root += "." + strconv.Itoa(p.index)
-		} else {
-			root += "." + p.name
-		}
-	}
-	text := root + ": " + f.kind.LocalizedString(english)
-	if len(text) > maxFault {
-		text = strings.ToValidUTF8(text[:maxFault], "") + "…"
-	}
-	return text
-}
-
-// fail records a fault at the value at hand.
-func (e *evaluation) fail(what func() jsonschema.ErrorKind) {
-	if e.wantsMore() {
-		e.faults = append(e.faults, fault{slices.Clone(e.path), what()})
-	}
-}
-
 // wantsMore reports whether to go on although the value does not fit.
-func (e *evaluation) wantsMore() bool { return !e.quiet && len(e.faults) < maxFaults }
+func (e *evaluation) wantsMore() bool { return !e.quiet && len(e.faults) < e.most }
 
 // matches is fits without faults.
 func (e *evaluation) matches(s *jsonschema.Schema, v any, rest *unevaluated) bool {
@@ -258,16 +237,19 @@ func (c *comparison) conditions(v any) bool {
 
 // isAllowed compares v with the keywords for values of any type.
 func (e *evaluation) isAllowed(s *jsonschema.Schema, v any) bool {
+	if _, ok := v.(string); ok && e.repairs && !e.quiet && wantsString(s) {
+		e.strings = append(e.strings, slices.Clone(e.path))
+	}
 	if s.Types != nil && !s.Types.IsEmpty() && !e.hasType(*s.Types, v) {
-		e.fail(func() jsonschema.ErrorKind { return &kind.Type{Got: typeOf(v), Want: s.Types.ToStrings()} })
+		e.failAs(v, func() jsonschema.ErrorKind { return &kind.Type{Got: typeOf(v), Want: s.Types.ToStrings()} })
 		return false
 	}
 	if s.Const != nil && !e.equal(v, *s.Const) {
-		e.fail(func() jsonschema.ErrorKind { return &kind.Const{Got: v, Want: *s.Const} })
+		e.failAs(v, func() jsonschema.ErrorKind { return &kind.Const{Got: v, Want: *s.Const} })
 		return false
 	}
 	if s.Enum != nil && !slices.ContainsFunc(s.Enum.Values, func(one any) bool { return e.equal(v, one) }) {
-		e.fail(func() jsonschema.ErrorKind { return &kind.Enum{Got: v, Want: s.Enum.Values} })
+		e.failAs(v, func() jsonschema.ErrorKind { return &kind.Enum{Got: v, Want: s.Enum.Values} })
 		return false
 	}
 	if s.Format != nil && s.Format.Name != "regex" { // an expression that Go does not know may be right

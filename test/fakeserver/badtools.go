@@ -25,6 +25,8 @@ var badTools = []string{
 	`{"name":"network_ref","inputSchema":{"type":"object","properties":{"a":{"$ref":"https://example.invalid/a.json"}}}}`,
 	`{"name":"recursive_ref","inputSchema":{"type":"object","properties":{"a":{"$ref":"#"}}}}`,
 	`{"name":"bad_pattern","inputSchema":{"type":"object","properties":{"a":{"type":"string","pattern":"(?<=x)("}}}}`,
+	`{"name":"look_ahead","inputSchema":{"type":"object","properties":{"a":{"type":"string","pattern":"^(?!-)[a-z-]+$"}}}}`,
+	`{"name":"any_type","inputSchema":{"type":"object","properties":{"a":{"type":"any"},"b":{"type":null}}}}`,
 	`{"name":"unknown_dialect","inputSchema":{"$schema":"https://example.invalid/dialect","type":"object"}}`,
 	`{"name":"bad_header","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"not a header\n"}}}}`,
 	`{"name":"deep_schema","inputSchema":` + strings.Repeat(`{"type":"object","properties":{"a":`, 500) + `{}` + strings.Repeat(`}}`, 500) + `}`,

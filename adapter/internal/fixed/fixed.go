@@ -19,7 +19,9 @@ func Tool(t *registry.NormalizedTool, values json.RawMessage) *registry.Normaliz
 	e := eraser{names: make(map[string]bool)}
 	_ = wire.Members(values, func(name string, _ []byte) bool { e.names[name] = true; return true })
 	clone := *t
-	clone.Fixed, clone.ServerSchema = values, t.InputSchema
+	if clone.Fixed = values; t.ServerSchema == nil {
+		clone.ServerSchema = t.InputSchema
+	}
 	clone.InputSchema = e.erase(t.InputSchema)
 	clone.Definition = e.definition(t.Definition)
 	if t.Flat != nil {

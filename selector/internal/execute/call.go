@@ -23,6 +23,9 @@ type Call struct {
 	// checked again; nil if they were not checked.
 	Checked *Checked
 
+	// Repaired says how Arguments differ from what the client wrote; "" if they do not.
+	Repaired string
+
 	// From is the client for which the tool runs; nil for the router itself.
 	From session.Client
 

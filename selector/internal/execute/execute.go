@@ -216,6 +216,9 @@ func (x *execution) report(r Result, err error) (Result, error) {
 			Tool: x.call.Tool, Answered: r.Tool, Client: x.call.Client, Principal: x.call.PrincipalName, Profile: x.call.Profile, Trace: x.trace, Began: x.began, Took: time.Since(x.began),
 			Attempts: x.delivery.attempts, Arguments: x.call.Arguments, Result: r.JSON, Cached: x.cached,
 		}
+		if x.repaired != "" {
+			e.Arguments = x.args
+		}
 		e.Outcome, e.Fault = OutcomeOf(r, err)
 		o.Executed(e)
 	}
@@ -234,7 +237,10 @@ func (x *execution) checkArguments(ctx context.Context) (faults []string) {
 		now := x.e.Check(ctx, c.Tool, c.Arguments)
 		checked = &now
 	}
-	x.args, x.sent, x.repaired, x.fits = checked.Arguments, checked.Sent, checked.Repaired, checked.passed()
+	x.args, x.sent, x.fits = checked.Arguments, checked.Sent, checked.passed()
+	if x.repaired = c.Repaired; checked.Repaired != "" {
+		x.repaired = strings.TrimPrefix(c.Repaired+"; "+checked.Repaired, "; ")
+	}
 	x.checked = x.fits
 	if checked.Unchecked && !x.delivery.policy.MustCheck { // the server gets them as they are, and the result says so
 		return nil

@@ -141,6 +141,12 @@ func TestVersionOfRefusal(t *testing.T) {
 func TestExecuteValidates(t *testing.T) {
 	const schema = `{"type":"object","properties":{"n":{"type":"integer"},"list":{"type":"array","items":{"type":"string"}}},"required":["n"],"additionalProperties":false}`
 	const draft4 = `{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","properties":{"n":{"type":"number","maximum":3,"exclusiveMaximum":true}}}`
+	const values = `{"type":"object","properties":{"list":{"type":"array"},"n":{"type":"integer"},"x":{"type":"number"},"on":{"type":"boolean"},"s":{"type":"string"},
+		"o":{"type":"object","properties":{"inner":{"type":"object","properties":{"k":{"type":"integer"}}}}},"maybe":{"anyOf":[{"type":"array"},{"type":"null"}]},
+		"level":{"enum":[1,2]},"text":{"anyOf":[{"type":"string","maxLength":3},{"type":"integer"}]},"map":{"type":"object","additionalProperties":{"type":"string"}},
+		"either":{"anyOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},{"properties":{"a":{"type":"string"},"b":{"type":"string"}}}]},
+		"allow_destructive":{"type":"boolean"}},"additionalProperties":false}`
+	const schemaOfAgreement = `{"type":"object","properties":{"n":{"type":"integer"},"run_anyway":{"type":"boolean"}},"required":["n"]}`
 	for _, tc := range []struct {
 		name, schema, args string
 		sent               string   // "" if nothing may be sent
@@ -162,6 +168,24 @@ func TestExecuteValidates(t *testing.T) {
 		{"nested, with Gemini's own argument", schema, `{"input":{"n":1},"wait_for_previous":false}`, `{"n":1}`, nil, true},
 		{"with an argument of the same name", `{"type":"object","properties":{"wait_for_previous":{"type":"integer"}}}`, `{"wait_for_previous":true}`, "", []string{"arguments.wait_for_previous"}, false},
 		{"as given where that fits", object, `{"arguments":{"n":1}}`, `{"arguments":{"n":1}}`, nil, false},
+		{"values as strings of JSON", values, `{"list":"[\"a\", 7]","n":"5","x":"1.5","on":"true","o":"{\"a\": [1]}"}`, `{"list":["a", 7],"n":5,"x":1.5,"on":true,"o":{"a": [1]}}`, nil, true},
+		{"null for an optional one", values, `{"n":1,"on":null,"o":null,"s":null}`, `{"n":1}`, nil, true},
+		{"strings in strings", values, `{"o":"{\"inner\":\"{\\\"k\\\":\\\"7\\\"}\"}"}`, `{"o":{"inner":{"k":7}}}`, nil, true},
+		{"a choice of types", values, `{"maybe":"[1]"}`, `{"maybe":[1]}`, nil, true},
+		{"an enumeration of numbers", values, `{"level":"2"}`, `{"level":2}`, nil, true},
+		{"nested, and a string", values, `{"input":{"n":"5"}}`, `{"n":5}`, nil, true},
+		{"other bytes stay", values, `{"n":"5", "s":"\u0041","x":1.50}`, `{"n":5,"s":"\u0041","x":1.50}`, nil, true},
+		{"a wanted string", values, `{"text":"12345","n":1}`, "", []string{"arguments.text"}, false},
+		{"one that is wanted by another branch", values, `{"either":{"a":"1","b":7}}`, "", []string{"arguments.either"}, false},
+		{"a required null", schema, `{"n":null}`, "", []string{"arguments.n: got null"}, false},
+		{"a null in a list", schema, `{"n":1,"list":[null]}`, "", []string{"arguments.list.0"}, false},
+		{"a null under a name of its own", values, `{"map":{"a":null}}`, "", []string{"arguments.map.a"}, false},
+		{"a string that is no JSON", schema, `{"n":"five"}`, "", []string{"arguments.n"}, false},
+		{"a string of another type", schema, `{"n":"[5]"}`, "", []string{"arguments.n"}, false},
+		{"a string for null", schema, `{"n":"null"}`, "", []string{"arguments.n"}, false},
+		{"an agreement in a string", values, `{"allow_destructive":"true","n":1}`, "", []string{"arguments.allow_destructive"}, false},
+		{"a nested agreement", schemaOfAgreement, `{"input":{"n":1,"run_anyway":true}}`, "", []string{"'n'"}, false},
+		{"an agreement as given", values, `{"allow_destructive":true,"n":"1"}`, `{"allow_destructive":true,"n":1}`, nil, true},
 		{"another draft", draft4, `{"n":3}`, "", []string{"arguments.n"}, false},
 		{"a schema that can't be compiled", `{"type":"object","properties":{"n":{"type":"nonsense"}}}`, `{"n":1}`, `{"n":1}`, nil, false},
 		{"a costly schema", `{"type":"object","required":["n"],"anyOf":[{"$ref":"#"}]}`, `{}`, `{}`, nil, false},
@@ -185,6 +209,9 @@ func TestExecuteValidates(t *testing.T) {
 			}
 			if got := wire.Member(wire.Member(r.JSON, "_meta"), "repaired") != nil; got != tc.repaired {
 				t.Errorf("repaired: %v, want %v", got, tc.repaired)
+			}
+			if got := string(wire.Member(wire.Member(r.JSON, "_meta"), "arguments_repaired")) == "true"; got != tc.repaired {
+				t.Errorf("arguments_repaired: %v, want %v", got, tc.repaired)
 			}
 		})
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// serverSchema returns the schema that the tool's server has for its arguments: that of the
-// tool, and what a profile fixes.
+// serverSchema returns the schema that the tool's server has for its arguments: also with what
+// clients do not see.
 func serverSchema(t *registry.NormalizedTool) json.RawMessage {
-	if t.Fixed != nil {
+	if t.ServerSchema != nil {
 		return t.ServerSchema
 	}
 	return t.InputSchema

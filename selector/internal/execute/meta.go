@@ -71,7 +71,7 @@ func (p *Provenance) JSON() json.RawMessage {
 		b = append(b, `,"cached":true`...)
 	}
 	if p.Repaired != "" {
-		b = appendText(b, `,"repaired":`, p.Repaired)
+		b = appendText(b, `,"arguments_repaired":true,"repaired":`, p.Repaired)
 	}
 	return append(b, '}')
 }

@@ -29,7 +29,7 @@ type Execution struct {
 	Outcome            Outcome
 	Fault              string // what went wrong; "" for OK and ToolError
 
-	Arguments json.RawMessage // as the client sent them
+	Arguments json.RawMessage // as the client sent them, or as they were repaired
 	Result    json.RawMessage // nil without a result
 	Cached    bool            // the result is from the cache
 }

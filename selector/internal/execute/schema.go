@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"go.uber.org/zap"
@@ -152,14 +153,11 @@ func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (fault
 	if s.schema == nil {
 		return nil, s.err
 	}
-	if len(args) > largeArguments {
-		select {
-		case s.large <- struct{}{}:
-			defer func() { <-s.large }()
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+	leave, err := s.enter(ctx, args)
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
 	if s.blind && len(args) > longArguments {
 		if short := wire.Abridge(args, longString); len(short) < len(args) {
 			if faults, err := s.schema.Validate(ctx, "arguments", short); err == nil && len(faults) == 0 {
@@ -228,49 +226,108 @@ const geminiArgument = "wait_for_previous"
 
 // repair returns arguments that fit the tool, and what was done to them, if those given can be
 // repaired: models send arguments nested one level too deep, as a string, or with
-// geminiArgument.
+// geminiArgument, and values as strings of JSON or as null; see [schema.Schema.Repair].
 func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, how string) {
-	fits := func(candidate json.RawMessage) bool {
-		if !wire.IsObject(candidate) || !wire.Valid(candidate) || len(refusals(t, candidate)) > 0 {
-			return false
+	given := args
+	fits := func(candidate json.RawMessage, said string) bool {
+		for range 2 {
+			if !wire.IsObject(candidate) || !wire.Valid(candidate) || len(refusals(t, candidate)) > 0 || agrees(given, candidate) {
+				return false
+			}
+			if said != "" { // else they are as given, and were compared before
+				faults, err := s.check(ctx, withFixed(t, candidate))
+				if len(faults) == 0 && (err == nil || s.schema == nil) {
+					fixed, how = candidate, said
+					return true
+				}
+			}
+			values := ""
+			if candidate, values = s.repairValues(ctx, candidate); values == "" {
+				return false
+			}
+			said = strings.TrimPrefix(said+"; "+values, "; ")
 		}
-		faults, err := s.check(ctx, withFixed(t, candidate))
-		return len(faults) == 0 && (err == nil || s.schema == nil)
+		return false
 	}
 	if text, ok := wire.String(bytes.TrimSpace(args)); ok {
-		inner := json.RawMessage(text)
-		if fits(inner) {
-			return inner, "the arguments were a string of JSON"
+		args = json.RawMessage(text)
+		if fits(args, "the arguments were a string of JSON") {
+			return fixed, how
 		}
-		args = inner
+	} else if fits(args, "") {
+		return fixed, how
 	}
 	its := wire.Member(wire.Member(s.source, "properties"), geminiArgument)
 	if less := json.RawMessage(wire.DeleteMember(args, geminiArgument)); its == nil && len(less) < len(args) {
-		if fits(less) {
-			return less, fmt.Sprintf("the argument %q was left out", geminiArgument)
+		if fits(less, fmt.Sprintf("the argument %q was left out", geminiArgument)) {
+			return fixed, how
 		}
 		args = less
 	}
-	var wrapped json.RawMessage
-	name := ""
-	lone := true
-	wire.Members(args, func(key string, value []byte) bool {
-		switch {
-		case namesTool[key]:
-		case wrapped == nil:
-			wrapped, name = value, key
-		default:
-			lone = false
-		}
-		return lone
-	})
-	if text, ok := wire.String(wrapped); ok {
-		wrapped = json.RawMessage(text)
-	}
-	if lone && fits(wrapped) {
-		return wrapped, fmt.Sprintf("the arguments were nested in %q", name)
+	if name, wrapped := lone(args); name != "" && fits(wrapped, fmt.Sprintf("the arguments were nested in %q", name)) {
+		return fixed, how
 	}
 	return nil, ""
+}
+
+// repairValues does the same as [schema.Schema.Repair].
+func (s *compiledSchema) repairValues(ctx context.Context, args json.RawMessage) (repaired json.RawMessage, how string) {
+	if s.schema == nil {
+		return args, ""
+	}
+	leave, err := s.enter(ctx, args)
+	if err != nil {
+		return args, ""
+	}
+	defer leave()
+	return s.schema.Repair(ctx, args)
+}
+
+// enter waits until large arguments may be decoded. After an error, leave must not be called.
+func (s *compiledSchema) enter(ctx context.Context, args json.RawMessage) (leave func(), err error) {
+	if len(args) <= largeArguments {
+		return func() {}, nil
+	}
+	select {
+	case s.large <- struct{}{}:
+		return func() { <-s.large }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// lone returns the only argument but for those that name the tool, with the JSON in it if it is a
+// string; a name "" if there are several.
+func lone(args json.RawMessage) (name string, value json.RawMessage) {
+	alone := true
+	_ = wire.Members(args, func(key string, v []byte) bool { // no object has none
+		switch {
+		case namesTool[key]:
+		case value == nil:
+			name, value = key, v
+		default:
+			alone = false
+		}
+		return alone
+	})
+	if !alone {
+		return "", nil
+	}
+	if text, ok := wire.String(value); ok {
+		value = json.RawMessage(text)
+	}
+	return name, value
+}
+
+// agrees reports whether repaired arguments have a word of agreement that those given lack: only a
+// model or a person may say it.
+func agrees(given, repaired json.RawMessage) bool {
+	for _, name := range []string{"run_anyway", "allow_destructive"} {
+		if now := wire.Member(repaired, name); now != nil && string(now) != "false" && !bytes.Equal(now, wire.Member(given, name)) {
+			return true
+		}
+	}
+	return false
 }
 
 // namesTool are members that models write next to nested arguments and that only repeat

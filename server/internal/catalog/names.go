@@ -36,11 +36,12 @@ type Names[T comparable] struct {
 	separator string
 	prefix    string // that callers may put before any name; "" is none
 	key       func(T) (server, name string)
-	items     []T      // sorted by ID; shared with the snapshot
-	exposed   []string // the exposed name of each item
-	byExposed []int32  // the indexes of the items, sorted by exposed name
-	byName    []int32  // the indexes of the items, sorted by the server's own name, and then by ID
-	longest   int      // bytes of the longest name of a server
+	about     func(T) string // says in words what the item is
+	items     []T            // sorted by ID; shared with the snapshot
+	exposed   []string       // the exposed name of each item
+	byExposed []int32        // the indexes of the items, sorted by exposed name
+	byName    []int32        // the indexes of the items, sorted by the server's own name, and then by ID
+	longest   int            // bytes of the longest name of a server
 }
 
 // ToolNames are the names of tools.
@@ -59,17 +60,19 @@ func IsOwn(name string) bool { return slices.Contains(ownNames, name) }
 // NewNames names the tools in the given style. The slice must not be modified any more. The separator is "__" if empty. The prefix is
 // one that callers may put before any name, which [Names.Unprefixed] takes off.
 func NewNames(tools []*registry.NormalizedTool, style, separator, prefix string) *ToolNames {
-	n := newNames("tool", tools, func(t *registry.NormalizedTool) (string, string) { return t.Server, t.Name }, style, separator, ownNames)
+	n := newNames("tool", tools, func(t *registry.NormalizedTool) (string, string) { return t.Server, t.Name },
+		func(t *registry.NormalizedTool) string { return t.Title + " " + t.Description }, style, separator, ownNames)
 	n.prefix = prefix
 	return n
 }
 
 func newPromptNames(prompts []*registry.Prompt, style, separator string) *Names[*registry.Prompt] {
-	return newNames("prompt", prompts, func(p *registry.Prompt) (string, string) { return p.Server, p.Name }, style, separator, nil)
+	return newNames("prompt", prompts, func(p *registry.Prompt) (string, string) { return p.Server, p.Name },
+		func(p *registry.Prompt) string { return p.Title + " " + p.Description }, style, separator, nil)
 }
 
-func newNames[T comparable](kind string, items []T, key func(T) (server, name string), style, separator string, reserved []string) *Names[T] {
-	n := &Names[T]{kind: kind, style: style, separator: cmp.Or(separator, "__"), key: key}
+func newNames[T comparable](kind string, items []T, key func(T) (server, name string), about func(T) string, style, separator string, reserved []string) *Names[T] {
+	n := &Names[T]{kind: kind, style: style, separator: cmp.Or(separator, "__"), key: key, about: about}
 	if byID := func(a, b T) int { return cmp.Compare(n.id(a), n.id(b)) }; !slices.IsSortedFunc(items, byID) {
 		items = slices.SortedFunc(slices.Values(items), byID)
 	}
@@ -205,19 +208,27 @@ func (n *Names[T]) illegal(r rune) bool {
 	return !strings.ContainsRune(n.separator, r)
 }
 
-// hashed returns the name, cut and altered as needed, with a hash of the whole name. The
+// hashed returns the name, cut and altered as needed, with a hash of the whole name. A name in
+// another script is transliterated, or the first words about the item stand for it. The
 // attempt is above 0 only if two items have the same hash.
 func (n *Names[T]) hashed(t T, attempt int) string {
 	server, own := n.key(t)
 	key := server + "\x00" + own + strings.Repeat("\x00", attempt)
 	sum := sha256.Sum256([]byte(key))
 	hash := "_" + hex.EncodeToString(sum[:4])
-	name := strings.Map(func(r rune) rune {
+	name := n.prefixed(t)
+	if !isASCII(own) {
+		name = exposedServer(server) + n.separator + readable(own, n.about(t))
+	}
+	if !isASCII(name) {
+		name = latin(name)
+	}
+	name = strings.Map(func(r rune) rune {
 		if n.illegal(r) {
 			return '_'
 		}
 		return r
-	}, n.prefixed(t))
+	}, name)
 	return name[:min(len(name), maxName-len(hash))] + hash
 }
 

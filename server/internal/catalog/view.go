@@ -25,8 +25,9 @@ type View struct {
 
 	// Tools, FlatTools, PromptList, Resources and Templates are what the list
 	// requests answer. FlatTools is for clients that pass definitions to a model
-	// that refuses some schemas.
-	Tools, FlatTools, PromptList, Resources, Templates List
+	// that refuses some schemas. AppTools and FlatAppTools have in addition what models may not
+	// see, for clients that show the user interfaces of servers.
+	Tools, FlatTools, AppTools, FlatAppTools, PromptList, Resources, Templates List
 
 	// Spared is how many tokens fewer Tools costs than a list of all tools.
 	Spared int
@@ -110,12 +111,29 @@ func (v *View) isOf(snapshot *registry.Snapshot, o *Options) bool {
 	return v != nil && v.Snapshot == snapshot && v.Options == o
 }
 
-// listTools makes the two lists of tools: of all tools, or of the pinned ones.
+// listTools makes the lists of tools: of all tools, or of the pinned ones.
 func (v *View) listTools(o *Options) {
 	tools := v.Snapshot.Tools()
 	if o.Search {
 		tools = v.pinned(o.Pinned)
 	}
+	hidden := func(t *registry.NormalizedTool) bool { return !t.ForModels() }
+	visible := tools
+	if slices.ContainsFunc(tools, hidden) {
+		visible = slices.DeleteFunc(slices.Clone(tools), hidden)
+	}
+	v.Tools, v.FlatTools = v.toolLists(o, visible)
+	if v.AppTools, v.FlatAppTools = v.Tools, v.FlatTools; len(visible) < len(tools) && !o.Search {
+		v.AppTools, v.FlatAppTools = v.toolLists(o, tools)
+	}
+	if o.Search {
+		v.Spared = registry.Tokens(v.Snapshot.Tools()) - v.Tools.Tokens()
+	}
+}
+
+// toolLists returns the list of our own tools and of those given, and the same for clients that
+// refuse some schemas.
+func (v *View) toolLists(o *Options, tools []*registry.NormalizedTool) (list, flat List) {
 	all := make([]listing, 0, len(o.Own)+len(tools))
 	for _, own := range o.Own {
 		all = append(all, listing{name: own.Name, definition: own.Definition})
@@ -123,15 +141,12 @@ func (v *View) listTools(o *Options) {
 	for _, t := range tools {
 		all = append(all, newListing(t.Definition, "name", v.Names.Exposed(t)))
 	}
-	flat := flattened(all, tools)
-	v.Tools = newList("tools", all)
-	v.FlatTools = v.Tools
-	if flat != nil {
-		v.FlatTools = newList("tools", flat)
+	flattened := flattened(all, tools)
+	list = newList("tools", all)
+	if flat = list; flattened != nil {
+		flat = newList("tools", flattened)
 	}
-	if o.Search {
-		v.Spared = registry.Tokens(v.Snapshot.Tools()) - v.Tools.Tokens()
-	}
+	return list, flat
 }
 
 // flattened returns the listings, of which the last are those of the tools, with the definitions

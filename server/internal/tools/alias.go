@@ -12,10 +12,8 @@ import (
 // tools. The tool's schema documents the argument alone.
 func aliases(tool string) (argument string, others []string) {
 	switch tool {
-	case "call_tool", "call_read_only_tool":
-		return "tool", []string{"name"}
 	case "describe_tools":
-		return "ids", []string{"names", "name"}
+		return "ids", []string{"ids", "names", "tools", "name", "tool", "tool_name", "id"}
 	case "find_tools":
 		return "query", []string{"task"}
 	case "route_task":
@@ -24,24 +22,42 @@ func aliases(tool string) (argument string, others []string) {
 	return "", nil
 }
 
-// unalias gives an argument that a model has written under another name its own name. If
-// both are there and differ, fault says so in the form of [selector.Checked].
-func unalias(tool string, args json.RawMessage) (renamed json.RawMessage, fault string) {
+// unalias gives an argument that a model has written under another name its own name, and says
+// how it was written. If both are there and differ, fault says so in the form of
+// [selector.Checked].
+func unalias(tool string, args json.RawMessage) (renamed json.RawMessage, fault, how string) {
 	argument, others := aliases(tool)
 	for _, other := range others {
 		value := wire.Member(args, other)
 		if value == nil {
 			continue
 		}
-		if argument == "ids" && !wire.IsArray(value) {
-			value = wire.Marshal([]json.RawMessage{value})
+		if argument == "ids" {
+			value = listed(value)
+		}
+		if other == argument {
+			args = wire.SetMember(args, argument, value)
+			continue
 		}
 		if meant := wire.Member(args, argument); meant != nil && !sameValue(meant, value) {
-			return args, fmt.Sprintf("arguments.%s: differs from %q; write one of them", other, argument)
+			return args, fmt.Sprintf("arguments.%s: differs from %q; write one of them", other, argument), ""
 		}
 		args = wire.SetMember(wire.DeleteMember(args, other), argument, value)
+		how = fmt.Sprintf("%q was called %q", argument, other)
 	}
-	return args, ""
+	return args, "", how
+}
+
+// listed returns the list that a JSON value is, or holds as a string; one of a single string; and any other value as it is.
+func listed(value json.RawMessage) json.RawMessage {
+	text, ok := wire.String(value)
+	switch inner := json.RawMessage(text); {
+	case !ok:
+		return value
+	case wire.IsArray(inner) && wire.Valid(inner):
+		return inner
+	}
+	return wire.Marshal([]json.RawMessage{value})
 }
 
 // sameValue reports whether two JSON values are the same but for white space.

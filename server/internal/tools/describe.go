@@ -85,6 +85,10 @@ func (f *finder) describeID(ctx context.Context, id string) []Description {
 func (f *finder) describeItem(i registry.Item) Description {
 	d := Description{ID: i.ID()}
 	if i.Tool != nil {
+		if !i.Tool.ForModels() {
+			d.Error = "only the user interface of its server uses it"
+			return d
+		}
 		d.Capabilities, d.Definition, d.Doubt = i.Tool.Capabilities, i.Tool.Definition, i.Tool.Doubt
 		return d
 	}

@@ -158,8 +158,19 @@ type ownHandler func(ctx context.Context, args json.RawMessage, c *call) (json.R
 // parameters, the request and the client.
 type call struct {
 	conversation.Call
-	executed bool   // a server's tool was executed, which has put _meta into the result and notified the observer
-	trace    string // the id of the trace of one of our own tools, "" if it has none
+	executed bool      // a server's tool was executed, which has put _meta into the result and notified the observer
+	trace    string    // the id of the trace of one of our own tools, "" if it has none
+	form     *callForm // of a call of call_tool that is not written as its schema asks
+	repaired string    // what was done to the arguments of one of our own tools
+}
+
+// repair notes what was done to the arguments.
+func (c *call) repair(how ...string) {
+	for _, one := range how {
+		if one != "" {
+			c.repaired = strings.TrimPrefix(c.repaired+"; "+one, "; ")
+		}
+	}
 }
 
 // Own returns the definitions of the router's own tools.
@@ -210,8 +221,8 @@ func New(o Options) *Tools {
 	handlers := map[string]ownHandler{
 		"find_tools":          found.find,
 		"describe_tools":      found.describe,
-		"call_tool":           t.callTool,
-		"call_read_only_tool": t.callReadOnlyTool,
+		"call_tool":           t.callerFor("call_tool"),
+		"call_read_only_tool": t.callerFor("call_read_only_tool"),
 		"route_task":          routes.route,
 		"read_result":         t.results.read,
 		"list_categories":     t.listCategories,
@@ -327,6 +338,12 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
+	var form *callForm
+	if own.calls() && !isPlain(args) {
+		if f := formOf(args, t.knows); !f.asDocumented() {
+			form, args = &f, wire.AddMember(json.RawMessage("{}"), "tool", f.tool)
+		}
+	}
 	// A model may write the arguments of the inner tool as a string, such as
 	// {"tool":"a__b","arguments":"{\"n\":1}"}. Our schema asks for an object, so {} stands
 	// for the string during the check. Execute gets the string: it repairs it and says so. It
@@ -339,7 +356,7 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 	if hidden = hidden || wire.IsObject(inner) && len(inner) > maxOwnArguments; hidden {
 		args = wire.SetMember(args, "arguments", []byte("{}"))
 	}
-	args, fault := unalias(own.Name, args)
+	args, fault, how := unalias(own.Name, args)
 	checked := t.router.Check(ctx, own.NormalizedTool, args)
 	switch {
 	case fault != "":
@@ -350,9 +367,10 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 		return t.refuse(own, c, began, "do not fit", checked.Faults...)
 	}
 	fixed := checked.Arguments
-	if hidden {
+	if c.repair(how, checked.Repaired); hidden {
 		fixed = wire.SetMember(fixed, "arguments", inner)
 	}
+	c.form = form
 	result, err := own.run(ctx, fixed, c)
 	if err != nil || c.executed {
 		return result, err
@@ -376,39 +394,49 @@ type callArguments struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-func (t *Tools) callTool(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
+// calls reports whether the tool runs the tool that its arguments name.
+func (o ownTool) calls() bool { return o.Name == "call_tool" || o.Name == "call_read_only_tool" }
+
+// callerFor returns the handler of one of our own tools that run the tool that their arguments name.
+func (t *Tools) callerFor(own string) ownHandler {
+	return func(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
+		return t.callNamed(ctx, args, c, own)
+	}
+}
+
+func (t *Tools) callNamed(ctx context.Context, args json.RawMessage, c *call, own string) (json.RawMessage, error) {
+	began := time.Now()
 	var a callArguments
 	if err := json.Unmarshal(args, &a); err != nil {
-		return failure("call_tool: %v", err), nil
+		return failure("%s: %v", own, err), nil
 	}
 	tool, err := t.find(ctx, a.Tool, c.From)
 	if errors.As(err, new(*session.Error)) {
 		return nil, err
 	} else if err != nil {
 		return failure("%v", err), nil
+	}
+	if own == "call_read_only_tool" && !tool.Reads() {
+		return mayWrite(tool), nil
+	}
+	if c.form != nil {
+		check := func(args json.RawMessage) selector.Checked { return t.router.Check(ctx, tool, args) }
+		args, how, fault := c.form.arguments(own, tool, check)
+		if fault != "" {
+			return t.refuse(t.own[own], c, began, "do not fit", fault)
+		}
+		a.Arguments = args
+		c.repair(how)
 	}
 	return t.runner.run(ctx, tool, a.Arguments, c)
 }
 
-func (t *Tools) callReadOnlyTool(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
-	var a callArguments
-	if err := json.Unmarshal(args, &a); err != nil {
-		return failure("call_read_only_tool: %v", err), nil
-	}
-	tool, err := t.find(ctx, a.Tool, c.From)
-	if errors.As(err, new(*session.Error)) {
-		return nil, err
-	} else if err != nil {
-		return failure("%v", err), nil
-	}
-	switch {
-	case tool.Reads():
-	case tool.Hints.IsReadOnly():
+// mayWrite is the answer to a call of call_read_only_tool for another tool.
+func mayWrite(tool *registry.NormalizedTool) json.RawMessage {
+	if tool.Hints.IsReadOnly() {
 		return failure("%s was not run: its server declares that it only reads (readOnlyHint), but %s. Use call_tool to run it. "+
 			"A person who knows that the declaration is right can write \"trustHints\": true in the entry of %s, or confirm hints that changed with 'metarouter trust --hints %[3]s'.",
-			tool.ID, tool.Doubt, tool.Server), nil
-	default:
-		return failure("%s was not run: its server does not declare that it only reads (readOnlyHint). Use call_tool to run it.", tool.ID), nil
+			tool.ID, tool.Doubt, tool.Server)
 	}
-	return t.runner.run(ctx, tool, a.Arguments, c)
+	return failure("%s was not run: its server does not declare that it only reads (readOnlyHint). Use call_tool to run it.", tool.ID)
 }

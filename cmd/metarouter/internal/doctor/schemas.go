@@ -13,7 +13,11 @@ import (
 func checkSchemas(x *findings, o registry.Listing) {
 	var costly, names []string
 	for _, t := range o.Tools {
-		if err := schema.Costly(t.InputSchema); err != nil {
+		compared := t.InputSchema
+		if t.ServerSchema != nil {
+			compared = t.ServerSchema
+		}
+		if err := schema.Costly(compared); err != nil {
 			costly = append(costly, fmt.Sprintf("%s: %v", plain.Line(clip(t.Name, 40)), err))
 			names = append(names, t.ServerName())
 		}

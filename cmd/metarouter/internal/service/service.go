@@ -150,7 +150,7 @@ func (s *Service) servers(r *adapter.Parts) *server.Servers {
 		Always: always,
 		Open: func(chosen []string) (server.Router, server.Options) {
 			live := adapter.Follow(r, func(c config.Config) *server.Options { return serverOptions(c, chosen) })
-			options := server.Options{Live: live, Version: s.Version, Log: s.Log}
+			options := server.Options{Live: live, Uses: func() map[string]int { return usesOf(r) }, Version: s.Version, Log: s.Log}
 			s.Observers.observeServer(&options)
 			return r.Scope(chosen...), options
 		},
@@ -159,6 +159,16 @@ func (s *Service) servers(r *adapter.Parts) *server.Servers {
 		ReadOnly: profile.ReadOnly,
 		Whole:    r,
 	})
+}
+
+// usesOf returns how often the tools of each server were called, as far as the router has learned it.
+func usesOf(r *adapter.Parts) map[string]int {
+	uses := make(map[string]int)
+	for _, used := range r.Usage().Tools() {
+		server, _, _ := strings.Cut(used.Tool, ":")
+		uses[server] += used.Calls
+	}
+	return uses
 }
 
 // serverOptions returns the options of the MCP server of the profiles that an edit of the

@@ -201,6 +201,8 @@ func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
 		return ok && p == t
 	})
 	switch mode, why := x.shown(); {
+	case !t.ForModels():
+		a.say("it is for the user interface of its server alone (\"visibility\" in its _meta.ui lacks \"model\"). No search has it; clients that show such interfaces list it in direct mode, and all can call it as %s.", exposed)
 	case mode == server.Direct:
 		a.say("clients see it as %s (%s).", exposed, why)
 	case pinned:

@@ -1,0 +1,370 @@
+package discovery
+
+import (
+	"cmp"
+	"fmt"
+	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+)
+
+// A cleaner repairs what APIs of models refuse in a schema, at any depth: a type that JSON Schema
+// does not have, and with patterns, a regular expression outside of what the engines have in common.
+// An API refuses the whole request for one of them. A rule that is removed stays as a sentence of
+// the description.
+type cleaner struct {
+	r        *repairs
+	patterns bool
+	path     []string
+}
+
+// clean repairs a schema and those within, and reports whether it changed any. The schema allows no
+// less than before.
+func (c *cleaner) clean(o object) (changed bool) {
+	if c.patterns {
+		changed = c.pattern(o)
+		changed = c.names(o) || changed
+	} else {
+		changed = c.types(o)
+	}
+	var stricter []string // keywords that allow less if their schemas allow more
+	for i := range o.Members {
+		m := &o.Members[i]
+		name := string(m.Name.Value.(hujson.Literal))
+		kind, ok := subschemas[name]
+		if !ok {
+			continue
+		}
+		was := ""
+		if kind == negative {
+			was = m.Value.String()
+		}
+		if !c.within(&m.Value, strings.Trim(name, `"`), kind == byName) {
+			continue
+		}
+		changed = true
+		if kind == negative {
+			stricter = append(stricter, strings.Trim(name, `"`), was)
+		}
+	}
+	for i := 0; i < len(stricter); i += 2 {
+		c.relax(o, stricter[i], stricter[i+1])
+	}
+	return changed
+}
+
+// The kinds of keywords that have schemas.
+const (
+	plainly  = iota // the keyword allows more if its schemas allow more
+	byName          // it has an object of schemas by name
+	negative        // it may allow less if its schemas allow more
+)
+
+// subschemas are the keywords that have schemas, as they stand in JSON.
+var subschemas = map[string]int{
+	`"items"`: plainly, `"prefixItems"`: plainly, `"additionalItems"`: plainly, `"unevaluatedItems"`: plainly,
+	`"additionalProperties"`: plainly, `"unevaluatedProperties"`: plainly, `"propertyNames"`: plainly, `"contentSchema"`: plainly,
+	`"allOf"`: plainly, `"anyOf"`: plainly, `"then"`: plainly, `"else"`: plainly,
+	`"properties"`: byName, `"patternProperties"`: byName, `"$defs"`: byName, `"definitions"`: byName,
+	`"dependentSchemas"`: byName, `"dependencies"`: byName,
+	`"not"`: negative, `"if"`: negative, `"oneOf"`: negative, `"contains"`: negative,
+}
+
+// within cleans the schemas of a keyword.
+func (c *cleaner) within(v *hujson.Value, name string, each bool) (changed bool) {
+	c.path = append(c.path, name)
+	switch of := v.Value.(type) {
+	case *hujson.Object:
+		if !each {
+			changed = c.clean(object{of})
+			break
+		}
+		for i := range of.Members {
+			if _, ok := of.Members[i].Value.Value.(*hujson.Object); ok {
+				changed = c.within(&of.Members[i].Value, object{of}.name(i), false) || changed
+			}
+		}
+	case *hujson.Array:
+		for i := range of.Elements {
+			if part, ok := asObject(&of.Elements[i]); ok {
+				changed = c.clean(part) || changed
+			}
+		}
+	}
+	c.path = c.path[:len(c.path)-1]
+	return changed
+}
+
+// relax removes or replaces a keyword that may allow less since a schema in it allows more.
+func (c *cleaner) relax(o object, keyword, was string) {
+	switch {
+	case keyword == "contains":
+		o.remove("maxContains")
+	case keyword == "oneOf" && o.get("anyOf") == nil:
+		o.put("anyOf", o.get("oneOf").Value)
+		o.remove("oneOf")
+	case keyword == "if":
+		for _, part := range []string{"then", "else"} {
+			if v := o.get(part); v != nil {
+				was += ", " + part + " " + v.String()
+			}
+			o.remove(part)
+		}
+		fallthrough
+	default:
+		o.remove(keyword)
+		c.describe(o, fmt.Sprintf("Rule: %s %s.", keyword, was))
+	}
+}
+
+// types repairs the type of a schema.
+func (c *cleaner) types(o object) (changed bool) {
+	v := o.get("type")
+	if v == nil {
+		return false
+	}
+	one, isText := text(v)
+	if isText && isType(one) {
+		return false
+	}
+	old := v.String()
+	list, isList := v.Value.(*hujson.Array)
+	switch {
+	case isText && isType(meantType(one)):
+		v.Value = hujson.String(meantType(one))
+	case isText && (one == "" || anyTypes[strings.ToLower(one)]):
+		o.remove("type")
+	case isText:
+		o.remove("type")
+		c.describe(o, "Type: "+one+".")
+	case isList:
+		types, whole := listedTypes(list)
+		switch {
+		case whole:
+			return false
+		case len(types) == 0:
+			o.remove("type")
+		default:
+			v.Value = array(types)
+		}
+	default:
+		o.remove("type")
+	}
+	c.note("type %.80s, which JSON Schema does not have, was repaired", strings.TrimSpace(old))
+	return true
+}
+
+func isType(name string) bool {
+	switch name {
+	case "null", "boolean", "object", "array", "number", "string", "integer":
+		return true
+	}
+	return false
+}
+
+// meantType returns the type of JSON Schema that a name of a programming language means.
+func meantType(name string) string {
+	switch name = strings.ToLower(name); name {
+	case "str", "text":
+		return "string"
+	case "int", "int32", "int64", "long":
+		return "integer"
+	case "float", "float64", "double", "decimal":
+		return "number"
+	case "bool":
+		return "boolean"
+	case "dict", "map":
+		return "object"
+	case "list", "tuple":
+		return "array"
+	}
+	return name
+}
+
+// anyTypes are names for a value of any type.
+var anyTypes = map[string]bool{"any": true, "mixed": true, "unknown": true, "json": true, "*": true}
+
+// listedTypes returns the types of a list, none if one of them is no type; whole says that the list
+// needs no repair. A null without quotes means "null".
+func listedTypes(list *hujson.Array) (types []string, whole bool) {
+	whole = len(list.Elements) > 0
+	for i := range list.Elements {
+		one, ok := text(&list.Elements[i])
+		if list.Elements[i].Value.Kind() == 'n' {
+			one = "null"
+		}
+		meant := meantType(one)
+		whole = whole && ok && isType(one) && !slices.Contains(types, meant)
+		switch {
+		case !isType(meant):
+			return nil, false
+		case !slices.Contains(types, meant):
+			types = append(types, meant)
+		}
+	}
+	return types, whole
+}
+
+// pattern removes a regular expression that some engine does not know.
+func (c *cleaner) pattern(o object) (changed bool) {
+	v := o.get("pattern")
+	if v == nil {
+		return false
+	}
+	expr, ok := text(v)
+	if ok && isCommon(expr) {
+		return false
+	}
+	o.remove("pattern")
+	c.describe(o, "Must match the regular expression "+expr)
+	c.note("pattern %.80q was moved into the description, since APIs of models refuse it", expr)
+	return true
+}
+
+// names removes the patterns of patternProperties that some engine does not know.
+func (c *cleaner) names(o object) (changed bool) {
+	properties, ok := asObject(o.get("patternProperties"))
+	if !ok {
+		return false
+	}
+	var rules []string
+	properties.keep(func(i int) bool {
+		name := properties.name(i)
+		if isCommon(name) {
+			return true
+		}
+		rules = append(rules, fmt.Sprintf("Values under names that match %s: %s.", name, strings.TrimSpace(properties.Members[i].Value.String())))
+		return false
+	})
+	if rules == nil {
+		return false
+	}
+	for _, keyword := range []string{"additionalProperties", "unevaluatedProperties"} {
+		if v := o.get(keyword); v != nil && v.Value.Kind() != 't' { // it is for names that no pattern matches
+			rules = append(rules, fmt.Sprintf("Values under other names: %s.", strings.TrimSpace(v.String())))
+			o.remove(keyword)
+		}
+	}
+	for _, rule := range rules {
+		c.describe(o, rule)
+	}
+	c.note("patterns of names were moved into the description, since APIs of models refuse them")
+	return true
+}
+
+const maxRule = 500 // bytes of a rule in a description
+
+// describe adds a rule to the description of a schema.
+func (c *cleaner) describe(o object, rule string) {
+	if rule = plain.Line(rule); len(rule) > maxRule {
+		rule = strings.ToValidUTF8(rule[:maxRule], "") + "…"
+	}
+	if old, ok := text(o.get("description")); ok && old != "" {
+		rule = old + "\n" + rule
+	}
+	o.put("description", hujson.String(rule))
+}
+
+// note notes a repair with its place, in which keywords are left out.
+func (c *cleaner) note(format string, args ...any) {
+	place := slices.DeleteFunc(slices.Clone(c.path), func(name string) bool { return name == "properties" })
+	c.r.note("%s: "+format, append([]any{plain.Line(strings.Join(place, "."))}, args...)...)
+}
+
+// isCommon reports whether a regular expression means the same in the engines in use: ECMAScript's,
+// without look-around, references to groups, names of groups, flags and classes of Unicode.
+func isCommon(expr string) bool {
+	var b strings.Builder // the expression for Go's parser, which finds what is out of order
+	class := false
+	for i := 0; i < len(expr); i++ {
+		rest := expr[i:]
+		switch c := expr[i]; {
+		case c == '\\':
+			inGo, n := escape(rest, class)
+			if n == 0 {
+				return false
+			}
+			b.WriteString(inGo)
+			i += n - 1
+			continue
+		case class && c == ']':
+			class = false
+		case class && c == '[':
+			if strings.HasPrefix(rest, "[:") {
+				return false
+			}
+			b.WriteByte('\\')
+		case class:
+		case c == '[':
+			if class = true; strings.HasPrefix(rest, "[]") || strings.HasPrefix(rest, "[^]") {
+				return false
+			}
+		case c == '(' && strings.HasPrefix(rest, "(?") && !strings.HasPrefix(rest, "(?:"):
+			return false
+		case c == '{':
+			if n := repetition(rest); n > 0 { // Go allows no more than 1000
+				b.WriteString("{1}")
+				i += n - 1
+				continue
+			}
+		}
+		b.WriteByte(expr[i])
+	}
+	_, err := syntax.Parse(b.String(), syntax.Perl)
+	return err == nil
+}
+
+// escape returns the escape at the beginning of an expression as Go's parser knows it, and its
+// length, 0 if it is not common.
+func escape(expr string, class bool) (inGo string, n int) {
+	if len(expr) < 2 {
+		return "", 0
+	}
+	hex := func(digits int) (string, int) {
+		if len(expr) < 2+digits {
+			return "", 0
+		}
+		r, err := strconv.ParseUint(expr[2:2+digits], 16, 32)
+		if err != nil {
+			return "", 0
+		}
+		return fmt.Sprintf(`\x{%x}`, r), 2 + digits
+	}
+	switch c := expr[1]; {
+	case c == 'b' && class:
+		return `\x08`, 2
+	case strings.IndexByte("dDwWsSbBtnrfv", c) >= 0:
+		return expr[:2], 2
+	case c == 'x':
+		return hex(2)
+	case c == 'u':
+		return hex(4)
+	case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= 0x80:
+		return "", 0
+	}
+	return expr[:2], 2
+}
+
+// repetition returns the length of a repetition such as {2,5} at the beginning of an expression, 0 if
+// there is none.
+func repetition(expr string) int {
+	end := strings.IndexByte(expr, '}')
+	if end < 0 {
+		return 0
+	}
+	least, most, ranged := strings.Cut(expr[1:end], ",")
+	if !ranged || most == "" {
+		most = least
+	}
+	from, err := strconv.ParseUint(least, 10, 32)
+	to, err2 := strconv.ParseUint(most, 10, 32)
+	if cmp.Or(err, err2) != nil || from > to {
+		return 0
+	}
+	return end + 1
+}

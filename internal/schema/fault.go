@@ -1,0 +1,63 @@
+package schema
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+var english = message.NewPrinter(language.English)
+
+// A place is a member or an item.
+type place struct {
+	name     string
+	index    int // if name is ""
+	item     bool
+	declared bool // the schema has a property of this name
+}
+
+// A fault is a place where the value does not fit.
+type fault struct {
+	path  []place
+	kind  jsonschema.ErrorKind
+	value any // with repairs; only for kinds that isAllowed finds
+}
+
+// appendPath appends the names of places to that of a root.
+func appendPath(root string, path []place) string {
+	for _, p := range path {
+		if p.item {
+			root += "." + strconv.Itoa(p.index)
+		} else {
+			root += "." + p.name
+		}
+	}
+	return root
+}
+
+func (f fault) text(root string) string {
+	text := appendPath(root, f.path) + ": " + f.kind.LocalizedString(english)
+	if len(text) > maxFault {
+		text = strings.ToValidUTF8(text[:maxFault], "") + "…"
+	}
+	return text
+}
+
+// fail records a fault at the value at hand.
+func (e *evaluation) fail(what func() jsonschema.ErrorKind) {
+	if e.wantsMore() {
+		e.faults = append(e.faults, fault{path: slices.Clone(e.path), kind: what()})
+	}
+}
+
+// failAs is fail for the value v, which may be repaired.
+func (e *evaluation) failAs(v any, what func() jsonschema.ErrorKind) {
+	before := len(e.faults)
+	if e.fail(what); e.repairs && len(e.faults) > before {
+		e.faults[before].value = v
+	}
+}

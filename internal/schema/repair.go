@@ -1,0 +1,224 @@
+package schema
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+const (
+	maxRepairs = 10_000 // faults of a value that is repaired
+	maxRounds  = 3      // strings of JSON within strings of JSON
+	maxNamed   = 5      // places that the sentence of Repair names
+)
+
+// Repair returns the JSON value with what can be repaired in one way only, and a sentence that
+// says what was done. A string that holds the JSON of an array, an object, a number or a boolean
+// becomes that value where the schema wants one and nowhere a string. A null is left out where the
+// schema declares the member and does not allow null. The sentence is "" if nothing was done. The
+// value returned need not fit: Validate says whether it does.
+func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired json.RawMessage, how string) {
+	var unquoted, dropped []string
+	for range maxRounds {
+		e := evaluation{meter: meter{ctx: ctx}, most: maxRepairs, repairs: true}
+		if err := e.run(s, value); err != nil || len(e.faults) >= maxRepairs {
+			break
+		}
+		edits, changes := e.edits()
+		if len(changes) == 0 {
+			break
+		}
+		value = edits.apply(value)
+		for _, c := range changes {
+			if c.drop {
+				dropped = append(dropped, c.name)
+			} else {
+				unquoted = append(unquoted, c.name)
+			}
+		}
+	}
+	var done []string
+	if len(unquoted) > 0 {
+		done = append(done, "strings of JSON became values: "+listed(unquoted))
+	}
+	if len(dropped) > 0 {
+		done = append(done, "null was left out: "+listed(dropped))
+	}
+	return value, strings.Join(done, "; ")
+}
+
+// listed returns the first of the names for a sentence.
+func listed(names []string) string {
+	if more := len(names) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// A change is a repair at one place.
+type change struct {
+	name string // of the place
+	drop bool   // else its string becomes a value
+}
+
+// An edit is what is to be done with a value, or with values in it.
+type edit struct {
+	parts map[place]*edit
+	change
+}
+
+// edits returns how to repair the faults of a value that can be repaired.
+func (e *evaluation) edits() (root *edit, changes []change) {
+	root = &edit{}
+	keep := make(map[string]bool) // places of strings that stay
+	for _, path := range e.strings {
+		keep[fault{path: path}.place()] = true
+	}
+	wanted := make(map[string][]string) // types
+	for _, f := range e.faults {
+		if types := f.wants(); slices.Contains(types, "string") || types == nil {
+			keep[f.place()] = true
+		} else {
+			wanted[f.place()] = append(wanted[f.place()], types...)
+		}
+	}
+	for _, f := range e.faults {
+		name, c := f.place(), change{}
+		switch v := f.value.(type) {
+		case nil:
+			c.drop = len(f.path) > 0 && f.path[len(f.path)-1].declared
+			if f.wants() == nil || !c.drop {
+				continue
+			}
+		case string:
+			if keep[name] || !holds(v, wanted[name]) {
+				continue
+			}
+		default:
+			continue
+		}
+		if name == "" {
+			continue
+		}
+		if at := root.at(f.path); at.name == "" {
+			c.name = strings.ToValidUTF8(name[:min(len(name), 100)], "")
+			at.change = c
+			changes = append(changes, c)
+		}
+	}
+	return root, changes
+}
+
+// place names where the fault is.
+func (f fault) place() string { return strings.TrimPrefix(appendPath("", f.path), ".") }
+
+// wants returns which types the schema wants at the place of the fault, nil if the fault is another one.
+func (f fault) wants() (types []string) {
+	switch k := f.kind.(type) {
+	case *kind.Type:
+		return k.Want
+	case *kind.Enum:
+		for _, v := range k.Want {
+			types = append(types, typeOf(v))
+		}
+	case *kind.Const:
+		types = []string{typeOf(k.Want)}
+	}
+	return types
+}
+
+// holds reports whether the text is the JSON of a value of one of the types, and not of a string or null.
+func holds(text string, types []string) bool {
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" {
+		return false
+	}
+	kind := ""
+	switch c := trimmed[0]; {
+	case c == '{':
+		kind = "object"
+	case c == '[':
+		kind = "array"
+	case c == 't', c == 'f':
+		kind = "boolean"
+	case c == '-', c >= '0' && c <= '9':
+		kind = "number"
+	}
+	fits := slices.Contains(types, kind) || kind == "number" && slices.Contains(types, "integer")
+	return fits && wire.Valid([]byte(trimmed))
+}
+
+// at returns the edit of a place, which it adds if there is none.
+func (e *edit) at(path []place) *edit {
+	for _, p := range path {
+		p.declared = false
+		next := e.parts[p]
+		if next == nil {
+			next = &edit{}
+			if e.parts == nil {
+				e.parts = make(map[place]*edit)
+			}
+			e.parts[p] = next
+		}
+		e = next
+	}
+	return e
+}
+
+// apply returns the edited JSON value. All bytes that the edit does not name remain.
+func (e *edit) apply(value []byte) []byte {
+	if text, ok := wire.String(value); ok && e.name != "" && !e.drop {
+		return []byte(strings.TrimSpace(text))
+	}
+	if len(e.parts) == 0 {
+		return value
+	}
+	var out []byte
+	add := func(p place, key []byte, v []byte) {
+		if part := e.parts[p]; part != nil {
+			if part.drop && string(v) == "null" {
+				return
+			}
+			v = part.apply(v)
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(out, key...), v...)
+	}
+	value = bytes.TrimSpace(value)
+	switch {
+	case wire.IsObject(value):
+		out = append(make([]byte, 0, len(value)), '{')
+		_ = wire.Members(value, func(name string, v []byte) bool { // it was decoded before
+			add(place{name: name}, append(wire.AppendString(nil, name), ':'), v)
+			return true
+		})
+		return append(out, '}')
+	case wire.IsArray(value):
+		out = append(make([]byte, 0, len(value)), '[')
+		i := 0
+		_ = wire.Elements(value, func(v []byte) bool {
+			add(place{index: i, item: true}, nil, v)
+			i++
+			return true
+		})
+		return append(out, ']')
+	}
+	return value
+}
+
+// wantsString reports whether a schema names strings among what it allows.
+func wantsString(s *jsonschema.Schema) bool {
+	isString := func(v any) bool { return typeOf(v) == "string" }
+	return s.Types != nil && *s.Types&types["string"] != 0 ||
+		s.Enum != nil && slices.ContainsFunc(s.Enum.Values, isString) || s.Const != nil && isString(*s.Const)
+}

@@ -1,0 +1,39 @@
+package schema
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+func TestRepairNamesPlaces(t *testing.T) {
+	s, err := Compile([]byte(`{"properties":{"list":{"items":{"type":"integer"}},"n":{"type":"integer"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, how := s.Repair(t.Context(), []byte(`{"list":["1","2","3","4","5","6","7"],"n":null}`))
+	if string(got) != `{"list":[1,2,3,4,5,6,7]}` || !strings.Contains(how, "list.0") || !strings.Contains(how, " and 2 more; null was left out: n") {
+		t.Errorf("%s: %s", got, how)
+	}
+	many := []byte(`{"list":["1"` + strings.Repeat(`,"1"`, maxRepairs) + `]}`)
+	if _, how := s.Repair(t.Context(), many); how != "" {
+		t.Error(how)
+	}
+}
+
+func FuzzRepair(f *testing.F) {
+	f.Add(`{"properties":{"n":{"type":"integer"},"o":{"anyOf":[{"type":"object"},{"enum":[1,true]}]}}}`, `{"n":"1","o":"{\"a\":null}"}`)
+	f.Add(`{"items":{"const":7}}`, `["7",null]`)
+	f.Add(`{"properties":{"":{"type":"array"}}}`, `{"":"[]","":null}`)
+	f.Fuzz(func(t *testing.T, schema, value string) {
+		s, err := Compile([]byte(schema))
+		if err != nil || !wire.Valid([]byte(value)) {
+			return
+		}
+		got, how := s.Repair(t.Context(), []byte(value))
+		if !wire.Valid(got) || how == "" && string(got) != value {
+			t.Errorf("%s became %s: %q", value, got, how)
+		}
+	})
+}

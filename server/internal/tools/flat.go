@@ -1,0 +1,287 @@
+package tools
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// Models write calls of call_tool in other forms than its schema has: the tool under another name,
+// its arguments under another name, as a string of JSON, or next to the tool. What the tool's schema
+// declares is the tool's, nothing is dropped, and what can be meant in two ways is refused.
+
+// toolKeys are the members that may name the tool, containers those that may hold its arguments.
+var (
+	toolKeys   = []string{"tool", "tool_name", "name", "id"}
+	containers = []string{"arguments", "parameters", "args", "params", "input"}
+)
+
+// geminiArgument is what Gemini's command line adds to the schema of every tool, for itself.
+const geminiArgument = "wait_for_previous"
+
+// agreements are words of agreement to route_task. No repair moves one.
+var agreements = []string{"run_anyway", "allow_destructive"}
+
+// A callForm is how a client has written a call of call_tool.
+type callForm struct {
+	key  string          // the member that names the tool; "" if none does
+	tool json.RawMessage // its value
+	rest json.RawMessage // the other members, as an object
+}
+
+// isPlain reports whether arguments of call_tool are as its schema asks.
+func isPlain(args json.RawMessage) bool {
+	plain := true
+	err := wire.Members(args, func(key string, value []byte) bool {
+		plain = key == "tool" && value[0] == '"' || key == "arguments" && wire.IsObject(value)
+		return plain
+	})
+	return err == nil && plain
+}
+
+// formOf reads the arguments of call_tool. It finds them also in a string of JSON, and one level too
+// deep.
+func formOf(args json.RawMessage, knows func(name json.RawMessage) bool) callForm {
+	if inner := object(args); inner != nil {
+		args = inner
+	}
+	form := formIn(args, knows)
+	if form.key != "" {
+		return form
+	}
+	if key, inner := only(args); slices.Contains(containers, key) {
+		if deep := formIn(object(inner), knows); deep.key != "" && knows(deep.tool) {
+			return deep
+		}
+	}
+	return callForm{rest: args}
+}
+
+// formIn is formOf at one level. Of several members that may name the tool, the first one that
+// names a known tool does.
+func formIn(args json.RawMessage, knows func(name json.RawMessage) bool) (form callForm) {
+	for _, key := range toolKeys {
+		value := wire.Member(args, key)
+		if _, ok := wire.String(value); ok && (form.key == "" || !knows(form.tool) && knows(value)) {
+			form = callForm{key, value, nil}
+		}
+	}
+	form.rest = wire.DeleteMember(args, form.key)
+	return form
+}
+
+// knows reports whether a JSON string is the name of a tool that is listed.
+func (t *Tools) knows(name json.RawMessage) bool {
+	text, ok := wire.String(name)
+	if ok {
+		_, ok = t.catalog.Listed(text)
+	}
+	return ok
+}
+
+// asDocumented reports whether the call is written as the schema of call_tool asks, or with the
+// arguments of the tool as a string.
+func (form callForm) asDocumented() bool {
+	if form.key != "tool" {
+		return form.key == ""
+	}
+	key, value := only(form.rest)
+	return key == "arguments" && (object(value) != nil || string(value) == "null") || wire.Member(form.rest, "arguments") == nil && isEmpty(form.rest)
+}
+
+// arguments returns what the form has for the tool, whose schema check compares them with, and how it was written, or what is
+// wrong with it in the form of [selector.Checked].
+func (form callForm) arguments(called string, tool *registry.NormalizedTool, check func(args json.RawMessage) selector.Checked) (args json.RawMessage, how, fault string) {
+	rest := form.rest
+	declares := func(key string) bool { return wire.Member(wire.Member(tool.InputSchema, "properties"), key) != nil }
+	for _, key := range toolKeys {
+		value := wire.Member(rest, key)
+		if _, ok := wire.String(value); !ok || declares(key) {
+			continue
+		}
+		if !sameValue(value, form.tool) {
+			return nil, "", fmt.Sprintf("arguments.%s: differs from %q; write one of them", key, form.key)
+		}
+		rest = wire.DeleteMember(rest, key)
+	}
+	if value := wire.Member(rest, "arguments"); string(value) == "null" && !declares("arguments") {
+		rest = wire.DeleteMember(rest, "arguments")
+	}
+	if form.key != "tool" {
+		how = fmt.Sprintf("the tool was named by %q", form.key)
+	}
+	if less := json.RawMessage(wire.DeleteMember(rest, geminiArgument)); len(less) < len(rest) && !declares(geminiArgument) {
+		rest, how = less, strings.TrimPrefix(fmt.Sprintf("%s; the argument %q was left out", how, geminiArgument), "; ")
+	}
+	form.rest = rest
+	form.key = "tool"
+	switch {
+	case isEmpty(rest):
+		return json.RawMessage("{}"), how, ""
+	case form.asDocumented():
+		return wire.Member(rest, "arguments"), how, ""
+	}
+	c := candidates{called: called, tool: tool, rest: rest, declares: declares}
+	if fault = c.collect(); fault != "" {
+		return nil, "", fault
+	}
+	fits := func(args json.RawMessage) (fits, repaired bool) {
+		checked := check(args)
+		return len(checked.Faults) == 0, checked.Repaired != ""
+	}
+	if fault = c.choose(fits); fault != "" {
+		return nil, "", fault
+	}
+	return c.all[0].args, strings.TrimPrefix(how+"; "+c.all[0].how, "; "), ""
+}
+
+// candidates are the arguments that a call may mean.
+type candidates struct {
+	called   string // our own tool
+	tool     *registry.NormalizedTool
+	rest     json.RawMessage
+	declares func(key string) bool
+	all      []candidate
+}
+
+type candidate struct {
+	args json.RawMessage
+	in   string // the container, "" if there is none
+	how  string
+}
+
+// collect finds the candidates, or says why there are none.
+func (c *candidates) collect() (fault string) {
+	flat := true
+	for _, key := range containers {
+		value := wire.Member(c.rest, key)
+		if value == nil {
+			continue
+		}
+		flat = flat && c.declares(key)
+		inner := object(value)
+		if inner == nil {
+			if !c.declares(key) {
+				fault = cmp.Or(fault, fmt.Sprintf("arguments.%s: expected an object", key))
+			}
+			continue
+		}
+		if args, wrong := c.join(key, inner); wrong == "" {
+			c.all = append(c.all, candidate{args, key, fmt.Sprintf("the arguments stood in %q", key)})
+		} else {
+			fault = cmp.Or(fault, wrong)
+		}
+	}
+	if key := c.agreement(c.rest); flat && key == "" {
+		c.all = append(c.all, candidate{c.rest, "", "the arguments stood next to the tool's name"})
+	} else if key != "" {
+		fault = cmp.Or(fault, c.misplaced(key))
+	}
+	if len(c.all) > 0 {
+		return ""
+	}
+	return fault
+}
+
+// join adds to the arguments in a container those next to it, which the tool must declare.
+func (c *candidates) join(key string, inner json.RawMessage) (args json.RawMessage, fault string) {
+	args = inner
+	n := 0
+	_ = wire.Members(wire.DeleteMember(c.rest, key), func(other string, value []byte) bool { // it is a valid object
+		switch n++; {
+		case n > maxJoined, !c.declares(other), slices.Contains(agreements, other):
+			fault = c.misplaced(other)
+		case wire.Member(inner, other) != nil:
+			fault = fmt.Sprintf("arguments.%s: it is in %q, too; write one of them", other, key)
+		default:
+			args = wire.AddMember(args, other, value)
+		}
+		return fault == ""
+	})
+	return args, fault
+}
+
+// agreement returns which word of agreement is in the object.
+func (c *candidates) agreement(object json.RawMessage) string {
+	for _, key := range agreements {
+		if wire.Member(object, key) != nil {
+			return key
+		}
+	}
+	return ""
+}
+
+// maxJoined is how many members next to a container are added to those in it.
+const maxJoined = 50
+
+func (c *candidates) misplaced(key string) string {
+	return fmt.Sprintf(`arguments.%s: %s has no such argument; write {"tool": %q, "arguments": {…}}`, key, c.called, c.tool.ID)
+}
+
+// choose leaves one candidate. Of several it is the one that fits the tool, best without a repair,
+// and of several that fit the one without a container, which the tool declares.
+func (c *candidates) choose(fits func(json.RawMessage) (fits, repaired bool)) (fault string) {
+	if len(c.all) == 1 {
+		return ""
+	}
+	var fitting, repairable []candidate
+	for _, one := range c.all {
+		switch fits, repaired := fits(one.args); {
+		case fits && repaired:
+			repairable = append(repairable, one)
+		case fits:
+			fitting = append(fitting, one)
+		}
+	}
+	if fitting == nil {
+		fitting = repairable
+	}
+	if len(fitting) > 1 && !slices.ContainsFunc(fitting, func(one candidate) bool { return one.in == "arguments" }) {
+		fitting = slices.DeleteFunc(fitting, func(one candidate) bool { return one.in != "" })
+	}
+	if len(fitting) != 1 {
+		return fmt.Sprintf(`arguments: it is not clear which of them are for the tool; write {"tool": %q, "arguments": {…}}`, c.tool.ID)
+	}
+	c.all = fitting
+	return ""
+}
+
+// object returns the object that the JSON value is or holds as a string, nil if there is none.
+func object(value json.RawMessage) json.RawMessage {
+	if text, ok := wire.String(value); ok {
+		value = json.RawMessage(strings.TrimSpace(text))
+	}
+	if wire.IsObject(value) && wire.Valid(value) {
+		return value
+	}
+	return nil
+}
+
+// only returns the member of an object that has one, a key "" if it has several.
+func only(object json.RawMessage) (key string, value json.RawMessage) {
+	n := 0
+	_ = wire.Members(object, func(k string, v []byte) bool { // no object has none
+		key, value = k, v
+		n++
+		return n < 2
+	})
+	if n != 1 {
+		return "", nil
+	}
+	return key, value
+}
+
+func isEmpty(object json.RawMessage) bool {
+	empty := true
+	_ = wire.Members(object, func(string, []byte) bool { // an object of a call
+		empty = false
+		return false
+	})
+	return empty
+}
