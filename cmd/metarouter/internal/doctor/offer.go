@@ -221,6 +221,8 @@ func checkDropped(x *findings, o registry.Listing) {
 	var names []string
 	for _, d := range o.Dropped {
 		switch {
+		case d.Cut:
+			x.add(Warning, fmt.Sprintf("its list of %ss has no proper end: %s. The pages that were read are used.", d.Kind, plain.Line(d.Reason)), "report this to the server's authors: other clients may refuse the list, or show less")
 		case d.Name == "": // the whole list
 			x.add(Warning, fmt.Sprintf("its list of %ss can't be read, so it is used without: %s.", d.Kind, plain.Line(d.Reason)), "update the server, or report this to its authors")
 		case d.Filter == "":
