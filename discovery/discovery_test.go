@@ -20,13 +20,14 @@ import (
 type fake struct {
 	session.Session
 	capabilities string
+	revision     string
 	answer       func(params string) (string, error)
 	others       map[string]string
 	asked        []string
 }
 
 func (f *fake) Info() session.Info {
-	return session.Info{Capabilities: json.RawMessage(f.capabilities)}
+	return session.Info{ProtocolVersion: f.revision, Capabilities: json.RawMessage(f.capabilities)}
 }
 
 func (f *fake) Call(_ context.Context, r session.Request) (json.RawMessage, error) {
@@ -68,27 +69,78 @@ func names(l registry.Offer) []string {
 }
 
 func TestListPages(t *testing.T) {
-	// The empty string is a cursor; a cursor goes back as it came.
+	// The empty string is a cursor in the modern era; a cursor goes back as it came.
 	pages := map[string]string{
 		`{}`:                    `{"tools":[` + named("a") + `],"nextCursor":""}`,
 		`{"cursor":""}`:         `{"tools":[],"nextCursor":"\u0062\n"}`,
 		`{"cursor":"\u0062\n"}`: `{"nextCursor":null,"tools":[` + named("b") + `,` + named("c") + `]}`,
 	}
-	l, asked, err := list(t, Rules{}, func(params string) (string, error) {
-		page, ok := pages[params]
-		if !ok {
-			t.Errorf("asked for %s", params)
+	for revision, want := range map[string]string{session.Modern: "a b c", session.LatestLegacy: "a", session.Oldest: "a"} {
+		s := &fake{capabilities: `{"tools":{}}`, revision: revision, answer: func(params string) (string, error) {
+			page, ok := pages[params]
+			if !ok {
+				t.Errorf("asked for %s", params)
+			}
+			return page, nil
+		}}
+		l, err := New(NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return page, nil
-	})
-	if err != nil {
-		t.Fatal(err)
+		if got := strings.Join(names(l), " "); got != want || len(l.Dropped) > 0 {
+			t.Errorf("%s: tools %s, want %s; left out: %v", revision, got, want, l.Dropped)
+		}
+		if len(s.asked) != len(strings.Fields(want)) {
+			t.Errorf("%s: asked %q", revision, s.asked)
+		}
 	}
-	if got := names(l); !slices.Equal(got, []string{"a", "b", "c"}) {
-		t.Errorf("tools %q", got)
+}
+
+// A list that does not end as it should keeps the pages that were read, and says so once.
+func TestListCut(t *testing.T) {
+	page := 0
+	tests := map[string]struct {
+		answer func(params string) (string, error)
+		tools  string
+		reason string
+		asked  int
+	}{
+		"cursor ignored": {result(`{"tools":[` + named("a") + `,` + named("b") + `],"nextCursor":"x"}`), "a b", "the same page came twice", 2},
+		"in another order": {func(string) (string, error) {
+			page++
+			all := []string{named("a"), named("b")}
+			return fmt.Sprintf(`{"tools":[%s,%s],"nextCursor":"%d"}`, all[page%2], all[1-page%2], page), nil
+		}, "b a", "the same page came twice", 2},
+		"cursor that stays": {func(params string) (string, error) {
+			if params == `{}` {
+				return `{"tools":[` + named("a") + `],"nextCursor":"x"}`, nil
+			}
+			return `{"tools":[` + named("b") + `],"nextCursor":"x"}`, nil
+		}, "a b", `cursor "x" came twice`, 2},
+		"empty pages":         {func(string) (string, error) { page++; return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, page), nil }, "", "more than 1000 pages", maxPages},
+		"cursor is a number":  {result(`{"tools":[` + named("a") + `],"nextCursor":1}`), "a", "nextCursor is not a string", 1},
+		"cursor is an object": {result(`{"tools":[` + named("a") + `],"nextCursor":{}}`), "a", "nextCursor is not a string", 1},
+		"cursor refused": {func(params string) (string, error) {
+			if params == `{}` {
+				return `{"tools":[` + named("a") + `],"nextCursor":"x"}`, nil
+			}
+			return "", &session.Error{Code: session.CodeInvalidParams, Message: "no such cursor"}
+		}, "a", "refuses its own cursor", 2},
 	}
-	if len(asked) != 3 {
-		t.Errorf("asked %q", asked)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			page = 0
+			l, asked, err := list(t, Rules{}, test.answer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(names(l), " "); got != test.tools || len(asked) != test.asked {
+				t.Errorf("tools %s in %d pages, want %s in %d", got, len(asked), test.tools, test.asked)
+			}
+			if len(l.Dropped) != 1 || !l.Dropped[0].Cut || !strings.Contains(l.Dropped[0].Reason, test.reason) {
+				t.Errorf("reported %+v, want one with %q", l.Dropped, test.reason)
+			}
+		})
 	}
 }
 
@@ -98,27 +150,18 @@ func TestListEnds(t *testing.T) {
 		answer func(string) (string, error)
 		want   string
 	}{
-		"cursor repeats": {
-			func(string) (string, error) { return `{"tools":[],"nextCursor":"x"}`, nil },
-			`cursor "x" came twice`,
-		},
-		"cursors without end": {
-			func(string) (string, error) { page++; return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, page), nil },
-			"more than 1000 pages",
-		},
 		"tools without end": {
 			func(string) (string, error) {
 				page++
-				return fmt.Sprintf(`{"tools":[%s0],"nextCursor":"%d"}`, strings.Repeat("0,", 30_000), page), nil
+				return fmt.Sprintf(`{"tools":[%s%d],"nextCursor":"%[2]d"}`, strings.Repeat("0,", 30_000), page), nil
 			},
 			"more than 100000 tools",
 		},
-		"cursor is a number": {result(`{"tools":[],"nextCursor":1}`), "nextCursor is not a string"},
-		"no tools":           {result(`{"Tools":[]}`), "no array of tools"},
-		"tools no array":     {result(`{"tools":{}}`), "no array of tools"},
-		"not an object":      {result(`[]`), "not an object"},
-		"null":               {result(`null`), "not an object"},
-		"not JSON":           {result(`{`), "not an object"},
+		"no tools":       {result(`{"Tools":[]}`), "no array of tools"},
+		"tools no array": {result(`{"tools":{}}`), "no array of tools"},
+		"not an object":  {result(`[]`), "not an object"},
+		"null":           {result(`null`), "not an object"},
+		"not JSON":       {result(`{`), "not an object"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -64,7 +65,7 @@ func (l *lister) tools(ctx context.Context, d *Discovery) error {
 		return err
 	}
 	theirs, ours := map[string]bool{}, map[string]bool{}
-	err := l.pages(ctx, "tools/list", "tools", func(i int, raw json.RawMessage) {
+	err := l.pages(ctx, registry.KindTool, "tools/list", "tools", func(i int, raw json.RawMessage) {
 		t, err := Normalize(l.server, raw, r.Rename)
 		if err != nil {
 			name := label(i, raw, "name")
@@ -128,7 +129,7 @@ func collect[T any](ctx context.Context, l *lister, what source,
 	normalize func(server string, raw json.RawMessage) (T, error), about func(T) (key string, repairs []string)) []T {
 	var all []T
 	seen := map[string]bool{}
-	err := l.pages(ctx, what.method, what.member, func(i int, raw json.RawMessage) {
+	err := l.pages(ctx, what.kind, what.method, what.member, func(i int, raw json.RawMessage) {
 		t, err := normalize(l.server, raw)
 		if err != nil {
 			l.drop(what.kind, label(i, raw, what.key), err.Error())
@@ -156,20 +157,31 @@ func collect[T any](ctx context.Context, l *lister, what source,
 }
 
 // pages calls f with the elements of all pages of a list and their positions. Of a page
-// nothing is kept but what f keeps.
+// nothing is kept but what f keeps. A list that does not end as it should is cut, and keeps the
+// pages read.
 //
 // "Clients SHOULD treat a missing nextCursor as the end of results" and "MUST
 // NOT" assume anything else about a cursor, so the empty string is one like any
-// other (specification, server/utilities/pagination).
-func (l *lister) pages(ctx context.Context, method, member string, f func(i int, raw json.RawMessage)) error {
+// other (specification of 2026-07-28, server/utilities/pagination). Servers of
+// earlier revisions end a list with it.
+func (l *lister) pages(ctx context.Context, kind, method, member string, f func(i int, raw json.RawMessage)) error {
 	n := 0
-	seen := map[[sha256.Size]byte]bool{} // a cursor may be long
+	seen := map[[sha256.Size]byte]bool{} // cursors and pages
+	again := func(parts ...json.RawMessage) bool {
+		sum := sumOf(parts)
+		defer func() { seen[sum] = true }()
+		return seen[sum]
+	}
 	params := json.RawMessage(`{}`)
-	for range maxPages {
+	for i := range maxPages {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
 		result, err := l.session.Call(ctx, session.Request{Method: method, Params: params})
+		if refused, ok := errors.AsType[*session.Error](err); ok && i > 0 && refused.Code == session.CodeInvalidParams {
+			l.cut(kind, "the server refuses its own cursor: "+err.Error())
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -183,25 +195,48 @@ func (l *lister) pages(ctx context.Context, method, member string, f func(i int,
 		if n+len(elements) > maxItems {
 			return fmt.Errorf("more than %d %s", maxItems, member)
 		}
+		if (i > 0 || cursor != nil) && len(elements) > 0 && again(elements...) {
+			l.cut(kind, "it never ends: the same page came twice")
+			return nil
+		}
 		for _, raw := range elements {
 			f(n, raw)
 			n++
 		}
-		if cursor == nil {
+		switch {
+		case cursor == nil, string(cursor) == `""` && l.session.Info().Era() == "legacy":
 			return nil
-		}
-		if sum := sha256.Sum256(cursor); !seen[sum] {
-			seen[sum] = true
-		} else {
-			return fmt.Errorf("the list never ends: cursor %.80s came twice", cursor)
+		case cursor[0] != '"':
+			l.cut(kind, "nextCursor is not a string")
+			return nil
+		case again(cursor):
+			l.cut(kind, fmt.Sprintf("it never ends: cursor %.80s came twice", cursor))
+			return nil
 		}
 		params = slices.Concat(json.RawMessage(`{"cursor":`), cursor, json.RawMessage(`}`))
 	}
-	return fmt.Errorf("more than %d pages", maxPages)
+	l.cut(kind, fmt.Sprintf("it never ends: more than %d pages", maxPages))
+	return nil
 }
 
-// page returns the elements and the cursor of one page, as parts of it. The cursor is a JSON
-// string with the server's bytes, or nil on the last page; some servers send null there.
+// sumOf returns a hash of the parts in any order, since some servers list in a random one.
+func sumOf(parts []json.RawMessage) [sha256.Size]byte {
+	var all []byte
+	for _, part := range slices.SortedFunc(slices.Values(parts), func(a, b json.RawMessage) int { return bytes.Compare(a, b) }) {
+		sum := sha256.Sum256(part)
+		all = append(all, sum[:]...)
+	}
+	return sha256.Sum256(all)
+}
+
+// cut notes and logs that a list ends before the server says so.
+func (l *lister) cut(kind, reason string) {
+	l.leaveOut(registry.Dropped{Kind: kind, Reason: reason, Cut: true})
+	l.log.Warn("a list of "+kind+"s has no proper end; what was read of it is used", zap.String("reason", reason))
+}
+
+// page returns the elements and the cursor of one page, as parts of it. The cursor is JSON
+// with the server's bytes, or nil on the last page; some servers send null there.
 func page(result json.RawMessage, member string) (elements []json.RawMessage, cursor json.RawMessage, err error) {
 	var list json.RawMessage
 	if err := wire.Members(result, func(key string, value []byte) bool {
@@ -224,11 +259,8 @@ func page(result json.RawMessage, member string) (elements []json.RawMessage, cu
 	}) != nil {
 		return nil, nil, fmt.Errorf("the result has no array of %s", member)
 	}
-	if cursor == nil || string(cursor) == "null" {
-		return elements, nil, nil
-	}
-	if cursor[0] != '"' {
-		return nil, nil, errors.New("nextCursor is not a string")
+	if string(cursor) == "null" {
+		cursor = nil
 	}
 	return elements, cursor, nil
 }

@@ -35,6 +35,7 @@ type Dropped struct {
 	Kind   string `json:"kind"` // such as KindTool
 	Name   string `json:"name"` // the server's own name or URI, "#3" for the third if it has none, or "" for the whole list
 	Reason string `json:"reason"`
+	Cut    bool   `json:"cut,omitempty"` // of the whole list, only what follows the pages that were read is missing
 
 	// Filter is the key of the entry's "tools" that leaves it out: "allow" or "deny". It is
 	// empty if it cannot be offered. Pattern is the pattern of "deny" that it matches.

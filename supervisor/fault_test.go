@@ -60,7 +60,7 @@ func TestFaults(t *testing.T) {
 	}
 	bearer := remote(answer(401))
 	bearer.Headers = map[string]string{"Authorization": "Bearer x"}
-	speaks := fake("", "-protocol", "1999-01-01")
+	speaks := fake("", "-protocol", "2099-01-01")
 
 	tests := map[string]struct {
 		entry config.Server
@@ -83,7 +83,8 @@ func TestFaults(t *testing.T) {
 		"bad token":   {bearer, status.Fault{Kind: status.Unauthorized, Code: 401, HadToken: true}},
 		"not there":   {remote(answer(404)), status.Fault{Kind: status.BadStatus, Code: 404}},
 		"elsewhere":   {remote(answer(307, "Location", "http://example.invalid/mcp")), status.Fault{Kind: status.Redirected}},
-		"protocol":    {speaks, status.Fault{Kind: status.WrongProtocol, Protocol: "1999-01-01"}},
+		"text":        {stdio("sh", "-c", "echo 'Usage: x'; exec sleep 60"), status.Fault{Kind: status.PrintsText, Message: "Usage: x"}},
+		"protocol":    {speaks, status.Fault{Kind: status.WrongProtocol, Protocol: "2099-01-01"}},
 	}
 	var entries []config.Server
 	for name, tc := range tests {

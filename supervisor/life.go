@@ -67,7 +67,7 @@ func newServer(life context.Context, remove context.CancelCauseFunc, c *common, 
 		opener: &opener{common: c, name: entry.Name, log: log, secrets: c.resolver.Server(c.options.OnSecrets), stderr: process.NewLogFile(c.options.DataDir, entry.Name),
 			limits: peer.NewLimits(func() int { return control.wanted().QuestionsPerMinute })},
 	}
-	s.opener.began, s.opener.hear = s.public.opened, s.hear
+	s.opener.began, s.opener.hear, s.opener.text = s.public.opened, s.hear, s.public.printsText
 	s.public.loggedIn = func(ctx context.Context) bool { return s.opener.tokens.Load().hasNew(ctx) }
 	s.pool = newPool(life, s.opener)
 	return s

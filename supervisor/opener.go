@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -31,6 +32,7 @@ type opener struct {
 	log     *zap.Logger
 	stderr  *process.LogFile
 	began   func(*instance)                                    // called with each session that begins, and may fail
+	text    func(in *instance, first string)                   // called when the shared session's server writes text, and no message
 	hear    func(in *instance, shared bool, m session.Message) // called with messages that belong to no request
 	secrets *resolve.Server                                    // that its entries refer to
 	tokens  atomic.Pointer[tokens]                             // of its login, for the latest session; nil before the first, or without logins
@@ -207,6 +209,11 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 	in.Peer = peer.New(peer.Host{
 		Server: o.name,
 		Stray:  o.stray,
+		Text: func(first string) {
+			if on.shared {
+				o.text(in, in.conceal(plain.Line(first)))
+			}
+		},
 		Limits: o.limits,
 		Asked: func(method string) {
 			o.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.Asked(method) })

@@ -112,10 +112,21 @@ func (p *published) ready(in *instance) {
 	p.set(func(st *status.Status) {
 		p.current, p.listFault = in, ""
 		st.State, st.PID = status.Ready, in.pid()
-		if st.Fault != nil && st.Fault.Login != "" { // which somebody has logged in to since
+		if st.Fault != nil && (st.Fault.Login != "" || st.Fault.Kind == status.PrintsText) { // somebody has logged in since, or it was slow
 			st.LastError, st.Fault = "", nil
 		}
 		st.Era, st.ProtocolVersion = in.Info().Era(), in.Info().ProtocolVersion
+	})
+}
+
+// printsText notes that the server of a session that is being opened writes text. The start goes
+// on, since the text may come before the messages, but no one waits for it any longer.
+func (p *published) printsText(in *instance, first string) {
+	p.set(func(st *status.Status) {
+		if p.current == nil && p.latest == in && (st.State == status.Starting || st.State == status.Restarting) {
+			st.State, st.Fault = status.Failed, &status.Fault{Kind: status.PrintsText, Message: first}
+			st.LastError = fmt.Sprintf("it prints text, not JSON-RPC: %q", first)
+		}
 	})
 }
 
@@ -169,6 +180,7 @@ func (p *published) status() status.Status {
 	}
 	if current != nil {
 		st.StrayLines, st.StrayLine = current.Strays.Count(), current.conceal(plain.Line(current.Strays.First()))
+		st.Notes = current.Notes.All()
 		st.Unusable, st.Flood = current.Unusable.Count(), current.Flood.Seen()
 	}
 	return st
@@ -229,6 +241,9 @@ func (p *published) await(ctx context.Context) (*instance, error) {
 func (p *published) isDue(ctx context.Context, st status.Status, tried time.Time) bool {
 	if waitsForLogin(st) {
 		return p.loggedIn(ctx)
+	}
+	if st.Fault != nil && st.Fault.Kind == status.PrintsText { // its start goes on
+		return false
 	}
 	return time.Since(tried) >= retryOnCall
 }

@@ -68,6 +68,7 @@ type Status struct {
 	Doing           string    // what its start waits for; "" if it waits only for the server
 	StrayLines      int64     // lines on its stdout that were no messages, in its latest session
 	StrayLine       string    // the first of them that can't hold a result, cut if long
+	Notes           []string  // what it does against the protocol and is understood all the same, as "writes …", in its latest session
 	Refused         int64     // its questions to clients (sampling, elicitation, roots, ping) that a rule forbade, so far
 	RefusedBy       string    // the rule that the last of them broke
 	Outdated        string    // why its changed lists could not be read, so that the old ones stay; "" if they could

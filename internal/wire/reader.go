@@ -22,6 +22,11 @@ const (
 
 // A Reader reads lines from a stream.
 type Reader struct {
+	// Objects has Next return a JSON object as soon as it is complete, though it has several
+	// lines, or more follows on its line. It may change between calls of Next.
+	Objects bool
+	Shape   Shape // of what Next returned last
+
 	r          io.Reader
 	max        int
 	buf        []byte
@@ -30,6 +35,16 @@ type Reader struct {
 	skipping   bool
 	skipped    Ends // of the line that was skipped last
 }
+
+// A Shape says how an object or a text stands in its lines.
+type Shape int
+
+const (
+	Line     Shape = iota // a line of its own
+	Indented              // several lines
+	Part                  // a part of a line
+	Unended               // a line whose end has not come
+)
 
 // Ends are the beginning and the end of a line that was too long to be kept.
 type Ends struct{ Head, Tail []byte }
@@ -55,6 +70,13 @@ func NewReader(r io.Reader, max int) *Reader {
 // Next returns the next line that is not blank, without its line end. The caller owns it. The
 // last line needs no line end. At the end of the stream Next returns io.EOF.
 func (r *Reader) Next() ([]byte, error) {
+	if r.Shape = Line; r.Objects {
+		return r.object()
+	}
+	return r.line()
+}
+
+func (r *Reader) line() ([]byte, error) {
 	searched := r.start
 	for {
 		if i := bytes.IndexByte(r.buf[searched:r.end], '\n'); i >= 0 {
@@ -65,30 +87,110 @@ func (r *Reader) Next() ([]byte, error) {
 			searched = r.start
 			continue
 		}
-		searched = r.end
-		if r.end-r.start > r.max && !r.skipping {
-			r.skipping, r.skipped = true, Ends{}
-		}
-		if r.skipping {
+		if r.skipIfLong(); r.skipping {
 			r.skipped.Add(r.buf[r.start:r.end])
-			r.start, r.end, searched = 0, 0, 0
+			r.start, r.end = 0, 0
 		}
-		if r.end == len(r.buf) {
-			searched -= r.start
-			r.makeRoom()
-		}
-		n, err := r.r.Read(r.buf[r.end:])
-		r.end += n
-		if n == 0 && err != nil {
-			if r.end > r.start || r.skipping {
-				line, takeErr := r.take(r.end)
-				if takeErr != nil || len(line) > 0 {
-					return line, takeErr
-				}
-			}
-			return nil, err
+		searched = r.end - r.start
+		err := r.fill()
+		searched += r.start
+		if err != nil {
+			return r.last(err)
 		}
 	}
+}
+
+// object returns the next object, or a line that does not begin one. Lines that begin an object
+// and are not continued are returned together.
+func (r *Reader) object() ([]byte, error) {
+	var object Brackets
+	counted := 0 // bytes of the unread part
+	for {
+		part := r.buf[r.start+counted : r.end]
+		end := bytes.IndexByte(part, '\n')
+		next := r.start + counted + end + 1 // the beginning of the next line, if there is one
+		if end >= 0 {
+			part = part[:end]
+		}
+		counted += object.Count(part)
+		switch {
+		case object.Closed():
+			return r.cut(r.start + counted), nil
+		case end >= 0 && (!object.Open() || next < r.end && bytes.IndexByte(continues, r.buf[next]) < 0):
+			line, err := r.take(next - 1)
+			if err != nil || len(line) > 0 {
+				return line, err
+			}
+			object, counted = Brackets{}, 0
+			continue
+		case end >= 0 && next < r.end:
+			r.Shape = Indented
+			counted++
+			continue
+		}
+		if r.skipIfLong(); r.skipping {
+			return r.line()
+		}
+		if err := r.fill(); err != nil {
+			return r.last(err)
+		}
+	}
+}
+
+// continues are the bytes with which the further lines of an object begin. The next message begins
+// with "{", too.
+var continues = []byte(" \t\r\n}]\"[,")
+
+// cut returns what comes before buf[i], and continues there.
+func (r *Reader) cut(i int) []byte {
+	object := bytes.Clone(bytes.TrimSpace(r.buf[r.start:i]))
+	rest, _, ended := bytes.Cut(r.buf[i:r.end], []byte("\n"))
+	switch {
+	case len(bytes.TrimSpace(rest)) > 0:
+		r.Shape = Part
+	case r.Shape == Line && !ended:
+		r.Shape = Unended
+	}
+	r.start = i
+	return object
+}
+
+// Again has Next read a line, which it returned last, once more.
+func (r *Reader) Again(line []byte) {
+	rest := r.buf[r.start:r.end]
+	r.buf = make([]byte, max(minBuffer, len(line)+1+2*len(rest)))
+	n := copy(r.buf, line)
+	r.buf[n] = '\n'
+	r.start, r.end = 0, n+1+copy(r.buf[n+1:], rest)
+}
+
+// skipIfLong begins to skip what is too long.
+func (r *Reader) skipIfLong() {
+	if r.end-r.start > r.max && !r.skipping {
+		r.skipping, r.skipped = true, Ends{}
+	}
+}
+
+// fill reads more. Its error is the stream's, when nothing more was read.
+func (r *Reader) fill() error {
+	if r.end == len(r.buf) {
+		r.makeRoom()
+	}
+	n, err := r.r.Read(r.buf[r.end:])
+	if r.end += n; n > 0 {
+		return nil
+	}
+	return err
+}
+
+// last returns what the stream ends with without a line end, else its error.
+func (r *Reader) last(err error) ([]byte, error) {
+	if r.end > r.start || r.skipping {
+		if line, err := r.take(r.end); err != nil || len(line) > 0 {
+			return line, err
+		}
+	}
+	return nil, err
 }
 
 // Skipped returns the ends of the line for which Next last returned ErrTooLong.

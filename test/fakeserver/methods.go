@@ -89,7 +89,7 @@ func initialize(c *call) (string, *rpcError) {
 	json.Unmarshal(c.message.Params, &p)
 	c.capabilities = p.Capabilities
 	version := c.protocolVersion
-	if slices.Contains(legacyVersions, p.ProtocolVersion) && p.ProtocolVersion < version {
+	if slices.Contains(legacyVersions, version) && slices.Contains(legacyVersions, p.ProtocolVersion) && p.ProtocolVersion < version {
 		version = p.ProtocolVersion
 	}
 	instructions := ""

@@ -123,7 +123,7 @@ func (o *options) transports(f *flag.FlagSet) {
 func (o *options) eras(f *flag.FlagSet) {
 	f.StringVar(&o.onlyEra, "only-era", "", "start the server in the other arguments, and restrict it to the legacy or the modern era")
 	f.StringVar(&o.era, "era", "legacy", "legacy, modern or both")
-	f.StringVar(&o.protocolVersion, "protocol", "2025-11-25", "the newest legacy version spoken")
+	f.StringVar(&o.protocolVersion, "protocol", "2025-11-25", "the newest legacy version spoken; one that does not exist is answered to all")
 	f.BoolVar(&o.oneEra, "one-era", false, "refuse initialize once server/discover was answered")
 	f.BoolVar(&o.exitOnUnknown, "exit-on-unknown", false, "exit with status 5 at an unknown method")
 	f.BoolVar(&o.silentOnUnknown, "silent-on-unknown", false, "do not answer an unknown method")

@@ -19,10 +19,10 @@ var handshakes = map[string]kind{
 			forever(func(int) { p.write(strings.Repeat("x", 1<<16)) })
 		}
 	}},
-	"initialize with another version": {named: []string{`doctor: it speaks version "1999-01-01"`}, play: func(p *player) {
-		p.on["initialize"] = func(m message) { p.result(m, p.hello("1999-01-01")) }
+	"initialize with another version": {named: []string{`doctor: it speaks version "2099-01-01"`}, play: func(p *player) {
+		p.on["initialize"] = func(m message) { p.result(m, p.hello("2099-01-01")) }
 	}},
-	"initialize with a version of 1 MB": {named: []string{`doctor: it speaks version`}, play: func(p *player) {
+	"initialize with a version of 1 MB": {named: []string{"doctor: it names"}, play: func(p *player) {
 		p.on["initialize"] = func(m message) { p.result(m, p.hello(strings.Repeat("2025", 1<<18))) }
 	}},
 	"initialize answered twice": {play: func(p *player) {

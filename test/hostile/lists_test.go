@@ -26,16 +26,16 @@ var lists = map[string]kind{
 			p.long(`"prompts":[`, fmt.Sprintf(`{"name":"p%d","description":"%s"},`, page, strings.Repeat("d", 1<<10)), 4<<10, `{"name":"p"}]}}`)
 		})
 	}},
-	"empty pages without end": {slow: true, named: []string{"doctor: its tools can't be listed: more than 1000 pages"}, play: func(p *player) {
+	"empty pages without end": {slow: true, named: []string{"doctor: its list of tools has no proper end: it never ends: more than 1000 pages"}, play: func(p *player) {
 		page := 0
 		p.on["tools/list"] = func(m message) { page++; p.result(m, fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, page)) }
 	}},
-	"cursor that repeats": {named: []string{"doctor: its tools can't be listed: the list never ends"}, play: func(p *player) { p.more = `,"nextCursor":"again"` }},
-	"cursors that repeat": {named: []string{"doctor: its tools can't be listed: the list never ends"}, play: func(p *player) {
+	"cursor that repeats": {named: []string{"doctor: its list of tools has no proper end: it never ends"}, play: func(p *player) { p.more = `,"nextCursor":"again"` }},
+	"cursors that repeat": {named: []string{"doctor: its list of tools has no proper end: it never ends"}, play: func(p *player) {
 		page := 0
 		p.on["tools/list"] = func(m message) { page++; p.result(m, fmt.Sprintf(`{"tools":[%s],"nextCursor":"%d"}`, p.tools, page%3)) }
 	}},
-	"cursor of 4 MB": {named: []string{"doctor: its tools can't be listed"}, play: func(p *player) { p.more = `,"nextCursor":"` + strings.Repeat("c", 4<<20) + `"` }},
+	"cursor of 4 MB": {named: []string{"doctor: its list of tools has no proper end"}, play: func(p *player) { p.more = `,"nextCursor":"` + strings.Repeat("c", 4<<20) + `"` }},
 	"50,000 tools": {slow: true, named: []string{"doctor: "}, play: func(p *player) {
 		p.tools += series(50_000, `,{"name":"tool_%d","description":"Do something that no other tool does.","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`)
 	}},

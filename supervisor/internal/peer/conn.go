@@ -20,6 +20,7 @@ import (
 type Conn struct {
 	Calls    Calls
 	Strays   Strays
+	Notes    Notes
 	Unusable Unusable
 	Flood    Flood
 	Spoke    atomic.Bool // a message has come from the server
@@ -28,6 +29,7 @@ type Conn struct {
 
 	server string
 	link   Link
+	text   func(first string)                       // see Host.Text
 	handle func(m wire.Message, origin int64) error // acts on a request or notification
 	agreed agreement                                // set by the handshake, before the session is shared
 	lastID atomic.Int64
@@ -166,6 +168,13 @@ func (c *Conn) Receive(m wire.Message, origin int64) error {
 	}
 	c.Settle(id, Reply{Message: m})
 	return nil
+}
+
+// OnlyText reports the first line of a server that writes text, and no message.
+func (c *Conn) OnlyText(first string) {
+	if c.text != nil {
+		c.text(strings.ToValidUTF8(first, ""))
+	}
 }
 
 // OurID reads an id of one of our requests, which some servers send back as a

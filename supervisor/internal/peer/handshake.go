@@ -207,21 +207,37 @@ func (p *Peer) initialized(ctx context.Context, g Greeting, answer Reply) error 
 	if err != nil {
 		return fmt.Errorf("initialize: %w", err)
 	}
-	var r struct {
-		ProtocolVersion string
-		Capabilities    json.RawMessage
-		ServerInfo      implementation
-		Instructions    string
-	}
+	var r struct{ ProtocolVersion, Capabilities, ServerInfo, Instructions json.RawMessage }
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return fmt.Errorf("initialize: unusable result: %w", err)
 	}
-	v := r.ProtocolVersion
-	if len(v) != len(session.Oldest) || v < session.Oldest || v >= session.Modern {
-		return &VersionError{brief(v)}
+	revision, err := p.revision(r.ProtocolVersion)
+	if err != nil {
+		return err
 	}
-	p.agreed.info = g.complete(r.ServerInfo.info(r.ProtocolVersion, r.Instructions, r.Capabilities))
+	var server implementation
+	json.Unmarshal(r.ServerInfo, &server) // a server that says nothing of itself works as well
+	instructions, _ := wire.String(r.Instructions)
+	p.agreed.info = g.complete(server.info(revision, instructions, r.Capabilities))
 	return p.Notify(ctx, Initialized, nil)
+}
+
+// revision returns the revision that a legacy server means by its protocolVersion. Those before
+// the first one, of which some servers have kept the number, and what is no revision, are taken
+// as the first.
+func (p *Peer) revision(version json.RawMessage) (string, error) {
+	v, ok := wire.String(version)
+	switch isDate := ok && len(v) == len(session.Oldest) && v[4] == '-' && v[7] == '-'; {
+	case isDate && v >= session.Modern:
+		return "", &VersionError{brief(v)}
+	case isDate && v >= session.Oldest:
+		return v, nil
+	case version == nil || string(version) == "null":
+		p.Notes.Add("names no version of the protocol, which is taken as " + session.Oldest)
+	default:
+		p.Notes.Add(fmt.Sprintf("names %s as its version of the protocol, which is taken as %s", brief(string(version)), session.Oldest))
+	}
+	return session.Oldest, nil
 }
 
 // A VersionError is a protocol that we do not know.

@@ -16,6 +16,7 @@ import (
 type Host struct {
 	Server string                       // its name
 	Stray  func(line []byte, why error) // called with what the server sent that is no message
+	Text   func(first string)           // called with the first line of a server that writes text, and no message yet; may be nil
 	Asked  func(method string)          // called when the server sends its client the first request of a method
 	Limits *Limits                      // of its questions; nil for the default
 
@@ -43,7 +44,7 @@ func New(h Host, open func(*Conn) Link) *Peer {
 		Calls:  Calls{pending: make(map[int64]*call), since: time.Now()},
 		Strays: Strays{log: h.Stray},
 		Flood:  newFlood(),
-		server: h.Server,
+		server: h.Server, text: h.Text,
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	p := &Peer{Conn: c}

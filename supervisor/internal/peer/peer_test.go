@@ -404,12 +404,25 @@ func TestHandshake(t *testing.T) {
 		{"refuses", LegacyEra, func(s *script) {
 			s.write(`{"id":%s,"error":{"code":-1,"message":"no licence"}}`, s.read().ID)
 		}, "", "no licence"},
-		{"speaks another protocol", LegacyEra, func(s *script) {
-			s.write(`{"id":%s,"result":{"protocolVersion":"1.0"}}`, s.read().ID)
-		}, "", `protocol "1.0"`},
-		{"speaks a protocol of 1 MB", LegacyEra, func(s *script) {
+		{"speaks an early protocol", LegacyEra, func(s *script) {
+			s.write(`{"id":%s,"result":{"protocolVersion":"2024-10-07"}}`, s.read().ID)
+			s.read()
+		}, session.Oldest, ""},
+		{"names no protocol", LegacyEra, func(s *script) {
+			s.write(`{"id":%s,"result":{"capabilities":{},"serverInfo":"s"}}`, s.read().ID)
+			s.read()
+		}, session.Oldest, ""},
+		{"names a number", LegacyEra, func(s *script) {
+			s.write(`{"id":%s,"result":{"protocolVersion":1.0}}`, s.read().ID)
+			s.read()
+		}, session.Oldest, ""},
+		{"names 1 MB", LegacyEra, func(s *script) {
 			s.write(`{"id":%s,"result":{"protocolVersion":"2025-%s"}}`, s.read().ID, strings.Repeat("0", 1<<20))
-		}, "", "the server speaks protocol"},
+			s.read()
+		}, session.Oldest, ""},
+		{"speaks a later protocol", LegacyEra, func(s *script) {
+			s.write(`{"id":%s,"result":{"protocolVersion":"2099-01-01"}}`, s.read().ID)
+		}, "", `protocol "2099-01-01"`},
 		{"mute", UnknownEra, func(s *script) { s.read(); s.read() }, "", "deadline"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -428,6 +441,9 @@ func TestHandshake(t *testing.T) {
 					t.Errorf("error %v, want one with %q", err, tc.err)
 				case tc.err == "" && (err != nil || p.Info().ProtocolVersion != tc.revision):
 					t.Errorf("revision %q, %v, want %q", p.Info().ProtocolVersion, err, tc.revision)
+				}
+				if notes := strings.Join(p.Notes.All(), ""); (tc.revision == session.Oldest) != strings.Contains(notes, session.Oldest) || len(notes) > 500 {
+					t.Errorf("notes %.500q", notes)
 				}
 				if modern := p.Modern(); tc.err == "" && modern != (tc.revision == session.Modern) {
 					t.Errorf("requests are stamped: %v", modern)

@@ -1,9 +1,35 @@
 package peer
 
 import (
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 )
+
+// Notes are what a server does against the protocol and is understood all the same, each once.
+type Notes struct {
+	mu  sync.Mutex // guards all
+	all []string
+}
+
+const maxNotes = 8
+
+// Add adds a note, the end of a sentence about the server.
+func (n *Notes) Add(note string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.all) < maxNotes && !slices.Contains(n.all, note) {
+		n.all = append(n.all, note)
+	}
+}
+
+// All returns the notes.
+func (n *Notes) All() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.all)
+}
 
 // Strays counts what a server sent that is no message.
 type Strays struct {

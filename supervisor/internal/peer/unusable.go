@@ -100,6 +100,18 @@ func (c *Conn) SkipLine(line []byte, ends wire.Ends, why error) {
 		return
 	}
 	c.Strays.Skip(line, why)
+	c.doubt(one, why)
+}
+
+// Doubt deals with a line that may be the first of a message. If it looks like an answer, and
+// the rest does not come, its request fails.
+func (c *Conn) Doubt(line []byte, why error) {
+	if one := c.answered(wire.Ends{Head: line, Tail: line}); one != nil {
+		c.doubt(one, why)
+	}
+}
+
+func (c *Conn) doubt(one *call, why error) {
 	if one.method == Initialize || one.method == Discover {
 		return // its wait is bounded anyway, and a server that starts may be slow
 	}

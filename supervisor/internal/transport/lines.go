@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
 
@@ -17,7 +17,8 @@ const (
 	maxLater   = 64        // messages that wait and that no caller waits for
 )
 
-// Lines is the link over a pair of byte streams, one JSON-RPC message a line.
+// Lines is the link over a pair of byte streams, one JSON-RPC message a line. See [Lines.Read] for
+// servers that write something else.
 // The official Go SDK's transport is not used for this: it ends at the first line that is no
 // message, and decodes results.
 //
@@ -29,12 +30,13 @@ type Lines struct {
 	Broken chan struct{} // closed when nothing can be written any more
 	Err    error         // the reason; valid after Broken
 
-	conn  *peer.Conn
-	w     Writer
-	stall time.Duration       // how long the server may leave what is written unread
-	turn  chan struct{}       // holds an item while a message is written
-	rest  chan unwritten      // from the holder of turn, which passes turn on with it
-	later chan *peer.Outgoing // messages that no caller waits for
+	conn   *peer.Conn
+	framed atomic.Bool // the server writes and wants Content-Length headers
+	w      Writer
+	stall  time.Duration       // how long the server may leave what is written unread
+	turn   chan struct{}       // holds an item while a message is written
+	rest   chan unwritten      // from the holder of turn, which passes turn on with it
+	later  chan *peer.Outgoing // messages that no caller waits for
 }
 
 // A Writer is a server's stdin.
@@ -81,6 +83,7 @@ func (l *Lines) Write() {
 			continue
 		case turn <- struct{}{}:
 			u.message, waiting = waiting, nil
+			l.frame(u.message)
 		case <-l.conn.Done():
 			return
 		}
@@ -123,6 +126,7 @@ func (l *Lines) Send(ctx context.Context, o *peer.Outgoing) error {
 			return err
 		}
 	}
+	l.frame(o)
 	n, err := l.w.TryWrite(o.Line)
 	switch u := (unwritten{o, n}); {
 	case err != nil:
@@ -154,28 +158,5 @@ func (l *Lines) SendLater(o *peer.Outgoing) error {
 		return nil
 	default:
 		return errors.New("the server does not read, or asks too much at once")
-	}
-}
-
-// Read hands the messages in r to the session until r ends.
-func (l *Lines) Read(r io.Reader) {
-	lines := wire.NewReader(r, wire.MaxLine)
-	for {
-		l.conn.Pace()
-		line, err := lines.Next()
-		switch {
-		case errors.Is(err, wire.ErrTooLong):
-			l.conn.SkipLine(nil, lines.Skipped(), err)
-			continue
-		case err != nil:
-			return
-		}
-		m, err := wire.Parse(line)
-		if err == nil {
-			err = l.conn.Receive(m, 0)
-		}
-		if err != nil {
-			l.conn.SkipLine(line, wire.Ends{Head: line, Tail: line}, err)
-		}
 	}
 }

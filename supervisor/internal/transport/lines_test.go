@@ -32,7 +32,10 @@ func (waits) TryWrite([]byte) (int, error) { return 0, nil }
 func (waits) SetWriteDeadline(time.Time)   {}
 
 // pair returns a peer and the server's side of it. The peer ends with the test.
-func pair(t *testing.T) (*peer.Peer, *script) {
+func pair(t *testing.T) (*peer.Peer, *script) { return pairHearing(t, nil) }
+
+// pairHearing is pair, whose peer reports text so.
+func pairHearing(t *testing.T, text func(first string)) (*peer.Peer, *script) {
 	fromPeer, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	var link *Lines
@@ -40,6 +43,7 @@ func pair(t *testing.T) (*peer.Peer, *script) {
 		Server: "s",
 		Stray:  func(line []byte, why error) { t.Logf("stray: %.40q %v", line, why) },
 		Asked:  func(string) {},
+		Text:   text,
 		Owner:  func(context.Context) session.Client { return nil },
 	}, func(c *peer.Conn) peer.Link {
 		link = NewLines(waits{toServer}, time.Minute, c)

@@ -133,6 +133,7 @@ func TestStart(t *testing.T) {
 		"no listing":   {stdio("x"), &status.Fault{Kind: status.TimedOut, Listing: true, After: 90 * time.Second}, "did not list its tools", "startTimeout"},
 		"endless list": {stdio("x"), &status.Fault{Kind: status.OtherFault, Listing: true, Message: "more than 1000 pages"}, "tools can't be listed: more than 1000 pages", "authors"},
 		"refuses":      {stdio("x"), &status.Fault{Kind: status.Refused, Code: -32603, Message: "no"}, "answers the first MCP message (server/discover or initialize) with an error: no (-32603)", "authors"},
+		"text":         {stdio("x"), &status.Fault{Kind: status.PrintsText, Message: "Usage: x"}, `prints text, not JSON-RPC messages ("Usage: x")`, "README"},
 		"protocol":     {stdio("x"), &status.Fault{Kind: status.WrongProtocol, Protocol: "1999"}, `version "1999" of the protocol`, "update"},
 
 		"token wanted":  {remote("https://h.example/mcp?key=1", config.StreamableHTTP), &status.Fault{Kind: status.Unauthorized, Code: 401}, "h.example requires a token", `"Bearer ${S_TOKEN}"`},
@@ -227,6 +228,7 @@ func TestOffer(t *testing.T) {
 		"over budget":    {stdio("x"), ready, config.Router{Mode: "auto", ToolBudget: 1}, nil, []registry.NormalizedTool{{Name: "a", Description: "A.", Definition: json.RawMessage(`"0123456789"`)}}, Note, "more than the 1 of toolBudget"},
 		"over, direct":   {stdio("x"), ready, config.Router{Mode: "direct", ToolBudget: 1}, nil, []registry.NormalizedTool{{Name: "a", Description: "A.", Definition: json.RawMessage(`"0123456789"`)}}, Warning, `"mode": "auto"`},
 		"questions":      {stdio("x"), status.Status{State: status.Ready, Refused: 312, RefusedBy: "60 a minute"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `refused 312 questions`},
+		"notes":          {stdio("x"), status.Status{State: status.Ready, Notes: []string{"writes a", "names b"}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Note, "it writes a, and names b."},
 		"noise":          {stdio("x"), status.Status{State: status.Ready, StrayLines: 3, StrayLine: "Hello!"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `3 lines so far ("Hello!")`},
 		"not UTF-8":      {stdio("x"), status.Status{State: status.Ready, Unusable: status.Unusable{NotUTF8: 1}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "it sent 1 message with bytes that are not UTF-8"},
 		"too deep":       {stdio("x"), status.Status{State: status.Ready, Unusable: status.Unusable{TooDeep: 2}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "it sent 2 messages nested deeper than 100 levels"},

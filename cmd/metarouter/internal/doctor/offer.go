@@ -52,6 +52,9 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 		x.add(Warning, fmt.Sprintf("it prints text to stdout, which is for messages only: %s so far%s. metarouter skips the text, but other clients fail.", prose.Count(int(s.StrayLines), "line"), example(s)),
 			"a server must write its logs to stderr: look for an option that turns them off on stdout, or report this to its authors")
 	}
+	if up && len(s.Notes) > 0 {
+		x.add(Note, fmt.Sprintf("it %s. metarouter understands this, but other clients may not.", plain.Line(strings.Join(s.Notes, ", and "))), "nothing has to be done; you can report it to the server's authors")
+	}
 	if s.Refused > 0 {
 		x.add(Warning, fmt.Sprintf("metarouter has refused %s of it to its clients so far. The rule for the last of them: %s.", prose.Count(int(s.Refused), "question"), s.RefusedBy),
 			`report this to its authors; if you trust it and it must ask often, write a higher "questionsPerMinute" into its entry`)
@@ -221,6 +224,8 @@ func checkDropped(x *findings, o registry.Listing) {
 	var names []string
 	for _, d := range o.Dropped {
 		switch {
+		case d.Cut:
+			x.add(Warning, fmt.Sprintf("its list of %ss has no proper end: %s. The pages that were read are used.", d.Kind, plain.Line(d.Reason)), "report this to the server's authors: other clients may refuse the list, or show less")
 		case d.Name == "": // the whole list
 			x.add(Warning, fmt.Sprintf("its list of %ss can't be read, so it is used without: %s.", d.Kind, plain.Line(d.Reason)), "update the server, or report this to its authors")
 		case d.Filter == "":

@@ -29,7 +29,7 @@ func explainFailure(x *findings, c Case, entry config.Server, s status.Status) {
 		return
 	}
 	printed := f.Said
-	if f.Kind == status.TimedOut && len(printed) == 0 {
+	if (f.Kind == status.TimedOut || f.Kind == status.PrintsText) && len(printed) == 0 {
 		printed = s.Stderr
 	}
 	if problem, fix, ok := explainPrinted(output{entry: entry, fault: f, lines: printed}); ok {
@@ -53,6 +53,8 @@ func explainFailure(x *findings, c Case, entry config.Server, s status.Status) {
 		x.add(Broken, fmt.Sprintf("it answers %s with an error: %s (%d).", request(f), f.Message, f.Code), "update the server, or report this to its authors")
 	case status.NoSecret:
 		x.add(Broken, f.Message+".", cmp.Or(f.Command, "correct the reference in its entry, or what it names")+"; then run: metarouter restart "+entry.Name)
+	case status.PrintsText:
+		x.add(Broken, fmt.Sprintf("it prints text, not JSON-RPC messages (%q).", clip(f.Message, 80)), readsReadme, tail(printed)...)
 	case status.WrongProtocol:
 		x.add(Broken, fmt.Sprintf("it speaks version %q of the protocol, which metarouter does not know.", f.Protocol), "update the server; if the server is newer than metarouter, update metarouter")
 	default:
@@ -211,6 +213,8 @@ func explainExit(x *findings, entry config.Server, f *status.Fault) {
 	x.add(Broken, fmt.Sprintf("%s%s; it printed the lines below.", how, where), fix, tail(f.Said)...)
 }
 
+const readsReadme = `is this program an MCP server, and does it use stdin and stdout? Many programs need an argument such as "mcp" or "stdio": see the README`
+
 func explainTimeout(x *findings, entry config.Server, s status.Status, printed []string) {
 	f := s.Fault
 	longer := fmt.Sprintf(`"startTimeout": "%.0fm"`, max(3, 2*f.After.Minutes()))
@@ -224,7 +228,7 @@ func explainTimeout(x *findings, entry config.Server, s status.Status, printed [
 		x.add(Broken, fmt.Sprintf("%s accepts connections, but did not answer within %s.", host(entry), short(f.After)), "is this the url of an MCP server? If it only needs more time, write "+longer+" into its entry")
 	case s.StrayLines > 0:
 		x.add(Broken, fmt.Sprintf("it runs, but prints text instead of MCP messages%s, and did not answer within %s.", example(s), short(f.After)),
-			`is this program an MCP server, and does it use stdin and stdout? Many programs need an argument such as "mcp" or "stdio": see the README`, tail(printed)...)
+			readsReadme, tail(printed)...)
 	default:
 		x.add(Broken, fmt.Sprintf("it runs, but did not answer within %s.", short(f.After)),
 			fmt.Sprintf(`is this program an MCP server, and does it use stdin and stdout? If it only needs more time, write %s into its entry`, longer), tail(printed)...)

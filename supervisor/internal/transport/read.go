@@ -1,0 +1,195 @@
+package transport
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+)
+
+// Read hands the messages in r to the session until r ends. It expects a message a line, and
+// also understands a message in several lines, several in a line, a byte order mark, text
+// before the first message, and the headers of the Language Server Protocol, in which the
+// server is then answered.
+func (l *Lines) Read(r io.Reader) {
+	lines := wire.NewReader(&opening{r: r, begun: l.begun}, wire.MaxLine)
+	lines.Objects = true // until a line was a message
+	for {
+		l.conn.Pace()
+		line, err := lines.Next()
+		switch {
+		case errors.Is(err, wire.ErrTooLong):
+			l.conn.SkipLine(nil, lines.Skipped(), err)
+			continue
+		case err != nil:
+			return
+		}
+		m, err := wire.Parse(line)
+		if err == nil {
+			if lines.Objects {
+				l.noteShape(lines.Shape)
+				unbroken(line)
+			}
+			err = l.conn.Receive(m, 0)
+		}
+		switch {
+		case err == nil:
+			lines.Objects = lines.Objects && lines.Shape != wire.Line
+		case !lines.Objects && isPart(line):
+			l.conn.Doubt(line, err)
+			lines.Again(line)
+			lines.Objects = true
+		case !lines.Objects || !l.understand(line):
+			l.conn.SkipLine(line, wire.Ends{Head: line, Tail: line}, err)
+		}
+	}
+}
+
+// noteShape notes a message that is not one line.
+func (l *Lines) noteShape(shape wire.Shape) {
+	switch {
+	case l.framed.Load():
+	case shape == wire.Indented:
+		l.conn.Notes.Add("writes messages over several lines")
+	case shape == wire.Part:
+		l.conn.Notes.Add("writes more than one message in a line")
+	}
+}
+
+// unbroken replaces the line ends between the parts of a message by spaces: clients get parts
+// of it in a line.
+func unbroken(message []byte) {
+	for i, c := range message {
+		if c == '\n' || c == '\r' {
+			message[i] = ' '
+		}
+	}
+}
+
+// isPart reports whether a line is the beginning of an object, or has more after one.
+func isPart(line []byte) bool {
+	var object wire.Brackets
+	return object.Count(line) < len(line) && object.Closed() || object.Open()
+}
+
+// maxBanner bounds the text before the first message that has no line end, in bytes.
+const maxBanner = 4 << 10
+
+// understand acts on what comes before the first message: a header, or the first message after
+// a text. It reports whether the line was one. After the first message, no text is searched for
+// messages, since it may hold what others wrote.
+func (l *Lines) understand(line []byte) bool {
+	if (l.framed.Load() || !l.conn.Spoke.Load()) && endsWithHeader(line) {
+		if !l.framed.Swap(true) {
+			l.conn.Notes.Add("writes Content-Length headers, as the Language Server Protocol does")
+		}
+		return true
+	}
+	if l.framed.Load() && bytes.HasPrefix(bytes.ToLower(line), []byte("content-type:")) {
+		return true
+	}
+	if l.conn.Spoke.Load() {
+		return false
+	}
+	const most = 8 // braces in the text
+	at := 0
+	for range most {
+		next := bytes.IndexByte(line[at:min(len(line), maxBanner)], '{')
+		if next < 0 {
+			return false
+		}
+		at += next
+		if m, err := wire.Parse(bytes.Clone(line[at:])); err == nil && m.IsResponse() && m.Version != nil && l.conn.Receive(m, 0) == nil {
+			if at > 0 && !bytes.Equal(line[:at], wire.BOM) {
+				l.conn.Notes.Add("writes text before its first message")
+			} else {
+				l.conn.Notes.Add("writes a byte order mark")
+			}
+			return true
+		}
+		at++
+	}
+	return false
+}
+
+// endsWithHeader reports whether a line is a header with the length of a message, or such a header
+// follows a text.
+func endsWithHeader(line []byte) bool {
+	name := []byte("content-length:")
+	tail := bytes.ToLower(line[max(0, len(line)-len(name)-20):])
+	at := bytes.LastIndex(tail, name)
+	if at < 0 {
+		return false
+	}
+	_, err := strconv.ParseUint(string(bytes.TrimSpace(tail[at+len(name):])), 10, 32)
+	return err == nil
+}
+
+// frame gives a message the header that the server wants. Its caller has the turn.
+func (l *Lines) frame(o *peer.Outgoing) {
+	if l.framed.Load() {
+		body := bytes.TrimSuffix(o.Line, []byte("\n"))
+		o.Line = append(fmt.Appendf(nil, "Content-Length: %d\r\n\r\n", len(body)), body...)
+	}
+}
+
+// textTime is how long a server may take to send a message after it has begun to write.
+const textTime = 2 * time.Second
+
+// jsonBegins matches what may be the beginning of an object, or of a list of objects.
+var jsonBegins = regexp.MustCompile(`^(\[\s*)?\{\s*(["}]|$)`)
+
+// begun waits for the first message of a server that has begun to write, and reports the text
+// that comes instead.
+func (l *Lines) begun(first func() []byte) {
+	l.conn.Go(func() {
+		if signal.Within(l.conn.Done(), textTime) || l.conn.Spoke.Load() {
+			return
+		}
+		text := bytes.TrimSpace(bytes.TrimPrefix(first(), wire.BOM))
+		if len(text) == 0 || jsonBegins.Match(text) { // a log in JSON, or a message that goes on
+			return
+		}
+		line, _, _ := bytes.Cut(text, []byte("\n"))
+		l.conn.OnlyText(string(bytes.TrimSpace(line)))
+	})
+}
+
+// An opening is a stream whose first bytes are kept.
+type opening struct {
+	r     io.Reader
+	begun func(first func() []byte) // called at the first bytes
+
+	mu   sync.Mutex // guards kept
+	kept []byte
+}
+
+const maxOpening = 200 // bytes
+
+// Read implements [io.Reader].
+func (o *opening) Read(p []byte) (int, error) {
+	n, err := o.r.Read(p)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if before := len(o.kept); before < maxOpening && n > 0 {
+		o.kept = append(o.kept, p[:min(n, maxOpening-before)]...)
+		if before == 0 {
+			o.begun(o.first)
+		}
+	}
+	return n, err
+}
+
+func (o *opening) first() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return bytes.Clone(o.kept)
+}
