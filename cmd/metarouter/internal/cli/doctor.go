@@ -44,6 +44,9 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	case err != nil:
 		return err
 	}
+	if !e.JSON {
+		d = d.PinOnce(pin)
+	}
 	err = printDiagnosis(e, d, exit.Failed)
 	if !pin {
 		return err
