@@ -191,6 +191,7 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 	d.connect(s, at)
 	d.help(s, helper, at)
 	d.checkLogin(s, o)
+	d.warnOfSecrets(o)
 	d.reportMissing(s)
 	if m, ok := member(o, "args"); ok {
 		if a, ok := textsOf(m.Value, nil).Value.(*hujson.Array); ok {
