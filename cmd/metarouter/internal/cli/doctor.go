@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
@@ -76,6 +77,10 @@ func printDiagnosis(e *Env, d doctor.Diagnosis, code int) error {
 		err = e.PrintJSON(d)
 	} else {
 		columns, colours := e.Page()
+		d.Findings = slices.Clone(d.Findings)
+		for i := range d.Findings {
+			d.Findings[i].Fix = e.Files.Advise(d.Findings[i].Fix)
+		}
 		_, err = fmt.Fprint(e.Out, terminal.Lines(d.Lines(columns, colours)))
 	}
 	if err == nil && !d.OK {
