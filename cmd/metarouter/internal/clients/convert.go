@@ -240,7 +240,7 @@ func (to *converted) anchor(d *document, from Source) {
 		m, s := stringAt(&d.root, key)
 		switch {
 		case s == "" || isAbsolute(s) || strings.HasPrefix(s, "~") || strings.Contains(s, "${"):
-		case key == "command" && !strings.ContainsAny(s, `/\`):
+		case key == "command" && !strings.ContainsAny(strings.SplitN(s, " ", 2)[0], `/\`): // perhaps a whole command line, which package config names
 		case from.Project == "":
 			to.note("has %q relative to a folder that is not known here; write the whole path", key)
 		default:

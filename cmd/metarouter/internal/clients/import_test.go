@@ -272,6 +272,18 @@ func TestOthersSideBySide(t *testing.T) {
 	}
 }
 
+// A whole command line as a command gets one note, which says what to write.
+func TestImportCommandLine(t *testing.T) {
+	c, _ := Find("claude-desktop")
+	for command, want := range map[string]string{"npx -y @o/pkg": "whole command line", "bin/x": "relative to a folder"} {
+		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"a": {"command": "` + command + `"}}}`)}
+		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		if err != nil || len(done.Notes) != 1 || !strings.Contains(done.Notes[0], want) {
+			t.Errorf("%s: %q, %v", command, done.Notes, err)
+		}
+	}
+}
+
 // A router that serves is not taken over, and secrets are known wherever they stand.
 func TestImportKnowsRoutersAndSecrets(t *testing.T) {
 	c, _ := Find("claude-desktop")
