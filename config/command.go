@@ -193,7 +193,7 @@ func argumentsOf(o *hujson.Object) []string {
 	if !ok {
 		return nil
 	}
-	words, _ := stringsOf(m.Value)
+	words, _ := stringsOf(textsOf(m.Value, nil))
 	return words
 }
 

@@ -137,8 +137,8 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 	claims := len(d.claims)
 	d.envFile = d.pathOf(o, "envFile")
 	defer func() { d.envFile = "" }()
-	arguments := argumentsField(d, s)
-	environment := set(d, &env, dict(d.referring))
+	arguments := d.texts(argumentsField(d, s))
+	environment := d.texts(set(d, &env, dict(d.referring)))
 	kind := set(d, &s.Transport, transport)
 	d.object(o, fields{
 		"command": orObject(d, commandField(d, s, o), fields{ // in Zed's dialect
@@ -153,7 +153,7 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 
 		"type": kind, "transport": kind, "transportType": kind,
 		"url": set(d, &urlKey, d.referring), "httpUrl": set(d, &httpURL, d.referring), "serverUrl": set(d, &windURL, d.referring),
-		"headers": set(d, &s.Headers, dict(d.referring)), "headersHelper": set(d, &helper, d.expanded), "oauth": oauthField(d, &s.OAuth),
+		"headers": d.texts(set(d, &s.Headers, dict(d.referring))), "headersHelper": set(d, &helper, d.expanded), "oauth": oauthField(d, &s.OAuth),
 		"credentials": set(d, new(string), credentials),
 
 		"disabled": set(d, &s.Disabled, boolean), "enabled": set(d, &enabled, boolean),
@@ -191,9 +191,10 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 	d.connect(s, at)
 	d.help(s, helper, at)
 	d.checkLogin(s, o)
+	d.warnOfSecrets(o)
 	d.reportMissing(s)
 	if m, ok := member(o, "args"); ok {
-		if a, ok := m.Value.Value.(*hujson.Array); ok {
+		if a, ok := textsOf(m.Value, nil).Value.(*hujson.Array); ok {
 			d.claimFolders(s, a.Elements)
 		}
 	}

@@ -175,7 +175,7 @@ func (v variables) fix() string {
 		_, fix, _ := strings.Cut(v.String(), "; ")
 		return fix
 	}
-	return fmt.Sprintf(`set %s where the client is started (programs that are started from the Dock or a menu do not see your shell's variables), or put it into a file and write "envFile": "that/file" into the entry`, short(v.unset[0]))
+	return fmt.Sprintf(`set %s where the client is started (programs that are started from the Dock or a menu do not see your shell's variables), or put it into a file and write "envFile": "that/file" into the entry, or run metarouter secret set %[1]s and write ${keyring:%[1]s}`, short(v.unset[0]))
 }
 
 func shortened(names []string) string {

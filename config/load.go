@@ -99,7 +99,10 @@ func system() environment {
 // maxFile is the most bytes of a configuration file or an envFile.
 const maxFile = 4 << 20
 
-func readFile(path string) ([]byte, error) { return safefile.Read(path, maxFile) }
+func readFile(path string) ([]byte, error) {
+	data, err := safefile.Read(path, maxFile)
+	return safefile.UTF8(data), err
+}
 
 func load(paths []string, env environment) (Config, error) {
 	var sources []source

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -239,6 +240,29 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// What clients take for a string is one, in every dialect, and null is left out.
+func TestTexts(t *testing.T) {
+	text := `{"mcpServers": {
+		"a": {"command": "x", "args": ["-p", 8080, null, true, 1.50], "env": {"N": 1e3, "T": false, "Z": null, "S": "s"}},
+		"b": {"command": {"path": "x", "args": [1, null], "env": {"N": 2}}},
+		"c": {"url": "http://h/", "headers": {"X": 1, "Y": null}}}}`
+	c, err := ReadText("/m.json", []byte(text))
+	if err != nil || len(c.Servers) != 3 {
+		t.Fatalf("got %+v, %v", c, err)
+	}
+	again := c.Expand()
+	for i, want := range []string{"[-p 8080 true 1.50] map[N:1e3 S:s T:false] map[]", "[1] map[N:2] map[]", "[] map[] map[X:1]"} {
+		for _, s := range []Server{c.Servers[i], again.Servers[i]} {
+			if got := fmt.Sprint(s.Args, s.Env, s.Headers); got != want || s.Misconfigured != "" {
+				t.Errorf("got %s (%s), want %s", got, s.Misconfigured, want)
+			}
+		}
+	}
+	if len(c.Problems) != 12 || slices.ContainsFunc(c.Problems, func(p Problem) bool { return !p.IsWarning() }) {
+		t.Errorf("the problems are %v", c.Problems)
+	}
+}
+
 // The place of the problem is marked with § in the text.
 func TestProblems(t *testing.T) {
 	entry := func(s string) string { return "{\"mcpServers\": {\n\t\"good\": {\"command\": \"x\"},\n\t" + s + "\n}}" }
@@ -248,8 +272,12 @@ func TestProblems(t *testing.T) {
 	}{
 		{"not an object", entry(`§"a": "npx"`), "a", `write {"command": "…"`, false},
 		{"args", entry(`"a": {"command": "x", §"args": "y"}`), "a", `"args" must be an array of strings; write "args": ["y"]`, false},
-		{"an argument", entry(`"a": {"command": "x", "args": ["y", §8080]}`), "a", `"args[1]" must be a string; put it in quotes`, false},
-		{"env", entry(`"a": {"command": "x", "env": {"A": "1", §"PORT": 3000}}`), "a", `"env.PORT" must be a string; put it in quotes`, false},
+		{"an argument", entry(`"a": {"command": "x", "args": ["y", §8080]}`), "a", `"args[1]" is no string, and is read as one; put it in quotes`, true},
+		{"a nested argument", entry(`"a": {"command": "x", "args": ["y", §["z"]]}`), "a", `"args[1]" must be a string; put it in quotes`, false},
+		{"env", entry(`"a": {"command": "x", "env": {"A": "1", §"PORT": 3000}}`), "a", `"env.PORT" is no string, and is read as one; put it in quotes`, true},
+		{"a null in env", entry(`"a": {"command": "x", "env": {§"A": null}}`), "a", `"env.A" is null, so it is left out`, true},
+		{"an object in env", entry(`"a": {"command": "x", "env": {§"A": {}}}`), "a", `"env.A" must be a string; put it in quotes`, false},
+		{"a header", entry(`"a": {"url": "http://h/", "headers": {§"X": true}}`), "a", `"headers.X" is no string, and is read as one; put it in quotes`, true},
 		{"command", entry(`"a": {§"command": ["npx"]}`), "a", `"command" must be a string`, false},
 		{"timeout", entry(`"a": {"command": "x", §"timeout": "abc"}`), "a", `write it like "30s" or "5m"`, false},
 		{"no timeout", entry(`"a": {"command": "x", §"timeout": 0}`), "a", `must be longer than 0`, false},

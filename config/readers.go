@@ -88,6 +88,62 @@ func number(v hujson.Value) string {
 	return string(v.Value.(hujson.Literal))
 }
 
+// texts returns field with numbers and booleans in the array or the object that it decodes as
+// strings, and without what is null. Clients take such values, so they are only warned of.
+func (d *decoder) texts(field func(hujson.ObjectMember)) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		key := keyOf(m)
+		m.Value = textsOf(m.Value, func(offset int, path string, left bool) {
+			if left {
+				d.warn(offset, "%q is null, so it is left out; remove it, or write a string", key+path)
+				return
+			}
+			d.warn(offset, "%q is no string, and is read as one; put it in quotes", key+path) // without the value, which may be secret
+		})
+		field(m)
+	}
+}
+
+// textsOf returns an array or an object with its numbers and booleans as strings, and without
+// what is null. repaired, unless it is nil, is called with the place of each of these, its path
+// in v, and whether it is left out. Other values are returned as they are.
+func textsOf(v hujson.Value, repaired func(offset int, path string, left bool)) hujson.Value {
+	repair := func(v *hujson.Value, offset int, path string) (keep bool) {
+		kind := v.Value.Kind()
+		if !strings.ContainsRune("0tfn", rune(kind)) {
+			return true
+		}
+		if keep = kind != 'n'; keep {
+			v.Value = hujson.String(string(v.Value.(hujson.Literal)))
+		}
+		if repaired != nil {
+			repaired(offset, path, !keep)
+		}
+		return keep
+	}
+	switch value := v.Value.(type) {
+	case *hujson.Array:
+		a := *value
+		a.Elements = nil
+		for i, e := range value.Elements {
+			if repair(&e, e.StartOffset, fmt.Sprintf("[%d]", i)) {
+				a.Elements = append(a.Elements, e)
+			}
+		}
+		v.Value = &a
+	case *hujson.Object:
+		o := *value
+		o.Members = nil
+		for _, m := range value.Members {
+			if repair(&m.Value, m.Name.StartOffset, "."+keyOf(m)) {
+				o.Members = append(o.Members, m)
+			}
+		}
+		v.Value = &o
+	}
+	return v
+}
+
 // duration reads a string as in time.ParseDuration, or a number. A number of at least 1000
 // is in milliseconds, as in Claude Code and Gemini; a smaller one in seconds, as in Cline.
 func duration(least time.Duration) reader[time.Duration] {

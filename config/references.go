@@ -8,6 +8,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
 
@@ -36,6 +37,57 @@ func (d *decoder) argument(v hujson.Value) (string, error) {
 		d.warn(v.StartOffset, `every program of this machine can read the arguments of others, with the secret in them; write it into "env" if the server can read it there`)
 	}
 	return s, err
+}
+
+// warnOfSecrets warns of the secrets that the entry o has as text.
+func (d *decoder) warnOfSecrets(o *hujson.Object) {
+	warn := func(offset int, path, name, value string) {
+		if !secret.Clear(name, value) {
+			return
+		}
+		stored := name
+		if strings.HasPrefix(path, "headers") || name == "" {
+			stored = d.name + "_TOKEN" // many entries have a header of the same name
+		}
+		stored = strings.Map(func(r rune) rune {
+			if r == '-' || !vault.ValidName(string(r)) {
+				return '_'
+			}
+			return r
+		}, strings.ToUpper(strings.TrimLeft(stored, "-")))
+		before := ""
+		if scheme, _, ok := strings.Cut(value, " "); ok && strings.HasPrefix(path, "headers") {
+			before = scheme + " "
+		}
+		d.warn(offset, "%q is a secret in clear text; to keep it out of the file, run: metarouter secret set %s, and write \"%s${keyring:%s}\" in its place", path, stored, before, stored)
+	}
+	for _, key := range []string{"command", "env", "headers", "args"} {
+		m, _ := member(o, key)
+		if in, ok := m.Value.Value.(*hujson.Object); ok && key == "command" { // in Zed's dialect
+			d.warnOfSecrets(in)
+			continue
+		}
+		switch value := m.Value.Value.(type) {
+		case *hujson.Object:
+			for _, e := range value.Members {
+				said, _ := text(e.Value)
+				warn(e.Name.StartOffset, key+"."+keyOf(e), keyOf(e), said)
+			}
+		case *hujson.Array:
+			option := "" // the argument before
+			for i, e := range value.Elements {
+				said, _ := text(e)
+				name, word := option, said
+				if before, after, joined := strings.Cut(said, "="); joined {
+					name, word = before, after
+				}
+				warn(e.StartOffset, fmt.Sprintf("%s[%d]", key, i), name, word)
+				if option = ""; strings.HasPrefix(said, "-") {
+					option = said
+				}
+			}
+		}
+	}
 }
 
 // refer notes a reference to a secret, whose text stands between ${ and }. What is wrong

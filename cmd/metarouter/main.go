@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	_ "github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/early" // is the process guard
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
@@ -60,8 +61,12 @@ func execute(ctx context.Context, out *console.Console, args []string) error {
 	if err == nil {
 		err = forgotten(root, command)
 	}
-	if _, ok := errors.AsType[*exit.Error](err); err == nil || ok {
+	if e, ok := errors.AsType[*exit.Error](err); err == nil || ok && e.Err == nil {
 		return err
+	} else if ok {
+		files, _ := root.PersistentFlags().GetStringArray("config")
+		source := configfile.Source{Paths: files}
+		return &exit.Error{Code: e.Code, Err: errors.New(source.Advise(e.Error()))}
 	}
 	// cobra reports an unknown command or flag
 	return exit.Usage(fmt.Errorf("%w\ntry '%s --help'", err, command.CommandPath()))

@@ -80,7 +80,7 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/browser":    {},
 	"cmd/metarouter/internal/cli":        {"config", "registry", "classify", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/skill", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/web", "cmd/metarouter/internal/why"},
 	"cmd/metarouter/internal/clients":    {"config"},
-	"cmd/metarouter/internal/completion": {"config", "cmd/metarouter/internal/clients"},
+	"cmd/metarouter/internal/completion": {"config", "adapter", "cmd/metarouter/internal/clients"},
 	"cmd/metarouter/internal/configfile": {"config", "supervisor", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/trust"},
 	"cmd/metarouter/internal/console":    {"cmd/metarouter/internal/exit", "cmd/metarouter/internal/terminal"},
 	"cmd/metarouter/internal/daemon":     {"server"}, // whose journal it keeps

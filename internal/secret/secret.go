@@ -115,7 +115,7 @@ var (
 	// userinfo matches the user and the password of a URL.
 	userinfo = lazy.Regexp(`[A-Za-z][A-Za-z0-9+.-]{1,30}://([^/?#\s"'<>]+)@`)
 
-	reference = lazy.Regexp(`^(?:Bearer )?\$\{(?:env:|input:)?[A-Za-z0-9_.-]+\}$`)
+	reference = lazy.Regexp(`^(?:(?i:bearer|basic|token) )?\$\{(?:(?:env:|input:|keyring:)?[A-Za-z0-9_.-]+|file:[^{}:]+|op://[^{}:]+)\}$`)
 )
 
 // tokenForms returns an expression for tokens and private keys. A token may be shorter than
@@ -128,8 +128,8 @@ func tokenForms(parts int) string {
 	return all.String() + `(?s:-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$))`
 }
 
-// Reference reports whether a value consists of one reference to a variable, such as
-// ${TOKEN}, which is not a secret and helps the reader.
+// Reference reports whether a value consists of one reference to a variable or a stored secret,
+// such as ${TOKEN} or Bearer ${keyring:TOKEN}, which is not a secret and helps the reader.
 func Reference(value string) bool { return reference().MatchString(value) }
 
 // Hide returns a text in which hidden replaces everything that looks like a secret.
@@ -207,6 +207,15 @@ func hideNamed(text, hidden string, maybe bool) string {
 
 // Looks reports whether a text contains something that looks like a secret.
 func Looks(text string) bool { return Hide(text, "") != text }
+
+// Clear reports whether a value is almost certainly a secret that is written out: it has the form
+// of a known token, or its name may be that of a secret and it looks generated.
+func Clear(name, value string) bool {
+	if strings.Contains(value, "${") {
+		return false
+	}
+	return !isPlain(value) && forms().MatchString(value) || Maybe(name) && isRandom(value)
+}
 
 // Words returns the words of a command line, in which hidden replaces secrets: values of
 // options that are named like a secret, and other text that looks like one.

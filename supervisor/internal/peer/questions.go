@@ -67,6 +67,7 @@ type question struct {
 	call    *call          // during which it came; nil if none was under way
 	from    session.Client // that is meant; nil if that can't be known from the calls
 	routine bool           // for roots, and counted as rootsOpen
+	noRoots bool           // it is answered with an empty list, since no client is meant
 }
 
 func newQuestions(c *Conn, h Host) *Questions {
@@ -197,7 +198,7 @@ func (q *Questions) remove(one *question, succeeded bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.rootsOpen = q.rootsOpen && !one.routine // before the answer, which another request may follow
-	q.rootsSent = q.rootsSent || succeeded && one.message.Method == "roots/list"
+	q.rootsSent = q.rootsSent || succeeded && one.message.Method == "roots/list" && !one.noRoots
 	if q.open[string(one.message.ID)] != one {
 		return false
 	}
@@ -221,7 +222,8 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 	if m.Method == "roots/list" {
 		owner := q.host.Owner(ctx)
 		if owner == nil {
-			return nil, refusal(q.host.Server, "it serves several clients, and the roots of one are not shown to the others")
+			one.noRoots = true // it serves several clients, and the roots of one are not shown to the others
+			return json.RawMessage(`{"roots":[]}`), nil
 		}
 		return cmp.Or(one.from, owner).Ask(ctx, q.host.Server, asMessage(m))
 	}

@@ -80,7 +80,7 @@ func TestAskAttributed(t *testing.T) {
 		"two clients":                 {[]session.Client{alice, bob}, 0, nil, "sampling/createMessage", "it is unknown which client is meant"},
 		"two clients, on one stream":  {[]session.Client{alice, bob}, 1, nil, "sampling/createMessage", `"by":"alice"`},
 		"two without a home":          {[]session.Client{&client{name: "x"}, &client{name: "y"}}, 0, nil, "sampling/createMessage", "it is unknown which client is meant"},
-		"roots, shared":               {[]session.Client{alice}, 0, nil, "roots/list", "roots of one are not shown"},
+		"roots, shared":               {[]session.Client{alice}, 0, nil, "roots/list", `{"roots":[]}`},
 		"roots, owned":                {nil, 0, owner, "roots/list", `"by":"owner"`},
 		"roots, owned, during a call": {[]session.Client{alice}, 0, alice, "roots/list", `"by":"alice"`},
 	} {
@@ -105,6 +105,9 @@ func TestAskAttributed(t *testing.T) {
 			}
 			if !asked {
 				t.Error("the host was not notified that the server asks")
+			}
+			if got, want := p.Questions.RootsSent(), tc.method == "roots/list" && tc.owner != nil; got != want {
+				t.Errorf("it has got the roots of a client: %t, want %t", got, want)
 			}
 			s.out.Close()
 			calls.Wait()

@@ -171,8 +171,12 @@ func (a *API) routed(q *query, c *lonelyClient, asked RouteRequest, routed selec
 func whyNotRun(routed selector.Routed, places []string, yes bool, args json.RawMessage) string {
 	t := routed.Selection.Tool
 	var reasons []string
-	if len(routed.Missing) > 0 {
-		reasons = append(reasons, "it needs the arguments "+strings.Join(routed.Missing, ", "))
+	if n := len(routed.Missing); n > 0 {
+		noun := "argument"
+		if n > 1 {
+			noun += "s"
+		}
+		reasons = append(reasons, "it needs the "+noun+" "+strings.Join(routed.Missing, ", "))
 	}
 	if routed.Ambiguous {
 		reasons = append(reasons, fmt.Sprintf("several servers have this tool (%s), and neither the task nor the arguments say which one is meant; name the server in the task, or run it with 'metarouter call %s'",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
@@ -44,6 +45,9 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	case err != nil:
 		return err
 	}
+	if !e.JSON {
+		d = d.PinOnce(pin)
+	}
 	err = printDiagnosis(e, d, exit.Failed)
 	if !pin {
 		return err
@@ -73,6 +77,10 @@ func printDiagnosis(e *Env, d doctor.Diagnosis, code int) error {
 		err = e.PrintJSON(d)
 	} else {
 		columns, colours := e.Page()
+		d.Findings = slices.Clone(d.Findings)
+		for i := range d.Findings {
+			d.Findings[i].Fix = e.Files.Advise(d.Findings[i].Fix)
+		}
 		_, err = fmt.Fprint(e.Out, terminal.Lines(d.Lines(columns, colours)))
 	}
 	if err == nil && !d.OK {

@@ -210,7 +210,7 @@ func Why(ctx context.Context, e *Env, tool, task string) error {
 			}
 			e.Say("%s %s.", answer.Tool, verdict)
 			for _, reason := range answer.Reasons {
-				e.SayBroken("  - ", reason)
+				e.SayBroken("  - ", e.Files.Advise(reason))
 			}
 		}
 		if err == nil && !answer.Offered {

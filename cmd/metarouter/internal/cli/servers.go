@@ -168,7 +168,7 @@ func printServer(e *Env, s admin.ServerDetails) error {
 	}
 	e.Say("%s", s.Name)
 	for _, fact := range factsOf(s, time.Now()) {
-		e.SayBroken(fmt.Sprintf("  %-12s", fact[0]), fact[1])
+		e.SayBroken(fmt.Sprintf("  %-12s", fact[0]), e.Files.Advise(fact[1]))
 	}
 	if len(s.Stderr) > 0 {
 		e.Say("  its last lines on stderr:")

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/tailscale/hujson"
 )
 
 // UsualSource returns the user's file of the client: the first whose folder exists, since a
@@ -42,46 +40,6 @@ func (e Entry) IsOwn(path string) bool {
 		is, err := os.Stat(own)
 		return own == path || err == nil && os.SameFile(is, theirs)
 	})
-}
-
-// WithoutOthers returns the content of s without the client's other servers. It fails
-// unless all of them are in our configuration.
-func WithoutOthers(c Client, s Source, e Entry, others []Other) ([]byte, error) {
-	var names, missing []string
-	advice := "correct your configuration"
-	for _, o := range others {
-		switch {
-		case o.Router:
-		case o.Ours == "":
-			missing = append(missing, fmt.Sprintf("server %q is not in your configuration", o.Name))
-			advice = fmt.Sprintf("copy the servers that you need with 'metarouter import %s --write', and delete from %s those that you do not need", c.Name, s.Path)
-		case len(o.Lacks) > 0:
-			missing = append(missing, fmt.Sprintf("server %q has %q in the client's file, but not the same in your configuration", o.Name, o.Lacks))
-		case o.Broken != "":
-			missing = append(missing, fmt.Sprintf("server %q can't start with the entry in your configuration: %s", o.Name, o.Broken))
-		default:
-			names = append(names, o.Name)
-		}
-	}
-	if len(missing) > 0 {
-		return nil, fmt.Errorf("nothing was changed, since servers of %s would be lost: %s (%s); %s, or leave --replace out to keep them next to metarouter",
-			c.Title, strings.Join(missing, "; "), e.Configs[len(e.Configs)-1], advice)
-	}
-	return without(s, names)
-}
-
-// without returns a client's file without the servers of those names.
-func without(s Source, names []string) ([]byte, error) {
-	d, err := open(s.Path, s.Data)
-	if err != nil {
-		return nil, err
-	}
-	v, err := d.servers(s.keys)
-	if err != nil || v == nil || len(names) == 0 {
-		return s.Data, err
-	}
-	d.remove(v, func(m hujson.ObjectMember) bool { return slices.Contains(names, keyOf(m)) })
-	return d.bytes(), nil
 }
 
 // Existing returns those of the client's files that exist, with their content. It is an

@@ -240,7 +240,7 @@ func (to *converted) anchor(d *document, from Source) {
 		m, s := stringAt(&d.root, key)
 		switch {
 		case s == "" || isAbsolute(s) || strings.HasPrefix(s, "~") || strings.Contains(s, "${"):
-		case key == "command" && !strings.ContainsAny(s, `/\`):
+		case key == "command" && !strings.ContainsAny(strings.SplitN(s, " ", 2)[0], `/\`): // perhaps a whole command line, which package config names
 		case from.Project == "":
 			to.note("has %q relative to a folder that is not known here; write the whole path", key)
 		default:
@@ -318,46 +318,4 @@ func (o Ours) Variables() []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// compared lists the keys that Server.Hash compares.
-var compared = []string{"type", "transport", "transportType", "command", "args", "env", "cwd", "url", "httpUrl", "serverUrl", "headers"}
-
-// lacks returns the keys of theirs that our entry of that name does not have, or has with
-// another value.
-func (o Ours) lacks(name string, theirs converted) (keys []string, err error) {
-	their, err := hujson.Parse([]byte(theirs.text))
-	if err != nil {
-		return nil, err
-	}
-	our := o.entry(name)
-	for _, m := range object(&their).Members {
-		key := keyOf(m)
-		if slices.Contains(compared, key) || slices.Contains(keys, key) {
-			continue
-		}
-		if our == nil || member(our, key) == nil || !equal(member(our, key).Value, member(&their, key).Value.String()) {
-			keys = append(keys, key)
-		}
-	}
-	return keys, nil
-}
-
-// same returns our entry that starts the same server, preferably the one of that name.
-// Entries that start nothing are the same only under the same name.
-func (o Ours) same(s config.Server) (same config.Server, ok bool) {
-	for _, ours := range o.Config.Servers {
-		switch {
-		case ours.Hash() != s.Hash():
-		case ours.Name == s.Name:
-			return ours, true
-		case !ok && s.Command+s.URL != "":
-			same, ok = ours, true
-		}
-	}
-	return same, ok
-}
-
-func (o Ours) has(name string) bool {
-	return slices.ContainsFunc(o.Config.Servers, func(s config.Server) bool { return s.Name == name })
 }

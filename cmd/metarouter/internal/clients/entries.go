@@ -216,10 +216,12 @@ func SetArgument(path string, data []byte, name string, index int, value string)
 			args = member(&command.Value, "args") // in Zed's dialect
 		}
 		if args != nil {
-			if array, ok := args.Value.Value.(*hujson.Array); ok && index < len(array.Elements) {
-				e := array.Elements[index]
-				d.splice(e.StartOffset, e.EndOffset, quoted(value))
-				return nil
+			if array, ok := args.Value.Value.(*hujson.Array); ok {
+				elements := slices.DeleteFunc(slices.Clone(array.Elements), func(e hujson.Value) bool { return e.Value.Kind() == 'n' }) // as package config leaves them out
+				if index < len(elements) {
+					d.splice(elements[index].StartOffset, elements[index].EndOffset, quoted(value))
+					return nil
+				}
 			}
 		}
 		return fmt.Errorf("%s: server %q has no argument %d", path, name, index)

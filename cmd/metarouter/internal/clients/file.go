@@ -24,8 +24,9 @@ var ErrChanged = errors.New("it has changed since it was read; nothing was writt
 type File struct {
 	Path   string // as it was named
 	Exists bool
-	Data   []byte
+	Data   []byte // in UTF-8
 
+	raw    []byte // as it is on disk, perhaps in UTF-16
 	target string // the path after following links
 	mode   fs.FileMode
 }
@@ -54,12 +55,12 @@ func Read(path string) (File, error) {
 	if err != nil {
 		return f, err
 	}
-	return File{Path: path, Exists: true, Data: data, target: target, mode: info.Mode().Perm()}, nil
+	return File{Path: path, Exists: true, Data: safefile.UTF8(data), raw: data, target: target, mode: info.Mode().Perm()}, nil
 }
 
 // Write makes data the content of the file. The owner stays, and the mode loses the bits
 // that keep does not have; a link stays a link. Write returns the path of the copy of the
-// old content, or "" if the file did not exist. It returns [ErrChanged] if the file has
+// old content, or "" if the file did not exist. A file in UTF-16 stays in it. It returns [ErrChanged] if the file has
 // changed since it was read. A change in the instant between that check and the rename is
 // lost, since clients know no lock.
 func (f File) Write(data []byte, keep fs.FileMode, now time.Time) (backup string, err error) {
@@ -67,9 +68,10 @@ func (f File) Write(data []byte, keep fs.FileMode, now time.Time) (backup string
 	if err != nil {
 		return "", err
 	}
-	if again.Exists != f.Exists || again.target != f.target || !bytes.Equal(again.Data, f.Data) {
+	if again.Exists != f.Exists || again.target != f.target || !bytes.Equal(again.raw, f.raw) {
 		return "", fmt.Errorf("%s: %w", f.Path, ErrChanged)
 	}
+	data = safefile.Like(f.raw, data)
 	if !f.Exists {
 		if err := os.MkdirAll(filepath.Dir(f.target), 0o700); err != nil {
 			return "", err
@@ -163,7 +165,7 @@ func (f File) copy(now time.Time) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("keep a copy: %w", err)
 		}
-		_, err = to.Write(f.Data)
+		_, err = to.Write(f.raw)
 		err = errors.Join(err, atomicfile.Own(to, f.target), to.Sync(), to.Close())
 		if err != nil {
 			return "", fmt.Errorf("keep a copy: %w", errors.Join(err, os.Remove(path)))

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 func TestFile(t *testing.T) {
@@ -287,5 +291,38 @@ func TestBackups(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != len(others)+1+5 {
 		t.Errorf("there are %d files: %v", len(entries), entries)
+	}
+}
+
+// A file in UTF-16 is read and edited as text, and stays in UTF-16; so does its copy.
+func TestUTF16File(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	const mark = "\ufeff"
+	content := safefile.Like([]byte{0xff, 0xfe}, []byte(mark+`{"mcpServers": {"é": {"command": "x", "args": [null, "a"]}}}`))
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := SetArgument(path, f.Data, "é", 0, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	backup, err := f.Write(text, fs.ModePerm, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, _ := os.ReadFile(backup); !bytes.Equal(kept, content) {
+		t.Errorf("the copy is %q", kept)
+	}
+	want := safefile.Like(content, []byte(mark+`{"mcpServers": {"é": {"command": "x", "args": [null, "b"]}}}`))
+	if is, _ := os.ReadFile(path); !bytes.Equal(is, want) {
+		t.Errorf("it is %q, want %q", is, want)
+	}
+	c, err := config.Load(path)
+	if err != nil || len(c.Servers) != 1 || c.Servers[0].Args[0] != "b" {
+		t.Errorf("it is read as %+v, %v", c, err)
 	}
 }

@@ -28,7 +28,7 @@ func FirstFile(path, folder, home string) (data []byte, files bool) {
 	comment("  // 'metarouter check' finds mistakes in it, 'metarouter doctor' tries the servers.")
 	comment("  // More servers: 'metarouter add NAME --write -- npx -y PACKAGE', 'metarouter add NAME URL --write',")
 	comment("  // or 'metarouter import CLIENT --write' for those of Claude, Gemini, Cursor, VS Code or Windsurf.")
-	comment("  // Write a secret as ${NAME}: a variable of the program that starts metarouter.")
+	comment("  // Write a secret as ${keyring:NAME}, and store it with 'metarouter secret set NAME'.")
 	line(`  "mcpServers": {`)
 	comment("    // Bundled with metarouter: units, summaries, personal data in texts, JSON Schema.")
 	separator := ""

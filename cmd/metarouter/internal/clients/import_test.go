@@ -242,12 +242,45 @@ func TestOthers(t *testing.T) {
 	}
 	got[3].Broken = ""
 	want := []Other{
-		{Name: "again", Router: true}, {Name: "same", Ours: "ours", Lacks: []string{"autoApprove"}}, {Name: "alone"}, {Name: "broken", Ours: "broken"}, {Name: "odd"},
-		{Name: "off", Ours: "off", Lacks: []string{"timeout"}, Disabled: true}, {Name: "env"}, {Name: "cwd"},
-		{Name: "theirs off", Ours: "on", Lacks: []string{"disabled"}},
+		{Name: "again", Router: true}, {Name: "same", Ours: "ours", Lacks: []string{"autoApprove"}, Differs: `"autoApprove": yours nothing, the client's []`},
+		{Name: "alone"}, {Name: "broken", Ours: "broken"}, {Name: "odd"},
+		{Name: "off", Ours: "off", Lacks: []string{"timeout"}, Differs: `"timeout": yours 6, the client's 5`, Disabled: true}, {Name: "env"}, {Name: "cwd"},
+		{Name: "theirs off", Ours: "on", Lacks: []string{"disabled"}, Differs: `"disabled": yours false, the client's true`},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// An entry whose package is pinned is the same; other differences are shown, without secrets.
+func TestOthersSideBySide(t *testing.T) {
+	c, _ := Find("claude-desktop")
+	s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {
+		"pinned": {"command": "npx", "args": ["-y", "a", "x"]}, "newer": {"command": "uvx", "args": ["b@2"]}, "renamed": {"command": "npx", "args": ["c"]},
+		"two": {"command": "npx", "args": ["d@1"]}, "args": {"command": "npx", "args": ["-y", "e", "/here"]}, "env": {"command": "x", "env": {"TOKEN": "abc"}}}}`)}
+	own := reading(t, "/m.json", `{"mcpServers": {
+		"pinned": {"command": "npx", "args": ["-y", "a@1.2.3", "x"]}, "newer": {"command": "uvx", "args": ["b@1"]}, "other": {"command": "npx", "args": ["c@1"]},
+		"three": {"command": "npx", "args": ["d@2"]}, "args": {"command": "npx", "args": ["-y", "e@1", "/there"]}, "env": {"command": "x", "env": {"TOKEN": "def"}}}}`)
+	got, err := Others(c, s, "/m.json", own)
+	want := []Other{
+		{Name: "pinned", Ours: "pinned"}, {Name: "newer", Ours: "newer", Version: `"args": yours ["b@1"], the client's ["b@2"]`},
+		{Name: "renamed", Ours: "other"}, {Name: "two"}, {Name: "args", Differs: `"args": yours ["-y", "e@1", "/there"], the client's ["-y", "e", "/here"]`},
+		{Name: "env", Differs: `"env" has other values, which are hidden here`},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// A whole command line as a command gets one note, which says what to write.
+func TestImportCommandLine(t *testing.T) {
+	c, _ := Find("claude-desktop")
+	for command, want := range map[string]string{"npx -y @o/pkg": "whole command line", "bin/x": "relative to a folder"} {
+		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"a": {"command": "` + command + `"}}}`)}
+		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		if err != nil || len(done.Notes) != 1 || !strings.Contains(done.Notes[0], want) {
+			t.Errorf("%s: %q, %v", command, done.Notes, err)
+		}
 	}
 }
 

@@ -1,15 +1,20 @@
 // Package completion suggests to shells what can follow a word of the command line. It
-// starts no server and asks no router: it reads the configuration's files at most.
+// starts no server and asks no router: it reads the configuration's files and the stored catalog at
+// most.
 package completion
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // Add adds the suggestions for the commands below root. configs are the values of
@@ -35,7 +40,9 @@ func Add(root *cobra.Command, configs *[]string) {
 		"disable": first(serverNames(configs, isAny)),
 		"restart": first(serverNames(configs, isAny)),
 		"servers": first(serverNames(configs, isAny)),
-		"tools":   first(serverNames(configs, isAny)),
+		"call":    toolNames(configs, true),
+		"why":     first(toolNames(configs, false)),
+		"tools":   first(both(serverNames(configs, isAny), toolNames(configs, false))),
 		"trust":   files("json", "jsonc"),
 	}
 	flags := map[string]cobra.CompletionFunc{
@@ -43,7 +50,7 @@ func Add(root *cobra.Command, configs *[]string) {
 		"log-level": fixed("debug", "info", "warn", "error"),
 		"mode":      fixed("auto\tall tools if they are known and cost at most toolBudget tokens, else the search tools", "search\ttools that find and call the others", "direct\tall tools"),
 		"names":     fixed("prefixed\tserver__tool", "bare\tthe tool's own name where it is unique"),
-		"server":    serverNames(configs, isAny), "servers": serverNames(configs, isAny),
+		"server":    serverNames(configs, isAny), "servers": serverNames(configs, isAny), "profile": profileNames(configs),
 		"transport": fixed("stdio", "http", "sse"),
 		"env":       fixed(), "header": fixed(), "scope": fixed(),
 	}
@@ -79,21 +86,82 @@ func isRemote(s config.Server) bool { return s.Transport != config.Stdio }
 // trust: it shows names, and runs nothing of the file.
 func serverNames(configs *[]string, fits func(config.Server) bool) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		paths, _, err := config.Find(*configs)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		c, err := config.LoadText(paths...)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
+		c, _ := read(*configs)
 		var names []cobra.Completion
 		for _, s := range c.Servers {
-			unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
-			if fits(s) && !strings.ContainsFunc(s.Name, unprintable) { // a shell could take it for a command
+			if fits(s) {
 				names = append(names, s.Name)
 			}
 		}
-		return names, cobra.ShellCompDirectiveNoFileComp
+		return printable(names), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// profileNames suggests the names of the configuration's profiles.
+func profileNames(configs *[]string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		c, _ := read(*configs)
+		return printable(slices.Sorted(maps.Keys(c.Router.Profiles))), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// toolNames suggests the tools that are stored in the data folder, and with keys, behind a
+// tool, the keys of its arguments. No server is started for it.
+func toolNames(configs *[]string, keys bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		c, named := read(*configs)
+		data, err := cmd.Flags().GetString("data")
+		if err != nil || data == "" {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if named || c.Trusted(data) == nil {
+			c = c.Expand() // entries are stored under their values
+		}
+		var names []cobra.Completion
+		for _, offer := range adapter.NewPreview(c, nil, data).Offers {
+			for _, t := range offer.Tools {
+				if len(args) == 0 {
+					names = append(names, t.ID)
+				} else if keys && t.ID == args[0] {
+					_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(key string, _ []byte) bool {
+						if !slices.ContainsFunc(args[1:], func(arg string) bool { return strings.HasPrefix(arg, key+"=") }) {
+							names = append(names, key+"=")
+						}
+						return true
+					})
+				}
+			}
+		}
+		slices.Sort(names)
+		if len(args) > 0 {
+			return printable(names), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		}
+		return printable(names), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// both returns the suggestions of both functions.
+func both(a, b cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		names, _ := a(cmd, args, word)
+		more, directive := b(cmd, args, word)
+		return append(names, more...), directive
+	}
+}
+
+// read returns the configuration as text, an empty one if it can't be read. named says that
+// --config names it.
+func read(configs []string) (c config.Config, named bool) {
+	paths, named, err := config.Find(configs)
+	if err == nil {
+		c, err = config.LoadText(paths...)
+	}
+	return c, named && err == nil
+}
+
+// printable returns the names that a shell could not take for a command to the terminal.
+func printable(names []cobra.Completion) []cobra.Completion {
+	return slices.DeleteFunc(names, func(name string) bool {
+		return strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+	})
 }

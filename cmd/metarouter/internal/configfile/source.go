@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -42,6 +43,19 @@ func (s *Source) Flags() (flags string) {
 		flags += " --config " + clients.Word(path)
 	}
 	return flags
+}
+
+// advised matches a command that reads the configuration, in an advice.
+var advised = lazy.Regexp(`\bmetarouter (?:add|call|check|disable|doctor|enable|import|init|install|login|logout|plan|remove|restart|route|search|servers|tools|trust --hints|usage|why)\b`)
+
+// Advise returns a text whose commands name the files of --config, as the command line does. A
+// text that names files already stays as it is.
+func (s *Source) Advise(text string) string {
+	flags := s.Flags()
+	if flags == "" || strings.Contains(text, "--config") {
+		return text
+	}
+	return advised().ReplaceAllStringFunc(text, func(command string) string { return command + flags })
 }
 
 // Load finds and reads the configuration, and makes sure that it is trusted.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/auditlog"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
@@ -60,7 +61,11 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 	case !ok:
 		return c, exit.Usage(err)
 	case !s.Console.CanAsk():
-		return c, exit.Usage(fmt.Errorf("%w (or name it with --config %s)", trust.Explain(u, s.TrustCommand("")), c.Files[0]))
+		own := ""
+		if path, err := config.Own(); err == nil && clients.FirstExisting(path) != "" {
+			own = ", or use your own servers: --config " + clients.Word(path)
+		}
+		return c, exit.Usage(fmt.Errorf("%w (or name it with --config %s%s)", trust.Explain(u, s.TrustCommand("")), c.Files[0], own))
 	}
 	switch yes, err := trust.Ask(ctx, s.Console, u); {
 	case err != nil:

@@ -42,6 +42,7 @@ type Finding struct {
 	Problem  string   `json:"problem"`           // one sentence
 	Fix      string   `json:"fix"`               // what to type or to write
 	Details  []string `json:"details,omitempty"` // the last lines that the server printed
+	Pin      bool     `json:"pin,omitempty"`     // 'metarouter doctor --pin --write' fixes it
 }
 
 // A Case is what Examine judges.
@@ -180,7 +181,7 @@ type findings struct {
 }
 
 func (x *findings) add(s Severity, problem, fix string, details ...string) {
-	x.all = append(x.all, Finding{Server: x.server, Severity: s, Problem: problem, Fix: fix, Details: details})
+	x.all = append(x.all, Finding{Server: x.server, Severity: s, Problem: problem, Fix: fix, Details: details, Pin: strings.HasPrefix(fix, pinAdvice)})
 }
 
 // examineServer checks one server: whether it runs, how it runs, and what it offers.

@@ -1,8 +1,12 @@
 package doctor
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // A Diagnosis is a report as the command doctor prints it.
@@ -17,6 +21,27 @@ type Diagnosis struct {
 // Diagnosis returns the report as the command doctor prints it.
 func (r Report) Diagnosis() Diagnosis {
 	return Diagnosis{r.OK(), append([]Finding{}, r.Findings...), r.Verdict(), r.packages}
+}
+
+// PinOnce returns the diagnosis with the advice to pin versions once instead of at each
+// server. pinning says that they are being pinned, so that it is left out.
+func (d Diagnosis) PinOnce(pinning bool) Diagnosis {
+	var servers []string
+	all := slices.Clone(d.Findings)
+	for i, f := range all {
+		if f.Pin {
+			servers = append(servers, f.Server)
+			all[i].Fix = ""
+		}
+	}
+	switch {
+	case len(servers) == 0, len(servers) == 1 && !pinning:
+		return d
+	case !pinning:
+		all = append(all, Finding{Severity: Warning, Problem: fmt.Sprintf("%s start slowly because npm looks up their newest versions: %s.", prose.Count(len(servers), "server"), some(servers)), Fix: pinAdvice})
+	}
+	d.Findings = all
+	return d
 }
 
 // severities are the marks of findings on a terminal.

@@ -118,6 +118,9 @@ func checkFlood(x *findings, f status.Flood) {
 		"set it to log less, if it has an option or a variable for that, or report this to its authors")
 }
 
+// pinAdvice begins the fixes of servers whose versions can be pinned.
+const pinAdvice = "pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write"
+
 // startFaster says how the server starts faster.
 func startFaster(entry config.Server, s status.Status) string {
 	spec, name := "", bareName(s.Package)
@@ -132,7 +135,7 @@ func startFaster(entry config.Server, s status.Status) string {
 	if spec != "" && spec != s.Package {
 		args := slices.Clone(entry.Args)
 		args[slices.Index(args, spec)] = s.Package
-		return fmt.Sprintf(`pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write, or write "args": [%s]`, quoted(args))
+		return fmt.Sprintf(`%s, or write "args": [%s]`, pinAdvice, quoted(args))
 	}
 	return `you need not do anything: clients can use the other servers while it starts. With "lazy": true in its entry, it starts only when one of its tools is called`
 }

@@ -192,7 +192,7 @@ func Install(e *Editor, client string, o InstallOptions) error {
 	if o.Replace {
 		now := source
 		now.Data = result
-		if result, err = clients.WithoutOthers(c, now, entry, others); err != nil {
+		if result, err = clients.WithoutOthers(c, now, entry, others, e.Flags()); err != nil {
 			return err
 		}
 	}
@@ -227,6 +227,11 @@ func noteEntry(e *Editor, c clients.Client, entry clients.Entry, own clients.Our
 	}
 	if replace {
 		noteDisabledServers(e, c, others)
+		for _, o := range others {
+			if o.Version != "" {
+				e.Console.Note("note: server %q: %s", o.Ours, o.Version)
+			}
+		}
 	} else {
 		noteOtherServers(e, c, others)
 	}

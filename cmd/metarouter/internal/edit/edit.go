@@ -272,6 +272,11 @@ func Init(e *Editor) error {
 	if files {
 		e.Console.Note("note: clients can read the files of %s through the server \"files\"; write another folder, or remove it", folder)
 	}
+	if place, err := clients.ThisPlace(); err == nil {
+		for _, found := range clients.Survey(place, folder) {
+			e.Console.Note("note: %s can be used too: %s", found, found.Command())
+		}
+	}
 	if !e.Write {
 		e.Console.Note(notWritten)
 		return nil

@@ -95,8 +95,9 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 		logins.Note(e.Console, []string{name})
 	}
 	written, err := config.ReadText(f.Path, alone)
-	if err == nil && len(written.Servers) > 0 && slices.ContainsFunc(written.Servers[0].Secrets(), func(value string) bool { return !strings.Contains(value, "${") }) {
-		e.Console.Note("note: a value that may be secret stands in the file as text; to keep it out, write ${NAME} in single quotes instead, and set the variable NAME for the program that starts metarouter")
+	warned := slices.ContainsFunc(c.Problems, func(p config.Problem) bool { return strings.Contains(p.Message, "in clear text") })
+	if err == nil && !warned && len(written.Servers) > 0 && slices.ContainsFunc(written.Servers[0].Secrets(), func(value string) bool { return !strings.Contains(value, "${") }) {
+		e.Console.Note("note: a value that may be secret stands in the file as text; to keep it out, run 'metarouter secret set NAME', and write '${keyring:NAME}' in single quotes instead")
 	}
 	return login, nil
 }

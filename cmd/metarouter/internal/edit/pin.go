@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
@@ -15,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/pin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -56,6 +58,7 @@ func Pin(ctx context.Context, e *Editor, runs map[string]string, examined string
 			}
 		}
 	}
+	e.Console.Note("to be pinned: %s", strings.Join(slices.Sorted(maps.Keys(pins)), ", "))
 	var done error
 	for _, f := range files {
 		if string(f.text) != string(f.Data) {
@@ -63,7 +66,18 @@ func Pin(ctx context.Context, e *Editor, runs map[string]string, examined string
 			done = errors.Join(done, err)
 		}
 	}
+	if done == nil {
+		noteFetch(e, pins)
+	}
 	return done
+}
+
+// noteFetch says that the pinned packages are fetched once more: npx and uvx keep a version that
+// is named apart from the newest one.
+func noteFetch(e *Editor, pins map[string]pin.Pin) {
+	if e.Write && len(pins) > 0 {
+		e.Console.Note("note: the next start fetches %s once, which may take a minute; later starts are faster", prose.Count(len(pins), "pinned version"))
+	}
 }
 
 // trustedText returns the text of the files, whose commands may run. A file that was found is
@@ -132,5 +146,6 @@ func pinImported(ctx context.Context, e *Editor, path string, done *clients.Impo
 			return err
 		}
 	}
+	noteFetch(e, pins)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -115,6 +116,7 @@ func List(files *configfile.Source) error {
 		return nil
 	}
 	return out.PrintTable(func(t console.Table) {
+		t.Row("NAME", "SERVERS")
 		for _, s := range all {
 			t.Row(s.Name, cmp.Or(strings.Join(s.Servers, ", "), "-"))
 		}
@@ -130,7 +132,10 @@ func Remove(ctx context.Context, files *configfile.Source, name string) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, dialogTime)
 	defer cancel()
-	if err := v.Remove(bounded, name); err != nil {
+	err = v.Remove(bounded, name)
+	if _, missing := errors.AsType[*vault.MissingError](err); missing {
+		return fmt.Errorf("no secret is named %q; 'metarouter secret list' names those that are stored", name)
+	} else if err != nil {
 		return err
 	}
 	out.Say("The secret %s is removed.", name)

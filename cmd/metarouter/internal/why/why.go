@@ -99,8 +99,12 @@ func (a *Answer) limit(q Question, t *registry.NormalizedTool) {
 	for _, name := range names {
 		rules := profile.Of(all, name)
 		if refusal := rules.Refusal(t); refusal != "" {
-			a.say("%s.", refusal)
-			a.Offered = a.Offered && name != q.Profile
+			if name != q.Profile {
+				a.say("%s.", refusal)
+				continue
+			}
+			a.Offered = false
+			a.Reasons[0] = plain.Line(refusal) + "." // instead of how it is listed
 		} else if asks := rules.Asks(t).String(); asks != "" {
 			a.say("%s, and so before calls of it.", asks)
 		}
@@ -232,6 +236,8 @@ func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
 	x.explainDoubt(&a, t)
 	if s, ok := x.state(t.Server); ok && s.State != status.Ready && s.State != status.Idle && (x.mode != "" || s.State != status.Starting) {
 		a.say("it can't be called just now: %s", stateWords(s))
+		last := len(a.Reasons) - 1
+		a.Reasons = slices.Insert(a.Reasons[:last], 0, a.Reasons[last]) // it is what blocks a call
 	}
 	return a
 }

@@ -1,0 +1,220 @@
+package clients
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/packages"
+)
+
+// An Other is a server of the client's own.
+type Other struct {
+	Name     string
+	Ours     string   // the name of our entry that starts the same server; "" if we have none
+	Lacks    []string // keys that our entry does not have, or has with another value
+	Differs  string   // our entry and theirs side by side, where Lacks or Ours say that they differ
+	Version  string   // our entry and theirs side by side, if theirs has another version of the package
+	Broken   string   // why our entry does not start
+	Disabled bool     // our entry is disabled, and theirs is not
+	Router   bool     // it starts metarouter too
+}
+
+// Others returns the servers in a client's file other than our entry. path is the path of
+// our file.
+func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
+	all, _, err := c.find([]Source{s})
+	if err != nil {
+		return nil, err
+	}
+	var others []Other
+	for _, f := range all {
+		if f.name == EntryName {
+			continue
+		}
+		theirs, err := c.convert(f, path)
+		if err != nil {
+			others = append(others, Other{Name: f.name})
+			continue
+		}
+		o := Other{Name: f.name, Router: theirs.entry.Self}
+		if !o.Router {
+			if err := o.compare(ours, theirs); err != nil {
+				return nil, err
+			}
+		}
+		others = append(others, o)
+	}
+	return others, nil
+}
+
+// compare says how our configuration has the client's entry.
+func (o *Other) compare(ours Ours, theirs converted) error {
+	their, err := hujson.Parse([]byte(theirs.text))
+	if err != nil {
+		return err
+	}
+	same, ok := ours.same(theirs.entry)
+	if !ok {
+		if our := ours.entry(theirs.name); our != nil {
+			o.Differs = cmp.Or(difference(our, &their, compared), "it does not start the same")
+		}
+		return nil
+	}
+	our := ours.entry(same.Name)
+	o.Ours, o.Broken, o.Disabled = same.Name, same.Misconfigured, same.Disabled && !theirs.entry.Disabled
+	o.Lacks = lacks(our, &their)
+	if o.Disabled { // by the user, who wants it so
+		o.Lacks = slices.DeleteFunc(o.Lacks, func(key string) bool { return key == "disabled" })
+	}
+	o.Differs = difference(our, &their, o.Lacks)
+	if same.Hash() != theirs.entry.Hash() && unversioned(theirs.entry) != theirs.entry.Hash() {
+		o.Version = difference(our, &their, []string{"args"})
+	}
+	return nil
+}
+
+// WithoutOthers returns the content of s without the client's other servers. It fails
+// unless all of them are in our configuration. flags are those that name it on a command line.
+func WithoutOthers(c Client, s Source, e Entry, others []Other, flags string) ([]byte, error) {
+	var names, lost []string
+	missing, differs := false, false
+	for _, o := range others {
+		switch {
+		case o.Router:
+		case o.Differs != "":
+			differs = true
+			lost = append(lost, fmt.Sprintf("server %q differs: %s", o.Name, o.Differs))
+		case o.Ours == "":
+			missing = true
+			lost = append(lost, fmt.Sprintf("server %q is not in your configuration", o.Name))
+		case o.Broken != "":
+			lost = append(lost, fmt.Sprintf("server %q can't start with the entry in your configuration: %s", o.Name, o.Broken))
+		default:
+			names = append(names, o.Name)
+		}
+	}
+	if len(lost) == 0 {
+		return without(s, names)
+	}
+	var advice []string
+	if missing {
+		advice = append(advice, fmt.Sprintf("copy the servers that you need with 'metarouter import %s%s --write', and delete from %s those that you do not need", c.Name, flags, s.Path))
+	}
+	if differs {
+		advice = append(advice, fmt.Sprintf("where entries differ, correct yours, or take the client's with 'metarouter import %s%s --overwrite --write'", c.Name, flags))
+	}
+	if advice == nil {
+		advice = []string{"correct your configuration"}
+	}
+	return nil, fmt.Errorf("nothing was changed, since servers of %s would be lost (your configuration is %s):\n  %s\n%s; or leave --replace out to keep them next to metarouter",
+		c.Title, e.Configs[len(e.Configs)-1], strings.Join(lost, "\n  "), strings.Join(advice, "; "))
+}
+
+// without returns a client's file without the servers of those names.
+func without(s Source, names []string) ([]byte, error) {
+	d, err := open(s.Path, s.Data)
+	if err != nil {
+		return nil, err
+	}
+	v, err := d.servers(s.keys)
+	if err != nil || v == nil || len(names) == 0 {
+		return s.Data, err
+	}
+	d.remove(v, func(m hujson.ObjectMember) bool { return slices.Contains(names, keyOf(m)) })
+	return d.bytes(), nil
+}
+
+// compared lists the keys that Server.Hash compares.
+var compared = []string{"type", "transport", "transportType", "command", "args", "env", "cwd", "url", "httpUrl", "serverUrl", "headers"}
+
+// lacks returns the keys of their entry that ours does not have, or has with another value,
+// but for those that are compared.
+func lacks(our, their *hujson.Value) (keys []string) {
+	for _, m := range object(their).Members {
+		key := keyOf(m)
+		if slices.Contains(compared, key) || slices.Contains(keys, key) {
+			continue
+		}
+		if our == nil || member(our, key) == nil || !equal(member(our, key).Value, member(their, key).Value.String()) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// difference shows the values of those keys in which two entries differ, without secrets. It
+// is "" if none differs.
+func difference(our, their *hujson.Value, keys []string) string {
+	var says []string
+	for _, key := range keys {
+		a, b := shownMember(our, key), shownMember(their, key)
+		m, n := member(our, key), member(their, key)
+		switch {
+		case m == nil && n == nil, m != nil && n != nil && equal(m.Value, n.Value.String()):
+		case a == b:
+			says = append(says, fmt.Sprintf("%q has other values, which are hidden here", key))
+		default:
+			says = append(says, fmt.Sprintf("%q: yours %s, the client's %s", key, a, b))
+		}
+	}
+	return strings.Join(says, "; ")
+}
+
+// maxShown is how many characters of a value are shown.
+const maxShown = 200
+
+// shownMember returns the value of a key in one line, without secrets.
+func shownMember(entry *hujson.Value, key string) string {
+	m := member(entry, key)
+	if m == nil {
+		return "nothing"
+	}
+	value := m.Value.Clone()
+	value.Minimize()
+	space(&value)
+	begin := "{" + quoted(key) + ":"
+	line := masked("entry", []byte(begin+value.String()+"}"), 0, 1)[0]
+	shown := []rune(strings.TrimSuffix(strings.TrimPrefix(line, begin), "}"))
+	if len(shown) > maxShown {
+		shown = append(shown[:maxShown], '…')
+	}
+	return string(shown)
+}
+
+// same returns our entry that starts the same server, preferably the one of that name.
+// Entries that start nothing are the same only under the same name. An entry is also the same
+// if it has the same name and only another version of its package, or if it has no version and
+// ours has one: ours is pinned.
+func (o Ours) same(s config.Server) (same config.Server, ok bool) {
+	for _, ours := range o.Config.Servers {
+		switch {
+		case ours.Hash() != s.Hash():
+		case ours.Name == s.Name:
+			return ours, true
+		case !ok && s.Command+s.URL != "":
+			same, ok = ours, true
+		}
+	}
+	whole := unversioned(s)
+	for _, ours := range o.Config.Servers {
+		if unversioned(ours) == whole && (ours.Name == s.Name || !ok && s.Command != "" && s.Hash() == whole) {
+			return ours, true
+		}
+	}
+	return same, ok
+}
+
+// unversioned is the entry's hash without the versions of the packages that it runs.
+func unversioned(s config.Server) string {
+	s.Args = packages.WithoutVersions(s.Command, s.Args)
+	return s.Hash()
+}
+
+func (o Ours) has(name string) bool {
+	return slices.ContainsFunc(o.Config.Servers, func(s config.Server) bool { return s.Name == name })
+}

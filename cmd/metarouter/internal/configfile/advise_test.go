@@ -1,0 +1,22 @@
+package configfile
+
+import "testing"
+
+func TestAdvise(t *testing.T) {
+	s := Source{Paths: []string{"a b.json", "c.json"}}
+	for text, want := range map[string]string{
+		"run: metarouter login issues":              "run: metarouter login --config 'a b.json' --config c.json issues",
+		"'metarouter doctor' says what to do":       "'metarouter doctor --config 'a b.json' --config c.json' says what to do",
+		"run: metarouter login x --config own.json": "run: metarouter login x --config own.json",
+		"run: metarouter trust":                     "run: metarouter trust",
+		"run: metarouter secret set NAME":           "run: metarouter secret set NAME",
+		"metarouter checks it":                      "metarouter checks it",
+	} {
+		if got := s.Advise(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+		if got := new(Source).Advise(text); got != text {
+			t.Errorf("without --config: %s", got)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package safefile
+
+import "testing"
+
+func TestUTF8(t *testing.T) {
+	for content, want := range map[string]string{
+		"\xff\xfe{\x00\xe9\x00\x3d\xd8\x00\xde": "\ufeff{é😀",
+		"\xfe\xff\x00{\x00\xe9\xd8\x3d\xde\x00": "\ufeff{é😀",
+		"\xef\xbb\xbf{}":                        "\ufeff{}",
+		"{}":                                    "{}",
+		"":                                      "",
+	} {
+		got := UTF8([]byte(content))
+		if string(got) != want {
+			t.Errorf("%q is read as %q, want %q", content, got, want)
+		}
+		if back := Like([]byte(content), got); string(back) != content {
+			t.Errorf("%q is written as %q", content, back)
+		}
+	}
+	if got := UTF8([]byte("\xff\xfea\x00b")); string(got) != "\ufeffa" {
+		t.Errorf("half a character is read as %q", got)
+	}
+}
