@@ -31,10 +31,10 @@ const stepsPerLook = 1 << 10
 // fits: the cause of ctx's end, or one that matches [ErrCostly].
 func (s *Schema) Validate(ctx context.Context, root string, value json.RawMessage) (faults []string, err error) {
 	e := evaluation{meter: meter{ctx: ctx}, most: maxFaults}
-	switch err := e.run(s, value); {
-	case errors.As(err, new(invalid)):
-		return []string{root + ": " + err.Error()}, nil
-	case err != nil:
+	if err := e.run(s, value); err != nil {
+		if _, ok := errors.AsType[invalid](err); ok {
+			return []string{root + ": " + err.Error()}, nil
+		}
 		return nil, err
 	}
 	for _, f := range e.faults {

@@ -179,7 +179,8 @@ type execution struct {
 
 	args     json.RawMessage // of the client, repaired
 	sent     json.RawMessage // as the tool's server gets them
-	repaired string          // what was done to the arguments
+	repaired string          // what was done to the arguments, and to the result
+	argued   bool            // the arguments were repaired
 	fits     bool            // the arguments were compared with the tool's schema to the end, and fit it
 	checked  bool            // the same for the tool in use, which may be a stand-in
 	cached   bool            // the result is from the cache
@@ -216,7 +217,7 @@ func (x *execution) report(r Result, err error) (Result, error) {
 			Tool: x.call.Tool, Answered: r.Tool, Client: x.call.Client, Principal: x.call.PrincipalName, Profile: x.call.Profile, Trace: x.trace, Began: x.began, Took: time.Since(x.began),
 			Attempts: x.delivery.attempts, Arguments: x.call.Arguments, Result: r.JSON, Cached: x.cached,
 		}
-		if x.repaired != "" {
+		if x.argued {
 			e.Arguments = x.args
 		}
 		e.Outcome, e.Fault = OutcomeOf(r, err)
@@ -241,6 +242,7 @@ func (x *execution) checkArguments(ctx context.Context) (faults []string) {
 	if x.repaired = c.Repaired; checked.Repaired != "" {
 		x.repaired = strings.TrimPrefix(c.Repaired+"; "+checked.Repaired, "; ")
 	}
+	x.argued = x.repaired != ""
 	x.checked = x.fits
 	if checked.Unchecked && !x.delivery.policy.MustCheck { // the server gets them as they are, and the result says so
 		return nil

@@ -42,6 +42,8 @@ type Provenance struct {
 	Path     []string // the IDs of all tools that were tried, if another than the first one answered; they follow the nodes in execution_path
 	Cached   bool     // the result was used before
 	Repaired string   // what was done to the arguments and to the content; "" if nothing was
+
+	ArgumentsRepaired bool // the arguments as sent differ from the client's
 }
 
 // JSON returns the members for _meta, an object. It is written by hand: it is part of
@@ -70,8 +72,11 @@ func (p *Provenance) JSON() json.RawMessage {
 	if p.Cached {
 		b = append(b, `,"cached":true`...)
 	}
+	if p.ArgumentsRepaired {
+		b = append(b, `,"arguments_repaired":true`...)
+	}
 	if p.Repaired != "" {
-		b = appendText(b, `,"arguments_repaired":true,"repaired":`, p.Repaired)
+		b = appendText(b, `,"repaired":`, p.Repaired)
 	}
 	return append(b, '}')
 }
@@ -119,7 +124,7 @@ func traceID(meta json.RawMessage) string {
 func (x *execution) meta() json.RawMessage {
 	p := Provenance{
 		Tool: x.delivery.tool, Node: x.e.Node(), Ran: x.delivery.request.Ran, Gateway: x.delivery.policy.Gateway, Trace: x.trace, Began: x.began,
-		Attempts: x.delivery.attempts, Checked: x.checked, Cached: x.cached, Repaired: x.repaired,
+		Attempts: x.delivery.attempts, Checked: x.checked, Cached: x.cached, Repaired: x.repaired, ArgumentsRepaired: x.argued,
 	}
 	if x.delivery.session != nil {
 		p.Version = x.delivery.session.Info().Version

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"strconv"
@@ -40,21 +41,27 @@ type heartbeat struct {
 }
 
 // startHeartbeat begins the heartbeat of the request, if its client has asked for progress. The
-// caller must call stop, which returns when nothing is sent any more.
-func (r *Request) startHeartbeat() (stop func()) {
+// caller must stop it.
+func (r *Request) startHeartbeat() {
+	if !r.how.Asks || !bytes.Contains(r.Meta, []byte("progressToken")) {
+		return
+	}
 	token := wire.Member(r.Meta, "progressToken")
-	if !r.how.Asks || token == nil || string(token) == "null" {
-		return func() {}
+	if token == nil || string(token) == "null" {
+		return
 	}
 	b := &heartbeat{ctx: r.ctx, token: token, writer: r.writer}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.timer = time.AfterFunc(heartbeatEvery, b.beat)
 	r.heartbeat = b
-	return b.stop
 }
 
+// stop returns when nothing is sent any more. b may be nil.
 func (b *heartbeat) stop() {
+	if b == nil {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ended = true

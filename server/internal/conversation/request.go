@@ -126,12 +126,12 @@ func (r *Request) Run() (line []byte) {
 // Handle runs the method's handler and closes the request. It fails if the request was
 // cancelled, so that no answer is expected.
 func (r *Request) Handle() (result json.RawMessage, err error) {
-	stop := r.startHeartbeat()
+	r.startHeartbeat()
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicked(r, p)
 		}
-		stop()
+		r.heartbeat.stop()
 		open := r.Requests.remove(r)
 		r.end(nil)
 		if !open {

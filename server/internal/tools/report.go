@@ -49,7 +49,7 @@ func (r *reporter) meta(t ownTool, c *call, began time.Time, checked bool) json.
 	p := selector.Provenance{
 		Tool: &registry.NormalizedTool{Server: ownName, Name: t.Name}, Node: r.node, Version: r.version,
 		Began: began, Request: c.Meta, Trace: c.trace, Attempts: 1, Checked: checked,
-		Repaired: c.repaired,
+		Repaired: c.repaired, ArgumentsRepaired: c.repaired != "",
 	}
 	return p.JSON()
 }
