@@ -5,7 +5,9 @@ import "testing"
 func TestAdvise(t *testing.T) {
 	s := Source{Paths: []string{"a b.json", "c.json"}}
 	for text, want := range map[string]string{
-		"run: metarouter login issues":              "run: metarouter login --config 'a b.json' --config c.json issues",
+		"run: metarouter login issues":              "run: metarouter login issues --config 'a b.json' --config c.json",
+		"run: metarouter login 'is sues'; then go":  "run: metarouter login 'is sues' --config 'a b.json' --config c.json; then go",
+		"run: metarouter tools --seen --server x":   "run: metarouter tools --seen --server x --config 'a b.json' --config c.json",
 		"'metarouter doctor' says what to do":       "'metarouter doctor --config 'a b.json' --config c.json' says what to do",
 		"run: metarouter login x --config own.json": "run: metarouter login x --config own.json",
 		"run: metarouter trust":                     "run: metarouter trust",
