@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -26,11 +27,11 @@ func latin(text string) string {
 
 // latinLetter returns the ASCII letters for a letter that is not ASCII, "_" if there are none.
 func latinLetter(r rune) string {
-	if s, ok := letters[r]; ok {
+	if s, ok := letters()[r]; ok {
 		return s
 	}
 	if r >= 0x30a1 && r <= 0x30f6 { // katakana stand as hiragana do
-		if s, ok := letters[r-0x60]; ok {
+		if s, ok := letters()[r-0x60]; ok {
 			return s
 		}
 	}
@@ -42,7 +43,7 @@ func latinLetter(r rune) string {
 	case base < utf8.RuneSelf && (unicode.IsLetter(base) || unicode.IsDigit(base)):
 		return strings.ToLower(string(base))
 	case base != r:
-		if s, ok := letters[base]; ok {
+		if s, ok := letters()[base]; ok {
 			return s
 		}
 	case unicode.Is(unicode.Mn, r):
@@ -52,7 +53,7 @@ func latinLetter(r rune) string {
 }
 
 // letters are the Latin letters for others, without accents.
-var letters = func() map[rune]string {
+var letters = sync.OnceValue(func() map[rune]string {
 	all := make(map[rune]string)
 	for _, pair := range strings.Fields(`а:a б:b в:v г:g д:d е:e ё:yo ж:zh з:z и:i й:y к:k л:l м:m н:n о:o п:p р:r с:s т:t у:u ф:f х:kh ц:ts ч:ch ш:sh щ:shch ъ: ы:y ь: э:e ю:yu я:ya
 		і:i ї:yi є:ye ґ:g ў:u ј:j љ:lj њ:nj ђ:dj ћ:c џ:dz
@@ -66,7 +67,7 @@ var letters = func() map[rune]string {
 		_, all[letter], _ = strings.Cut(pair, ":")
 	}
 	return all
-}()
+})
 
 // The sounds of Hangul syllables, in the order of Unicode.
 var (
