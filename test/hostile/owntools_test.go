@@ -40,7 +40,7 @@ func (v *visit) tooMuch(call func(ctx context.Context, tool string, arguments an
 			{"describe_tools", `{"ids":[` + strings.Repeat(`"x",`, 20) + `"x"]}`, "arguments.ids"},
 			{"find_tools", `{"query":"attack","limit":1000000,"servers":[` + series(200_000, `"s%d",`) + `"hostile"]}`, "at most 65536 are allowed"},
 			{"route_task", `{"task":"attack","capabilities":[` + series(200_000, `"c%d",`) + `"x"]}`, "at most 65536 are allowed"},
-			{"call_read_only_tool", `{"tool":"hostile:attack","tools":[` + series(200_000, `%d,`) + `0]}`, "at most 65536 are allowed"},
+			{"call_read_only_tool", `{"tool":"hostile:attack","tools":[` + series(200_000, `%d,`) + `0]}`, "was not run"}, // they count as the tool's arguments
 			{"describe_tools", `{"ids":["hostile:attack","hostile__attack","hostile.attack","attack"]}`, "describe it alone"},
 		} {
 			if got := ask(tc.tool, tc.arguments); len(got) > 3<<20 || !strings.Contains(got, tc.want) {
