@@ -29,6 +29,10 @@ const (
 	maxOfPrincipal = 50
 )
 
+// Agreements are the arguments of route_task by which a model or a person agrees to a call. No repair of
+// arguments sets or moves one.
+var Agreements = []string{"run_anyway", "allow_destructive"}
+
 // An Answer is what a person says to a question.
 type Answer string
 

@@ -3,6 +3,7 @@ package prose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,6 +13,11 @@ func Count(n int, noun string) string {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// Clauses joins those of the clauses that are not "".
+func Clauses(all ...string) string {
+	return strings.Join(slices.DeleteFunc(all, func(one string) bool { return one == "" }), "; ")
 }
 
 // List joins words, as "a, b and 3 more" if there are more than most.

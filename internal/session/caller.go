@@ -17,3 +17,7 @@ func CallerOf(from Client) (who Caller, ok bool) {
 	}
 	return Caller{}, false
 }
+
+// GeminiArgument is what Gemini's command line adds to the schema of every tool for itself. It is left
+// in the arguments that it sends, seen with version 0.61.0.
+const GeminiArgument = "wait_for_previous"

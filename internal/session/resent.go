@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"encoding/json"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -13,8 +12,15 @@ const Resent = "metarouter/resent"
 
 // IsResent reports whether a _meta has the mark. meta may be nil.
 func IsResent(meta json.RawMessage) bool {
-	return bytes.Contains(meta, []byte(Resent)) && string(wire.Member(meta, Resent)) == "true"
+	return meta != nil && string(wire.Member(meta, Resent)) == "true"
 }
 
-// ErrEnded answers a request that may have been carried out by a router that has ended.
-var ErrEnded = &Error{Code: CodeInternal, Message: "the router ended while the request was under way; whether it was carried out is not known; another router has taken over: try again if that does no harm"}
+const ended = "the router ended while the request was under way; whether it was carried out is not known"
+
+var (
+	// ErrEnding answers a request that is under way when its router ends.
+	ErrEnding = &Error{Code: CodeInternal, Message: ended}
+
+	// ErrEnded answers a request that may have been carried out by a router that has ended.
+	ErrEnded = &Error{Code: CodeInternal, Message: ended + "; another router has taken over: try again if that does no harm"}
+)

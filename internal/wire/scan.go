@@ -97,6 +97,9 @@ var usualKeys = func() map[string]string {
 	for _, key := range []string{
 		"jsonrpc", "id", "method", "params", "result", "error",
 		"name", "arguments", "_meta", "content", "structuredContent", "isError", "resultType", "type", "text", "uri",
+		// of _meta
+		"progressToken", "metarouter/resent", "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientCapabilities",
+		"io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/logLevel",
 		// of frames between nodes
 		"kind", "from", "to", "Key", "Instance", "time", "call", "home", "nonce", "seq", "ended", "server", "body", "size", "sum",
 		"offer", "tool", "direct", "timeout_ms", "meta", "client", "modern", "capabilities", "origin", "profile", "rules", "principal", "degraded",

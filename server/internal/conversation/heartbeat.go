@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"bytes"
 	"context"
 	"math"
 	"strconv"
@@ -43,7 +42,7 @@ type heartbeat struct {
 // startHeartbeat begins the heartbeat of the request, if its client has asked for progress. The
 // caller must stop it.
 func (r *Request) startHeartbeat() {
-	if !r.how.Asks || !bytes.Contains(r.Meta, []byte("progressToken")) {
+	if !r.how.Asks || r.Meta == nil {
 		return
 	}
 	token := wire.Member(r.Meta, "progressToken")

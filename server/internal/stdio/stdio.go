@@ -55,7 +55,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	outer := ctx
 	ctx, end := context.WithCancelCause(context.WithoutCancel(outer))
 	defer end(nil)
-	defer context.AfterFunc(outer, func() { end(errEnding) })()
+	defer context.AfterFunc(outer, func() { end(session.ErrEnding) })()
 	c := &connection{end: end, resumed: o.Resumed}
 	c.queue = newQueue(out, c.failed)
 	c.conversation = o.Clients.Open(c, conversation.Stdio, conversation.Identity{})
@@ -134,9 +134,6 @@ func (c *connection) drain(ctx context.Context) {
 }
 
 var (
-	// errEnding fails requests that are under way when the router ends.
-	errEnding = conversation.Internal("the router ended while the request was under way; whether it was carried out is not known")
-
 	errInputEnded = conversation.Internal("the client's input ended before the request was answered")
 	errTooLong    = conversation.InvalidRequest(fmt.Sprintf("message longer than %d MiB", wire.MaxLine>>20))
 )
