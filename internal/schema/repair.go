@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -47,20 +47,12 @@ func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired js
 	}
 	var done []string
 	if len(unquoted) > 0 {
-		done = append(done, "strings of JSON became values: "+listed(unquoted))
+		done = append(done, "strings of JSON became values: "+prose.List(unquoted, maxNamed))
 	}
 	if len(dropped) > 0 {
-		done = append(done, "null was left out: "+listed(dropped))
+		done = append(done, "null was left out: "+prose.List(dropped, maxNamed))
 	}
 	return value, strings.Join(done, "; ")
-}
-
-// listed returns the first of the names for a sentence.
-func listed(names []string) string {
-	if more := len(names) - maxNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), more)
-	}
-	return strings.Join(names, ", ")
 }
 
 // A change is a repair at one place.

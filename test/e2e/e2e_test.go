@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -198,6 +199,22 @@ func (s *setup) run(args ...string) (stdout, stderr string, code int) {
 		s.t.Fatal(err)
 	}
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// startPiped starts a program, and returns pipes to its stdin and from its stdout.
+func startPiped(t *testing.T, cmd *exec.Cmd) (stdin io.WriteCloser, stdout io.Reader) {
+	t.Helper()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stdout, err = cmd.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return stdin, stdout
 }
 
 func within(t *testing.T) context.Context {

@@ -92,17 +92,7 @@ func (m *team) node(t *testing.T, args []string, follow func(line string, stdin 
 	cmd := exec.CommandContext(within(t), external.Node22(t), args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin, lines := startPiped(t, cmd)
 	scanner := bufio.NewScanner(lines)
 	scanner.Buffer(nil, 1<<20)
 	for scanner.Scan() {

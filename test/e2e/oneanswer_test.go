@@ -31,17 +31,7 @@ func TestOneAnswer(t *testing.T) {
 	var stderr bytes.Buffer
 	process := exec.Command(metarouter, s.command("serve")...)
 	process.Dir, process.Env, process.Stderr = s.dir, s.environment(), &stderr
-	in, err := process.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := process.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := startPiped(t, process)
 	t.Cleanup(func() {
 		process.Process.Kill()
 		process.Wait()

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/content"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -239,9 +240,7 @@ func (x *execution) checkArguments(ctx context.Context) (faults []string) {
 		checked = &now
 	}
 	x.args, x.sent, x.fits = checked.Arguments, checked.Sent, checked.passed()
-	if x.repaired = c.Repaired; checked.Repaired != "" {
-		x.repaired = strings.TrimPrefix(c.Repaired+"; "+checked.Repaired, "; ")
-	}
+	x.repaired = prose.Clauses(c.Repaired, checked.Repaired)
 	x.argued = x.repaired != ""
 	x.checked = x.fits
 	if checked.Unchecked && !x.delivery.policy.MustCheck { // the server gets them as they are, and the result says so

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/content"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -165,7 +166,7 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 	if !content.Fits(shown, structured, media) {
 		var what string
 		raw, what = content.Repair(toolsCall, raw)
-		x.repaired = joined(x.repaired, what)
+		x.repaired = prose.Clauses(x.repaired, what)
 		if _, said := x.e.repaired.Load(x.delivery.tool.ID); what != "" && !said {
 			x.e.repaired.Store(x.delivery.tool.ID, true)
 			x.e.Log.Warn("repaired a result, whose _meta says how", zap.String("tool", x.delivery.tool.ID))
@@ -182,14 +183,6 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 	}
 	r.Limit = resultLimit(x.delivery.tool, &x.delivery.policy, len(r.JSON))
 	return r
-}
-
-// joined returns two lists of repairs as one.
-func joined(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "; " + b
 }
 
 // merge returns an object with the members of both objects, of which those of ours come first.

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/schema"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -220,13 +222,9 @@ var namesSchemas = map[string]bool{
 	"properties": true, "patternProperties": true, "dependentSchemas": true, "dependencies": true, "$defs": true, "definitions": true,
 }
 
-// geminiArgument is what Gemini's command line adds to the schema of every tool for itself. It
-// is left in the arguments that it sends, seen with version 0.61.0.
-const geminiArgument = "wait_for_previous"
-
 // repair returns arguments that fit the tool, and what was done to them, if those given can be
 // repaired: models send arguments nested one level too deep, as a string, or with
-// geminiArgument, and values as strings of JSON or as null; see [schema.Schema.Repair].
+// [session.GeminiArgument], and values as strings of JSON or as null; see [schema.Schema.Repair].
 func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, how string) {
 	given := args
 	fits := func(candidate json.RawMessage, said string) bool {
@@ -245,7 +243,7 @@ func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool,
 			if candidate, values = s.repairValues(ctx, candidate); values == "" {
 				return false
 			}
-			said = strings.TrimPrefix(said+"; "+values, "; ")
+			said = prose.Clauses(said, values)
 		}
 		return false
 	}
@@ -257,9 +255,9 @@ func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool,
 	} else if fits(args, "") {
 		return fixed, how
 	}
-	its := wire.Member(wire.Member(s.source, "properties"), geminiArgument)
-	if less := json.RawMessage(wire.DeleteMember(args, geminiArgument)); its == nil && len(less) < len(args) {
-		if fits(less, fmt.Sprintf("the argument %q was left out", geminiArgument)) {
+	its := wire.Member(wire.Member(s.source, "properties"), session.GeminiArgument)
+	if less := json.RawMessage(wire.DeleteMember(args, session.GeminiArgument)); its == nil && len(less) < len(args) {
+		if fits(less, fmt.Sprintf("the argument %q was left out", session.GeminiArgument)) {
 			return fixed, how
 		}
 		args = less
@@ -322,7 +320,7 @@ func lone(args json.RawMessage) (name string, value json.RawMessage) {
 // agrees reports whether repaired arguments have a word of agreement that those given lack: only a
 // model or a person may say it.
 func agrees(given, repaired json.RawMessage) bool {
-	for _, name := range []string{"run_anyway", "allow_destructive"} {
+	for _, name := range approval.Agreements {
 		if now := wire.Member(repaired, name); now != nil && string(now) != "false" && !bytes.Equal(now, wire.Member(given, name)) {
 			return true
 		}

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -21,12 +24,6 @@ var (
 	toolKeys   = []string{"tool", "tool_name", "name", "id"}
 	containers = []string{"arguments", "parameters", "args", "params", "input"}
 )
-
-// geminiArgument is what Gemini's command line adds to the schema of every tool, for itself.
-const geminiArgument = "wait_for_previous"
-
-// agreements are words of agreement to route_task. No repair moves one.
-var agreements = []string{"run_anyway", "allow_destructive"}
 
 // A callForm is how a client has written a call of call_tool.
 type callForm struct {
@@ -116,8 +113,8 @@ func (form callForm) arguments(called string, tool *registry.NormalizedTool, che
 	if form.key != "tool" {
 		how = fmt.Sprintf("the tool was named by %q", form.key)
 	}
-	if less := json.RawMessage(wire.DeleteMember(rest, geminiArgument)); len(less) < len(rest) && !declares(geminiArgument) {
-		rest, how = less, strings.TrimPrefix(fmt.Sprintf("%s; the argument %q was left out", how, geminiArgument), "; ")
+	if less := json.RawMessage(wire.DeleteMember(rest, session.GeminiArgument)); len(less) < len(rest) && !declares(session.GeminiArgument) {
+		rest, how = less, prose.Clauses(how, fmt.Sprintf("the argument %q was left out", session.GeminiArgument))
 	}
 	form.rest = rest
 	form.key = "tool"
@@ -138,7 +135,7 @@ func (form callForm) arguments(called string, tool *registry.NormalizedTool, che
 	if fault = c.choose(fits); fault != "" {
 		return nil, "", fault
 	}
-	return c.all[0].args, strings.TrimPrefix(how+"; "+c.all[0].how, "; "), ""
+	return c.all[0].args, prose.Clauses(how, c.all[0].how), ""
 }
 
 // candidates are the arguments that a call may mean.
@@ -195,7 +192,7 @@ func (c *candidates) join(key string, inner json.RawMessage) (args json.RawMessa
 	n := 0
 	_ = wire.Members(wire.DeleteMember(c.rest, key), func(other string, value []byte) bool { // it is a valid object
 		switch n++; {
-		case n > maxJoined, !c.declares(other), slices.Contains(agreements, other):
+		case n > maxJoined, !c.declares(other), slices.Contains(approval.Agreements, other):
 			fault = c.misplaced(other)
 		case wire.Member(inner, other) != nil:
 			fault = fmt.Sprintf("arguments.%s: it is in %q, too; write one of them", other, key)
@@ -209,7 +206,7 @@ func (c *candidates) join(key string, inner json.RawMessage) (args json.RawMessa
 
 // agreement returns which word of agreement is in the object.
 func (c *candidates) agreement(object json.RawMessage) string {
-	for _, key := range agreements {
+	for _, key := range approval.Agreements {
 		if wire.Member(object, key) != nil {
 			return key
 		}

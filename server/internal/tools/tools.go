@@ -28,6 +28,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -166,11 +167,7 @@ type call struct {
 
 // repair notes what was done to the arguments.
 func (c *call) repair(how ...string) {
-	for _, one := range how {
-		if one != "" {
-			c.repaired = strings.TrimPrefix(c.repaired+"; "+one, "; ")
-		}
-	}
+	c.repaired = prose.Clauses(append([]string{c.repaired}, how...)...)
 }
 
 // Own returns the definitions of the router's own tools.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
@@ -145,7 +145,7 @@ func (l *Lines) frame(o *peer.Outgoing) {
 const textTime = 2 * time.Second
 
 // jsonBegins matches what may be the beginning of an object, or of a list of objects.
-var jsonBegins = regexp.MustCompile(`^(\[\s*)?\{\s*(["}]|$)`)
+var jsonBegins = lazy.Regexp(`^(\[\s*)?\{\s*(["}]|$)`)
 
 // begun waits for the first message of a server that has begun to write, and reports the text
 // that comes instead.
@@ -155,7 +155,7 @@ func (l *Lines) begun(first func() []byte) {
 			return
 		}
 		text := bytes.TrimSpace(bytes.TrimPrefix(first(), wire.BOM))
-		if len(text) == 0 || jsonBegins.Match(text) { // a log in JSON, or a message that goes on
+		if len(text) == 0 || jsonBegins().Match(text) { // a log in JSON, or a message that goes on
 			return
 		}
 		line, _, _ := bytes.Cut(text, []byte("\n"))

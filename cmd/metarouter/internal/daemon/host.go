@@ -61,7 +61,6 @@ type Host struct {
 	closed  bool
 	served  sync.WaitGroup
 	empty   chan struct{} // closed when the last client has left
-	last    net.Conn      // to the last client's process, kept so that it ends with this process
 }
 
 // Run serves the clients that come to a socket which it makes, and the other requests that mux
@@ -186,8 +185,7 @@ func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Reques
 	context.AfterFunc(there, cancel)
 	h.serve(serving, profile, joined, log)
 	if last := h.leave(id); last && ctx.Err() == nil { // the last client's process waits until this one has ended
-		h.last = log
-		context.AfterFunc(there, h.Abandoned)
+		context.AfterFunc(there, h.Abandoned) // the log's connection ends with this process
 		return
 	}
 	log.Close()

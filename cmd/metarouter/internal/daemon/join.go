@@ -53,7 +53,6 @@ type Client struct {
 type Session struct {
 	Conn
 	socket   string
-	log      net.Conn
 	released chan struct{} // closed when the host needs the process no more
 }
 
@@ -172,7 +171,7 @@ func (c *Client) attach(ctx context.Context, socket string, terms Terms, wait ti
 		log.Close()
 		return nil, err
 	}
-	s := &Session{conn.(Conn), socket, log, make(chan struct{})}
+	s := &Session{conn.(Conn), socket, make(chan struct{})}
 	go func() { // ends with the connection, which the router ends
 		defer close(s.released)
 		io.Copy(c.Err, answer.Body)

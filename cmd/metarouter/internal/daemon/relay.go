@@ -328,10 +328,11 @@ func (r *Relay) replay(routers int) (lines [][]byte, lost []string) {
 
 // marked returns a message with the mark [session.Resent] in its _meta.
 func marked(line []byte) []byte {
-	params, meta := wire.Member(line, "params"), wire.Member(wire.Member(line, "params"), "_meta")
+	params := wire.Member(line, "params")
 	if params == nil {
 		params = []byte("{}")
 	}
+	meta := wire.Member(params, "_meta")
 	if meta == nil {
 		meta = []byte("{}")
 	}

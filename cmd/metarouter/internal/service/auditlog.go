@@ -66,10 +66,10 @@ func (l *auditLog) Record(e audit.Event) {
 // edit goes on with the log of an edited configuration. If that can't be opened, the current log
 // stays in use. Both logs say where the other one is.
 func (l *auditLog) edit(c config.Config) {
-	o, was := auditlog.Options(c, l.data, l.overHTTP), auditlog.Options(l.last, l.data, l.overHTTP).File
 	if c.Router.Audit == l.last.Router.Audit {
 		return
 	}
+	o, was := auditlog.Options(c, l.data, l.overHTTP), auditlog.Options(l.last, l.data, l.overHTTP).File
 	next, err := l.open(o)
 	if err != nil {
 		l.log.Error(`the edit of "audit" can't be used; the audit log stays as it was`, zap.Error(err))
