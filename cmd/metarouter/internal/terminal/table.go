@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
-	"golang.org/x/text/width"
+	"github.com/jedib0t/go-pretty/v6/table"
+	prettytext "github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
@@ -66,10 +65,7 @@ func Table(rows []Row, columns, lines int, colour bool) []string {
 		leaveOut(widths, spare, columns)
 		fit(widths, columns)
 	}
-	out := make([]string, 0, len(rows)+1)
-	for _, row := range rows {
-		out = append(out, layOut(row, widths, colour))
-	}
+	out := layOut(rows, widths, colour)
 	if more > 0 {
 		rest := fmt.Sprintf("… and %d more", more)
 		if columns > 0 {
@@ -146,26 +142,30 @@ func fit(widths []int, columns int) {
 	}
 }
 
-func layOut(row Row, widths []int, colour bool) string {
-	var b strings.Builder
-	pending := 0 // spaces before the next text
-	for i, cell := range row {
-		if widths[i] == 0 {
-			continue
-		}
-		text := Cut(plain.Line(cell.Text), widths[i])
-		space := widths[i] - Width(text)
-		if cell.Right {
-			pending, space = pending+space, 0
-		}
-		if text != "" {
-			b.WriteString(strings.Repeat(" ", pending))
-			b.WriteString(Paint(text, cell.Colour, colour))
-			pending = 0
-		}
-		pending += space + len(gap)
+// layOut returns a line for each row, without the columns of width 0.
+func layOut(rows []Row, widths []int, colour bool) []string {
+	if len(rows) == 0 {
+		return nil
 	}
-	return b.String()
+	t := table.NewWriter()
+	t.SetStyle(table.Style{Box: table.BoxStyle{MiddleVertical: gap}, Options: table.Options{SeparateColumns: true}})
+	t.SuppressTrailingSpaces()
+	configs := make([]table.ColumnConfig, len(widths))
+	for i, w := range widths {
+		configs[i] = table.ColumnConfig{Number: i + 1, Hidden: w == 0}
+	}
+	for _, row := range rows {
+		cells := make(table.Row, len(row))
+		for i, cell := range row {
+			cells[i] = Paint(Cut(plain.Line(cell.Text), widths[i]), cell.Colour, colour)
+			if cell.Right {
+				configs[i].Align = prettytext.AlignRight
+			}
+		}
+		t.AppendRow(cells)
+	}
+	t.SetColumnConfigs(configs)
+	return strings.Split(t.Render(), "\n")
 }
 
 // Paint returns the text in the colour, as it is if there is to be none.
@@ -184,48 +184,11 @@ func IsPaint(sequence string) bool {
 }
 
 // Width returns how many columns the text takes. Sequences that Paint writes take none.
-func Width(text string) int {
-	n := 0
-	for i := 0; i < len(text); {
-		if strings.HasPrefix(text[i:], "\x1b[") {
-			if end := strings.IndexByte(text[i:], 'm'); end >= 0 {
-				i += end + 1
-				continue
-			}
-		}
-		r, size := utf8.DecodeRuneInString(text[i:])
-		n += columnsOf(r)
-		i += size
-	}
-	return n
-}
-
-func columnsOf(r rune) int {
-	switch {
-	case unicode.In(r, unicode.Mn, unicode.Me), r >= 0xFE00 && r <= 0xFE0F: // on the letter before
-		return 0
-	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
-}
+func Width(text string) int { return prettytext.StringWidthWithoutEscSequences(text) }
 
 // Cut returns as much of a plain text as so many columns hold, with an ellipsis if that
 // is not all.
-func Cut(text string, columns int) string {
-	if Width(text) <= columns {
-		return text
-	}
-	n := 0
-	for i, r := range text {
-		if n += columnsOf(r); n > columns-1 {
-			return text[:i] + "…"
-		}
-	}
-	return text
-}
+func Cut(text string, columns int) string { return prettytext.Snip(text, columns, "…") }
 
 // Hang breaks a text into lines of at most so many columns. The first line begins with
 // lead, and the others are indented by its width. 0 columns break nothing.
