@@ -81,6 +81,9 @@ var (
 	// determiners come after a verb, and not after a noun.
 	determiners = set("a", "an", "all", "any", "every", "new", "one", "or", "some", "that", "the", "this", "to", "your")
 
+	// versioned are things beside which a checkout pays nothing.
+	versioned = set("branch", "branches", "commit", "git", "repo", "repository", "revision", "svn")
+
 	// choosing are the parameters that say what the tool does.
 	choosing = set("action", "cmd", "command", "method", "op", "operation", "verb")
 )
@@ -104,6 +107,9 @@ func (x *Taxonomy) nameActs(words []string) act {
 		observed := slices.ContainsFunc(clause, func(w string) bool { return observes(w) || results()[stem(w)] })
 		for i, w := range clause {
 			a := x.harm(w)
+			if a.verb == "checkout" && slices.ContainsFunc(clause, func(w string) bool { return versioned[w] }) {
+				a.tag = "write"
+			}
 			if a.verb == "" && observes(w) {
 				if !lists()[stem(w)] {
 					break

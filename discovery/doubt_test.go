@@ -175,3 +175,19 @@ func FuzzDoubt(f *testing.F) {
 		}
 	})
 }
+
+// A checkout of a repository writes, and pays nothing.
+func TestDoubtOfCheckout(t *testing.T) {
+	for name, want := range map[string]string{
+		"git_checkout": "", "checkout_branch": "", "checkout_cart": `its name says that it pays ("checkout")`,
+	} {
+		tool := readOnly(name, "")
+		tool.Hints = registry.Hints{Destructive: new(false)}
+		if got := NewTaxonomy(nil).Doubt(tool); got != want {
+			t.Errorf("%s, which destroys nothing: %q, want %q", name, got, want)
+		}
+	}
+	if got, want := NewTaxonomy(nil).Doubt(readOnly("git_checkout", "")), `its name says that it changes something ("checkout")`; got != want {
+		t.Errorf("git_checkout, which only reads: %q, want %q", got, want)
+	}
+}

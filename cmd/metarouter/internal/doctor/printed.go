@@ -99,7 +99,11 @@ var patterns = []pattern{
 		return fmt.Sprintf("PyPI has no package %s.", p), fmt.Sprintf(`correct the name in "args" (https://pypi.org/project/%s would be its page)`, p)
 	}},
 	{lazy.Regexp("An executable named `([^`]+)` is not provided by package `([^`]+)`|The executable `([^`]+)` was not found|`([^`]+)` does not (?:contain|provide) any executables"), func(_ output, m []string) (string, string) {
-		return fmt.Sprintf("the Python package has no program %s.", first(m[1:])), `name both: "args": ["--from", "the-package", "its-program"]`
+		fix := `name both: "args": ["--from", "the-package", "its-program"]`
+		if m[2] != "" {
+			fix = fmt.Sprintf(`name both: "args": ["--from", "%s", …], with one of the programs that it has (see above)`, m[2])
+		}
+		return fmt.Sprintf("the Python package has no program %s.", first(m[1:])), fix
 	}},
 	{lazy.Regexp(`No solution found when resolving`), func(output, []string) (string, string) {
 		return "uv finds no combination of versions of the package and its dependencies.", `write the version of Python that it needs: "args": ["--python", "3.12", …]`
@@ -149,6 +153,13 @@ var patterns = []pattern{
 	}},
 
 	// Python.
+	{lazy.Regexp(`^ImportError: cannot import name '\w+' from 'mcp['.]|^ModuleNotFoundError: No module named 'mcp\.|^AttributeError: '(?:Server|FastMCP)' object has no attribute`), func(o output, _ []string) (string, string) {
+		fix := "install an older one into its environment: python -m pip install 'mcp<2'"
+		if o.entry.Command == "uvx" {
+			fix = `ask uv for an older one: "args": ["--with", "mcp<2", …]`
+		}
+		return "it does not fit the installed version of the MCP library for Python, which is probably too new.", fix
+	}},
 	{lazy.Regexp(`^(?:ModuleNotFoundError|ImportError): No module named ['"]?([\w.]+)|: No module named ([\w.]+)$`), func(o output, m []string) (string, string) {
 		module := first(m[1:])
 		return fmt.Sprintf("this Python does not have the module %s.", module),
