@@ -32,7 +32,8 @@ type Query struct {
 	Assistant Assistant
 
 	// Arguments of the call to come, a JSON object, and Folders of the client, absolute, tell
-	// which server is meant if several have the same tool. Both may be nil.
+	// which server is meant if several have the same tool. Both may be nil. A tool that lacks
+	// an argument that other tools take is not found.
 	Arguments json.RawMessage
 	Folders   []string
 
@@ -161,7 +162,7 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
-	ranked, err := search(ctx, c, t, index.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers, Within: c.Within(q.Catalog)}, rank.Prior{})
+	ranked, err := search(ctx, c, t, index.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers, Within: c.Within(q.Catalog)}, rank.Prior{}, nil)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
@@ -169,8 +170,8 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 }
 
 // search ranks the items of a collection that have words of the task, that mean about the
-// same, or that did well after such tasks.
-func search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, p rank.Prior) ([]Candidate, error) {
+// same, or that did well after such tasks. args of the call to come may be nil.
+func search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, p rank.Prior, args json.RawMessage) ([]Candidate, error) {
 	within := request.Within.Collection()
 	t.Respell(within.Has)
 	t.Correct(request.Within.Correct)
@@ -208,6 +209,7 @@ func search(ctx context.Context, c *index.Collection, t text.Task, request index
 			}
 		}
 	}
+	documents, p.Complete = takers(request, documents, args)
 	p.Crowd = request.Within.Len()
 	return rank.Rank(t, documents, within, p), nil
 }
@@ -241,7 +243,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 	}
 	prior := s.prior(ctx, q.Task, t)
 	prior.Nearness = s.nearness(ctx, c, q.Task)
-	ranked, err := search(ctx, c, t, request, prior)
+	ranked, err := search(ctx, c, t, request, prior, q.Arguments)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}

@@ -1,28 +1,35 @@
-// Package example makes arguments as they may look for a JSON Schema. It is a leaf.
+// Package example makes arguments as they may look for a JSON Schema.
 package example
 
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	schemas "github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// Arguments returns those of args, a JSON object or nil, and a value for each missing one
-// that the schema of an object requires. A value is one that the schema names (const,
+// Arguments returns those of args, a JSON object or nil, that the schema of an object takes, and
+// a value for each missing one that it requires. A value is one that the schema names (const,
 // examples, default, enum), that its description quotes (such as "mi"), or a plain one of the right type. A "pattern" is not followed.
 // It stops after 200 values, and earlier in a very large schema.
 func Arguments(schema, args json.RawMessage) json.RawMessage {
 	if !wire.IsObject(args) {
 		args = json.RawMessage("{}")
 	}
+	takes := schemas.ParametersOf(schema)
+	_ = wire.Members(args, func(name string, _ []byte) bool {
+		if !takes.Open && !slices.Contains(takes.Names, name) {
+			args = wire.DeleteMember(args, name)
+		}
+		return true
+	})
 	s := sampler{root: schema, left: maxValues, read: maxRead}
 	properties := wire.Member(schema, "properties")
-	var required []string
-	_ = json.Unmarshal(wire.Member(schema, "required"), &required)
-	for _, name := range required {
+	for _, name := range takes.Required {
 		if s.left <= 0 || s.read <= 0 {
 			break
 		}

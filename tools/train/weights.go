@@ -112,7 +112,7 @@ func newFitter(folder string) (f *fitter, err error) {
 	if f.features, f.evidence, err = rankNames(folder); err != nil {
 		return nil, err
 	}
-	f.still = indexes(f.features, "UseFeature", "CategoryFeature")
+	f.still = indexes(f.features, "UseFeature", "CategoryFeature", "ArgumentFeature")
 	f.penalties = indexes(f.features, "ConflictFeature", "NumberFeature")
 	return f, nil
 }

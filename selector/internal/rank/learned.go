@@ -17,6 +17,7 @@ var featureWeights = [NumFeatures]float64{
 	ServerFeature:      0.2022,
 	TypeFeature:        0.6003,
 	NumberFeature:      -0.4192,
+	ArgumentFeature:    2,
 }
 
 // scoreSharpness makes logarithms of odds of differences of scores.

@@ -84,6 +84,7 @@ const (
 	ServerFeature                     // whether the task names its server
 	TypeFeature                       // whether it takes values such as those in the task
 	NumberFeature                     // whether its name has "issue" where the task has "issues", or the reverse
+	ArgumentFeature                   // whether the given arguments have all that it requires, and more than one
 	NumFeatures
 )
 
@@ -96,6 +97,7 @@ type Prior struct {
 	Category    string             // the tag of the task's category
 	Probability float64            // that the task is of the category
 	Crowd       int                // how many items there are to choose from; 0 means all of the collection
+	Complete    Complete           // by the arguments that were given
 
 	// Nearness says how near a tool's meaning is to the task's by other vectors than the
 	// built-in ones, on the same scale; ok is false if that is not known. May be nil.
@@ -123,6 +125,7 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 		}
 		if d.Tool != nil {
 			features[UseFeature] = p.Use[d.Tool.ID]
+			features[ArgumentFeature] = p.Complete.of(d.Tool.ID)
 			if p.Probability > 0 && slices.Contains(d.Tool.Capabilities, p.Category) {
 				features[CategoryFeature] = p.Probability
 			}
@@ -143,6 +146,7 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 	putUsedFirst(ranked)
 	ranked = JoinPlaces(sorted(ranked))
 	setConfidence(ranked, scoreSharpness)
+	trustArguments(ranked)
 	trustUse(ranked, p.Use)
 	return ranked
 }

@@ -1,0 +1,34 @@
+package schema
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// Parameters are the members that the schema of an object names at its top level.
+type Parameters struct {
+	Names    []string // in the order of the schema, at most 1,000
+	Required []string
+	Open     bool // others are named elsewhere in the schema, or welcome
+}
+
+const maxParameters = 1000
+
+// ParametersOf reads the parameters of a schema. A schema that says nothing of further members
+// is not Open, though they are valid: a tool does nothing with them.
+func ParametersOf(schema json.RawMessage) (p Parameters) {
+	p.Open = slices.ContainsFunc([]string{"allOf", "anyOf", "oneOf", "$ref", "patternProperties"}, func(key string) bool { return wire.Member(schema, key) != nil })
+	if others := wire.Member(schema, "additionalProperties"); others != nil && string(others) != "false" {
+		p.Open = true
+	}
+	if properties := wire.Member(schema, "properties"); wire.IsObject(properties) {
+		_ = wire.Members(properties, func(name string, _ []byte) bool {
+			p.Names = append(p.Names, name)
+			return len(p.Names) < maxParameters
+		})
+	}
+	_ = json.Unmarshal(wire.Member(schema, "required"), &p.Required) // what is no list requires nothing
+	return p
+}
