@@ -56,6 +56,9 @@ func parameterTypes(name string, property map[string]any) (types Types) {
 	for _, word := range split(name) {
 		types |= wordTypes(word)
 	}
+	if property["enum"] != nil {
+		types &^= Types(0).With(CommandType)
+	}
 	if (kind == "integer" || kind == "number") && types&^Types(0).With(NameType).With(QuotedType) == 0 && !isPaging(name) {
 		types = types.With(NumberType)
 	}
@@ -103,13 +106,15 @@ func wordTypes(word string) (types Types) {
 		return types.With(ChannelType)
 	case "name", "names", "company", "person", "city", "location", "place", "country", "repo", "repository", "org", "organization", "project", "label", "labels", "tag", "tags", "team", "branch":
 		return types.With(NameType)
+	case "command", "commands", "cmd", "shell":
+		return types.With(CommandType).With(CodeType)
 	case "sql", "statement", "statements", "soql", "pipeline", "filter", "jql", "kql", "cypher":
 		return types.With(QueryType)
 	case "query", "queries", "q", "search":
 		return types.With(QueryType).With(QuotedType)
 	case "selector", "selectors", "css", "xpath", "element", "locator":
 		return types.With(SelectorType)
-	case "code", "script", "expression", "function", "snippet", "javascript", "command", "formula":
+	case "code", "script", "expression", "function", "snippet", "javascript", "formula":
 		return types.With(CodeType)
 	case "text", "content", "contents", "body", "message", "title", "comment", "subject", "prompt", "description", "value", "note", "summary", "phrase":
 		return types.With(QuotedType)

@@ -21,6 +21,7 @@ const (
 	QueryType                // SELECT … FROM, a query in some language
 	SelectorType             // button.submit, #login > a
 	VariableType             // $HOME, NODE_ENV
+	CommandType              // npm test, after a word such as "run"
 	NumTypes
 )
 
@@ -30,6 +31,7 @@ func (t Type) String() string {
 		URLType: "url", HostType: "host", PathType: "path", NumberType: "number", DateType: "date",
 		QuotedType: "quote", EmailType: "email", IDType: "id", UserType: "user", ChannelType: "channel",
 		NameType: "name", CodeType: "code", QueryType: "query", SelectorType: "selector", VariableType: "variable",
+		CommandType: "command",
 	}[t]
 }
 

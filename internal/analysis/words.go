@@ -66,14 +66,27 @@ func (s Stemmer) stem(word string) string {
 	if stem, ok := s[word]; ok {
 		return stem
 	}
-	stem := strings.Clone(word) // so as not to hold on to the whole text
-	if len(word) > 2 {
+	stem, apart := kept[word]
+	if !apart {
+		stem = strings.Clone(word) // so as not to hold on to the whole text
+	}
+	if len(word) > 2 && !apart {
 		env := snowballstem.NewEnv(word)
 		english.Stem(env)
 		stem = env.Current()
 	}
 	s[word] = stem
 	return stem
+}
+
+// kept are the stems of words that the stemmer would make equal to words of another meaning:
+// customer and custom, container and contain, terminate and terminal.
+var kept = map[string]string{
+	"customer": "customer", "customers": "customer", "container": "container", "containers": "container",
+	"terminate": "terminat", "terminates": "terminat", "terminated": "terminat", "terminating": "terminat", "termination": "terminat",
+	"important": "important", "importance": "important", "university": "university", "universities": "university",
+	"organization": "organization", "organizations": "organization", "organisation": "organization", "organisations": "organization",
+	"executive": "executive", "executives": "executive", "paste": "paste", "pastes": "paste", "pasted": "paste", "pasting": "paste",
 }
 
 // Joined returns the names in a text that are written as two words in one, such as MySQL or

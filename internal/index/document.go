@@ -158,9 +158,19 @@ func addWords(i registry.Item, add func(Field, string)) (taken, required analysi
 	return 0, 0
 }
 
+// nearDescription is how many bytes of a tool's description say most of what it does; the words
+// after these count as those of its parameters' descriptions.
+const nearDescription = 300
+
 func addTool(t *registry.NormalizedTool, add func(Field, string)) (taken, required analysis.Types) {
 	add(NameField, t.Name)
-	add(DescriptionField, t.Description)
+	near, far := t.Description, ""
+	if len(near) > nearDescription {
+		at := nearDescription + strings.IndexByte(near[nearDescription:]+" ", ' ')
+		near, far = near[:at], near[at:]
+	}
+	add(DescriptionField, near)
+	add(ValueField, far)
 	var schema any
 	if json.Unmarshal(t.InputSchema, &schema) == nil { // else it has no words for us
 		addSchema(schema, 0, add)

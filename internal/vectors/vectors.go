@@ -93,8 +93,21 @@ func norm(v []float32, softening float32) bool {
 // Knows reports whether the model has the word.
 func (m *Model) Knows(word string) bool { _, ok := m.find(word); return ok }
 
+// trained are the words of the model for words that package analysis has since told apart.
+var trained = map[string]string{
+	"customer": "custom", "container": "contain", "terminat": "termin", "important": "import",
+	"university": "univers", "organization": "organ", "executive": "execut", "paste": "past",
+}
+
 // find returns the number of a word.
 func (m *Model) find(word string) (number int, ok bool) {
+	if number, ok = m.search(word); !ok && trained[word] != "" {
+		return m.search(trained[word])
+	}
+	return number, ok
+}
+
+func (m *Model) search(word string) (number int, ok bool) {
 	block := sort.Search(len(m.blocks), func(i int) bool { return lineAt(m.list, int(m.blocks[i])) > word }) - 1
 	if block < 0 {
 		return 0, false

@@ -41,6 +41,8 @@ type OutcomeSummary struct {
 	Tasks         int    `json:"tasks"`
 	First         Share  `json:"first"`    // a right tool is the first of the answer, refused or not
 	InThree       Share  `json:"in_three"` // likewise, among the first three
+	InTen         Share  `json:"in_ten"`
+	WrongAndSure  Share  `json:"wrong_and_sure"` // the answer is sure, and no right tool is the first
 	Refused       Share  `json:"refused"`
 	NotRun        Share  `json:"not_run"`
 	NotRunOrUnfit Share  `json:"not_run_or_not_harmless"`
@@ -104,6 +106,8 @@ func summary(name string, outcomes []Outcome, of func(Outcome) bool) OutcomeSumm
 		Name: name, Tasks: len(mine),
 		First:         share(mine, func(o Outcome) bool { return o.Rank == 1 }),
 		InThree:       share(mine, func(o Outcome) bool { return o.Rank >= 1 && o.Rank <= 3 }),
+		InTen:         share(mine, func(o Outcome) bool { return o.Rank >= 1 && o.Rank <= 10 }),
+		WrongAndSure:  share(mine, func(o Outcome) bool { return o.Rank != 1 && !o.Refused }),
 		Refused:       share(mine, func(o Outcome) bool { return o.Refused }),
 		NotRun:        share(mine, func(o Outcome) bool { return o.Idle }),
 		NotRunOrUnfit: share(mine, func(o Outcome) bool { return o.IdleOrHarm }),

@@ -2,6 +2,7 @@ package rank
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
@@ -128,6 +129,35 @@ func TestTaskOfAPath(t *testing.T) {
 		all, first := ranked(task, c)
 		if first != "read_file" || !(all[first].Score > 0 && all[first].Confidence > AbstainBelow) {
 			t.Errorf("%q finds %s with score %v and confidence %v", task, first, all[first].Score, all[first].Confidence)
+		}
+	}
+}
+
+// The extension of a file speaks for tools that take a file, not for those that have it in their
+// name; the name of a server that is an everyday word says nothing of its tools; and a word at
+// the end of a long description says less than one at its beginning.
+func TestWordsOfOtherThings(t *testing.T) {
+	path := json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}}}`)
+	long := "Sends a letter. " + strings.Repeat("It has pages and rules. ", 80)
+	c := catalog(t,
+		registry.NormalizedTool{Server: "office", Name: "write_pdf", Description: "Writes a document", InputSchema: path},
+		registry.NormalizedTool{Server: "post", Name: "attach_file", Description: "Attaches a file to a letter", InputSchema: path},
+		registry.NormalizedTool{Server: "memory", Name: "read_graph", Description: "Reads the knowledge graph"},
+		registry.NormalizedTool{Server: "system", Name: "used_ram", Description: "Says how much memory is used"},
+		registry.NormalizedTool{Server: "far", Name: "deliver", Description: long + "Stamps are bought."},
+		registry.NormalizedTool{Server: "near", Name: "deliver", Description: "Stamps are bought. " + long},
+	)
+	for task, want := range map[string]string{
+		"attach my letter cv.pdf": "post:attach_file", "how much memory": "system:used_ram", "stamps": "near:deliver",
+	} {
+		all := Rank(text.Parse(task), c.Documents(), c, Prior{})
+		if got := all[0].Tool.ID; got != want {
+			t.Errorf("%q: %s, want %s", task, got, want)
+		}
+		for _, other := range all {
+			if other.Tool.Name == "write_pdf" && other.Features[NameFeature] > 0 || other.Tool.Name == "read_graph" && other.Features[CoverageFeature] > 0 {
+				t.Errorf("%q: %s has features %v", task, other.Tool.ID, other.Features)
+			}
 		}
 	}
 }

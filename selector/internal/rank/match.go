@@ -3,7 +3,9 @@ package rank
 import (
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 )
 
@@ -45,11 +47,24 @@ func (s *scorer) match(d *index.Document, m *matching) {
 	}
 }
 
+// ordinary are names of servers that are words of everyday English: alone they say nothing of
+// what the tools of the server do.
+var ordinary = sync.OnceValue(func() map[string]bool {
+	set := make(map[string]bool)
+	for _, w := range analysis.Words("everything memory file system time think thinking sequential fetch search note shell demo test example tool helper util doc data") {
+		set[w] = true
+	}
+	return set
+})
+
 // meet adds a form that is the tool's term k.
 func (s *scorer) meet(f *form, d *index.Document, k int, m *matching) {
 	counts, i := d.Terms[k].Count, f.word
 	if s.words[i].example && !f.synonym {
-		counts[index.ValueField] = 0
+		counts[index.ValueField], counts[index.NameField] = 0, 0
+	}
+	if ordinary()[f.text] && counts[index.ServerField] > 0 && counts[index.NameField]|counts[index.DescriptionField]|counts[index.ParameterField] == 0 {
+		counts[index.ServerField], counts[index.CapabilityField] = 0, 0
 	}
 	tf := s.frequency(d, counts)
 	if tf == 0 {

@@ -31,6 +31,7 @@ var typeWeights = [analysis.NumTypes]struct {
 	analysis.CodeType:     {typeSet(analysis.CodeType, analysis.QueryType), 0.5, -0.3},
 	analysis.QueryType:    {typeSet(analysis.QueryType), 1, -0.6},
 	analysis.SelectorType: {typeSet(analysis.SelectorType), 0.8, -0.4},
+	analysis.CommandType:  {typeSet(analysis.CommandType), 1, -0.4},
 	analysis.VariableType: {typeSet(analysis.VariableType, analysis.NameType), 0.4, 0},
 }
 
@@ -57,9 +58,6 @@ type values struct {
 func valuesOf(t text.Task) (v values) {
 	v.named = make(map[string]bool)
 	for _, word := range t.Text {
-		v.named[word] = true
-	}
-	for _, word := range t.Joined {
 		v.named[word] = true
 	}
 	for _, l := range t.Literals {

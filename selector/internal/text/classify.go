@@ -103,7 +103,9 @@ func readNumber(token string) (value, bool) {
 	switch unit := strings.ToLower(digits); {
 	case unit == "" || strings.Trim(unit, "%€$£°") == "":
 		return value{kind: analysis.NumberType}, true
-	case isA("UNITS", unit) || unit == "st" || unit == "nd" || unit == "rd" || unit == "th":
+	case unit == "st", unit == "nd", unit == "rd", unit == "th":
+		return value{kind: analysis.NumberType}, true
+	case isA("UNITS", unit):
 		return value{kind: analysis.NumberType, unit: unit}, true
 	}
 	return value{}, false

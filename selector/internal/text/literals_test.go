@@ -12,7 +12,7 @@ var typeNames = [analysis.NumTypes]string{
 	analysis.URLType: "url", analysis.HostType: "host", analysis.PathType: "path", analysis.NumberType: "number",
 	analysis.DateType: "date", analysis.QuotedType: "quoted", analysis.EmailType: "email", analysis.IDType: "id",
 	analysis.UserType: "user", analysis.ChannelType: "channel", analysis.NameType: "name", analysis.CodeType: "code",
-	analysis.QueryType: "query", analysis.SelectorType: "selector", analysis.VariableType: "variable",
+	analysis.QueryType: "query", analysis.SelectorType: "selector", analysis.VariableType: "variable", analysis.CommandType: "command",
 }
 
 // describe returns the words of a task, optional ones in parentheses, and its literals.
@@ -57,8 +57,14 @@ func TestLiterals(t *testing.T) {
 		{"message @ann in #general", "messag | user:@ann channel:#general"},
 		{"click #login, then button.submit", "click | selector:#login selector:button.submit"},
 		{"message Maria Lopez's team in Slack", "messag (maria) (lopez) team slack | name:Maria Lopez"},
-		{"send it to the New GitHub", "send new (git) (hub) | name:GitHub"},
-		{"Create New Issue In GitHub", "creat new issu git hub |"},
+		{"send it to the New GitHub", "send new (github) | name:GitHub"},
+		{"Create New Issue In GitHub", "creat new issu github |"},
+		{"please run npm test and stop", "run (npm) (test) stop | command:npm test"},
+		{"open the terminal, run pytest -q tests/. Then stop", "open termin run (pytest) (q) (test) stop | command:pytest -q tests/"},
+		{"run the tests of npm", "run test npm |"},
+		{"delete the second row of the 3rd sheet", "delet row sheet | number:second number:3rd"},
+		{"wait 1 second", "wait (second) | number:1"},
+		{"Ann's last mail", "(ann) last mail | name:Ann"},
 		{"run SELECT a FROM b WHERE c = 1. Then stop", "run (sql) stop | query:SELECT a FROM b WHERE c = 1"},
 		{"select a flight from Berlin", "select flight (berlin) | name:Berlin"},
 		{"explain `a + b` and parse(x)", "explain (pars) | code:a + b code:parse(x)"},

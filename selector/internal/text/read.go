@@ -107,8 +107,14 @@ func (r *reader) token(i int) int {
 	size := len(token)
 	if full {
 		r.plain.WriteString(token)
+	} else if line := commandLine(r.before, token, r.ahead(rest, maxQuoted)); line != "" {
+		r.take(line, value{kind: analysis.CommandType, optional: line})
+		r.before = ""
+		return len(line)
 	} else if n := r.date(i, token); n > 0 {
 		size = n
+	} else if isA("ORDINALS", token) && r.before == "the" {
+		r.take(token, value{kind: analysis.NumberType})
 	} else if v, ok := r.classify(token); ok {
 		r.take(token, v)
 	} else {
@@ -167,16 +173,18 @@ func (r *reader) leave(words string) {
 func (r *reader) word(i int, token string) {
 	name := strings.TrimSuffix(strings.TrimSuffix(token, "'s"), "’s")
 	switch {
-	case !r.begins && r.names && isName(name):
+	case (!r.begins || len(name) < len(token)) && r.names && isName(name):
 		if last := len(r.found) - 1; last >= 0 && r.nameEnd == i-1 && r.text[i-1] == ' ' {
 			r.found[last].Text += " " + name
 		} else {
 			r.found = append(r.found, Literal{Type: analysis.NameType, Text: name})
 		}
 		r.nameEnd = i + len(token)
-		r.leave(name)
+		r.leave(strings.ToLower(name)) // MySQL is one word
 	case isA("PERIODS", token) && isNumber(r.before):
 		r.leave(token)
+	case len(analysis.Joined(token)) == 1:
+		r.plain.WriteString(strings.ToLower(token))
 	default:
 		r.plain.WriteString(token)
 	}

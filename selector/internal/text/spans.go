@@ -1,6 +1,7 @@
 package text
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -129,6 +130,18 @@ func (r *reader) object(rest string) int {
 	}
 	r.budget -= len(inner)
 	return 0
+}
+
+// commandLine returns the command line with which rest begins, up to the end of the sentence, if
+// a known program stands there after a word such as "run"; else "".
+func commandLine(before, program, rest string) string {
+	if !isA("PROGRAMS", program) || !slices.Contains([]string{"run", "running", "execute", "exec"}, before) {
+		return ""
+	}
+	for _, end := range []string{"\n", ". ", "? ", "; ", ", ", " and ", " then ", " in "} {
+		rest, _, _ = strings.Cut(rest, end)
+	}
+	return strings.TrimRight(rest, " .?!")
 }
 
 // query takes SQL, up to the end of the statement or of the sentence.

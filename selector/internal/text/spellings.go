@@ -2,7 +2,6 @@ package text
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
@@ -17,14 +16,6 @@ const (
 // Respell finds other spellings of the words of a task among the words that tools have: two
 // words as one (my sql, mysql), and one as two (readfile, read file).
 func (t *Task) Respell(has func(word string) bool) {
-	for _, joined := range t.Joined {
-		for i := range t.Words {
-			if has(joined) && strings.HasSuffix(joined, t.Words[i].Text) {
-				t.spell(t.Words[i].Text, joined)
-				break
-			}
-		}
-	}
 	for i := range min(len(t.Text), maxPairs) - 1 {
 		a, b := t.Text[i], t.Text[i+1]
 		if len(a)+len(b) < leastJoined-1 {

@@ -23,7 +23,6 @@ type Task struct {
 	Verbs []verbs.Set // what the steps ask for, as far as it is known
 
 	Plural   map[string]bool // by word of an English task: whether it is a plural there
-	Joined   []string        // names such as MySQL as one word
 	Literals []Literal       // values that tools get as arguments, in order
 
 	meant []string // what tools call the phrases of the task
@@ -118,7 +117,7 @@ func content(text string, stems analysis.Stemmer) (words []string, foreign int) 
 func Parse(text string) Task {
 	stems := make(analysis.Stemmer)
 	r := read(text, stems)
-	t := Task{Text: r.words, Joined: stems.Joined(r.plain), Literals: r.literals}
+	t := Task{Text: r.words, Literals: r.literals}
 	at := make(map[string]int, len(t.Text))
 	for k, w := range t.Text {
 		if _, ok := at[w]; !ok {

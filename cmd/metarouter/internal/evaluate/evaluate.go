@@ -169,20 +169,21 @@ func runTasks(ctx context.Context, out *console.Console, o Options, folders []st
 func printEvaluatedTasks(out *console.Console, e evaluatedTasks) error {
 	return out.PrintTable(func(w console.Table) {
 		fmt.Fprintf(w, "catalogs: %d, tools: %d, tasks: %d; shares in %% with 95 %% bootstrap intervals\n\n", len(e.Catalogs), e.Tools, len(e.Outcomes))
-		fmt.Fprintf(w, "KIND\tTASKS\tFIRST\tIN THREE\tREFUSED\tNOT RUN\tNOT RUN, OR NOT HARMLESS\n")
+		fmt.Fprintf(w, "KIND\tTASKS\tFIRST\tIN THREE\tIN TEN\tREFUSED\tWRONG, SURE\tNOT RUN\tNOT RUN, OR NOT HARMLESS\n")
 		for _, k := range e.Kinds {
-			first, inThree := k.First.String(), k.InThree.String()
+			first, inThree, inTen := k.First.String(), k.InThree.String(), k.InTen.String()
 			if k.Name == "none" {
-				first, inThree = "–", "–"
+				first, inThree, inTen = "–", "–", "–"
 			}
-			w.Row(k.Name, k.Tasks, first, inThree, k.Refused, k.NotRun, k.NotRunOrUnfit)
+			w.Row(k.Name, k.Tasks, first, inThree, inTen, k.Refused, k.WrongAndSure, k.NotRun, k.NotRunOrUnfit)
 		}
 		fmt.Fprintf(w, "\nCATALOG\tWITH A TOOL\tFIRST\tIN THREE\tREFUSED\n")
 		for _, c := range e.Catalogs {
 			w.Row(c.Name, c.Tasks, math.Round(100*c.First.Value), math.Round(100*c.InThree.Value), math.Round(100*c.Refused.Value))
 		}
-		fmt.Fprintf(w, "\nFIRST, IN THREE: the best right tool of the answer, refused or not.\n")
+		fmt.Fprintf(w, "\nFIRST, IN THREE, IN TEN: the best right tool of the answer, refused or not.\n")
 		fmt.Fprintf(w, "REFUSED: the answer abstains or is not sure (confidence below %.2f).\n", e.FindThreshold)
+		fmt.Fprintf(w, "WRONG, SURE: the answer is sure, and its first tool is not right.\n")
 		fmt.Fprintf(w, "NOT RUN: route abstains or the confidence is below %.2f; the last column also counts tools that route does not run because they are not harmless.\n", e.RouteThreshold)
 		fmt.Fprintf(w, "Expected calibration error of the confidence (ten bins of equal size): %.3f\n", e.CalibrationError)
 	})
