@@ -27,7 +27,7 @@ const (
 	maxKept            = 2 << 20
 	maxUnreadMessages  = 10_000
 	defaultBudget      = 2000
-	defaultLimit       = 5
+	unsureLimit        = 10
 	maxMore            = 10
 	headerSession      = "Mcp-Session-Id"
 	headerVersion      = "Mcp-Protocol-Version"

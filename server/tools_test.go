@@ -108,7 +108,7 @@ func TestFindTools(t *testing.T) {
 	}
 
 	calls[found](t, s, "find_tools", `{"query":"x"}`)
-	if r.query.Limit != defaultLimit+maxMore {
+	if r.query.Limit != unsureLimit+maxMore {
 		t.Errorf("limit = %d", r.query.Limit)
 	}
 
@@ -135,10 +135,14 @@ func TestFindTools(t *testing.T) {
 	fails(t, s, "find_tools", `[]`, "object")
 }
 
-// An answer that is not sure has the three nearest in a line each, no schema, and says what
+// An answer that is not sure has the ten nearest in a line each, no schema, and says what
 // to do. Whether it is sure, and the confidence, are always said.
 func TestFindToolsUnsure(t *testing.T) {
-	r := newFake(tool("a", "b"), tool("a", "c"), tool("a", "d"), tool("a", "e"))
+	tools := []registry.NormalizedTool{tool("a", "b"), tool("a", "c"), tool("a", "d"), tool("a", "e")}
+	for i := range 7 {
+		tools = append(tools, tool("b", fmt.Sprint("t", i)))
+	}
+	r := newFake(tools...)
 	s := New(r, Options{Mode: Search})
 	all := candidates(r.Tools()...)
 	all[2].Confidence = 0
@@ -149,7 +153,7 @@ func TestFindToolsUnsure(t *testing.T) {
 
 	r.ranking = selector.Ranking{Candidates: all}
 	got, text := find()
-	if got.Sure || got.Abstained || len(got.Tools) != 3 || len(got.Nearest) != 0 || strings.Join(got.More, " ") != "a:e" || !strings.Contains(got.Hint, "other words") {
+	if got.Sure || got.Abstained || len(got.Tools) != 10 || len(got.Nearest) != 0 || strings.Join(got.More, " ") != "b:t6" || !strings.Contains(got.Hint, "other words") {
 		t.Errorf("not sure: %+v", got)
 	}
 	for _, e := range got.Tools {
@@ -165,12 +169,12 @@ func TestFindToolsUnsure(t *testing.T) {
 
 	r.ranking = selector.Ranking{Candidates: all, Abstained: true}
 	got, text = find()
-	if got.Sure || !got.Abstained || got.Tools == nil || len(got.Tools) != 0 || len(got.Nearest) != 3 || len(got.More) != 0 || got.Nearest[0].InputSchema != nil || got.Hint == "" {
+	if got.Sure || !got.Abstained || got.Tools == nil || len(got.Tools) != 0 || len(got.Nearest) != 10 || len(got.More) != 0 || got.Nearest[0].InputSchema != nil || got.Hint == "" {
 		t.Errorf("abstained: %s", text)
 	}
 
 	r.ranking = selector.Ranking{Candidates: all, Sure: true}
-	if got, text = find(); got.Tools[0].InputSchema == nil || !strings.Contains(text, `"sure":true,"abstained":false`) {
+	if got, text = find(); len(got.Tools) != 5 || got.Tools[0].InputSchema == nil || !strings.Contains(text, `"sure":true,"abstained":false`) {
 		t.Errorf("sure: %s", text)
 	}
 

@@ -25,10 +25,11 @@ type findArguments struct {
 }
 
 const (
-	defaultLimit  = 5
+	sureLimit     = 5  // tools of a sure answer
+	unsureLimit   = 10 // of one that is not
 	defaultBudget = 2000
 
-	maxNearest = 3 // that are shown if the answer is not sure
+	maxNearest = 3 // that route_task names if no tool fits
 
 	// maxMore is how many tools are named beyond the limit, if the budget allows:
 	// an ID costs little, and may be the right one.
@@ -87,7 +88,7 @@ type finder struct {
 
 // find answers find_tools.
 func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
-	a := findArguments{Limit: defaultLimit, Budget: defaultBudget}
+	a := findArguments{Limit: unsureLimit, Budget: defaultBudget}
 	if err := json.Unmarshal(args, &a); err != nil {
 		return failure("find_tools: %v", err), nil
 	}
@@ -106,8 +107,8 @@ func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.
 	if err != nil {
 		return nil, err
 	}
-	if !ranking.Sure {
-		limit = min(limit, maxNearest)
+	if ranking.Sure && wire.Member(args, "limit") == nil {
+		limit = sureLimit
 	}
 	first := ranking.Candidates[:min(len(ranking.Candidates), limit)]
 	entries, left := f.entries(first, int(min(max(a.Budget, 1), maxBudget)), ranking.Sure)
