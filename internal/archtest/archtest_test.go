@@ -126,6 +126,7 @@ var rules = map[string][]string{
 	"test/internal":   {},
 	"test/schemas":    {},
 	"test/fakeissuer": {"test/fakeserver"},
+	"test/fakedocker": {},
 	"test/fakeserver": {"test/internal/protocol", "test/internal/filelock"},
 	"test/mcptest":    {"test/fakeserver", "test/internal/address", "test/internal/protocol"},
 	"test/external":   {"test/mcptest", "test/internal/protocol", "test/internal/filelock"},
