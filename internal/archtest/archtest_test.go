@@ -28,7 +28,7 @@ var steps = []string{
 // leaves are the packages that know nothing of the path. Every package may import them; they
 // import other leaves only.
 var leaves = []string{
-	"internal/analysis", "internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/content", "internal/embeddings", "internal/endpoint", "internal/example", "internal/glob", "internal/keeper", "internal/lazy", "internal/login", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/prose", "internal/rate", "internal/reference", "internal/safefile",
+	"internal/analysis", "internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/containers", "internal/content", "internal/embeddings", "internal/endpoint", "internal/example", "internal/glob", "internal/keeper", "internal/lazy", "internal/login", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/prose", "internal/rate", "internal/reference", "internal/safefile",
 	"internal/schema", "internal/secret", "internal/session", "internal/signal", "internal/signin", "internal/sse", "internal/status", "internal/vault", "internal/vectors", "internal/verbs", "internal/wire",
 }
 
@@ -126,6 +126,7 @@ var rules = map[string][]string{
 	"test/internal":   {},
 	"test/schemas":    {},
 	"test/fakeissuer": {"test/fakeserver"},
+	"test/fakedocker": {},
 	"test/fakeserver": {"test/internal/protocol", "test/internal/filelock"},
 	"test/mcptest":    {"test/fakeserver", "test/internal/address", "test/internal/protocol"},
 	"test/external":   {"test/mcptest", "test/internal/protocol", "test/internal/filelock"},

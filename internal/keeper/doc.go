@@ -5,7 +5,8 @@
 // The router's end is package process of the supervisor. It starts the guard process
 // with one end of a socket as its stdin, and sends [Order]s with files over it. For each
 // server it hands over one end of a second socket, the link. Over the link the guard
-// sends [Report]s, and the router single bytes that ask for a signal.
+// sends [Report]s, and the router single bytes that ask for a signal. A [Container] is stopped by
+// commands of its engine, which the guard process starts when the container's client has ended.
 //
 // # Why it imports so little
 //

@@ -34,7 +34,7 @@ func Run(stdin *os.File) {
 		return
 	}
 	k := &keeper{
-		served: make(map[int]*served), watched: make(map[int]Leader), spared: make(map[int64]bool),
+		served: make(map[int]*served), watched: make(map[int]watched), spared: make(map[int64]bool),
 		started: make(chan struct{}, 1), swept: make(chan struct{}, 1), tags: canTag(),
 	}
 	go k.reap()  // ends with this process,
@@ -49,12 +49,14 @@ type keeper struct {
 	tags    bool          // the system keeps tags
 
 	// The goroutine of follow and end alone uses these.
-	remove  []string       // at the end
-	watched map[int]Leader // groups that another process has started
+	remove  []string        // at the end
+	watched map[int]watched // groups that another process has started
+
+	containers sync.WaitGroup // that are to be stopped
 
 	mu     sync.Mutex      // guards the fields below, and that no child is reaped while it is held
 	mark   string          // the router's
-	served map[int]*served // by process id
+	served map[int]*served // by process id, of the server or of what stops its container
 	ended  []*served       // whose descendants are to be killed
 	spared map[int64]bool  // the numbers of servers whose strays are kept
 }
@@ -64,6 +66,16 @@ type served struct {
 	number  int64
 	link    *os.File
 	reports chan Report // has room for all; closed after the last
+
+	container *Container // nil if there is none, or it was stopped
+	ended     bool       // the server's own process
+	stopping  [][]string // the command lines that are still to stop the container
+}
+
+// A watched is a process group, with the container whose client it is.
+type watched struct {
+	Leader
+	container *Container
 }
 
 // writeReports writes the server's reports to the link, and closes it after the last. It waits while
@@ -88,7 +100,7 @@ func (k *keeper) follow(router socket) (inOrder bool) {
 			k.start(o.Start, files)
 			continue // it has closed the files
 		case o.Watch > 1:
-			k.watched[o.Watch] = Lead(o.Watch)
+			k.watched[o.Watch] = watched{Lead(o.Watch), o.Stop}
 		case o.Unwatch > 1:
 			k.watched[o.Unwatch].Close()
 			delete(k.watched, o.Unwatch)
@@ -106,7 +118,7 @@ func (k *keeper) follow(router socket) (inOrder bool) {
 
 func (k *keeper) start(o *Start, files []int) {
 	link, err := linkOf(files[3])
-	s := &served{o.Number, link, make(chan Report, maxReports)}
+	s := &served{number: o.Number, link: link, reports: make(chan Report, maxReports)}
 	pid := 0
 	if err == nil {
 		k.mu.Lock()
@@ -118,6 +130,7 @@ func (k *keeper) start(o *Start, files []int) {
 		untag()
 		if err == nil {
 			k.served[pid] = s
+			k.hold(s, o.Container)
 			s.reports <- Report{PID: pid}
 		}
 		if o.KeepStrays {
@@ -179,11 +192,76 @@ func (k *keeper) reap() {
 		syscall.Wait4(pid, &status, 0, nil)
 		if s != nil {
 			delete(k.served, pid)
-			k.ended = append(k.ended, s)
-			s.reports <- Report{Exited: &status}
-			leave(k.swept)
+			if !s.ended {
+				s.ended, s.stopping = true, s.container.Stop()
+				s.reports <- Report{Exited: &status}
+			}
+			if !k.stopContainer(s) {
+				k.ended = append(k.ended, s)
+				leave(k.swept)
+			}
 		}
 		k.mu.Unlock()
+	}
+}
+
+// hold has the container be awaited at the end; nil is none. mu is held.
+func (k *keeper) hold(s *served, c *Container) {
+	if s.container = c; c != nil {
+		k.containers.Add(1)
+	}
+}
+
+// stopContainer starts the next command that stops the container of a server which has ended. It
+// returns false when there is none left. mu is held.
+//
+// The command is no part of the server: nothing that the server has left is killed before its
+// container was stopped, since podman's containers are processes below their client.
+func (k *keeper) stopContainer(s *served) bool {
+	for len(s.stopping) > 0 {
+		line := s.stopping[0]
+		s.stopping = s.stopping[1:]
+		pid, err := s.container.run(line)
+		if err != nil {
+			continue
+		}
+		k.served[pid] = s
+		leave(k.started)
+		time.AfterFunc(ContainerTimeout, func() {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			if k.served[pid] == s {
+				syscall.Kill(-pid, syscall.SIGKILL)
+			}
+		})
+		return true
+	}
+	if s.container != nil {
+		s.container.Discard()
+		s.container = nil
+		k.containers.Done()
+	}
+	return false
+}
+
+// run starts a command, without input and output.
+func (c *Container) run(line []string) (pid int, err error) {
+	null, err := syscall.Open(os.DevNull, syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer syscall.Close(null)
+	files := []uintptr{uintptr(null), uintptr(null), uintptr(null)}
+	return syscall.ForkExec(line[0], line, &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}})
+}
+
+// awaitContainers returns when all containers were stopped, or the time for that has passed.
+func (k *keeper) awaitContainers() {
+	stopped := make(chan struct{})
+	go func() { k.containers.Wait(); close(stopped) }() // ends with this process at the latest
+	select {
+	case <-stopped:
+	case <-time.After(3 * ContainerTimeout): // for two commands, and the end of the client
 	}
 }
 
@@ -206,16 +284,22 @@ func (k *keeper) sweep() {
 func (k *keeper) end(inOrder bool) {
 	k.mu.Lock()
 	mark := k.mark
-	for pid := range k.served {
-		syscall.Kill(-pid, syscall.SIGKILL)
-	}
-	k.mu.Unlock()
-	k.killLeft(nil, true)
-	for group, l := range k.watched {
-		if l.Alive() {
-			syscall.Kill(-group, syscall.SIGKILL)
+	for pid, s := range k.served {
+		if !s.ended {
+			syscall.Kill(-pid, syscall.SIGKILL)
 		}
 	}
+	for group, w := range k.watched {
+		if w.Alive() {
+			syscall.Kill(-group, syscall.SIGKILL)
+		}
+		s := &served{ended: true, stopping: w.container.Stop(), reports: make(chan Report, maxReports)}
+		k.hold(s, w.container)
+		k.stopContainer(s)
+	}
+	k.mu.Unlock()
+	k.awaitContainers()
+	k.killLeft(nil, true)
 	for range 2 { // a process that was just executing may carry its mark a moment later
 		if inOrder || mark == "" {
 			break

@@ -103,12 +103,18 @@ func (g testGuard) send(t *testing.T, o Order, files ...*os.File) {
 // start has the guard process start a server that is a script of sh.
 func (g testGuard) start(t *testing.T, number int64, l *testLink, script string) {
 	t.Helper()
+	g.startClient(t, number, l, script, nil)
+}
+
+// startClient is start for the client of a container.
+func (g testGuard) startClient(t *testing.T, number int64, l *testLink, script string, c *Container) {
+	t.Helper()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	g.send(t, Order{Start: &Start{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Dir: "/", Number: number}}, null, null, null, l.theirs)
+	g.send(t, Order{Start: &Start{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Dir: "/", Number: number, Container: c}}, null, null, null, l.theirs)
 }
 
 // startAndKill has the guard process start a server and kill it.

@@ -15,10 +15,11 @@ import (
 // An Order is what the router sends to the guard process. Each has one of Mark, Start,
 // Watch, Unwatch and Done.
 type Order struct {
-	Mark    string   // the router's; the first order has it
-	Remove  []string // files and empty folders to be removed at the end, in this order; comes with Mark
-	Start   *Start   // comes with stdin, stdout, stderr and the link as files
-	Watch   int      // a process group to be killed at the end
+	Mark    string     // the router's; the first order has it
+	Remove  []string   // files and empty folders to be removed at the end, in this order; comes with Mark
+	Start   *Start     // comes with stdin, stdout, stderr and the link as files
+	Watch   int        // a process group to be killed at the end
+	Stop    *Container // of Watch, nil if it has none
 	Unwatch int
 	Done    bool // the router has stopped all servers
 }
@@ -31,6 +32,7 @@ type Start struct {
 	Dir        string
 	Number     int64 // of the process, as in its mark
 	KeepStrays bool
+	Container  *Container // whose client the server's process is; nil if it is none
 }
 
 // A Report is what the guard process sends over a server's link: first PID or Errno,
@@ -72,12 +74,12 @@ func (o Order) Encode() ([]byte, error) {
 	var parts []string
 	switch s := o.Start; {
 	case s != nil:
-		parts = append(parts, wordStart, strconv.FormatInt(s.Number, 10), strconv.FormatBool(s.KeepStrays), s.Path, s.Dir, strconv.Itoa(len(s.Args)))
-		parts = append(append(parts, s.Args...), s.Env...)
+		parts = append(parts, wordStart, strconv.FormatInt(s.Number, 10), strconv.FormatBool(s.KeepStrays), s.Path, s.Dir)
+		parts = slices.Concat(parts, counted(s.Args), s.Container.parts(), s.Env)
 	case o.Mark != "":
 		parts = append([]string{wordMark, o.Mark}, o.Remove...)
 	case o.Watch != 0:
-		parts = []string{wordWatch, strconv.Itoa(o.Watch)}
+		parts = append([]string{wordWatch, strconv.Itoa(o.Watch)}, o.Stop.parts()...)
 	case o.Unwatch != 0:
 		parts = []string{wordUnwatch, strconv.Itoa(o.Unwatch)}
 	default:
@@ -102,41 +104,89 @@ func (o Order) Encode() ([]byte, error) {
 	return order, nil
 }
 
-// parseOrder is the opposite of Encode, without the length.
-func parseOrder(body []byte) (o Order, err error) {
-	var parts []string
-	for part := range bytes.SplitSeq(body, []byte{0}) {
-		parts = append(parts, string(part))
+// counted returns a list with its length before it.
+func counted(list []string) []string { return append([]string{strconv.Itoa(len(list))}, list...) }
+
+// parts returns the parts of an order that are about a container: a count of 0 or 1, and what the
+// container has.
+func (c *Container) parts() []string {
+	if c == nil {
+		return []string{"0"}
 	}
-	word, parts := parts[0], parts[1:]
-	switch {
-	case word == wordStart && len(parts) >= 5:
-		o.Start, err = parseStart(parts)
-	case word == wordMark && len(parts) >= 1:
-		o.Mark, o.Remove = parts[0], parts[1:]
-	case word == wordWatch && len(parts) == 1:
-		o.Watch, err = strconv.Atoi(parts[0])
-	case word == wordUnwatch && len(parts) == 1:
-		o.Unwatch, err = strconv.Atoi(parts[0])
-	case word == wordDone:
-		o.Done = true
-	default:
-		err = errGarbled
+	parts := slices.Concat([]string{"1", c.File, c.Path, c.Dir}, counted(c.Remove), counted(c.Env), []string{strconv.Itoa(len(c.Commands))})
+	for _, args := range c.Commands {
+		parts = append(parts, counted(args)...)
 	}
-	return o, err
+	return parts
 }
 
-func parseStart(parts []string) (*Start, error) {
-	number, err := strconv.ParseInt(parts[0], 10, 64)
+// A reader takes the parts of an order.
+type reader struct {
+	parts []string
+	err   error // of the first part that is not as it should be
+}
+
+// take returns the next n parts, with empty ones if there are fewer.
+func (r *reader) take(n int) []string {
+	if n < 0 || n > len(r.parts) {
+		r.err = errGarbled
+		return make([]string, max(0, min(n, 1)))
+	}
+	taken := r.parts[:n:n]
+	r.parts = r.parts[n:]
+	return taken
+}
+
+func (r *reader) text() string { return r.take(1)[0] }
+
+func (r *reader) number() int64 {
+	n, err := strconv.ParseInt(r.text(), 10, 64)
 	if err != nil {
-		return nil, err
+		r.err = errGarbled
 	}
-	n, err := strconv.Atoi(parts[4])
-	rest := parts[5:]
-	if err != nil || n < 0 || n > len(rest) {
-		return nil, errGarbled
+	return n
+}
+
+func (r *reader) list() []string { return r.take(int(r.number())) }
+
+func (r *reader) container() *Container {
+	if r.number() == 0 {
+		return nil
 	}
-	return &Start{Number: number, KeepStrays: parts[1] == "true", Path: parts[2], Dir: parts[3], Args: rest[:n], Env: rest[n:]}, nil
+	c := &Container{File: r.text(), Path: r.text(), Dir: r.text(), Remove: r.list(), Env: r.list()}
+	for n := r.number(); n > 0 && r.err == nil; n-- {
+		c.Commands = append(c.Commands, r.list())
+	}
+	return c
+}
+
+// parseOrder is the opposite of Encode, without the length.
+func parseOrder(body []byte) (o Order, err error) {
+	r := new(reader)
+	for part := range bytes.SplitSeq(body, []byte{0}) {
+		r.parts = append(r.parts, string(part))
+	}
+	switch r.text() {
+	case wordStart:
+		s := &Start{Number: r.number(), KeepStrays: r.text() == "true", Path: r.text(), Dir: r.text(), Args: r.list(), Container: r.container()}
+		s.Env = r.parts
+		o.Start = s
+	case wordMark:
+		o.Mark = r.text()
+		o.Remove = r.parts
+	case wordWatch:
+		o.Watch, o.Stop = int(r.number()), r.container()
+	case wordUnwatch:
+		o.Unwatch = int(r.number())
+	case wordDone:
+		o.Done = true
+	default:
+		r.err = errGarbled
+	}
+	if r.err == nil && o.Start == nil && o.Mark == "" && o.Watch == 0 && o.Unwatch == 0 && !o.Done {
+		return o, errGarbled
+	}
+	return o, r.err
 }
 
 // line returns the report as a line.

@@ -12,12 +12,15 @@ import (
 
 // An order arrives as it was sent, with its files.
 func TestOrders(t *testing.T) {
+	testContainer := &Container{File: "/tmp/x/id", Remove: []string{"/tmp/x/id", "/tmp/x"}, Path: "/bin/docker", Dir: "/home", Env: []string{"A=1"}, Commands: [][]string{{"stop", "-t", "2"}, {"rm"}}}
 	for _, want := range []Order{
 		{Mark: "0123"},
 		{Mark: "0123", Remove: []string{"/tmp/a/b c", "/tmp/a"}},
 		{Start: &Start{Path: "/bin/x", Args: []string{"x", "", "ü\n"}, Env: []string{"A=1", "B="}, Dir: "/", Number: 1 << 40, KeepStrays: true}},
 		{Start: &Start{Path: "/bin/x"}},
+		{Start: &Start{Path: "/bin/docker", Args: []string{"docker", "run"}, Env: []string{"A=1"}, Dir: "/", Number: 1, Container: testContainer}},
 		{Watch: 42},
+		{Watch: 42, Stop: testContainer},
 		{Unwatch: 43},
 		{Done: true},
 	} {
@@ -84,7 +87,7 @@ func TestReports(t *testing.T) {
 
 // What was encoded and parsed is encoded again as the same bytes.
 func FuzzOrders(f *testing.F) {
-	for _, o := range []Order{{Mark: "a", Remove: []string{"b"}}, {Start: &Start{Path: "p", Args: []string{"q"}, Env: []string{"r"}}}, {Watch: 3}, {Done: true}} {
+	for _, o := range []Order{{Mark: "a", Remove: []string{"b"}}, {Start: &Start{Path: "p", Args: []string{"q"}, Env: []string{"r"}}}, {Watch: 3, Stop: &Container{File: "f", Commands: [][]string{{"stop"}}}}, {Done: true}} {
 		encoded, _ := o.Encode()
 		f.Add(encoded[LengthSize:])
 	}

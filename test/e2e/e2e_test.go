@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/fakedocker"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -36,6 +37,7 @@ const core = "^(TestKilledServerComesBack|TestHotReload|TestBadEdit|TestCommands
 
 func TestMain(m *testing.M) {
 	mcptest.ServeIfAsked()
+	fakedocker.ServeIfAsked()
 	flag.Parse()
 	flag.Set("test.parallel", "8") // the tests mostly wait for processes
 	if testing.Short() && flag.Lookup("test.run").Value.String() == "" {

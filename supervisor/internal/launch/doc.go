@@ -6,7 +6,8 @@
 //
 // [Launcher.AwaitTurn] waits until no other server fetches a package,
 // [Launcher.Fetch] has npx fetch the package and report what it would run (see
-// [Report]), and [Launcher.Start] starts that, or the command as the entry has it.
+// [Report]), and [Launcher.Start] starts that, or the command as the entry has it. The client of a
+// container engine gets options by which its container can be stopped.
 //
 // # Imports
 //

@@ -79,7 +79,7 @@ func (l *Launcher) Start(ctx context.Context, entry, resolved config.Server, d *
 			c = d.plan.apply(c)
 		}
 	}
-	p, err := l.starter.Start(c)
+	p, err := l.starter.Start(contain(c, resolved))
 	return p, asNotFound(err)
 }
 

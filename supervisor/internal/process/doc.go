@@ -7,7 +7,7 @@
 // closes its stdin, waits, sends SIGTERM to the group, waits, and sends SIGKILL.
 // When the process has ended, everything that descends from it is killed, whatever
 // group, session or environment it has, except what was opened for the user by way of
-// [Open].
+// [Open]. Before that, the [Container] is stopped whose client the process was.
 //
 // # The process guard
 //

@@ -59,8 +59,8 @@ func TestGuardKillsWhatIsRegistered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.add(registered.Process.Pid)
-	g.add(struckOff.Process.Pid)
+	g.add(registered.Process.Pid, nil)
+	g.add(struckOff.Process.Pid, nil)
 	g.remove(struckOff.Process.Pid)
 	// A server that has started shows that the orders before it were carried out.
 	null, _ := os.OpenFile(os.DevNull, os.O_RDWR, 0)

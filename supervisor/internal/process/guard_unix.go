@@ -43,8 +43,8 @@ type guard struct {
 	mu       sync.Mutex    // guards the fields below, and the order of writes to conn
 	conn     *net.UnixConn // nil: no guard process runs
 	process  *os.Process
-	launched int          // guard processes so far
-	groups   map[int]bool // of servers that the guard process has not started
+	launched int                // guard processes so far
+	groups   map[int]*Container // of servers that the guard process has not started; nil for no container
 	closing  bool
 }
 
@@ -87,7 +87,7 @@ func startGuard(command []string, early *GuardProcess, mark string, remove []str
 	if len(command) == 0 {
 		return nil, nil
 	}
-	g := &guard{command: command, early: early, mark: mark, atEnd: remove, log: log, groups: make(map[int]bool)}
+	g := &guard{command: command, early: early, mark: mark, atEnd: remove, log: log, groups: make(map[int]*Container)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g, g.launch()
@@ -107,8 +107,8 @@ func (g *guard) launch() error {
 	g.conn, g.process = started.conn, started.cmd.Process
 	g.launched++
 	g.send(keeper.Order{Mark: g.mark, Remove: g.atEnd})
-	for group := range g.groups {
-		g.send(keeper.Order{Watch: group})
+	for group, c := range g.groups {
+		g.send(keeper.Order{Watch: group, Stop: c})
 	}
 	g.watched.Go(func() { g.watch(started.cmd) })
 	return nil
@@ -195,15 +195,16 @@ func (g *guard) start(o keeper.Start, stdin, stdout, stderr *os.File) (pid int, 
 	return r.PID, l, nil
 }
 
-// add registers the process group of a server that the guard process has not started.
-func (g *guard) add(group int) {
+// add registers the process group of a server that the guard process has not started, with its
+// container if it has one.
+func (g *guard) add(group int, c *Container) {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.groups[group] = true
-	g.send(keeper.Order{Watch: group})
+	g.groups[group] = c
+	g.send(keeper.Order{Watch: group, Stop: c})
 }
 
 // remove strikes the group off: its id may soon mean another group.

@@ -36,6 +36,9 @@ type Command struct {
 
 	// KeepStrays leaves alone what the process starts outside its process group.
 	KeepStrays bool
+
+	// Container is stopped when the process has ended; nil for none.
+	Container *Container
 }
 
 // A Starter starts processes such that none outlives the router.
@@ -102,6 +105,8 @@ type Process struct {
 
 	starter    *Starter
 	keepStrays bool
+	container  *Container
+	stopped    chan struct{} // closed once the container has ended, too
 	tree       tree
 	end        exit // valid after Exited
 }
@@ -140,6 +145,7 @@ func (s *Starter) start(c Command) (_ *Process, err error) {
 	defer func() {
 		if err != nil {
 			err = &StartError{c.Path, err}
+			c.Container.Discard()
 			for _, f := range files {
 				f.Close()
 			}
@@ -157,7 +163,7 @@ func (s *Starter) start(c Command) (_ *Process, err error) {
 	}
 	p := &Process{
 		Stdin: pipe.New(files[1]), Stdout: pipe.New(files[2]), Stderr: files[4],
-		Exited: make(chan struct{}), starter: s, keepStrays: c.KeepStrays,
+		Exited: make(chan struct{}), starter: s, keepStrays: c.KeepStrays, container: c.Container, stopped: make(chan struct{}),
 	}
 	if p.PID, err = p.tree.start(l, s.guard); err != nil {
 		return nil, err
@@ -169,7 +175,10 @@ func (s *Starter) start(c Command) (_ *Process, err error) {
 	s.running.Go(func() {
 		p.end = p.tree.wait()
 		close(p.Exited)
-		p.tree.follow()
+		if !p.tree.follow() {
+			stopContainer(c.Container)
+		}
+		close(p.stopped)
 	})
 	return p, nil
 }
@@ -178,7 +187,7 @@ func (s *Starter) start(c Command) (_ *Process, err error) {
 // sends SIGTERM to the group, waits, and sends SIGKILL. A process that has never
 // spoken, such as a package runner that is still downloading, does not wait for the
 // end of its stdin, so it gets SIGTERM at once. Stop returns when the child is
-// reaped and its descendants are dead; while the Starter is ending, the descendants
+// reaped, its container is stopped and its descendants are dead; while the Starter is ending, the descendants
 // are left to [Starter.Close], which looks for those of all servers at once.
 func (p *Process) Stop(spoke bool) {
 	p.Stdin.Close()
@@ -188,6 +197,9 @@ func (p *Process) Stop(spoke bool) {
 			p.tree.kill(p.Exited)
 			<-p.Exited
 		}
+	}
+	if p.container != nil {
+		signal.Within(p.stopped, 3*keeper.ContainerTimeout)
 	}
 	if !p.keepStrays && !signal.IsClosed(p.starter.ending) {
 		p.tree.killLeft()

@@ -107,8 +107,8 @@ func (t *tree) wait() exit {
 }
 
 // What the child has left ends with its job object.
-func (t *tree) follow()   {}
-func (t *tree) killLeft() {}
+func (t *tree) follow() (stopped bool) { return false }
+func (t *tree) killLeft()              {}
 
 // terminate has nothing to send: Windows has no SIGTERM for programs without a
 // console of ours.

@@ -68,5 +68,5 @@ func (l launch) order() keeper.Start {
 	if dir == "" {
 		dir, _ = os.Getwd() // the guard process is elsewhere
 	}
-	return keeper.Start{Path: l.Path, Args: cmd.Args, Env: cmd.Environ(), Dir: dir, Number: l.number, KeepStrays: l.KeepStrays}
+	return keeper.Start{Path: l.Path, Args: cmd.Args, Env: cmd.Environ(), Dir: dir, Number: l.number, KeepStrays: l.KeepStrays, Container: l.Container}
 }

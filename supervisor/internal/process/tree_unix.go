@@ -21,6 +21,7 @@ type tree struct {
 	guard *guard
 	mark  string
 	group int
+	holds *Container    // whose client the process is; nil for none
 	gone  chan struct{} // closed when all that the process has left is dead, as far as the guard process knows
 
 	link *link         // to the guard process; nil for a child of this process
@@ -36,7 +37,7 @@ type tree struct {
 
 // start starts the process. The guard process knows of it before it executes.
 func (t *tree) start(l launch, g *guard) (pid int, err error) {
-	t.guard, t.mark, t.gone = g, l.mark, make(chan struct{})
+	t.guard, t.mark, t.holds, t.gone = g, l.mark, l.Container, make(chan struct{})
 	if g != nil {
 		t.group, t.link, err = g.start(l.order(), l.stdin, l.stdout, l.stderr)
 		if err == nil {
@@ -54,7 +55,7 @@ func (t *tree) start(l launch, g *guard) (pid int, err error) {
 		return 0, err
 	}
 	t.group = t.cmd.Process.Pid
-	g.add(t.group)
+	g.add(t.group, t.holds)
 	return t.group, nil
 }
 
@@ -71,11 +72,11 @@ func (t *tree) wait() exit {
 }
 
 // follow returns when the guard process has killed what the process has left, or has
-// ended. wait must have returned.
-func (t *tree) follow() {
+// ended; stopped says that it has stopped the process's container first. wait must have returned.
+func (t *tree) follow() (stopped bool) {
 	defer close(t.gone)
 	if t.link == nil {
-		return
+		return false
 	}
 	if !t.lost.Load() {
 		if r, err := t.link.next(); err != nil || !r.Gone {
@@ -84,6 +85,7 @@ func (t *tree) follow() {
 	}
 	t.link.conn.Close()
 	t.lead.Close()
+	return !t.lost.Load()
 }
 
 // waitForChild reaps a child. Between its death and its reaping its id can't be used
@@ -104,7 +106,7 @@ func (t *tree) waitForChild() exit {
 // the process ends then.
 func (t *tree) waitAlone() exit {
 	t.lost.Store(true)
-	t.guard.add(t.group)
+	t.guard.add(t.group, t.holds)
 	for look := time.NewTicker(20 * time.Millisecond); !t.lead.Ended(); <-look.C {
 	}
 	t.signal(syscall.SIGKILL, keeper.LinkKill)

@@ -205,6 +205,7 @@ func examineServer(x *findings, c Case, entry config.Server, s status.Status, of
 	default:
 		explainFailure(x, c, entry, s)
 	}
+	checkContainer(x, entry)
 	checkDuplicates(x, c, entry)
 	checkBehaviour(x, entry, s)
 	checkFilters(x, entry, s, offer)

@@ -1,0 +1,73 @@
+package keeper
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// ContainerTimeout is how long a command that stops a container may take. Then it is killed.
+const ContainerTimeout = 8 * time.Second
+
+// A Container says how to stop the container whose client a server's process is. The container is no
+// descendant of its client, and may outlive it.
+type Container struct {
+	File     string     // to which the client writes the container's ID
+	Remove   []string   // files and empty folders to be removed at the end, in this order
+	Path     string     // of the client
+	Dir      string     // in which its commands run
+	Env      []string   // of its commands
+	Commands [][]string // the arguments of each; the container's ID comes after them
+}
+
+// Stop returns the command lines that stop the container, each with the program's name. It returns
+// none if the file has no ID, since there is no container then.
+func (c *Container) Stop() (lines [][]string) {
+	if c == nil {
+		return nil
+	}
+	id := c.id()
+	for _, args := range c.Commands {
+		if id != "" {
+			lines = append(lines, slices.Concat([]string{c.Path}, args, []string{id}))
+		}
+	}
+	return lines
+}
+
+// id returns the ID in the file, "" if it has none.
+func (c *Container) id() string {
+	const most = 64 // digits
+	file, err := os.OpenFile(c.File, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	read := make([]byte, most+len("\r\n"))
+	n, _ := file.Read(read)
+	id := bytes.TrimSpace(read[:n])
+	for _, digit := range id {
+		if digit < '0' || '9' < digit && digit < 'a' || 'f' < digit {
+			return ""
+		}
+	}
+	if len(id) > most {
+		return ""
+	}
+	return string(id)
+}
+
+// Discard removes what is to be removed.
+func (c *Container) Discard() {
+	if c == nil {
+		return
+	}
+	for _, path := range c.Remove {
+		os.Remove(path)
+	}
+}

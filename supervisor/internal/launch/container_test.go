@@ -1,0 +1,80 @@
+package launch
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
+)
+
+// A command that runs no container, or for which that is not certain, is started as it is written.
+func TestContain(t *testing.T) {
+	for line, contained := range map[string]bool{
+		"docker run -i --rm img":               true,
+		"podman --remote container run -i img": true,
+		"docker exec -i name cmd":              false,
+		"docker run --odd -i img":              false,
+		"sudo docker run -i img":               false,
+		"sh -c docker run -i img":              false,
+		"/usr/bin/nerdctl -n x run -i img run": true,
+	} {
+		words := strings.Fields(line)
+		entry := config.Server{Name: "s", Command: words[0], Args: words[1:]}
+		before := process.Command{Path: "/usr/bin/" + filepath.Base(words[0]), Args: slices.Clone(entry.Args), Dir: t.TempDir(), Env: []string{"A=1"}}
+		c := contain(before, entry)
+		if (c.Container != nil) != contained {
+			t.Errorf("%s: %+v", line, c)
+			continue
+		}
+		if !slices.Equal(entry.Args, words[1:]) {
+			t.Errorf("%s: the entry has become %q", line, entry.Args)
+		}
+		if !contained {
+			if !slices.Equal(c.Args, entry.Args) {
+				t.Errorf("%s: %q", line, c.Args)
+			}
+			continue
+		}
+		again := contain(before, entry)
+		if again.Container.File == c.Container.File {
+			t.Errorf("%s: two starts have the file %s", line, c.Container.File)
+		}
+		i := slices.Index(c.Args, "--cidfile")
+		rest := slices.Concat(c.Args[:i-2], c.Args[i+2:])
+		if c.Args[i+1] != c.Container.File || c.Args[i-1] != "metarouter.server=s" || !slices.Equal(rest, entry.Args) {
+			t.Errorf("%s: %q", line, c.Args)
+		}
+		info, err := os.Stat(filepath.Dir(c.Container.File))
+		if err != nil || info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
+			t.Errorf("%s: the folder of the file: %v, %v", line, info, err)
+		}
+		c.Container.Discard()
+		again.Container.Discard()
+	}
+}
+
+// The client of a snap can't write to the usual folder for temporary files.
+func TestFolderOfIDs(t *testing.T) {
+	dir := t.TempDir()
+	snap, client := filepath.Join(dir, "snap"), filepath.Join(dir, "docker")
+	if err := os.WriteFile(snap, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(snap, client); err != nil {
+		t.Skip(err)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := folderOfIDs(client), filepath.Join(home, "snap", "docker", "common"); got != want {
+		t.Errorf("the folder is %q, want %q", got, want)
+	}
+	if got := folderOfIDs(snap + "x"); got != "" {
+		t.Errorf("of another client it is %q", got)
+	}
+}

@@ -1,0 +1,87 @@
+//go:build unix
+
+package process
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// Stop returns when the container is stopped, whoever is the parent of its client, and also while all
+// servers are being stopped.
+func TestContainerEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	const id = "0123456789abcdef"
+	for name, guard := range map[string][]string{"a guard": guardCommand(), "a killed guard": guardCommand(), "no guard": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, ending := t.TempDir(), make(chan struct{})
+			engine, file := filepath.Join(dir, "docker"), filepath.Join(dir, "id")
+			script := `#!/bin/sh
+case $1 in
+run) echo ` + id + ` >id; cat;;
+*) echo "$HOST $*" >>said;;
+esac
+`
+			if err := os.WriteFile(engine, []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			s := NewStarter(guard, nil, ending, zap.NewNop())
+			if err := s.Open(); err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			env := append(os.Environ(), "HOST=here")
+			p, err := s.Start(Command{Path: engine, Args: []string{"run"}, Dir: dir, Env: env, Container: &Container{
+				File: file, Remove: []string{file}, Path: engine, Dir: dir, Env: env, Commands: [][]string{{"stop"}, {"rm"}},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mcptest.WaitFor(t, "the container", func() bool { b, _ := os.ReadFile(file); return len(b) > len(id) })
+			if name == "a killed guard" {
+				syscall.Kill(s.GuardPID(), syscall.SIGKILL)
+				mcptest.WaitFor(t, "the loss of the guard", p.tree.lost.Load)
+			}
+			close(ending)
+			p.Stop(true)
+			p.Stdout.Close()
+			p.Stderr.Close()
+			said, _ := os.ReadFile(filepath.Join(dir, "said"))
+			if want := "here stop " + id + "\nhere rm " + id + "\n"; string(said) != want {
+				t.Errorf("the engine was asked %q, want %q", said, want)
+			}
+			if _, err := os.Stat(file); err == nil {
+				t.Error("the file is left")
+			}
+		})
+	}
+}
+
+// The files of a container are removed if its client can't be started.
+func TestContainerOfNoClient(t *testing.T) {
+	t.Parallel()
+	s := NewStarter(nil, nil, make(chan struct{}), zap.NewNop())
+	if err := s.Open(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	folder := filepath.Join(t.TempDir(), "ids")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Start(Command{Path: "/no/such/docker", Container: &Container{Remove: []string{folder}}})
+	if _, ok := errors.AsType[*StartError](err); !ok {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := os.Stat(folder); err == nil {
+		t.Error("the folder is left")
+	}
+}
