@@ -150,6 +150,7 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 		"cwd":        set(d, &s.Cwd, d.path),
 		"inheritEnv": set(d, &s.InheritEnv, list(text)),
 		"killStrays": set(d, &killStrays, boolean),
+		"roots":      set(d, &s.Roots, d.roots),
 
 		"type": kind, "transport": kind, "transportType": kind,
 		"url": set(d, &urlKey, d.referring), "httpUrl": set(d, &httpURL, d.referring), "serverUrl": set(d, &windURL, d.referring),

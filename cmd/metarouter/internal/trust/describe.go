@@ -71,6 +71,7 @@ var (
 	notesOfServer = map[string]string{
 		"envFile":       "more variables; the approval does not cover what is in this file",
 		"inheritEnv":    "variables of yours that it gets",
+		"roots":         "folders that it gets in place of the client's",
 		"headersHelper": "a command that runs at each connection",
 
 		"oauth.authServerMetadataUrl": "names who gets the login: your browser is sent there, and so are client secrets",

@@ -224,7 +224,7 @@ var (
 	shownOfServer = set(
 		"command", "command.path", "command.args", "command.env", "args", "env", "envFile", "cwd", "inheritEnv", "type", "transport", "transportType",
 		"url", "httpUrl", "serverUrl", "headers", "disabled", "enabled", "capabilities", "group", "service", "validate", "retry", "tools", "tools.allow",
-		"tools.deny", "tools.rename", "questionsPerMinute", "trustHints", "killStrays", "includeTools", "headersHelper",
+		"tools.deny", "tools.rename", "questionsPerMinute", "trustHints", "killStrays", "roots", "includeTools", "headersHelper",
 		"oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.clientSecret", "oauth.privateKey", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "excludeTools", "disabledTools",
 	)
 )
