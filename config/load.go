@@ -236,6 +236,9 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	// The parser demands a newline after a comment at the very end.
 	value, err := hujson.Parse(append(slices.Clip(data), '\n'))
 	if err != nil {
+		if p, ok := foreign(s); ok {
+			return s, p
+		}
 		return s, s.syntaxError(err)
 	}
 	root, ok := value.Value.(*hujson.Object)
