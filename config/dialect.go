@@ -190,6 +190,7 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 		s.Transport = StreamableHTTP // the meaning of Gemini's key
 	}
 	d.connect(s, at)
+	d.leaveWindows(s, o)
 	d.help(s, helper, at)
 	d.checkLogin(s, o)
 	d.warnOfSecrets(o)

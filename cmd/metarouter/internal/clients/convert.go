@@ -26,7 +26,7 @@ type found struct {
 func (c Client) find(sources []Source) (all []found, notes []string, err error) {
 	var parts []string
 	for _, s := range sources {
-		d, err := c.open(s)
+		d, err := openSource(c, s)
 		if err != nil {
 			return nil, nil, err
 		}

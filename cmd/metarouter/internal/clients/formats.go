@@ -32,8 +32,8 @@ const (
 // Rewrites reports whether entries of other servers can be taken out of the client's file.
 func (c Client) Rewrites() bool { return c.format == "" }
 
-// open opens the file of a source. The document of a file in TOML or YAML has its servers only.
-func (c Client) open(s Source) (*document, error) {
+// openSource opens the file of a source. The document of a file in TOML or YAML has its servers only.
+func openSource(c Client, s Source) (*document, error) {
 	if c.format == "" {
 		return open(s.Path, s.Data)
 	}
@@ -98,8 +98,8 @@ func placeIn(err error) string {
 
 // installLines is [Install] for a file in TOML or YAML. What can't be changed without touching
 // other lines is an error that has the lines to write.
-func (c Client) installLines(s Source, e Entry) ([]byte, error) {
-	d, err := c.open(s)
+func installLines(c Client, s Source, e Entry) ([]byte, error) {
+	d, err := openSource(c, s)
 	if err != nil {
 		return nil, err
 	}

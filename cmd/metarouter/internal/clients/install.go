@@ -53,7 +53,7 @@ var elsewhere = []string{"url", "serverUrl", "httpUrl", "headers"}
 // program is an error: it is not ours, and nor are the secrets in its env.
 func Install(c Client, s Source, e Entry) ([]byte, error) {
 	if c.format != "" {
-		return c.installLines(s, e)
+		return installLines(c, s, e)
 	}
 	d, err := open(s.Path, s.Data)
 	if err != nil {
