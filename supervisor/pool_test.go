@@ -172,7 +172,7 @@ func TestOwnSessionOnlyForWhatTheServerAsks(t *testing.T) {
 		asked, capabilities string
 		home                bool
 		roots               []string // of the entry
-		want                string // who has a session next to the shared one, and why
+		want                string   // who has a session next to the shared one, and why
 	}{
 		{"", all, true, nil, ""},
 		{"roots/list", `{"elicitation":{},"sampling":{}}`, true, nil, ""},

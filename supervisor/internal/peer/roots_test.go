@@ -32,6 +32,22 @@ func TestRootsShown(t *testing.T) {
 	}
 }
 
+// The handshake does not offer roots that the server does not get.
+func TestHandshakeWithoutRoots(t *testing.T) {
+	p, s := pair(t)
+	p.roots = Roots{}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- p.Handshake(ctx, Greeting{Known: LegacyEra, Capabilities: json.RawMessage(`{"roots":{},"sampling":{}}`)})
+	}()
+	if got := string(wire.Member(s.read().Params, "capabilities")); got != `{"sampling":{}}` {
+		t.Errorf("initialize declares %s", got)
+	}
+	cancel()
+	<-done
+}
+
 func TestFileURI(t *testing.T) {
 	for path, want := range map[string]string{
 		"/home/ann/a b": "file:///home/ann/a%20b",
@@ -63,7 +79,7 @@ func TestFixedRoots(t *testing.T) {
 			p.NotifyLater("notifications/roots/list_changed", nil)
 			p.Receive(wire.Message{ID: json.RawMessage("5"), Method: "roots/list", Params: json.RawMessage("{}")}, 0)
 			if m := s.read(); string(m.Result) != tc.want {
-				t.Errorf("%q, owner %v: %s%s, want %s", tc.roots, owner, m.Method, m.Result, tc.want)
+				t.Fatalf("%q, owner %v: %s%s, want %s", tc.roots, owner, m.Method, m.Result, tc.want)
 			}
 		}
 		if !p.Questions.RootsSent() {

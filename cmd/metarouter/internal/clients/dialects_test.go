@@ -1,6 +1,8 @@
 package clients
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -255,4 +257,21 @@ func FuzzLines(f *testing.F) {
 			t.Errorf("%d lines are shown of %d", len(got), len(lines(data)))
 		}
 	})
+}
+
+// Of two files in one folder, the one that is there is the user's.
+func TestUsualSourceOfTwoNames(t *testing.T) {
+	home := t.TempDir()
+	path := filepath.Join(home, ".config", "opencode", "opencode.jsonc")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(opencodeFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, _ := Find("opencode")
+	place := Place{OS: "linux", Home: home, Env: func(string) string { return "" }, Glob: func(string) []string { return nil }}
+	if s, notes := c.UsualSource(place); filepath.Clean(s.Path) != path || len(notes) > 0 {
+		t.Errorf("the file is %s, %q", s.Path, notes)
+	}
 }
