@@ -64,6 +64,7 @@ type Server struct {
 	Cwd        string            // absolute, or "" for the router's own
 	InheritEnv []string          // names of further variables of the router that the child gets; "*" is all
 	KeepStrays bool              // what the child starts outside its process group is not killed with it
+	Roots      []string          // absolute paths or file URIs that the server gets in place of its clients' roots; nil is these, empty is no roots
 
 	URL     string
 	Headers map[string]string

@@ -150,6 +150,7 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 		"cwd":        set(d, &s.Cwd, d.path),
 		"inheritEnv": set(d, &s.InheritEnv, list(text)),
 		"killStrays": set(d, &killStrays, boolean),
+		"roots":      set(d, &s.Roots, d.roots),
 
 		"type": kind, "transport": kind, "transportType": kind,
 		"url": set(d, &urlKey, d.referring), "httpUrl": set(d, &httpURL, d.referring), "serverUrl": set(d, &windURL, d.referring),
@@ -189,6 +190,7 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 		s.Transport = StreamableHTTP // the meaning of Gemini's key
 	}
 	d.connect(s, at)
+	d.leaveWindows(s, o)
 	d.help(s, helper, at)
 	d.checkLogin(s, o)
 	d.warnOfSecrets(o)

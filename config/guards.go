@@ -45,7 +45,7 @@ var guards = []struct {
 	{atProfile, "servers tools readOnly ask arguments", ownProfiles},
 	{atProfile + ".tools", "allow deny ask", ownProfiles},
 	{atRouter, "cluster", theCluster},
-	{atEntry, "disabled enabled tools includeTools excludeTools disabledTools trustHints inheritEnv killStrays validate retry maxConcurrent questionsPerMinute", theServer},
+	{atEntry, "disabled enabled tools includeTools excludeTools disabledTools trustHints inheritEnv killStrays roots validate retry maxConcurrent questionsPerMinute", theServer},
 	{atTools, "allow deny rate", theServer},
 }
 

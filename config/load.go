@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -87,13 +88,14 @@ type environment struct {
 	home       string // of the user, "" if unknown
 	executable string // of this process, "" if unknown
 
+	windows   bool // a command line for Windows runs as it is written
 	asWritten bool // the text is not trusted: the system is not asked for anything
 }
 
 func system() environment {
 	home, _ := os.UserHomeDir()
 	executable, _ := os.Executable()
-	return environment{lookup: secret.LookupEnv, readFile: readFile, lookPath: program.Look, home: home, executable: executable}
+	return environment{lookup: secret.LookupEnv, readFile: readFile, lookPath: program.Look, windows: runtime.GOOS == "windows", home: home, executable: executable}
 }
 
 // maxFile is the most bytes of a configuration file or an envFile.
@@ -236,6 +238,9 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	// The parser demands a newline after a comment at the very end.
 	value, err := hujson.Parse(append(slices.Clip(data), '\n'))
 	if err != nil {
+		if p, ok := foreign(s); ok {
+			return s, p
+		}
 		return s, s.syntaxError(err)
 	}
 	root, ok := value.Value.(*hujson.Object)

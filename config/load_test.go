@@ -511,3 +511,28 @@ func FuzzLoad(f *testing.F) {
 		checkJoined(t, c.Router.Cluster)
 	})
 }
+
+// "roots" keeps the client's roots from a server. A mistake about it keeps the server from being
+// started, so that the server does not get them.
+func TestRootsOfAnEntry(t *testing.T) {
+	for said, want := range map[string][]string{
+		`"lazy": false`:  nil,
+		`"roots": true`:  nil,
+		`"roots": false`: {},
+		`"roots": []`:    {},
+		`"roots": ["src", "/a", "~/b", "file:///c", "${HOST}"]`: {"/project/src", "/a", "/home/me/b", "file:///c", "/project/example.com"},
+	} {
+		if got := only(t, `{"mcpServers": {"a": {"command": "/x", `+said+`}}}`); !reflect.DeepEqual(got.Roots, want) || got.Misconfigured != "" {
+			t.Errorf("%s: %#v %s, want %#v", said, got.Roots, got.Misconfigured, want)
+		}
+	}
+	for _, said := range []string{
+		`"roots": "false"`, `"roots": "/a"`, `"roots": null`, `"roots": 0`, `"roots": {}`, `"roots": [false]`, `"roots": [""]`, `"roots": ["https://a"]`,
+		`"root": false`, `"Roots": false`, `"roots": false, "roots": true`, `"tools": {"roots": false}`,
+	} {
+		c := anyText(t, `{"mcpServers": {"a": {"command": "/x", `+said+`}}}`)
+		if len(c.Servers) == 1 && c.Servers[0].Misconfigured == "" {
+			t.Errorf("%s: the server is started: %v", said, c.Problems)
+		}
+	}
+}

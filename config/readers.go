@@ -144,6 +144,30 @@ func textsOf(v hujson.Value, repaired func(offset int, path string, left bool)) 
 	return v
 }
 
+// roots reads the roots of a server: true for its clients', false for no roots, or an array of
+// folders and file URIs.
+func (d *decoder) roots(v hujson.Value) ([]string, error) {
+	if clients, err := boolean(v); err == nil && clients {
+		return nil, nil
+	} else if err == nil {
+		return []string{}, nil
+	}
+	if v.Value.Kind() != '[' {
+		return nil, errors.New(`must be false, true or an array of folders; write ["./src"], or false for no roots`)
+	}
+	all, err := list(func(v hujson.Value) (string, error) {
+		s, err := d.expanded(v)
+		switch scheme, _, isURI := strings.Cut(s, "://"); {
+		case err != nil || isURI && scheme == "file":
+			return s, err
+		case s == "" || isURI:
+			return "", errors.New(`must be a folder or a file URI; write "./src" or "file:///home/ann/src"`)
+		}
+		return d.absolute(s), nil
+	})(v)
+	return append([]string{}, all...), err
+}
+
 // duration reads a string as in time.ParseDuration, or a number. A number of at least 1000
 // is in milliseconds, as in Claude Code and Gemini; a smaller one in seconds, as in Cline.
 func duration(least time.Duration) reader[time.Duration] {

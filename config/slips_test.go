@@ -20,7 +20,7 @@ import (
 const guarded = `{
 "mcpServers": {
 	"files": {"command": "/x", "tools": {"allow": ["*_file"], "deny": ["write_*"], "rate": {"*": "1/m"}},
-		"trustHints": false, "inheritEnv": ["LANG"], "killStrays": true, "validate": "on", "retry": "never", "maxConcurrent": 1, "questionsPerMinute": 1},
+		"trustHints": false, "inheritEnv": ["LANG"], "killStrays": true, "roots": false, "validate": "on", "retry": "never", "maxConcurrent": 1, "questionsPerMinute": 1},
 	"gemini": {"command": "/x", "includeTools": ["*_file"], "excludeTools": ["write_*"], "disabledTools": ["delete_*"]},
 	"copilot": {"command": "/x", "tools": ["read_file"]},
 	"off": {"command": "/x", "disabled": true}, "not-on": {"command": "/x", "enabled": false}

@@ -80,6 +80,10 @@ func (d *decoder) unknown(m hujson.ObjectMember, known fields) {
 	if d.ofOthers(m) {
 		return
 	}
+	if d.level == "" && isOpencode(m) {
+		d.refuse(at, "the servers under %q are written as opencode writes them, which is not read as it is; run: %s", key, importOf(d.source, "opencode"))
+		return
+	}
 	general := d.level == "" && d.source.general
 	report, paths := d.warn, guardsNamed(key, d.level)
 	if strings.HasPrefix(d.level, atProfile) || d.level == atCertificates+".*" {

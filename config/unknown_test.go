@@ -157,3 +157,20 @@ func TestLevels(t *testing.T) {
 		}
 	}
 }
+
+// Files of clients that are not read as they are name the command that imports them.
+func TestFilesOfOtherClients(t *testing.T) {
+	for text, want := range map[string]string{
+		"model = 1\n\n[mcp_servers.a]\ncommand = 'x'\n":                                     "metarouter import codex --file /project/.mcp.json --write",
+		"mcp_servers.a.command = 'x'\n":                                                     "metarouter import codex ",
+		"A: b\nextensions:\n  a:\n    cmd: x\n":                                             "metarouter import goose ",
+		`{"mcp": {"a": {"type": "local", "command": ["x"]}}}`:                               "metarouter import opencode ",
+		`{"theme": "x", "mcp": {"servers": {"a": {"type": "remote", "url": "https://a"}}}}`: "metarouter import opencode ",
+		`{"mcp": {"servers": {"a": {"type": "stdio", "command": "x"}}}}`:                    `the servers under "servers" in "mcp" are not read`,
+		"[other]\na = 1\n": "write keys and strings in double quotes",
+	} {
+		if got := fmt.Sprint(anyText(t, text).Problems); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

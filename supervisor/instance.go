@@ -86,7 +86,7 @@ func (in *instance) settle(ctx context.Context, asksRoots bool) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	in.Call(ctx, session.Request{Method: "ping"})
-	if !asksRoots || wire.Member(in.declared, "roots") == nil {
+	if !asksRoots || wire.Member(peer.Roots(in.entry().Roots).Shown(in.declared), "roots") == nil {
 		return
 	}
 	asked, cancel := context.WithTimeout(ctx, rootsTime)

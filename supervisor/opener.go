@@ -215,6 +215,7 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 			}
 		},
 		Limits: o.limits,
+		Roots:  entry.Roots,
 		Asked: func(method string) {
 			o.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.Asked(method) })
 		},

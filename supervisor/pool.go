@@ -91,6 +91,9 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 		return in, nil
 	}
 	asked := known.AskedOf(from.Capabilities())
+	if in.entry().Roots != nil { // the client is not asked for its own
+		asked = slices.DeleteFunc(asked, func(what string) bool { return what == "roots" })
+	}
 	if len(asked) == 0 {
 		return in, nil
 	}

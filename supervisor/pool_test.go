@@ -171,19 +171,24 @@ func TestOwnSessionOnlyForWhatTheServerAsks(t *testing.T) {
 	for _, tc := range []struct {
 		asked, capabilities string
 		home                bool
-		want                string // who has a session next to the shared one, and why
+		roots               []string // of the entry
+		want                string   // who has a session next to the shared one, and why
 	}{
-		{"", all, true, ""},
-		{"roots/list", `{"elicitation":{},"sampling":{}}`, true, ""},
-		{"elicitation/create", `{"roots":{"listChanged":true}}`, true, ""},
-		{"sampling/createMessage elicitation/create", `{"roots":{}}`, false, ""},
-		{"roots/list", `{"roots":{}}`, true, "ann alone, since the server asks for roots"},
-		{"sampling/createMessage", `{"sampling":{}}`, true, "ann alone, since the server asks for sampling"},
-		{"roots/list sampling/createMessage elicitation/create", all, true, "ann alone, since the server asks for roots and sampling and elicitation"},
-		{"elicitation/create", all, false, "one request at a time, since the server asks for what only the client of a request can answer"},
+		{"", all, true, nil, ""},
+		{"roots/list", `{"elicitation":{},"sampling":{}}`, true, nil, ""},
+		{"elicitation/create", `{"roots":{"listChanged":true}}`, true, nil, ""},
+		{"sampling/createMessage elicitation/create", `{"roots":{}}`, false, nil, ""},
+		{"roots/list", `{"roots":{}}`, true, []string{}, ""},
+		{"roots/list", `{"roots":{}}`, true, []string{"/a"}, ""},
+		{"roots/list sampling/createMessage", all, true, []string{}, "ann alone, since the server asks for sampling"},
+		{"roots/list", `{"roots":{}}`, true, nil, "ann alone, since the server asks for roots"},
+		{"sampling/createMessage", `{"sampling":{}}`, true, nil, "ann alone, since the server asks for sampling"},
+		{"roots/list sampling/createMessage elicitation/create", all, true, nil, "ann alone, since the server asks for roots and sampling and elicitation"},
+		{"elicitation/create", all, false, nil, "one request at a time, since the server asks for what only the client of a request can answer"},
 	} {
 		srv := newFar(t, func(f *far) { f.id = "s" })
 		entry := at(srv.URL, config.StreamableHTTP)
+		entry.Roots = tc.roots
 		f := supervise(t, entry)
 		f.await("r", status.Ready)
 		f.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) {

@@ -189,6 +189,21 @@ func TestFetchOfCached(t *testing.T) {
 	}
 }
 
+// Servers ask for the roots when a session begins, so an edit of "roots" begins another.
+func TestRootsAreOfTheProcess(t *testing.T) {
+	entry := func(roots []string) config.Server {
+		return config.Server{Transport: config.Stdio, Command: "a", Roots: roots}
+	}
+	for _, edited := range [][]string{nil, {}, {"/b"}} {
+		if SameProcess(entry([]string{"/a"}), entry(edited)) || edited != nil && SameProcess(entry(nil), entry(edited)) {
+			t.Errorf("the same process as with %q", edited)
+		}
+	}
+	if !SameProcess(entry([]string{"/a"}), entry([]string{"/a"})) {
+		t.Error("equal entries differ")
+	}
+}
+
 // An edit of "oauth" concerns the connection, whatever was edited.
 func TestOAuthIsOfTheConnection(t *testing.T) {
 	entry := func(o *config.OAuth) config.Server {

@@ -103,7 +103,7 @@ func (l *Launcher) command(ctx context.Context, entry config.Server) (process.Co
 // SameProcess reports whether two entries ask for the same process, or the same remote server
 // with the same login.
 func SameProcess(a, b config.Server) bool {
-	return a.Hash() == b.Hash() && slices.Equal(a.InheritEnv, b.InheritEnv) && a.KeepStrays == b.KeepStrays && a.SameSecrets(b) && reflect.DeepEqual(a.OAuth, b.OAuth)
+	return a.Hash() == b.Hash() && slices.Equal(a.InheritEnv, b.InheritEnv) && a.KeepStrays == b.KeepStrays && reflect.DeepEqual(a.Roots, b.Roots) && a.SameSecrets(b) && reflect.DeepEqual(a.OAuth, b.OAuth)
 }
 
 // A NotFoundError is a command, folder or package that does not exist: trying again

@@ -28,6 +28,7 @@ type Conn struct {
 	OpenEvent atomic.Bool // as that of [Outgoing], where one stream has all answers
 
 	server string
+	roots  Roots // see Host.Roots
 	link   Link
 	text   func(first string)                       // see Host.Text
 	handle func(m wire.Message, origin int64) error // acts on a request or notification
@@ -53,7 +54,7 @@ func (c *Conn) begin(ctx context.Context, r session.Request) (*call, error) {
 	one := &call{id: c.lastID.Add(1), method: r.Method, from: r.From, trail: r.Trail, answer: make(chan Reply, 1)}
 	params := r.Params
 	if r.Meta != nil || c.agreed.meta != nil {
-		params, one.token = stamp(c.agreed.meta, r, one.id)
+		params, one.token = stamp(c.agreed.meta, c.roots, r, one.id)
 	}
 	if err := c.Cause(); err != nil {
 		return nil, notSent(c, err)
@@ -129,6 +130,9 @@ func (c *Conn) Notify(ctx context.Context, method string, params json.RawMessage
 
 // NotifyLater sends a notification and does not wait until it is written.
 func (c *Conn) NotifyLater(method string, params json.RawMessage) {
+	if c.roots != nil && method == "notifications/roots/list_changed" {
+		return // those that the server gets stay the same
+	}
 	c.link.SendLater(&Outgoing{Method: method, Params: params, Line: wire.AppendNotification(nil, method, params)})
 }
 

@@ -19,6 +19,7 @@ type Host struct {
 	Text   func(first string)           // called with the first line of a server that writes text, and no message yet; may be nil
 	Asked  func(method string)          // called when the server sends its client the first request of a method
 	Limits *Limits                      // of its questions; nil for the default
+	Roots  Roots                        // that it gets
 
 	// Owner returns the only client that uses the session, nil if several may. It
 	// may wait for that client until ctx ends.
@@ -44,7 +45,7 @@ func New(h Host, open func(*Conn) Link) *Peer {
 		Calls:  Calls{pending: make(map[int64]*call), since: time.Now()},
 		Strays: Strays{log: h.Stray},
 		Flood:  newFlood(),
-		server: h.Server, text: h.Text,
+		server: h.Server, roots: h.Roots, text: h.Text,
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	p := &Peer{Conn: c}
@@ -75,7 +76,7 @@ func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, er
 		if err := p.Questions.allowRound(raw); err != nil {
 			return nil, err
 		}
-		if r.From.Modern() { // it answers such a result itself
+		if r.From.Modern() && !p.Questions.host.Roots.asked(raw) { // it answers such a result itself
 			return raw, nil
 		}
 		if round == maxRounds {

@@ -345,7 +345,7 @@ func TestStamp(t *testing.T) {
 		if tc.meta != "" {
 			own = json.RawMessage(tc.meta)
 		}
-		params, token := stamp(own, tc.request, 7)
+		params, token := stamp(own, nil, tc.request, 7)
 		if string(params) != tc.params || string(token) != tc.token {
 			t.Errorf("%s: %s with token %s, want %s with %s", name, params, token, tc.params, tc.token)
 		}

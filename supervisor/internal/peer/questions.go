@@ -67,7 +67,7 @@ type question struct {
 	call    *call          // during which it came; nil if none was under way
 	from    session.Client // that is meant; nil if that can't be known from the calls
 	routine bool           // for roots, and counted as rootsOpen
-	noRoots bool           // it is answered with an empty list, since no client is meant
+	noRoots bool           // it is answered with an empty list, since no client with roots is meant
 }
 
 func newQuestions(c *Conn, h Host) *Questions {
@@ -220,12 +220,15 @@ func (q *Questions) answered(one *question) {
 func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, error) {
 	m := one.message
 	if m.Method == "roots/list" {
-		owner := q.host.Owner(ctx)
-		if owner == nil {
-			one.noRoots = true // it serves several clients, and the roots of one are not shown to the others
-			return json.RawMessage(`{"roots":[]}`), nil
+		from := q.host.Owner(ctx) // nil if it serves several clients: the roots of one are not shown to the others
+		if from != nil {
+			from = cmp.Or(one.from, from)
 		}
-		return cmp.Or(one.from, owner).Ask(ctx, q.host.Server, asMessage(m))
+		if result, fixed := q.host.Roots.answer(from); result != nil {
+			one.noRoots = !fixed
+			return result, nil
+		}
+		return from.Ask(ctx, q.host.Server, asMessage(m))
 	}
 	from := one.from
 	if from == nil {

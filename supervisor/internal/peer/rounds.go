@@ -24,7 +24,7 @@ const (
 // legacy one. A modern server gets the client's capabilities, a legacy one no key of
 // the modern era. The progress token becomes the request's id, since tokens of
 // several clients may be equal; the client's own is returned.
-func stamp(own json.RawMessage, r session.Request, id int64) (params, token json.RawMessage) {
+func stamp(own json.RawMessage, roots Roots, r session.Request, id int64) (params, token json.RawMessage) {
 	meta := []byte{'{'}
 	add := func(key string, value []byte) {
 		if len(meta) > 1 {
@@ -41,7 +41,9 @@ func stamp(own json.RawMessage, r session.Request, id int64) (params, token json
 			if own == nil {
 				return true
 			}
-			given[key] = true
+			if given[key] = true; key == metaCapabilities && r.From != nil {
+				value = roots.Shown(value)
+			}
 		case "progressToken":
 			if r.From != nil {
 				token, value = value, strconv.AppendInt(nil, id, 10)
@@ -52,7 +54,7 @@ func stamp(own json.RawMessage, r session.Request, id int64) (params, token json
 	})
 	if r.From != nil && own != nil && !given[metaCapabilities] {
 		given[metaCapabilities] = true
-		add(metaCapabilities, r.From.Capabilities())
+		add(metaCapabilities, roots.Shown(r.From.Capabilities()))
 	}
 	wire.Members(own, func(key string, value []byte) bool {
 		if !given[key] {
@@ -122,9 +124,12 @@ func (q *Questions) answerRound(ctx context.Context, r session.Request, result j
 			return false
 		}
 		var answer json.RawMessage
-		if method != "roots/list" && *declined >= maxDeclined {
+		switch roots, _ := q.host.Roots.answer(r.From); {
+		case method == "roots/list" && roots != nil:
+			answer = roots
+		case method != "roots/list" && *declined >= maxDeclined:
 			answer, failed = q.refuse(method, errDeclined)
-		} else {
+		default:
 			answer, failed = r.From.Ask(ctx, q.host.Server, session.Message{Method: method, Params: wire.Member(value, "params")})
 		}
 		if failed != nil {

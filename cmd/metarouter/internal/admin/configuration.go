@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -115,6 +116,7 @@ func settings(s config.Server) map[string]string {
 	add("envFile", s.EnvFile != "", s.EnvFile)
 	add("inheritEnv", len(s.InheritEnv) > 0, strings.Join(s.InheritEnv, ", "))
 	add("killStrays", s.KeepStrays, false)
+	add("roots", s.Roots != nil, cmp.Or(strings.Join(s.Roots, ", "), "false"))
 	add("disabled", s.Disabled, true)
 	add("lazy", s.Lazy, true)
 	add("timeout", s.Timeout != 5*time.Minute && s.Timeout != 0, s.Timeout)

@@ -13,7 +13,11 @@ import (
 // user may mean.
 func (c Client) UsualSource(p Place) (s Source, notes []string) {
 	files := c.Files(p)
-	file := files[max(slices.IndexFunc(files, func(file string) bool { return FirstExisting(filepath.Dir(file)) != "" }), 0)]
+	usual := files[max(slices.IndexFunc(files, func(file string) bool { return FirstExisting(filepath.Dir(file)) != "" }), 0)]
+	file := usual // of files in one folder, the one that is there
+	if there := FirstExisting(files...); there != "" && filepath.Dir(there) == filepath.Dir(usual) {
+		file = there
+	}
 	for _, other := range append(files, c.Profiles(p, file)...) {
 		if other != file && FirstExisting(other) != "" {
 			notes = append(notes, fmt.Sprintf("%s has a file at %s too; name it with --file if you use that one", c.Title, other))

@@ -9,6 +9,7 @@ package clients
 
 import (
 	"cmp"
+	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,13 +23,18 @@ type Client struct {
 	Name  string // as on the command line
 	Title string // as its vendor writes it
 
-	keys      []string // from the root of the file to the servers
-	typed     bool     // entries say "type": "stdio"
-	comments  bool     // it reads files with comments and trailing commas
-	expands   bool     // it replaces ${VAR}, or asks for it
-	inherits  bool     // its servers get all of its environment
-	withholds bool     // but for variables that look secret, unless their entries name them
-	dollar    bool     // it replaces $VAR, too
+	keys      []string                                          // from the root of the file to the servers
+	typed     bool                                              // entries say "type": "stdio"
+	comments  bool                                              // it reads files with comments and trailing commas
+	expands   bool                                              // it replaces ${VAR}, or asks for it
+	inherits  bool                                              // its servers get all of its environment
+	withholds bool                                              // but for variables that look secret, unless their entries name them
+	dollar    bool                                              // it replaces $VAR, too
+	braces    bool                                              // it replaces {env:VAR} and {file:PATH}, and not ${VAR}
+	parts     bool                                              // some of its entries are parts of it; see isPart
+	format    format                                            // of its file
+	dialect   dialect                                           // nil if package config reads its entries
+	entry     func(c Client, e Entry, earlier []string) []field // our entry in its dialect; nil for the usual one
 
 	Restart string                                 // how to make it read the file again
 	Files   func(Place) []string                   // the paths that the user's file may have, the usual one first
@@ -122,6 +128,99 @@ var table = []Client{
 			}
 		},
 	},
+	{
+		Name: "opencode", Title: "opencode", keys: []string{"mcp"}, comments: true, inherits: true, braces: true, parts: true,
+		dialect: opencode, entry: func(_ Client, e Entry, earlier []string) []field {
+			return []field{{"type", text("local")}, {"command", list(append([]string{e.Command}, e.arguments(earlier)...))}}
+		},
+		Restart: "start opencode again",
+		Files: func(p Place) []string {
+			files := []string{p.join(p.xdg(), "opencode", "opencode.json"), p.join(p.xdg(), "opencode", "opencode.jsonc")}
+			if file := p.Env("OPENCODE_CONFIG"); file != "" {
+				files = append([]string{file}, files...)
+			}
+			return files
+		},
+		project: func(folder, _ string) (all []Source) {
+			for _, in := range []string{folder, filepath.Join(folder, ".opencode")} {
+				for _, file := range []string{"opencode.json", "opencode.jsonc"} {
+					all = append(all, Source{Path: filepath.Join(in, file), keys: []string{"mcp"}, Project: folder})
+				}
+			}
+			return all
+		},
+	},
+	{
+		Name: "codex", Title: "Codex", keys: []string{"mcp_servers"}, withholds: true, format: inTOML,
+		dialect: codex, entry: func(_ Client, e Entry, earlier []string) []field {
+			all := []field{{"command", text(e.Command)}, {"args", list(e.arguments(earlier))}}
+			if len(e.Variables) > 0 {
+				all = append(all, field{"env_vars", list(e.Variables)})
+			}
+			return all
+		},
+		Restart: "start codex again (its command /mcp shows the servers)",
+		Files: func(p Place) []string {
+			return []string{p.join(cmp.Or(p.Env("CODEX_HOME"), p.join(p.Home, ".codex")), "config.toml")}
+		},
+		project: inFolder(".codex", "config.toml", []string{"mcp_servers"}),
+	},
+	{
+		Name: "goose", Title: "Goose", keys: []string{"extensions"}, inherits: true, parts: true, format: inYAML,
+		dialect: goose, entry: func(_ Client, e Entry, earlier []string) []field {
+			return []field{
+				{"enabled", valueOf(true)}, {"type", text("stdio")}, {"name", text(EntryName)}, {"description", text("MCP servers behind metarouter")},
+				{"cmd", text(e.Command)}, {"args", list(e.arguments(earlier))}, {"timeout", valueOf(json.Number("300"))},
+			}
+		},
+		Restart: "start a new session of Goose",
+		Files: func(p Place) []string {
+			if p.OS == "windows" {
+				return []string{p.join(p.config(), "Block", "goose", "config", "config.yaml")}
+			}
+			return []string{p.join(p.xdg(), "goose", "config.yaml")}
+		},
+	},
+	{
+		Name: "zed", Title: "Zed", keys: []string{"context_servers"}, comments: true, inherits: true, parts: true,
+		Restart: "Zed reads the file at once; its Agent Panel shows the servers",
+		Files: func(p Place) []string {
+			if p.OS == "windows" {
+				return []string{p.join(p.config(), "Zed", "settings.json")}
+			}
+			return []string{p.join(p.xdg(), "zed", "settings.json"), p.join(p.Home, ".var", "app", "dev.zed.Zed", "config", "zed", "settings.json")}
+		},
+		project: inFolder(".zed", "settings.json", []string{"context_servers"}),
+	},
+	{
+		Name: "lmstudio", Title: "LM Studio", keys: claudeKeys,
+		Restart: "turn the server on in LM Studio, under Program",
+		Files: func(p Place) []string {
+			return []string{p.join(p.Home, ".lmstudio", "mcp.json"), p.join(p.Home, ".cache", "lm-studio", "mcp.json")}
+		},
+	},
+	{
+		Name: "kilo", Title: "Kilo Code", keys: claudeKeys, expands: true,
+		Restart: "press the refresh button in Kilo Code's list of MCP servers",
+		Files: func(p Place) []string {
+			return vscode(p, p.join("globalStorage", "kilocode.kilo-code", "settings", "mcp_settings.json"))
+		},
+		project: inFolder(".kilocode", "mcp.json", claudeKeys),
+	},
+	{
+		Name: "roo", Title: "Roo Code", keys: claudeKeys, expands: true,
+		Restart: "press the refresh button in Roo Code's list of MCP servers",
+		Files: func(p Place) []string {
+			return vscode(p, p.join("globalStorage", "rooveterinaryinc.roo-cline", "settings", "mcp_settings.json"))
+		},
+		project: inFolder(".roo", "mcp.json", claudeKeys),
+	},
+	{
+		Name: "amazon-q", Title: "Amazon Q", keys: claudeKeys, expands: true,
+		Restart: "start q chat again (its command /mcp shows the servers)",
+		Files:   func(p Place) []string { return []string{p.join(p.Home, ".aws", "amazonq", "mcp.json")} },
+		project: inFolder(".amazonq", "mcp.json", claudeKeys),
+	},
 }
 
 func inFolder(folder, file string, keys []string) func(string, string) []Source {
@@ -163,6 +262,11 @@ func (p Place) config() string {
 		}
 		return p.join(p.Home, "AppData", "Roaming")
 	}
+	return p.xdg()
+}
+
+// xdg returns the folder for configuration of programs that use the same one on all systems.
+func (p Place) xdg() string {
 	if folder := p.Env("XDG_CONFIG_HOME"); strings.HasPrefix(folder, "/") {
 		return folder
 	}

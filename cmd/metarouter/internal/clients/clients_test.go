@@ -61,6 +61,24 @@ func TestFiles(t *testing.T) {
 		{"windsurf", linux, "/home/ada/.codeium/windsurf/mcp_config.json"},
 		{"windsurf", mac, "/Users/ada/.codeium/windsurf/mcp_config.json"},
 		{"windsurf", windows, `C:\Users\ada\.codeium\windsurf\mcp_config.json`},
+		{"opencode", linux, "/home/ada/.config/opencode/opencode.json"},
+		{"opencode", moved, "/conf/opencode/opencode.json"},
+		{"opencode", mac, "/Users/ada/.config/opencode/opencode.json"},
+		{"opencode", windows, `C:\Users\ada\.config\opencode\opencode.json`},
+		{"opencode", on("linux", "/home/ada", map[string]string{"OPENCODE_CONFIG": "/o.json"}), "/o.json"},
+		{"codex", linux, "/home/ada/.codex/config.toml"},
+		{"codex", windows, `C:\Users\ada\.codex\config.toml`},
+		{"codex", on("linux", "/home/ada", map[string]string{"CODEX_HOME": "/conf"}), "/conf/config.toml"},
+		{"goose", linux, "/home/ada/.config/goose/config.yaml"},
+		{"goose", mac, "/Users/ada/.config/goose/config.yaml"},
+		{"goose", windows, `C:\Users\ada\AppData\Roaming\Block\goose\config\config.yaml`},
+		{"zed", linux, "/home/ada/.config/zed/settings.json"},
+		{"zed", mac, "/Users/ada/.config/zed/settings.json"},
+		{"zed", roaming, `D:\Roaming\Zed\settings.json`},
+		{"lmstudio", linux, "/home/ada/.lmstudio/mcp.json"},
+		{"kilo", linux, "/home/ada/.config/Code/User/globalStorage/kilocode.kilo-code/settings/mcp_settings.json"},
+		{"roo", windows, `C:\Users\ada\AppData\Roaming\Code\User\globalStorage\rooveterinaryinc.roo-cline\settings\mcp_settings.json`},
+		{"amazon-q", mac, "/Users/ada/.aws/amazonq/mcp.json"},
 	} {
 		c, ok := Find(test.client)
 		if got := c.Files(test.place); !ok || got[0] != test.want {
@@ -81,7 +99,7 @@ func TestFiles(t *testing.T) {
 	if _, ok := Find("emacs"); ok {
 		t.Error("there is a client emacs")
 	}
-	if len(Names()) != 6 || len(All()) != 6 {
+	if len(Names()) != 14 || len(All()) != 14 {
 		t.Errorf("there are the clients %q", Names())
 	}
 	for _, c := range All() {
@@ -103,6 +121,14 @@ func TestProjects(t *testing.T) {
 		"vscode":         {folder + "/.vscode/mcp.json"},
 		"claude-desktop": nil,
 		"windsurf":       nil,
+		"opencode":       {folder + "/opencode.json", folder + "/opencode.jsonc", folder + "/.opencode/opencode.json", folder + "/.opencode/opencode.jsonc"},
+		"codex":          {folder + "/.codex/config.toml"},
+		"goose":          nil,
+		"zed":            {folder + "/.zed/settings.json"},
+		"lmstudio":       nil,
+		"kilo":           {folder + "/.kilocode/mcp.json"},
+		"roo":            {folder + "/.roo/mcp.json"},
+		"amazon-q":       {folder + "/.amazonq/mcp.json"},
 	} {
 		c, _ := Find(client)
 		var got []string

@@ -24,11 +24,13 @@ type found struct {
 // find collects the entries of the sources. Of entries with one name, it takes the one of
 // the first source, and within a source the last one.
 func (c Client) find(sources []Source) (all []found, notes []string, err error) {
+	var parts []string
 	for _, s := range sources {
-		d, err := open(s.Path, s.Data)
+		d, err := openSource(c, s)
 		if err != nil {
 			return nil, nil, err
 		}
+		s.keys = keysIn(c, d, s.keys)
 		if !c.comments && !d.root.IsStandard() {
 			notes = append(notes, fmt.Sprintf("%s has comments or trailing commas, which %s may refuse to read", s.Path, c.Title))
 		}
@@ -42,6 +44,10 @@ func (c Client) find(sources []Source) (all []found, notes []string, err error) 
 		here := make(map[string]int)
 		for _, m := range object(v).Members {
 			name := keyOf(m)
+			if c.parts && isPart(&m.Value) {
+				parts = append(parts, name)
+				continue
+			}
 			f := found{name, s, d, m}
 			if i, again := here[name]; again {
 				all[i] = f
@@ -54,6 +60,9 @@ func (c Client) find(sources []Source) (all []found, notes []string, err error) 
 			here[name] = len(all)
 			all = append(all, f)
 		}
+	}
+	if len(parts) > 0 {
+		notes = append(notes, fmt.Sprintf("left out, because only %s can start them: %s", c.Title, strings.Join(parts, ", ")))
 	}
 	return all, notes, nil
 }
@@ -95,6 +104,9 @@ func (c Client) convert(f found, path string) (converted, error) {
 				d.splice(v.StartOffset, v.EndOffset, quoted(s))
 			}
 		}
+	}
+	if d, err = c.dialect.translate(d, &to); err != nil {
+		return to, err
 	}
 	if d, err = open(f.source.Path, d.bytes()); err != nil {
 		return to, err
@@ -166,6 +178,7 @@ func (f found) inputs() map[string]input {
 // These are compiled when they are first needed, which most processes never do.
 var (
 	dollarName  = lazy.Regexp(`\$[A-Za-z_]\w*`)
+	braced      = lazy.Regexp(`\{(?:env|file):[^{}]*\}`)
 	reference   = lazy.Regexp(`\$\{([^{}]*)\}`)
 	windowsPath = lazy.Regexp(`^([A-Za-z]:[\\/]|\\\\)`)
 )
@@ -176,7 +189,7 @@ func (c Client) rewrite(s string, from Source, inputs map[string]input, to *conv
 	if c.dollar {
 		s = dollarName().ReplaceAllStringFunc(s, func(name string) string { return "${" + name[1:] + "}" })
 	}
-	return reference().ReplaceAllStringFunc(s, func(whole string) string {
+	s = reference().ReplaceAllStringFunc(s, func(whole string) string {
 		name := whole[2 : len(whole)-1]
 		kind, rest, _ := strings.Cut(name, ":")
 		switch {
@@ -208,6 +221,19 @@ func (c Client) rewrite(s string, from Source, inputs map[string]input, to *conv
 		}
 		return whole
 	})
+	if c.braces {
+		s = braced().ReplaceAllStringFunc(s, func(whole string) string {
+			kind, rest, _ := strings.Cut(whole[1:len(whole)-1], ":")
+			switch {
+			case kind == "env":
+				return "${" + rest + "}"
+			case !isAbsolute(rest) && !strings.HasPrefix(rest, "~"):
+				rest = filepath.Join(filepath.Dir(from.Path), rest)
+			}
+			return "${file:" + rest + "}"
+		})
+	}
+	return s
 }
 
 // taken lists variables that have a meaning already.

@@ -131,7 +131,7 @@ func TestAddAndRemove(t *testing.T) {
 		"crlf":             {"{\"s\": {\r\n\t\"x\": 1,\r\n\t\"a\": 2\r\n}}", "{\"s\": {\r\n\t\"a\": 2\r\n}}"},
 	} {
 		t.Run("without "+name, func(t *testing.T) {
-			got, err := without(Source{Path: "f", Data: []byte(test.old), keys: []string{"s"}}, []string{"x", "y"})
+			got, err := without(Client{}, Source{Path: "f", Data: []byte(test.old), keys: []string{"s"}}, []string{"x", "y"})
 			if err != nil || string(got) != test.want {
 				t.Errorf("got %v\n%s\nwant\n%s", err, got, test.want)
 			}
@@ -215,7 +215,7 @@ func FuzzEdits(f *testing.F) {
 						names = append(names, keyOf(m))
 					}
 				}
-				less, err := without(s, names)
+				less, err := without(Client{}, s, names)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
 // The functions of this file edit one of our own files, which is at path and has the
@@ -218,6 +220,7 @@ func SetArgument(path string, data []byte, name string, index int, value string)
 		if args != nil {
 			if array, ok := args.Value.Value.(*hujson.Array); ok {
 				elements := slices.DeleteFunc(slices.Clone(array.Elements), func(e hujson.Value) bool { return e.Value.Kind() == 'n' }) // as package config leaves them out
+				index += shellWords(entry, elements)
 				if index < len(elements) {
 					d.splice(elements[index].StartOffset, elements[index].EndOffset, quoted(value))
 					return nil
@@ -226,6 +229,24 @@ func SetArgument(path string, data []byte, name string, index int, value string)
 		}
 		return fmt.Errorf("%s: server %q has no argument %d", path, name, index)
 	})
+}
+
+// shellWords returns how many arguments of the entry are words of a Windows shell, such as "/c npx",
+// which package config takes away on other systems.
+func shellWords(entry *hujson.Value, elements []hujson.Value) int {
+	_, command := stringAt(entry, "command")
+	var words []string
+	for _, e := range elements {
+		word, _ := stringOf(e)
+		words = append(words, word)
+	}
+	if w, ok := program.ForWindows(command, words); ok && w.Known && runtime.GOOS != "windows" {
+		if n := len(words) - len(w.Args); n >= 0 && slices.Equal(words[n:], w.Args) {
+			return n
+		}
+		return len(words) // the command is in one argument
+	}
+	return 0
 }
 
 // A NewEntry is a server to be added: a command, or a URL.

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -185,4 +186,18 @@ func FuzzEntries(f *testing.F) {
 			t.Fatalf("%q is still in\n%s", name, data)
 		}
 	})
+}
+
+// The arguments of an entry for Windows are counted without the words of its shell.
+func TestSetArgumentForWindows(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there it runs as it is written")
+	}
+	got, err := SetArgument("f", []byte(`{"mcpServers": {"a": {"command": "cmd", "args": ["/c", "npx", "-y", "x"]}}}`), "a", 1, "x@1")
+	if want := `{"mcpServers": {"a": {"command": "cmd", "args": ["/c", "npx", "-y", "x@1"]}}}`; err != nil || string(got) != want {
+		t.Errorf("%s, %v", got, err)
+	}
+	if got, err := SetArgument("f", []byte(`{"mcpServers": {"a": {"command": "cmd", "args": ["/c", "npx -y x"]}}}`), "a", 1, "x@1"); err == nil {
+		t.Errorf("%s", got)
+	}
 }

@@ -64,7 +64,7 @@ func TestInstallLosesNothing(t *testing.T) {
 				if again, err := Install(c, s, entry); err != nil || !bytes.Equal(again, installed) {
 					t.Errorf("the second time it says %s, %v", again, err)
 				}
-				out, err := without(s, []string{EntryName})
+				out, err := without(c, s, []string{EntryName})
 				if err != nil || !bytes.Equal(out, data) {
 					t.Errorf("without our entry it says\n%s\nwas\n%s\n%v", out, data, err)
 				}
@@ -158,7 +158,7 @@ func TestImportLosesNothing(t *testing.T) {
 						t.Errorf("in ours it is not the same: %+v", o)
 					}
 				}
-				less, err := without(s, e.servers)
+				less, err := without(c, s, e.servers)
 				if err != nil {
 					t.Fatal(err)
 				}

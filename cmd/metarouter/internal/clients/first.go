@@ -27,7 +27,7 @@ func FirstFile(path, folder, home string) (data []byte, files bool) {
 	comment("  // The MCP servers that metarouter runs. An edit takes effect when this file is saved.")
 	comment("  // 'metarouter check' finds mistakes in it, 'metarouter doctor' tries the servers.")
 	comment("  // More servers: 'metarouter add NAME --write -- npx -y PACKAGE', 'metarouter add NAME URL --write',")
-	comment("  // or 'metarouter import CLIENT --write' for those of Claude, Gemini, Cursor, VS Code or Windsurf.")
+	comment("  // or 'metarouter import CLIENT --write' for those of Claude, Codex, Cursor, VS Code and others.")
 	comment("  // Write a secret as ${keyring:NAME}, and store it with 'metarouter secret set NAME'.")
 	line(`  "mcpServers": {`)
 	comment("    // Bundled with metarouter: units, summaries, personal data in texts, JSON Schema.")

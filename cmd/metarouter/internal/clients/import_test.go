@@ -284,6 +284,22 @@ func TestImportCommandLine(t *testing.T) {
 	}
 }
 
+// The filesystem server takes the roots of its client in place of its arguments.
+func TestImportOfFilesystemServer(t *testing.T) {
+	c, _ := Find("claude-desktop")
+	for args, want := range map[string]int{
+		`"-y", "@modelcontextprotocol/server-filesystem@1.2.3", "/a"`: 1,
+		`"run", "-i", "--rm", "mcp/filesystem", "/a"`:                 1,
+		`"-y", "@modelcontextprotocol/server-memory"`:                 0,
+	} {
+		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"a": {"command": "/bin/run", "args": [` + args + `]}}}`)}
+		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		if got := strings.Count(strings.Join(done.Notes, ""), `write "roots": false`); err != nil || got != want {
+			t.Errorf("%s: %q, %v", args, done.Notes, err)
+		}
+	}
+}
+
 // A router that serves is not taken over, and secrets are known wherever they stand.
 func TestImportKnowsRoutersAndSecrets(t *testing.T) {
 	c, _ := Find("claude-desktop")

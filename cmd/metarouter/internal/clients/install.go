@@ -52,10 +52,14 @@ var elsewhere = []string{"url", "serverUrl", "httpUrl", "headers"}
 // data unchanged if the entry is up to date. An entry of our name that starts another
 // program is an error: it is not ours, and nor are the secrets in its env.
 func Install(c Client, s Source, e Entry) ([]byte, error) {
+	if c.format != "" {
+		return installLines(c, s, e)
+	}
 	d, err := open(s.Path, s.Data)
 	if err != nil {
 		return nil, err
 	}
+	s.keys = keysIn(c, d, s.keys)
 	v, err := d.servers(s.keys)
 	if err != nil {
 		return nil, err
@@ -72,21 +76,17 @@ func Install(c Client, s Source, e Entry) ([]byte, error) {
 		d.set(m, fields(c.written(e, nil)...))
 		return d.bytes(), nil
 	}
-	theirs, err := c.convert(found{EntryName, s, d, *m}, s.Path)
-	if err != nil {
+	if err := notOurs(c, s, d, *m); err != nil {
 		return nil, err
-	}
-	if theirs.entry.Transport == config.Stdio && !theirs.entry.Self {
-		return nil, fmt.Errorf("%s has an entry %q that starts another program; rename or remove it", s.Path, EntryName)
 	}
 	if slices.ContainsFunc(elsewhere, func(key string) bool { return member(&m.Value, key) != nil }) {
 		d.remove(&m.Value, func(m hujson.ObjectMember) bool { return slices.Contains(elsewhere, keyOf(m)) })
 		return Install(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, e)
 	}
 	var missing []field
-	fresh := c.written(e, stringsOf(member(&m.Value, "args")))
+	fresh := c.written(e, slices.Concat(stringsOf(member(&m.Value, "command")), stringsOf(member(&m.Value, "args"))))
 	for _, key := range []string{"type", "transport", "transportType"} { // keys of a server on the network
-		if member(&m.Value, key) != nil && (key != "type" || !c.typed) {
+		if member(&m.Value, key) != nil && (key != "type" || !c.typed && c.entry == nil) {
 			fresh = append(fresh, field{key, text("stdio")})
 		}
 	}
@@ -108,9 +108,34 @@ func Install(c Client, s Source, e Entry) ([]byte, error) {
 	return d.bytes(), nil
 }
 
+// notOurs returns an error if the entry of our name starts another program.
+func notOurs(c Client, s Source, d *document, m hujson.ObjectMember) error {
+	theirs, err := c.convert(found{EntryName, s, d, m}, s.Path)
+	if err == nil && theirs.entry.Transport == config.Stdio && !theirs.entry.Self {
+		return fmt.Errorf("%s has an entry %q that starts another program; rename or remove it", s.Path, EntryName)
+	}
+	return err
+}
+
+// keysIn returns the keys that lead to the servers of a document: opencode 2 has them one object
+// deeper than opencode 1.
+func keysIn(c Client, d *document, keys []string) []string {
+	if c.Name != "opencode" || len(keys) != 1 {
+		return keys
+	}
+	deeper := append(slices.Clone(keys), "servers")
+	if v := d.at(deeper...); v == nil || object(v) == nil || member(v, "type") != nil || member(v, "command") != nil || member(v, "url") != nil {
+		return keys
+	}
+	return deeper
+}
+
 // written returns the fields of our entry. earlier are the arguments of the entry that it
 // replaces.
 func (c Client) written(e Entry, earlier []string) []field {
+	if c.entry != nil {
+		return c.entry(c, e, earlier)
+	}
 	var all []field
 	if c.typed {
 		all = append(all, field{"type", text("stdio")})
@@ -137,6 +162,14 @@ func (c Client) Passes(e Entry) []string {
 		return nil
 	}
 	return e.Variables
+}
+
+// Withheld says which variables the client does not pass on.
+func (c Client) Withheld() string {
+	if c.inherits {
+		return "variables that look secret"
+	}
+	return "variables"
 }
 
 // stringsOf returns the elements of an array of strings, or nil for another value.

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"bytes"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,6 +20,9 @@ const hidden = "•••"
 // others are empty. No value of JSON goes over the end of a line.
 func masked(path string, data []byte, from, to int) []string {
 	all := make([]string, to)
+	if extension := filepath.Ext(path); extension == ".toml" || extension == ".yaml" || extension == ".yml" {
+		return append(maskedLines(data), all...)
+	}
 	d, err := open(path, data)
 	if err != nil || len(bytes.TrimSpace(bytes.TrimPrefix(data, bom))) == 0 {
 		return all

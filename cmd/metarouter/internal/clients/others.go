@@ -98,8 +98,11 @@ func WithoutOthers(c Client, s Source, e Entry, others []Other, flags string) ([
 			names = append(names, o.Name)
 		}
 	}
+	if len(lost) == 0 && len(names) > 0 && c.format != "" {
+		return nil, fmt.Errorf("nothing was changed, since metarouter takes no lines out of files in %s; delete these servers from %s yourself, and leave --replace out: %s", c.format, s.Path, strings.Join(names, ", "))
+	}
 	if len(lost) == 0 {
-		return without(s, names)
+		return without(c, s, names)
 	}
 	var advice []string
 	if missing {
@@ -116,13 +119,16 @@ func WithoutOthers(c Client, s Source, e Entry, others []Other, flags string) ([
 }
 
 // without returns a client's file without the servers of those names.
-func without(s Source, names []string) ([]byte, error) {
+func without(c Client, s Source, names []string) ([]byte, error) {
+	if len(names) == 0 {
+		return s.Data, nil
+	}
 	d, err := open(s.Path, s.Data)
 	if err != nil {
 		return nil, err
 	}
-	v, err := d.servers(s.keys)
-	if err != nil || v == nil || len(names) == 0 {
+	v, err := d.servers(keysIn(c, d, s.keys))
+	if err != nil || v == nil {
 		return s.Data, err
 	}
 	d.remove(v, func(m hujson.ObjectMember) bool { return slices.Contains(names, keyOf(m)) })

@@ -79,6 +79,11 @@ func (c Client) count(sources []Source) (path string, n int) {
 	for _, f := range all {
 		// A project's file may be a stranger's, so it is only read as text.
 		entry := f.doc.data[f.member.Value.StartOffset:f.member.Value.EndOffset]
+		if d, err := open(f.source.Path, entry); err == nil {
+			if d, err = c.dialect.translate(d, new(converted)); err == nil {
+				entry = d.bytes()
+			}
+		}
 		text, err := config.ReadText(f.source.Path, slices.Concat([]byte(`{"mcpServers": {"": `), entry, []byte("}}")))
 		if err != nil || len(text.Servers) == 0 || text.Servers[0].Self || f.name == EntryName {
 			continue

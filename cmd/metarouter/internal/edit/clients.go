@@ -74,7 +74,7 @@ func Import(ctx context.Context, e *Editor, local *oneshot.Runner, client string
 	}
 	configs := e.Flags()
 	replace := "" // else the client would start them too
-	if o.File == "" && o.Project == "" && len(done.Conflicts) == 0 {
+	if o.File == "" && o.Project == "" && len(done.Conflicts) == 0 && c.Rewrites() {
 		replace = " --replace"
 	}
 	e.Console.Note("next: metarouter check%s, then metarouter install %s%s%s --write", configs, c.Name, configs, replace)
@@ -223,7 +223,7 @@ func noteEntry(e *Editor, c clients.Client, entry clients.Entry, own clients.Our
 	}
 	noteOwnConfiguration(e, c, entry, own, slices.ContainsFunc(others, func(o clients.Other) bool { return !o.Router }))
 	if passed := c.Passes(entry); len(passed) > 0 {
-		e.Console.Note("note: %s keeps variables that look secret from servers, unless the entry names them as this one does: %s", c.Title, strings.Join(passed, ", "))
+		e.Console.Note("note: %s keeps %s from servers, unless the entry names them as this one does: %s", c.Title, c.Withheld(), strings.Join(passed, ", "))
 	}
 	if replace {
 		noteDisabledServers(e, c, others)
@@ -314,6 +314,10 @@ func noteOtherServers(e *Editor, c clients.Client, others []clients.Other) {
 		}
 	}
 	say("these entries start metarouter too", routers, "remove them")
-	say("these servers would run twice, once started by "+c.Title+" and once by metarouter", twice, "--replace takes them out of %s's file", c.Title)
+	advice := "--replace takes them out of " + c.Title + "'s file"
+	if !c.Rewrites() {
+		advice = "delete them from " + c.Title + "'s file"
+	}
+	say("these servers would run twice, once started by "+c.Title+" and once by metarouter", twice, "%s", advice)
 	say("not in metarouter yet", alone, "'metarouter import %s --write' copies them", c.Name)
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -52,6 +53,7 @@ func differences(a, b config.Server) (all []string) {
 	differ(a.Cwd != b.Cwd, "cwd")
 	differ(!slices.Equal(a.InheritEnv, b.InheritEnv), "inheritEnv")
 	plain("killStrays", !a.KeepStrays, !b.KeepStrays)
+	differ(!reflect.DeepEqual(a.Roots, b.Roots), "roots")
 	plain("disabled", a.Disabled, b.Disabled)
 	plain("lazy", a.Lazy, b.Lazy)
 	plain("timeout", a.Timeout, b.Timeout)

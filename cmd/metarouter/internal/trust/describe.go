@@ -3,6 +3,7 @@ package trust
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -71,6 +73,7 @@ var (
 	notesOfServer = map[string]string{
 		"envFile":       "more variables; the approval does not cover what is in this file",
 		"inheritEnv":    "variables of yours that it gets",
+		"roots":         "folders that it gets in place of the client's",
 		"headersHelper": "a command that runs at each connection",
 
 		"oauth.authServerMetadataUrl": "names who gets the login: your browser is sent there, and so are client secrets",
@@ -172,8 +175,54 @@ func (p *page) file(root *hujson.Object) {
 }
 
 func (p *page) server(name string, v hujson.Value) {
-	p.section(name, Quote(name), p.marks[name], v, part{harmless: harmlessOfServer, notes: notesOfServer})
+	of := part{page: p, harmless: harmlessOfServer, notes: notesOfServer}
+	p.section(name, Quote(name), p.marks[name], v, of)
+	of.windows(v)
 	p.begin() // if it has no key that is shown
+}
+
+// windows shows what a command line for Windows runs on other systems.
+func (p part) windows(v hujson.Value) {
+	entry, _ := v.Value.(*hujson.Object)
+	if entry == nil || runtime.GOOS == "windows" {
+		return
+	}
+	var command string
+	var args []string
+	members := entry.Members
+	for _, m := range entry.Members {
+		if inner, ok := m.Value.Value.(*hujson.Object); ok && keyOf(m) == "command" {
+			members = slices.Concat(members, inner.Members) // in Zed's dialect
+		}
+	}
+	for _, m := range members {
+		switch value := m.Value.Value.(type) {
+		case hujson.Literal:
+			if key := keyOf(m); key == "command" || key == "path" {
+				command = value.String()
+			}
+		case *hujson.Array:
+			if keyOf(m) != "args" {
+				continue
+			}
+			args = nil
+			for _, e := range value.Elements {
+				if word, ok := e.Value.(hujson.Literal); ok && word.Kind() != 'n' {
+					args = append(args, word.String())
+				}
+			}
+		}
+	}
+	w, ok := program.ForWindows(command, args)
+	if !ok || w.Command == "" {
+		return
+	}
+	var words []string
+	before := ""
+	for _, word := range append([]string{w.Command}, w.Args...) {
+		words, before = append(words, p.short(Quote(masking("args", "", before)(word)))), word
+	}
+	p.line("  %-14s %s (the entry is for Windows)", "runs here", strings.Join(words, " "))
 }
 
 // begin writes the title of a part that has no line yet.

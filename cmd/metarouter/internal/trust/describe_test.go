@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -224,7 +225,7 @@ var (
 	shownOfServer = set(
 		"command", "command.path", "command.args", "command.env", "args", "env", "envFile", "cwd", "inheritEnv", "type", "transport", "transportType",
 		"url", "httpUrl", "serverUrl", "headers", "disabled", "enabled", "capabilities", "group", "service", "validate", "retry", "tools", "tools.allow",
-		"tools.deny", "tools.rename", "questionsPerMinute", "trustHints", "killStrays", "includeTools", "headersHelper",
+		"tools.deny", "tools.rename", "questionsPerMinute", "trustHints", "killStrays", "roots", "includeTools", "headersHelper",
 		"oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.clientSecret", "oauth.privateKey", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "excludeTools", "disabledTools",
 	)
 )
@@ -391,5 +392,26 @@ func TestDescribeShowsWhoIsLetIn(t *testing.T) {
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// An approval shows what an entry for Windows runs on other systems.
+func TestDescribeForWindows(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there it runs as it is written")
+	}
+	for text, want := range map[string]string{
+		`{"command": "cmd", "args": ["/c", "npx", "-y", "x"]}`:                  `runs here      npx -y x (the entry is for Windows)`,
+		`{"command": {"path": "C:\\a\\npx.cmd", "args": ["x"]}}`:                `runs here      npx x`,
+		`{"command": "cmd", "args": ["/c", "npx", "--token", "secretsecret1"]}`: `runs here      npx --token •••`,
+	} {
+		if got := strings.ReplaceAll(describe(textOf(t, `{"mcpServers": {"a": `+text+`}}`)), "'", `"`); !strings.Contains(got, want) {
+			t.Errorf("%s is shown as\n%s", text, got)
+		}
+	}
+	for _, text := range []string{`{"command": "npx", "args": ["x"]}`, `{"command": "cmd", "args": ["/c", "a & b"]}`} {
+		if got := describe(textOf(t, `{"mcpServers": {"a": `+text+`}}`)); strings.Contains(got, "runs here") {
+			t.Errorf("%s is shown as\n%s", text, got)
+		}
 	}
 }

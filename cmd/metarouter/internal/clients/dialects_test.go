@@ -1,0 +1,277 @@
+package clients
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+const codexFile = `model = "m" # mine
+
+[mcp_servers.files]
+command = "npx"
+args = ["-y", "pkg", 80]
+env = { DEBUG = true }
+env_vars = ["A", { name = "B", source = "local" }]
+startup_timeout_sec = 20
+tool_timeout_sec = 90.5
+enabled_tools = ["read"]
+disabled_tools = ["write"]
+default_tools_approval_mode = "prompt"
+
+[mcp_servers.files.tools.read]
+approval_mode = "approve"
+
+[mcp_servers.none]
+command = "x"
+enabled_tools = []
+
+[mcp_servers.web]
+url = "https://a.example"
+bearer_token_env_var = "T"
+http_headers = { "X-A" = "b" }
+env_http_headers = { "X-B" = "C" }
+enabled = false
+scopes = ["r"]
+`
+
+const gooseFile = `GOOSE_PROVIDER: openai # mine
+extensions:
+    # the first
+    developer: {enabled: true, type: builtin, name: developer}
+    github:
+        enabled: true
+        type: stdio
+        cmd: npx
+        args: [-y, pkg]
+        envs: {P: 8080}
+        env_keys: [KEY, P]
+        timeout: 300
+        available_tools: [read]
+        bundled: null
+    old:
+        enabled: false
+        config: {type: streamable_http, uri: "https://a.example", headers: {A: b}}
+GOOSE_MODE: auto
+`
+
+const opencodeFile = `{
+  // mine
+  "mcp": {
+    "a": {"type": "local", "command": ["python3", "s.py"], "environment": {"K": "{env:KEY}", "F": "{file:~/f}", "R": "{file:r}"}, "enabled": false, "timeout": 9000},
+    "b": {"type": "remote", "url": "https://a.example", "oauth": {"scope": "r"}}, // there
+    "policy": {"enabled": true},
+  },
+}
+`
+
+const opencode2File = `{"mcp": {"servers": {
+  "a": {"type": "local", "command": ["x"], "timeout": {"startup": 9000, "request": 5}, "disabled": true},
+  "b": {"type": "remote", "url": "https://a.example", "oauth": {"client_id": "i"}}
+}}}`
+
+const zedFile = `{
+  "context_servers": {
+    "new": {"command": "npx", "args": ["x"], "env": {}},
+    "old": {"source": "custom", "command": {"path": "npx", "args": ["y"]}},
+    "ext": {"source": "extension", "settings": {}},
+    "web": {"url": "https://a.example", "headers": {"A": "b"}},
+  },
+}
+`
+
+// What each client's dialect says in another way is what our file says.
+func TestImportDialects(t *testing.T) {
+	for _, v := range []string{"A", "B", "T", "C", "KEY"} {
+		t.Setenv(v, "v-"+v)
+	}
+	for _, tc := range []struct {
+		client, data string
+		want         map[string]config.Server // what is compared of them
+		notes        []string
+	}{
+		{"codex", codexFile, map[string]config.Server{
+			"files": {Command: "npx", Args: []string{"-y", "pkg", "80"}, Env: map[string]string{"DEBUG": "true"}, InheritEnv: []string{"A", "B"}, StartTimeout: 20e9, Timeout: 90.5e9,
+				Tools: config.ToolFilter{Allow: []string{"read"}, Deny: []string{"write"}}},
+			"none": {Command: "x", Tools: config.ToolFilter{Deny: []string{"*"}}, StartTimeout: 90e9, Timeout: 300e9},
+			"web": {URL: "https://a.example", Headers: map[string]string{"Authorization": "Bearer v-T", "X-A": "b", "X-B": "v-C"}, Disabled: true,
+				OAuth: &config.OAuth{Scopes: []string{"r"}}, StartTimeout: 90e9, Timeout: 300e9},
+		}, []string{`"files": has "tools", which only Codex reads`, `has "default_tools_approval_mode"`}},
+		{"goose", gooseFile, map[string]config.Server{
+			"github": {Command: "npx", Args: []string{"-y", "pkg"}, Env: map[string]string{"P": "8080", "KEY": "v-KEY"}, StartTimeout: 90e9, Timeout: 300e9, Tools: config.ToolFilter{Allow: []string{"read"}}},
+			"old":    {URL: "https://a.example", Headers: map[string]string{"A": "b"}, Disabled: true, StartTimeout: 90e9, Timeout: 300e9},
+		}, []string{"only Goose can start them: developer", `gets KEY from the secrets of Goose`}},
+		{"opencode", opencodeFile, map[string]config.Server{
+			"a": {Command: "python3", Args: []string{"s.py"}, Env: map[string]string{"K": "v-KEY", "F": "${file:~/f}", "R": "${file:/w/r}"}, Disabled: true, StartTimeout: 9e9, Timeout: 300e9},
+			"b": {URL: "https://a.example", StartTimeout: 90e9, Timeout: 300e9},
+		}, []string{"only opencode can start them: policy"}},
+		{"opencode", opencode2File, map[string]config.Server{
+			"a": {Command: "x", Disabled: true, StartTimeout: 9e9, Timeout: 5e6},
+			"b": {URL: "https://a.example", OAuth: &config.OAuth{ClientID: "i"}, StartTimeout: 90e9, Timeout: 300e9},
+		}, nil},
+		{"zed", zedFile, map[string]config.Server{
+			"new": {Command: "npx", Args: []string{"x"}, StartTimeout: 90e9, Timeout: 300e9},
+			"old": {Command: "npx", Args: []string{"y"}, StartTimeout: 90e9, Timeout: 300e9},
+			"web": {URL: "https://a.example", Headers: map[string]string{"A": "b"}, StartTimeout: 90e9, Timeout: 300e9},
+		}, []string{"only Zed can start them: ext"}},
+	} {
+		c, _ := Find(tc.client)
+		done, err := Import(c, []Source{{Path: "/w/f", keys: c.keys, Data: []byte(tc.data)}}, "/m.json", nil, Ours{}, KeepOurs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := config.Read("/m.json", done.Data)
+		if err != nil || len(read.Servers) != len(tc.want) {
+			t.Fatalf("%s: %v in\n%s", tc.client, err, done.Data)
+		}
+		for _, s := range read.Servers {
+			got := config.Server{Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, OAuth: tc.want[s.Name].OAuth, InheritEnv: s.InheritEnv,
+				Disabled: s.Disabled, StartTimeout: s.StartTimeout, Timeout: s.Timeout, Tools: s.Tools}
+			if want := tc.want[s.Name]; !reflect.DeepEqual(got, want) || s.Misconfigured != "" {
+				t.Errorf("%s: %q is %+v %s, want %+v", tc.client, s.Name, got, s.Misconfigured, want)
+			}
+			if o := tc.want[s.Name].OAuth; o != nil && (s.OAuth == nil || s.OAuth.ClientID != o.ClientID || !reflect.DeepEqual(s.OAuth.Scopes, o.Scopes)) {
+				t.Errorf("%s: the login of %q is %+v", tc.client, s.Name, s.OAuth)
+			}
+		}
+		for _, want := range tc.notes {
+			if notes := strings.Join(done.Notes, "\n"); !strings.Contains(notes, want) {
+				t.Errorf("%s: no note says %s:\n%s", tc.client, want, notes)
+			}
+		}
+	}
+}
+
+// Our entry goes into files of each dialect, and all else stays as it is. The second time there is
+// nothing to do.
+func TestInstallDialects(t *testing.T) {
+	e := Entry{Command: `C:\a b\metarouter.exe`, Configs: []string{`/"mcp".json`}, Variables: []string{"KEY"}}
+	for _, tc := range []struct{ client, data, want string }{
+		{"codex", codexFile, "\n[mcp_servers.metarouter]\ncommand = \"C:\\\\a b\\\\metarouter.exe\"\nargs = [\"serve\", \"--config\", \"/\\\"mcp\\\".json\"]\nenv_vars = [\"KEY\"]\n"},
+		{"codex", "a = 1", "\n\n[mcp_servers.metarouter]\n"},
+		{"codex", "", "[mcp_servers.metarouter]\n"},
+		{"codex", "a = 1\r\n", "\r\n[mcp_servers.metarouter]\r\n"},
+		{"goose", gooseFile, "    metarouter:\n        enabled: true\n        type: \"stdio\"\n"},
+		{"goose", "", "extensions:\n  metarouter:\n    enabled: true\n"},
+		{"goose", "a: b\r\n", "\r\nextensions:\r\n  metarouter:\r\n"},
+		{"goose", "extensions:\nb: c\n", "extensions:\n  metarouter:\n    enabled: true\n"},
+		{"goose", "extensions: # mine\n  x: {enabled: true}\n", "extensions: # mine\n  metarouter:\n"},
+		{"opencode", opencodeFile, `"command": ["C:\\a b\\metarouter.exe", "serve", "--config", "/\"mcp\".json"]`},
+		{"opencode", opencode2File, `"metarouter": {`},
+		{"zed", zedFile, `"metarouter": {`},
+	} {
+		c, _ := Find(tc.client)
+		s := Source{Path: "f", keys: c.keys, Data: []byte(tc.data)}
+		got, err := Install(c, s, e)
+		if err != nil || !strings.Contains(string(got), tc.want) {
+			t.Errorf("%s: no %q in\n%s\n%v", tc.client, tc.want, got, err)
+			continue
+		}
+		rest := string(got)
+		for line := range strings.Lines(tc.data) { // all lines are there, in order
+			if _, after, ok := strings.Cut(rest, strings.TrimSuffix(strings.TrimRight(line, "\r\n"), "}}}")); ok {
+				rest = after
+			} else {
+				t.Errorf("%s: the line %q is not in\n%s", tc.client, line, got)
+			}
+		}
+		s.Data = got
+		if again, err := Install(c, s, e); err != nil || string(again) != string(got) {
+			t.Errorf("%s: the second time it says\n%s\n%v", tc.client, again, err)
+		}
+		all, _, err := c.find([]Source{s})
+		if err != nil || all == nil {
+			t.Fatal(err)
+		}
+		for _, f := range all {
+			if entry, err := c.convert(f, "/m.json"); f.name == EntryName && (err != nil || entry.entry.Command != e.Command) {
+				t.Errorf("%s: our entry is read as %+v, %v", tc.client, entry.entry, err)
+			}
+		}
+	}
+}
+
+// Where no lines can be added safely, and where our entry differs, the error has the lines.
+func TestInstallByHand(t *testing.T) {
+	e := Entry{Command: "/m", Configs: []string{"/mcp.json"}}
+	for _, tc := range []struct{ client, data, want string }{
+		{"codex", "mcp_servers = { a = { command = \"x\" } }\n", "add these lines by hand:\n[mcp_servers.metarouter]\ncommand = \"/m\""},
+		{"codex", "[mcp_servers.metarouter]\ncommand = \"metarouter\"\nargs = [\"serve\"]\n", "replace it by these lines"},
+		{"codex", "[mcp_servers.metarouter]\ncommand = \"other\"\n", "starts another program"},
+		{"codex", "a = ", "is no TOML that can be read (line 1"},
+		{"codex", "a = " + strings.Repeat("[", 1<<20), "brackets"},
+		{"goose", "extensions: {}\n", "add these lines by hand:\nextensions:\n  metarouter:\n    enabled: true"},
+		{"goose", "extensions: {a: {enabled: true, cmd: x}}\n", "add these lines by hand"},
+		{"goose", "a: b\n---\nc: d\n", "add these lines by hand"},
+		{"goose", "a: [sk-secret\n", "is no YAML that can be read (line"},
+	} {
+		c, _ := Find(tc.client)
+		got, err := Install(c, Source{Path: "f", keys: c.keys, Data: []byte(tc.data)}, e)
+		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "sk-secret") {
+			t.Errorf("%s: %.60q: %v\n%s", tc.client, tc.data, err, got)
+		}
+	}
+	c, _ := Find("codex")
+	s := Source{Path: "f.toml", keys: c.keys, Data: []byte(codexFile)}
+	if _, err := WithoutOthers(c, s, e, []Other{{Name: "none", Ours: "none"}}, ""); err == nil || !strings.Contains(err.Error(), "delete these servers from f.toml yourself") {
+		t.Errorf("--replace: %v", err)
+	}
+}
+
+// The diff of a file in TOML or YAML shows our entry, and no value of the others.
+func TestDiffOfLines(t *testing.T) {
+	for file, text := range map[string]string{
+		"c.toml": "[mcp_servers.a]\ntoken = \"geheim\"\nargs = [\n  \"geheim\",\n]\n'geheim=x' = 1\n# geheim: x\n\n[mcp_servers.metarouter]\ncommand = \"/m\"\n",
+		"c.yaml": "extensions:\n  metarouter:\n    cmd: \"/m\"\n  a:\n    envs:\n      A: geheim\n    text: |\n      geheim\n      - geheim: x\n",
+	} {
+		got := Diff(file, nil, []byte(text))
+		if strings.Contains(got, "geheim") || !strings.Contains(got, `"/m"`) {
+			t.Errorf("%s is shown as\n%s", file, got)
+		}
+	}
+}
+
+func FuzzLines(f *testing.F) {
+	for _, text := range []string{codexFile, gooseFile, "extensions: {}", "extensions:\n- a\n", "a: &a [*a]", "\ufeffextensions:\r\n  x:\r\n", "[[mcp_servers]]\n"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, name := range []string{"codex", "goose"} {
+			c, _ := Find(name)
+			s := Source{Path: "f", keys: c.keys, Data: data}
+			got, err := Install(c, s, Entry{Command: "/metarouter"})
+			if err != nil {
+				continue
+			}
+			s.Data = got
+			if again, err := Install(c, s, Entry{Command: "/metarouter"}); err != nil || string(again) != string(got) {
+				t.Errorf("%s: again: %v\n%s", name, err, again)
+			}
+			Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		}
+		if got := maskedLines(data); len(got) != len(lines(data)) {
+			t.Errorf("%d lines are shown of %d", len(got), len(lines(data)))
+		}
+	})
+}
+
+// Of two files in one folder, the one that is there is the user's.
+func TestUsualSourceOfTwoNames(t *testing.T) {
+	home := t.TempDir()
+	path := filepath.Join(home, ".config", "opencode", "opencode.jsonc")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(opencodeFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, _ := Find("opencode")
+	place := Place{OS: "linux", Home: home, Env: func(string) string { return "" }, Glob: func(string) []string { return nil }}
+	if s, notes := c.UsualSource(place); filepath.Clean(s.Path) != path || len(notes) > 0 {
+		t.Errorf("the file is %s, %q", s.Path, notes)
+	}
+}
