@@ -20,13 +20,14 @@ type ServerRow struct {
 	LastError       string `json:"last_error"`
 	Several         string `json:"several,omitempty"` // which processes it has, and why, if it has several
 	Node            string `json:"node,omitempty"`    // the node that has it, if it is another one
+	Repairs         string `json:"repairs,omitempty"` // what it does that other clients may not understand, and what was repaired
 }
 
 // ServerRows returns the rows of the servers, never nil.
 func ServerRows(servers []adapter.ServerInfo) []ServerRow {
 	rows := make([]ServerRow, len(servers))
 	for i, s := range servers {
-		rows[i] = ServerRow{s.Name, string(s.State), s.Transport, s.Era, s.ProtocolVersion, s.Tools, s.PID, s.Restarts, s.LastError, s.Several(), s.Node()}
+		rows[i] = ServerRow{s.Name, string(s.State), s.Transport, s.Era, s.ProtocolVersion, s.Tools, s.PID, s.Restarts, s.LastError, s.Several(), s.Node(), s.Tolerated()}
 	}
 	return rows
 }

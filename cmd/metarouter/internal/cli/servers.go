@@ -230,6 +230,7 @@ func factsOf(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 	if s.StrayLines > 0 {
 		add("stdout", console.Counted(int(s.StrayLines), "line")+" on it that were no messages; 'metarouter doctor' says more")
 	}
+	add("repairs", s.Repairs)
 	add("last error", s.LastError)
 	if s.LastError != "" && s.PID == 0 && (s.Login == nil || s.Login.Needed == "") {
 		add("", "'metarouter doctor' says what to do")
