@@ -124,6 +124,7 @@ func TestStart(t *testing.T) {
 		"its value":        {given, exited(1, "SLACK_TOKEN must be set"), "does not accept its variable SLACK_TOKEN", "check the value"},
 		"usage":            {stdio("fs"), exited(1, "Usage: mcp-fs <folder> [folder…]"), "does not understand its arguments", "mcp-fs <folder>"},
 		"serves over HTTP": {stdio("x"), late("Server running on http://0.0.0.0:3000/mcp (press ^C)"), "over HTTP instead of stdin", `"url": "http://127.0.0.1:3000/mcp"`},
+		"wants headers":    {stdio("x"), late(), "did not answer within 90 s", "only to a server that has written one"},
 		"pulls an image":   {stdio("docker run x"), late("Unable to find image 'x' locally"), "did not answer within 90 s", "startTimeout"},
 
 		"nothing said": {stdio("x"), exited(0), "at once, without an error and without an MCP message", "is this the right program"},

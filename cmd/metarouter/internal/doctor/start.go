@@ -231,7 +231,7 @@ func explainTimeout(x *findings, entry config.Server, s status.Status, printed [
 			readsReadme, tail(printed)...)
 	default:
 		x.add(Broken, fmt.Sprintf("it runs, but did not answer within %s.", short(f.After)),
-			fmt.Sprintf(`is this program an MCP server, and does it use stdin and stdout? If it only needs more time, write %s into its entry`, longer), tail(printed)...)
+			fmt.Sprintf(`is this program an MCP server, and does it use stdin and stdout, one message a line? metarouter sends Content-Length headers only to a server that has written one. If it only needs more time, write %s into its entry`, longer), tail(printed)...)
 	}
 }
 
