@@ -44,6 +44,7 @@ type need struct {
 	peek     bool // a running router is asked even if the configuration is not trusted
 	observed bool // a router of this process records calls in the access log and in traces
 	quiet    bool // a router of this process notes no problems of its configuration
+	several  bool // it is noted that several routers run
 
 	// alone is called before a router of this process is opened, and may change its configuration.
 	alone func(*config.Config) error
@@ -69,6 +70,9 @@ func (e *Env) ask(ctx context.Context, n need, do func(context.Context, *client)
 		}
 	}
 	if running := e.running(ctx, c); len(running) > 0 {
+		if n.several && len(running) > 1 {
+			e.Note("%d routers run with this configuration, such as one of 'serve --http' and one that stdio clients share; each has its own copy of the servers, and this is the newest router", len(running))
+		}
 		if !n.all {
 			running = running[:1]
 		}
