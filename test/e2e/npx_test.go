@@ -87,6 +87,9 @@ func checkNPX(t *testing.T, s *setup) (pids []int) {
 	if st := states["missing"]; !strings.Contains(st.LastError, "npx could not fetch nowhere: it exited with status 1; npm error code E404") {
 		t.Errorf("one that is not there: %+v", st)
 	}
+	if out, _, _ := s.run("servers"); !strings.Contains(out, "npm does not find the package nowhere") || strings.Contains(out, "npm error") {
+		t.Errorf("servers prints %s", out)
+	}
 	router := 0
 	for i := range 10 {
 		name := fmt.Sprint("s", i)

@@ -304,7 +304,7 @@ func npmReason(printed *process.Tail) string {
 	if len(said) == 0 {
 		return printed.Reason()
 	}
-	return "; npm error " + strings.Join(said[:min(len(said), 4)], " | ")
+	return "; npm error " + said[0] // such as "code E404"
 }
 
 // isMissing reports whether npm says that the package does not exist: trying again at

@@ -122,7 +122,7 @@ func meant(q *query, c config.Config) (of []string, named string, err error) {
 	if err == nil {
 		return []string{named}, "", nil
 	}
-	if _, misspelled := config.Similar(named, configfile.ServerNames(c)); misspelled || q.has("capability") {
+	if _, misspelled := configfile.Similar(named, configfile.ServerNames(c)); misspelled || q.has("capability") {
 		return nil, "", err
 	}
 	return nil, named, nil

@@ -37,6 +37,11 @@ type Env struct {
 	Profile    *string // --profile; nil if it is not given
 }
 
+// Note prints a note, whose commands name the files of --config.
+func (e *Env) Note(format string, args ...any) {
+	e.Console.Note("%s", e.Files.Advise(fmt.Sprintf(format, args...)))
+}
+
 // A need says which router a command needs. The zero value is the newest one that runs, or else one
 // of this process.
 type need struct {

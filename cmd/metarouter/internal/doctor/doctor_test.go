@@ -104,6 +104,7 @@ func TestStart(t *testing.T) {
 		"no network":       {stdio("npx -y pkg@1"), fetch("npm error code EAI_AGAIN"), "can't reach its registry (EAI_AGAIN)", "HTTPS_PROXY"},
 		"not my cache":     {stdio("npx -y pkg@1"), fetch("npm error Your cache folder contains root-owned files"), "another user", "chown"},
 		"fetching":         {stdio("npx -y pkg@1"), fetch("what?"), "npx could not fetch pkg@1", "npx -y pkg@1"},
+		"silent npx":       {stdio("npx -y pkg"), fetch(), "npx could not fetch pkg@1", "~/.npm/_logs"},
 		"slow network":     {stdio("npx -y pkg"), &status.Fault{Kind: status.TimedOut, After: 90 * time.Second, Doing: "npx is fetching pkg"}, "npx is fetching pkg, and had not finished after 90 s", `(npx -y pkg), or write "startTimeout": "3m"`},
 		"uv: no package":   {stdio("uvx nope"), exited(1, "  × No solution found when resolving tool dependencies:", "  ╰─▶ Because nope was not found in the package registry and you require nope,"), "PyPI has no package nope", "pypi.org"},
 		"uv: no program":   {stdio("uvx x"), exited(1, "An executable named `x` is not provided by package `y`."), "has no program x", `"--from"`},

@@ -44,7 +44,11 @@ func explainFailure(x *findings, c Case, entry config.Server, s status.Status) {
 	case status.FolderMissing:
 		x.add(Broken, fmt.Sprintf("the folder that it should run in, %s, does not exist.", f.Folder), `make the folder, or correct "cwd" in its entry`)
 	case status.FetchFailed:
-		x.add(Broken, fmt.Sprintf("%s could not fetch %s.", f.Command, strings.Join(f.Fetches, ", ")), rerun(entry), tail(printed)...)
+		fix := rerun(entry)
+		if len(printed) == 0 && strings.HasPrefix(f.Command, "np") {
+			fix = "read npm's newest log in the folder ~/.npm/_logs, or that of its \"cache\" setting; then " + fix
+		}
+		x.add(Broken, fmt.Sprintf("%s could not fetch %s.", f.Command, strings.Join(f.Fetches, ", ")), fix, tail(printed)...)
 	case status.Exited:
 		explainExit(x, entry, f)
 	case status.TimedOut:
