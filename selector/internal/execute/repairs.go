@@ -42,7 +42,7 @@ func (e *Executor) countRepairs(server, of, what string) {
 		found, _ = e.repairs.LoadOrStore(server, new(repairs))
 	}
 	for _, kind := range kindsOf(what) {
-		if found.(*repairs).count(status.Repair{Of: of, What: kind, Times: 1}) {
+		if found.(*repairs).count(status.Repair{Of: of, What: kind, Times: 1}) && of == "results" { // arguments are the models'
 			e.Log.Warn("repaired "+of, zap.String("server", server), zap.String("repair", kind))
 		}
 	}
