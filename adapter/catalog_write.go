@@ -306,7 +306,8 @@ func (w *catalogWriter) logChanges(server string, before, after []registry.Norma
 	changed, added, removed, details := changesOf(before, after)
 	if changed+added+removed > 0 {
 		w.log.Info("the server lists other tools than before", zap.String("server", server),
-			zap.Int("changed", changed), zap.Int("new", added), zap.Int("removed", removed), zap.Strings("changes", details))
+			zap.Int("changed", changed), zap.Int("new", added), zap.Int("removed", removed))
+		w.log.Debug("tools that the server changed", zap.String("server", server), zap.Strings("changes", details))
 	}
 }
 

@@ -58,6 +58,7 @@ func (f *fleet) Servers() []ServerInfo {
 	all := make([]ServerInfo, len(servers))
 	for i, st := range servers {
 		_, byHand := now.byHand[st.Name]
+		st.Repairs = f.selector.Repairs(st.Name)
 		all[i] = ServerInfo{st, f.selector.Load(st.Name), len(snapshot.Server(st.Name)), byHand}
 	}
 	return all

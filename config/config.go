@@ -32,6 +32,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/reference"
@@ -287,6 +288,9 @@ const (
 
 // IsWarning reports whether the severity is "warning".
 func (p Problem) IsWarning() bool { return p.Severity == severityWarning }
+
+// IsClearSecret reports whether the problem is a secret in clear text.
+func (p Problem) IsClearSecret() bool { return strings.Contains(p.Message, clearText) }
 
 func (p Problem) Error() string {
 	where := p.File

@@ -185,6 +185,9 @@ func set[T any](d *decoder, to *T, read reader[T]) func(hujson.ObjectMember) {
 			return
 		}
 		wrong, _ := errors.AsType[*misfit](inside(m.Name.StartOffset, "", err))
+		if n, ok := any(*to).(int); ok && n > 0 && wrong.path == "" {
+			wrong.err = fmt.Errorf("%w; write a number such as %d", wrong.err, n)
+		}
 		d.guard(d.reject, d.level)(wrong.offset, "%q %v", keyOf(m)+wrong.path, wrong.err)
 	}
 }

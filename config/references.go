@@ -39,6 +39,8 @@ func (d *decoder) argument(v hujson.Value) (string, error) {
 	return s, err
 }
 
+const clearText = " is a secret in clear text"
+
 // warnOfSecrets warns of the secrets that the entry o has as text.
 func (d *decoder) warnOfSecrets(o *hujson.Object) {
 	warn := func(offset int, path, name, value string) {
@@ -59,7 +61,7 @@ func (d *decoder) warnOfSecrets(o *hujson.Object) {
 		if scheme, _, ok := strings.Cut(value, " "); ok && strings.HasPrefix(path, "headers") {
 			before = scheme + " "
 		}
-		d.warn(offset, "%q is a secret in clear text; to keep it out of the file, run: metarouter secret set %s, and write \"%s${keyring:%s}\" in its place", path, stored, before, stored)
+		d.warn(offset, "%q"+clearText+"; to keep it out of the file, run: metarouter secret set %s, and write \"%s${keyring:%s}\" in its place", path, stored, before, stored)
 	}
 	for _, key := range []string{"command", "env", "headers", "args"} {
 		m, _ := member(o, key)

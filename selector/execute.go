@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/execute"
 )
@@ -137,6 +138,9 @@ func (s *Selector) Relay(ctx context.Context, server string, r session.Request) 
 
 // ForgetClient forgets with which replicas of servers a client stays that has left. home is its session.
 func (s *Selector) ForgetClient(home session.Client) { s.executor.ForgetClient(home) }
+
+// Repairs returns how often results of the server, and arguments for its tools, were repaired.
+func (s *Selector) Repairs(server string) []status.Repair { return s.executor.Repairs(server) }
 
 // Load returns how busy the server is with calls.
 func (s *Selector) Load(server string) Load { return s.executor.Load(server) }

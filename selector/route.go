@@ -134,7 +134,10 @@ func argumentsOf(c Call) json.RawMessage {
 
 // harmful are the inferred capabilities of tools that [Route] does not run by itself, unless
 // their server declares them read-only.
-var harmful = []string{"write", "delete", "payment"}
+var (
+	harmful = []string{"write", "delete", "payment"}
+	harms   = []string{"write", "delete", "pay"} // what they do
+)
 
 // belowThreshold says that the confidence is below the threshold; "" if it is not. The
 // confidence is rounded down, so that 0.499 is not shown as 0.50.
@@ -159,7 +162,7 @@ func Harmless(t *registry.NormalizedTool) (ok bool, reason string) {
 		return false, "its server does not say that it is harmless (readOnlyHint true, or destructiveHint false)"
 	}
 	if i := slices.IndexFunc(harmful, func(tag string) bool { return slices.Contains(t.Capabilities, tag) }); i >= 0 {
-		return false, fmt.Sprintf("it has the capability %q", harmful[i])
+		return false, "its name or description says that it may " + harms[i]
 	}
 	return true, ""
 }

@@ -34,6 +34,9 @@ func TestHarmless(t *testing.T) {
 			if ok != test.want || ok == (reason != "") {
 				t.Errorf("Harmless = %v, %q; want %v and a reason only against it", ok, reason, test.want)
 			}
+			if test.tags != nil && !ok && !strings.HasPrefix(reason, "its name or description says that it may ") {
+				t.Errorf("the reason is %q", reason)
+			}
 			ok, reason = Harmless(&registry.NormalizedTool{Hints: test.hints, Capabilities: test.tags, Doubt: "its name says that it deletes"})
 			if ok || !strings.Contains(reason, "its name says that it deletes") {
 				t.Errorf("doubted: Harmless = %v, %q", ok, reason)

@@ -96,7 +96,7 @@ func TestRelay(t *testing.T) {
 			fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, i, tc.want))
 	}
 	for i, tc := range []struct{ method, params, want string }{
-		{"prompts/get", `{"name":"greet"}`, `{"code":-32602,"message":"several servers have a prompt \"greet\"; write one of: a:greet, b:greet"}`},
+		{"prompts/get", `{"name":"greet"}`, `{"code":-32602,"message":"several servers have a prompt \"greet\"; write one of: a__greet, b__greet"}`},
 		{"prompts/get", `{}`, `{"code":-32602,"message":"prompts/get needs the string name"}`},
 		{"resources/read", `{"uri":1}`, `{"code":-32602,"message":"resources/read needs the string uri"}`},
 		{"completion/complete", `{"ref":{"type":"ref/other"}}`, `{"code":-32602,`},

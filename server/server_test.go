@@ -379,7 +379,7 @@ func TestModernRequests(t *testing.T) {
 }
 
 func TestBadMessages(t *testing.T) {
-	c := connect(t, newFake(tool("a", "b")), Options{Mode: Direct})
+	c := connect(t, newFake(tool("a", "b"), tool("a", "read_file")), Options{Mode: Direct})
 	for _, test := range []struct{ line, want string }{
 		{`{"jsonrpc":"2.0","id":1,`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
 		{`hello`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
@@ -399,6 +399,7 @@ func TestBadMessages(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":2,"method":"tools/call"}`, `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,`},
 		{`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":[]}`, `{"jsonrpc":"2.0","id":3,"error":{"code":-32602,`},
 		{`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"a__c"}}`, `{"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"unknown tool \"a__c\"`},
+		{`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"a__reed_file"}}`, `{"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"unknown tool \"a__reed_file\"; did you mean a__read_file?"`},
 		{`{"jsonrpc":"2.0","id":5,"method":"tools/list","params":{"cursor":"nonsense"}}`, `{"jsonrpc":"2.0","id":5,"error":{"code":-32602,`},
 	} {
 		c.wantPrefix(test.line, test.want)

@@ -190,8 +190,7 @@ func TestNPXFails(t *testing.T) {
 	exit 1`
 	f := supervise(t, n.install(t))
 	st := f.await("a", status.Failed)
-	if want := "npx could not fetch @a/b@1.0.0: it exited with status 1; npm error code E404 | 404 Not Found - GET http://registry/@a%2fb | " +
-		"404  The requested resource '@a/b@1.0.0' could not be found"; !strings.HasPrefix(st.LastError, want) {
+	if want := "npx could not fetch @a/b@1.0.0: it exited with status 1; npm error code E404"; st.LastError != want {
 		t.Errorf("it failed with %q", st.LastError)
 	}
 	if n.runs() != 1 {

@@ -105,7 +105,11 @@ func (in *instance) exitError() *exitError {
 		what: p.ExitReason() + in.stderr.Reason(), after: time.Since(p.Born), spoke: in.Spoke.Load(),
 		said: in.stderr.Last(process.StderrLines),
 	}
-	e.code, e.signal = p.ExitStatus()
+	if e.code, e.signal = p.ExitStatus(); e.signal != "" {
+		var why string
+		why, e.said = in.stderr.Recent()
+		e.what = p.ExitReason() + why
+	}
 	return e
 }
 

@@ -39,6 +39,26 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
+// The help groups the commands. A command in a group exists.
+func TestHelpGroups(t *testing.T) {
+	var text bytes.Buffer
+	root := newRootCommand(console.New(nil, &text, &text), nil)
+	root.SetArgs([]string{"--help"})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range groups {
+		for _, name := range strings.Fields(g.commands) {
+			if _, below, _ := strings.Cut(text.String(), "\n"+g.title+"\n"); !strings.Contains(below, "\n  "+name+" ") && !strings.HasPrefix(below, "  "+name+" ") {
+				t.Errorf("%s is not below %q", name, g.title)
+			}
+		}
+	}
+	if !strings.Contains(text.String(), "\n  man ") {
+		t.Error("the manual is not listed")
+	}
+}
+
 // The advice about arguments names the whole command.
 func TestArgumentsOfSubcommand(t *testing.T) {
 	root := newRootCommand(console.New(nil, io.Discard, io.Discard), nil)

@@ -110,10 +110,8 @@ func newHealthCommand(out *console.Console) *cobra.Command {
 // newManCommand returns the command that writes the manual of root, for packages of the
 // program.
 func newManCommand(root *cobra.Command) *cobra.Command {
-	cmd := newCommand("man DIR", "Write the manual pages into a folder", "  metarouter man man1", arguments(1, 1, "name one folder"),
+	return newCommand("man DIR", "Write the manual pages into a folder", "  metarouter man man1", arguments(1, 1, "name one folder"),
 		func(_ context.Context, args []string) error { return manual.Write(root, args[0]) })
-	cmd.Hidden = true
-	return cmd
 }
 
 func newBuiltinCommand() *cobra.Command {

@@ -57,6 +57,14 @@ one MCP server.`,
 		}
 	}
 	root.AddCommand(commandsFor(root, local, args)...)
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, cmd := range root.Commands() {
+			if slices.Contains(strings.Fields(g.commands), cmd.Name()) {
+				cmd.GroupID = g.title
+			}
+		}
+	}
 	for _, cmd := range root.Commands() {
 		cmd.SuggestFor = otherNames[cmd.Name()]
 	}
@@ -67,6 +75,14 @@ one MCP server.`,
 		help(cmd, args)
 	})
 	return root
+}
+
+// groups are the headings of the help, with the commands below each. The other commands come last.
+var groups = []struct{ title, commands string }{
+	{"Use tools:", "search tools call route capabilities classify why usage skill"},
+	{"Servers:", "servers restart doctor login logout secret"},
+	{"Configuration:", "init import add add-json remove enable disable check plan trust schema"},
+	{"Clients and other machines:", "install serve dashboard token nodes audit"},
 }
 
 // A subcommand makes a command of the name.

@@ -239,8 +239,10 @@ func textOf(name string, schema json.RawMessage) string {
 		text = "https://example.com"
 	case strings.Contains(lower, "email"):
 		text = "name@example.com"
-	case strings.Contains(lower, "path"), strings.HasSuffix(lower, "file"), strings.HasSuffix(lower, "filename"):
+	case strings.HasSuffix(lower, "file"), strings.HasSuffix(lower, "filename"), strings.Contains(lower, "file") && strings.Contains(lower, "path"):
 		text = "path/to/file"
+	case strings.Contains(lower, "path"): // of a file or of a folder
+		text = "some/path"
 	default:
 		text = "text"
 	}

@@ -25,7 +25,7 @@ func TestArguments(t *testing.T) {
 		{`{"properties":{"l":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"more":{}},"required":["id"]},"minItems":2}},"required":["l"]}`, ``,
 			`{"l":[{"id":"text"},{"id":"text"}]}`},
 		{`{"properties":{"d":{"type":"string","format":"date"},"m":{"type":"string","format":"email"},"url":{"type":"string"},"path":{"type":"string"}},"required":["d","m","url","path"]}`, ``,
-			`{"d":"2026-01-31","m":"name@example.com","url":"https://example.com","path":"path/to/file"}`},
+			`{"d":"2026-01-31","m":"name@example.com","url":"https://example.com","path":"some/path"}`},
 		{`{"properties":{"s":{"type":"string","minLength":6},"k":{"type":"string","maxLength":2}},"required":["s","k"]}`, ``, `{"s":"textxx","k":"te"}`},
 		{`{"properties":{"u":{"type":"string","description":"The unit, such as \"mi\" or \"km\"."},"v":{"type":"string","description":"A name (e.g. 'Ada')."},"w":{"type":"string","description":"Words, e.g. \"\u001b[31m\""},"x":{"type":"string","description":"A \"word\"."}},"required":["u","v","w","x"]}`, ``,
 			`{"u":"mi","v":"Ada","w":"text","x":"text"}`},

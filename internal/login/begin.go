@@ -209,6 +209,9 @@ func (p *Pending) prepare(ctx context.Context, r Request) (string, error) {
 	p.source = l.Source(r.Server)
 	client := l.client(r.Server)
 	found, challenge, err := p.discover(ctx, client, r.Server)
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = fmt.Errorf("the server, or an issuer that it names, does not answer; is the network up? (%w)", e.Err)
+	}
 	if err != nil {
 		return "", fmt.Errorf("%s: who issues its tokens can't be found: %w", r.Server.Name, err)
 	}

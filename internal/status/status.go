@@ -4,9 +4,11 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
@@ -69,6 +71,7 @@ type Status struct {
 	StrayLines      int64     // lines on its stdout that were no messages, in its latest session
 	StrayLine       string    // the first of them that can't hold a result, cut if long
 	Notes           []string  // what it does against the protocol and is understood all the same, as "writes …", in its latest session
+	Repairs         []Repair  // of its results and of arguments for its tools, since the router started
 	Refused         int64     // its questions to clients (sampling, elicitation, roots, ping) that a rule forbade, so far
 	RefusedBy       string    // the rule that the last of them broke
 	Outdated        string    // why its changed lists could not be read, so that the old ones stay; "" if they could
@@ -83,6 +86,35 @@ type Status struct {
 	Fetching time.Duration // the part of Took in which a package was looked up or fetched; 0 if that is unknown
 	Cached   bool          // the package was only looked up: npx had it before
 	Package  string        // the package that npx runs, as name@version; "" if that is unknown
+}
+
+// A Repair is one kind of repair of results or arguments.
+type Repair struct {
+	Of    string // "results" or "arguments"
+	What  string // was done, as "content: made an array of text"
+	Times int
+}
+
+// Repaired says what was repaired of the results or of the arguments, and how often; "" if nothing was.
+func (s Status) Repaired(of string) string {
+	var all []string
+	for _, r := range s.Repairs {
+		if r.Of == of {
+			all = append(all, fmt.Sprintf("%s (%s)", r.What, prose.Count(r.Times, "time")))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// Tolerated sums up what the server does against the protocol and what was repaired; "" if nothing was.
+func (s Status) Tolerated() string {
+	all := slices.Clone(s.Notes)
+	for _, of := range []string{"results", "arguments"} {
+		if text := s.Repaired(of); text != "" {
+			all = append(all, "repaired "+of+": "+text)
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // A Session is one that only some clients use.

@@ -87,6 +87,9 @@ func checkNPX(t *testing.T, s *setup) (pids []int) {
 	if st := states["missing"]; !strings.Contains(st.LastError, "npx could not fetch nowhere: it exited with status 1; npm error code E404") {
 		t.Errorf("one that is not there: %+v", st)
 	}
+	if out, _, _ := s.run("servers"); !strings.Contains(out, "npm does not find the package nowhere") || strings.Contains(out, "npm error") {
+		t.Errorf("servers prints %s", out)
+	}
 	router := 0
 	for i := range 10 {
 		name := fmt.Sprint("s", i)
@@ -113,6 +116,29 @@ func checkNPX(t *testing.T, s *setup) (pids []int) {
 		t.Error(err)
 	}
 	return pids
+}
+
+// An exact version that npx has starts in a new folder without the registry, and its server gets no setting of npm for that.
+func TestNPXInNewFolder(t *testing.T) {
+	t.Parallel()
+	external.NPM(t) // or there is no npm
+	registry := external.NewRegistry(t)
+	entry := map[string]any{"command": "npx", "args": []string{"-y", "fake-a@1.0.0"}, "cwd": t.TempDir(),
+		"env": map[string]string{"npm_config_cache": t.TempDir(), "npm_config_registry": registry.URL}}
+	s := prepare(t, entries{"s": entry}, nil)
+	asked := 0
+	for range 2 {
+		if out, errs, code := s.run("call", "s:who"); code != 0 || strings.Contains(out, "offline") {
+			t.Fatal(out, errs, code)
+		}
+		if now := registry.Asked("fake-a"); asked != 0 && now != asked {
+			t.Errorf("the registry was asked %d times, at first %d", now, asked)
+		} else {
+			asked = now
+		}
+		entry["cwd"] = t.TempDir()
+		s.write(entries{"s": entry}, nil)
+	}
 }
 
 // Published servers that a project has in its node_modules: npx finds them there, and

@@ -47,6 +47,12 @@ func TestOddResults(t *testing.T) {
 				t.Errorf("server %s, client %s: a shape of its own became %s", era, revision, own.raw)
 			}
 		}
+		if out, _, code := s.run("doctor"); code != 0 || !strings.Contains(out, "repairs its results: content: made an array of text (3 times)") {
+			t.Errorf("doctor: %q, %d", out, code)
+		}
+		if out, _, code := s.run("servers", "--json"); code != 0 || !strings.Contains(out, `"repairs": "repaired results: content: made an array of text (3 times)`) {
+			t.Errorf("servers: %q, %d", out, code)
+		}
 		if out, _, code := s.run("call", "odd:answer", `result={"content":"all good"}`); code != 0 || !strings.Contains(out, "all good") {
 			t.Errorf("call: %q, %d", out, code)
 		}

@@ -674,3 +674,29 @@ func TestProcessesOfBothEras(t *testing.T) {
 		t.Errorf("servers both: %s", out)
 	}
 }
+
+// A router over HTTP and one for stdio clients say of each other that they run.
+func TestTwoRouters(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{"fake": fake()}, nil)
+	c := s.serve()
+	if _, errs, _ := s.run("servers"); strings.Contains(errs, "routers run") {
+		t.Errorf("one router: %q", errs)
+	}
+	_, web := s.serveHTTP()
+	mcptest.WaitFor(t, "the log to name the other router", func() bool { return strings.Contains(web.Stderr(), "another router runs") })
+	for _, command := range []string{"servers", "doctor"} {
+		mcptest.WaitFor(t, command+" to say that two routers run", func() bool {
+			_, errs, _ := s.run(command)
+			return strings.Contains(errs, "2 routers run with this configuration")
+		})
+	}
+	if strings.Contains(c.Stderr(), "another router runs") {
+		t.Errorf("the first router logs %s", c.Stderr())
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	c = s.serve()
+	mcptest.WaitFor(t, "the log of the next shared router to name the other one", func() bool { return strings.Contains(c.Stderr(), "another router runs") })
+}

@@ -107,7 +107,7 @@ const answers = {
   initialize: p => ({ protocolVersion: p.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'fake', version: '1.0.0' } }),
   'tools/list': () => ({ tools: [who] }),
   'tools/call': () => ({ content: [{ type: 'text', text: JSON.stringify({
-    pid: process.pid, parent: process.ppid, arguments: process.argv.slice(2), event: process.env.npm_lifecycle_event,
+    pid: process.pid, parent: process.ppid, arguments: process.argv.slice(2), event: process.env.npm_lifecycle_event, offline: process.env.npm_config_prefer_offline,
   }) }] }),
 }
 require('readline').createInterface({ input: process.stdin }).on('line', line => {

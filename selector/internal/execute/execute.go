@@ -43,7 +43,7 @@ type Executor struct {
 	cache    cache
 	rates    rates
 	kept     kept
-	repaired sync.Map // the IDs of tools of which it was logged that a result was repaired
+	repairs  sync.Map // server -> *repairs
 }
 
 // New returns an Executor.
@@ -137,7 +137,7 @@ func (e *Executor) Relay(ctx context.Context, server string, r session.Request) 
 		EndSpan(span, errorType(raw, err))
 	}
 	if err == nil {
-		return repaired(r.Method, raw), nil
+		return e.repairContent(server, r.Method, raw), nil
 	}
 	if _, ok := errors.AsType[*session.Error](err); ok {
 		return raw, err
@@ -148,9 +148,10 @@ func (e *Executor) Relay(ctx context.Context, server string, r session.Request) 
 	return nil, &relayError{session.Error{Code: session.CodeInternal, Message: err.Error()}, err}
 }
 
-// repaired returns the result of another request with its content repaired, and says so in _meta.
-func repaired(method string, raw json.RawMessage) json.RawMessage {
+// repairContent returns the result of another request with its content repaired, and says so in _meta.
+func (e *Executor) repairContent(server, method string, raw json.RawMessage) json.RawMessage {
 	raw, what := content.Repair(method, raw)
+	e.countRepairs(server, "results", what)
 	if what == "" {
 		return raw
 	}
@@ -242,6 +243,7 @@ func (x *execution) checkArguments(ctx context.Context) (faults []string) {
 	x.args, x.sent, x.fits = checked.Arguments, checked.Sent, checked.passed()
 	x.repaired = prose.Clauses(c.Repaired, checked.Repaired)
 	x.argued = x.repaired != ""
+	x.e.countRepairs(c.Tool.Server, "arguments", x.repaired)
 	x.checked = x.fits
 	if checked.Unchecked && !x.delivery.policy.MustCheck { // the server gets them as they are, and the result says so
 		return nil

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -167,9 +165,8 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 		var what string
 		raw, what = content.Repair(toolsCall, raw)
 		x.repaired = prose.Clauses(x.repaired, what)
-		if _, said := x.e.repaired.Load(x.delivery.tool.ID); what != "" && !said {
-			x.e.repaired.Store(x.delivery.tool.ID, true)
-			x.e.Log.Warn("repaired a result, whose _meta says how", zap.String("tool", x.delivery.tool.ID))
+		if !x.cached {
+			x.e.countRepairs(x.delivery.tool.Server, "results", what)
 		}
 	}
 	ours := x.meta()

@@ -143,7 +143,7 @@ func (c *Catalog) Prompt(ctx context.Context, name string) (*registry.Prompt, er
 	if err != nil && c.Settle(ctx, c.View().Snapshot) {
 		prompt, err = c.View().Prompts.Resolve(ctx, name)
 	}
-	return prompt, err
+	return prompt, c.View().Prompts.AsListed(err)
 }
 
 // Locate returns where to ask for a resource, to be tried one after the other: the

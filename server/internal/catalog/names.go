@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -384,6 +385,25 @@ func (e *NameError) Error() string {
 		return fmt.Sprintf("unknown %s %q; did you mean %s?", e.Kind, name, strings.Join(e.Nearest, " or "))
 	}
 	return fmt.Sprintf("unknown %s %q", e.Kind, name)
+}
+
+// AsListed returns a [NameError] with the names that clients see in lists, in place of IDs. Any other
+// error stays.
+func (n *Names[T]) AsListed(err error) error {
+	e, ok := errors.AsType[*NameError](err)
+	if !ok {
+		return err
+	}
+	listed := func(ids []string) (names []string) {
+		for _, id := range ids {
+			if i, ok := n.index(id); ok {
+				id = n.exposed[i]
+			}
+			names = append(names, id)
+		}
+		return names
+	}
+	return &NameError{e.Kind, e.Name, listed(e.Ambiguous), listed(e.Nearest)}
 }
 
 const (

@@ -281,7 +281,7 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 	case errors.As(err, new(*session.Error)), ctx.Err() != nil:
 		return nil, err
 	}
-	err = conversation.InvalidParams(err.Error())
+	err = conversation.InvalidParams(t.catalog.View().Names.AsListed(err).Error())
 	t.reporter.unknown(name, err, &call{Call: c}, began)
 	return nil, err
 }

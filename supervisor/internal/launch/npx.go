@@ -92,6 +92,9 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 	fence := hex.EncodeToString(random[:])
 	asked := c
 	asked.Env = append(slices.Clone(c.Env), shellVariable+"="+l.reporter, ReportVariable+"="+fence)
+	if exact && slices.Contains(f.cached, f.packages[0]) { // else npx asks the registry once more in each folder
+		asked.Env = append([]string{offlineVariable + "=true"}, asked.Env...)
+	}
 	conceal := job.Entry.Concealer()
 	words := process.NewTail(func(text string) string { return conceal(job.hide(text)) })
 	out, failure, err := l.starter.Run(ctx, asked, words, job.LogFile)
@@ -141,7 +144,7 @@ func readReport(out []byte, fence string, npx process.Command) (p *plan, why str
 		if name == "PATH" {
 			search = value
 		}
-		if !given[variable] && !slices.Contains([]string{ReportVariable, shellVariable, process.MarkVariable}, name) {
+		if !given[variable] && !slices.Contains([]string{ReportVariable, shellVariable, offlineVariable, process.MarkVariable}, name) {
 			p.Set = append(p.Set, variable)
 		}
 	}
@@ -301,7 +304,7 @@ func npmReason(printed *process.Tail) string {
 	if len(said) == 0 {
 		return printed.Reason()
 	}
-	return "; npm error " + strings.Join(said[:min(len(said), 4)], " | ")
+	return "; npm error " + said[0] // such as "code E404"
 }
 
 // isMissing reports whether npm says that the package does not exist: trying again at

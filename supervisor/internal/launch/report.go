@@ -16,6 +16,9 @@ const ReportVariable = "METAROUTER_REPORT"
 // shellVariable is npm's setting of the shell that runs scripts.
 const shellVariable = "npm_config_script_shell"
 
+// offlineVariable is npm's setting to ask the registry only for what its cache lacks.
+const offlineVariable = "npm_config_prefer_offline"
+
 // A report is what npx gave to its shell.
 type report struct {
 	Command []byte   `json:"command"`

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
@@ -19,8 +20,9 @@ const (
 type Tail struct {
 	hide func(string) string // replaces secrets; nil for nothing
 
-	mu    sync.Mutex // guards lines
-	lines []string   // at most StderrLines
+	mu    sync.Mutex  // guards lines and came
+	lines []string    // at most StderrLines
+	came  []time.Time // when each of them did
 }
 
 // NewTail returns an empty Tail. Lines are passed through hide before they are kept or written
@@ -53,16 +55,25 @@ func (t *Tail) add(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.lines) == StderrLines {
-		t.lines = slices.Delete(t.lines, 0, 1)
+		t.lines, t.came = slices.Delete(t.lines, 0, 1), slices.Delete(t.came, 0, 1)
 	}
-	t.lines = append(t.lines, line)
+	t.lines, t.came = append(t.lines, line), append(t.came, time.Now())
 }
 
 // Last returns the last n lines, without secrets and without control sequences for
 // terminals: they become parts of errors, which are shown everywhere.
 func (t *Tail) Last(n int) []string {
+	return t.after(time.Time{}, n)
+}
+
+// after returns the last n lines that came after a time, as Last does.
+func (t *Tail) after(since time.Time, n int) []string {
 	t.mu.Lock()
-	lines := slices.Clone(t.lines[max(0, len(t.lines)-n):])
+	first := slices.IndexFunc(t.came, since.Before)
+	if first < 0 {
+		first = len(t.lines)
+	}
+	lines := slices.Clone(t.lines[max(first, len(t.lines)-n):])
 	t.mu.Unlock()
 	for i, line := range lines {
 		if lines[i] = plain.Line(line); t.hide != nil {
@@ -74,8 +85,17 @@ func (t *Tail) Last(n int) []string {
 
 // Reason returns the last lines as part of a sentence that says why the process does
 // not serve, "" if it printed nothing.
-func (t *Tail) Reason() string {
-	lines := t.Last(5)
+func (t *Tail) Reason() string { return reason(t.Last(5)) }
+
+// Recent does what Reason and Last do, but for lines of the last seconds alone: lines before have nothing to do
+// with the end of a process that was killed.
+func (t *Tail) Recent() (why string, lines []string) {
+	const recent = 10 * time.Second
+	lines = t.after(time.Now().Add(-recent), StderrLines)
+	return reason(lines[max(0, len(lines)-5):]), lines
+}
+
+func reason(lines []string) string {
 	if len(lines) == 0 {
 		return ""
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -23,4 +25,20 @@ func TestTailIsPlain(t *testing.T) {
 	if got, want := words.Reason(), "; its last lines on stderr: bad token ${API_TOKEN} | key … ab"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// What a process printed long before it was killed is not the reason.
+func TestTailRecent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		words := NewTail(nil)
+		words.Copy(strings.NewReader("failed to request roots\n"), NewLogFile("", "s"))
+		time.Sleep(11 * time.Second)
+		if why, lines := words.Recent(); why != "" || len(lines) != 0 {
+			t.Errorf("%q, %q", why, lines)
+		}
+		words.Copy(strings.NewReader("out of memory\n"), NewLogFile("", "s"))
+		if why, lines := words.Recent(); why != "; its last lines on stderr: out of memory" || len(lines) != 1 || len(words.Last(5)) != 2 {
+			t.Errorf("%q, %q", why, lines)
+		}
+	})
 }

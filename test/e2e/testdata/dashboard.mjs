@@ -106,6 +106,7 @@ await step("the page opens, and says how the servers are", async () => {
   await until("all that can to be ready", async () => (await state("steady")) === "ready" && (await state("fragile")) === "ready" && (await state("utilities")) === "ready");
   await until("the broken server to fail", async () => (await state("broken")) === "failed");
   await until("the sentence", async () => /^4 of 5 servers work$/.test(await page.locator(".summary strong").innerText()));
+  check(/calls\/s|in the last minute/.test(await page.locator(".summary .facts").innerText()), "the summary does not say when there were calls");
   check(await page.locator("#link").innerText() === "live", "it is not live");
   const first = page.locator(".server").first();
   check(/broken/.test(await first.innerText()), "the broken server does not come first");

@@ -99,7 +99,7 @@ func (a *API) route(q *query) (any, error) {
 	if err != nil {
 		return nil, wrong(err)
 	}
-	if err := q.awaitTools(); err != nil {
+	if err := q.awaitTools(false); err != nil {
 		return nil, err
 	}
 	client := &lonelyClient{consent: asked.Consent}

@@ -19,8 +19,8 @@ func TestWhyNotRun(t *testing.T) {
 		want      string
 	}{
 		{selector.Routed{Unsure: unsure}, true, false, "a:b was not run: " + unsure + "; --yes runs it all the same"},
-		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, false, "a:b was not run: it needs the argument path; " + unsure + "; give path, and add --yes. For example:\n  metarouter call a:b path=path/to/file"},
-		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, true, "a:b was not run: it needs the argument path. For example:\n  metarouter call a:b path=path/to/file"},
+		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, false, "a:b was not run: it needs the argument path; " + unsure + "; give path, and add --yes. For example:\n  metarouter call a:b path=some/path"},
+		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, true, "a:b was not run: it needs the argument path. For example:\n  metarouter call a:b path=some/path"},
 		{selector.Routed{Unsure: unsure}, false, false, "a:b was not run: " + unsure},
 		{selector.Routed{Unsure: unsure, Ambiguous: true}, true, false, "a:b was not run: several servers have this tool (a, c), and neither"},
 	} {

@@ -44,9 +44,13 @@ type diagnosis struct {
 func (a *API) diagnose(s adapter.ServerInfo) (problem, fix string) {
 	switch s.State {
 	case status.Failed, status.NeedsAuth, status.Misconfigured, status.Self:
-	default:
-		return "", ""
+		return a.explain(s)
 	}
+	return "", ""
+}
+
+// explain is diagnose for a server that does not work, or is restarting.
+func (a *API) explain(s adapter.ServerInfo) (problem, fix string) {
 	c := a.router.Config()
 	i := slices.IndexFunc(c.Servers, func(e config.Server) bool { return e.Name == s.Name })
 	if i < 0 {

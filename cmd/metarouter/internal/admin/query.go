@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
@@ -127,24 +128,28 @@ const (
 )
 
 // awaitTools waits until the tools of all servers are known or their servers have failed, and notes
-// which failed. Another note says if servers of other nodes may be missing.
-func (q *query) awaitTools() error {
+// which failed; see noteFailed for needed. Another note says if servers of other nodes may be missing.
+func (q *query) awaitTools(needed bool) error {
 	missing := q.scope.Settled(q.Context())
 	if q.Context().Err() != nil {
 		return q.Context().Err()
 	}
 	q.noteMissing(missing)
-	q.noteFailed(q.scope.Servers())
+	q.noteFailed(q.scope.Servers(), needed)
 	return nil
 }
 
-// noteFailed notes which servers have no tools because they failed.
-func (q *query) noteFailed(servers []adapter.ServerInfo) {
+// noteFailed notes which servers have no tools because they failed. Unless that explains why the
+// request fails, a router that serves clients repeats the note after an hour, or for other servers.
+func (q *query) noteFailed(servers []adapter.ServerInfo, needed bool) {
 	var without []adapter.ServerInfo
 	for _, s := range servers {
 		if s.LastError != "" && s.Tools == 0 && s.State != status.Disabled && s.State != status.Self {
 			without = append(without, s)
 		}
+	}
+	if repeated := q.api.notes(strings.Join(named(without), "\n")); repeated && !needed && !q.alone() {
+		return
 	}
 	switch len(without) {
 	case 0:
@@ -161,6 +166,17 @@ func (q *query) noteFailed(servers []adapter.ServerInfo) {
 		}
 		q.note("metarouter: %d servers do not work, so their tools are missing: %s; 'metarouter doctor' says why and what to do", len(without), strings.Join(names, ", "))
 	}
+}
+
+// notes reports whether a note about the same failed servers was made within the last hour.
+func (a *API) notes(failed string) (repeated bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if failed == a.failed && time.Since(a.noted) < time.Hour {
+		return true
+	}
+	a.failed, a.noted = failed, time.Now()
+	return false
 }
 
 // noteMissing notes why servers of other nodes may be missing; nil if all are known.

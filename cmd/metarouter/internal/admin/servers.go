@@ -43,7 +43,15 @@ func (a *API) servers(q *query) (any, error) {
 		}
 		q.noteMissing(a.router.AwaitNodes(q.Context()))
 	}
-	return Servers{server.ServerRows(q.scope.Servers())}, q.Context().Err()
+	all := q.scope.Servers()
+	rows := server.ServerRows(all)
+	for i, s := range all {
+		broken := s.State == status.Failed || s.State == status.Restarting && s.Doing == ""
+		if broken && s.Fault != nil && (s.Fault.Kind == status.FetchFailed || s.Fault.Kind == status.Unreachable) {
+			rows[i].Problem, _ = a.explain(s) // last_error is what npm or the network says
+		}
+	}
+	return Servers{rows}, q.Context().Err()
 }
 
 // server answers GET /dashboard/servers/NAME.

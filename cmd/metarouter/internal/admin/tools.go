@@ -122,7 +122,7 @@ func meant(q *query, c config.Config) (of []string, named string, err error) {
 	if err == nil {
 		return []string{named}, "", nil
 	}
-	if _, misspelled := config.Similar(named, configfile.ServerNames(c)); misspelled || q.has("capability") {
+	if _, misspelled := configfile.Similar(named, configfile.ServerNames(c)); misspelled || q.has("capability") {
 		return nil, "", err
 	}
 	return nil, named, nil
@@ -142,14 +142,14 @@ func (q *query) await(of []string) error {
 	case !q.has("wait"):
 		return nil
 	case len(of) == 0:
-		return q.awaitTools()
+		return q.awaitTools(false)
 	case q.FormValue("wait") == "some":
 		var servers sync.WaitGroup
 		for _, name := range of {
 			servers.Go(func() { _ = q.scope.Await(q.Context(), name) }) // the note says why it failed
 		}
 		servers.Wait()
-		q.noteFailed(slices.DeleteFunc(q.scope.Servers(), func(s adapter.ServerInfo) bool { return !slices.Contains(of, s.Name) }))
+		q.noteFailed(slices.DeleteFunc(q.scope.Servers(), func(s adapter.ServerInfo) bool { return !slices.Contains(of, s.Name) }), true)
 		return q.Context().Err()
 	}
 	for _, name := range of { // their tools as they are now, not as they were stored
@@ -273,7 +273,7 @@ func checkServer(c config.Config, name string) error {
 // tool only if the stored catalog does not know the name.
 func (a *API) resolve(q *query, name string) (*registry.NormalizedTool, error) {
 	names := func() *server.ToolNames { return a.exposed(q.scope.Snapshot()) }
-	t, err := server.Resolve(q.Context(), q.scope, name, names, func() bool { return q.awaitTools() == nil })
+	t, err := server.Resolve(q.Context(), q.scope, name, names, func() bool { return q.awaitTools(true) == nil })
 	if err, ok := errors.AsType[*server.NameError](err); ok && q.Context().Err() == nil {
 		return nil, absent(unknownTool(q.scope.Snapshot(), q.visible(), name, err))
 	}

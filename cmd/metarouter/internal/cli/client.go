@@ -37,6 +37,11 @@ type Env struct {
 	Profile    *string // --profile; nil if it is not given
 }
 
+// Note prints a note, whose commands name the files of --config.
+func (e *Env) Note(format string, args ...any) {
+	e.Console.Note("%s", e.Files.Advise(fmt.Sprintf(format, args...)))
+}
+
 // A need says which router a command needs. The zero value is the newest one that runs, or else one
 // of this process.
 type need struct {
@@ -44,6 +49,7 @@ type need struct {
 	peek     bool // a running router is asked even if the configuration is not trusted
 	observed bool // a router of this process records calls in the access log and in traces
 	quiet    bool // a router of this process notes no problems of its configuration
+	several  bool // it is noted that several routers run
 
 	// alone is called before a router of this process is opened, and may change its configuration.
 	alone func(*config.Config) error
@@ -69,6 +75,9 @@ func (e *Env) ask(ctx context.Context, n need, do func(context.Context, *client)
 		}
 	}
 	if running := e.running(ctx, c); len(running) > 0 {
+		if n.several && len(running) > 1 {
+			e.Note("%d routers run with this configuration, such as one of 'serve --http' and one that stdio clients share; each has its own copy of the servers, and this is the newest router", len(running))
+		}
 		if !n.all {
 			running = running[:1]
 		}

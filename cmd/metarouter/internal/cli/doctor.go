@@ -28,7 +28,7 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	}
 	asked, used := false, config.Config{}
 	var d doctor.Diagnosis
-	err := e.ask(ctx, need{peek: true, quiet: true}, func(ctx context.Context, c *client) error {
+	err := e.ask(ctx, need{peek: true, quiet: true, several: true}, func(ctx context.Context, c *client) error {
 		asked, used = true, c.config
 		parameters := url.Values{}
 		if e.Standalone {

@@ -27,7 +27,7 @@ const pollInterval = 300 * time.Millisecond
 // Servers prints the state of all servers. On a terminal it shows how they start, until none is
 // starting any more.
 func Servers(ctx context.Context, e *Env) error {
-	return e.ask(ctx, need{peek: e.JSON}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{peek: e.JSON, several: true}, func(ctx context.Context, c *client) error {
 		rows, err := c.servers(ctx)
 		if err == nil && !e.JSON && console.IsTerminal(e.Streams[1]) && areStarting(rows) {
 			var shown atomic.Pointer[[]server.ServerRow]
@@ -122,7 +122,7 @@ func serverPath(name string) string { return "/dashboard/servers/" + url.PathEsc
 
 // Server prints all details of one server.
 func Server(ctx context.Context, e *Env, name string) error {
-	return e.ask(ctx, need{peek: true}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{peek: true, several: true}, func(ctx context.Context, c *client) error {
 		var s admin.ServerDetails
 		if err := c.get(ctx, serverPath(name), nil, &s); err != nil {
 			return err
@@ -230,6 +230,7 @@ func factsOf(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 	if s.StrayLines > 0 {
 		add("stdout", console.Counted(int(s.StrayLines), "line")+" on it that were no messages; 'metarouter doctor' says more")
 	}
+	add("repairs", s.Repairs)
 	add("last error", s.LastError)
 	if s.LastError != "" && s.PID == 0 && (s.Login == nil || s.Login.Needed == "") {
 		add("", "'metarouter doctor' says what to do")

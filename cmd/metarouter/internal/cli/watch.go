@@ -191,10 +191,12 @@ func (w *watcher) printChanges(rows []server.ServerRow, unknown error) error {
 		if s.State == string(status.Starting) || waitsFor().MatchString(s.LastError) {
 			s.LastError = "" // it says how long the start has taken so far
 		}
-		if last, ok := w.shown[s.Name]; ok && last == s {
+		now := s
+		now.Repairs = "" // counts, which calls change
+		if last, ok := w.shown[s.Name]; ok && last == now {
 			continue
 		}
-		w.shown[s.Name] = s
+		w.shown[s.Name] = now
 		if err := w.print(s); err != nil {
 			return err
 		}

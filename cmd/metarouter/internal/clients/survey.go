@@ -18,6 +18,7 @@ type Found struct {
 	Path    string // of the client's file
 	Project string // the project's folder that the servers belong to, "" if they are the user's
 	Servers int
+	Clear   int // secrets in clear text in the entries of the servers
 
 	shipped bool // the file came with the project's folder, so it may be a stranger's
 }
@@ -34,8 +35,8 @@ func Survey(p Place, folder string) []Found {
 		files := c.Files(p)
 		user := cmp.Or(FirstExisting(files...), files[0])
 		look := func(project string, sources []Source) {
-			if path, n := c.count(sources); n > 0 {
-				all = append(all, Found{c, path, project, n, project != "" && path != user})
+			if path, n, clear := c.count(sources); n > 0 {
+				all = append(all, Found{c, path, project, n, clear, project != "" && path != user})
 			}
 		}
 		own := c.UserSources(p, user)
@@ -66,15 +67,15 @@ func read(s Source) Source {
 	return s
 }
 
-// count returns how many servers other than metarouter the sources have, and the file of the
-// first of them.
-func (c Client) count(sources []Source) (path string, n int) {
+// count returns how many servers other than metarouter the sources have, the file of the
+// first of them, and how many secrets their entries have in clear text.
+func (c Client) count(sources []Source) (path string, n, clear int) {
 	for i, s := range sources {
 		sources[i] = read(s)
 	}
 	all, _, err := c.find(sources)
 	if err != nil {
-		return "", 0
+		return "", 0, 0
 	}
 	for _, f := range all {
 		// A project's file may be a stranger's, so it is only read as text.
@@ -91,8 +92,13 @@ func (c Client) count(sources []Source) (path string, n int) {
 		if n++; path == "" {
 			path = f.source.Path
 		}
+		for _, p := range text.Problems {
+			if p.IsClearSecret() {
+				clear++
+			}
+		}
 	}
-	return path, n
+	return path, n, clear
 }
 
 // Command returns the command that imports the servers, or shows them if they came with a

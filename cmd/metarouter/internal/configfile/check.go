@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
@@ -43,6 +44,9 @@ func (s *Source) Check() error {
 	return err
 }
 
+// unusual matches a character that the name of a tool can't have.
+var unusual = lazy.Regexp(`[^a-zA-Z0-9_-]`)
+
 // printProblems prints the problems of a configuration, and fails if there are errors.
 func printProblems(out *console.Console, c config.Config) error {
 	wrong := Errors(c)
@@ -59,6 +63,11 @@ func printProblems(out *console.Console, c config.Config) error {
 			found = console.Counted(len(wrong), "error") + ", " + console.Counted(n-len(wrong), "warning")
 		}
 		out.Say("%s: %s, %s", strings.Join(c.Files, ", "), console.Counted(len(c.Servers), "server"), found)
+		for _, s := range c.Servers {
+			if unusual().MatchString(s.Name) {
+				out.Note("note: clients see the tools of %q as %s%sTOOL_HASH, since clients accept letters, digits, _ and - only", s.Name, unusual().ReplaceAllString(s.Name, "_"), c.Router.Separator)
+			}
+		}
 	}
 	if len(wrong) > 0 {
 		return &exit.Error{Code: exit.BadUsage}
@@ -145,6 +154,22 @@ func ServerNames(c config.Config) (names []string) {
 	return names
 }
 
+// Similar returns the known name that a misspelled or shortened name may stand for.
+func Similar(name string, known []string) (like string, ok bool) {
+	if like, ok = config.Similar(name, known); ok || len(name) < 3 {
+		return like, ok
+	}
+	for _, k := range known {
+		if strings.HasPrefix(k, name) {
+			if like != "" {
+				return "", false // several
+			}
+			like = k
+		}
+	}
+	return like, like != ""
+}
+
 // UnknownName returns the error for a name that is not one of the known names of that kind.
 func UnknownName(kind, name string, known []string) error {
 	const most = 20 // names that the error lists
@@ -153,7 +178,7 @@ func UnknownName(kind, name string, known []string) error {
 	} else if len(known) == 1 {
 		return fmt.Errorf("no %s is named %q; the only %s is %s", kind, name, kind, plain.Line(known[0]))
 	}
-	if like, ok := config.Similar(name, known); ok {
+	if like, ok := Similar(name, known); ok {
 		return fmt.Errorf("no %s is named %q; did you mean %q?", kind, name, like)
 	}
 	return fmt.Errorf("no %s is named %q; the %ss are %s", kind, name, kind, plain.Line(prose.List(known, most)))

@@ -244,7 +244,7 @@ func examineWhole(x *findings, c Case) {
 			"where a keyring runs, remove the files secrets.* in its folder and set the secrets again; else nothing has to be done")
 	}
 	if path := c.World.LoginsKey(); path != "" {
-		x.add(Note, "the key of your logins at remote servers is in the file "+path+", because there was no keyring at the first login: whoever can read your files can use the logins.",
+		x.add(Note, "the key of your logins at remote servers is in the file "+path+", because no keyring ran when it was made: whoever can read your files can use the logins.",
 			"where a keyring runs, remove the files logins.* in its folder and log in again; else nothing has to be done")
 	}
 	checkPort(x, c.Port)

@@ -55,6 +55,12 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 	if up && len(s.Notes) > 0 {
 		x.add(Note, fmt.Sprintf("it %s. metarouter understands this, but other clients may not.", plain.Line(strings.Join(s.Notes, ", and "))), "nothing has to be done; you can report it to the server's authors")
 	}
+	if done := s.Repaired("results"); done != "" {
+		x.add(Note, fmt.Sprintf("metarouter repairs its results: %s. Other clients may not show them, or models refuse them.", done), "nothing has to be done; you can report it to the server's authors")
+	}
+	if done := s.Repaired("arguments"); done != "" {
+		x.add(Note, fmt.Sprintf("metarouter repairs arguments that clients send to its tools: %s.", done), "nothing has to be done")
+	}
 	if s.Refused > 0 {
 		x.add(Warning, fmt.Sprintf("metarouter has refused %s of it to its clients so far. The rule for the last of them: %s.", prose.Count(int(s.Refused), "question"), s.RefusedBy),
 			`report this to its authors; if you trust it and it must ask often, write a higher "questionsPerMinute" into its entry`)

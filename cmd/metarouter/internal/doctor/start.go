@@ -44,7 +44,11 @@ func explainFailure(x *findings, c Case, entry config.Server, s status.Status) {
 	case status.FolderMissing:
 		x.add(Broken, fmt.Sprintf("the folder that it should run in, %s, does not exist.", f.Folder), `make the folder, or correct "cwd" in its entry`)
 	case status.FetchFailed:
-		x.add(Broken, fmt.Sprintf("%s could not fetch %s.", f.Command, strings.Join(f.Fetches, ", ")), rerun(entry), tail(printed)...)
+		fix := rerun(entry)
+		if len(printed) == 0 && strings.HasPrefix(f.Command, "np") {
+			fix = "read npm's newest log in the folder ~/.npm/_logs, or that of its \"cache\" setting; then " + fix
+		}
+		x.add(Broken, fmt.Sprintf("%s could not fetch %s.", f.Command, strings.Join(f.Fetches, ", ")), fix, tail(printed)...)
 	case status.Exited:
 		explainExit(x, entry, f)
 	case status.TimedOut:
@@ -231,7 +235,7 @@ func explainTimeout(x *findings, entry config.Server, s status.Status, printed [
 			readsReadme, tail(printed)...)
 	default:
 		x.add(Broken, fmt.Sprintf("it runs, but did not answer within %s.", short(f.After)),
-			fmt.Sprintf(`is this program an MCP server, and does it use stdin and stdout? If it only needs more time, write %s into its entry`, longer), tail(printed)...)
+			fmt.Sprintf(`is this program an MCP server, and does it use stdin and stdout, one message a line? metarouter sends Content-Length headers only to a server that has written one. If it only needs more time, write %s into its entry`, longer), tail(printed)...)
 	}
 }
 

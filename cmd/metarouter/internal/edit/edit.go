@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // notWritten ends the output without --write.
@@ -275,6 +276,9 @@ func Init(e *Editor) error {
 	if place, err := clients.ThisPlace(); err == nil {
 		for _, found := range clients.Survey(place, folder) {
 			e.Console.Note("note: %s can be used too: %s", found, found.Command())
+			if found.Clear > 0 {
+				e.Console.Note("note: %s in clear text there: 'metarouter import' says how to keep a secret out of the file", prose.Count(found.Clear, "secret"))
+			}
 		}
 	}
 	if !e.Write {

@@ -95,7 +95,7 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 		logins.Note(e.Console, []string{name})
 	}
 	written, err := config.ReadText(f.Path, alone)
-	warned := slices.ContainsFunc(c.Problems, func(p config.Problem) bool { return strings.Contains(p.Message, "in clear text") })
+	warned := slices.ContainsFunc(c.Problems, config.Problem.IsClearSecret)
 	if err == nil && !warned && len(written.Servers) > 0 && slices.ContainsFunc(written.Servers[0].Secrets(), func(value string) bool { return !strings.Contains(value, "${") }) {
 		e.Console.Note("note: a value that may be secret stands in the file as text; to keep it out, run 'metarouter secret set NAME', and write '${keyring:NAME}' in single quotes instead")
 	}

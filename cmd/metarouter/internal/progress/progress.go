@@ -154,7 +154,7 @@ func Table(rows []Row, columns, lines int, colours bool) []string {
 			pid = strconv.Itoa(s.PID)
 		}
 		table = append(table, terminal.Row{{Text: s.Name}, {Text: s.State, Colour: colourOf(s.State)}, {Text: strconv.Itoa(s.Tools), Right: true},
-			{Text: s.ProtocolVersion}, {Text: pid, Right: true}, {Text: strconv.Itoa(s.Restarts), Right: true}, {Text: s.LastError, Colour: terminal.Faint}})
+			{Text: s.ProtocolVersion}, {Text: pid, Right: true}, {Text: strconv.Itoa(s.Restarts), Right: true}, {Text: cmp.Or(s.Problem, s.LastError), Colour: terminal.Faint}})
 	}
 	return terminal.Table(table, columns, lines, colours)
 }

@@ -1,5 +1,5 @@
 // What works, what does not, and what to do, in sentences above each view.
-import { state, perSecond } from "./store.js";
+import { state, seconds, perSecond } from "./store.js";
 import { html, nothing, icon, look, plural, count, rate } from "./ui.js";
 import { link } from "./route.js";
 
@@ -113,6 +113,12 @@ export function sentence() {
   return `${n.work === 0 ? "None" : count(n.work)} of ${plural(n.want, "server")} ${n.work === 1 ? "works" : "work"}`;
 }
 
+/** lastMinute says how many calls there were while there are none now. */
+function lastMinute() {
+  const calls = seconds(60).reduce((sum, r) => sum + r.ok + r.failed, 0);
+  return `${calls ? plural(calls, "call") : "no calls"} in the last minute`;
+}
+
 /** summary is the line below the header. */
 export function summary(view) {
   if (state.link === "lost") {
@@ -132,7 +138,7 @@ export function summary(view) {
     ${state.router ? html`<ul class="facts">
       ${n.off && n.want ? html`<li>${count(n.off)} off</li>` : nothing}
       <li>${plural(state.catalog?.tools ?? 0, "tool")}</li>
-      <li>${rate(perSecond())}</li>
+      <li>${perSecond() ? rate(perSecond()) : lastMinute()}</li>
     </ul>` : nothing}
   </section>`;
 }
