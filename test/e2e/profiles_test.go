@@ -138,9 +138,13 @@ func searches(t *testing.T, s *session) {
 		t.Errorf("tools %q, %v", listed, err)
 	}
 	for method, member := range map[string]string{"prompts/list": "prompts", "resources/list": "resources"} {
-		if items, err := mcptest.List(within(t), s, method, member); err != nil || len(items) != 2 {
-			t.Errorf("%s: %s, %v", method, items, err)
-		}
+		mcptest.WaitFor(t, "both servers' part of "+method, func() bool { // the second may be starting
+			items, err := mcptest.List(within(t), s, method, member)
+			if err != nil || len(items) > 2 {
+				t.Errorf("%s: %s, %v", method, items, err)
+			}
+			return len(items) >= 2
+		})
 	}
 	for query, want := range map[string]bool{"return the arguments as text": true, "add two numbers": false} {
 		found, err := s.call(within(t), "find_tools", map[string]any{"query": query})
