@@ -10,7 +10,7 @@ import (
 // namesOf returns the share of the words of the tool's name that the task has, rare ones
 // counting more; and 1 if the task names the tool's server, else 0.
 func (s *scorer) namesOf(d *index.Document, m *matching) (share, server float64) {
-	all, met := 0.0, 0.0
+	all, met, said := 0.0, 0.0, 0.0
 	for i := range d.Terms {
 		t := &d.Terms[i]
 		if t.Count[index.NameField] > 0 {
@@ -18,17 +18,18 @@ func (s *scorer) namesOf(d *index.Document, m *matching) (share, server float64)
 			all += idf
 			met += float64(m.name[i] * idf)
 		}
-		if t.Count[index.ServerField] > 0 && server >= 0 && !isGeneric(t.Word) {
-			server = 1
-			if !s.values.named[t.Word] {
-				server = -1
+		if t.Count[index.ServerField] > 0 && !isGeneric(t.Word) {
+			idf := s.idf(t.Word)
+			said += idf
+			if s.values.named[t.Word] {
+				server += idf
 			}
 		}
 	}
 	if all > 0 {
 		share = met / all
 	}
-	return share, max(0, server)
+	return share, server / max(said, 1e-9)
 }
 
 // verbs returns how far the tool does what a step of the task asks for, and how far it does
@@ -49,7 +50,7 @@ func (s *scorer) verbs(d *index.Document) (agreement, conflict float64) {
 // isGeneric reports whether servers of all kinds have the word in their name.
 func isGeneric(word string) bool {
 	switch word {
-	case "mcp", "server", "api":
+	case "mcp", "server", "api", "remot", "local", "client", "tool", "servic":
 		return true
 	}
 	return false
